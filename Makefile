@@ -1,0 +1,44 @@
+# The commands of the README.  Everything builds into build/ with CMake.
+
+BUILD ?= build
+JOBS ?= $(shell nproc)
+PROGRAM = $(BUILD)/turnbench
+
+.PHONY: all setup build quickstart test test-asan test-tsan bench clean
+
+all: build
+
+# Installs what packages.txt lists and is missing (Debian and Ubuntu; elsewhere it says what to install).
+setup:
+	@tools/setup.sh
+
+build: setup
+	@cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=Release > /dev/null
+	@cmake --build $(BUILD) -j $(JOBS) --target turnbench
+
+quickstart: build
+	@$(PROGRAM) run experiments/quickstart.json --db $(BUILD)/quickstart.db
+	@$(PROGRAM) report $(BUILD)/quickstart.db --format html -o $(BUILD)/quickstart.html
+	@echo "A page with charts: $(BUILD)/quickstart.html"
+
+test: setup
+	@cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=Release -DTURNBENCH_WERROR=ON > /dev/null
+	@cmake --build $(BUILD) -j $(JOBS)
+	@ctest --test-dir $(BUILD) --output-on-failure
+
+test-asan: setup
+	@cmake --preset asan > /dev/null
+	@cmake --build --preset asan -j $(JOBS)
+	@ctest --preset asan
+
+test-tsan: setup
+	@cmake --preset tsan > /dev/null
+	@cmake --build --preset tsan -j $(JOBS)
+	@ctest --preset tsan
+
+bench: build
+	@cmake --build $(BUILD) -j $(JOBS) --target turnbench_bench
+	@$(BUILD)/tests/bench/turnbench_bench
+
+clean:
+	@rm -rf build build-*
