@@ -1,0 +1,133 @@
+#include "common/file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "common/error.h"
+
+namespace turnbench {
+namespace {
+
+constexpr std::size_t kBlock = 1 << 20;
+
+[[noreturn]] void cannot_read(const std::filesystem::path& path) {
+  throw input_error("{}: found {}, expected a readable file", path.string(), std::strerror(errno));
+}
+
+/// A file descriptor that closes itself.
+class Descriptor {
+ public:
+  explicit Descriptor(const std::filesystem::path& path) : fd_(open(path.c_str(), O_RDONLY)) {
+    if (fd_ < 0) cannot_read(path);
+    struct stat info {};
+    if (fstat(fd_, &info) != 0) cannot_read(path);
+    if (S_ISDIR(info.st_mode)) {
+      close(fd_);
+      throw input_error("{}: found a directory, expected a file", path.string());
+    }
+    size_ = static_cast<std::size_t>(info.st_size);
+  }
+  ~Descriptor() { close(fd_); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  int fd() const { return fd_; }
+  std::size_t size() const { return size_; }
+
+  /// Reads up to `size` bytes; 0 at the end.
+  std::size_t read_some(char* data, std::size_t size, const std::filesystem::path& path) const {
+    for (;;) {
+      const ssize_t got = ::read(fd_, data, size);
+      if (got >= 0) return static_cast<std::size_t>(got);
+      if (errno != EINTR) cannot_read(path);
+    }
+  }
+
+ private:
+  int fd_;
+  std::size_t size_ = 0;
+};
+
+}  // namespace
+
+std::string read_file(const std::filesystem::path& path) {
+  const Descriptor file(path);
+  std::string out;
+  out.reserve(file.size());
+  for (;;) {
+    const std::size_t old = out.size();
+    out.resize(old + kBlock);
+    const std::size_t got = file.read_some(out.data() + old, kBlock, path);
+    out.resize(old + got);
+    if (got == 0) return out;
+  }
+}
+
+void write_file(const std::filesystem::path& path, std::string_view content) {
+  const std::filesystem::path partial = path.string() + ".partial";
+  {
+    std::ofstream out(partial, std::ios::binary | std::ios::trunc);
+    out.write(content.data(), static_cast<std::streamsize>(content.size()));
+    out.close();
+    if (!out) throw runtime_error("{}: cannot be written: {}", path.string(), std::strerror(errno));
+  }
+  std::filesystem::rename(partial, path);
+}
+
+void for_each_line(const std::filesystem::path& path,
+                   const std::function<void(std::string_view, std::size_t)>& line) {
+  const Descriptor file(path);
+  std::string buffer;  // [0, used) is text not yet handed on
+  std::size_t used = 0, number = 0;
+  for (;;) {
+    buffer.resize(used + kBlock);
+    const std::size_t got = file.read_some(buffer.data() + used, kBlock, path);
+    const std::size_t end = used + got;
+    std::size_t start = 0;
+    while (const void* found = std::memchr(buffer.data() + std::max(start, used), '\n',
+                                           end - std::max(start, used))) {
+      const std::size_t stop = static_cast<const char*>(found) - buffer.data();
+      const std::size_t cut = stop > start && buffer[stop - 1] == '\r' ? stop - 1 : stop;
+      line(std::string_view(buffer).substr(start, cut - start), ++number);
+      start = stop + 1;
+      used = start;
+    }
+    if (got == 0) {
+      if (end > start) line(std::string_view(buffer).substr(start, end - start), ++number);
+      return;
+    }
+    std::memmove(buffer.data(), buffer.data() + start, end - start);
+    used = end - start;
+  }
+}
+
+MappedFile::MappedFile(const std::filesystem::path& path) {
+  const Descriptor file(path);
+  size_ = file.size();
+  if (size_ == 0) return;
+  void* map = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.fd(), 0);
+  if (map == MAP_FAILED) cannot_read(path);
+  data_ = static_cast<const std::byte*>(map);
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) munmap(const_cast<std::byte*>(data_), size_);
+}
+
+std::string hash_bytes(std::span<const std::byte> bytes) {
+  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
+  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+}
+
+std::string hash_text(std::string_view text) {
+  return hash_bytes(std::as_bytes(std::span(text.data(), text.size())));
+}
+
+}  // namespace turnbench

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace turnbench {
+
+/// Whole file as bytes; refuses what cannot be read with the path and the reason.
+std::string read_file(const std::filesystem::path& path);
+
+/// Writes next to `path` and renames, so that a reader never sees half a file.
+void write_file(const std::filesystem::path& path, std::string_view content);
+
+/// Calls `line(text, number)` for each line (without its end, numbers from 1).  Reads in blocks, so
+/// a file of any size needs memory only for its longest line.
+void for_each_line(const std::filesystem::path& path,
+                   const std::function<void(std::string_view, std::size_t)>& line);
+
+/// A read-only memory map of a file.
+class MappedFile {
+ public:
+  explicit MappedFile(const std::filesystem::path& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+
+ private:
+  const std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+/// 128-bit content hash as 32 hexadecimal digits.
+std::string hash_bytes(std::span<const std::byte> bytes);
+std::string hash_text(std::string_view text);
+
+}  // namespace turnbench

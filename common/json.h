@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace turnbench {
+
+using Json = nlohmann::json;
+using OrderedJson = nlohmann::ordered_json;
+
+/// Parses one JSON document.  Refuses syntax errors (with line and column), duplicate keys and
+/// nesting deeper than 256.  `source` names the text in messages (a file, or a file and a line).
+Json parse_json(std::string_view text, const std::string& source);
+
+/// A place in a parsed document that knows its own path, so that every complaint names the file,
+/// the place, what was found and what was expected.  Cheap to copy; the document must outlive it.
+class JsonView {
+ public:
+  JsonView(const Json& value, std::string source, std::string path = "");
+
+  const Json& json() const { return *value_; }
+  const std::string& source() const { return source_; }
+  const std::string& path() const { return path_; }
+
+  bool is_object() const;
+  bool is_array() const;
+  bool is_string() const;
+  bool is_number() const;
+  bool is_bool() const;
+  bool is_null() const;
+
+  /// Object access.  `at` refuses a missing key, `has` is false for a missing one or null.
+  bool has(const std::string& key) const;
+  JsonView at(const std::string& key) const;
+  std::vector<std::string> keys() const;
+  /// Refuses keys that are not in `known`, with the nearest known name.
+  void require_known_keys(const std::vector<std::string_view>& known) const;
+
+  /// Array access.
+  std::size_t size() const;
+  JsonView operator[](std::size_t index) const;
+  std::vector<JsonView> items() const;
+
+  /// Typed values; anything else is refused.
+  std::string as_string() const;
+  bool as_bool() const;
+  double as_number() const;
+  std::int64_t as_integer(std::int64_t min = INT64_MIN, std::int64_t max = INT64_MAX) const;
+  std::vector<std::string> as_strings() const;
+
+  /// The same with a default for a missing key.
+  std::string get(const std::string& key, const std::string& fallback) const;
+  std::string get(const std::string& key, const char* fallback) const {
+    return get(key, std::string(fallback));
+  }
+  bool get(const std::string& key, bool fallback) const;
+  double get(const std::string& key, double fallback) const;
+  std::int64_t get_integer(const std::string& key, std::int64_t fallback,
+                           std::int64_t min = INT64_MIN, std::int64_t max = INT64_MAX) const;
+
+  /// Throws "SOURCE: PATH: found X, expected WHAT".
+  [[noreturn]] void fail(const std::string& expected) const;
+
+ private:
+  const Json* value_;
+  std::string source_;
+  std::string path_;
+};
+
+/// The element of `known` with the smallest edit distance to `name`, or "" if all are far away.
+std::string nearest_name(std::string_view name, const std::vector<std::string_view>& known);
+
+}  // namespace turnbench

@@ -1,0 +1,113 @@
+#include "common/thread_pool.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace turnbench {
+namespace {
+
+// A decode step forks and joins hundreds of times, a few tens of microseconds apart: a worker spins
+// that long before it sleeps.
+constexpr auto kSpin = std::chrono::microseconds(60);
+
+template <typename Condition>
+bool spin_until(bool may_spin, Condition&& condition) {
+  if (!may_spin) return condition();
+  const auto end = std::chrono::steady_clock::now() + kSpin;
+  do {
+    for (int i = 0; i < 64; ++i) {
+      if (condition()) return true;
+#if defined(__x86_64__)
+      __builtin_ia32_pause();
+#endif
+    }
+  } while (std::chrono::steady_clock::now() < end);
+  return condition();
+}
+
+}  // namespace
+
+int available_processors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return std::max(1u, std::thread::hardware_concurrency());
+}
+
+ThreadPool::ThreadPool(int threads) {
+  if (threads <= 0) threads = available_processors();
+  may_spin_ = threads <= available_processors();  // else a spinning thread keeps a working one out
+  for (int worker = 1; worker < threads; ++worker) {
+    workers_.emplace_back([this, worker] { work(worker); });
+  }
+}
+
+ThreadPool::~ThreadPool() {
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  for (std::thread& t : workers_) t.join();
+}
+
+void ThreadPool::run_tasks(int worker) {
+  try {
+    for (std::size_t i; (i = next_.fetch_add(1, std::memory_order_relaxed)) < count_;) {
+      (*task_)(i, worker);
+    }
+  } catch (...) {
+    next_.store(count_, std::memory_order_relaxed);  // the rest of the tasks is not started
+    std::lock_guard lock(mutex_);
+    if (!error_) error_ = std::current_exception();
+  }
+}
+
+void ThreadPool::work(int worker) {
+  std::uint64_t seen = 0;
+  for (;;) {
+    const auto called = [&] { return stop_ || generation_ != seen; };
+    if (!spin_until(may_spin_, called)) {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, called);
+    }
+    if (stop_) return;
+    seen = generation_;
+    run_tasks(worker);
+    if (busy_.fetch_sub(1) == 1) {
+      std::lock_guard lock(mutex_);  // the caller may be between its check and its wait
+      done_.notify_one();
+    }
+  }
+}
+
+void ThreadPool::parallel_for(std::size_t count,
+                              const std::function<void(std::size_t, int)>& task) {
+  if (count == 0) return;
+  if (workers_.empty() || count == 1) {
+    for (std::size_t i = 0; i < count; ++i) task(i, 0);
+    return;
+  }
+  {
+    std::lock_guard lock(mutex_);
+    count_ = count;
+    task_ = &task;
+    next_ = 0;
+    busy_ = static_cast<int>(workers_.size());
+    error_ = nullptr;
+    ++generation_;
+  }
+  wake_.notify_all();
+  run_tasks(0);
+  const auto finished = [&] { return busy_ == 0; };
+  if (!spin_until(may_spin_, finished)) {
+    std::unique_lock lock(mutex_);
+    done_.wait(lock, finished);
+  }
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+}
+
+}  // namespace turnbench

@@ -1,0 +1,49 @@
+#include "common/thread_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <stdexcept>
+
+namespace turnbench {
+namespace {
+
+TEST(ThreadPool, RunsEveryTaskOnce) {
+  for (int threads : {1, 2, 5}) {
+    ThreadPool pool(threads);
+    for (std::size_t count : {0, 1, 2, 17, 1000}) {
+      std::vector<std::atomic<int>> runs(count);
+      pool.parallel_for(count, [&](std::size_t i, int worker) {
+        ASSERT_LT(worker, threads);
+        ++runs[i];
+      });
+      for (const auto& r : runs) EXPECT_EQ(r, 1);
+    }
+  }
+}
+
+TEST(ThreadPool, WorkersAreUniqueWhileTheyRun) {
+  ThreadPool pool(4);
+  std::vector<std::atomic<int>> busy(4);
+  for (int round = 0; round < 50; ++round) {
+    pool.parallel_for(64, [&](std::size_t, int worker) {
+      EXPECT_EQ(busy[static_cast<std::size_t>(worker)]++, 0);
+      --busy[static_cast<std::size_t>(worker)];
+    });
+  }
+}
+
+TEST(ThreadPool, TheFirstExceptionComesOutAndThePoolGoesOn) {
+  ThreadPool pool(3);
+  EXPECT_THROW(pool.parallel_for(100,
+                                 [](std::size_t i, int) {
+                                   if (i == 42) throw std::runtime_error("42");
+                                 }),
+               std::runtime_error);
+  std::atomic<int> sum{0};
+  pool.parallel_for(10, [&](std::size_t i, int) { sum += static_cast<int>(i); });
+  EXPECT_EQ(sum, 45);
+}
+
+}  // namespace
+}  // namespace turnbench
