@@ -1,0 +1,126 @@
+#include "inference/attention_stats.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+namespace turnbench {
+namespace {
+
+std::size_t padded_slots(int slots) {
+  return (static_cast<std::size_t>(slots) + kPageTokens - 1) / kPageTokens * kPageTokens;
+}
+
+}  // namespace
+
+QueryTail::QueryTail(int capacity, std::size_t width) : capacity_(capacity), width_(width) {
+  rows_.resize(2 * static_cast<std::size_t>(capacity) * width);
+  positions_.resize(2 * static_cast<std::size_t>(capacity));
+}
+
+const float* QueryTail::row(int i) const {
+  assert(i >= 0 && i < count_);
+  return rows_.data() + static_cast<std::size_t>(first_ + i) * width_;
+}
+
+void QueryTail::push(const float* query, std::int32_t position) {
+  if (capacity_ == 0) return;
+  if (count_ == capacity_) {
+    ++first_;
+    --count_;
+  }
+  if (first_ + count_ == 2 * capacity_) {
+    std::memmove(rows_.data(), rows_.data() + static_cast<std::size_t>(first_) * width_,
+                 static_cast<std::size_t>(count_) * width_ * sizeof(float));
+    std::copy_n(positions_.begin() + first_, count_, positions_.begin());
+    first_ = 0;
+  }
+  const auto at = static_cast<std::size_t>(first_ + count_);
+  std::copy_n(query, width_, rows_.data() + at * width_);
+  positions_[at] = position;
+  ++count_;
+}
+
+void QueryTail::truncate_to_position(std::int32_t position) {
+  while (count_ > 0 && positions()[count_ - 1] >= position) --count_;
+}
+
+void QueryTail::clear() {
+  count_ = 0;
+}
+
+AttentionStats::AttentionStats(Backend& backend, const ModelShape& shape, float scale,
+                               int sliding_window, std::span<const KvSet> sets, QueryRows pass,
+                               const QueryTail* tail)
+    : backend_(backend),
+      shape_(shape),
+      scale_(scale),
+      sliding_window_(sliding_window),
+      sets_(sets),
+      pass_(pass),
+      tail_(tail) {}
+
+const KvSet& AttentionStats::set_of(int head) const {
+  const int heads_per_set = shape_.heads / static_cast<int>(sets_.size());
+  return sets_[static_cast<std::size_t>(head / heads_per_set)];
+}
+
+int AttentionStats::window_rows(int rows) const {
+  return std::min(rows, tail_->rows());
+}
+
+void AttentionStats::for_each_head(const std::function<void(int)>& task) const {
+  backend_.parallel_for(static_cast<std::size_t>(shape_.heads),
+                        [&](std::size_t h) { task(static_cast<int>(h)); });
+}
+
+const HeadScores& AttentionStats::window_mass(int rows) {
+  const int count = window_rows(rows);
+  assert(count > 0 && "a policy asked for more rows than it declared");
+  const auto [found, is_new] = window_mass_.try_emplace(count);
+  HeadScores& scores = found->second;
+  if (!is_new) return scores;
+  int largest = 0;
+  for (const KvSet& set : sets_) largest = std::max(largest, set.size());
+  scores.ld = padded_slots(largest);
+  scores.data.assign(static_cast<std::size_t>(shape_.heads) * scores.ld, 0);
+  const int first = tail_->rows() - count;
+  for_each_head([&](int h) {
+    const KvSet& set = set_of(h);
+    const std::size_t ld = padded_slots(set.size());
+    std::vector<float> probabilities(static_cast<std::size_t>(count) * ld);
+    backend_.row_probabilities(scale_, set, tail_->row(first) + h * shape_.head_dim, tail_->width(),
+                               tail_->positions() + first, count, sliding_window_,
+                               probabilities.data(), ld);
+    float* sum = scores.data.data() + static_cast<std::size_t>(h) * scores.ld;
+    for (int r = 0; r < count; ++r) {
+      const float* row = probabilities.data() + static_cast<std::size_t>(r) * ld;
+      for (int j = 0; j < set.size(); ++j) sum[j] += row[j];
+    }
+  });
+  for (int h = 0; h < shape_.heads; ++h) {
+    multiply_adds_ += static_cast<double>(count) * set_of(h).size() * shape_.head_dim;
+  }
+  return scores;
+}
+
+std::size_t AttentionStats::probabilities(int head, std::span<const int> rows,
+                                          std::vector<float>& out) const {
+  const KvSet& set = set_of(head);
+  const std::size_t ld = padded_slots(set.size());
+  const auto head_dim = static_cast<std::size_t>(shape_.head_dim);
+  std::vector<float> queries(rows.size() * head_dim);
+  std::vector<std::int32_t> positions;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto row = static_cast<std::size_t>(rows[i]);
+    std::copy_n(pass_.q + row * pass_.stride + static_cast<std::size_t>(head) * head_dim, head_dim,
+                queries.data() + i * head_dim);
+    positions.push_back(pass_.positions[row]);
+  }
+  out.resize(rows.size() * ld);
+  backend_.row_probabilities(scale_, set, queries.data(), head_dim, positions.data(),
+                             static_cast<int>(rows.size()), sliding_window_, out.data(), ld);
+  return ld;
+}
+
+}  // namespace turnbench

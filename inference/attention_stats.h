@@ -1,0 +1,98 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "inference/backend.h"
+
+namespace turnbench {
+
+struct ModelShape {
+  int layers = 0, heads = 0, kv_heads = 0, head_dim = 0;
+  int group() const { return heads / kv_heads; }
+};
+
+/// The last query rows of one layer of a sequence, after RoPE, oldest first: [rows][heads *
+/// head_dim] with their positions.  Holds at most `capacity` rows.
+class QueryTail {
+ public:
+  QueryTail() = default;
+  QueryTail(int capacity, std::size_t width);
+
+  int capacity() const { return capacity_; }
+  int rows() const { return count_; }
+  const float* row(int i) const;  ///< i-th oldest
+  const std::int32_t* positions() const { return positions_.data() + first_; }
+  std::size_t width() const { return width_; }
+
+  void push(const float* query, std::int32_t position);
+  /// Forgets the rows at or after `position`.
+  void truncate_to_position(std::int32_t position);
+  void clear();
+
+ private:
+  int capacity_ = 0, first_ = 0, count_ = 0;
+  std::size_t width_ = 0;
+  std::vector<float> rows_;  // room for 2 * capacity rows: the window slides, then moves back
+  std::vector<std::int32_t> positions_;
+};
+
+/// One row of scores per query head: head(h)[slot].
+struct HeadScores {
+  std::size_t ld = 0;
+  std::vector<float> data;
+  std::span<const float> head(int h, int slots) const {
+    return {data.data() + static_cast<std::size_t>(h) * ld, static_cast<std::size_t>(slots)};
+  }
+};
+
+/// The query rows of a pass: row r, head h at q + r * stride + h * head_dim.
+struct QueryRows {
+  const float* q = nullptr;
+  std::size_t stride = 0;
+  const std::int32_t* positions = nullptr;
+  int rows = 0;
+};
+
+/// Attention statistics of one layer of one sequence, computed when asked and once however many
+/// policies ask, in tiles: no n x n matrix exists.  All are statistics of dense causal attention
+/// over what is cached, also where the layer's own attention is sparse.
+class AttentionStats {
+ public:
+  AttentionStats(Backend& backend, const ModelShape& shape, float scale, int sliding_window,
+                 std::span<const KvSet> sets, QueryRows pass, const QueryTail* tail);
+
+  /// Sum over the last `rows` query rows (as many as are remembered) of the attention probability
+  /// of every cached slot: per query head.
+  const HeadScores& window_mass(int rows);
+  /// Rows that window_mass(rows) really sums.
+  int window_rows(int rows) const;
+
+  /// Probabilities of chosen rows of this pass for one query head: out[r * ld + slot].  Returns ld.
+  /// Safe to call for several heads at the same time.
+  std::size_t probabilities(int head, std::span<const int> rows, std::vector<float>& out) const;
+
+  /// task(head) for every query head on the backend's threads.
+  void for_each_head(const std::function<void(int head)>& task) const;
+
+  /// Multiply-adds spent here so far.
+  double multiply_adds() const { return multiply_adds_; }
+
+ private:
+  const KvSet& set_of(int head) const;
+
+  Backend& backend_;
+  ModelShape shape_;
+  float scale_;
+  int sliding_window_;
+  std::span<const KvSet> sets_;
+  QueryRows pass_;
+  const QueryTail* tail_;
+  std::map<int, HeadScores> window_mass_;
+  double multiply_adds_ = 0;
+};
+
+}  // namespace turnbench

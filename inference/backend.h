@@ -1,0 +1,96 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "inference/attention_pattern.h"
+#include "inference/dtype.h"
+#include "inference/kv_cache.h"
+
+namespace turnbench {
+
+/// Attention of consecutive rows of one sequence over one kept set, for the `heads` query heads
+/// that read it.  A row sees the keys at or before its own position (and within `sliding_window` if
+/// that is not 0); softmax in float32 over what it sees.
+struct AttentionJob {
+  const KvSet* keys = nullptr;
+  const float* q = nullptr;  ///< row r, head h: q + r * q_stride + h * head_dim
+  std::size_t q_stride = 0;
+  int heads = 1;
+  const std::int32_t* positions = nullptr;  ///< of the rows, ascending
+  int rows = 0;
+  float* out = nullptr;  ///< laid out as q
+  std::size_t out_stride = 0;
+  float* lse = nullptr;  ///< row r, head h: lse[r * lse_stride + h]; may be null
+  std::size_t lse_stride = 0;
+  int sliding_window = 0;
+  /// Single rows only: attend to these slots (ascending) and to nothing else.
+  const std::vector<std::int32_t>* slots = nullptr;
+  /// One pattern for each of `heads`, or null for dense.
+  const HeadPattern* patterns = nullptr;
+  PatternPass pass;
+};
+
+/// Weights of a linear layer, [out, in], in the form that a backend likes.
+class Matrix {
+ public:
+  virtual ~Matrix() = default;
+  virtual std::size_t out() const = 0;
+  virtual std::size_t in() const = 0;
+  virtual std::size_t bytes() const = 0;
+  /// Takes `rows` rows of `in` elements (row-major, `dtype`, any alignment) as outputs
+  /// [first, first + rows).
+  virtual void put_rows(std::size_t first, const std::byte* source, DType dtype,
+                        std::size_t rows) = 0;
+  /// Output row `o` as float, [in] (for embeddings tied to the head).
+  virtual void read_row(std::size_t o, float* out) const = 0;
+};
+
+/// The few operations that the decoder and the statistics are made of.  Activations are float32 and
+/// row-major; sums are accumulated in float32 in an order that depends on nothing but the shapes.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual std::string description() const = 0;
+  virtual int threads() const = 0;
+
+  virtual std::unique_ptr<Matrix> make_matrix(std::size_t out, std::size_t in, DType dtype) = 0;
+
+  /// y[r, o] = bias[o] + sum_i x[r, i] w[o, i]; bias may be null.  x: rows `ldx` apart; y: `ldy`.
+  virtual void linear(const float* x, std::size_t ldx, std::size_t rows, const Matrix& w,
+                      const float* bias, float* y, std::size_t ldy) = 0;
+  /// out[r] = x[r] / rms(x[r]) * weight; out may be x.
+  virtual void rms_norm(const float* x, std::size_t ldx, std::size_t rows, std::size_t width,
+                        const float* weight, float eps, float* out, std::size_t ldo) = 0;
+  /// Rotates row r's `heads` heads in place by cos, sin [rows, head_dim / 2].
+  virtual void rotate(float* x, std::size_t ldx, std::size_t rows, int heads, int head_dim,
+                      const float* cos, const float* sin) = 0;
+  /// gate_up: [rows, 2 width], gate first; out: [rows, width] = silu(gate) * up.
+  virtual void silu_multiply(const float* gate_up, std::size_t rows, std::size_t width,
+                             float* out) = 0;
+  /// x += y, n floats.
+  virtual void add(float* x, const float* y, std::size_t n) = 0;
+  /// Attention of all jobs; see AttentionJob.
+  virtual void attend(float scale, std::span<const AttentionJob> jobs) = 0;
+  /// Dense causal attention probabilities of some rows of one query head over one set:
+  /// out[r * ld + slot], 0 where a row does not see; `ld` is at least the set's size rounded up to
+  /// 64 and is written whole.  Runs in the calling thread.
+  virtual void row_probabilities(float scale, const KvSet& keys, const float* q,
+                                 std::size_t q_stride, const std::int32_t* positions, int rows,
+                                 int sliding_window, float* out, std::size_t ld) = 0;
+  /// task(i) for i in [0, count) on the backend's threads.
+  virtual void parallel_for(std::size_t count, const std::function<void(std::size_t)>& task) = 0;
+
+  /// Bytes of scratch that the backend holds now.
+  virtual std::size_t workspace_bytes() const = 0;
+};
+
+/// The CPU backend with `threads` threads (0 = all processors of this process).
+std::unique_ptr<Backend> make_cpu_backend(int threads);
+
+}  // namespace turnbench

@@ -1,0 +1,395 @@
+#include "inference/cpu/attention.h"
+
+#include <algorithm>
+#include <cassert>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "inference/cpu/attention.cpp"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+#include <hwy/highway.h>
+
+#include "inference/cpu/attention_tile-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace turnbench::cpu::HWY_NAMESPACE {
+
+static_assert(kStripRows == kPatternBlock);
+
+/// Packs tile `t` of a set into its place in the shared buffer.
+void pack_shared(const KvSet& set, const PackedSet& packed, int t) {
+  const auto i = static_cast<std::size_t>(t) * kTile;
+  const int head_dim = set.layout().head_dim;
+  pack_tile(set, nullptr, t * kTile, std::min(kTile, set.size() - t * kTile),
+            packed.kt + i * static_cast<std::size_t>(head_dim), packed.v + i * padded(head_dim),
+            packed.positions + i);
+}
+
+/// Writes a finished strip: out = acc / l, lse = m + ln l.
+void write_rows(const SoftmaxState& state, std::size_t first, int rows, int head_dim, float* out,
+                std::size_t out_stride, float* lse, std::size_t lse_stride) {
+  for (int r = 0; r < rows; ++r) {
+    const std::size_t i = first + static_cast<std::size_t>(r);
+    const float inverse = state.l[i] > 0 ? 1.0f / state.l[i] : 0.0f;
+    float* to = out + static_cast<std::size_t>(r) * out_stride;
+    for (int c = 0; c < head_dim; ++c)
+      to[c] = state.acc[i * state.width + static_cast<std::size_t>(c)] * inverse;
+    if (lse != nullptr)
+      lse[static_cast<std::size_t>(r) * lse_stride] = state.m[i] + std::log(state.l[i]);
+  }
+}
+
+/// Rows [first, first + rows) of a dense job, all its heads, over its packed tiles.
+void dense_block(const AttentionJob& job, float scale, const PackedSet& packed, int first,
+                 float* scratch) {
+  const int head_dim = job.keys->layout().head_dim;
+  const std::size_t width = padded(head_dim);
+  const int rows = std::min(kStripRows, job.rows - first);
+  const auto all = static_cast<std::size_t>(job.heads) * kStripRows;
+  Bump bump(scratch);
+  float* s = bump.floats(kStripRows * kTile);
+  const auto state = SoftmaxState::in(bump.floats(SoftmaxState::floats(all, width)), all, width);
+  const auto total = SoftmaxState::in(bump.floats(SoftmaxState::floats(all, width)), all, width);
+  total.clear(all);
+  const std::int32_t lowest = job.positions[first], highest = job.positions[first + rows - 1];
+  const int tiles = tiles_of(job.keys->size());
+  const auto visible = [](std::int32_t, std::int32_t) { return true; };
+  for (int begin = 0; begin < tiles; begin += kSegmentTiles) {
+    if (packed.positions[static_cast<std::size_t>(begin) * kTile] > highest) break;
+    state.clear(all);
+    for (int t = begin; t < std::min(begin + kSegmentTiles, tiles); ++t) {
+      const std::int32_t* positions = packed.positions + static_cast<std::size_t>(t) * kTile;
+      const int count = std::min(kTile, job.keys->size() - t * kTile);
+      if (positions[0] > highest) break;
+      if (job.sliding_window > 0 && positions[count - 1] <= lowest - job.sliding_window) continue;
+      const bool in_page = job.keys->layout().dtype == DType::kF32 && head_dim % 16 == 0;
+      const Tile tile{
+          packed.kt + static_cast<std::size_t>(t * kTile) * static_cast<std::size_t>(head_dim),
+          in_page ? reinterpret_cast<const float*>(
+                        job.keys->pages()[static_cast<std::size_t>(t)].get() +
+                        job.keys->layout().value_offset())
+                  : packed.v + static_cast<std::size_t>(t) * kTile * width,
+          width, positions, count};
+      for (int h = 0; h < job.heads; ++h) {
+        const Strip strip{job.q + static_cast<std::size_t>(first) * job.q_stride +
+                              static_cast<std::size_t>(h * head_dim),
+                          job.q_stride, job.positions + first, 1, rows};
+        take_tile(strip, tile, head_dim, scale, job.sliding_window, false, visible, s, state,
+                  static_cast<std::size_t>(h) * kStripRows);
+      }
+    }
+    merge_state(total, state, all);
+  }
+  for (int h = 0; h < job.heads; ++h) {
+    write_rows(total, static_cast<std::size_t>(h) * kStripRows, rows, head_dim,
+               job.out + static_cast<std::size_t>(first) * job.out_stride +
+                   static_cast<std::size_t>(h * head_dim),
+               job.out_stride,
+               job.lse == nullptr ? nullptr
+                                  : job.lse + static_cast<std::size_t>(first) * job.lse_stride + h,
+               job.lse_stride);
+  }
+}
+
+/// One row block of one head under its pattern.
+void pattern_block(const AttentionJob& job, float scale, int head, int block, float* scratch) {
+  const KvSet& keys = *job.keys;
+  const int head_dim = keys.layout().head_dim, first = block * kStripRows;
+  const std::size_t width = padded(head_dim);
+  const int rows = std::min(kStripRows, job.rows - first);
+  const HeadPattern& pattern = job.patterns[head];
+  std::vector<std::int32_t> slots;
+  const bool ask = pattern_keys(pattern, job.pass, block, slots);
+  if (!keys.is_whole()) {  // positions -> slots, where they are still cached
+    std::size_t kept = 0;
+    for (std::int32_t position : slots) {
+      const int slot = keys.lower_bound(position);
+      if (slot < keys.size() && keys.position(slot) == position) slots[kept++] = slot;
+    }
+    slots.resize(kept);
+  }
+  Bump bump(scratch);
+  float* s = bump.floats(kStripRows * kTile);
+  const auto state =
+      SoftmaxState::in(bump.floats(SoftmaxState::floats(kStripRows, width)), kStripRows, width);
+  const auto total =
+      SoftmaxState::in(bump.floats(SoftmaxState::floats(kStripRows, width)), kStripRows, width);
+  float* kt = bump.floats(kTile * static_cast<std::size_t>(head_dim));
+  float* v = bump.floats(kTile * width);
+  std::int32_t* positions = bump.ints(kTile);
+  const Strip strip{job.q + static_cast<std::size_t>(first) * job.q_stride +
+                        static_cast<std::size_t>(head * head_dim),
+                    job.q_stride, job.positions + first, 1, rows};
+  const auto visible = [&](std::int32_t row, std::int32_t key) {
+    return pattern_has(pattern, job.pass, row, key);
+  };
+  total.clear(kStripRows);
+  const int count = static_cast<int>(slots.size()), tiles = tiles_of(count);
+  for (int begin = 0; begin < tiles; begin += kSegmentTiles) {
+    state.clear(kStripRows);
+    for (int t = begin; t < std::min(begin + kSegmentTiles, tiles); ++t) {
+      const Tile tile = pack_tile(keys, slots.data() + t * kTile, 0,
+                                  std::min(kTile, count - t * kTile), kt, v, positions);
+      take_tile(strip, tile, head_dim, scale, job.sliding_window, ask, visible, s, state, 0);
+    }
+    merge_state(total, state, kStripRows);
+  }
+  write_rows(total, 0, rows, head_dim,
+             job.out + static_cast<std::size_t>(first) * job.out_stride +
+                 static_cast<std::size_t>(head * head_dim),
+             job.out_stride,
+             job.lse == nullptr ? nullptr
+                                : job.lse + static_cast<std::size_t>(first) * job.lse_stride + head,
+             job.lse_stride);
+}
+
+/// One segment of a single row, all heads of the set, into `out`.
+void single_row_segment(const AttentionJob& job, float scale, int segment, float* scratch,
+                        const SoftmaxState& out) {
+  const KvSet& keys = *job.keys;
+  const int head_dim = keys.layout().head_dim;
+  Bump bump(scratch);
+  float* s = bump.floats(static_cast<std::size_t>(job.heads) * kTile);
+  float* kt = bump.floats(kTile * static_cast<std::size_t>(head_dim));
+  float* v = bump.floats(kTile * padded(head_dim));
+  std::int32_t* positions = bump.ints(kTile);
+  const Strip strip{job.q, static_cast<std::size_t>(head_dim), job.positions, 0, job.heads};
+  const std::int32_t* slots = job.slots == nullptr ? nullptr : job.slots->data();
+  const int count = job.slots == nullptr ? keys.size() : static_cast<int>(job.slots->size());
+  const int begin = segment * kSegmentTiles * kTile;
+  const auto visible = [](std::int32_t, std::int32_t) { return true; };
+  out.clear(static_cast<std::size_t>(job.heads));
+  for (int at = begin; at < std::min(begin + kSegmentTiles * kTile, count); at += kTile) {
+    const int in_tile = std::min(kTile, count - at);
+    if (job.sliding_window > 0 && slots == nullptr &&
+        keys.position(at + in_tile - 1) <= job.positions[0] - job.sliding_window) {
+      continue;
+    }
+    const Tile tile =
+        pack_tile(keys, slots == nullptr ? nullptr : slots + at, at, in_tile, kt, v, positions);
+    take_tile(strip, tile, head_dim, scale, job.sliding_window, false, visible, s, out, 0);
+  }
+}
+
+void merge_segments(const AttentionJob& job, const SoftmaxState* parts, int count, float* scratch) {
+  const int head_dim = job.keys->layout().head_dim;
+  const auto heads = static_cast<std::size_t>(job.heads);
+  SoftmaxState total = parts[0];
+  if (count > 1) {
+    total = SoftmaxState::in(scratch, heads, padded(head_dim));
+    total.clear(heads);
+    for (int i = 0; i < count; ++i) merge_state(total, parts[i], heads);
+  }
+  write_rows(total, 0, job.heads, head_dim, job.out, static_cast<std::size_t>(head_dim), job.lse,
+             1);
+}
+
+void probabilities(float scale, const KvSet& keys, const float* q, std::size_t q_stride,
+                   const std::int32_t* positions, int rows, int sliding_window, float* out,
+                   std::size_t ld) {
+  const int head_dim = keys.layout().head_dim, n = keys.size();
+  std::vector<float> kt(kTile * static_cast<std::size_t>(head_dim)), v(kTile * padded(head_dim));
+  std::vector<std::int32_t> at(static_cast<std::size_t>(tiles_of(n)) * kTile);
+  for (int first = 0; first < n; first += kTile) {
+    const Tile tile = pack_tile(keys, nullptr, first, std::min(kTile, n - first), kt.data(),
+                                v.data(), at.data() + first);
+    product(static_cast<std::size_t>(rows), kTile, static_cast<std::size_t>(head_dim), q, q_stride,
+            tile.kt, kTile, out + first, ld, false);
+  }
+  const FloatTag d;
+  const std::size_t lanes = hn::Lanes(d);
+  const FloatVec scales = hn::Set(d, scale);
+  for (int r = 0; r < rows; ++r) {
+    float* row = out + static_cast<std::size_t>(r) * ld;
+    const std::int32_t position = positions[r];
+    const auto last =
+        static_cast<int>(std::upper_bound(at.begin(), at.begin() + n, position) - at.begin());
+    int first = 0;
+    if (sliding_window > 0) {
+      first = static_cast<int>(
+          std::upper_bound(at.begin(), at.begin() + n, position - sliding_window) - at.begin());
+    }
+    std::fill(row, row + first, kMasked);
+    std::fill(row + last, row + ld, kMasked);
+    float top = kMasked;
+    for (int i = first; i < last; ++i) top = std::max(top, row[i]);
+    if (top == kMasked) {
+      std::fill_n(row, ld, 0.0f);
+      continue;
+    }
+    const FloatVec shift = hn::Set(d, top * scale);
+    double sum = 0;
+    for (std::size_t i = 0; i < ld; i += kTile) {
+      for (std::size_t j = i; j < i + kTile; j += lanes) {
+        hn::StoreU(exp_ps(d, hn::MulSub(hn::LoadU(d, row + j), scales, shift)), d, row + j);
+      }
+      HWY_ALIGN float partial[16];
+      for (std::size_t j = 0; j < 16; ++j) {
+        partial[j] = (row[i + j] + row[i + 16 + j]) + (row[i + 32 + j] + row[i + 48 + j]);
+      }
+      sum += sum16(partial);
+    }
+    const FloatVec inverse = hn::Set(d, static_cast<float>(1.0 / sum));
+    for (std::size_t j = 0; j < ld; j += lanes) {
+      hn::StoreU(hn::Mul(hn::LoadU(d, row + j), inverse), d, row + j);
+    }
+  }
+}
+
+}  // namespace turnbench::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace turnbench::cpu {
+
+HWY_EXPORT(pack_shared);
+HWY_EXPORT(dense_block);
+HWY_EXPORT(pattern_block);
+HWY_EXPORT(single_row_segment);
+HWY_EXPORT(merge_segments);
+HWY_EXPORT(probabilities);
+
+namespace {
+
+// Packed keys and values of one wave of dense jobs: what is worth keeping in the outer caches.
+constexpr std::size_t kWaveFloats = std::size_t{8} << 20;
+
+struct Task {
+  std::size_t job;
+  int head, block;
+};
+
+/// Dense jobs of more than one row, in waves: pack the keys of the wave's sets once, then take
+/// every row block through them.
+void attend_dense(ThreadPool& pool, float scale, std::span<const AttentionJob> jobs,
+                  std::span<const std::size_t> dense, AttentionWorkspace& workspace) {
+  for (std::size_t begin = 0; begin < dense.size();) {
+    std::size_t end = begin, floats = 0, scratch = 0;
+    std::vector<std::size_t> at;
+    while (end < dense.size()) {
+      const AttentionJob& job = jobs[dense[end]];
+      const std::size_t need = PackedSet::floats(*job.keys);
+      if (end > begin && floats + need > kWaveFloats) break;
+      at.push_back(floats);
+      floats += need;
+      scratch = std::max(scratch, task_floats(job.keys->layout().head_dim,
+                                              static_cast<std::size_t>(job.heads) * kStripRows));
+      ++end;
+    }
+    float* memory = workspace.packed.get(floats);
+    std::vector<PackedSet> packed;
+    std::vector<Task> packs, blocks;
+    for (std::size_t i = begin; i < end; ++i) {
+      const AttentionJob& job = jobs[dense[i]];
+      packed.push_back(PackedSet::in(memory + at[i - begin], *job.keys));
+      for (int t = 0; t < tiles_of(job.keys->size()); ++t) packs.push_back({i, 0, t});
+      // Later blocks read more keys: the largest tasks first.
+      for (int b = (job.rows - 1) / kStripRows; b >= 0; --b) blocks.push_back({i, 0, b});
+    }
+    pool.parallel_for(packs.size(), [&](std::size_t task, int) {
+      const Task& t = packs[task];
+      HWY_DYNAMIC_DISPATCH(pack_shared)(*jobs[dense[t.job]].keys, packed[t.job - begin], t.block);
+    });
+    pool.parallel_for(blocks.size(), [&](std::size_t task, int worker) {
+      const Task& t = blocks[task];
+      HWY_DYNAMIC_DISPATCH(dense_block)
+      (jobs[dense[t.job]], scale, packed[t.job - begin], t.block * kStripRows,
+       workspace.worker[static_cast<std::size_t>(worker)].get(scratch));
+    });
+    begin = end;
+  }
+}
+
+void attend_patterns(ThreadPool& pool, float scale, std::span<const AttentionJob> jobs,
+                     std::span<const std::size_t> sparse, AttentionWorkspace& workspace) {
+  std::vector<Task> tasks;
+  for (std::size_t i : sparse) {
+    for (int b = (jobs[i].rows - 1) / kStripRows; b >= 0; --b) {
+      for (int h = 0; h < jobs[i].heads; ++h) tasks.push_back({i, h, b});
+    }
+  }
+  pool.parallel_for(tasks.size(), [&](std::size_t task, int worker) {
+    const Task& t = tasks[task];
+    float* scratch = workspace.worker[static_cast<std::size_t>(worker)].get(
+        task_floats(jobs[t.job].keys->layout().head_dim, kStripRows));
+    HWY_DYNAMIC_DISPATCH(pattern_block)(jobs[t.job], scale, t.head, t.block, scratch);
+  });
+}
+
+/// Single rows: segments of their keys in parallel, merged in order.
+void attend_single(ThreadPool& pool, float scale, std::span<const AttentionJob> jobs,
+                   std::span<const std::size_t> single, AttentionWorkspace& workspace) {
+  std::vector<Task> tasks;
+  std::vector<std::size_t> first_task, state_at;
+  std::size_t floats = 0, scratch = 0;
+  for (std::size_t i : single) {
+    const AttentionJob& job = jobs[i];
+    const int head_dim = job.keys->layout().head_dim;
+    const int keys = job.slots == nullptr ? job.keys->size() : static_cast<int>(job.slots->size());
+    const int segments = std::max(1, (tiles_of(keys) + kSegmentTiles - 1) / kSegmentTiles);
+    const auto heads = static_cast<std::size_t>(job.heads);
+    first_task.push_back(tasks.size());
+    for (int s = 0; s < segments; ++s) {
+      tasks.push_back({i, 0, s});
+      state_at.push_back(floats);
+      floats += SoftmaxState::floats(heads, padded(head_dim));
+    }
+    scratch = std::max(scratch, task_floats(head_dim, heads));
+  }
+  first_task.push_back(tasks.size());
+  float* memory = workspace.partial.get(floats);
+  std::vector<SoftmaxState> states;
+  for (std::size_t t = 0; t < tasks.size(); ++t) {
+    const AttentionJob& job = jobs[tasks[t].job];
+    states.push_back(SoftmaxState::in(memory + state_at[t], static_cast<std::size_t>(job.heads),
+                                      padded(job.keys->layout().head_dim)));
+  }
+  const auto scratch_of = [&](int worker) {
+    return workspace.worker[static_cast<std::size_t>(worker)].get(scratch);
+  };
+  pool.parallel_for(tasks.size(), [&](std::size_t t, int worker) {
+    HWY_DYNAMIC_DISPATCH(single_row_segment)
+    (jobs[tasks[t].job], scale, tasks[t].block, scratch_of(worker), states[t]);
+  });
+  for (std::size_t i = 0; i < single.size(); ++i) {
+    HWY_DYNAMIC_DISPATCH(merge_segments)
+    (jobs[single[i]], states.data() + first_task[i],
+     static_cast<int>(first_task[i + 1] - first_task[i]), scratch_of(0));
+  }
+}
+
+}  // namespace
+
+std::size_t AttentionWorkspace::bytes() const {
+  std::size_t total = packed.bytes() + partial.bytes();
+  for (const Scratch& s : worker) total += s.bytes();
+  return total;
+}
+
+void attend(ThreadPool& pool, float scale, std::span<const AttentionJob> jobs,
+            AttentionWorkspace& workspace) {
+  std::vector<std::size_t> dense, sparse, single;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    assert(jobs[i].keys->size() > 0 && (jobs[i].slots == nullptr || jobs[i].rows == 1));
+    if (jobs[i].rows == 0) continue;
+    if (jobs[i].patterns != nullptr) {
+      sparse.push_back(i);
+    } else if (jobs[i].rows == 1) {
+      single.push_back(i);
+    } else {
+      dense.push_back(i);
+    }
+  }
+  attend_dense(pool, scale, jobs, dense, workspace);
+  attend_patterns(pool, scale, jobs, sparse, workspace);
+  if (!single.empty()) attend_single(pool, scale, jobs, single, workspace);
+}
+
+void row_probabilities(float scale, const KvSet& keys, const float* q, std::size_t q_stride,
+                       const std::int32_t* positions, int rows, int sliding_window, float* out,
+                       std::size_t ld) {
+  HWY_DYNAMIC_DISPATCH(probabilities)
+  (scale, keys, q, q_stride, positions, rows, sliding_window, out, ld);
+}
+
+}  // namespace turnbench::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/thread_pool.h"
+#include "inference/aligned.h"
+#include "inference/backend.h"
+
+namespace turnbench::cpu {
+
+/// Scratch that calls reuse: one per worker, and one for what a call shares.
+struct AttentionWorkspace {
+  explicit AttentionWorkspace(int workers) : worker(static_cast<std::size_t>(workers)) {}
+  std::vector<Scratch> worker;
+  Scratch packed, partial;
+  std::size_t bytes() const;
+};
+
+/// Runs all jobs.  O(n) memory: no buffer of rows x keys exists.  A row's result depends only on
+/// its own query and the keys it reads, never on the other rows, the threads or the chunking:
+/// scores are chains over head_dim, keys are taken in tiles of 64 and segments of 1024 slots in
+/// order.
+void attend(ThreadPool& pool, float scale, std::span<const AttentionJob> jobs,
+            AttentionWorkspace& workspace);
+
+/// Dense causal probabilities of some rows of one query head: out[r * ld + s] for slot s, 0 beyond
+/// the row's position; `ld` >= size of the set rounded up to 64, and the whole of it is written.
+void row_probabilities(float scale, const KvSet& keys, const float* q, std::size_t q_stride,
+                       const std::int32_t* positions, int rows, int sliding_window, float* out,
+                       std::size_t ld);
+
+}  // namespace turnbench::cpu

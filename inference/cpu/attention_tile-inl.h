@@ -1,0 +1,236 @@
+// Tiles of 64 keys: packing them, and the online softmax of rows over them.  Included once per
+// instruction set.
+
+#if defined(TURNBENCH_ATTENTION_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef TURNBENCH_ATTENTION_TILE_INL_H_
+#undef TURNBENCH_ATTENTION_TILE_INL_H_
+#else
+#define TURNBENCH_ATTENTION_TILE_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "inference/cpu/attention_state.h"
+#include "inference/cpu/micro_kernel-inl.h"
+#include "inference/cpu/simd_math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace turnbench::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+HWY_INLINE float widen(float x) {
+  return x;
+}
+HWY_INLINE float widen(hwy::bfloat16_t x) {
+  return bf16_to_float(std::bit_cast<std::uint16_t>(x));
+}
+HWY_INLINE float widen(hwy::float16_t x) {
+  return f16_to_float(std::bit_cast<std::uint16_t>(x));
+}
+
+#if HWY_TARGET != HWY_SCALAR
+using Quad = hn::FixedTag<float, 4>;
+HWY_INLINE hn::Vec<Quad> load_quad(const float* p) {
+  return hn::LoadU(Quad(), p);
+}
+HWY_INLINE hn::Vec<Quad> load_quad(const hwy::bfloat16_t* p) {
+  return hn::PromoteTo(Quad(), hn::LoadU(hn::FixedTag<hwy::bfloat16_t, 4>(), p));
+}
+HWY_INLINE hn::Vec<Quad> load_quad(const hwy::float16_t* p) {
+  return hn::PromoteTo(Quad(), hn::LoadU(hn::FixedTag<hwy::float16_t, 4>(), p));
+}
+
+/// One vector whose 128-bit block b is columns [column, column + 4) of row 4 b + i.
+template <typename T>
+HWY_INLINE FloatVec blocks_of_rows(const T* const* rows, int i, std::size_t column) {
+#if HWY_MAX_BYTES == 64
+  const hn::Half<FloatTag> dh;
+  return hn::Combine(
+      FloatTag(),
+      hn::Combine(dh, load_quad(rows[12 + i] + column), load_quad(rows[8 + i] + column)),
+      hn::Combine(dh, load_quad(rows[4 + i] + column), load_quad(rows[i] + column)));
+#elif HWY_MAX_BYTES == 32
+  return hn::Combine(FloatTag(), load_quad(rows[4 + i] + column), load_quad(rows[i] + column));
+#else
+  return load_quad(rows[i] + column);
+#endif
+}
+#endif  // HWY_TARGET != HWY_SCALAR
+
+/// kt[d][j] = rows[j][d] for 64 rows, widened to float.
+template <typename T>
+void transpose_keys(const T* const* rows, std::size_t head_dim, float* HWY_RESTRICT kt) {
+  const std::size_t lanes = hn::Lanes(FloatTag());
+  for (std::size_t j = 0; j < kTile; j += lanes) {
+    std::size_t c = 0;
+#if HWY_TARGET != HWY_SCALAR
+    const FloatTag d;
+    for (; c + 4 <= head_dim; c += 4) {
+      const FloatVec a0 = blocks_of_rows(rows + j, 0, c), a1 = blocks_of_rows(rows + j, 1, c);
+      const FloatVec a2 = blocks_of_rows(rows + j, 2, c), a3 = blocks_of_rows(rows + j, 3, c);
+      const FloatVec t0 = hn::InterleaveLower(d, a0, a2), t1 = hn::InterleaveLower(d, a1, a3);
+      const FloatVec t2 = hn::InterleaveUpper(d, a0, a2), t3 = hn::InterleaveUpper(d, a1, a3);
+      hn::StoreU(hn::InterleaveLower(d, t0, t1), d, kt + (c + 0) * kTile + j);
+      hn::StoreU(hn::InterleaveUpper(d, t0, t1), d, kt + (c + 1) * kTile + j);
+      hn::StoreU(hn::InterleaveLower(d, t2, t3), d, kt + (c + 2) * kTile + j);
+      hn::StoreU(hn::InterleaveUpper(d, t2, t3), d, kt + (c + 3) * kTile + j);
+    }
+#endif
+    for (; c < head_dim; ++c) {
+      for (std::size_t i = j; i < j + lanes; ++i) kt[c * kTile + i] = widen(rows[i][c]);
+    }
+  }
+}
+
+/// Values of `count` rows as float [count][padded(head_dim)].
+template <typename T>
+void widen_values(const T* const* rows, int count, int head_dim, float* HWY_RESTRICT v) {
+  const FloatTag d;
+  const std::size_t lanes = hn::Lanes(d), width = padded(head_dim);
+  for (int j = 0; j < count; ++j, v += width) {
+    std::size_t c = 0;
+    for (; c + lanes <= static_cast<std::size_t>(head_dim); c += lanes) {
+      hn::StoreU(load_wide(d, rows[j] + c), d, v + c);
+    }
+    for (; c < static_cast<std::size_t>(head_dim); ++c) v[c] = widen(rows[j][c]);
+    for (; c < width; ++c) v[c] = 0;
+  }
+}
+
+/// Packs slots[0..count) (or, if null, the `count` slots from `first`, a multiple of 64) of a set.
+/// `kt` has room for head_dim * 64 floats, `v` for 64 * padded(head_dim), `positions` for 64.
+template <typename T>
+Tile pack_tile_typed(const KvSet& set, const std::int32_t* slots, int first, int count, float* kt,
+                     float* v, std::int32_t* positions) {
+  const PageLayout& layout = set.layout();
+  const auto pages = set.pages();
+  const T *keys[kTile], *values[kTile];
+  for (int j = 0; j < kTile; ++j) {
+    const int slot =
+        slots == nullptr ? first + std::min(j, count - 1) : slots[std::min(j, count - 1)];
+    const std::byte* page = pages[static_cast<std::size_t>(slot / kTile)].get();
+    const std::size_t row = static_cast<std::size_t>(slot % kTile) * layout.row_bytes();
+    keys[j] = reinterpret_cast<const T*>(page + row);
+    values[j] = reinterpret_cast<const T*>(page + layout.value_offset() + row);
+    positions[j] =
+        reinterpret_cast<const std::int32_t*>(page + layout.position_offset())[slot % kTile];
+  }
+  transpose_keys(keys, static_cast<std::size_t>(layout.head_dim), kt);
+  Tile tile{kt, v, padded(layout.head_dim), positions, count};
+  if constexpr (std::is_same_v<T, float>) {
+    if (slots == nullptr && layout.head_dim % 16 == 0) {  // the page itself serves
+      tile.v = values[0];
+      tile.ldv = static_cast<std::size_t>(layout.head_dim);
+      return tile;
+    }
+  }
+  widen_values(values, count, layout.head_dim, v);
+  return tile;
+}
+
+inline Tile pack_tile(const KvSet& set, const std::int32_t* slots, int first, int count, float* kt,
+                      float* v, std::int32_t* positions) {
+  switch (set.layout().dtype) {
+    case DType::kF32:
+      return pack_tile_typed<float>(set, slots, first, count, kt, v, positions);
+    case DType::kF16:
+      return pack_tile_typed<hwy::float16_t>(set, slots, first, count, kt, v, positions);
+    case DType::kBF16:
+      return pack_tile_typed<hwy::bfloat16_t>(set, slots, first, count, kt, v, positions);
+  }
+  return {};
+}
+
+/// Scores s [64] of one row become probabilities relative to the new maximum; m, l and acc follow.
+HWY_INLINE void softmax_row(float scale, float* HWY_RESTRICT s, float& m, float& l,
+                            float* HWY_RESTRICT acc, std::size_t width) {
+  const FloatTag d;
+  const std::size_t lanes = hn::Lanes(d);
+  FloatVec top = hn::Set(d, kMasked);
+  for (std::size_t i = 0; i < kTile; i += lanes) top = hn::Max(top, hn::LoadU(d, s + i));
+  const float tile_max = hn::GetLane(hn::MaxOfLanes(d, top)) * scale;
+  const float next = std::max(m, tile_max);
+  if (next == kMasked) {  // nothing seen so far
+    std::fill_n(s, kTile, 0.0f);
+    return;
+  }
+  const float shrink = m == kMasked ? 0.0f : exp_one(m - next);
+  const FloatVec scales = hn::Set(d, scale), shift = hn::Set(d, next);
+  HWY_ALIGN float partial[16];
+  const hn::CappedTag<float, 16> d16;
+  const std::size_t step = std::min<std::size_t>(hn::Lanes(d16), 16);
+  for (std::size_t i = 0; i < kTile; i += lanes) {
+    hn::StoreU(exp_ps(d, hn::MulSub(hn::LoadU(d, s + i), scales, shift)), d, s + i);
+  }
+  for (std::size_t j = 0; j < 16; j += step) {
+    auto sum = hn::LoadU(d16, s + j);
+    for (std::size_t i = 16 + j; i < kTile; i += 16) sum = hn::Add(sum, hn::LoadU(d16, s + i));
+    hn::Store(sum, d16, partial + j);
+  }
+  l = l * shrink + sum16(partial);
+  m = next;
+  if (shrink != 1.0f) {
+    const FloatVec factor = hn::Set(d, shrink);
+    for (std::size_t c = 0; c < width; c += lanes) {
+      hn::StoreU(hn::Mul(hn::LoadU(d, acc + c), factor), d, acc + c);
+    }
+  }
+}
+
+/// Takes one tile into the state of a strip.  `visible(row, key position)` is asked only if
+/// `ask`; causality and the window always hold.  `s` is scratch of rows * 64 floats.
+template <typename Visible>
+HWY_INLINE void take_tile(const Strip& strip, const Tile& tile, int head_dim, float scale,
+                          int sliding_window, bool ask, const Visible& visible, float* s,
+                          const SoftmaxState& state, std::size_t first_row) {
+  product(static_cast<std::size_t>(strip.rows), kTile, static_cast<std::size_t>(head_dim), strip.q,
+          strip.q_stride, tile.kt, kTile, s, kTile, false);
+  const std::int32_t lowest = tile.positions[0], highest = tile.positions[tile.count - 1];
+  for (int r = 0; r < strip.rows; ++r) {
+    float* row = s + r * kTile;
+    const std::int32_t at = strip.position(r);
+    if (ask || highest > at || (sliding_window > 0 && lowest <= at - sliding_window)) {
+      for (int j = 0; j < tile.count; ++j) {
+        const std::int32_t p = tile.positions[j];
+        const bool seen =
+            p <= at && (sliding_window == 0 || p > at - sliding_window) && (!ask || visible(at, p));
+        if (!seen) row[j] = kMasked;
+      }
+    }
+    for (int j = tile.count; j < kTile; ++j) row[j] = kMasked;
+    const std::size_t i = first_row + static_cast<std::size_t>(r);
+    softmax_row(scale, row, state.m[i], state.l[i], state.acc + i * state.width, state.width);
+  }
+  product(static_cast<std::size_t>(strip.rows), state.width, static_cast<std::size_t>(tile.count),
+          s, kTile, tile.v, tile.ldv, state.acc + first_row * state.width, state.width, true);
+}
+
+/// total += part, for rows that saw anything in this segment.
+HWY_INLINE void merge_state(const SoftmaxState& total, const SoftmaxState& part, std::size_t rows) {
+  const FloatTag d;
+  const std::size_t lanes = hn::Lanes(d);
+  for (std::size_t i = 0; i < rows; ++i) {
+    if (part.m[i] == kMasked) continue;
+    const float next = std::max(total.m[i], part.m[i]);
+    const float a = total.m[i] == kMasked ? 0.0f : exp_one(total.m[i] - next);
+    const float b = exp_one(part.m[i] - next);
+    total.l[i] = total.l[i] * a + part.l[i] * b;
+    total.m[i] = next;
+    const FloatVec av = hn::Set(d, a), bv = hn::Set(d, b);
+    float* to = total.acc + i * total.width;
+    const float* from = part.acc + i * part.width;
+    for (std::size_t c = 0; c < total.width; c += lanes) {
+      hn::StoreU(hn::MulAdd(hn::LoadU(d, from + c), bv, hn::Mul(hn::LoadU(d, to + c), av)), d,
+                 to + c);
+    }
+  }
+}
+
+}  // namespace turnbench::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard per target

@@ -1,0 +1,134 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/thread_pool.h"
+#include "inference/backend.h"
+#include "inference/cpu/attention.h"
+#include "inference/cpu/elementwise.h"
+#include "inference/cpu/gemm.h"
+
+namespace turnbench {
+namespace {
+
+class CpuMatrix : public Matrix {
+ public:
+  CpuMatrix(std::size_t out, std::size_t in, DType dtype)
+      : packed_(cpu::make_packed(out, in, dtype)) {}
+
+  std::size_t out() const override { return packed_.out; }
+  std::size_t in() const override { return packed_.in; }
+  std::size_t bytes() const override { return packed_.bytes(); }
+
+  void put_rows(std::size_t first, const std::byte* source, DType dtype,
+                std::size_t rows) override {
+    const std::size_t row_bytes = packed_.in * size_of(dtype);
+    AlignedBytes row(row_bytes);
+    for (std::size_t r = 0; r < rows; ++r) {
+      std::memcpy(row.data(), source + r * row_bytes, row_bytes);
+      cpu::pack_rows(packed_, first + r, row.data(), dtype, 1);
+    }
+  }
+
+  void read_row(std::size_t o, float* out) const override {
+    for (std::size_t i = 0; i < packed_.in; ++i) out[i] = packed_.at(o, i);
+  }
+
+  const cpu::PackedMatrix& packed() const { return packed_; }
+
+ private:
+  cpu::PackedMatrix packed_;
+};
+
+class CpuBackend : public Backend {
+ public:
+  explicit CpuBackend(int threads) : pool_(threads), workspace_(pool_.size()) {}
+
+  std::string description() const override {
+    return fmt::format("cpu, {}, {} threads", cpu::instruction_set(), pool_.size());
+  }
+  int threads() const override { return pool_.size(); }
+
+  std::unique_ptr<Matrix> make_matrix(std::size_t out, std::size_t in, DType dtype) override {
+    return std::make_unique<CpuMatrix>(out, in, dtype);
+  }
+
+  void linear(const float* x, std::size_t ldx, std::size_t rows, const Matrix& w, const float* bias,
+              float* y, std::size_t ldy) override {
+    cpu::linear(pool_, x, ldx, rows, static_cast<const CpuMatrix&>(w).packed(), bias, y, ldy);
+  }
+
+  void rms_norm(const float* x, std::size_t ldx, std::size_t rows, std::size_t width,
+                const float* weight, float eps, float* out, std::size_t ldo) override {
+    by_rows(rows, width, [&](std::size_t first, std::size_t count) {
+      cpu::rms_norm(x + first * ldx, ldx, count, width, weight, eps, out + first * ldo, ldo);
+    });
+  }
+
+  void rotate(float* x, std::size_t ldx, std::size_t rows, int heads, int head_dim,
+              const float* cos, const float* sin) override {
+    const auto half = static_cast<std::size_t>(head_dim / 2);
+    by_rows(rows, half * 2 * static_cast<std::size_t>(heads),
+            [&](std::size_t first, std::size_t count) {
+              for (std::size_t r = first; r < first + count; ++r) {
+                cpu::rotate(x + r * ldx, heads, head_dim, cos + r * half, sin + r * half);
+              }
+            });
+  }
+
+  void silu_multiply(const float* gate_up, std::size_t rows, std::size_t width,
+                     float* out) override {
+    by_rows(rows, width * 4, [&](std::size_t first, std::size_t count) {
+      for (std::size_t r = first; r < first + count; ++r) {
+        const float* gate = gate_up + r * 2 * width;
+        cpu::silu_multiply(gate, gate + width, width, out + r * width);
+      }
+    });
+  }
+
+  void add(float* x, const float* y, std::size_t n) override {
+    by_rows(n, 1,
+            [&](std::size_t first, std::size_t count) { cpu::add(x + first, y + first, count); });
+  }
+
+  void attend(float scale, std::span<const AttentionJob> jobs) override {
+    cpu::attend(pool_, scale, jobs, workspace_);
+  }
+
+  void row_probabilities(float scale, const KvSet& keys, const float* q, std::size_t q_stride,
+                         const std::int32_t* positions, int rows, int sliding_window, float* out,
+                         std::size_t ld) override {
+    cpu::row_probabilities(scale, keys, q, q_stride, positions, rows, sliding_window, out, ld);
+  }
+
+  void parallel_for(std::size_t count, const std::function<void(std::size_t)>& task) override {
+    pool_.parallel_for(count, [&](std::size_t i, int) { task(i); });
+  }
+
+  std::size_t workspace_bytes() const override { return workspace_.bytes(); }
+
+ private:
+  // Work below which a fork-join costs more than it saves, in floats.
+  static constexpr std::size_t kGrain = 1 << 15;
+
+  template <typename Body>
+  void by_rows(std::size_t rows, std::size_t width, const Body& body) {
+    const std::size_t per_task = std::max<std::size_t>(1, kGrain / std::max<std::size_t>(1, width));
+    const std::size_t tasks = (rows + per_task - 1) / per_task;
+    pool_.parallel_for(tasks, [&](std::size_t t, int) {
+      body(t * per_task, std::min(per_task, rows - t * per_task));
+    });
+  }
+
+  ThreadPool pool_;
+  cpu::AttentionWorkspace workspace_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_cpu_backend(int threads) {
+  return std::make_unique<CpuBackend>(threads);
+}
+
+}  // namespace turnbench

@@ -1,0 +1,185 @@
+#include "inference/cpu/gemm.h"
+
+#include <algorithm>
+#include <cstring>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "inference/cpu/gemm.cpp"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+#include <hwy/highway.h>
+
+#include "inference/cpu/micro_kernel-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace turnbench::cpu::HWY_NAMESPACE {
+
+// The rows of x that one task keeps in its second-level cache, the depth of a block of the inner
+// dimension (a 6-row tile of x in the first level, a panel in the second), and the least number of
+// rows for which widening a 16-bit panel once pays.
+constexpr std::size_t kDepth = 512, kWidenRows = 24;
+constexpr int kStreams = 4;  // panels that a single row is multiplied with at once
+
+std::size_t panel_width() {
+  return kPanelVecs * hn::Lanes(FloatTag());
+}
+
+/// One row times kPanels whole panels at once: enough independent chains to hide the latency of the
+/// multiply-add and to keep several memory streams open.
+template <int kPanels, typename Weight>
+HWY_INLINE void one_row(std::size_t in, std::size_t panel, const float* x, const Weight* w,
+                        float* y) {
+  const FloatTag d;
+  const std::size_t lanes = hn::Lanes(d);
+  FloatVec acc[kPanels][kPanelVecs];
+#pragma GCC unroll 8
+  for (int p = 0; p < kPanels; ++p) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kPanelVecs; ++v) acc[p][v] = hn::Zero(d);
+  }
+  for (std::size_t i = 0; i < in; ++i, w += panel) {
+    const FloatVec broadcast = hn::Set(d, x[i]);
+#pragma GCC unroll 8
+    for (int p = 0; p < kPanels; ++p) {
+#pragma GCC unroll 8
+      for (int v = 0; v < kPanelVecs; ++v) {
+        acc[p][v] = hn::MulAdd(broadcast, load_wide(d, w + p * in * panel + v * lanes), acc[p][v]);
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int p = 0; p < kPanels; ++p) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kPanelVecs; ++v) hn::StoreU(acc[p][v], d, y + p * panel + v * lanes);
+  }
+}
+
+template <typename Weight>
+void multiply_typed(const LinearTask& t) {
+  const PackedMatrix& w = *t.w;
+  const std::size_t lanes = hn::Lanes(FloatTag());
+  const auto* weights = reinterpret_cast<const Weight*>(w.data.data());
+  constexpr bool kWide = std::is_same_v<Weight, float>;
+  HWY_ALIGN float widened[kWide ? 16 : kDepth * kPanelVecs * HWY_MAX_BYTES / sizeof(float)];
+  HWY_ALIGN float partial[kRowBlock * kPanelVecs * HWY_MAX_BYTES / sizeof(float)];
+  std::size_t first = t.first_panel;
+  if (t.rows == 1) {
+    const std::size_t whole = std::min(t.last_panel, w.out / w.panel);
+    for (; first + kStreams <= whole; first += kStreams) {
+      one_row<kStreams>(w.in, w.panel, t.x, weights + first * w.in * w.panel,
+                        t.y + first * w.panel);
+    }
+  }
+  // A few rows fit the cache at full depth; more are taken in blocks that do.
+  const std::size_t block = t.rows <= 2 * kTileRows ? w.in : kDepth;
+  for (std::size_t k0 = 0; k0 < w.in; k0 += block) {
+    const std::size_t depth = std::min(block, w.in - k0);
+    for (std::size_t p = first; p < t.last_panel; ++p) {
+      const Weight* b = weights + (p * w.in + k0) * w.panel;
+      const std::size_t columns = std::min(w.panel, w.out - p * w.panel);
+      // The last panel's padding has no room in y: it goes through a buffer.
+      const bool whole = columns == w.panel;
+      float* c = whole ? t.y + p * w.panel : partial;
+      const std::size_t ldc = whole ? t.ldy : w.panel;
+      if (!whole && k0 > 0) {
+        for (std::size_t r = 0; r < t.rows; ++r) {
+          std::memcpy(partial + r * w.panel, t.y + r * t.ldy + p * w.panel,
+                      columns * sizeof(float));
+        }
+      }
+      if (!kWide && t.rows >= kWidenRows) {
+        for (std::size_t i = 0; i < depth * w.panel; i += lanes) {
+          hn::StoreU(load_wide(FloatTag(), b + i), FloatTag(), widened + i);
+        }
+        column_block<kPanelVecs>(t.rows, depth, t.x + k0, t.ldx, widened, w.panel, c, ldc, k0 > 0);
+      } else {
+        column_block<kPanelVecs>(t.rows, depth, t.x + k0, t.ldx, b, w.panel, c, ldc, k0 > 0);
+      }
+      if (!whole) {
+        for (std::size_t r = 0; r < t.rows; ++r) {
+          std::memcpy(t.y + r * t.ldy + p * w.panel, partial + r * w.panel,
+                      columns * sizeof(float));
+        }
+      }
+    }
+  }
+  if (t.bias == nullptr) return;
+  const std::size_t last = std::min(t.last_panel * w.panel, w.out);
+  for (std::size_t r = 0; r < t.rows; ++r) {
+    for (std::size_t o = t.first_panel * w.panel; o < last; ++o) t.y[r * t.ldy + o] += t.bias[o];
+  }
+}
+
+void multiply(const LinearTask& t) {
+  switch (t.w->dtype) {
+    case DType::kF32:
+      return multiply_typed<float>(t);
+    case DType::kF16:
+      return multiply_typed<hwy::float16_t>(t);
+    case DType::kBF16:
+      return multiply_typed<hwy::bfloat16_t>(t);
+  }
+}
+
+}  // namespace turnbench::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace turnbench::cpu {
+
+HWY_EXPORT(panel_width);
+HWY_EXPORT(multiply);
+
+PackedMatrix make_packed(std::size_t out, std::size_t in, DType dtype) {
+  PackedMatrix m;
+  m.out = out;
+  m.in = in;
+  m.panel = HWY_DYNAMIC_DISPATCH(panel_width)();
+  m.dtype = dtype;
+  m.data = AlignedBytes(m.panels() * in * m.panel * size_of(dtype));
+  const std::size_t last_panel = in * m.panel * size_of(dtype);
+  if (m.data.size() > 0) std::memset(m.data.data() + m.data.size() - last_panel, 0, last_panel);
+  return m;
+}
+
+void pack_rows(PackedMatrix& m, std::size_t first, const void* source, DType source_dtype,
+               std::size_t rows) {
+  const bool same = source_dtype == m.dtype;
+  for (std::size_t r = 0; r < rows; ++r) {
+    const std::size_t o = first + r;
+    const std::size_t base = (o / m.panel) * m.in * m.panel + o % m.panel;
+    if (same && m.dtype == DType::kF32) {
+      const float* row = static_cast<const float*>(source) + r * m.in;
+      float* to = m.data.as<float>() + base;
+      for (std::size_t i = 0; i < m.in; ++i) to[i * m.panel] = row[i];
+    } else if (same) {
+      const auto* row = static_cast<const std::uint16_t*>(source) + r * m.in;
+      auto* to = m.data.as<std::uint16_t>() + base;
+      for (std::size_t i = 0; i < m.in; ++i) to[i * m.panel] = row[i];
+    } else {
+      for (std::size_t i = 0; i < m.in; ++i) {
+        store_element(m.data.data(), m.dtype, base + i * m.panel,
+                      load_element(source, source_dtype, r * m.in + i));
+      }
+    }
+  }
+}
+
+void linear(ThreadPool& pool, const float* x, std::size_t ldx, std::size_t rows,
+            const PackedMatrix& w, const float* bias, float* y, std::size_t ldy) {
+  if (rows == 0 || w.out == 0) return;
+  const std::size_t row_blocks = (rows + kRowBlock - 1) / kRowBlock;
+  // About four tasks a thread even the load out; a group of panels stays large enough to stream.
+  const std::size_t wanted = std::max<std::size_t>(1, 4 * pool.size() / row_blocks);
+  const std::size_t group =
+      std::max<std::size_t>(pool.size() == 1 ? w.panels() : 4, (w.panels() + wanted - 1) / wanted);
+  const std::size_t groups = (w.panels() + group - 1) / group;
+  pool.parallel_for(row_blocks * groups, [&](std::size_t task, int) {
+    const std::size_t row = task / groups * kRowBlock, first = task % groups * group;
+    HWY_DYNAMIC_DISPATCH(multiply)
+    (LinearTask{x + row * ldx, ldx, std::min(kRowBlock, rows - row), &w, first,
+                std::min(first + group, w.panels()), bias, y + row * ldy, ldy});
+  });
+}
+
+}  // namespace turnbench::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,126 @@
+// The register tile of every product: C[kRows, kVecs lanes] (+)= A * B with one chain of fused
+// multiply-adds per element, in ascending k.  Included once per instruction set.
+
+#if defined(TURNBENCH_MICRO_KERNEL_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef TURNBENCH_MICRO_KERNEL_INL_H_
+#undef TURNBENCH_MICRO_KERNEL_INL_H_
+#else
+#define TURNBENCH_MICRO_KERNEL_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstddef>
+#include <cstdint>
+
+HWY_BEFORE_NAMESPACE();
+namespace turnbench::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using FloatTag = hn::ScalableTag<float>;
+using FloatVec = hn::Vec<FloatTag>;
+
+// Vectors per panel and rows per tile: 6 x 4 accumulators fill the 32 registers of AVX-512 and NEON
+// (24 + 4 for B + broadcasts), 6 x 2 the 16 registers of AVX2, 2 x 4 those of SSE.
+#if HWY_TARGET <= HWY_AVX3
+constexpr int kPanelVecs = 4, kTileRows = 6;
+#elif HWY_TARGET <= HWY_AVX2
+constexpr int kPanelVecs = 2, kTileRows = 6;
+#elif HWY_TARGET == HWY_NEON
+constexpr int kPanelVecs = 4, kTileRows = 6;
+#else
+constexpr int kPanelVecs = 4, kTileRows = 2;
+#endif
+
+HWY_INLINE FloatVec load_wide(FloatTag d, const float* p) {
+  return hn::LoadU(d, p);
+}
+HWY_INLINE FloatVec load_wide(FloatTag d, const hwy::bfloat16_t* p) {
+  const hn::Rebind<hwy::bfloat16_t, FloatTag> half;
+  return hn::PromoteTo(d, hn::LoadU(half, p));
+}
+HWY_INLINE FloatVec load_wide(FloatTag d, const hwy::float16_t* p) {
+  const hn::Rebind<hwy::float16_t, FloatTag> half;
+  return hn::PromoteTo(d, hn::LoadU(half, p));
+}
+
+/// C[r][v] (+)= sum_k A[r][k] * B[k][v].  A: rows `lda` apart; B: `ldb` elements from k to k + 1;
+/// C: rows `ldc` apart.  `start_from_c` false starts at zero.
+template <int kRows, int kVecs, typename Weight>
+HWY_INLINE void micro_kernel(std::size_t k, const float* HWY_RESTRICT a, std::size_t lda,
+                             const Weight* HWY_RESTRICT b, std::size_t ldb, float* HWY_RESTRICT c,
+                             std::size_t ldc, bool start_from_c) {
+  const FloatTag d;
+  const std::size_t lanes = hn::Lanes(d);
+  FloatVec acc[kRows][kVecs];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVecs; ++v) {
+      acc[r][v] = start_from_c ? hn::LoadU(d, c + r * ldc + v * lanes) : hn::Zero(d);
+    }
+  }
+  for (std::size_t i = 0; i < k; ++i, b += ldb) {
+    FloatVec column[kVecs];
+#pragma GCC unroll 8
+    for (int v = 0; v < kVecs; ++v) column[v] = load_wide(d, b + v * lanes);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const FloatVec x = hn::Set(d, a[r * lda + i]);
+#pragma GCC unroll 8
+      for (int v = 0; v < kVecs; ++v) acc[r][v] = hn::MulAdd(x, column[v], acc[r][v]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVecs; ++v) hn::StoreU(acc[r][v], d, c + r * ldc + v * lanes);
+  }
+}
+
+/// The same for any number of rows and one column block of kVecs vectors.
+template <int kVecs, typename Weight>
+HWY_INLINE void column_block(std::size_t rows, std::size_t k, const float* a, std::size_t lda,
+                             const Weight* b, std::size_t ldb, float* c, std::size_t ldc,
+                             bool start_from_c) {
+  std::size_t r = 0;
+  for (; r + kTileRows <= rows; r += kTileRows) {
+    micro_kernel<kTileRows, kVecs>(k, a + r * lda, lda, b, ldb, c + r * ldc, ldc, start_from_c);
+  }
+  a += r * lda;
+  c += r * ldc;
+  switch (rows - r) {
+    case 5:
+      return micro_kernel<5, kVecs>(k, a, lda, b, ldb, c, ldc, start_from_c);
+    case 4:
+      return micro_kernel<4, kVecs>(k, a, lda, b, ldb, c, ldc, start_from_c);
+    case 3:
+      return micro_kernel<3, kVecs>(k, a, lda, b, ldb, c, ldc, start_from_c);
+    case 2:
+      return micro_kernel<2, kVecs>(k, a, lda, b, ldb, c, ldc, start_from_c);
+    case 1:
+      return micro_kernel<1, kVecs>(k, a, lda, b, ldb, c, ldc, start_from_c);
+    default:
+      return;
+  }
+}
+
+/// C[rows, n] (+)= A[rows, k] * B[k, n], B row-major with `ldb` elements a row; n must be a
+/// multiple of 16, the widest vector.
+HWY_INLINE void product(std::size_t rows, std::size_t n, std::size_t k, const float* a,
+                        std::size_t lda, const float* b, std::size_t ldb, float* c, std::size_t ldc,
+                        bool start_from_c) {
+  const std::size_t lanes = hn::Lanes(FloatTag());
+  std::size_t j = 0;
+  for (; j + kPanelVecs * lanes <= n; j += kPanelVecs * lanes) {
+    column_block<kPanelVecs>(rows, k, a, lda, b + j, ldb, c + j, ldc, start_from_c);
+  }
+  for (; j < n; j += lanes) {
+    column_block<1>(rows, k, a, lda, b + j, ldb, c + j, ldc, start_from_c);
+  }
+}
+
+}  // namespace turnbench::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard per target

@@ -1,0 +1,75 @@
+// Vector math shared by the kernels: exp for softmax, sums in a fixed order.  Included once per
+// instruction set; the results are the same for every vector length.
+
+#if defined(TURNBENCH_SIMD_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef TURNBENCH_SIMD_MATH_INL_H_
+#undef TURNBENCH_SIMD_MATH_INL_H_
+#else
+#define TURNBENCH_SIMD_MATH_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstddef>
+
+HWY_BEFORE_NAMESPACE();
+namespace turnbench::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// e^x for x <= 88, about 2 ulp; exactly 0 below -87 (and for -inf).  Range reduction by ln 2 in
+/// two parts, then a degree-6 polynomial (coefficients of the Cephes library's expf).
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V exp_ps(D d, V x) {
+  const hn::RebindToSigned<D> di;
+  const auto underflow = hn::Lt(x, hn::Set(d, -87.0f));
+  x = hn::Max(x, hn::Set(d, -87.0f));
+  const V n = hn::Round(hn::Mul(x, hn::Set(d, 1.44269504088896341f)));
+  V r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x);
+  r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), r);
+  V p = hn::Set(d, 1.9875691500e-4f);
+  p = hn::MulAdd(p, r, hn::Set(d, 1.3981999507e-3f));
+  p = hn::MulAdd(p, r, hn::Set(d, 8.3334519073e-3f));
+  p = hn::MulAdd(p, r, hn::Set(d, 4.1665795894e-2f));
+  p = hn::MulAdd(p, r, hn::Set(d, 1.6666665459e-1f));
+  p = hn::MulAdd(p, r, hn::Set(d, 5.0000001201e-1f));
+  p = hn::Add(hn::MulAdd(hn::Mul(p, r), r, r), hn::Set(d, 1.0f));
+  const auto exponent = hn::ShiftLeft<23>(hn::Add(hn::ConvertTo(di, n), hn::Set(di, 127)));
+  return hn::IfThenZeroElse(underflow, hn::Mul(p, hn::BitCast(d, exponent)));
+}
+
+HWY_INLINE float exp_one(float x) {
+  const hn::CappedTag<float, 4> d;
+  return hn::GetLane(exp_ps(d, hn::Set(d, x)));
+}
+
+/// Sum of 16 partial sums in a fixed tree.
+HWY_INLINE float sum16(const float* HWY_RESTRICT x) {
+  float s[8];
+  for (int i = 0; i < 8; ++i) s[i] = x[i] + x[i + 8];
+  return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
+}
+
+/// Sum over x[i] * y[i], i in [0, n): 16 interleaved chains of multiply-adds, then a fixed tree.
+HWY_INLINE float dot(const float* HWY_RESTRICT x, const float* HWY_RESTRICT y, std::size_t n) {
+  const hn::CappedTag<float, 16> d;
+  const std::size_t lanes = hn::Lanes(d);
+  HWY_ALIGN float partial[16] = {};
+  std::size_t i = 0;
+  for (; i + 16 <= n; i += 16) {
+    for (std::size_t j = 0; j < 16; j += lanes) {
+      hn::Store(
+          hn::MulAdd(hn::LoadU(d, x + i + j), hn::LoadU(d, y + i + j), hn::Load(d, partial + j)), d,
+          partial + j);
+    }
+  }
+  for (std::size_t j = 0; i + j < n; ++j)
+    partial[j] = hn::GetLane(hn::MulAdd(hn::Set(hn::CappedTag<float, 1>(), x[i + j]),
+                                        hn::Set(hn::CappedTag<float, 1>(), y[i + j]),
+                                        hn::Set(hn::CappedTag<float, 1>(), partial[j])));
+  return sum16(partial);
+}
+
+}  // namespace turnbench::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard per target

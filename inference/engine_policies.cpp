@@ -1,0 +1,245 @@
+// The part of the engine that talks to policies: what each layer's attention computes, what stays
+// cached behind it, and what that costs.
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+
+#include "inference/engine.h"
+
+namespace turnbench {
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+std::vector<std::int32_t> all_slots(const KvSet& set) {
+  std::vector<std::int32_t> out(static_cast<std::size_t>(set.size()));
+  std::iota(out.begin(), out.end(), 0);
+  return out;
+}
+
+/// Tokens read by at least one of the lists.
+std::size_t union_size(std::span<const std::vector<std::int32_t>> lists) {
+  if (lists.size() == 1) return lists[0].size();
+  std::vector<std::int32_t> all;
+  for (const auto& list : lists) all.insert(all.end(), list.begin(), list.end());
+  std::sort(all.begin(), all.end());
+  return static_cast<std::size_t>(std::unique(all.begin(), all.end()) - all.begin());
+}
+
+}  // namespace
+
+void Engine::append_keys(int layer, std::span<const Pass> passes, const Layout& layout) {
+  struct Task {
+    std::size_t pass, set;
+  };
+  std::vector<Task> tasks;
+  for (std::size_t i = 0; i < passes.size(); ++i) {
+    for (std::size_t s = 0; s < passes[i].sequence->cache.layer(layer).size(); ++s)
+      tasks.push_back({i, s});
+  }
+  const float *k = k_.get(0), *v = v_.get(0), *raw_k = layout.raw_keys ? raw_k_.get(0) : nullptr;
+  const auto head_dim = static_cast<std::size_t>(shape_.head_dim);
+  backend_.parallel_for(tasks.size(), [&](std::size_t t) {
+    const Pass& pass = passes[tasks[t].pass];
+    auto& sets = pass.sequence->cache.layer(layer);
+    KvSet& set = sets[tasks[t].set];
+    const std::size_t kv_head =
+        tasks[t].set * static_cast<std::size_t>(shape_.kv_heads) / sets.size();
+    for (std::size_t r = 0; r < pass.tokens.size(); ++r) {
+      const std::size_t row = layout.first_row[tasks[t].pass] + r;
+      const std::size_t at = row * layout.kv_width + kv_head * head_dim;
+      set.append(k + at, v + at, raw_k == nullptr ? nullptr : raw_k + at, layout.positions[row]);
+    }
+  });
+}
+
+void Engine::attention_layer(int layer, std::span<const Pass> passes, const Layout& layout) {
+  static const DialogueView kNoDialogue;
+  const float* q = q_.get(0);
+  float* attended = attended_.get(0);
+  const auto head_dim = static_cast<std::size_t>(shape_.head_dim);
+  const int window = model_.config().sliding_window[static_cast<std::size_t>(layer)];
+  const std::size_t n = passes.size();
+
+  // What the policies want, pass by pass.
+  std::vector<AttentionStats> stats;
+  std::vector<LayerView> views;
+  std::vector<std::vector<HeadPattern>> patterns(n);
+  std::vector<Selection> selections(n);
+  stats.reserve(n);
+  views.reserve(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    const Pass& pass = passes[i];
+    Sequence& s = *pass.sequence;
+    const int rows = static_cast<int>(pass.tokens.size());
+    const std::size_t row = layout.first_row[i];
+    QueryTail& tail = s.tails[static_cast<std::size_t>(layer)];
+    for (int r = std::max(0, rows - tail.capacity()); r < rows; ++r) {
+      tail.push(q + (row + static_cast<std::size_t>(r)) * layout.q_width,
+                layout.positions[row + static_cast<std::size_t>(r)]);
+    }
+    const auto& sets = s.cache.layer(layer);
+    stats.emplace_back(
+        backend_, shape_, scale_, window, sets,
+        QueryRows{q + row * layout.q_width, layout.q_width, layout.positions.data() + row, rows},
+        &tail);
+    views.push_back(LayerView{layer, shape_, sets, stats.back(),
+                              pass.dialogue != nullptr ? *pass.dialogue : kNoDialogue,
+                              layout.positions[row], rows, s.prompt_tokens, s.generated});
+    const auto start = std::chrono::steady_clock::now();
+    if (pass.kind == Pass::Kind::kPrefill && s.policies.prefill && rows > 1) {
+      patterns[i] = s.policies.prefill->plan(views[i]);
+      s.counters.policy_seconds += seconds_since(start);
+    } else if (pass.kind == Pass::Kind::kDecode && s.policies.selection) {
+      selections[i] = s.policies.selection->select(views[i]);
+      s.counters.policy_seconds += seconds_since(start);
+    }
+  }
+
+  std::vector<AttentionJob> jobs;
+  for (std::size_t i = 0; i < n; ++i) {
+    const Pass& pass = passes[i];
+    Sequence& s = *pass.sequence;
+    const auto& sets = s.cache.layer(layer);
+    const int rows = static_cast<int>(pass.tokens.size());
+    const std::size_t lists = selections[i].all() ? sets.size() : selections[i].slots.size();
+    const auto heads_per_list = static_cast<std::size_t>(shape_.heads) / lists;
+    const PatternPass range{layout.positions[layout.first_row[i]], rows};
+    for (std::size_t j = 0; j < lists; ++j) {
+      AttentionJob job;
+      job.keys = &sets[j * sets.size() / lists];
+      job.q = q + layout.first_row[i] * layout.q_width + j * heads_per_list * head_dim;
+      job.q_stride = layout.q_width;
+      job.heads = static_cast<int>(heads_per_list);
+      job.positions = layout.positions.data() + layout.first_row[i];
+      job.rows = rows;
+      job.out = attended + layout.first_row[i] * layout.q_width + j * heads_per_list * head_dim;
+      job.out_stride = layout.q_width;
+      job.sliding_window = window;
+      if (!selections[i].all()) job.slots = &selections[i].slots[j];
+      if (!patterns[i].empty()) job.patterns = patterns[i].data() + j * heads_per_list;
+      job.pass = range;
+      jobs.push_back(job);
+    }
+    if (pass.kind == Pass::Kind::kDecode) {
+      count_reads(s, layer, selections[i]);
+    } else {
+      const double dense = static_cast<double>(rows) * range.first_row + 0.5 * rows * (rows + 1.0);
+      s.counters.prefill_pairs_dense += shape_.heads * dense;
+      if (patterns[i].empty()) s.counters.prefill_pairs += shape_.heads * dense;
+      for (const HeadPattern& p : patterns[i])
+        s.counters.prefill_pairs += static_cast<double>(pattern_pairs(p, range));
+    }
+  }
+  backend_.attend(scale_, jobs);
+  for (std::size_t i = 0; i < n; ++i) after_attention(layer, passes[i], stats[i], views[i]);
+}
+
+void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
+                             const LayerView& view) {
+  Sequence& s = *pass.sequence;
+  const auto start = std::chrono::steady_clock::now();
+  if (pass.kind == Pass::Kind::kDecode) {
+    if (s.policies.eviction && pass.evict) {
+      keep(s, layer, s.policies.eviction->after_decode(view), view.sets);
+      s.counters.policy_seconds += seconds_since(start);
+    }
+    return;
+  }
+  if (!pass.prompt_end) return;
+  // The sequence itself if it stands alone, else each follower, from what the trunk has cached.
+  std::vector<Sequence*> takers = pass.followers;
+  if (takers.empty()) takers.push_back(&s);
+  const auto l = static_cast<std::size_t>(layer);
+  for (Sequence* taker : takers) {
+    const auto began = std::chrono::steady_clock::now();
+    const KeepSets kept = taker->policies.eviction && pass.evict
+                              ? taker->policies.eviction->after_prefill(view)
+                              : KeepSets{};
+    if (taker != &s) {
+      taker->tails[l] = s.tails[l];
+      taker->cache.layer(layer).assign(view.sets.begin(), view.sets.end());
+    }
+    keep(*taker, layer, kept, view.sets);
+    if (taker->policies.selection) {
+      LayerView own{view.layer, view.shape,         taker->cache.layer(layer),
+                    stats,      view.dialogue,      view.first_row,
+                    view.rows,  view.prompt_tokens, view.generated};
+      taker->policies.selection->after_prefill(own);
+    }
+    if (taker->policies.placement.host) {
+      auto& caches = taker->device_caches;
+      caches.resize(static_cast<std::size_t>(shape_.layers));
+      const Placement& p = taker->policies.placement;
+      caches[l].assign(taker->cache.layer(layer).size(),
+                       DeviceCache(p.cache_tokens, p.cache_block, p.rule));
+    }
+    if (taker->policies.eviction || taker->policies.selection) {
+      taker->counters.policy_seconds += seconds_since(began);
+    }
+  }
+}
+
+void Engine::keep(Sequence& sequence, int layer, const KeepSets& kept,
+                  std::span<const KvSet> from) {
+  auto& sets = sequence.cache.layer(layer);
+  if (!kept.keep_all()) {
+    const std::shared_ptr<KvPool> pool = sequence.cache.pool();
+    std::vector<KvSet> next;
+    for (std::size_t i = 0; i < kept.slots.size(); ++i) {
+      const KvSet& source = from[i * from.size() / kept.slots.size()];
+      if (kept.slots.size() == sets.size() &&
+          sets[i].layout().raw_keys == pool->layout().raw_keys) {
+        next.push_back(sets[i]);  // shares the unchanged prefix
+        next.back().keep(kept.slots[i]);
+      } else {
+        next.push_back(source.gathered(kept.slots[i], pool));
+      }
+    }
+    sets = std::move(next);
+  }
+  if (sequence.policies.raw_keys()) {
+    for (KvSet& set : sets) shift_positions(set);
+  }
+}
+
+void Engine::shift_positions(KvSet& set) const {
+  const auto head_dim = static_cast<std::size_t>(shape_.head_dim);
+  std::vector<float> key(head_dim), cos(head_dim / 2), sin(head_dim / 2);
+  for (int slot = 0; slot < set.size(); ++slot) {
+    if (set.position(slot) == slot) continue;
+    const std::int32_t position = slot;
+    rope_tables(model_.frequencies(), model_.config().rope.attention_factor, {&position, 1},
+                cos.data(), sin.data());
+    set.read_raw_key(slot, key.data());
+    backend_.rotate(key.data(), head_dim, 1, 1, shape_.head_dim, cos.data(), sin.data());
+    set.write_key(slot, key.data(), position);
+  }
+}
+
+void Engine::count_reads(Sequence& s, int layer, const Selection& selection) const {
+  const auto& sets = s.cache.layer(layer);
+  const auto l = static_cast<std::size_t>(layer);
+  const std::size_t token_bytes = 2 * sets[0].layout().row_bytes();
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    const std::size_t per_set = selection.all() ? 0 : selection.slots.size() / sets.size();
+    const std::span lists = std::span(selection.slots).subspan(i * per_set, per_set);
+    s.counters.attended_tokens += selection.all() ? static_cast<double>(sets[i].size())
+                                                  : static_cast<double>(union_size(lists));
+    ++s.counters.attentions;
+    if (!s.policies.placement.host) continue;
+    DeviceCache& cache = s.device_caches[l][i];
+    s.counters.traffic.to_host_bytes += static_cast<std::int64_t>(token_bytes);  // the new token
+    if (selection.all()) {
+      s.counters.traffic += cache.read(all_slots(sets[i]), static_cast<std::int64_t>(token_bytes));
+    }
+    for (const auto& list : lists) {
+      s.counters.traffic += cache.read(list, static_cast<std::int64_t>(token_bytes));
+    }
+  }
+}
+
+}  // namespace turnbench

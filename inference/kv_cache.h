@@ -1,0 +1,121 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "inference/aligned.h"
+#include "inference/dtype.h"
+
+namespace turnbench {
+
+constexpr int kPageTokens = 64;  ///< tokens per page, and keys per tile of every attention kernel
+
+/// How one page stores its tokens: keys [64, D], values [64, D], optionally the keys before RoPE
+/// [64, D], and int32 positions [64].
+struct PageLayout {
+  int head_dim = 0;
+  DType dtype = DType::kF32;
+  bool raw_keys = false;
+
+  std::size_t row_bytes() const { return static_cast<std::size_t>(head_dim) * size_of(dtype); }
+  std::size_t value_offset() const { return kPageTokens * row_bytes(); }
+  std::size_t raw_key_offset() const { return 2 * kPageTokens * row_bytes(); }
+  std::size_t position_offset() const { return (raw_keys ? 3 : 2) * kPageTokens * row_bytes(); }
+  std::size_t bytes() const { return position_offset() + kPageTokens * sizeof(std::int32_t); }
+};
+
+/// Hands out pages of one layout, recycles them, and counts the bytes that live in them.
+class KvPool : public std::enable_shared_from_this<KvPool> {
+ public:
+  using Page = std::shared_ptr<std::byte>;
+
+  explicit KvPool(PageLayout layout) : layout_(layout) {}
+  const PageLayout& layout() const { return layout_; }
+  Page acquire();
+  std::size_t live_bytes() const;
+  std::size_t peak_bytes() const;
+  void reset_peak();
+
+ private:
+  void release(AlignedBytes* memory);
+
+  PageLayout layout_;
+  mutable std::mutex mutex_;
+  std::vector<std::unique_ptr<AlignedBytes>> free_;
+  std::size_t live_ = 0, peak_ = 0;
+};
+
+/// The cached tokens of one kept set: one KV head, or one query head where a method keeps a set for
+/// each.  Slots are in ascending order of position.  Copies share pages until one side writes.
+class KvSet {
+ public:
+  explicit KvSet(std::shared_ptr<KvPool> pool) : pool_(std::move(pool)) {}
+
+  int size() const { return size_; }
+  const PageLayout& layout() const { return pool_->layout(); }
+  std::int32_t position(int slot) const;
+  /// Row `slot` widened to float32, [head_dim].
+  void read_key(int slot, float* out) const;
+  void read_raw_key(int slot, float* out) const;
+  void read_value(int slot, float* out) const;
+  /// Overwrites the key of `slot` (re-rotation).
+  void write_key(int slot, const float* key, std::int32_t position);
+
+  /// Appends one token; `raw_key` is needed if the layout has raw keys.
+  void append(const float* key, const float* value, const float* raw_key, std::int32_t position);
+  /// Drops all slots from `size` on.
+  void truncate(int size);
+  /// Keeps the listed slots (ascending), drops the others.
+  void keep(std::span<const std::int32_t> slots);
+  /// A set in `pool` (whose layout may lack raw keys) with the listed slots of this one.
+  KvSet gathered(std::span<const std::int32_t> slots, std::shared_ptr<KvPool> pool) const;
+
+  /// The first slot whose position is at least `position`.
+  int lower_bound(std::int32_t position) const;
+  /// True if slot i holds position i throughout, so that slots and positions are the same.
+  bool is_whole() const {
+    return size_ == 0 || (position(0) == 0 && position(size_ - 1) == size_ - 1);
+  }
+
+  std::span<const KvPool::Page> pages() const { return pages_; }
+  std::size_t bytes() const { return pages_.size() * layout().bytes(); }
+
+ private:
+  std::byte* writable_page(int slot);
+  void copy_slot(const KvSet& from, int slot);
+
+  std::shared_ptr<KvPool> pool_;
+  std::vector<KvPool::Page> pages_;
+  int size_ = 0;
+};
+
+/// All layers of one sequence.  Ragged: every layer may hold another number of sets, and every set
+/// another number of tokens.
+class KvCache {
+ public:
+  KvCache(int layers, int kv_heads, std::shared_ptr<KvPool> pool);
+
+  int layers() const { return static_cast<int>(sets_.size()); }
+  int kv_heads() const { return kv_heads_; }
+  std::vector<KvSet>& layer(int l) { return sets_[static_cast<std::size_t>(l)]; }
+  const std::vector<KvSet>& layer(int l) const { return sets_[static_cast<std::size_t>(l)]; }
+  const std::shared_ptr<KvPool>& pool() const { return pool_; }
+
+  /// Drops every token at or after `position` (only for caches from which nothing was evicted
+  /// behind it, or whose positions were kept).
+  void truncate_to_position(std::int32_t position);
+
+  std::size_t bytes() const;          ///< of all pages referred to, shared or not
+  double mean_tokens() const;         ///< cached tokens per set, over layers and sets
+  std::size_t logical_bytes() const;  ///< 2 * head_dim * element size * cached tokens of all sets
+
+ private:
+  std::shared_ptr<KvPool> pool_;
+  int kv_heads_;
+  std::vector<std::vector<KvSet>> sets_;
+};
+
+}  // namespace turnbench

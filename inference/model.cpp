@@ -1,0 +1,239 @@
+#include "inference/model.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "common/error.h"
+#include "common/random.h"
+#include "common/text.h"
+#include "inference/embedded_model.h"
+
+namespace turnbench {
+namespace {
+
+constexpr float kRandomScale = 0.02f;  // standard deviation of made-up weights
+
+Checkpoint open_tiny() {
+  Checkpoint c;
+  c.name = "tiny";
+  c.config = parse_model_config(
+      JsonView(parse_json(embedded::config(), "tiny/config.json"), "tiny/config.json"));
+  c.generation_config = embedded::generation_config();
+  c.tensors = Safetensors::from_memory(embedded::weights(), "tiny/model.safetensors");
+  return c;
+}
+
+Checkpoint open_random(const std::string& spec) {
+  std::string path = spec.substr(7);
+  Checkpoint c;
+  const std::size_t colon = path.rfind(':');
+  if (colon != std::string::npos && colon + 1 < path.size() && path.size() - colon <= 19 &&
+      path.find_first_not_of("0123456789", colon + 1) == std::string::npos) {
+    c.seed = std::stoull(path.substr(colon + 1));
+    path.resize(colon);
+  }
+  c.name = spec;
+  const Json json = parse_json(read_file(path), path);
+  c.config = parse_model_config(JsonView(json, path));
+  return c;
+}
+
+Checkpoint open_directory(const std::string& spec) {
+  Checkpoint c;
+  c.name = spec;
+  c.directory = spec;
+  if (!std::filesystem::is_directory(c.directory)) {
+    throw input_error(
+        "{}: found no such directory, expected a model directory, tiny, or "
+        "random:CONFIG.json[:seed]",
+        printable(spec));
+  }
+  const std::string config = (c.directory / "config.json").string();
+  const Json json = parse_json(read_file(config), config);
+  c.config = parse_model_config(JsonView(json, config));
+  if (std::filesystem::exists(c.directory / "generation_config.json")) {
+    c.generation_config = read_file(c.directory / "generation_config.json");
+  }
+  c.tensors = Safetensors::open(c.directory);
+  return c;
+}
+
+/// Where the weights of a matrix or vector come from: the checkpoint, or the generator.
+class Source {
+ public:
+  explicit Source(const Checkpoint& c) : c_(c) {}
+
+  void put(Matrix& m, std::size_t first, const std::string& name, std::int64_t rows,
+           std::int64_t columns) const {
+    if (c_.tensors) {
+      const TensorView& t = c_.tensors->at(name, {rows, columns});
+      m.put_rows(first, t.bytes.data(), t.dtype, static_cast<std::size_t>(rows));
+      return;
+    }
+    std::vector<float> row(static_cast<std::size_t>(columns));
+    Random random = stream(name);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      for (float& x : row) x = draw(random);
+      m.put_rows(first + static_cast<std::size_t>(r),
+                 reinterpret_cast<const std::byte*>(row.data()), DType::kF32, 1);
+    }
+  }
+
+  std::vector<float> vector(const std::string& name, std::int64_t size, float made_up) const {
+    std::vector<float> out(static_cast<std::size_t>(size), made_up);
+    if (c_.tensors) {
+      const TensorView& t = c_.tensors->at(name, {size});
+      read(t, 0, out.size(), out.data());
+    } else if (made_up == 0) {
+      Random random = stream(name);
+      for (float& x : out) x = draw(random);
+    }
+    return out;
+  }
+
+  AlignedBytes table(const std::string& name, std::int64_t rows, std::int64_t columns,
+                     DType dtype) const {
+    const auto n = static_cast<std::size_t>(rows * columns);
+    AlignedBytes out(n * size_of(dtype));
+    std::vector<float> row(static_cast<std::size_t>(columns));
+    Random random = stream(name);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const auto first = static_cast<std::size_t>(r * columns);
+      if (c_.tensors) {
+        read(c_.tensors->at(name, {rows, columns}), first, row.size(), row.data());
+      } else {
+        for (float& x : row) x = draw(random);
+      }
+      for (std::size_t i = 0; i < row.size(); ++i)
+        store_element(out.data(), dtype, first + i, row[i]);
+    }
+    return out;
+  }
+
+ private:
+  Random stream(const std::string& name) const { return Random::from({c_.seed, seed_of(name)}); }
+  static float draw(Random& random) {
+    return static_cast<float>((random.uniform() - 0.5) * std::sqrt(12.0)) * kRandomScale;
+  }
+  static void read(const TensorView& t, std::size_t first, std::size_t count, float* out) {
+    const std::size_t size = size_of(t.dtype);
+    for (std::size_t i = 0; i < count; ++i) {
+      alignas(4) std::byte element[4];
+      std::memcpy(element, t.bytes.data() + (first + i) * size, size);
+      out[i] = load_element(element, t.dtype, 0);
+    }
+  }
+
+  const Checkpoint& c_;
+};
+
+}  // namespace
+
+Checkpoint Checkpoint::open(const std::string& spec) {
+  if (spec == "tiny") return open_tiny();
+  if (spec.starts_with("random:")) return open_random(spec);
+  return open_directory(spec);
+}
+
+DType Checkpoint::stored_dtype() const {
+  if (!tensors) return DType::kF32;
+  std::array<std::size_t, 3> bytes = {};
+  for (const auto& [name, tensor] : tensors->all()) {
+    bytes[static_cast<std::size_t>(tensor.dtype)] += tensor.bytes.size();
+  }
+  return static_cast<DType>(std::max_element(bytes.begin(), bytes.end()) - bytes.begin());
+}
+
+std::string Checkpoint::content_hash() const {
+  std::string text = generation_config;
+  if (tensors) {
+    for (const auto& [name, tensor] : tensors->all()) text += name + hash_bytes(tensor.bytes);
+  } else {
+    text += fmt::format("random {}", seed);
+  }
+  const ModelConfig& m = config;
+  text += fmt::format("|{} {} {} {} {} {} {} {} {}", m.family, m.hidden, m.layers, m.heads,
+                      m.kv_heads, m.head_dim, m.ffn, m.vocab, m.norm_eps);
+  for (float f : rope_frequencies(m.rope, m.head_dim)) text += fmt::format(" {}", f);
+  return hash_text(text);
+}
+
+Model::Model(const Checkpoint& checkpoint, Backend& backend, DType dtype)
+    : config_(checkpoint.config), dtype_(dtype) {
+  const ModelConfig& c = config_;
+  const Source source(checkpoint);
+  const std::int64_t hidden = c.hidden, ffn = c.ffn, head_dim = c.head_dim;
+  const std::int64_t q_size = c.heads * head_dim, kv_size = c.kv_heads * head_dim;
+  const auto matrix = [&](std::int64_t out, std::int64_t in) {
+    return backend.make_matrix(static_cast<std::size_t>(out), static_cast<std::size_t>(in), dtype);
+  };
+  for (int l = 0; l < c.layers; ++l) {
+    const std::string at = fmt::format("model.layers.{}.", l);
+    LayerWeights w;
+    w.attention_norm = source.vector(at + "input_layernorm.weight", hidden, 1);
+    w.ffn_norm = source.vector(at + "post_attention_layernorm.weight", hidden, 1);
+    w.qkv = matrix(q_size + 2 * kv_size, hidden);
+    std::size_t first = 0;
+    for (const auto& [name, rows] :
+         {std::pair("q", q_size), std::pair("k", kv_size), std::pair("v", kv_size)}) {
+      const std::string tensor = at + "self_attn." + name + "_proj";
+      source.put(*w.qkv, first, tensor + ".weight", rows, hidden);
+      if (c.qkv_bias) {
+        const std::vector<float> bias = source.vector(tensor + ".bias", rows, 0);
+        w.qkv_bias.insert(w.qkv_bias.end(), bias.begin(), bias.end());
+      }
+      first += static_cast<std::size_t>(rows);
+    }
+    w.out = matrix(hidden, q_size);
+    source.put(*w.out, 0, at + "self_attn.o_proj.weight", hidden, q_size);
+    if (c.out_bias) w.out_bias = source.vector(at + "self_attn.o_proj.bias", hidden, 0);
+    if (c.qk_norm) {
+      w.q_norm = source.vector(at + "self_attn.q_norm.weight", head_dim, 1);
+      w.k_norm = source.vector(at + "self_attn.k_norm.weight", head_dim, 1);
+    }
+    w.gate_up = matrix(2 * ffn, hidden);
+    source.put(*w.gate_up, 0, at + "mlp.gate_proj.weight", ffn, hidden);
+    source.put(*w.gate_up, static_cast<std::size_t>(ffn), at + "mlp.up_proj.weight", ffn, hidden);
+    w.down = matrix(hidden, ffn);
+    source.put(*w.down, 0, at + "mlp.down_proj.weight", hidden, ffn);
+    if (c.mlp_bias) {
+      w.gate_up_bias = source.vector(at + "mlp.gate_proj.bias", ffn, 0);
+      const std::vector<float> up = source.vector(at + "mlp.up_proj.bias", ffn, 0);
+      w.gate_up_bias.insert(w.gate_up_bias.end(), up.begin(), up.end());
+      w.down_bias = source.vector(at + "mlp.down_proj.bias", hidden, 0);
+    }
+    layers_.push_back(std::move(w));
+  }
+  norm_ = source.vector("model.norm.weight", hidden, 1);
+  head_ = matrix(c.vocab, hidden);
+  const std::string embedding = "model.embed_tokens.weight";
+  source.put(*head_, 0, c.tied_embeddings ? embedding : "lm_head.weight", c.vocab, hidden);
+  if (!c.tied_embeddings) embedding_ = source.table(embedding, c.vocab, hidden, dtype);
+  frequencies_ = rope_frequencies(c.rope, c.head_dim);
+}
+
+void Model::embed(int token, float* out) const {
+  const auto row = static_cast<std::size_t>(token),
+             hidden = static_cast<std::size_t>(config_.hidden);
+  if (embedding_.size() == 0) return head_->read_row(row, out);
+  for (std::size_t i = 0; i < hidden; ++i) {
+    out[i] = load_element(embedding_.data(), dtype_, row * hidden + i);
+  }
+}
+
+std::size_t Model::weight_bytes() const {
+  std::size_t total = head_->bytes() + embedding_.size() + norm_.size() * sizeof(float);
+  for (const LayerWeights& w : layers_) {
+    total += w.qkv->bytes() + w.out->bytes() + w.gate_up->bytes() + w.down->bytes();
+    for (const auto* v : {&w.attention_norm, &w.ffn_norm, &w.q_norm, &w.k_norm, &w.qkv_bias,
+                          &w.out_bias, &w.gate_up_bias, &w.down_bias}) {
+      total += v->size() * sizeof(float);
+    }
+  }
+  return total;
+}
+
+}  // namespace turnbench

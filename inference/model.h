@@ -1,0 +1,65 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "inference/backend.h"
+#include "inference/model_config.h"
+#include "inference/safetensors.h"
+
+namespace turnbench {
+
+/// The files of a model before its weights are loaded: from a Hugging Face directory, from the
+/// program itself (`tiny`), or made up (`random:CONFIG.json[:seed]`).
+struct Checkpoint {
+  std::string name;  ///< as the user wrote it
+  ModelConfig config;
+  std::optional<Safetensors> tensors;  ///< none for random weights
+  std::uint64_t seed = 0;              ///< of random weights
+  std::filesystem::path directory;     ///< empty for tiny
+  std::string generation_config;       ///< text of generation_config.json, or empty
+  /// `spec`: a directory, `tiny`, or `random:CONFIG.json[:seed]`.
+  static Checkpoint open(const std::string& spec);
+  /// The dtype that most of the weights are stored in.
+  DType stored_dtype() const;
+  /// A hash of everything that decides the logits: shape, rotary frequencies, weights.
+  std::string content_hash() const;
+};
+
+struct LayerWeights {
+  std::vector<float> attention_norm, ffn_norm, q_norm, k_norm;
+  std::unique_ptr<Matrix> qkv, out, gate_up, down;
+  std::vector<float> qkv_bias, out_bias, gate_up_bias, down_bias;
+};
+
+/// A loaded decoder: its shape, and its weights in the backend's form.
+class Model {
+ public:
+  /// Weights are held as `dtype` in the form that `backend` (and any of its kind) likes; a
+  /// checkpoint in another type is converted.
+  Model(const Checkpoint& checkpoint, Backend& backend, DType dtype);
+
+  const ModelConfig& config() const { return config_; }
+  const LayerWeights& layer(int l) const { return layers_[static_cast<std::size_t>(l)]; }
+  const std::vector<float>& norm() const { return norm_; }
+  const Matrix& head() const { return *head_; }
+  DType dtype() const { return dtype_; }
+  const std::vector<float>& frequencies() const { return frequencies_; }
+  std::size_t weight_bytes() const;
+
+  /// Embedding of `token`, [hidden].
+  void embed(int token, float* out) const;
+
+ private:
+  ModelConfig config_;
+  DType dtype_;
+  std::vector<LayerWeights> layers_;
+  std::vector<float> norm_, frequencies_;
+  std::unique_ptr<Matrix> head_;
+  AlignedBytes embedding_;  ///< [vocab, hidden]; empty if tied to the head
+};
+
+}  // namespace turnbench

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/json.h"
+
+namespace turnbench {
+
+/// Rotary position embedding: angle(position, pair) = position * frequency[pair], with cosines and
+/// sines multiplied by `attention_factor`.
+struct RopeConfig {
+  enum class Scaling { kNone, kLinear, kLlama3, kYarn };
+  double theta = 10000;
+  Scaling scaling = Scaling::kNone;
+  double factor = 1;
+  double low_freq_factor = 1, high_freq_factor = 4;  // llama3
+  double beta_fast = 32, beta_slow = 1;              // yarn
+  double attention_factor = 1;
+  std::int64_t original_max_positions = 0;
+};
+
+/// Frequencies [head_dim / 2] after scaling, in float32 as the reference implementations hold them.
+std::vector<float> rope_frequencies(const RopeConfig& rope, int head_dim);
+
+/// A decoder of the Llama family as data: one forward pass serves them all.
+struct ModelConfig {
+  std::string family;  ///< llama, mistral, qwen2, qwen3
+  int hidden = 0, layers = 0, heads = 0, kv_heads = 0, head_dim = 0, ffn = 0, vocab = 0;
+  std::int64_t max_positions = 0;
+  float norm_eps = 1e-5f;
+  RopeConfig rope;
+  bool tied_embeddings = false;
+  bool qkv_bias = false, out_bias = false, mlp_bias = false;
+  bool qk_norm = false;             ///< RMSNorm of each head's query and key before RoPE
+  std::vector<int> sliding_window;  ///< per layer; 0 = full attention
+  std::vector<int> eos_tokens;
+  int bos_token = -1;
+
+  int group() const { return heads / kv_heads; }
+  std::int64_t parameters() const;
+  /// 2 FLOP per multiply-add of all linear layers but the output head, for one token.
+  double linear_flops_per_token() const;
+};
+
+/// Reads config.json.  Refuses families, activations and scalings that are not supported, and sizes
+/// that contradict each other.
+ModelConfig parse_model_config(const JsonView& config);
+
+}  // namespace turnbench

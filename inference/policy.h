@@ -1,0 +1,129 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "inference/attention_pattern.h"
+#include "inference/attention_stats.h"
+#include "inference/kv_cache.h"
+#include "inference/placement.h"
+
+namespace turnbench {
+
+/// What a range of a rendered turn is.
+enum class SpanKind { kHistory, kInstruction, kContext, kQuestion, kCue, kMarkup, kAnswer };
+
+/// A labelled range [begin, end) of token positions.
+struct Span {
+  SpanKind kind = SpanKind::kContext;
+  int turn = 0;
+  std::int32_t begin = 0, end = 0;
+};
+
+/// What a policy may know of the dialogue it works in.
+struct DialogueView {
+  std::span<const int> tokens;  ///< everything up to the end of this pass
+  std::span<const Span> spans;
+  int turn = 0;
+  std::uint64_t seed = 0;  ///< of the dialogue and turn: equal for every method
+  std::function<std::string(int token)> token_text;
+};
+
+/// One layer of one sequence, at the moment a policy is asked.
+struct LayerView {
+  int layer = 0;
+  ModelShape shape;
+  std::span<const KvSet> sets;  ///< what is cached, this pass included
+  AttentionStats& stats;
+  const DialogueView& dialogue;
+  std::int32_t first_row = 0;  ///< position of the pass's first row; the rows are consecutive
+  int rows = 0;
+  int prompt_tokens = 0;  ///< cached tokens when the turn's prefill ended (0 during it)
+  int generated = 0;      ///< tokens of this turn's answer that precede or make up this pass
+
+  /// Query heads that read one set.
+  int heads_per_set() const { return shape.heads / static_cast<int>(sets.size()); }
+};
+
+/// Sorted slots per kept set: as many lists as there are sets, or one per query head (each query
+/// head then gets a set of its own); or nothing at all, which keeps everything.
+struct KeepSets {
+  std::vector<std::vector<std::int32_t>> slots;
+  bool keep_all() const { return slots.empty(); }
+};
+
+/// Sorted slots that decode attention reads: one list per set, or one per query head, or none,
+/// which reads everything.  The slot of the current token must be among them.
+struct Selection {
+  std::vector<std::vector<std::int32_t>> slots;
+  bool all() const { return slots.empty(); }
+};
+
+/// Decides which (query, key) pairs a layer's prefill attention computes.
+class PrefillPolicy {
+ public:
+  virtual ~PrefillPolicy() = default;
+  virtual std::unique_ptr<PrefillPolicy> clone() const = 0;
+  /// One pattern per query head, or none for dense attention.
+  virtual std::vector<HeadPattern> plan(const LayerView& view) = 0;
+};
+
+/// Decides which tokens stay in the cache after a layer's prefill attention, and, for methods that
+/// evict while they decode, after each decode step.
+class EvictionPolicy {
+ public:
+  virtual ~EvictionPolicy() = default;
+  virtual std::unique_ptr<EvictionPolicy> clone() const = 0;
+  /// Most recent query rows that `after_prefill` asks the statistics for.
+  virtual int window() const { return 0; }
+  /// Re-assigns positions 0, 1, ... to the kept tokens; the engine then keeps unrotated keys.
+  virtual bool shifts_positions() const { return false; }
+  virtual KeepSets after_prefill(const LayerView& view) = 0;
+  virtual KeepSets after_decode(const LayerView&) { return {}; }
+};
+
+/// Decides which cached tokens decode attention reads; nothing is lost.
+class SelectionPolicy {
+ public:
+  virtual ~SelectionPolicy() = default;
+  virtual std::unique_ptr<SelectionPolicy> clone() const = 0;
+  /// Most recent query rows that it asks the statistics for.
+  virtual int window() const { return 1; }
+  /// Called for each layer when a turn's prefill has passed it, to build what `select` needs.
+  virtual void after_prefill(const LayerView&) {}
+  virtual Selection select(const LayerView& view) = 0;
+};
+
+/// Where keys and values live.  On this backend both tiers are RAM; the traffic is counted exactly.
+struct Placement {
+  bool host = false;
+  int cache_tokens = 0;  ///< device cache per KV set and layer
+  int cache_block = 128;
+  DeviceCache::Rule rule = DeviceCache::Rule::kLru;
+};
+
+/// What a method decides: at most three policies and a placement.
+struct Policies {
+  std::unique_ptr<PrefillPolicy> prefill;
+  std::unique_ptr<EvictionPolicy> eviction;
+  std::unique_ptr<SelectionPolicy> selection;
+  Placement placement;
+
+  Policies clone() const {
+    return {prefill ? prefill->clone() : nullptr, eviction ? eviction->clone() : nullptr,
+            selection ? selection->clone() : nullptr, placement};
+  }
+  /// Query rows that must be remembered for them.
+  int window() const {
+    return std::max(eviction ? eviction->window() : 0, selection ? selection->window() : 0);
+  }
+  bool raw_keys() const { return eviction && eviction->shifts_positions(); }
+};
+
+}  // namespace turnbench

@@ -1,0 +1,151 @@
+#include "inference/safetensors.h"
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "common/error.h"
+#include "common/json.h"
+#include "common/text.h"
+
+namespace turnbench {
+namespace {
+
+constexpr std::uint64_t kMaxHeader = 100'000'000;  // the format's own limit
+
+DType parse_dtype(const JsonView& value) {
+  const std::string name = value.as_string();
+  if (name == "F32") return DType::kF32;
+  if (name == "F16") return DType::kF16;
+  if (name == "BF16") return DType::kBF16;
+  value.fail("F32, F16 or BF16");
+}
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::vector<std::string> parts;
+  for (std::int64_t s : shape) parts.push_back(std::to_string(s));
+  return "[" + join(parts, ", ") + "]";
+}
+
+}  // namespace
+
+void Safetensors::add_file(std::span<const std::byte> bytes, const std::string& source) {
+  std::uint64_t header_size = 0;
+  if (bytes.size() < sizeof(header_size)) {
+    throw input_error("{}: found {} bytes, expected at least 8", source, bytes.size());
+  }
+  std::memcpy(&header_size, bytes.data(), sizeof(header_size));
+  if (header_size > kMaxHeader || header_size > bytes.size() - 8) {
+    throw input_error("{}: byte 0: found a header of {} bytes, expected at most {}", source,
+                      header_size, std::min<std::uint64_t>(kMaxHeader, bytes.size() - 8));
+  }
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + 8, header_size);
+  const Json header = parse_json(text, source + ": header");
+  const JsonView view(header, source);
+  if (!view.is_object()) view.fail("an object of tensors");
+  const std::span<const std::byte> data = bytes.subspan(8 + header_size);
+  struct Range {
+    std::uint64_t begin, end;
+    std::string name;
+  };
+  std::vector<Range> ranges;
+  for (const std::string& name : view.keys()) {
+    if (name == "__metadata__") continue;
+    const JsonView entry = view.at(name);
+    TensorView tensor;
+    tensor.dtype = parse_dtype(entry.at("dtype"));
+    std::uint64_t size = size_of(tensor.dtype);
+    for (const JsonView& dim : entry.at("shape").items()) {
+      tensor.shape.push_back(dim.as_integer(0, std::int64_t{1} << 40));
+      if (tensor.shape.back() != 0 &&
+          size > (std::uint64_t{1} << 50) / static_cast<std::uint64_t>(tensor.shape.back())) {
+        entry.at("shape").fail("a tensor that fits in memory");
+      }
+      size *= static_cast<std::uint64_t>(tensor.shape.back());
+    }
+    const JsonView offsets = entry.at("data_offsets");
+    if (offsets.size() != 2) offsets.fail("[begin, end]");
+    const auto begin = static_cast<std::uint64_t>(offsets[0].as_integer(0));
+    const auto end = static_cast<std::uint64_t>(offsets[1].as_integer(0));
+    if (end < begin || end > data.size()) {
+      offsets.fail(fmt::format("a range within the {} bytes of data", data.size()));
+    }
+    if (end - begin != size) {
+      offsets.fail(
+          fmt::format("{} bytes, as dtype and shape {} say", size, shape_text(tensor.shape)));
+    }
+    tensor.bytes = data.subspan(begin, end - begin);
+    ranges.push_back({begin, end, name});
+    if (!tensors_.emplace(name, std::move(tensor)).second) {
+      throw input_error("{}: /{}: found a tensor that another shard holds too, expected it once",
+                        source, printable(name));
+    }
+  }
+  std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) {
+    return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
+  });
+  for (std::size_t i = 1; i < ranges.size(); ++i) {
+    if (ranges[i].begin < ranges[i - 1].end) {
+      throw input_error("{}: /{}: found data that overlaps the tensor {}, expected none", source,
+                        printable(ranges[i].name), printable(ranges[i - 1].name));
+    }
+  }
+}
+
+Safetensors Safetensors::from_memory(std::span<const std::byte> bytes, const std::string& source) {
+  Safetensors out;
+  out.source_ = source;
+  out.add_file(bytes, source);
+  return out;
+}
+
+Safetensors Safetensors::open(const std::filesystem::path& directory) {
+  Safetensors out;
+  const auto add = [&](const std::filesystem::path& path) {
+    out.files_.push_back(std::make_shared<MappedFile>(path));
+    out.add_file(out.files_.back()->bytes(), path.string());
+  };
+  const std::filesystem::path single = directory / "model.safetensors";
+  const std::filesystem::path index = directory / "model.safetensors.index.json";
+  if (std::filesystem::exists(single)) {
+    out.source_ = single.string();
+    add(single);
+    return out;
+  }
+  if (!std::filesystem::exists(index)) {
+    throw input_error(
+        "{}: found neither model.safetensors nor model.safetensors.index.json, expected one",
+        directory.string());
+  }
+  out.source_ = index.string();
+  const Json json = parse_json(read_file(index), index.string());
+  const JsonView map = JsonView(json, index.string()).at("weight_map");
+  std::set<std::string> shards;
+  for (const std::string& name : map.keys()) {
+    const std::string shard = map.at(name).as_string();
+    if (shard.empty() || shard.find('/') != std::string::npos || shard == "..") {
+      map.at(name).fail("the name of a file in the same directory");
+    }
+    shards.insert(shard);
+  }
+  for (const std::string& shard : shards) add(directory / shard);
+  for (const std::string& name : map.keys()) {
+    if (!out.has(name)) map.at(name).fail("a shard that holds the tensor " + printable(name));
+  }
+  return out;
+}
+
+const TensorView& Safetensors::at(const std::string& name,
+                                  const std::vector<std::int64_t>& shape) const {
+  const auto found = tensors_.find(name);
+  if (found == tensors_.end())
+    throw input_error("{}: found no tensor {}, expected one", source_, name);
+  if (found->second.shape != shape) {
+    throw input_error("{}: /{}: found the shape {}, expected {} as config.json says", source_, name,
+                      shape_text(found->second.shape), shape_text(shape));
+  }
+  return found->second;
+}
+
+}  // namespace turnbench

@@ -1,0 +1,41 @@
+#include "inference/sequence.h"
+
+#include <algorithm>
+
+namespace turnbench {
+
+Sequence::Sequence(const ModelShape& shape, Policies policies, std::shared_ptr<KvPool> pool,
+                   int tail_rows)
+    : cache(shape.layers, shape.kv_heads, std::move(pool)),
+      policies(std::move(policies)),
+      shape_(shape),
+      tail_rows_(std::max(tail_rows, this->policies.window())) {
+  tails.assign(static_cast<std::size_t>(shape.layers),
+               QueryTail(tail_rows_, static_cast<std::size_t>(shape.heads * shape.head_dim)));
+}
+
+Sequence Sequence::fork() const {
+  return fork_as(policies.clone());
+}
+
+Sequence Sequence::fork_as(Policies other) const {
+  Sequence out(shape_, std::move(other), cache.pool(), tail_rows_);
+  out.tokens = tokens;
+  out.next_position = next_position;
+  out.prompt_tokens = prompt_tokens;
+  out.generated = generated;
+  out.cache = cache;
+  out.tails = tails;
+  out.device_caches = device_caches;
+  out.counters = counters;
+  return out;
+}
+
+void Sequence::truncate(std::int32_t position) {
+  tokens.resize(static_cast<std::size_t>(position));
+  next_position = position;
+  cache.truncate_to_position(position);
+  for (QueryTail& tail : tails) tail.truncate_to_position(position);
+}
+
+}  // namespace turnbench

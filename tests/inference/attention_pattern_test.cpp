@@ -1,0 +1,111 @@
+#include "inference/attention_pattern.h"
+
+#include <gtest/gtest.h>
+
+namespace turnbench {
+namespace {
+
+HeadPattern band(int sinks, int local, int dense_rows) {
+  HeadPattern p;
+  p.kind = HeadPattern::Kind::kBand;
+  p.sinks = sinks;
+  p.local = local;
+  p.dense_rows = dense_rows;
+  return p;
+}
+
+HeadPattern lines(std::vector<std::int32_t> columns, std::vector<std::int32_t> offsets,
+                  HeadPattern::Granularity granularity) {
+  HeadPattern p;
+  p.kind = HeadPattern::Kind::kLines;
+  p.columns = std::move(columns);
+  p.offsets = std::move(offsets);
+  p.granularity = granularity;
+  return p;
+}
+
+std::int64_t count(const HeadPattern& p, const PatternPass& pass) {
+  std::int64_t pairs = 0;
+  for (int i = pass.first_row; i < pass.first_row + pass.rows; ++i) {
+    for (int j = 0; j <= i; ++j) pairs += pattern_has(p, pass, i, j);
+  }
+  return pairs;
+}
+
+// Section 2 of the specification: n = 8, n_init = 1, n_local = 3.
+TEST(AttentionPattern, AShape) {
+  const HeadPattern p = band(1, 3, 0);
+  const PatternPass pass{0, 8};
+  std::vector<int> row5;
+  for (int j = 0; j < 8; ++j) {
+    if (pattern_has(p, pass, 5, j)) row5.push_back(j);
+  }
+  EXPECT_EQ(row5, (std::vector<int>{0, 3, 4, 5}));
+  EXPECT_EQ(count(p, pass), 26);
+  EXPECT_EQ(pattern_pairs(p, pass), 26);
+}
+
+// Section 3: the same with the last two rows dense.
+TEST(AttentionPattern, TriShape) {
+  EXPECT_EQ(count(band(1, 3, 2), {0, 8}), 33);
+  EXPECT_EQ(pattern_pairs(band(1, 3, 2), {0, 8}), 33);
+}
+
+// Section 4.2, step 4: what the block kernel reads.
+TEST(AttentionPattern, VerticalSlashBlocks) {
+  std::vector<std::int32_t> keys, want;
+  pattern_keys(lines({3, 130}, {0, 150}, HeadPattern::Granularity::kBlock64), {0, 256}, 3, keys);
+  want = {3};
+  for (int k = 42; k < 106; ++k) want.push_back(k);
+  want.push_back(130);
+  for (int k = 192; k < 256; ++k) want.push_back(k);
+  EXPECT_EQ(keys, want);
+
+  const HeadPattern second = lines({3, 100}, {0, 70}, HeadPattern::Granularity::kBlock64);
+  pattern_keys(second, {0, 128}, 1, keys);
+  want.clear();
+  for (int k = 0; k < 128; ++k) want.push_back(k);
+  EXPECT_EQ(keys, want);
+  pattern_keys(second, {0, 128}, 0, keys);
+  want.resize(64);
+  EXPECT_EQ(keys, want);
+}
+
+TEST(AttentionPattern, BlocksCoverTheirLines) {
+  const std::vector<std::int32_t> columns = {0, 7, 64, 200}, offsets = {0, 1, 63, 64, 65, 130};
+  for (const PatternPass pass : {PatternPass{0, 300}, PatternPass{77, 210}, PatternPass{100, 1}}) {
+    const HeadPattern exact = lines(columns, offsets, HeadPattern::Granularity::kLine);
+    const HeadPattern block = lines(columns, offsets, HeadPattern::Granularity::kBlock64);
+    for (int i = pass.first_row; i < pass.first_row + pass.rows; ++i) {
+      for (int j = 0; j <= i; ++j) {
+        if (pattern_has(exact, pass, i, j)) {
+          EXPECT_TRUE(pattern_has(block, pass, i, j)) << i << " " << j;
+        }
+      }
+    }
+    EXPECT_EQ(pattern_pairs(exact, pass), count(exact, pass));
+    EXPECT_EQ(pattern_pairs(block, pass), count(block, pass));
+  }
+}
+
+TEST(AttentionPattern, KeysOfABlockAreTheUnionOfItsRows) {
+  for (const HeadPattern& p : {band(3, 20, 0), band(5, 100, 70),
+                               lines({1, 90}, {0, 40}, HeadPattern::Granularity::kLine)}) {
+    const PatternPass pass{33, 200};
+    for (int block = 0; block * kPatternBlock < pass.rows; ++block) {
+      std::vector<std::int32_t> keys, want;
+      pattern_keys(p, pass, block, keys);
+      const int first = pass.first_row + block * kPatternBlock;
+      const int end = std::min(first + kPatternBlock, pass.first_row + pass.rows);
+      for (int j = 0; j < end; ++j) {
+        bool any = false;
+        for (int i = first; i < end; ++i) any |= pattern_has(p, pass, i, j);
+        if (any) want.push_back(j);
+      }
+      EXPECT_EQ(keys, want) << block;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace turnbench

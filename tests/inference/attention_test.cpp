@@ -1,0 +1,281 @@
+#include "inference/cpu/attention.h"
+
+#include <gtest/gtest.h>
+
+#include <hwy/targets.h>
+#include <cstring>
+#include <numeric>
+
+#include "inference/cpu/elementwise.h"
+#include "reference.h"
+
+namespace turnbench {
+namespace {
+
+using test::eager_attention;
+using test::make_set;
+using test::random_floats;
+
+std::vector<std::int32_t> iota(int n, int step = 1) {
+  std::vector<std::int32_t> out(static_cast<std::size_t>(n));
+  for (int i = 0; i < n; ++i) out[static_cast<std::size_t>(i)] = i * step;
+  return out;
+}
+
+struct Case {
+  int rows, keys, heads, head_dim, window;
+  DType dtype;
+};
+
+/// Runs one job over `keys` cached tokens whose last `rows` are the queries'.
+struct Problem {
+  Problem(const Case& c, std::uint64_t seed)
+      : c(c),
+        keys(random_floats(static_cast<std::size_t>(c.keys * c.head_dim), seed)),
+        values(random_floats(static_cast<std::size_t>(c.keys * c.head_dim), seed + 1)),
+        q(random_floats(static_cast<std::size_t>(c.rows * c.heads * c.head_dim), seed + 2)),
+        set(make_set(keys, values, c.head_dim, iota(c.keys), c.dtype)) {
+    for (int r = 0; r < c.rows; ++r) positions.push_back(c.keys - c.rows + r);
+    // What the cache really holds, after rounding to its dtype.
+    for (int j = 0; j < c.keys; ++j) {
+      set.read_key(j, keys.data() + j * c.head_dim);
+      set.read_value(j, values.data() + j * c.head_dim);
+    }
+  }
+
+  AttentionJob job() {
+    out.assign(q.size(), -1);
+    lse.assign(static_cast<std::size_t>(c.rows * c.heads), -1);
+    AttentionJob j;
+    j.keys = &set;
+    j.q = q.data();
+    j.q_stride = j.out_stride = static_cast<std::size_t>(c.heads * c.head_dim);
+    j.heads = c.heads;
+    j.positions = positions.data();
+    j.rows = c.rows;
+    j.out = out.data();
+    j.lse = lse.data();
+    j.lse_stride = static_cast<std::size_t>(c.heads);
+    j.sliding_window = c.window;
+    j.pass = {positions[0], c.rows};
+    return j;
+  }
+
+  void run(const AttentionJob& j, int threads) {
+    ThreadPool pool(threads);
+    cpu::AttentionWorkspace workspace(threads);
+    cpu::attend(pool, 1.0f / std::sqrt(static_cast<float>(c.head_dim)), {&j, 1}, workspace);
+  }
+
+  void expect_equal(const std::function<bool(int row, int head, int key)>& visible,
+                    double tolerance) {
+    for (int r = 0; r < c.rows; ++r) {
+      for (int h = 0; h < c.heads; ++h) {
+        const std::size_t at = static_cast<std::size_t>((r * c.heads + h) * c.head_dim);
+        const auto want = eager_attention(q.data() + at, keys, values, c.head_dim, [&](int j) {
+          return visible(positions[static_cast<std::size_t>(r)], h, j);
+        });
+        for (int d = 0; d < c.head_dim; ++d) {
+          ASSERT_NEAR(out[at + static_cast<std::size_t>(d)], want.out[static_cast<std::size_t>(d)],
+                      tolerance)
+              << "row " << r << " head " << h;
+        }
+        ASSERT_NEAR(lse[static_cast<std::size_t>(r * c.heads + h)], want.lse, 1e-4);
+      }
+    }
+  }
+
+  Case c;
+  std::vector<float> keys, values, q, out, lse;
+  KvSet set;
+  std::vector<std::int32_t> positions;
+};
+
+TEST(Attention, DenseEqualsEager) {
+  std::uint64_t seed = 1;
+  for (int n : {1, 2, 63, 64, 65, 130, 1000, 1100, 2100}) {
+    for (int heads : {1, 4, 7}) {
+      for (int head_dim : {8, 32, 64, 128}) {
+        if (n > 1000 && head_dim > 32) continue;
+        for (int rows : {1, 3, n}) {
+          if (rows > n || (rows == n && n > 1100)) continue;
+          Problem p({rows, n, heads, head_dim, 0, DType::kF32}, seed += 3);
+          p.run(p.job(), 2);
+          p.expect_equal([](int i, int, int j) { return j <= i; }, 1e-5);
+        }
+      }
+    }
+  }
+}
+
+TEST(Attention, SixteenBitCachesAndSlidingWindows) {
+  std::uint64_t seed = 100;
+  for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    for (int window : {0, 1, 70, 5000}) {
+      for (int rows : {1, 5, 200}) {
+        Problem p({rows, 1300, 3, 64, window, dtype}, seed += 3);
+        p.run(p.job(), 2);
+        p.expect_equal([&](int i, int, int j) { return j <= i && (window == 0 || j > i - window); },
+                       1e-5);
+      }
+    }
+  }
+}
+
+// Every instruction set of this build that this machine has, against the same reference.
+TEST(Attention, EveryInstructionSet) {
+  for (std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+    SCOPED_TRACE(hwy::TargetName(target));
+    for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+      Problem p({33, 150, 2, 48, 0, dtype}, 7);
+      p.run(p.job(), 1);
+      p.expect_equal([](int i, int, int j) { return j <= i; }, 1e-5);
+    }
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+}
+
+// A row's bits do not depend on the rows that are computed with it, nor on threads.
+TEST(Attention, RowsAreIndependentToTheBit) {
+  Problem whole({300, 1500, 3, 32, 0, DType::kF32}, 11);
+  whole.run(whole.job(), 3);
+  for (int first : {0, 1, 63, 64, 150, 299}) {
+    for (int rows : {1, 2, 64, 77}) {
+      if (first + rows > 300) continue;
+      AttentionJob j = whole.job();
+      Problem part({300, 1500, 3, 32, 0, DType::kF32}, 11);
+      j = part.job();
+      j.q += static_cast<std::size_t>(first) * j.q_stride;
+      j.out += static_cast<std::size_t>(first) * j.out_stride;
+      j.lse = nullptr;
+      j.positions += first;
+      j.rows = rows;
+      part.run(j, 1);
+      whole.run(whole.job(), 2);
+      const std::size_t at = static_cast<std::size_t>(first) * j.q_stride;
+      EXPECT_EQ(0, std::memcmp(part.out.data() + at, whole.out.data() + at,
+                               static_cast<std::size_t>(rows) * j.q_stride * sizeof(float)))
+          << first << " " << rows;
+    }
+  }
+}
+
+TEST(Attention, SelectedSlots) {
+  Problem p({1, 1700, 4, 64, 0, DType::kBF16}, 21);
+  std::vector<std::int32_t> slots;
+  std::mt19937 random(3);
+  for (int j = 0; j < 1700; ++j) {
+    if (random() % 3 == 0 || j == 1699) slots.push_back(j);
+  }
+  AttentionJob j = p.job();
+  j.slots = &slots;
+  p.run(j, 2);
+  p.expect_equal(
+      [&](int, int, int key) { return std::binary_search(slots.begin(), slots.end(), key); }, 1e-5);
+}
+
+TEST(Attention, AllSlotsSelectedIsDenseToTheBit) {
+  Problem p({1, 2200, 2, 64, 0, DType::kF32}, 31);
+  p.run(p.job(), 2);
+  const std::vector<float> dense = p.out;
+  const std::vector<std::int32_t> slots = iota(2200);
+  AttentionJob j = p.job();
+  j.slots = &slots;
+  p.run(j, 2);
+  EXPECT_EQ(dense, p.out);
+}
+
+TEST(Attention, ConstantValuesComeOutUnchanged) {
+  Problem p({5, 200, 2, 16, 0, DType::kF32}, 41);
+  p.values.assign(p.values.size(), 0.75f);
+  p.set = make_set(p.keys, p.values, 16, iota(200));
+  p.run(p.job(), 1);
+  for (float x : p.out) EXPECT_NEAR(x, 0.75f, 1e-6);
+}
+
+HeadPattern band(int sinks, int local, int dense_rows = 0) {
+  HeadPattern p;
+  p.kind = HeadPattern::Kind::kBand;
+  p.sinks = sinks;
+  p.local = local;
+  p.dense_rows = dense_rows;
+  return p;
+}
+
+HeadPattern lines(std::vector<std::int32_t> columns, std::vector<std::int32_t> offsets,
+                  HeadPattern::Granularity g) {
+  HeadPattern p;
+  p.kind = HeadPattern::Kind::kLines;
+  p.columns = std::move(columns);
+  p.offsets = std::move(offsets);
+  p.granularity = g;
+  return p;
+}
+
+TEST(Attention, PatternsEqualTheirMask) {
+  std::uint64_t seed = 51;
+  for (int n : {1, 8, 64, 65, 300, 1400}) {
+    for (int rows : {n, std::max(1, n - 37)}) {
+      if (rows == 1) continue;
+      std::vector<std::int32_t> columns, offsets{0};
+      std::mt19937 random(static_cast<unsigned>(n));
+      for (int j = 0; j < n; ++j) {
+        if (random() % 31 == 0) columns.push_back(j);
+        if (j > 0 && random() % 47 == 0) offsets.push_back(j);
+      }
+      HeadPattern blocks;
+      blocks.kind = HeadPattern::Kind::kBlocks;
+      blocks.block_size = 32;
+      for (int b = 0; b * kPatternBlock < rows; ++b) {
+        std::vector<std::int32_t> list;
+        const int last = (n - rows + std::min(rows, (b + 1) * kPatternBlock) - 1) / 32;
+        for (int k = 0; k <= last; ++k) {
+          if (k == 0 || k >= last - 2 || random() % 4 == 0) list.push_back(k);
+        }
+        blocks.blocks.push_back(list);
+      }
+      const std::vector<HeadPattern> patterns = {
+          HeadPattern{},
+          band(3, 20),
+          band(0, 1),
+          band(2, 10, 9),
+          blocks,
+          lines(columns, offsets, HeadPattern::Granularity::kLine),
+          lines(columns, offsets, HeadPattern::Granularity::kBlock64)};
+      Problem p({rows, n, static_cast<int>(patterns.size()), 32, 0, DType::kF32}, seed += 3);
+      AttentionJob j = p.job();
+      j.patterns = patterns.data();
+      p.run(j, 2);
+      p.expect_equal(
+          [&](int i, int h, int key) {
+            return pattern_has(patterns[static_cast<std::size_t>(h)], j.pass, i, key);
+          },
+          1e-5);
+    }
+  }
+}
+
+TEST(RowProbabilities, EqualEager) {
+  for (int window : {0, 40}) {
+    Problem p({5, 333, 1, 64, window, DType::kF32}, 61);
+    std::vector<float> got(5 * 384);
+    cpu::row_probabilities(0.125f, p.set, p.q.data(), 64, p.positions.data(), 5, window, got.data(),
+                           384);
+    for (int r = 0; r < 5; ++r) {
+      const int i = p.positions[static_cast<std::size_t>(r)];
+      const auto want = eager_attention(p.q.data() + r * 64, p.keys, p.values, 64, [&](int j) {
+        return j <= i && (window == 0 || j > i - window);
+      });
+      for (int j = 0; j < 384; ++j) {
+        EXPECT_NEAR(got[static_cast<std::size_t>(r * 384 + j)],
+                    j < 333 ? want.probabilities[static_cast<std::size_t>(j)] : 0.0, 1e-6);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace turnbench

@@ -1,0 +1,71 @@
+#pragma once
+
+// Plain double-precision references that the kernels are held against.
+
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <random>
+#include <vector>
+
+#include "inference/kv_cache.h"
+
+namespace turnbench::test {
+
+inline std::vector<float> random_floats(std::size_t n, std::uint64_t seed, float scale = 1) {
+  std::mt19937_64 engine(seed);
+  std::normal_distribution<float> normal(0, scale);
+  std::vector<float> out(n);
+  for (float& x : out) x = normal(engine);
+  return out;
+}
+
+/// softmax(q . K / sqrt(D)) V over the keys for which visible(j); also the log-sum-exp.
+struct EagerRow {
+  std::vector<double> out, probabilities;
+  double lse = 0;
+};
+
+inline EagerRow eager_attention(const float* q, const std::vector<float>& keys,
+                                const std::vector<float>& values, int head_dim,
+                                const std::function<bool(int)>& visible) {
+  const int n = static_cast<int>(keys.size()) / head_dim;
+  std::vector<double> z(static_cast<std::size_t>(n), -INFINITY);
+  double top = -INFINITY;
+  for (int j = 0; j < n; ++j) {
+    if (!visible(j)) continue;
+    double dot = 0;
+    for (int d = 0; d < head_dim; ++d)
+      dot += static_cast<double>(q[d]) * keys[static_cast<std::size_t>(j * head_dim + d)];
+    z[static_cast<std::size_t>(j)] = dot / std::sqrt(static_cast<double>(head_dim));
+    top = std::max(top, z[static_cast<std::size_t>(j)]);
+  }
+  double sum = 0;
+  for (double& x : z) sum += x = std::exp(x - top);
+  EagerRow row;
+  row.out.assign(static_cast<std::size_t>(head_dim), 0);
+  row.lse = top + std::log(sum);
+  for (int j = 0; j < n; ++j) {
+    z[static_cast<std::size_t>(j)] /= sum;
+    for (int d = 0; d < head_dim; ++d) {
+      row.out[static_cast<std::size_t>(d)] +=
+          z[static_cast<std::size_t>(j)] * values[static_cast<std::size_t>(j * head_dim + d)];
+    }
+  }
+  row.probabilities = z;
+  return row;
+}
+
+/// A set whose slot j holds row j of keys and values at positions[j].
+inline KvSet make_set(const std::vector<float>& keys, const std::vector<float>& values,
+                      int head_dim, const std::vector<std::int32_t>& positions,
+                      DType dtype = DType::kF32) {
+  KvSet set(std::make_shared<KvPool>(PageLayout{head_dim, dtype, false}));
+  for (std::size_t j = 0; j < positions.size(); ++j) {
+    set.append(keys.data() + j * static_cast<std::size_t>(head_dim),
+               values.data() + j * static_cast<std::size_t>(head_dim), nullptr, positions[j]);
+  }
+  return set;
+}
+
+}  // namespace turnbench::test
