@@ -1,0 +1,32 @@
+#include "methods/method.h"
+
+namespace turnbench {
+
+/// Exact attention over everything that was ever said.
+MethodInfo full() {
+  return {.name = "full",
+          .summary = "full attention, tiled: the exact reference",
+          .paper = "Vaswani et al., Attention Is All You Need, 2017",
+          .counts = "no budget: every token is kept and attended",
+          .deviates = "",
+          .parameters = {},
+          .make = [](const Parameters&) { return Policies{}; }};
+}
+
+/// The same answers; the memory is that of an attention that materialises its scores.
+MethodInfo full_eager() {
+  return {
+      .name = "full-eager",
+      .summary =
+          "full attention as an eager implementation holds it: scores materialised, KV repeated",
+      .paper = "the eager attention of Hugging Face Transformers",
+      .counts = "no budget: every token is kept and attended",
+      .deviates =
+          "scores are computed in tiles; the memory that they would take (heads x rows x "
+          "tokens, and keys and values repeated to every query head) is added to what a run "
+          "needs and decides whether it fits",
+      .parameters = {},
+      .make = [](const Parameters&) { return Policies{}; }};
+}
+
+}  // namespace turnbench

@@ -1,0 +1,25 @@
+#include "methods/method.h"
+
+namespace turnbench {
+
+MethodInfo loopserve_prefill();
+MethodInfo loopserve_decode();
+
+/// Both halves of LoopServe: sparse prefill and progressive decoding.
+MethodInfo loopserve() {
+  MethodInfo prefill = loopserve_prefill(), decode = loopserve_decode();
+  MethodInfo out = prefill;
+  out.name = "loopserve";
+  out.summary = "LoopServe: sparse prefill by lines, then progressive decoding";
+  out.counts = decode.counts;
+  out.deviates = "as loopserve-prefill and loopserve-decode, whose parameters it takes";
+  out.parameters.insert(out.parameters.end(), decode.parameters.begin(), decode.parameters.end());
+  out.make = [prefill, decode](const Parameters& p) {
+    Policies both = prefill.make(p);
+    both.selection = decode.make(p).selection;
+    return both;
+  };
+  return out;
+}
+
+}  // namespace turnbench

@@ -1,0 +1,116 @@
+#include <algorithm>
+
+#include "common/random.h"
+#include "methods/line_selection.h"
+#include "methods/method.h"
+#include "methods/scores.h"
+
+namespace turnbench {
+namespace {
+
+class LoopServePrefill : public PrefillPolicy {
+ public:
+  struct Settings {
+    double alpha;
+    int samples;
+    bool bound, per_group;
+    HeadPattern::Granularity granularity;
+  };
+  explicit LoopServePrefill(const Settings& s) : s_(s) {}
+
+  std::unique_ptr<PrefillPolicy> clone() const override {
+    return std::make_unique<LoopServePrefill>(*this);
+  }
+
+  std::vector<HeadPattern> plan(const LayerView& view) override {
+    if (s_.alpha >= 1) return {};
+    const std::vector<int> rows = sample(view);
+    std::vector<std::int32_t> row_positions;
+    for (int r : rows) row_positions.push_back(view.first_row + r);
+    std::vector<HeadPattern> out(static_cast<std::size_t>(view.shape.heads));
+    const int step = s_.per_group ? view.heads_per_set() : 1;
+    view.stats.for_each_head([&](int head) {
+      if (head % step != 0) return;
+      const KvSet& set = view.sets[static_cast<std::size_t>(head / view.heads_per_set())];
+      std::vector<std::int32_t> keys(static_cast<std::size_t>(set.size()));
+      for (int j = 0; j < set.size(); ++j) keys[static_cast<std::size_t>(j)] = set.position(j);
+      std::vector<float> cells, more;
+      const std::size_t ld = view.stats.probabilities(head, rows, cells);
+      for (int h = head + 1; h < head + step; ++h) {
+        view.stats.probabilities(h, rows, more);
+        for (std::size_t i = 0; i < cells.size(); ++i) cells[i] += more[i];
+      }
+      const SampledAttention attention{row_positions, keys, cells, ld};
+      LineSelection lines =
+          s_.bound ? select_lines_by_bound(attention, s_.alpha) : select_lines(attention, s_.alpha);
+      for (int h = head; h < head + step; ++h) {
+        HeadPattern& p = out[static_cast<std::size_t>(h)];
+        p.kind = HeadPattern::Kind::kLines;
+        p.granularity = s_.granularity;
+        p.columns = lines.columns;
+        p.offsets = lines.offsets;
+      }
+    });
+    return out;
+  }
+
+ private:
+  /// The same rows for every layer and head of a turn: uniform, without replacement, ascending.
+  std::vector<int> sample(const LayerView& view) const {
+    std::vector<int> rows(static_cast<std::size_t>(view.rows));
+    for (int r = 0; r < view.rows; ++r) rows[static_cast<std::size_t>(r)] = r;
+    if (view.rows <= s_.samples) return rows;
+    Random random = Random::from(
+        {view.dialogue.seed, static_cast<std::uint64_t>(view.dialogue.turn), seed_of("loopserve")});
+    for (int i = 0; i < s_.samples; ++i) {
+      const auto j =
+          static_cast<std::size_t>(i) + random.below(static_cast<std::uint64_t>(view.rows - i));
+      std::swap(rows[static_cast<std::size_t>(i)], rows[j]);
+    }
+    rows.resize(static_cast<std::size_t>(s_.samples));
+    std::sort(rows.begin(), rows.end());
+    return rows;
+  }
+
+  Settings s_;
+};
+
+}  // namespace
+
+/// Online sparsification of the prefill: for each head, slash and vertical lines chosen on sampled
+/// rows until they recover alpha of the attention mass (LoopServe, section 5.2, Algorithm 2).
+MethodInfo loopserve_prefill() {
+  using Kind = ParameterInfo::Kind;
+  return {
+      .name = "loopserve-prefill",
+      .summary = "sparse prefill on slash and vertical lines that recover a share of the attention",
+      .paper =
+          "Li et al., LoopServe: An Adaptive Dual-phase LLM Inference Acceleration System for "
+          "Multi-Turn Dialogues, 2025",
+      .counts =
+          "no token budget: alpha is the share of attention mass to recover on the sampled new "
+          "rows",
+      .deviates =
+          "sample size and law, and the overlap of crossing lines, are not given by the paper: 64 "
+          "rows, uniform; exact residual gains (overlap=bound is the printed rule)",
+      .parameters = {{"alpha", Kind::kNumber, "0.955", "share",
+                      "attention mass to recover; 1 is dense", 0, 1},
+                     {"samples", Kind::kInteger, "64", "rows", "sampled rows of the turn", 1,
+                      65536},
+                     {"overlap", Kind::kChoice, "exact", "exact|bound", "how crossing lines count"},
+                     {"gqa", Kind::kChoice, "query_head", "query_head|group",
+                      "what has lines of its own"},
+                     {"mask", Kind::kChoice, "block64", "block64|line",
+                      "execution: 64-key runs (a superset), or exactly the lines"}},
+      .make = [](const Parameters& p) {
+        Policies out;
+        out.prefill = std::make_unique<LoopServePrefill>(LoopServePrefill::Settings{
+            p.number("alpha"), p.integer("samples"), p.choice("overlap") == "bound",
+            p.choice("gqa") == "group",
+            p.choice("mask") == "line" ? HeadPattern::Granularity::kLine
+                                       : HeadPattern::Granularity::kBlock64});
+        return out;
+      }};
+}
+
+}  // namespace turnbench

@@ -1,0 +1,272 @@
+#include "methods/method.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "common/error.h"
+#include "common/text.h"
+
+namespace turnbench {
+namespace {
+
+double parse_number(const std::string& text, const std::string& where) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, value);
+  if (text.empty() || result.ec != std::errc() || result.ptr != end || !std::isfinite(value)) {
+    throw input_error("{}: found \"{}\", expected a number", where, printable(shorten(text, 40)));
+  }
+  return value;
+}
+
+Budget parse_budget(const std::string& text, const std::string& where) {
+  std::string number = text;
+  const bool percent = !number.empty() && number.back() == '%';
+  if (percent) number.pop_back();
+  const double value = parse_number(number, where);
+  const bool ratio = percent || value < 1;
+  const double share = percent ? value / 100 : value;
+  if (!(value > 0) || (ratio && share > 1) || (!ratio && value != std::floor(value)) ||
+      value > 1e9) {
+    throw input_error(
+        "{}: found \"{}\", expected a whole number of tokens, a share below 1 or a percentage",
+        where, printable(shorten(text, 40)));
+  }
+  return {ratio, ratio ? share : value};
+}
+
+/// The value as the canonical text writes it; refuses what does not fit the declaration.
+std::string check_value(const ParameterInfo& p, const std::string& text, const std::string& where) {
+  switch (p.kind) {
+    case ParameterInfo::Kind::kBudget: {
+      const Budget b = parse_budget(text, where);
+      return fmt::format("{}", b.value);
+    }
+    case ParameterInfo::Kind::kInteger:
+    case ParameterInfo::Kind::kNumber: {
+      const double value = parse_number(text, where);
+      const bool whole = p.kind == ParameterInfo::Kind::kInteger;
+      if (value < p.min || value > p.max || (whole && value != std::floor(value))) {
+        throw input_error("{}: found {}, expected {} from {} to {}", where, text,
+                          whole ? "a whole number" : "a number", p.min, p.max);
+      }
+      return fmt::format("{}", value);
+    }
+    case ParameterInfo::Kind::kFlag:
+      if (text == "true" || text == "1") return "true";
+      if (text == "false" || text == "0") return "false";
+      throw input_error("{}: found \"{}\", expected true or false", where,
+                        printable(shorten(text, 40)));
+    case ParameterInfo::Kind::kChoice: {
+      const std::vector<std::string> choices = split(p.unit, "|");
+      if (std::find(choices.begin(), choices.end(), text) != choices.end()) return text;
+      throw input_error("{}: found \"{}\", expected one of: {}", where,
+                        printable(shorten(text, 40)), join(choices, ", "));
+    }
+  }
+  return text;
+}
+
+bool is_placement(std::string_view name) {
+  const auto& all = placement_parameters();
+  return std::any_of(all.begin(), all.end(),
+                     [&](const ParameterInfo& p) { return p.name == name; });
+}
+
+std::string value_text(const JsonView& value) {
+  if (value.is_string()) return value.as_string();
+  if (value.is_bool()) return value.as_bool() ? "true" : "false";
+  if (value.is_number()) return value.json().dump();
+  value.fail("a string, a number, true or false");
+}
+
+}  // namespace
+
+const MethodInfo& find_method(const std::string& name, const std::string& where) {
+  std::vector<std::string_view> names;
+  for (const MethodInfo& m : all_methods()) {
+    if (m.name == name) return m;
+    names.push_back(m.name);
+  }
+  const std::string near = nearest_name(name, names);
+  throw input_error("{}: found the unknown method \"{}\", expected {}", where,
+                    printable(shorten(name, 40)),
+                    near.empty() ? "one of: " + join(names, ", ") : "\"" + near + "\"");
+}
+
+int Budget::tokens(int n) const {
+  return is_ratio ? static_cast<int>(std::floor(value * n)) : static_cast<int>(value);
+}
+
+Parameters Parameters::check(const std::vector<ParameterInfo>& declared,
+                             const std::map<std::string, std::string>& given,
+                             const std::string& where) {
+  std::vector<std::string_view> known;
+  for (const ParameterInfo& p : declared) known.push_back(p.name);
+  for (const auto& [name, value] : given) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    const std::string near = nearest_name(name, known);
+    throw input_error("{}: found the unknown parameter \"{}\", expected {}", where,
+                      printable(shorten(name, 40)),
+                      known.empty()  ? "none"
+                      : near.empty() ? "one of: " + join(known, ", ")
+                                     : "\"" + near + "\"");
+  }
+  Parameters out;
+  for (const ParameterInfo& p : declared) {
+    const std::string name(p.name);
+    const auto found = given.find(name);
+    if (found == given.end() && p.fallback.empty()) {
+      throw input_error("{}: found no parameter \"{}\", expected one ({})", where, name,
+                        p.description);
+    }
+    const std::string text = found == given.end() ? std::string(p.fallback) : found->second;
+    out.values_[name] = check_value(p, text, where + ": " + name);
+    if (!out.canonical_.empty()) out.canonical_ += ",";
+    out.canonical_ += name + "=" + out.values_[name];
+  }
+  return out;
+}
+
+const std::string& Parameters::text(std::string_view name) const {
+  return values_.find(name)->second;
+}
+
+Budget Parameters::budget(std::string_view name) const {
+  return parse_budget(text(name), std::string(name));
+}
+int Parameters::integer(std::string_view name) const {
+  return static_cast<int>(number(name));
+}
+double Parameters::number(std::string_view name) const {
+  return parse_number(text(name), std::string(name));
+}
+bool Parameters::flag(std::string_view name) const {
+  return text(name) == "true";
+}
+const std::string& Parameters::choice(std::string_view name) const {
+  return text(name);
+}
+
+const std::vector<ParameterInfo>& placement_parameters() {
+  using Kind = ParameterInfo::Kind;
+  static const std::vector<ParameterInfo> parameters = {
+      {"placement", Kind::kChoice, "device", "device|host", "where keys and values live"},
+      {"cache_tokens", Kind::kInteger, "0", "tokens",
+       "device cache of a KV head and layer, if on the host"},
+      {"cache_block", Kind::kInteger, "128", "tokens", "block of the device cache", 1},
+      {"cache_rule", Kind::kChoice, "lru", "lru|lfu", "which block leaves a full device cache"}};
+  return parameters;
+}
+
+void Method::add(const std::string& name, const std::map<std::string, std::string>& given,
+                 const std::string& where) {
+  const MethodInfo& info = find_method(name, where);
+  std::map<std::string, std::string> own, placed;
+  for (const auto& item : given) (is_placement(item.first) ? placed : own).insert(item);
+  parts_.push_back({&info, Parameters::check(info.parameters, own, where + ": " + name)});
+  if (placed.empty()) return;
+  const Parameters p = Parameters::check(placement_parameters(), placed, where + ": " + name);
+  placement_.host = p.choice("placement") == "host";
+  placement_.cache_tokens = p.integer("cache_tokens");
+  placement_.cache_block = p.integer("cache_block");
+  placement_.rule =
+      p.choice("cache_rule") == "lfu" ? DeviceCache::Rule::kLfu : DeviceCache::Rule::kLru;
+}
+
+void Method::finish(std::string label, const std::string& where) {
+  label_ = std::move(label);
+  bool prefill = false, eviction = false, selection = false;
+  for (const Part& part : parts_) {
+    const std::string text =
+        std::string(part.info->name) +
+        (part.parameters.canonical().empty() ? "" : ":" + part.parameters.canonical());
+    const auto glue = [](std::string& to, const std::string& piece) {
+      to += (to.empty() ? "" : "+") + piece;
+    };
+    glue(name_, std::string(part.info->name));
+    glue(canonical_, text);
+    eager_ |= part.info->name == "full-eager";
+    const Policies p = part.info->make(part.parameters);
+    if (p.prefill) glue(prefill_key_, text);
+    if ((p.prefill && prefill) || (p.eviction && eviction) || (p.selection && selection)) {
+      throw input_error(
+          "{}: found two methods that decide the same thing in \"{}\", expected at most one each "
+          "for prefill, eviction and selection",
+          where, label_);
+    }
+    prefill |= p.prefill != nullptr;
+    eviction |= p.eviction != nullptr;
+    selection |= p.selection != nullptr;
+  }
+  if (placement_.host) {
+    canonical_ += fmt::format("@host:cache_tokens={},cache_block={},cache_rule={}",
+                              placement_.cache_tokens, placement_.cache_block,
+                              placement_.rule == DeviceCache::Rule::kLfu ? "lfu" : "lru");
+  }
+}
+
+Method Method::parse(const std::string& spec, const std::string& where) {
+  Method out;
+  for (const std::string& part : split(spec, "+")) {
+    const std::size_t colon = part.find(':');
+    std::map<std::string, std::string> given;
+    if (colon != std::string::npos) {
+      for (const std::string& setting : split(std::string_view(part).substr(colon + 1), ",")) {
+        const std::size_t equals = setting.find('=');
+        if (equals == std::string::npos || equals == 0) {
+          throw input_error("{}: found \"{}\", expected NAME=VALUE", where,
+                            printable(shorten(setting, 40)));
+        }
+        if (!given.emplace(trim(setting.substr(0, equals)), trim(setting.substr(equals + 1)))
+                 .second) {
+          throw input_error("{}: found \"{}\" twice, expected it once", where,
+                            printable(setting.substr(0, equals)));
+        }
+      }
+    }
+    out.add(trim(part.substr(0, colon)), given, where);
+  }
+  out.finish(spec, where);
+  return out;
+}
+
+Method Method::parse(const JsonView& json) {
+  const std::string where = json.source() + ": " + json.path();
+  if (json.is_string()) return parse(json.as_string(), where);
+  Method out;
+  std::string label;
+  const std::vector<JsonView> parts = json.is_array() ? json.items() : std::vector<JsonView>{json};
+  if (parts.empty()) json.fail("at least one method");
+  for (const JsonView& part : parts) {
+    if (!part.is_object()) part.fail("a method: a string, an object, or an array of objects");
+    const std::string name = part.at("name").as_string();
+    std::map<std::string, std::string> given;
+    std::string settings;
+    for (const std::string& key : part.keys()) {
+      if (key == "name") continue;
+      given[key] = value_text(part.at(key));
+      settings += (settings.empty() ? ":" : ",") + key + "=" + given[key];
+    }
+    label += (label.empty() ? "" : "+") + name + settings;
+    out.add(name, given, part.source() + ": " + part.path());
+  }
+  out.finish(label, where);
+  return out;
+}
+
+Policies Method::make() const {
+  Policies out;
+  for (const Part& part : parts_) {
+    Policies p = part.info->make(part.parameters);
+    if (p.prefill) out.prefill = std::move(p.prefill);
+    if (p.eviction) out.eviction = std::move(p.eviction);
+    if (p.selection) out.selection = std::move(p.selection);
+  }
+  out.placement = placement_;
+  return out;
+}
+
+}  // namespace turnbench

@@ -1,0 +1,109 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/json.h"
+#include "inference/policy.h"
+
+namespace turnbench {
+
+/// A number of tokens, or a share of the tokens that are there.
+struct Budget {
+  bool is_ratio = false;
+  double value = 0;
+  /// Tokens out of `n`: the number itself, or floor(ratio * n).
+  int tokens(int n) const;
+};
+
+/// One setting of a method, as `describe method` prints it.
+struct ParameterInfo {
+  enum class Kind { kBudget, kInteger, kNumber, kFlag, kChoice };
+  std::string_view name;
+  Kind kind;
+  std::string_view fallback;  ///< as text; "" means it must be given
+  std::string_view unit;      ///< tokens, share, ...; for a choice its values, separated by |
+  std::string_view description;
+  double min = 0, max = 1e9;
+};
+
+/// The checked values of a method's parameters; every declared one has a value.
+class Parameters {
+ public:
+  Budget budget(std::string_view name) const;
+  int integer(std::string_view name) const;
+  double number(std::string_view name) const;
+  bool flag(std::string_view name) const;
+  const std::string& choice(std::string_view name) const;
+
+  /// "name=value,..." in the order of declaration, defaults included.
+  const std::string& canonical() const { return canonical_; }
+
+  /// Checks `given` against the declarations; `where` names the method in messages.
+  static Parameters check(const std::vector<ParameterInfo>& declared,
+                          const std::map<std::string, std::string>& given,
+                          const std::string& where);
+
+ private:
+  const std::string& text(std::string_view name) const;
+  std::map<std::string, std::string, std::less<>> values_;
+  std::string canonical_;
+};
+
+/// One acceleration method: what it is, what can be set, and how its policies are made.
+struct MethodInfo {
+  std::string_view name;
+  std::string_view summary;   ///< one line
+  std::string_view paper;     ///< authors, title, year
+  std::string_view counts;    ///< what its budget counts
+  std::string_view deviates;  ///< what is reconstructed or decided here, or ""
+  std::vector<ParameterInfo> parameters;
+  /// Refuses combinations that make no sense with an Error.
+  std::function<Policies(const Parameters&)> make;
+};
+
+/// A method as an experiment uses it: one entry of the registry, or several composed.
+class Method {
+ public:
+  /// "snapkv:budget=1024", "minference+pqcache:m=2,b=6".
+  static Method parse(const std::string& spec, const std::string& where = "method");
+  /// The same, an object {"name": ..., parameter: value, ...}, or an array of those to compose.
+  static Method parse(const JsonView& json);
+
+  const std::string& label() const { return label_; }  ///< as it was written
+  const std::string& name() const { return name_; }    ///< names joined by +
+  /// Name and every parameter with its value: equal if and only if the methods are.
+  const std::string& canonical() const { return canonical_; }
+  /// The part of `canonical` that decides the prefill: equal ones can share it.
+  const std::string& prefill_key() const { return prefill_key_; }
+  Policies make() const;
+  /// Attention is modelled as materialised scores: adds to the memory that a run needs.
+  bool eager() const { return eager_; }
+
+ private:
+  struct Part {
+    const MethodInfo* info;
+    Parameters parameters;
+  };
+  void add(const std::string& name, const std::map<std::string, std::string>& given,
+           const std::string& where);
+  void finish(std::string label, const std::string& where);
+
+  std::vector<Part> parts_;
+  Placement placement_;
+  std::string label_, name_, canonical_, prefill_key_;
+  bool eager_ = false;
+};
+
+/// All methods, in the order in which `list methods` prints them.
+const std::vector<MethodInfo>& all_methods();
+/// Refuses an unknown name with the nearest known one; `where` names the place in messages.
+const MethodInfo& find_method(const std::string& name, const std::string& where);
+/// Parameters that every method takes: where keys and values live.
+const std::vector<ParameterInfo>& placement_parameters();
+
+}  // namespace turnbench

@@ -1,0 +1,27 @@
+#include "methods/method.h"
+
+// One line per method: the function that describes it, defined in the file of the same name.
+#define TURNBENCH_METHODS(X) \
+  X(full)                    \
+  X(full_eager)              \
+  X(streamingllm)            \
+  X(snapkv)                  \
+  X(oracle)                  \
+  X(loopserve_prefill)       \
+  X(loopserve_decode)        \
+  X(loopserve)
+
+namespace turnbench {
+
+#define TURNBENCH_DECLARE(name) MethodInfo name();
+TURNBENCH_METHODS(TURNBENCH_DECLARE)
+#undef TURNBENCH_DECLARE
+
+const std::vector<MethodInfo>& all_methods() {
+#define TURNBENCH_CALL(name) name(),
+  static const std::vector<MethodInfo> methods = {TURNBENCH_METHODS(TURNBENCH_CALL)};
+#undef TURNBENCH_CALL
+  return methods;
+}
+
+}  // namespace turnbench

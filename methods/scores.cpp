@@ -1,0 +1,79 @@
+#include "methods/scores.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "common/error.h"
+
+namespace turnbench {
+
+GroupRule parse_group_rule(const std::string& name) {
+  return name == "max" ? GroupRule::kMax : name == "sum" ? GroupRule::kSum : GroupRule::kMean;
+}
+
+std::vector<float> group_scores(const HeadScores& scores, int first_head, int heads, int slots,
+                                GroupRule rule) {
+  const std::span<const float> first = scores.head(first_head, slots);
+  std::vector<float> out(first.begin(), first.end());
+  for (int h = first_head + 1; h < first_head + heads; ++h) {
+    const std::span<const float> row = scores.head(h, slots);
+    for (std::size_t j = 0; j < out.size(); ++j) {
+      out[j] = rule == GroupRule::kMax ? std::max(out[j], row[j]) : out[j] + row[j];
+    }
+  }
+  if (rule == GroupRule::kMean) {
+    for (float& x : out) x /= static_cast<float>(heads);
+  }
+  return out;
+}
+
+Pooling parse_pooling(const std::string& name) {
+  return name == "max" ? Pooling::kMax : name == "avg" ? Pooling::kAvg : Pooling::kNone;
+}
+
+std::vector<float> pool1d(std::span<const float> scores, int kernel, Pooling pooling) {
+  std::vector<float> out(scores.begin(), scores.end());
+  if (pooling == Pooling::kNone || kernel == 1) return out;
+  const int n = static_cast<int>(scores.size()), half = kernel / 2;
+  for (int i = 0; i < n; ++i) {
+    const auto begin = scores.begin() + std::max(0, i - half);
+    const auto end = scores.begin() + std::min(n, i + half + 1);
+    out[static_cast<std::size_t>(i)] =
+        pooling == Pooling::kMax ? *std::max_element(begin, end)
+                                 : std::accumulate(begin, end, 0.0f) / static_cast<float>(kernel);
+  }
+  return out;
+}
+
+std::vector<std::int32_t> top_k(std::span<const float> scores, int k) {
+  std::vector<std::int32_t> order = all_slots(static_cast<int>(scores.size()));
+  if (std::any_of(scores.begin(), scores.end(), [](float x) { return std::isnan(x); })) {
+    throw runtime_error("a score is NaN: the model's attention is not finite");
+  }
+  if (k < static_cast<int>(scores.size())) {
+    const auto better = [&](std::int32_t a, std::int32_t b) {
+      const float x = scores[static_cast<std::size_t>(a)], y = scores[static_cast<std::size_t>(b)];
+      return x != y ? x > y : a < b;
+    };
+    k = std::max(k, 0);
+    std::nth_element(order.begin(), order.begin() + k, order.end(), better);
+    order.resize(static_cast<std::size_t>(k));
+    std::sort(order.begin(), order.end());
+  }
+  return order;
+}
+
+std::vector<std::int32_t> all_slots(int n) {
+  std::vector<std::int32_t> out(static_cast<std::size_t>(n));
+  std::iota(out.begin(), out.end(), 0);
+  return out;
+}
+
+std::vector<std::int32_t> with_tail(std::vector<std::int32_t> chosen, int begin, int end) {
+  for (int i = begin; i < end; ++i) chosen.push_back(i);
+  return chosen;
+}
+
+}  // namespace turnbench

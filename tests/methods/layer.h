@@ -1,0 +1,135 @@
+#pragma once
+
+// One layer with random queries, keys and values, as a policy meets it, and the plain references
+// that methods are held against: dense masks, double precision, eager attention.
+
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "common/random.h"
+#include "inference/backend.h"
+#include "inference/policy.h"
+
+namespace turnbench::test {
+
+class Layer {
+ public:
+  /// `n` cached tokens of which the last `rows` are this pass's.
+  Layer(int kv_heads, int group, int head_dim, int n, int rows, std::uint64_t seed,
+        int tail_rows = 256)
+      : shape{4, kv_heads * group, kv_heads, head_dim},
+        backend(make_cpu_backend(2)),
+        n(n),
+        rows(rows),
+        tail(tail_rows, static_cast<std::size_t>(shape.heads * head_dim)) {
+    const std::size_t width = static_cast<std::size_t>(shape.heads * head_dim);
+    queries = draw(static_cast<std::size_t>(n) * width, seed);
+    auto pool = std::make_shared<KvPool>(PageLayout{head_dim, DType::kF32, false});
+    for (int h = 0; h < kv_heads; ++h) {
+      keys.push_back(
+          draw(static_cast<std::size_t>(n * head_dim), seed + 1 + static_cast<std::uint64_t>(h)));
+      values.push_back(
+          draw(static_cast<std::size_t>(n * head_dim), seed + 100 + static_cast<std::uint64_t>(h)));
+      KvSet set(pool);
+      for (int j = 0; j < n; ++j)
+        set.append(keys.back().data() + j * head_dim, values.back().data() + j * head_dim, nullptr,
+                   j);
+      sets.push_back(set);
+    }
+    for (int i = 0; i < n; ++i) positions.push_back(i);
+    const int first = n - rows;
+    for (int i = first; i < n; ++i)
+      tail.push(queries.data() + static_cast<std::size_t>(i) * width, i);
+    stats = std::make_unique<AttentionStats>(
+        *backend, shape, static_cast<float>(1 / std::sqrt(static_cast<double>(head_dim))), 0, sets,
+        QueryRows{queries.data() + static_cast<std::size_t>(first) * width, width,
+                  positions.data() + first, rows},
+        &tail);
+  }
+
+  LayerView view(int layer = 0) {
+    return {layer, shape, sets, *stats, dialogue, n - rows, rows, prompt_tokens, generated};
+  }
+
+  /// Attention probability of key j for the row at position i of query head h, eagerly.
+  double probability(int h, int i, int j) {
+    auto& row = cache_[{h, i}];
+    if (row.empty()) {
+      const float* q =
+          queries.data() + static_cast<std::size_t>((i * shape.heads + h) * shape.head_dim);
+      const std::vector<float>& k = keys[static_cast<std::size_t>(h / shape.group())];
+      double top = -INFINITY, sum = 0;
+      for (int key = 0; key <= i; ++key) {
+        double dot = 0;
+        for (int d = 0; d < shape.head_dim; ++d)
+          dot += static_cast<double>(q[d]) * k[static_cast<std::size_t>(key * shape.head_dim + d)];
+        row.push_back(dot / std::sqrt(static_cast<double>(shape.head_dim)));
+        top = std::max(top, row.back());
+      }
+      for (double& x : row) sum += x = std::exp(x - top);
+      for (double& x : row) x /= sum;
+    }
+    return j <= i ? row[static_cast<std::size_t>(j)] : 0;
+  }
+
+  ModelShape shape;
+  std::unique_ptr<Backend> backend;
+  int n, rows;
+  QueryTail tail;
+  std::vector<std::vector<float>> keys, values;
+  std::vector<float> queries;
+  std::vector<KvSet> sets;
+  std::vector<std::int32_t> positions;
+  std::unique_ptr<AttentionStats> stats;
+  DialogueView dialogue;
+  int prompt_tokens = 0, generated = 0;
+
+ private:
+  static std::vector<float> draw(std::size_t count, std::uint64_t seed) {
+    std::mt19937_64 engine(seed);
+    std::normal_distribution<float> normal(0, 1.5f);
+    std::vector<float> out(count);
+    for (float& x : out) x = normal(engine);
+    return out;
+  }
+  std::map<std::pair<int, int>, std::vector<double>> cache_;
+};
+
+/// The k best of scores, lower index first on ties; and, because two ways of summing may order
+/// nearly equal scores differently, a check that compares sets by their scores.
+inline std::vector<std::int32_t> best(const std::vector<double>& scores, int k) {
+  std::vector<std::int32_t> order(scores.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int32_t>(i);
+  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) {
+    return scores[static_cast<std::size_t>(a)] > scores[static_cast<std::size_t>(b)];
+  });
+  order.resize(static_cast<std::size_t>(std::min<int>(k, static_cast<int>(order.size()))));
+  std::sort(order.begin(), order.end());
+  return order;
+}
+
+inline bool same_by_score(const std::vector<std::int32_t>& got,
+                          const std::vector<std::int32_t>& want, const std::vector<double>& scores,
+                          double tolerance = 1e-5) {
+  if (got.size() != want.size()) return false;
+  const std::set<std::int32_t> a(got.begin(), got.end()), b(want.begin(), want.end());
+  double low = INFINITY, high = -INFINITY;  // of the members that differ
+  for (std::int32_t x : a) {
+    if (!b.contains(x))
+      low = std::min(low, scores[static_cast<std::size_t>(x)]),
+      high = std::max(high, scores[static_cast<std::size_t>(x)]);
+  }
+  for (std::int32_t x : b) {
+    if (!a.contains(x))
+      low = std::min(low, scores[static_cast<std::size_t>(x)]),
+      high = std::max(high, scores[static_cast<std::size_t>(x)]);
+  }
+  return high <= low || high - low <= tolerance;
+}
+
+}  // namespace turnbench::test

@@ -1,0 +1,85 @@
+#include "methods/method.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "common/error.h"
+
+namespace turnbench {
+namespace {
+
+std::string message_of(const std::string& spec) {
+  try {
+    Method::parse(spec);
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), ErrorKind::kInput);
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(Method, SpecsAndObjectsAgree) {
+  const Method spec = Method::parse("snapkv:budget=256,pool=avg");
+  const Json json = parse_json(R"({"name": "snapkv", "budget": 256, "pool": "avg"})", "m");
+  EXPECT_EQ(Method::parse(JsonView(json, "m")).canonical(), spec.canonical());
+  EXPECT_EQ(spec.canonical(),
+            "snapkv:budget=256,window=32,kernel=7,pool=avg,gran=kv_head,gqa_agg=mean");
+  EXPECT_EQ(spec.label(), "snapkv:budget=256,pool=avg");
+  EXPECT_EQ(spec.prefill_key(), "");
+}
+
+TEST(Method, Composition) {
+  const Method both = Method::parse("loopserve-prefill:alpha=0.9+snapkv:budget=128");
+  const Policies p = both.make();
+  EXPECT_TRUE(p.prefill && p.eviction && !p.selection);
+  EXPECT_EQ(both.name(), "loopserve-prefill+snapkv");
+  EXPECT_NE(both.prefill_key().find("alpha=0.9"), std::string::npos);
+  const Json json = parse_json(
+      R"([{"name": "loopserve-prefill", "alpha": 0.9}, {"name": "snapkv", "budget": 128}])", "m");
+  EXPECT_EQ(Method::parse(JsonView(json, "m")).canonical(), both.canonical());
+  EXPECT_NE(message_of("snapkv+streamingllm").find("at most one"), std::string::npos);
+}
+
+TEST(Method, Placement) {
+  const Policies p = Method::parse("oracle:placement=host,cache_tokens=512,cache_rule=lfu").make();
+  EXPECT_TRUE(p.placement.host);
+  EXPECT_EQ(p.placement.cache_tokens, 512);
+  EXPECT_EQ(p.placement.rule, DeviceCache::Rule::kLfu);
+  EXPECT_NE(Method::parse("oracle:placement=host").canonical(),
+            Method::parse("oracle").canonical());
+}
+
+TEST(Method, BadSpecsAreRefusedWithWhatWasExpected) {
+  EXPECT_NE(message_of("snpkv").find("expected \"snapkv\""), std::string::npos);
+  EXPECT_NE(message_of("snapkv:budgt=3").find("expected \"budget\""), std::string::npos);
+  EXPECT_NE(message_of("snapkv:budget=-1").find("whole number of tokens"), std::string::npos);
+  EXPECT_NE(message_of("snapkv:budget=12.5").find("whole number of tokens"), std::string::npos);
+  EXPECT_NE(message_of("snapkv:budget").find("NAME=VALUE"), std::string::npos);
+  EXPECT_NE(message_of("snapkv:budget=64,budget=64").find("twice"), std::string::npos);
+  EXPECT_NE(message_of("snapkv:pool=median").find("max, avg, none"), std::string::npos);
+  EXPECT_NE(message_of("snapkv:window=0").find("from 1"), std::string::npos);
+  EXPECT_NE(message_of("full:budget=3").find("expected none"), std::string::npos);
+  EXPECT_NE(message_of("streamingllm:rolling=maybe").find("true or false"), std::string::npos);
+  EXPECT_NE(message_of("").find("unknown method"), std::string::npos);
+  EXPECT_NE(message_of("oracle:local=2").find("from 0 to 1"), std::string::npos);
+}
+
+TEST(Budget, TokensAndShares) {
+  EXPECT_EQ((Budget{false, 128}.tokens(1000)), 128);
+  EXPECT_EQ((Budget{true, 0.2}.tokens(999)), 199);
+}
+
+TEST(Registry, EveryMethodIsDescribed) {
+  for (const MethodInfo& m : all_methods()) {
+    EXPECT_FALSE(m.summary.empty()) << m.name;
+    EXPECT_FALSE(m.paper.empty()) << m.name;
+    EXPECT_FALSE(m.counts.empty()) << m.name;
+    EXPECT_NO_THROW(Method::parse(std::string(m.name))) << m.name;
+    for (const ParameterInfo& p : m.parameters)
+      EXPECT_FALSE(p.description.empty()) << m.name << " " << p.name;
+  }
+}
+
+}  // namespace
+}  // namespace turnbench
