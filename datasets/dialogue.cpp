@@ -1,0 +1,55 @@
+#include "datasets/dialogue.h"
+
+#include <cstddef>
+
+#include "common/error.h"
+#include "common/json.h"
+#include "common/text.h"
+
+namespace turnbench {
+
+std::string_view name_of(Position position) {
+  switch (position) {
+    case Position::kBegin:
+      return "begin";
+    case Position::kMiddle:
+      return "middle";
+    case Position::kEnd:
+      return "end";
+  }
+  return "";
+}
+
+Position parse_position(std::string_view name, const std::string& where) {
+  for (Position position : {Position::kBegin, Position::kMiddle, Position::kEnd}) {
+    if (name == name_of(position)) return position;
+  }
+  throw input_error("{}: found the position \"{}\", expected begin, middle or end", where,
+                    printable(shorten(name, 60)));
+}
+
+std::size_t question_slot(const Turn& turn) {
+  const std::size_t n = turn.contexts.size();
+  if (turn.position == Position::kEnd) return n;
+  if (turn.position == Position::kBegin || n < 2) return 0;
+  std::size_t total = 0;
+  for (const Paragraph& paragraph : turn.contexts) total += paragraph.text.size();
+  std::size_t best = 1, best_distance = SIZE_MAX, before = 0;
+  for (std::size_t slot = 1; slot < n; ++slot) {
+    before += turn.contexts[slot - 1].text.size();
+    const std::size_t twice = 2 * before;
+    const std::size_t distance = twice > total ? twice - total : total - twice;
+    if (distance < best_distance) {
+      best_distance = distance;
+      best = slot;
+    }
+  }
+  return best;
+}
+
+Dialogue at_position(Dialogue dialogue, Position position) {
+  for (Turn& turn : dialogue.turns) turn.position = position;
+  return dialogue;
+}
+
+}  // namespace turnbench

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace turnbench {
+
+/// Where the question stands among its turn's context paragraphs.
+enum class Position { kBegin, kMiddle, kEnd };
+
+std::string_view name_of(Position position);
+/// `begin`, `middle` or `end`; `where` names the place in messages.
+Position parse_position(std::string_view name, const std::string& where);
+
+/// A stretch of context that is never cut, and the document it was taken from.
+struct Paragraph {
+  std::string source;
+  std::string text;
+};
+
+/// One exchange: what the user says, and what is expected in answer.
+struct Turn {
+  std::string instruction;  ///< stands before everything else; may be empty
+  std::vector<Paragraph> contexts;
+  std::string question;
+  Position position = Position::kEnd;
+  std::vector<std::string> references;
+  std::vector<std::string> classes;  ///< all labels of a classification task
+  std::vector<std::string>
+      relevance;     ///< the sources that the answer comes from, also of earlier turns
+  std::string gold;  ///< what stands in the history where `answers` is `gold`
+  int max_new_tokens = 64;
+};
+
+/// A conversation with its scoring.
+struct Dialogue {
+  std::string id;       ///< unique within its dataset, the same for every position
+  std::string dataset;  ///< `hotpotqa`, `mt-hotpotqa`, `tiny-fact`, ...
+  std::string task;     ///< qa, summary, few-shot, ... (groups rows of a table)
+  std::string metric;   ///< name of a metric, e.g. `qa_f1`
+  std::vector<Turn> turns;
+};
+
+/// Index of the paragraph before which the question stands: 0 at the beginning, all paragraphs at
+/// the end, and in the middle the boundary between two paragraphs that is nearest to half of the
+/// text (bytes; the earlier one on a tie).  With fewer than two paragraphs the middle is the
+/// beginning.
+std::size_t question_slot(const Turn& turn);
+
+/// The same dialogue with every question at `position`.
+Dialogue at_position(Dialogue dialogue, Position position);
+
+}  // namespace turnbench

@@ -1,0 +1,31 @@
+#include "datasets/jsonl.h"
+
+#include <nlohmann/json.hpp>
+
+#include "common/error.h"
+#include "common/file.h"
+
+namespace turnbench {
+
+void for_each_json_line(const std::filesystem::path& path,
+                        const std::function<void(const JsonView&)>& take) {
+  bool empty = true;
+  for_each_line(path, [&](std::string_view line, std::size_t number) {
+    empty = false;
+    const std::string source = fmt::format("{}:{}", path.string(), number);
+    // The JSON parser would skip it in silence.
+    if (line.starts_with("\xEF\xBB\xBF")) {
+      throw input_error("{}: found a byte order mark, expected a JSON object", source);
+    }
+    if (line.find_first_not_of(" \t") == std::string_view::npos) {
+      throw input_error("{}: found a blank line, expected a JSON object", source);
+    }
+    const Json json = parse_json(line, source);
+    const JsonView view(json, source);
+    if (!view.is_object()) view.fail("an object");
+    take(view);
+  });
+  if (empty) throw input_error("{}: found an empty file, expected jsonl", path.string());
+}
+
+}  // namespace turnbench

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "datasets/dialogue.h"
+#include "datasets/longbench_tasks.h"
+
+namespace turnbench {
+
+/// One line of a native LongBench file (Bai et al. 2023).
+struct LongBenchRecord {
+  std::string id;        ///< `_id`
+  std::string language;  ///< en, zh, or a programming language
+  std::string input;     ///< the question; empty for tasks that are a question themselves
+  std::string context;
+  std::vector<std::string> answers;  ///< at least one
+  std::vector<std::string> classes;  ///< `all_classes`; empty unless the task is a classification
+  std::int64_t length = 0;           ///< words (characters of Chinese), as the file says
+};
+
+/// `source` itself if it is a file; in a directory NAME.jsonl, there or in its folders data/,
+/// native/ or recovered/.  `name` is a task's name, with "_e" for LongBench-E.
+std::filesystem::path find_longbench_file(const std::filesystem::path& source,
+                                          std::string_view name);
+
+/// Calls `take` for each record of a native file, one at a time.  Refuses, with file, line and
+/// field, what lacks one of the eight fields or has another one, wrong types, records of another
+/// task.
+void for_each_longbench_record(const std::filesystem::path& file, std::string_view name,
+                               const std::function<void(LongBenchRecord&&)>& take);
+
+/// All records of a task.  Where an id occurs again, the later records get "~2", "~3", ... added.
+std::vector<LongBenchRecord> read_longbench(const std::filesystem::path& source,
+                                            std::string_view name);
+
+/// The record as a dialogue of one turn: its context in paragraphs, its question (where it has
+/// none, the task's own) and its answers.  Every paragraph has the record's id as its source.
+Dialogue longbench_dialogue(std::string_view name, const LongBenchRecord& record);
+
+/// Official prompt templates by task, from dataset2prompt.json in the directory of `source`, in its
+/// config/ or in the config/ beside it; none if there is no such file.
+std::map<std::string, std::string> load_prompts(const std::filesystem::path& source);
+
+/// The official prompt of a record: {context} and {input} filled in, everything else as it stands.
+std::string render_official_prompt(std::string_view prompt, const LongBenchRecord& record);
+
+}  // namespace turnbench

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "datasets/longbench.h"
+
+namespace turnbench::test {
+
+/// Made-up records with the form of a task's real ones; the same on every machine.
+std::vector<LongBenchRecord> make_records(const LongBenchTask& task, int count,
+                                          std::uint64_t seed = 1);
+
+/// The record as a line of a native file.
+std::string to_native_line(std::string_view dataset, const LongBenchRecord& record);
+
+/// Made-up sentences, with full stops inside some of them.
+std::vector<std::string> make_sentences(int count, std::uint64_t seed, bool chinese = false);
+
+/// A directory that goes away with the object.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory();
+  ~TemporaryDirectory();
+  std::filesystem::path write(const std::string& name, std::string_view content) const;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// The folder of real LongBench files, which is not part of the project; may be absent.
+std::filesystem::path shared_longbench();
+
+/// The message of the Error that `action` throws; "no error" if it throws none.
+template <typename Action>
+std::string message_of(Action&& action) {
+  try {
+    action();
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+}  // namespace turnbench::test
