@@ -1,0 +1,43 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace turnbench {
+
+/// How LongBench generates and scores one of its datasets (`eval.py`, `dataset2maxlen.json`,
+/// `pred.py`).
+struct LongBenchScoring {
+  std::string_view dataset;
+  std::string_view metric;
+  std::string_view postprocess;  ///< `first_line` or `none`
+  int max_new_tokens;
+  bool chat_wrap;  ///< whether the prompt goes into the model's chat markup
+  bool in_e;       ///< also part of LongBench-E
+};
+
+std::span<const LongBenchScoring> longbench_scorings();
+
+/// The entry of `dataset`, which may end in `_e` if it is part of LongBench-E.  Refuses any other
+/// name with the nearest known one; `where` names the place in messages.
+const LongBenchScoring& find_longbench_scoring(std::string_view dataset, const std::string& where);
+
+/// The dataset's score as `eval.py` prints it: 100 x sum / n with the sum in file order, rounded to
+/// two decimals.  `scores` must not be empty.
+double longbench_mean(std::span<const double> scores);
+
+/// One of LongBench-E's three length classes.
+struct LengthBucket {
+  std::string_view name;  ///< `0-4k`, `4-8k` or `8k+`
+  std::size_t count = 0;
+  double mean = 0;  ///< x100 as numpy means and rounds it; NaN for an empty bucket
+};
+
+/// Scores by the records' `length` (words, or characters in Chinese): below 4000, below 8000, rest.
+std::array<LengthBucket, 3> longbench_e_means(std::span<const double> scores,
+                                              std::span<const std::int64_t> lengths);
+
+}  // namespace turnbench

@@ -1,0 +1,75 @@
+#include <algorithm>
+
+#include "common/text.h"
+#include "metrics/lcs.h"
+#include "metrics/python_text.h"
+#include "metrics/scorers.h"
+#include "metrics/segmenter.h"
+#include "metrics/words.h"
+
+namespace turnbench::scorers {
+namespace {
+
+constexpr std::size_t kMaxPairs = std::size_t{1} << 30;
+
+/// Sentences end at each full stop; an empty piece is none, a blank one is a sentence of one empty
+/// word.
+Sequences sentences_of(std::string_view text, WordNumbers& numbers) {
+  Sequences out;
+  for (std::size_t start = 0; start < text.size();) {
+    const std::size_t stop = std::min(text.find('.', start), text.size());
+    if (stop > start) {
+      const std::vector<std::string_view> words =
+          python::split_words(text.substr(start, stop - start));
+      for (std::string_view word : words) out.words.push_back(numbers.id(word));
+      if (words.empty()) out.words.push_back(numbers.id(""));
+      out.ends.push_back(out.words.size());
+    }
+    start = stop + 1;
+  }
+  return out;
+}
+
+std::size_t distinct(const std::vector<std::uint32_t>& words, std::size_t vocabulary) {
+  std::vector<bool> seen(vocabulary);
+  for (std::uint32_t word : words) seen[word] = true;
+  return static_cast<std::size_t>(std::count(seen.begin(), seen.end(), true));
+}
+
+}  // namespace
+
+RougeL rouge(std::string_view prediction, std::string_view reference, std::size_t max_steps) {
+  WordNumbers numbers;
+  const Sequences hypothesis = sentences_of(prediction, numbers);
+  const Sequences target = sentences_of(reference, numbers);
+  refuse_oversize(hypothesis.words.size(), target.words.size(), "words", kMaxPairs);
+  if (hypothesis.size() == 0 || target.size() == 0) return {};
+
+  // The union over all pairs of sentences of the words of one LCS each.  The words matched are
+  // those of the hypothesis' marked columns, so one mark a column collects them all.
+  LcsTable table(hypothesis, numbers.size());
+  std::vector<bool> matched(hypothesis.words.size());
+  for (std::size_t r = 0; r < target.size(); ++r) {
+    table.fill(target[r], max_steps);
+    for (std::size_t h = 0; h < hypothesis.size(); ++h) {
+      if (table.walk(h, max_steps, matched) > max_steps) return {0, true};
+    }
+  }
+  std::vector<std::uint32_t> common;
+  for (std::size_t c = 0; c < matched.size(); ++c) {
+    if (matched[c]) common.push_back(hypothesis.words[c]);
+  }
+  const auto overlap = static_cast<double>(distinct(common, numbers.size()));
+  const double recall = overlap / static_cast<double>(distinct(target.words, numbers.size()));
+  const double precision =
+      overlap / static_cast<double>(distinct(hypothesis.words, numbers.size()));
+  return {2.0 * (precision * recall / (precision + recall + 1e-8)), false};
+}
+
+RougeL rouge_zh(std::string_view prediction, std::string_view reference,
+                const Segmenter& segmenter) {
+  return rouge(join(segmenter.cut(prediction), " "), join(segmenter.cut(reference), " "),
+               kRougeZhSteps);
+}
+
+}  // namespace turnbench::scorers

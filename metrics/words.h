@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace turnbench {
+
+/// Numbers for words, from 0 in the order of first sight, so that texts are compared as integers.
+/// The words' text must outlive it.
+class WordNumbers {
+ public:
+  std::uint32_t id(std::string_view word);
+  std::vector<std::uint32_t> ids(std::span<const std::string_view> words);
+  std::size_t size() const { return ids_.size(); }
+
+ private:
+  std::unordered_map<std::string_view, std::uint32_t> ids_;
+};
+
+/// Sequences of word numbers, one after the other.
+struct Sequences {
+  std::vector<std::uint32_t> words;
+  std::vector<std::size_t> ends;  ///< ends[k]: index after the last word of sequence k
+
+  std::size_t size() const { return ends.size(); }
+  std::size_t begin(std::size_t k) const { return k == 0 ? 0 : ends[k - 1]; }
+  std::span<const std::uint32_t> operator[](std::size_t k) const {
+    return std::span(words).subspan(begin(k), ends[k] - begin(k));
+  }
+};
+
+/// Refuses texts whose comparison, quadratic in their lengths, would take more than `limit` cells.
+void refuse_oversize(std::size_t prediction, std::size_t reference, std::string_view unit,
+                     std::size_t limit);
+
+}  // namespace turnbench
