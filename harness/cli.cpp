@@ -1,0 +1,151 @@
+#include "harness/cli.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <iostream>
+#include <iterator>
+#include <new>
+
+#include "common/error.h"
+#include "common/file.h"
+#include "common/text.h"
+#include "harness/protocol.h"
+
+namespace turnbench {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  turnbench run experiments/quickstart.json --db results.db
+  turnbench report results.db --format html -o results.html
+  turnbench generate --model tiny --chat --prompt question.txt --method snapkv:budget=256
+  turnbench describe method loopserve
+Exit codes: 0 done, 1 something failed at run time, 2 bad usage or bad input.)";
+
+int fail(const std::string& message, int code) {
+  std::string line = message;
+  for (char& c : line) {
+    if (c == '\n') c = ' ';
+  }
+  fmt::print(stderr, "turnbench: {}\n", line);
+  return code;
+}
+
+std::pair<std::string, std::string> name_and_value(const std::string& text, const char* option) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+    throw input_error("{}: found \"{}\", expected NAME=DIR", option, printable(text));
+  }
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+DType parse_dtype(const std::string& name, const char* option) {
+  for (DType t : {DType::kF32, DType::kF16, DType::kBF16}) {
+    if (name_of(t) == name) return t;
+  }
+  throw input_error("{}: found \"{}\", expected f32, f16 or bf16", option, printable(name));
+}
+
+}  // namespace
+
+void check_device(const std::string& device) {
+  if (device == "auto" || device == "cpu") return;
+  if (device.starts_with("cuda")) {
+    throw input_error(
+        "--device: found {}, expected auto or cpu: this program was built without CUDA",
+        printable(device));
+  }
+  throw input_error("--device: found \"{}\", expected auto, cpu or cuda[:N]", printable(device));
+}
+
+std::string read_input(const std::string& file) {
+  if (!file.empty() && file != "-") return read_file(file);
+  return std::string(std::istreambuf_iterator<char>(std::cin), {});
+}
+
+void ModelOptions::add_to(CLI::App& command) {
+  command
+      .add_option("--model", model, "Hugging Face directory, tiny, or random:CONFIG.json[:seed]")
+      ->required();
+  command.add_option("--dtype", dtype, "weights: auto (as stored), f32, f16, bf16");
+  command.add_option("--kv-dtype", kv_dtype, "keys and values: f32, f16, bf16");
+  command.add_option("--threads", threads, "0: all processors")->check(CLI::Range(0, 1024));
+  command.add_option("--device", device, "auto, cpu, cuda[:N]");
+  command.add_option("--memory-limit", memory_limit_mib, "MiB; 0: none");
+}
+
+LoadedModel load_model(const ModelOptions& options) {
+  check_device(options.device);
+  LoadedModel out;
+  out.checkpoint = Checkpoint::open(options.model);
+  out.backend = make_cpu_backend(options.threads);
+  const DType dtype = options.dtype == "auto" ? out.checkpoint.stored_dtype()
+                                              : parse_dtype(options.dtype, "--dtype");
+  Engine::Options engine;
+  engine.kv_dtype = parse_dtype(options.kv_dtype, "--kv-dtype");
+  engine.memory_limit = options.memory_limit_mib << 20;
+  out.model = std::make_unique<Model>(out.checkpoint, *out.backend, dtype);
+  out.engine = std::make_unique<Engine>(*out.model, *out.backend, engine);
+  return out;
+}
+
+void SweepOptions::add_to(CLI::App& command) {
+  command.add_option("--model", models, "NAME=DIR: where a model of the manifest lies");
+  command.add_option("--data", data, "NAME=DIR: where a dataset or collection (longbench) lies");
+  command.add_option("--workers", run.workers, "units at the same time; 0: by the model's size")
+      ->check(CLI::Range(0, 1024));
+  command.add_option("--threads", run.threads, "of each worker; 0: the processors shared out")
+      ->check(CLI::Range(0, 1024));
+  command.add_option("--device", device, "auto, cpu, cuda[:N]");
+  command.add_option("--memory-limit", memory_limit_mib, "MiB of each worker; 0: none");
+}
+
+Locations SweepOptions::locations() const {
+  Locations out;
+  for (const std::string& m : models) out.models.insert(name_and_value(m, "--model"));
+  for (const std::string& d : data) out.data.insert(name_and_value(d, "--data"));
+  return out;
+}
+
+int run_cli(int argc, char** argv) {
+  CLI::App app(
+      "turnbench: KV-cache and sparse-attention methods on multi-turn long-context dialogues, "
+      "through one core.");
+  app.footer(kExamples);
+  app.require_subcommand(1);
+  app.set_version_flag("--version", build_description());
+  CommonOptions common;
+  int exit_code = 0;
+  add_run_command(app, common, exit_code);
+  add_plan_command(app, common);
+  add_status_command(app, common, exit_code);
+  add_report_command(app);
+  add_list_command(app, common);
+  add_describe_command(app, common);
+  add_generate_command(app, common);
+  add_logits_command(app);
+  add_tokenize_command(app);
+  add_score_command(app, common);
+  add_dialogues_command(app);
+  add_doctor_command(app, common);
+  for (CLI::App* command : app.get_subcommands({})) {
+    command->add_flag("--json", common.json, "stdout is JSON");
+    command->add_flag("--quiet", common.quiet, "no progress on stderr");
+  }
+  try {
+    app.parse(argc, argv);
+    return exit_code;
+  } catch (const CLI::ParseError& e) {
+    if (e.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success))
+      return app.exit(e);  // --help, --version
+    return fail(e.what() + std::string(" (see --help)"), 2);
+  } catch (const Error& e) {
+    return fail(e.what(), e.kind() == ErrorKind::kInput ? 2 : 1);
+  } catch (const std::bad_alloc&) {
+    return fail("out of memory", 1);
+  } catch (const std::exception& e) {
+    return fail(e.what(), 1);
+  }
+}
+
+}  // namespace turnbench

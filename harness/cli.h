@@ -1,0 +1,72 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "harness/plan.h"
+#include "inference/engine.h"
+#include "runners/runner.h"
+
+namespace turnbench {
+
+/// The program: parses, calls, prints.  Returns the exit code: 0 done, 1 a failure at run time, 2
+/// bad usage or bad input.
+int run_cli(int argc, char** argv);
+
+/// What several commands take.
+struct CommonOptions {
+  bool json = false, quiet = false;
+};
+
+// Each command adds itself to the program; its callback throws Error, or sets `exit_code`.
+void add_run_command(CLI::App& app, const CommonOptions& common, int& exit_code);
+void add_plan_command(CLI::App& app, const CommonOptions& common);
+void add_status_command(CLI::App& app, const CommonOptions& common, int& exit_code);
+void add_report_command(CLI::App& app);
+void add_list_command(CLI::App& app, const CommonOptions& common);
+void add_describe_command(CLI::App& app, const CommonOptions& common);
+void add_generate_command(CLI::App& app, const CommonOptions& common);
+void add_logits_command(CLI::App& app);
+void add_tokenize_command(CLI::App& app);
+void add_score_command(CLI::App& app, const CommonOptions& common);
+void add_dialogues_command(CLI::App& app);
+void add_doctor_command(CLI::App& app, const CommonOptions& common);
+
+/// --model, --dtype, --kv-dtype, --threads, --device: one model, loaded.
+struct ModelOptions {
+  std::string model, dtype = "auto", kv_dtype = "f32", device = "auto";
+  int threads = 0;
+  std::size_t memory_limit_mib = 0;
+  void add_to(CLI::App& command);
+};
+
+struct LoadedModel {
+  Checkpoint checkpoint;
+  std::unique_ptr<Backend> backend;
+  std::unique_ptr<Model> model;
+  std::unique_ptr<Engine> engine;
+};
+LoadedModel load_model(const ModelOptions& options);
+
+/// --model NAME=DIR, --data NAME=DIR, --workers, --threads, --device, --memory-limit: how a sweep
+/// runs.
+struct SweepOptions {
+  std::vector<std::string> models, data;
+  std::string device = "auto";
+  RunOptions run;
+  std::size_t memory_limit_mib = 0;
+  void add_to(CLI::App& command);
+  Locations locations() const;
+};
+
+/// Runs what the store lacks of a manifest and prints its table; sets exit code 1 if units failed.
+void run_manifest(const Manifest& manifest, const std::string& db, const SweepOptions& options,
+                  std::size_t limit, const CommonOptions& common, int& exit_code);
+
+/// Refuses what this build does not have.
+void check_device(const std::string& device);
+
+/// A file, or standard input for "" and "-".
+std::string read_input(const std::string& file);
+
+}  // namespace turnbench

@@ -1,0 +1,244 @@
+// What there is: list, describe, doctor.
+
+#include <fmt/format.h>
+#include <sqlite3.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "common/error.h"
+#include "common/file.h"
+#include "common/text.h"
+#include "common/thread_pool.h"
+#include "datasets/catalog.h"
+#include "harness/cli.h"
+#include "harness/protocol.h"
+#include "inference/tokenizer/chat_template.h"
+#include "metrics/metric.h"
+#include "metrics/postprocess.h"
+
+namespace turnbench {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string_view kind_name(ParameterInfo::Kind kind) {
+  switch (kind) {
+    case ParameterInfo::Kind::kBudget:
+      return "budget";
+    case ParameterInfo::Kind::kInteger:
+      return "integer";
+    case ParameterInfo::Kind::kNumber:
+      return "number";
+    case ParameterInfo::Kind::kFlag:
+      return "flag";
+    case ParameterInfo::Kind::kChoice:
+      return "choice";
+  }
+  return "";
+}
+
+OrderedJson to_json(const ParameterInfo& p) {
+  return {{"name", p.name},
+          {"kind", kind_name(p.kind)},
+          {"default", p.fallback},
+          {"unit", p.unit},
+          {"description", p.description}};
+}
+
+OrderedJson to_json(const MethodInfo& m) {
+  OrderedJson out = {{"name", m.name},         {"summary", m.summary},
+                     {"paper", m.paper},       {"budget", m.counts},
+                     {"deviates", m.deviates}, {"parameters", OrderedJson::array()}};
+  for (const ParameterInfo& p : m.parameters) out["parameters"].push_back(to_json(p));
+  return out;
+}
+
+/// The directory of the experiment files: beside the working directory, or beside the program's
+/// build.
+fs::path experiments_directory() {
+  std::vector<fs::path> candidates = {"experiments"};
+  std::error_code ignored;
+  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
+  if (!ignored) candidates.push_back(program.parent_path().parent_path() / "experiments");
+  for (const fs::path& c : candidates) {
+    if (fs::is_directory(c)) return c;
+  }
+  return {};
+}
+
+std::vector<std::string> below(const char* variable) {
+  std::vector<std::string> out;
+  const char* root = std::getenv(variable);
+  if (root == nullptr || *root == '\0') return out;
+  if (!fs::is_directory(root))
+    throw input_error("${}: found \"{}\", expected a directory", variable, printable(root));
+  for (const auto& entry : fs::directory_iterator(root)) out.push_back(entry.path().string());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+/// name, one-line description, and the whole thing as JSON.
+struct Item {
+  std::string name, description;
+  OrderedJson json;
+};
+
+std::vector<Item> items_of(const std::string& what) {
+  std::vector<Item> out;
+  const auto add = [&](std::string name, std::string description) {
+    OrderedJson json = {{"name", name}, {"description", description}};
+    out.push_back({std::move(name), std::move(description), std::move(json)});
+  };
+  if (what == "methods") {
+    for (const MethodInfo& m : all_methods())
+      out.push_back({std::string(m.name), std::string(m.summary), to_json(m)});
+  } else if (what == "metrics") {
+    for (const Metric& m : all_metrics()) add(std::string(m.name), std::string(m.description));
+  } else if (what == "datasets") {
+    for (const Dataset& d : all_datasets()) {
+      out.push_back({d.name,
+                     d.description,
+                     {{"name", d.name},
+                      {"description", d.description},
+                      {"task", d.task},
+                      {"metric", d.metric},
+                      {"postprocess", d.postprocess},
+                      {"turns", d.turns},
+                      {"needs_source", d.needs_source}}});
+    }
+  } else if (what == "models") {
+    add("tiny", "the embedded model: made-up facts, trained for this program");
+    for (const std::string& path : below("TURNBENCH_MODELS")) {
+      if (fs::exists(fs::path(path) / "config.json")) add(fs::path(path).filename().string(), path);
+    }
+  } else {
+    const fs::path directory = experiments_directory();
+    if (directory.empty()) return out;
+    std::vector<fs::path> files;
+    for (const auto& entry : fs::recursive_directory_iterator(directory)) {
+      if (entry.path().extension() == ".json") files.push_back(entry.path());
+    }
+    std::sort(files.begin(), files.end());
+    for (const fs::path& file : files) {
+      const Manifest m = load_manifest(file);
+      add(m.name, m.title + " (" + file.string() + ")");
+    }
+  }
+  return out;
+}
+
+std::string gibibytes(double bytes) {
+  return fmt::format("{:.1f} GiB", bytes / (1 << 30));
+}
+
+void print_doctor(bool json) {
+  std::vector<std::pair<std::string, std::string>> facts;
+  facts.emplace_back("program", build_description());
+  facts.emplace_back("backend", make_cpu_backend(0)->description());
+  facts.emplace_back("processors", std::to_string(available_processors()));
+  facts.emplace_back("memory", gibibytes(static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
+                                         static_cast<double>(sysconf(_SC_PAGESIZE))));
+  facts.emplace_back("gpu", "none: built without CUDA");
+  facts.emplace_back("sqlite", sqlite3_libversion());
+  struct statvfs disk {};
+  if (statvfs(".", &disk) == 0) {
+    facts.emplace_back(
+        "disk", gibibytes(static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize)) +
+                    " free here");
+  }
+  facts.emplace_back("model tiny", "embedded");
+  for (const std::string& path : below("TURNBENCH_MODELS")) {
+    std::string missing;
+    for (const char* file : {"config.json", "tokenizer_config.json"}) {
+      if (!fs::exists(fs::path(path) / file))
+        missing += std::string(missing.empty() ? "" : ", ") + file;
+    }
+    facts.emplace_back("model " + fs::path(path).filename().string(),
+                       missing.empty() ? path : path + ": missing " + missing);
+  }
+  if (std::getenv("TURNBENCH_MODELS") == nullptr)
+    facts.emplace_back("models",
+                       "$TURNBENCH_MODELS is not set: only tiny, or a directory given by --model");
+  for (const std::string& path : below("TURNBENCH_DATA"))
+    facts.emplace_back("data " + fs::path(path).filename().string(), path);
+  if (std::getenv("TURNBENCH_DATA") == nullptr)
+    facts.emplace_back(
+        "data",
+        "$TURNBENCH_DATA is not set: only generated dialogues, or a directory given by --data");
+  if (json) {
+    OrderedJson out;
+    for (const auto& [name, value] : facts) out[name] = value;
+    fmt::print("{}\n", out.dump());
+    return;
+  }
+  for (const auto& [name, value] : facts) fmt::print("{:<14} {}\n", name, value);
+}
+
+void describe(const MethodInfo& m) {
+  fmt::print("{}\n  {}\n\n  paper     {}\n  budget    {}\n", m.name, m.summary, m.paper, m.counts);
+  if (!m.deviates.empty()) fmt::print("  decided   {}\n", m.deviates);
+  const auto table = [](const char* title, const std::vector<ParameterInfo>& parameters) {
+    if (parameters.empty()) return;
+    fmt::print("\n  {}\n", title);
+    for (const ParameterInfo& p : parameters) {
+      fmt::print("    {:<13} {:<10} {:<24} {}\n", p.name,
+                 p.fallback.empty() ? "(required)" : p.fallback, p.unit, p.description);
+    }
+  };
+  table("parameters: name, default, unit or choices", m.parameters);
+  table("placement, as for every method", placement_parameters());
+}
+
+}  // namespace
+
+void add_list_command(CLI::App& app, const CommonOptions& common) {
+  auto what = std::make_shared<std::string>();
+  CLI::App* command =
+      app.add_subcommand("list", "What there is: models, methods, datasets, metrics, experiments");
+  command->footer("Example: turnbench list methods --json");
+  command->add_option("what", *what, "models, methods, datasets, metrics or experiments")
+      ->required()
+      ->check(CLI::IsMember({"models", "methods", "datasets", "metrics", "experiments"}));
+  command->callback([what, &common] {
+    const std::vector<Item> items = items_of(*what);
+    if (common.json) {
+      OrderedJson out = OrderedJson::array();
+      for (const Item& i : items) out.push_back(i.json);
+      fmt::print("{}\n", out.dump(1));
+      return;
+    }
+    for (const Item& i : items) fmt::print("{:<26} {}\n", i.name, i.description);
+  });
+}
+
+void add_describe_command(CLI::App& app, const CommonOptions& common) {
+  struct Options {
+    std::string what, name;
+  };
+  auto o = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("describe", "A method in full: parameters, defaults, units, paper");
+  command->footer("Example: turnbench describe method snapkv");
+  command->add_option("what", o->what, "method")->required()->check(CLI::IsMember({"method"}));
+  command->add_option("name", o->name, "which; see list methods")->required();
+  command->callback([o, &common] {
+    const MethodInfo& m = find_method(o->name, "describe");
+    if (common.json) {
+      fmt::print("{}\n", to_json(m).dump(1));
+    } else {
+      describe(m);
+    }
+  });
+}
+
+void add_doctor_command(CLI::App& app, const CommonOptions& common) {
+  CLI::App* command =
+      app.add_subcommand("doctor", "What this machine offers, and which models and data are found");
+  command->footer("Example: turnbench doctor");
+  command->callback([&common] { print_doctor(common.json); });
+}
+
+}  // namespace turnbench

@@ -1,0 +1,38 @@
+#include <fmt/format.h>
+
+#include "common/error.h"
+#include "common/file.h"
+#include "harness/cli.h"
+#include "reports/render.h"
+
+namespace turnbench {
+
+void add_report_command(CLI::App& app) {
+  struct Options {
+    std::string db, experiment, output;
+    RenderOptions render;
+  };
+  auto o = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("report", "The tables of an experiment, from the store alone");
+  command->footer("Example: turnbench report results.db --format html -o results.html");
+  command->add_option("db", o->db, "store")->required();
+  command->add_option("--experiment", o->experiment, "the latest, unless named");
+  command->add_option("--format", o->render.format, "md, csv, json, html");
+  command->add_flag("--long", o->render.long_csv, "csv with one cell a line");
+  command->add_option("-o,--output", o->output, "file; otherwise stdout");
+  command->callback([o] {
+    const Store store = Store::open(o->db);
+    const std::vector<std::string> all = store.experiments();
+    if (all.empty()) throw input_error("{}: found no experiment, expected at least one", o->db);
+    const Results results(store, o->experiment.empty() ? all.back() : o->experiment);
+    const std::string text = render_report(results, o->render);
+    if (o->output.empty()) {
+      fmt::print("{}", text);
+    } else {
+      write_file(o->output, text);
+    }
+  });
+}
+
+}  // namespace turnbench

@@ -1,0 +1,217 @@
+#include "harness/manifest.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "common/error.h"
+#include "common/file.h"
+#include "common/text.h"
+
+namespace turnbench {
+namespace {
+
+/// A value, or an array of values, without repetition.
+template <typename T, typename Parse>
+std::vector<T> one_or_more(const JsonView& json, const Parse& parse) {
+  std::vector<T> out;
+  std::set<std::string> seen;
+  const auto add = [&](const JsonView& item) {
+    out.push_back(parse(item));
+    if (!seen.insert(item.json().dump()).second) item.fail("each value once");
+  };
+  if (!json.is_array()) {
+    add(json);
+  } else {
+    for (const JsonView& item : json.items()) add(item);
+  }
+  if (out.empty()) json.fail("at least one value");
+  return out;
+}
+
+template <typename Enum>
+Enum parse_enum(const JsonView& json, const std::vector<Enum>& values) {
+  const std::string name = json.as_string();
+  std::vector<std::string_view> names;
+  for (Enum v : values) {
+    if (name_of(v) == name) return v;
+    names.push_back(name_of(v));
+  }
+  json.fail("one of: " + join(names, ", "));
+}
+
+/// Refuses two entries that a table could not tell apart.
+template <typename Entries, typename Label>
+void require_distinct(const JsonView& json, const Entries& entries, const Label& label) {
+  std::set<std::string> seen;
+  for (const auto& entry : entries) {
+    if (!seen.insert(label(entry)).second) {
+      json.fail("each name once (found \"" + printable(label(entry)) + "\" twice)");
+    }
+  }
+}
+
+ModelEntry parse_model(const JsonView& json) {
+  ModelEntry out;
+  if (json.is_string()) {
+    out.name = json.as_string();
+    return out;
+  }
+  json.require_known_keys({"name", "path", "dtype", "kv_dtype", "template"});
+  out.name = json.at("name").as_string();
+  out.path = json.get("path", std::string());
+  out.dtype = json.get("dtype", std::string("auto"));
+  const std::vector<std::string> dtypes = {"auto", "f32", "f16", "bf16"};
+  if (std::find(dtypes.begin(), dtypes.end(), out.dtype) == dtypes.end()) {
+    json.at("dtype").fail("one of: " + join(dtypes, ", "));
+  }
+  if (json.has("kv_dtype")) {
+    out.kv_dtype = parse_enum<DType>(json.at("kv_dtype"), {DType::kF32, DType::kF16, DType::kBF16});
+  }
+  out.chat_template = json.get("template", std::string("auto"));
+  return out;
+}
+
+DatasetEntry parse_dataset(const JsonView& json) {
+  DatasetEntry out;
+  if (json.is_string()) {
+    out.name = json.as_string();
+    return out;
+  }
+  json.require_known_keys(
+      {"name", "label", "source", "metric", "postprocess", "limit", "seed", "turns", "length"});
+  out.name = json.at("name").as_string();
+  out.label = json.get("label", out.name);
+  out.source = json.get("source", std::string());
+  out.metric = json.get("metric", std::string());
+  out.postprocess = json.get("postprocess", std::string());
+  out.limit = static_cast<std::size_t>(json.get_integer("limit", 0, 0, 1'000'000));
+  out.seed = static_cast<std::uint64_t>(json.get_integer("seed", 0, 0));
+  out.turns = static_cast<int>(json.get_integer("turns", 0, 0, 16));
+  out.length = static_cast<int>(json.get_integer("length", 0, 0, 10'000'000));
+  return out;
+}
+
+std::vector<std::string> parse_dimensions(const JsonView& json) {
+  return one_or_more<std::string>(json, [](const JsonView& item) {
+    const std::string name = item.as_string();
+    const auto& known = table_dimensions();
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      item.fail("one of: " + join(known, ", "));
+    }
+    return name;
+  });
+}
+
+TableSpec parse_table(const JsonView& json, const std::vector<Method>& methods) {
+  json.require_known_keys({"title", "rows", "columns", "difference_to"});
+  TableSpec out;
+  out.title = json.get("title", std::string());
+  out.rows =
+      json.has("rows") ? parse_dimensions(json.at("rows")) : std::vector<std::string>{"method"};
+  out.columns = json.has("columns") ? parse_dimensions(json.at("columns"))
+                                    : std::vector<std::string>{"dataset", "position"};
+  for (const std::string& row : out.rows) {
+    if (std::find(out.columns.begin(), out.columns.end(), row) != out.columns.end()) {
+      json.fail("each dimension in rows or in columns, not in both");
+    }
+  }
+  out.difference_to = json.get("difference_to", std::string());
+  const bool known = std::any_of(methods.begin(), methods.end(),
+                                 [&](const Method& m) { return m.label() == out.difference_to; });
+  if (!out.difference_to.empty() && !known) {
+    json.at("difference_to").fail("one of the manifest's methods, as it is written there");
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string_view name_of(History history) {
+  return history == History::kReprefill      ? "reprefill"
+         : history == History::kCompressOnce ? "compress_once"
+                                             : "recompress";
+}
+
+std::string_view name_of(Answers answers) {
+  return answers == Answers::kOwn ? "own" : "gold";
+}
+
+const std::vector<std::string_view>& table_dimensions() {
+  static const std::vector<std::string_view> dimensions = {
+      "model", "dataset", "task", "position", "method", "history", "answers", "metric", "turn"};
+  return dimensions;
+}
+
+Manifest parse_manifest(std::string_view text, const std::string& source) {
+  const Json document = parse_json(text, source);
+  const JsonView json(document, source);
+  json.require_known_keys({"name", "title", "description", "models", "datasets", "positions",
+                           "methods", "history", "answers", "max_prompt_tokens", "max_new_tokens",
+                           "temperature", "seed", "system_prompt", "tables", "published"});
+  Manifest m;
+  m.text = text;
+  m.name = json.at("name").as_string();
+  if (m.name.empty() || m.name.find_first_not_of(
+                            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") !=
+                            std::string::npos) {
+    json.at("name").fail("letters, digits, dots, dashes and underscores");
+  }
+  m.title = json.get("title", m.name);
+  m.description = json.get("description", std::string());
+  m.models = one_or_more<ModelEntry>(json.at("models"), parse_model);
+  require_distinct(json.at("models"), m.models, [](const ModelEntry& e) { return e.name; });
+  m.datasets = one_or_more<DatasetEntry>(json.at("datasets"), parse_dataset);
+  require_distinct(json.at("datasets"), m.datasets, [](const DatasetEntry& e) { return e.label; });
+  m.positions = json.has("positions")
+                    ? one_or_more<Position>(json.at("positions"),
+                                            [](const JsonView& p) {
+                                              return parse_position(p.as_string(),
+                                                                    p.source() + ": " + p.path());
+                                            })
+                    : std::vector<Position>{Position::kEnd};
+  const JsonView methods = json.at("methods");
+  if (methods.size() == 0) methods.fail("at least one method");
+  std::set<std::string> seen;
+  for (const JsonView& item : methods.items()) {
+    m.methods.push_back(Method::parse(item));
+    if (!seen.insert(m.methods.back().canonical()).second) item.fail("each method once");
+  }
+  m.histories = json.has("history")
+                    ? one_or_more<History>(json.at("history"),
+                                           [](const JsonView& h) {
+                                             return parse_enum<History>(
+                                                 h, {History::kReprefill, History::kCompressOnce,
+                                                     History::kRecompress});
+                                           })
+                    : std::vector<History>{History::kReprefill};
+  m.answers =
+      json.has("answers")
+          ? one_or_more<Answers>(json.at("answers"),
+                                 [](const JsonView& a) {
+                                   return parse_enum<Answers>(a, {Answers::kOwn, Answers::kGold});
+                                 })
+          : std::vector<Answers>{Answers::kOwn};
+  m.max_prompt_tokens = static_cast<int>(json.get_integer("max_prompt_tokens", 0, 0, 100'000'000));
+  m.max_new_tokens = static_cast<int>(json.get_integer("max_new_tokens", 0, 0, 1'000'000));
+  m.temperature = json.get("temperature", 0.0);
+  if (m.temperature < 0 || m.temperature > 100)
+    json.at("temperature").fail("a number from 0 to 100");
+  m.seed = static_cast<std::uint64_t>(json.get_integer("seed", 0, 0));
+  m.system_prompt = json.get("system_prompt", std::string());
+  if (json.has("tables")) {
+    for (const JsonView& table : json.at("tables").items())
+      m.tables.push_back(parse_table(table, m.methods));
+  }
+  if (m.tables.empty()) m.tables.push_back({"", {"method"}, {"dataset", "position"}, ""});
+  m.published = json.get("published", std::string());
+  return m;
+}
+
+Manifest load_manifest(const std::filesystem::path& path) {
+  Manifest m = parse_manifest(read_file(path), path.string());
+  m.path = path;
+  return m;
+}
+
+}  // namespace turnbench

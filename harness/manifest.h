@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "datasets/dialogue.h"
+#include "inference/dtype.h"
+#include "methods/method.h"
+
+namespace turnbench {
+
+/// What happens to a method's cache when a later turn comes.
+enum class History {
+  kReprefill,     ///< everything is computed anew and evicted anew: lost tokens come back
+  kCompressOnce,  ///< evicted after the first prompt only; later turns are appended in full
+  kRecompress     ///< evicted again after each prompt, from the survivors and the new tokens
+};
+std::string_view name_of(History history);
+
+/// Whose earlier answers stand in the dialogue's history.
+enum class Answers { kOwn, kGold };
+std::string_view name_of(Answers answers);
+
+struct ModelEntry {
+  std::string name;  ///< in tables
+  std::string path;  ///< tiny, random:..., or a directory; empty: looked up by name
+  std::string dtype = "auto";
+  DType kv_dtype = DType::kF32;
+  std::string chat_template = "auto";
+};
+
+struct DatasetEntry {
+  std::string name;
+  std::string label;   ///< in tables; unique in a manifest
+  std::string source;  ///< file or directory; empty: looked up by the dataset's collection
+  std::string metric, postprocess;  ///< empty: the dataset's own
+  std::size_t limit = 0;            ///< dialogues; 0 = the dataset's own number
+  std::uint64_t seed = 0;
+  int turns = 0;   ///< 0 = the dataset's own
+  int length = 0;  ///< of generated dialogues, in words and marks; 0 = the generator's own
+};
+
+/// A printed table: the mean of each cell of `rows` x `columns`.
+struct TableSpec {
+  std::string title;
+  std::vector<std::string> rows,
+      columns;                ///< dimensions: model, dataset, task, position, method, ...
+  std::string difference_to;  ///< method label; adds the paired difference to it, or empty
+};
+
+/// One experiment as data: the file that `run` takes.
+struct Manifest {
+  std::string name, title, description;
+  std::vector<ModelEntry> models;
+  std::vector<DatasetEntry> datasets;
+  std::vector<Position> positions;
+  std::vector<Method> methods;
+  std::vector<History> histories;
+  std::vector<Answers> answers;
+  int max_prompt_tokens = 0;  ///< of a whole dialogue; 0 = what the model was trained for
+  int max_new_tokens = 0;     ///< 0 = the dataset's own
+  double temperature = 0;
+  std::uint64_t seed = 0;
+  std::string system_prompt;
+  std::vector<TableSpec> tables;
+  std::string published;  ///< CSV beside the manifest, or empty
+
+  std::filesystem::path path;
+  std::string text;
+};
+
+/// Reads and checks a manifest; docs/manifest.md lists the keys.  Unknown keys are refused with the
+/// nearest known name.
+Manifest load_manifest(const std::filesystem::path& path);
+Manifest parse_manifest(std::string_view text, const std::string& source);
+
+/// The dimensions that a table's rows and columns may name.
+const std::vector<std::string_view>& table_dimensions();
+
+}  // namespace turnbench

@@ -1,0 +1,291 @@
+#include "harness/plan.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "common/error.h"
+#include "common/file.h"
+#include "common/text.h"
+#include "datasets/catalog.h"
+#include "datasets/dialogue_io.h"
+#include "harness/protocol.h"
+#include "inference/embedded_model.h"
+#include "inference/engine.h"
+#include "metrics/metric.h"
+#include "metrics/postprocess.h"
+
+namespace turnbench {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// NAME under the directory that an environment variable names, or "".
+std::string under_environment(const char* variable, const std::string& name) {
+  const char* root = std::getenv(variable);
+  if (root == nullptr || *root == '\0') return "";
+  const fs::path path = fs::path(root) / name;
+  return fs::exists(path) ? path.string() : "";
+}
+
+std::string model_path(const ModelEntry& entry, const Locations& locations) {
+  const auto given = locations.models.find(entry.name);
+  if (given != locations.models.end()) return given->second;
+  if (!entry.path.empty()) return entry.path;
+  if (entry.name == "tiny" || entry.name.starts_with("random:") || fs::is_directory(entry.name))
+    return entry.name;
+  const std::string found = under_environment("TURNBENCH_MODELS", entry.name);
+  if (!found.empty()) return found;
+  throw input_error(
+      "model {}: found no directory for it, expected --model {}=DIR, a \"path\" in the manifest, "
+      "or {} below $TURNBENCH_MODELS",
+      printable(entry.name), printable(entry.name), printable(entry.name));
+}
+
+std::string dataset_source(const DatasetEntry& entry, const Dataset& dataset,
+                           const Manifest& manifest, const Locations& locations) {
+  if (!dataset.needs_source) return "";
+  for (const std::string& name : {entry.label, entry.name, dataset.collection}) {
+    const auto given = locations.data.find(name);
+    if (given != locations.data.end()) return given->second;
+  }
+  if (!entry.source.empty()) {
+    const fs::path path = entry.source;
+    return path.is_absolute() ? path.string() : (manifest.path.parent_path() / path).string();
+  }
+  const std::string found = under_environment("TURNBENCH_DATA", dataset.collection);
+  if (!found.empty()) return found;
+  throw input_error(
+      "dataset {}: found no files for it, expected --data {}=DIR, a \"source\" in the manifest, or "
+      "{} below $TURNBENCH_DATA",
+      printable(entry.label), dataset.collection, dataset.collection);
+}
+
+DType weight_dtype(const std::string& name, const Checkpoint& checkpoint) {
+  if (name == "f32") return DType::kF32;
+  if (name == "f16") return DType::kF16;
+  if (name == "bf16") return DType::kBF16;
+  return checkpoint.stored_dtype();
+}
+
+PlannedDataset load_dataset(const DatasetEntry& entry, const Manifest& manifest,
+                            const Locations& locations, std::size_t limit) {
+  const Dataset& dataset = find_dataset(entry.name, manifest.path.string() + ": /datasets");
+  BuildOptions options;
+  options.turns = entry.turns;
+  options.seed = entry.seed;
+  options.limit = entry.limit;
+  options.length = entry.length;
+  PlannedDataset out;
+  out.entry = entry;
+  out.task = dataset.task;
+  out.metric = entry.metric.empty() ? dataset.metric : entry.metric;
+  out.postprocess = entry.postprocess.empty() ? dataset.postprocess : entry.postprocess;
+  find_metric(out.metric, manifest.path.string() + ": dataset " + entry.label);
+  find_postprocess(out.postprocess, manifest.path.string() + ": dataset " + entry.label);
+  out.dialogues =
+      load_dialogues(entry.name, dataset_source(entry, dataset, manifest, locations), options);
+  if (out.dialogues.empty())
+    throw input_error("dataset {}: found no dialogues, expected at least one", entry.label);
+  // The hash is of all dialogues, so that a run with --limit belongs to the same cells.
+  std::string text;
+  for (const Dialogue& d : out.dialogues) text += to_json_line(d) + "\n";
+  out.hash = hash_text(text);
+  if (limit > 0 && out.dialogues.size() > limit) out.dialogues.resize(limit);
+  return out;
+}
+
+std::string cell_key(const Cell& cell) {
+  return hash_text(
+      Json::array({cell.model_hash, cell.dataset_hash, cell.position, cell.method_canonical,
+                   cell.history, cell.answers, cell.metric, cell.postprocess, cell.protocol})
+          .dump());
+}
+
+}  // namespace
+
+Tokenizer open_tokenizer(const Checkpoint& checkpoint) {
+  if (checkpoint.name == "tiny") {
+    return Tokenizer::from_json(embedded::tokenizer(), embedded::tokenizer_config(),
+                                "tiny/tokenizer.json");
+  }
+  if (checkpoint.directory.empty()) {
+    throw input_error("{}: found random weights without a tokenizer, expected a model with one",
+                      checkpoint.name);
+  }
+  return Tokenizer::open(checkpoint.directory);
+}
+
+bool has_tokenizer(const Checkpoint& checkpoint) {
+  if (checkpoint.name == "tiny") return true;
+  if (checkpoint.directory.empty()) return false;
+  const auto exists = [&](const char* file) { return fs::exists(checkpoint.directory / file); };
+  return exists("tokenizer.json") || exists("vocab.json") || exists("tokenizer.model");
+}
+
+PlannedModel open_model(const ModelEntry& entry, const Locations& locations) {
+  Checkpoint checkpoint = Checkpoint::open(model_path(entry, locations));
+  Tokenizer tokenizer = open_tokenizer(checkpoint);
+  if (tokenizer.vocab_size() > checkpoint.config.vocab) {
+    throw input_error("{}: found a tokenizer of {} tokens, expected at most the model's {}",
+                      checkpoint.name, tokenizer.vocab_size(), checkpoint.config.vocab);
+  }
+  ChatTemplate chat_template = find_chat_template(
+      entry.chat_template == "auto" ? detect_chat_template(tokenizer.chat_template())
+                                    : entry.chat_template);
+  const DType dtype = weight_dtype(entry.dtype, checkpoint);
+  std::string hash = checkpoint.content_hash();
+  return {entry, std::move(checkpoint), std::move(tokenizer), chat_template,
+          dtype, std::move(hash)};
+}
+
+Decoding Plan::decoding(const PlannedModel& model) const {
+  Decoding d;
+  d.max_new_tokens = manifest.max_new_tokens;
+  d.temperature = manifest.temperature;
+  d.seed = manifest.seed;
+  // What the model was trained for, less room for the answers of a dialogue.
+  const std::int64_t positions = model.checkpoint.config.max_positions;
+  const std::int64_t own = std::max<std::int64_t>(positions / 2, positions - 2048);
+  d.max_prompt_tokens =
+      manifest.max_prompt_tokens > 0 ? manifest.max_prompt_tokens : static_cast<int>(own);
+  return d;
+}
+
+Plan make_plan(const Manifest& manifest, const Locations& locations, std::size_t limit) {
+  Plan plan;
+  plan.manifest = manifest;
+  for (const ModelEntry& entry : manifest.models)
+    plan.models.push_back(open_model(entry, locations));
+  for (const DatasetEntry& entry : manifest.datasets)
+    plan.datasets.push_back(load_dataset(entry, manifest, locations, limit));
+  for (std::size_t m = 0; m < plan.models.size(); ++m) {
+    const PlannedModel& model = plan.models[m];
+    for (std::size_t d = 0; d < plan.datasets.size(); ++d) {
+      const PlannedDataset& dataset = plan.datasets[d];
+      Cell cell;
+      cell.model = model.entry.name;
+      cell.dataset = dataset.entry.label;
+      cell.task = dataset.task;
+      cell.metric = dataset.metric;
+      cell.postprocess = dataset.postprocess;
+      cell.model_hash = model.hash;
+      cell.dataset_hash = dataset.hash;
+      cell.protocol_text = protocol_card(plan, model, dataset);
+      cell.protocol = hash_text(cell.protocol_text);
+      for (Position position : manifest.positions) {
+        std::vector<UnitCell> unit_cells;
+        for (const Method& method : plan.manifest.methods) {
+          for (History history : manifest.histories) {
+            for (Answers answers : manifest.answers) {
+              cell.position = name_of(position);
+              cell.method = method.label();
+              cell.method_canonical = method.canonical();
+              cell.history = name_of(history);
+              cell.answers = name_of(answers);
+              cell.key = cell_key(cell);
+              plan.cells.push_back(cell);
+              unit_cells.push_back({cell.key, &method, history, answers});
+            }
+          }
+        }
+        for (const Dialogue& dialogue : dataset.dialogues) {
+          plan.units.push_back(
+              {m, d, std::make_shared<Dialogue>(at_position(dialogue, position)), unit_cells});
+        }
+      }
+    }
+  }
+  return plan;
+}
+
+void drop_done(Plan& plan, const Store& store) {
+  const auto done = store.done(plan.manifest.name);
+  for (Plan::Unit& unit : plan.units) {
+    std::erase_if(unit.cells, [&](const UnitCell& cell) {
+      const auto found = done.find({cell.key, unit.dialogue->id});
+      return found != done.end() && found->second == static_cast<int>(unit.dialogue->turns.size());
+    });
+  }
+  std::erase_if(plan.units, [](const Plan::Unit& unit) { return unit.cells.empty(); });
+}
+
+Store::Plan stored_plan(const Plan& plan) {
+  Store::Plan out;
+  out.experiment = plan.manifest.name;
+  out.title = plan.manifest.title;
+  out.manifest = plan.manifest.text;
+  out.directory = fs::absolute(plan.manifest.path).parent_path().string();
+  if (!plan.manifest.published.empty())
+    out.published = read_file(plan.manifest.path.parent_path() / plan.manifest.published);
+  out.cells = plan.cells;
+  for (const PlannedModel& m : plan.models) {
+    const ModelConfig& c = m.checkpoint.config;
+    out.models.emplace_back(
+        m.hash, fmt::format("{}: {}, {} layers, {} heads, {} KV heads, head_dim {}, {} parameters",
+                            m.checkpoint.name, c.family, c.layers, c.heads, c.kv_heads, c.head_dim,
+                            c.parameters()));
+  }
+  for (const PlannedDataset& d : plan.datasets) {
+    out.datasets.emplace_back(
+        d.hash, fmt::format("{}: source {}, seed {}, turns {}, length {}", d.entry.name,
+                            d.entry.source.empty() ? "-" : d.entry.source, d.entry.seed,
+                            d.entry.turns, d.entry.length));
+    for (const Dialogue& dialogue : d.dialogues) {
+      out.dialogues.push_back(
+          {d.hash, dialogue.id, static_cast<int>(dialogue.turns.size()), to_json_line(dialogue)});
+    }
+  }
+  out.environment = environment_card();
+  return out;
+}
+
+PlanCost estimate_cost(const Plan& plan) {
+  PlanCost out;
+  out.cells = plan.cells.size();
+  out.units = plan.units.size();
+  for (const Plan::Unit& unit : plan.units) {
+    const PlannedModel& model = plan.models[unit.model];
+    const ModelConfig& c = model.checkpoint.config;
+    const Decoding decoding = plan.decoding(model);
+    const PromptRenderer renderer(model.tokenizer, model.chat_template,
+                                  plan.manifest.system_prompt);
+    const int turns = static_cast<int>(unit.dialogue->turns.size());
+    std::int64_t prompt = 0, answers = 0;
+    for (int t = 0; t < turns; ++t) {
+      prompt += static_cast<std::int64_t>(
+          renderer.render(*unit.dialogue, t, decoding.max_prompt_tokens / turns).tokens.size());
+      answers += decoding.max_new_tokens > 0
+                     ? decoding.max_new_tokens
+                     : unit.dialogue->turns[static_cast<std::size_t>(t)].max_new_tokens;
+    }
+    std::set<std::string> prefills;
+    for (const UnitCell& cell : unit.cells) prefills.insert(cell.method->prefill_key());
+    const auto cells = static_cast<std::int64_t>(unit.cells.size()),
+               shared = static_cast<std::int64_t>(prefills.size());
+    out.cell_dialogues += unit.cells.size();
+    out.shared_prefills += prefills.size();
+    out.prompt_tokens += prompt * shared;
+    out.unshared_tokens += prompt * cells;
+    out.max_new_tokens += answers * cells;
+    out.longest_prompt = std::max(out.longest_prompt, prompt);
+    const double attention = 2.0 * c.layers * c.heads * c.head_dim * static_cast<double>(prompt) *
+                             static_cast<double>(prompt);
+    out.flops += static_cast<double>(shared) *
+                 (c.linear_flops_per_token() * static_cast<double>(prompt) + attention);
+    // Trunks hold everything; at worst every cell does too.
+    const std::size_t kv = static_cast<std::size_t>(prompt + answers) *
+                           static_cast<std::size_t>(shared + cells) *
+                           static_cast<std::size_t>(2 * c.layers * c.kv_heads * c.head_dim) *
+                           size_of(model.entry.kv_dtype);
+    const std::size_t weights = static_cast<std::size_t>(c.parameters()) * size_of(model.dtype);
+    const std::size_t rows = static_cast<std::size_t>(std::min<std::int64_t>(prompt, 8192));
+    const std::size_t workspace =
+        rows * static_cast<std::size_t>(c.hidden + 4 * c.heads * c.head_dim) * sizeof(float);
+    out.memory_bytes = std::max(out.memory_bytes, kv + weights + workspace);
+  }
+  return out;
+}
+
+}  // namespace turnbench

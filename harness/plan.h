@@ -1,0 +1,89 @@
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/manifest.h"
+#include "harness/prompt.h"
+#include "harness/store.h"
+#include "harness/unit.h"
+#include "inference/model.h"
+#include "inference/tokenizer/chat_template.h"
+#include "inference/tokenizer/tokenizer.h"
+
+namespace turnbench {
+
+/// Where models and data lie, as the command line or the environment says.
+struct Locations {
+  std::map<std::string, std::string> models;  ///< name -> directory (--model NAME=DIR)
+  std::map<std::string, std::string> data;    ///< collection -> file or directory (--data NAME=DIR)
+};
+
+/// A model, ready but for its weights.
+struct PlannedModel {
+  ModelEntry entry;
+  Checkpoint checkpoint;
+  Tokenizer tokenizer;
+  ChatTemplate chat_template;
+  DType dtype;
+  std::string hash;  ///< of the checkpoint's content
+};
+
+struct PlannedDataset {
+  DatasetEntry entry;
+  std::string task, metric, postprocess, hash;
+  std::vector<Dialogue> dialogues;
+};
+
+/// Units that one model runs, in the order in which they are run.
+struct Plan {
+  Manifest manifest;
+  std::deque<PlannedModel> models;
+  std::deque<PlannedDataset> datasets;
+  std::vector<Cell> cells;
+  /// One dialogue at one position: the index of its model, itself, and its cells.
+  struct Unit {
+    std::size_t model = 0, dataset = 0;
+    std::shared_ptr<const Dialogue> dialogue;
+    std::vector<UnitCell> cells;
+  };
+  std::vector<Unit> units;
+
+  Decoding decoding(const PlannedModel& model) const;
+};
+
+/// Manifest -> cells -> work units.  Builds the dialogues and opens the models' files, but loads no
+/// weights.  `limit` > 0 bounds the dialogues of each dataset.
+Plan make_plan(const Manifest& manifest, const Locations& locations, std::size_t limit);
+
+/// Drops what the store already holds: complete (cell, dialogue) pairs, and units without cells.
+void drop_done(Plan& plan, const Store& store);
+
+/// What the store needs to know before the first record: experiment, cells, dialogues, machine.
+Store::Plan stored_plan(const Plan& plan);
+
+/// Opens a model's files and tokenizer: `path` as in ModelEntry.
+PlannedModel open_model(const ModelEntry& entry, const Locations& locations);
+
+/// The tokenizer of a checkpoint: the embedded one for `tiny`, the directory's otherwise.
+Tokenizer open_tokenizer(const Checkpoint& checkpoint);
+/// Whether there is one; random weights and bare checkpoints take token ids only.
+bool has_tokenizer(const Checkpoint& checkpoint);
+
+/// What a plan would cost, for `plan`.
+struct PlanCost {
+  std::size_t cells = 0, units = 0, cell_dialogues = 0, shared_prefills = 0;
+  std::int64_t prompt_tokens = 0;    ///< of all units, computed once each
+  std::int64_t unshared_tokens = 0;  ///< if every cell computed its own
+  std::int64_t max_new_tokens = 0;   ///< answers at their longest
+  std::int64_t longest_prompt = 0;
+  std::size_t memory_bytes = 0;  ///< weights, keys and values, workspace of the largest unit
+  double flops = 0;
+};
+PlanCost estimate_cost(const Plan& plan);
+
+}  // namespace turnbench

@@ -1,0 +1,135 @@
+#include "harness/prompt.h"
+
+#include <algorithm>
+
+#include "common/text.h"
+
+namespace turnbench {
+namespace {
+
+/// A rendered turn under construction: text, and what each stretch of it is.
+class Pieces {
+ public:
+  explicit Pieces(int turn) : turn_(turn) {}
+
+  void add(SpanKind kind, std::string_view piece) {
+    if (piece.empty()) return;
+    text_ += piece;
+    if (!kinds_.empty() && kinds_.back().first == kind && kind != SpanKind::kContext) {
+      kinds_.back().second = text_.size();
+    } else {
+      kinds_.emplace_back(kind, text_.size());
+    }
+  }
+
+  const std::string& text() const { return text_; }
+
+  /// Spans of the tokens that end at `ends`: a token belongs to the stretch in which it ends.
+  std::vector<Span> spans(const std::vector<std::size_t>& ends) const {
+    std::vector<Span> out;
+    std::size_t token = 0;
+    for (const auto& [kind, end] : kinds_) {
+      const auto begin = static_cast<std::int32_t>(token);
+      while (token < ends.size() && ends[token] <= end) ++token;
+      if (static_cast<std::int32_t>(token) > begin)
+        out.push_back({kind, turn_, begin, static_cast<std::int32_t>(token)});
+    }
+    if (!out.empty()) out.back().end = static_cast<std::int32_t>(ends.size());
+    return out;
+  }
+
+ private:
+  int turn_;
+  std::string text_;
+  std::vector<std::pair<SpanKind, std::size_t>> kinds_;  // kind, byte at which it ends
+};
+
+/// Takes `excess` tokens out of the middle of the context tokens, as if these stood in one row.
+void truncate_contexts(RenderedTurn& turn, int excess) {
+  int contexts = 0;
+  for (const Span& s : turn.spans) {
+    if (s.kind == SpanKind::kContext) contexts += s.end - s.begin;
+  }
+  excess = std::min(excess, contexts);
+  const int first = (contexts - excess + 1) / 2;  // context tokens that stay in front
+  std::vector<int> tokens;
+  std::vector<Span> spans;
+  int seen = 0;
+  for (const Span& s : turn.spans) {
+    const auto begin = static_cast<std::int32_t>(tokens.size());
+    for (int i = s.begin; i < s.end; ++i) {
+      if (s.kind == SpanKind::kContext) {
+        const bool dropped = seen >= first && seen < first + excess;
+        ++seen;
+        if (dropped) continue;
+      }
+      tokens.push_back(turn.tokens[static_cast<std::size_t>(i)]);
+    }
+    const auto end = static_cast<std::int32_t>(tokens.size());
+    if (end > begin) spans.push_back({s.kind, s.turn, begin, end});
+  }
+  turn.tokens = std::move(tokens);
+  turn.spans = std::move(spans);
+  turn.truncated = excess;
+}
+
+}  // namespace
+
+PromptRenderer::PromptRenderer(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
+                               std::string system_prompt)
+    : tokenizer_(tokenizer),
+      template_(chat_template),
+      system_prompt_(std::move(system_prompt)),
+      stop_tokens_(turnbench::stop_tokens(chat_template, tokenizer)) {}
+
+RenderedTurn PromptRenderer::render(const Dialogue& dialogue, int turn, int max_tokens) const {
+  const Turn& t = dialogue.turns[static_cast<std::size_t>(turn)];
+  Pieces pieces(turn);
+  if (turn > 0) pieces.add(SpanKind::kMarkup, template_.after_answer());
+  pieces.add(SpanKind::kMarkup,
+             template_.before_user(
+                 turn, system_prompt_.empty() ? std::nullopt : std::optional(system_prompt_)));
+  bool first = true;
+  const auto piece = [&](SpanKind kind, const std::string& prefix, const std::string& text) {
+    if (text.empty()) return;
+    if (!first || template_.prefixes_first_piece) pieces.add(kind, prefix);
+    pieces.add(kind, text);
+    first = false;
+  };
+  piece(SpanKind::kInstruction, template_.paragraph_prefix, t.instruction);
+  const std::size_t slot = question_slot(t);
+  for (std::size_t i = 0; i <= t.contexts.size(); ++i) {
+    if (i == slot) piece(SpanKind::kQuestion, template_.question_prefix(turn), t.question);
+    if (i < t.contexts.size())
+      piece(SpanKind::kContext, template_.paragraph_prefix, t.contexts[i].text);
+  }
+  pieces.add(SpanKind::kCue, template_.generation_prompt(turn));
+  RenderedTurn out;
+  std::vector<std::size_t> ends;
+  out.tokens =
+      tokenizer_.encode(pieces.text(), {.parse_special = true, .add_special = false}, ends);
+  out.spans = pieces.spans(ends);
+  const int excess = static_cast<int>(out.tokens.size()) - max_tokens;
+  if (max_tokens > 0 && excess > 0) truncate_contexts(out, excess);
+  return out;
+}
+
+std::vector<int> PromptRenderer::gold_answer(const Turn& turn) const {
+  const std::string& gold =
+      turn.gold.empty() && !turn.references.empty() ? turn.references[0] : turn.gold;
+  // The generation prompt is in the cache already; what a template puts before a given answer alone
+  // comes on top.
+  const std::string prefix = template_.generated_prefix.empty() ? template_.given_prefix : "";
+  return tokenizer_.encode(prefix + template_.answer_text(gold),
+                           {.parse_special = true, .add_special = false});
+}
+
+std::string PromptRenderer::answer_text(const std::vector<int>& tokens) const {
+  return trim(tokenizer_.decode(tokens, true));
+}
+
+std::string PromptRenderer::token_text(int token) const {
+  return tokenizer_.token_text(token);
+}
+
+}  // namespace turnbench

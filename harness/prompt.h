@@ -1,0 +1,46 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "datasets/dialogue.h"
+#include "inference/policy.h"
+#include "inference/tokenizer/chat_template.h"
+#include "inference/tokenizer/tokenizer.h"
+
+namespace turnbench {
+
+/// One turn as the model reads it: what stands between the previous answer and this one.
+struct RenderedTurn {
+  std::vector<int> tokens;
+  std::vector<Span> spans;  ///< over `tokens`, from 0; ascending, without gaps
+  int truncated = 0;        ///< context tokens left out
+};
+
+/// Turns dialogues into tokens: chat template, question position, truncation.
+class PromptRenderer {
+ public:
+  PromptRenderer(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
+                 std::string system_prompt);
+
+  /// The pieces of turn `turn`: instruction, contexts and question in their order, wrapped by the
+  /// template; the end of the previous answer comes first.  If the turn is longer than `max_tokens`
+  /// (0 = no limit), tokens are taken out of the middle of its contexts, never out of anything
+  /// else.
+  RenderedTurn render(const Dialogue& dialogue, int turn, int max_tokens) const;
+
+  /// The gold answer of a turn as it stands in the history.
+  std::vector<int> gold_answer(const Turn& turn) const;
+  const std::vector<int>& stop_tokens() const { return stop_tokens_; }
+  /// The text of an answer, without special tokens and white space around it.
+  std::string answer_text(const std::vector<int>& tokens) const;
+  std::string token_text(int token) const;
+
+ private:
+  const Tokenizer& tokenizer_;
+  const ChatTemplate& template_;
+  std::string system_prompt_;
+  std::vector<int> stop_tokens_;
+};
+
+}  // namespace turnbench

@@ -1,0 +1,74 @@
+#include "harness/protocol.h"
+
+#include <sys/utsname.h>
+
+#include <nlohmann/json.hpp>
+
+#include "common/file.h"
+#include "common/thread_pool.h"
+#include "inference/backend.h"
+
+namespace turnbench {
+
+std::string protocol_card(const Plan& plan, const PlannedModel& model,
+                          const PlannedDataset& dataset) {
+  const Manifest& m = plan.manifest;
+  const Decoding decoding = plan.decoding(model);
+  const PromptRenderer renderer(model.tokenizer, model.chat_template, m.system_prompt);
+  // The template as it renders: a change of its text changes the card.
+  Dialogue probe;
+  Turn turn;
+  turn.instruction = "instruction";
+  turn.contexts = {{"a", "first context"}, {"b", "second context"}};
+  turn.question = "question?";
+  turn.position = Position::kMiddle;
+  turn.gold = "answer";
+  probe.turns = {turn, turn};
+  std::vector<int> rendered = renderer.render(probe, 0, 0).tokens;
+  for (const auto& more : {renderer.gold_answer(turn), renderer.render(probe, 1, 0).tokens}) {
+    rendered.insert(rendered.end(), more.begin(), more.end());
+  }
+  OrderedJson card;
+  card["model"] = {{"name", model.entry.name},
+                   {"weights", model.hash},
+                   {"dtype", name_of(model.dtype)},
+                   {"kv_dtype", name_of(model.entry.kv_dtype)},
+                   {"arithmetic", "f32"}};
+  card["prompt"] = {{"template", model.chat_template.name},
+                    {"template_hash", hash_bytes(std::as_bytes(std::span(rendered)))},
+                    {"system_prompt", m.system_prompt},
+                    {"stop_tokens", renderer.stop_tokens()},
+                    {"max_prompt_tokens", decoding.max_prompt_tokens},
+                    {"truncation",
+                     "each turn to its equal share of max_prompt_tokens; tokens leave the middle "
+                     "of its contexts"}};
+  card["decoding"] = {
+      {"temperature", decoding.temperature},
+      {"seed", decoding.seed},
+      {"max_new_tokens", decoding.max_new_tokens > 0 ? OrderedJson(decoding.max_new_tokens)
+                                                     : OrderedJson("the dataset's own")}};
+  card["dataset"] = {{"name", dataset.entry.name},
+                     {"dialogues", dataset.hash},
+                     {"count", dataset.dialogues.size()},
+                     {"metric", dataset.metric},
+                     {"postprocess", dataset.postprocess}};
+  return card.dump(1);
+}
+
+std::string build_description() {
+  return std::string("turnbench ") + TURNBENCH_VERSION + ", " + __VERSION__ + ", " +
+         TURNBENCH_BUILD_TYPE;
+}
+
+std::string environment_card() {
+  utsname name{};
+  uname(&name);
+  OrderedJson card;
+  card["build"] = build_description();
+  card["backend"] = make_cpu_backend(1)->description();
+  card["system"] = std::string(name.sysname) + " " + name.release + " " + name.machine;
+  card["processors"] = available_processors();
+  return card.dump(1);
+}
+
+}  // namespace turnbench

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+
+#include "harness/plan.h"
+
+namespace turnbench {
+
+/// Everything that moves a score and is not in the cell's own columns, as JSON: model and
+/// tokenizer, template, stop tokens, truncation, lengths, decoding, dtypes, dialogues.  Equal cards
+/// mean equal conditions.
+std::string protocol_card(const Plan& plan, const PlannedModel& model,
+                          const PlannedDataset& dataset);
+
+/// The machine and the build, as JSON.
+std::string environment_card();
+
+/// Version, compiler and flags of this program.
+std::string build_description();
+
+}  // namespace turnbench

@@ -1,0 +1,129 @@
+#include "harness/sqlite.h"
+
+#include <sqlite3.h>
+
+#include "common/error.h"
+
+namespace turnbench {
+namespace {
+
+constexpr int kBusyMilliseconds = 30'000;  // another process may be writing
+
+/// What an SQLite failure means to the user: a file that is no store is bad input.
+Error sqlite_failure(sqlite3* db, const std::string& path) {
+  const int code = sqlite3_errcode(db);
+  if (code == SQLITE_NOTADB || code == SQLITE_CORRUPT || code == SQLITE_CANTOPEN) {
+    return input_error("{}: found {}, expected a turnbench store", path, sqlite3_errmsg(db));
+  }
+  return runtime_error("{}: {}", path, sqlite3_errmsg(db));
+}
+
+std::string path_of(sqlite3* db) {
+  const char* path = sqlite3_db_filename(db, "main");
+  return path == nullptr ? "store" : path;
+}
+
+}  // namespace
+
+Statement::Statement(sqlite3* db, std::string_view sql) : db_(db) {
+  if (sqlite3_prepare_v2(db, sql.data(), static_cast<int>(sql.size()), &statement_, nullptr) !=
+      SQLITE_OK) {
+    throw sqlite_failure(db, path_of(db));
+  }
+}
+
+Statement::~Statement() {
+  sqlite3_finalize(statement_);
+}
+
+Statement& Statement::operator<<(std::string_view text) {
+  sqlite3_bind_text64(statement_, ++bound_, text.data(), text.size(), SQLITE_TRANSIENT,
+                      SQLITE_UTF8);
+  return *this;
+}
+
+Statement& Statement::operator<<(std::int64_t value) {
+  sqlite3_bind_int64(statement_, ++bound_, value);
+  return *this;
+}
+
+Statement& Statement::operator<<(double value) {
+  sqlite3_bind_double(statement_, ++bound_, value);
+  return *this;
+}
+
+bool Statement::next() {
+  const int code = sqlite3_step(statement_);
+  if (code == SQLITE_ROW) return true;
+  if (code == SQLITE_DONE) return false;
+  throw sqlite_failure(db_, path_of(db_));
+}
+
+void Statement::run() {
+  while (next()) {
+  }
+  sqlite3_reset(statement_);
+  bound_ = 0;
+}
+
+std::string Statement::text(int column) const {
+  const auto* data = reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
+  return data == nullptr
+             ? ""
+             : std::string(data,
+                           static_cast<std::size_t>(sqlite3_column_bytes(statement_, column)));
+}
+
+std::int64_t Statement::integer(int column) const {
+  return sqlite3_column_int64(statement_, column);
+}
+double Statement::real(int column) const {
+  return sqlite3_column_double(statement_, column);
+}
+bool Statement::is_null(int column) const {
+  return sqlite3_column_type(statement_, column) == SQLITE_NULL;
+}
+
+Database::Database(const std::filesystem::path& path, Mode mode) : path_(path.string()) {
+  if (mode == Mode::kExisting && !std::filesystem::exists(path)) {
+    throw input_error("{}: found no such file, expected a turnbench store", path_);
+  }
+  const int flags = SQLITE_OPEN_READWRITE | (mode == Mode::kCreate ? SQLITE_OPEN_CREATE : 0);
+  if (sqlite3_open_v2(path_.c_str(), &db_, flags, nullptr) != SQLITE_OK) {
+    const Error error = sqlite_failure(db_, path_);
+    sqlite3_close(db_);
+    throw error;
+  }
+  sqlite3_busy_timeout(db_, kBusyMilliseconds);
+  try {
+    execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;");
+  } catch (...) {
+    sqlite3_close(db_);
+    throw;
+  }
+}
+
+Database::~Database() {
+  sqlite3_close(db_);
+}
+
+void Database::execute(const std::string& sql) {
+  if (sqlite3_exec(db_, sql.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) {
+    throw sqlite_failure(db_, path_);
+  }
+}
+
+Transaction::~Transaction() {
+  if (!open_) return;
+  try {
+    db_.execute("ROLLBACK");
+  } catch (const Error&) {  // the file is gone or full: nothing was committed either way
+  }
+}
+
+void Transaction::commit() {
+  db_.execute("COMMIT");
+  open_ = false;
+}
+
+}  // namespace turnbench

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace turnbench {
+
+/// A prepared statement: bind in order with `<<`, then `run` or `next` and the columns.
+class Statement {
+ public:
+  Statement(sqlite3* db, std::string_view sql);
+  ~Statement();
+  Statement(const Statement&) = delete;
+  Statement& operator=(const Statement&) = delete;
+
+  Statement& operator<<(std::string_view text);
+  Statement& operator<<(const char* text) { return *this << std::string_view(text); }
+  Statement& operator<<(std::int64_t value);
+  Statement& operator<<(int value) { return *this << static_cast<std::int64_t>(value); }
+  Statement& operator<<(double value);
+
+  bool next();  ///< steps to the next row; false at the end
+  void run();   ///< executes, and makes the statement ready to be bound again
+
+  std::string text(int column) const;
+  std::int64_t integer(int column) const;
+  double real(int column) const;
+  bool is_null(int column) const;
+
+ private:
+  sqlite3* db_;
+  sqlite3_stmt* statement_ = nullptr;
+  int bound_ = 0;
+};
+
+/// One SQLite file in WAL mode.
+class Database {
+ public:
+  enum class Mode { kCreate, kExisting };
+  Database(const std::filesystem::path& path, Mode mode);
+  ~Database();
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+
+  void execute(const std::string& sql);
+  Statement prepare(std::string_view sql) const { return Statement(db_, sql); }
+  const std::string& path() const { return path_; }
+
+ private:
+  sqlite3* db_ = nullptr;
+  std::string path_;
+};
+
+/// Rolls back unless committed.
+class Transaction {
+ public:
+  explicit Transaction(Database& db) : db_(db) { db_.execute("BEGIN IMMEDIATE"); }
+  ~Transaction();
+  Transaction(const Transaction&) = delete;
+  Transaction& operator=(const Transaction&) = delete;
+  void commit();
+
+ private:
+  Database& db_;
+  bool open_ = true;
+};
+
+}  // namespace turnbench

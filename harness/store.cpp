@@ -1,0 +1,328 @@
+#include "harness/store.h"
+
+#include <nlohmann/json.hpp>
+
+#include "common/error.h"
+#include "common/file.h"
+#include "common/json.h"
+#include "common/text.h"
+
+namespace turnbench {
+namespace {
+
+constexpr int kSchemaVersion = 1;
+constexpr int kApplicationId = 0x7475726E;  // "turn": tells a store from any other SQLite file
+
+constexpr const char* kSchema = R"(
+CREATE TABLE environment (id TEXT PRIMARY KEY, json TEXT NOT NULL);
+CREATE TABLE protocol (id TEXT PRIMARY KEY, json TEXT NOT NULL);
+CREATE TABLE model (hash TEXT PRIMARY KEY, description TEXT NOT NULL);
+CREATE TABLE dataset (hash TEXT PRIMARY KEY, description TEXT NOT NULL);
+CREATE TABLE dialogue (
+  dataset TEXT NOT NULL REFERENCES dataset, id TEXT NOT NULL, turns INTEGER NOT NULL,
+  json TEXT NOT NULL, PRIMARY KEY (dataset, id)) WITHOUT ROWID;
+CREATE TABLE method (canonical TEXT PRIMARY KEY);
+CREATE TABLE experiment (
+  name TEXT NOT NULL, manifest_hash TEXT NOT NULL, title TEXT NOT NULL, manifest TEXT NOT NULL,
+  directory TEXT NOT NULL, published TEXT NOT NULL, ordinal INTEGER NOT NULL, PRIMARY KEY (name, manifest_hash)) WITHOUT ROWID;
+CREATE TABLE cell (
+  key TEXT PRIMARY KEY, model TEXT NOT NULL REFERENCES model, dataset TEXT NOT NULL REFERENCES dataset,
+  task TEXT NOT NULL, position TEXT NOT NULL, method TEXT NOT NULL REFERENCES method,
+  history TEXT NOT NULL, answers TEXT NOT NULL, metric TEXT NOT NULL, postprocess TEXT NOT NULL,
+  protocol TEXT NOT NULL REFERENCES protocol);
+CREATE TABLE experiment_cell (
+  experiment TEXT NOT NULL, manifest_hash TEXT NOT NULL, ordinal INTEGER NOT NULL,
+  cell TEXT NOT NULL REFERENCES cell, model TEXT NOT NULL, dataset TEXT NOT NULL, method TEXT NOT NULL,
+  PRIMARY KEY (experiment, manifest_hash, ordinal),
+  FOREIGN KEY (experiment, manifest_hash) REFERENCES experiment) WITHOUT ROWID;
+CREATE TABLE record (
+  cell TEXT NOT NULL REFERENCES cell, dialogue TEXT NOT NULL, turn INTEGER NOT NULL,
+  status TEXT NOT NULL, error TEXT NOT NULL, prompt_hash TEXT NOT NULL, prompt_tokens INTEGER NOT NULL,
+  truncated_tokens INTEGER NOT NULL, answer TEXT NOT NULL, answer_tokens TEXT NOT NULL,
+  stopped INTEGER NOT NULL, environment TEXT NOT NULL REFERENCES environment,
+  PRIMARY KEY (cell, dialogue, turn)) WITHOUT ROWID;
+CREATE TABLE score (
+  cell TEXT NOT NULL, dialogue TEXT NOT NULL, turn INTEGER NOT NULL, metric TEXT NOT NULL,
+  postprocess TEXT NOT NULL, value REAL NOT NULL, PRIMARY KEY (cell, dialogue, turn, metric, postprocess),
+  FOREIGN KEY (cell, dialogue, turn) REFERENCES record ON DELETE CASCADE) WITHOUT ROWID;
+CREATE TABLE counter (
+  cell TEXT NOT NULL, dialogue TEXT NOT NULL, turn INTEGER NOT NULL, name TEXT NOT NULL,
+  value REAL NOT NULL, PRIMARY KEY (cell, dialogue, turn, name),
+  FOREIGN KEY (cell, dialogue, turn) REFERENCES record ON DELETE CASCADE) WITHOUT ROWID;
+CREATE TABLE timing (
+  cell TEXT NOT NULL, dialogue TEXT NOT NULL, turn INTEGER NOT NULL, name TEXT NOT NULL,
+  value REAL NOT NULL, PRIMARY KEY (cell, dialogue, turn, name),
+  FOREIGN KEY (cell, dialogue, turn) REFERENCES record ON DELETE CASCADE) WITHOUT ROWID;
+)";
+
+// The version of an experiment's manifest that was planned last.
+constexpr std::string_view kLatest =
+    "(SELECT manifest_hash FROM experiment WHERE name = ?1 ORDER BY ordinal DESC LIMIT 1)";
+
+std::int64_t pragma(const Database& db, const std::string& name) {
+  Statement s = db.prepare("PRAGMA " + name);
+  return s.next() ? s.integer(0) : 0;
+}
+
+void check_schema(Database& db, bool create) {
+  const std::int64_t application = pragma(db, "application_id"),
+                     version = pragma(db, "user_version");
+  Statement tables = db.prepare("SELECT count(*) FROM sqlite_master");
+  tables.next();
+  if (tables.integer(0) == 0 && create) {
+    Transaction transaction(db);
+    if (pragma(db, "user_version") == 0) {  // another process may have been faster
+      db.execute(kSchema);
+      db.execute(fmt::format("PRAGMA application_id={}; PRAGMA user_version={};", kApplicationId,
+                             kSchemaVersion));
+    }
+    transaction.commit();
+    return;
+  }
+  if (application != kApplicationId) {
+    throw input_error("{}: found an SQLite file of another program, expected a turnbench store",
+                      db.path());
+  }
+  if (version != kSchemaVersion) {
+    throw input_error("{}: found schema version {}, expected {}: made by {} turnbench", db.path(),
+                      version, kSchemaVersion, version > kSchemaVersion ? "a newer" : "an older");
+  }
+}
+
+Record::Status parse_status(const std::string& text) {
+  return text == "ok"              ? Record::Status::kOk
+         : text == "out_of_memory" ? Record::Status::kOutOfMemory
+                                   : Record::Status::kError;
+}
+
+}  // namespace
+
+std::string_view name_of(Record::Status status) {
+  switch (status) {
+    case Record::Status::kOk:
+      return "ok";
+    case Record::Status::kError:
+      return "error";
+    case Record::Status::kOutOfMemory:
+      return "out_of_memory";
+  }
+  return "error";
+}
+
+Store Store::create(const std::filesystem::path& path) {
+  auto db = std::make_unique<Database>(path, Database::Mode::kCreate);
+  check_schema(*db, true);
+  return Store(std::move(db));
+}
+
+Store Store::open(const std::filesystem::path& path) {
+  auto db = std::make_unique<Database>(path, Database::Mode::kExisting);
+  check_schema(*db, false);
+  return Store(std::move(db));
+}
+
+void Store::add_plan(const Plan& plan) {
+  Transaction transaction(*db_);
+  environment_ = hash_text(plan.environment);
+  (db_->prepare("INSERT OR IGNORE INTO environment VALUES (?,?)")
+   << environment_ << plan.environment)
+      .run();
+  for (const auto& [hash, description] : plan.models) {
+    (db_->prepare("INSERT OR IGNORE INTO model VALUES (?,?)") << hash << description).run();
+  }
+  for (const auto& [hash, description] : plan.datasets) {
+    (db_->prepare("INSERT OR IGNORE INTO dataset VALUES (?,?)") << hash << description).run();
+  }
+  Statement dialogue = db_->prepare("INSERT OR IGNORE INTO dialogue VALUES (?,?,?,?)");
+  for (const StoredDialogue& d : plan.dialogues) {
+    (dialogue << d.dataset_hash << d.id << d.turns << d.json).run();
+  }
+  const std::string hash = hash_text(plan.manifest);
+  Statement newest =
+      db_->prepare("SELECT manifest_hash, ordinal FROM experiment ORDER BY ordinal DESC LIMIT 1");
+  const bool any = newest.next();
+  const std::int64_t ordinal = !any ? 0 : newest.integer(1) + (newest.text(0) == hash ? 0 : 1);
+  (db_->prepare("INSERT INTO experiment VALUES (?,?,?,?,?,?,?) "
+                "ON CONFLICT DO UPDATE SET ordinal = excluded.ordinal, title = excluded.title, "
+                "directory = excluded.directory, published = excluded.published")
+   << plan.experiment << hash << plan.title << plan.manifest << plan.directory << plan.published
+   << ordinal)
+      .run();
+  Statement protocol = db_->prepare("INSERT OR IGNORE INTO protocol VALUES (?,?)");
+  Statement method = db_->prepare("INSERT OR IGNORE INTO method VALUES (?)");
+  Statement cell = db_->prepare("INSERT OR IGNORE INTO cell VALUES (?,?,?,?,?,?,?,?,?,?,?)");
+  Statement entry = db_->prepare("INSERT OR REPLACE INTO experiment_cell VALUES (?,?,?,?,?,?,?)");
+  int position = 0;
+  for (const Cell& c : plan.cells) {
+    (protocol << c.protocol << c.protocol_text).run();
+    (method << c.method_canonical).run();
+    (cell << c.key << c.model_hash << c.dataset_hash << c.task << c.position << c.method_canonical
+          << c.history << c.answers << c.metric << c.postprocess << c.protocol)
+        .run();
+    (entry << plan.experiment << hash << position++ << c.key << c.model << c.dataset << c.method)
+        .run();
+  }
+  transaction.commit();
+}
+
+void Store::add_records(const std::vector<Record>& records, const std::vector<ScoreValue>& scores) {
+  Transaction transaction(*db_);
+  Statement record = db_->prepare("INSERT OR IGNORE INTO record VALUES (?,?,?,?,?,?,?,?,?,?,?,?)");
+  Statement score = db_->prepare("INSERT OR IGNORE INTO score VALUES (?,?,?,?,?,?)");
+  Statement counter = db_->prepare("INSERT OR IGNORE INTO counter VALUES (?,?,?,?,?)");
+  Statement timing = db_->prepare("INSERT OR IGNORE INTO timing VALUES (?,?,?,?,?)");
+  for (const Record& r : records) {
+    (record << r.cell << r.dialogue << r.turn << name_of(r.status) << r.error << r.prompt_hash
+            << r.prompt_tokens << r.truncated_tokens << r.answer << Json(r.answer_tokens).dump()
+            << (r.stopped ? 1 : 0) << environment_)
+        .run();
+    for (const auto& [name, value] : r.counters)
+      (counter << r.cell << r.dialogue << r.turn << name << value).run();
+    for (const auto& [name, value] : r.timings)
+      (timing << r.cell << r.dialogue << r.turn << name << value).run();
+  }
+  for (const ScoreValue& s : scores) {
+    (score << s.cell << s.dialogue << s.turn << s.metric << s.postprocess << s.value).run();
+  }
+  transaction.commit();
+}
+
+int Store::forget_failed(const std::string& experiment) {
+  Transaction transaction(*db_);
+  const std::size_t count = failures(experiment).size();
+  // A dialogue is run as a whole: its later turns depend on the earlier ones.
+  (db_->prepare(fmt::format(
+       "DELETE FROM record WHERE (cell, dialogue) IN (SELECT r.cell, r.dialogue FROM record r JOIN "
+       "experiment_cell e "
+       "ON e.cell = r.cell WHERE e.experiment = ?1 AND e.manifest_hash = {} AND r.status <> 'ok')",
+       kLatest))
+   << experiment)
+      .run();
+  transaction.commit();
+  return static_cast<int>(count);
+}
+
+std::vector<std::string> Store::experiments() const {
+  std::vector<std::string> out;
+  Statement s = db_->prepare("SELECT name, max(ordinal) FROM experiment GROUP BY name ORDER BY 2");
+  while (s.next()) out.push_back(s.text(0));
+  return out;
+}
+
+std::string Store::column_of(const std::string& experiment, const std::string& column) const {
+  Statement s = db_->prepare("SELECT " + column +
+                             " FROM experiment WHERE name = ?1 ORDER BY ordinal DESC LIMIT 1");
+  s << experiment;
+  if (!s.next()) {
+    throw input_error("{}: found no experiment \"{}\", expected one of: {}", path(),
+                      printable(experiment), join(experiments(), ", "));
+  }
+  return s.text(0);
+}
+
+std::string Store::manifest(const std::string& experiment) const {
+  return column_of(experiment, "manifest");
+}
+std::string Store::directory(const std::string& experiment) const {
+  return column_of(experiment, "directory");
+}
+
+std::string Store::published(const std::string& experiment) const {
+  return column_of(experiment, "published");
+}
+
+std::vector<Cell> Store::cells(const std::string& experiment) const {
+  std::vector<Cell> out;
+  Statement s =
+      db_->prepare(fmt::format("SELECT c.key, e.model, e.dataset, c.task, c.position, e.method, "
+                               "c.history, c.answers, c.metric, c.postprocess, "
+                               "c.model, c.dataset, c.method, c.protocol, p.json FROM "
+                               "experiment_cell e JOIN cell c ON c.key = e.cell "
+                               "JOIN protocol p ON p.id = c.protocol WHERE e.experiment = ?1 AND "
+                               "e.manifest_hash = {} ORDER BY e.ordinal",
+                               kLatest));
+  s << experiment;
+  while (s.next()) {
+    out.push_back({s.text(0), s.text(1), s.text(2), s.text(3), s.text(4), s.text(5), s.text(6),
+                   s.text(7), s.text(8), s.text(9), s.text(10), s.text(11), s.text(12), s.text(13),
+                   s.text(14)});
+  }
+  return out;
+}
+
+std::map<std::string, int> Store::dialogues(const std::string& dataset_hash) const {
+  std::map<std::string, int> out;
+  Statement s = db_->prepare("SELECT id, turns FROM dialogue WHERE dataset = ?1");
+  s << dataset_hash;
+  while (s.next()) out[s.text(0)] = static_cast<int>(s.integer(1));
+  return out;
+}
+
+std::map<std::pair<std::string, std::string>, int> Store::done(
+    const std::string& experiment) const {
+  std::map<std::pair<std::string, std::string>, int> out;
+  Statement s = db_->prepare(fmt::format(
+      "SELECT r.cell, r.dialogue, count(*) FROM record r JOIN experiment_cell e ON e.cell = r.cell "
+      "WHERE e.experiment = ?1 AND e.manifest_hash = {} GROUP BY r.cell, r.dialogue",
+      kLatest));
+  s << experiment;
+  while (s.next()) out[{s.text(0), s.text(1)}] = static_cast<int>(s.integer(2));
+  return out;
+}
+
+std::vector<ScoredTurn> Store::scores(const std::string& experiment) const {
+  std::vector<ScoredTurn> out;
+  Statement s = db_->prepare(fmt::format(
+      "SELECT r.cell, r.dialogue, r.turn, r.status, s.value FROM experiment_cell e JOIN cell c ON "
+      "c.key = e.cell "
+      "JOIN record r ON r.cell = c.key LEFT JOIN score s ON s.cell = r.cell AND s.dialogue = "
+      "r.dialogue AND "
+      "s.turn = r.turn AND s.metric = c.metric AND s.postprocess = c.postprocess "
+      "WHERE e.experiment = ?1 AND e.manifest_hash = {} ORDER BY e.ordinal, r.dialogue, r.turn",
+      kLatest));
+  s << experiment;
+  while (s.next()) {
+    out.push_back(
+        {s.text(0), s.text(1), static_cast<int>(s.integer(2)), parse_status(s.text(3)), s.real(4)});
+  }
+  return out;
+}
+
+std::vector<Store::Failure> Store::failures(const std::string& experiment) const {
+  std::vector<Failure> out;
+  Statement s =
+      db_->prepare(fmt::format("SELECT r.cell, r.dialogue, r.error, r.turn FROM record r JOIN "
+                               "experiment_cell e ON e.cell = r.cell "
+                               "WHERE e.experiment = ?1 AND e.manifest_hash = {} AND r.status <> "
+                               "'ok' ORDER BY e.ordinal, r.dialogue, r.turn",
+                               kLatest));
+  s << experiment;
+  while (s.next()) out.push_back({s.text(0), s.text(1), s.text(2), static_cast<int>(s.integer(3))});
+  return out;
+}
+
+std::map<std::string, double> Store::mean_counter(const std::string& experiment,
+                                                  const std::string& counter) const {
+  std::map<std::string, double> out;
+  Statement s = db_->prepare(fmt::format(
+      "SELECT n.cell, avg(n.value) FROM counter n JOIN experiment_cell e ON e.cell = n.cell "
+      "WHERE e.experiment = ?1 AND e.manifest_hash = {} AND n.name = ?2 GROUP BY n.cell",
+      kLatest));
+  s << experiment << counter;
+  while (s.next()) out[s.text(0)] = s.real(1);
+  return out;
+}
+
+std::vector<std::string> Store::environments(const std::string& experiment) const {
+  std::vector<std::string> out;
+  Statement s =
+      db_->prepare(fmt::format("SELECT DISTINCT v.json FROM record r JOIN experiment_cell e ON "
+                               "e.cell = r.cell JOIN environment v ON v.id = r.environment "
+                               "WHERE e.experiment = ?1 AND e.manifest_hash = {} ORDER BY v.id",
+                               kLatest));
+  s << experiment;
+  while (s.next()) out.push_back(s.text(0));
+  return out;
+}
+
+}  // namespace turnbench

@@ -1,0 +1,361 @@
+#include "harness/unit.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <optional>
+#include <tuple>
+
+#include "common/error.h"
+#include "common/file.h"
+#include "common/random.h"
+#include "inference/sampler.h"
+
+namespace turnbench {
+namespace {
+
+constexpr std::size_t kDecodeBatch = 64;  // branches that decode in one forward pass
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// One cell while its dialogue runs.
+struct Branch {
+  const WorkUnit* unit;
+  const UnitCell* cell;
+  std::optional<Sequence> sequence;
+  std::vector<int> prompt;  ///< of this turn: everything before the answer
+  std::vector<Span> spans;
+  std::size_t turn_begin = 0;  ///< where this turn's own tokens begin in `prompt`
+  std::vector<int> answer;
+  bool stopped = false, finished = false;
+  Sampler sampler;
+  std::vector<float> logits;
+  std::optional<Sequence>
+      base;  ///< as it was before it answered, where the gold answer replaces its own
+  Record record;
+
+  bool reprefills() const { return cell->history == History::kReprefill; }
+};
+
+/// Sequences that hold everything a prompt computed: what later turns go on from.
+using TrunkKey = std::tuple<const WorkUnit*, std::string, std::vector<int>>;
+
+class Runner {
+ public:
+  Runner(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
+         const std::vector<WorkUnit>& units)
+      : engine_(engine), renderer_(renderer), decoding_(decoding) {
+    for (const WorkUnit& unit : units) {
+      for (const UnitCell& cell : unit.cells) {
+        Branch b;
+        b.unit = &unit;
+        b.cell = &cell;
+        branches_.push_back(std::move(b));
+      }
+    }
+  }
+
+  UnitResult run() {
+    for (std::size_t turn = 0;; ++turn) {
+      std::vector<Branch*> active;
+      for (Branch& b : branches_) {
+        if (turn < b.unit->dialogue->turns.size()) active.push_back(&b);
+      }
+      if (active.empty()) return std::move(result_);
+      for (Branch* b : active) begin_turn(*b, static_cast<int>(turn));
+      auto start = std::chrono::steady_clock::now();
+      prefill(active, static_cast<int>(turn));
+      const double prefill_seconds = seconds_since(start) / static_cast<double>(active.size());
+      for (Branch* b : active) note_cache(*b);
+      start = std::chrono::steady_clock::now();
+      decode(active, static_cast<int>(turn));
+      const double decode_seconds = seconds_since(start) / static_cast<double>(active.size());
+      for (Branch* b : active) finish_turn(*b, prefill_seconds, decode_seconds);
+    }
+  }
+
+ private:
+  void begin_turn(Branch& b, int turn) {
+    const Dialogue& dialogue = *b.unit->dialogue;
+    const auto turns = static_cast<int>(dialogue.turns.size());
+    if (turn > 0) {  // the previous answer joins the history
+      const std::vector<int> answer =
+          b.cell->answers == Answers::kGold
+              ? renderer_.gold_answer(dialogue.turns[static_cast<std::size_t>(turn - 1)])
+              : b.answer;
+      const auto begin = static_cast<std::int32_t>(b.prompt.size());
+      b.prompt.insert(b.prompt.end(), answer.begin(), answer.end());
+      b.spans.push_back(
+          {SpanKind::kAnswer, turn - 1, begin, static_cast<std::int32_t>(b.prompt.size())});
+    }
+    const RenderedTurn rendered =
+        renderer_.render(dialogue, turn, decoding_.max_prompt_tokens / turns);
+    b.turn_begin = b.prompt.size();
+    for (Span s : rendered.spans) {
+      s.begin += static_cast<std::int32_t>(b.turn_begin);
+      s.end += static_cast<std::int32_t>(b.turn_begin);
+      b.spans.push_back(s);
+    }
+    b.prompt.insert(b.prompt.end(), rendered.tokens.begin(), rendered.tokens.end());
+    const std::uint64_t seed =
+        Random::from({decoding_.seed, seed_of(dialogue.id), static_cast<std::uint64_t>(turn)})
+            .next();
+    b.sampler = Sampler(decoding_.temperature, seed);
+    b.record = {};
+    b.record.cell = b.cell->key;
+    b.record.dialogue = dialogue.id;
+    b.record.turn = turn;
+    b.record.prompt_tokens = static_cast<int>(b.prompt.size());
+    b.record.truncated_tokens = rendered.truncated;
+    b.record.prompt_hash = hash_bytes(std::as_bytes(std::span(b.prompt)));
+    if (b.cell->method->eager()) check_eager(b);
+  }
+
+  /// An eager implementation holds every head's scores, and keys and values repeated to every head.
+  void check_eager(Branch& b) const {
+    const ModelShape& s = engine_.shape();
+    const double n = static_cast<double>(b.prompt.size()),
+                 size = static_cast<double>(size_of(engine_.options().kv_dtype));
+    const double bytes = s.heads * n * n * size + 2.0 * s.heads * n * s.head_dim * size;
+    b.record.counters.push_back({"modelled_attention_bytes", bytes});
+    const std::size_t limit = engine_.options().memory_limit;
+    if (limit > 0 &&
+        bytes + static_cast<double>(engine_.model().weight_bytes()) > static_cast<double>(limit)) {
+      throw memory_error(
+          "eager attention over {} tokens needs {:.0f} MiB for its scores, more than the limit of "
+          "{} MiB",
+          b.prompt.size(), bytes / (1 << 20), limit >> 20);
+    }
+  }
+
+  std::uint64_t policy_seed(const Branch& b) const {
+    return Random::from({decoding_.seed, seed_of(b.unit->dialogue->id)}).next();
+  }
+
+  DialogueView view(const Branch& b, int turn) const {
+    return {b.prompt, b.spans, turn, policy_seed(b),
+            [this](int token) { return renderer_.token_text(token); }};
+  }
+
+  void prefill(const std::vector<Branch*>& active, int turn) {
+    struct Work {
+      Pass pass;
+      DialogueView dialogue;
+      std::vector<int> tokens;
+      std::vector<Branch*> takers;
+    };
+    std::vector<Work> work;
+    std::map<TrunkKey, Sequence> trunks;
+    std::map<TrunkKey, std::size_t> groups;
+    work.reserve(active.size());
+    for (Branch* b : active) {
+      if (turn > 0 && !b->reprefills()) {
+        Work& own = work.emplace_back();
+        own.dialogue = view(*b, turn);
+        own.tokens = continue_sequence(*b);
+        own.takers.push_back(b);
+        own.pass.sequence = &*b->sequence;
+        own.pass.evict = b->cell->history != History::kCompressOnce;
+        continue;
+      }
+      const TrunkKey key{b->unit, b->cell->method->prefill_key(), b->prompt};
+      b->sequence = engine_.make_sequence(b->cell->method->make());
+      const auto [group, is_new] = groups.try_emplace(key, work.size());
+      if (is_new) {
+        auto [trunk, rest] = start_trunk(*b, key, turn);
+        const auto at = trunks.emplace(key, std::move(trunk)).first;
+        Work& shared = work.emplace_back();
+        shared.dialogue = view(*b, turn);
+        shared.tokens = std::move(rest);
+        shared.pass.sequence = &at->second;
+      }
+      work[group->second].takers.push_back(b);
+      work[group->second].pass.followers.push_back(&*b->sequence);
+    }
+    std::vector<Pass> passes;
+    for (Work& w : work) {
+      w.pass.tokens = w.tokens;
+      w.pass.dialogue = &w.dialogue;
+      w.pass.prompt_end = true;
+      result_.prefilled_tokens += static_cast<std::int64_t>(w.tokens.size());
+      passes.push_back(w.pass);
+    }
+    const std::vector<std::vector<float>> logits = engine_.prefill(passes);
+    for (std::size_t i = 0; i < work.size(); ++i) {
+      for (Branch* b : work[i].takers) {
+        b->logits = logits[i];
+        if (!b->reprefills() && b->cell->answers == Answers::kGold) b->base = b->sequence->fork();
+      }
+    }
+    trunks_ = std::move(trunks);
+  }
+
+  /// A sequence that holds the longest known beginning of the branch's prompt, and the tokens that
+  /// are left to prefill.
+  std::pair<Sequence, std::vector<int>> start_trunk(const Branch& b, const TrunkKey& key,
+                                                    int turn) const {
+    const auto& [unit, prefill_key, prompt] = key;
+    if (turn > 0) {
+      // The previous turn's trunk of the same prefill whose prompt this one begins with.
+      for (const auto& [known, trunk] : trunks_) {
+        const std::vector<int>& done = std::get<2>(known);
+        if (std::get<0>(known) == unit && std::get<1>(known) == prefill_key &&
+            done.size() < prompt.size() && std::equal(done.begin(), done.end(), prompt.begin())) {
+          Sequence next = trunk.fork();
+          next.counters = {};
+          return {std::move(next),
+                  std::vector<int>(prompt.begin() + static_cast<std::ptrdiff_t>(done.size()),
+                                   prompt.end())};
+        }
+      }
+    }
+    Policies policies;
+    policies.prefill = b.cell->method->make().prefill;
+    int window = 0;
+    bool raw_keys = false;
+    for (const UnitCell& cell : unit->cells) {
+      const Policies p = cell.method->make();
+      window = std::max(window, p.window());
+      raw_keys |= p.raw_keys();
+    }
+    return {engine_.make_sequence(std::move(policies), window, raw_keys), prompt};
+  }
+
+  /// Makes a branch that kept its cache ready for its next turn; returns the tokens to prefill.
+  std::vector<int> continue_sequence(Branch& b) const {
+    if (b.base) b.sequence = std::move(*b.base);
+    b.base.reset();
+    Sequence& s = *b.sequence;
+    s.counters = {};
+    // With a sparse prefill the answer's rows are computed anew, under the new turn's pattern.
+    if (s.policies.prefill && !s.policies.eviction) s.truncate(s.prompt_tokens);
+    if (s.policies.eviction) {  // scores come from this turn's rows alone
+      for (QueryTail& tail : s.tails) tail.clear();
+    }
+    return {b.prompt.begin() + static_cast<std::ptrdiff_t>(s.tokens.size()), b.prompt.end()};
+  }
+
+  void decode(const std::vector<Branch*>& active, int turn) {
+    for (Branch* b : active) {
+      b->answer.clear();
+      b->stopped = b->finished = false;
+    }
+    const std::vector<int>& stops = renderer_.stop_tokens();
+    for (;;) {
+      std::vector<Branch*> feeding;
+      for (Branch* b : active) {
+        if (b->finished) continue;
+        const int token = b->sampler.sample(b->logits);
+        b->stopped = std::find(stops.begin(), stops.end(), token) != stops.end();
+        if (!b->stopped) b->answer.push_back(token);
+        const int limit =
+            decoding_.max_new_tokens > 0
+                ? decoding_.max_new_tokens
+                : b->unit->dialogue->turns[static_cast<std::size_t>(turn)].max_new_tokens;
+        b->finished = b->stopped || static_cast<int>(b->answer.size()) >= limit;
+        if (!b->finished) feeding.push_back(b);
+      }
+      if (feeding.empty()) return;
+      for (std::size_t first = 0; first < feeding.size(); first += kDecodeBatch) {
+        std::vector<Pass> passes;
+        for (std::size_t i = first; i < std::min(first + kDecodeBatch, feeding.size()); ++i) {
+          Pass pass;
+          pass.sequence = &*feeding[i]->sequence;
+          pass.tokens = std::span(feeding[i]->answer).last(1);
+          pass.kind = Pass::Kind::kDecode;
+          pass.evict = turn == 0 || feeding[i]->cell->history != History::kCompressOnce;
+          passes.push_back(pass);
+        }
+        std::vector<std::vector<float>> logits = engine_.forward(passes);
+        for (std::size_t i = 0; i < passes.size(); ++i)
+          feeding[first + i]->logits = std::move(logits[i]);
+        result_.decoded_tokens += static_cast<std::int64_t>(passes.size());
+      }
+    }
+  }
+
+  void note_cache(Branch& b) const {
+    b.record.counters.push_back({"kv_tokens", b.sequence->cache.mean_tokens()});
+    b.record.counters.push_back(
+        {"kv_bytes", static_cast<double>(b.sequence->cache.logical_bytes())});
+  }
+
+  void finish_turn(Branch& b, double prefill_seconds, double decode_seconds) {
+    Record& r = b.record;
+    const Counters& c = b.sequence->counters;
+    r.answer_tokens = b.answer;
+    r.answer = renderer_.answer_text(b.answer);
+    r.stopped = b.stopped;
+    if (c.attentions > 0) r.counters.push_back({"attended_tokens", c.mean_attended()});
+    if (c.prefill_pairs_dense > 0)
+      r.counters.push_back({"prefill_pairs_share", c.prefill_pairs / c.prefill_pairs_dense});
+    if (b.sequence->policies.placement.host) {
+      r.counters.push_back({"to_device_bytes", static_cast<double>(c.traffic.to_device_bytes)});
+      r.counters.push_back({"cache_fill_bytes", static_cast<double>(c.traffic.cache_fill_bytes)});
+      r.counters.push_back({"to_host_bytes", static_cast<double>(c.traffic.to_host_bytes)});
+      r.counters.push_back({"cache_hits", static_cast<double>(c.traffic.hits)});
+      r.counters.push_back({"cache_misses", static_cast<double>(c.traffic.misses)});
+    }
+    r.timings = {{"prefill_share", prefill_seconds},
+                 {"decode_share", decode_seconds},
+                 {"policy", c.policy_seconds}};
+    result_.records.push_back(r);
+    if (b.reprefills()) b.sequence.reset();
+  }
+
+  Engine& engine_;
+  const PromptRenderer& renderer_;
+  const Decoding& decoding_;
+  std::vector<Branch> branches_;
+  std::map<TrunkKey, Sequence> trunks_;  ///< of the previous turn
+  UnitResult result_;
+};
+
+UnitResult failed(const WorkUnit& unit, const UnitCell& cell, const Error& error) {
+  UnitResult out;
+  for (std::size_t t = 0; t < unit.dialogue->turns.size(); ++t) {
+    Record r;
+    r.cell = cell.key;
+    r.dialogue = unit.dialogue->id;
+    r.turn = static_cast<int>(t);
+    r.status =
+        error.kind() == ErrorKind::kMemory ? Record::Status::kOutOfMemory : Record::Status::kError;
+    r.error = error.what();
+    out.records.push_back(std::move(r));
+  }
+  return out;
+}
+
+}  // namespace
+
+UnitResult run_units(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
+                     const std::vector<WorkUnit>& units) {
+  try {
+    return Runner(engine, renderer, decoding, units).run();
+  } catch (const Error& error) {
+    // Smaller and smaller parts, until what fails stands alone.
+    if (units.size() == 1 && units[0].cells.size() == 1)
+      return failed(units[0], units[0].cells[0], error);
+  }
+  UnitResult out;
+  for (const WorkUnit& unit : units) {
+    std::vector<WorkUnit> parts;
+    if (units.size() > 1) {
+      parts.push_back(unit);
+    } else {
+      for (const UnitCell& cell : unit.cells) parts.push_back({unit.dialogue, {cell}});
+    }
+    for (const WorkUnit& part : parts) {
+      UnitResult one = run_units(engine, renderer, decoding, {part});
+      out.records.insert(out.records.end(), std::make_move_iterator(one.records.begin()),
+                         std::make_move_iterator(one.records.end()));
+      out.prefilled_tokens += one.prefilled_tokens;
+      out.decoded_tokens += one.decoded_tokens;
+    }
+  }
+  return out;
+}
+
+}  // namespace turnbench

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "datasets/dialogue.h"
+#include "harness/manifest.h"
+#include "harness/prompt.h"
+#include "harness/record.h"
+#include "inference/engine.h"
+#include "methods/method.h"
+
+namespace turnbench {
+
+/// One cell's part of a work unit.
+struct UnitCell {
+  std::string key;
+  const Method* method = nullptr;
+  History history = History::kReprefill;
+  Answers answers = Answers::kOwn;
+};
+
+/// One dialogue, at one position, in all cells that may share its computation.
+struct WorkUnit {
+  const Dialogue* dialogue = nullptr;
+  std::vector<UnitCell> cells;
+};
+
+struct Decoding {
+  int max_prompt_tokens = 0;  ///< of a whole dialogue, at least 1
+  int max_new_tokens = 0;     ///< 0 = the turn's own
+  double temperature = 0;
+  std::uint64_t seed = 0;
+};
+
+/// What a unit gave, and what it cost.
+struct UnitResult {
+  std::vector<Record> records;
+  std::int64_t prefilled_tokens = 0, decoded_tokens = 0;
+};
+
+/// Runs units together, as one batch on one engine.  Cells that prefill alike share it; all
+/// branches decode as one batch.  Sharing changes cost, never results.  A cell that fails is
+/// recorded with its error, and the others go on.
+UnitResult run_units(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
+                     const std::vector<WorkUnit>& units);
+
+}  // namespace turnbench

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace turnbench {
+
+/// A dot chart as SVG: one row per label, one dot with its 95% interval per series.
+struct DotChart {
+  struct Dot {
+    double mean = 0, low = 0, high = 0;
+    bool present = false;
+  };
+  struct Row {
+    std::string label;
+    std::vector<Dot> dots;  ///< one per series
+  };
+  std::string title;
+  std::vector<std::string> series;
+  std::vector<Row> rows;
+};
+
+std::string render_svg(const DotChart& chart);
+
+/// Text for HTML and SVG.
+std::string escape_markup(const std::string& text);
+
+}  // namespace turnbench

@@ -1,0 +1,172 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "common/text.h"
+#include "reports/chart.h"
+#include "reports/render.h"
+
+namespace turnbench {
+namespace {
+
+constexpr const char* kStyle = R"(
+:root { color-scheme: light; }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; color: #1b1b1b; }
+h1 { font-size: 1.6rem; margin-bottom: .2rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; margin: .6rem 0; }
+th, td { padding: .3rem .7rem; border-bottom: 1px solid #e3e3e3; text-align: right; white-space: nowrap; }
+th { border-bottom: 2px solid #999; font-weight: 600; } th.label, td.label { text-align: left; }
+td .interval { color: #666; font-size: .85em; } td .difference { display: block; color: #666; font-size: .82em; }
+td.worse { background: #fdeee6; } td.failed { color: #b00; }
+figure { margin: 1rem 0; } .note { color: #555; max-width: 60rem; }
+details { margin: .5rem 0; } summary { cursor: pointer; }
+pre { background: #f6f6f6; padding: .7rem; overflow-x: auto; font-size: 13px; }
+)";
+
+std::string entry_cell(const std::optional<Pivot::Entry>& e) {
+  if (!e) return "<td></td>";
+  if (e->estimate.turns == 0)
+    return fmt::format("<td class=\"failed\">{} failed</td>", e->estimate.failed);
+  // Worse than the baseline beyond doubt: the whole interval of the paired difference is below
+  // zero.
+  const bool worse = e->difference && e->difference->high < 0;
+  std::string out = fmt::format("<td{}>{:.1f} <span class=\"interval\">[{:.1f}, {:.1f}]</span>",
+                                worse ? " class=\"worse\"" : "", e->estimate.mean, e->estimate.low,
+                                e->estimate.high);
+  if (e->difference) {
+    out += fmt::format("<span class=\"difference\">{:+.1f} [{:+.1f}, {:+.1f}]</span>",
+                       e->difference->mean, e->difference->low, e->difference->high);
+  }
+  if (e->published) {
+    out += fmt::format("<span class=\"difference\">paper {:.2f} ({:+.2f})</span>", *e->published,
+                       e->estimate.mean - *e->published);
+  }
+  if (e->estimate.failed > 0)
+    out += fmt::format("<span class=\"difference\">{} failed</span>", e->estimate.failed);
+  return out + "</td>";
+}
+
+std::string counter_cell(const std::vector<std::optional<Pivot::Entry>>& row,
+                         const std::string& name, int digits) {
+  double sum = 0;
+  int count = 0;
+  for (const auto& e : row) {
+    if (!e || !e->counters.contains(name)) continue;
+    sum += e->counters.at(name);
+    ++count;
+  }
+  return count == 0 ? "<td></td>" : fmt::format("<td>{:.{}f}</td>", sum / count, digits);
+}
+
+std::string table(const Pivot& p) {
+  std::string out = "<table><thead><tr>";
+  for (const std::string& d : p.row_dimensions)
+    out += "<th class=\"label\">" + escape_markup(d) + "</th>";
+  for (const auto& c : p.columns) out += "<th>" + escape_markup(join(c, " / ")) + "</th>";
+  out +=
+      "<th title=\"tokens cached per KV head when the answer begins\">kept</th>"
+      "<th title=\"tokens that a decode step attends to, per KV head\">read</th>"
+      "<th title=\"share of the causal pairs that prefill attention "
+      "computes\">pairs</th></tr></thead><tbody>\n";
+  for (std::size_t r = 0; r < p.rows.size(); ++r) {
+    out += "<tr>";
+    for (const std::string& value : p.rows[r])
+      out += "<td class=\"label\">" + escape_markup(value) + "</td>";
+    for (const auto& e : p.entries[r]) out += entry_cell(e);
+    out += counter_cell(p.entries[r], "kv_tokens", 0) +
+           counter_cell(p.entries[r], "attended_tokens", 0) +
+           counter_cell(p.entries[r], "prefill_pairs_share", 2) + "</tr>\n";
+  }
+  return out + "</tbody></table>\n";
+}
+
+/// Methods as rows, positions as series; for one dataset, or the mean of all (empty).
+DotChart chart(const Results& results, const std::string& dataset) {
+  DotChart out;
+  out.title = dataset.empty() ? "all datasets" : dataset;
+  std::vector<std::string> methods;
+  const auto add = [](std::vector<std::string>& list, const std::string& value) {
+    if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
+  };
+  for (const Cell& c : results.cells()) {
+    add(methods, c.method);
+    add(out.series, c.position);
+  }
+  for (const std::string& method : methods) {
+    DotChart::Row row{method, std::vector<DotChart::Dot>(out.series.size())};
+    for (std::size_t s = 0; s < out.series.size(); ++s) {
+      std::vector<const Stratum*> strata;
+      for (const Cell& c : results.cells()) {
+        const bool wanted = c.method == method && c.position == out.series[s] &&
+                            (dataset.empty() || c.dataset == dataset);
+        if (wanted && !results.stratum(c.key, -1).dialogues.empty())
+          strata.push_back(&results.stratum(c.key, -1));
+      }
+      if (strata.empty()) continue;
+      const Estimate e = estimate(strata);
+      row.dots[s] = {e.mean, e.low, e.high, true};
+    }
+    out.rows.push_back(std::move(row));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string render_html(const Results& results) {
+  const Manifest& m = results.manifest();
+  std::string out =
+      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+      "<meta name=\"viewport\" content=\"width=device-width\"><title>" +
+      escape_markup(m.title) + "</title><style>" + kStyle + "</style></head><body>\n";
+  out += "<h1>" + escape_markup(m.title) + "</h1>\n<p class=\"note\">" +
+         escape_markup(m.description) + "</p>\n";
+  for (const TableSpec& spec : m.tables) {
+    const Pivot p = make_pivot(results, spec);
+    out += "<h2>" + escape_markup(p.title.empty() ? "Results" : p.title) + "</h2>\n" + table(p);
+    if (!p.baseline.empty()) {
+      out += "<p class=\"note\">Second line: paired difference to " + escape_markup(p.baseline) +
+             ". Shaded: worse than it, the whole 95% interval of the difference below zero.</p>\n";
+    }
+  }
+  out +=
+      "<p class=\"note\">Means x100 with 95% intervals: percentile bootstrap over dialogues, 2,000 "
+      "resamples; datasets "
+      "weigh the same.</p>\n";
+  out += "<h2>By position of the question</h2>\n<figure>" + render_svg(chart(results, "")) +
+         "</figure>\n";
+  std::vector<std::string> datasets;
+  for (const Cell& c : results.cells()) {
+    if (std::find(datasets.begin(), datasets.end(), c.dataset) == datasets.end())
+      datasets.push_back(c.dataset);
+  }
+  if (datasets.size() > 1) {
+    for (const std::string& d : datasets)
+      out += "<figure>" + render_svg(chart(results, d)) + "</figure>\n";
+  }
+  out += "<h2>Protocol</h2>\n";
+  std::set<std::string> cards;
+  for (const Cell& c : results.cells()) {
+    if (!cards.insert(c.protocol).second) continue;
+    out += "<details><summary>" + escape_markup(c.model + ", " + c.dataset) + "</summary><pre>" +
+           escape_markup(c.protocol_text) + "</pre></details>\n";
+  }
+  out += "<details><summary>manifest</summary><pre>" + escape_markup(m.text) + "</pre></details>\n";
+  for (const std::string& e : results.environments()) {
+    out += "<details><summary>environment</summary><pre>" + escape_markup(e) + "</pre></details>\n";
+  }
+  if (!results.failures().empty()) {
+    out += fmt::format("<h2>Failed records ({})</h2>\n<ul>", results.failures().size());
+    for (const Store::Failure& f : results.failures()) {
+      out += "<li>" +
+             escape_markup(fmt::format("{}, turn {}: {}", f.dialogue, f.turn + 1, f.error)) +
+             "</li>";
+    }
+    out += "</ul>\n";
+  }
+  return out + "</body></html>\n";
+}
+
+}  // namespace turnbench

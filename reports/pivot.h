@@ -1,0 +1,67 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/manifest.h"
+#include "harness/store.h"
+#include "reports/estimate.h"
+
+namespace turnbench {
+
+/// Everything that a report needs of one experiment, read from the store alone.
+class Results {
+ public:
+  Results(const Store& store, const std::string& experiment);
+
+  const Manifest& manifest() const { return manifest_; }
+  const std::vector<Cell>& cells() const { return cells_; }
+  const std::vector<Store::Failure>& failures() const { return failures_; }
+  const std::vector<std::string>& environments() const { return environments_; }
+
+  /// The scores of one cell; `turn` < 0 means all turns.
+  const Stratum& stratum(const std::string& cell, int turn) const;
+  int turns() const { return turns_; }  ///< of the longest dialogue
+  /// Mean of a counter over a cell's records, if it has any.
+  std::optional<double> counter(const std::string& cell, const std::string& name) const;
+  /// What the paper prints for a cell, if anything.
+  std::optional<double> published(const Cell& cell) const;
+
+ private:
+  Manifest manifest_;
+  std::vector<Cell> cells_;
+  std::map<std::pair<std::string, int>, Stratum> strata_;
+  std::map<std::string, std::map<std::string, double>> counters_;
+  std::vector<std::map<std::string, std::string>> published_;
+  std::vector<Store::Failure> failures_;
+  std::vector<std::string> environments_;
+  int turns_ = 0;
+};
+
+/// Value of a dimension of a cell; `turn` counts from 0, or is negative where it is not a
+/// dimension.
+std::string dimension(const Cell& cell, int turn, const std::string& name);
+
+/// One printed table: a label per row and column, and an estimate where there are results.
+struct Pivot {
+  std::string title;
+  std::vector<std::string> row_dimensions, column_dimensions;
+  std::vector<std::vector<std::string>> rows, columns;  ///< values of the dimensions
+  struct Entry {
+    Estimate estimate;
+    std::optional<Estimate> difference;  ///< to the baseline method
+    std::optional<double> published;     ///< mean over the entry's cells, if all have one
+    std::map<std::string, double> counters;
+  };
+  std::vector<std::vector<std::optional<Entry>>> entries;  ///< [row][column]
+  std::string baseline;
+};
+
+Pivot make_pivot(const Results& results, const TableSpec& spec);
+
+/// Counters that an entry carries: mean tokens cached and read per KV head, pairs computed.
+const std::vector<std::string>& reported_counters();
+
+}  // namespace turnbench

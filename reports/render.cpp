@@ -1,0 +1,210 @@
+#include "reports/render.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "common/error.h"
+#include "common/text.h"
+
+namespace turnbench {
+namespace {
+
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
+  std::string out = "\"";
+  for (char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return out + "\"";
+}
+
+std::string csv_line(const std::vector<std::string>& fields) {
+  std::vector<std::string> quoted;
+  for (const std::string& f : fields) quoted.push_back(csv_field(f));
+  return join(quoted, ",") + "\n";
+}
+
+std::string markdown_line(const std::vector<std::string>& fields) {
+  std::string out = "|";
+  for (std::string f : fields) {
+    for (std::size_t i = 0; (i = f.find('|', i)) != std::string::npos; i += 2) f.insert(i, "\\");
+    out += " " + f + " |";
+  }
+  return out + "\n";
+}
+
+/// "92.4 ±3.1", with the difference to the baseline and to the published number where there are
+/// any.
+std::string entry_text(const Pivot::Entry& e) {
+  if (e.estimate.turns == 0) return fmt::format("failed ({})", e.estimate.failed);
+  std::string out = fmt::format("{:.1f} ±{:.1f}", e.estimate.mean, e.estimate.half_width());
+  if (e.difference)
+    out += fmt::format(" ({:+.1f} ±{:.1f})", e.difference->mean, e.difference->half_width());
+  if (e.published)
+    out += fmt::format(" [paper {:.2f}, {:+.2f}]", *e.published, e.estimate.mean - *e.published);
+  if (e.estimate.failed > 0) out += fmt::format(" {} failed", e.estimate.failed);
+  return out;
+}
+
+/// The mean of a counter over a row's entries.
+std::string row_counter(const std::vector<std::optional<Pivot::Entry>>& row,
+                        const std::string& name, const char* format) {
+  double sum = 0;
+  int count = 0;
+  for (const auto& e : row) {
+    if (!e || !e->counters.contains(name)) continue;
+    sum += e->counters.at(name);
+    ++count;
+  }
+  return count == 0 ? "" : fmt::format(fmt::runtime(format), sum / count);
+}
+
+std::string markdown_table(const Pivot& p) {
+  std::string out;
+  if (!p.title.empty()) out += "**" + p.title + "**\n\n";
+  const bool by_method = p.row_dimensions == std::vector<std::string>{"method"};
+  std::vector<std::string> header = p.row_dimensions;
+  for (const auto& column : p.columns) header.push_back(join(column, " / "));
+  if (by_method) header.insert(header.end(), {"kept", "read", "pairs"});
+  out += markdown_line(header) + "|";
+  for (std::size_t i = 0; i < header.size(); ++i)
+    out += i < p.row_dimensions.size() ? " --- |" : " ---: |";
+  out += "\n";
+  for (std::size_t r = 0; r < p.rows.size(); ++r) {
+    std::vector<std::string> fields = p.rows[r];
+    for (const auto& e : p.entries[r]) fields.push_back(e ? entry_text(*e) : "");
+    if (by_method) {
+      fields.push_back(row_counter(p.entries[r], "kv_tokens", "{:.0f}"));
+      fields.push_back(row_counter(p.entries[r], "attended_tokens", "{:.0f}"));
+      fields.push_back(row_counter(p.entries[r], "prefill_pairs_share", "{:.2f}"));
+    }
+    out += markdown_line(fields);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<CellLine> cell_lines(const Results& results) {
+  std::vector<CellLine> out;
+  for (const Cell& cell : results.cells()) {
+    const Stratum& s = results.stratum(cell.key, -1);
+    CellLine line{cell, estimate({&s}), results.published(cell)};
+    line.estimate.failed = s.failed;
+    out.push_back(std::move(line));
+  }
+  return out;
+}
+
+std::string render_markdown(const Results& results) {
+  const Manifest& m = results.manifest();
+  std::string out = "# " + m.title + "\n\n";
+  if (!m.description.empty()) out += m.description + "\n\n";
+  bool differences = false, counters = false;
+  for (const TableSpec& spec : m.tables) {
+    out += markdown_table(make_pivot(results, spec)) + "\n";
+    differences |= !spec.difference_to.empty();
+    counters |= spec.rows == std::vector<std::string>{"method"};
+  }
+  out += "Means x100 with 95% intervals (bootstrap over dialogues)";
+  if (differences) out += "; in parentheses the paired difference to " + m.tables[0].difference_to;
+  out += ".";
+  if (counters) {
+    out +=
+        " kept: tokens cached per KV head when the answer begins; read: tokens that a decode step "
+        "attends to; "
+        "pairs: share of the causal pairs that prefill attention computes.";
+  }
+  out += "\n";
+  if (!results.failures().empty())
+    out += fmt::format("\n{} records failed; `status` lists them.\n", results.failures().size());
+  return out;
+}
+
+std::string render_csv(const Results& results) {
+  std::string out;
+  for (const TableSpec& spec : results.manifest().tables) {
+    const Pivot p = make_pivot(results, spec);
+    std::vector<std::string> header = p.row_dimensions;
+    for (const auto& column : p.columns) {
+      for (const char* suffix : {"", " low", " high"})
+        header.push_back(join(column, " / ") + suffix);
+    }
+    if (!out.empty()) out += "\n";
+    out += csv_line(header);
+    for (std::size_t r = 0; r < p.rows.size(); ++r) {
+      std::vector<std::string> fields = p.rows[r];
+      for (const auto& e : p.entries[r]) {
+        for (int part = 0; part < 3; ++part) {
+          const bool any = e && e->estimate.turns > 0;
+          const double x = !any        ? 0
+                           : part == 0 ? e->estimate.mean
+                           : part == 1 ? e->estimate.low
+                                       : e->estimate.high;
+          fields.push_back(any ? fmt::format("{:.2f}", x) : "");
+        }
+      }
+      out += csv_line(fields);
+    }
+  }
+  return out;
+}
+
+std::string render_csv_long(const Results& results) {
+  std::string out = csv_line({"model", "dataset", "position", "method", "history", "answers",
+                              "metric", "mean", "low", "high", "n", "failed", "published"});
+  for (const CellLine& line : cell_lines(results)) {
+    const Estimate& e = line.estimate;
+    const auto number = [&](double x) {
+      return e.turns == 0 ? std::string() : fmt::format("{}", x);
+    };
+    out +=
+        csv_line({line.cell.model, line.cell.dataset, line.cell.position, line.cell.method,
+                  line.cell.history, line.cell.answers, line.cell.metric, number(e.mean),
+                  number(e.low), number(e.high), std::to_string(e.turns), std::to_string(e.failed),
+                  line.published ? fmt::format("{}", *line.published) : ""});
+  }
+  return out;
+}
+
+std::string render_json(const Results& results) {
+  OrderedJson out;
+  out["experiment"] = results.manifest().name;
+  out["cells"] = OrderedJson::array();
+  for (const CellLine& line : cell_lines(results)) {
+    const Estimate& e = line.estimate;
+    OrderedJson cell;
+    cell["model"] = line.cell.model;
+    cell["dataset"] = line.cell.dataset;
+    cell["position"] = line.cell.position;
+    cell["method"] = line.cell.method;
+    cell["settings"] = {{"history", line.cell.history},
+                        {"answers", line.cell.answers},
+                        {"method", line.cell.method_canonical},
+                        {"postprocess", line.cell.postprocess}};
+    cell["metric"] = line.cell.metric;
+    const auto number = [&](double x) {
+      return e.turns == 0 ? OrderedJson(nullptr) : OrderedJson(x);
+    };
+    cell["mean"] = number(e.mean);
+    cell["low"] = number(e.low);
+    cell["high"] = number(e.high);
+    cell["n"] = e.turns;
+    cell["failed"] = e.failed;
+    cell["published"] = line.published ? OrderedJson(*line.published) : OrderedJson(nullptr);
+    out["cells"].push_back(std::move(cell));
+  }
+  return out.dump(1) + "\n";
+}
+
+std::string render_report(const Results& results, const RenderOptions& options) {
+  if (options.format == "md") return render_markdown(results);
+  if (options.format == "csv")
+    return options.long_csv ? render_csv_long(results) : render_csv(results);
+  if (options.format == "json") return render_json(results);
+  if (options.format == "html") return render_html(results);
+  throw input_error("--format: found \"{}\", expected md, csv, json or html",
+                    printable(options.format));
+}
+
+}  // namespace turnbench

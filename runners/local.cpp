@@ -1,0 +1,162 @@
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "common/thread_pool.h"
+#include "harness/prompt.h"
+#include "metrics/metric.h"
+#include "metrics/postprocess.h"
+#include "runners/runner.h"
+
+namespace turnbench {
+namespace {
+
+// Below this size a forward pass is too short for several threads: workers side by side do better.
+constexpr std::int64_t kSmallModel = 100'000'000;
+
+// Units that a worker takes at a time: they run as one batch.  More fill the decode batch; fewer
+// keep the memory and what a crash loses small.
+constexpr std::size_t kUnitsPerBatch = 4;
+constexpr std::int64_t kTokensPerBatch = 32768;
+
+struct Share {
+  int workers, threads;
+};
+
+Share share_out(const PlannedModel& model, const RunOptions& options) {
+  const int processors = available_processors();
+  if (options.workers > 0) {
+    return {options.workers,
+            options.threads > 0 ? options.threads : std::max(1, processors / options.workers)};
+  }
+  const bool small = model.checkpoint.config.parameters() < kSmallModel;
+  const int threads = options.threads > 0 ? options.threads : small ? 1 : processors;
+  return {small ? std::max(1, processors / threads) : 1, threads};
+}
+
+std::vector<ScoreValue> score_records(const PlannedDataset& dataset, const Dialogue& dialogue,
+                                      const std::vector<Record>& records) {
+  const Metric& metric = find_metric(dataset.metric, dataset.entry.label);
+  const Postprocess& postprocess = find_postprocess(dataset.postprocess, dataset.entry.label);
+  std::vector<ScoreValue> out;
+  for (const Record& r : records) {
+    if (r.status != Record::Status::kOk) continue;
+    const Turn& turn = dialogue.turns[static_cast<std::size_t>(r.turn)];
+    const std::string answer = postprocess.apply(r.answer);
+    out.push_back({r.cell, r.dialogue, r.turn, dataset.metric, dataset.postprocess,
+                   metric.score({answer, turn.references, turn.classes})});
+  }
+  return out;
+}
+
+/// The units of one model, handed out in order.
+class Queue {
+ public:
+  Queue(const Plan& plan, std::size_t model) {
+    for (const Plan::Unit& unit : plan.units) {
+      if (unit.model == model) units_.push_back(&unit);
+    }
+  }
+  std::size_t size() const { return units_.size(); }
+
+  /// The next few units, fewer when their contexts are long.
+  std::vector<const Plan::Unit*> take() {
+    std::lock_guard lock(mutex_);
+    std::vector<const Plan::Unit*> out;
+    std::int64_t tokens = 0;
+    while (next_ < units_.size() && out.size() < kUnitsPerBatch) {
+      for (const Turn& turn : units_[next_]->dialogue->turns) {
+        for (const Paragraph& p : turn.contexts)
+          tokens += static_cast<std::int64_t>(p.text.size() / 3);
+      }
+      if (!out.empty() && tokens > kTokensPerBatch) break;
+      out.push_back(units_[next_++]);
+    }
+    return out;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<const Plan::Unit*> units_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace
+
+RunSummary run_plan(const Plan& plan, Store& store, const RunOptions& options,
+                    const std::function<bool()>& should_stop,
+                    const std::function<void(const Progress&)>& report) {
+  RunSummary summary;
+  summary.progress.units = plan.units.size();
+  const auto start = std::chrono::steady_clock::now();
+  std::mutex mutex;  // of the store, the summary and the display
+  std::atomic<bool> stop{false};
+  std::exception_ptr failure;
+
+  for (std::size_t m = 0; m < plan.models.size() && !stop; ++m) {
+    Queue queue(plan, m);
+    if (queue.size() == 0) continue;
+    const PlannedModel& planned = plan.models[m];
+    const Share share = share_out(planned, options);
+    const auto loader = make_cpu_backend(available_processors());
+    const Model model(planned.checkpoint, *loader, planned.dtype);
+    const PromptRenderer renderer(planned.tokenizer, planned.chat_template,
+                                  plan.manifest.system_prompt);
+    const Decoding decoding = plan.decoding(planned);
+
+    const auto work = [&]() {
+      const auto backend = make_cpu_backend(share.threads);
+      Engine::Options engine_options;
+      engine_options.kv_dtype = planned.entry.kv_dtype;
+      engine_options.memory_limit = options.memory_limit;
+      Engine engine(model, *backend, engine_options);
+      while (!stop) {
+        const std::vector<const Plan::Unit*> batch = queue.take();
+        if (batch.empty()) return;
+        std::vector<WorkUnit> units;
+        for (const Plan::Unit* unit : batch) units.push_back({unit->dialogue.get(), unit->cells});
+        const UnitResult result = run_units(engine, renderer, decoding, units);
+        std::lock_guard lock(mutex);
+        for (const Plan::Unit* unit : batch) {
+          std::vector<Record> records;
+          for (const Record& r : result.records) {
+            const bool own = std::any_of(unit->cells.begin(), unit->cells.end(),
+                                         [&](const UnitCell& c) { return c.key == r.cell; });
+            if (own && r.dialogue == unit->dialogue->id) records.push_back(r);
+          }
+          store.add_records(records,
+                            score_records(plan.datasets[unit->dataset], *unit->dialogue, records));
+          summary.progress.failed += static_cast<std::size_t>(
+              std::count_if(records.begin(), records.end(),
+                            [](const Record& r) { return r.status != Record::Status::kOk; }));
+          ++summary.progress.units_done;
+        }
+        summary.progress.tokens += result.prefilled_tokens + result.decoded_tokens;
+        summary.progress.seconds =
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        report(summary.progress);
+        if (should_stop()) stop = summary.stopped = true;
+      }
+    };
+    const auto guarded = [&]() {
+      try {
+        work();
+      } catch (...) {
+        std::lock_guard lock(mutex);
+        if (!failure) failure = std::current_exception();
+        stop = true;
+      }
+    };
+    std::vector<std::thread> threads;
+    for (int w = 1; w < share.workers; ++w) threads.emplace_back(guarded);
+    guarded();
+    for (std::thread& t : threads) t.join();
+  }
+  if (failure) std::rethrow_exception(failure);
+  return summary;
+}
+
+}  // namespace turnbench

@@ -1,0 +1,43 @@
+#include "runners/progress.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+namespace turnbench {
+namespace {
+
+constexpr auto kInterval = std::chrono::milliseconds(100);
+
+std::string duration(double seconds) {
+  const auto s = static_cast<long>(seconds + 0.5);
+  if (s < 60) return fmt::format("{} s", s);
+  if (s < 3600) return fmt::format("{}:{:02} min", s / 60, s % 60);
+  return fmt::format("{}:{:02} h", s / 3600, s / 60 % 60);
+}
+
+}  // namespace
+
+ProgressLine::ProgressLine(bool quiet) : visible_(!quiet && isatty(STDERR_FILENO)) {}
+
+ProgressLine::~ProgressLine() {
+  if (visible_) std::fputs("\r\033[K", stderr);
+}
+
+void ProgressLine::show(const Progress& p) {
+  const auto now = std::chrono::steady_clock::now();
+  if (!visible_ || (now - last_ < kInterval && p.units_done < p.units)) return;
+  last_ = now;
+  const double left = p.units_done == 0 ? 0
+                                        : p.seconds / static_cast<double>(p.units_done) *
+                                              static_cast<double>(p.units - p.units_done);
+  std::string line =
+      fmt::format("\r\033[K{} of {} units, {:.0f} tokens/s, {} left", p.units_done, p.units,
+                  p.seconds > 0 ? static_cast<double>(p.tokens) / p.seconds : 0, duration(left));
+  if (p.failed > 0) line += fmt::format(", {} records failed", p.failed);
+  std::fputs(line.c_str(), stderr);
+  std::fflush(stderr);
+}
+
+}  // namespace turnbench

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "harness/plan.h"
+#include "harness/store.h"
+
+namespace turnbench {
+
+struct RunOptions {
+  int workers = 0;  ///< units that run at the same time; 0: as many as serve the model's size
+  int threads = 0;  ///< of each worker; 0: the processors shared out
+  std::size_t memory_limit = 0;  ///< bytes of a worker's engine; 0 = none
+};
+
+/// How far a run is, for a display.
+struct Progress {
+  std::size_t units_done = 0, units = 0, failed = 0;
+  std::int64_t tokens = 0;  ///< prefilled and decoded
+  double seconds = 0;
+};
+
+struct RunSummary {
+  Progress progress;
+  bool stopped = false;  ///< ended early, by `should_stop`
+};
+
+/// Runs a plan's units in this process: workers with an engine each share the weights; records are
+/// stored a unit at a time, in one transaction.  `should_stop` is asked between batches of units;
+/// `report` is called after each.
+RunSummary run_plan(const Plan& plan, Store& store, const RunOptions& options,
+                    const std::function<bool()>& should_stop,
+                    const std::function<void(const Progress&)>& report);
+
+}  // namespace turnbench

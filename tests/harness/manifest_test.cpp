@@ -1,0 +1,68 @@
+#include "harness/manifest.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "common/error.h"
+#include "common/file.h"
+
+namespace turnbench {
+namespace {
+
+TEST(Manifest, Defaults) {
+  const Manifest m = parse_manifest(
+      R"({"name": "x", "models": ["tiny"], "datasets": ["tiny-fact"], "methods": ["full"]})", "m");
+  EXPECT_EQ(m.title, "x");
+  EXPECT_EQ(m.positions, std::vector<Position>{Position::kEnd});
+  EXPECT_EQ(m.histories, std::vector<History>{History::kReprefill});
+  EXPECT_EQ(m.answers, std::vector<Answers>{Answers::kOwn});
+  EXPECT_EQ(m.tables.size(), 1u);
+}
+
+TEST(Manifest, EverythingSet) {
+  const Manifest m = parse_manifest(R"({
+    "name": "x", "title": "T", "description": "D",
+    "models": [{"name": "a", "path": "p", "dtype": "bf16", "kv_dtype": "f16", "template": "chatml"}],
+    "datasets": [{"name": "tiny-fact", "label": "short", "limit": 3, "seed": 4, "turns": 2, "length": 300, "metric": "exact_match", "postprocess": "none"}],
+    "positions": ["begin", "end"], "methods": ["full", {"name": "snapkv", "budget": 64}],
+    "history": ["reprefill", "recompress"], "answers": ["own", "gold"], "max_prompt_tokens": 500, "max_new_tokens": 7,
+    "temperature": 0.5, "seed": 9, "system_prompt": "S",
+    "tables": [{"title": "t", "rows": ["method"], "columns": ["position", "history"], "difference_to": "full"}]})",
+                                    "m");
+  EXPECT_EQ(m.models[0].kv_dtype, DType::kF16);
+  EXPECT_EQ(m.datasets[0].label, "short");
+  EXPECT_EQ(m.methods[1].label(), "snapkv:budget=64");
+  EXPECT_EQ(m.tables[0].columns, (std::vector<std::string>{"position", "history"}));
+}
+
+// Every manifest of the project is valid.
+TEST(Manifest, ProjectManifestsLoad) {
+  int count = 0;
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(TURNBENCH_SOURCE_DIR "/experiments")) {
+    if (entry.path().extension() != ".json") continue;
+    EXPECT_NO_THROW(load_manifest(entry.path())) << entry.path();
+    ++count;
+  }
+  EXPECT_GT(count, 0);
+}
+
+// docs/manifest.md describes every key that is accepted.
+TEST(Manifest, DocumentationListsEveryKey) {
+  const std::string docs = read_file(TURNBENCH_SOURCE_DIR "/docs/manifest.md");
+  for (const char* key :
+       {"name",           "title",       "description", "models",        "datasets",
+        "positions",      "methods",     "history",     "answers",       "max_prompt_tokens",
+        "max_new_tokens", "temperature", "seed",        "system_prompt", "tables",
+        "published",      "path",        "dtype",       "kv_dtype",      "template",
+        "label",          "source",      "metric",      "postprocess",   "limit",
+        "turns",          "length",      "rows",        "columns",       "difference_to"}) {
+    EXPECT_NE(docs.find("`" + std::string(key) + "`"), std::string::npos) << key;
+  }
+  for (std::string_view d : table_dimensions())
+    EXPECT_NE(docs.find("`" + std::string(d) + "`"), std::string::npos) << d;
+}
+
+}  // namespace
+}  // namespace turnbench
