@@ -1,0 +1,132 @@
+// Kernel benchmarks: products at the shapes of real layers, dense and sparse prefill attention,
+// decode attention.  Rates are shown as GFLOP/s (products, prefill) and GB/s (decode).
+
+#include <benchmark/benchmark.h>
+
+#include <numeric>
+#include <random>
+
+#include "common/thread_pool.h"
+#include "inference/cpu/attention.h"
+#include "inference/cpu/gemm.h"
+
+namespace turnbench {
+namespace {
+
+std::vector<float> random_floats(std::size_t n) {
+  std::mt19937 engine(1);
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  std::vector<float> out(n);
+  for (float& x : out) x = uniform(engine);
+  return out;
+}
+
+void set_rate(benchmark::State& state, const char* name, double per_iteration) {
+  state.counters[name] =
+      benchmark::Counter(per_iteration * 1e-9, benchmark::Counter::kIsIterationInvariantRate);
+}
+
+/// rows x out x in, f32 or bf16 weights.
+void Linear(benchmark::State& state) {
+  const auto rows = static_cast<std::size_t>(state.range(0)),
+             out = static_cast<std::size_t>(state.range(1));
+  const auto in = static_cast<std::size_t>(state.range(2));
+  const DType dtype = state.range(3) == 32 ? DType::kF32 : DType::kBF16;
+  ThreadPool pool;
+  cpu::PackedMatrix w = cpu::make_packed(out, in, dtype);
+  const std::vector<float> weights = random_floats(out * in), x = random_floats(rows * in);
+  cpu::pack_rows(w, 0, weights.data(), DType::kF32, out);
+  std::vector<float> y(rows * out);
+  for (auto _ : state) cpu::linear(pool, x.data(), in, rows, w, nullptr, y.data(), out);
+  set_rate(state, "GFLOP/s", 2.0 * static_cast<double>(rows * out * in));
+  set_rate(state, "GB/s", static_cast<double>(w.bytes()));
+}
+
+struct AttentionProblem {
+  AttentionProblem(int rows, int keys, int heads, int head_dim, DType dtype)
+      : set(std::make_shared<KvPool>(PageLayout{head_dim, dtype, false})),
+        q(random_floats(static_cast<std::size_t>(rows * heads * head_dim))),
+        out(q.size()),
+        positions(static_cast<std::size_t>(rows)) {
+    const std::vector<float> kv = random_floats(static_cast<std::size_t>(keys * head_dim));
+    for (int j = 0; j < keys; ++j)
+      set.append(kv.data() + j * head_dim, kv.data() + j * head_dim, nullptr, j);
+    std::iota(positions.begin(), positions.end(), keys - rows);
+    job.keys = &set;
+    job.q = q.data();
+    job.out = out.data();
+    job.q_stride = job.out_stride = static_cast<std::size_t>(heads * head_dim);
+    job.heads = heads;
+    job.positions = positions.data();
+    job.rows = rows;
+    job.pass = {keys - rows, rows};
+  }
+  KvSet set;
+  std::vector<float> q, out;
+  std::vector<std::int32_t> positions;
+  AttentionJob job;
+};
+
+/// Dense causal prefill of n tokens, 7 query heads of 64 on one KV head.
+void PrefillAttention(benchmark::State& state) {
+  const int n = static_cast<int>(state.range(0));
+  AttentionProblem p(n, n, 7, 64, DType::kF32);
+  ThreadPool pool;
+  cpu::AttentionWorkspace workspace(pool.size());
+  for (auto _ : state) cpu::attend(pool, 0.125f, {&p.job, 1}, workspace);
+  set_rate(state, "GFLOP/s", 2.0 * 7 * 64 * n * (n + 1.0));
+}
+
+/// The same with a band that keeps the given percentage of the pairs.
+void BandAttention(benchmark::State& state) {
+  const int n = static_cast<int>(state.range(0));
+  AttentionProblem p(n, n, 7, 64, DType::kF32);
+  HeadPattern band;
+  band.kind = HeadPattern::Kind::kBand;
+  band.local = static_cast<int>(n * state.range(1) / 200);
+  const std::vector<HeadPattern> patterns(7, band);
+  p.job.patterns = patterns.data();
+  ThreadPool pool;
+  cpu::AttentionWorkspace workspace(pool.size());
+  for (auto _ : state) cpu::attend(pool, 0.125f, {&p.job, 1}, workspace);
+  set_rate(state, "GFLOP/s", 4.0 * 7 * 64 * static_cast<double>(pattern_pairs(band, p.job.pass)));
+}
+
+/// One row over n cached tokens, 7 query heads of 64 on one KV head.
+void DecodeAttention(benchmark::State& state) {
+  const int n = static_cast<int>(state.range(0));
+  const DType dtype = state.range(1) == 32 ? DType::kF32 : DType::kBF16;
+  AttentionProblem p(1, n, 7, 64, dtype);
+  ThreadPool pool;
+  cpu::AttentionWorkspace workspace(pool.size());
+  for (auto _ : state) cpu::attend(pool, 0.125f, {&p.job, 1}, workspace);
+  set_rate(state, "GB/s", 2.0 * n * 64 * static_cast<double>(size_of(dtype)));
+}
+
+BENCHMARK(Linear)
+    ->ArgNames({"rows", "out", "in", "bits"})
+    ->ArgsProduct({{1, 8, 64, 512}, {4864}, {896}, {32, 16}})
+    ->Args({512, 896, 4864, 32})
+    ->Args({2048, 2048, 2048, 32})
+    ->UseRealTime();
+BENCHMARK(PrefillAttention)
+    ->ArgName("tokens")
+    ->Arg(512)
+    ->Arg(2048)
+    ->Arg(8192)
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK(BandAttention)
+    ->ArgNames({"tokens", "percent"})
+    ->Args({8192, 10})
+    ->Args({8192, 50})
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK(DecodeAttention)
+    ->ArgNames({"tokens", "bits"})
+    ->ArgsProduct({{2048, 16384, 131072}, {32, 16}})
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
+
+}  // namespace
+}  // namespace turnbench
