@@ -75,7 +75,7 @@ ModelEntry parse_model(const JsonView& json) {
 DatasetEntry parse_dataset(const JsonView& json) {
   DatasetEntry out;
   if (json.is_string()) {
-    out.name = json.as_string();
+    out.name = out.label = json.as_string();
     return out;
   }
   json.require_known_keys(

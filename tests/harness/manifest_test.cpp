@@ -14,6 +14,7 @@ TEST(Manifest, Defaults) {
   const Manifest m = parse_manifest(
       R"({"name": "x", "models": ["tiny"], "datasets": ["tiny-fact"], "methods": ["full"]})", "m");
   EXPECT_EQ(m.title, "x");
+  EXPECT_EQ(m.datasets[0].label, "tiny-fact");
   EXPECT_EQ(m.positions, std::vector<Position>{Position::kEnd});
   EXPECT_EQ(m.histories, std::vector<History>{History::kReprefill});
   EXPECT_EQ(m.answers, std::vector<Answers>{Answers::kOwn});
