@@ -96,14 +96,16 @@ std::vector<std::vector<float>> Engine::forward(std::span<const Pass> passes) {
       layout.positions.push_back(pass.sequence->next_position + static_cast<std::int32_t>(t));
     }
     layout.rows += pass.tokens.size();
-    layout.raw_keys |= pass.sequence->cache.pool()->layout().raw_keys;
+    layout.raw_keys |= pass.sequence->cache.raw_keys();
     context = std::max<std::int64_t>(
         context, pass.sequence->next_position + static_cast<std::int64_t>(pass.tokens.size()));
+  }
+  check_memory(static_cast<std::int64_t>(layout.rows), context);
+  for (const Pass& pass : passes) {  // from here on nothing is refused
     if (pass.kind == Pass::Kind::kDecode) ++pass.sequence->generated;
     pass.sequence->tokens.insert(pass.sequence->tokens.end(), pass.tokens.begin(),
                                  pass.tokens.end());
   }
-  check_memory(static_cast<std::int64_t>(layout.rows), context);
 
   const std::size_t rows = layout.rows, block = std::min(rows, kRowsPerBlock);
   float* x = hidden_.get(rows * hidden_size);
@@ -194,7 +196,7 @@ std::vector<std::vector<float>> Engine::forward(std::span<const Pass> passes) {
     s.next_position = shifted ? s.cache.layer(0)[0].size()
                               : s.next_position + static_cast<std::int32_t>(pass.tokens.size());
     if (pass.prompt_end) {
-      s.prompt_tokens = s.next_position;
+      s.prompt_tokens = static_cast<int>(s.tokens.size());
       s.generated = 0;
       for (Sequence* f : pass.followers) {
         f->tokens = s.tokens;

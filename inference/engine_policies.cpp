@@ -86,9 +86,10 @@ void Engine::attention_layer(int layer, std::span<const Pass> passes, const Layo
         backend_, shape_, scale_, window, sets,
         QueryRows{q + row * layout.q_width, layout.q_width, layout.positions.data() + row, rows},
         &tail);
-    views.push_back(LayerView{layer, shape_, sets, stats.back(),
-                              pass.dialogue != nullptr ? *pass.dialogue : kNoDialogue,
-                              layout.positions[row], rows, s.prompt_tokens, s.generated});
+    const bool decodes = pass.kind == Pass::Kind::kDecode;
+    views.push_back(LayerView{
+        layer, shape_, sets, stats.back(), pass.dialogue != nullptr ? *pass.dialogue : kNoDialogue,
+        layout.positions[row], rows, decodes ? s.prompt_tokens : 0, decodes ? s.generated : 0});
     const auto start = std::chrono::steady_clock::now();
     if (pass.kind == Pass::Kind::kPrefill && s.policies.prefill && rows > 1) {
       patterns[i] = s.policies.prefill->plan(views[i]);

@@ -183,6 +183,13 @@ KvCache::KvCache(int layers, int kv_heads, std::shared_ptr<KvPool> pool)
                std::vector<KvSet>(static_cast<std::size_t>(kv_heads), KvSet(pool_)));
 }
 
+bool KvCache::raw_keys() const {
+  return std::any_of(sets_.begin(), sets_.end(), [](const std::vector<KvSet>& sets) {
+    return std::any_of(sets.begin(), sets.end(),
+                       [](const KvSet& set) { return set.layout().raw_keys; });
+  });
+}
+
 void KvCache::truncate_to_position(std::int32_t position) {
   for (auto& sets : sets_) {
     for (KvSet& set : sets) set.truncate(set.lower_bound(position));

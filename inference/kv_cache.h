@@ -103,6 +103,9 @@ class KvCache {
   std::vector<KvSet>& layer(int l) { return sets_[static_cast<std::size_t>(l)]; }
   const std::vector<KvSet>& layer(int l) const { return sets_[static_cast<std::size_t>(l)]; }
   const std::shared_ptr<KvPool>& pool() const { return pool_; }
+  /// True if some set holds unrotated keys: its pool's layout says so, or it shares the pages of a
+  /// cache whose layout does.
+  bool raw_keys() const;
 
   /// Drops every token at or after `position` (only for caches from which nothing was evicted
   /// behind it, or whose positions were kept).

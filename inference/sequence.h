@@ -43,7 +43,7 @@ class Sequence {
 
   std::vector<int> tokens;         ///< processed so far, in dialogue order
   std::int32_t next_position = 0;  ///< of the next token; tokens.size() unless positions shift
-  int prompt_tokens = 0;           ///< tokens cached when the last prompt ended
+  int prompt_tokens = 0;           ///< tokens processed when the last prompt ended
   int generated = 0;               ///< tokens fed since then
   KvCache cache;
   Policies policies;
