@@ -1,0 +1,173 @@
+#pragma once
+
+// A small model with its engine, and a sequence that is led through the turns of a made-up
+// dialogue.
+
+#include <cmath>
+#include <filesystem>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "inference/engine.h"
+
+namespace turnbench::test {
+
+inline const std::filesystem::path kModels = TURNBENCH_SOURCE_DIR "/tests/data/models";
+
+/// A model of tests/data/models (or any other directory) in float32, ready to run.
+struct Machine {
+  explicit Machine(const std::string& name, int threads = 2, Engine::Options options = {})
+      : backend(make_cpu_backend(threads)),
+        model(Checkpoint::open((kModels / name).string()), *backend, DType::kF32),
+        engine(model, *backend, options) {}
+
+  std::unique_ptr<Backend> backend;
+  Model model;
+  Engine engine;
+};
+
+/// `count` token ids of the test models' vocabulary of 128.
+inline std::vector<int> made_up_tokens(int count, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<int> out;
+  for (int i = 0; i < count; ++i) out.push_back(static_cast<int>(3 + random() % 125));
+  return out;
+}
+
+/// Text for made-up tokens: sentences of about ten words.
+inline std::string made_up_text(int token) {
+  return token % 10 == 0 ? "." : token % 25 == 1 ? ",\n" : " w" + std::to_string(token);
+}
+
+using Logits = std::vector<float>;
+
+inline float largest(const Logits& a) {
+  float out = 0;
+  for (float x : a) out = std::max(out, std::abs(x));
+  return out;
+}
+
+/// Largest difference, relative to the largest logit.
+inline float distance(const Logits& a, const Logits& b) {
+  if (a.size() != b.size()) return INFINITY;
+  float worst = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const float d = std::abs(a[i] - b[i]);
+    if (!(d <= worst)) worst = d;  // NaN stays
+  }
+  return worst / largest(b);
+}
+
+inline bool all_finite(const Logits& a) {
+  for (float x : a) {
+    if (!std::isfinite(x)) return false;
+  }
+  return !a.empty();
+}
+
+/// One dialogue under one method: turns are prefilled, answers are fed token by token.
+class Conversation {
+ public:
+  Conversation(Engine& engine, Policies policies, int tail_rows = 0, bool raw_keys = false)
+      : engine_(&engine),
+        sequence(engine.make_sequence(std::move(policies), tail_rows, raw_keys)) {}
+  Conversation(Engine& engine, Sequence sequence)
+      : engine_(&engine), sequence(std::move(sequence)) {}
+
+  Conversation fork() const {
+    Conversation out(*engine_, sequence.fork());
+    out.spans = spans;
+    out.turn_ = turn_;
+    return out;
+  }
+
+  /// Prefills a turn; logits of its last token.
+  Logits turn(std::span<const int> tokens, bool evict = true) {
+    return turn_with_followers(tokens, {}, evict);
+  }
+
+  /// The same for a trunk whose followers keep what their own policies say.
+  Logits turn_with_followers(std::span<const int> tokens, std::vector<Sequence*> followers,
+                             bool evict = true) {
+    const DialogueView dialogue = begin_turn(tokens);
+    Pass pass = prefill_pass(tokens, dialogue);
+    pass.evict = evict;
+    pass.followers = std::move(followers);
+    return engine_->prefill({&pass, 1})[0];
+  }
+
+  /// Feeds one token of an answer.
+  Logits answer(int token, bool evict = true) {
+    said_.assign(sequence.tokens.begin(), sequence.tokens.end());
+    said_.push_back(token);
+    const DialogueView dialogue{said_, spans, turn_, kSeed, made_up_text};
+    const Pass pass{.sequence = &sequence,
+                    .tokens = {&token, 1},
+                    .kind = Pass::Kind::kDecode,
+                    .dialogue = &dialogue,
+                    .evict = evict};
+    return engine_->forward({&pass, 1})[0];
+  }
+
+  /// Labels what is new (the last answer, a context, a question, a cue) and returns the view of it.
+  DialogueView begin_turn(std::span<const int> tokens) {
+    ++turn_;
+    said_.assign(sequence.tokens.begin(), sequence.tokens.end());
+    const auto answered = static_cast<std::int32_t>(said_.size());
+    const std::int32_t known = spans.empty() ? 0 : spans.back().end;
+    if (answered > known) spans.push_back({SpanKind::kAnswer, turn_ - 1, known, answered});
+    const auto count = static_cast<std::int32_t>(tokens.size());
+    const std::int32_t cue = answered + count - 1, question = std::max(answered, cue - 12);
+    if (question > answered) spans.push_back({SpanKind::kContext, turn_, answered, question});
+    if (cue > question) spans.push_back({SpanKind::kQuestion, turn_, question, cue});
+    spans.push_back({SpanKind::kCue, turn_, cue, cue + 1});
+    said_.insert(said_.end(), tokens.begin(), tokens.end());
+    return {said_, spans, turn_, kSeed, made_up_text};
+  }
+
+  Pass prefill_pass(std::span<const int> tokens, const DialogueView& dialogue) {
+    return {.sequence = &sequence, .tokens = tokens, .dialogue = &dialogue, .prompt_end = true};
+  }
+
+ private:
+  static constexpr std::uint64_t kSeed = 11;
+  Engine* engine_;
+  std::vector<int> said_;
+  int turn_ = -1;
+
+ public:
+  Sequence sequence;
+  std::vector<Span> spans;
+};
+
+/// Cached tokens of every set, layer by layer.
+inline std::vector<std::vector<int>> kept_sizes(const Sequence& s) {
+  std::vector<std::vector<int>> out;
+  for (int l = 0; l < s.cache.layers(); ++l) {
+    out.emplace_back();
+    for (const KvSet& set : s.cache.layer(l)) out.back().push_back(set.size());
+  }
+  return out;
+}
+
+/// Everything that is cached: positions, keys and values of every slot, in order.
+inline std::vector<float> cached_rows(const Sequence& s) {
+  std::vector<float> out;
+  std::vector<float> row(static_cast<std::size_t>(s.shape().head_dim));
+  for (int l = 0; l < s.cache.layers(); ++l) {
+    for (const KvSet& set : s.cache.layer(l)) {
+      for (int j = 0; j < set.size(); ++j) {
+        out.push_back(static_cast<float>(set.position(j)));
+        set.read_key(j, row.data());
+        out.insert(out.end(), row.begin(), row.end());
+        set.read_value(j, row.data());
+        out.insert(out.end(), row.begin(), row.end());
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace turnbench::test

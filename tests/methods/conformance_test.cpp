@@ -1,0 +1,384 @@
+// What every method owes, asked of every entry of the registry, in its small settings and in each
+// value of its choices and flags.  A new method is tested by being registered.  Its parameters are
+// set by name, from the tables of settings.h: a new kind of parameter needs a line there.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/error.h"
+#include "common/file.h"
+#include "common/text.h"
+#include "methods/method.h"
+#include "tests/inference/conversation.h"
+#include "tests/methods/settings.h"
+
+namespace turnbench {
+namespace {
+
+using namespace test;
+using Kind = ParameterInfo::Kind;
+
+constexpr int kPrompt = 200;
+
+class Conformance : public testing::TestWithParam<std::string> {
+ protected:
+  Conformance() : info_(find_method(GetParam(), "test")) {}
+
+  /// The method in small settings, and once more for each other value of a choice or a flag.
+  std::vector<Values> variants() const {
+    std::vector<Values> out = {small_values(info_)};
+    for (const ParameterInfo& p : info_.parameters) {
+      std::vector<std::string> values;
+      if (p.kind == Kind::kChoice) values = split(p.unit, "|");
+      if (p.kind == Kind::kFlag) values = {"true", "false"};
+      for (const std::string& value : values) {
+        if (value == p.fallback) continue;
+        out.push_back(out[0]);
+        out.back()[std::string(p.name)] = value;
+      }
+    }
+    return out;
+  }
+
+  /// test(method, its values) for each variant.
+  template <typename Test>
+  void for_each_variant(const Test& test) const {
+    for (const Values& values : variants()) {
+      const std::string spec = spec_of(info_, values);
+      SCOPED_TRACE(spec);
+      test(Method::parse(spec), values);
+    }
+  }
+
+  MethodInfo info_;
+  const std::vector<int> prompt_ = made_up_tokens(kPrompt, 1), answer_ = made_up_tokens(24, 2),
+                         question_ = made_up_tokens(40, 3);
+};
+
+/// Logits of a prompt and of the answer fed after it.
+std::vector<Logits> run(Conversation& c, std::span<const int> prompt, std::span<const int> answer) {
+  std::vector<Logits> out = {c.turn(prompt)};
+  for (int token : answer) out.push_back(c.answer(token));
+  return out;
+}
+
+std::vector<Logits> run(Engine& engine, const Method& method, std::span<const int> prompt,
+                        std::span<const int> answer) {
+  Conversation c(engine, method.make());
+  return run(c, prompt, answer);
+}
+
+/// Largest distance of two runs.
+float distance(const std::vector<Logits>& a, const std::vector<Logits>& b) {
+  float worst = a.size() == b.size() ? 0 : INFINITY;
+  for (std::size_t i = 0; i < a.size() && i < b.size(); ++i) {
+    const float d = test::distance(a[i], b[i]);
+    if (!(d <= worst)) worst = d;
+  }
+  return worst;
+}
+
+TEST_P(Conformance, ItsCanonicalNameIsItself) {
+  for_each_variant([](const Method& method, const Values&) {
+    EXPECT_EQ(Method::parse(method.canonical()).canonical(), method.canonical());
+    const Policies p = method.make();
+    EXPECT_EQ(method.prefill_key().empty(), p.prefill == nullptr);
+  });
+}
+
+// With a budget of everything (or its sparsity off) a method is full attention.
+TEST_P(Conformance, OffIsFullAttention) {
+  bool can_be_off = false;
+  for (const ParameterInfo& p : info_.parameters) can_be_off |= find(kOff, p) != nullptr;
+  const Policies policies = Method::parse(std::string(info_.name)).make();
+  ASSERT_TRUE(can_be_off || (!policies.prefill && !policies.eviction && !policies.selection))
+      << info_.name
+      << ": none of its parameters is in kOff of settings.h; add the one that switches it off";
+  for (const char* model : {"llama3", "qwen2"}) {  // groups of 4; one KV head
+    Machine machine(model);
+    const auto want = run(machine.engine, Method::parse("full"), prompt_, answer_);
+    for (Values values : variants()) {
+      for (const ParameterInfo& p : info_.parameters) {
+        if (const Setting* s = find(kOff, p)) values[std::string(p.name)] = s->value;
+      }
+      const std::string spec = spec_of(info_, values);
+      const auto got = run(machine.engine, Method::parse(spec), prompt_, answer_);
+      EXPECT_LE(distance(got, want), 1e-5) << model << " " << spec;
+    }
+  }
+}
+
+// In its small settings a method does something: the tests here are not about full attention.
+TEST_P(Conformance, SmallSettingsAreFelt) {
+  const Method method = Method::parse(spec_of(info_, small_values(info_)));
+  const Policies p = method.make();
+  if (!p.prefill && !p.eviction && !p.selection) GTEST_SKIP() << info_.name << " decides nothing";
+  Machine machine("llama3");
+  const auto want = run(machine.engine, Method::parse("full"), prompt_, answer_);
+  EXPECT_GT(distance(run(machine.engine, method, prompt_, answer_), want), 1e-4)
+      << method.label() << ": equals full attention on " << kPrompt
+      << " tokens; add smaller settings of its parameters to kSmall of settings.h";
+}
+
+/// A copy of the model `qwen2` whose values are the same vector at every token.
+class ConstantValues {
+ public:
+  ConstantValues() : directory_(testing::TempDir() + "turnbench-constant-values") {
+    std::filesystem::create_directories(directory_);
+    std::filesystem::copy_file(kModels / "qwen2" / "config.json", directory_ / "config.json",
+                               std::filesystem::copy_options::overwrite_existing);
+    std::string file = read_file(kModels / "qwen2" / "model.safetensors");
+    const Safetensors tensors =
+        Safetensors::from_memory(std::as_bytes(std::span(file)), "model.safetensors");
+    for (const auto& [name, tensor] : tensors.all()) {
+      const auto at = reinterpret_cast<const char*>(tensor.bytes.data()) - file.data();
+      char* data = file.data() + at;
+      if (name.ends_with("v_proj.weight")) std::memset(data, 0, tensor.bytes.size());
+      if (!name.ends_with("v_proj.bias")) continue;
+      for (std::size_t i = 0; i < tensor.bytes.size() / sizeof(float); ++i) {
+        const float value = 0.5f - 0.1f * static_cast<float>(i % 9);
+        std::memcpy(data + i * sizeof(float), &value, sizeof(float));
+      }
+    }
+    write_file(directory_ / "model.safetensors", file);
+  }
+  ~ConstantValues() { std::filesystem::remove_all(directory_); }
+  std::string path() const { return directory_.string(); }
+
+ private:
+  std::filesystem::path directory_;
+};
+
+// If all values are equal, attention gives that value, whatever is kept, read or computed.
+TEST_P(Conformance, ConstantValuesComeOut) {
+  const ConstantValues model;
+  Machine machine(model.path());
+  const auto want = run(machine.engine, Method::parse("full"), prompt_, answer_);
+  for_each_variant([&](const Method& method, const Values&) {
+    EXPECT_LE(distance(run(machine.engine, method, prompt_, answer_), want), 1e-5);
+  });
+}
+
+// Twice the same, with any number of threads, in chunks of any size, to the bit.
+TEST_P(Conformance, IsDeterministic) {
+  Machine one("llama3", 1), three("llama3", 3);
+  Machine chunks("llama3", 2, {.prefill_chunk = 37});
+  for_each_variant([&](const Method& method, const Values&) {
+    const auto want = run(one.engine, method, prompt_, answer_);
+    for (const Logits& logits : want) ASSERT_TRUE(all_finite(logits));
+    EXPECT_TRUE(run(one.engine, method, prompt_, answer_) == want) << "a second time";
+    EXPECT_TRUE(run(three.engine, method, prompt_, answer_) == want) << "with three threads";
+    EXPECT_TRUE(run(chunks.engine, method, prompt_, answer_) == want) << "in chunks of 37 rows";
+  });
+}
+
+// A prompt that was prefilled in two parts (an earlier turn's trunk, and the rest) gives what one
+// prefill gives.  (A sparse prefill plans each part by itself.)
+TEST_P(Conformance, SplitPrefillsAgree) {
+  Machine machine("llama3");
+  for_each_variant([&](const Method& method, const Values&) {
+    if (method.make().prefill) return;
+    const auto want = run(machine.engine, method, prompt_, answer_);
+    Conversation trunk(machine.engine, Policies{}, 64, true);
+    trunk.turn(std::span(prompt_).first(130));
+    Sequence follower = machine.engine.make_sequence(method.make());
+    const Logits first = trunk.turn_with_followers(std::span(prompt_).subspan(130), {&follower});
+    EXPECT_TRUE(first == want[0]);
+    Conversation rest(machine.engine, std::move(follower));
+    rest.spans = trunk.spans;
+    for (std::size_t i = 0; i < answer_.size(); ++i)
+      ASSERT_TRUE(rest.answer(answer_[i]) == want[i + 1]) << "step " << i;
+  });
+}
+
+// As one follower among others of a trunk that remembers more than the method asks for.
+TEST_P(Conformance, FollowersEqualSequencesAlone) {
+  Machine machine("llama3");
+  for_each_variant([&](const Method& method, const Values&) {
+    Conversation alone(machine.engine, method.make());
+    const auto want = run(alone, prompt_, answer_);
+    Policies dense;
+    dense.prefill = method.make().prefill;
+    Conversation trunk(machine.engine, std::move(dense), 64, true);
+    Sequence full = machine.engine.make_sequence({}),
+             follower = machine.engine.make_sequence(method.make());
+    EXPECT_TRUE(trunk.turn_with_followers(prompt_, {&full, &follower}) == want[0]);
+    Conversation rest(machine.engine, std::move(follower));
+    rest.spans = trunk.spans;
+    for (std::size_t i = 0; i < answer_.size(); ++i)
+      ASSERT_TRUE(rest.answer(answer_[i]) == want[i + 1]) << "step " << i;
+    EXPECT_EQ(kept_sizes(rest.sequence), kept_sizes(alone.sequence));
+    EXPECT_EQ(rest.sequence.counters.attended_tokens, alone.sequence.counters.attended_tokens);
+    EXPECT_EQ(rest.sequence.counters.prefill_pairs, alone.sequence.counters.prefill_pairs);
+  });
+}
+
+// A fork goes on as the original does, and disturbs it in nothing.
+TEST_P(Conformance, ForksAreIndependent) {
+  Machine machine("llama3");
+  for_each_variant([&](const Method& method, const Values&) {
+    const auto want = run(machine.engine, method, prompt_, answer_);
+    Conversation original(machine.engine, method.make());
+    run(original, prompt_, std::span(answer_).first(9));
+    Conversation fork = original.fork(), astray = original.fork();
+    for (std::size_t i = 9; i < answer_.size(); ++i) {
+      astray.answer(question_[i]);
+      ASSERT_TRUE(fork.answer(answer_[i]) == want[i + 1]) << "fork, step " << i;
+      ASSERT_TRUE(original.answer(answer_[i]) == want[i + 1]) << "original, step " << i;
+    }
+  });
+}
+
+// Eight different dialogues in one batch: each as if it were alone.
+TEST_P(Conformance, CompanyDoesNotMatter) {
+  Machine machine("llama3");
+  for_each_variant([&](const Method& method, const Values&) {
+    std::vector<Conversation> talks;
+    std::vector<std::vector<Logits>> want;
+    std::vector<std::vector<int>> prompts;
+    for (std::size_t i = 0; i < 8; ++i) {
+      prompts.push_back(made_up_tokens(60 + 23 * static_cast<int>(i), i));
+      want.push_back(run(machine.engine, method, prompts[i], std::span(answer_).first(8)));
+      talks.emplace_back(machine.engine, method.make());
+    }
+    std::vector<DialogueView> views(8);
+    std::vector<Pass> passes;
+    for (std::size_t i = 0; i < 8; ++i) {
+      views[i] = talks[i].begin_turn(prompts[i]);
+      passes.push_back(talks[i].prefill_pass(prompts[i], views[i]));
+    }
+    std::vector<Logits> got = machine.engine.prefill(passes);
+    for (std::size_t step = 0; step <= 8; ++step) {
+      for (std::size_t i = 0; i < 8; ++i) ASSERT_TRUE(got[i] == want[i][step]) << i << " " << step;
+      if (step == 8) break;
+      std::vector<std::vector<int>> said(8);
+      for (std::size_t i = 0; i < 8; ++i) {
+        said[i] = talks[i].sequence.tokens;
+        said[i].push_back(answer_[step]);
+        views[i].tokens = said[i];
+        passes[i].tokens = {&answer_[step], 1};
+        passes[i].kind = Pass::Kind::kDecode;
+        passes[i].prompt_end = false;
+      }
+      got = machine.engine.forward(passes);
+    }
+  });
+}
+
+// A prompt of one token, and later turns that are shorter than any window.
+TEST_P(Conformance, ShortTurns) {
+  Machine machine("llama3");
+  for_each_variant([&](const Method& method, const Values&) {
+    const auto prompt = std::span(prompt_).first(1), answer = std::span(answer_).first(2);
+    const auto want = run(machine.engine, Method::parse("full"), prompt, answer);
+    EXPECT_LE(distance(run(machine.engine, method, prompt, answer), want), 1e-5);
+    Conversation c(machine.engine, method.make());
+    run(c, prompt_, answer);
+    for (int length : {1, 2, kWindow - 1, kWindow + 1}) {
+      for (const Logits& logits :
+           run(c, std::span(question_).first(static_cast<std::size_t>(length)), answer))
+        ASSERT_TRUE(all_finite(logits)) << length;
+    }
+  });
+}
+
+// What is kept or read is what was asked for, as a number and as a share of the prompt.
+TEST_P(Conformance, AchievesItsBudget) {
+  if (!has_budget(info_)) GTEST_SKIP() << info_.name << " has no parameter \"budget\"";
+  Machine machine("llama3");
+  for (Values values : variants()) {
+    for (const auto& [budget, tokens] : {std::pair("24", kBudget), std::pair("0.2", kPrompt / 5)}) {
+      values["budget"] = budget;
+      const std::string spec = spec_of(info_, values);
+      Conversation c(machine.engine, Method::parse(spec).make());
+      c.turn(prompt_);
+      double kept = tokens;
+      for (const ParameterInfo& p : info_.parameters) {
+        if (!find(kBudgetFactors, p)) continue;
+        const auto given = values.find(std::string(p.name));
+        kept *= std::stod(given == values.end() ? std::string(p.fallback) : given->second);
+      }
+      const Policies policies = Method::parse(spec).make();
+      if (policies.eviction) {
+        EXPECT_NEAR(c.sequence.cache.mean_tokens(), std::min<double>(kept, kPrompt), 1e-9) << spec;
+      } else {
+        EXPECT_EQ(c.sequence.cache.mean_tokens(), kPrompt) << spec << " evicts nothing";
+      }
+      if (policies.prefill) {
+        EXPECT_LE(c.sequence.counters.prefill_pairs, c.sequence.counters.prefill_pairs_dense);
+      }
+      if (!policies.selection || policies.eviction) continue;
+      for (int token : answer_) c.answer(token);
+      // The current token may be free, and an interval lets the set grow until the next selection.
+      // A share counts the prompt without its sinks, which are read on top.
+      const double interval = values.contains("n_d") ? std::stod(values["n_d"]) : 1;
+      const double sinks =
+          tokens != kBudget && values.contains("sinks") ? std::stod(values["sinks"]) : 0;
+      // What is read of a KV head's set is the union over the heads that choose for themselves.
+      const bool by_head = values.contains("gran") && values["gran"] == "query_head";
+      const double lists = by_head ? machine.engine.shape().group() : 1;
+      EXPECT_LE(c.sequence.counters.mean_attended(), (tokens + sinks + interval) * lists) << spec;
+      EXPECT_GE(c.sequence.counters.mean_attended(), 1) << spec;
+    }
+  }
+}
+
+// A budget that is too small is refused with a message, or works: nothing in between.
+TEST_P(Conformance, TinyBudgetsAreRefusedOrWork) {
+  if (!has_budget(info_)) GTEST_SKIP() << info_.name << " has no parameter \"budget\"";
+  Machine machine("llama3");
+  for (Values values : variants()) {
+    for (const char* budget : {"1", "2", "5", "0.001", "0.03"}) {
+      values["budget"] = budget;
+      const std::string spec = spec_of(info_, values);
+      try {
+        for (const Logits& logits : run(machine.engine, Method::parse(spec), prompt_, answer_))
+          ASSERT_TRUE(all_finite(logits)) << spec;
+      } catch (const Error& e) {
+        EXPECT_EQ(e.kind(), ErrorKind::kInput) << spec;
+        EXPECT_NE(std::string(e.what()).find("expected"), std::string::npos) << e.what();
+      }
+    }
+  }
+}
+
+// compress_once appends later turns in full; recompress comes back to the budget.
+TEST_P(Conformance, LaterTurns) {
+  Machine machine("llama3");
+  for_each_variant([&](const Method& method, const Values&) {
+    for (const bool recompress : {false, true}) {
+      Conversation c(machine.engine, method.make());
+      run(c, prompt_, std::span(answer_).first(5));
+      const double before = c.sequence.cache.mean_tokens();
+      for (int turn = 0; turn < 2; ++turn) {
+        ASSERT_TRUE(all_finite(c.turn(question_, recompress)));
+        for (int token : std::span(answer_).first(5))
+          ASSERT_TRUE(all_finite(c.answer(token, recompress)));
+      }
+      const double after = c.sequence.cache.mean_tokens(), added = 2.0 * (40 + 5);
+      if (!recompress || !method.make().eviction) {
+        EXPECT_EQ(after, before + added);
+      } else {
+        EXPECT_LT(after, before + added);
+      }
+    }
+  });
+}
+
+std::vector<std::string> all_names() {
+  std::vector<std::string> out;
+  for (const MethodInfo& info : all_methods()) out.emplace_back(info.name);
+  return out;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Conformance, testing::ValuesIn(all_names()), [](const auto& info) {
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+}  // namespace
+}  // namespace turnbench

@@ -1,0 +1,72 @@
+#pragma once
+
+// Settings of methods by the names of their parameters, for tests that go over the whole registry.
+// A new kind of parameter needs a line here; a new method needs none.
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "methods/method.h"
+
+namespace turnbench::test {
+
+struct Setting {
+  std::string_view name;
+  ParameterInfo::Kind kind;
+  std::string_view value;
+};
+
+constexpr int kBudget = 24, kWindow = 4;  ///< of `kSmall`
+
+/// Settings under which a method has something to do on a prompt of 200 tokens.
+inline const std::vector<Setting> kSmall = {
+    {"budget", ParameterInfo::Kind::kBudget, "24"},  {"window", ParameterInfo::Kind::kInteger, "4"},
+    {"kernel", ParameterInfo::Kind::kInteger, "3"},  {"sinks", ParameterInfo::Kind::kInteger, "2"},
+    {"local", ParameterInfo::Kind::kInteger, "16"},  {"recent", ParameterInfo::Kind::kInteger, "6"},
+    {"last", ParameterInfo::Kind::kInteger, "8"},    {"n_d", ParameterInfo::Kind::kInteger, "4"},
+    {"first", ParameterInfo::Kind::kInteger, "1"},   {"alpha", ParameterInfo::Kind::kNumber, "0.8"},
+    {"samples", ParameterInfo::Kind::kInteger, "16"}};
+
+/// Settings that switch a method off: with all that it has, it is full attention.
+inline const std::vector<Setting> kOff = {{"budget", ParameterInfo::Kind::kBudget, "100000"},
+                                          {"local", ParameterInfo::Kind::kInteger, "100000"},
+                                          {"alpha", ParameterInfo::Kind::kNumber, "1"}};
+
+/// A budget of B tokens with this parameter keeps B times its value.
+inline const std::vector<Setting> kBudgetFactors = {
+    {"factor", ParameterInfo::Kind::kNumber, ""},
+    {"semantic_factor", ParameterInfo::Kind::kNumber, ""}};
+
+inline const Setting* find(const std::vector<Setting>& table, const ParameterInfo& p) {
+  const auto found = std::find_if(table.begin(), table.end(), [&](const Setting& s) {
+    return s.name == p.name && s.kind == p.kind;
+  });
+  return found == table.end() ? nullptr : &*found;
+}
+
+using Values = std::map<std::string, std::string>;
+
+inline std::string spec_of(const MethodInfo& info, const Values& values) {
+  std::string out(info.name);
+  for (const auto& [name, value] : values)
+    out += (out.size() == info.name.size() ? ":" : ",") + name + "=" + value;
+  return out;
+}
+
+inline Values small_values(const MethodInfo& info) {
+  Values out;
+  for (const ParameterInfo& p : info.parameters) {
+    if (const Setting* s = find(kSmall, p)) out[std::string(p.name)] = s->value;
+  }
+  return out;
+}
+
+inline bool has_budget(const MethodInfo& info) {
+  return std::any_of(info.parameters.begin(), info.parameters.end(),
+                     [](const ParameterInfo& p) { return p.name == "budget"; });
+}
+
+}  // namespace turnbench::test
