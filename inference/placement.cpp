@@ -29,8 +29,6 @@ Traffic DeviceCache::read(std::span<const std::int32_t> slots, std::int64_t toke
   std::stable_sort(order.begin(), order.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
   if (static_cast<int>(order.size()) > capacity_) order.resize(static_cast<std::size_t>(capacity_));
-  // In ascending importance, so that the most read block is the most recently used.
-  std::reverse(order.begin(), order.end());
   for (const auto& [block, count] : order) {
     const auto found = resident_.find(block);
     if (found != resident_.end()) {

@@ -1,0 +1,182 @@
+#include "inference/attention_stats.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "conversation.h"
+#include "reference.h"
+
+namespace turnbench {
+namespace {
+
+using namespace test;
+
+TEST(QueryTail, HoldsTheLastRows) {
+  for (int capacity : {0, 1, 3, 16}) {
+    QueryTail tail(capacity, 2);
+    std::deque<std::pair<std::int32_t, float>> want;
+    std::mt19937 random(3);
+    std::int32_t position = 0;
+    for (int step = 0; step < 500; ++step) {
+      if (random() % 10 == 0) {
+        const std::int32_t back = std::max(0, position - static_cast<int>(random() % 12));
+        tail.truncate_to_position(back);
+        while (!want.empty() && want.back().first >= back) want.pop_back();
+        position = back;
+      } else if (random() % 60 == 0) {
+        tail.clear();
+        want.clear();
+      } else {
+        const float x = static_cast<float>(random() % 1000);
+        const float row[2] = {x, -x};
+        tail.push(row, position);
+        want.emplace_back(position++, x);
+        if (static_cast<int>(want.size()) > capacity) want.pop_front();
+      }
+      ASSERT_EQ(tail.rows(), static_cast<int>(want.size()));
+      for (int i = 0; i < tail.rows(); ++i) {
+        const auto& [at, x] = want[static_cast<std::size_t>(i)];
+        ASSERT_EQ(tail.positions()[i], at);
+        ASSERT_EQ(tail.row(i)[0], x);
+        ASSERT_EQ(tail.row(i)[1], -x);
+      }
+    }
+  }
+}
+
+/// Writes down what the statistics say after each prefill, and evicts what it is told to.
+struct Recorder : EvictionPolicy {
+  struct Note {
+    int layer, rows;
+    HeadScores mass;
+    std::vector<std::vector<float>> pass_rows;  ///< probabilities of the pass's first and last row
+    std::size_t ld;
+  };
+  Recorder(int rows, std::vector<Note>* notes, std::vector<std::int32_t> kept)
+      : rows(rows), notes(notes), kept(std::move(kept)) {}
+  std::unique_ptr<EvictionPolicy> clone() const override {
+    return std::make_unique<Recorder>(*this);
+  }
+  int window() const override { return rows; }
+  KeepSets after_prefill(const LayerView& view) override {
+    Note note{view.layer, view.stats.window_rows(rows), view.stats.window_mass(rows), {}, 0};
+    EXPECT_EQ(&view.stats.window_mass(rows), &view.stats.window_mass(rows)) << "computed once";
+    const int ends[2] = {0, view.rows - 1};
+    for (int h = 0; h < view.shape.heads; ++h)
+      note.ld = view.stats.probabilities(h, ends, note.pass_rows.emplace_back());
+    notes->push_back(std::move(note));
+    if (kept.empty()) return {};
+    return {std::vector<std::vector<std::int32_t>>(view.sets.size(), kept)};
+  }
+  int rows;
+  std::vector<Note>* notes;
+  std::vector<std::int32_t> kept;
+};
+
+/// Dense causal attention in double precision: probability of each slot of a set for one query.
+std::vector<double> reference_row(const KvSet& set, const float* q, int head_dim,
+                                  std::int32_t position) {
+  std::vector<float> keys, key(static_cast<std::size_t>(head_dim));
+  for (int j = 0; j < set.size(); ++j) {
+    set.read_key(j, key.data());
+    keys.insert(keys.end(), key.begin(), key.end());
+  }
+  const std::vector<float> values(keys.size(), 0.0f);
+  return eager_attention(q, keys, values, head_dim,
+                         [&](int j) { return set.position(j) <= position; })
+      .probabilities;
+}
+
+class WindowMass : public testing::TestWithParam<std::string> {};
+
+// Sums of the last w rows, against double precision: in a first turn, in a later one over what was
+// left by an eviction, with a window longer than the pass, and with one longer than everything.
+TEST_P(WindowMass, EqualsDoublePrecision) {
+  Machine machine(GetParam());
+  const ModelShape shape = machine.engine.shape();
+  std::vector<std::int32_t> kept;
+  for (int j = 0; j < 150; ++j) {
+    if (j % 4 == 0 || j > 140) kept.push_back(j);
+  }
+  for (const bool evicts : {false, true}) {
+    for (int window : {1, 8, 33, 500}) {
+      std::vector<Recorder::Note> notes;
+      Policies policies;
+      policies.eviction =
+          std::make_unique<Recorder>(window, &notes, evicts ? kept : std::vector<std::int32_t>{});
+      Conversation c(machine.engine, std::move(policies));
+      const auto check = [&](int rows_known, const Sequence& before_eviction) {
+        ASSERT_EQ(notes.size(), static_cast<std::size_t>(shape.layers));
+        for (const Recorder::Note& note : notes) {
+          ASSERT_EQ(note.rows, std::min(window, rows_known));
+          const QueryTail& tail = c.sequence.tails[static_cast<std::size_t>(note.layer)];
+          for (int h = 0; h < shape.heads; ++h) {
+            const KvSet& set = before_eviction.cache.layer(
+                note.layer)[static_cast<std::size_t>(h / shape.group())];
+            std::vector<double> want(static_cast<std::size_t>(set.size()), 0.0);
+            for (int r = tail.rows() - note.rows; r < tail.rows(); ++r) {
+              const auto row = reference_row(set, tail.row(r) + h * shape.head_dim, shape.head_dim,
+                                             tail.positions()[r]);
+              for (std::size_t j = 0; j < want.size(); ++j) want[j] += row[j];
+            }
+            const auto got = note.mass.head(h, set.size());
+            double total = 0;
+            for (std::size_t j = 0; j < want.size(); ++j) {
+              ASSERT_NEAR(got[j], want[j], 1e-5 * note.rows) << h << " " << j;
+              total += got[j];
+            }
+            EXPECT_NEAR(total, note.rows, 1e-4 * note.rows);
+            // The last row of the pass is the last row of the tail.
+            const auto last = reference_row(set, tail.row(tail.rows() - 1) + h * shape.head_dim,
+                                            shape.head_dim, tail.positions()[tail.rows() - 1]);
+            const float* row = note.pass_rows[static_cast<std::size_t>(h)].data() + note.ld;
+            for (std::size_t j = 0; j < last.size(); ++j) ASSERT_NEAR(row[j], last[j], 1e-5);
+          }
+        }
+        notes.clear();
+      };
+      // A dense twin holds what the evicting sequence holds before its eviction of the first turn.
+      Conversation twin(machine.engine, {});
+      const std::vector<int> prompt = made_up_tokens(150, 1), question = made_up_tokens(5, 2);
+      c.turn(prompt);
+      twin.turn(prompt);
+      check(150, twin.sequence);
+      // A short turn, nothing evicted behind it: five new rows, the rest is remembered.
+      static_cast<Recorder&>(*c.sequence.policies.eviction).kept.clear();
+      c.turn(question);
+      check(155, c.sequence);
+      // The same after the rows of earlier turns were forgotten.
+      for (QueryTail& tail : c.sequence.tails) tail.clear();
+      c.turn(question);
+      check(5, c.sequence);
+    }
+  }
+}
+
+// What is remembered is the end of what a larger memory holds, in any chunking.
+TEST(WindowMass, TailsAreTheLastQueries) {
+  Machine machine("qwen3");
+  const std::vector<int> prompt = made_up_tokens(150, 1);
+  Conversation all(machine.engine, {}, 200);
+  all.turn(prompt);
+  for (int chunk : {1, 7, 64, 2048}) {
+    Engine engine(machine.model, *machine.backend, {.prefill_chunk = chunk});
+    Conversation some(engine, {}, 16);
+    some.turn(prompt);
+    for (std::size_t l = 0; l < all.sequence.tails.size(); ++l) {
+      const QueryTail &a = all.sequence.tails[l], &b = some.sequence.tails[l];
+      ASSERT_EQ(a.rows(), 150);
+      ASSERT_EQ(b.rows(), 16);
+      for (int r = 0; r < 16; ++r) {
+        ASSERT_EQ(a.positions()[134 + r], b.positions()[r]);
+        ASSERT_TRUE(std::equal(b.row(r), b.row(r) + b.width(), a.row(134 + r)));
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, WindowMass, testing::Values("llama2", "llama3", "qwen2"));
+
+}  // namespace
+}  // namespace turnbench

@@ -1,0 +1,389 @@
+// What the engine does with policies: shared prefills, eviction, selection, positions, statistics.
+// The policies are written here, so that what they decide is known.
+
+#include <gtest/gtest.h>
+
+#include "common/error.h"
+#include "conversation.h"
+#include "reference.h"
+
+namespace turnbench {
+namespace {
+
+using namespace test;
+using Ints = std::vector<std::int32_t>;
+
+Ints best_slots(std::span<const float> scores, int k) {
+  Ints order(scores.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int32_t>(i);
+  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) {
+    return scores[static_cast<std::size_t>(a)] > scores[static_cast<std::size_t>(b)];
+  });
+  order.resize(std::min(order.size(), static_cast<std::size_t>(k)));
+  std::sort(order.begin(), order.end());
+  return order;
+}
+
+/// Keeps the best tokens by the window's mass, `budget` and a few more in higher sets and layers,
+/// so that the cache is ragged.
+struct KeepByMass : EvictionPolicy {
+  KeepByMass(int budget, int rows, bool per_query_head = false)
+      : budget(budget), rows(rows), per_query_head(per_query_head) {}
+  std::unique_ptr<EvictionPolicy> clone() const override {
+    return std::make_unique<KeepByMass>(*this);
+  }
+  int window() const override { return rows; }
+  KeepSets after_prefill(const LayerView& view) override {
+    const HeadScores& mass = view.stats.window_mass(rows);
+    KeepSets out;
+    const int lists = per_query_head ? view.shape.heads : static_cast<int>(view.sets.size());
+    for (int i = 0; i < lists; ++i) {
+      const int n = view.sets[static_cast<std::size_t>(i) * view.sets.size() /
+                              static_cast<std::size_t>(lists)]
+                        .size();
+      const auto row = mass.head(i * view.shape.heads / lists, n);
+      out.slots.push_back(best_slots(row, budget + 3 * i + 5 * view.layer));
+    }
+    return out;
+  }
+  int budget, rows;
+  bool per_query_head;
+};
+
+/// Keeps a fixed list everywhere, as far as there are so many slots; may give the kept tokens new
+/// positions.
+struct KeepList : EvictionPolicy {
+  explicit KeepList(Ints slots, bool shift = false, int lists = 1)
+      : slots(std::move(slots)), shift(shift), lists(lists) {}
+  std::unique_ptr<EvictionPolicy> clone() const override {
+    return std::make_unique<KeepList>(*this);
+  }
+  bool shifts_positions() const override { return shift; }
+  KeepSets after_prefill(const LayerView& view) override {
+    Ints present = slots;
+    std::erase_if(present, [&](std::int32_t slot) { return slot >= view.sets[0].size(); });
+    return {std::vector<Ints>(static_cast<std::size_t>(lists) * view.sets.size(), present)};
+  }
+  Ints slots;
+  bool shift;
+  int lists;
+};
+
+/// Reads every third cached token, the ones that it saw kept at prefill last, and the current one.
+struct ReadSome : SelectionPolicy {
+  std::unique_ptr<SelectionPolicy> clone() const override {
+    return std::make_unique<ReadSome>(*this);
+  }
+  void after_prefill(const LayerView& view) override {
+    sizes.resize(static_cast<std::size_t>(view.shape.layers));
+    sizes[static_cast<std::size_t>(view.layer)].clear();
+    for (const KvSet& set : view.sets)
+      sizes[static_cast<std::size_t>(view.layer)].push_back(set.size());
+  }
+  Selection select(const LayerView& view) override {
+    Selection out;
+    for (std::size_t i = 0; i < view.sets.size(); ++i) {
+      const int prompt = sizes[static_cast<std::size_t>(view.layer)][i], n = view.sets[i].size();
+      Ints& list = out.slots.emplace_back();
+      for (int j = 0; j < n; ++j) {
+        if (j % 3 == 0 || j == prompt - 1 || j == n - 1) list.push_back(j);
+      }
+    }
+    return out;
+  }
+  std::vector<std::vector<int>> sizes;
+};
+
+/// Reads the listed positions and whatever came after `from`.
+struct ReadPositions : SelectionPolicy {
+  ReadPositions(Ints positions, int from) : positions(std::move(positions)), from(from) {}
+  std::unique_ptr<SelectionPolicy> clone() const override {
+    return std::make_unique<ReadPositions>(*this);
+  }
+  Selection select(const LayerView& view) override {
+    Ints list = positions;
+    for (int j = from; j < view.sets[0].size(); ++j) list.push_back(j);
+    return {std::vector<Ints>(view.sets.size(), list)};
+  }
+  Ints positions;
+  int from;
+};
+
+template <typename Policy, typename... Args>
+Policies evicting(Args&&... args) {
+  Policies out;
+  out.eviction = std::make_unique<Policy>(std::forward<Args>(args)...);
+  return out;
+}
+
+Policies selecting(std::unique_ptr<SelectionPolicy> selection) {
+  Policies out;
+  out.selection = std::move(selection);
+  return out;
+}
+
+/// The policies whose sharing is tested, made anew at each call.
+std::vector<Policies> cast() {
+  std::vector<Policies> out;
+  out.emplace_back();
+  out.push_back(evicting<KeepByMass>(20, 8));
+  out.push_back(evicting<KeepByMass>(40, 32));
+  out.push_back(evicting<KeepByMass>(12, 1, true));
+  out.push_back(evicting<KeepList>(Ints{0, 1, 50, 51, 52, 90, 149}, true));
+  out.push_back(selecting(std::make_unique<ReadSome>()));
+  Policies both = evicting<KeepByMass>(30, 4);
+  both.selection = std::make_unique<ReadSome>();
+  both.placement = {.host = true, .cache_tokens = 16, .cache_block = 8};
+  out.push_back(std::move(both));
+  return out;
+}
+
+class EnginePolicies : public testing::TestWithParam<std::string> {
+ protected:
+  EnginePolicies() : machine_(GetParam()) {}
+  Machine machine_;
+  const std::vector<int> prompt_ = made_up_tokens(150, 1), answer_ = made_up_tokens(12, 2),
+                         question_ = made_up_tokens(21, 3);
+};
+
+void expect_same_state(const Sequence& a, const Sequence& b, std::size_t who) {
+  EXPECT_EQ(kept_sizes(a), kept_sizes(b)) << who;
+  EXPECT_TRUE(cached_rows(a) == cached_rows(b)) << who;
+  EXPECT_EQ(a.tokens, b.tokens) << who;
+  EXPECT_EQ(a.next_position, b.next_position) << who;
+  EXPECT_EQ(a.prompt_tokens, b.prompt_tokens) << who;
+  EXPECT_EQ(a.generated, b.generated) << who;
+  EXPECT_EQ(a.cache.logical_bytes(), b.cache.logical_bytes()) << who;
+  EXPECT_EQ(a.counters.attended_tokens, b.counters.attended_tokens) << who;
+  EXPECT_EQ(a.counters.attentions, b.counters.attentions) << who;
+  EXPECT_EQ(a.counters.prefill_pairs, b.counters.prefill_pairs) << who;
+  EXPECT_EQ(a.counters.traffic.to_device_bytes, b.counters.traffic.to_device_bytes) << who;
+  EXPECT_EQ(a.counters.traffic.hits, b.counters.traffic.hits) << who;
+}
+
+// One prefill for all, each decoding as it would alone, in one batch or in any company: one after
+// the other leaves the batch, so that every mixture of caches has to stand by itself.
+TEST_P(EnginePolicies, FollowersEqualSequencesAlone) {
+  const std::size_t count = cast().size();
+  Conversation trunk(machine_.engine, {}, 40, true);
+  std::vector<Sequence> followers;
+  for (Policies& p : cast()) followers.push_back(machine_.engine.make_sequence(std::move(p)));
+  std::vector<Sequence*> pointers;
+  for (Sequence& s : followers) pointers.push_back(&s);
+  const Logits first = trunk.turn_with_followers(prompt_, pointers);
+  EXPECT_EQ(kept_sizes(trunk.sequence)[0][0], 150) << "the trunk keeps everything";
+
+  std::vector<Conversation> alone;
+  std::vector<Policies> policies = cast();
+  for (std::size_t i = 0; i < count; ++i) {
+    alone.emplace_back(machine_.engine, std::move(policies[i]));
+    EXPECT_TRUE(alone[i].turn(prompt_) == first) << i;
+    expect_same_state(followers[i], alone[i].sequence, i);
+  }
+  for (std::size_t step = 0; step < answer_.size(); ++step) {
+    // Sequence i answers until step 5 + i from the back: the shifting one outlives nobody.
+    std::vector<Pass> passes;
+    std::vector<std::size_t> who;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t last = i == 4 ? 3 : answer_.size();
+      if (step >= last) continue;
+      passes.push_back(
+          {.sequence = &followers[i], .tokens = {&answer_[step], 1}, .kind = Pass::Kind::kDecode});
+      who.push_back(i);
+    }
+    const auto got = machine_.engine.forward(passes);
+    for (std::size_t k = 0; k < who.size(); ++k)
+      ASSERT_TRUE(got[k] == alone[who[k]].answer(answer_[step])) << who[k] << " step " << step;
+  }
+  for (std::size_t i = 0; i < count; ++i) expect_same_state(followers[i], alone[i].sequence, i);
+}
+
+TEST_P(EnginePolicies, ForksAreIndependent) {
+  for (std::size_t i = 0; i < cast().size(); ++i) {
+    Conversation original(machine_.engine, std::move(cast()[i]));
+    original.turn(prompt_);
+    original.answer(answer_[0]);
+    const std::vector<float> before = cached_rows(original.sequence);
+    Conversation fork = original.fork();
+    for (int token : question_) fork.answer(token);
+    fork.turn(question_);
+    EXPECT_TRUE(cached_rows(original.sequence) == before) << i;
+    Conversation again(machine_.engine, std::move(cast()[i]));
+    again.turn(prompt_);
+    again.answer(answer_[0]);
+    EXPECT_TRUE(original.answer(answer_[1]) == again.answer(answer_[1])) << i;
+    expect_same_state(original.sequence, again.sequence, i);
+  }
+}
+
+// Turns one after the other are one long prompt, as long as nothing is lost.
+TEST_P(EnginePolicies, TurnsContinueThePrefill) {
+  std::vector<int> all = prompt_;
+  all.insert(all.end(), answer_.begin(), answer_.end());
+  all.insert(all.end(), question_.begin(), question_.end());
+  Conversation whole(machine_.engine, {}, 16), turns(machine_.engine, {}, 16);
+  const Logits want = whole.turn(all);
+  turns.turn(prompt_);
+  for (int token : answer_) turns.answer(token);
+  EXPECT_TRUE(turns.turn(question_) == want);
+  EXPECT_TRUE(cached_rows(turns.sequence) == cached_rows(whole.sequence));
+}
+
+// The chunks of a long prompt do not show: eviction sees it whole, at its end.
+TEST_P(EnginePolicies, ChunksDoNotMatter) {
+  for (std::size_t i = 0; i < cast().size(); ++i) {
+    Conversation want(machine_.engine, std::move(cast()[i]));
+    const Logits logits = want.turn(prompt_);
+    for (int chunk : {1, 13, 64, 149}) {
+      Engine engine(machine_.model, *machine_.backend, {.prefill_chunk = chunk, .max_rows = 100});
+      Conversation got(engine, std::move(cast()[i]));
+      EXPECT_TRUE(got.turn(prompt_) == logits) << i << " " << chunk;
+      EXPECT_TRUE(cached_rows(got.sequence) == cached_rows(want.sequence)) << i << " " << chunk;
+    }
+  }
+}
+
+// A token that is evicted and a token that is never read are the same to the attention.
+TEST_P(EnginePolicies, EvictionEqualsNotReading) {
+  const Ints kept = {0, 1, 2, 30, 31, 70, 71, 72, 100, 148, 149};
+  Conversation lost(machine_.engine, evicting<KeepList>(kept)),
+      unread(machine_.engine, selecting(std::make_unique<ReadPositions>(kept, 150)));
+  EXPECT_TRUE(lost.turn(prompt_) == unread.turn(prompt_));
+  for (int token : answer_) EXPECT_LE(distance(lost.answer(token), unread.answer(token)), 1e-5);
+  EXPECT_EQ(lost.sequence.next_position, 162);
+  EXPECT_EQ(lost.sequence.counters.attended_tokens, unread.sequence.counters.attended_tokens);
+  // The next turn, appended in full to what is left, is the same read token by token.
+  const Logits turn = lost.turn(question_, false);
+  Logits last;
+  for (int token : question_) last = unread.answer(token);
+  EXPECT_LE(distance(turn, last), 1e-5);
+}
+
+// One kept set for each query head: as many sets as heads; with equal lists, the same attention.
+TEST_P(EnginePolicies, SetsPerQueryHead) {
+  const Ints kept = {0, 5, 6, 7, 80, 81, 149};
+  const int group = machine_.engine.shape().group();
+  Conversation per_kv(machine_.engine, evicting<KeepList>(kept)),
+      per_query(machine_.engine, evicting<KeepList>(kept, false, group));
+  per_kv.turn(prompt_);
+  per_query.turn(prompt_);
+  EXPECT_EQ(per_query.sequence.cache.layer(0).size(),
+            static_cast<std::size_t>(machine_.engine.shape().heads));
+  EXPECT_EQ(per_query.sequence.cache.logical_bytes(),
+            per_kv.sequence.cache.logical_bytes() * static_cast<std::size_t>(group));
+  for (int token : answer_)
+    EXPECT_LE(distance(per_query.answer(token), per_kv.answer(token)), 1e-5);
+  const Logits a = per_kv.turn(question_, false), b = per_query.turn(question_, false);
+  EXPECT_LE(distance(b, a), 1e-5);
+}
+
+// Shifted positions: what is left is a cache of keys that were rotated to their new places.
+TEST_P(EnginePolicies, ShiftedPositionsEqualAFreshCache) {
+  const Ints kept = {0, 1, 40, 41, 42, 99, 149};
+  Conversation shifted(machine_.engine, evicting<KeepList>(kept, true)),
+      whole(machine_.engine, {}, 0, true);
+  shifted.turn(prompt_);
+  whole.turn(prompt_);
+  EXPECT_EQ(shifted.sequence.next_position, 7);
+  const ModelConfig& c = machine_.model.config();
+  const std::vector<float>& frequencies = machine_.model.frequencies();
+  const int half = c.head_dim / 2;
+  Conversation fresh(machine_.engine, {});
+  std::vector<float> raw(static_cast<std::size_t>(c.head_dim)), value = raw, key = raw;
+  for (int l = 0; l < c.layers; ++l) {
+    for (std::size_t s = 0; s < static_cast<std::size_t>(c.kv_heads); ++s) {
+      for (int j = 0; j < 7; ++j) {
+        const KvSet& from = whole.sequence.cache.layer(l)[s];
+        from.read_raw_key(kept[static_cast<std::size_t>(j)], raw.data());
+        from.read_value(kept[static_cast<std::size_t>(j)], value.data());
+        for (int d = 0; d < half; ++d) {
+          const auto i = static_cast<std::size_t>(d), k = static_cast<std::size_t>(d + half);
+          const double angle = j * static_cast<double>(frequencies[i]);
+          const double cos = std::cos(angle) * c.rope.attention_factor,
+                       sin = std::sin(angle) * c.rope.attention_factor;
+          key[i] = static_cast<float>(raw[i] * cos - raw[k] * sin);
+          key[k] = static_cast<float>(raw[k] * cos + raw[i] * sin);
+        }
+        fresh.sequence.cache.layer(l)[s].append(key.data(), value.data(), nullptr, j);
+      }
+    }
+  }
+  fresh.sequence.next_position = 7;
+  for (int token : answer_) EXPECT_LE(distance(shifted.answer(token), fresh.answer(token)), 1e-5);
+  EXPECT_EQ(shifted.sequence.next_position, 19);
+  EXPECT_LE(distance(shifted.turn(question_, false), fresh.turn(question_)), 1e-5);
+}
+
+TEST_P(EnginePolicies, TruncationGoesBack) {
+  Conversation straight(machine_.engine, {}, 16), back(machine_.engine, {}, 16);
+  straight.turn(prompt_);
+  back.turn(prompt_);
+  for (int token : question_) back.answer(token);
+  back.sequence.truncate(150);
+  EXPECT_EQ(back.sequence.tokens, prompt_);
+  EXPECT_TRUE(cached_rows(back.sequence) == cached_rows(straight.sequence));
+  EXPECT_TRUE(back.turn(answer_) == straight.turn(answer_));
+  // Into the middle of a prompt, to a place inside a page.
+  back.sequence.truncate(71);
+  Conversation shorter(machine_.engine, {}, 16);
+  shorter.turn(std::span(prompt_).first(71));
+  EXPECT_TRUE(cached_rows(back.sequence) == cached_rows(shorter.sequence));
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, EnginePolicies,
+                         testing::Values("llama3", "qwen2", "llama2", "qwen2-yarn"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+// Section 0.8: where the next token stands does not depend on what was evicted.
+TEST(Engine, PositionsGoOnAfterEviction) {
+  Machine machine("llama3");
+  const std::vector<int> six = made_up_tokens(6, 1), three = made_up_tokens(3, 2);
+  for (const bool recompress : {false, true}) {
+    Conversation c(machine.engine, evicting<KeepList>(Ints{0, 2, 4, 5}));
+    c.turn(six);
+    EXPECT_EQ(kept_sizes(c.sequence)[0], (std::vector<int>{4, 4}));
+    c.turn(three, recompress);
+    EXPECT_EQ(kept_sizes(c.sequence)[0],
+              recompress ? (std::vector<int>{4, 4}) : (std::vector<int>{7, 7}));
+    EXPECT_EQ(c.sequence.next_position, 9);
+  }
+}
+
+// A run that does not fit is refused before anything is touched; smaller ones still run.
+TEST(Engine, RefusesWhatDoesNotFit) {
+  Machine machine("llama3");
+  const std::size_t weights = machine.model.weight_bytes();
+  Engine engine(machine.model, *machine.backend, {.memory_limit = weights + (2u << 20)});
+  Conversation c(engine, {});
+  const std::vector<int> long_prompt = made_up_tokens(500, 1), prompt = made_up_tokens(20, 1);
+  const Logits first = c.turn(prompt);
+  Engine small(machine.model, *machine.backend, {.memory_limit = weights + 1000});
+  Conversation refused(small, {});
+  try {
+    refused.turn(long_prompt);
+    FAIL() << "expected an error";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), ErrorKind::kMemory);
+    EXPECT_NE(std::string(e.what()).find("limit"), std::string::npos);
+  }
+  EXPECT_TRUE(refused.sequence.tokens.empty());
+  EXPECT_EQ(small.kv_bytes(), 0u);
+  EXPECT_TRUE(Conversation(engine, {}).turn(prompt) == first);
+}
+
+TEST(Engine, RefusesUnknownTokens) {
+  Machine machine("llama3");
+  for (int token : {-1, 128}) {
+    Conversation c(machine.engine, {});
+    const std::vector<int> tokens = {5, token};
+    EXPECT_THROW(c.turn(tokens), Error);
+    EXPECT_TRUE(c.sequence.tokens.empty());
+  }
+}
+
+}  // namespace
+}  // namespace turnbench
