@@ -105,7 +105,10 @@ void generate(const GenerateOptions& o, bool json) {
     if (std::find(prompt.stops.begin(), prompt.stops.end(), token) != prompt.stops.end()) break;
     ids.push_back(token);
     if (static_cast<int>(ids.size()) == o.max_tokens) break;
-    const Pass next{.sequence = &sequence, .tokens = {&ids.back(), 1}, .kind = Pass::Kind::kDecode};
+    const Pass next{.sequence = &sequence,
+                    .tokens = {&ids.back(), 1},
+                    .kind = Pass::Kind::kDecode,
+                    .dialogue = &dialogue};
     logits = engine.forward({&next, 1})[0];
   }
   const std::string text = tokenizer ? tokenizer->decode(ids, true) : "";

@@ -30,6 +30,7 @@ struct Branch {
   std::size_t turn_begin = 0;  ///< where this turn's own tokens begin in `prompt`
   std::vector<int> answer;
   bool stopped = false, finished = false;
+  DialogueView dialogue;  ///< of this turn, as policies see it
   Sampler sampler;
   std::vector<float> logits;
   std::optional<Sequence>
@@ -110,6 +111,8 @@ class Runner {
     b.record.prompt_tokens = static_cast<int>(b.prompt.size());
     b.record.truncated_tokens = rendered.truncated;
     b.record.prompt_hash = hash_bytes(std::as_bytes(std::span(b.prompt)));
+    b.dialogue = {b.prompt, b.spans, turn, policy_seed(b),
+                  [this](int token) { return renderer_.token_text(token); }};
     if (b.cell->method->eager()) check_eager(b);
   }
 
@@ -134,15 +137,9 @@ class Runner {
     return Random::from({decoding_.seed, seed_of(b.unit->dialogue->id)}).next();
   }
 
-  DialogueView view(const Branch& b, int turn) const {
-    return {b.prompt, b.spans, turn, policy_seed(b),
-            [this](int token) { return renderer_.token_text(token); }};
-  }
-
   void prefill(const std::vector<Branch*>& active, int turn) {
     struct Work {
       Pass pass;
-      DialogueView dialogue;
       std::vector<int> tokens;
       std::vector<Branch*> takers;
     };
@@ -153,7 +150,7 @@ class Runner {
     for (Branch* b : active) {
       if (turn > 0 && !b->reprefills()) {
         Work& own = work.emplace_back();
-        own.dialogue = view(*b, turn);
+        own.pass.dialogue = &b->dialogue;
         own.tokens = continue_sequence(*b);
         own.takers.push_back(b);
         own.pass.sequence = &*b->sequence;
@@ -167,7 +164,7 @@ class Runner {
         auto [trunk, rest] = start_trunk(*b, key, turn);
         const auto at = trunks.emplace(key, std::move(trunk)).first;
         Work& shared = work.emplace_back();
-        shared.dialogue = view(*b, turn);
+        shared.pass.dialogue = &b->dialogue;
         shared.tokens = std::move(rest);
         shared.pass.sequence = &at->second;
       }
@@ -177,7 +174,6 @@ class Runner {
     std::vector<Pass> passes;
     for (Work& w : work) {
       w.pass.tokens = w.tokens;
-      w.pass.dialogue = &w.dialogue;
       w.pass.prompt_end = true;
       result_.prefilled_tokens += static_cast<std::int64_t>(w.tokens.size());
       passes.push_back(w.pass);
@@ -265,6 +261,7 @@ class Runner {
           pass.sequence = &*feeding[i]->sequence;
           pass.tokens = std::span(feeding[i]->answer).last(1);
           pass.kind = Pass::Kind::kDecode;
+          pass.dialogue = &feeding[i]->dialogue;
           pass.evict = turn == 0 || feeding[i]->cell->history != History::kCompressOnce;
           passes.push_back(pass);
         }

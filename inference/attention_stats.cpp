@@ -51,14 +51,17 @@ void QueryTail::clear() {
 
 AttentionStats::AttentionStats(Backend& backend, const ModelShape& shape, float scale,
                                int sliding_window, std::span<const KvSet> sets, QueryRows pass,
-                               const QueryTail* tail)
+                               const QueryTail* tail, ColumnMasses* columns,
+                               std::uint64_t noise_seed)
     : backend_(backend),
       shape_(shape),
       scale_(scale),
       sliding_window_(sliding_window),
       sets_(sets),
       pass_(pass),
-      tail_(tail) {}
+      tail_(tail),
+      columns_(columns),
+      noise_seed_(noise_seed) {}
 
 const KvSet& AttentionStats::set_of(int head) const {
   const int heads_per_set = shape_.heads / static_cast<int>(sets_.size());
@@ -102,6 +105,11 @@ const HeadScores& AttentionStats::window_mass(int rows) {
     multiply_adds_ += static_cast<double>(count) * set_of(h).size() * shape_.head_dim;
   }
   return scores;
+}
+
+std::span<const float> AttentionStats::query(int head, int row) const {
+  return {pass_.q + static_cast<std::size_t>(row) * pass_.stride + head * shape_.head_dim,
+          static_cast<std::size_t>(shape_.head_dim)};
 }
 
 std::size_t AttentionStats::probabilities(int head, std::span<const int> rows,

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -49,6 +50,31 @@ struct HeadScores {
   }
 };
 
+/// How the probabilities of a row count: as they are, or as softmax((logit + g) / temperature) with
+/// g drawn from Gumbel(0, 1) (Adnan et al., Keyformer, 2024).
+struct ColumnRule {
+  bool gumbel = false;
+  double temperature = 1;
+  auto operator<=>(const ColumnRule&) const = default;
+};
+
+/// Sum over `rows` query rows of what they give to every cached slot, per query head.
+struct ColumnMass {
+  HeadScores scores;
+  int rows = 0;
+};
+
+/// Column masses of one layer of a sequence, gathered over the passes of a prefill.
+struct ColumnMasses {
+  std::map<ColumnRule, ColumnMass> by_rule;
+  double seconds = 0;  ///< spent on them
+};
+
+/// Turns the probabilities of the row at `row_position` into what they count under `rule`.  The
+/// noise of a pair is a function of `row_seed` and the key's position alone.
+void apply_rule(const ColumnRule& rule, std::uint64_t row_seed, const KvSet& keys,
+                std::span<float> probabilities);
+
 /// The query rows of a pass: row r, head h at q + r * stride + h * head_dim.
 struct QueryRows {
   const float* q = nullptr;
@@ -63,13 +89,22 @@ struct QueryRows {
 class AttentionStats {
  public:
   AttentionStats(Backend& backend, const ModelShape& shape, float scale, int sliding_window,
-                 std::span<const KvSet> sets, QueryRows pass, const QueryTail* tail);
+                 std::span<const KvSet> sets, QueryRows pass, const QueryTail* tail,
+                 ColumnMasses* columns = nullptr, std::uint64_t noise_seed = 0);
 
   /// Sum over the last `rows` query rows (as many as are remembered) of the attention probability
   /// of every cached slot: per query head.
   const HeadScores& window_mass(int rows);
   /// Rows that window_mass(rows) really sums.
   int window_rows(int rows) const;
+
+  /// Sum over all rows of this pass, and of the passes that `columns` remembers, of what they give
+  /// to every cached slot: per query head.  O(slots) memory; rows are added one by one in order, so
+  /// the split into passes does not show.
+  const ColumnMass& column_mass(const ColumnRule& rule = {});
+
+  /// Row `row` of this pass for one query head, after RoPE: [head_dim].
+  std::span<const float> query(int head, int row) const;
 
   /// Probabilities of chosen rows of this pass for one query head: out[r * ld + slot].  Returns ld.
   /// Safe to call for several heads at the same time.
@@ -91,6 +126,10 @@ class AttentionStats {
   std::span<const KvSet> sets_;
   QueryRows pass_;
   const QueryTail* tail_;
+  ColumnMasses* columns_;
+  std::uint64_t noise_seed_;
+  ColumnMasses own_columns_;  // where `columns` is null
+  std::set<ColumnRule> counted_;
   std::map<int, HeadScores> window_mass_;
   double multiply_adds_ = 0;
 };

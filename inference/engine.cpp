@@ -58,7 +58,6 @@ std::vector<std::vector<float>> Engine::prefill(std::span<const Pass> passes) {
       Pass part = passes[i];
       part.tokens = part.tokens.subspan(done[i], take);
       part.prompt_end = passes[i].prompt_end && take == left;
-      if (!part.prompt_end) part.followers.clear();
       chunk.push_back(std::move(part));
       of.push_back(i);
       rows += take;
@@ -105,6 +104,8 @@ std::vector<std::vector<float>> Engine::forward(std::span<const Pass> passes) {
     if (pass.kind == Pass::Kind::kDecode) ++pass.sequence->generated;
     pass.sequence->tokens.insert(pass.sequence->tokens.end(), pass.tokens.begin(),
                                  pass.tokens.end());
+    layout.dialogues.push_back(pass.dialogue != nullptr ? *pass.dialogue : DialogueView{});
+    layout.dialogues.back().tokens = pass.sequence->tokens;
   }
 
   const std::size_t rows = layout.rows, block = std::min(rows, kRowsPerBlock);

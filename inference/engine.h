@@ -24,6 +24,7 @@ struct Pass {
   bool evict = true;
   /// Sequences that share this prefill: at the end of the prompt each becomes what `sequence` would
   /// be under its own eviction and selection policies; `sequence` itself then keeps everything.
+  /// Passes before the end name them too, if their policies ask for column masses.
   std::vector<Sequence*> followers = {};
   bool all_logits = false;  ///< of every row, not only of the last
 };
@@ -73,6 +74,7 @@ class Engine {
   struct Layout {
     std::vector<std::size_t> first_row;   // of each pass
     std::vector<std::int32_t> positions;  // of each row
+    std::vector<DialogueView> dialogues;  // of each pass, with what its sequence has read
     std::size_t rows = 0;
     bool raw_keys = false;
     std::size_t q_width = 0, kv_width = 0;
@@ -81,6 +83,8 @@ class Engine {
   void attention_layer(int layer, std::span<const Pass> passes, const Layout& layout);
   void append_keys(int layer, std::span<const Pass> passes, const Layout& layout);
   void after_attention(int layer, const Pass& pass, AttentionStats& stats, const LayerView& view);
+  void count_columns(int layer, const Pass& pass, AttentionStats& stats,
+                     const LayerView& view) const;
   void keep(Sequence& sequence, int layer, const KeepSets& keep, std::span<const KvSet> from);
   void shift_positions(KvSet& set) const;
   void count_reads(Sequence& sequence, int layer, const Selection& selection) const;

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <numeric>
 
+#include "common/error.h"
+#include "common/random.h"
 #include "inference/engine.h"
 
 namespace turnbench {
@@ -57,7 +59,6 @@ void Engine::append_keys(int layer, std::span<const Pass> passes, const Layout& 
 }
 
 void Engine::attention_layer(int layer, std::span<const Pass> passes, const Layout& layout) {
-  static const DialogueView kNoDialogue;
   const float* q = q_.get(0);
   float* attended = attended_.get(0);
   const auto head_dim = static_cast<std::size_t>(shape_.head_dim);
@@ -82,14 +83,16 @@ void Engine::attention_layer(int layer, std::span<const Pass> passes, const Layo
                 layout.positions[row + static_cast<std::size_t>(r)]);
     }
     const auto& sets = s.cache.layer(layer);
+    const bool decodes = pass.kind == Pass::Kind::kDecode;
+    const DialogueView& dialogue = layout.dialogues[i];
+    const std::uint64_t noise_seed =
+        Random::from({dialogue.seed, static_cast<std::uint64_t>(layer)}).next();
     stats.emplace_back(
         backend_, shape_, scale_, window, sets,
         QueryRows{q + row * layout.q_width, layout.q_width, layout.positions.data() + row, rows},
-        &tail);
-    const bool decodes = pass.kind == Pass::Kind::kDecode;
-    views.push_back(LayerView{
-        layer, shape_, sets, stats.back(), pass.dialogue != nullptr ? *pass.dialogue : kNoDialogue,
-        layout.positions[row], rows, decodes ? s.prompt_tokens : 0, decodes ? s.generated : 0});
+        &tail, decodes ? nullptr : &s.columns[static_cast<std::size_t>(layer)], noise_seed);
+    views.push_back(LayerView{layer, shape_, sets, stats.back(), dialogue, layout.positions[row],
+                              rows, decodes ? s.prompt_tokens : 0, decodes ? s.generated : 0});
     const auto start = std::chrono::steady_clock::now();
     if (pass.kind == Pass::Kind::kPrefill && s.policies.prefill && rows > 1) {
       patterns[i] = s.policies.prefill->plan(views[i]);
@@ -150,6 +153,7 @@ void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
     }
     return;
   }
+  if (pass.evict) count_columns(layer, pass, stats, view);
   if (!pass.prompt_end) return;
   // The sequence itself if it stands alone, else each follower, from what the trunk has cached.
   std::vector<Sequence*> takers = pass.followers;
@@ -180,6 +184,30 @@ void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
     }
     if (taker->policies.eviction || taker->policies.selection) {
       taker->counters.policy_seconds += seconds_since(began);
+    }
+    if (taker->policies.eviction && !taker->policies.eviction->columns().empty()) {
+      taker->counters.policy_seconds += s.columns[l].seconds;
+    }
+  }
+  s.columns[l].seconds = 0;
+  if (pass.followers.empty()) s.columns[l].by_rule.clear();  // its slots are others now
+}
+
+/// Column masses add up chunk by chunk, and in a trunk turn by turn.
+void Engine::count_columns(int layer, const Pass& pass, AttentionStats& stats,
+                           const LayerView& view) const {
+  std::vector<const Sequence*> takers(pass.followers.begin(), pass.followers.end());
+  if (takers.empty()) takers.push_back(pass.sequence);
+  for (const Sequence* taker : takers) {
+    if (!taker->policies.eviction) continue;
+    for (const ColumnRule& rule : taker->policies.eviction->columns()) {
+      const ColumnMass& mass = stats.column_mass(rule);
+      if (!pass.followers.empty() && mass.rows != view.first_row + view.rows) {
+        throw runtime_error(
+            "layer {}: found the column masses of {} rows, expected {}: a trunk must know its "
+            "followers from its first pass",
+            layer, mass.rows, view.first_row + view.rows);
+      }
     }
   }
 }

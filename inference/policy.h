@@ -28,7 +28,7 @@ struct Span {
 
 /// What a policy may know of the dialogue it works in.
 struct DialogueView {
-  std::span<const int> tokens;  ///< everything up to the end of this pass
+  std::span<const int> tokens;  ///< everything up to the end of this pass (set by the engine)
   std::span<const Span> spans;
   int turn = 0;
   std::uint64_t seed = 0;  ///< of the dialogue and turn: equal for every method
@@ -82,6 +82,8 @@ class EvictionPolicy {
   virtual std::unique_ptr<EvictionPolicy> clone() const = 0;
   /// Most recent query rows that `after_prefill` asks the statistics for.
   virtual int window() const { return 0; }
+  /// Column masses over all rows of the prompt that `after_prefill` asks the statistics for.
+  virtual std::vector<ColumnRule> columns() const { return {}; }
   /// Re-assigns positions 0, 1, ... to the kept tokens; the engine then keeps unrotated keys.
   virtual bool shifts_positions() const { return false; }
   virtual KeepSets after_prefill(const LayerView& view) = 0;

@@ -12,6 +12,7 @@ Sequence::Sequence(const ModelShape& shape, Policies policies, std::shared_ptr<K
       tail_rows_(std::max(tail_rows, this->policies.window())) {
   tails.assign(static_cast<std::size_t>(shape.layers),
                QueryTail(tail_rows_, static_cast<std::size_t>(shape.heads * shape.head_dim)));
+  columns.resize(tails.size());
 }
 
 Sequence Sequence::fork() const {
@@ -26,6 +27,7 @@ Sequence Sequence::fork_as(Policies other) const {
   out.generated = generated;
   out.cache = cache;
   out.tails = tails;
+  out.columns = columns;
   out.device_caches = device_caches;
   out.counters = counters;
   return out;

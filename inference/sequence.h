@@ -35,7 +35,8 @@ class Sequence {
   Sequence fork() const;
   /// A fork with other policies.
   Sequence fork_as(Policies policies) const;
-  /// Back to the state after the first `position` tokens.  Only for sequences that evict nothing.
+  /// Back to the state after the first `position` tokens.  Only for sequences that evict nothing
+  /// and have no followers that ask for column masses.
   void truncate(std::int32_t position);
 
   const ModelShape& shape() const { return shape_; }
@@ -47,7 +48,8 @@ class Sequence {
   int generated = 0;               ///< tokens fed since then
   KvCache cache;
   Policies policies;
-  std::vector<QueryTail> tails;  ///< per layer
+  std::vector<QueryTail> tails;       ///< per layer
+  std::vector<ColumnMasses> columns;  ///< per layer: of the rows prefilled so far
   /// Per layer and set; empty unless placed on the host.
   std::vector<std::vector<DeviceCache>> device_caches;
   Counters counters;

@@ -186,9 +186,12 @@ void merge_segments(const AttentionJob& job, const SoftmaxState* parts, int coun
 void probabilities(float scale, const KvSet& keys, const float* q, std::size_t q_stride,
                    const std::int32_t* positions, int rows, int sliding_window, float* out,
                    std::size_t ld) {
-  const int head_dim = keys.layout().head_dim, n = keys.size();
+  const int head_dim = keys.layout().head_dim;
+  // Slots that some row sees: what lies behind them costs nothing.
+  const int n = keys.lower_bound(*std::max_element(positions, positions + rows) + 1);
+  const auto seen = static_cast<std::size_t>(tiles_of(n)) * kTile;
   std::vector<float> kt(kTile * static_cast<std::size_t>(head_dim)), v(kTile * padded(head_dim));
-  std::vector<std::int32_t> at(static_cast<std::size_t>(tiles_of(n)) * kTile);
+  std::vector<std::int32_t> at(seen);
   for (int first = 0; first < n; first += kTile) {
     const Tile tile = pack_tile(keys, nullptr, first, std::min(kTile, n - first), kt.data(),
                                 v.data(), at.data() + first);
@@ -209,7 +212,8 @@ void probabilities(float scale, const KvSet& keys, const float* q, std::size_t q
           std::upper_bound(at.begin(), at.begin() + n, position - sliding_window) - at.begin());
     }
     std::fill(row, row + first, kMasked);
-    std::fill(row + last, row + ld, kMasked);
+    std::fill(row + last, row + seen, kMasked);
+    std::fill(row + seen, row + ld, 0.0f);
     float top = kMasked;
     for (int i = first; i < last; ++i) top = std::max(top, row[i]);
     if (top == kMasked) {
@@ -218,7 +222,7 @@ void probabilities(float scale, const KvSet& keys, const float* q, std::size_t q
     }
     const FloatVec shift = hn::Set(d, top * scale);
     double sum = 0;
-    for (std::size_t i = 0; i < ld; i += kTile) {
+    for (std::size_t i = 0; i < seen; i += kTile) {
       for (std::size_t j = i; j < i + kTile; j += lanes) {
         hn::StoreU(exp_ps(d, hn::MulSub(hn::LoadU(d, row + j), scales, shift)), d, row + j);
       }
@@ -229,7 +233,7 @@ void probabilities(float scale, const KvSet& keys, const float* q, std::size_t q
       sum += sum16(partial);
     }
     const FloatVec inverse = hn::Set(d, static_cast<float>(1.0 / sum));
-    for (std::size_t j = 0; j < ld; j += lanes) {
+    for (std::size_t j = 0; j < seen; j += lanes) {
       hn::StoreU(hn::Mul(hn::LoadU(d, row + j), inverse), d, row + j);
     }
   }
