@@ -6,6 +6,15 @@
   X(full_eager)              \
   X(streamingllm)            \
   X(snapkv)                  \
+  X(pyramidkv)               \
+  X(adakv)                   \
+  X(ada_pyramidkv)           \
+  X(chunkkv)                 \
+  X(sentencekv)              \
+  X(sablock)                 \
+  X(h2o)                     \
+  X(tova)                    \
+  X(keyformer)               \
   X(oracle)                  \
   X(loopserve_prefill)       \
   X(loopserve_decode)        \

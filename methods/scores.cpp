@@ -8,6 +8,24 @@
 #include "common/error.h"
 
 namespace turnbench {
+namespace {
+
+/// Higher scores first, then lower indices.
+struct Better {
+  std::span<const float> scores;
+  bool operator()(std::int32_t a, std::int32_t b) const {
+    const float x = scores[static_cast<std::size_t>(a)], y = scores[static_cast<std::size_t>(b)];
+    return x != y ? x > y : a < b;
+  }
+};
+
+void check_numbers(std::span<const float> scores) {
+  if (std::any_of(scores.begin(), scores.end(), [](float x) { return std::isnan(x); })) {
+    throw runtime_error("a score is NaN: the model's attention is not finite");
+  }
+}
+
+}  // namespace
 
 GroupRule parse_group_rule(const std::string& name) {
   return name == "max" ? GroupRule::kMax : name == "sum" ? GroupRule::kSum : GroupRule::kMean;
@@ -48,20 +66,21 @@ std::vector<float> pool1d(std::span<const float> scores, int kernel, Pooling poo
 }
 
 std::vector<std::int32_t> top_k(std::span<const float> scores, int k) {
+  check_numbers(scores);
   std::vector<std::int32_t> order = all_slots(static_cast<int>(scores.size()));
-  if (std::any_of(scores.begin(), scores.end(), [](float x) { return std::isnan(x); })) {
-    throw runtime_error("a score is NaN: the model's attention is not finite");
-  }
   if (k < static_cast<int>(scores.size())) {
-    const auto better = [&](std::int32_t a, std::int32_t b) {
-      const float x = scores[static_cast<std::size_t>(a)], y = scores[static_cast<std::size_t>(b)];
-      return x != y ? x > y : a < b;
-    };
     k = std::max(k, 0);
-    std::nth_element(order.begin(), order.begin() + k, order.end(), better);
+    std::nth_element(order.begin(), order.begin() + k, order.end(), Better{scores});
     order.resize(static_cast<std::size_t>(k));
     std::sort(order.begin(), order.end());
   }
+  return order;
+}
+
+std::vector<std::int32_t> ranking(std::span<const float> scores) {
+  check_numbers(scores);
+  std::vector<std::int32_t> order = all_slots(static_cast<int>(scores.size()));
+  std::sort(order.begin(), order.end(), Better{scores});
   return order;
 }
 

@@ -26,6 +26,9 @@ std::vector<float> pool1d(std::span<const float> scores, int kernel, Pooling poo
 /// Indices of the k highest scores, ascending.  Ties go to the lower index; NaN is an error.
 std::vector<std::int32_t> top_k(std::span<const float> scores, int k);
 
+/// All indices from the highest score to the lowest.  Ties go to the lower index; NaN is an error.
+std::vector<std::int32_t> ranking(std::span<const float> scores);
+
 /// 0, 1, ..., n - 1.
 std::vector<std::int32_t> all_slots(int n);
 

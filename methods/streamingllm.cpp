@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "common/error.h"
 #include "methods/method.h"
 #include "methods/scores.h"
@@ -38,7 +40,8 @@ class StreamingLlm : public EvictionPolicy {
   }
 
   Budget budget_;
-  int sinks_, kept_ = 0;
+  int sinks_;
+  int kept_ = std::numeric_limits<int>::max();  // everything, until a prompt ends
   bool shift_, rolling_;
 };
 

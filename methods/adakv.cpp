@@ -1,0 +1,160 @@
+#include <algorithm>
+#include <numeric>
+
+#include "methods/budgets.h"
+#include "methods/window_scores.h"
+
+namespace turnbench {
+namespace {
+
+class AdaKv : public EvictionPolicy {
+ public:
+  struct Settings {
+    double alpha;
+    bool exact, normalize;
+    int skip;
+    int beta = 0;  ///< of the pyramid over the layers; 0 = equal layers
+    bool pyramid_exact = true;
+  };
+  AdaKv(const WindowSettings& window, const Settings& settings) : w_(window), s_(settings) {}
+  std::unique_ptr<EvictionPolicy> clone() const override { return std::make_unique<AdaKv>(*this); }
+  int window() const override { return w_.window; }
+
+  KeepSets after_prefill(const LayerView& view) override {
+    const std::vector<KeptSet> sets = kept_sets(view, w_.per_query_head);
+    const int base = layer_base(view, sets);
+    std::vector<int> candidates;
+    for (const KeptSet& set : sets) candidates.push_back(std::max(0, set.tokens - w_.window));
+    const int all = std::accumulate(candidates.begin(), candidates.end(), 0),
+              total = base * static_cast<int>(sets.size());
+    KeepSets out;
+    if (total >= all || view.layer < s_.skip) {
+      for (const KeptSet& set : sets) {
+        out.slots.push_back(w_.kept(view, set, total >= all ? set.tokens : base));
+      }
+      return out;
+    }
+    std::vector<float> joint;
+    std::vector<std::size_t> begin;
+    for (const KeptSet& set : sets) {
+      begin.push_back(joint.size());
+      const std::vector<float> scores = w_.scores(view, set);
+      const float weight = s_.normalize ? concentration(scores, base) : 1.0f;
+      for (float x : scores) joint.push_back(x * weight);
+    }
+    std::vector<int> wanted(sets.size(), 0);
+    for (std::int32_t j : top_k(joint, total)) {
+      const auto next = std::upper_bound(begin.begin(), begin.end(), static_cast<std::size_t>(j));
+      ++wanted[static_cast<std::size_t>(next - begin.begin()) - 1];
+    }
+    const std::vector<int> counts =
+        safeguarded_budgets(wanted, candidates, base, s_.alpha, s_.exact);
+    for (std::size_t h = 0; h < sets.size(); ++h) {
+      const std::span<const float> own(joint.data() + begin[h],
+                                       static_cast<std::size_t>(candidates[h]));
+      out.slots.push_back(with_tail(top_k(own, counts[h]), candidates[h], sets[h].tokens));
+    }
+    return out;
+  }
+
+ private:
+  /// Tokens that a set of this layer chooses in the mean.
+  int layer_base(const LayerView& view, const std::vector<KeptSet>& sets) const {
+    int tokens = 0;
+    for (const KeptSet& set : sets) tokens += set.tokens;
+    const int n = tokens / static_cast<int>(sets.size()), base = w_.choices(n);
+    if (s_.beta == 0 || n < 2 * base || base >= n - w_.window) return base;
+    return pyramid_budgets(view.shape.layers, base, s_.beta, n - w_.window,
+                           s_.pyramid_exact)[static_cast<std::size_t>(view.layer)];
+  }
+
+  /// The share of its mass that a head has in its `base` best tokens.
+  static float concentration(const std::vector<float>& scores, int base) {
+    double best = 0;
+    for (std::int32_t j : top_k(scores, base)) best += scores[static_cast<std::size_t>(j)];
+    const double all = std::accumulate(scores.begin(), scores.end(), 0.0);
+    return all > 0 ? static_cast<float>(best / all) : 1.0f;
+  }
+
+  WindowSettings w_;
+  Settings s_;
+};
+
+std::vector<ParameterInfo> ada_parameters() {
+  using Kind = ParameterInfo::Kind;
+  return and_also(
+      window_parameters("1024", "32", "7"),
+      {{"floor_alpha", Kind::kNumber, "0.2", "share", "part of the budget that no set goes below",
+        0, 1},
+       {"ada_exact", Kind::kFlag, "true", "",
+        "sets sum to the budget; false: each is rounded, as in the official code"},
+       {"normalize", Kind::kFlag, "false", "",
+        "scores times the share of a set's mass that its own best tokens hold"},
+       {"skip", Kind::kInteger, "0", "layers", "first layers that share their budget equally"}});
+}
+
+AdaKv::Settings ada_settings(const Parameters& p) {
+  return {.alpha = p.number("floor_alpha"),
+          .exact = p.flag("ada_exact"),
+          .normalize = p.flag("normalize"),
+          .skip = p.integer("skip")};
+}
+
+constexpr std::string_view kPaper =
+    "Feng et al., Ada-KV: Optimizing KV Cache Eviction by Adaptive Budget Allocation for Efficient "
+    "LLM Inference, 2024";
+
+}  // namespace
+
+/// SnapKV whose budget goes, within a layer, to the heads whose tokens score best.
+MethodInfo adakv() {
+  return {.name = "adakv",
+          .summary = "SnapKV with a layer's budget shared out to its heads by score",
+          .paper = kPaper,
+          .counts =
+              "prompt tokens kept per set in the mean over a layer's sets, the window included; "
+              "generated tokens come on top",
+          .deviates =
+              "sets sum to the budget exactly, where the official code rounds each "
+              "(ada_exact=false); one kept set per KV head by default, where it keeps one per "
+              "query head (gran=query_head)",
+          .parameters = ada_parameters(),
+          .make = [](const Parameters& p) {
+            Policies out;
+            out.eviction = std::make_unique<AdaKv>(window_settings("adakv", p), ada_settings(p));
+            return out;
+          }};
+}
+
+/// AdaKV within layers whose budgets are PyramidKV's.
+MethodInfo ada_pyramidkv() {
+  using Kind = ParameterInfo::Kind;
+  return {
+      .name = "ada-pyramidkv",
+      .summary = "PyramidKV's budgets per layer, AdaKV's per head",
+      .paper = kPaper,
+      .counts =
+          "prompt tokens kept per set in the mean over all layers and sets, the window included; "
+          "generated tokens come on top",
+      .deviates =
+          "as adakv and pyramidkv; layer budgets follow each prompt, where the official code "
+          "computes them once from the first",
+      .parameters =
+          and_also(ada_parameters(),
+                   {{"beta", Kind::kInteger, "20", "",
+                     "the last layer chooses 1/beta of the mean, the first the rest of twice the "
+                     "mean",
+                     1, 10000},
+                    {"pyr_exact", Kind::kFlag, "true", "",
+                     "layers sum to the budget; false: the official floored step"}}),
+      .make = [](const Parameters& p) {
+        AdaKv::Settings settings = ada_settings(p);
+        settings.beta = p.integer("beta");
+        settings.pyramid_exact = p.flag("pyr_exact");
+        Policies out;
+        out.eviction = std::make_unique<AdaKv>(window_settings("ada-pyramidkv", p), settings);
+        return out;
+      }};
+}
+
+}  // namespace turnbench

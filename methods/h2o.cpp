@@ -1,0 +1,54 @@
+#include "common/error.h"
+#include "methods/heavy_hitters.h"
+
+namespace turnbench {
+
+/// Heavy hitters: the tokens with the largest attention received so far, and the most recent ones.
+MethodInfo h2o() {
+  using Kind = ParameterInfo::Kind;
+  return {
+      .name = "h2o",
+      .summary = "keeps the most attended tokens so far (heavy hitters) and the most recent ones",
+      .paper =
+          "Zhang et al., H2O: Heavy-Hitter Oracle for Efficient Generative Inference of Large "
+          "Language Models, 2023",
+      .counts =
+          "tokens kept per set, recent ones included; mode=dynamic holds it while decoding, "
+          "mode=prefill lets generated tokens come on top",
+      .deviates =
+          "one kept set per KV head by default (sums over its query heads), where official code "
+          "has one per query head; the step that exceeds the budget attends before it evicts; "
+          "mode=prefill is KVCache-Factory's variant",
+      .parameters = {{"budget", Kind::kBudget, "1024", "tokens or share", "tokens kept per set"},
+                     {"mode", Kind::kChoice, "dynamic", "dynamic|prefill",
+                      "evict while decoding, too, or only after the prompt"},
+                     {"recent", Kind::kBudget, "0.5", "tokens, or share of the budget",
+                      "most recent tokens, always kept (mode=dynamic)"},
+                     {"window", Kind::kInteger, "8", "tokens",
+                      "last tokens of the prompt, always kept (mode=prefill)", 1, 4096},
+                     {"norm", Kind::kFlag, "false", "",
+                      "divide sums by the rows that could see the token"},
+                     {"gran", Kind::kChoice, "kv_head", "kv_head|query_head",
+                      "what has a kept set of its own"}},
+      .make = [](const Parameters& p) {
+        const bool dynamic = p.choice("mode") == "dynamic";
+        const Budget budget = p.budget("budget"),
+                     recent = dynamic ? p.budget("recent")
+                                      : Budget{false, static_cast<double>(p.integer("window"))};
+        if (!budget.is_ratio && !recent.is_ratio && budget.value < recent.value) {
+          throw input_error("h2o: found a budget of {} and {} recent tokens, expected no more",
+                            budget.value, recent.value);
+        }
+        Policies out;
+        out.eviction = std::make_unique<HeavyHitters>(
+            HeavyHitters::Settings{.method = "h2o",
+                                   .budget = budget,
+                                   .recent = recent,
+                                   .dynamic = dynamic,
+                                   .per_row = p.flag("norm"),
+                                   .per_query_head = p.choice("gran") == "query_head"});
+        return out;
+      }};
+}
+
+}  // namespace turnbench

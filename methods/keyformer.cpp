@@ -1,0 +1,46 @@
+#include "methods/heavy_hitters.h"
+
+namespace turnbench {
+
+/// H2O whose rows are softmax((logit + Gumbel noise) / temperature), the temperature rising while
+/// it decodes.  The noise decides what stays, never what attention computes.
+MethodInfo keyformer() {
+  using Kind = ParameterInfo::Kind;
+  return {
+      .name = "keyformer",
+      .summary = "keeps recent tokens and key tokens, scored with Gumbel noise",
+      .paper =
+          "Adnan et al., Keyformer: KV Cache Reduction through Key Tokens Selection for Efficient "
+          "Generative Inference, 2024",
+      .counts = "tokens kept per set, recent ones included, held while decoding",
+      .deviates =
+          "sums over the query heads of a KV head, where the official code knows multi-head "
+          "attention only; the temperature reaches its end after t_max answer tokens (a guess); "
+          "the noise is a function of dialogue, layer, head, row and key",
+      .parameters = {{"budget", Kind::kBudget, "0.6", "tokens or share", "tokens kept per set"},
+                     {"recent", Kind::kBudget, "0.3", "tokens, or share of the budget",
+                      "most recent tokens, always kept"},
+                     {"noise", Kind::kFlag, "true", "", "Gumbel noise on the scores"},
+                     {"tau_init", Kind::kNumber, "1", "", "temperature of the prompt's rows", 0.01,
+                      100},
+                     {"tau_end", Kind::kNumber, "2", "", "temperature after t_max tokens", 0.01,
+                      100},
+                     {"t_max", Kind::kInteger, "64", "tokens", "answer tokens until tau_end", 1},
+                     {"gran", Kind::kChoice, "kv_head", "kv_head|query_head",
+                      "what has a kept set of its own"}},
+      .make = [](const Parameters& p) {
+        Policies out;
+        out.eviction = std::make_unique<HeavyHitters>(
+            HeavyHitters::Settings{.method = "keyformer",
+                                   .budget = p.budget("budget"),
+                                   .recent = p.budget("recent"),
+                                   .per_query_head = p.choice("gran") == "query_head",
+                                   .gumbel = p.flag("noise"),
+                                   .first_temperature = p.number("tau_init"),
+                                   .last_temperature = p.number("tau_end"),
+                                   .steps = p.integer("t_max")});
+        return out;
+      }};
+}
+
+}  // namespace turnbench

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "methods/method.h"
+#include "methods/scores.h"
+
+namespace turnbench {
+
+/// One kept set of a layer: the query heads that read it, and the cached tokens it can keep.
+struct KeptSet {
+  int first_head = 0, heads = 1;
+  int tokens = 0;
+};
+
+/// The layer's kept sets: one per cached set, or one per query head.
+std::vector<KeptSet> kept_sets(const LayerView& view, bool per_query_head);
+
+/// What the methods share that keep the last tokens of a prompt (the window) and the tokens before
+/// it that score best: a budget that includes the window, and SnapKV's scores.
+struct WindowSettings {
+  std::string_view method;  ///< as messages name it
+  Budget budget;
+  int window = 0, kernel = 1;
+  Pooling pooling = Pooling::kNone;
+  GroupRule group = GroupRule::kMean;
+  bool per_query_head = false;
+
+  /// Tokens to choose before the window of `n` cached ones: all of them if the budget holds all.
+  /// Refuses a budget that the window fills.
+  int choices(int n) const;
+
+  /// Scores of the tokens before the window of a set: attention probabilities of the window's rows,
+  /// summed, reduced over the heads of the set, pooled.
+  std::vector<float> scores(const LayerView& view, const KeptSet& set) const;
+
+  /// The `count` best tokens before the window, and the window; scores only if it must choose.
+  std::vector<std::int32_t> kept(const LayerView& view, const KeptSet& set, int count) const;
+};
+
+/// Parameters "budget" and "window" with their defaults.
+std::vector<ParameterInfo> budget_parameters(std::string_view budget, std::string_view window);
+/// The same, then "kernel", "pool", "gran" and "gqa_agg".
+std::vector<ParameterInfo> window_parameters(std::string_view budget, std::string_view window,
+                                             std::string_view kernel);
+/// What the first list declares; refuses a budget that the window fills.
+WindowSettings budget_settings(std::string_view method, const Parameters& parameters);
+/// What the second list declares; refuses an even kernel, too.
+WindowSettings window_settings(std::string_view method, const Parameters& parameters);
+
+/// SnapKV itself: every set keeps what the settings say.
+std::unique_ptr<EvictionPolicy> make_snapkv(const WindowSettings& settings);
+
+/// The same list with more at its end.
+std::vector<ParameterInfo> and_also(std::vector<ParameterInfo> list,
+                                    const std::vector<ParameterInfo>& more);
+
+}  // namespace turnbench

@@ -1,0 +1,252 @@
+// H2O, Keyformer and TOVA: methods that score tokens by the attention they received so far.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "common/error.h"
+#include "prescribed.h"
+
+namespace turnbench {
+namespace {
+
+using namespace test;
+
+const Rows kExample = {{1}, {.7, .3}, {.5, .2, .3}, {.4, .1, .3, .2}, {.3, .1, .1, .2, .3}};
+
+// Section 10: F = [2.9, .7, .7, .4, .3].
+TEST(H2o, WorkedExample) {
+  PrescribedLayer layer({kExample});
+  const auto& mass = layer.stats->column_mass();
+  EXPECT_EQ(mass.rows, 5);
+  const std::vector<float> want = {2.9f, .7f, .7f, .4f, .3f};
+  for (std::size_t j = 0; j < 5; ++j) EXPECT_NEAR(mass.scores.head(0, 5)[j], want[j], 1e-5) << j;
+  EXPECT_EQ(kept("h2o:budget=3,recent=2", layer)[0], (Ints{0, 3, 4}));
+  EXPECT_EQ(kept("h2o:budget=5,recent=2", layer)[0], (Ints{0, 1, 2, 3, 4}));
+  EXPECT_EQ(kept("h2o:mode=prefill,budget=3,window=2", layer)[0], (Ints{0, 3, 4}));
+}
+
+// Slots 1 and 2 tie but for rounding; equal logits tie exactly, and the lower slot stays.
+TEST(H2o, TiesGoToTheLowerSlot) {
+  PrescribedLayer layer({kExample});
+  EXPECT_TRUE(equal_by_score(kept("h2o:budget=4,recent=2", layer)[0], {0, 1, 3, 4},
+                             {2.9, .7, .7, .4, .3}, 5));
+  PrescribedLayer even({{{1}, {.5, .5}, {.3, .3, .4}, {.25, .25, .25, .25}}});
+  EXPECT_EQ(kept("tova:budget=2", even)[0], (Ints{0, 1}));
+}
+
+TEST(H2o, MassOfARowIsOne) {
+  for (int n : {1, 63, 64, 65, 300}) {
+    Layer layer(2, 2, 64, n, n, 5);
+    for (int h = 0; h < 4; ++h) {
+      double sum = 0;
+      for (float x : layer.stats->column_mass().scores.head(h, n)) sum += x;
+      EXPECT_NEAR(sum, n, 1e-5 * n);
+    }
+  }
+}
+
+TEST(H2o, EqualsTheDenseReference) {
+  std::uint64_t seed = 1;
+  for (int group : {1, 4, 7}) {
+    for (int head_dim : {64, 128}) {
+      for (int n : {1, 63, 64, 65, group == 1 ? 1000 : 200}) {
+        Layer layer(2, group, head_dim, n, n, seed += 1000);
+        const int budget = n / 2 + 4, recent = n / 4 + 1;
+        const auto dynamic = kept(fmt::format("h2o:budget={},recent={}", budget, recent), layer);
+        const auto prompt =
+            kept(fmt::format("h2o:mode=prefill,budget={},window={},gran=query_head,norm=true",
+                             budget, recent),
+                 layer);
+        ASSERT_EQ(prompt.size(), static_cast<std::size_t>(2 * group));
+        if (n <= budget) continue;
+        for (int s = 0; s < 2; ++s) {
+          const auto scores = summed(layer, s * group, group, 0, n - recent);
+          EXPECT_TRUE(equal_by_score(dynamic[static_cast<std::size_t>(s)],
+                                     and_tail(best(scores, budget - recent), n - recent, n), scores,
+                                     n))
+              << n;
+        }
+        for (int h = 0; h < 2 * group; ++h) {
+          auto scores = summed(layer, h, 1, 0, n - recent);
+          for (int j = 0; j < n - recent; ++j) scores[static_cast<std::size_t>(j)] /= n - j;
+          EXPECT_TRUE(equal_by_score(prompt[static_cast<std::size_t>(h)],
+                                     and_tail(best(scores, budget - recent), n - recent, n), scores,
+                                     n))
+              << n;
+        }
+      }
+    }
+  }
+}
+
+/// H2O step by step over a growing prescribed matrix, by the book: F of the kept tokens, the row
+/// renormalised over what is cached, the lowest non-recent token leaves.
+struct DynamicReference {
+  DynamicReference(const Rows& rows, int prompt, int budget, int recent) : rows(rows) {
+    for (int i = 0; i < prompt; ++i) step(i, i + 1 == prompt ? budget : prompt, recent);
+    this->budget = budget;
+    this->recent = recent;
+  }
+  void step(int i, int limit, int keep_recent) {
+    cached.push_back(i);
+    mass.push_back(0);
+    const auto& row = rows[static_cast<std::size_t>(i)];
+    double sum = 0;
+    for (int j : cached) sum += row[static_cast<std::size_t>(j)];
+    for (std::size_t c = 0; c < cached.size(); ++c)
+      mass[c] += row[static_cast<std::size_t>(cached[c])] / sum;
+    while (static_cast<int>(cached.size()) > limit) {
+      std::size_t worst = 0;
+      for (std::size_t c = 0; c + static_cast<std::size_t>(keep_recent) < cached.size(); ++c) {
+        if (mass[c] <= mass[worst]) worst = c;
+      }
+      cached.erase(cached.begin() + static_cast<std::ptrdiff_t>(worst));
+      mass.erase(mass.begin() + static_cast<std::ptrdiff_t>(worst));
+    }
+  }
+  const Rows& rows;
+  int budget = 0, recent = 0;
+  std::vector<int> cached;
+  std::vector<double> mass;
+};
+
+/// One head's layer at the moment row `i` is decoded over the cached positions.
+std::unique_ptr<PrescribedLayer> decoding_layer(const Rows& rows, const std::vector<int>& cached) {
+  Rows small;
+  const auto& row = rows[static_cast<std::size_t>(cached.back())];
+  for (std::size_t c = 0; c < cached.size(); ++c) {
+    std::vector<double> out;
+    for (std::size_t j = 0; j <= c; ++j) out.push_back(row[static_cast<std::size_t>(cached[j])]);
+    small.push_back(out);
+  }
+  return std::make_unique<PrescribedLayer>(std::vector<Rows>{small}, 1, 1);
+}
+
+TEST(H2o, DecodesLikeTheReference) {
+  std::mt19937 random(7);
+  std::uniform_real_distribution<double> uniform(0.01, 1);
+  Rows rows;
+  for (int i = 0; i < 40; ++i) {
+    std::vector<double> row;
+    double sum = 0;
+    for (int j = 0; j <= i; ++j) sum += row.emplace_back(std::pow(uniform(random), 3));
+    for (double& x : row) x /= sum;
+    rows.push_back(row);
+  }
+  const int prompt = 20;
+  DynamicReference reference(rows, prompt, 10, 4);
+  const Policies p = Method::parse("h2o:budget=10,recent=4").make();
+  PrescribedLayer start({Rows(rows.begin(), rows.begin() + prompt)});
+  const auto first = p.eviction->after_prefill(start.view()).slots[0];
+  std::vector<int> cached(first.begin(), first.end());
+  ASSERT_EQ(cached, reference.cached);
+  for (int i = prompt; i < 40; ++i) {
+    reference.step(i, 10, 4);
+    cached.push_back(i);
+    const auto layer = decoding_layer(rows, cached);
+    std::vector<int> next;
+    const KeepSets kept = p.eviction->after_decode(layer->view());
+    for (int slot : kept.slots[0]) next.push_back(cached[static_cast<std::size_t>(slot)]);
+    cached = next;
+    ASSERT_EQ(cached, reference.cached) << i;
+  }
+}
+
+TEST(H2o, Budgets) {
+  EXPECT_THROW(Method::parse("h2o:budget=4,recent=8"), Error);
+  EXPECT_THROW(Method::parse("h2o:mode=prefill,budget=4,window=8"), Error);
+  Layer layer(2, 2, 16, 100, 100, 5);
+  EXPECT_EQ(kept("h2o:budget=0.2", layer)[1].size(), 20u);
+  EXPECT_EQ(kept("h2o:budget=100", layer)[1].size(), 100u);
+  EXPECT_THROW(kept("h2o:budget=0.02,recent=8", layer), Error);
+}
+
+// Section 18: n = 1000 keeps 600, the last 180 among them.
+TEST(Keyformer, Split) {
+  Layer layer(1, 1, 64, 1000, 1000, 5);
+  const Ints set = kept("keyformer", layer)[0];
+  EXPECT_EQ(set.size(), 600u);
+  for (int j = 820; j < 1000; ++j) EXPECT_TRUE(std::binary_search(set.begin(), set.end(), j));
+  EXPECT_LT(std::lower_bound(set.begin(), set.end(), 820) - set.begin(), 421);
+}
+
+// Section 18: without noise, at temperature 1, it is H2O.
+TEST(Keyformer, IsH2oWithoutNoise) {
+  Layer layer(2, 4, 64, 200, 200, 5);
+  EXPECT_EQ(kept("keyformer:noise=false,budget=80,recent=20", layer),
+            kept("h2o:budget=80,recent=20", layer));
+  EXPECT_NE(kept("keyformer:budget=80,recent=20", layer), kept("h2o:budget=80,recent=20", layer));
+}
+
+TEST(Keyformer, TemperatureEqualsTheDenseReference) {
+  Layer layer(1, 2, 64, 150, 150, 5);
+  const ColumnRule rule{.gumbel = false, .temperature = 2};
+  std::vector<double> want(150, 0);
+  for (int i = 0; i < 150; ++i) {
+    double sum = 0;
+    for (int j = 0; j <= i; ++j) sum += std::sqrt(layer.probability(1, i, j));
+    for (int j = 0; j <= i; ++j)
+      want[static_cast<std::size_t>(j)] += std::sqrt(layer.probability(1, i, j)) / sum;
+  }
+  const auto got = layer.stats->column_mass(rule).scores.head(1, 150);
+  for (std::size_t j = 0; j < 150; ++j) EXPECT_NEAR(got[j], want[j], 1e-4);
+}
+
+// What softmax((z + g) / T) gives, with g drawn from Gumbel(0, 1): for T -> 0 the largest wins, and
+// it wins with its own probability (the Gumbel-max trick).
+TEST(Keyformer, NoiseIsGumbel) {
+  const std::vector<double> p = {.5, .3, .15, .05};
+  Layer layer(1, 1, 8, 4, 4, 1);
+  std::vector<int> wins(4, 0);
+  const int trials = 20000;
+  for (int t = 0; t < trials; ++t) {
+    std::vector<float> row(p.begin(), p.end());
+    apply_rule({.gumbel = true, .temperature = 1},
+               Random::from({static_cast<std::uint64_t>(t)}).next(), layer.sets[0], row);
+    EXPECT_NEAR(row[0] + row[1] + row[2] + row[3], 1, 1e-5);
+    ++wins[static_cast<std::size_t>(std::max_element(row.begin(), row.end()) - row.begin())];
+  }
+  for (std::size_t j = 0; j < 4; ++j) {
+    EXPECT_NEAR(wins[j], p[j] * trials, 4 * std::sqrt(p[j] * (1 - p[j]) * trials)) << j;
+  }
+}
+
+// Section 17: mean weights [.4, .1, .2, .3], B = 3.
+TEST(Tova, WorkedExample) {
+  const auto rows = [](std::vector<double> last) {
+    return Rows{{1}, {.5, .5}, {.3, .3, .4}, std::move(last)};
+  };
+  PrescribedLayer layer({rows({.6, .05, .15, .2}), rows({.2, .15, .25, .4})});
+  EXPECT_EQ(kept("tova:budget=3", layer)[0], (Ints{0, 2, 3}));
+  EXPECT_TRUE(kept("tova:budget=4", layer).empty());
+  PrescribedLayer weak({rows({.4, .3, .29, .01})});
+  EXPECT_EQ(kept("tova:budget=3", weak)[0], (Ints{0, 1, 2}));
+  EXPECT_EQ(kept("tova:budget=3,protect_last=true", weak)[0], (Ints{0, 1, 3}));
+}
+
+TEST(Tova, EqualsTheDenseReference) {
+  std::uint64_t seed = 1;
+  for (int group : {1, 4, 7}) {
+    for (int head_dim : {64, 128}) {
+      for (int n : {1, 63, 64, 65, 1000}) {
+        Layer layer(2, group, head_dim, n, n, seed += 1000);
+        const int budget = n / 2 + 1;
+        const Policies p = Method::parse(fmt::format("tova:budget={}", budget)).make();
+        const auto got = p.eviction->after_prefill(layer.view()).slots;
+        EXPECT_EQ(got.empty(), n <= budget);
+        if (got.empty()) continue;
+        const auto scores = summed(layer, 0, 2 * group, n - 1, n);
+        EXPECT_TRUE(equal_by_score(got[0], best(scores, budget), scores, n));
+        EXPECT_EQ(got[0], got[1]);
+        // A decode step over budget + 1 tokens drops the one with the least weight.
+        Layer step(2, group, head_dim, budget + 1, 1, seed += 1000);
+        const auto next = p.eviction->after_decode(step.view()).slots;
+        const auto weights = summed(step, 0, 2 * group, budget, budget + 1);
+        EXPECT_TRUE(equal_by_score(next[0], best(weights, budget), weights, budget + 1));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace turnbench

@@ -1,0 +1,103 @@
+#pragma once
+
+// A layer whose attention probabilities are given, for the worked examples of the specification.
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "layer.h"
+#include "methods/method.h"
+
+namespace turnbench::test {
+
+using Ints = std::vector<std::int32_t>;
+using Rows = std::vector<std::vector<double>>;
+
+/// heads[h][i][j] is what row i of query head h gives to key j; key j is a unit vector, so that a
+/// query spells out its row of logits.  `rows` of them are the pass's, the rest were cached before.
+class PrescribedLayer : public Layer {
+ public:
+  explicit PrescribedLayer(const std::vector<Rows>& heads, int kv_heads = 1, int pass_rows = 0)
+      : Layer(kv_heads, static_cast<int>(heads.size()) / kv_heads, 64,
+              static_cast<int>(heads[0].size()),
+              pass_rows > 0 ? pass_rows : static_cast<int>(heads[0].size()), 1) {
+    for (int i = 0; i < n; ++i) {
+      for (int h = 0; h < shape.heads; ++h) {
+        const std::vector<double>& row =
+            heads[static_cast<std::size_t>(h)][static_cast<std::size_t>(i)];
+        float* q = queries.data() + static_cast<std::size_t>((i * shape.heads + h) * 64);
+        for (int j = 0; j < 64; ++j) {
+          const double p = j <= i ? row[static_cast<std::size_t>(j)] : 1;
+          q[j] = static_cast<float>(std::log(std::max(p, 1e-30)) * 8);  // 8 = sqrt(64)
+        }
+      }
+    }
+    for (std::size_t s = 0; s < sets.size(); ++s) {
+      for (int j = 0; j < n; ++j) {
+        std::vector<float> key(64, 0);
+        key[static_cast<std::size_t>(j)] = 1;
+        sets[s].write_key(j, key.data(), j);
+        std::copy(key.begin(), key.end(), keys[s].begin() + j * 64);
+      }
+    }
+    tail.clear();
+    for (int i = n - rows; i < n; ++i) {
+      tail.push(queries.data() + static_cast<std::size_t>(i * shape.heads * 64), i);
+    }
+  }
+};
+
+/// Rows that all look alike where causality lets them: row i gives to keys 0 .. i - 1 what `last`
+/// says, and to itself the rest.
+inline Rows rows_like(const std::vector<double>& last) {
+  Rows out;
+  for (std::size_t i = 0; i <= last.size(); ++i) {
+    std::vector<double> row(last.begin(), last.begin() + static_cast<std::ptrdiff_t>(i));
+    double sum = 0;
+    for (double x : row) sum += x;
+    row.push_back(std::max(1 - sum, 1e-30));
+    out.push_back(row);
+  }
+  return out;
+}
+
+inline std::vector<Ints> kept(const std::string& spec, Layer& layer, int at = 0) {
+  return Method::parse(spec).make().eviction->after_prefill(layer.view(at)).slots;
+}
+
+/// Sums over rows [first, n) of what the heads [first_head, first_head + heads) give to each key
+/// below `count`.
+inline std::vector<double> summed(Layer& layer, int first_head, int heads, int first, int count) {
+  std::vector<double> out(static_cast<std::size_t>(count), 0);
+  for (int h = first_head; h < first_head + heads; ++h) {
+    for (int i = first; i < layer.n; ++i) {
+      for (int j = 0; j < std::min(count, i + 1); ++j)
+        out[static_cast<std::size_t>(j)] += layer.probability(h, i, j);
+    }
+  }
+  return out;
+}
+
+inline std::vector<double> pooled(const std::vector<double>& s, int kernel) {
+  std::vector<double> out;
+  const int n = static_cast<int>(s.size());
+  for (int j = 0; j < n; ++j) {
+    const int begin = std::max(0, j - kernel / 2), end = std::min(n, j + kernel / 2 + 1);
+    out.push_back(*std::max_element(s.begin() + begin, s.begin() + end));
+  }
+  return out;
+}
+
+inline Ints and_tail(Ints chosen, int begin, int end) {
+  for (int j = begin; j < end; ++j) chosen.push_back(j);
+  return chosen;
+}
+
+/// Sets are equal as sets of scores; what stands behind `scores` must be equal outright.
+inline bool equal_by_score(const Ints& got, const Ints& want, std::vector<double> scores, int n) {
+  scores.resize(static_cast<std::size_t>(n), 1e9);
+  return std::is_sorted(got.begin(), got.end()) && same_by_score(got, want, scores);
+}
+
+}  // namespace turnbench::test

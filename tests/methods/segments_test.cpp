@@ -1,0 +1,303 @@
+// SABlock and SentenceKV: methods that cut the prompt where its text says so.
+
+#include "methods/segments.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "common/error.h"
+#include "prescribed.h"
+
+namespace turnbench {
+namespace {
+
+using namespace test;
+
+TEST(Segments, EndsOfClausesAndSentences) {
+  for (const char* text : {".", " end.", "!?", ".\n", "\n\n", "。", " 好！", "Hm?  "}) {
+    EXPECT_TRUE(ends_segment(text, Cut::kSentence)) << text;
+    EXPECT_TRUE(ends_segment(text, Cut::kClause)) << text;
+  }
+  for (const char* text : {",", "so;", ":", "\n", " x\n", "，", "、"}) {
+    EXPECT_FALSE(ends_segment(text, Cut::kSentence)) << text;
+    EXPECT_TRUE(ends_segment(text, Cut::kClause)) << text;
+  }
+  for (const char* text : {"", " ", "word", ".5", "\xe3\x80", "é"}) {
+    EXPECT_FALSE(ends_segment(text, Cut::kClause)) << text;
+  }
+}
+
+TEST(Segments, TextIsNeeded) {
+  Layer layer(1, 1, 16, 100, 100, 1);
+  EXPECT_THROW(kept("sablock:budget=32", layer), Error);
+}
+
+/// Gives a layer a text: token t ends a segment if it is in `ends`.
+void tell(Layer& layer, std::vector<int>& tokens, const std::vector<int>& ends) {
+  tokens.assign(static_cast<std::size_t>(layer.n), 0);
+  for (int t : ends) tokens[static_cast<std::size_t>(t)] = 1;
+  layer.dialogue.tokens = tokens;
+  layer.dialogue.token_text = [](int token) { return std::string(token == 1 ? "." : "a"); };
+}
+
+// Section 16: three segments, B - w = 5: plain top-k keeps {0,4,5,6,8}.
+TEST(SaBlock, WorkedExample) {
+  PrescribedLayer layer({rows_like({.30, .02, .02, .02, .10, .12, .11, .09, .095, .01})});
+  std::vector<int> tokens;
+  tell(layer, tokens, {3, 7, 9});
+  EXPECT_EQ(kept("sablock:budget=6,window=1,lambda=0,block_max=1", layer)[0],
+            (Ints{0, 4, 5, 6, 8, 10}));
+  EXPECT_EQ(kept("sablock:budget=6,window=1", layer)[0], (Ints{0, 4, 5, 6, 7, 10}));
+}
+
+// Section 16: segment .10, .02, .03, .12 with two tokens: {2,3} keeps .6818 of the best two.
+TEST(SaBlock, BlockSearch) {
+  PrescribedLayer layer({rows_like({.10, .02, .03, .12, .0001, .0001})});
+  std::vector<int> tokens;
+  tell(layer, tokens, {3, 5});
+  const std::string spec = "sablock:budget=3,window=1,lambda=0,tau=";
+  EXPECT_EQ(kept(spec + "0.8", layer)[0], (Ints{0, 3, 6}));
+  EXPECT_EQ(kept(spec + "0.68", layer)[0], (Ints{2, 3, 6}));
+  EXPECT_EQ(kept(spec + "0.8,blocks=fixed,block_max=2", layer)[0], (Ints{2, 3, 6}));
+  EXPECT_EQ(kept(spec + "0.1,blocks=odd", layer)[0], (Ints{0, 3, 6}));
+}
+
+/// SABlock by the book (section 16, steps 1 to 8).
+Ints sablock_reference(const std::vector<double>& s, const std::vector<Ints>& segments, int count,
+                       double lambda, double gamma, double tau, int block_max) {
+  std::vector<double> weight, guided = s;
+  for (const Ints& k : segments) {
+    double sum = 0, d = 0;
+    for (int j : k) sum += s[static_cast<std::size_t>(j)];
+    for (int j : k) {
+      const double p = s[static_cast<std::size_t>(j)] / (sum + 1e-8);
+      d -= p * std::log(p + 1e-8);
+    }
+    const auto size = static_cast<double>(k.size());
+    weight.push_back(sum / size * (1 + gamma * (k.size() > 1 ? d / std::log(size) : 0)));
+  }
+  const double top = *std::max_element(weight.begin(), weight.end());
+  for (std::size_t k = 0; k < segments.size(); ++k) {
+    for (int j : segments[k]) guided[static_cast<std::size_t>(j)] *= 1 + lambda * weight[k] / top;
+  }
+  const Ints global = best(guided, count);
+  Ints out;
+  for (const Ints& k : segments) {
+    std::vector<double> own;
+    int b = 0;
+    for (int j : k) {
+      own.push_back(guided[static_cast<std::size_t>(j)]);
+      b += std::binary_search(global.begin(), global.end(), j);
+    }
+    const auto mass = [&](const Ints& places) {
+      return std::accumulate(places.begin(), places.end(), 0.0,
+                             [&](double x, int i) { return x + own[static_cast<std::size_t>(i)]; });
+    };
+    for (int beta = std::min(block_max, b); beta >= 1; --beta) {
+      std::vector<double> blocks((own.size() + static_cast<std::size_t>(beta) - 1) /
+                                 static_cast<std::size_t>(beta));
+      for (std::size_t i = 0; i < own.size(); ++i)
+        blocks[i / static_cast<std::size_t>(beta)] += own[i];
+      Ints chosen;
+      while (static_cast<int>(chosen.size()) < b) {
+        const auto at = std::max_element(blocks.begin(), blocks.end());
+        const auto begin = static_cast<std::size_t>((at - blocks.begin()) * beta);
+        const std::vector<double> block(
+            own.begin() + static_cast<std::ptrdiff_t>(begin),
+            own.begin() + static_cast<std::ptrdiff_t>(
+                              std::min(own.size(), begin + static_cast<std::size_t>(beta))));
+        for (int i : best(block, b - static_cast<int>(chosen.size())))
+          chosen.push_back(static_cast<int>(begin) + i);
+        *at = -1;
+      }
+      if (mass(chosen) < tau * mass(best(own, b)) - 1e-12) continue;
+      for (int i : chosen) out.push_back(k[static_cast<std::size_t>(i)]);
+      break;
+    }
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+TEST(SaBlock, EqualsTheDenseReference) {
+  std::uint64_t seed = 1;
+  for (int group : {1, 4, 7}) {
+    for (int head_dim : {64, 128}) {
+      for (int n : {1, 63, 64, 65, 1000}) {
+        Layer layer(2, group, head_dim, n, n, seed += 1000);
+        const int budget = std::max(n / 3, 16), m = n - 8;
+        std::mt19937 random(static_cast<unsigned>(seed));
+        std::vector<int> tokens, ends;
+        std::vector<Ints> segments(1);
+        for (int j = 0; j < m; ++j) {
+          segments.back().push_back(j);
+          if (random() % 9 != 0) continue;
+          ends.push_back(j);
+          if (j + 1 < m) segments.emplace_back();
+        }
+        tell(layer, tokens, ends);
+        const auto got = kept(fmt::format("sablock:budget={}", budget), layer);
+        ASSERT_EQ(got.size(), 2u);
+        EXPECT_EQ(got[0], got[1]);
+        EXPECT_EQ(static_cast<int>(got[0].size()), std::min(n, budget));
+        if (n <= budget) continue;
+        auto scores = summed(layer, 0, 2 * group, m, m);
+        for (double& x : scores) x /= 2 * group;
+        const Ints want = sablock_reference(scores, segments, budget - 8, .5, .5, .8, 10);
+        EXPECT_EQ(got[0], and_tail(want, m, n)) << n << " " << group;
+        // Without guidance and blocks it is the top-k of the head mean.
+        const auto plain =
+            kept(fmt::format("sablock:budget={},lambda=0,block_max=1", budget), layer);
+        EXPECT_TRUE(equal_by_score(plain[0], and_tail(best(scores, budget - 8), m, n), scores, n));
+      }
+    }
+  }
+}
+
+TEST(SaBlock, EveryVariantKeepsTheBudget) {
+  Layer layer(2, 2, 64, 300, 300, 3);
+  std::vector<int> tokens;
+  tell(layer, tokens, {5, 6, 20, 90, 91, 150});
+  for (const char* guide : {"mul", "mix", "pow"}) {
+    for (const char* weight : {"mul", "add"}) {
+      for (const char* blocks : {"all", "odd", "fixed"}) {
+        const auto got =
+            kept(fmt::format("sablock:budget=96,guide={},weight={},blocks={},ent_norm={}", guide,
+                             weight, blocks, guide[0] == 'p'),
+                 layer);
+        EXPECT_EQ(got[0].size(), 96u);
+        EXPECT_TRUE(std::is_sorted(got[0].begin(), got[0].end()));
+      }
+    }
+  }
+  // A prompt without punctuation is one segment: any lambda gives the same order.
+  tell(layer, tokens, {});
+  EXPECT_EQ(kept("sablock:budget=96,lambda=0.9", layer), kept("sablock:budget=96,lambda=0", layer));
+}
+
+/// One decode step of a policy over the `n` cached tokens of a layer, the last of which is new.
+Selection step(const Policies& p, Layer& layer) {
+  return p.selection->select(layer.view());
+}
+
+// Section 15: nearness 1.0 and 0.2, sentences of five, room for seven: 5 + 2.
+TEST(SentenceKv, WorkedExample) {
+  const Policies p = Method::parse(
+                         "sentencekv:budget=11,window=1,start=2,recent=2,"
+                         "semantic_factor=8,length_threshold=0")
+                         .make();
+  Layer prompt(1, 1, 8, 18, 18, 1);
+  // Keys of the sentences {2..6} and {7..11} along the first axis, the rest far away.
+  const auto place = [](Layer& layer) {
+    for (int j = 0; j < layer.n; ++j) {
+      std::vector<float> key(8, 0);
+      key[0] = j >= 2 && j <= 6 ? .2f : j >= 7 && j <= 11 ? 1.0f : -1.0f;
+      layer.sets[0].write_key(j, key.data(), j);
+    }
+  };
+  place(prompt);
+  std::vector<int> tokens;
+  tell(prompt, tokens, {1, 6, 11});
+  p.selection->after_prefill(prompt.view());
+  Layer next(1, 1, 8, 19, 1, 1);
+  place(next);
+  tell(next, tokens, {1, 6, 11});
+  std::fill(next.queries.begin(), next.queries.end(), 0.0f);
+  next.queries[18 * 8] = 1;
+  EXPECT_EQ(step(p, next).slots[0], (Ints{0, 1, 2, 3, 7, 8, 9, 10, 11, 17, 18}));
+}
+
+// The first token of each sentence reads the pool; a finished sentence can be retrieved.
+TEST(SentenceKv, SentencesOfTheAnswer) {
+  const Policies p = Method::parse("sentencekv:budget=40,window=8,start=8,recent=8").make();
+  std::vector<int> tokens;
+  Layer prompt(2, 4, 64, 100, 100, 3);
+  tell(prompt, tokens, {9, 30, 31, 60, 99});
+  p.selection->after_prefill(prompt.view());
+  std::vector<int> said(tokens);
+  for (int o = 1; o <= 40; ++o) {
+    Layer layer(2, 4, 64, 100 + o, 1, 3);
+    const bool ends = o % 10 == 0;
+    said.push_back(ends);
+    layer.dialogue.tokens = said;
+    layer.dialogue.token_text = prompt.dialogue.token_text;
+    layer.generated = o;
+    const Selection got = step(p, layer);
+    for (const Ints& set : got.slots) {
+      EXPECT_TRUE(std::is_sorted(set.begin(), set.end()));
+      EXPECT_EQ(set.back(), 100 + o - 1);
+      EXPECT_EQ(static_cast<int>(set.size()), o % 10 == 1 ? 100 + o : 40) << o;
+      for (int j = 0; j < 8; ++j) EXPECT_TRUE(std::binary_search(set.begin(), set.end(), j));
+    }
+  }
+}
+
+/// The retrieved middle by the book: sentences by the dot product of mean query and mean key.
+TEST(SentenceKv, EqualsTheDenseReference) {
+  for (int group : {1, 4, 7}) {
+    for (int head_dim : {64, 128}) {
+      const int n = 400;
+      std::vector<int> tokens, ends;
+      std::mt19937 random(5);
+      for (int j = 0; j < n; ++j) {
+        if (random() % 12 == 0) ends.push_back(j);
+      }
+      const Policies p = Method::parse("sentencekv:budget=120,length_threshold=0").make();
+      Layer layer(2, group, head_dim, n + 1, 1, 21);
+      tell(layer, tokens, ends);
+      {  // the prompt is what the layer holds but for its last token
+        std::vector<KvSet> sets = layer.sets;
+        for (KvSet& set : sets) set.truncate(n);
+        LayerView view{0, layer.shape, sets, *layer.stats, layer.dialogue, 0, n, 0, 0};
+        p.selection->after_prefill(view);
+      }
+      const Selection got = step(p, layer);
+      std::vector<Ints> sentences(1);
+      for (int j = 0; j < n; ++j) {
+        sentences.back().push_back(j);
+        if (tokens[static_cast<std::size_t>(j)] == 1 && j + 1 < n) sentences.emplace_back();
+      }
+      for (int s = 0; s < 2; ++s) {
+        std::vector<double> nearness;
+        for (const Ints& sentence : sentences) {
+          double dot = 0;
+          for (int d = 0; d < head_dim; ++d) {
+            double q = 0, k = 0;
+            for (int h = s * group; h < (s + 1) * group; ++h)
+              q += static_cast<double>(
+                  layer.queries[static_cast<std::size_t>((n * 2 * group + h) * head_dim + d)]);
+            for (int j : sentence)
+              k += static_cast<double>(layer.keys[static_cast<std::size_t>(s)]
+                                                 [static_cast<std::size_t>(j * head_dim + d)]);
+            dot += q / group * k / static_cast<double>(sentence.size());
+          }
+          nearness.push_back(dot);
+        }
+        std::set<std::int32_t> want;
+        for (int j = 0; j < 32; ++j) want.insert(j), want.insert(n - j);
+        while (want.size() < 120) {
+          const auto at = std::max_element(nearness.begin(), nearness.end());
+          for (int j : sentences[static_cast<std::size_t>(at - nearness.begin())]) {
+            if (want.size() < 120) want.insert(j);
+          }
+          *at = -INFINITY;
+        }
+        EXPECT_EQ(got.slots[static_cast<std::size_t>(s)], Ints(want.begin(), want.end()));
+      }
+    }
+  }
+}
+
+TEST(SentenceKv, PoolAndBudgets) {
+  Layer layer(2, 2, 64, 1000, 1000, 3);
+  EXPECT_EQ(kept("sentencekv:budget=100", layer)[0].size(), 300u);
+  EXPECT_EQ(kept("sentencekv:budget=100", layer), kept("snapkv:budget=300", layer));
+  EXPECT_EQ(kept("sentencekv:budget=0.1", layer)[0].size(), 300u);
+  EXPECT_EQ(kept("sentencekv:budget=400", layer)[0].size(), 1000u);
+  EXPECT_THROW(Method::parse("sentencekv:budget=63"), Error);
+}
+
+}  // namespace
+}  // namespace turnbench
