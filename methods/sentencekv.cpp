@@ -12,7 +12,7 @@ class SentenceSelection : public SelectionPolicy {
   struct Settings {
     Budget budget;
     double factor;
-    int start, recent, short_sentence;
+    int sinks, recent, short_sentence;
   };
   explicit SentenceSelection(const Settings& s) : s_(s) {}
   std::unique_ptr<SelectionPolicy> clone() const override {
@@ -80,11 +80,11 @@ class SentenceSelection : public SelectionPolicy {
   int budget(int n) const {
     const double share = std::max(s_.budget.value, 1 / s_.factor);
     const int out = s_.budget.is_ratio ? static_cast<int>(share * n + 1e-6) : s_.budget.tokens(n);
-    if (out < s_.start + s_.recent && out < n) {
+    if (out < s_.sinks + s_.recent && out < n) {
       throw input_error(
-          "sentencekv: found a budget of {} tokens, expected at least start + recent "
+          "sentencekv: found a budget of {} tokens, expected at least sinks + recent "
           "= {}",
-          out, s_.start + s_.recent);
+          out, s_.sinks + s_.recent);
     }
     return out;
   }
@@ -108,12 +108,12 @@ class SentenceSelection : public SelectionPolicy {
       for (std::size_t d = 0; d < s.mean.size(); ++d) dot += index.query[d] * s.mean[d];
       nearness.push_back(dot);
     }
-    std::vector<std::int32_t> out = all_slots(s_.start);
-    int room = index.budget - s_.start - s_.recent;
+    std::vector<std::int32_t> out = all_slots(s_.sinks);
+    int room = index.budget - s_.sinks - s_.recent;
     const int end = n - s_.recent;
     for (std::int32_t k : ranking(nearness)) {
       const Sentence& s = index.sentences[static_cast<std::size_t>(k)];
-      for (int j = std::max(s.begin, s_.start); j < std::min(s.end, end) && room > 0; ++j) {
+      for (int j = std::max(s.begin, s_.sinks); j < std::min(s.end, end) && room > 0; ++j) {
         out.push_back(j);
         --room;
       }
@@ -160,20 +160,20 @@ MethodInfo sentencekv() {
       .parameters = and_also(
           window_parameters("1024", "32", "7"),
           {{"semantic_factor", Kind::kNumber, "3", "", "cached tokens per token read", 1, 1000},
-           {"start", Kind::kInteger, "32", "tokens", "first tokens that are always read"},
+           {"sinks", Kind::kInteger, "32", "tokens", "first tokens that are always read"},
            {"recent", Kind::kInteger, "32", "tokens", "most recent tokens that are always read", 1},
            {"length_threshold", Kind::kInteger, "1", "tokens",
             "a sentence so short reads the whole pool"}}),
       .make = [](const Parameters& p) {
         WindowSettings pool = window_settings("sentencekv", p);
         const SentenceSelection::Settings settings{p.budget("budget"), p.number("semantic_factor"),
-                                                   p.integer("start"), p.integer("recent"),
+                                                   p.integer("sinks"), p.integer("recent"),
                                                    p.integer("length_threshold")};
-        if (!settings.budget.is_ratio && settings.budget.value < settings.start + settings.recent) {
+        if (!settings.budget.is_ratio && settings.budget.value < settings.sinks + settings.recent) {
           throw input_error(
               "sentencekv: found a budget of {}, {} first and {} recent tokens, expected a larger "
               "budget",
-              settings.budget.value, settings.start, settings.recent);
+              settings.budget.value, settings.sinks, settings.recent);
         }
         pool.budget.value *= settings.factor;
         Policies out;

@@ -185,7 +185,7 @@ Selection step(const Policies& p, Layer& layer) {
 // Section 15: nearness 1.0 and 0.2, sentences of five, room for seven: 5 + 2.
 TEST(SentenceKv, WorkedExample) {
   const Policies p = Method::parse(
-                         "sentencekv:budget=11,window=1,start=2,recent=2,"
+                         "sentencekv:budget=11,window=1,sinks=2,recent=2,"
                          "semantic_factor=8,length_threshold=0")
                          .make();
   Layer prompt(1, 1, 8, 18, 18, 1);
@@ -211,7 +211,7 @@ TEST(SentenceKv, WorkedExample) {
 
 // The first token of each sentence reads the pool; a finished sentence can be retrieved.
 TEST(SentenceKv, SentencesOfTheAnswer) {
-  const Policies p = Method::parse("sentencekv:budget=40,window=8,start=8,recent=8").make();
+  const Policies p = Method::parse("sentencekv:budget=40,window=8,sinks=8,recent=8").make();
   std::vector<int> tokens;
   Layer prompt(2, 4, 64, 100, 100, 3);
   tell(prompt, tokens, {9, 30, 31, 60, 99});
