@@ -36,6 +36,8 @@ std::string_view kind_name(ParameterInfo::Kind kind) {
       return "flag";
     case ParameterInfo::Kind::kChoice:
       return "choice";
+    case ParameterInfo::Kind::kFile:
+      return "file";
   }
   return "";
 }

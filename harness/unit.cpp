@@ -193,7 +193,9 @@ class Runner {
   std::pair<Sequence, std::vector<int>> start_trunk(const Branch& b, const TrunkKey& key,
                                                     int turn) const {
     const auto& [unit, prefill_key, prompt] = key;
-    if (turn > 0) {
+    Policies policies;
+    policies.prefill = b.cell->method->make().prefill;
+    if (turn > 0 && (!policies.prefill || policies.prefill->continues())) {
       // The previous turn's trunk of the same prefill whose prompt this one begins with.
       for (const auto& [known, trunk] : trunks_) {
         const std::vector<int>& done = std::get<2>(known);
@@ -207,8 +209,6 @@ class Runner {
         }
       }
     }
-    Policies policies;
-    policies.prefill = b.cell->method->make().prefill;
     int window = 0;
     bool raw_keys = false;
     for (const UnitCell& cell : unit->cells) {
@@ -225,8 +225,8 @@ class Runner {
     b.base.reset();
     Sequence& s = *b.sequence;
     s.counters = {};
-    // With a sparse prefill the answer's rows are computed anew, under the new turn's pattern.
-    if (s.policies.prefill && !s.policies.eviction) s.truncate(s.prompt_tokens);
+    if (s.policies.prefill && s.policies.prefill->recomputes_answer() && !s.policies.eviction)
+      s.truncate(s.prompt_tokens);
     if (s.policies.eviction) {  // scores come from this turn's rows alone
       for (QueryTail& tail : s.tails) tail.clear();
     }

@@ -113,17 +113,79 @@ bool pattern_keys(const HeadPattern& p, const PatternPass& pass, std::int32_t bl
       for (; c < p.columns.size() && p.columns[c] < end; ++c) out.push_back(p.columns[c]);
       return false;
     }
-    case HeadPattern::Kind::kBlocks:
-      for (std::int32_t b : p.blocks[static_cast<std::size_t>(block)]) {
-        add(b * p.block_size, std::min((b + 1) * p.block_size, end));
-      }
+    case HeadPattern::Kind::kBlocks: {
+      const BlockGrid grid(p.block_size, pass.first_row);
+      for (std::int32_t b :
+           p.blocks[static_cast<std::size_t>(block * kPatternBlock / p.block_rows)])
+        add(grid.begin(b), std::min(grid.end(b), end));
       return false;
+    }
   }
   return false;
 }
 
+PatternMask::PatternMask(const HeadPattern& p, const PatternPass& pass, std::int32_t block)
+    : pattern_(p),
+      dense_from_(pass.first_row + pass.rows - p.dense_rows),
+      lines_(p.kind == HeadPattern::Kind::kLines &&
+             p.granularity == HeadPattern::Granularity::kLine) {
+  const std::int32_t end =
+      pass.first_row + std::min((block + 1) * std::int32_t{kPatternBlock}, pass.rows);
+  last_row_ = end - 1;
+  if (!lines_) return;
+  const auto mark = [end](const std::vector<std::int32_t>& lines, std::vector<char>& out) {
+    out.assign(static_cast<std::size_t>(end), 0);
+    for (std::int32_t line : lines) {
+      if (line < end) out[static_cast<std::size_t>(line)] = 1;
+    }
+  };
+  mark(p.columns, columns_);
+  mark(p.offsets, offsets_);
+}
+
+bool PatternMask::has_all(std::int32_t lowest, std::int32_t highest) const {
+  if (pattern_.kind == HeadPattern::Kind::kBand)
+    return last_row_ - lowest < pattern_.local || highest < pattern_.sinks;
+  return !lines_;
+}
+
+bool PatternMask::has(std::int32_t row, std::int32_t key) const {
+  if (key > row) return false;
+  if (lines_) {
+    return columns_[static_cast<std::size_t>(key)] != 0 ||
+           offsets_[static_cast<std::size_t>(row - key)] != 0;
+  }
+  return pattern_.kind != HeadPattern::Kind::kBand || row - key < pattern_.local ||
+         key < pattern_.sinks || row >= dense_from_;
+}
+
+namespace {
+
+/// Each pair of a column and an offset meets in one row, so that the cells of the lines can be
+/// counted without looking at any.
+std::int64_t line_pairs(const HeadPattern& p, const PatternPass& pass) {
+  const std::int32_t begin = pass.first_row, end = pass.first_row + pass.rows;
+  const auto count = [](const std::vector<std::int32_t>& sorted, std::int32_t from,
+                        std::int32_t to) {
+    return std::lower_bound(sorted.begin(), sorted.end(), to) -
+           std::lower_bound(sorted.begin(), sorted.end(), from);
+  };
+  std::int64_t pairs = 0;
+  for (const std::vector<std::int32_t>* lines : {&p.columns, &p.offsets}) {
+    for (std::int32_t line : *lines) pairs += std::max(0, end - std::max(line, begin));
+  }
+  for (std::int32_t column : p.columns) pairs -= count(p.offsets, begin - column, end - column);
+  return pairs;
+}
+
+}  // namespace
+
 std::int64_t pattern_pairs(const HeadPattern& p, const PatternPass& pass) {
   std::int64_t pairs = 0;
+  if (p.kind == HeadPattern::Kind::kDense) {
+    const std::int64_t rows = pass.rows;
+    return rows * pass.first_row + rows * (rows + 1) / 2;
+  }
   if (p.kind == HeadPattern::Kind::kBand) {
     for (std::int64_t row = pass.first_row; row < pass.first_row + pass.rows; ++row) {
       const bool dense = row >= pass.first_row + pass.rows - p.dense_rows;
@@ -132,18 +194,17 @@ std::int64_t pattern_pairs(const HeadPattern& p, const PatternPass& pass) {
     }
     return pairs;
   }
+  if (p.kind == HeadPattern::Kind::kLines && p.granularity == HeadPattern::Granularity::kLine)
+    return line_pairs(p, pass);
   std::vector<std::int32_t> keys;
   for (std::int32_t block = 0; block * kPatternBlock < pass.rows; ++block) {
     const std::int32_t first = pass.first_row + block * kPatternBlock;
     const std::int32_t end = std::min(first + kPatternBlock, pass.first_row + pass.rows);
-    const bool exact = pattern_keys(p, pass, block, keys);
-    for (std::int32_t row = first; row < end; ++row) {
-      if (exact) {
-        for (std::int32_t k : keys) pairs += pattern_has(p, pass, row, k);
-      } else {
-        pairs += std::upper_bound(keys.begin(), keys.end(), row) - keys.begin();
-      }
-    }
+    pattern_keys(p, pass, block, keys);
+    // Keys at or before the first row count for every row, the few others for some.
+    const auto split = std::upper_bound(keys.begin(), keys.end(), first);
+    pairs += (end - first) * (split - keys.begin());
+    for (auto k = split; k != keys.end(); ++k) pairs += end - *k;
   }
   return pairs;
 }

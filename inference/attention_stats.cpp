@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <numeric>
 
 namespace turnbench {
 namespace {
@@ -115,20 +116,47 @@ std::span<const float> AttentionStats::query(int head, int row) const {
 std::size_t AttentionStats::probabilities(int head, std::span<const int> rows,
                                           std::vector<float>& out) const {
   const KvSet& set = set_of(head);
-  const std::size_t ld = padded_slots(set.size());
+  // Rows a multiple of 4 KiB apart would share few cache sets when they are read down a column.
+  const std::size_t slots = padded_slots(set.size());
+  const std::size_t ld = slots % 1024 == 0 ? slots + kPageTokens : slots;
   const auto head_dim = static_cast<std::size_t>(shape_.head_dim);
   std::vector<float> queries(rows.size() * head_dim);
   std::vector<std::int32_t> positions;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const auto row = static_cast<std::size_t>(rows[i]);
-    std::copy_n(pass_.q + row * pass_.stride + static_cast<std::size_t>(head) * head_dim, head_dim,
-                queries.data() + i * head_dim);
-    positions.push_back(pass_.positions[row]);
+    std::copy_n(query(rows[i], head), head_dim, queries.data() + i * head_dim);
+    positions.push_back(pass_.positions[rows[i]]);
   }
   out.resize(rows.size() * ld);
   backend_.row_probabilities(scale_, set, queries.data(), head_dim, positions.data(),
                              static_cast<int>(rows.size()), sliding_window_, out.data(), ld);
   return ld;
+}
+
+const float* AttentionStats::query(int row, int head) const {
+  return pass_.q + static_cast<std::size_t>(row) * pass_.stride +
+         static_cast<std::size_t>(head) * static_cast<std::size_t>(shape_.head_dim);
+}
+
+LineMass AttentionStats::line_mass(int head, int rows) const {
+  std::vector<int> last(static_cast<std::size_t>(std::min(rows, pass_.rows)));
+  std::iota(last.begin(), last.end(), pass_.rows - static_cast<int>(last.size()));
+  std::vector<float> cells;
+  const std::size_t ld = probabilities(head, last, cells);
+  const KvSet& set = set_of(head);
+  const auto n = static_cast<std::size_t>(set.size());
+  std::vector<std::int32_t> keys(n);
+  for (std::size_t j = 0; j < n; ++j) keys[j] = set.position(static_cast<int>(j));
+  const std::int32_t end = pass_.positions[pass_.rows - 1];
+  LineMass mass{std::vector<float>(n), std::vector<float>(static_cast<std::size_t>(end) + 1)};
+  for (std::size_t r = 0; r < last.size(); ++r) {
+    const float* row = cells.data() + r * ld;
+    const std::int32_t position = pass_.positions[last[r]];
+    for (std::size_t j = 0; j < n && keys[j] <= position; ++j) {
+      mass.vertical[j] += row[j];
+      mass.slash[static_cast<std::size_t>(position - keys[j])] += row[j];
+    }
+  }
+  return mass;
 }
 
 }  // namespace turnbench

@@ -83,6 +83,12 @@ struct QueryRows {
   int rows = 0;
 };
 
+/// Attention mass of some rows on each line: `vertical` by slot, `slash` by the distance between
+/// the positions of row and key (as many as the last row's position and 1).
+struct LineMass {
+  std::vector<float> vertical, slash;
+};
+
 /// Attention statistics of one layer of one sequence, computed when asked and once however many
 /// policies ask, in tiles: no n x n matrix exists.  All are statistics of dense causal attention
 /// over what is cached, also where the layer's own attention is sparse.
@@ -109,6 +115,14 @@ class AttentionStats {
   /// Probabilities of chosen rows of this pass for one query head: out[r * ld + slot].  Returns ld.
   /// Safe to call for several heads at the same time.
   std::size_t probabilities(int head, std::span<const int> rows, std::vector<float>& out) const;
+
+  /// The sums over the last `rows` rows of this pass (at most all of them) of one query head's
+  /// attention probabilities along columns and diagonals.  Safe to call for several heads at the
+  /// same time.
+  LineMass line_mass(int head, int rows) const;
+
+  /// One head's query of row `row` of this pass, after RoPE: [head_dim].
+  const float* query(int row, int head) const;
 
   /// task(head) for every query head on the backend's threads.
   void for_each_head(const std::function<void(int head)>& task) const;

@@ -70,6 +70,12 @@ class PrefillPolicy {
  public:
   virtual ~PrefillPolicy() = default;
   virtual std::unique_ptr<PrefillPolicy> clone() const = 0;
+  /// Whether a prompt that goes on from an earlier one may go on from what the earlier one cached.
+  /// If not, each prompt is computed from its first token, because its rows would come out
+  /// differently.
+  virtual bool continues() const { return false; }
+  /// Whether a turn's rows begin with the previous answer even where its tokens are cached.
+  virtual bool recomputes_answer() const { return false; }
   /// One pattern per query head, or none for dense attention.
   virtual std::vector<HeadPattern> plan(const LayerView& view) = 0;
 };

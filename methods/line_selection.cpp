@@ -8,27 +8,38 @@ namespace {
 
 constexpr double kTolerance = 1e-6;  // of the total: what rounding may leave uncovered
 
-/// Weights, sizes and largest cells of all lines of one direction.
-struct Lines {
+/// The lines of one direction: residual weights and cells by index, and a queue of the lines by
+/// their whole weight, heaviest first, lower index first on ties.
+class Lines {
+ public:
   std::vector<double> weight;
   std::vector<int> cells;
-  std::vector<float> largest;
-  std::vector<std::int32_t> order;  // by weight, heaviest first, lower index on ties
+  std::vector<char> taken;
 
-  explicit Lines(std::size_t n) : weight(n), cells(n), largest(n) {}
-  void add(std::size_t line, float p) {
-    weight[line] += p;
-    ++cells[line];
-    largest[line] = std::max(largest[line], p);
+  explicit Lines(std::size_t n) : weight(n), cells(n + 1), taken(n) {}
+
+  /// One more cell on the lines [begin, end); `finish` makes counts of it.
+  void add_cells(std::size_t begin, std::size_t end) {
+    ++cells[begin];
+    --cells[end];
   }
-  void sort() {
+  void finish() {
+    std::partial_sum(cells.begin(), cells.end(), cells.begin());
     for (std::size_t i = 0; i < weight.size(); ++i) {
-      if (cells[i] > 0) order.push_back(static_cast<std::int32_t>(i));
+      if (cells[i] > 0) queue_.emplace_back(weight[i], -static_cast<std::int32_t>(i));
     }
-    std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
-      return weight[static_cast<std::size_t>(a)] > weight[static_cast<std::size_t>(b)];
-    });
+    std::make_heap(queue_.begin(), queue_.end());
   }
+
+  bool empty() const { return queue_.empty(); }
+  std::int32_t head() const { return -queue_.front().second; }
+  void pop() {
+    std::pop_heap(queue_.begin(), queue_.end());
+    queue_.pop_back();
+  }
+
+ private:
+  std::vector<std::pair<double, std::int32_t>> queue_;  // weight, -index
 };
 
 struct Matrix {
@@ -39,14 +50,33 @@ struct Matrix {
       : a(attention),
         slash(static_cast<std::size_t>(a.rows.empty() ? 0 : a.rows.back() + 1)),
         vertical(a.keys.size()) {
-    for (std::size_t r = 0; r < a.rows.size(); ++r) {
-      for (std::size_t j = 0; j < a.keys.size() && a.keys[j] <= a.rows[r]; ++j) {
-        slash.add(static_cast<std::size_t>(a.rows[r] - a.keys[j]), a.at(r, j));
-        vertical.add(j, a.at(r, j));
-      }
+    for_each_run([&](std::size_t r, std::size_t begin, std::size_t end) {
+      const float* cell = a.cells.data() + r * a.ld;
+      const auto nearest = static_cast<std::size_t>(a.rows[r] - a.keys[end - 1]);
+      double* along = slash.weight.data() + nearest + (end - 1 - begin);
+      double* down = vertical.weight.data();
+      for (std::size_t j = begin; j < end; ++j) down[j] += cell[j];
+      for (std::size_t j = begin; j < end; ++j) *along-- += cell[j];
+      vertical.add_cells(begin, end);
+      slash.add_cells(nearest, nearest + (end - begin));
+    });
+    slash.finish();
+    vertical.finish();
+  }
+
+  /// task(row, begin, end) for each row and each run of keys that it sees at consecutive positions.
+  template <typename Task>
+  void for_each_run(const Task& task) const {
+    std::vector<std::size_t> starts;
+    for (std::size_t j = 0; j < a.keys.size(); ++j) {
+      if (j == 0 || a.keys[j] != a.keys[j - 1] + 1) starts.push_back(j);
     }
-    slash.sort();
-    vertical.sort();
+    for (std::size_t r = 0; r < a.rows.size(); ++r) {
+      const auto seen = static_cast<std::size_t>(
+          std::upper_bound(a.keys.begin(), a.keys.end(), a.rows[r]) - a.keys.begin());
+      for (std::size_t i = 0; i < starts.size() && starts[i] < seen; ++i)
+        task(r, starts[i], i + 1 < starts.size() ? std::min(starts[i + 1], seen) : seen);
+    }
   }
 
   double total() const {
@@ -63,6 +93,31 @@ struct Matrix {
                ? static_cast<std::size_t>(found - a.keys.begin())
                : a.keys.size();
   }
+
+  /// Takes a line: its residual weight, which the lines that cross it lose.
+  double take_slash(std::int32_t offset) {
+    const auto o = static_cast<std::size_t>(offset);
+    slash.taken[o] = 1;
+    for (std::size_t r = 0; r < a.rows.size(); ++r) {
+      const std::size_t j = key_at(a.rows[r] - offset);
+      if (j == a.keys.size() || vertical.taken[j] != 0) continue;
+      vertical.weight[j] -= a.at(r, j);
+      --vertical.cells[j];
+    }
+    return slash.weight[o];
+  }
+  double take_vertical(std::int32_t key) {
+    const auto j = static_cast<std::size_t>(key);
+    vertical.taken[j] = 1;
+    const auto first = std::lower_bound(a.rows.begin(), a.rows.end(), a.keys[j]);
+    for (auto r = static_cast<std::size_t>(first - a.rows.begin()); r < a.rows.size(); ++r) {
+      const auto o = static_cast<std::size_t>(a.rows[r] - a.keys[j]);
+      if (slash.taken[o] != 0) continue;
+      slash.weight[o] -= a.at(r, j);
+      --slash.cells[o];
+    }
+    return vertical.weight[j];
+  }
 };
 
 void finish(LineSelection& out, const Matrix& m) {
@@ -74,53 +129,29 @@ void finish(LineSelection& out, const Matrix& m) {
 }  // namespace
 
 LineSelection select_lines(const SampledAttention& attention, double alpha) {
-  Matrix m(attention);
-  const std::size_t n = attention.keys.size();
-  std::vector<char> covered(attention.rows.size() * n, 0);
   LineSelection out;
-  out.total = m.total();
-
-  const auto take_slash = [&](std::int32_t offset) {
-    const auto o = static_cast<std::size_t>(offset);
-    out.offsets.push_back(offset);
-    out.covered += m.slash.weight[o];
-    for (std::size_t r = 0; r < attention.rows.size(); ++r) {
-      const std::size_t j = m.key_at(attention.rows[r] - offset);
-      if (j == n || covered[r * n + j]) continue;
-      covered[r * n + j] = 1;
-      m.vertical.weight[j] -= attention.at(r, j);
-      --m.vertical.cells[j];
-    }
-  };
-  const auto take_vertical = [&](std::int32_t key) {
-    const auto j = static_cast<std::size_t>(key);
-    out.columns.push_back(key);
-    out.covered += m.vertical.weight[j];
-    for (std::size_t r = 0; r < attention.rows.size(); ++r) {
-      if (attention.keys[j] > attention.rows[r] || covered[r * n + j]) continue;
-      covered[r * n + j] = 1;
-      const auto o = static_cast<std::size_t>(attention.rows[r] - attention.keys[j]);
-      m.slash.weight[o] -= attention.at(r, j);
-      --m.slash.cells[o];
-    }
-  };
-
   if (attention.rows.empty()) return out;
-  take_slash(0);
-  std::size_t s = 0, v = 0;
+  Matrix m(attention);
+  out.total = m.total();
+  out.offsets.push_back(0);
+  out.covered = m.take_slash(0);
   const double wanted = alpha * out.total - kTolerance * out.total;
   while (out.covered < wanted) {
-    while (s < m.slash.order.size() && m.slash.order[s] == 0) ++s;  // taken already
-    if (s == m.slash.order.size() && v == m.vertical.order.size()) break;
-    const auto gain = [](const Lines& lines, std::size_t head) {
-      if (head == lines.order.size()) return -1.0;
-      const auto line = static_cast<std::size_t>(lines.order[head]);
+    if (!m.slash.empty() && m.slash.head() == 0) m.slash.pop();  // taken already
+    if (m.slash.empty() && m.vertical.empty()) break;
+    const auto gain = [](const Lines& lines) {
+      if (lines.empty()) return -1.0;
+      const auto line = static_cast<std::size_t>(lines.head());
       return lines.weight[line] / std::max(1, lines.cells[line]);
     };
-    if (gain(m.slash, s) >= gain(m.vertical, v)) {
-      take_slash(m.slash.order[s++]);
+    if (gain(m.slash) >= gain(m.vertical)) {
+      out.offsets.push_back(m.slash.head());
+      out.covered += m.take_slash(m.slash.head());
+      m.slash.pop();
     } else {
-      take_vertical(m.vertical.order[v++]);
+      out.columns.push_back(m.vertical.head());
+      out.covered += m.take_vertical(m.vertical.head());
+      m.vertical.pop();
     }
   }
   finish(out, m);
@@ -128,43 +159,45 @@ LineSelection select_lines(const SampledAttention& attention, double alpha) {
 }
 
 LineSelection select_lines_by_bound(const SampledAttention& attention, double alpha) {
-  const Matrix m(attention);
   LineSelection out;
+  if (attention.rows.empty()) return out;
+  Matrix m(attention);
   out.total = m.total();
+  std::vector<float> largest_slash(m.slash.weight.size()), largest_vertical(attention.keys.size());
+  m.for_each_run([&](std::size_t r, std::size_t begin, std::size_t end) {
+    for (std::size_t j = begin; j < end; ++j) {
+      float& slash = largest_slash[static_cast<std::size_t>(attention.rows[r] - attention.keys[j])];
+      slash = std::max(slash, attention.at(r, j));
+      largest_vertical[j] = std::max(largest_vertical[j], attention.at(r, j));
+    }
+  });
   double slash_overlap = 0, vertical_overlap = 0;
-  std::size_t s = 0, v = 0;
-  while (out.covered < alpha * out.total - kTolerance * out.total &&
-         (s < m.slash.order.size() || v < m.vertical.order.size())) {
-    const auto gain = [](const Lines& lines, std::size_t head, double overlap) {
-      return head == lines.order.size()
-                 ? -1.0
-                 : std::max(0.0,
-                            lines.weight[static_cast<std::size_t>(lines.order[head])] - overlap);
+  const double wanted = alpha * out.total - kTolerance * out.total;
+  while (out.covered < wanted && !(m.slash.empty() && m.vertical.empty())) {
+    const auto gain = [](const Lines& lines, double overlap) {
+      if (lines.empty()) return -1.0;
+      return std::max(0.0, lines.weight[static_cast<std::size_t>(lines.head())] - overlap);
     };
-    const auto length = [](const Lines& lines, std::size_t head, std::size_t chosen) {
-      return head == lines.order.size()
-                 ? 1.0
-                 : std::max(1.0, lines.cells[static_cast<std::size_t>(lines.order[head])] -
-                                     static_cast<double>(chosen));
+    const auto length = [](const Lines& lines, std::size_t chosen) {
+      if (lines.empty()) return 1.0;
+      return std::max(
+          1.0, lines.cells[static_cast<std::size_t>(lines.head())] - static_cast<double>(chosen));
     };
-    const double ds = gain(m.slash, s, vertical_overlap), dv = gain(m.vertical, v, slash_overlap);
-    if (ds / length(m.slash, s, out.columns.size()) >=
-        dv / length(m.vertical, v, out.offsets.size())) {
-      const std::int32_t line = m.slash.order[s++];
-      out.offsets.push_back(line);
-      slash_overlap += m.slash.largest[static_cast<std::size_t>(line)];
+    const double ds = gain(m.slash, vertical_overlap), dv = gain(m.vertical, slash_overlap);
+    if (ds / length(m.slash, out.columns.size()) >= dv / length(m.vertical, out.offsets.size())) {
+      out.offsets.push_back(m.slash.head());
+      slash_overlap += largest_slash[static_cast<std::size_t>(m.slash.head())];
       out.covered += ds;
+      m.slash.pop();
     } else {
-      const std::int32_t line = m.vertical.order[v++];
-      out.columns.push_back(line);
-      vertical_overlap += m.vertical.largest[static_cast<std::size_t>(line)];
+      out.columns.push_back(m.vertical.head());
+      vertical_overlap += largest_vertical[static_cast<std::size_t>(m.vertical.head())];
       out.covered += dv;
+      m.vertical.pop();
     }
   }
-  if (!attention.rows.empty() &&
-      std::find(out.offsets.begin(), out.offsets.end(), 0) == out.offsets.end()) {
+  if (std::find(out.offsets.begin(), out.offsets.end(), 0) == out.offsets.end())
     out.offsets.push_back(0);  // no row may be empty
-  }
   finish(out, m);
   return out;
 }

@@ -13,7 +13,7 @@ class LoopServePrefill : public PrefillPolicy {
   struct Settings {
     double alpha;
     int samples;
-    bool bound, per_group;
+    bool bound, per_group, recompute_answer;
     HeadPattern::Granularity granularity;
   };
   explicit LoopServePrefill(const Settings& s) : s_(s) {}
@@ -21,6 +21,11 @@ class LoopServePrefill : public PrefillPolicy {
   std::unique_ptr<PrefillPolicy> clone() const override {
     return std::make_unique<LoopServePrefill>(*this);
   }
+
+  /// Rows of earlier turns stay on the lines that were chosen for them then: what they cached is
+  /// what applying those lines to them again would give.
+  bool continues() const override { return true; }
+  bool recomputes_answer() const override { return s_.recompute_answer; }
 
   std::vector<HeadPattern> plan(const LayerView& view) override {
     if (s_.alpha >= 1) return {};
@@ -92,7 +97,8 @@ MethodInfo loopserve_prefill() {
           "rows",
       .deviates =
           "sample size and law, and the overlap of crossing lines, are not given by the paper: 64 "
-          "rows, uniform; exact residual gains (overlap=bound is the printed rule)",
+          "rows, uniform; exact residual gains (overlap=bound is the printed rule); reuse of lines "
+          "is understood as: rows of earlier turns keep what their own lines gave",
       .parameters = {{"alpha", Kind::kNumber, "0.955", "share",
                       "attention mass to recover; 1 is dense", 0, 1},
                      {"samples", Kind::kInteger, "64", "rows", "sampled rows of the turn", 1,
@@ -100,13 +106,15 @@ MethodInfo loopserve_prefill() {
                      {"overlap", Kind::kChoice, "exact", "exact|bound", "how crossing lines count"},
                      {"gqa", Kind::kChoice, "query_head", "query_head|group",
                       "what has lines of its own"},
+                     {"recompute_answer", Kind::kFlag, "true", "",
+                      "a turn's rows begin with the previous answer, also on a kept cache"},
                      {"mask", Kind::kChoice, "block64", "block64|line",
                       "execution: 64-key runs (a superset), or exactly the lines"}},
       .make = [](const Parameters& p) {
         Policies out;
         out.prefill = std::make_unique<LoopServePrefill>(LoopServePrefill::Settings{
             p.number("alpha"), p.integer("samples"), p.choice("overlap") == "bound",
-            p.choice("gqa") == "group",
+            p.choice("gqa") == "group", p.flag("recompute_answer"),
             p.choice("mask") == "line" ? HeadPattern::Granularity::kLine
                                        : HeadPattern::Granularity::kBlock64});
         return out;

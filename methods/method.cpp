@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/error.h"
+#include "common/file.h"
 #include "common/text.h"
 
 namespace turnbench {
@@ -65,6 +66,8 @@ std::string check_value(const ParameterInfo& p, const std::string& text, const s
       throw input_error("{}: found \"{}\", expected one of: {}", where,
                         printable(shorten(text, 40)), join(choices, ", "));
     }
+    case ParameterInfo::Kind::kFile:
+      return text;
   }
   return text;
 }
@@ -126,6 +129,8 @@ Parameters Parameters::check(const std::vector<ParameterInfo>& declared,
     out.values_[name] = check_value(p, text, where + ": " + name);
     if (!out.canonical_.empty()) out.canonical_ += ",";
     out.canonical_ += name + "=" + out.values_[name];
+    if (const auto file = p.kind == ParameterInfo::Kind::kFile ? out.file(name) : std::nullopt)
+      out.canonical_ += ":" + hash_text(read_file(*file)).substr(0, 12);
   }
   return out;
 }
@@ -147,6 +152,11 @@ bool Parameters::flag(std::string_view name) const {
   return text(name) == "true";
 }
 const std::string& Parameters::choice(std::string_view name) const {
+  return text(name);
+}
+
+std::optional<std::filesystem::path> Parameters::file(std::string_view name) const {
+  if (text(name) == "none") return std::nullopt;
   return text(name);
 }
 

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,7 +24,7 @@ struct Budget {
 
 /// One setting of a method, as `describe method` prints it.
 struct ParameterInfo {
-  enum class Kind { kBudget, kInteger, kNumber, kFlag, kChoice };
+  enum class Kind { kBudget, kInteger, kNumber, kFlag, kChoice, kFile };
   std::string_view name;
   Kind kind;
   std::string_view fallback;  ///< as text; "" means it must be given
@@ -39,8 +41,11 @@ class Parameters {
   double number(std::string_view name) const;
   bool flag(std::string_view name) const;
   const std::string& choice(std::string_view name) const;
+  /// The path, or nothing where the value is "none".
+  std::optional<std::filesystem::path> file(std::string_view name) const;
 
-  /// "name=value,..." in the order of declaration, defaults included.
+  /// "name=value,..." in the order of declaration, defaults included; of a file its name and a hash
+  /// of its content.
   const std::string& canonical() const { return canonical_; }
 
   /// Checks `given` against the declarations; `where` names the method in messages.

@@ -16,6 +16,11 @@
   X(tova)                    \
   X(keyformer)               \
   X(oracle)                  \
+  X(a_shape)                 \
+  X(tri_shape)               \
+  X(minference)              \
+  X(flexprefill)             \
+  X(critiprefill)            \
   X(loopserve_prefill)       \
   X(loopserve_decode)        \
   X(loopserve)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <optional>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "inference/cpu/attention.cpp"
@@ -38,6 +39,19 @@ void write_rows(const SoftmaxState& state, std::size_t first, int rows, int head
   }
 }
 
+/// Tile `t` of a set as pack_shared left it.
+Tile shared_tile(const KvSet& set, const PackedSet& packed, int t) {
+  const PageLayout& layout = set.layout();
+  const auto i = static_cast<std::size_t>(t) * kTile;
+  const bool in_page = layout.dtype == DType::kF32 && layout.head_dim % 16 == 0;
+  const float* v = in_page
+                       ? reinterpret_cast<const float*>(
+                             set.pages()[static_cast<std::size_t>(t)].get() + layout.value_offset())
+                       : packed.v + i * padded(layout.head_dim);
+  return {packed.kt + i * static_cast<std::size_t>(layout.head_dim), v, padded(layout.head_dim),
+          packed.positions + i, std::min(kTile, set.size() - t * kTile)};
+}
+
 /// Rows [first, first + rows) of a dense job, all its heads, over its packed tiles.
 void dense_block(const AttentionJob& job, float scale, const PackedSet& packed, int first,
                  float* scratch) {
@@ -57,18 +71,11 @@ void dense_block(const AttentionJob& job, float scale, const PackedSet& packed, 
     if (packed.positions[static_cast<std::size_t>(begin) * kTile] > highest) break;
     state.clear(all);
     for (int t = begin; t < std::min(begin + kSegmentTiles, tiles); ++t) {
-      const std::int32_t* positions = packed.positions + static_cast<std::size_t>(t) * kTile;
-      const int count = std::min(kTile, job.keys->size() - t * kTile);
-      if (positions[0] > highest) break;
-      if (job.sliding_window > 0 && positions[count - 1] <= lowest - job.sliding_window) continue;
-      const bool in_page = job.keys->layout().dtype == DType::kF32 && head_dim % 16 == 0;
-      const Tile tile{
-          packed.kt + static_cast<std::size_t>(t * kTile) * static_cast<std::size_t>(head_dim),
-          in_page ? reinterpret_cast<const float*>(
-                        job.keys->pages()[static_cast<std::size_t>(t)].get() +
-                        job.keys->layout().value_offset())
-                  : packed.v + static_cast<std::size_t>(t) * kTile * width,
-          width, positions, count};
+      const Tile tile = shared_tile(*job.keys, packed, t);
+      if (tile.positions[0] > highest) break;
+      if (job.sliding_window > 0 && tile.positions[tile.count - 1] <= lowest - job.sliding_window) {
+        continue;
+      }
       for (int h = 0; h < job.heads; ++h) {
         const Strip strip{job.q + static_cast<std::size_t>(first) * job.q_stride +
                               static_cast<std::size_t>(h * head_dim),
@@ -90,15 +97,18 @@ void dense_block(const AttentionJob& job, float scale, const PackedSet& packed, 
   }
 }
 
-/// One row block of one head under its pattern.
-void pattern_block(const AttentionJob& job, float scale, int head, int block, float* scratch) {
+/// One row block of one head under its pattern.  Packed tiles that it reads whole serve as they
+/// are; its other keys are gathered into tiles of their own.
+void pattern_block(const AttentionJob& job, float scale, const PackedSet& packed, int head,
+                   int block, float* scratch) {
   const KvSet& keys = *job.keys;
   const int head_dim = keys.layout().head_dim, first = block * kStripRows;
   const std::size_t width = padded(head_dim);
   const int rows = std::min(kStripRows, job.rows - first);
   const HeadPattern& pattern = job.patterns[head];
   std::vector<std::int32_t> slots;
-  const bool ask = pattern_keys(pattern, job.pass, block, slots);
+  std::optional<PatternMask> mask;
+  if (pattern_keys(pattern, job.pass, block, slots)) mask.emplace(pattern, job.pass, block);
   if (!keys.is_whole()) {  // positions -> slots, where they are still cached
     std::size_t kept = 0;
     for (std::int32_t position : slots) {
@@ -106,6 +116,20 @@ void pattern_block(const AttentionJob& job, float scale, int head, int block, fl
       if (slot < keys.size() && keys.position(slot) == position) slots[kept++] = slot;
     }
     slots.resize(kept);
+  }
+  std::vector<int> whole;
+  std::size_t loose = 0;  // slots[0, loose) are not in whole tiles
+  for (std::size_t i = 0, next = 0; i < slots.size(); i = next) {
+    const int t = slots[i] / kTile, count = std::min(kTile, keys.size() - t * kTile);
+    while (next < slots.size() && slots[next] / kTile == t) ++next;
+    if (next - i == static_cast<std::size_t>(count)) {
+      whole.push_back(t);
+    } else {
+      std::copy(slots.begin() + static_cast<std::ptrdiff_t>(i),
+                slots.begin() + static_cast<std::ptrdiff_t>(next),
+                slots.begin() + static_cast<std::ptrdiff_t>(loose));
+      loose += next - i;
+    }
   }
   Bump bump(scratch);
   float* s = bump.floats(kStripRows * kTile);
@@ -119,19 +143,24 @@ void pattern_block(const AttentionJob& job, float scale, int head, int block, fl
   const Strip strip{job.q + static_cast<std::size_t>(first) * job.q_stride +
                         static_cast<std::size_t>(head * head_dim),
                     job.q_stride, job.positions + first, 1, rows};
-  const auto visible = [&](std::int32_t row, std::int32_t key) {
-    return pattern_has(pattern, job.pass, row, key);
-  };
+  const auto visible = [&](std::int32_t row, std::int32_t key) { return mask->has(row, key); };
   total.clear(kStripRows);
-  const int count = static_cast<int>(slots.size()), tiles = tiles_of(count);
+  const int from_set = static_cast<int>(whole.size()), gathered = static_cast<int>(loose);
+  const int tiles = from_set + tiles_of(gathered);
   for (int begin = 0; begin < tiles; begin += kSegmentTiles) {
-    state.clear(kStripRows);
+    const SoftmaxState& part = begin == 0 ? total : state;  // the first needs no merging
+    if (begin > 0) state.clear(kStripRows);
     for (int t = begin; t < std::min(begin + kSegmentTiles, tiles); ++t) {
-      const Tile tile = pack_tile(keys, slots.data() + t * kTile, 0,
-                                  std::min(kTile, count - t * kTile), kt, v, positions);
-      take_tile(strip, tile, head_dim, scale, job.sliding_window, ask, visible, s, state, 0);
+      const int at = (t - from_set) * kTile;
+      const Tile tile = t < from_set ? shared_tile(keys, packed, whole[static_cast<std::size_t>(t)])
+                                     : pack_tile(keys, slots.data() + at, 0,
+                                                 std::min(kTile, gathered - at), kt, v, positions);
+      const std::int32_t lowest = tile.positions[0], highest = tile.positions[tile.count - 1];
+      if (job.sliding_window > 0 && highest <= strip.position(0) - job.sliding_window) continue;
+      const bool ask = mask && !mask->has_all(lowest, highest);
+      take_tile(strip, tile, head_dim, scale, job.sliding_window, ask, visible, s, part, 0);
     }
-    merge_state(total, state, kStripRows);
+    if (begin > 0) merge_state(total, state, kStripRows);
   }
   write_rows(total, 0, rows, head_dim,
              job.out + static_cast<std::size_t>(first) * job.out_stride +
@@ -195,8 +224,12 @@ void probabilities(float scale, const KvSet& keys, const float* q, std::size_t q
   for (int first = 0; first < n; first += kTile) {
     const Tile tile = pack_tile(keys, nullptr, first, std::min(kTile, n - first), kt.data(),
                                 v.data(), at.data() + first);
-    product(static_cast<std::size_t>(rows), kTile, static_cast<std::size_t>(head_dim), q, q_stride,
-            tile.kt, kTile, out + first, ld, false);
+    int blind = 0;  // leading rows that see nothing of this tile
+    while (blind < rows && positions[blind] < at[static_cast<std::size_t>(first)]) ++blind;
+    const auto skipped = static_cast<std::size_t>(blind);
+    product(static_cast<std::size_t>(rows) - skipped, kTile, static_cast<std::size_t>(head_dim),
+            q + skipped * q_stride, q_stride, tile.kt, kTile,
+            out + skipped * ld + static_cast<std::size_t>(first), ld, false);
   }
   const FloatTag d;
   const std::size_t lanes = hn::Lanes(d);
@@ -211,18 +244,23 @@ void probabilities(float scale, const KvSet& keys, const float* q, std::size_t q
       first = static_cast<int>(
           std::upper_bound(at.begin(), at.begin() + n, position - sliding_window) - at.begin());
     }
-    std::fill(row, row + first, kMasked);
-    std::fill(row + last, row + seen, kMasked);
-    std::fill(row + seen, row + ld, 0.0f);
-    float top = kMasked;
-    for (int i = first; i < last; ++i) top = std::max(top, row[i]);
+    // The tiles that the row sees something of.
+    const auto begin = static_cast<std::size_t>(first / kTile * kTile),
+               end = static_cast<std::size_t>(tiles_of(last) * kTile);
+    std::fill(row, row + begin, 0.0f);
+    std::fill(row + end, row + ld, 0.0f);
+    std::fill(row + begin, row + first, kMasked);
+    std::fill(row + last, row + end, kMasked);
+    FloatVec tops = hn::Set(d, kMasked);
+    for (std::size_t i = begin; i < end; i += lanes) tops = hn::Max(tops, hn::LoadU(d, row + i));
+    const float top = hn::GetLane(hn::MaxOfLanes(d, tops));
     if (top == kMasked) {
-      std::fill_n(row, ld, 0.0f);
+      std::fill(row + begin, row + end, 0.0f);
       continue;
     }
     const FloatVec shift = hn::Set(d, top * scale);
     double sum = 0;
-    for (std::size_t i = 0; i < seen; i += kTile) {
+    for (std::size_t i = begin; i < end; i += kTile) {
       for (std::size_t j = i; j < i + kTile; j += lanes) {
         hn::StoreU(exp_ps(d, hn::MulSub(hn::LoadU(d, row + j), scales, shift)), d, row + j);
       }
@@ -233,7 +271,7 @@ void probabilities(float scale, const KvSet& keys, const float* q, std::size_t q
       sum += sum16(partial);
     }
     const FloatVec inverse = hn::Set(d, static_cast<float>(1.0 / sum));
-    for (std::size_t j = 0; j < seen; j += lanes) {
+    for (std::size_t j = begin; j < end; j += lanes) {
       hn::StoreU(hn::Mul(hn::LoadU(d, row + j), inverse), d, row + j);
     }
   }
@@ -254,7 +292,7 @@ HWY_EXPORT(probabilities);
 
 namespace {
 
-// Packed keys and values of one wave of dense jobs: what is worth keeping in the outer caches.
+// Packed keys and values of one wave of jobs: what is worth keeping in the outer caches.
 constexpr std::size_t kWaveFloats = std::size_t{8} << 20;
 
 struct Task {
@@ -262,61 +300,53 @@ struct Task {
   int head, block;
 };
 
-/// Dense jobs of more than one row, in waves: pack the keys of the wave's sets once, then take
-/// every row block through them.
-void attend_dense(ThreadPool& pool, float scale, std::span<const AttentionJob> jobs,
-                  std::span<const std::size_t> dense, AttentionWorkspace& workspace) {
-  for (std::size_t begin = 0; begin < dense.size();) {
+/// Jobs of more than one row, in waves: pack the keys of the wave's sets once, then take every row
+/// block through them, all heads together where attention is dense.
+void attend_rows(ThreadPool& pool, float scale, std::span<const AttentionJob> jobs,
+                 std::span<const std::size_t> chosen, AttentionWorkspace& workspace) {
+  for (std::size_t begin = 0; begin < chosen.size();) {
     std::size_t end = begin, floats = 0, scratch = 0;
     std::vector<std::size_t> at;
-    while (end < dense.size()) {
-      const AttentionJob& job = jobs[dense[end]];
+    while (end < chosen.size()) {
+      const AttentionJob& job = jobs[chosen[end]];
       const std::size_t need = PackedSet::floats(*job.keys);
       if (end > begin && floats + need > kWaveFloats) break;
       at.push_back(floats);
       floats += need;
-      scratch = std::max(scratch, task_floats(job.keys->layout().head_dim,
-                                              static_cast<std::size_t>(job.heads) * kStripRows));
+      const auto heads = static_cast<std::size_t>(job.patterns == nullptr ? job.heads : 1);
+      scratch = std::max(scratch, task_floats(job.keys->layout().head_dim, heads * kStripRows));
       ++end;
     }
     float* memory = workspace.packed.get(floats);
     std::vector<PackedSet> packed;
     std::vector<Task> packs, blocks;
     for (std::size_t i = begin; i < end; ++i) {
-      const AttentionJob& job = jobs[dense[i]];
+      const AttentionJob& job = jobs[chosen[i]];
       packed.push_back(PackedSet::in(memory + at[i - begin], *job.keys));
       for (int t = 0; t < tiles_of(job.keys->size()); ++t) packs.push_back({i, 0, t});
       // Later blocks read more keys: the largest tasks first.
-      for (int b = (job.rows - 1) / kStripRows; b >= 0; --b) blocks.push_back({i, 0, b});
+      for (int b = (job.rows - 1) / kStripRows; b >= 0; --b) {
+        for (int h = 0; h < (job.patterns == nullptr ? 1 : job.heads); ++h)
+          blocks.push_back({i, h, b});
+      }
     }
     pool.parallel_for(packs.size(), [&](std::size_t task, int) {
       const Task& t = packs[task];
-      HWY_DYNAMIC_DISPATCH(pack_shared)(*jobs[dense[t.job]].keys, packed[t.job - begin], t.block);
+      HWY_DYNAMIC_DISPATCH(pack_shared)(*jobs[chosen[t.job]].keys, packed[t.job - begin], t.block);
     });
     pool.parallel_for(blocks.size(), [&](std::size_t task, int worker) {
       const Task& t = blocks[task];
-      HWY_DYNAMIC_DISPATCH(dense_block)
-      (jobs[dense[t.job]], scale, packed[t.job - begin], t.block * kStripRows,
-       workspace.worker[static_cast<std::size_t>(worker)].get(scratch));
+      const AttentionJob& job = jobs[chosen[t.job]];
+      const PackedSet& set = packed[t.job - begin];
+      float* memory = workspace.worker[static_cast<std::size_t>(worker)].get(scratch);
+      if (job.patterns == nullptr) {
+        HWY_DYNAMIC_DISPATCH(dense_block)(job, scale, set, t.block * kStripRows, memory);
+      } else {
+        HWY_DYNAMIC_DISPATCH(pattern_block)(job, scale, set, t.head, t.block, memory);
+      }
     });
     begin = end;
   }
-}
-
-void attend_patterns(ThreadPool& pool, float scale, std::span<const AttentionJob> jobs,
-                     std::span<const std::size_t> sparse, AttentionWorkspace& workspace) {
-  std::vector<Task> tasks;
-  for (std::size_t i : sparse) {
-    for (int b = (jobs[i].rows - 1) / kStripRows; b >= 0; --b) {
-      for (int h = 0; h < jobs[i].heads; ++h) tasks.push_back({i, h, b});
-    }
-  }
-  pool.parallel_for(tasks.size(), [&](std::size_t task, int worker) {
-    const Task& t = tasks[task];
-    float* scratch = workspace.worker[static_cast<std::size_t>(worker)].get(
-        task_floats(jobs[t.job].keys->layout().head_dim, kStripRows));
-    HWY_DYNAMIC_DISPATCH(pattern_block)(jobs[t.job], scale, t.head, t.block, scratch);
-  });
 }
 
 /// Single rows: segments of their keys in parallel, merged in order.
@@ -371,20 +401,13 @@ std::size_t AttentionWorkspace::bytes() const {
 
 void attend(ThreadPool& pool, float scale, std::span<const AttentionJob> jobs,
             AttentionWorkspace& workspace) {
-  std::vector<std::size_t> dense, sparse, single;
+  std::vector<std::size_t> blocks, single;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     assert(jobs[i].keys->size() > 0 && (jobs[i].slots == nullptr || jobs[i].rows == 1));
     if (jobs[i].rows == 0) continue;
-    if (jobs[i].patterns != nullptr) {
-      sparse.push_back(i);
-    } else if (jobs[i].rows == 1) {
-      single.push_back(i);
-    } else {
-      dense.push_back(i);
-    }
+    (jobs[i].rows == 1 && jobs[i].patterns == nullptr ? single : blocks).push_back(i);
   }
-  attend_dense(pool, scale, jobs, dense, workspace);
-  attend_patterns(pool, scale, jobs, sparse, workspace);
+  attend_rows(pool, scale, jobs, blocks, workspace);
   if (!single.empty()) attend_single(pool, scale, jobs, single, workspace);
 }
 

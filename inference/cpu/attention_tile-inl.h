@@ -187,21 +187,22 @@ template <typename Visible>
 HWY_INLINE void take_tile(const Strip& strip, const Tile& tile, int head_dim, float scale,
                           int sliding_window, bool ask, const Visible& visible, float* s,
                           const SoftmaxState& state, std::size_t first_row) {
-  product(static_cast<std::size_t>(strip.rows), kTile, static_cast<std::size_t>(head_dim), strip.q,
-          strip.q_stride, tile.kt, kTile, s, kTile, false);
-  const std::int32_t lowest = tile.positions[0], highest = tile.positions[tile.count - 1];
+  const auto columns = (static_cast<std::size_t>(tile.count) + 15) / 16 * 16;
+  product(static_cast<std::size_t>(strip.rows), columns, static_cast<std::size_t>(head_dim),
+          strip.q, strip.q_stride, tile.kt, kTile, s, kTile, false);
+  const std::int32_t* end = tile.positions + tile.count;
   for (int r = 0; r < strip.rows; ++r) {
     float* row = s + r * kTile;
     const std::int32_t at = strip.position(r);
-    if (ask || highest > at || (sliding_window > 0 && lowest <= at - sliding_window)) {
-      for (int j = 0; j < tile.count; ++j) {
-        const std::int32_t p = tile.positions[j];
-        const bool seen =
-            p <= at && (sliding_window == 0 || p > at - sliding_window) && (!ask || visible(at, p));
-        if (!seen) row[j] = kMasked;
-      }
+    std::int64_t first = 0, last = tile.count;  // what causality and the window leave
+    if (end[-1] > at) last = std::upper_bound(tile.positions, end, at) - tile.positions;
+    if (sliding_window > 0 && tile.positions[0] <= at - sliding_window)
+      first = std::upper_bound(tile.positions, end, at - sliding_window) - tile.positions;
+    std::fill(row, row + first, kMasked);
+    std::fill(row + last, row + kTile, kMasked);
+    for (std::int64_t j = first; ask && j < last; ++j) {
+      if (!visible(at, tile.positions[j])) row[j] = kMasked;
     }
-    for (int j = tile.count; j < kTile; ++j) row[j] = kMasked;
     const std::size_t i = first_row + static_cast<std::size_t>(r);
     softmax_row(scale, row, state.m[i], state.l[i], state.acc + i * state.width, state.width);
   }

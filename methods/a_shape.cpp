@@ -1,0 +1,92 @@
+#include "methods/method.h"
+
+namespace turnbench {
+namespace {
+
+using Kind = ParameterInfo::Kind;
+
+/// Sinks and a local window; `dense_rows` last rows of the pass see everything.
+class BandPrefill : public PrefillPolicy {
+ public:
+  struct Settings {
+    int sinks, local, dense_rows, first_layer;
+    bool sparse_followup;
+  };
+  explicit BandPrefill(const Settings& s) : s_(s) {}
+
+  std::unique_ptr<PrefillPolicy> clone() const override {
+    return std::make_unique<BandPrefill>(*this);
+  }
+  /// The band stands at absolute positions, so that rows of earlier turns come out the same; the
+  /// dense rows do not.
+  bool continues() const override { return s_.dense_rows == 0 && s_.sparse_followup; }
+
+  std::vector<HeadPattern> plan(const LayerView& view) override {
+    if (view.layer < s_.first_layer || (view.first_row > 0 && !s_.sparse_followup)) return {};
+    HeadPattern band;
+    band.kind = HeadPattern::Kind::kBand;
+    band.sinks = s_.sinks;
+    band.local = s_.local;
+    band.dense_rows = std::min(s_.dense_rows, view.rows - 1);
+    return std::vector<HeadPattern>(static_cast<std::size_t>(view.shape.heads), band);
+  }
+
+ private:
+  Settings s_;
+};
+
+std::vector<ParameterInfo> band_parameters() {
+  return {
+      {"n_init", Kind::kInteger, "128", "tokens", "first tokens that every row sees"},
+      {"n_local", Kind::kInteger, "3968", "tokens",
+       "most recent tokens that a row sees, itself included", 1},
+      {"starting_layer", Kind::kInteger, "-1", "layer", "layers below it are dense", -1},
+      {"followup", Kind::kChoice, "sparse", "sparse|dense", "later turns' rows on a kept cache"}};
+}
+
+Policies make_band(const Parameters& p, int dense_rows) {
+  Policies out;
+  out.prefill = std::make_unique<BandPrefill>(
+      BandPrefill::Settings{p.integer("n_init"), p.integer("n_local"), dense_rows,
+                            p.integer("starting_layer"), p.choice("followup") == "sparse"});
+  return out;
+}
+
+}  // namespace
+
+/// StreamingLLM's mask in the prefill alone: each row sees the first tokens and a local window.
+MethodInfo a_shape() {
+  return {.name = "a-shape",
+          .summary = "sparse prefill on attention sinks and a local window",
+          .paper =
+              "Xiao et al., Efficient Streaming Language Models with Attention Sinks, 2023; as a "
+              "prefill mask: Jiang et al., MInference 1.0, 2024",
+          .counts = "keys per prefill row: n_init + n_local; every token is kept",
+          .deviates =
+              "later turns on a kept cache follow the same mask, where the reference harness "
+              "computes them densely (followup=dense)",
+          .parameters = band_parameters(),
+          .make = [](const Parameters& p) { return make_band(p, 0); }};
+}
+
+/// A-shape whose last rows are dense.  n_init=8, n_local=512, n_last=128, starting_layer=16 is
+/// TriangleMix.
+MethodInfo tri_shape() {
+  std::vector<ParameterInfo> parameters = band_parameters();
+  parameters.push_back({"n_last", Kind::kInteger, "100", "rows",
+                        "last rows of a pass that are dense, at most all but one"});
+  return {
+      .name = "tri-shape",
+      .summary = "sparse prefill on sinks and a local window, with the last rows dense",
+      .paper =
+          "Li et al., SCBench: A KV Cache-Centric Analysis of Long-Context Methods, 2024; He et "
+          "al., TriangleMix, 2025 (n_init=8, n_local=512, n_last=128, starting_layer=16)",
+      .counts = "keys per prefill row: n_init + n_local; every token is kept",
+      .deviates =
+          "in later turns on a kept cache the dense rows are the last ones of the turn, where the "
+          "reference harness computes all of them densely (followup=dense)",
+      .parameters = parameters,
+      .make = [](const Parameters& p) { return make_band(p, p.integer("n_last")); }};
+}
+
+}  // namespace turnbench

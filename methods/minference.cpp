@@ -1,0 +1,145 @@
+#include <cmath>
+#include <limits>
+
+#include "common/error.h"
+#include "methods/block_pool.h"
+#include "methods/method.h"
+#include "methods/minference_config.h"
+#include "methods/scores.h"
+
+namespace turnbench {
+namespace {
+
+constexpr int kEstimationRows = 64;
+constexpr int kForcedColumns = 30, kForcedOffsets = 100;  // always chosen
+constexpr int kSparseBlock = 64, kSparseBlocksKept = 100;
+
+class MInference : public PrefillPolicy {
+ public:
+  struct Settings {
+    MInferenceConfig config;
+    int first_layer;
+    bool sparse_followup;
+    HeadPattern::Granularity granularity;
+  };
+  explicit MInference(Settings s) : s_(std::move(s)) {}
+
+  std::unique_ptr<PrefillPolicy> clone() const override {
+    return std::make_unique<MInference>(*this);
+  }
+
+  std::vector<HeadPattern> plan(const LayerView& view) override {
+    s_.config.check_shape(view.shape);
+    if (view.layer < s_.first_layer || (view.first_row > 0 && !s_.sparse_followup)) return {};
+    std::vector<HeadPattern> out(static_cast<std::size_t>(view.shape.heads));
+    view.stats.for_each_head([&](int head) {
+      const MInferenceConfig::Head& h = s_.config.head(view.layer, head);
+      HeadPattern& p = out[static_cast<std::size_t>(head)];
+      switch (h.kind) {
+        case MInferenceConfig::Kind::kVerticalSlash:
+          p = vertical_slash(view, head, h);
+          break;
+        case MInferenceConfig::Kind::kStream:
+          p.kind = HeadPattern::Kind::kBand;
+          p.sinks = h.vertical;
+          p.local = h.slash;
+          break;
+        case MInferenceConfig::Kind::kBlockSparse:
+          p = block_sparse(view, head);
+          break;
+      }
+    });
+    return out;
+  }
+
+ private:
+  /// The heaviest columns and diagonals of the last rows' attention.
+  HeadPattern vertical_slash(const LayerView& view, int head,
+                             const MInferenceConfig::Head& h) const {
+    LineMass mass = view.stats.line_mass(head, kEstimationRows);
+    const auto chosen = [](std::vector<float>& weights, int forced, int k) {
+      std::fill_n(weights.begin(),
+                  std::min<std::size_t>(static_cast<std::size_t>(forced), weights.size()),
+                  std::numeric_limits<float>::infinity());
+      return top_k(weights, k);
+    };
+    HeadPattern p;
+    p.kind = HeadPattern::Kind::kLines;
+    p.granularity = s_.granularity;
+    p.columns = chosen(mass.vertical, kForcedColumns, std::max(h.vertical, kForcedColumns));
+    p.offsets = chosen(mass.slash, kForcedOffsets, h.slash);
+    const KvSet& set = view.sets[static_cast<std::size_t>(head / view.heads_per_set())];
+    for (std::int32_t& column : p.columns) column = set.position(column);
+    return p;
+  }
+
+  /// For each block of 64 rows, the blocks of 64 keys whose mean key suits the mean query best.
+  /// Places of a block that hold no token count as zeros.
+  HeadPattern block_sparse(const LayerView& view, int head) const {
+    const BlockGrid grid(kSparseBlock, view.first_row);
+    const BlockPool keys =
+        pool_keys(view.sets[static_cast<std::size_t>(head / view.heads_per_set())], grid,
+                  view.first_row + view.rows);
+    const BlockPool queries = pool_queries(view, head, kSparseBlock);
+    HeadPattern p;
+    p.kind = HeadPattern::Kind::kBlocks;
+    p.block_size = kSparseBlock;
+    const int first = grid.of(view.first_row);
+    for (int r = 0; r < queries.blocks(); ++r) {
+      std::vector<float> scores;
+      for (int c = 0; c <= first + r; ++c) {
+        scores.push_back(static_cast<float>(keys.dot(keys.sum, c, queries.at(queries.sum, r)) /
+                                            (kSparseBlock * kSparseBlock)));
+      }
+      p.blocks.push_back(top_k(scores, kSparseBlocksKept));
+    }
+    return p;
+  }
+
+  Settings s_;
+};
+
+}  // namespace
+
+/// Each head has a pattern chosen offline: vertical and slash lines whose places are estimated on
+/// the last 64 rows, sinks with a local window, or blocks (MInference, section 3 and Algorithms 1
+/// to 3; facts of the official code where the paper is silent).
+MethodInfo minference() {
+  using Kind = ParameterInfo::Kind;
+  return {
+      .name = "minference",
+      .summary = "sparse prefill on each head's own pattern, its places estimated on the last rows",
+      .paper =
+          "Jiang et al., MInference 1.0: Accelerating Pre-filling for Long-Context LLMs via "
+          "Dynamic Sparse Attention, 2024",
+      .counts = "lines per query head: columns and diagonals; every token is kept",
+      .deviates =
+          "later turns on a kept cache are sparse too, where the reference harness computes them "
+          "densely (followup=dense); without a file of patterns all heads are vertical-slash with "
+          "the sizes of the published Llama-3.1-8B file; fewer than 100 diagonals are refused, as "
+          "the first 100 are always taken; the offline search for patterns is not part of this",
+      .parameters =
+          {{"config", Kind::kFile, "none", "path",
+            "patterns of the heads in MInference's JSON format; none = vertical, slash for all"},
+           {"vertical", Kind::kInteger, "512", "lines", "columns of a head, without a file"},
+           {"slash", Kind::kInteger, "2048", "lines", "diagonals of a head, without a file", 100},
+           {"ratio", Kind::kNumber, "1", "factor", "multiplies the sizes of all heads", 0, 1000},
+           {"starting_layer", Kind::kInteger, "-1", "layer", "layers below it are dense", -1},
+           {"vs_mask", Kind::kChoice, "block64", "block64|line",
+            "execution of lines: 64-key runs (a superset), or exactly"},
+           {"followup", Kind::kChoice, "sparse", "sparse|dense",
+            "later turns' rows on a kept cache"}},
+      .make = [](const Parameters& p) {
+        const auto file = p.file("config");
+        Policies out;
+        out.prefill = std::make_unique<MInference>(MInference::Settings{
+            file ? MInferenceConfig::load(*file, p.number("ratio"))
+                 : MInferenceConfig(p.integer("vertical"), p.integer("slash"), p.number("ratio")),
+            p.integer("starting_layer"), p.choice("followup") == "sparse",
+            p.choice("vs_mask") == "line" ? HeadPattern::Granularity::kLine
+                                          : HeadPattern::Granularity::kBlock64});
+        return out;
+      }};
+}
+
+}  // namespace turnbench
