@@ -89,17 +89,25 @@ const HeadScores& AttentionStats::window_mass(int rows) {
   scores.ld = padded_slots(largest);
   scores.data.assign(static_cast<std::size_t>(shape_.heads) * scores.ld, 0);
   const int first = tail_->rows() - count;
-  for_each_head([&](int h) {
-    const KvSet& set = set_of(h);
-    const std::size_t ld = padded_slots(set.size());
-    std::vector<float> probabilities(static_cast<std::size_t>(count) * ld);
-    backend_.row_probabilities(scale_, set, tail_->row(first) + h * shape_.head_dim, tail_->width(),
-                               tail_->positions() + first, count, sliding_window_,
-                               probabilities.data(), ld);
-    float* sum = scores.data.data() + static_cast<std::size_t>(h) * scores.ld;
-    for (int r = 0; r < count; ++r) {
-      const float* row = probabilities.data() + static_cast<std::size_t>(r) * ld;
-      for (int j = 0; j < set.size(); ++j) sum[j] += row[j];
+  const std::size_t group = static_cast<std::size_t>(shape_.heads) / sets_.size(),
+                    head_dim = static_cast<std::size_t>(shape_.head_dim);
+  // The heads of a set together, so that its keys are packed once.
+  backend_.parallel_for(sets_.size(), [&](std::size_t s) {
+    const KvSet& set = sets_[s];
+    const std::size_t ld = padded_slots(set.size()), rows = static_cast<std::size_t>(count) * group;
+    std::vector<float> queries, probabilities(rows * ld);
+    std::vector<std::int32_t> positions;
+    for (int r = first; r < tail_->rows(); ++r) {
+      const float* row = tail_->row(r) + s * group * head_dim;
+      queries.insert(queries.end(), row, row + group * head_dim);
+      positions.insert(positions.end(), group, tail_->positions()[r]);
+    }
+    backend_.row_probabilities(scale_, set, queries.data(), head_dim, positions.data(),
+                               static_cast<int>(rows), sliding_window_, probabilities.data(), ld);
+    for (std::size_t i = 0; i < rows; ++i) {
+      float* sum = scores.data.data() + (s * group + i % group) * scores.ld;
+      const float* row = probabilities.data() + i * ld;
+      for (std::size_t j = 0; j < static_cast<std::size_t>(set.size()); ++j) sum[j] += row[j];
     }
   });
   for (int h = 0; h < shape_.heads; ++h) {
@@ -123,18 +131,13 @@ std::size_t AttentionStats::probabilities(int head, std::span<const int> rows,
   std::vector<float> queries(rows.size() * head_dim);
   std::vector<std::int32_t> positions;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    std::copy_n(query(rows[i], head), head_dim, queries.data() + i * head_dim);
+    std::copy_n(query(head, rows[i]).data(), head_dim, queries.data() + i * head_dim);
     positions.push_back(pass_.positions[rows[i]]);
   }
   out.resize(rows.size() * ld);
   backend_.row_probabilities(scale_, set, queries.data(), head_dim, positions.data(),
                              static_cast<int>(rows.size()), sliding_window_, out.data(), ld);
   return ld;
-}
-
-const float* AttentionStats::query(int row, int head) const {
-  return pass_.q + static_cast<std::size_t>(row) * pass_.stride +
-         static_cast<std::size_t>(head) * static_cast<std::size_t>(shape_.head_dim);
 }
 
 LineMass AttentionStats::line_mass(int head, int rows) const {

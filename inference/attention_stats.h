@@ -121,9 +121,6 @@ class AttentionStats {
   /// same time.
   LineMass line_mass(int head, int rows) const;
 
-  /// One head's query of row `row` of this pass, after RoPE: [head_dim].
-  const float* query(int row, int head) const;
-
   /// task(head) for every query head on the backend's threads.
   void for_each_head(const std::function<void(int head)>& task) const;
 

@@ -43,7 +43,7 @@ BlockPool pool_keys(const KvSet& set, const BlockGrid& grid, std::int32_t end) {
 
 BlockPool pool_queries(const LayerView& view, int head, int size) {
   BlockPool out((view.rows + size - 1) / size, view.shape.head_dim);
-  for (int r = 0; r < view.rows; ++r) out.add(r / size, view.stats.query(r, head));
+  for (int r = 0; r < view.rows; ++r) out.add(r / size, view.stats.query(head, r).data());
   return out;
 }
 

@@ -129,7 +129,7 @@ class FlexPrefill : public PrefillPolicy {
                                const BlockPool& keys) const {
     std::vector<float> mean(static_cast<std::size_t>(keys.head_dim));
     for (int r = view.rows - rows; r < view.rows; ++r) {
-      const float* q = view.stats.query(r, head);
+      const float* q = view.stats.query(head, r).data();
       for (std::size_t d = 0; d < mean.size(); ++d) mean[d] += q[d] / static_cast<float>(rows);
     }
     std::vector<double> logits;
