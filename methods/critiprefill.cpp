@@ -14,7 +14,8 @@ constexpr float kOfPreviousLayer = 0.25f;
 class CritiPrefill : public PrefillPolicy {
  public:
   struct Settings {
-    int segment, block, budget, threshold, skipped_layers;
+    Budget budget;
+    int segment, block, threshold, skipped_layers;
     bool fusion, sparse_followup;
   };
   explicit CritiPrefill(const Settings& s) : s_(s) {}
@@ -55,6 +56,7 @@ class CritiPrefill : public PrefillPolicy {
     p.block_size = s_.block;
     p.block_rows = s_.segment;
     const int segments = queries[0].blocks(), first = grid.of(view.first_row);
+    const int kept = s_.budget.tokens(view.first_row + view.rows) / s_.block;
     previous.resize(static_cast<std::size_t>(segments));
     for (int i = 0; i < segments; ++i) {
       const int before = first + i * (s_.segment / s_.block);
@@ -66,8 +68,7 @@ class CritiPrefill : public PrefillPolicy {
           scores[c] = kOfPreviousLayer * last[c] + (1 - kOfPreviousLayer) * scores[c];
       }
       const bool sparse = view.first_row + i * s_.segment >= s_.threshold && i < segments - 1;
-      p.blocks.push_back(
-          with_tail(sparse ? top_k(scores, s_.budget / s_.block) : all_slots(before), before, end));
+      p.blocks.push_back(with_tail(sparse ? top_k(scores, kept) : all_slots(before), before, end));
       previous[static_cast<std::size_t>(i)] = std::move(scores);
     }
     return p;
@@ -122,8 +123,8 @@ MethodInfo critiprefill() {
       .deviates =
           "later turns on a kept cache are cut into segments and key blocks from the turn's first "
           "row on, and their last segment is dense (followup=dense: all of them)",
-      .parameters = {{"budget", Kind::kInteger, "2048", "tokens",
-                      "keys of a segment in front of it, in whole blocks", 1},
+      .parameters = {{"budget", Kind::kBudget, "2048", "tokens or share",
+                      "keys of a segment in front of it, in whole blocks"},
                      {"segment", Kind::kInteger, "512", "rows",
                       "rows that share their keys, a multiple of 64 and of block", 64, 65536},
                      {"block", Kind::kInteger, "32", "tokens", "keys chosen together", 1, 65536},
@@ -135,9 +136,9 @@ MethodInfo critiprefill() {
                      {"followup", Kind::kChoice, "sparse", "sparse|dense",
                       "later turns' rows on a kept cache"}},
       .make = [](const Parameters& p) {
-        const CritiPrefill::Settings s{p.integer("segment"),
+        const CritiPrefill::Settings s{p.budget("budget"),
+                                       p.integer("segment"),
                                        p.integer("block"),
-                                       p.integer("budget"),
                                        p.integer("threshold"),
                                        p.integer("layer_skip"),
                                        p.flag("layer_fusion"),

@@ -1,5 +1,4 @@
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <numeric>
 
@@ -11,15 +10,6 @@ namespace turnbench {
 namespace {
 
 constexpr int kLinesPerBlock = 128;  // lines that one block of budget stands for, at any block size
-
-/// Lines that are needed, heaviest first, until their weight exceeds gamma.
-int cover(std::vector<float> weights, double gamma) {
-  std::sort(weights.begin(), weights.end(), std::greater<>());
-  double sum = 0;
-  int count = 1;
-  for (float w : weights) count += (sum += w) <= gamma;
-  return count;
-}
 
 std::vector<double> softmax(std::vector<double> x) {
   const double top = *std::max_element(x.begin(), x.end());
@@ -83,7 +73,7 @@ class FlexPrefill : public PrefillPolicy {
     for (float& x : mass.vertical) x /= static_cast<float>(rows);
     for (float& x : mass.slash) x /= static_cast<float>(rows);
     const auto budget = [&](const std::vector<float>& weights) {
-      return std::min(std::max(cover(weights, s_.gamma) / kLinesPerBlock + 1, least), most);
+      return std::min(std::max(cover_count(weights, s_.gamma) / kLinesPerBlock + 1, least), most);
     };
     int columns = budget(mass.vertical), diagonals = budget(mass.slash);
     std::vector<float> vertical(size), slash(size);
@@ -129,7 +119,7 @@ class FlexPrefill : public PrefillPolicy {
                                const BlockPool& keys) const {
     std::vector<float> mean(static_cast<std::size_t>(keys.head_dim));
     for (int r = view.rows - rows; r < view.rows; ++r) {
-      const float* q = view.stats.query(head, r).data();
+      const std::span<const float> q = view.stats.query(head, r);
       for (std::size_t d = 0; d < mean.size(); ++d) mean[d] += q[d] / static_cast<float>(rows);
     }
     std::vector<double> logits;

@@ -171,9 +171,13 @@ LineSelection select_lines_by_bound(const SampledAttention& attention, double al
       largest_vertical[j] = std::max(largest_vertical[j], attention.at(r, j));
     }
   });
-  double slash_overlap = 0, vertical_overlap = 0;
+  out.offsets.push_back(0);
+  out.covered = m.slash.weight[0];
+  double slash_overlap = largest_slash[0], vertical_overlap = 0;
   const double wanted = alpha * out.total - kTolerance * out.total;
-  while (out.covered < wanted && !(m.slash.empty() && m.vertical.empty())) {
+  while (out.covered < wanted) {
+    if (!m.slash.empty() && m.slash.head() == 0) m.slash.pop();  // taken already
+    if (m.slash.empty() && m.vertical.empty()) break;
     const auto gain = [](const Lines& lines, double overlap) {
       if (lines.empty()) return -1.0;
       return std::max(0.0, lines.weight[static_cast<std::size_t>(lines.head())] - overlap);
@@ -196,8 +200,6 @@ LineSelection select_lines_by_bound(const SampledAttention& attention, double al
       m.vertical.pop();
     }
   }
-  if (std::find(out.offsets.begin(), out.offsets.end(), 0) == out.offsets.end())
-    out.offsets.push_back(0);  // no row may be empty
   finish(out, m);
   return out;
 }

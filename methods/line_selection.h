@@ -30,8 +30,9 @@ struct LineSelection {
 LineSelection select_lines(const SampledAttention& attention, double alpha);
 
 /// The same with the overlap that Algorithm 2 prints: one running sum of the chosen lines' largest
-/// entries per direction is taken as every candidate's overlap.  It bounds the true overlap from
-/// above, so gains soon vanish; kept as an ablation.
+/// entries per direction is taken as every candidate's overlap, and the number of chosen lines of
+/// the other direction as its covered cells.  It bounds the true overlap from above, so gains soon
+/// vanish (none is below 0); kept as an ablation.  `covered` is what the rule believes.
 LineSelection select_lines_by_bound(const SampledAttention& attention, double alpha);
 
 }  // namespace turnbench

@@ -66,8 +66,14 @@ std::string check_value(const ParameterInfo& p, const std::string& text, const s
       throw input_error("{}: found \"{}\", expected one of: {}", where,
                         printable(shorten(text, 40)), join(choices, ", "));
     }
-    case ParameterInfo::Kind::kFile:
-      return text;
+    case ParameterInfo::Kind::kFile: {
+      const std::string path = text.substr(0, text.find('#'));
+      if (path == "none") return path;
+      const std::string pinned = path + "#" + hash_text(read_file(path)).substr(0, 12);
+      if (text != path && text != pinned)
+        throw input_error("{}: found the file {}, expected {}", where, pinned, printable(text));
+      return pinned;
+    }
   }
   return text;
 }
@@ -129,8 +135,6 @@ Parameters Parameters::check(const std::vector<ParameterInfo>& declared,
     out.values_[name] = check_value(p, text, where + ": " + name);
     if (!out.canonical_.empty()) out.canonical_ += ",";
     out.canonical_ += name + "=" + out.values_[name];
-    if (const auto file = p.kind == ParameterInfo::Kind::kFile ? out.file(name) : std::nullopt)
-      out.canonical_ += ":" + hash_text(read_file(*file)).substr(0, 12);
   }
   return out;
 }
@@ -156,8 +160,9 @@ const std::string& Parameters::choice(std::string_view name) const {
 }
 
 std::optional<std::filesystem::path> Parameters::file(std::string_view name) const {
-  if (text(name) == "none") return std::nullopt;
-  return text(name);
+  const std::string& value = text(name);
+  if (value == "none") return std::nullopt;
+  return value.substr(0, value.find('#'));
 }
 
 const std::vector<ParameterInfo>& placement_parameters() {

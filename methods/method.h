@@ -44,8 +44,8 @@ class Parameters {
   /// The path, or nothing where the value is "none".
   std::optional<std::filesystem::path> file(std::string_view name) const;
 
-  /// "name=value,..." in the order of declaration, defaults included; of a file its name and a hash
-  /// of its content.
+  /// "name=value,..." in the order of declaration, defaults included.  A file is written as
+  /// PATH#HASH of its content, and refused if it has another one when it is read so.
   const std::string& canonical() const { return canonical_; }
 
   /// Checks `given` against the declarations; `where` names the method in messages.

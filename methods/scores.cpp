@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 
@@ -82,6 +83,14 @@ std::vector<std::int32_t> ranking(std::span<const float> scores) {
   std::vector<std::int32_t> order = all_slots(static_cast<int>(scores.size()));
   std::sort(order.begin(), order.end(), Better{scores});
   return order;
+}
+
+int cover_count(std::vector<float> scores, double share) {
+  std::sort(scores.begin(), scores.end(), std::greater<>());
+  double sum = 0;
+  int count = 1;
+  for (float x : scores) count += (sum += x) <= share ? 1 : 0;
+  return count;
 }
 
 std::vector<std::int32_t> all_slots(int n) {

@@ -29,6 +29,10 @@ std::vector<std::int32_t> top_k(std::span<const float> scores, int k);
 /// All indices from the highest score to the lowest.  Ties go to the lower index; NaN is an error.
 std::vector<std::int32_t> ranking(std::span<const float> scores);
 
+/// How many scores, highest first, it takes until their sum exceeds `share`; one more than there
+/// are if it never does.
+int cover_count(std::vector<float> scores, double share);
+
 /// 0, 1, ..., n - 1.
 std::vector<std::int32_t> all_slots(int n);
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
 namespace turnbench {
 namespace {
 
@@ -69,6 +71,87 @@ TEST(AttentionPattern, VerticalSlashBlocks) {
   pattern_keys(second, {0, 128}, 0, keys);
   want.resize(64);
   EXPECT_EQ(keys, want);
+}
+
+HeadPattern key_blocks(int size, int rows_per_list, const PatternPass& pass, unsigned seed) {
+  HeadPattern p;
+  p.kind = HeadPattern::Kind::kBlocks;
+  p.block_size = size;
+  p.block_rows = rows_per_list;
+  std::mt19937 random(seed);
+  for (int r = 0; r < pass.rows; r += rows_per_list) {
+    std::vector<std::int32_t>& list = p.blocks.emplace_back();
+    for (int b = 0; b * size < pass.first_row + pass.rows + size; ++b) {
+      if (random() % 3 == 0) list.push_back(b);
+    }
+  }
+  return p;
+}
+
+const std::vector<PatternPass> kPasses = {{0, 1}, {0, 300}, {77, 210}, {128, 130}, {100, 1}};
+
+// A grid line stands at the first row; the blocks tile all positions.
+TEST(BlockGrid, FollowsThePass) {
+  for (int size : {32, 64, 128}) {
+    for (int first : {0, 1, 31, 64, 77, 128, 200}) {
+      const BlockGrid grid(size, first);
+      EXPECT_EQ(grid.begin(grid.of(first)), first);
+      EXPECT_EQ(grid.of(0), 0);
+      for (int j = 0; j < 500; ++j) {
+        EXPECT_LE(grid.begin(grid.of(j)), j);
+        EXPECT_GT(grid.end(grid.of(j)), j);
+        EXPECT_EQ((j - first) / size - (j < first && (j - first) % size != 0),
+                  grid.of(j) - grid.of(first));
+      }
+    }
+  }
+}
+
+TEST(AttentionPattern, KeyBlocksOfAnySize) {
+  for (const PatternPass& pass : kPasses) {
+    for (const auto& [size, rows] :
+         {std::pair{32, 64}, {128, 128}, {32, 512}, {64, 64}, {16, 128}}) {
+      const HeadPattern p = key_blocks(size, rows, pass, 5);
+      const BlockGrid grid(size, pass.first_row);
+      for (int i = pass.first_row; i < pass.first_row + pass.rows; ++i) {
+        const auto& list = p.blocks[static_cast<std::size_t>((i - pass.first_row) / rows)];
+        for (int j = 0; j <= i; ++j) {
+          ASSERT_EQ(pattern_has(p, pass, i, j),
+                    std::binary_search(list.begin(), list.end(), grid.of(j)));
+        }
+      }
+    }
+  }
+}
+
+// What the kernel asks, and what is counted, is what the pattern has.
+TEST(AttentionPattern, MasksAndCountsAgreeWithThePairs) {
+  for (const PatternPass& pass : kPasses) {
+    for (const HeadPattern& p :
+         {HeadPattern{}, band(3, 20, 0), band(5, 100, 70), band(0, 1, 1), band(200, 1, 0),
+          lines({1, 90}, {0, 40}, HeadPattern::Granularity::kLine),
+          lines({0, 3, 64, 250}, {0, 1, 63, 64, 200, 299}, HeadPattern::Granularity::kLine),
+          lines({1, 90}, {0, 40, 41, 250}, HeadPattern::Granularity::kBlock64),
+          key_blocks(32, 64, pass, 1), key_blocks(128, 128, pass, 2)}) {
+      EXPECT_EQ(pattern_pairs(p, pass), count(p, pass));
+      std::vector<std::int32_t> keys;
+      for (int block = 0; block * kPatternBlock < pass.rows; ++block) {
+        const bool partial = pattern_keys(p, pass, block, keys);
+        const PatternMask mask(p, pass, block);
+        const int first = pass.first_row + block * kPatternBlock;
+        const int end = std::min(first + kPatternBlock, pass.first_row + pass.rows);
+        for (int i = first; i < end; ++i) {
+          for (std::int32_t j : keys) {
+            const bool has = pattern_has(p, pass, i, j);
+            ASSERT_EQ(partial ? mask.has(i, j) : j <= i, has);
+            if (mask.has_all(j, j) && j <= i) {
+              ASSERT_TRUE(has);
+            }
+          }
+        }
+      }
+    }
+  }
 }
 
 TEST(AttentionPattern, BlocksCoverTheirLines) {

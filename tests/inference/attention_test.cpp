@@ -122,20 +122,26 @@ TEST(Attention, SixteenBitCachesAndSlidingWindows) {
   }
 }
 
-// Every instruction set of this build that this machine has, against the same reference.
-TEST(Attention, EveryInstructionSet) {
+/// task() with each instruction set of this build that this machine has.
+void for_each_instruction_set(const std::function<void()>& task) {
   for (std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
     hwy::SetSupportedTargetsForTest(target);
     hwy::GetChosenTarget().Update(hwy::SupportedTargets());
     SCOPED_TRACE(hwy::TargetName(target));
+    task();
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+}
+
+TEST(Attention, EveryInstructionSet) {
+  for_each_instruction_set([] {
     for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
       Problem p({33, 150, 2, 48, 0, dtype}, 7);
       p.run(p.job(), 1);
       p.expect_equal([](int i, int, int j) { return j <= i; }, 1e-5);
     }
-  }
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  });
 }
 
 // A row's bits do not depend on the rows that are computed with it, nor on threads.
@@ -215,9 +221,27 @@ HeadPattern lines(std::vector<std::int32_t> columns, std::vector<std::int32_t> o
   return p;
 }
 
-TEST(Attention, PatternsEqualTheirMask) {
+/// Lists of key blocks, the diagonal always among them.
+HeadPattern key_blocks(int n, int rows, int size, int rows_per_list) {
+  HeadPattern p;
+  p.kind = HeadPattern::Kind::kBlocks;
+  p.block_size = size;
+  p.block_rows = rows_per_list;
+  const BlockGrid grid(size, n - rows);
+  std::mt19937 random(static_cast<unsigned>(n + size));
+  for (int first = n - rows; first < n; first += rows_per_list) {
+    std::vector<std::int32_t>& list = p.blocks.emplace_back();
+    for (int b = 0; b <= grid.of(n - 1); ++b) {
+      if (b >= grid.of(first) || random() % 4 == 0) list.push_back(b);
+    }
+  }
+  return p;
+}
+
+/// Every kind of pattern as one head of a job, against the mask that pattern_has gives.
+void expect_patterns_equal_their_mask(std::span<const int> sizes, DType dtype) {
   std::uint64_t seed = 51;
-  for (int n : {1, 8, 64, 65, 300, 1400}) {
+  for (int n : sizes) {
     for (int rows : {n, std::max(1, n - 37)}) {
       if (rows == 1) continue;
       std::vector<std::int32_t> columns, offsets{0};
@@ -226,26 +250,17 @@ TEST(Attention, PatternsEqualTheirMask) {
         if (random() % 31 == 0) columns.push_back(j);
         if (j > 0 && random() % 47 == 0) offsets.push_back(j);
       }
-      HeadPattern blocks;
-      blocks.kind = HeadPattern::Kind::kBlocks;
-      blocks.block_size = 32;
-      for (int b = 0; b * kPatternBlock < rows; ++b) {
-        std::vector<std::int32_t> list;
-        const int last = (n - rows + std::min(rows, (b + 1) * kPatternBlock) - 1) / 32;
-        for (int k = 0; k <= last; ++k) {
-          if (k == 0 || k >= last - 2 || random() % 4 == 0) list.push_back(k);
-        }
-        blocks.blocks.push_back(list);
-      }
       const std::vector<HeadPattern> patterns = {
           HeadPattern{},
           band(3, 20),
           band(0, 1),
           band(2, 10, 9),
-          blocks,
+          key_blocks(n, rows, 32, 64),
+          key_blocks(n, rows, 128, 128),
+          key_blocks(n, rows, 64, 512),
           lines(columns, offsets, HeadPattern::Granularity::kLine),
           lines(columns, offsets, HeadPattern::Granularity::kBlock64)};
-      Problem p({rows, n, static_cast<int>(patterns.size()), 32, 0, DType::kF32}, seed += 3);
+      Problem p({rows, n, static_cast<int>(patterns.size()), 32, 0, dtype}, seed += 3);
       AttentionJob j = p.job();
       j.patterns = patterns.data();
       p.run(j, 2);
@@ -258,9 +273,18 @@ TEST(Attention, PatternsEqualTheirMask) {
   }
 }
 
+TEST(Attention, PatternsEqualTheirMask) {
+  expect_patterns_equal_their_mask(std::vector{1, 8, 64, 65, 300, 1400}, DType::kF32);
+  for_each_instruction_set([] {
+    for (DType dtype : {DType::kF32, DType::kBF16})
+      expect_patterns_equal_their_mask(std::vector{65, 300}, dtype);
+  });
+}
+
 TEST(RowProbabilities, EqualEager) {
   for (int window : {0, 40}) {
     Problem p({5, 333, 1, 64, window, DType::kF32}, 61);
+    p.positions = {3, 70, 200, 331, 332};  // most rows see nothing of the last tiles
     std::vector<float> got(5 * 384);
     cpu::row_probabilities(0.125f, p.set, p.q.data(), 64, p.positions.data(), 5, window, got.data(),
                            384);

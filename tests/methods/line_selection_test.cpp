@@ -177,6 +177,77 @@ TEST(SelectLines, EqualsTheLiteralLoop) {
   }
 }
 
+/// Algorithm 2 as it is printed, but for: offset 0 is chosen first, lines are popped, gains are not
+/// below 0, lengths not below 1.
+LineSelection printed_rule(const Example& e, double alpha) {
+  struct Line {
+    double weight = 0, largest = 0;
+    int length = 0;
+    std::int32_t index = 0;
+  };
+  std::vector<Line> slash(e.keys.size()), vertical(e.keys.size());
+  LineSelection out;
+  for (std::size_t r = 0; r < e.rows.size(); ++r) {
+    for (std::int32_t j = 0; j <= e.rows[r]; ++j) {
+      const double p = e.cells[r * e.ld + static_cast<std::size_t>(j)];
+      out.total += p;
+      for (Line* line : {&slash[static_cast<std::size_t>(e.rows[r] - j)],
+                         &vertical[static_cast<std::size_t>(j)]}) {
+        line->weight += p;
+        line->largest = std::max(line->largest, p);
+        ++line->length;
+      }
+    }
+  }
+  for (auto* lines : {&slash, &vertical}) {
+    for (std::size_t i = 0; i < lines->size(); ++i)
+      (*lines)[i].index = static_cast<std::int32_t>(i);
+  }
+  double ol_s = slash[0].largest, ol_v = 0;
+  out.covered = slash[0].weight;
+  out.offsets = {0};
+  slash.erase(slash.begin());
+  for (auto* lines : {&slash, &vertical}) {
+    std::erase_if(*lines, [](const Line& l) { return l.length == 0; });
+    std::stable_sort(lines->begin(), lines->end(),
+                     [](const Line& a, const Line& b) { return a.weight > b.weight; });
+  }
+  while (out.covered < alpha * out.total * (1 - 1e-6) && !(slash.empty() && vertical.empty())) {
+    const auto rate = [](const std::vector<Line>& lines, double overlap, std::size_t other) {
+      if (lines.empty()) return -1.0;
+      return std::max(0.0, lines[0].weight - overlap) /
+             std::max(1.0, lines[0].length - static_cast<double>(other));
+    };
+    if (rate(slash, ol_v, out.columns.size()) >= rate(vertical, ol_s, out.offsets.size())) {
+      out.covered += std::max(0.0, slash[0].weight - ol_v);
+      ol_s += slash[0].largest;
+      out.offsets.push_back(slash[0].index);
+      slash.erase(slash.begin());
+    } else {
+      out.covered += std::max(0.0, vertical[0].weight - ol_s);
+      ol_v += vertical[0].largest;
+      out.columns.push_back(vertical[0].index);
+      vertical.erase(vertical.begin());
+    }
+  }
+  std::sort(out.offsets.begin(), out.offsets.end());
+  std::sort(out.columns.begin(), out.columns.end());
+  return out;
+}
+
+TEST(SelectLinesByBound, EqualsThePrintedRule) {
+  for (unsigned seed = 0; seed < 8; ++seed) {
+    const Example e = random_example(80, 16, 300 + seed);
+    for (double alpha : {0.3, 0.6, 0.9}) {
+      const LineSelection got = select_lines_by_bound(e.view(), alpha),
+                          want = printed_rule(e, alpha);
+      EXPECT_EQ(got.offsets, want.offsets) << seed << " " << alpha;
+      EXPECT_EQ(got.columns, want.columns) << seed << " " << alpha;
+      EXPECT_NEAR(got.covered, want.covered, 1e-5);
+    }
+  }
+}
+
 // The printed overlap rule needs almost every line where exact bookkeeping needs a few.
 TEST(SelectLinesByBound, ReachesAlphaOnlyByExhaustion) {
   const Example e = random_example(200, 32, 5);

@@ -22,18 +22,37 @@ struct Setting {
 constexpr int kBudget = 24, kWindow = 4;  ///< of `kSmall`
 
 /// Settings under which a method has something to do on a prompt of 200 tokens.
-inline const std::vector<Setting> kSmall = {
-    {"budget", ParameterInfo::Kind::kBudget, "24"},  {"window", ParameterInfo::Kind::kInteger, "4"},
-    {"kernel", ParameterInfo::Kind::kInteger, "3"},  {"sinks", ParameterInfo::Kind::kInteger, "2"},
-    {"local", ParameterInfo::Kind::kInteger, "16"},  {"recent", ParameterInfo::Kind::kInteger, "6"},
-    {"last", ParameterInfo::Kind::kInteger, "8"},    {"n_d", ParameterInfo::Kind::kInteger, "4"},
-    {"first", ParameterInfo::Kind::kInteger, "1"},   {"alpha", ParameterInfo::Kind::kNumber, "0.8"},
-    {"samples", ParameterInfo::Kind::kInteger, "16"}};
+inline const std::vector<Setting> kSmall = {{"budget", ParameterInfo::Kind::kBudget, "24"},
+                                            {"window", ParameterInfo::Kind::kInteger, "4"},
+                                            {"kernel", ParameterInfo::Kind::kInteger, "3"},
+                                            {"sinks", ParameterInfo::Kind::kInteger, "2"},
+                                            {"local", ParameterInfo::Kind::kInteger, "16"},
+                                            {"recent", ParameterInfo::Kind::kInteger, "6"},
+                                            {"last", ParameterInfo::Kind::kInteger, "8"},
+                                            {"n_d", ParameterInfo::Kind::kInteger, "4"},
+                                            {"first", ParameterInfo::Kind::kInteger, "1"},
+                                            {"alpha", ParameterInfo::Kind::kNumber, "0.8"},
+                                            {"samples", ParameterInfo::Kind::kInteger, "16"},
+                                            {"n_init", ParameterInfo::Kind::kInteger, "2"},
+                                            {"n_local", ParameterInfo::Kind::kInteger, "16"},
+                                            {"n_last", ParameterInfo::Kind::kInteger, "4"},
+                                            {"vertical", ParameterInfo::Kind::kInteger, "30"},
+                                            {"slash", ParameterInfo::Kind::kInteger, "100"},
+                                            {"gamma", ParameterInfo::Kind::kNumber, "0.3"},
+                                            {"min_budget", ParameterInfo::Kind::kInteger, "1"},
+                                            {"block", ParameterInfo::Kind::kChoice, "64"},
+                                            {"block", ParameterInfo::Kind::kInteger, "8"},
+                                            {"segment", ParameterInfo::Kind::kInteger, "64"},
+                                            {"threshold", ParameterInfo::Kind::kInteger, "0"},
+                                            {"layer_skip", ParameterInfo::Kind::kInteger, "0"}};
 
 /// Settings that switch a method off: with all that it has, it is full attention.
 inline const std::vector<Setting> kOff = {{"budget", ParameterInfo::Kind::kBudget, "100000"},
                                           {"local", ParameterInfo::Kind::kInteger, "100000"},
-                                          {"alpha", ParameterInfo::Kind::kNumber, "1"}};
+                                          {"alpha", ParameterInfo::Kind::kNumber, "1"},
+                                          {"n_local", ParameterInfo::Kind::kInteger, "100000"},
+                                          {"slash", ParameterInfo::Kind::kInteger, "100000"},
+                                          {"gamma", ParameterInfo::Kind::kNumber, "1.001"}};
 
 /// A budget of B tokens with this parameter keeps B times its value.
 inline const std::vector<Setting> kBudgetFactors = {

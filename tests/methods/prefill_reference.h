@@ -1,0 +1,128 @@
+#pragma once
+
+// What a prefill policy's patterns compute, held against a dense mask in double precision.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "layer.h"
+#include "methods/method.h"
+
+namespace turnbench::test {
+
+/// Whether query head h's row i sees key j, by a method's specification; causality is added.
+using DenseMask = std::function<bool(int h, int i, int j)>;
+
+inline PatternPass pass_of(const Layer& layer) {
+  return {layer.n - layer.rows, layer.rows};
+}
+
+/// The keys that each row of the pass reads, as the kernel asks for them.
+inline std::vector<std::vector<std::int32_t>> rows_of(const HeadPattern& p, PatternPass pass) {
+  std::vector<std::vector<std::int32_t>> out(static_cast<std::size_t>(pass.rows));
+  std::vector<std::int32_t> keys;
+  for (int block = 0; block * kPatternBlock < pass.rows; ++block) {
+    const bool partial = pattern_keys(p, pass, block, keys);
+    const PatternMask mask(p, pass, block);
+    for (int r = block * kPatternBlock; r < std::min((block + 1) * kPatternBlock, pass.rows); ++r) {
+      for (std::int32_t key : keys) {
+        const std::int32_t row = pass.first_row + r;
+        if (key <= row && (!partial || mask.has(row, key)))
+          out[static_cast<std::size_t>(r)].push_back(key);
+      }
+    }
+  }
+  return out;
+}
+
+/// Attention of the layer's rows under `patterns` (dense if there are none): [rows][heads * D].
+inline std::vector<float> attend(Layer& layer, const std::vector<HeadPattern>& patterns) {
+  const std::size_t width = static_cast<std::size_t>(layer.shape.heads * layer.shape.head_dim);
+  const auto first = static_cast<std::size_t>(layer.n - layer.rows);
+  std::vector<float> out(static_cast<std::size_t>(layer.rows) * width);
+  std::vector<AttentionJob> jobs;
+  for (int s = 0; s < layer.shape.kv_heads; ++s) {
+    const int head = s * layer.shape.group();
+    AttentionJob job;
+    job.keys = &layer.sets[static_cast<std::size_t>(s)];
+    job.q = layer.queries.data() + first * width + head * layer.shape.head_dim;
+    job.out = out.data() + head * layer.shape.head_dim;
+    job.q_stride = job.out_stride = width;
+    job.heads = layer.shape.group();
+    job.positions = layer.positions.data() + first;
+    job.rows = layer.rows;
+    job.patterns = patterns.empty() ? nullptr : patterns.data() + head;
+    job.pass = pass_of(layer);
+    jobs.push_back(job);
+  }
+  layer.backend->attend(1 / std::sqrt(static_cast<float>(layer.shape.head_dim)), jobs);
+  return out;
+}
+
+/// Masks of all rows; outputs of some, the first and the last included.
+inline void expect_equal(Layer& layer, const std::vector<HeadPattern>& patterns,
+                         const DenseMask& mask) {
+  const PatternPass pass = pass_of(layer);
+  const std::vector<float> out = attend(layer, patterns);
+  const int d = layer.shape.head_dim;
+  for (int h = 0; h < layer.shape.heads; ++h) {
+    const HeadPattern pattern =
+        patterns.empty() ? HeadPattern{} : patterns[static_cast<std::size_t>(h)];
+    const auto got = rows_of(pattern, pass);
+    std::int64_t pairs = 0;
+    for (int r = 0; r < layer.rows; ++r) {
+      const int i = pass.first_row + r;
+      std::vector<std::int32_t> want;
+      for (int j = 0; j <= i; ++j) {
+        if (mask(h, i, j)) want.push_back(j);
+      }
+      ASSERT_EQ(got[static_cast<std::size_t>(r)], want) << "head " << h << " row " << i;
+      pairs += static_cast<std::int64_t>(want.size());
+      if (r % 97 != 0 && r != layer.rows - 1) continue;
+      std::vector<double> sum(static_cast<std::size_t>(d));
+      double mass = 0;
+      for (std::int32_t j : want) {
+        const double p = layer.probability(h, i, j);
+        mass += p;
+        const float* v =
+            layer.values[static_cast<std::size_t>(h / layer.shape.group())].data() + j * d;
+        for (int c = 0; c < d; ++c) sum[static_cast<std::size_t>(c)] += p * v[c];
+      }
+      for (int c = 0; c < d; ++c) {
+        const std::size_t at = static_cast<std::size_t>((r * layer.shape.heads + h) * d + c);
+        ASSERT_NEAR(out[at], sum[static_cast<std::size_t>(c)] / mass, 1e-4)
+            << "head " << h << " row " << i;
+      }
+    }
+    EXPECT_EQ(pattern_pairs(pattern, pass), pairs) << "head " << h;
+  }
+}
+
+inline std::vector<HeadPattern> plan(const std::string& spec, Layer& layer, int at = 0) {
+  return Method::parse(spec).make().prefill->plan(layer.view(at));
+}
+
+/// test(layer) for the sizes that methods are held against: whole prompts, and later turns that
+/// begin off every grid.
+inline void for_each_size(const std::function<void(Layer&)>& test) {
+  std::uint64_t seed = 1;
+  for (int group : {1, 4, 7}) {
+    for (int head_dim : {64, 128}) {
+      for (int n : {1, 63, 64, 65, 1000}) {
+        for (int rows : {n, 290}) {
+          if (rows > n || (rows < n && head_dim > 64)) continue;
+          SCOPED_TRACE(fmt::format("G {} D {} n {} rows {}", group, head_dim, n, rows));
+          Layer layer(group == 1 ? 2 : 1, group, head_dim, n, rows, seed += 200);
+          test(layer);
+          if (testing::Test::HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace turnbench::test
