@@ -9,8 +9,6 @@
 namespace turnbench {
 namespace {
 
-constexpr int kLinesPerBlock = 128;  // lines that one block of budget stands for, at any block size
-
 std::vector<double> softmax(std::vector<double> x) {
   const double top = *std::max_element(x.begin(), x.end());
   double sum = 0;
@@ -73,7 +71,7 @@ class FlexPrefill : public PrefillPolicy {
     for (float& x : mass.vertical) x /= static_cast<float>(rows);
     for (float& x : mass.slash) x /= static_cast<float>(rows);
     const auto budget = [&](const std::vector<float>& weights) {
-      return std::min(std::max(cover_count(weights, s_.gamma) / kLinesPerBlock + 1, least), most);
+      return std::min(std::max(cover_count(weights, s_.gamma) / s_.block + 1, least), most);
     };
     int columns = budget(mass.vertical), diagonals = budget(mass.slash);
     std::vector<float> vertical(size), slash(size);
@@ -177,7 +175,9 @@ MethodInfo flexprefill() {
           "Long-Sequence Inference, 2025",
       .counts = "no token budget: gamma is the share of attention to cover; every token is kept",
       .deviates =
-          "0 log 0 is 0 where the official code yields NaN; later turns on a kept cache estimate "
+          "0 log 0 is 0 where the official code yields NaN; a block of budget stands for as many "
+          "lines as it is wide, where the official code divides by 128 at any width; later turns "
+          "on a kept cache estimate "
           "on their own last rows, with row blocks and key blocks aligned to the turn's first row "
           "(followup=dense computes them densely)",
       .parameters = {{"gamma", Kind::kNumber, "0.9", "share",

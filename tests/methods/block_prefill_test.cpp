@@ -89,8 +89,8 @@ std::set<std::pair<int, int>> reference_blocks(Layer& layer, int h, const FlexSe
     }
   }
   const int minb = (s.min_budget + bs - 1) / bs;
-  int kv = std::clamp(cover_count(vert, s.gamma) / 128 + 1, std::min(minb, nb), nb);
-  int ks = std::clamp(cover_count(slash, s.gamma) / 128 + 1, std::min(minb, nb), nb);
+  int kv = std::clamp(cover_count(vert, s.gamma) / bs + 1, std::min(minb, nb), nb);
+  int ks = std::clamp(cover_count(slash, s.gamma) / bs + 1, std::min(minb, nb), nb);
   const auto key_of = [&](int j) { return key(layer, h, j); };
   const auto query_of = [&](int i) { return query(layer, h, i); };
   Doubles vertical, diagonal, estimate;
