@@ -1,5 +1,7 @@
 #include "inference/model.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -36,6 +38,9 @@ Checkpoint open_random(const std::string& spec) {
     path.resize(colon);
   }
   c.name = spec;
+  if (path.empty()) {
+    throw input_error("{}: found no file name, expected random:CONFIG.json[:seed]", spec);
+  }
   const Json json = parse_json(read_file(path), path);
   c.config = parse_model_config(JsonView(json, path));
   return c;
@@ -61,24 +66,50 @@ Checkpoint open_directory(const std::string& spec) {
   return c;
 }
 
+/// Refuses weights that this machine has no memory for, before it takes any.
+void check_fits(const Checkpoint& c, DType dtype) {
+  double weights = static_cast<double>(c.config.parameters());
+  if (c.tensors) {
+    weights = 0;
+    for (const auto& [name, tensor] : c.tensors->all()) {
+      weights += static_cast<double>(tensor.bytes.size() / size_of(tensor.dtype));
+    }
+  }
+  const double need = weights * static_cast<double>(size_of(dtype)),
+               have = static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
+                      static_cast<double>(sysconf(_SC_PAGESIZE));
+  if (need > have) {
+    throw memory_error(
+        "{}: found weights of {:.1f} GiB, expected at most this machine's {:.1f} GiB", c.name,
+        need / (1 << 30), have / (1 << 30));
+  }
+}
+
 /// Where the weights of a matrix or vector come from: the checkpoint, or the generator.
 class Source {
  public:
-  explicit Source(const Checkpoint& c) : c_(c) {}
+  Source(const Checkpoint& c, Backend& backend, DType dtype)
+      : c_(c), backend_(backend), dtype_(dtype) {}
 
-  void put(Matrix& m, std::size_t first, const std::string& name, std::int64_t rows,
-           std::int64_t columns) const {
-    if (c_.tensors) {
-      const TensorView& t = c_.tensors->at(name, {rows, columns});
-      m.put_rows(first, t.bytes.data(), t.dtype, static_cast<std::size_t>(rows));
+  /// Rows [first, first + rows) of `m`.  What the file holds is checked first: only then is a
+  /// matrix of `total` rows made, so that its size is never just what config.json claims.
+  void put(std::unique_ptr<Matrix>& m, std::int64_t total, std::size_t first,
+           const std::string& name, std::int64_t rows, std::int64_t columns) const {
+    const TensorView* t = c_.tensors ? &c_.tensors->at(name, {rows, columns}) : nullptr;
+    if (m == nullptr) {
+      m = backend_.make_matrix(static_cast<std::size_t>(total), static_cast<std::size_t>(columns),
+                               dtype_);
+    }
+    if (t != nullptr) {
+      m->put_rows(first, t->bytes.data(), t->dtype, static_cast<std::size_t>(rows));
       return;
     }
     std::vector<float> row(static_cast<std::size_t>(columns));
     Random random = stream(name);
     for (std::int64_t r = 0; r < rows; ++r) {
       for (float& x : row) x = draw(random);
-      m.put_rows(first + static_cast<std::size_t>(r),
-                 reinterpret_cast<const std::byte*>(row.data()), DType::kF32, 1);
+      m->put_rows(first + static_cast<std::size_t>(r),
+                  reinterpret_cast<const std::byte*>(row.data()), DType::kF32, 1);
     }
   }
 
@@ -128,6 +159,8 @@ class Source {
   }
 
   const Checkpoint& c_;
+  Backend& backend_;
+  DType dtype_;
 };
 
 }  // namespace
@@ -164,41 +197,36 @@ std::string Checkpoint::content_hash() const {
 Model::Model(const Checkpoint& checkpoint, Backend& backend, DType dtype)
     : config_(checkpoint.config), dtype_(dtype) {
   const ModelConfig& c = config_;
-  const Source source(checkpoint);
+  check_fits(checkpoint, dtype);
+  const Source source(checkpoint, backend, dtype);
   const std::int64_t hidden = c.hidden, ffn = c.ffn, head_dim = c.head_dim;
   const std::int64_t q_size = c.heads * head_dim, kv_size = c.kv_heads * head_dim;
-  const auto matrix = [&](std::int64_t out, std::int64_t in) {
-    return backend.make_matrix(static_cast<std::size_t>(out), static_cast<std::size_t>(in), dtype);
-  };
   for (int l = 0; l < c.layers; ++l) {
     const std::string at = fmt::format("model.layers.{}.", l);
     LayerWeights w;
     w.attention_norm = source.vector(at + "input_layernorm.weight", hidden, 1);
     w.ffn_norm = source.vector(at + "post_attention_layernorm.weight", hidden, 1);
-    w.qkv = matrix(q_size + 2 * kv_size, hidden);
     std::size_t first = 0;
     for (const auto& [name, rows] :
          {std::pair("q", q_size), std::pair("k", kv_size), std::pair("v", kv_size)}) {
       const std::string tensor = at + "self_attn." + name + "_proj";
-      source.put(*w.qkv, first, tensor + ".weight", rows, hidden);
+      source.put(w.qkv, q_size + 2 * kv_size, first, tensor + ".weight", rows, hidden);
       if (c.qkv_bias) {
         const std::vector<float> bias = source.vector(tensor + ".bias", rows, 0);
         w.qkv_bias.insert(w.qkv_bias.end(), bias.begin(), bias.end());
       }
       first += static_cast<std::size_t>(rows);
     }
-    w.out = matrix(hidden, q_size);
-    source.put(*w.out, 0, at + "self_attn.o_proj.weight", hidden, q_size);
+    source.put(w.out, hidden, 0, at + "self_attn.o_proj.weight", hidden, q_size);
     if (c.out_bias) w.out_bias = source.vector(at + "self_attn.o_proj.bias", hidden, 0);
     if (c.qk_norm) {
       w.q_norm = source.vector(at + "self_attn.q_norm.weight", head_dim, 1);
       w.k_norm = source.vector(at + "self_attn.k_norm.weight", head_dim, 1);
     }
-    w.gate_up = matrix(2 * ffn, hidden);
-    source.put(*w.gate_up, 0, at + "mlp.gate_proj.weight", ffn, hidden);
-    source.put(*w.gate_up, static_cast<std::size_t>(ffn), at + "mlp.up_proj.weight", ffn, hidden);
-    w.down = matrix(hidden, ffn);
-    source.put(*w.down, 0, at + "mlp.down_proj.weight", hidden, ffn);
+    source.put(w.gate_up, 2 * ffn, 0, at + "mlp.gate_proj.weight", ffn, hidden);
+    source.put(w.gate_up, 2 * ffn, static_cast<std::size_t>(ffn), at + "mlp.up_proj.weight", ffn,
+               hidden);
+    source.put(w.down, hidden, 0, at + "mlp.down_proj.weight", hidden, ffn);
     if (c.mlp_bias) {
       w.gate_up_bias = source.vector(at + "mlp.gate_proj.bias", ffn, 0);
       const std::vector<float> up = source.vector(at + "mlp.up_proj.bias", ffn, 0);
@@ -208,9 +236,8 @@ Model::Model(const Checkpoint& checkpoint, Backend& backend, DType dtype)
     layers_.push_back(std::move(w));
   }
   norm_ = source.vector("model.norm.weight", hidden, 1);
-  head_ = matrix(c.vocab, hidden);
   const std::string embedding = "model.embed_tokens.weight";
-  source.put(*head_, 0, c.tied_embeddings ? embedding : "lm_head.weight", c.vocab, hidden);
+  source.put(head_, c.vocab, 0, c.tied_embeddings ? embedding : "lm_head.weight", c.vocab, hidden);
   if (!c.tied_embeddings) embedding_ = source.table(embedding, c.vocab, hidden, dtype);
   frequencies_ = rope_frequencies(c.rope, c.head_dim);
 }

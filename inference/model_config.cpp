@@ -11,7 +11,8 @@
 namespace turnbench {
 namespace {
 
-constexpr std::int64_t kMaxSize = 1 << 24;  // no real width, depth or vocabulary is near it
+constexpr std::int64_t kMaxSize = 1 << 22;  // no real width or vocabulary is near it
+constexpr std::int64_t kMaxLayers = 4096;
 
 int size_of_key(const JsonView& config, const std::string& key) {
   return static_cast<int>(config.at(key).as_integer(1, kMaxSize));
@@ -152,13 +153,12 @@ ModelConfig parse_model_config(const JsonView& config) {
   }
   if (config.get("hidden_act", std::string("silu")) != "silu") config.at("hidden_act").fail("silu");
   m.hidden = size_of_key(config, "hidden_size");
-  m.layers = size_of_key(config, "num_hidden_layers");
+  m.layers = static_cast<int>(config.at("num_hidden_layers").as_integer(1, kMaxLayers));
   m.heads = size_of_key(config, "num_attention_heads");
   m.kv_heads =
       config.has("num_key_value_heads") ? size_of_key(config, "num_key_value_heads") : m.heads;
   m.ffn = size_of_key(config, "intermediate_size");
   m.vocab = size_of_key(config, "vocab_size");
-  if (m.layers > 4096) config.at("num_hidden_layers").fail("at most 4096");
   if (m.heads % m.kv_heads != 0) {
     config.at("num_key_value_heads")
         .fail(fmt::format("a divisor of num_attention_heads ({})", m.heads));
@@ -173,7 +173,11 @@ ModelConfig parse_model_config(const JsonView& config) {
   if (m.head_dim % 2 != 0)
     throw input_error("{}: found an odd head_dim of {}, expected an even one", config.source(),
                       m.head_dim);
-  m.max_positions = config.get_integer("max_position_embeddings", 2048, 1);
+  if (std::int64_t{m.heads} * m.head_dim > kMaxSize) {
+    config.at("num_attention_heads")
+        .fail(fmt::format("at most {}, as head_dim is {}", kMaxSize / m.head_dim, m.head_dim));
+  }
+  m.max_positions = config.get_integer("max_position_embeddings", 2048, 1, INT32_MAX);
   m.norm_eps = static_cast<float>(config.get("rms_norm_eps", 1e-6));
   if (!(m.norm_eps >= 0 && m.norm_eps < 1)) config.at("rms_norm_eps").fail("a number from 0 to 1");
   m.rope = parse_rope(config, m.max_positions);

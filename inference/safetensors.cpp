@@ -124,7 +124,9 @@ Safetensors Safetensors::open(const std::filesystem::path& directory) {
   std::set<std::string> shards;
   for (const std::string& name : map.keys()) {
     const std::string shard = map.at(name).as_string();
-    if (shard.empty() || shard.find('/') != std::string::npos || shard == "..") {
+    // A path ends at a NUL: what follows it would name nothing.
+    if (shard.empty() || shard.find_first_of(std::string_view("/\0", 2)) != std::string::npos ||
+        shard == "..") {
       map.at(name).fail("the name of a file in the same directory");
     }
     shards.insert(shard);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "common/error.h"
 #include "common/random.h"
 
 namespace turnbench {
@@ -13,6 +14,9 @@ int argmax(std::span<const float> logits) {
 }
 
 int Sampler::sample(std::span<const float> logits) {
+  if (std::any_of(logits.begin(), logits.end(), [](float x) { return std::isnan(x); })) {
+    throw runtime_error("logits: found a value that is not a number, expected numbers");
+  }
   const int best = argmax(logits);
   if (temperature_ == 0) return best;
   const double top = logits[static_cast<std::size_t>(best)];

@@ -16,6 +16,7 @@ class Sampler {
   explicit Sampler(double temperature = 0, std::uint64_t seed = 0)
       : temperature_(temperature), seed_(seed) {}
 
+  /// Refuses logits that are not numbers: a broken model or kernel, not an answer.
   int sample(std::span<const float> logits);
 
  private:
