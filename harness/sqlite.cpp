@@ -28,6 +28,11 @@ std::string path_of(sqlite3* db) {
 Statement::Statement(sqlite3* db, std::string_view sql) : db_(db) {
   if (sqlite3_prepare_v2(db, sql.data(), static_cast<int>(sql.size()), &statement_, nullptr) !=
       SQLITE_OK) {
+    // The statements are right: the file lacks a table or a column that they name.
+    if (sqlite3_errcode(db) == SQLITE_ERROR) {
+      throw input_error("{}: found {}, expected the tables of a turnbench store", path_of(db),
+                        sqlite3_errmsg(db));
+    }
     throw sqlite_failure(db, path_of(db));
   }
 }
@@ -74,10 +79,22 @@ std::string Statement::text(int column) const {
                            static_cast<std::size_t>(sqlite3_column_bytes(statement_, column)));
 }
 
+void Statement::require_number(int column) const {
+  const int type = sqlite3_column_type(statement_, column);
+  if (type == SQLITE_INTEGER || type == SQLITE_FLOAT) return;
+  throw input_error("{}: {}: found a {}, expected a number", path_of(db_),
+                    sqlite3_column_name(statement_, column),
+                    type == SQLITE_TEXT   ? "text"
+                    : type == SQLITE_BLOB ? "blob"
+                                          : "null");
+}
+
 std::int64_t Statement::integer(int column) const {
+  require_number(column);
   return sqlite3_column_int64(statement_, column);
 }
 double Statement::real(int column) const {
+  require_number(column);
   return sqlite3_column_double(statement_, column);
 }
 bool Statement::is_null(int column) const {
@@ -95,12 +112,10 @@ Database::Database(const std::filesystem::path& path, Mode mode) : path_(path.st
     throw error;
   }
   sqlite3_busy_timeout(db_, kBusyMilliseconds);
-  try {
-    execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;");
-  } catch (...) {
-    sqlite3_close(db_);
-    throw;
-  }
+}
+
+void Database::prepare_for_writing() {
+  execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;");
 }
 
 Database::~Database() {

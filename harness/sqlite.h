@@ -29,22 +29,27 @@ class Statement {
   void run();   ///< executes, and makes the statement ready to be bound again
 
   std::string text(int column) const;
-  std::int64_t integer(int column) const;
+  std::int64_t integer(int column) const;  ///< refuses what is no number, as `real` does
   double real(int column) const;
   bool is_null(int column) const;
 
  private:
+  void require_number(int column) const;
+
   sqlite3* db_;
   sqlite3_stmt* statement_ = nullptr;
   int bound_ = 0;
 };
 
-/// One SQLite file in WAL mode.
+/// One SQLite file.
 class Database {
  public:
   enum class Mode { kCreate, kExisting };
   Database(const std::filesystem::path& path, Mode mode);
   ~Database();
+  /// Sets the modes that a store is written in.  WAL mode is a property of the file: only after one
+  /// knows whose it is.
+  void prepare_for_writing();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 

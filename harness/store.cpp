@@ -11,6 +11,7 @@ namespace turnbench {
 namespace {
 
 constexpr int kSchemaVersion = 1;
+constexpr std::int64_t kMaxTurns = 10'000;  // no dialogue is near it
 constexpr int kApplicationId = 0x7475726E;  // "turn": tells a store from any other SQLite file
 
 constexpr const char* kSchema = R"(
@@ -64,25 +65,30 @@ std::int64_t pragma(const Database& db, const std::string& name) {
   return s.next() ? s.integer(0) : 0;
 }
 
-void check_schema(Database& db, bool create) {
-  const std::int64_t application = pragma(db, "application_id"),
-                     version = pragma(db, "user_version");
+/// Whether this is a file that nobody has written to yet.
+bool is_new(const Database& db) {
   Statement tables = db.prepare("SELECT count(*) FROM sqlite_master");
-  tables.next();
-  if (tables.integer(0) == 0 && create) {
-    Transaction transaction(db);
-    if (pragma(db, "user_version") == 0) {  // another process may have been faster
-      db.execute(kSchema);
-      db.execute(fmt::format("PRAGMA application_id={}; PRAGMA user_version={};", kApplicationId,
-                             kSchemaVersion));
-    }
-    transaction.commit();
-    return;
+  return tables.next() && tables.integer(0) == 0 && pragma(db, "application_id") == 0 &&
+         pragma(db, "user_version") == 0;
+}
+
+void make_schema(Database& db) {
+  db.prepare_for_writing();
+  Transaction transaction(db);
+  if (is_new(db)) {  // another process may have been faster
+    db.execute(kSchema);
+    db.execute(fmt::format("PRAGMA application_id={}; PRAGMA user_version={};", kApplicationId,
+                           kSchemaVersion));
   }
-  if (application != kApplicationId) {
+  transaction.commit();
+}
+
+void check_schema(const Database& db) {
+  if (pragma(db, "application_id") != kApplicationId) {
     throw input_error("{}: found an SQLite file of another program, expected a turnbench store",
                       db.path());
   }
+  const std::int64_t version = pragma(db, "user_version");
   if (version != kSchemaVersion) {
     throw input_error("{}: found schema version {}, expected {}: made by {} turnbench", db.path(),
                       version, kSchemaVersion, version > kSchemaVersion ? "a newer" : "an older");
@@ -111,13 +117,16 @@ std::string_view name_of(Record::Status status) {
 
 Store Store::create(const std::filesystem::path& path) {
   auto db = std::make_unique<Database>(path, Database::Mode::kCreate);
-  check_schema(*db, true);
+  if (is_new(*db)) make_schema(*db);
+  check_schema(*db);
+  db->prepare_for_writing();
   return Store(std::move(db));
 }
 
 Store Store::open(const std::filesystem::path& path) {
   auto db = std::make_unique<Database>(path, Database::Mode::kExisting);
-  check_schema(*db, false);
+  check_schema(*db);
+  db->prepare_for_writing();
   return Store(std::move(db));
 }
 
@@ -282,8 +291,19 @@ std::vector<ScoredTurn> Store::scores(const std::string& experiment) const {
       kLatest));
   s << experiment;
   while (s.next()) {
-    out.push_back(
-        {s.text(0), s.text(1), static_cast<int>(s.integer(2)), parse_status(s.text(3)), s.real(4)});
+    const std::string dialogue = s.text(1);
+    const std::int64_t turn = s.integer(2);
+    if (turn < 0 || turn > kMaxTurns) {
+      throw input_error("{}: found the turn {} of dialogue {}, expected 0 to {}", path(), turn,
+                        printable(dialogue), kMaxTurns);
+    }
+    const Record::Status status = parse_status(s.text(3));
+    if (status == Record::Status::kOk && s.is_null(4)) {
+      throw input_error("{}: found no score of dialogue {}, turn {}, expected one", path(),
+                        printable(dialogue), turn + 1);
+    }
+    out.push_back({s.text(0), dialogue, static_cast<int>(turn), status,
+                   status == Record::Status::kOk ? s.real(4) : 0.0});
   }
   return out;
 }
