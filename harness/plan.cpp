@@ -11,6 +11,7 @@
 #include "datasets/catalog.h"
 #include "datasets/dialogue_io.h"
 #include "harness/protocol.h"
+#include "harness/published.h"
 #include "inference/embedded_model.h"
 #include "inference/engine.h"
 #include "metrics/metric.h"
@@ -88,6 +89,7 @@ PlannedDataset load_dataset(const DatasetEntry& entry, const Manifest& manifest,
       load_dialogues(entry.name, dataset_source(entry, dataset, manifest, locations), options);
   if (out.dialogues.empty())
     throw input_error("dataset {}: found no dialogues, expected at least one", entry.label);
+  out.count = out.dialogues.size();
   // The hash is of all dialogues, so that a run with --limit belongs to the same cells.
   std::string text;
   for (const Dialogue& d : out.dialogues) text += to_json_line(d) + "\n";
@@ -106,15 +108,20 @@ std::string cell_key(const Cell& cell) {
 }  // namespace
 
 Tokenizer open_tokenizer(const Checkpoint& checkpoint) {
-  if (checkpoint.name == "tiny") {
-    return Tokenizer::from_json(embedded::tokenizer(), embedded::tokenizer_config(),
-                                "tiny/tokenizer.json");
-  }
-  if (checkpoint.directory.empty()) {
+  if (checkpoint.name != "tiny" && checkpoint.directory.empty()) {
     throw input_error("{}: found random weights without a tokenizer, expected a model with one",
                       checkpoint.name);
   }
-  return Tokenizer::open(checkpoint.directory);
+  Tokenizer tokenizer =
+      checkpoint.name == "tiny"
+          ? Tokenizer::from_json(embedded::tokenizer(), embedded::tokenizer_config(),
+                                 "tiny/tokenizer.json")
+          : Tokenizer::open(checkpoint.directory);
+  if (tokenizer.vocab_size() > checkpoint.config.vocab) {
+    throw input_error("{}: found a tokenizer of {} tokens, expected at most the model's {}",
+                      checkpoint.name, tokenizer.vocab_size(), checkpoint.config.vocab);
+  }
+  return tokenizer;
 }
 
 bool has_tokenizer(const Checkpoint& checkpoint) {
@@ -127,10 +134,6 @@ bool has_tokenizer(const Checkpoint& checkpoint) {
 PlannedModel open_model(const ModelEntry& entry, const Locations& locations) {
   Checkpoint checkpoint = Checkpoint::open(model_path(entry, locations));
   Tokenizer tokenizer = open_tokenizer(checkpoint);
-  if (tokenizer.vocab_size() > checkpoint.config.vocab) {
-    throw input_error("{}: found a tokenizer of {} tokens, expected at most the model's {}",
-                      checkpoint.name, tokenizer.vocab_size(), checkpoint.config.vocab);
-  }
   ChatTemplate chat_template = find_chat_template(
       entry.chat_template == "auto" ? detect_chat_template(tokenizer.chat_template())
                                     : entry.chat_template);
@@ -156,6 +159,11 @@ Decoding Plan::decoding(const PlannedModel& model) const {
 Plan make_plan(const Manifest& manifest, const Locations& locations, std::size_t limit) {
   Plan plan;
   plan.manifest = manifest;
+  if (!manifest.published.empty()) {
+    const fs::path path = manifest.path.parent_path() / manifest.published;
+    plan.published = read_file(path);
+    parse_published(plan.published, path.string());
+  }
   for (const ModelEntry& entry : manifest.models)
     plan.models.push_back(open_model(entry, locations));
   for (const DatasetEntry& entry : manifest.datasets)
@@ -217,8 +225,7 @@ Store::Plan stored_plan(const Plan& plan) {
   out.title = plan.manifest.title;
   out.manifest = plan.manifest.text;
   out.directory = fs::absolute(plan.manifest.path).parent_path().string();
-  if (!plan.manifest.published.empty())
-    out.published = read_file(plan.manifest.path.parent_path() / plan.manifest.published);
+  out.published = plan.published;
   out.cells = plan.cells;
   for (const PlannedModel& m : plan.models) {
     const ModelConfig& c = m.checkpoint.config;

@@ -36,12 +36,14 @@ struct PlannedModel {
 struct PlannedDataset {
   DatasetEntry entry;
   std::string task, metric, postprocess, hash;
+  std::size_t count = 0;  ///< of the dialogues that the entry means; a run's limit may leave fewer
   std::vector<Dialogue> dialogues;
 };
 
 /// Units that one model runs, in the order in which they are run.
 struct Plan {
   Manifest manifest;
+  std::string published;  ///< CSV text of the published numbers, or empty
   std::deque<PlannedModel> models;
   std::deque<PlannedDataset> datasets;
   std::vector<Cell> cells;

@@ -8,30 +8,6 @@
 namespace turnbench {
 namespace {
 
-/// Rows of a CSV with a header: column name -> value.  Facts and figures need no quotes.
-std::vector<std::map<std::string, std::string>> parse_published(const std::string& text,
-                                                                const std::string& source) {
-  std::vector<std::map<std::string, std::string>> rows;
-  std::vector<std::string> header;
-  std::size_t number = 0;
-  for (const std::string& line : split(text, "\n")) {
-    ++number;
-    if (trim(line).empty() || line[0] == '#') continue;
-    const std::vector<std::string> fields = split(line, ",");
-    if (header.empty()) {
-      header = fields;
-      continue;
-    }
-    if (fields.size() != header.size()) {
-      throw input_error("{}: line {}: found {} fields, expected {}", source, number, fields.size(),
-                        header.size());
-    }
-    auto& row = rows.emplace_back();
-    for (std::size_t i = 0; i < fields.size(); ++i) row[trim(header[i])] = trim(fields[i]);
-  }
-  return rows;
-}
-
 const Stratum kNothing;
 
 }  // namespace
@@ -83,11 +59,11 @@ std::optional<double> Results::counter(const std::string& cell, const std::strin
 
 std::optional<double> Results::published(const Cell& cell) const {
   for (const auto& row : published_) {
-    const bool match = std::all_of(row.begin(), row.end(), [&](const auto& field) {
-      return field.first == "value" || field.first == "note" || field.second.empty() ||
-             dimension(cell, -1, field.first) == field.second;
+    const auto& named = row.dimensions;
+    const bool match = std::all_of(named.begin(), named.end(), [&](const auto& field) {
+      return dimension(cell, -1, field.first) == field.second;
     });
-    if (match && row.contains("value")) return std::stod(row.at("value"));
+    if (match) return row.value;
   }
   return std::nullopt;
 }

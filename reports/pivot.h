@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "harness/manifest.h"
+#include "harness/published.h"
 #include "harness/store.h"
 #include "reports/estimate.h"
 
@@ -34,7 +35,7 @@ class Results {
   std::vector<Cell> cells_;
   std::map<std::pair<std::string, int>, Stratum> strata_;
   std::map<std::string, std::map<std::string, double>> counters_;
-  std::vector<std::map<std::string, std::string>> published_;
+  std::vector<PublishedNumber> published_;
   std::vector<Store::Failure> failures_;
   std::vector<std::string> environments_;
   int turns_ = 0;

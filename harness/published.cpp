@@ -1,0 +1,96 @@
+#include "harness/published.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "common/error.h"
+#include "common/json.h"
+#include "common/text.h"
+#include "harness/manifest.h"
+
+namespace turnbench {
+namespace {
+
+/// The fields of a line; a quote within a quoted field is doubled.
+std::vector<std::string> split_fields(std::string_view line, const std::string& place) {
+  std::vector<std::string> out(1);
+  bool quoted = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '"' && quoted && i + 1 < line.size() && line[i + 1] == '"') {
+      out.back() += line[i++];
+    } else if (line[i] == '"') {
+      quoted = !quoted;
+    } else if (line[i] == ',' && !quoted) {
+      out.emplace_back();
+    } else {
+      out.back() += line[i];
+    }
+  }
+  if (quoted) throw input_error("{}: found a quote that is not closed, expected its end", place);
+  for (std::string& field : out) field = trim(field);
+  return out;
+}
+
+void check_header(const std::vector<std::string>& header, const std::string& place) {
+  std::vector<std::string_view> known = table_dimensions();
+  known.insert(known.end(), {"value", "note"});
+  for (const std::string& column : header) {
+    const auto times = std::count(header.begin(), header.end(), column);
+    if (times > 1) {
+      throw input_error("{}: found the column \"{}\" {} times, expected it once", place,
+                        printable(shorten(column, 40)), times);
+    }
+    if (std::find(known.begin(), known.end(), column) != known.end()) continue;
+    const std::string near = nearest_name(column, known);
+    throw input_error("{}: found the unknown column \"{}\", expected {}", place,
+                      printable(shorten(column, 40)),
+                      near.empty() ? "one of: " + join(known, ", ") : "\"" + near + "\"");
+  }
+  if (std::find(header.begin(), header.end(), "value") == header.end()) {
+    throw input_error("{}: found no column \"value\", expected one", place);
+  }
+}
+
+double parse_value(const std::string& text, const std::string& place) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, value);
+  if (result.ec != std::errc() || result.ptr != end || !std::isfinite(value)) {
+    throw input_error("{}: found the value \"{}\", expected a number", place,
+                      printable(shorten(text, 40)));
+  }
+  return value;
+}
+
+}  // namespace
+
+std::vector<PublishedNumber> parse_published(std::string_view csv, const std::string& source) {
+  std::vector<PublishedNumber> out;
+  std::vector<std::string> header;
+  std::size_t number = 0;
+  for (const std::string& line : split(csv, "\n")) {
+    const std::string place = fmt::format("{}: line {}", source, ++number);
+    if (trim(line).empty() || line[0] == '#') continue;
+    std::vector<std::string> fields = split_fields(line, place);
+    if (header.empty()) {
+      check_header(fields, place);
+      header = std::move(fields);
+      continue;
+    }
+    if (fields.size() != header.size()) {
+      throw input_error("{}: found {} fields, expected {}", place, fields.size(), header.size());
+    }
+    PublishedNumber& row = out.emplace_back();
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+      if (header[i] == "value") {
+        row.value = parse_value(fields[i], place);
+      } else if (header[i] != "note" && !fields[i].empty()) {
+        row.dimensions[header[i]] = fields[i];
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace turnbench
