@@ -6,6 +6,7 @@
 #include <iostream>
 #include <iterator>
 #include <new>
+#include <nlohmann/json.hpp>
 
 #include "common/error.h"
 #include "common/file.h"
@@ -22,21 +23,27 @@ constexpr const char* kExamples = R"(Examples:
   turnbench describe method loopserve
 Exit codes: 0 done, 1 something failed at run time, 2 bad usage or bad input.)";
 
+constexpr std::int64_t kMaxMemoryLimit = std::int64_t{1} << 30;  // MiB
+
 int fail(const std::string& message, int code) {
-  std::string line = message;
-  for (char& c : line) {
-    if (c == '\n') c = ' ';
-  }
-  fmt::print(stderr, "turnbench: {}\n", line);
+  fmt::print(stderr, "turnbench: {}\n", printable(replace_all(message, "\n", " ")));
   return code;
 }
 
-std::pair<std::string, std::string> name_and_value(const std::string& text, const char* option) {
-  const std::size_t equals = text.find('=');
-  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
-    throw input_error("{}: found \"{}\", expected NAME=DIR", option, printable(text));
+std::map<std::string, std::string> names_and_values(const std::vector<std::string>& given,
+                                                    const char* option) {
+  std::map<std::string, std::string> out;
+  for (const std::string& text : given) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+      throw input_error("{}: found \"{}\", expected NAME=DIR", option, printable(text));
+    }
+    if (!out.emplace(text.substr(0, equals), text.substr(equals + 1)).second) {
+      throw input_error("{}: found \"{}\" twice, expected it once", option,
+                        printable(text.substr(0, equals)));
+    }
   }
-  return {text.substr(0, equals), text.substr(equals + 1)};
+  return out;
 }
 
 DType parse_dtype(const std::string& name, const char* option) {
@@ -63,26 +70,46 @@ std::string read_input(const std::string& file) {
   return std::string(std::istreambuf_iterator<char>(std::cin), {});
 }
 
+std::string dump(const OrderedJson& json) {
+  return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+}
+
+std::string read_text(const std::string& file) {
+  std::string text = read_input(file);
+  const std::size_t good = valid_utf8_prefix(text);
+  if (good < text.size()) {
+    throw input_error("{}: byte {}: found 0x{:02x}, expected well-formed UTF-8", input_name(file),
+                      good, static_cast<unsigned char>(text[good]));
+  }
+  return text;
+}
+
+std::string input_name(const std::string& file) {
+  return file.empty() || file == "-" ? "stdin" : file;
+}
+
 void ModelOptions::add_to(CLI::App& command) {
   command
       .add_option("--model", model, "Hugging Face directory, tiny, or random:CONFIG.json[:seed]")
       ->required();
   command.add_option("--dtype", dtype, "weights: auto (as stored), f32, f16, bf16");
   command.add_option("--kv-dtype", kv_dtype, "keys and values: f32, f16, bf16");
-  command.add_option("--threads", threads, "0: all processors")->check(CLI::Range(0, 1024));
+  command.add_option("--threads", threads, "0: all processors")->transform(whole_number(0, 1024));
   command.add_option("--device", device, "auto, cpu, cuda[:N]");
-  command.add_option("--memory-limit", memory_limit_mib, "MiB; 0: none");
+  command.add_option("--memory-limit", memory_limit_mib, "MiB; 0: none")
+      ->transform(whole_number(0, kMaxMemoryLimit));
 }
 
 LoadedModel load_model(const ModelOptions& options) {
   check_device(options.device);
+  Engine::Options engine;
+  engine.kv_dtype = parse_dtype(options.kv_dtype, "--kv-dtype");
+  DType dtype{};
+  if (options.dtype != "auto") dtype = parse_dtype(options.dtype, "--dtype");
   LoadedModel out;
   out.checkpoint = Checkpoint::open(options.model);
   out.backend = make_cpu_backend(options.threads);
-  const DType dtype = options.dtype == "auto" ? out.checkpoint.stored_dtype()
-                                              : parse_dtype(options.dtype, "--dtype");
-  Engine::Options engine;
-  engine.kv_dtype = parse_dtype(options.kv_dtype, "--kv-dtype");
+  if (options.dtype == "auto") dtype = out.checkpoint.stored_dtype();
   engine.memory_limit = options.memory_limit_mib << 20;
   out.model = std::make_unique<Model>(out.checkpoint, *out.backend, dtype);
   out.engine = std::make_unique<Engine>(*out.model, *out.backend, engine);
@@ -90,21 +117,22 @@ LoadedModel load_model(const ModelOptions& options) {
 }
 
 void SweepOptions::add_to(CLI::App& command) {
-  command.add_option("--model", models, "NAME=DIR: where a model of the manifest lies");
-  command.add_option("--data", data, "NAME=DIR: where a dataset or collection (longbench) lies");
+  // One value each, so that a manifest may follow.
+  command.add_option("--model", models, "NAME=DIR: where a model of the manifest lies")
+      ->allow_extra_args(false);
+  command.add_option("--data", data, "NAME=DIR: where a dataset or collection (longbench) lies")
+      ->allow_extra_args(false);
   command.add_option("--workers", run.workers, "units at the same time; 0: by the model's size")
-      ->check(CLI::Range(0, 1024));
+      ->transform(whole_number(0, 1024));
   command.add_option("--threads", run.threads, "of each worker; 0: the processors shared out")
-      ->check(CLI::Range(0, 1024));
+      ->transform(whole_number(0, 1024));
   command.add_option("--device", device, "auto, cpu, cuda[:N]");
-  command.add_option("--memory-limit", memory_limit_mib, "MiB of each worker; 0: none");
+  command.add_option("--memory-limit", memory_limit_mib, "MiB of each worker; 0: none")
+      ->transform(whole_number(0, kMaxMemoryLimit));
 }
 
 Locations SweepOptions::locations() const {
-  Locations out;
-  for (const std::string& m : models) out.models.insert(name_and_value(m, "--model"));
-  for (const std::string& d : data) out.data.insert(name_and_value(d, "--data"));
-  return out;
+  return {names_and_values(models, "--model"), names_and_values(data, "--data")};
 }
 
 int run_cli(int argc, char** argv) {
@@ -119,14 +147,14 @@ int run_cli(int argc, char** argv) {
   add_run_command(app, common, exit_code);
   add_plan_command(app, common);
   add_status_command(app, common, exit_code);
-  add_report_command(app);
+  add_report_command(app, common);
   add_list_command(app, common);
   add_describe_command(app, common);
   add_generate_command(app, common);
   add_logits_command(app);
-  add_tokenize_command(app);
+  add_tokenize_command(app, common);
   add_score_command(app, common);
-  add_dialogues_command(app);
+  add_dialogues_command(app, common);
   add_doctor_command(app, common);
   for (CLI::App* command : app.get_subcommands({})) {
     command->add_flag("--json", common.json, "stdout is JSON");
@@ -134,11 +162,12 @@ int run_cli(int argc, char** argv) {
   }
   try {
     app.parse(argc, argv);
+    if (std::fflush(stdout) != 0) return fail("stdout: cannot be written", 1);
     return exit_code;
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success))
       return app.exit(e);  // --help, --version
-    return fail(e.what() + std::string(" (see --help)"), 2);
+    return fail(usage_error(app, e).what(), 2);
   } catch (const Error& e) {
     return fail(e.what(), e.kind() == ErrorKind::kInput ? 2 : 1);
   } catch (const std::bad_alloc&) {

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
+#include "harness/command_line.h"
 #include "harness/plan.h"
 #include "inference/engine.h"
 #include "runners/runner.h"
@@ -22,14 +23,14 @@ struct CommonOptions {
 void add_run_command(CLI::App& app, const CommonOptions& common, int& exit_code);
 void add_plan_command(CLI::App& app, const CommonOptions& common);
 void add_status_command(CLI::App& app, const CommonOptions& common, int& exit_code);
-void add_report_command(CLI::App& app);
+void add_report_command(CLI::App& app, const CommonOptions& common);
 void add_list_command(CLI::App& app, const CommonOptions& common);
 void add_describe_command(CLI::App& app, const CommonOptions& common);
 void add_generate_command(CLI::App& app, const CommonOptions& common);
 void add_logits_command(CLI::App& app);
-void add_tokenize_command(CLI::App& app);
+void add_tokenize_command(CLI::App& app, const CommonOptions& common);
 void add_score_command(CLI::App& app, const CommonOptions& common);
-void add_dialogues_command(CLI::App& app);
+void add_dialogues_command(CLI::App& app, const CommonOptions& common);
 void add_doctor_command(CLI::App& app, const CommonOptions& common);
 
 /// --model, --dtype, --kv-dtype, --threads, --device: one model, loaded.
@@ -59,14 +60,23 @@ struct SweepOptions {
   Locations locations() const;
 };
 
-/// Runs what the store lacks of a manifest and prints its table; sets exit code 1 if units failed.
-void run_manifest(const Manifest& manifest, const std::string& db, const SweepOptions& options,
-                  std::size_t limit, const CommonOptions& common, int& exit_code);
+/// Runs what the store lacks of a manifest and returns its table, as JSON if `common` says so; sets
+/// exit code 1 if units failed.
+std::string run_manifest(const Manifest& manifest, const std::string& db,
+                         const SweepOptions& options, std::size_t limit,
+                         const CommonOptions& common, int& exit_code);
+
+/// One line of JSON; bytes that are no UTF-8 become U+FFFD.
+std::string dump(const OrderedJson& json);
 
 /// Refuses what this build does not have.
 void check_device(const std::string& device);
 
 /// A file, or standard input for "" and "-".
 std::string read_input(const std::string& file);
+/// The same, refusing what is not UTF-8.
+std::string read_text(const std::string& file);
+/// How messages name it.
+std::string input_name(const std::string& file);
 
 }  // namespace turnbench

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "common/error.h"
@@ -39,7 +40,7 @@ std::size_t peak_memory_bytes() {
 struct GenerateOptions {
   ModelOptions model;
   std::string prompt, ids, method = "full";
-  bool chat = false, ignore_eos = false;
+  bool has_ids = false, chat = false, ignore_eos = false;
   int max_tokens = 128;
   double temperature = 0;
   std::uint64_t seed = 0;
@@ -54,7 +55,7 @@ struct Prompt {
 Prompt make_prompt(const GenerateOptions& o, const Checkpoint& checkpoint,
                    const std::optional<Tokenizer>& tokenizer) {
   Prompt out;
-  if (!o.ids.empty()) {
+  if (o.has_ids) {
     out.ids = parse_ids(o.ids);
   } else if (!tokenizer) {
     throw input_error("{}: found no tokenizer, expected one, or --ids", checkpoint.name);
@@ -62,15 +63,18 @@ Prompt make_prompt(const GenerateOptions& o, const Checkpoint& checkpoint,
     const ChatTemplate t = find_chat_template(detect_chat_template(tokenizer->chat_template()));
     Dialogue dialogue;
     Turn turn;
-    turn.question = read_input(o.prompt);
+    turn.question = read_text(o.prompt);
     dialogue.turns = {turn};
     const PromptRenderer renderer(*tokenizer, t, "");
     out.ids = renderer.render(dialogue, 0, 0).tokens;
     out.stops = renderer.stop_tokens();
   } else {
-    out.ids = tokenizer->encode(read_input(o.prompt), {.parse_special = true, .add_special = true});
+    out.ids = tokenizer->encode(read_text(o.prompt), {.parse_special = true, .add_special = true});
   }
-  if (out.ids.empty()) throw input_error("prompt: found no tokens, expected at least one");
+  if (out.ids.empty()) {
+    throw input_error("{}: found no tokens, expected at least one",
+                      o.has_ids ? "--ids" : input_name(o.prompt));
+  }
   out.stops.insert(out.stops.end(), checkpoint.config.eos_tokens.begin(),
                    checkpoint.config.eos_tokens.end());
   if (tokenizer && tokenizer->eos()) out.stops.push_back(*tokenizer->eos());
@@ -132,7 +136,7 @@ void generate(const GenerateOptions& o, bool json) {
   const Traffic& t = sequence.counters.traffic;
   out["transfer_bytes"] = t.to_device_bytes + t.cache_fill_bytes + t.to_host_bytes;
   out["peak_memory_bytes"] = peak_memory_bytes();
-  fmt::print("{}\n", out.dump(-1, ' ', false, OrderedJson::error_handler_t::replace));
+  fmt::print("{}\n", dump(out));
 }
 
 }  // namespace
@@ -143,17 +147,24 @@ void add_generate_command(CLI::App& app, const CommonOptions& common) {
   command->footer(
       "Example: echo 'what is the color of alice?' | turnbench generate --model tiny --chat");
   o->model.add_to(*command);
-  command->add_option("--prompt", o->prompt, "file; otherwise stdin");
-  command->add_option("--ids", o->ids, "token ids instead of a prompt: 1,2,3");
-  command->add_flag("--chat", o->chat,
-                    "the prompt is one user message of the model's chat template");
+  CLI::Option* prompt = command->add_option("--prompt", o->prompt, "file; otherwise stdin");
+  CLI::Option* chat = command->add_flag(
+      "--chat", o->chat, "the prompt is one user message of the model's chat template");
+  const CLI::Option* ids =
+      command->add_option("--ids", o->ids, "token ids instead of a prompt: 1,2,3")
+          ->excludes(prompt)
+          ->excludes(chat);
   command->add_option("--method", o->method, "method, e.g. snapkv:budget=1024");
   command->add_option("--max-tokens", o->max_tokens, "length limit of the answer")
-      ->check(CLI::Range(0, 10'000'000));
+      ->transform(whole_number(0, 10'000'000));
   command->add_flag("--ignore-eos", o->ignore_eos, "generate exactly --max-tokens");
-  command->add_option("--temperature", o->temperature, "0: greedy")->check(CLI::Range(0.0, 100.0));
-  command->add_option("--seed", o->seed, "of the sampling and of methods that draw");
-  command->callback([o, &common] { generate(*o, common.json); });
+  command->add_option("--temperature", o->temperature, "0: greedy")->check(number(0, 100));
+  command->add_option("--seed", o->seed, "of the sampling and of methods that draw")
+      ->transform(whole_number(0, INT64_MAX));
+  command->callback([o, ids, &common] {
+    o->has_ids = ids->count() > 0;
+    generate(*o, common.json);
+  });
 }
 
 void add_logits_command(CLI::App& app) {
@@ -179,6 +190,12 @@ void add_logits_command(CLI::App& app) {
     const Pass pass{
         .sequence = &sequence, .tokens = ids, .prompt_end = true, .all_logits = !o->last};
     const std::vector<float> logits = loaded.engine->prefill({&pass, 1})[0];
+    for (float x : logits) {
+      if (!std::isfinite(x)) {
+        throw runtime_error("{}: computed the logit {}, which JSON has no word for",
+                            loaded.checkpoint.name, x);
+      }
+    }
     const auto vocab = static_cast<std::size_t>(loaded.model->config().vocab);
     std::string out = "{\"logits\": [";
     for (std::size_t r = 0; r * vocab < logits.size(); ++r) {

@@ -5,6 +5,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
@@ -13,6 +14,7 @@
 #include "common/text.h"
 #include "common/thread_pool.h"
 #include "datasets/catalog.h"
+#include "datasets/longbench.h"
 #include "harness/cli.h"
 #include "harness/protocol.h"
 #include "inference/tokenizer/chat_template.h"
@@ -136,6 +138,42 @@ std::string gibibytes(double bytes) {
   return fmt::format("{:.1f} GiB", bytes / (1 << 30));
 }
 
+/// What a model's directory lacks to be run.
+std::vector<std::string> missing_in_model(const fs::path& directory) {
+  const auto has = [&](const char* file) { return fs::exists(directory / file); };
+  std::vector<std::string> out;
+  if (!fs::is_directory(directory)) return {"the directory"};
+  if (!has("config.json")) out.push_back("config.json");
+  const bool weights = std::any_of(
+      fs::directory_iterator(directory), fs::directory_iterator(),
+      [](const fs::directory_entry& e) { return e.path().extension() == ".safetensors"; });
+  if (!weights) out.push_back("weights (*.safetensors)");
+  const bool tokenizer =
+      has("tokenizer.json") || has("tokenizer.model") || (has("vocab.json") && has("merges.txt"));
+  if (!tokenizer) out.push_back("tokenizer");
+  return out;
+}
+
+/// A directory of records: how many of its collection's datasets are there, and which are not.
+std::string describe_collection(const std::string& name, const fs::path& directory) {
+  std::size_t known = 0;
+  std::vector<std::string> missing;
+  for (const Dataset& dataset : all_datasets()) {
+    if (dataset.collection != name || dataset.turns > 1) continue;  // those of several share files
+    ++known;
+    try {
+      find_longbench_file(directory, dataset.name);
+    } catch (const Error&) {
+      missing.push_back(dataset.name);
+    }
+  }
+  if (known == 0) return directory.string();
+  std::string out =
+      fmt::format("{}: {} of {} datasets", directory.string(), known - missing.size(), known);
+  if (!missing.empty()) out += ", missing " + join(missing, ", ");
+  return out;
+}
+
 void print_doctor(bool json) {
   std::vector<std::pair<std::string, std::string>> facts;
   facts.emplace_back("program", build_description());
@@ -153,19 +191,17 @@ void print_doctor(bool json) {
   }
   facts.emplace_back("model tiny", "embedded");
   for (const std::string& path : below("TURNBENCH_MODELS")) {
-    std::string missing;
-    for (const char* file : {"config.json", "tokenizer_config.json"}) {
-      if (!fs::exists(fs::path(path) / file))
-        missing += std::string(missing.empty() ? "" : ", ") + file;
-    }
+    const std::string missing = join(missing_in_model(path), ", ");
     facts.emplace_back("model " + fs::path(path).filename().string(),
                        missing.empty() ? path : path + ": missing " + missing);
   }
   if (std::getenv("TURNBENCH_MODELS") == nullptr)
     facts.emplace_back("models",
                        "$TURNBENCH_MODELS is not set: only tiny, or a directory given by --model");
-  for (const std::string& path : below("TURNBENCH_DATA"))
-    facts.emplace_back("data " + fs::path(path).filename().string(), path);
+  for (const std::string& path : below("TURNBENCH_DATA")) {
+    const std::string name = fs::path(path).filename().string();
+    facts.emplace_back("data " + name, describe_collection(name, path));
+  }
   if (std::getenv("TURNBENCH_DATA") == nullptr)
     facts.emplace_back(
         "data",
@@ -203,7 +239,7 @@ void add_list_command(CLI::App& app, const CommonOptions& common) {
   command->footer("Example: turnbench list methods --json");
   command->add_option("what", *what, "models, methods, datasets, metrics or experiments")
       ->required()
-      ->check(CLI::IsMember({"models", "methods", "datasets", "metrics", "experiments"}));
+      ->check(one_of({"models", "methods", "datasets", "metrics", "experiments"}));
   command->callback([what, &common] {
     const std::vector<Item> items = items_of(*what);
     if (common.json) {
@@ -224,7 +260,7 @@ void add_describe_command(CLI::App& app, const CommonOptions& common) {
   CLI::App* command =
       app.add_subcommand("describe", "A method in full: parameters, defaults, units, paper");
   command->footer("Example: turnbench describe method snapkv");
-  command->add_option("what", o->what, "method")->required()->check(CLI::IsMember({"method"}));
+  command->add_option("what", o->what, "method")->required()->check(one_of({"method"}));
   command->add_option("name", o->name, "which; see list methods")->required();
   command->callback([o, &common] {
     const MethodInfo& m = find_method(o->name, "describe");

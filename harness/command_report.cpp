@@ -2,12 +2,13 @@
 
 #include "common/error.h"
 #include "common/file.h"
+#include "common/text.h"
 #include "harness/cli.h"
 #include "reports/render.h"
 
 namespace turnbench {
 
-void add_report_command(CLI::App& app) {
+void add_report_command(CLI::App& app, const CommonOptions& common) {
   struct Options {
     std::string db, experiment, output;
     RenderOptions render;
@@ -18,10 +19,20 @@ void add_report_command(CLI::App& app) {
   command->footer("Example: turnbench report results.db --format html -o results.html");
   command->add_option("db", o->db, "store")->required();
   command->add_option("--experiment", o->experiment, "the latest, unless named");
-  command->add_option("--format", o->render.format, "md, csv, json, html");
+  const CLI::Option* format =
+      command->add_option("--format", o->render.format, "md, csv, json, html");
   command->add_flag("--long", o->render.long_csv, "csv with one cell a line");
   command->add_option("-o,--output", o->output, "file; otherwise stdout");
-  command->callback([o] {
+  command->callback([o, format, &common] {
+    if (common.json && format->count() > 0 && o->render.format != "json") {
+      throw input_error("--json: found --format {} beside it, expected only one of them",
+                        printable(o->render.format));
+    }
+    if (common.json) o->render.format = "json";
+    if (o->render.long_csv && o->render.format != "csv") {
+      throw input_error("--long: found the format {}, expected --format csv",
+                        printable(o->render.format));
+    }
     const Store store = Store::open(o->db);
     const std::vector<std::string> all = store.experiments();
     if (all.empty()) throw input_error("{}: found no experiment, expected at least one", o->db);

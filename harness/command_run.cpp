@@ -2,8 +2,11 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
 #include "common/error.h"
+#include "common/json.h"
+#include "common/text.h"
 #include "harness/cli.h"
 #include "reports/render.h"
 #include "runners/progress.h"
@@ -19,15 +22,106 @@ extern "C" void on_interrupt(int signal) {
   if (interrupts > 1) std::_Exit(128 + signal);
 }
 
-void print_table(const Store& store, const std::string& experiment, bool json) {
-  const Results results(store, experiment);
-  fmt::print("{}", render_report(results, {json ? "json" : "md", false}));
+constexpr std::int64_t kMaxDialogues = 1'000'000'000;
+
+/// Runs each manifest and prints its table; as JSON one document, an array if there are several.
+void run_manifests(const std::vector<Manifest>& manifests, const std::string& db,
+                   const SweepOptions& options, std::size_t limit, const CommonOptions& common,
+                   int& exit_code) {
+  std::vector<std::string> documents;
+  for (const Manifest& manifest : manifests) {
+    std::string table = run_manifest(manifest, db, options, limit, common, exit_code);
+    if (!common.json) {
+      fmt::print("{}", table);
+    } else {
+      documents.push_back(trim(table));
+    }
+  }
+  if (documents.size() == 1) fmt::print("{}\n", documents[0]);
+  if (documents.size() > 1) fmt::print("[{}]\n", join(documents, ",\n"));
+}
+
+/// The state of one experiment: dialogues done and pending in all its cells, and what failed.
+OrderedJson status_of(const Store& store, const std::string& experiment) {
+  std::int64_t pending = 0, complete = 0;
+  const auto done = store.done(experiment);
+  for (const Cell& cell : store.cells(experiment)) {
+    for (const auto& [id, turns] : store.dialogues(cell.dataset_hash)) {
+      const auto found = done.find({cell.key, id});
+      ++(found != done.end() && found->second == turns ? complete : pending);
+    }
+  }
+  const auto failures = store.failures(experiment);
+  OrderedJson out = {{"experiment", experiment},
+                     {"done", complete},
+                     {"pending", pending},
+                     {"failed", failures.size()},
+                     {"failures", OrderedJson::array()}};
+  for (const auto& f : failures) {
+    out["failures"].push_back({{"dialogue", f.dialogue}, {"turn", f.turn + 1}, {"error", f.error}});
+  }
+  return out;
+}
+
+void print_status(const std::vector<OrderedJson>& states) {
+  for (const OrderedJson& s : states) {
+    fmt::print("{}: {} dialogues done, {} pending, {} records failed\n",
+               s["experiment"].get<std::string>(), s["done"].get<std::int64_t>(),
+               s["pending"].get<std::int64_t>(), s["failed"].get<std::size_t>());
+    for (const OrderedJson& f : s["failures"]) {
+      fmt::print("  {}, turn {}: {}\n", f["dialogue"].get<std::string>(), f["turn"].get<int>(),
+                 f["error"].get<std::string>());
+    }
+  }
+}
+
+void retry(Store& store, const std::vector<std::string>& experiments, const SweepOptions& options,
+           const CommonOptions& common, int& exit_code) {
+  std::vector<Manifest> manifests;
+  for (const std::string& name : experiments) {
+    manifests.push_back(
+        parse_manifest(store.manifest(name), store.path() + ": manifest of " + name));
+    manifests.back().path = std::filesystem::path(store.directory(name)) / (name + ".json");
+  }
+  for (const std::string& name : experiments) {
+    const int forgotten = store.forget_failed(name);
+    if (!common.quiet) fmt::print(stderr, "{}: {} failed records forgotten\n", name, forgotten);
+  }
+  run_manifests(manifests, store.path(), options, 0, common, exit_code);
+}
+
+OrderedJson to_json(const std::string& experiment, const PlanCost& c) {
+  return {{"experiment", experiment},
+          {"cells", c.cells},
+          {"units", c.units},
+          {"shared_prefills", c.shared_prefills},
+          {"unshared_prefills", c.cell_dialogues},
+          {"prompt_tokens", c.prompt_tokens},
+          {"unshared_prompt_tokens", c.unshared_tokens},
+          {"max_new_tokens", c.max_new_tokens},
+          {"longest_prompt", c.longest_prompt},
+          {"memory_bytes", c.memory_bytes},
+          {"prefill_flop", c.flops},
+          {"prefill_s_at_100_gflops", c.flops / 1e11}};
+}
+
+void print_plan(const std::string& experiment, const PlanCost& c) {
+  fmt::print(
+      "{}\n  cells            {}\n  work units       {}\n  prefills         {} shared, instead "
+      "of {}\n"
+      "  prompt tokens    {} computed, instead of {}\n  answer tokens    at most {}\n"
+      "  longest prompt   {} tokens\n  memory           about {:.0f} MiB a worker\n"
+      "  prefill          {:.2f} TFLOP, about {:.0f} s at 100 GFLOP/s\n",
+      experiment, c.cells, c.units, c.shared_prefills, c.cell_dialogues, c.prompt_tokens,
+      c.unshared_tokens, c.max_new_tokens, c.longest_prompt,
+      static_cast<double>(c.memory_bytes) / (1 << 20), c.flops / 1e12, c.flops / 1e11);
 }
 
 }  // namespace
 
-void run_manifest(const Manifest& manifest, const std::string& db, const SweepOptions& options,
-                  std::size_t limit, const CommonOptions& common, int& exit_code) {
+std::string run_manifest(const Manifest& manifest, const std::string& db,
+                         const SweepOptions& options, std::size_t limit,
+                         const CommonOptions& common, int& exit_code) {
   check_device(options.device);
   Plan plan = make_plan(manifest, options.locations(), limit);
   Store store = Store::create(db);
@@ -57,16 +151,15 @@ void run_manifest(const Manifest& manifest, const std::string& db, const SweepOp
     throw runtime_error("{}: stopped with {} of {} units done; run it again to go on",
                         manifest.name, p.units_done, p.units);
   }
-  print_table(store, manifest.name, common.json);
   const auto failures = store.failures(manifest.name);
-  if (failures.empty()) return;
-  exit_code = 1;
+  if (!failures.empty()) exit_code = 1;
   for (std::size_t i = 0; i < failures.size() && i < 20; ++i) {
     fmt::print(stderr, "failed: {}, turn {}: {}\n", failures[i].dialogue, failures[i].turn + 1,
                failures[i].error);
   }
   if (failures.size() > 20)
     fmt::print(stderr, "failed: {} more; see status\n", failures.size() - 20);
+  return render_report(Results(store, manifest.name), {common.json ? "json" : "md", false});
 }
 
 void add_run_command(CLI::App& app, const CommonOptions& common, int& exit_code) {
@@ -82,12 +175,13 @@ void add_run_command(CLI::App& app, const CommonOptions& common, int& exit_code)
   command->footer("Example: turnbench run experiments/quickstart.json --db results.db");
   command->add_option("manifest", o->manifests, "experiment files")->required();
   command->add_option("--db", o->db, "store (SQLite), made if it is not there")->required();
-  command->add_option("--limit", o->limit, "dialogues of each dataset; 0: all");
+  command->add_option("--limit", o->limit, "dialogues of each dataset; 0: all")
+      ->transform(whole_number(0, kMaxDialogues));
   o->sweep.add_to(*command);
   command->callback([o, &common, &exit_code] {
-    for (const std::string& path : o->manifests) {
-      run_manifest(load_manifest(path), o->db, o->sweep, o->limit, common, exit_code);
-    }
+    std::vector<Manifest> manifests;
+    for (const std::string& path : o->manifests) manifests.push_back(load_manifest(path));
+    run_manifests(manifests, o->db, o->sweep, o->limit, common, exit_code);
   });
 }
 
@@ -101,85 +195,51 @@ void add_status_command(CLI::App& app, const CommonOptions& common, int& exit_co
       "status", "What is done, failed and pending; `status DB retry` runs failed records again");
   command->footer("Example: turnbench status results.db");
   command->add_option("db", o->db, "store")->required();
-  command->add_option("action", o->action, "retry")->check(CLI::IsMember({"retry"}));
+  command->add_option("action", o->action, "retry")->check(one_of({"retry"}));
   command->add_option("--experiment", o->experiment, "only this one");
   o->sweep.add_to(*command);
   command->callback([o, &common, &exit_code] {
     Store store = Store::open(o->db);
-    for (const std::string& name : store.experiments()) {
-      if (!o->experiment.empty() && o->experiment != name) continue;
-      if (o->action == "retry") {
-        const int forgotten = store.forget_failed(name);
-        fmt::print(stderr, "{}: {} failed records forgotten\n", name, forgotten);
-        Manifest manifest = parse_manifest(store.manifest(name), o->db + ": manifest of " + name);
-        manifest.path = std::filesystem::path(store.directory(name)) / (name + ".json");
-        run_manifest(manifest, o->db, o->sweep, 0, common, exit_code);
-        continue;
-      }
-      std::int64_t pending = 0, complete = 0;
-      const auto done = store.done(name);
-      for (const Cell& cell : store.cells(name)) {
-        for (const auto& [id, turns] : store.dialogues(cell.dataset_hash)) {
-          const auto found = done.find({cell.key, id});
-          const bool is_done = found != done.end() && found->second == turns;
-          ++(is_done ? complete : pending);
-        }
-      }
-      const auto failures = store.failures(name);
-      if (common.json) {
-        fmt::print("{{\"experiment\": \"{}\", \"done\": {}, \"pending\": {}, \"failed\": {}}}\n",
-                   name, complete, pending, failures.size());
-      } else {
-        fmt::print("{}: {} dialogues done, {} pending, {} records failed\n", name, complete,
-                   pending, failures.size());
-        for (const auto& f : failures)
-          fmt::print("  {}, turn {}: {}\n", f.dialogue, f.turn + 1, f.error);
-      }
+    std::vector<std::string> experiments = store.experiments();
+    if (!o->experiment.empty()) {
+      store.manifest(o->experiment);  // refuses an unknown name
+      experiments = {o->experiment};
+    }
+    if (o->action == "retry") return retry(store, experiments, o->sweep, common, exit_code);
+    std::vector<OrderedJson> states;
+    for (const std::string& name : experiments) states.push_back(status_of(store, name));
+    if (common.json) {
+      fmt::print("{}\n", dump(OrderedJson(states)));
+    } else {
+      print_status(states);
     }
   });
 }
 
 void add_plan_command(CLI::App& app, const CommonOptions& common) {
   struct Options {
-    std::vector<std::string> manifests;
-    std::string db;
+    std::string manifest, db;
     std::size_t limit = 0;
     SweepOptions sweep;
   };
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
-      "plan", "What a manifest would run: cells, units, tokens, memory; runs nothing");
+      "plan", "What a manifest would run: cells, units, tokens, memory, time; runs nothing");
   command->footer("Example: turnbench plan experiments/quickstart.json");
-  command->add_option("manifest", o->manifests, "experiment files")->required();
+  command->add_option("manifest", o->manifest, "experiment file")->required();
   command->add_option("--db", o->db, "count only what this store lacks");
-  command->add_option("--limit", o->limit, "dialogues of each dataset; 0: all");
+  command->add_option("--limit", o->limit, "dialogues of each dataset; 0: all")
+      ->transform(whole_number(0, kMaxDialogues));
   o->sweep.add_to(*command);
   command->callback([o, &common] {
-    for (const std::string& path : o->manifests) {
-      Plan plan = make_plan(load_manifest(path), o->sweep.locations(), o->limit);
-      if (!o->db.empty()) drop_done(plan, Store::open(o->db));
-      const PlanCost c = estimate_cost(plan);
-      if (common.json) {
-        fmt::print(
-            "{{\"experiment\": \"{}\", \"cells\": {}, \"units\": {}, \"shared_prefills\": {}, "
-            "\"unshared_prefills\": {}, "
-            "\"prompt_tokens\": {}, \"unshared_prompt_tokens\": {}, \"max_new_tokens\": {}, "
-            "\"longest_prompt\": {}, "
-            "\"memory_bytes\": {}, \"prefill_flop\": {:.0f}}}\n",
-            plan.manifest.name, c.cells, c.units, c.shared_prefills, c.cell_dialogues,
-            c.prompt_tokens, c.unshared_tokens, c.max_new_tokens, c.longest_prompt, c.memory_bytes,
-            c.flops);
-        continue;
-      }
-      fmt::print(
-          "{}\n  cells            {}\n  work units       {}\n  prefills         {} shared, instead "
-          "of {}\n"
-          "  prompt tokens    {} computed, instead of {}\n  answer tokens    at most {}\n"
-          "  longest prompt   {} tokens\n  memory           about {:.0f} MiB a worker\n"
-          "  prefill          {:.2f} TFLOP, about {:.0f} s at 100 GFLOP/s\n",
-          plan.manifest.name, c.cells, c.units, c.shared_prefills, c.cell_dialogues,
-          c.prompt_tokens, c.unshared_tokens, c.max_new_tokens, c.longest_prompt,
-          static_cast<double>(c.memory_bytes) / (1 << 20), c.flops / 1e12, c.flops / 1e11);
+    check_device(o->sweep.device);
+    Plan plan = make_plan(load_manifest(o->manifest), o->sweep.locations(), o->limit);
+    if (!o->db.empty()) drop_done(plan, Store::open(o->db));
+    const PlanCost cost = estimate_cost(plan);
+    if (common.json) {
+      fmt::print("{}\n", dump(to_json(plan.manifest.name, cost)));
+    } else {
+      print_plan(plan.manifest.name, cost);
     }
   });
 }

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <iostream>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "common/error.h"
@@ -48,10 +48,10 @@ struct TokenizeOptions {
   bool decode = false, special = false, lines = false;
 };
 
-void tokenize(const TokenizeOptions& o) {
+void tokenize(const TokenizeOptions& o, bool json) {
   const Tokenizer tokenizer =
       o.model == "tiny" ? open_tokenizer(Checkpoint::open("tiny")) : Tokenizer::open(o.model);
-  const std::string input = read_input(o.file), source = o.file.empty() ? "stdin" : o.file;
+  const std::string input = read_text(o.file), source = input_name(o.file);
   std::vector<std::string> documents;
   if (o.lines) {
     documents = split(input, "\n");
@@ -59,16 +59,19 @@ void tokenize(const TokenizeOptions& o) {
   } else {
     documents = {input};
   }
-  for (const std::string& document : documents) {
-    if (o.decode) {
-      fmt::print("{}{}", tokenizer.decode(ids_of(document, source), !o.special),
-                 o.lines ? "\n" : "");
-    } else {
-      OrderedJson out;
-      out["ids"] = tokenizer.encode(document, {.parse_special = o.special, .add_special = false});
-      fmt::print("{}\n", out.dump());
+  std::string out;  // printed once it is whole
+  for (std::size_t i = 0; i < documents.size(); ++i) {
+    if (!o.decode) {
+      const std::vector<int> ids =
+          tokenizer.encode(documents[i], {.parse_special = o.special, .add_special = false});
+      out += dump({{"ids", ids}}) + "\n";
+      continue;
     }
+    const std::string place = o.lines ? fmt::format("{}: line {}", source, i + 1) : source;
+    const std::string text = tokenizer.decode(ids_of(documents[i], place), !o.special);
+    out += json ? dump({{"text", text}}) + "\n" : o.lines ? text + "\n" : text;
   }
+  fmt::print("{}", out);
 }
 
 struct DialogueOptions {
@@ -77,13 +80,54 @@ struct DialogueOptions {
   bool stats = false;
 };
 
-void print_dialogues(const DialogueOptions& o) {
-  std::vector<Position> positions;
-  for (const std::string& name : split(o.positions, ","))
-    positions.push_back(parse_position(trim(name), "--positions"));
+std::vector<Position> parse_positions(const std::string& text) {
+  std::vector<Position> out;
+  for (const std::string& name : split(text, ",")) {
+    out.push_back(parse_position(trim(name), "--positions"));
+    if (std::count(out.begin(), out.end(), out.back()) > 1) {
+      throw input_error("--positions: found {} twice, expected it once", name_of(out.back()));
+    }
+  }
+  return out;
+}
+
+/// Of the dialogues as built, beside the published ones.
+void print_stats(const std::string& dataset, const DialogueStats& stats, bool json) {
+  const PublishedDataset* paper = find_published_dataset(dataset);
+  if (json) {
+    OrderedJson out = {{"dataset", dataset},
+                       {"dialogues", stats.dialogues},
+                       {"turns", stats.mean_turns},
+                       {"turn_tokens", stats.mean_turn_tokens},
+                       {"dialogue_tokens", stats.mean_tokens},
+                       {"published", nullptr}};
+    if (paper != nullptr) {
+      out["published"] = {{"dialogues", paper->dialogues},
+                          {"turns", paper->turns},
+                          {"turn_tokens", paper->mean_tokens}};
+    }
+    fmt::print("{}\n", dump(out));
+    return;
+  }
+  fmt::print("{:<22} {:>10} {:>8} {:>14} {:>16}\n", "", "dialogues", "turns", "tokens a turn",
+             "tokens a dialogue");
+  fmt::print("{:<22} {:>10} {:>8.2f} {:>14.2f} {:>16.2f}\n", dataset, stats.dialogues,
+             stats.mean_turns, stats.mean_turn_tokens, stats.mean_tokens);
+  if (paper != nullptr) {
+    fmt::print("{:<22} {:>10} {:>8} {:>14.2f}\n", "LoopServe, Table 3", paper->dialogues,
+               paper->turns, paper->mean_tokens);
+  }
+}
+
+void print_dialogues(const DialogueOptions& o, bool json) {
+  const std::vector<Position> positions = parse_positions(o.positions);
   const Dataset& dataset = find_dataset(o.dataset, "--dataset");
   if (dataset.needs_source && o.source.empty()) {
     throw input_error("--source: found none, expected the file or directory that {} is read from",
+                      dataset.name);
+  }
+  if (!dataset.needs_source && !o.source.empty()) {
+    throw input_error("--source: found \"{}\", expected none: {} is generated", printable(o.source),
                       dataset.name);
   }
   const std::vector<Dialogue> dialogues = load_dialogues(o.dataset, o.source, o.build);
@@ -93,15 +137,7 @@ void print_dialogues(const DialogueOptions& o) {
                                     : Tokenizer::open(o.model);
     const DialogueStats stats = dialogue_stats(
         dialogues, [&](std::string_view text) { return tokenizer.encode(text, {}).size(); });
-    const PublishedDataset* paper = find_published_dataset(o.dataset);
-    fmt::print("{:<22} {:>10} {:>8} {:>14} {:>16}\n", "", "dialogues", "turns", "tokens a turn",
-               "tokens a dialogue");
-    fmt::print("{:<22} {:>10} {:>8.2f} {:>14.2f} {:>16.2f}\n", o.dataset, stats.dialogues,
-               stats.mean_turns, stats.mean_turn_tokens, stats.mean_tokens);
-    if (paper != nullptr) {
-      fmt::print("{:<22} {:>10} {:>8} {:>14.2f}\n", "LoopServe, Table 3", paper->dialogues,
-                 paper->turns, paper->mean_tokens);
-    }
+    print_stats(o.dataset, stats, json);
     return;
   }
   for (const Dialogue& dialogue : dialogues) {
@@ -116,7 +152,7 @@ void print_dialogues(const DialogueOptions& o) {
 
 }  // namespace
 
-void add_tokenize_command(CLI::App& app) {
+void add_tokenize_command(CLI::App& app, const CommonOptions& common) {
   auto o = std::make_shared<TokenizeOptions>();
   CLI::App* command = app.add_subcommand("tokenize", "Text to token ids as JSON, and back");
   command->footer("Example: echo 'hello world' | turnbench tokenize --model tiny");
@@ -126,7 +162,7 @@ void add_tokenize_command(CLI::App& app) {
   command->add_flag("--special", o->special,
                     "special tokens in the text count as such; decoding shows them");
   command->add_flag("--lines", o->lines, "one document a line");
-  command->callback([o] { tokenize(*o); });
+  command->callback([o, &common] { tokenize(*o, common.json); });
 }
 
 void add_score_command(CLI::App& app, const CommonOptions& common) {
@@ -152,7 +188,7 @@ void add_score_command(CLI::App& app, const CommonOptions& common) {
   });
 }
 
-void add_dialogues_command(CLI::App& app) {
+void add_dialogues_command(CLI::App& app, const CommonOptions& common) {
   auto o = std::make_shared<DialogueOptions>();
   CLI::App* command =
       app.add_subcommand("dialogues", "Built dialogues as jsonl, one line a dialogue and position");
@@ -161,16 +197,21 @@ void add_dialogues_command(CLI::App& app) {
       "begin,middle,end --limit 2");
   command->add_option("--dataset", o->dataset, "dataset; see list datasets")->required();
   command->add_option("--source", o->source, "file or directory of its records");
-  command->add_option("--turns", o->build.turns, "0: the set's own")->check(CLI::Range(0, 100));
+  command->add_option("--turns", o->build.turns, "0: the set's own")
+      ->transform(whole_number(0, 100));
   command->add_option("--positions", o->positions, "begin, middle, end, separated by commas");
-  command->add_option("--seed", o->build.seed, "of the builder");
-  command->add_option("--limit", o->build.limit, "dialogues; 0: the set's own number");
-  command->add_option("--length", o->build.length,
-                      "of generated dialogues, in words and marks; 0: the generator's own");
+  command->add_option("--seed", o->build.seed, "of the builder")
+      ->transform(whole_number(0, INT64_MAX));
+  command->add_option("--limit", o->build.limit, "dialogues; 0: the set's own number")
+      ->transform(whole_number(0, 1'000'000'000));
+  command
+      ->add_option("--length", o->build.length,
+                   "of generated dialogues, in words and marks; 0: the generator's own")
+      ->transform(whole_number(0, 10'000'000));
   command->add_flag("--stats", o->stats,
                     "turns and mean tokens beside the published ones, instead of the dialogues");
   command->add_option("--model", o->model, "whose tokenizer counts, for --stats; otherwise tiny");
-  command->callback([o] { print_dialogues(*o); });
+  command->callback([o, &common] { print_dialogues(*o, common.json); });
 }
 
 }  // namespace turnbench
