@@ -6,6 +6,7 @@
 
 #include "common/error.h"
 #include "common/file.h"
+#include "common/text.h"
 
 namespace turnbench {
 namespace {
@@ -19,6 +20,7 @@ TEST(Manifest, Defaults) {
   EXPECT_EQ(m.histories, std::vector<History>{History::kReprefill});
   EXPECT_EQ(m.answers, std::vector<Answers>{Answers::kOwn});
   EXPECT_EQ(m.tables.size(), 1u);
+  EXPECT_EQ(m.datasets[0].label, "tiny-fact");
 }
 
 TEST(Manifest, EverythingSet) {
@@ -47,6 +49,22 @@ TEST(Manifest, ProjectManifestsLoad) {
     ++count;
   }
   EXPECT_GT(count, 0);
+}
+
+// The examples in docs/manifest.md are what they say.
+TEST(Manifest, DocumentationExamplesParse) {
+  const std::string path = TURNBENCH_SOURCE_DIR "/docs/manifest.md";
+  const std::vector<std::string> parts = split(read_file(path), "```");
+  std::vector<Manifest> examples;
+  for (std::size_t i = 1; i < parts.size(); i += 2) {
+    if (!parts[i].starts_with("json\n")) continue;
+    examples.push_back(parse_manifest(std::string_view(parts[i]).substr(5), path));
+  }
+  ASSERT_EQ(examples.size(), 2u);
+  EXPECT_EQ(examples[0].name, "first");
+  EXPECT_EQ(examples[1].methods.size(), 4u);
+  EXPECT_EQ(examples[1].methods[3].label(), "loopserve-prefill+streamingllm:budget=256");
+  EXPECT_EQ(examples[1].tables[1].columns, std::vector<std::string>{"turn"});
 }
 
 // docs/manifest.md describes every key that is accepted.
