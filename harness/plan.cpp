@@ -89,11 +89,11 @@ PlannedDataset load_dataset(const DatasetEntry& entry, const Manifest& manifest,
       load_dialogues(entry.name, dataset_source(entry, dataset, manifest, locations), options);
   if (out.dialogues.empty())
     throw input_error("dataset {}: found no dialogues, expected at least one", entry.label);
-  out.count = out.dialogues.size();
   // The hash is of all dialogues, so that a run with --limit belongs to the same cells.
   std::string text;
   for (const Dialogue& d : out.dialogues) text += to_json_line(d) + "\n";
   out.hash = hash_text(text);
+  out.size = out.dialogues.size();
   if (limit > 0 && out.dialogues.size() > limit) out.dialogues.resize(limit);
   return out;
 }

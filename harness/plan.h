@@ -36,8 +36,8 @@ struct PlannedModel {
 struct PlannedDataset {
   DatasetEntry entry;
   std::string task, metric, postprocess, hash;
-  std::size_t count = 0;  ///< of the dialogues that the entry means; a run's limit may leave fewer
-  std::vector<Dialogue> dialogues;
+  std::size_t size = 0;             ///< of the whole dataset, whatever --limit says
+  std::vector<Dialogue> dialogues;  ///< the ones to run
 };
 
 /// Units that one model runs, in the order in which they are run.

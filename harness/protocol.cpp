@@ -49,7 +49,7 @@ std::string protocol_card(const Plan& plan, const PlannedModel& model,
                                                      : OrderedJson("the dataset's own")}};
   card["dataset"] = {{"name", dataset.entry.name},
                      {"dialogues", dataset.hash},
-                     {"count", dataset.count},
+                     {"count", dataset.size},
                      {"metric", dataset.metric},
                      {"postprocess", dataset.postprocess}};
   return card.dump(1);
