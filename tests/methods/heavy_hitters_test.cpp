@@ -110,23 +110,31 @@ struct DynamicReference {
   std::vector<double> mass;
 };
 
-/// One head's layer at the moment row `i` is decoded over the cached positions.
-std::unique_ptr<PrescribedLayer> decoding_layer(const Rows& rows, const std::vector<int>& cached) {
+/// One head's layer over the cached positions, the last `pass_rows` of which are new.
+std::unique_ptr<PrescribedLayer> layer_over(const Rows& rows, const std::vector<int>& cached,
+                                            int pass_rows) {
   Rows small;
-  const auto& row = rows[static_cast<std::size_t>(cached.back())];
   for (std::size_t c = 0; c < cached.size(); ++c) {
     std::vector<double> out;
-    for (std::size_t j = 0; j <= c; ++j) out.push_back(row[static_cast<std::size_t>(cached[j])]);
+    for (std::size_t j = 0; j <= c; ++j)
+      out.push_back(rows[static_cast<std::size_t>(cached[c])][static_cast<std::size_t>(cached[j])]);
     small.push_back(out);
   }
-  return std::make_unique<PrescribedLayer>(std::vector<Rows>{small}, 1, 1);
+  return std::make_unique<PrescribedLayer>(std::vector<Rows>{small}, 1, pass_rows);
+}
+
+/// Positions of the kept slots.
+std::vector<int> those(const std::vector<int>& cached, const KeepSets& kept) {
+  std::vector<int> out;
+  for (int slot : kept.slots[0]) out.push_back(cached[static_cast<std::size_t>(slot)]);
+  return out;
 }
 
 TEST(H2o, DecodesLikeTheReference) {
   std::mt19937 random(7);
   std::uniform_real_distribution<double> uniform(0.01, 1);
   Rows rows;
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < 60; ++i) {
     std::vector<double> row;
     double sum = 0;
     for (int j = 0; j <= i; ++j) sum += row.emplace_back(std::pow(uniform(random), 3));
@@ -143,13 +151,16 @@ TEST(H2o, DecodesLikeTheReference) {
   for (int i = prompt; i < 40; ++i) {
     reference.step(i, 10, 4);
     cached.push_back(i);
-    const auto layer = decoding_layer(rows, cached);
-    std::vector<int> next;
-    const KeepSets kept = p.eviction->after_decode(layer->view());
-    for (int slot : kept.slots[0]) next.push_back(cached[static_cast<std::size_t>(slot)]);
-    cached = next;
+    cached = those(cached, p.eviction->after_decode(layer_over(rows, cached, 1)->view()));
     ASSERT_EQ(cached, reference.cached) << i;
   }
+  // A later turn: nothing leaves while it is prefilled, and the sums of the survivors live on.
+  for (int i = 40; i < 60; ++i) {
+    reference.step(i, i == 59 ? 10 : 100, 4);
+    cached.push_back(i);
+  }
+  EXPECT_EQ(those(cached, p.eviction->after_prefill(layer_over(rows, cached, 20)->view())),
+            reference.cached);
 }
 
 TEST(H2o, Budgets) {

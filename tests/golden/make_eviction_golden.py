@@ -1,0 +1,100 @@
+"""Writes tests/data/methods/kvpress.json: what NVIDIA's kvpress keeps of a prompt, for settings that turnbench
+can take over, on the small model tests/data/models/llama3.
+
+    pip install kvpress==0.5.5        # brings its own version of transformers
+    python tests/golden/make_eviction_golden.py
+
+Each case names turnbench's method and lists, per layer and KV head, the kept positions as runs
+[first, length].  PyramidKV's budgets include the window there: only their sizes are written.
+"""
+import json
+import pathlib
+
+import torch
+from kvpress import (AdaKVPress, ChunkKVPress, ObservedAttentionPress, PyramidKVPress, SnapKVPress,
+                     StreamingLLMPress, TOVAPress)
+from kvpress.utils import compute_n_kept
+from transformers import DynamicCache, LlamaForCausalLM
+
+TESTS = pathlib.Path(__file__).resolve().parent.parent
+MODEL = TESTS / "data" / "models" / "llama3"
+
+
+def runs(positions):
+    out = []
+    for p in sorted(positions):
+        if out and out[-1][0] + out[-1][1] == p:
+            out[-1][1] += 1
+        else:
+            out.append([p, 1])
+    return out
+
+
+@torch.no_grad()
+def kept_positions(model, press, ids):
+    """Per layer and KV head: the positions whose keys are left."""
+    full, cut = DynamicCache(), DynamicCache()
+    model(torch.tensor([ids]), past_key_values=full)
+    with press(model):
+        model(torch.tensor([ids]), past_key_values=cut)
+    out = []
+    for l, layer in enumerate(model.model.layers):
+        heads = []
+        masked = getattr(layer.self_attn, "masked_key_indices", None)
+        for h in range(model.config.num_key_value_heads):
+            if masked is not None:  # AdaKV masks keys instead of dropping them
+                gone = {int(p) for _, head, p in zip(*masked) if int(head) == h}
+                heads.append([p for p in range(len(ids)) if p not in gone])
+                continue
+            known = {tuple(k.tolist()): p for p, k in enumerate(full.layers[l].keys[0, h])}
+            assert len(known) == len(ids)
+            heads.append([known[tuple(k.tolist())] for k in cut.layers[l].keys[0, h]])
+        layer.self_attn.masked_key_indices = None
+        out.append(heads)
+    return out
+
+
+def main():
+    ids = json.loads((MODEL / "golden.json").read_text())["ids"]
+    n = len(ids)
+    assert n == 260
+    models = {name: LlamaForCausalLM.from_pretrained(MODEL, dtype=torch.float32,
+                                                     attn_implementation=name).eval()
+              for name in ("sdpa", "eager")}
+    snap = dict(window_size=16, kernel_size=5)
+    cases = []
+    for ratio in (0.25, 0.6, 0.8):
+        b = compute_n_kept(n, ratio)
+        cases += [
+            (f"snapkv:budget={b},window=16,kernel=5,pool=avg", SnapKVPress(ratio, **snap), "sdpa"),
+            (f"adakv:budget={b},window=16,kernel=5,pool=avg,floor_alpha=0",
+             AdaKVPress(SnapKVPress(ratio, **snap), alpha_safeguard=0.0), "sdpa"),
+            (f"streamingllm:budget={b},sinks=4", StreamingLLMPress(ratio, n_sink=4), "sdpa"),
+            (f"tova:budget={b},protect_last=true", TOVAPress(ratio), "sdpa"),
+            # kvpress forces no window; turnbench's is one token on top of what it keeps.
+            (f"h2o:mode=prefill,budget={b + 1},window=1,norm=true", ObservedAttentionPress(ratio),
+             "eager"),
+            # The window is the last of 13 chunks, so that both count the same tokens.
+            (f"chunkkv:budget={int(13 * (1 - ratio)) * 20},window=20,chunk=20",
+             ChunkKVPress(SnapKVPress(ratio, window_size=20, kernel_size=1), chunk_length=20),
+             "sdpa")]
+    pyramid = []
+    for ratio in (0.6, 0.8):
+        sizes = [len(heads[0]) for heads in
+                 kept_positions(models["sdpa"], PyramidKVPress(ratio, window_size=4, beta=3), ids)]
+        pyramid.append({"base": round(n * (1 - ratio)), "window": 4, "beta": 3, "sizes": sizes})
+    out = {"cases": [], "pyramid": pyramid}
+    for spec, press, attention in cases:
+        kept = kept_positions(models[attention], press, ids)
+        if spec.startswith("h2o"):
+            assert not any(n - 1 in head for layer in kept for head in layer)
+            kept = [[head + [n - 1] for head in layer] for layer in kept]
+        out["cases"].append({"method": spec,
+                             "kept": [[runs(head) for head in layer] for layer in kept]})
+    path = TESTS / "data" / "methods" / "kvpress.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(out, separators=(",", ":")) + "\n")
+
+
+if __name__ == "__main__":
+    main()

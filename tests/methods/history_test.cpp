@@ -1,0 +1,118 @@
+// Turns: what stays cached, and where the next token stands.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "inference/engine.h"
+#include "methods/method.h"
+
+namespace turnbench {
+namespace {
+
+class History : public testing::Test {
+ protected:
+  Sequence sequence(const std::string& spec) {
+    return engine_.make_sequence(Method::parse(spec).make());
+  }
+
+  std::vector<float> prefill(Sequence& s, int count, bool evict = true) {
+    const std::vector<int> tokens = next_tokens(s, count);
+    const Pass pass{.sequence = &s, .tokens = tokens, .prompt_end = true, .evict = evict};
+    return engine_.prefill({&pass, 1})[0];
+  }
+
+  std::vector<float> decode(Sequence& s) {
+    const std::vector<int> tokens = next_tokens(s, 1);
+    const Pass pass{.sequence = &s, .tokens = tokens, .kind = Pass::Kind::kDecode};
+    return engine_.forward({&pass, 1})[0];
+  }
+
+  static std::vector<int> next_tokens(const Sequence& s, int count) {
+    std::vector<int> out;
+    for (int i = 0; i < count; ++i)
+      out.push_back(3 + (static_cast<int>(s.tokens.size()) + i) * 37 % 101);
+    return out;
+  }
+
+  static std::vector<int> positions(const KvSet& set) {
+    std::vector<int> out;
+    for (int slot = 0; slot < set.size(); ++slot) out.push_back(set.position(slot));
+    return out;
+  }
+
+  std::unique_ptr<Backend> backend_ = make_cpu_backend(2);
+  Model model_{Checkpoint::open(TURNBENCH_SOURCE_DIR "/tests/data/models/llama3"), *backend_,
+               DType::kF32};
+  Engine engine_{model_, *backend_, {}};
+};
+
+// Section 0.8: SnapKV with B = 4, w = 1; turns of six and three tokens.
+TEST_F(History, ThreeModes) {
+  for (const bool evict : {false, true}) {
+    Sequence s = sequence("snapkv:budget=4,window=1");
+    prefill(s, 6);
+    EXPECT_EQ(s.cache.mean_tokens(), 4);
+    prefill(s, 3, evict);
+    EXPECT_EQ(s.cache.mean_tokens(), evict ? 4 : 7);
+    EXPECT_EQ(s.next_position, 9);
+  }
+  Sequence again = sequence("snapkv:budget=4,window=1");
+  prefill(again, 9);
+  EXPECT_EQ(again.cache.mean_tokens(), 4);
+  EXPECT_EQ(again.next_position, 9);
+}
+
+// Sets of different sizes come back to the layer's budget, and none loses its window.
+TEST_F(History, RaggedSetsAreRecompressed) {
+  Sequence s = sequence("adakv:budget=24,window=4,floor_alpha=0");
+  bool ragged = false;
+  for (int turn = 0; turn < 4; ++turn) {
+    prefill(s, turn == 0 ? 120 : 30);
+    for (int l = 0; l < 3; ++l) {
+      const auto& sets = s.cache.layer(l);
+      EXPECT_EQ(sets[0].size() + sets[1].size(), 48);
+      ragged |= sets[0].size() != sets[1].size();
+      for (const KvSet& set : sets) EXPECT_EQ(set.position(set.size() - 4), s.next_position - 4);
+    }
+  }
+  EXPECT_TRUE(ragged);
+}
+
+// Methods that evict while decoding hold their budget at every step.
+TEST_F(History, DynamicMethodsHoldTheirBudget) {
+  for (const char* spec : {"h2o:budget=24", "h2o:budget=24,gran=query_head", "tova:budget=24",
+                           "keyformer:budget=24", "streamingllm:budget=24"}) {
+    Sequence s = sequence(spec);
+    for (int turn = 0; turn < 2; ++turn) {
+      prefill(s, 50);
+      for (int step = 0; step < 10; ++step) {
+        decode(s);
+        EXPECT_EQ(s.cache.mean_tokens(), 24) << spec;
+      }
+    }
+    EXPECT_EQ(s.next_position, 120) << spec;
+  }
+}
+
+// Section 9: shifted positions are the places in the cache; with room for all they are the same.
+TEST_F(History, ShiftedPositions) {
+  Sequence shifted = sequence("streamingllm:budget=24,pos=shift");
+  prefill(shifted, 60);
+  std::vector<int> places;
+  for (int i = 0; i < 24; ++i) places.push_back(i);
+  for (int l = 0; l < 3; ++l) EXPECT_EQ(positions(shifted.cache.layer(l)[1]), places);
+  EXPECT_EQ(shifted.next_position, 24);
+  Sequence roomy = sequence("streamingllm:budget=100,pos=shift"),
+           kept = sequence("streamingllm:budget=100");
+  prefill(roomy, 60);
+  prefill(kept, 60);
+  for (int step = 0; step < 8; ++step) {
+    const std::vector<float> a = decode(roomy), b = decode(kept);
+    for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-4);
+  }
+}
+
+}  // namespace
+}  // namespace turnbench
