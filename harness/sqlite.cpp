@@ -128,6 +128,10 @@ void Database::execute(const std::string& sql) {
   }
 }
 
+int Database::changes() const {
+  return sqlite3_changes(db_);
+}
+
 Transaction::~Transaction() {
   if (!open_) return;
   try {

@@ -55,6 +55,8 @@ class Database {
 
   void execute(const std::string& sql);
   Statement prepare(std::string_view sql) const { return Statement(db_, sql); }
+  /// Rows that the last statement inserted, changed or deleted.
+  int changes() const;
   const std::string& path() const { return path_; }
 
  private:

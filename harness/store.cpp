@@ -1,6 +1,8 @@
 #include "harness/store.h"
 
 #include <nlohmann/json.hpp>
+#include <set>
+#include <tuple>
 
 #include "common/error.h"
 #include "common/file.h"
@@ -180,17 +182,23 @@ void Store::add_records(const std::vector<Record>& records, const std::vector<Sc
   Statement score = db_->prepare("INSERT OR IGNORE INTO score VALUES (?,?,?,?,?,?)");
   Statement counter = db_->prepare("INSERT OR IGNORE INTO counter VALUES (?,?,?,?,?)");
   Statement timing = db_->prepare("INSERT OR IGNORE INTO timing VALUES (?,?,?,?,?)");
+  std::set<std::tuple<std::string_view, std::string_view, int>> known;  // another run's: its own
   for (const Record& r : records) {
     (record << r.cell << r.dialogue << r.turn << name_of(r.status) << r.error << r.prompt_hash
             << r.prompt_tokens << r.truncated_tokens << r.answer << Json(r.answer_tokens).dump()
             << (r.stopped ? 1 : 0) << environment_)
         .run();
+    if (db_->changes() == 0) {
+      known.emplace(r.cell, r.dialogue, r.turn);
+      continue;
+    }
     for (const auto& [name, value] : r.counters)
       (counter << r.cell << r.dialogue << r.turn << name << value).run();
     for (const auto& [name, value] : r.timings)
       (timing << r.cell << r.dialogue << r.turn << name << value).run();
   }
   for (const ScoreValue& s : scores) {
+    if (known.contains({s.cell, s.dialogue, s.turn})) continue;
     (score << s.cell << s.dialogue << s.turn << s.metric << s.postprocess << s.value).run();
   }
   transaction.commit();

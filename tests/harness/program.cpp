@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,31 +23,6 @@ std::vector<std::string> Finished::lines() const {
   std::vector<std::string> out_lines = split(out, "\n");
   if (out_lines.back().empty()) out_lines.pop_back();
   return out_lines;
-}
-
-Finished run_program(const Arguments& arguments, std::string_view input, const std::string& to) {
-  const TemporaryDirectory streams;
-  const std::string in = streams.write("in", input), err = streams.path("err"),
-                    out = to.empty() ? streams.path("out") : to;
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, in.c_str(), O_RDONLY, 0);
-  for (const auto& [stream, path] : {std::pair(STDOUT_FILENO, &out), {STDERR_FILENO, &err}}) {
-    posix_spawn_file_actions_addopen(&actions, stream, path->c_str(), O_WRONLY | O_CREAT, 0600);
-  }
-  std::vector<std::string> words = {TURNBENCH_PROGRAM};
-  words.insert(words.end(), arguments.begin(), arguments.end());
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  pid_t pid = 0;
-  const int failed = posix_spawn(&pid, argv[0], &actions, nullptr, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (failed != 0) throw std::runtime_error(std::string("cannot start ") + argv[0]);
-  int status = 0;
-  waitpid(pid, &status, 0);
-  const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-  return {code, to.empty() ? read_file(out) : "", read_file(err)};
 }
 
 TemporaryDirectory::TemporaryDirectory() {
@@ -73,6 +49,49 @@ std::map<std::string, std::string> TemporaryDirectory::content() const {
     files[entry.path().string()] = entry.is_regular_file() ? read_file(entry.path()) : "";
   }
   return files;
+}
+
+Program::Program(const Arguments& arguments, std::string_view input, const std::string& to)
+    : out_(to) {
+  const std::string in = streams_.write("in", input), err = streams_.path("err"),
+                    out = to.empty() ? streams_.path("out") : to;
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, in.c_str(), O_RDONLY, 0);
+  for (const auto& [stream, path] : {std::pair(STDOUT_FILENO, &out), {STDERR_FILENO, &err}}) {
+    posix_spawn_file_actions_addopen(&actions, stream, path->c_str(), O_WRONLY | O_CREAT, 0600);
+  }
+  std::vector<std::string> words = {TURNBENCH_PROGRAM};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  const int failed = posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (failed != 0) throw std::runtime_error(std::string("cannot start ") + argv[0]);
+}
+
+Program::~Program() {
+  if (pid_ == 0) return;
+  signal(SIGKILL);
+  wait();
+}
+
+void Program::signal(int number) const {
+  ::kill(pid_, number);
+}
+
+Finished Program::wait() {
+  int status = 0;
+  waitpid(pid_, &status, 0);
+  pid_ = 0;
+  const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  return {code, out_.empty() ? read_file(streams_.path("out")) : "",
+          read_file(streams_.path("err"))};
+}
+
+Finished run_program(const Arguments& arguments, std::string_view input, const std::string& out) {
+  return Program(arguments, input, out).wait();
 }
 
 void expect_refusals(std::span<const Malformed> cases) {

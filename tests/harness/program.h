@@ -24,8 +24,8 @@ struct Finished {
   std::vector<std::string> lines() const;  ///< of stdout
 };
 
-/// Runs the built program in the working directory of the test; `out` is where its stdout goes, if
-/// not into the result.
+/// Runs the built program in the working directory of the test to its end; `out` is where its
+/// stdout goes, if not into the result.
 Finished run_program(const Arguments& arguments, std::string_view input = "",
                      const std::string& out = "");
 
@@ -45,6 +45,24 @@ class TemporaryDirectory {
 
  private:
   std::filesystem::path path_;
+};
+
+/// The built program while it runs; killed if nobody waits for it.
+class Program {
+ public:
+  explicit Program(const Arguments& arguments, std::string_view input = "",
+                   const std::string& out = "");
+  ~Program();
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  void signal(int number) const;
+  Finished wait();
+
+ private:
+  TemporaryDirectory streams_;
+  std::string out_;  ///< where stdout goes, if not into the result
+  int pid_ = 0;
 };
 
 /// A damaged input: makes its files, says how the program is called with them, and what the refusal
