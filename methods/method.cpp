@@ -43,7 +43,7 @@ std::string check_value(const ParameterInfo& p, const std::string& text, const s
   switch (p.kind) {
     case ParameterInfo::Kind::kBudget: {
       const Budget b = parse_budget(text, where);
-      return fmt::format("{}", b.value);
+      return b.is_ratio && b.value == 1 ? "100%" : fmt::format("{}", b.value);  // 1 is one token
     }
     case ParameterInfo::Kind::kInteger:
     case ParameterInfo::Kind::kNumber: {

@@ -68,6 +68,13 @@ TEST(Method, BadSpecsAreRefusedWithWhatWasExpected) {
 TEST(Budget, TokensAndShares) {
   EXPECT_EQ((Budget{false, 128}.tokens(1000)), 128);
   EXPECT_EQ((Budget{true, 0.2}.tokens(999)), 199);
+  const std::vector<ParameterInfo> declared = {
+      {"budget", ParameterInfo::Kind::kBudget, "8", "tokens or share", "what is kept"}};
+  for (const auto& [text, tokens] : {std::pair("100%", 70), std::pair("50%", 35),
+                                     std::pair("0.5", 35), std::pair("1", 1), std::pair("1%", 0)}) {
+    const Parameters p = Parameters::check(declared, {{"budget", text}}, "test");
+    EXPECT_EQ(p.budget("budget").tokens(70), tokens) << text;
+  }
 }
 
 TEST(Registry, EveryMethodIsDescribed) {
