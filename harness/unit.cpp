@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <new>
 #include <optional>
 #include <tuple>
 
@@ -27,6 +28,7 @@ struct Branch {
   std::optional<Sequence> sequence;
   std::vector<int> prompt;  ///< of this turn: everything before the answer
   std::vector<Span> spans;
+  std::size_t known = 0;       ///< tokens of the previous turn's prompt, with which this one begins
   std::size_t turn_begin = 0;  ///< where this turn's own tokens begin in `prompt`
   std::vector<int> answer;
   bool stopped = false, finished = false;
@@ -86,7 +88,8 @@ class Runner {
           b.cell->answers == Answers::kGold
               ? renderer_.gold_answer(dialogue.turns[static_cast<std::size_t>(turn - 1)])
               : b.answer;
-      const auto begin = static_cast<std::int32_t>(b.prompt.size());
+      b.known = b.prompt.size();
+      const auto begin = static_cast<std::int32_t>(b.known);
       b.prompt.insert(b.prompt.end(), answer.begin(), answer.end());
       b.spans.push_back(
           {SpanKind::kAnswer, turn - 1, begin, static_cast<std::int32_t>(b.prompt.size())});
@@ -188,26 +191,19 @@ class Runner {
     trunks_ = std::move(trunks);
   }
 
-  /// A sequence that holds the longest known beginning of the branch's prompt, and the tokens that
-  /// are left to prefill.
+  /// A sequence that holds the previous turn's prompt of this very branch (another one's, even if
+  /// it were longer, would split a sparse prefill elsewhere), and the tokens that are left to
+  /// prefill.
   std::pair<Sequence, std::vector<int>> start_trunk(const Branch& b, const TrunkKey& key,
                                                     int turn) const {
     const auto& [unit, prefill_key, prompt] = key;
     Policies policies;
     policies.prefill = b.cell->method->make().prefill;
     if (turn > 0 && (!policies.prefill || policies.prefill->continues())) {
-      // The previous turn's trunk of the same prefill whose prompt this one begins with.
-      for (const auto& [known, trunk] : trunks_) {
-        const std::vector<int>& done = std::get<2>(known);
-        if (std::get<0>(known) == unit && std::get<1>(known) == prefill_key &&
-            done.size() < prompt.size() && std::equal(done.begin(), done.end(), prompt.begin())) {
-          Sequence next = trunk.fork();
-          next.counters = {};
-          return {std::move(next),
-                  std::vector<int>(prompt.begin() + static_cast<std::ptrdiff_t>(done.size()),
-                                   prompt.end())};
-        }
-      }
+      const auto fresh = prompt.begin() + static_cast<std::ptrdiff_t>(b.known);
+      Sequence next = trunks_.at({unit, prefill_key, {prompt.begin(), fresh}}).fork();
+      next.counters = {};
+      return {std::move(next), std::vector<int>(fresh, prompt.end())};
     }
     int window = 0;
     bool raw_keys = false;
@@ -329,13 +325,16 @@ UnitResult failed(const WorkUnit& unit, const UnitCell& cell, const Error& error
 
 UnitResult run_units(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
                      const std::vector<WorkUnit>& units) {
+  const bool alone = units.size() == 1 && units[0].cells.size() == 1;
   try {
     return Runner(engine, renderer, decoding, units).run();
   } catch (const Error& error) {
-    // Smaller and smaller parts, until what fails stands alone.
-    if (units.size() == 1 && units[0].cells.size() == 1)
-      return failed(units[0], units[0].cells[0], error);
+    if (alone) return failed(units[0], units[0].cells[0], error);
+  } catch (const std::bad_alloc&) {
+    if (alone)
+      return failed(units[0], units[0].cells[0], memory_error("the system gave no more memory"));
   }
+  // Smaller and smaller parts, until what fails stands alone.
   UnitResult out;
   for (const WorkUnit& unit : units) {
     std::vector<WorkUnit> parts;

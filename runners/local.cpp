@@ -138,7 +138,7 @@ RunSummary run_plan(const Plan& plan, Store& store, const RunOptions& options,
         summary.progress.seconds =
             std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
         report(summary.progress);
-        if (should_stop()) stop = summary.stopped = true;
+        if (should_stop()) stop = true;
       }
     };
     const auto guarded = [&]() {
@@ -156,6 +156,7 @@ RunSummary run_plan(const Plan& plan, Store& store, const RunOptions& options,
     for (std::thread& t : threads) t.join();
   }
   if (failure) std::rethrow_exception(failure);
+  summary.stopped = summary.progress.units_done < summary.progress.units;
   return summary;
 }
 

@@ -3,7 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
-#include "program.h"
+#include "tests/harness/program.h"
+#include "tests/harness/store_dump.h"
 
 namespace turnbench {
 namespace {
@@ -49,27 +50,27 @@ std::vector<ScoreValue> scores_of(const std::string& cell, const std::string& di
 }
 
 TEST(Store, WritesAreIdempotent) {
-  const Workshop shop;
-  Store store = Store::create(shop / "a.db");
+  const TemporaryDirectory directory;
+  Store store = Store::create(directory.path("a.db"));
   store.add_plan(plan_of("e", "text", {"c1", "c2"}));
   store.add_records(records_of("c1", "x"), scores_of("c1", "x", 0.5));
-  const Dump before = dump(shop / "a.db", true);
+  const Dump before = dump(directory.path("a.db"), true);
   store.add_plan(plan_of("e", "text", {"c1", "c2"}));
   store.add_records(records_of("c1", "x"), scores_of("c1", "x", 0.5));
-  expect_same(dump(shop / "a.db", true), before);
+  expect_same(dump(directory.path("a.db"), true), before);
   EXPECT_EQ(store.done("e"),
             (std::map<std::pair<std::string, std::string>, int>{{{"c1", "x"}, 2}}));
 }
 
 // A record that is there stays as it is, with its own scores: the first one stored wins whole.
 TEST(Store, TheFirstRecordWins) {
-  const Workshop shop;
-  Store store = Store::create(shop / "a.db");
+  const TemporaryDirectory directory;
+  Store store = Store::create(directory.path("a.db"));
   store.add_plan(plan_of("e", "text", {"c1"}));
   store.add_records(records_of("c1", "x", Record::Status::kOutOfMemory), {});
-  const Dump before = dump(shop / "a.db", true);
+  const Dump before = dump(directory.path("a.db"), true);
   store.add_records(records_of("c1", "x"), scores_of("c1", "x", 1));
-  expect_same(dump(shop / "a.db", true), before);
+  expect_same(dump(directory.path("a.db"), true), before);
   EXPECT_EQ(store.failures("e").size(), 2u);
   EXPECT_EQ(store.forget_failed("e"), 2);
   store.add_records(records_of("c1", "x"), scores_of("c1", "x", 1));
@@ -80,22 +81,22 @@ TEST(Store, TheFirstRecordWins) {
 
 // A failure inside a transaction leaves nothing of it.
 TEST(Store, AHalfWrittenUnitIsNotThere) {
-  const Workshop shop;
-  Store store = Store::create(shop / "a.db");
+  const TemporaryDirectory directory;
+  Store store = Store::create(directory.path("a.db"));
   store.add_plan(plan_of("e", "text", {"c1"}));
-  const Dump before = dump(shop / "a.db", true);
+  const Dump before = dump(directory.path("a.db"), true);
   std::vector<Record> records = records_of("c1", "x");
   records[1].cell = "unknown";  // refused by its foreign key, after the first one was written
   EXPECT_THROW(store.add_records(records, scores_of("c1", "x", 1)), Error);
-  expect_same(dump(shop / "a.db", true), before);
+  expect_same(dump(directory.path("a.db"), true), before);
   store.add_records(records_of("c1", "x"), scores_of("c1", "x", 1));
   EXPECT_EQ(store.done("e").size(), 1u);
 }
 
 // Each experiment reads with the manifest that was planned last, and forgets only its own failures.
 TEST(Store, ExperimentsKeepApart) {
-  const Workshop shop;
-  Store store = Store::create(shop / "a.db");
+  const TemporaryDirectory directory;
+  Store store = Store::create(directory.path("a.db"));
   store.add_plan(plan_of("a", "a1", {"c1"}));
   store.add_plan(plan_of("b", "b1", {"c2"}));
   store.add_plan(plan_of("a", "a2", {"c1", "c3"}));
@@ -113,7 +114,7 @@ TEST(Store, ExperimentsKeepApart) {
 }
 
 TEST(Store, RefusesWhatIsNoStore) {
-  const Workshop shop;
+  const TemporaryDirectory directory;
   const auto message = [](const auto& action) -> std::string {
     try {
       action();
@@ -123,23 +124,24 @@ TEST(Store, RefusesWhatIsNoStore) {
     }
     return "no error";
   };
-  EXPECT_NE(message([&] { Store::open(shop / "none.db"); }).find("no such file"),
+  EXPECT_NE(message([&] { Store::open(directory.path("none.db")); }).find("no such file"),
             std::string::npos);
-  const std::string text = shop.write("text.db", std::string(5000, 'x'));
+  const std::string text = directory.write("text.db", std::string(5000, 'x'));
   EXPECT_NE(message([&] { Store::create(text); }).find("expected a turnbench store"),
             std::string::npos);
   {
-    Database other(shop / "other.db", Database::Mode::kCreate);
+    Database other(directory.path("other.db"), Database::Mode::kCreate);
     other.execute("CREATE TABLE t (x)");
   }
-  EXPECT_NE(message([&] { Store::create(shop / "other.db"); }).find("another program"),
+  EXPECT_NE(message([&] { Store::create(directory.path("other.db")); }).find("another program"),
             std::string::npos);
-  { Store::create(shop / "new.db"); }
+  { Store::create(directory.path("new.db")); }
   {
-    Database newer(shop / "new.db", Database::Mode::kExisting);
+    Database newer(directory.path("new.db"), Database::Mode::kExisting);
     newer.execute("PRAGMA user_version=99");
   }
-  EXPECT_NE(message([&] { Store::open(shop / "new.db"); }).find("version 99"), std::string::npos);
+  EXPECT_NE(message([&] { Store::open(directory.path("new.db")); }).find("version 99"),
+            std::string::npos);
 }
 
 }  // namespace
