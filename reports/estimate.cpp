@@ -104,6 +104,13 @@ void count(const std::vector<const Stratum*>& strata, Estimate& out) {
   }
 }
 
+/// The part of `stratum` whose dialogues `other` has too.
+Stratum restricted(const Stratum& stratum, const Stratum& other) {
+  Stratum out = stratum;
+  std::erase_if(out.dialogues, [&](const auto& d) { return !other.dialogues.contains(d.first); });
+  return out;
+}
+
 }  // namespace
 
 Estimate estimate(const std::vector<const Stratum*>& strata) {
@@ -123,17 +130,24 @@ Estimate estimate(const std::vector<const Stratum*>& strata) {
   return out;
 }
 
-Estimate estimate_difference(const std::vector<const Stratum*>& strata,
-                             const std::vector<const Stratum*>& baseline) {
+Estimate estimate_difference(const std::vector<StratumPair>& pairs) {
+  std::vector<Stratum> ours, theirs;
+  for (const auto& [stratum, baseline] : pairs) {
+    Stratum a = restricted(*stratum, *baseline), b = restricted(*baseline, *stratum);
+    if (a.dialogues.empty()) continue;
+    ours.push_back(std::move(a));
+    theirs.push_back(std::move(b));
+  }
+  std::vector<const Stratum*> all;
+  for (const Stratum& s : ours) all.push_back(&s);
   Estimate out;
-  count(strata, out);
+  count(all, out);
   if (out.turns == 0) return out;
-  std::vector<const Stratum*> all = strata;
-  all.insert(all.end(), baseline.begin(), baseline.end());
+  for (const Stratum& s : theirs) all.push_back(&s);
   const Resampler resampler(all);
   const auto difference = [&](const auto* draw) {
-    return resampler.mean(0, strata.size(), draw) -
-           resampler.mean(strata.size(), resampler.size(), draw);
+    return resampler.mean(0, ours.size(), draw) -
+           resampler.mean(ours.size(), resampler.size(), draw);
   };
   out.mean = difference(static_cast<const std::vector<std::vector<std::size_t>>*>(nullptr));
   bootstrap(resampler, difference, out);

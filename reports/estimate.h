@@ -35,8 +35,11 @@ struct Stratum {
 /// instead.
 Estimate estimate(const std::vector<const Stratum*>& strata);
 
-/// The same for the mean of `strata` minus the mean of `baseline`, dialogue by dialogue.
-Estimate estimate_difference(const std::vector<const Stratum*>& strata,
-                             const std::vector<const Stratum*>& baseline);
+/// The same for the mean over pairs of a stratum's mean minus its baseline's, on the dialogues that
+/// both have scores for; no turns if there are none.
+struct StratumPair {
+  const Stratum *stratum, *baseline;
+};
+Estimate estimate_difference(const std::vector<StratumPair>& pairs);
 
 }  // namespace turnbench

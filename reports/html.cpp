@@ -19,7 +19,7 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; margin: .
 th, td { padding: .3rem .7rem; border-bottom: 1px solid #e3e3e3; text-align: right; white-space: nowrap; }
 th { border-bottom: 2px solid #999; font-weight: 600; } th.label, td.label { text-align: left; }
 td .interval { color: #666; font-size: .85em; } td .difference { display: block; color: #666; font-size: .82em; }
-td.worse { background: #fdeee6; } td.failed { color: #b00; }
+td.worse { background: #fdeee6; } .failed { color: #b00; }
 figure { margin: 1rem 0; } .note { color: #555; max-width: 60rem; }
 details { margin: .5rem 0; } summary { cursor: pointer; }
 pre { background: #f6f6f6; padding: .7rem; overflow-x: auto; font-size: 13px; }
@@ -135,6 +135,10 @@ std::string render_html(const Results& results) {
       "<p class=\"note\">Means x100 with 95% intervals: percentile bootstrap over dialogues, 2,000 "
       "resamples; datasets "
       "weigh the same.</p>\n";
+  if (results.pending() > 0) {
+    out += fmt::format("<p class=\"note failed\">{} dialogues have not run yet.</p>\n",
+                       results.pending());
+  }
   out += "<h2>By position of the question</h2>\n<figure>" + render_svg(chart(results, "")) +
          "</figure>\n";
   std::vector<std::string> datasets;

@@ -40,6 +40,13 @@ Results::Results(const Store& store, const std::string& experiment)
       ++sum.turns;
     }
   }
+  const auto done = store.done(experiment);
+  for (const Cell& cell : cells_) {
+    for (const auto& [id, turns] : store.dialogues(cell.dataset_hash)) {
+      const auto found = done.find({cell.key, id});
+      pending_ += found == done.end() || found->second < turns;
+    }
+  }
   for (const std::string& name : reported_counters())
     counters_[name] = store.mean_counter(experiment, name);
   published_ = parse_published(store.published(experiment),
@@ -123,19 +130,20 @@ Pivot make_pivot(const Results& results, const TableSpec& spec) {
     }
     return strata;
   };
-  // The same entry for the baseline method.
-  const auto baseline_of = [&](const std::vector<Part>& list) {
-    std::vector<const Stratum*> strata;
+  // Each part beside the same part of the baseline method.
+  const auto pairs_of = [&](const std::vector<Part>& list) {
+    std::vector<StratumPair> pairs;
     for (const Part& p : list) {
       for (const Cell& other : results.cells()) {
         if (other.method == spec.difference_to && other.model == p.cell->model &&
             other.dataset == p.cell->dataset && other.position == p.cell->position &&
             other.history == p.cell->history && other.answers == p.cell->answers) {
-          strata.push_back(&results.stratum(other.key, p.turn));
+          pairs.push_back(
+              {&results.stratum(p.cell->key, p.turn), &results.stratum(other.key, p.turn)});
         }
       }
     }
-    return strata;
+    return pairs;
   };
   out.entries.assign(out.rows.size(), std::vector<std::optional<Pivot::Entry>>(out.columns.size()));
   for (const auto& [place, list] : parts) {
@@ -146,8 +154,10 @@ Pivot make_pivot(const Results& results, const TableSpec& spec) {
     const bool is_baseline = std::all_of(list.begin(), list.end(), [&](const Part& p) {
       return p.cell->method == spec.difference_to;
     });
-    if (!spec.difference_to.empty() && !is_baseline)
-      entry.difference = estimate_difference(strata, baseline_of(list));
+    if (!spec.difference_to.empty() && !is_baseline) {
+      const Estimate difference = estimate_difference(pairs_of(list));
+      if (difference.turns > 0) entry.difference = difference;
+    }
     double published = 0;
     bool all_published = true;
     for (const Part& p : list) {

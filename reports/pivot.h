@@ -20,6 +20,8 @@ class Results {
   const Manifest& manifest() const { return manifest_; }
   const std::vector<Cell>& cells() const { return cells_; }
   const std::vector<Store::Failure>& failures() const { return failures_; }
+  /// Dialogues, counted in each cell, that have not run yet.
+  std::size_t pending() const { return pending_; }
   const std::vector<std::string>& environments() const { return environments_; }
 
   /// The scores of one cell; `turn` < 0 means all turns.
@@ -38,6 +40,7 @@ class Results {
   std::vector<PublishedNumber> published_;
   std::vector<Store::Failure> failures_;
   std::vector<std::string> environments_;
+  std::size_t pending_ = 0;
   int turns_ = 0;
 };
 

@@ -116,6 +116,9 @@ std::string render_markdown(const Results& results) {
         "pairs: share of the causal pairs that prefill attention computes.";
   }
   out += "\n";
+  if (results.pending() > 0)
+    out += fmt::format("\n{} dialogues have not run yet; `run` goes on with them.\n",
+                       results.pending());
   if (!results.failures().empty())
     out += fmt::format("\n{} records failed; `status` lists them.\n", results.failures().size());
   return out;
@@ -127,7 +130,7 @@ std::string render_csv(const Results& results) {
     const Pivot p = make_pivot(results, spec);
     std::vector<std::string> header = p.row_dimensions;
     for (const auto& column : p.columns) {
-      for (const char* suffix : {"", " low", " high"})
+      for (const char* suffix : {"", " low", " high", " n", " failed"})
         header.push_back(join(column, " / ") + suffix);
     }
     if (!out.empty()) out += "\n";
@@ -143,6 +146,8 @@ std::string render_csv(const Results& results) {
                                        : e->estimate.high;
           fields.push_back(any ? fmt::format("{:.2f}", x) : "");
         }
+        fields.push_back(std::to_string(e ? e->estimate.turns : 0));
+        fields.push_back(std::to_string(e ? e->estimate.failed : 0));
       }
       out += csv_line(fields);
     }

@@ -72,12 +72,47 @@ TEST(Estimate, DifferencesArePaired) {
     b.push_back(i % 20 == 0 ? 1 - x : x);
   }
   const Stratum sa = stratum("p", a), sb = stratum("p", b);
-  const Estimate d = estimate_difference({&sa}, {&sb});
+  const Estimate d = estimate_difference({{&sa, &sb}});
   EXPECT_NEAR(d.mean, estimate({&sa}).mean - estimate({&sb}).mean, 1e-9);
   EXPECT_LT(d.half_width(), estimate({&sa}).half_width());
-  const Estimate same = estimate_difference({&sa}, {&sa});
+  const Estimate same = estimate_difference({{&sa, &sa}});
   EXPECT_EQ(same.low, 0);
   EXPECT_EQ(same.high, 0);
+}
+
+// A run that is half done, or that failed in part, is compared on what both sides have.
+TEST(Estimate, DifferencesAreOnCommonDialogues) {
+  Stratum whole = stratum("p", {1, 1, 1, 0, 0, 0}), part = whole;
+  for (const char* id : {"1000", "1001", "1002"}) part.dialogues.erase(id);
+  part.dialogues["1003"].score = 1;  // 1, 0, 0 against 0, 0, 0
+  EXPECT_NEAR(estimate_difference({{&part, &whole}}).mean, 100.0 / 3, 1e-9);
+  EXPECT_NEAR(estimate_difference({{&whole, &part}}).mean, -100.0 / 3, 1e-9);
+  EXPECT_EQ(estimate_difference({{&part, &whole}}).turns, 3);
+  const Stratum nothing, other = stratum("q", {1, 1});
+  EXPECT_EQ(estimate_difference({{&whole, &nothing}}).turns, 0);
+  const Stratum zero = stratum("q", {0, 0});
+  EXPECT_NEAR(estimate_difference({{&whole, &nothing}, {&other, &zero}}).mean, 100, 1e-9);
+}
+
+// Closed form: resampling n independent differences gives the normal interval of their mean.
+TEST(Estimate, DifferenceIntervalIsThatOfTheMean) {
+  std::mt19937 random(11);
+  std::vector<double> a, b;
+  double sum = 0, squares = 0;
+  constexpr int kDialogues = 150;
+  for (int i = 0; i < kDialogues; ++i) {
+    a.push_back(static_cast<double>(random() % 1001) / 1000);
+    b.push_back(static_cast<double>(random() % 1001) / 1000);
+    sum += a.back() - b.back();
+    squares += (a.back() - b.back()) * (a.back() - b.back());
+  }
+  const double mean = sum / kDialogues,
+               deviation = std::sqrt((squares / kDialogues - mean * mean) / kDialogues);
+  const Stratum sa = stratum("p", a), sb = stratum("p", b);
+  const Estimate d = estimate_difference({{&sa, &sb}});
+  EXPECT_NEAR(d.mean, 100 * mean, 1e-9);
+  EXPECT_NEAR(d.low, 100 * (mean - 1.96 * deviation), 0.5);
+  EXPECT_NEAR(d.high, 100 * (mean + 1.96 * deviation), 0.5);
 }
 
 TEST(Estimate, IsRepeatable) {

@@ -1,0 +1,111 @@
+#pragma once
+
+// A store filled by hand: two datasets, two positions, three methods, scores that can be averaged
+// on paper.
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "harness/store.h"
+
+namespace turnbench::test {
+
+constexpr const char* kManifest = R"({
+  "name": "hand", "title": "By hand", "models": ["tiny"], "datasets": ["tiny-fact", "tiny-hop"],
+  "positions": ["begin", "end"], "methods": ["full", "snapkv:budget=64", "streamingllm"],
+  "tables": [
+    {"title": "All", "rows": ["method"], "columns": ["position"], "difference_to": "full"},
+    {"title": "Each", "rows": ["method"], "columns": ["dataset", "position"]},
+    {"title": "Turns", "rows": ["turn"], "columns": ["method"], "difference_to": "full"}]})";
+
+class HandMadeStore {
+ public:
+  HandMadeStore() : store_(Store::create(fresh_path())) {
+    Store::Plan plan;
+    plan.experiment = "hand";
+    plan.title = "By hand";
+    plan.manifest = kManifest;
+    plan.directory = "/";
+    plan.published = "method,dataset,position,value\nfull,tiny-fact,begin,60.5\n";
+    plan.environment = R"({"build": "test"})";
+    plan.models = {{"model-hash", "a model"}};
+    for (const char* dataset : {"tiny-fact", "tiny-hop"}) {
+      plan.datasets.emplace_back(dataset, "a dataset");
+      for (const char* id : {"a", "b", "c", "d"}) plan.dialogues.push_back({dataset, id, 2, "{}"});
+      for (const char* position : {"begin", "end"}) {
+        for (const char* method : {"full", "snapkv:budget=64", "streamingllm"}) {
+          Cell c;
+          c.key = key(dataset, position, method);
+          c.model = "tiny";
+          c.dataset = c.dataset_hash = dataset;
+          c.task = "qa";
+          c.position = position;
+          c.method = c.method_canonical = method;
+          c.history = "reprefill";
+          c.answers = "own";
+          c.metric = "qa_f1";
+          c.postprocess = "none";
+          c.model_hash = "model-hash";
+          c.protocol = "card";
+          c.protocol_text = "{}";
+          plan.cells.push_back(c);
+        }
+      }
+    }
+    store_.add_plan(plan);
+  }
+  ~HandMadeStore() { std::filesystem::remove_all(directory_); }
+
+  static std::string key(const std::string& dataset, const std::string& position,
+                         const std::string& method) {
+    return dataset + "/" + position + "/" + method;
+  }
+
+  /// Scores of the two turns of one dialogue, and the tokens that were kept.
+  void add(const std::string& cell, const std::string& dialogue, double first, double second,
+           double kept = 100) {
+    std::vector<Record> records;
+    std::vector<ScoreValue> scores;
+    for (int turn = 0; turn < 2; ++turn) {
+      Record r;
+      r.cell = cell;
+      r.dialogue = dialogue;
+      r.turn = turn;
+      r.answer = "answer";
+      r.counters = {{"kv_tokens", kept}};
+      records.push_back(r);
+      scores.push_back({cell, dialogue, turn, "qa_f1", "none", turn == 0 ? first : second});
+    }
+    store_.add_records(records, scores);
+  }
+  void add_failure(const std::string& cell, const std::string& dialogue) {
+    std::vector<Record> records;
+    for (int turn = 0; turn < 2; ++turn) {
+      Record r;
+      r.cell = cell;
+      r.dialogue = dialogue;
+      r.turn = turn;
+      r.status = Record::Status::kOutOfMemory;
+      r.error = "needs <more> memory";
+      records.push_back(r);
+    }
+    store_.add_records(records, {});
+  }
+
+  Store& store() { return store_; }
+
+ private:
+  std::filesystem::path fresh_path() {
+    std::string name = testing::TempDir() + "turnbench-XXXXXX";
+    directory_ = mkdtemp(name.data());
+    return directory_ / "hand.db";
+  }
+  std::filesystem::path directory_;
+  Store store_;
+};
+
+}  // namespace turnbench::test

@@ -1,0 +1,181 @@
+// Tables from a store that was filled by hand.
+
+#include "reports/pivot.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "hand_made_store.h"
+#include "reports/render.h"
+
+namespace turnbench {
+namespace {
+
+using test::HandMadeStore;
+
+const std::string kSnap = "snapkv:budget=64", kStream = "streamingllm";
+
+/// full: complete; snapkv: complete but for one dialogue that failed; streamingllm: failed on one
+/// dataset, not run on the other but for two dialogues.
+class Tables : public testing::Test {
+ protected:
+  Tables() {
+    const auto add = [&](const std::string& dataset, const std::string& position,
+                         const std::string& method,
+                         const std::vector<std::pair<double, double>>& s) {
+      const char* ids[] = {"a", "b", "c", "d"};
+      for (std::size_t i = 0; i < s.size(); ++i)
+        hand_.add(HandMadeStore::key(dataset, position, method), ids[i], s[i].first, s[i].second,
+                  method == "full" ? 200 : 64);
+    };
+    add("tiny-fact", "begin", "full", {{1, 1}, {1, 0}, {0, 0}, {1, 1}});   // 5/8
+    add("tiny-fact", "end", "full", {{1, 1}, {1, 1}, {1, 1}, {1, 0}});     // 7/8
+    add("tiny-hop", "begin", "full", {{.5, 0}, {0, 0}, {.5, 1}, {1, 0}});  // 3/8
+    add("tiny-hop", "end", "full", {{1, 0}, {0, 1}, {1, 0}, {0, 1}});      // 4/8
+    add("tiny-fact", "begin", kSnap, {{1, 0}, {1, 0}, {0, 0}, {1, 0}});    // 3/8
+    add("tiny-fact", "end", kSnap, {{1, 1}, {1, 1}, {1, 1}, {1, 1}});      // 8/8
+    add("tiny-hop", "begin", kSnap, {{.5, 0}, {0, 0}, {.5, 0}});           // 1/6; d failed
+    hand_.add_failure(HandMadeStore::key("tiny-hop", "begin", kSnap), "d");
+    add("tiny-hop", "end", kSnap, {{0, 0}, {0, 1}, {0, 0}, {0, 1}});  // 2/8
+    add("tiny-fact", "begin", kStream, {{0, 0}, {1, 0}});             // 1/4, the rest is open
+    for (const char* id : {"a", "b", "c", "d"})
+      hand_.add_failure(HandMadeStore::key("tiny-fact", "end", kStream), id);
+  }
+
+  Pivot table(std::size_t i) const {
+    const Results results(hand_store(), "hand");
+    return make_pivot(results, results.manifest().tables[i]);
+  }
+  const Store& hand_store() const { return const_cast<HandMadeStore&>(hand_).store(); }
+
+  HandMadeStore hand_;
+};
+
+TEST_F(Tables, MeansAreThoseOfThePaper) {
+  const Pivot p = table(1);
+  ASSERT_EQ(p.rows, (std::vector<std::vector<std::string>>{{"full"}, {kSnap}, {kStream}}));
+  ASSERT_EQ(p.columns, (std::vector<std::vector<std::string>>{{"tiny-fact", "begin"},
+                                                              {"tiny-fact", "end"},
+                                                              {"tiny-hop", "begin"},
+                                                              {"tiny-hop", "end"}}));
+  const double want[2][4] = {{5 / 8., 7 / 8., 3 / 8., 4 / 8.}, {3 / 8., 1, 1 / 6., 2 / 8.}};
+  for (std::size_t r = 0; r < 2; ++r) {
+    for (std::size_t c = 0; c < 4; ++c) {
+      ASSERT_TRUE(p.entries[r][c]);
+      EXPECT_NEAR(p.entries[r][c]->estimate.mean, 100 * want[r][c], 1e-9) << r << " " << c;
+    }
+  }
+  EXPECT_EQ(p.entries[0][0]->estimate.turns, 8);
+  EXPECT_EQ(p.entries[1][2]->estimate.turns, 6);
+  EXPECT_EQ(p.entries[0][0]->counters.at("kv_tokens"), 200);
+  EXPECT_EQ(p.entries[0][0]->published, 60.5);
+  EXPECT_FALSE(p.entries[0][1]->published);
+}
+
+// Every dataset weighs the same; differences are taken where both methods have a score.
+TEST_F(Tables, DifferencesArePaired) {
+  const Pivot p = table(0);
+  EXPECT_NEAR(p.entries[0][0]->estimate.mean, 100 * (5 / 8. + 3 / 8.) / 2, 1e-9);
+  EXPECT_NEAR(p.entries[1][0]->estimate.mean, 100 * (3 / 8. + 1 / 6.) / 2, 1e-9);
+  EXPECT_FALSE(p.entries[0][0]->difference) << "the baseline itself";
+  // tiny-fact: 3/8 - 5/8.  tiny-hop without d: 1/6 - 2/6.
+  EXPECT_NEAR(p.entries[1][0]->difference->mean, 100 * (-2 / 8. - 1 / 6.) / 2, 1e-9);
+  EXPECT_NEAR(p.entries[1][1]->difference->mean, 100 * (1 / 8. - 2 / 8.) / 2, 1e-9);
+  // streamingllm on a and b of tiny-fact: 1/4 against 3/4.
+  EXPECT_NEAR(p.entries[2][0]->difference->mean, -50, 1e-9);
+  EXPECT_FALSE(p.entries[2][1]->difference) << "nothing to compare";
+}
+
+TEST_F(Tables, ByTurn) {
+  const Pivot p = table(2);
+  ASSERT_EQ(p.rows, (std::vector<std::vector<std::string>>{{"1"}, {"2"}}));
+  EXPECT_NEAR(p.entries[0][0]->estimate.mean, 100 * (3 / 4. + 1 + 2 / 4. + 2 / 4.) / 4, 1e-9);
+  EXPECT_NEAR(p.entries[1][0]->estimate.mean, 100 * (2 / 4. + 3 / 4. + 1 / 4. + 2 / 4.) / 4, 1e-9);
+}
+
+/// A percentile bootstrap over the dialogues of one cell, with another generator than the
+/// product's.
+std::pair<double, double> plain_bootstrap(const std::vector<std::pair<double, double>>& dialogues) {
+  std::mt19937_64 random(99);
+  std::vector<double> means;
+  for (int i = 0; i < 20'000; ++i) {
+    double sum = 0;
+    for (std::size_t k = 0; k < dialogues.size(); ++k) {
+      const auto& [a, b] = dialogues[random() % dialogues.size()];
+      sum += a + b;
+    }
+    means.push_back(100 * sum / (2.0 * static_cast<double>(dialogues.size())));
+  }
+  std::sort(means.begin(), means.end());
+  return {means[500], means[19'500]};
+}
+
+TEST(Intervals, AgreeWithAPlainBootstrap) {
+  HandMadeStore hand;
+  std::mt19937 random(4);
+  std::vector<std::pair<double, double>> scores;
+  for (int i = 0; i < 80; ++i) {
+    const double first = static_cast<double>(random() % 101) / 100;
+    scores.emplace_back(first, random() % 2 == 0 ? first : 1);
+    hand.add(HandMadeStore::key("tiny-fact", "begin", "full"), std::to_string(i), first,
+             scores.back().second);
+  }
+  const Results results(hand.store(), "hand");
+  const Pivot p = make_pivot(results, results.manifest().tables[1]);
+  const auto [low, high] = plain_bootstrap(scores);
+  EXPECT_NEAR(p.entries[0][0]->estimate.low, low, 0.6);
+  EXPECT_NEAR(p.entries[0][0]->estimate.high, high, 0.6);
+  EXPECT_GT(high - low, 5);
+}
+
+// What failed and what has not run is to be seen in every format.
+TEST_F(Tables, HolesAreVisible) {
+  const Results results(hand_store(), "hand");
+  EXPECT_EQ(results.pending(), 2u + 4 + 4) << "two dialogues of a cell, and two cells";
+  EXPECT_EQ(results.failures().size(), 10u);
+  const std::string md = render_markdown(results);
+  EXPECT_NE(md.find("| streamingllm | 25.0 "), std::string::npos) << md;
+  EXPECT_NE(md.find("| failed (8) |  |  |"), std::string::npos) << "a failed and two open cells";
+  EXPECT_NE(md.find("2 failed"), std::string::npos) << "one dialogue of many";
+  EXPECT_NE(md.find("10 dialogues have not run yet"), std::string::npos);
+  EXPECT_NE(md.find("10 records failed"), std::string::npos);
+
+  const std::string csv = render_csv(results);
+  EXPECT_NE(csv.find("method,begin,begin low,begin high,begin n,begin failed,end,"),
+            std::string::npos)
+      << csv;
+  EXPECT_NE(csv.find(",,,,0,8\n"), std::string::npos) << csv;
+
+  const std::string lines = render_csv_long(results);
+  EXPECT_NE(lines.find("tiny,tiny-fact,end,streamingllm,reprefill,own,qa_f1,,,,0,8,\n"),
+            std::string::npos)
+      << lines;
+  EXPECT_NE(lines.find("tiny,tiny-hop,end,streamingllm,reprefill,own,qa_f1,,,,0,0,\n"),
+            std::string::npos)
+      << lines;
+
+  const std::string html = render_html(results);
+  EXPECT_NE(html.find("<td class=\"failed\">8 failed</td>"), std::string::npos);
+  EXPECT_NE(html.find("10 dialogues have not run yet"), std::string::npos);
+  EXPECT_NE(html.find("needs &lt;more&gt; memory"), std::string::npos);
+
+  const std::string json = render_json(results);
+  EXPECT_NE(json.find("\"mean\": null"), std::string::npos);
+  EXPECT_NE(json.find("\"failed\": 8"), std::string::npos);
+}
+
+TEST_F(Tables, NothingIsClaimedOfACompleteRun) {
+  HandMadeStore complete;
+  for (const Cell& cell : complete.store().cells("hand")) {
+    for (const char* id : {"a", "b", "c", "d"}) complete.add(cell.key, id, 1, 0);
+  }
+  const std::string md = render_markdown(Results(complete.store(), "hand"));
+  EXPECT_EQ(md.find("failed"), std::string::npos) << md;
+  EXPECT_EQ(md.find("not run"), std::string::npos) << md;
+  EXPECT_NE(md.find("| full | 50.0 ±"), std::string::npos) << md;
+}
+
+}  // namespace
+}  // namespace turnbench
