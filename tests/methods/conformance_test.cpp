@@ -183,7 +183,8 @@ TEST_P(Conformance, SplitPrefillsAgree) {
     if (method.make().prefill) return;
     const auto want = run(machine.engine, method, prompt_, answer_);
     Conversation trunk(machine.engine, Policies{}, 64, true);
-    trunk.turn(std::span(prompt_).first(130));
+    Sequence earlier = machine.engine.make_sequence(method.make());
+    trunk.turn_with_followers(std::span(prompt_).first(130), {&earlier});
     Sequence follower = machine.engine.make_sequence(method.make());
     const Logits first = trunk.turn_with_followers(std::span(prompt_).subspan(130), {&follower});
     EXPECT_TRUE(first == want[0]);
@@ -303,7 +304,9 @@ TEST_P(Conformance, AchievesItsBudget) {
       }
       const Policies policies = Method::parse(spec).make();
       if (policies.eviction) {
-        EXPECT_NEAR(c.sequence.cache.mean_tokens(), std::min<double>(kept, kPrompt), 1e-9) << spec;
+        const double tolerance = rounds(values) ? 1 : 1e-9;  // a token of each set
+        EXPECT_NEAR(c.sequence.cache.mean_tokens(), std::min<double>(kept, kPrompt), tolerance)
+            << spec;
       } else {
         EXPECT_EQ(c.sequence.cache.mean_tokens(), kPrompt) << spec << " evicts nothing";
       }

@@ -83,6 +83,14 @@ inline Values small_values(const MethodInfo& info) {
   return out;
 }
 
+/// Whether shares of a budget are rounded one by one, as a reference code does it: their sum may
+/// miss the budget.
+inline bool rounds(const Values& values) {
+  return std::any_of(values.begin(), values.end(), [](const auto& value) {
+    return value.first.ends_with("_exact") && value.second == "false";
+  });
+}
+
 inline bool has_budget(const MethodInfo& info) {
   return std::any_of(info.parameters.begin(), info.parameters.end(),
                      [](const ParameterInfo& p) { return p.name == "budget"; });
