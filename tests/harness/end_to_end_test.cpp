@@ -6,6 +6,7 @@
 #include <random>
 #include <set>
 
+#include "common/error.h"
 #include "common/text.h"
 #include "tests/harness/program.h"
 #include "tests/harness/store_dump.h"
