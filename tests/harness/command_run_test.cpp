@@ -157,7 +157,9 @@ TEST(Report, Csv) {
   const Report report;
   const auto pivot = report.run({"--format", "csv"}).lines();
   ASSERT_EQ(pivot.size(), 3u);
-  EXPECT_EQ(pivot[0], "method,begin,begin low,begin high,end,end low,end high");
+  EXPECT_EQ(pivot[0],
+            "method,begin,begin low,begin high,begin n,begin failed,end,end low,end high,end n,"
+            "end failed");
   EXPECT_TRUE(pivot[1].starts_with("full,"));
   EXPECT_TRUE(pivot[2].starts_with("\"snapkv:budget=64,window=8\","));
   const auto cells = report.run({"--format", "csv", "--long"}).lines();
