@@ -6,6 +6,7 @@
 
 #include "common/text.h"
 #include "reports/chart.h"
+#include "reports/position_chart.h"
 #include "reports/render.h"
 
 namespace turnbench {
@@ -48,16 +49,9 @@ std::string entry_cell(const std::optional<Pivot::Entry>& e) {
   return out + "</td>";
 }
 
-std::string counter_cell(const std::vector<std::optional<Pivot::Entry>>& row,
-                         const std::string& name, int digits) {
-  double sum = 0;
-  int count = 0;
-  for (const auto& e : row) {
-    if (!e || !e->counters.contains(name)) continue;
-    sum += e->counters.at(name);
-    ++count;
-  }
-  return count == 0 ? "<td></td>" : fmt::format("<td>{:.{}f}</td>", sum / count, digits);
+std::string counter_cell(const Pivot& p, std::size_t row, const std::string& name, int digits) {
+  const std::optional<double> mean = p.mean_counter(row, name);
+  return mean ? fmt::format("<td>{:.{}f}</td>", *mean, digits) : "<td></td>";
 }
 
 std::string table(const Pivot& p) {
@@ -75,42 +69,10 @@ std::string table(const Pivot& p) {
     for (const std::string& value : p.rows[r])
       out += "<td class=\"label\">" + escape_markup(value) + "</td>";
     for (const auto& e : p.entries[r]) out += entry_cell(e);
-    out += counter_cell(p.entries[r], "kv_tokens", 0) +
-           counter_cell(p.entries[r], "attended_tokens", 0) +
-           counter_cell(p.entries[r], "prefill_pairs_share", 2) + "</tr>\n";
+    out += counter_cell(p, r, "kv_tokens", 0) + counter_cell(p, r, "attended_tokens", 0) +
+           counter_cell(p, r, "prefill_pairs_share", 2) + "</tr>\n";
   }
   return out + "</tbody></table>\n";
-}
-
-/// Methods as rows, positions as series; for one dataset, or the mean of all (empty).
-DotChart chart(const Results& results, const std::string& dataset) {
-  DotChart out;
-  out.title = dataset.empty() ? "all datasets" : dataset;
-  std::vector<std::string> methods;
-  const auto add = [](std::vector<std::string>& list, const std::string& value) {
-    if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
-  };
-  for (const Cell& c : results.cells()) {
-    add(methods, c.method);
-    add(out.series, c.position);
-  }
-  for (const std::string& method : methods) {
-    DotChart::Row row{method, std::vector<DotChart::Dot>(out.series.size())};
-    for (std::size_t s = 0; s < out.series.size(); ++s) {
-      std::vector<const Stratum*> strata;
-      for (const Cell& c : results.cells()) {
-        const bool wanted = c.method == method && c.position == out.series[s] &&
-                            (dataset.empty() || c.dataset == dataset);
-        if (wanted && !results.stratum(c.key, -1).dialogues.empty())
-          strata.push_back(&results.stratum(c.key, -1));
-      }
-      if (strata.empty()) continue;
-      const Estimate e = estimate(strata);
-      row.dots[s] = {e.mean, e.low, e.high, true};
-    }
-    out.rows.push_back(std::move(row));
-  }
-  return out;
 }
 
 }  // namespace
@@ -139,8 +101,8 @@ std::string render_html(const Results& results) {
     out += fmt::format("<p class=\"note failed\">{} dialogues have not run yet.</p>\n",
                        results.pending());
   }
-  out += "<h2>By position of the question</h2>\n<figure>" + render_svg(chart(results, "")) +
-         "</figure>\n";
+  out += "<h2>By position of the question</h2>\n<figure>" +
+         render_svg(position_chart(results, "")) + "</figure>\n";
   std::vector<std::string> datasets;
   for (const Cell& c : results.cells()) {
     if (std::find(datasets.begin(), datasets.end(), c.dataset) == datasets.end())
@@ -148,7 +110,7 @@ std::string render_html(const Results& results) {
   }
   if (datasets.size() > 1) {
     for (const std::string& d : datasets)
-      out += "<figure>" + render_svg(chart(results, d)) + "</figure>\n";
+      out += "<figure>" + render_svg(position_chart(results, d)) + "</figure>\n";
   }
   out += "<h2>Protocol</h2>\n";
   std::set<std::string> cards;

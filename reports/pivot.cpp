@@ -89,6 +89,17 @@ std::string dimension(const Cell& cell, int turn, const std::string& name) {
                     printable(name), join(table_dimensions(), ", "));
 }
 
+std::optional<double> Pivot::mean_counter(std::size_t row, const std::string& name) const {
+  double sum = 0;
+  int count = 0;
+  for (const auto& e : entries[row]) {
+    if (!e || !e->counters.contains(name)) continue;
+    sum += e->counters.at(name);
+    ++count;
+  }
+  return count == 0 ? std::nullopt : std::optional(sum / count);
+}
+
 Pivot make_pivot(const Results& results, const TableSpec& spec) {
   Pivot out;
   out.title = spec.title;

@@ -61,6 +61,9 @@ struct Pivot {
   };
   std::vector<std::vector<std::optional<Entry>>> entries;  ///< [row][column]
   std::string baseline;
+
+  /// Mean of a counter over a row's entries, if any has it.
+  std::optional<double> mean_counter(std::size_t row, const std::string& name) const;
 };
 
 Pivot make_pivot(const Results& results, const TableSpec& spec);

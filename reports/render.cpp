@@ -7,6 +7,7 @@
 
 #include "common/error.h"
 #include "common/text.h"
+#include "reports/position_chart.h"
 
 namespace turnbench {
 namespace {
@@ -46,19 +47,6 @@ std::string entry_text(const Pivot::Entry& e) {
   return out;
 }
 
-/// The mean of a counter over a row's entries.
-std::string row_counter(const std::vector<std::optional<Pivot::Entry>>& row,
-                        const std::string& name, const char* format) {
-  double sum = 0;
-  int count = 0;
-  for (const auto& e : row) {
-    if (!e || !e->counters.contains(name)) continue;
-    sum += e->counters.at(name);
-    ++count;
-  }
-  return count == 0 ? "" : fmt::format(fmt::runtime(format), sum / count);
-}
-
 std::string markdown_table(const Pivot& p) {
   std::string out;
   if (!p.title.empty()) out += "**" + p.title + "**\n\n";
@@ -74,9 +62,11 @@ std::string markdown_table(const Pivot& p) {
     std::vector<std::string> fields = p.rows[r];
     for (const auto& e : p.entries[r]) fields.push_back(e ? entry_text(*e) : "");
     if (by_method) {
-      fields.push_back(row_counter(p.entries[r], "kv_tokens", "{:.0f}"));
-      fields.push_back(row_counter(p.entries[r], "attended_tokens", "{:.0f}"));
-      fields.push_back(row_counter(p.entries[r], "prefill_pairs_share", "{:.2f}"));
+      for (const auto& [name, digits] :
+           {std::pair("kv_tokens", 0), {"attended_tokens", 0}, {"prefill_pairs_share", 2}}) {
+        const std::optional<double> mean = p.mean_counter(r, name);
+        fields.push_back(mean ? fmt::format("{:.{}f}", *mean, digits) : "");
+      }
     }
     out += markdown_line(fields);
   }
@@ -208,7 +198,9 @@ std::string render_report(const Results& results, const RenderOptions& options) 
     return options.long_csv ? render_csv_long(results) : render_csv(results);
   if (options.format == "json") return render_json(results);
   if (options.format == "html") return render_html(results);
-  throw input_error("--format: found \"{}\", expected md, csv, json or html",
+  if (options.format == "tex") return render_latex(results);
+  if (options.format == "svg") return render_svg(position_chart(results, ""));
+  throw input_error("--format: found \"{}\", expected md, csv, tex, html, json or svg",
                     printable(options.format));
 }
 

@@ -7,7 +7,8 @@
 
 namespace turnbench {
 
-/// The experiment's tables in one of the formats that `report` knows: md, csv, json, html.
+/// The experiment's tables in one of the formats that `report` knows: md, csv, tex, html, json; or
+/// its figure, svg.
 /// `long_csv` prints one cell a line with all fields instead of the pivot.
 struct RenderOptions {
   std::string format = "md";
@@ -19,6 +20,8 @@ std::string render_markdown(const Results& results);
 std::string render_csv(const Results& results);
 std::string render_csv_long(const Results& results);
 std::string render_json(const Results& results);
+/// Tables for \input; they need no packages.
+std::string render_latex(const Results& results);
 /// One self-contained page: tables, a dot chart by position, the protocol cards, what failed.
 std::string render_html(const Results& results);
 

@@ -190,7 +190,7 @@ TEST(Report, Html) {
 
 TEST(Report, OutputFileHoldsWhatStdoutWould) {
   const Report report;
-  for (const char* format : {"md", "csv", "json", "html"}) {
+  for (const char* format : {"md", "csv", "tex", "html", "json", "svg"}) {
     const std::string file = report.directory.write("out", "old");
     const Finished run = report.run({"--format", format, "-o", file});
     EXPECT_EQ(run.code, 0) << run.err;

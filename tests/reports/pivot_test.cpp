@@ -161,6 +161,11 @@ TEST_F(Tables, HolesAreVisible) {
   EXPECT_NE(html.find("10 dialogues have not run yet"), std::string::npos);
   EXPECT_NE(html.find("needs &lt;more&gt; memory"), std::string::npos);
 
+  const std::string tex = render_latex(results);
+  EXPECT_NE(tex.find("failed (8) & -- & -- \\\\"), std::string::npos) << tex;
+  EXPECT_NE(tex.find("streamingllm & $25.0 \\pm "), std::string::npos) << tex;
+  EXPECT_NE(tex.find("tiny-fact / begin"), std::string::npos) << tex;
+
   const std::string json = render_json(results);
   EXPECT_NE(json.find("\"mean\": null"), std::string::npos);
   EXPECT_NE(json.find("\"failed\": 8"), std::string::npos);
