@@ -65,7 +65,7 @@ Prompt make_prompt(const GenerateOptions& o, const Checkpoint& checkpoint,
     Turn turn;
     turn.question = read_text(o.prompt);
     dialogue.turns = {turn};
-    const PromptRenderer renderer(*tokenizer, t, "");
+    const PromptRenderer renderer(*tokenizer, t, "", checkpoint.config.eos_tokens);
     out.ids = renderer.render(dialogue, 0, 0).tokens;
     out.stops = renderer.stop_tokens();
   } else {

@@ -19,8 +19,8 @@ void add_report_command(CLI::App& app, const CommonOptions& common) {
   command->footer("Example: turnbench report results.db --format html -o results.html");
   command->add_option("db", o->db, "store")->required();
   command->add_option("--experiment", o->experiment, "the latest, unless named");
-  const CLI::Option* format =
-      command->add_option("--format", o->render.format, "md, csv, tex, html, json; svg: the figure");
+  const CLI::Option* format = command->add_option("--format", o->render.format,
+                                                  "md, csv, tex, html, json; svg: the figure");
   command->add_flag("--long", o->render.long_csv, "csv with one cell a line");
   command->add_option("-o,--output", o->output, "file; otherwise stdout");
   command->callback([o, format, &common] {

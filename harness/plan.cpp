@@ -143,6 +143,11 @@ PlannedModel open_model(const ModelEntry& entry, const Locations& locations) {
           dtype, std::move(hash)};
 }
 
+PromptRenderer Plan::renderer(const PlannedModel& model) const {
+  return {model.tokenizer, model.chat_template, manifest.system_prompt,
+          model.checkpoint.config.eos_tokens};
+}
+
 Decoding Plan::decoding(const PlannedModel& model) const {
   Decoding d;
   d.max_new_tokens = manifest.max_new_tokens;
@@ -256,8 +261,7 @@ PlanCost estimate_cost(const Plan& plan) {
     const PlannedModel& model = plan.models[unit.model];
     const ModelConfig& c = model.checkpoint.config;
     const Decoding decoding = plan.decoding(model);
-    const PromptRenderer renderer(model.tokenizer, model.chat_template,
-                                  plan.manifest.system_prompt);
+    const PromptRenderer renderer = plan.renderer(model);
     const int turns = static_cast<int>(unit.dialogue->turns.size());
     std::int64_t prompt = 0, answers = 0;
     for (int t = 0; t < turns; ++t) {

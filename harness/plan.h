@@ -56,6 +56,7 @@ struct Plan {
   std::vector<Unit> units;
 
   Decoding decoding(const PlannedModel& model) const;
+  PromptRenderer renderer(const PlannedModel& model) const;
 };
 
 /// Manifest -> cells -> work units.  Builds the dialogues and opens the models' files, but loads no

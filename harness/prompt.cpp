@@ -76,11 +76,16 @@ void truncate_contexts(RenderedTurn& turn, int excess) {
 }  // namespace
 
 PromptRenderer::PromptRenderer(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
-                               std::string system_prompt)
+                               std::string system_prompt, const std::vector<int>& end_tokens)
     : tokenizer_(tokenizer),
       template_(chat_template),
       system_prompt_(std::move(system_prompt)),
-      stop_tokens_(turnbench::stop_tokens(chat_template, tokenizer)) {}
+      stop_tokens_(turnbench::stop_tokens(chat_template, tokenizer)) {
+  for (int token : end_tokens) {
+    if (std::find(stop_tokens_.begin(), stop_tokens_.end(), token) == stop_tokens_.end())
+      stop_tokens_.push_back(token);
+  }
+}
 
 RenderedTurn PromptRenderer::render(const Dialogue& dialogue, int turn, int max_tokens) const {
   const Turn& t = dialogue.turns[static_cast<std::size_t>(turn)];

@@ -20,8 +20,9 @@ struct RenderedTurn {
 /// Turns dialogues into tokens: chat template, question position, truncation.
 class PromptRenderer {
  public:
+  /// `end_tokens`: the model's own, which stop an answer beside the template's.
   PromptRenderer(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
-                 std::string system_prompt);
+                 std::string system_prompt, const std::vector<int>& end_tokens);
 
   /// The pieces of turn `turn`: instruction, contexts and question in their order, wrapped by the
   /// template; the end of the previous answer comes first.  If the turn is longer than `max_tokens`

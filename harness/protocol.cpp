@@ -14,7 +14,7 @@ std::string protocol_card(const Plan& plan, const PlannedModel& model,
                           const PlannedDataset& dataset) {
   const Manifest& m = plan.manifest;
   const Decoding decoding = plan.decoding(model);
-  const PromptRenderer renderer(model.tokenizer, model.chat_template, m.system_prompt);
+  const PromptRenderer renderer = plan.renderer(model);
   // The template as it renders: a change of its text changes the card.
   Dialogue probe;
   Turn turn;

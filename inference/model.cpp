@@ -18,12 +18,22 @@ namespace {
 
 constexpr float kRandomScale = 0.02f;  // standard deviation of made-up weights
 
+/// The answer ends with any token that one of the two files calls an end.
+void read_generation_config(Checkpoint& c, std::string_view text, const std::string& source) {
+  c.generation_config = text;
+  const Json json = parse_json(text, source);
+  std::vector<int>& eos = c.config.eos_tokens;
+  for (int token : parse_tokens(JsonView(json, source), "eos_token_id")) {
+    if (std::find(eos.begin(), eos.end(), token) == eos.end()) eos.push_back(token);
+  }
+}
+
 Checkpoint open_tiny() {
   Checkpoint c;
   c.name = "tiny";
   c.config = parse_model_config(
       JsonView(parse_json(embedded::config(), "tiny/config.json"), "tiny/config.json"));
-  c.generation_config = embedded::generation_config();
+  read_generation_config(c, embedded::generation_config(), "tiny/generation_config.json");
   c.tensors = Safetensors::from_memory(embedded::weights(), "tiny/model.safetensors");
   return c;
 }
@@ -59,9 +69,9 @@ Checkpoint open_directory(const std::string& spec) {
   const std::string config = (c.directory / "config.json").string();
   const Json json = parse_json(read_file(config), config);
   c.config = parse_model_config(JsonView(json, config));
-  if (std::filesystem::exists(c.directory / "generation_config.json")) {
-    c.generation_config = read_file(c.directory / "generation_config.json");
-  }
+  const std::filesystem::path generation = c.directory / "generation_config.json";
+  if (std::filesystem::exists(generation))
+    read_generation_config(c, read_file(generation), generation.string());
   c.tensors = Safetensors::open(c.directory);
   return c;
 }

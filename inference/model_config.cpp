@@ -76,6 +76,8 @@ std::vector<int> parse_sliding_window(const JsonView& config, const std::string&
   return window;
 }
 
+}  // namespace
+
 std::vector<int> parse_tokens(const JsonView& config, const std::string& key) {
   std::vector<int> out;
   if (!config.has(key)) return out;
@@ -86,8 +88,6 @@ std::vector<int> parse_tokens(const JsonView& config, const std::string& key) {
   }
   return out;
 }
-
-}  // namespace
 
 std::vector<float> rope_frequencies(const RopeConfig& rope, int head_dim) {
   const int half = head_dim / 2;

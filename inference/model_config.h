@@ -35,7 +35,7 @@ struct ModelConfig {
   bool qkv_bias = false, out_bias = false, mlp_bias = false;
   bool qk_norm = false;             ///< RMSNorm of each head's query and key before RoPE
   std::vector<int> sliding_window;  ///< per layer; 0 = full attention
-  std::vector<int> eos_tokens;
+  std::vector<int> eos_tokens;      ///< of config.json and generation_config.json
   int bos_token = -1;
 
   int group() const { return heads / kv_heads; }
@@ -43,6 +43,10 @@ struct ModelConfig {
   /// 2 FLOP per multiply-add of all linear layers but the output head, for one token.
   double linear_flops_per_token() const;
 };
+
+/// A token id or a list of them, as config.json and generation_config.json write `eos_token_id`;
+/// empty if the key is not there.
+std::vector<int> parse_tokens(const JsonView& config, const std::string& key);
 
 /// Reads config.json.  Refuses families, activations and scalings that are not supported, and sizes
 /// that contradict each other.

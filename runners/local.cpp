@@ -103,8 +103,7 @@ RunSummary run_plan(const Plan& plan, Store& store, const RunOptions& options,
     const Share share = share_out(planned, options);
     const auto loader = make_cpu_backend(available_processors());
     const Model model(planned.checkpoint, *loader, planned.dtype);
-    const PromptRenderer renderer(planned.tokenizer, planned.chat_template,
-                                  plan.manifest.system_prompt);
+    const PromptRenderer renderer = plan.renderer(planned);
     const Decoding decoding = plan.decoding(planned);
 
     const auto work = [&]() {

@@ -56,6 +56,20 @@ TEST(Generate, IgnoreEosGeneratesExactlySoMany) {
   EXPECT_EQ(run_program(arguments).json()["ids"].size(), 40u);
 }
 
+// Instruction-tuned models name more ends in generation_config.json than in config.json.
+TEST(Generate, EndsOfTheGenerationConfigStop) {
+  const TemporaryDirectory d;
+  write_model(d, Model());
+  const Arguments arguments = {"generate", "--model", d.path("m"),    "--ids",
+                               "1",        "--json",  "--max-tokens", "12"};
+  const Json ids = run_program(arguments).json()["ids"];
+  ASSERT_EQ(ids.size(), 12u);
+  d.write("m/generation_config.json", "{\"eos_token_id\": [" + ids[0].dump() + ", 999]}");
+  EXPECT_EQ(run_program(arguments).json()["ids"], Json::array());
+  d.write("m/generation_config.json", "{\"eos_token_id\": \"no\"}");
+  EXPECT_EQ(run_program(arguments).code, 2);
+}
+
 TEST(Generate, TextIsTheDecodedIds) {
   const Arguments base = {"generate",    "--model",      "tiny",         "--ids",
                           "100,200,300", "--ignore-eos", "--max-tokens", "6"};

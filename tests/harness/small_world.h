@@ -22,7 +22,7 @@ struct SmallWorld {
       : planned(open_model({.name = "tiny", .path = "tiny"}, {})),
         loader(make_cpu_backend(1)),
         model(planned.checkpoint, *loader, DType::kF32),
-        renderer(planned.tokenizer, planned.chat_template, "") {}
+        renderer(planned.tokenizer, planned.chat_template, "", {}) {}
 
   UnitResult run(const std::vector<WorkUnit>& units, const Decoding& decoding, int threads = 1,
                  Engine::Options options = {}) const {

@@ -142,7 +142,7 @@ Dialogue dialogue_of(const PromptRenderer& renderer, int first, int second) {
 TEST(Unit, WorkedExampleOfTheHistories) {
   const SmallWorld world;
   const ChatTemplate none = find_chat_template("none");
-  const PromptRenderer plain(world.planned.tokenizer, none, "");
+  const PromptRenderer plain(world.planned.tokenizer, none, "", {});
   const Dialogue dialogue = dialogue_of(plain, 6, 3);
   Cells cells;
   cells.add("snapkv:budget=4,window=1");
