@@ -24,7 +24,7 @@ quickstart: build
 test: setup
 	@cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=Release -DTURNBENCH_WERROR=ON > /dev/null
 	@cmake --build $(BUILD) -j $(JOBS)
-	@ctest --test-dir $(BUILD) --output-on-failure
+	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
 
 test-asan: setup
 	@cmake --preset asan > /dev/null
