@@ -30,22 +30,6 @@ int fail(const std::string& message, int code) {
   return code;
 }
 
-std::map<std::string, std::string> names_and_values(const std::vector<std::string>& given,
-                                                    const char* option) {
-  std::map<std::string, std::string> out;
-  for (const std::string& text : given) {
-    const std::size_t equals = text.find('=');
-    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
-      throw input_error("{}: found \"{}\", expected NAME=DIR", option, printable(text));
-    }
-    if (!out.emplace(text.substr(0, equals), text.substr(equals + 1)).second) {
-      throw input_error("{}: found \"{}\" twice, expected it once", option,
-                        printable(text.substr(0, equals)));
-    }
-  }
-  return out;
-}
-
 DType parse_dtype(const std::string& name, const char* option) {
   for (DType t : {DType::kF32, DType::kF16, DType::kBF16}) {
     if (name_of(t) == name) return t;
@@ -113,6 +97,22 @@ LoadedModel load_model(const ModelOptions& options) {
   engine.memory_limit = options.memory_limit_mib << 20;
   out.model = std::make_unique<Model>(out.checkpoint, *out.backend, dtype);
   out.engine = std::make_unique<Engine>(*out.model, *out.backend, engine);
+  return out;
+}
+
+std::map<std::string, std::string> names_and_values(const std::vector<std::string>& given,
+                                                    const char* option) {
+  std::map<std::string, std::string> out;
+  for (const std::string& text : given) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+      throw input_error("{}: found \"{}\", expected NAME=DIR", option, printable(text));
+    }
+    if (!out.emplace(text.substr(0, equals), text.substr(equals + 1)).second) {
+      throw input_error("{}: found \"{}\" twice, expected it once", option,
+                        printable(text.substr(0, equals)));
+    }
+  }
   return out;
 }
 

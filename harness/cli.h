@@ -49,6 +49,10 @@ struct LoadedModel {
 };
 LoadedModel load_model(const ModelOptions& options);
 
+/// The values of an option of the form NAME=DIR, each name once.
+std::map<std::string, std::string> names_and_values(const std::vector<std::string>& given,
+                                                    const char* option);
+
 /// --model NAME=DIR, --data NAME=DIR, --workers, --threads, --device, --memory-limit: how a sweep
 /// runs.
 struct SweepOptions {

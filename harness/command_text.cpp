@@ -11,6 +11,8 @@
 #include "datasets/dialogue_io.h"
 #include "datasets/dialogue_stats.h"
 #include "harness/cli.h"
+#include "harness/plan.h"
+#include "metrics/longbench_scoring.h"
 #include "metrics/score_file.h"
 
 namespace turnbench {
@@ -168,6 +170,7 @@ void add_tokenize_command(CLI::App& app, const CommonOptions& common) {
 void add_score_command(CLI::App& app, const CommonOptions& common) {
   struct Options {
     std::string file;
+    std::vector<std::string> data;
     ScoreRequest request;
   };
   auto o = std::make_shared<Options>();
@@ -179,10 +182,21 @@ void add_score_command(CLI::App& app, const CommonOptions& common) {
   command->add_option("--metric", o->request.metric, "metric; otherwise the dataset's");
   command->add_option("--dataset", o->request.dataset,
                       "LongBench dataset, whose post-processing applies");
+  command
+      ->add_option("--data", o->data,
+                   "jieba=DIR: the dictionary that metrics of Chinese words need")
+      ->allow_extra_args(false);
   command->callback([o, &common] {
     if (o->request.metric.empty() && o->request.dataset.empty()) {
       throw input_error("score: found neither --metric nor --dataset, expected at least one");
     }
+    const std::string metric =
+        o->request.metric.empty()
+            ? std::string(find_longbench_scoring(o->request.dataset, "--dataset").metric)
+            : o->request.metric;
+    const auto segmenter =
+        open_segmenter(find_metric(metric, "--metric"), {{}, names_and_values(o->data, "--data")});
+    o->request.segmenter = segmenter.get();
     const FileScores scores = score_file(o->file, o->request);
     fmt::print("{}", common.json ? to_json(scores).dump() + "\n" : to_text(scores));
   });

@@ -107,6 +107,20 @@ std::string cell_key(const Cell& cell) {
 
 }  // namespace
 
+std::shared_ptr<const Segmenter> open_segmenter(const Metric& metric, const Locations& locations) {
+  if (!metric.needs_segmenter) return nullptr;
+  const auto given = locations.data.find("jieba");
+  const std::string folder =
+      given != locations.data.end() ? given->second : under_environment("TURNBENCH_DATA", "jieba");
+  if (folder.empty()) {
+    throw input_error(
+        "metric {}: found no dictionary of Chinese words, expected the folder of jieba 0.42.1 with "
+        "dict.txt and finalseg/: --data jieba=DIR, or jieba below $TURNBENCH_DATA",
+        metric.name);
+  }
+  return std::make_shared<const Segmenter>(Segmenter::from_jieba(folder));
+}
+
 Tokenizer open_tokenizer(const Checkpoint& checkpoint) {
   if (checkpoint.name != "tiny" && checkpoint.directory.empty()) {
     throw input_error("{}: found random weights without a tokenizer, expected a model with one",
@@ -173,6 +187,10 @@ Plan make_plan(const Manifest& manifest, const Locations& locations, std::size_t
     plan.models.push_back(open_model(entry, locations));
   for (const DatasetEntry& entry : manifest.datasets)
     plan.datasets.push_back(load_dataset(entry, manifest, locations, limit));
+  for (const PlannedDataset& dataset : plan.datasets) {
+    if (!plan.segmenter)
+      plan.segmenter = open_segmenter(find_metric(dataset.metric, dataset.entry.label), locations);
+  }
   for (std::size_t m = 0; m < plan.models.size(); ++m) {
     const PlannedModel& model = plan.models[m];
     for (std::size_t d = 0; d < plan.datasets.size(); ++d) {

@@ -14,6 +14,8 @@
 #include "inference/model.h"
 #include "inference/tokenizer/chat_template.h"
 #include "inference/tokenizer/tokenizer.h"
+#include "metrics/metric.h"
+#include "metrics/segmenter.h"
 
 namespace turnbench {
 
@@ -47,6 +49,8 @@ struct Plan {
   std::deque<PlannedModel> models;
   std::deque<PlannedDataset> datasets;
   std::vector<Cell> cells;
+  /// What metrics of Chinese words need; null if there are none.
+  std::shared_ptr<const Segmenter> segmenter;
   /// One dialogue at one position: the index of its model, itself, and its cells.
   struct Unit {
     std::size_t model = 0, dataset = 0;
@@ -68,6 +72,10 @@ void drop_done(Plan& plan, const Store& store);
 
 /// What the store needs to know before the first record: experiment, cells, dialogues, machine.
 Store::Plan stored_plan(const Plan& plan);
+
+/// The words that a metric of Chinese text needs: jieba's folder of `--data jieba=DIR`, or jieba
+/// below $TURNBENCH_DATA; null for other metrics.
+std::shared_ptr<const Segmenter> open_segmenter(const Metric& metric, const Locations& locations);
 
 /// Opens a model's files and tokenizer: `path` as in ModelEntry.
 PlannedModel open_model(const ModelEntry& entry, const Locations& locations);

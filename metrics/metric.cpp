@@ -195,7 +195,10 @@ std::vector<Metric> make_metrics() {
       metric("scbench_vt", "share of the references that occur, to two decimals (SCBench vt)",
              scorers::scbench_vt),
   };
-  for (Metric& metric : metrics) name_errors(metric);
+  for (Metric& metric : metrics) {
+    metric.needs_segmenter = metric.name == "qa_f1_zh" || metric.name == "rouge_zh";
+    name_errors(metric);
+  }
   return metrics;
 }
 

@@ -26,6 +26,7 @@ struct Metric {
   /// Empty, or gives what a reader should know about this score ("" for nothing): "recursion_zero"
   /// where an official scorer gives 0 only because it exceeds Python's recursion limit.
   std::function<std::string_view(const Scored&)> remark = nullptr;
+  bool needs_segmenter = false;  ///< refuses to score without a dictionary of Chinese words
 };
 
 /// All metrics, by name.

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <thread>
 
+#include "common/error.h"
 #include "common/thread_pool.h"
 #include "harness/prompt.h"
 #include "metrics/metric.h"
@@ -37,17 +38,24 @@ Share share_out(const PlannedModel& model, const RunOptions& options) {
   return {small ? std::max(1, processors / threads) : 1, threads};
 }
 
-std::vector<ScoreValue> score_records(const PlannedDataset& dataset, const Dialogue& dialogue,
-                                      const std::vector<Record>& records) {
+/// A record that cannot be scored is one that failed; its answer stays.
+std::vector<ScoreValue> score_records(const Plan& plan, const Plan::Unit& unit,
+                                      std::vector<Record>& records) {
+  const PlannedDataset& dataset = plan.datasets[unit.dataset];
   const Metric& metric = find_metric(dataset.metric, dataset.entry.label);
   const Postprocess& postprocess = find_postprocess(dataset.postprocess, dataset.entry.label);
   std::vector<ScoreValue> out;
-  for (const Record& r : records) {
+  for (Record& r : records) {
     if (r.status != Record::Status::kOk) continue;
-    const Turn& turn = dialogue.turns[static_cast<std::size_t>(r.turn)];
+    const Turn& turn = unit.dialogue->turns[static_cast<std::size_t>(r.turn)];
     const std::string answer = postprocess.apply(r.answer);
-    out.push_back({r.cell, r.dialogue, r.turn, dataset.metric, dataset.postprocess,
-                   metric.score({answer, turn.references, turn.classes})});
+    try {
+      out.push_back({r.cell, r.dialogue, r.turn, dataset.metric, dataset.postprocess,
+                     metric.score({answer, turn.references, turn.classes, plan.segmenter.get()})});
+    } catch (const Error& error) {
+      r.status = Record::Status::kError;
+      r.error = error.what();
+    }
   }
   return out;
 }
@@ -126,8 +134,8 @@ RunSummary run_plan(const Plan& plan, Store& store, const RunOptions& options,
                                          [&](const UnitCell& c) { return c.key == r.cell; });
             if (own && r.dialogue == unit->dialogue->id) records.push_back(r);
           }
-          store.add_records(records,
-                            score_records(plan.datasets[unit->dataset], *unit->dialogue, records));
+          const std::vector<ScoreValue> scores = score_records(plan, *unit, records);
+          store.add_records(records, scores);
           summary.progress.failed += static_cast<std::size_t>(
               std::count_if(records.begin(), records.end(),
                             [](const Record& r) { return r.status != Record::Status::kOk; }));

@@ -31,6 +31,18 @@ TEST(Score, LinesAndMean) {
   EXPECT_EQ(json["scores"][1], (Json{{"line", 2}, {"score", 0.0}}));
 }
 
+TEST(Score, ChineseWordsComeFromADictionary) {
+  const TemporaryDirectory d;
+  const std::string file = d.write("p.jsonl", "{\"prediction\": \"a\", \"references\": [\"a\"]}\n");
+  const Finished without = run_program({"score", "--metric", "qa_f1_zh", file});
+  EXPECT_EQ(without.code, 2);
+  EXPECT_NE(without.err.find("--data jieba=DIR"), std::string::npos) << without.err;
+  const Finished with =
+      run_program({"score", "--metric", "qa_f1_zh", "--data",
+                   "jieba=" TURNBENCH_SOURCE_DIR "/tests/data/metrics/jieba", file, "--json"});
+  EXPECT_EQ(with.json()["mean"], 100.0) << with.err;
+}
+
 TEST(Score, DatasetBringsMetricAndPostProcessing) {
   const TemporaryDirectory d;
   const std::string file =

@@ -72,6 +72,18 @@ TEST_F(EndToEnd, RunsReportsAndRunsNothingTwice) {
   EXPECT_EQ(status.json()[0]["failed"], 0) << status.out;
 }
 
+// A dictionary is asked for before anything runs.
+TEST_F(EndToEnd, MetricsOfChineseWords) {
+  Draft draft;
+  draft.datasets = R"({"name": "tiny-fact", "limit": 1, "length": 200, "metric": "qa_f1_zh"})";
+  const Finished without = run(draft, "a.db");
+  EXPECT_EQ(without.code, 2);
+  EXPECT_NE(without.err.find("--data jieba=DIR"), std::string::npos) << without.err;
+  const Finished with =
+      run(draft, "a.db", {"--data", "jieba=" TURNBENCH_SOURCE_DIR "/tests/data/metrics/jieba"});
+  EXPECT_EQ(with.code, 0) << with.err;
+}
+
 // Another machine load, the same records: workers and threads are nobody's business.
 TEST_F(EndToEnd, WorkersAndThreadsDoNotMatter) {
   Draft draft;
