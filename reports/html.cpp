@@ -16,6 +16,7 @@ constexpr const char* kStyle = R"(
 :root { color-scheme: light; }
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; color: #1b1b1b; }
 h1 { font-size: 1.6rem; margin-bottom: .2rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
+.table { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; margin: .6rem 0; }
 th, td { padding: .3rem .7rem; border-bottom: 1px solid #e3e3e3; text-align: right; white-space: nowrap; }
 th { border-bottom: 2px solid #999; font-weight: 600; } th.label, td.label { text-align: left; }
@@ -55,7 +56,7 @@ std::string counter_cell(const Pivot& p, std::size_t row, const std::string& nam
 }
 
 std::string table(const Pivot& p) {
-  std::string out = "<table><thead><tr>";
+  std::string out = "<div class=\"table\"><table><thead><tr>";
   for (const std::string& d : p.row_dimensions)
     out += "<th class=\"label\">" + escape_markup(d) + "</th>";
   for (const auto& c : p.columns) out += "<th>" + escape_markup(join(c, " / ")) + "</th>";
@@ -72,7 +73,7 @@ std::string table(const Pivot& p) {
     out += counter_cell(p, r, "kv_tokens", 0) + counter_cell(p, r, "attended_tokens", 0) +
            counter_cell(p, r, "prefill_pairs_share", 2) + "</tr>\n";
   }
-  return out + "</tbody></table>\n";
+  return out + "</tbody></table></div>\n";
 }
 
 }  // namespace

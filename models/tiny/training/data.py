@@ -163,11 +163,12 @@ class Generator:
         self.rng = random.Random(seed)
 
     def sequence(self, length, turn_tokens, fact_share, kinds, extra=2, repeats=0,
-                 layouts=(1, 1, 1), names=(4, 8, 16, 32, 64), max_turns=NUM_CUES):
+                 layouts=(1, 1, 1), names=(4, 8, 16, 32, 64), max_turns=NUM_CUES, one_kind=0.):
         """Tokens, classes of the *tokens themselves*, sentence starts and turn infos.
 
         turn_tokens: range of a turn's context length; fact_share: range of the share of it that
-        states facts; extra: at most so many immediate question-answer pairs after a turn.
+        states facts; extra: at most so many immediate question-answer pairs after a turn;
+        one_kind: share of sequences whose questions are of one kind, where there is one to ask.
         """
         r = self.rng
         world = World(r, r.choice([n for n in names if n * 20 <= max(length, 80)] or [4]))
@@ -182,6 +183,7 @@ class Generator:
         numbers = list(range(NUM_CUES))
         r.shuffle(numbers)
         asked = set()
+        preferred = [r.choice(kinds)] if one_kind and r.random() < one_kind else kinds
 
         def put(piece, cls=OTHER):
             tokens.extend(piece)
@@ -208,7 +210,7 @@ class Generator:
                 sentences.append(filler(r))
                 used += len(sentences[-1])
             r.shuffle(sentences)
-            item = ask(r, world, asked, kinds)
+            item = ask(r, world, asked, preferred) or ask(r, world, asked, kinds)
             if item is None:
                 continue
             kind, question, out = item
@@ -232,7 +234,7 @@ class Generator:
             turns.append((kind, position, len(tokens) + 2, out))
             answer(number, out)
             for _ in range(r.randint(0, extra)):
-                item = ask(r, world, asked, kinds)
+                item = ask(r, world, asked, preferred) or ask(r, world, asked, kinds)
                 if item is None or not numbers:
                     break
                 number = numbers.pop()

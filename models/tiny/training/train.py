@@ -2,9 +2,9 @@
 
     python train.py --plan plan.json --out run        # checkpoints in run/, log on stdout
     python train.py --plan plan.json --out run        # the same command resumes
-    python train.py --out run --export ..             # writes config.json and model.safetensors
+    python train.py --out run --stages 7 8 --export ..  # writes config.json and model.safetensors
 
-Muon on the hidden matrices, AdamW on embeddings and norms.  A plan is a list of stages; a stage
+What is exported is the mean of the weights at the ends of the given stages.  Muon on the hidden matrices, AdamW on embeddings and norms.  A plan is a list of stages; a stage
 ends after `steps`, or earlier when the answer accuracy of its last 40 batches reaches `until`.
 Within a stage the learning rate falls linearly from `lr` to `lr_end` (factors of the base rates).
 """
@@ -51,7 +51,8 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--muon-lr", type=float, default=.02)
     parser.add_argument("--adam-lr", type=float, default=3e-3)
-    parser.add_argument("--export", help="write the newest checkpoint to this directory and stop")
+    parser.add_argument("--export", help="write the model to this directory and stop")
+    parser.add_argument("--stages", type=int, nargs="+", help="whose ends are averaged for --export")
     args = parser.parse_args()
     torch.manual_seed(args.seed)
     torch.set_num_threads(args.threads)
@@ -63,7 +64,8 @@ def main():
     model = Decoder(Config(vocab=VOCAB_SIZE, **plan.get("model", {})))
     start_as_previous_token_heads(model)
     if args.export:
-        model.load_state_dict(torch.load(newest)["model"])
+        ends = [torch.load(out / f"stage-{i}.pt") for i in args.stages]
+        model.load_state_dict({k: sum(e[k] for e in ends) / len(ends) for k in ends[0]})
         return export(model, args.export)
 
     hidden = [p for n, p in model.named_parameters() if p.dim() == 2 and "embedding" not in n]
@@ -136,6 +138,7 @@ def main():
                 print(f"# stage {index} reached {stage['until']} at step {step}", flush=True)
                 break
         save(index + 1, 0)
+        torch.save(model.state_dict(), out / f"stage-{index}.pt")
 
 
 if __name__ == "__main__":
