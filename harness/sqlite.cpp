@@ -115,6 +115,13 @@ Database::Database(const std::filesystem::path& path, Mode mode) : path_(path.st
 }
 
 void Database::prepare_for_writing() {
+  // SQLite does not wait for a lock when the journal's mode changes: two programs that make one
+  // file at the same moment would meet here.
+  int waited = 0;
+  while (sqlite3_exec(db_, "PRAGMA journal_mode=WAL", nullptr, nullptr, nullptr) == SQLITE_BUSY &&
+         waited < kBusyMilliseconds) {
+    waited += sqlite3_sleep(10);
+  }
   execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;");
 }
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "common/file.h"
@@ -10,6 +10,7 @@
 #include "common/text.h"
 #include "reports/pivot.h"
 #include "runners/runner.h"
+#include "tests/harness/program.h"
 
 namespace turnbench {
 namespace {
@@ -30,7 +31,8 @@ std::map<std::string, std::vector<double>> stated() {
 
 TEST(TinyCard, HoldsOnASample) {
   const auto card = stated();
-  OrderedJson json = OrderedJson::parse(read_file(TURNBENCH_SOURCE_DIR "/experiments/tiny.json"));
+  const char* path_of_manifest = TURNBENCH_SOURCE_DIR "/experiments/tiny.json";
+  OrderedJson json = OrderedJson::parse(read_file(path_of_manifest));
   OrderedJson sample = OrderedJson::array();
   for (const OrderedJson& dataset : json["datasets"]) {
     const std::string label = dataset["label"];
@@ -38,10 +40,11 @@ TEST(TinyCard, HoldsOnASample) {
     if (label.ends_with("-1k") || label.ends_with("-2k")) sample.push_back(dataset);
   }
   json["datasets"] = sample;
-  const Plan plan = make_plan(parse_manifest(json.dump(), "sample"), {}, 4);
-  const auto path = std::filesystem::temp_directory_path() / "turnbench_tiny_card.db";
-  std::filesystem::remove(path);
-  Store store = Store::create(path.string());
+  Manifest manifest = parse_manifest(json.dump(), "sample");
+  manifest.path = path_of_manifest;
+  const Plan plan = make_plan(manifest, {}, 4);
+  const test::TemporaryDirectory directory;
+  Store store = Store::create(directory.path("card.db"));
   store.add_plan(stored_plan(plan));
   run_plan(
       plan, store, {}, [] { return false; }, [](const Progress&) {});
