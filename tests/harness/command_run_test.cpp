@@ -99,7 +99,8 @@ TEST(Status, FailuresAreListedAndRetried) {
   ASSERT_EQ(json[0]["failures"].size(), 16u);
   for (const char* key : {"dialogue", "turn", "error"})
     EXPECT_TRUE(json[0]["failures"][0].contains(key)) << key;
-  for (const Json& cell : run_program({"report", sweep.db, "--json"}).json()["cells"]) {
+  const Json report = run_program({"report", sweep.db, "--json"}).json();
+  for (const Json& cell : report["cells"]) {
     EXPECT_EQ(cell["failed"], 4);
     EXPECT_EQ(cell["n"], 0);
     EXPECT_TRUE(cell["mean"].is_null());
