@@ -98,6 +98,10 @@ class AttentionStats {
                  std::span<const KvSet> sets, QueryRows pass, const QueryTail* tail,
                  ColumnMasses* columns = nullptr, std::uint64_t noise_seed = 0);
 
+  /// Hands over the log-sum-exp [rows][heads] of this pass's rows, if its attention was dense, so
+  /// that column masses need not find it again.  It must outlive this object.
+  void set_log_sum_exp(const float* lse) { lse_ = lse; }
+
   /// Sum over the last `rows` query rows (as many as are remembered) of the attention probability
   /// of every cached slot: per query head.
   const HeadScores& window_mass(int rows);
@@ -129,6 +133,8 @@ class AttentionStats {
 
  private:
   const KvSet& set_of(int head) const;
+  void add_plain_masses(HeadScores& scores);
+  void add_noisy_masses(const ColumnRule& rule, HeadScores& scores) const;
 
   Backend& backend_;
   ModelShape shape_;
@@ -139,6 +145,7 @@ class AttentionStats {
   const QueryTail* tail_;
   ColumnMasses* columns_;
   std::uint64_t noise_seed_;
+  const float* lse_ = nullptr;
   ColumnMasses own_columns_;  // where `columns` is null
   std::set<ColumnRule> counted_;
   std::map<int, HeadScores> window_mass_;

@@ -36,6 +36,22 @@ struct AttentionJob {
   PatternPass pass;
 };
 
+/// Column sums of dense causal attention: what consecutive rows of one sequence give to every slot
+/// of a set, for the `heads` query heads that read it.
+struct ColumnJob {
+  const KvSet* keys = nullptr;
+  const float* q = nullptr;  ///< as in AttentionJob
+  std::size_t q_stride = 0;
+  int heads = 1;
+  const std::int32_t* positions = nullptr;  ///< of the rows, ascending
+  int rows = 0;
+  const float* lse = nullptr;  ///< log-sum-exp of row r, head h: lse[r * lse_stride + h]
+  std::size_t lse_stride = 0;
+  int sliding_window = 0;
+  float* sums = nullptr;  ///< head h, slot s: sums[h * sums_stride + s], added to
+  std::size_t sums_stride = 0;
+};
+
 /// Weights of a linear layer, [out, in], in the form that a backend likes.
 class Matrix {
  public:
@@ -77,6 +93,8 @@ class Backend {
   virtual void add(float* x, const float* y, std::size_t n) = 0;
   /// Attention of all jobs; see AttentionJob.
   virtual void attend(float scale, std::span<const AttentionJob> jobs) = 0;
+  /// sums += exp(scaled score - lse) over the rows of each job; see ColumnJob.
+  virtual void add_column_sums(float scale, std::span<const ColumnJob> jobs) = 0;
   /// Dense causal attention probabilities of some rows of one query head over one set:
   /// out[r * ld + slot], 0 where a row does not see; `ld` is at least the set's size rounded up to
   /// 64 and is written whole.  Runs in the calling thread.

@@ -245,7 +245,7 @@ std::size_t Engine::estimate_workspace(std::int64_t rows, std::int64_t context) 
   const std::int64_t q = c.heads * c.head_dim, kv = c.kv_heads * c.head_dim;
   const std::int64_t block = std::min<std::int64_t>(rows, kRowsPerBlock);
   const std::int64_t floats =
-      rows * (c.hidden + 2 * q + 2 * kv + c.head_dim) +
+      rows * (c.hidden + 2 * q + 2 * kv + c.head_dim + c.heads) +
       block * (c.hidden + std::max<std::int64_t>({q + 2 * kv, 3 * c.ffn, c.hidden})) + c.vocab +
       context * kv * 2;
   return static_cast<std::size_t>(floats) * sizeof(float);
@@ -276,8 +276,8 @@ void Engine::reset_peak() {
 
 std::size_t Engine::workspace_bytes() const {
   std::size_t total = backend_.workspace_bytes();
-  for (const Scratch* s :
-       {&hidden_, &normed_, &wide_, &q_, &k_, &raw_k_, &v_, &attended_, &cos_, &sin_, &logits_}) {
+  for (const Scratch* s : {&hidden_, &normed_, &wide_, &q_, &k_, &raw_k_, &v_, &attended_, &lse_,
+                           &cos_, &sin_, &logits_}) {
     total += s->bytes();
   }
   return total;

@@ -96,7 +96,7 @@ class Engine {
   ModelShape shape_;
   float scale_;
   std::shared_ptr<KvPool> pool_, raw_pool_;
-  Scratch hidden_, normed_, wide_, q_, k_, raw_k_, v_, attended_, cos_, sin_, logits_;
+  Scratch hidden_, normed_, wide_, q_, k_, raw_k_, v_, attended_, lse_, cos_, sin_, logits_;
 };
 
 /// cos and sin [rows, head_dim / 2] of the positions.

@@ -103,6 +103,8 @@ void Engine::attention_layer(int layer, std::span<const Pass> passes, const Layo
     }
   }
 
+  const auto heads = static_cast<std::size_t>(shape_.heads);
+  float* lse = lse_.get(layout.rows * heads);
   std::vector<AttentionJob> jobs;
   for (std::size_t i = 0; i < n; ++i) {
     const Pass& pass = passes[i];
@@ -110,7 +112,7 @@ void Engine::attention_layer(int layer, std::span<const Pass> passes, const Layo
     const auto& sets = s.cache.layer(layer);
     const int rows = static_cast<int>(pass.tokens.size());
     const std::size_t lists = selections[i].all() ? sets.size() : selections[i].slots.size();
-    const auto heads_per_list = static_cast<std::size_t>(shape_.heads) / lists;
+    const auto heads_per_list = heads / lists;
     const PatternPass range{layout.positions[layout.first_row[i]], rows};
     for (std::size_t j = 0; j < lists; ++j) {
       AttentionJob job;
@@ -122,6 +124,8 @@ void Engine::attention_layer(int layer, std::span<const Pass> passes, const Layo
       job.rows = rows;
       job.out = attended + layout.first_row[i] * layout.q_width + j * heads_per_list * head_dim;
       job.out_stride = layout.q_width;
+      job.lse = lse + layout.first_row[i] * heads + j * heads_per_list;
+      job.lse_stride = heads;
       job.sliding_window = window;
       if (!selections[i].all()) job.slots = &selections[i].slots[j];
       if (!patterns[i].empty()) job.patterns = patterns[i].data() + j * heads_per_list;
@@ -139,7 +143,11 @@ void Engine::attention_layer(int layer, std::span<const Pass> passes, const Layo
     }
   }
   backend_.attend(scale_, jobs);
-  for (std::size_t i = 0; i < n; ++i) after_attention(layer, passes[i], stats[i], views[i]);
+  for (std::size_t i = 0; i < n; ++i) {
+    if (patterns[i].empty() && selections[i].all())
+      stats[i].set_log_sum_exp(lse + layout.first_row[i] * heads);
+    after_attention(layer, passes[i], stats[i], views[i]);
+  }
 }
 
 void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,

@@ -25,6 +25,11 @@ struct AttentionWorkspace {
 void attend(ThreadPool& pool, float scale, std::span<const AttentionJob> jobs,
             AttentionWorkspace& workspace);
 
+/// The jobs' column sums.  A sum takes its rows one by one in order, so neither threads nor the
+/// split into passes show.
+void add_column_sums(ThreadPool& pool, float scale, std::span<const ColumnJob> jobs,
+                     AttentionWorkspace& workspace);
+
 /// Dense causal probabilities of some rows of one query head: out[r * ld + s] for slot s, 0 beyond
 /// the row's position; `ld` >= size of the set rounded up to 64, and the whole of it is written.
 void row_probabilities(float scale, const KvSet& keys, const float* q, std::size_t q_stride,

@@ -96,6 +96,10 @@ class CpuBackend : public Backend {
     cpu::attend(pool_, scale, jobs, workspace_);
   }
 
+  void add_column_sums(float scale, std::span<const ColumnJob> jobs) override {
+    cpu::add_column_sums(pool_, scale, jobs, workspace_);
+  }
+
   void row_probabilities(float scale, const KvSet& keys, const float* q, std::size_t q_stride,
                          const std::int32_t* positions, int rows, int sliding_window, float* out,
                          std::size_t ld) override {
