@@ -39,6 +39,7 @@ test-tsan: setup
 bench: build
 	@cmake --build $(BUILD) -j $(JOBS) --target turnbench_bench
 	@$(BUILD)/tests/bench/turnbench_bench
+	@tests/bench/core.sh $(PROGRAM)
 
 clean:
 	@rm -rf build build-*

@@ -52,6 +52,12 @@ struct ColumnJob {
   std::size_t sums_stride = 0;
 };
 
+/// What a machine can do at best, per second.
+struct Ceilings {
+  double flops = 0;       ///< float32 operations of multiply-adds
+  double read_bytes = 0;  ///< from memory, one after the other
+};
+
 /// Weights of a linear layer, [out, in], in the form that a backend likes.
 class Matrix {
  public:
@@ -103,6 +109,9 @@ class Backend {
                                  int sliding_window, float* out, std::size_t ld) = 0;
   /// task(i) for i in [0, count) on the backend's threads.
   virtual void parallel_for(std::size_t count, const std::function<void(std::size_t)>& task) = 0;
+
+  /// Measured now, with all threads of this backend; fractions of a second.
+  virtual Ceilings measure_ceilings() = 0;
 
   /// Bytes of scratch that the backend holds now.
   virtual std::size_t workspace_bytes() const = 0;

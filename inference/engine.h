@@ -58,6 +58,13 @@ class Engine {
   /// The same for passes of any length, in chunks that bound the workspace.
   std::vector<std::vector<float>> prefill(std::span<const Pass> passes);
 
+  /// Makes `sequence`, which is empty, look as if it had read `tokens` as its prompt: random keys
+  /// and values are cached, then the policies do what they do at a prompt's end.  For measuring
+  /// decoding at any depth without a prefill; column masses count only the rows that the policies
+  /// remember.
+  void fill(Sequence& sequence, std::span<const int> tokens, const DialogueView& dialogue,
+            std::uint64_t seed);
+
   std::size_t kv_bytes() const;  ///< live pages of all sequences
   std::size_t peak_kv_bytes() const;
   void reset_peak();

@@ -201,6 +201,47 @@ void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
   if (pass.followers.empty()) s.columns[l].by_rule.clear();  // its slots are others now
 }
 
+void Engine::fill(Sequence& sequence, std::span<const int> tokens, const DialogueView& dialogue,
+                  std::uint64_t seed) {
+  const auto n = static_cast<std::int32_t>(tokens.size());
+  const auto head_dim = static_cast<std::size_t>(shape_.head_dim),
+             width = head_dim * static_cast<std::size_t>(shape_.heads);
+  const std::int32_t rows = std::clamp(sequence.tail_rows(), 1, n);
+  Random random(seed);
+  const auto draw = [&](std::vector<float>& x) {
+    for (float& value : x) value = static_cast<float>(2 * random.uniform() - 1);
+  };
+  std::vector<float> key(head_dim), value(head_dim),
+      queries(static_cast<std::size_t>(rows) * width);
+  std::vector<std::int32_t> positions(static_cast<std::size_t>(rows));
+  std::iota(positions.begin(), positions.end(), n - rows);
+  sequence.tokens.assign(tokens.begin(), tokens.end());
+  DialogueView view = dialogue;
+  view.tokens = sequence.tokens;
+  const Pass pass{.sequence = &sequence, .tokens = tokens, .prompt_end = true};
+  for (int l = 0; l < shape_.layers; ++l) {
+    auto& sets = sequence.cache.layer(l);
+    for (KvSet& set : sets) {
+      for (std::int32_t i = 0; i < n; ++i) {
+        draw(key);
+        draw(value);
+        set.append(key.data(), value.data(), set.layout().raw_keys ? key.data() : nullptr, i);
+      }
+    }
+    draw(queries);
+    QueryTail& tail = sequence.tails[static_cast<std::size_t>(l)];
+    for (std::int32_t r = 0; r < rows; ++r)
+      tail.push(queries.data() + static_cast<std::size_t>(r) * width, n - rows + r);
+    AttentionStats stats(backend_, shape_, scale_,
+                         model_.config().sliding_window[static_cast<std::size_t>(l)], sets,
+                         {queries.data(), width, positions.data(), rows}, &tail,
+                         &sequence.columns[static_cast<std::size_t>(l)], seed);
+    after_attention(l, pass, stats, {l, shape_, sets, stats, view, n - rows, rows, 0, 0});
+  }
+  sequence.prompt_tokens = n;
+  sequence.next_position = sequence.policies.raw_keys() ? sequence.cache.layer(0)[0].size() : n;
+}
+
 /// Column masses add up chunk by chunk, and in a trunk turn by turn.
 void Engine::count_columns(int layer, const Pass& pass, AttentionStats& stats,
                            const LayerView& view) const {

@@ -49,6 +49,8 @@ class Model {
   DType dtype() const { return dtype_; }
   const std::vector<float>& frequencies() const { return frequencies_; }
   std::size_t weight_bytes() const;
+  /// Of the weights that a decode step reads: all but an embedding table of its own.
+  std::size_t step_bytes() const { return weight_bytes() - embedding_.size(); }
 
   /// Embedding of `token`, [hidden].
   void embed(int token, float* out) const;

@@ -6,6 +6,7 @@
 #include "common/thread_pool.h"
 #include "inference/backend.h"
 #include "inference/cpu/attention.h"
+#include "inference/cpu/ceilings.h"
 #include "inference/cpu/elementwise.h"
 #include "inference/cpu/gemm.h"
 
@@ -110,6 +111,14 @@ class CpuBackend : public Backend {
     pool_.parallel_for(count, [&](std::size_t i, int) { task(i); });
   }
 
+  Ceilings measure_ceilings() override {
+    if (stream_.size() == 0) {
+      stream_ = AlignedBytes(std::size_t{256} << 20);
+      std::memset(stream_.data(), 0, stream_.size());
+    }
+    return cpu::measure_ceilings(pool_, stream_);
+  }
+
   std::size_t workspace_bytes() const override { return workspace_.bytes(); }
 
  private:
@@ -127,6 +136,7 @@ class CpuBackend : public Backend {
 
   ThreadPool pool_;
   cpu::AttentionWorkspace workspace_;
+  AlignedBytes stream_;  // what measure_ceilings reads
 };
 
 }  // namespace

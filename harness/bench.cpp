@@ -1,0 +1,227 @@
+#include "harness/bench.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "common/random.h"
+#include "harness/planted_layer.h"
+
+namespace turnbench {
+namespace {
+
+// Steps of one repeat of decoding: enough to be timed well, few enough that the depth stays.
+constexpr int kDecodeSteps = 8;
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+double median(std::vector<double> x) {
+  if (x.empty()) return 0;
+  std::sort(x.begin(), x.end());
+  const std::size_t middle = x.size() / 2;
+  return x.size() % 2 == 1 ? x[middle] : (x[middle - 1] + x[middle]) / 2;
+}
+
+std::vector<int> random_tokens(int count, int vocab) {
+  Random random(1);
+  std::vector<int> out;
+  for (int i = 0; i < count; ++i)
+    out.push_back(static_cast<int>(random.below(static_cast<std::uint64_t>(vocab))));
+  return out;
+}
+
+/// Text of a kind, so that methods that look for sentences find some.
+DialogueView made_up_dialogue() {
+  DialogueView out;
+  out.seed = 1;
+  out.token_text = [](int token) { return token % 16 == 0 ? "." : " word"; };
+  return out;
+}
+
+struct Prefilled {
+  double seconds = 0, pairs = 0, dense_pairs = 0;
+};
+
+Prefilled prefill(Engine& engine, const Method* method, const std::vector<int>& tokens, int batch) {
+  const DialogueView dialogue = made_up_dialogue();
+  std::vector<Sequence> sequences;
+  std::vector<Pass> passes;
+  for (int i = 0; i < batch; ++i)
+    sequences.push_back(engine.make_sequence(method == nullptr ? Policies{} : method->make()));
+  for (Sequence& s : sequences) {
+    passes.push_back({.sequence = &s, .tokens = tokens, .dialogue = &dialogue, .prompt_end = true});
+  }
+  const auto start = Clock::now();
+  engine.prefill(passes);
+  Prefilled out{seconds_since(start)};
+  for (const Sequence& s : sequences) {
+    out.pairs += s.counters.prefill_pairs;
+    out.dense_pairs += s.counters.prefill_pairs_dense;
+  }
+  return out;
+}
+
+bool is_dense(const Method& method) {
+  return method.canonical() == Method::parse("full").canonical();
+}
+
+BenchRow row_of(const char* what, const Method& method, int tokens, int batch) {
+  BenchRow row;
+  row.what = what;
+  row.method = method.label();
+  row.tokens = tokens;
+  row.batch = batch;
+  return row;
+}
+
+}  // namespace
+
+double BenchRow::median_seconds() const {
+  return median(seconds);
+}
+
+std::vector<BenchRow> bench_prefill(Engine& engine, Backend& backend, const BenchOptions& options) {
+  const ModelConfig& c = engine.model().config();
+  const double head = 2.0 * c.hidden * c.vocab;  // of the last row
+  std::vector<BenchRow> out;
+  for (int n : options.tokens) {
+    const std::vector<int> tokens = random_tokens(n, c.vocab);
+    for (int batch : options.batches) {
+      prefill(engine, nullptr, tokens, batch);  // touches all memory once
+      for (const Method& method : options.methods) {
+        BenchRow row = row_of("prefill", method, n, batch);
+        row.tokens_per_run = static_cast<double>(n) * batch;
+        std::vector<double> shares, ratios;
+        for (int i = 0; i < options.repeats; ++i) {
+          const double dense =
+              is_dense(method) ? 0 : prefill(engine, nullptr, tokens, batch).seconds;
+          const double before = backend.measure_ceilings().flops;
+          const Prefilled run = prefill(engine, &method, tokens, batch);
+          const double peak = std::max(before, backend.measure_ceilings().flops);
+          const double flops = row.tokens_per_run * c.linear_flops_per_token() + batch * head +
+                               4.0 * c.head_dim * run.pairs;
+          row.seconds.push_back(run.seconds);
+          row.pairs = run.pairs / run.dense_pairs;
+          shares.push_back(flops / run.seconds / peak);
+          if (dense > 0) ratios.push_back(run.seconds / dense);
+        }
+        row.of_ceiling = median(shares);
+        row.of_dense = median(ratios);
+        out.push_back(std::move(row));
+      }
+    }
+  }
+  return out;
+}
+
+std::vector<BenchRow> bench_decode(Engine& engine, Backend& backend, const BenchOptions& options) {
+  const ModelConfig& c = engine.model().config();
+  const DialogueView dialogue = made_up_dialogue();
+  std::vector<BenchRow> out;
+  for (int depth : options.tokens) {
+    const std::vector<int> tokens = random_tokens(std::max(depth, 1), c.vocab);
+    for (int batch : options.batches) {
+      for (const Method& method : options.methods) {
+        BenchRow row = row_of("decode", method, depth, batch);
+        row.tokens_per_run = batch;
+        std::vector<Sequence> sequences;
+        for (int i = 0; i < batch; ++i) {
+          sequences.push_back(engine.make_sequence(method.make()));
+          engine.fill(sequences.back(), tokens, dialogue, static_cast<std::uint64_t>(i) + 1);
+        }
+        const auto step = [&] {
+          std::vector<Pass> passes;
+          for (Sequence& s : sequences) {
+            passes.push_back({.sequence = &s,
+                              .tokens = {tokens.data(), 1},
+                              .kind = Pass::Kind::kDecode,
+                              .dialogue = &dialogue});
+          }
+          const auto start = Clock::now();
+          engine.forward(passes);
+          return seconds_since(start);
+        };
+        step();  // touches all memory once
+        std::vector<double> shares;
+        for (int i = 0; i < options.repeats; ++i) {
+          const double before = backend.measure_ceilings().read_bytes;
+          std::vector<double> steps;
+          double attended = 0;
+          for (const Sequence& s : sequences) attended -= s.counters.attended_tokens;
+          for (int k = 0; k < kDecodeSteps; ++k) steps.push_back(step());
+          for (const Sequence& s : sequences) attended += s.counters.attended_tokens;
+          const double bandwidth = std::max(before, backend.measure_ceilings().read_bytes);
+          const double kv_bytes = attended / kDecodeSteps * 2.0 * c.head_dim *
+                                  static_cast<double>(size_of(engine.options().kv_dtype));
+          row.seconds.push_back(median(steps));
+          shares.push_back((static_cast<double>(engine.model().step_bytes()) + kv_bytes) /
+                           row.seconds.back() / bandwidth);
+        }
+        row.of_ceiling = median(shares);
+        out.push_back(std::move(row));
+      }
+    }
+  }
+  return out;
+}
+
+std::vector<BenchRow> bench_attention(const ModelShape& shape, Backend& backend,
+                                      const BenchOptions& options) {
+  std::vector<BenchRow> out;
+  for (int n : options.tokens) {
+    PlantedLayer layer(backend, shape, n);
+    const auto time = [&](PrefillPolicy* policy) {
+      const auto start = Clock::now();
+      layer.run(policy);
+      return seconds_since(start);
+    };
+    time(nullptr);  // touches all memory once
+    for (const Method& method : options.methods) {
+      const Policies policies = method.make();
+      BenchRow row = row_of("attention", method, n, 1);
+      row.tokens_per_run = n;
+      std::vector<double> shares, ratios;
+      for (int i = 0; i < options.repeats; ++i) {
+        const double dense = policies.prefill == nullptr ? 0 : time(nullptr);
+        const double before = backend.measure_ceilings().flops;
+        row.seconds.push_back(time(policies.prefill.get()));
+        const double peak = std::max(before, backend.measure_ceilings().flops);
+        shares.push_back(4.0 * shape.head_dim * layer.pairs() / row.seconds.back() / peak);
+        if (dense > 0) ratios.push_back(row.seconds.back() / dense);
+      }
+      row.pairs = layer.pairs() / layer.dense_pairs();
+      row.of_ceiling = median(shares);
+      row.of_dense = median(ratios);
+      out.push_back(std::move(row));
+    }
+  }
+  return out;
+}
+
+std::vector<BenchRow> bench_statistics(Engine& engine, const BenchOptions& options) {
+  std::vector<BenchRow> out;
+  for (int n : options.tokens) {
+    const std::vector<int> tokens = random_tokens(n, engine.model().config().vocab);
+    prefill(engine, nullptr, tokens, 1);  // touches all memory once
+    for (const Method& method : options.methods) {
+      BenchRow row = row_of("statistics", method, n, 1);
+      row.tokens_per_run = n;
+      std::vector<double> ratios;
+      for (int i = 0; i < options.repeats; ++i) {
+        const double dense = prefill(engine, nullptr, tokens, 1).seconds;
+        const Prefilled run = prefill(engine, &method, tokens, 1);
+        row.seconds.push_back(run.seconds);
+        row.pairs = run.pairs / run.dense_pairs;
+        ratios.push_back(run.seconds / dense);
+      }
+      row.of_dense = median(ratios);
+      out.push_back(std::move(row));
+    }
+  }
+  return out;
+}
+
+}  // namespace turnbench

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "inference/backend.h"
+#include "inference/policy.h"
+
+namespace turnbench {
+
+/// One layer's prefill attention on made-up tensors with the structure that real heads show: sinks,
+/// a band around the diagonal and around some offsets, columns that all rows see, and noise.  For
+/// measuring sparse prefill, statistics and selection included, at any length.
+class PlantedLayer {
+ public:
+  PlantedLayer(Backend& backend, const ModelShape& shape, int tokens);
+
+  /// Attends to all tokens once, by the patterns of `policy` or, if null, densely.
+  void run(PrefillPolicy* policy);
+
+  /// Pairs (query, key) that the last run computed, all query heads.
+  double pairs() const;
+  double dense_pairs() const;
+
+ private:
+  void plant(int set, const std::shared_ptr<KvPool>& pool);
+  std::size_t width() const {
+    return static_cast<std::size_t>(shape_.heads) * static_cast<std::size_t>(shape_.head_dim);
+  }
+
+  Backend& backend_;
+  ModelShape shape_;
+  int n_;
+  std::vector<KvSet> sets_;
+  std::vector<float> q_, out_;
+  std::vector<std::int32_t> positions_;
+  std::vector<HeadPattern> patterns_;
+  DialogueView dialogue_;
+};
+
+}  // namespace turnbench
