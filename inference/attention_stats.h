@@ -70,11 +70,6 @@ struct ColumnMasses {
   double seconds = 0;  ///< spent on them
 };
 
-/// Turns the probabilities of the row at `row_position` into what they count under `rule`.  The
-/// noise of a pair is a function of `row_seed` and the key's position alone.
-void apply_rule(const ColumnRule& rule, std::uint64_t row_seed, const KvSet& keys,
-                std::span<float> probabilities);
-
 /// The query rows of a pass: row r, head h at q + r * stride + h * head_dim.
 struct QueryRows {
   const float* q = nullptr;
@@ -133,8 +128,7 @@ class AttentionStats {
 
  private:
   const KvSet& set_of(int head) const;
-  void add_plain_masses(HeadScores& scores);
-  void add_noisy_masses(const ColumnRule& rule, HeadScores& scores) const;
+  void add_masses(const ColumnRule& rule, HeadScores& scores);
 
   Backend& backend_;
   ModelShape shape_;

@@ -36,6 +36,13 @@ struct AttentionJob {
   PatternPass pass;
 };
 
+/// Noise and temperature of the rows of a ColumnJob, at [r * stride + h] as its lse.
+struct RowNoise {
+  const std::uint64_t* seeds = nullptr;  ///< of the Gumbel noise; null for none
+  float inverse_temperature = 1;
+  float* log_norm = nullptr;  ///< scratch
+};
+
 /// Column sums of dense causal attention: what consecutive rows of one sequence give to every slot
 /// of a set, for the `heads` query heads that read it.
 struct ColumnJob {
@@ -48,6 +55,9 @@ struct ColumnJob {
   const float* lse = nullptr;  ///< log-sum-exp of row r, head h: lse[r * lse_stride + h]
   std::size_t lse_stride = 0;
   int sliding_window = 0;
+  /// If not null, a row counts as softmax((logit + g) / temperature), with g drawn from
+  /// Gumbel(0, 1) as a function of the row's seed and the key's position.
+  const RowNoise* noise = nullptr;
   float* sums = nullptr;  ///< head h, slot s: sums[h * sums_stride + s], added to
   std::size_t sums_stride = 0;
 };
@@ -99,7 +109,8 @@ class Backend {
   virtual void add(float* x, const float* y, std::size_t n) = 0;
   /// Attention of all jobs; see AttentionJob.
   virtual void attend(float scale, std::span<const AttentionJob> jobs) = 0;
-  /// sums += exp(scaled score - lse) over the rows of each job; see ColumnJob.
+  /// sums += exp(scaled score - lse), or what its noise makes of it, over the rows of each job; see
+  /// ColumnJob.
   virtual void add_column_sums(float scale, std::span<const ColumnJob> jobs) = 0;
   /// Dense causal attention probabilities of some rows of one query head over one set:
   /// out[r * ld + slot], 0 where a row does not see; `ld` is at least the set's size rounded up to

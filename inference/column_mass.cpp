@@ -1,25 +1,14 @@
-// Column sums of the attention matrix over all rows of a prefill: a second pass over the keys, 64
-// rows at a time.
+// Column sums of the attention matrix over all rows of a prefill: one more product of queries and
+// keys, tile by tile, whose rows are normalised by the log-sum-exp that attention has left behind.
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 
 #include "common/random.h"
 #include "inference/attention_stats.h"
 
 namespace turnbench {
 namespace {
-
-constexpr int kRowsPerBlock = 64;
-
-/// Exponential(1) noise of the pair (row, key): e^g = 1 / noise for Gumbel noise g.  The key-th
-/// number of the SplitMix64 stream that starts at `row_seed`.
-double pair_noise(std::uint64_t row_seed, std::int32_t key) {
-  Random random(row_seed + static_cast<std::uint64_t>(key) * 0x9E3779B97F4A7C15ull);
-  const double uniform = (static_cast<double>(random.next() >> 12) + 0.5) * 0x1p-52;  // in (0, 1)
-  return -std::log(uniform);
-}
 
 /// Room for `slots` slots per head; what is there stays.
 void grow(HeadScores& scores, int heads, std::size_t slots) {
@@ -36,28 +25,20 @@ void grow(HeadScores& scores, int heads, std::size_t slots) {
 
 }  // namespace
 
-void apply_rule(const ColumnRule& rule, std::uint64_t row_seed, const KvSet& keys,
-                std::span<float> probabilities) {
-  // softmax((z + g) / t) is proportional to (p e^g)^(1/t), with p = softmax(z).
-  double sum = 0;
-  for (std::size_t j = 0; j < probabilities.size(); ++j) {
-    if (probabilities[j] == 0) continue;
-    double weight = static_cast<double>(probabilities[j]);
-    if (rule.gumbel) weight /= pair_noise(row_seed, keys.position(static_cast<int>(j)));
-    if (rule.temperature != 1) weight = std::pow(weight, 1 / rule.temperature);
-    probabilities[j] = static_cast<float>(weight);
-    sum += weight;
-  }
-  for (float& p : probabilities) p = static_cast<float>(p / sum);
-}
-
-/// One more product of queries and keys, whose rows are normalised by the log-sum-exp that
-/// attention has left behind.
-void AttentionStats::add_plain_masses(HeadScores& scores) {
+void AttentionStats::add_masses(const ColumnRule& rule, HeadScores& scores) {
   const auto heads = static_cast<std::size_t>(shape_.heads), group = heads / sets_.size(),
              head_dim = static_cast<std::size_t>(shape_.head_dim),
              rows = static_cast<std::size_t>(pass_.rows);
-  std::vector<float> lse, unused;
+  std::vector<float> lse, unused, log_norm;
+  std::vector<std::uint64_t> seeds;
+  if (rule != ColumnRule{}) log_norm.resize(rows * heads);
+  for (std::size_t r = 0; rule.gumbel && r < rows; ++r) {
+    for (std::size_t h = 0; h < heads; ++h) {
+      seeds.push_back(
+          Random::from({noise_seed_, h, static_cast<std::uint64_t>(pass_.positions[r])}).next());
+    }
+  }
+  std::vector<RowNoise> noises(sets_.size());
   if (lse_ == nullptr) {
     lse.resize(rows * heads);
     unused.resize(rows * heads * head_dim);
@@ -75,6 +56,11 @@ void AttentionStats::add_plain_masses(HeadScores& scores) {
     job.lse = (lse_ == nullptr ? lse.data() : lse_) + s * group;
     job.lse_stride = heads;
     job.sliding_window = sliding_window_;
+    if (rule != ColumnRule{}) {
+      noises[s] = {rule.gumbel ? seeds.data() + s * group : nullptr,
+                   static_cast<float>(1 / rule.temperature), log_norm.data() + s * group};
+      job.noise = &noises[s];
+    }
     job.sums = scores.data.data() + s * group * scores.ld;
     job.sums_stride = scores.ld;
     jobs.push_back(job);
@@ -98,31 +84,6 @@ void AttentionStats::add_plain_masses(HeadScores& scores) {
   backend_.add_column_sums(scale_, jobs);
 }
 
-/// Noise and temperature need each row whole before it can be normalised.
-void AttentionStats::add_noisy_masses(const ColumnRule& rule, HeadScores& scores) const {
-  for_each_head([&](int h) {
-    const KvSet& set = set_of(h);
-    float* sum = scores.data.data() + static_cast<std::size_t>(h) * scores.ld;
-    std::vector<float> cells;
-    for (int first = 0; first < pass_.rows; first += kRowsPerBlock) {
-      std::vector<int> rows;
-      for (int r = first; r < std::min(first + kRowsPerBlock, pass_.rows); ++r) rows.push_back(r);
-      const std::size_t ld = probabilities(h, rows, cells);
-      for (std::size_t i = 0; i < rows.size(); ++i) {
-        const std::int32_t position = pass_.positions[rows[i]];
-        const auto seen = static_cast<std::size_t>(set.lower_bound(position + 1));
-        const std::span<float> row(cells.data() + i * ld, seen);
-        apply_rule(rule,
-                   Random::from({noise_seed_, static_cast<std::uint64_t>(h),
-                                 static_cast<std::uint64_t>(position)})
-                       .next(),
-                   set, row);
-        for (std::size_t j = 0; j < seen; ++j) sum[j] += row[j];
-      }
-    }
-  });
-}
-
 const ColumnMass& AttentionStats::column_mass(const ColumnRule& rule) {
   ColumnMasses& all = columns_ != nullptr ? *columns_ : own_columns_;
   ColumnMass& mass = all.by_rule[rule];
@@ -131,11 +92,7 @@ const ColumnMass& AttentionStats::column_mass(const ColumnRule& rule) {
   int largest = 0;
   for (const KvSet& set : sets_) largest = std::max(largest, set.size());
   grow(mass.scores, shape_.heads, static_cast<std::size_t>(largest));
-  if (rule == ColumnRule{}) {
-    add_plain_masses(mass.scores);
-  } else {
-    add_noisy_masses(rule, mass.scores);
-  }
+  add_masses(rule, mass.scores);
   mass.rows += pass_.rows;
   for (int h = 0; h < shape_.heads; ++h) {
     multiply_adds_ += static_cast<double>(pass_.rows) * set_of(h).size() * shape_.head_dim;

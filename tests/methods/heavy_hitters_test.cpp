@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "common/error.h"
 #include "prescribed.h"
 
@@ -206,19 +208,24 @@ TEST(Keyformer, TemperatureEqualsTheDenseReference) {
 // What softmax((z + g) / T) gives, with g drawn from Gumbel(0, 1): for T -> 0 the largest wins, and
 // it wins with its own probability (the Gumbel-max trick).
 TEST(Keyformer, NoiseIsGumbel) {
-  const std::vector<double> p = {.5, .3, .15, .05};
-  Layer layer(1, 1, 8, 4, 4, 1);
-  std::vector<int> wins(4, 0);
-  const int trials = 20000;
+  const ColumnRule rule{.gumbel = true, .temperature = 0.05};
+  const int n = 70, trials = 20000;  // more than one tile of keys
+  Layer layer(1, 1, 8, n, 1, 1);
+  const float scale = static_cast<float>(1 / std::sqrt(8.0));
+  std::vector<double> won(n, 0);
   for (int t = 0; t < trials; ++t) {
-    std::vector<float> row(p.begin(), p.end());
-    apply_rule({.gumbel = true, .temperature = 1},
-               Random::from({static_cast<std::uint64_t>(t)}).next(), layer.sets[0], row);
-    EXPECT_NEAR(row[0] + row[1] + row[2] + row[3], 1, 1e-5);
-    ++wins[static_cast<std::size_t>(std::max_element(row.begin(), row.end()) - row.begin())];
+    AttentionStats stats(*layer.backend, layer.shape, scale, 0, layer.sets,
+                         {layer.queries.data() + (n - 1) * 8, 8, layer.positions.data() + n - 1, 1},
+                         &layer.tail, nullptr, static_cast<std::uint64_t>(t));
+    const auto row = stats.column_mass(rule).scores.head(0, n);
+    EXPECT_NEAR(std::accumulate(row.begin(), row.end(), 0.0), 1, 1e-4);
+    ++won[static_cast<std::size_t>(std::max_element(row.begin(), row.end()) - row.begin())];
   }
-  for (std::size_t j = 0; j < 4; ++j) {
-    EXPECT_NEAR(wins[j], p[j] * trials, 4 * std::sqrt(p[j] * (1 - p[j]) * trials)) << j;
+  for (int j = 0; j < n; ++j) {
+    const double p = layer.probability(0, n - 1, j);
+    EXPECT_NEAR(won[static_cast<std::size_t>(j)], p * trials,
+                5 * std::sqrt(p * (1 - p) * trials) + 1)
+        << j;
   }
 }
 
