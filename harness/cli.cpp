@@ -156,6 +156,7 @@ int run_cli(int argc, char** argv) {
   add_score_command(app, common);
   add_dialogues_command(app, common);
   add_bench_command(app, common);
+  add_calibrate_command(app, common);
   add_doctor_command(app, common);
   for (CLI::App* command : app.get_subcommands({})) {
     command->add_flag("--json", common.json, "stdout is JSON");

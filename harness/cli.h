@@ -32,6 +32,7 @@ void add_tokenize_command(CLI::App& app, const CommonOptions& common);
 void add_score_command(CLI::App& app, const CommonOptions& common);
 void add_dialogues_command(CLI::App& app, const CommonOptions& common);
 void add_bench_command(CLI::App& app, const CommonOptions& common);
+void add_calibrate_command(CLI::App& app, const CommonOptions& common);
 void add_doctor_command(CLI::App& app, const CommonOptions& common);
 
 /// --model, --dtype, --kv-dtype, --threads, --device: one model, loaded.

@@ -40,6 +40,8 @@ std::string_view kind_name(ParameterInfo::Kind kind) {
       return "choice";
     case ParameterInfo::Kind::kFile:
       return "file";
+    case ParameterInfo::Kind::kLayers:
+      return "layers";
   }
   return "";
 }

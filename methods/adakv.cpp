@@ -13,12 +13,11 @@ class AdaKv : public EvictionPolicy {
     double alpha;
     bool exact, normalize;
     int skip;
-    int beta = 0;  ///< of the pyramid over the layers; 0 = equal layers
-    bool pyramid_exact = true;
   };
   AdaKv(const WindowSettings& window, const Settings& settings) : w_(window), s_(settings) {}
   std::unique_ptr<EvictionPolicy> clone() const override { return std::make_unique<AdaKv>(*this); }
-  int window() const override { return w_.window; }
+  int window() const override { return w_.rows(); }
+  std::vector<ColumnRule> columns() const override { return w_.columns(); }
 
   KeepSets after_prefill(const LayerView& view) override {
     const std::vector<KeptSet> sets = kept_sets(view, w_.per_query_head);
@@ -62,10 +61,7 @@ class AdaKv : public EvictionPolicy {
   int layer_base(const LayerView& view, const std::vector<KeptSet>& sets) const {
     int tokens = 0;
     for (const KeptSet& set : sets) tokens += set.tokens;
-    const int n = tokens / static_cast<int>(sets.size()), base = w_.choices(n);
-    if (s_.beta == 0 || n < 2 * base || base >= n - w_.window) return base;
-    return pyramid_budgets(view.shape.layers, base, s_.beta, n - w_.window,
-                           s_.pyramid_exact)[static_cast<std::size_t>(view.layer)];
+    return w_.choices(view, tokens / static_cast<int>(sets.size()));
   }
 
   /// The share of its mass that a head has in its `base` best tokens.
@@ -84,7 +80,10 @@ std::vector<ParameterInfo> ada_parameters() {
   using Kind = ParameterInfo::Kind;
   return and_also(
       window_parameters("1024", "32", "7"),
-      {{"floor_alpha", Kind::kNumber, "0.2", "share", "part of the budget that no set goes below",
+      {{"scorer", Kind::kChoice, "snapkv", "snapkv|h2o|tova|keyformer",
+        "whose scores: attention from the window (pooled), from all rows, from the last row, or "
+        "from all rows with noise"},
+       {"floor_alpha", Kind::kNumber, "0.2", "share", "part of the budget that no set goes below",
         0, 1},
        {"ada_exact", Kind::kFlag, "true", "",
         "sets sum to the budget; false: each is rounded, as in the official code"},
@@ -93,11 +92,15 @@ std::vector<ParameterInfo> ada_parameters() {
        {"skip", Kind::kInteger, "0", "layers", "first layers that share their budget equally"}});
 }
 
-AdaKv::Settings ada_settings(const Parameters& p) {
-  return {.alpha = p.number("floor_alpha"),
-          .exact = p.flag("ada_exact"),
-          .normalize = p.flag("normalize"),
-          .skip = p.integer("skip")};
+Policies make_ada(std::string_view method, const Parameters& p) {
+  WindowSettings window = window_settings(method, p);
+  window.scorer = parse_scorer(p.choice("scorer"));
+  Policies out;
+  out.eviction = std::make_unique<AdaKv>(window, AdaKv::Settings{.alpha = p.number("floor_alpha"),
+                                                                 .exact = p.flag("ada_exact"),
+                                                                 .normalize = p.flag("normalize"),
+                                                                 .skip = p.integer("skip")});
+  return out;
 }
 
 constexpr std::string_view kPaper =
@@ -106,10 +109,11 @@ constexpr std::string_view kPaper =
 
 }  // namespace
 
-/// SnapKV whose budget goes, within a layer, to the heads whose tokens score best.
+/// SnapKV, or another method that scores tokens, whose budget goes, within a layer, to the heads
+/// whose tokens score best.
 MethodInfo adakv() {
   return {.name = "adakv",
-          .summary = "SnapKV with a layer's budget shared out to its heads by score",
+          .summary = "a layer's budget shared out to its heads by SnapKV's or another's scores",
           .paper = kPaper,
           .counts =
               "prompt tokens kept per set in the mean over a layer's sets, the window included; "
@@ -118,17 +122,12 @@ MethodInfo adakv() {
               "sets sum to the budget exactly, where the official code rounds each "
               "(ada_exact=false); one kept set per KV head by default, where it keeps one per "
               "query head (gran=query_head)",
-          .parameters = ada_parameters(),
-          .make = [](const Parameters& p) {
-            Policies out;
-            out.eviction = std::make_unique<AdaKv>(window_settings("adakv", p), ada_settings(p));
-            return out;
-          }};
+          .parameters = and_also(ada_parameters(), {layers_parameter()}),
+          .make = [](const Parameters& p) { return make_ada("adakv", p); }};
 }
 
 /// AdaKV within layers whose budgets are PyramidKV's.
 MethodInfo ada_pyramidkv() {
-  using Kind = ParameterInfo::Kind;
   return {
       .name = "ada-pyramidkv",
       .summary = "PyramidKV's budgets per layer, AdaKV's per head",
@@ -139,22 +138,8 @@ MethodInfo ada_pyramidkv() {
       .deviates =
           "as adakv and pyramidkv; layer budgets follow each prompt, where the official code "
           "computes them once from the first",
-      .parameters =
-          and_also(ada_parameters(),
-                   {{"beta", Kind::kInteger, "20", "",
-                     "the last layer chooses 1/beta of the mean, the first the rest of twice the "
-                     "mean",
-                     1, 10000},
-                    {"pyr_exact", Kind::kFlag, "true", "",
-                     "layers sum to the budget; false: the official floored step"}}),
-      .make = [](const Parameters& p) {
-        AdaKv::Settings settings = ada_settings(p);
-        settings.beta = p.integer("beta");
-        settings.pyramid_exact = p.flag("pyr_exact");
-        Policies out;
-        out.eviction = std::make_unique<AdaKv>(window_settings("ada-pyramidkv", p), settings);
-        return out;
-      }};
+      .parameters = and_also(ada_parameters(), pyramid_parameters()),
+      .make = [](const Parameters& p) { return make_ada("ada-pyramidkv", p); }};
 }
 
 }  // namespace turnbench

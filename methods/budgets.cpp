@@ -56,6 +56,15 @@ std::vector<int> pyramid_budgets(int layers, int base, int beta, int candidates,
   return out;
 }
 
+std::vector<int> weighted_budgets(std::span<const double> weights, int base, int candidates) {
+  const double total = static_cast<double>(base) * static_cast<double>(weights.size());
+  const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+  std::vector<double> targets;
+  for (double w : weights) targets.push_back(total * w / sum);
+  return apportion(targets, std::vector<int>(weights.size(), candidates),
+                   base * static_cast<int>(weights.size()));
+}
+
 std::vector<int> safeguarded_budgets(std::span<const int> wanted, std::span<const int> caps,
                                      int base, double alpha, bool exact) {
   std::vector<double> targets;

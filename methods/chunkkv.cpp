@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "common/error.h"
 #include "methods/window_scores.h"
 
 namespace turnbench {
@@ -22,7 +23,7 @@ class ChunkKv : public EvictionPolicy {
   /// The best chunks, the last of them cut to fit, and the window.
   std::vector<std::int32_t> choose(const LayerView& view) const {
     const int n = view.sets[0].size(), candidates = n - s_.window;
-    int left = s_.choices(n);
+    int left = s_.choices(view, n);
     if (left >= candidates) return all_slots(n);
     const std::vector<float> scores =
         s_.scores(view, {.first_head = 0, .heads = view.shape.heads, .tokens = n});
@@ -66,13 +67,19 @@ MethodInfo chunkkv() {
           "the budget is met exactly; the window's size is SnapKV's",
       .parameters =
           and_also(budget_parameters("1024", "32"),
-                   {{"chunk", Kind::kInteger, "10", "tokens", "tokens of a chunk", 1, 1000000},
+                   {layers_parameter(),
+                    {"chunk", Kind::kInteger, "10", "tokens", "tokens of a chunk", 1, 1000000},
                     {"reuse", Kind::kInteger, "1", "layers",
                      "consecutive layers that share the first one's choice", 1, 1000}}),
       .make = [](const Parameters& p) {
+        const WindowSettings settings = budget_settings("chunkkv", p);
+        if (p.integer("reuse") > 1 && settings.budget.rule.kind != LayerRule::Kind::kEqual) {
+          throw input_error(
+              "chunkkv: found reuse={} with layers of different budgets, expected layers=equal",
+              p.integer("reuse"));
+        }
         Policies out;
-        out.eviction = std::make_unique<ChunkKv>(budget_settings("chunkkv", p), p.integer("chunk"),
-                                                 p.integer("reuse"));
+        out.eviction = std::make_unique<ChunkKv>(settings, p.integer("chunk"), p.integer("reuse"));
         return out;
       }};
 }

@@ -19,30 +19,31 @@ MethodInfo h2o() {
           "one kept set per KV head by default (sums over its query heads), where official code "
           "has one per query head; the step that exceeds the budget attends before it evicts; "
           "mode=prefill is KVCache-Factory's variant",
-      .parameters = {{"budget", Kind::kBudget, "1024", "tokens or share", "tokens kept per set"},
-                     {"mode", Kind::kChoice, "dynamic", "dynamic|prefill",
-                      "evict while decoding, too, or only after the prompt"},
-                     {"recent", Kind::kBudget, "0.5", "tokens, or share of the budget",
-                      "most recent tokens, always kept (mode=dynamic)"},
-                     {"window", Kind::kInteger, "8", "tokens",
-                      "last tokens of the prompt, always kept (mode=prefill)", 1, 4096},
-                     {"norm", Kind::kFlag, "false", "",
-                      "divide sums by the rows that could see the token"},
-                     {"gran", Kind::kChoice, "kv_head", "kv_head|query_head",
-                      "what has a kept set of its own"}},
+      .parameters = and_also(
+          {{"budget", Kind::kBudget, "1024", "tokens or share", "tokens kept per set"},
+           {"mode", Kind::kChoice, "dynamic", "dynamic|prefill",
+            "evict while decoding, too, or only after the prompt"},
+           {"recent", Kind::kBudget, "0.5", "tokens, or share of the budget",
+            "most recent tokens, always kept (mode=dynamic)"},
+           {"window", Kind::kInteger, "8", "tokens",
+            "last tokens of the prompt, always kept (mode=prefill)", 1, 4096},
+           {"norm", Kind::kFlag, "false", "", "divide sums by the rows that could see the token"},
+           {"gran", Kind::kChoice, "kv_head", "kv_head|query_head",
+            "what has a kept set of its own"},
+           layers_parameter()},
+          compensation_parameters()),
       .make = [](const Parameters& p) {
         const bool dynamic = p.choice("mode") == "dynamic";
-        const Budget budget = p.budget("budget"),
-                     recent = dynamic ? p.budget("recent")
-                                      : Budget{false, static_cast<double>(p.integer("window"))};
-        if (!budget.is_ratio && !recent.is_ratio && budget.value < recent.value) {
+        const LayerBudget budget = layer_budget("h2o", p);
+        const Budget recent =
+            dynamic ? p.budget("recent") : Budget{false, static_cast<double>(p.integer("window"))};
+        if (!budget.mean.is_ratio && !recent.is_ratio && budget.mean.value < recent.value) {
           throw input_error("h2o: found a budget of {} and {} recent tokens, expected no more",
-                            budget.value, recent.value);
+                            budget.mean.value, recent.value);
         }
         Policies out;
         out.eviction = std::make_unique<HeavyHitters>(
-            HeavyHitters::Settings{.method = "h2o",
-                                   .budget = budget,
+            HeavyHitters::Settings{.budget = budget,
                                    .recent = recent,
                                    .dynamic = dynamic,
                                    .per_row = p.flag("norm"),

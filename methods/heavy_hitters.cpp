@@ -10,8 +10,8 @@ KeepSets HeavyHitters::after_prefill(const LayerView& view) {
   if (!s_.dynamic) layer = {};
   const std::vector<KeptSet> sets = kept_sets(view, s_.per_query_head);
   add(sets, view.stats.column_mass(rule(0)), layer);
-  layer.budget.clear();
-  for (const KeptSet& set : sets) layer.budget.push_back(s_.budget.tokens(set.tokens));
+  layer.limits.clear();
+  for (const KeptSet& set : sets) layer.limits.push_back(limit(view, set.tokens));
   return keep(view, sets, layer);
 }
 
@@ -34,25 +34,28 @@ void HeavyHitters::add(const std::vector<KeptSet>& sets, const ColumnMass& rows,
   }
 }
 
-int HeavyHitters::recent(int budget) const {
-  const int out = s_.recent.tokens(budget);
-  if (out > budget || budget == 0) {
+/// What a set may keep of the `n` tokens that it holds when a prompt ends.
+HeavyHitters::Limit HeavyHitters::limit(const LayerView& view, int n) const {
+  const int budget = s_.budget.tokens(n), recent = s_.recent.tokens(budget);
+  if (n > budget && (recent > budget || budget == 0)) {
     throw input_error("{}: found a budget of {} tokens and {} recent ones, expected no more",
-                      s_.method, budget, out);
+                      s_.budget.method, budget, recent);
   }
-  return out;
+  const int always = std::min(recent, budget);
+  return {always, s_.budget.choices(view, n, always)};
 }
 
 KeepSets HeavyHitters::keep(const LayerView& view, const std::vector<KeptSet>& sets,
                             Layer& layer) const {
   KeepSets out;
   for (std::size_t i = 0; i < sets.size(); ++i) {
-    const int n = sets[i].tokens, budget = layer.budget[i];
-    if (n <= budget) {
+    const int n = sets[i].tokens;
+    const auto [recent, hitters] = layer.limits[i];
+    if (n <= recent + hitters) {
       out.slots.push_back(all_slots(n));
       continue;
     }
-    const int candidates = n - recent(budget);
+    const int candidates = n - recent;
     const KvSet& set = view.sets[i * view.sets.size() / sets.size()];
     std::vector<float> scores(layer.mass[i].begin(), layer.mass[i].begin() + candidates);
     if (s_.per_row) {
@@ -62,7 +65,7 @@ KeepSets HeavyHitters::keep(const LayerView& view, const std::vector<KeptSet>& s
         scores[static_cast<std::size_t>(j)] /= static_cast<float>(seeing);
       }
     }
-    out.slots.push_back(with_tail(top_k(scores, budget - recent(budget)), candidates, n));
+    out.slots.push_back(with_tail(top_k(scores, hitters), candidates, n));
     std::vector<float> kept;
     for (std::int32_t slot : out.slots.back())
       kept.push_back(layer.mass[i][static_cast<std::size_t>(slot)]);

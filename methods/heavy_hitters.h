@@ -12,11 +12,10 @@ namespace turnbench {
 class HeavyHitters : public EvictionPolicy {
  public:
   struct Settings {
-    std::string_view method;  ///< as messages name it
-    Budget budget;            ///< tokens kept per set, of those cached when a prompt ends
-    Budget recent;            ///< of them the most recent ones, as a number or share of the budget
-    bool dynamic = true;      ///< goes on while decoding, and sums live as long as their tokens
-    bool per_row = false;     ///< sums are divided by the rows that could see the token
+    LayerBudget budget;    ///< tokens kept per set, of those cached when a prompt ends
+    Budget recent;         ///< of them the most recent ones, as a number or share of the mean
+    bool dynamic = true;   ///< goes on while decoding, and sums live as long as their tokens
+    bool per_row = false;  ///< sums are divided by the rows that could see the token
     bool per_query_head = false;
     bool gumbel = false;  ///< rows count as Keyformer counts them, at a temperature that rises
     double first_temperature = 1, last_temperature = 1;
@@ -32,9 +31,12 @@ class HeavyHitters : public EvictionPolicy {
   KeepSets after_decode(const LayerView& view) override;
 
  private:
+  struct Limit {
+    int recent = 0, hitters = 0;  ///< tokens
+  };
   struct Layer {
     std::vector<std::vector<float>> mass;  // [set][slot]
-    std::vector<int> budget;               // [set]
+    std::vector<Limit> limits;             // [set]
     int rows = 0;                          // summed in `mass`
   };
 
@@ -44,7 +46,7 @@ class HeavyHitters : public EvictionPolicy {
   }
   static void add(const std::vector<KeptSet>& sets, const ColumnMass& rows, Layer& layer);
   KeepSets keep(const LayerView& view, const std::vector<KeptSet>& sets, Layer& layer) const;
-  int recent(int budget) const;
+  Limit limit(const LayerView& view, int n) const;
 
   Settings s_;
   std::vector<Layer> layers_;

@@ -27,12 +27,12 @@ MethodInfo keyformer() {
                       100},
                      {"t_max", Kind::kInteger, "64", "tokens", "answer tokens until tau_end", 1},
                      {"gran", Kind::kChoice, "kv_head", "kv_head|query_head",
-                      "what has a kept set of its own"}},
+                      "what has a kept set of its own"},
+                     layers_parameter()},
       .make = [](const Parameters& p) {
         Policies out;
         out.eviction = std::make_unique<HeavyHitters>(
-            HeavyHitters::Settings{.method = "keyformer",
-                                   .budget = p.budget("budget"),
+            HeavyHitters::Settings{.budget = layer_budget("keyformer", p),
                                    .recent = p.budget("recent"),
                                    .per_query_head = p.choice("gran") == "query_head",
                                    .gumbel = p.flag("noise"),

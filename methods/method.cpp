@@ -12,14 +12,21 @@
 namespace turnbench {
 namespace {
 
-double parse_number(const std::string& text, const std::string& where) {
-  double value = 0;
+/// A decimal number, or two with a slash: 0.0078125 or 1/128.
+std::optional<double> number_of(const std::string& text) {
+  double value = 0, divisor = 1;
   const char* end = text.data() + text.size();
-  const auto result = std::from_chars(text.data(), end, value);
-  if (text.empty() || result.ec != std::errc() || result.ptr != end || !std::isfinite(value)) {
-    throw input_error("{}: found \"{}\", expected a number", where, printable(shorten(text, 40)));
-  }
+  auto result = std::from_chars(text.data(), end, value);
+  if (result.ec == std::errc() && result.ptr != end && *result.ptr == '/')
+    result = std::from_chars(result.ptr + 1, end, divisor);
+  value /= divisor;
+  if (result.ec != std::errc() || result.ptr != end || !std::isfinite(value)) return std::nullopt;
   return value;
+}
+
+double parse_number(const std::string& text, const std::string& where) {
+  if (const auto value = number_of(text)) return *value;
+  throw input_error("{}: found \"{}\", expected a number", where, printable(shorten(text, 40)));
 }
 
 Budget parse_budget(const std::string& text, const std::string& where) {
@@ -36,6 +43,48 @@ Budget parse_budget(const std::string& text, const std::string& where) {
         where, printable(shorten(text, 40)));
   }
   return {ratio, ratio ? share : value};
+}
+
+std::optional<LayerRule> layer_rule_of(const std::string& text) {
+  using Kind = LayerRule::Kind;
+  if (text == "equal") return LayerRule{};
+  const std::vector<std::string> parts = split(text, "/");
+  if (parts[0] == "pyramid") {
+    const std::optional<double> beta = parts.size() == 1 ? LayerRule{}.beta : number_of(parts[1]);
+    if (parts.size() > 2 || !beta || *beta < 1 || *beta > 10000 || *beta != std::floor(*beta))
+      return std::nullopt;
+    return LayerRule{.kind = Kind::kPyramid, .beta = static_cast<int>(*beta), .weights = {}};
+  }
+  LayerRule out{.kind = Kind::kList, .weights = {}};
+  double sum = 0;
+  for (const std::string& part : parts) {
+    const auto weight = number_of(part);
+    if (!weight || *weight < 0) return std::nullopt;
+    out.weights.push_back(*weight);
+    sum += *weight;
+  }
+  if (sum > 0 && sum < 1e9) return out;
+  return std::nullopt;
+}
+
+LayerRule parse_layers(const std::string& text, const std::string& where) {
+  if (auto rule = layer_rule_of(text)) return *std::move(rule);
+  throw input_error(
+      "{}: found \"{}\", expected equal, pyramid, pyramid/BETA, or a weight for each layer: "
+      "w0/w1/...",
+      where, printable(shorten(text, 40)));
+}
+
+std::string layers_text(const LayerRule& rule) {
+  switch (rule.kind) {
+    case LayerRule::Kind::kEqual:
+      return "equal";
+    case LayerRule::Kind::kPyramid:
+      return fmt::format("pyramid/{}", rule.beta);
+    case LayerRule::Kind::kList:
+      break;
+  }
+  return fmt::format("{}", fmt::join(rule.weights, "/"));
 }
 
 /// The value as the canonical text writes it; refuses what does not fit the declaration.
@@ -66,6 +115,8 @@ std::string check_value(const ParameterInfo& p, const std::string& text, const s
       throw input_error("{}: found \"{}\", expected one of: {}", where,
                         printable(shorten(text, 40)), join(choices, ", "));
     }
+    case ParameterInfo::Kind::kLayers:
+      return layers_text(parse_layers(text, where));
     case ParameterInfo::Kind::kFile: {
       const std::string path = text.substr(0, text.find('#'));
       if (path == "none") return path;
@@ -88,7 +139,12 @@ std::string value_text(const JsonView& value) {
   if (value.is_string()) return value.as_string();
   if (value.is_bool()) return value.as_bool() ? "true" : "false";
   if (value.is_number()) return value.json().dump();
-  value.fail("a string, a number, true or false");
+  if (value.is_array()) {  // weights of the layers
+    std::string out;
+    for (const JsonView& item : value.items()) out += (out.empty() ? "" : "/") + value_text(item);
+    return out;
+  }
+  value.fail("a string, a number, true or false, or an array of numbers");
 }
 
 }  // namespace
@@ -106,7 +162,8 @@ const MethodInfo& find_method(const std::string& name, const std::string& where)
 }
 
 int Budget::tokens(int n) const {
-  return is_ratio ? static_cast<int>(std::floor(value * n)) : static_cast<int>(value);
+  // 0.29 * 100 falls short of 29 by a rounding.
+  return is_ratio ? static_cast<int>(std::floor(value * n + 1e-9)) : static_cast<int>(value);
 }
 
 Parameters Parameters::check(const std::vector<ParameterInfo>& declared,
@@ -157,6 +214,10 @@ bool Parameters::flag(std::string_view name) const {
 }
 const std::string& Parameters::choice(std::string_view name) const {
   return text(name);
+}
+
+LayerRule Parameters::layers(std::string_view name) const {
+  return parse_layers(text(name), std::string(name));
 }
 
 std::optional<std::filesystem::path> Parameters::file(std::string_view name) const {

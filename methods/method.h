@@ -11,6 +11,7 @@
 
 #include "common/json.h"
 #include "inference/policy.h"
+#include "methods/budgets.h"
 
 namespace turnbench {
 
@@ -18,13 +19,13 @@ namespace turnbench {
 struct Budget {
   bool is_ratio = false;
   double value = 0;
-  /// Tokens out of `n`: the number itself, or floor(ratio * n).
+  /// Tokens out of `n`: the number itself, or floor(ratio * n), where 0.29 of 100 are 29.
   int tokens(int n) const;
 };
 
 /// One setting of a method, as `describe method` prints it.
 struct ParameterInfo {
-  enum class Kind { kBudget, kInteger, kNumber, kFlag, kChoice, kFile };
+  enum class Kind { kBudget, kInteger, kNumber, kFlag, kChoice, kFile, kLayers };
   std::string_view name;
   Kind kind;
   std::string_view fallback;  ///< as text; "" means it must be given
@@ -36,11 +37,14 @@ struct ParameterInfo {
 /// The checked values of a method's parameters; every declared one has a value.
 class Parameters {
  public:
+  /// Whether the method takes it.
+  bool has(std::string_view name) const { return values_.contains(name); }
   Budget budget(std::string_view name) const;
   int integer(std::string_view name) const;
   double number(std::string_view name) const;
   bool flag(std::string_view name) const;
   const std::string& choice(std::string_view name) const;
+  LayerRule layers(std::string_view name) const;
   /// The path, or nothing where the value is "none".
   std::optional<std::filesystem::path> file(std::string_view name) const;
 

@@ -117,10 +117,12 @@ MethodInfo minference() {
           "later turns on a kept cache are sparse too, where the reference harness computes them "
           "densely (followup=dense); without a file of patterns all heads are vertical-slash with "
           "the sizes of the published Llama-3.1-8B file; fewer than 100 diagonals are refused, as "
-          "the first 100 are always taken; the offline search for patterns is not part of this",
+          "the first 100 are always taken; `turnbench calibrate minference` makes a file as the "
+          "official search does",
       .parameters =
           {{"config", Kind::kFile, "none", "path",
-            "patterns of the heads in MInference's JSON format; none = vertical, slash for all"},
+            "patterns of the heads in MInference's JSON format (see the command calibrate); none = "
+            "vertical, slash for all"},
            {"vertical", Kind::kInteger, "512", "lines", "columns of a head, without a file"},
            {"slash", Kind::kInteger, "2048", "lines", "diagonals of a head, without a file", 100},
            {"ratio", Kind::kNumber, "1", "factor", "multiplies the sizes of all heads", 0, 1000},

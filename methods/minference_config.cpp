@@ -13,10 +13,10 @@ namespace {
 constexpr int kMaxSize = 1 << 24, kMaxHeads = 4096;
 
 MInferenceConfig::Kind kind_of(const JsonView& json) {
-  const std::string name = json.as_string();
-  if (name == "vertical_and_slash") return MInferenceConfig::Kind::kVerticalSlash;
-  if (name == "stream_llm") return MInferenceConfig::Kind::kStream;
-  if (name == "block_sparse") return MInferenceConfig::Kind::kBlockSparse;
+  using Kind = MInferenceConfig::Kind;
+  for (Kind kind : {Kind::kVerticalSlash, Kind::kStream, Kind::kBlockSparse}) {
+    if (json.as_string() == name_of(kind)) return kind;
+  }
   json.fail("vertical_and_slash, stream_llm or block_sparse");
 }
 
@@ -32,6 +32,18 @@ int head_index(const std::string& key, const JsonView& layer) {
 }
 
 }  // namespace
+
+std::string_view name_of(MInferenceConfig::Kind kind) {
+  switch (kind) {
+    case MInferenceConfig::Kind::kVerticalSlash:
+      return "vertical_and_slash";
+    case MInferenceConfig::Kind::kStream:
+      return "stream_llm";
+    case MInferenceConfig::Kind::kBlockSparse:
+      return "block_sparse";
+  }
+  return "";
+}
 
 MInferenceConfig::MInferenceConfig(int vertical, int slash, double ratio)
     : other_(scaled({Kind::kVerticalSlash, vertical, slash}, ratio, "minference")) {}

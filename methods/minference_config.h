@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "inference/policy.h"
@@ -35,5 +36,8 @@ class MInferenceConfig {
   Head other_;
   std::vector<std::vector<Head>> layers_;  // empty: all heads are `other_`
 };
+
+/// As the files name it: vertical_and_slash, stream_llm, block_sparse.
+std::string_view name_of(MInferenceConfig::Kind kind);
 
 }  // namespace turnbench

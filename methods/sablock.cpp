@@ -28,7 +28,7 @@ class SaBlock : public EvictionPolicy {
   int window() const override { return w_.window; }
 
   KeepSets after_prefill(const LayerView& view) override {
-    if (view.layer == 0) segments_ = segments(view.dialogue, Cut::kClause, w_.method);
+    if (view.layer == 0) segments_ = segments(view.dialogue, Cut::kClause, "sablock");
     return {{view.sets.size(), choose(view)}};
   }
 
@@ -37,7 +37,7 @@ class SaBlock : public EvictionPolicy {
 
   std::vector<std::int32_t> choose(const LayerView& view) const {
     const KvSet& set = view.sets[0];  // all sets are alike
-    const int n = set.size(), candidates = n - w_.window, count = w_.choices(n);
+    const int n = set.size(), candidates = n - w_.window, count = w_.choices(view, n);
     if (count >= candidates) return all_slots(n);
     std::vector<Members> members;  // cached tokens of each segment that has some
     const std::vector<int> of = slot_segments(segments_, set, candidates);
@@ -188,7 +188,8 @@ MethodInfo sablock() {
           "prose, tables and neighbours; one kept set per layer, from scores meant over all heads",
       .parameters = and_also(
           budget_parameters("1024", "8"),
-          {{"lambda", Kind::kNumber, "0.5", "", "strength of the segments' guidance; 0: none", 0,
+          {layers_parameter(),
+           {"lambda", Kind::kNumber, "0.5", "", "strength of the segments' guidance; 0: none", 0,
             10},
            {"gamma", Kind::kNumber, "0.5", "", "weight of a segment's diversity (entropy)", 0, 10},
            {"tau", Kind::kNumber, "0.8", "share",

@@ -175,7 +175,7 @@ MethodInfo sentencekv() {
               "budget",
               settings.budget.value, settings.sinks, settings.recent);
         }
-        pool.budget.value *= settings.factor;
+        pool.budget.mean.value *= settings.factor;
         Policies out;
         out.eviction = make_snapkv(pool);
         out.selection = std::make_unique<SentenceSelection>(settings);

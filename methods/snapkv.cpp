@@ -7,12 +7,12 @@ class SnapKv : public EvictionPolicy {
  public:
   explicit SnapKv(const WindowSettings& s) : s_(s) {}
   std::unique_ptr<EvictionPolicy> clone() const override { return std::make_unique<SnapKv>(*this); }
-  int window() const override { return s_.window; }
+  int window() const override { return s_.rows(); }
 
   KeepSets after_prefill(const LayerView& view) override {
     KeepSets out;
     for (const KeptSet& set : kept_sets(view, s_.per_query_head)) {
-      out.slots.push_back(s_.kept(view, set, s_.choices(set.tokens)));
+      out.slots.push_back(s_.kept(view, set, s_.choices(view, set.tokens)));
     }
     return out;
   }
@@ -39,7 +39,8 @@ MethodInfo snapkv() {
       .deviates =
           "one kept set per KV head by default, where the official code keeps one per query head "
           "(gran=query_head)",
-      .parameters = window_parameters("1024", "32", "7"),
+      .parameters = and_also(and_also(window_parameters("1024", "32", "7"), {layers_parameter()}),
+                             compensation_parameters()),
       .make = [](const Parameters& p) {
         Policies out;
         out.eviction = make_snapkv(window_settings("snapkv", p));

@@ -1,7 +1,5 @@
-#include <limits>
-
 #include "common/error.h"
-#include "methods/method.h"
+#include "methods/layer_budget.h"
 #include "methods/scores.h"
 
 namespace turnbench {
@@ -9,8 +7,8 @@ namespace {
 
 class StreamingLlm : public EvictionPolicy {
  public:
-  StreamingLlm(Budget budget, int sinks, bool shift, bool rolling)
-      : budget_(budget), sinks_(sinks), shift_(shift), rolling_(rolling) {}
+  StreamingLlm(LayerBudget budget, int sinks, bool shift, bool rolling)
+      : budget_(std::move(budget)), sinks_(sinks), shift_(shift), rolling_(rolling) {}
 
   std::unique_ptr<EvictionPolicy> clone() const override {
     return std::make_unique<StreamingLlm>(*this);
@@ -18,31 +16,33 @@ class StreamingLlm : public EvictionPolicy {
   bool shifts_positions() const override { return shift_; }
 
   KeepSets after_prefill(const LayerView& view) override {
-    kept_ = budget_.tokens(view.sets[0].size());
-    if (kept_ <= sinks_) {
+    const int n = view.sets[0].size(), budget = budget_.tokens(n);  // all sets are alike
+    if (budget <= sinks_) {
       throw input_error(
-          "streamingllm: found a budget of {} tokens of {}, expected more than the {} sinks", kept_,
-          view.sets[0].size(), sinks_);
+          "streamingllm: found a budget of {} tokens of {}, expected more than the {} sinks",
+          budget, n, sinks_);
     }
+    recent_.resize(static_cast<std::size_t>(view.shape.layers));
+    recent_[static_cast<std::size_t>(view.layer)] = budget_.choices(view, n, sinks_);
     return drop_middle(view);
   }
 
   KeepSets after_decode(const LayerView& view) override {
-    return rolling_ ? drop_middle(view) : KeepSets{};
+    return rolling_ && !recent_.empty() ? drop_middle(view) : KeepSets{};
   }
 
  private:
-  /// The sinks and the most recent tokens, `kept_` in all.
+  /// The sinks and the layer's most recent tokens.
   KeepSets drop_middle(const LayerView& view) const {
-    const int n = view.sets[0].size();  // all sets are alike
-    if (n <= kept_) return {};
-    return {{view.sets.size(), with_tail(all_slots(sinks_), n - (kept_ - sinks_), n)}};
+    const int n = view.sets[0].size(), recent = recent_[static_cast<std::size_t>(view.layer)];
+    if (n <= sinks_ + recent) return {};
+    return {{view.sets.size(), with_tail(all_slots(sinks_), n - recent, n)}};
   }
 
-  Budget budget_;
+  LayerBudget budget_;
   int sinks_;
-  int kept_ = std::numeric_limits<int>::max();  // everything, until a prompt ends
   bool shift_, rolling_;
+  std::vector<int> recent_;  // tokens of each layer, from the end of a prompt on
 };
 
 }  // namespace
@@ -62,14 +62,15 @@ MethodInfo streamingllm() {
                      {"sinks", Kind::kInteger, "4", "tokens", "first tokens that never leave"},
                      {"pos", Kind::kChoice, "keep", "keep|shift",
                       "positions of kept tokens: their own, or their place in the cache"},
-                     {"rolling", Kind::kFlag, "true", "", "the window moves on while decoding"}},
+                     {"rolling", Kind::kFlag, "true", "", "the window moves on while decoding"},
+                     layers_parameter()},
       .make = [](const Parameters& p) {
         Policies out;
-        const Budget budget = p.budget("budget");
-        if (!budget.is_ratio && budget.value <= p.integer("sinks")) {
+        const LayerBudget budget = layer_budget("streamingllm", p);
+        if (!budget.mean.is_ratio && budget.mean.value <= p.integer("sinks")) {
           throw input_error(
               "streamingllm: found a budget of {} and {} sinks, expected a larger budget",
-              budget.value, p.integer("sinks"));
+              budget.mean.value, p.integer("sinks"));
         }
         out.eviction = std::make_unique<StreamingLlm>(
             budget, p.integer("sinks"), p.choice("pos") == "shift", p.flag("rolling"));

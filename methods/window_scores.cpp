@@ -17,21 +17,39 @@ std::vector<KeptSet> kept_sets(const LayerView& view, bool per_query_head) {
   return out;
 }
 
-int WindowSettings::choices(int n) const {
+Scorer parse_scorer(const std::string& name) {
+  return name == "h2o"         ? Scorer::kH2o
+         : name == "tova"      ? Scorer::kTova
+         : name == "keyformer" ? Scorer::kKeyformer
+                               : Scorer::kSnapKv;
+}
+
+int WindowSettings::choices(const LayerView& view, int n) const {
   const int tokens = budget.tokens(n);
-  if (n <= tokens || n <= window + 1) return std::max(0, n - window);
-  if (tokens <= window) {
+  if (n > tokens && n > window + 1 && tokens <= window) {
     throw input_error("{}: found a budget of {} tokens of {}, expected more than the window of {}",
-                      method, tokens, n, window);
+                      budget.method, tokens, n, window);
   }
-  return tokens - window;
+  const int own = budget.choices(view, n, window);
+  return n <= tokens || n <= window + 1 ? std::max(0, n - window) : own;
+}
+
+int WindowSettings::rows() const {
+  return scorer == Scorer::kSnapKv ? window : scorer == Scorer::kTova ? 1 : 0;
+}
+
+std::vector<ColumnRule> WindowSettings::columns() const {
+  if (rows() > 0) return {};
+  return {{.gumbel = scorer == Scorer::kKeyformer, .temperature = 1}};
 }
 
 std::vector<float> WindowSettings::scores(const LayerView& view, const KeptSet& set) const {
+  const HeadScores& mass =
+      rows() > 0 ? view.stats.window_mass(rows()) : view.stats.column_mass(columns()[0]).scores;
   const int candidates = std::max(0, set.tokens - window);
-  return pool1d(
-      group_scores(view.stats.window_mass(window), set.first_head, set.heads, candidates, group),
-      kernel, pooling);
+  const std::vector<float> reduced =
+      group_scores(mass, set.first_head, set.heads, candidates, group);
+  return scorer == Scorer::kSnapKv ? pool1d(reduced, kernel, pooling) : reduced;
 }
 
 std::vector<std::int32_t> WindowSettings::kept(const LayerView& view, const KeptSet& set,
@@ -61,10 +79,11 @@ std::vector<ParameterInfo> window_parameters(std::string_view budget, std::strin
 }
 
 WindowSettings budget_settings(std::string_view method, const Parameters& p) {
-  WindowSettings out{.method = method, .budget = p.budget("budget"), .window = p.integer("window")};
-  if (!out.budget.is_ratio && out.budget.value <= out.window) {
+  WindowSettings out{.budget = layer_budget(method, p), .window = p.integer("window")};
+  const Budget& mean = out.budget.mean;
+  if (!mean.is_ratio && mean.value <= out.window) {
     throw input_error("{}: found a budget of {} and a window of {}, expected a larger budget",
-                      method, out.budget.value, out.window);
+                      method, mean.value, out.window);
   }
   return out;
 }

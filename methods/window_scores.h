@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "methods/method.h"
+#include "methods/layer_budget.h"
 #include "methods/scores.h"
 
 namespace turnbench {
@@ -18,22 +18,36 @@ struct KeptSet {
 /// The layer's kept sets: one per cached set, or one per query head.
 std::vector<KeptSet> kept_sets(const LayerView& view, bool per_query_head);
 
+/// What the tokens before the window are scored by, for each query head.
+enum class Scorer {
+  kSnapKv,    ///< attention from the window's rows, pooled
+  kH2o,       ///< attention from all rows
+  kTova,      ///< attention from the last row
+  kKeyformer  ///< attention from all rows with Gumbel noise
+};
+
+Scorer parse_scorer(const std::string& name);
+
 /// What the methods share that keep the last tokens of a prompt (the window) and the tokens before
 /// it that score best: a budget that includes the window, and SnapKV's scores.
 struct WindowSettings {
-  std::string_view method;  ///< as messages name it
-  Budget budget;
+  LayerBudget budget;
   int window = 0, kernel = 1;
+  Scorer scorer = Scorer::kSnapKv;
   Pooling pooling = Pooling::kNone;
   GroupRule group = GroupRule::kMean;
   bool per_query_head = false;
 
-  /// Tokens to choose before the window of `n` cached ones: all of them if the budget holds all.
-  /// Refuses a budget that the window fills.
-  int choices(int n) const;
+  /// Tokens that the layer chooses before the window of `n` cached ones: all of them if the budget
+  /// holds all.  Refuses a budget that the window fills.
+  int choices(const LayerView& view, int n) const;
 
-  /// Scores of the tokens before the window of a set: attention probabilities of the window's rows,
-  /// summed, reduced over the heads of the set, pooled.
+  /// What the scores ask of the statistics: the last rows of the prompt, or masses over all rows.
+  int rows() const;
+  std::vector<ColumnRule> columns() const;
+
+  /// Scores of the tokens before the window of a set: attention probabilities of the scorer's rows,
+  /// summed, reduced over the heads of the set; those of the window's rows are pooled.
   std::vector<float> scores(const LayerView& view, const KeptSet& set) const;
 
   /// The `count` best tokens before the window, and the window; scores only if it must choose.
@@ -50,7 +64,7 @@ WindowSettings budget_settings(std::string_view method, const Parameters& parame
 /// What the second list declares; refuses an even kernel, too.
 WindowSettings window_settings(std::string_view method, const Parameters& parameters);
 
-/// SnapKV itself: every set keeps what the settings say.
+/// SnapKV itself: every set keeps its layer's budget.
 std::unique_ptr<EvictionPolicy> make_snapkv(const WindowSettings& settings);
 
 /// The same list with more at its end.

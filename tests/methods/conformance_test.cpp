@@ -34,6 +34,7 @@ class Conformance : public testing::TestWithParam<std::string> {
       std::vector<std::string> values;
       if (p.kind == Kind::kChoice) values = split(p.unit, "|");
       if (p.kind == Kind::kFlag) values = {"true", "false"};
+      if (p.kind == Kind::kLayers) values.assign(std::begin(kLayerRules), std::end(kLayerRules));
       for (const std::string& value : values) {
         if (value == p.fallback) continue;
         out.push_back(out[0]);
@@ -296,7 +297,7 @@ TEST_P(Conformance, AchievesItsBudget) {
       const std::string spec = spec_of(info_, values);
       Conversation c(machine.engine, Method::parse(spec).make());
       c.turn(prompt_);
-      double kept = tokens;
+      double kept = tokens + compensation(values, tokens, kPrompt);
       for (const ParameterInfo& p : info_.parameters) {
         if (!find(kBudgetFactors, p)) continue;
         const auto given = values.find(std::string(p.name));

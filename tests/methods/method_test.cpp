@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/error.h"
+#include "common/json.h"
 
 namespace turnbench {
 namespace {
@@ -24,7 +25,8 @@ TEST(Method, SpecsAndObjectsAgree) {
   const Json json = parse_json(R"({"name": "snapkv", "budget": 256, "pool": "avg"})", "m");
   EXPECT_EQ(Method::parse(JsonView(json, "m")).canonical(), spec.canonical());
   EXPECT_EQ(spec.canonical(),
-            "snapkv:budget=256,window=32,kernel=7,pool=avg,gran=kv_head,gqa_agg=mean");
+            "snapkv:budget=256,window=32,kernel=7,pool=avg,gran=kv_head,gqa_agg=mean,"
+            "layers=equal,comp=none,comm=0.0078125");
   EXPECT_EQ(spec.label(), "snapkv:budget=256,pool=avg");
   EXPECT_EQ(spec.prefill_key(), "");
 }
@@ -39,6 +41,27 @@ TEST(Method, Composition) {
       R"([{"name": "loopserve-prefill", "alpha": 0.9}, {"name": "snapkv", "budget": 128}])", "m");
   EXPECT_EQ(Method::parse(JsonView(json, "m")).canonical(), both.canonical());
   EXPECT_NE(message_of("snapkv+streamingllm").find("at most one"), std::string::npos);
+}
+
+TEST(Method, LayersAndFractions) {
+  const auto canonical = [](const std::string& spec) { return Method::parse(spec).canonical(); };
+  EXPECT_EQ(canonical("tova:budget=1/5"), canonical("tova:budget=0.2"));
+  EXPECT_EQ(canonical("tova:layers=pyramid"), canonical("tova:layers=pyramid/20"));
+  EXPECT_EQ(canonical("tova:layers=3/2.50/1"), canonical("tova:layers=3/2.5/1"));
+  EXPECT_EQ(canonical(canonical("tova:layers=3/2.5/1")), canonical("tova:layers=3/2.5/1"));
+  const Json json = parse_json(R"({"name": "tova", "layers": [3, 2.5, 1]})", "m");
+  EXPECT_EQ(Method::parse(JsonView(json, "m")).canonical(), canonical("tova:layers=3/2.5/1"));
+  for (const char* layers : {"", "pyramids", "pyramid/0", "pyramid/2.5", "pyramid/2/3", "1/-1",
+                             "0/0", "1//2", "1/x", "nan"}) {
+    EXPECT_NE(message_of(fmt::format("tova:layers={}", layers)).find("expected equal, pyramid"),
+              std::string::npos)
+        << layers;
+  }
+  for (const char* number : {"1/", "/2", "1/0", "1/2/3", "0/0"}) {
+    EXPECT_NE(message_of(fmt::format("tova:budget={}", number)).find("expected a"),
+              std::string::npos)
+        << number;
+  }
 }
 
 TEST(Method, Placement) {
@@ -68,6 +91,7 @@ TEST(Method, BadSpecsAreRefusedWithWhatWasExpected) {
 TEST(Budget, TokensAndShares) {
   EXPECT_EQ((Budget{false, 128}.tokens(1000)), 128);
   EXPECT_EQ((Budget{true, 0.2}.tokens(999)), 199);
+  EXPECT_EQ((Budget{true, 0.29}.tokens(100)), 29);  // 0.29 * 100 is 28.999999999999996
   const std::vector<ParameterInfo> declared = {
       {"budget", ParameterInfo::Kind::kBudget, "8", "tokens or share", "what is kept"}};
   for (const auto& [text, tokens] : {std::pair("100%", 70), std::pair("50%", 35),

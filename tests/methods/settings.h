@@ -13,6 +13,8 @@
 
 namespace turnbench::test {
 
+using Values = std::map<std::string, std::string>;
+
 struct Setting {
   std::string_view name;
   ParameterInfo::Kind kind;
@@ -59,14 +61,24 @@ inline const std::vector<Setting> kBudgetFactors = {
     {"factor", ParameterInfo::Kind::kNumber, ""},
     {"semantic_factor", ParameterInfo::Kind::kNumber, ""}};
 
+/// Rules by which the layers of any model can share a budget.
+constexpr std::string_view kLayerRules[] = {"pyramid", "pyramid/3"};
+
+/// What a method is given on top of `tokens` kept of `prompt` (section 0.2 of the specification of
+/// selection methods).
+inline int compensation(const Values& values, int tokens, int prompt) {
+  const auto comp = values.find("comp");
+  if (comp == values.end() || comp->second == "none") return 0;
+  const int index = prompt / 256;  // e n / 2 with e = 1/128
+  return comp->second == "index" ? index : index + (prompt - 32) * tokens / (2 * prompt);
+}
+
 inline const Setting* find(const std::vector<Setting>& table, const ParameterInfo& p) {
   const auto found = std::find_if(table.begin(), table.end(), [&](const Setting& s) {
     return s.name == p.name && s.kind == p.kind;
   });
   return found == table.end() ? nullptr : &*found;
 }
-
-using Values = std::map<std::string, std::string>;
 
 inline std::string spec_of(const MethodInfo& info, const Values& values) {
   std::string out(info.name);

@@ -1,0 +1,80 @@
+#include "methods/layer_budget.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/error.h"
+
+namespace turnbench {
+namespace {
+
+// PQCache reads 32 sinks, and half of the rest of its budget is the top-k that it fetches.
+constexpr int kPqSinks = 32;
+constexpr double kPqFetched = 0.5;
+
+}  // namespace
+
+int LayerBudget::tokens(int n) const {
+  const int selected = mean.tokens(n);
+  if (compensation == Compensation::kNone) return selected;
+  const int moved = selected + static_cast<int>(communication * n / 2);
+  if (compensation == Compensation::kIndex) return moved;
+  const double share = mean.is_ratio ? mean.value : mean.value / std::max(1, n);
+  return moved + static_cast<int>(std::max(0, n - kPqSinks) * share * kPqFetched);
+}
+
+int LayerBudget::choices(const LayerView& view, int n, int fixed) const {
+  const int layers = view.shape.layers, base = tokens(n) - fixed, candidates = n - fixed;
+  if (rule.kind == LayerRule::Kind::kList &&
+      rule.weights.size() != static_cast<std::size_t>(layers))
+    throw input_error("{}: layers: found {} numbers, expected the model's {}", method,
+                      rule.weights.size(), layers);
+  // Prompts that fit are kept whole, and short ones have no room for a pyramid.
+  const bool even = rule.kind == LayerRule::Kind::kEqual || base <= 0 || base >= candidates ||
+                    (rule.kind == LayerRule::Kind::kPyramid && n < 2 * base);
+  if (even) return base;
+  const std::vector<int> shares =
+      rule.kind == LayerRule::Kind::kPyramid
+          ? pyramid_budgets(layers, base, rule.beta, candidates, rule.exact)
+          : weighted_budgets(rule.weights, base, candidates);
+  return shares[static_cast<std::size_t>(view.layer)];
+}
+
+ParameterInfo layers_parameter() {
+  return {"layers", ParameterInfo::Kind::kLayers, "equal", "equal, pyramid[/beta] or w0/w1/...",
+          "how the layers share the budget, which is their mean; weights: one per layer"};
+}
+
+std::vector<ParameterInfo> pyramid_parameters() {
+  using Kind = ParameterInfo::Kind;
+  return {
+      {"beta", Kind::kInteger, "20", "",
+       "the last layer chooses 1/beta of the mean, the first the rest of twice the mean", 1, 10000},
+      {"pyr_exact", Kind::kFlag, "true", "",
+       "layers sum to the budget; false: the official floored step"}};
+}
+
+std::vector<ParameterInfo> compensation_parameters() {
+  using Kind = ParameterInfo::Kind;
+  return {{"comp", Kind::kChoice, "none", "none|index|all",
+           "tokens on top, as PQCache's (C) baselines: for comm, or for its fetched top-k, too"},
+          {"comm", Kind::kNumber, "1/128", "share of keys",
+           "bytes moved to decide, which are worth comm n / 2 tokens (comp)", 0, 1}};
+}
+
+LayerBudget layer_budget(std::string_view method, const Parameters& p) {
+  using Compensation = LayerBudget::Compensation;
+  LayerBudget out{.method = method, .mean = p.budget("budget"), .rule = {}};
+  if (p.has("layers")) out.rule = p.layers("layers");
+  if (p.has("beta")) {
+    out.rule.kind = LayerRule::Kind::kPyramid;
+    out.rule.beta = p.integer("beta");
+    out.rule.exact = p.flag("pyr_exact");
+  }
+  if (!p.has("comp") || p.choice("comp") == "none") return out;
+  out.compensation = p.choice("comp") == "all" ? Compensation::kAll : Compensation::kIndex;
+  out.communication = p.number("comm");
+  return out;
+}
+
+}  // namespace turnbench

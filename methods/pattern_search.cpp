@@ -1,0 +1,194 @@
+#include "methods/pattern_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "common/error.h"
+#include "common/json.h"
+#include "methods/block_pool.h"
+#include "methods/scores.h"
+
+namespace turnbench {
+namespace {
+
+using Kind = MInferenceConfig::Kind;
+using Head = MInferenceConfig::Head;
+
+constexpr int kEstimationRows = 64, kRowsAtOnce = 64;
+constexpr int kForcedLines = 30;  // columns and diagonals: the official search's, not the prefill's
+constexpr int kBlock = 32, kBlockShare = 8;
+constexpr float kVisible = 5e-3f;
+
+/// The keys that rows of one head see under a candidate, exactly (no 64-key runs).
+class Mask {
+ public:
+  Mask(const LayerView& view, int head, const Head& candidate) : c_(candidate) {
+    if (c_.kind == Kind::kVerticalSlash) estimate_lines(view, head);
+    if (c_.kind == Kind::kBlockSparse) estimate_blocks(view, head);
+  }
+
+  /// Of the row at `row`, each key once.
+  void keys_of(std::int32_t row, std::vector<std::int32_t>& out) const {
+    out.clear();
+    switch (c_.kind) {
+      case Kind::kStream:
+        for (std::int32_t j = 0; j < std::min(c_.vertical, row + 1); ++j) out.push_back(j);
+        for (std::int32_t j = std::max(c_.vertical, row + 1 - c_.slash); j <= row; ++j)
+          out.push_back(j);
+        return;
+      case Kind::kVerticalSlash:
+        for (std::int32_t j : columns_) {
+          if (j <= row) out.push_back(j);
+        }
+        for (std::int32_t o : offsets_) {
+          if (o <= row && is_column_[static_cast<std::size_t>(row - o)] == 0)
+            out.push_back(row - o);
+        }
+        return;
+      case Kind::kBlockSparse:
+        for (std::int32_t b : blocks_[static_cast<std::size_t>(row / kBlock)]) {
+          for (std::int32_t j = b * kBlock; j <= std::min(row, (b + 1) * kBlock - 1); ++j)
+            out.push_back(j);
+        }
+        return;
+    }
+  }
+
+ private:
+  void estimate_lines(const LayerView& view, int head) {
+    LineMass mass = view.stats.line_mass(head, kEstimationRows);
+    const auto heaviest = [](std::vector<float>& weights, int count) {
+      const auto forced = std::min<std::size_t>(kForcedLines, weights.size());
+      std::fill_n(weights.begin(), forced, std::numeric_limits<float>::infinity());
+      return top_k(weights, count);
+    };
+    columns_ = heaviest(mass.vertical, c_.vertical);
+    offsets_ = heaviest(mass.slash, c_.slash);
+    is_column_.assign(mass.vertical.size(), 0);
+    for (std::int32_t j : columns_) is_column_[static_cast<std::size_t>(j)] = 1;
+  }
+
+  void estimate_blocks(const LayerView& view, int head) {
+    const KvSet& set = view.sets[static_cast<std::size_t>(head / view.heads_per_set())];
+    const BlockPool keys = pool_keys(set, BlockGrid(kBlock, 0), view.rows);
+    const BlockPool queries = pool_queries(view, head, kBlock);
+    for (int r = 0; r < queries.blocks(); ++r) {
+      std::vector<float> scores;
+      for (int c = 0; c <= r; ++c)
+        scores.push_back(static_cast<float>(keys.dot(keys.sum, c, queries.at(queries.sum, r))));
+      blocks_.push_back(top_k(scores, keys.blocks() / kBlockShare));
+    }
+  }
+
+  Head c_;
+  std::vector<std::int32_t> columns_, offsets_;
+  std::vector<char> is_column_;
+  std::vector<std::vector<std::int32_t>> blocks_;  // of each block of rows
+};
+
+/// Attention of one row over `keys`, normalised over them: [head_dim].
+std::vector<float> output(const float* probabilities, std::span<const std::int32_t> keys,
+                          const std::vector<float>& values, std::size_t head_dim) {
+  std::vector<float> out(head_dim, 0.0f);
+  float mass = 0;
+  for (std::int32_t j : keys) {
+    const float p = probabilities[j];
+    const float* v = values.data() + static_cast<std::size_t>(j) * head_dim;
+    for (std::size_t d = 0; d < head_dim; ++d) out[d] += p * v[d];
+    mass += p;
+  }
+  for (float& x : out) x = mass > 0 ? x / mass : 0;
+  return out;
+}
+
+}  // namespace
+
+std::vector<Head> pattern_candidates(PatternObjective objective) {
+  std::vector<Head> out = {{Kind::kStream, 100, 800},
+                           {Kind::kVerticalSlash, 30, 800},
+                           {Kind::kVerticalSlash, 100, 750},
+                           {Kind::kVerticalSlash, 500, 700},
+                           {Kind::kVerticalSlash, 3500, 100}};
+  if (objective == PatternObjective::kOutput) {
+    out.push_back({Kind::kVerticalSlash, 100, 800});
+    out.push_back({Kind::kVerticalSlash, 1000, 4096});
+  }
+  out.push_back({Kind::kBlockSparse});
+  return out;
+}
+
+std::vector<HeadPattern> PatternSearch::plan(const LayerView& view) {
+  if (view.rows <= s_.first_row) {
+    throw input_error("pattern search: found a prompt of {} tokens, expected more than {}",
+                      view.rows, s_.first_row);
+  }
+  found_->resize(static_cast<std::size_t>(view.shape.layers));
+  auto& layer = (*found_)[static_cast<std::size_t>(view.layer)];
+  layer.resize(static_cast<std::size_t>(view.shape.heads));
+  view.stats.for_each_head(
+      [&](int head) { layer[static_cast<std::size_t>(head)] = best(view, head); });
+  return {};
+}
+
+FoundPattern PatternSearch::best(const LayerView& view, int head) const {
+  std::vector<Mask> masks;
+  for (const Head& c : s_.candidates) masks.emplace_back(view, head, c);
+  const bool recall = s_.objective == PatternObjective::kRecall;
+  const auto head_dim = static_cast<std::size_t>(view.shape.head_dim);
+  std::vector<float> values(recall ? 0 : static_cast<std::size_t>(view.rows) * head_dim);
+  const KvSet& set = view.sets[static_cast<std::size_t>(head / view.heads_per_set())];
+  for (int j = 0; !recall && j < view.rows; ++j)
+    set.read_value(j, values.data() + static_cast<std::size_t>(j) * head_dim);
+
+  std::vector<double> scores(masks.size(), 0.0);
+  std::vector<std::int32_t> keys;
+  std::vector<float> cells;
+  for (int begin = s_.first_row; begin < view.rows; begin += kRowsAtOnce) {
+    std::vector<int> rows(static_cast<std::size_t>(std::min(kRowsAtOnce, view.rows - begin)));
+    std::iota(rows.begin(), rows.end(), begin);
+    const std::size_t ld = view.stats.probabilities(head, rows, cells);
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      const float* row = cells.data() + r * ld;
+      const std::vector<float> dense =
+          recall ? std::vector<float>() : output(row, all_slots(rows[r] + 1), values, head_dim);
+      for (std::size_t c = 0; c < masks.size(); ++c) {
+        masks[c].keys_of(rows[r], keys);
+        if (recall) {
+          for (std::int32_t j : keys) scores[c] += row[j];
+          continue;
+        }
+        const std::vector<float> sparse = output(row, keys, values, head_dim);
+        for (std::size_t d = 0; d < head_dim; ++d)
+          scores[c] += std::abs(sparse[d] - dense[d]) > kVisible ? 1 : 0;
+      }
+    }
+  }
+  const auto winner = recall ? std::max_element(scores.begin(), scores.end())
+                             : std::min_element(scores.begin(), scores.end());
+  const double rows = recall ? view.rows - s_.first_row : 1;
+  return {s_.candidates[static_cast<std::size_t>(winner - scores.begin())], *winner / rows};
+}
+
+Head as_vertical_slash(Head pattern) {
+  if (pattern.kind == Kind::kBlockSparse) return Head{};
+  pattern.kind = Kind::kVerticalSlash;
+  return pattern;
+}
+
+std::string pattern_file(const FoundPatterns& found) {
+  std::string out = "[";
+  for (const auto& layer : found) {
+    OrderedJson heads = OrderedJson::object();
+    for (std::size_t h = 0; h < layer.size(); ++h) {
+      const Head& p = layer[h].pattern;
+      heads[std::to_string(h)] = {name_of(p.kind), p.vertical, p.slash, layer[h].score};
+    }
+    out += (out.size() == 1 ? "\n " : ",\n ") + heads.dump();
+  }
+  return out + "\n]\n";
+}
+
+}  // namespace turnbench

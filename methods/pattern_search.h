@@ -1,0 +1,67 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "methods/minference_config.h"
+
+namespace turnbench {
+
+/// What a search holds a candidate's attention against.
+enum class PatternObjective {
+  kRecall,  ///< the attention mass that it retains, meant over rows: the most wins
+  kOutput   ///< outputs that differ from dense attention's by more than 0.005: the fewest win
+};
+
+/// A pattern and what it scored: a share of mass, or a count of outputs.
+struct FoundPattern {
+  MInferenceConfig::Head pattern;
+  double score = 0;
+};
+
+/// [layer][head]
+using FoundPatterns = std::vector<std::vector<FoundPattern>>;
+
+/// The patterns among which the search chooses, of about equal cost on a prompt of 30 thousand
+/// tokens: sinks with a window (100, 800), vertical and slash lines of several sizes, and one
+/// eighth of the blocks of 32 (MInference, section 3.2 and Algorithm 1; sizes of the official
+/// code).  The sizes of a block-sparse candidate do not count.
+std::vector<MInferenceConfig::Head> pattern_candidates(PatternObjective objective);
+
+/// Chooses for each head the candidate that serves it best on one long prompt, layer by layer while
+/// that is prefilled densely: a prefill policy for the calibration of `minference` (Jiang et al.,
+/// MInference 1.0, 2024, Algorithm 1).  Places of lines and blocks are estimated as in a prefill,
+/// on the last 64 rows and on block means; then every row from `first_row` on is held against dense
+/// attention.  Of equals, the earlier candidate wins.
+class PatternSearch : public PrefillPolicy {
+ public:
+  struct Settings {
+    PatternObjective objective = PatternObjective::kRecall;
+    int first_row = 2500;
+    std::vector<MInferenceConfig::Head> candidates;
+  };
+  /// Fills `found`, which must outlive the policy.
+  PatternSearch(Settings settings, FoundPatterns& found)
+      : s_(std::move(settings)), found_(&found) {}
+
+  std::unique_ptr<PrefillPolicy> clone() const override {
+    return std::make_unique<PatternSearch>(*this);
+  }
+  /// Plans dense attention.  Refuses a prompt that ends before `first_row`.
+  std::vector<HeadPattern> plan(const LayerView& view) override;
+
+ private:
+  FoundPattern best(const LayerView& view, int head) const;
+
+  Settings s_;
+  FoundPatterns* found_;
+};
+
+/// What the published files make of a pattern: a window becomes lines of the same sizes, blocks
+/// become lines (1000, 6096).
+MInferenceConfig::Head as_vertical_slash(MInferenceConfig::Head pattern);
+
+/// The text of a file that `minference` reads: [{"0": [type, vertical, slash, score], ...}, ...].
+std::string pattern_file(const FoundPatterns& found);
+
+}  // namespace turnbench

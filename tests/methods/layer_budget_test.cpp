@@ -1,0 +1,145 @@
+// Budgets that the layers share, and the compensated ones of PQCache's baselines.
+
+#include "methods/layer_budget.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "common/error.h"
+#include "prescribed.h"
+
+namespace turnbench {
+namespace {
+
+using namespace test;
+using Sizes = std::vector<int>;
+
+/// Tokens that each of the test layer's four layers keeps in its first set.
+Sizes sizes(const std::string& spec, Layer& layer) {
+  Sizes out;
+  const Policies p = Method::parse(spec).make();
+  for (int l = 0; l < 4; ++l) {
+    const KeepSets kept = p.eviction->after_prefill(layer.view(l));
+    out.push_back(kept.keep_all() ? layer.n : static_cast<int>(kept.slots[0].size()));
+  }
+  return out;
+}
+
+TEST(WeightedBudgets, FollowTheWeightsAndSumToTheMean) {
+  const std::vector<double> weights = {4, 3, 2, 1}, thirds = {1, 1, 1}, most = {9, 1, 0};
+  EXPECT_EQ(weighted_budgets(weights, 10, 100), (Sizes{16, 12, 8, 4}));
+  EXPECT_EQ(weighted_budgets(thirds, 7, 100), (Sizes{7, 7, 7}));
+  EXPECT_EQ(weighted_budgets(most, 10, 100), (Sizes{27, 3, 0}));
+  EXPECT_EQ(weighted_budgets(most, 10, 15), (Sizes{15, 9, 6}));  // what is above the cap goes round
+}
+
+// What every layer keeps (window, sinks, recent tokens) stays; the rest follows the weights.
+TEST(LayerBudgets, EveryEvictionMethodTakesThem) {
+  Layer layer(2, 2, 16, 200, 200, 3);
+  std::vector<int> tokens(200, 0);
+  layer.dialogue.tokens = tokens;
+  layer.dialogue.token_text = [](int) { return std::string("a"); };
+  for (const char* spec :
+       {"snapkv:budget=48,window=8", "chunkkv:budget=48,window=8", "sablock:budget=48,window=8",
+        "streamingllm:budget=48,sinks=8", "h2o:budget=48,recent=8",
+        "h2o:budget=48,mode=prefill,window=8", "keyformer:budget=48,recent=8"}) {
+    EXPECT_EQ(sizes(fmt::format("{},layers=4/3/2/1", spec), layer), (Sizes{72, 56, 40, 24}))
+        << spec;
+    EXPECT_EQ(sizes(fmt::format("{},layers=1/0/0/1", spec), layer), (Sizes{88, 8, 8, 88})) << spec;
+    EXPECT_EQ(sizes(fmt::format("{},layers=7/7/7/7", spec), layer), (Sizes{48, 48, 48, 48}))
+        << spec;
+  }
+  EXPECT_EQ(sizes("tova:budget=41,layers=4/3/2/1", layer), (Sizes{65, 49, 33, 17}));
+  const Policies ada = Method::parse("adakv:budget=48,window=8,layers=4/3/2/1").make();
+  for (int l = 0; l < 4; ++l) {
+    const auto kept = ada.eviction->after_prefill(layer.view(l)).slots;
+    EXPECT_EQ(kept[0].size() + kept[1].size(), 2u * static_cast<std::size_t>(8 + 16 * (4 - l)));
+  }
+}
+
+// Section 12: the pyramid is one rule, whoever scores the tokens.
+TEST(LayerBudgets, APyramidOfSnapKvIsPyramidKv) {
+  for (int n : {40, 100, 700}) {
+    Layer layer(2, 2, 16, n, n, 3);
+    for (int l = 0; l < 4; ++l) {
+      for (const char* budget : {"24", "64", "0.3"}) {
+        const std::string tail = fmt::format(":budget={},window=8", budget);
+        EXPECT_EQ(kept("snapkv" + tail + ",layers=pyramid", layer, l),
+                  kept("pyramidkv" + tail, layer, l));
+        EXPECT_EQ(kept("snapkv" + tail + ",layers=pyramid/3", layer, l),
+                  kept("pyramidkv" + tail + ",beta=3", layer, l));
+        EXPECT_EQ(kept("adakv" + tail + ",layers=pyramid", layer, l),
+                  kept("ada-pyramidkv" + tail, layer, l));
+      }
+    }
+    const Sizes pyramid = sizes("streamingllm:budget=24,sinks=8,layers=pyramid", layer);
+    EXPECT_EQ(pyramid[0] + pyramid[1] + pyramid[2] + pyramid[3], 96);
+  }
+}
+
+// A prompt that the budget holds is kept whole by every layer.
+TEST(LayerBudgets, WhatFitsIsKept) {
+  Layer layer(2, 2, 16, 60, 60, 3);
+  for (const char* spec : {"snapkv", "h2o", "tova", "streamingllm", "chunkkv", "adakv"}) {
+    EXPECT_EQ(sizes(fmt::format("{}:budget=60,layers=9/1/0/0", spec), layer), Sizes(4, 60)) << spec;
+  }
+}
+
+TEST(LayerBudgets, MistakesAreNamed) {
+  Layer layer(1, 1, 16, 100, 100, 3);
+  const auto message = [&](const std::string& spec) -> std::string {
+    try {
+      kept(spec, layer);
+    } catch (const Error& e) {
+      EXPECT_EQ(e.kind(), ErrorKind::kInput);
+      return e.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(message("snapkv:budget=40,layers=3/2/1"),
+            "snapkv: layers: found 3 numbers, expected the model's 4");
+  EXPECT_EQ(message("h2o:layers=1/1/1/1/1"),  // also where the budget holds everything
+            "h2o: layers: found 5 numbers, expected the model's 4");
+  EXPECT_NE(message("chunkkv:layers=pyramid,reuse=2").find("expected layers=equal"),
+            std::string::npos);
+}
+
+// Section 0.2 of the specification of selection methods: n_p = 10000.
+TEST(Compensation, WorkedExamples) {
+  const auto tokens = [](double share, double e, LayerBudget::Compensation what) {
+    const LayerBudget budget{.method = "test",
+                             .mean = {true, share},
+                             .rule = {},
+                             .compensation = what,
+                             .communication = e};
+    return budget.tokens(10000);
+  };
+  using Compensation = LayerBudget::Compensation;
+  EXPECT_EQ(tokens(1. / 5, 1. / 128, Compensation::kIndex), 2039);
+  EXPECT_EQ(tokens(1. / 10, 1. / 128, Compensation::kIndex), 1039);
+  EXPECT_EQ(tokens(1. / 5, 1. / 64, Compensation::kIndex), 2078);
+  EXPECT_EQ(tokens(1. / 10, 1. / 64, Compensation::kIndex), 1078);
+  EXPECT_EQ(tokens(1. / 5, 1. / 128, Compensation::kNone), 2000);
+  // Section 8 there: PQCache fetches 996 and 498 tokens.
+  EXPECT_EQ(tokens(1. / 5, 1. / 128, Compensation::kAll), 2039 + 996);
+  EXPECT_EQ(tokens(1. / 10, 1. / 64, Compensation::kAll), 1078 + 498);
+}
+
+// The three methods that PQCache compensates, windows and recent tokens inside B_C.
+TEST(Compensation, MethodsKeepTheirCompensatedBudget) {
+  Layer layer(1, 2, 16, 1000, 1000, 3);
+  for (const char* method : {"snapkv", "h2o"}) {
+    for (const auto& [comp, want] :
+         {std::pair("none", 200), std::pair("index", 203), std::pair("all", 299)}) {
+      EXPECT_EQ(sizes(fmt::format("{}:budget=1/5,comp={}", method, comp), layer), Sizes(4, want))
+          << method;
+    }
+    EXPECT_EQ(sizes(fmt::format("{}:budget=1/5,comp=index,comm=1/64", method), layer),
+              Sizes(4, 207));
+  }
+  const Sizes pyramid = sizes("pyramidkv:budget=1/5,comp=index", layer);
+  EXPECT_EQ(pyramid[0] + pyramid[1] + pyramid[2] + pyramid[3], 4 * 203);
+}
+
+}  // namespace
+}  // namespace turnbench
