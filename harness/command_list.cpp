@@ -217,15 +217,41 @@ void print_doctor(bool json) {
   for (const auto& [name, value] : facts) fmt::print("{:<14} {}\n", name, value);
 }
 
+/// A label and a text of several lines beside it.
+void print_paragraph(std::string_view label, std::string_view text) {
+  constexpr std::size_t kWidth = 86;
+  std::string line;
+  for (const std::string& word : split(text, " ")) {
+    if (!line.empty() && line.size() + 1 + word.size() > kWidth) {
+      fmt::print("  {:<9} {}\n", label, line);
+      label = "";
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+  }
+  fmt::print("  {:<9} {}\n", label, line);
+}
+
 void describe(const MethodInfo& m) {
-  fmt::print("{}\n  {}\n\n  paper     {}\n  budget    {}\n", m.name, m.summary, m.paper, m.counts);
-  if (!m.deviates.empty()) fmt::print("  decided   {}\n", m.deviates);
+  fmt::print("{}\n  {}\n\n", m.name, m.summary);
+  print_paragraph("paper", m.paper);
+  print_paragraph("budget", m.counts);
+  if (!m.deviates.empty()) print_paragraph("decided", m.deviates);
   const auto table = [](const char* title, const std::vector<ParameterInfo>& parameters) {
     if (parameters.empty()) return;
     fmt::print("\n  {}\n", title);
+    std::size_t name = 0, value = 0, unit = 0;
+    const auto value_of = [](const ParameterInfo& p) {
+      return p.fallback.empty() ? std::string_view("(required)") : p.fallback;
+    };
     for (const ParameterInfo& p : parameters) {
-      fmt::print("    {:<13} {:<10} {:<24} {}\n", p.name,
-                 p.fallback.empty() ? "(required)" : p.fallback, p.unit, p.description);
+      name = std::max(name, p.name.size());
+      value = std::max(value, value_of(p).size());
+      unit = std::max(unit, p.unit.size());
+    }
+    for (const ParameterInfo& p : parameters) {
+      fmt::print("    {:<{}}  {:<{}}  {:<{}}  {}\n", p.name, name, value_of(p), value, p.unit, unit,
+                 p.description);
     }
   };
   table("parameters: name, default, unit or choices", m.parameters);

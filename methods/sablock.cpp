@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 #include "methods/segments.h"
 #include "methods/window_scores.h"
@@ -20,6 +21,7 @@ class SaBlock : public EvictionPolicy {
     Blocks blocks;
     Guide guide;
     bool add_diversity, normalize_entropy;
+    std::optional<Cut> cut;  ///< nothing: the prompt is one segment
   };
   SaBlock(const WindowSettings& window, const Settings& s) : w_(window), s_(s) {}
   std::unique_ptr<EvictionPolicy> clone() const override {
@@ -28,12 +30,17 @@ class SaBlock : public EvictionPolicy {
   int window() const override { return w_.window; }
 
   KeepSets after_prefill(const LayerView& view) override {
-    if (view.layer == 0) segments_ = segments(view.dialogue, Cut::kClause, "sablock");
+    if (view.layer == 0) segments_ = cut(view.dialogue);
     return {{view.sets.size(), choose(view)}};
   }
 
  private:
   using Members = std::vector<std::int32_t>;
+
+  std::vector<int> cut(const DialogueView& dialogue) const {
+    return s_.cut ? segments(dialogue, *s_.cut, "sablock")
+                  : std::vector<int>(dialogue.tokens.size(), 0);
+  }
 
   std::vector<std::int32_t> choose(const LayerView& view) const {
     const KvSet& set = view.sets[0];  // all sets are alike
@@ -155,7 +162,8 @@ class SaBlock : public EvictionPolicy {
 };
 
 SaBlock::Settings settings(const Parameters& p) {
-  const std::string &blocks = p.choice("blocks"), &guide = p.choice("guide");
+  const std::string &blocks = p.choice("blocks"), &guide = p.choice("guide"),
+                    &segment = p.choice("segment");
   return {.lambda = p.number("lambda"),
           .gamma = p.number("gamma"),
           .tau = p.number("tau"),
@@ -167,7 +175,10 @@ SaBlock::Settings settings(const Parameters& p) {
                    : guide == "pow" ? SaBlock::Guide::kPower
                                     : SaBlock::Guide::kMultiply,
           .add_diversity = p.choice("weight") == "add",
-          .normalize_entropy = p.flag("ent_norm")};
+          .normalize_entropy = p.flag("ent_norm"),
+          .cut = segment == "clause"     ? std::optional(Cut::kClause)
+                 : segment == "sentence" ? std::optional(Cut::kSentence)
+                                         : std::nullopt};
 }
 
 }  // namespace
@@ -185,7 +196,11 @@ MethodInfo sablock() {
       .deviates =
           "a reconstruction: the equations of segment weights and guided scores, the delimiters, "
           "lambda, gamma, tau, the largest block and the window are inferred from the paper's "
-          "prose, tables and neighbours; one kept set per layer, from scores meant over all heads",
+          "prose, tables and neighbours; one kept set per layer, from scores meant over all heads. "
+          "Its ablations: lambda=0 (no guidance); block_max=1 (no adaptive blocks); token level: "
+          "both; "
+          "fixed blocks of 5 or 10: block_max=5,blocks=fixed, over the whole prompt with "
+          "segment=none",
       .parameters = and_also(
           budget_parameters("1024", "8"),
           {layers_parameter(),
@@ -201,7 +216,9 @@ MethodInfo sablock() {
             "guided score: s (1 + lambda F), (1 - lambda) s + lambda F, or s F^lambda"},
            {"weight", Kind::kChoice, "mul", "mul|add",
             "segment weight F from mean I and diversity D: I (1 + gamma D), or I + gamma D"},
-           {"ent_norm", Kind::kFlag, "true", "", "entropy divided by its maximum"}}),
+           {"ent_norm", Kind::kFlag, "true", "", "entropy divided by its maximum"},
+           {"segment", Kind::kChoice, "clause", "clause|sentence|none",
+            "where the prompt is cut; none: it is one segment"}}),
       .make = [](const Parameters& p) {
         Policies out;
         out.eviction = std::make_unique<SaBlock>(budget_settings("sablock", p), settings(p));

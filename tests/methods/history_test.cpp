@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 
 #include "inference/engine.h"
 #include "methods/method.h"
@@ -62,6 +63,31 @@ TEST_F(History, ThreeModes) {
   prefill(again, 9);
   EXPECT_EQ(again.cache.mean_tokens(), 4);
   EXPECT_EQ(again.next_position, 9);
+}
+
+// Sections 0.4 and 0.10 (f): bytes are those of the sets that are really kept, each of its own
+// size.
+TEST_F(History, BytesAreThoseOfTheKeptSets) {
+  const double token = 2.0 * 4 * engine_.shape().head_dim;  // key and value in float32
+  std::map<std::string, double> bytes;
+  for (const char* spec : {"full", "snapkv:budget=24,window=4", "adakv:budget=24,window=4",
+                           "snapkv:budget=24,window=4,gran=query_head", "h2o:budget=24",
+                           "snapkv:budget=24,window=4,layers=3/2/1"}) {
+    Sequence s = sequence(spec);
+    prefill(s, 60);
+    double tokens = 0;
+    for (int l = 0; l < 3; ++l) {
+      for (const KvSet& set : s.cache.layer(l)) tokens += set.size();
+    }
+    bytes[spec] = static_cast<double>(s.cache.logical_bytes());
+    EXPECT_EQ(bytes[spec], tokens * token) << spec;
+  }
+  const double one_layer = 24 * token * engine_.shape().kv_heads;
+  EXPECT_EQ(bytes["snapkv:budget=24,window=4"], 3 * one_layer);
+  EXPECT_EQ(bytes["adakv:budget=24,window=4"], 3 * one_layer);
+  EXPECT_EQ(bytes["snapkv:budget=24,window=4,layers=3/2/1"], 3 * one_layer);
+  EXPECT_EQ(bytes["snapkv:budget=24,window=4,gran=query_head"],
+            3 * one_layer * engine_.shape().group());
 }
 
 // Sets of different sizes come back to the layer's budget, and none loses its window.

@@ -141,7 +141,6 @@ class PlantedLayer : public Layer {
     plant_window();
     plant_lines(random);
     plant_blocks(random);
-    tail.clear();
   }
 
  private:
@@ -194,15 +193,15 @@ class PlantedLayer : public Layer {
     while (columns.size() < 20) columns.insert(200 + static_cast<int>(random() % 2000));
     for (int i = 0; i < kTokens; ++i) {
       Vector q(kDim), k(kDim);
-      add_phases(q, frequencies, i, 14);
+      add_phases(q, frequencies, i, 16);
       add_phases(k, frequencies, i + 1200, 1);
-      q[62] = 12;
+      q[62] = 11;
       k[62] = columns.contains(i);
       set(1, i, q, k);
     }
   }
 
-  /// Each block of 32 rows attends to three blocks of 32 keys before it.
+  /// Each block of 32 rows attends to three blocks of 32 keys.
   void plant_blocks(std::mt19937_64& random) {
     std::normal_distribution<double> normal(0, 1 / std::sqrt(static_cast<double>(kDim)));
     std::vector<Vector> directions;

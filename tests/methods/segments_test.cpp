@@ -64,6 +64,29 @@ TEST(SaBlock, BlockSearch) {
   EXPECT_EQ(kept(spec + "0.1,blocks=odd", layer)[0], (Ints{0, 3, 6}));
 }
 
+// The paper's ablations (Tables III and IV; section 16): without guidance, and with blocks of one
+// size instead of adaptive ones.
+TEST(SaBlock, Ablations) {
+  PrescribedLayer layer({rows_like({.30, .02, .02, .02, .10, .12, .11, .09, .095, .01})});
+  std::vector<int> tokens;
+  tell(layer, tokens, {3, 7, 9});
+  const auto of = [&](const std::string& settings) {
+    return kept("sablock:budget=6,window=1," + settings, layer)[0];
+  };
+  // Token level, with and without guidance.
+  EXPECT_EQ(of("block_max=1"), (Ints{0, 4, 5, 6, 7, 10}));
+  EXPECT_EQ(of("lambda=0,block_max=1"), (Ints{0, 4, 5, 6, 8, 10}));
+  // Without guidance: budgets [1, 3, 1]; blocks of 3, {4,5,6} and {7}, hold all that {4,5,6} do.
+  EXPECT_EQ(of("lambda=0"), (Ints{0, 4, 5, 6, 8, 10}));
+  // Fixed blocks of 2 over the whole prompt, sums .32 .04 .22 .20 .105: two and a half of them.
+  EXPECT_EQ(of("lambda=0,segment=none,blocks=fixed,block_max=2"), (Ints{0, 1, 4, 5, 6, 10}));
+  // Fixed blocks of 5, sums .46 and .425: the first one.  Of 10: no more than the budget of 5.
+  EXPECT_EQ(of("lambda=0,segment=none,blocks=fixed,block_max=5"), (Ints{0, 1, 2, 3, 4, 10}));
+  EXPECT_EQ(of("lambda=0,segment=none,blocks=fixed,block_max=10"), (Ints{0, 1, 2, 3, 4, 10}));
+  layer.dialogue.token_text = nullptr;  // one segment needs no text
+  EXPECT_EQ(of("lambda=0,segment=none,block_max=1"), (Ints{0, 4, 5, 6, 8, 10}));
+}
+
 /// SABlock by the book (section 16, steps 1 to 8).
 Ints sablock_reference(const std::vector<double>& s, const std::vector<Ints>& segments, int count,
                        double lambda, double gamma, double tau, int block_max) {

@@ -1,10 +1,10 @@
 // Selection methods against dense references and the specification's examples.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "common/error.h"
-#include "layer.h"
-#include "methods/method.h"
+#include "prescribed.h"
 
 namespace turnbench {
 namespace {
@@ -56,6 +56,42 @@ TEST(Oracle, PureFormHoldsTheMostMass) {
   }
 }
 
+// Section 19: what k tokens hold, more tokens hold, too.
+TEST(Oracle, IsMonotoneInK) {
+  Layer layer(2, 2, 32, 200, 1, 9);
+  layer.prompt_tokens = 199;
+  std::vector<Ints> last;
+  for (int k : {1, 2, 10, 50, 199}) {
+    const Policies p = Method::parse(fmt::format("oracle:budget={},sinks=0,local=0", k)).make();
+    const std::vector<Ints> sets = p.selection->select(layer.view()).slots;
+    for (std::size_t s = 0; s < last.size(); ++s) {
+      EXPECT_TRUE(std::includes(sets[s].begin(), sets[s].end(), last[s].begin(), last[s].end()));
+    }
+    EXPECT_EQ(sets[0].size(), static_cast<std::size_t>(k + 1));
+    last = sets;
+  }
+}
+
+// Section 0.1 of the specification of selection methods: logits (10, 0, 8) and (0, 9, 8).  The sum
+// of the softmaxes ranks 0, 1, 2; the sum of the logits would rank 2 first.
+TEST(Oracle, SumsProbabilitiesOverTheGroup) {
+  const auto rows = [](std::vector<double> logits) {
+    double sum = 0;
+    for (double& x : logits) sum += x = std::exp(x);
+    for (double& x : logits) x *= 0.9 / sum;
+    return test::rows_like(logits);
+  };
+  test::PrescribedLayer layer({rows({10, 0, 8}), rows({0, 9, 8})});
+  layer.prompt_tokens = 3;
+  const auto read = [&](const char* spec) {
+    return Method::parse(spec).make().selection->select(layer.view()).slots;
+  };
+  EXPECT_EQ(read("oracle:budget=1,sinks=0,local=0"), (std::vector<Ints>{{0, 3}}));
+  EXPECT_EQ(read("oracle:budget=2,sinks=0,local=0"), (std::vector<Ints>{{0, 1, 3}}));
+  EXPECT_EQ(read("oracle:budget=1,sinks=0,local=0,gran=query_head"),
+            (std::vector<Ints>{{0, 3}, {1, 3}}));
+}
+
 TEST(Oracle, SmallPromptsAreReadWhole) {
   Layer layer(2, 2, 16, 40, 1, 3);
   layer.prompt_tokens = 39;
@@ -95,6 +131,18 @@ Ints loopserve_steps(const std::string& spec, int steps) {
 TEST(LoopServeDecode, SelectsWhenItShould) {
   EXPECT_EQ(loopserve_steps("loopserve-decode:budget=64,n_d=32", 100), (Ints{16, 48, 80}));
   EXPECT_EQ(loopserve_steps("loopserve-decode:budget=64,n_d=16", 64), (Ints{16, 32, 48}));
+}
+
+// Section 8: n = 6, B = 3, n_d = 1; the observed token is read in any case.
+TEST(LoopServeDecode, WorkedExample) {
+  test::PrescribedLayer layer({test::rows_like({.5, .1, .2, .05, .1})});
+  layer.generated = 16;
+  for (const auto& [forced, want] : {std::pair("true", Ints{0, 2, 5}), {"false", Ints{0, 1, 2}}}) {
+    const Policies p =
+        Method::parse(fmt::format("loopserve-decode:budget=3,n_d=1,force_obs={}", forced)).make();
+    p.selection->after_prefill(layer.view());
+    EXPECT_EQ(p.selection->select(layer.view()).slots, std::vector<Ints>{want}) << forced;
+  }
 }
 
 TEST(LoopServeDecode, EqualsTheDenseReference) {

@@ -108,6 +108,26 @@ std::vector<Ints> ada_reference(const std::vector<std::vector<double>>& scores, 
   return out;
 }
 
+// Section 13: base = 3, a = .2; the joint top-6 takes 2 and 4.
+TEST(AdaKv, WorkedExample) {
+  PrescribedLayer layer(
+      {rows_like({.5, .3, .1, .05, .03, .02}), rows_like({.2, .19, .18, .17, .16, .1})}, 2);
+  const std::string spec = "adakv:budget=4,window=1,pool=none,ada_exact=";
+  EXPECT_EQ(kept(spec + "true", layer), (std::vector<Ints>{{0, 1, 6}, {0, 1, 2, 3, 6}}));
+  EXPECT_EQ(kept(spec + "false", layer), (std::vector<Ints>{{0, 1, 6}, {0, 1, 2, 6}}));
+  EXPECT_EQ(kept(spec + "true,floor_alpha=1", layer),
+            (std::vector<Ints>{{0, 1, 2, 6}, {0, 1, 2, 6}}));
+}
+
+// Section 0.1 of the specification of selection methods: the sum picks token 1, the largest 0.
+TEST(SnapKv, RulesOfTheGroup) {
+  PrescribedLayer layer({rows_like({.6, .4, 0}), rows_like({0, .4, .6})});
+  const std::string spec = "snapkv:budget=2,window=1,pool=none,gqa_agg=";
+  EXPECT_EQ(kept(spec + "sum", layer), (std::vector<Ints>{{1, 3}}));
+  EXPECT_EQ(kept(spec + "mean", layer), (std::vector<Ints>{{1, 3}}));
+  EXPECT_EQ(kept(spec + "max", layer), (std::vector<Ints>{{0, 3}}));
+}
+
 TEST(AdaKv, EqualsTheDenseReference) {
   for_each_shape([](Layer& layer, int n, int group) {
     const int budget = std::max(n / 3, 16), m = n - kWindow;
