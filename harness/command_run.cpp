@@ -8,6 +8,7 @@
 #include "common/json.h"
 #include "common/text.h"
 #include "harness/cli.h"
+#include "harness/smoke.h"
 #include "reports/render.h"
 #include "runners/progress.h"
 
@@ -117,6 +118,21 @@ void print_plan(const std::string& experiment, const PlanCost& c) {
       static_cast<double>(c.memory_bytes) / (1 << 20), c.flops / 1e12, c.flops / 1e11);
 }
 
+/// Adds --smoke after the options of the sweep; it has no use for other models.
+void add_smoke_flag(CLI::App& command, bool& smoke) {
+  command
+      .add_flag("--smoke", smoke,
+                "the same on stand-ins, in seconds: model tiny, short prompts, made-up data where "
+                "--data gives none; stored as NAME.smoke")
+      ->excludes("--model");
+}
+
+/// The manifest of a file, or its smoke run.
+Manifest wanted_manifest(const std::string& path, bool smoke, const SweepOptions& sweep) {
+  const Manifest manifest = load_manifest(path);
+  return smoke ? smoke_manifest(manifest, sweep.locations()) : manifest;
+}
+
 }  // namespace
 
 std::string run_manifest(const Manifest& manifest, const std::string& db,
@@ -167,20 +183,25 @@ void add_run_command(CLI::App& app, const CommonOptions& common, int& exit_code)
     std::vector<std::string> manifests;
     std::string db;
     std::size_t limit = 0;
+    bool smoke = false;
     SweepOptions sweep;
   };
   auto o = std::make_shared<Options>();
   CLI::App* command =
       app.add_subcommand("run", "Run what the store lacks of a manifest, and print its table");
-  command->footer("Example: turnbench run experiments/quickstart.json --db results.db");
+  command->footer(
+      "Examples:\n  turnbench run experiments/quickstart.json --db results.db\n"
+      "  turnbench run experiments/sablock/table2.json --smoke --db smoke.db");
   command->add_option("manifest", o->manifests, "experiment files")->required();
   command->add_option("--db", o->db, "store (SQLite), made if it is not there")->required();
   command->add_option("--limit", o->limit, "dialogues of each dataset; 0: all")
       ->transform(whole_number(0, kMaxDialogues));
   o->sweep.add_to(*command);
+  add_smoke_flag(*command, o->smoke);
   command->callback([o, &common, &exit_code] {
     std::vector<Manifest> manifests;
-    for (const std::string& path : o->manifests) manifests.push_back(load_manifest(path));
+    for (const std::string& path : o->manifests)
+      manifests.push_back(wanted_manifest(path, o->smoke, o->sweep));
     run_manifests(manifests, o->db, o->sweep, o->limit, common, exit_code);
   });
 }
@@ -220,6 +241,7 @@ void add_plan_command(CLI::App& app, const CommonOptions& common) {
   struct Options {
     std::string manifest, db;
     std::size_t limit = 0;
+    bool smoke = false;
     SweepOptions sweep;
   };
   auto o = std::make_shared<Options>();
@@ -231,9 +253,11 @@ void add_plan_command(CLI::App& app, const CommonOptions& common) {
   command->add_option("--limit", o->limit, "dialogues of each dataset; 0: all")
       ->transform(whole_number(0, kMaxDialogues));
   o->sweep.add_to(*command);
+  add_smoke_flag(*command, o->smoke);
   command->callback([o, &common] {
     check_device(o->sweep.device);
-    Plan plan = make_plan(load_manifest(o->manifest), o->sweep.locations(), o->limit);
+    const Manifest manifest = wanted_manifest(o->manifest, o->smoke, o->sweep);
+    Plan plan = make_plan(manifest, o->sweep.locations(), o->limit);
     if (!o->db.empty()) drop_done(plan, Store::open(o->db));
     const PlanCost cost = estimate_cost(plan);
     if (common.json) {

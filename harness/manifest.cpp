@@ -78,10 +78,11 @@ DatasetEntry parse_dataset(const JsonView& json) {
     out.name = out.label = json.as_string();
     return out;
   }
-  json.require_known_keys(
-      {"name", "label", "source", "metric", "postprocess", "limit", "seed", "turns", "length"});
+  json.require_known_keys({"name", "label", "task", "source", "metric", "postprocess", "limit",
+                           "seed", "turns", "length"});
   out.name = json.at("name").as_string();
   out.label = json.get("label", out.name);
+  out.task = json.get("task", std::string());
   out.source = json.get("source", std::string());
   out.metric = json.get("metric", std::string());
   out.postprocess = json.get("postprocess", std::string());
@@ -148,7 +149,7 @@ Manifest parse_manifest(std::string_view text, const std::string& source) {
   const JsonView json(document, source);
   json.require_known_keys({"name", "title", "description", "models", "datasets", "positions",
                            "methods", "history", "answers", "max_prompt_tokens", "max_new_tokens",
-                           "temperature", "seed", "system_prompt", "tables", "published"});
+                           "temperature", "seed", "system_prompt", "tables", "published", "smoke"});
   Manifest m;
   m.text = text;
   m.name = json.at("name").as_string();
@@ -177,6 +178,7 @@ Manifest parse_manifest(std::string_view text, const std::string& source) {
     m.methods.push_back(Method::parse(item));
     if (!seen.insert(m.methods.back().canonical()).second) item.fail("each method once");
   }
+  require_distinct(methods, m.methods, [](const Method& method) { return method.label(); });
   m.histories = json.has("history")
                     ? one_or_more<History>(json.at("history"),
                                            [](const JsonView& h) {
@@ -205,6 +207,7 @@ Manifest parse_manifest(std::string_view text, const std::string& source) {
   }
   if (m.tables.empty()) m.tables.push_back({"", {"method"}, {"dataset", "position"}, ""});
   m.published = json.get("published", std::string());
+  m.smoke = json.get("smoke", std::string());
   return m;
 }
 

@@ -35,6 +35,7 @@ struct ModelEntry {
 struct DatasetEntry {
   std::string name;
   std::string label;   ///< in tables; unique in a manifest
+  std::string task;    ///< groups rows of a table; empty: the dataset's own
   std::string source;  ///< file or directory; empty: looked up by the dataset's collection
   std::string metric, postprocess;  ///< empty: the dataset's own
   std::size_t limit = 0;            ///< dialogues; 0 = the dataset's own number
@@ -67,6 +68,7 @@ struct Manifest {
   std::string system_prompt;
   std::vector<TableSpec> tables;
   std::string published;  ///< CSV beside the manifest, or empty
+  std::string smoke;      ///< of a smoke run: the warning that tables and protocol cards carry
 
   std::filesystem::path path;
   std::string text;

@@ -44,25 +44,6 @@ std::string model_path(const ModelEntry& entry, const Locations& locations) {
       printable(entry.name), printable(entry.name), printable(entry.name));
 }
 
-std::string dataset_source(const DatasetEntry& entry, const Dataset& dataset,
-                           const Manifest& manifest, const Locations& locations) {
-  if (!dataset.needs_source) return "";
-  for (const std::string& name : {entry.label, entry.name, dataset.collection}) {
-    const auto given = locations.data.find(name);
-    if (given != locations.data.end()) return given->second;
-  }
-  if (!entry.source.empty()) {
-    const fs::path path = entry.source;
-    return path.is_absolute() ? path.string() : (manifest.path.parent_path() / path).string();
-  }
-  const std::string found = under_environment("TURNBENCH_DATA", dataset.collection);
-  if (!found.empty()) return found;
-  throw input_error(
-      "dataset {}: found no files for it, expected --data {}=DIR, a \"source\" in the manifest, or "
-      "{} below $TURNBENCH_DATA",
-      printable(entry.label), dataset.collection, dataset.collection);
-}
-
 DType weight_dtype(const std::string& name, const Checkpoint& checkpoint) {
   if (name == "f32") return DType::kF32;
   if (name == "f16") return DType::kF16;
@@ -80,13 +61,19 @@ PlannedDataset load_dataset(const DatasetEntry& entry, const Manifest& manifest,
   options.length = entry.length;
   PlannedDataset out;
   out.entry = entry;
-  out.task = dataset.task;
+  out.task = entry.task.empty() ? dataset.task : entry.task;
   out.metric = entry.metric.empty() ? dataset.metric : entry.metric;
   out.postprocess = entry.postprocess.empty() ? dataset.postprocess : entry.postprocess;
   find_metric(out.metric, manifest.path.string() + ": dataset " + entry.label);
   find_postprocess(out.postprocess, manifest.path.string() + ": dataset " + entry.label);
-  out.dialogues =
-      load_dialogues(entry.name, dataset_source(entry, dataset, manifest, locations), options);
+  const std::string source = find_source(entry, manifest, locations);
+  if (dataset.needs_source && source.empty()) {
+    throw input_error(
+        "dataset {}: found no files for it, expected --data {}=DIR, a \"source\" in the manifest, "
+        "or {} below $TURNBENCH_DATA",
+        printable(entry.label), dataset.collection, dataset.collection);
+  }
+  out.dialogues = load_dialogues(entry.name, source, options);
   if (out.dialogues.empty())
     throw input_error("dataset {}: found no dialogues, expected at least one", entry.label);
   // The hash is of all dialogues, so that a run with --limit belongs to the same cells.
@@ -106,6 +93,21 @@ std::string cell_key(const Cell& cell) {
 }
 
 }  // namespace
+
+std::string find_source(const DatasetEntry& entry, const Manifest& manifest,
+                        const Locations& locations) {
+  const Dataset& dataset = find_dataset(entry.name, manifest.path.string() + ": /datasets");
+  if (!dataset.needs_source) return "";
+  for (const std::string& name : {entry.label, entry.name, dataset.collection}) {
+    const auto given = locations.data.find(name);
+    if (given != locations.data.end()) return given->second;
+  }
+  if (!entry.source.empty()) {
+    const fs::path path = entry.source;
+    return path.is_absolute() ? path.string() : (manifest.path.parent_path() / path).string();
+  }
+  return under_environment("TURNBENCH_DATA", dataset.collection);
+}
 
 std::shared_ptr<const Segmenter> open_segmenter(const Metric& metric, const Locations& locations) {
   if (!metric.needs_segmenter) return nullptr;

@@ -63,6 +63,11 @@ struct Plan {
   PromptRenderer renderer(const PlannedModel& model) const;
 };
 
+/// Where a dataset of a manifest lies: as the command line says, the manifest, or the environment.
+/// Empty if none of them does, or if the dataset is read from no files.
+std::string find_source(const DatasetEntry& entry, const Manifest& manifest,
+                        const Locations& locations);
+
 /// Manifest -> cells -> work units.  Builds the dialogues and opens the models' files, but loads no
 /// weights.  `limit` > 0 bounds the dialogues of each dataset.
 Plan make_plan(const Manifest& manifest, const Locations& locations, std::size_t limit);

@@ -29,6 +29,7 @@ std::string protocol_card(const Plan& plan, const PlannedModel& model,
     rendered.insert(rendered.end(), more.begin(), more.end());
   }
   OrderedJson card;
+  if (!m.smoke.empty()) card["smoke"] = m.smoke;
   card["model"] = {{"name", model.entry.name},
                    {"weights", model.hash},
                    {"dtype", name_of(model.dtype)},

@@ -65,6 +65,14 @@ double parse_value(const std::string& text, const std::string& place) {
 
 }  // namespace
 
+bool PublishedNumber::agrees(
+    const std::function<std::string(const std::string&)>& dimension) const {
+  return std::all_of(dimensions.begin(), dimensions.end(), [&](const auto& named) {
+    const auto& [name, values] = named;
+    return std::find(values.begin(), values.end(), dimension(name)) != values.end();
+  });
+}
+
 std::vector<PublishedNumber> parse_published(std::string_view csv, const std::string& source) {
   std::vector<PublishedNumber> out;
   std::vector<std::string> header;
@@ -85,8 +93,10 @@ std::vector<PublishedNumber> parse_published(std::string_view csv, const std::st
     for (std::size_t i = 0; i < fields.size(); ++i) {
       if (header[i] == "value") {
         row.value = parse_value(fields[i], place);
+      } else if (fields[i] == "mean" && header[i] != "note") {
+        row.averaged.push_back(header[i]);
       } else if (header[i] != "note" && !fields[i].empty()) {
-        row.dimensions[header[i]] = fields[i];
+        row.dimensions[header[i]] = split(fields[i], " | ");
       }
     }
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -7,14 +8,20 @@
 
 namespace turnbench {
 
-/// A number that a paper prints, and the dimensions of the cells that it belongs to.
+/// A number that a paper prints, and the cells that it belongs to.
 struct PublishedNumber {
-  std::map<std::string, std::string> dimensions;  ///< name -> value; those left empty are not there
+  /// Dimension -> the values that it may have; those left empty are not there.
+  std::map<std::string, std::vector<std::string>> dimensions;
+  std::vector<std::string> averaged;  ///< dimensions over all values of which it is a mean
   double value = 0;
+
+  /// Whether a cell, given as the value of each dimension, agrees in all that is named.
+  bool agrees(const std::function<std::string(const std::string&)>& dimension) const;
 };
 
 /// Reads a CSV with a header: columns are dimensions of a table, `value`, and optionally `note`.
-/// Fields with commas stand in double quotes; lines that begin with # are comments.
+/// "a | b" stands for either value, "mean" for the mean over all of them.  Fields with commas stand
+/// in double quotes; lines that begin with # are comments.
 std::vector<PublishedNumber> parse_published(std::string_view csv, const std::string& source);
 
 }  // namespace turnbench

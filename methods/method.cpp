@@ -242,9 +242,10 @@ void Method::add(const std::string& name, const std::map<std::string, std::strin
   const MethodInfo& info = find_method(name, where);
   std::map<std::string, std::string> own, placed;
   for (const auto& item : given) (is_placement(item.first) ? placed : own).insert(item);
-  parts_.push_back({&info, Parameters::check(info.parameters, own, where + ": " + name)});
+  parts_.push_back({&info, Parameters::check(info.parameters, own, where + ": " + name), {}});
   if (placed.empty()) return;
   const Parameters p = Parameters::check(placement_parameters(), placed, where + ": " + name);
+  parts_.back().placement = p;
   placement_.host = p.choice("placement") == "host";
   placement_.cache_tokens = p.integer("cache_tokens");
   placement_.cache_block = p.integer("cache_block");
@@ -313,6 +314,13 @@ Method Method::parse(const JsonView& json) {
   const std::string where = json.source() + ": " + json.path();
   if (json.is_string()) return parse(json.as_string(), where);
   Method out;
+  if (json.is_object() && json.has("method")) {
+    json.require_known_keys({"label", "method"});
+    out = parse(json.at("method"));
+    out.label_ = json.at("label").as_string();
+    if (trim(out.label_).empty()) json.at("label").fail("a name for tables");
+    return out;
+  }
   std::string label;
   const std::vector<JsonView> parts = json.is_array() ? json.items() : std::vector<JsonView>{json};
   if (parts.empty()) json.fail("at least one method");

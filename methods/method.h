@@ -51,6 +51,7 @@ class Parameters {
   /// "name=value,..." in the order of declaration, defaults included.  A file is written as
   /// PATH#HASH of its content, and refused if it has another one when it is read so.
   const std::string& canonical() const { return canonical_; }
+  const std::map<std::string, std::string, std::less<>>& values() const { return values_; }
 
   /// Checks `given` against the declarations; `where` names the method in messages.
   static Parameters check(const std::vector<ParameterInfo>& declared,
@@ -80,10 +81,11 @@ class Method {
  public:
   /// "snapkv:budget=1024", "minference+pqcache:m=2,b=6".
   static Method parse(const std::string& spec, const std::string& where = "method");
-  /// The same, an object {"name": ..., parameter: value, ...}, or an array of those to compose.
+  /// The same, an object {"name": ..., parameter: value, ...}, an array of those to compose, or any
+  /// of these with a name of its own in tables: {"label": ..., "method": ...}.
   static Method parse(const JsonView& json);
 
-  const std::string& label() const { return label_; }  ///< as it was written
+  const std::string& label() const { return label_; }  ///< its own, or as it was written
   const std::string& name() const { return name_; }    ///< names joined by +
   /// Name and every parameter with its value: equal if and only if the methods are.
   const std::string& canonical() const { return canonical_; }
@@ -93,11 +95,14 @@ class Method {
   /// Attention is modelled as materialised scores: adds to the memory that a run needs.
   bool eager() const { return eager_; }
 
- private:
+  /// One entry of the registry with its settings; `placement` has no values if none were given.
   struct Part {
     const MethodInfo* info;
-    Parameters parameters;
+    Parameters parameters, placement;
   };
+  const std::vector<Part>& parts() const { return parts_; }
+
+ private:
   void add(const std::string& name, const std::map<std::string, std::string>& given,
            const std::string& where);
   void finish(std::string label, const std::string& where);

@@ -23,6 +23,7 @@ td .interval { color: #666; font-size: .85em; } td .difference { display: block;
 td.worse { background: #fdeee6; } .failed { color: #b00; }
 figure { margin: 1rem 0; } .note { color: #555; max-width: 60rem; }
 details { margin: .5rem 0; } summary { cursor: pointer; }
+.warning { background: #b00; color: #fff; font-weight: 600; padding: .4rem .7rem; }
 pre { background: #f6f6f6; padding: .7rem; overflow-x: auto; font-size: 13px; }
 )";
 
@@ -85,9 +86,12 @@ std::string render_html(const Results& results) {
       escape_markup(m.title) + "</title><style>" + kStyle + "</style></head><body>\n";
   out += "<h1>" + escape_markup(m.title) + "</h1>\n<p class=\"note\">" +
          escape_markup(m.description) + "</p>\n";
+  const std::string warning =
+      m.smoke.empty() ? "" : "<p class=\"warning\">" + escape_markup(m.smoke) + "</p>\n";
   for (const TableSpec& spec : m.tables) {
     const Pivot p = make_pivot(results, spec);
-    out += "<h2>" + escape_markup(p.title.empty() ? "Results" : p.title) + "</h2>\n" + table(p);
+    out += "<h2>" + escape_markup(p.title.empty() ? "Results" : p.title) + "</h2>\n" + warning +
+           table(p);
     if (!p.baseline.empty()) {
       out += "<p class=\"note\">Second line: paired difference to " + escape_markup(p.baseline) +
              ". Shaded: worse than it, the whole 95% interval of the difference below zero.</p>\n";

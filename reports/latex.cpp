@@ -59,9 +59,15 @@ std::string render_latex(const Results& results) {
     std::vector<std::string> header;
     for (const std::string& d : p.row_dimensions) header.push_back(escaped(d));
     for (const auto& column : p.columns) header.push_back(escaped(join(column, " / ")));
-    out += fmt::format("\\begin{{tabular}}{{{}{}}}\n\\hline\n{} \\\\\n\\hline\n",
-                       std::string(p.row_dimensions.size(), 'l'),
-                       std::string(p.columns.size(), 'r'), join(header, " & "));
+    out +=
+        fmt::format("\\begin{{tabular}}{{{}{}}}\n\\hline\n",
+                    std::string(p.row_dimensions.size(), 'l'), std::string(p.columns.size(), 'r'));
+    const std::string& warning = results.manifest().smoke;
+    if (!warning.empty()) {
+      out += fmt::format("\\multicolumn{{{}}}{{l}}{{\\textbf{{{}}}}} \\\\\n", header.size(),
+                         escaped(warning));
+    }
+    out += join(header, " & ") + " \\\\\n\\hline\n";
     for (std::size_t r = 0; r < p.rows.size(); ++r) {
       std::vector<std::string> fields;
       for (const std::string& value : p.rows[r]) fields.push_back(escaped(value));

@@ -1,6 +1,8 @@
 #include "reports/pivot.h"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 
 #include "common/error.h"
 #include "common/text.h"
@@ -9,6 +11,24 @@ namespace turnbench {
 namespace {
 
 const Stratum kNothing;
+
+/// Sorts rows and columns as the manifest lists the values of each of their dimensions: cells come
+/// in that order, so a value's rank is that of its first appearance.
+class Order {
+ public:
+  using Place = std::vector<std::size_t>;
+  Place place(const std::vector<std::string>& dimensions, const std::vector<std::string>& values) {
+    Place out;
+    for (std::size_t i = 0; i < dimensions.size(); ++i) {
+      std::map<std::string, std::size_t>& ranks = ranks_[dimensions[i]];
+      out.push_back(ranks.try_emplace(values[i], ranks.size()).first->second);
+    }
+    return out;
+  }
+
+ private:
+  std::map<std::string, std::map<std::string, std::size_t>> ranks_;
+};
 
 }  // namespace
 
@@ -24,6 +44,12 @@ Results::Results(const Store& store, const std::string& experiment)
       cells_(store.cells(experiment)),
       failures_(store.failures(experiment)),
       environments_(store.environments(experiment)) {
+  for (const DatasetEntry& entry : manifest_.datasets) {
+    if (entry.task.empty()) continue;
+    for (Cell& cell : cells_) {
+      if (cell.dataset == entry.label) cell.task = entry.task;
+    }
+  }
   std::map<std::string, std::string> population;
   for (const Cell& cell : cells_) population[cell.key] = cell.dataset_hash;
   for (const ScoredTurn& turn : store.scores(experiment)) {
@@ -65,14 +91,42 @@ std::optional<double> Results::counter(const std::string& cell, const std::strin
 }
 
 std::optional<double> Results::published(const Cell& cell) const {
-  for (const auto& row : published_) {
-    const auto& named = row.dimensions;
-    const bool match = std::all_of(named.begin(), named.end(), [&](const auto& field) {
-      return dimension(cell, -1, field.first) == field.second;
-    });
-    if (match) return row.value;
+  for (const PublishedNumber& row : published_) {
+    const auto value = [&](const std::string& name) { return dimension(cell, -1, name); };
+    if (row.averaged.empty() && row.agrees(value)) return row.value;
   }
   return std::nullopt;
+}
+
+std::optional<double> Results::published(const std::vector<const Cell*>& cells) const {
+  const auto values = [](const auto& of, const std::string& name) {
+    std::set<std::string> out;
+    for (const Cell* cell : of) out.insert(dimension(*cell, -1, name));
+    return out;
+  };
+  std::vector<const Cell*> all;
+  for (const Cell& cell : cells_) all.push_back(&cell);
+  for (const PublishedNumber& row : published_) {
+    if (row.averaged.empty()) continue;
+    const auto agrees = [&](const Cell* cell) {
+      return row.agrees([&](const std::string& name) { return dimension(*cell, -1, name); });
+    };
+    if (!std::all_of(cells.begin(), cells.end(), agrees)) continue;
+    // A mean over all datasets, say, is not that of some of them.
+    std::vector<const Cell*> whole;
+    std::copy_if(all.begin(), all.end(), std::back_inserter(whole), agrees);
+    const bool complete = std::all_of(
+        row.averaged.begin(), row.averaged.end(),
+        [&](const std::string& name) { return values(cells, name) == values(whole, name); });
+    if (complete) return row.value;
+  }
+  double sum = 0;
+  for (const Cell* cell : cells) {
+    const std::optional<double> value = published(*cell);
+    if (!value) return std::nullopt;
+    sum += *value;
+  }
+  return sum / static_cast<double>(cells.size());
 }
 
 std::string dimension(const Cell& cell, int turn, const std::string& name) {
@@ -87,6 +141,13 @@ std::string dimension(const Cell& cell, int turn, const std::string& name) {
   if (name == "turn") return turn < 0 ? "all" : std::to_string(turn + 1);
   throw input_error("table: found the unknown dimension \"{}\", expected one of: {}",
                     printable(name), join(table_dimensions(), ", "));
+}
+
+bool Pivot::has_published() const {
+  return std::any_of(entries.begin(), entries.end(), [](const auto& row) {
+    return std::any_of(row.begin(), row.end(),
+                       [](const auto& entry) { return entry && entry->published; });
+  });
 }
 
 std::optional<double> Pivot::mean_counter(std::size_t row, const std::string& name) const {
@@ -111,28 +172,30 @@ Pivot make_pivot(const Results& results, const TableSpec& spec) {
   };
   const bool by_turn = has(spec.rows, "turn") || has(spec.columns, "turn");
 
-  // Which strata make up which entry.
+  // Which strata make up which entry, by row and column.
   struct Part {
     const Cell* cell;
     int turn;
   };
-  std::map<std::pair<std::size_t, std::size_t>, std::vector<Part>> parts;
-  const auto index_of = [](std::vector<std::vector<std::string>>& known,
-                           const std::vector<std::string>& values) {
-    const auto found = std::find(known.begin(), known.end(), values);
-    if (found != known.end()) return static_cast<std::size_t>(found - known.begin());
-    known.push_back(values);
-    return known.size() - 1;
-  };
+  std::map<std::pair<Order::Place, Order::Place>, std::vector<Part>> parts;
+  std::map<Order::Place, std::vector<std::string>> rows, columns;
+  Order order;
   for (const Cell& cell : results.cells()) {
     for (int turn = by_turn ? 0 : -1; turn < (by_turn ? results.turns() : 0); ++turn) {
       std::vector<std::string> row, column;
       for (const std::string& name : spec.rows) row.push_back(dimension(cell, turn, name));
       for (const std::string& name : spec.columns) column.push_back(dimension(cell, turn, name));
-      const std::size_t r = index_of(out.rows, row), c = index_of(out.columns, column);
+      const Order::Place r = order.place(spec.rows, row), c = order.place(spec.columns, column);
+      rows[r] = std::move(row);
+      columns[c] = std::move(column);
       parts[{r, c}].push_back({&cell, turn});
     }
   }
+  for (const auto& [place, values] : rows) out.rows.push_back(values);
+  for (const auto& [place, values] : columns) out.columns.push_back(values);
+  const auto index = [](const auto& places, const Order::Place& place) {
+    return static_cast<std::size_t>(std::distance(places.begin(), places.find(place)));
+  };
   const auto strata_of = [&](const std::vector<Part>& list) {
     std::vector<const Stratum*> strata;
     for (const Part& p : list) {
@@ -169,14 +232,9 @@ Pivot make_pivot(const Results& results, const TableSpec& spec) {
       const Estimate difference = estimate_difference(pairs_of(list));
       if (difference.turns > 0) entry.difference = difference;
     }
-    double published = 0;
-    bool all_published = true;
-    for (const Part& p : list) {
-      const std::optional<double> value = results.published(*p.cell);
-      published += value.value_or(0);
-      all_published &= value.has_value();
-    }
-    if (all_published) entry.published = published / static_cast<double>(list.size());
+    std::vector<const Cell*> cells;
+    for (const Part& p : list) cells.push_back(p.cell);
+    if (!by_turn) entry.published = results.published(cells);
     for (const std::string& name : reported_counters()) {
       double sum = 0;
       int count = 0;
@@ -188,7 +246,7 @@ Pivot make_pivot(const Results& results, const TableSpec& spec) {
       }
       if (count > 0) entry.counters[name] = sum / count;
     }
-    out.entries[place.first][place.second] = std::move(entry);
+    out.entries[index(rows, place.first)][index(columns, place.second)] = std::move(entry);
   }
   return out;
 }

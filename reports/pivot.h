@@ -31,6 +31,9 @@ class Results {
   std::optional<double> counter(const std::string& cell, const std::string& name) const;
   /// What the paper prints for a cell, if anything.
   std::optional<double> published(const Cell& cell) const;
+  /// What the paper prints for the mean over these cells: as such, or else the mean of what it
+  /// prints for each of them, if it does so for all.
+  std::optional<double> published(const std::vector<const Cell*>& cells) const;
 
  private:
   Manifest manifest_;
@@ -52,16 +55,18 @@ std::string dimension(const Cell& cell, int turn, const std::string& name);
 struct Pivot {
   std::string title;
   std::vector<std::string> row_dimensions, column_dimensions;
-  std::vector<std::vector<std::string>> rows, columns;  ///< values of the dimensions
+  /// Values of the dimensions, each in the order in which the manifest lists them.
+  std::vector<std::vector<std::string>> rows, columns;
   struct Entry {
     Estimate estimate;
     std::optional<Estimate> difference;  ///< to the baseline method
-    std::optional<double> published;     ///< mean over the entry's cells, if all have one
+    std::optional<double> published;     ///< what the paper prints for the entry
     std::map<std::string, double> counters;
   };
   std::vector<std::vector<std::optional<Entry>>> entries;  ///< [row][column]
   std::string baseline;
 
+  bool has_published() const;  ///< for any entry
   /// Mean of a counter over a row's entries, if any has it.
   std::optional<double> mean_counter(std::size_t row, const std::string& name) const;
 };

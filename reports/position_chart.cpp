@@ -7,6 +7,7 @@ namespace turnbench {
 DotChart position_chart(const Results& results, const std::string& dataset) {
   DotChart out;
   out.title = dataset.empty() ? "all datasets" : dataset;
+  if (!results.manifest().smoke.empty()) out.title = results.manifest().smoke + " - " + out.title;
   std::vector<std::string> methods;
   const auto add = [](std::vector<std::string>& list, const std::string& value) {
     if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);

@@ -25,6 +25,12 @@ std::string csv_line(const std::vector<std::string>& fields) {
   return join(quoted, ",") + "\n";
 }
 
+/// A comment in front of the numbers of a smoke run.
+std::string csv_warning(const Results& results) {
+  const std::string& warning = results.manifest().smoke;
+  return warning.empty() ? "" : "# " + printable(warning) + "\n";
+}
+
 std::string markdown_line(const std::vector<std::string>& fields) {
   std::string out = "|";
   for (std::string f : fields) {
@@ -47,9 +53,10 @@ std::string entry_text(const Pivot::Entry& e) {
   return out;
 }
 
-std::string markdown_table(const Pivot& p) {
+std::string markdown_table(const Pivot& p, const std::string& warning) {
   std::string out;
   if (!p.title.empty()) out += "**" + p.title + "**\n\n";
+  if (!warning.empty()) out += "> **" + warning + "**\n\n";
   const bool by_method = p.row_dimensions == std::vector<std::string>{"method"};
   std::vector<std::string> header = p.row_dimensions;
   for (const auto& column : p.columns) header.push_back(join(column, " / "));
@@ -92,7 +99,7 @@ std::string render_markdown(const Results& results) {
   if (!m.description.empty()) out += m.description + "\n\n";
   bool differences = false, counters = false;
   for (const TableSpec& spec : m.tables) {
-    out += markdown_table(make_pivot(results, spec)) + "\n";
+    out += markdown_table(make_pivot(results, spec), m.smoke) + "\n";
     differences |= !spec.difference_to.empty();
     counters |= spec.rows == std::vector<std::string>{"method"};
   }
@@ -118,13 +125,17 @@ std::string render_csv(const Results& results) {
   std::string out;
   for (const TableSpec& spec : results.manifest().tables) {
     const Pivot p = make_pivot(results, spec);
+    const bool published = p.has_published();
     std::vector<std::string> header = p.row_dimensions;
     for (const auto& column : p.columns) {
       for (const char* suffix : {"", " low", " high", " n", " failed"})
         header.push_back(join(column, " / ") + suffix);
+      if (!published) continue;
+      for (const char* suffix : {" published", " difference"})
+        header.push_back(join(column, " / ") + suffix);
     }
     if (!out.empty()) out += "\n";
-    out += csv_line(header);
+    out += csv_warning(results) + csv_line(header);
     for (std::size_t r = 0; r < p.rows.size(); ++r) {
       std::vector<std::string> fields = p.rows[r];
       for (const auto& e : p.entries[r]) {
@@ -138,6 +149,10 @@ std::string render_csv(const Results& results) {
         }
         fields.push_back(std::to_string(e ? e->estimate.turns : 0));
         fields.push_back(std::to_string(e ? e->estimate.failed : 0));
+        if (!published) continue;
+        const bool known = e && e->published, both = known && e->estimate.turns > 0;
+        fields.push_back(known ? fmt::format("{:.2f}", *e->published) : "");
+        fields.push_back(both ? fmt::format("{:.2f}", e->estimate.mean - *e->published) : "");
       }
       out += csv_line(fields);
     }
@@ -146,8 +161,9 @@ std::string render_csv(const Results& results) {
 }
 
 std::string render_csv_long(const Results& results) {
-  std::string out = csv_line({"model", "dataset", "position", "method", "history", "answers",
-                              "metric", "mean", "low", "high", "n", "failed", "published"});
+  std::string out = csv_warning(results);
+  out += csv_line({"model", "dataset", "position", "method", "history", "answers", "metric", "mean",
+                   "low", "high", "n", "failed", "published"});
   for (const CellLine& line : cell_lines(results)) {
     const Estimate& e = line.estimate;
     const auto number = [&](double x) {
@@ -165,6 +181,7 @@ std::string render_csv_long(const Results& results) {
 std::string render_json(const Results& results) {
   OrderedJson out;
   out["experiment"] = results.manifest().name;
+  if (!results.manifest().smoke.empty()) out["smoke"] = results.manifest().smoke;
   out["cells"] = OrderedJson::array();
   for (const CellLine& line : cell_lines(results)) {
     const Estimate& e = line.estimate;

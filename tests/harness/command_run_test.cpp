@@ -60,6 +60,26 @@ TEST(Run, LimitLeavesTheRestPending) {
   EXPECT_EQ(run_program({"plan", sweep.manifest, "--db", sweep.db, "--json"}).json()["units"], 0);
 }
 
+// A smoke run has its own name in the store, and takes no model.
+TEST(Run, SmokeIsAnotherExperiment) {
+  const Sweep sweep;
+  EXPECT_EQ(sweep.run({"--smoke"}).code, 0);
+  EXPECT_EQ(sweep.run({"--limit", "1"}).code, 0);
+  const Json status = run_program({"status", sweep.db, "--json"}).json();
+  ASSERT_EQ(status.size(), 2u);
+  EXPECT_EQ(status[0]["experiment"], "small.smoke");
+  EXPECT_EQ(status[1]["experiment"], "small");
+  EXPECT_EQ(status[1]["done"], 4) << "no cell is taken from the smoke run";
+  const Json plan = run_program({"plan", sweep.manifest, "--smoke", "--json"}).json();
+  EXPECT_EQ(plan["experiment"], "small.smoke");
+  EXPECT_EQ(plan["units"], 2);
+  const Finished model = sweep.run({"--smoke", "--model", "tiny=/models/tiny"});
+  EXPECT_EQ(model.code, 2);
+  EXPECT_NE(model.err.find("expected only one of them"), std::string::npos) << model.err;
+  const Finished retried = run_program({"status", sweep.db, "retry", "--quiet"});
+  EXPECT_EQ(retried.code, 0) << retried.err;
+}
+
 TEST(Plan, SaysWhatItWouldBeAndRunsNothing) {
   const Sweep sweep;
   const auto before = sweep.directory.content();
@@ -159,8 +179,9 @@ TEST(Report, Csv) {
   const auto pivot = report.run({"--format", "csv"}).lines();
   ASSERT_EQ(pivot.size(), 3u);
   EXPECT_EQ(pivot[0],
-            "method,begin,begin low,begin high,begin n,begin failed,end,end low,end high,end n,"
-            "end failed");
+            "method,begin,begin low,begin high,begin n,begin failed,begin published,"
+            "begin difference,end,end low,end high,end n,end failed,end published,end difference");
+  EXPECT_NE(pivot[1].find(",12.50,"), std::string::npos) << pivot[1];
   EXPECT_TRUE(pivot[1].starts_with("full,"));
   EXPECT_TRUE(pivot[2].starts_with("\"snapkv:budget=64,window=8\","));
   const auto cells = report.run({"--format", "csv", "--long"}).lines();

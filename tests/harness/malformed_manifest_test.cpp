@@ -82,6 +82,14 @@ TEST(MalformedManifest, Refused) {
       value("methods are text", "/methods", "full", "/methods: found \"full\", expected an array"),
       value("method twice", "/methods", {"snapkv:budget=64", "snapkv:budget=64,window=32"},
             "/methods/1: found"),
+      value(
+          "two methods of one label", "/methods",
+          {{{"label", "a"}, {"method", "full"}}, {{"label", "a"}, {"method", "snapkv:budget=64"}}},
+          "/methods: found an array of 2, expected each name once (found \"a\" twice)"),
+      value("label is empty", "/methods/0", {{"label", " "}, {"method", "full"}},
+            "/methods/0/label: found \" \", expected a name for tables"),
+      value("method without a label", "/methods/0", {{"method", "full"}},
+            "/methods/0: found no key \"label\""),
       value("unknown method", "/methods/0", "snapkw:budget=1", "\"snapkw\", expected \"snapkv\""),
       value("unknown parameter", "/methods/0", "snapkv:bugdet=64",
             "\"bugdet\", expected \"budget\""),
@@ -142,6 +150,8 @@ TEST(MalformedManifest, UnknownKeysNameTheNearest) {
             "/datasets/0: found the unknown key \"lenght\", expected \"length\""),
       value("table", "/tables", {{{"column", {"dataset"}}}},
             "/tables/0: found the unknown key \"column\", expected \"columns\""),
+      value("labelled method", "/methods/0", {{"method", "full"}, {"lable", "a"}},
+            "/methods/0: found the unknown key \"lable\", expected \"label\""),
       value("method", "/methods/0", {{"name", "snapkv"}, {"budgets", 64}},
             "/methods/0: snapkv: found the unknown parameter \"budgets\", expected \"budget\""),
   };

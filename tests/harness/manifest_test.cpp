@@ -27,15 +27,19 @@ TEST(Manifest, EverythingSet) {
   const Manifest m = parse_manifest(R"({
     "name": "x", "title": "T", "description": "D",
     "models": [{"name": "a", "path": "p", "dtype": "bf16", "kv_dtype": "f16", "template": "chatml"}],
-    "datasets": [{"name": "tiny-fact", "label": "short", "limit": 3, "seed": 4, "turns": 2, "length": 300, "metric": "exact_match", "postprocess": "none"}],
-    "positions": ["begin", "end"], "methods": ["full", {"name": "snapkv", "budget": 64}],
+    "datasets": [{"name": "tiny-fact", "label": "short", "task": "one fact", "limit": 3, "seed": 4, "turns": 2, "length": 300, "metric": "exact_match", "postprocess": "none"}],
+    "positions": ["begin", "end"], "methods": ["full", {"name": "snapkv", "budget": 64}, {"label": "Ours", "method": [{"name": "loopserve-prefill"}, {"name": "h2o", "budget": 64}]}],
     "history": ["reprefill", "recompress"], "answers": ["own", "gold"], "max_prompt_tokens": 500, "max_new_tokens": 7,
-    "temperature": 0.5, "seed": 9, "system_prompt": "S",
+    "temperature": 0.5, "seed": 9, "system_prompt": "S", "smoke": "not real",
     "tables": [{"title": "t", "rows": ["method"], "columns": ["position", "history"], "difference_to": "full"}]})",
                                     "m");
   EXPECT_EQ(m.models[0].kv_dtype, DType::kF16);
   EXPECT_EQ(m.datasets[0].label, "short");
   EXPECT_EQ(m.methods[1].label(), "snapkv:budget=64");
+  EXPECT_EQ(m.methods[2].label(), "Ours");
+  EXPECT_EQ(m.methods[2].name(), "loopserve-prefill+h2o");
+  EXPECT_EQ(m.datasets[0].task, "one fact");
+  EXPECT_EQ(m.smoke, "not real");
   EXPECT_EQ(m.tables[0].columns, (std::vector<std::string>{"position", "history"}));
 }
 
@@ -76,7 +80,8 @@ TEST(Manifest, DocumentationListsEveryKey) {
         "max_new_tokens", "temperature", "seed",        "system_prompt", "tables",
         "published",      "path",        "dtype",       "kv_dtype",      "template",
         "label",          "source",      "metric",      "postprocess",   "limit",
-        "turns",          "length",      "rows",        "columns",       "difference_to"}) {
+        "turns",          "length",      "rows",        "columns",       "difference_to",
+        "task",           "method",      "smoke"}) {
     EXPECT_NE(docs.find("`" + std::string(key) + "`"), std::string::npos) << key;
   }
   for (std::string_view d : table_dimensions())

@@ -22,15 +22,19 @@ constexpr const char* kManifest = R"({
     {"title": "Each", "rows": ["method"], "columns": ["dataset", "position"]},
     {"title": "Turns", "rows": ["turn"], "columns": ["method"], "difference_to": "full"}]})";
 
+constexpr const char* kPublished = "method,dataset,position,value\nfull,tiny-fact,begin,60.5\n";
+
 class HandMadeStore {
  public:
-  HandMadeStore() : store_(Store::create(fresh_path())) {
+  explicit HandMadeStore(const std::string& manifest = kManifest,
+                         const std::string& published = kPublished)
+      : store_(Store::create(fresh_path())) {
     Store::Plan plan;
     plan.experiment = "hand";
     plan.title = "By hand";
-    plan.manifest = kManifest;
+    plan.manifest = manifest;
     plan.directory = "/";
-    plan.published = "method,dataset,position,value\nfull,tiny-fact,begin,60.5\n";
+    plan.published = published;
     plan.environment = R"({"build": "test"})";
     plan.models = {{"model-hash", "a model"}};
     for (const char* dataset : {"tiny-fact", "tiny-hop"}) {

@@ -1,0 +1,69 @@
+#include "tests/experiments/experiment_files.h"
+
+#include <algorithm>
+
+#include "common/file.h"
+#include "datasets/catalog.h"
+
+namespace turnbench::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kFolder = TURNBENCH_SOURCE_DIR "/experiments";
+
+}  // namespace
+
+std::vector<std::string> paper_manifests() {
+  std::vector<std::string> out;
+  for (const char* paper : {"loopserve", "sablock"}) {
+    for (const auto& entry : fs::directory_iterator(kFolder / paper)) {
+      if (entry.path().extension() == ".json")
+        out.push_back(fs::relative(entry.path(), kFolder).string());
+    }
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+Manifest paper_manifest(const std::string& name) {
+  return load_manifest(kFolder / name);
+}
+
+std::vector<PublishedNumber> published_of(const Manifest& manifest) {
+  if (manifest.published.empty()) return {};
+  const fs::path path = manifest.path.parent_path() / manifest.published;
+  return parse_published(read_file(path), path.string());
+}
+
+std::vector<NamedCell> named_cells(const Manifest& manifest) {
+  std::vector<NamedCell> out;
+  for (const ModelEntry& model : manifest.models) {
+    for (const DatasetEntry& entry : manifest.datasets) {
+      const Dataset& dataset = find_dataset(entry.name, manifest.name);
+      for (Position position : manifest.positions) {
+        for (const Method& method : manifest.methods) {
+          for (History history : manifest.histories) {
+            for (Answers answers : manifest.answers) {
+              out.push_back({{"model", model.name},
+                             {"dataset", entry.label},
+                             {"task", entry.task.empty() ? dataset.task : entry.task},
+                             {"position", std::string(name_of(position))},
+                             {"method", method.label()},
+                             {"history", std::string(name_of(history))},
+                             {"answers", std::string(name_of(answers))},
+                             {"metric", entry.metric.empty() ? dataset.metric : entry.metric}});
+            }
+          }
+        }
+      }
+    }
+  }
+  return out;
+}
+
+bool agrees(const PublishedNumber& row, const NamedCell& cell) {
+  return row.agrees([&](const std::string& dimension) { return cell.at(dimension); });
+}
+
+}  // namespace turnbench::test

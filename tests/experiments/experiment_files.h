@@ -1,0 +1,32 @@
+#pragma once
+
+// The manifests of the papers, with their cells as names.
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "harness/manifest.h"
+#include "harness/published.h"
+
+namespace turnbench::test {
+
+/// Paths below experiments/ of all papers' manifests, e.g. loopserve/table4.json, sorted.
+std::vector<std::string> paper_manifests();
+
+/// One of them.
+Manifest paper_manifest(const std::string& name);
+
+/// The published numbers that a manifest names; none if it names none.
+std::vector<PublishedNumber> published_of(const Manifest& manifest);
+
+/// A cell of a table: dimension -> value.
+using NamedCell = std::map<std::string, std::string>;
+std::vector<NamedCell> named_cells(const Manifest& manifest);
+
+/// Whether a published number names nothing that the cell contradicts.
+bool agrees(const PublishedNumber& row, const NamedCell& cell);
+
+}  // namespace turnbench::test

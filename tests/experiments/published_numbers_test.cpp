@@ -1,0 +1,246 @@
+// The numbers beside the papers' manifests: all there, each with a place, and typed right.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <set>
+
+#include "common/file.h"
+#include "common/text.h"
+#include "tests/experiments/experiment_files.h"
+
+namespace turnbench::test {
+namespace {
+
+const std::string kLlama = "llama-3.1-8b-instruct", kQwen = "qwen2.5-7b-instruct",
+                  kMistral = "mistral-7b-instruct-v0.3";
+
+std::string text_of(const NamedCell& cell) {
+  std::vector<std::string> values;
+  for (const auto& [dimension, value] : cell) values.push_back(value);
+  return join(values, ", ");
+}
+
+/// The number of a cell in which every dimension of `cell` is named; a mean where one is "mean".
+std::optional<double> number(const std::vector<PublishedNumber>& rows, const NamedCell& cell) {
+  std::optional<double> out;
+  for (const PublishedNumber& row : rows) {
+    const bool same = std::all_of(cell.begin(), cell.end(), [&](const auto& field) {
+      const auto& [dimension, value] = field;
+      if (value == "mean") {
+        const auto& averaged = row.averaged;
+        return std::find(averaged.begin(), averaged.end(), dimension) != averaged.end();
+      }
+      const auto named = row.dimensions.find(dimension);
+      return named != row.dimensions.end() &&
+             std::find(named->second.begin(), named->second.end(), value) != named->second.end();
+    });
+    if (!same) continue;
+    EXPECT_FALSE(out) << "two numbers for " << text_of(cell);
+    out = row.value;
+  }
+  return out;
+}
+
+std::vector<PublishedNumber> numbers(const std::string& manifest) {
+  return published_of(paper_manifest(manifest));
+}
+
+// A number without a cell would be printed nowhere; two numbers for one cell contradict each other.
+TEST(PublishedNumbers, EveryOneHasItsCells) {
+  std::set<std::string> files;
+  for (const std::string& name : paper_manifests()) {
+    const Manifest manifest = paper_manifest(name);
+    const std::vector<PublishedNumber> rows = published_of(manifest);
+    if (rows.empty()) continue;
+    files.insert(manifest.path.parent_path() / manifest.published);
+    const bool own = manifest.path.stem() == std::filesystem::path(manifest.published).stem();
+    const std::vector<NamedCell> cells = named_cells(manifest);
+    std::vector<int> uses(rows.size(), 0);
+    for (const NamedCell& cell : cells) {
+      int of_cell = 0;
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        if (!agrees(rows[i], cell)) continue;
+        ++uses[i];
+        of_cell += rows[i].averaged.empty();
+      }
+      EXPECT_LE(of_cell, 1) << name << ": " << text_of(cell);
+    }
+    const auto used = std::count_if(uses.begin(), uses.end(), [](int n) { return n > 0; });
+    EXPECT_GT(used, 0) << name;
+    if (own) EXPECT_EQ(used, static_cast<std::ptrdiff_t>(rows.size())) << name;
+  }
+  // Each file of numbers belongs to some manifest.
+  for (const char* paper : {"loopserve", "sablock"}) {
+    for (const auto& entry : std::filesystem::directory_iterator(
+             std::string(TURNBENCH_SOURCE_DIR "/experiments/") + paper)) {
+      if (entry.path().extension() == ".csv") EXPECT_TRUE(files.contains(entry.path()));
+    }
+  }
+}
+
+// Tables that the papers print in full have a number for every cell, under every reading.
+TEST(PublishedNumbers, FullTablesAreFull) {
+  for (const char* name :
+       {"loopserve/table4.json", "loopserve/table4-readings.json", "loopserve/table4-history.json",
+        "sablock/table2.json", "sablock/table2-readings.json"}) {
+    const Manifest manifest = paper_manifest(name);
+    const std::vector<PublishedNumber> rows = published_of(manifest);
+    for (const NamedCell& cell : named_cells(manifest)) {
+      const bool found = std::any_of(rows.begin(), rows.end(), [&](const PublishedNumber& row) {
+        return row.averaged.empty() && agrees(row, cell);
+      });
+      EXPECT_TRUE(found) << name << ": " << text_of(cell);
+    }
+  }
+  EXPECT_EQ(numbers("loopserve/table4.json").size(), 2u * 8 * 11 * 3);
+  EXPECT_EQ(numbers("sablock/table2.json").size(), 2u * 15 * 17);
+}
+
+// Tables of averages have one for every model and method.
+TEST(PublishedNumbers, FullTablesOfAveragesAreFull) {
+  for (const char* name :
+       {"sablock/table1.json", "sablock/table2.json", "sablock/table2-readings.json",
+        "sablock/table3.json", "sablock/table4.json", "sablock/figure3.json"}) {
+    const Manifest manifest = paper_manifest(name);
+    const std::vector<PublishedNumber> rows = published_of(manifest);
+    for (const NamedCell& cell : named_cells(manifest)) {
+      if (manifest.name == "sablock-figure3" && cell.at("task") != "Few-shot Learning") continue;
+      const auto means = std::count_if(rows.begin(), rows.end(), [&](const PublishedNumber& row) {
+        return row.averaged == std::vector<std::string>{"dataset"} && agrees(row, cell);
+      });
+      EXPECT_EQ(means, 1) << name << ": " << text_of(cell);
+    }
+  }
+  EXPECT_EQ(numbers("sablock/table1.json").size(), 10u * 5);
+}
+
+TEST(PublishedNumbers, LoopServeTable4) {
+  const std::vector<PublishedNumber> rows = numbers("loopserve/table4.json");
+  const std::string ours = "loopserve:alpha=0.955,budget=1024,n_d=16";
+  const struct {
+    std::string model, position, dataset, method;
+    double value;
+  } typed[] = {
+      {kLlama, "begin", "MFQA-en", "full", 45.70},
+      {kLlama, "begin", "MFQA-en", ours, 46.82},
+      {kQwen, "begin", "MFQA-en", "full", 44.24},
+      {kLlama, "begin", "Musique", "a-shape:n_init=128,n_local=896", 4.22},
+      {kQwen, "begin", "GovReport", "tri-shape:n_init=128,n_local=896", 21.90},
+      {kLlama, "begin", "SAMSUM", "minference", 17.46},
+      {kQwen, "middle", "Musique", "full", 10.05},
+      {kLlama, "middle", "TREC", ours, 56.03},
+      {kQwen, "middle", "TREC", "tri-shape:n_init=128,n_local=896", 40.71},
+      {kLlama, "middle", "NrtvQA", "adakv:budget=1024", 10.64},
+      {kLlama, "end", "HotpotQA", "snapkv:budget=1024", 52.38},
+      {kLlama, "end", "NrtvQA", "streamingllm:budget=1024", 19.28},
+      {kQwen, "end", "QMSum", "snapkv:budget=1024", 20.15},
+      {kQwen, "end", "SAMSUM", "minference", 39.57},
+      {kQwen, "end", "SAMSUM", ours, 39.85},
+  };
+  for (const auto& t : typed) {
+    const NamedCell cell = {
+        {"model", t.model}, {"position", t.position}, {"dataset", t.dataset}, {"method", t.method}};
+    EXPECT_EQ(number(rows, cell), t.value) << text_of(cell);
+  }
+}
+
+TEST(PublishedNumbers, SaBlockTable2) {
+  const std::vector<PublishedNumber> rows = numbers("sablock/table2.json");
+  const struct {
+    std::string model, method, dataset;
+    double value;
+  } typed[] = {
+      {kLlama, "full", "NrtQA", 21.0},
+      {kLlama, "full", "mean", 37.11},
+      {kLlama, "streamingllm:budget=128,rolling=false", "PR-en", 71.47},
+      {kLlama, "h2o:mode=prefill,budget=128", "TREC", 62.00},
+      {kLlama, "sablock:budget=128", "mean", 33.10},
+      {kLlama, "chunkkv:budget=2048,window=8", "R&P", 56.51},
+      {kLlama, "sablock:budget=2048", "QMSum", 23.97},
+      {kMistral, "full", "PR-en", 98.5},
+      {kMistral, "sentencekv:budget=128", "TREC", 47.50},
+      {kMistral, "snapkv:budget=128,window=8", "Lcc", 55.70},
+      {kMistral, "pyramidkv:budget=2048", "PCount", 4.00},
+      {kMistral, "sablock:budget=2048", "mean", 48.01},
+  };
+  for (const auto& t : typed) {
+    const NamedCell cell = {{"model", t.model}, {"method", t.method}, {"dataset", t.dataset}};
+    EXPECT_EQ(number(rows, cell), t.value) << text_of(cell);
+  }
+}
+
+// The printed averages are those of the printed numbers, but for six rows of the paper.
+TEST(PublishedNumbers, SaBlockTable2Averages) {
+  const Manifest manifest = paper_manifest("sablock/table2.json");
+  const std::vector<PublishedNumber> rows = published_of(manifest);
+  std::set<std::string> deviating;
+  for (const ModelEntry& model : manifest.models) {
+    for (const Method& method : manifest.methods) {
+      double sum = 0;
+      for (const DatasetEntry& dataset : manifest.datasets)
+        sum +=
+            number(rows,
+                   {{"model", model.name}, {"method", method.label()}, {"dataset", dataset.label}})
+                .value();
+      const double mean =
+          number(rows, {{"model", model.name}, {"method", method.label()}, {"dataset", "mean"}})
+              .value();
+      EXPECT_NEAR(sum / 16, mean, 0.07) << model.name << " " << method.label();
+      if (std::abs(sum / 16 - mean) > 0.0051) deviating.insert(model.name + " " + method.label());
+    }
+  }
+  EXPECT_EQ(deviating, (std::set<std::string>{
+                           kLlama + " streamingllm:budget=128,rolling=false",
+                           kLlama + " pyramidkv:budget=128", kLlama + " sentencekv:budget=128",
+                           kLlama + " streamingllm:budget=2048,rolling=false",
+                           kLlama + " pyramidkv:budget=2048", kMistral + " sablock:budget=2048"}));
+}
+
+// The paper names the best block size of every budget.
+TEST(PublishedNumbers, SaBlockTable1) {
+  const std::vector<PublishedNumber> rows = numbers("sablock/table1.json");
+  const std::pair<int, int> best[] = {{16, 1},  {32, 3},  {64, 5},   {96, 7},   {128, 9},
+                                      {256, 7}, {512, 9}, {1024, 9}, {2048, 9}, {4096, 9}};
+  const auto value = [&](int budget, int block) {
+    const std::string method = fmt::format("chunkkv:budget={},window=8,chunk={}", budget, block);
+    return number(rows, {{"method", method}, {"dataset", "mean"}}).value();
+  };
+  for (const auto& [budget, block] : best) {
+    for (int other : {1, 3, 5, 7, 9}) EXPECT_GE(value(budget, block), value(budget, other));
+  }
+  EXPECT_EQ(value(16, 1), 22.74);
+  EXPECT_EQ(value(128, 3), 26.08);
+  EXPECT_EQ(value(4096, 5), 31.02);
+}
+
+TEST(PublishedNumbers, SaBlockAblations) {
+  const std::string base = "sablock:budget=96";
+  const struct {
+    const char* manifest;
+    std::string method;
+    double value, drop;
+  } typed[] = {{"sablock/table3.json", base + ",lambda=0", 33.03, 2.22},
+               {"sablock/table3.json", base + ",block_max=1", 33.36, 1.24},
+               {"sablock/table4.json", base + ",lambda=0,block_max=1", 32.15, 4.83},
+               {"sablock/table4.json", base + ",blocks=fixed,block_max=5", 32.81, 2.87},
+               {"sablock/table4.json", base + ",blocks=fixed,block_max=10", 32.20, 4.68}};
+  for (const auto& t : typed) {
+    const std::vector<PublishedNumber> rows = numbers(t.manifest);
+    EXPECT_EQ(number(rows, {{"method", base}, {"dataset", "mean"}}), 33.78);
+    EXPECT_EQ(number(rows, {{"method", t.method}, {"dataset", "mean"}}), t.value);
+    EXPECT_NEAR(100 * (33.78 - t.value) / 33.78, t.drop, 0.0051) << "as the paper prints it";
+    const std::string csv = read_file(paper_manifest(t.manifest).path.replace_extension(".csv"));
+    EXPECT_NE(csv.find(fmt::format("relative drop {:.2f}%", t.drop)), std::string::npos);
+  }
+  const auto figure = numbers("sablock/figure3.json");
+  ASSERT_EQ(figure.size(), 3u);
+  EXPECT_EQ(figure[0].value, 52.0);
+  EXPECT_EQ(figure[1].value, 61.3);
+  EXPECT_EQ(figure[2].value, 69.7);
+}
+
+}  // namespace
+}  // namespace turnbench::test

@@ -1,0 +1,89 @@
+// Every paper's manifest from end to end, on stand-ins.
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "harness/sqlite.h"
+#include "tests/experiments/experiment_files.h"
+#include "tests/harness/program.h"
+
+namespace turnbench::test {
+namespace {
+
+constexpr const char* kWarning = "Smoke run on stand-ins";
+
+class SmokeRun : public testing::TestWithParam<std::string> {
+ protected:
+  /// Runs a manifest and checks that every cell is stored and nothing failed.
+  void run(const std::string& name, const Arguments& more) {
+    const Manifest manifest = paper_manifest(name);
+    Arguments arguments = {"run", manifest.path.string(), "--smoke", "--db", db_, "--workers", "1"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Finished run = run_program(arguments);
+    ASSERT_EQ(run.code, 0) << run.err;
+    EXPECT_NE(run.out.find(kWarning), std::string::npos);
+    const Json status = run_program({"status", db_, "--json"}).json();
+    ASSERT_EQ(status.size(), 1u);
+    EXPECT_EQ(status[0]["experiment"], manifest.name + ".smoke");
+    EXPECT_EQ(status[0]["pending"], 0);
+    EXPECT_EQ(status[0]["failed"], 0);
+    const Json report = run_program({"report", db_, "--json"}).json();
+    EXPECT_NE(report["smoke"].get<std::string>().find(kWarning), std::string::npos);
+    std::set<std::string> models, datasets;
+    for (const Json& cell : report["cells"]) {
+      EXPECT_GT(cell["n"], 0);
+      EXPECT_EQ(cell["failed"], 0);
+      models.insert(cell["model"]);
+      datasets.insert(cell["dataset"]);
+    }
+    EXPECT_EQ(models.size(), manifest.models.size()) << "labels stay";
+    if (manifest.name != "sablock-figure7") EXPECT_EQ(datasets.size(), manifest.datasets.size());
+    const Database store(db_, Database::Mode::kExisting);
+    Statement cards = store.prepare("SELECT count(*) FROM protocol WHERE json NOT LIKE ?1");
+    cards << "%" + std::string(kWarning) + "%";
+    ASSERT_TRUE(cards.next());
+    EXPECT_EQ(cards.integer(0), 0) << "every protocol card says what it is";
+  }
+
+  TemporaryDirectory directory_;
+  std::string db_ = directory_.path("smoke.db");
+};
+
+TEST_P(SmokeRun, StoresEveryCellAndSaysWhatItIs) {
+  run(GetParam(), {});
+  for (const char* format : {"md", "csv", "tex", "html", "svg"}) {
+    const Finished report = run_program({"report", db_, "--format", format});
+    EXPECT_EQ(report.code, 0) << report.err;
+    EXPECT_NE(report.out.find(kWarning), std::string::npos) << format;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Papers, SmokeRun, testing::ValuesIn(paper_manifests()),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::replace_if(
+                               name.begin(), name.end(),
+                               [](char c) { return std::isalnum(c) == 0; }, '_');
+                           return name;
+                         });
+
+class SmokeRunOnRecords : public SmokeRun {};
+
+// Where files are given, their first records take the place of the stand-ins.
+TEST_P(SmokeRunOnRecords, StoresEveryCell) {
+  const std::string records = TURNBENCH_SOURCE_DIR "/../shared/data/longbench";
+  if (!std::filesystem::exists(records)) GTEST_SKIP() << "no records of LongBench in " << records;
+  run(GetParam(), {"--data", "longbench=" + records});
+  const Database store(db_, Database::Mode::kExisting);
+  Statement sets = store.prepare("SELECT count(*) FROM dataset WHERE description LIKE 'tiny%'");
+  ASSERT_TRUE(sets.next());
+  EXPECT_EQ(sets.integer(0), 0) << "none is made up";
+}
+
+INSTANTIATE_TEST_SUITE_P(Papers, SmokeRunOnRecords,
+                         testing::Values("loopserve/figure7.json", "sablock/table3.json"),
+                         [](const auto& info) { return info.param.substr(0, 7); });
+
+}  // namespace
+}  // namespace turnbench::test
