@@ -93,12 +93,20 @@ DatasetEntry parse_dataset(const JsonView& json) {
   return out;
 }
 
-std::vector<std::string> parse_dimensions(const JsonView& json) {
-  return one_or_more<std::string>(json, [](const JsonView& item) {
+std::vector<std::string> parse_dimensions(const JsonView& json,
+                                          const std::vector<Method>& methods) {
+  return one_or_more<std::string>(json, [&](const JsonView& item) {
     const std::string name = item.as_string();
+    if (name.starts_with(kSettingPrefix)) {
+      const bool any = std::any_of(methods.begin(), methods.end(), [&](const Method& m) {
+        return m.setting(name.substr(kSettingPrefix.size())).has_value();
+      });
+      if (!any) item.fail("method.name, or a parameter of one of the methods");
+      return name;
+    }
     const auto& known = table_dimensions();
     if (std::find(known.begin(), known.end(), name) == known.end()) {
-      item.fail("one of: " + join(known, ", "));
+      item.fail("one of: " + join(known, ", ") + ", method.PARAMETER");
     }
     return name;
   });
@@ -108,9 +116,9 @@ TableSpec parse_table(const JsonView& json, const std::vector<Method>& methods) 
   json.require_known_keys({"title", "rows", "columns", "difference_to"});
   TableSpec out;
   out.title = json.get("title", std::string());
-  out.rows =
-      json.has("rows") ? parse_dimensions(json.at("rows")) : std::vector<std::string>{"method"};
-  out.columns = json.has("columns") ? parse_dimensions(json.at("columns"))
+  out.rows = json.has("rows") ? parse_dimensions(json.at("rows"), methods)
+                              : std::vector<std::string>{"method"};
+  out.columns = json.has("columns") ? parse_dimensions(json.at("columns"), methods)
                                     : std::vector<std::string>{"dataset", "position"};
   for (const std::string& row : out.rows) {
     if (std::find(out.columns.begin(), out.columns.end(), row) != out.columns.end()) {

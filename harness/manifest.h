@@ -79,7 +79,9 @@ struct Manifest {
 Manifest load_manifest(const std::filesystem::path& path);
 Manifest parse_manifest(std::string_view text, const std::string& source);
 
-/// The dimensions that a table's rows and columns may name.
+/// The dimensions that a table's rows and columns may name; beside them, method.PARAMETER is a
+/// setting of the method, and method.name its name without settings.
 const std::vector<std::string_view>& table_dimensions();
+constexpr std::string_view kSettingPrefix = "method.";
 
 }  // namespace turnbench

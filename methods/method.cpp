@@ -341,6 +341,15 @@ Method Method::parse(const JsonView& json) {
   return out;
 }
 
+std::optional<std::string> Method::setting(std::string_view name) const {
+  if (name == "name") return name_;
+  for (const Part& part : parts_) {
+    const auto found = part.parameters.values().find(name);
+    if (found != part.parameters.values().end()) return found->second;
+  }
+  return std::nullopt;
+}
+
 Policies Method::make() const {
   Policies out;
   for (const Part& part : parts_) {

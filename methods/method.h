@@ -101,6 +101,8 @@ class Method {
     Parameters parameters, placement;
   };
   const std::vector<Part>& parts() const { return parts_; }
+  /// The value of a parameter as text, of the first part that has it; `name` is its own name.
+  std::optional<std::string> setting(std::string_view name) const;
 
  private:
   void add(const std::string& name, const std::map<std::string, std::string>& given,

@@ -99,7 +99,7 @@ std::optional<double> Results::published(const Cell& cell) const {
 }
 
 std::optional<double> Results::published(const std::vector<const Cell*>& cells) const {
-  const auto values = [](const auto& of, const std::string& name) {
+  const auto values = [this](const auto& of, const std::string& name) {
     std::set<std::string> out;
     for (const Cell* cell : of) out.insert(dimension(*cell, -1, name));
     return out;
@@ -129,7 +129,7 @@ std::optional<double> Results::published(const std::vector<const Cell*>& cells) 
   return sum / static_cast<double>(cells.size());
 }
 
-std::string dimension(const Cell& cell, int turn, const std::string& name) {
+std::string Results::dimension(const Cell& cell, int turn, const std::string& name) const {
   if (name == "model") return cell.model;
   if (name == "dataset") return cell.dataset;
   if (name == "task") return cell.task;
@@ -139,6 +139,13 @@ std::string dimension(const Cell& cell, int turn, const std::string& name) {
   if (name == "answers") return cell.answers;
   if (name == "metric") return cell.metric;
   if (name == "turn") return turn < 0 ? "all" : std::to_string(turn + 1);
+  if (name.starts_with(kSettingPrefix)) {
+    const auto method = std::find_if(manifest_.methods.begin(), manifest_.methods.end(),
+                                     [&](const Method& m) { return m.label() == cell.method; });
+    return method == manifest_.methods.end()
+               ? "-"
+               : method->setting(name.substr(kSettingPrefix.size())).value_or("-");
+  }
   throw input_error("table: found the unknown dimension \"{}\", expected one of: {}",
                     printable(name), join(table_dimensions(), ", "));
 }
@@ -183,8 +190,9 @@ Pivot make_pivot(const Results& results, const TableSpec& spec) {
   for (const Cell& cell : results.cells()) {
     for (int turn = by_turn ? 0 : -1; turn < (by_turn ? results.turns() : 0); ++turn) {
       std::vector<std::string> row, column;
-      for (const std::string& name : spec.rows) row.push_back(dimension(cell, turn, name));
-      for (const std::string& name : spec.columns) column.push_back(dimension(cell, turn, name));
+      for (const std::string& name : spec.rows) row.push_back(results.dimension(cell, turn, name));
+      for (const std::string& name : spec.columns)
+        column.push_back(results.dimension(cell, turn, name));
       const Order::Place r = order.place(spec.rows, row), c = order.place(spec.columns, column);
       rows[r] = std::move(row);
       columns[c] = std::move(column);

@@ -24,6 +24,9 @@ class Results {
   std::size_t pending() const { return pending_; }
   const std::vector<std::string>& environments() const { return environments_; }
 
+  /// Value of a dimension of a cell, "-" for a setting that its method does not have.  `turn`
+  /// counts from 0, or is negative where it is not a dimension.
+  std::string dimension(const Cell& cell, int turn, const std::string& name) const;
   /// The scores of one cell; `turn` < 0 means all turns.
   const Stratum& stratum(const std::string& cell, int turn) const;
   int turns() const { return turns_; }  ///< of the longest dialogue
@@ -46,10 +49,6 @@ class Results {
   std::size_t pending_ = 0;
   int turns_ = 0;
 };
-
-/// Value of a dimension of a cell; `turn` counts from 0, or is negative where it is not a
-/// dimension.
-std::string dimension(const Cell& cell, int turn, const std::string& name);
 
 /// One printed table: a label per row and column, and an estimate where there are results.
 struct Pivot {

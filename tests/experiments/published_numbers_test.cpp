@@ -1,5 +1,6 @@
 // The numbers beside the papers' manifests: all there, each with a place, and typed right.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -70,13 +71,16 @@ TEST(PublishedNumbers, EveryOneHasItsCells) {
     }
     const auto used = std::count_if(uses.begin(), uses.end(), [](int n) { return n > 0; });
     EXPECT_GT(used, 0) << name;
-    if (own) EXPECT_EQ(used, static_cast<std::ptrdiff_t>(rows.size())) << name;
+    if (own) {
+      EXPECT_EQ(used, static_cast<std::ptrdiff_t>(rows.size())) << name;
+    }
   }
   // Each file of numbers belongs to some manifest.
   for (const char* paper : {"loopserve", "sablock"}) {
     for (const auto& entry : std::filesystem::directory_iterator(
              std::string(TURNBENCH_SOURCE_DIR "/experiments/") + paper)) {
-      if (entry.path().extension() == ".csv") EXPECT_TRUE(files.contains(entry.path()));
+      if (entry.path().extension() != ".csv") continue;
+      EXPECT_TRUE(files.contains(entry.path())) << entry.path();
     }
   }
 }
@@ -101,9 +105,9 @@ TEST(PublishedNumbers, FullTablesAreFull) {
 
 // Tables of averages have one for every model and method.
 TEST(PublishedNumbers, FullTablesOfAveragesAreFull) {
-  for (const char* name :
-       {"sablock/table1.json", "sablock/table2.json", "sablock/table2-readings.json",
-        "sablock/table3.json", "sablock/table4.json", "sablock/figure3.json"}) {
+  for (const char* name : {"sablock/table1.json", "sablock/table1-readings.json",
+                           "sablock/table2.json", "sablock/table2-readings.json",
+                           "sablock/table3.json", "sablock/table4.json", "sablock/figure3.json"}) {
     const Manifest manifest = paper_manifest(name);
     const std::vector<PublishedNumber> rows = published_of(manifest);
     for (const NamedCell& cell : named_cells(manifest)) {

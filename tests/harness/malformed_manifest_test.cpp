@@ -119,6 +119,8 @@ TEST(MalformedManifest, Refused) {
       value("seed is negative", "/seed", -1, "/seed: found -1"),
       value("row is no dimension", "/tables", {{{"rows", {"methods"}}}},
             "/tables/0/rows/0: found \"methods\""),
+      value("row is no setting of a method", "/tables", {{{"rows", {"method.budgets"}}}},
+            "/tables/0/rows/0: found \"method.budgets\", expected method.name, or a parameter"),
       value("dimension in rows and columns", "/tables",
             {{{"rows", {"dataset"}}, {"columns", {"dataset"}}}}, "in rows or in columns"),
       value("difference to a method that is not there", "/tables", {{{"difference_to", "h2o"}}},

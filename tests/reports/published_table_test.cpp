@@ -15,7 +15,8 @@ using test::HandMadeStore;
 const std::string kTables = R"("tables": [
   {"title": "Each", "rows": ["method"], "columns": ["position", "dataset"]},
   {"title": "Mean", "rows": ["method"], "columns": ["position"]},
-  {"title": "Turns", "rows": ["turn"], "columns": ["method"]}])";
+  {"title": "Turns", "rows": ["turn"], "columns": ["method"]},
+  {"title": "Sweep", "rows": ["method.name"], "columns": ["method.budget", "method.pos"]}])";
 
 std::string manifest(const std::string& more = "") {
   return R"({"name": "hand", "models": ["tiny"], "datasets": ["tiny-fact", {"name": "tiny-hop", "task": "two hops"}],
@@ -54,6 +55,16 @@ TEST_F(PublishedTable, ColumnsAreSortedByTheManifest) {
                                     {"end", "tiny-hop"}}));
   EXPECT_EQ(table(0).rows, (Rows{{"full"}, {"snapkv:budget=64"}, {"streamingllm"}}));
   EXPECT_EQ(table(2).rows, (Rows{{"1"}, {"2"}}));
+}
+
+TEST_F(PublishedTable, SettingsAreDimensions) {
+  const Pivot p = table(3);
+  EXPECT_EQ(p.rows, (Rows{{"full"}, {"snapkv"}, {"streamingllm"}}));
+  EXPECT_EQ(p.columns, (Rows{{"-", "-"}, {"64", "-"}, {"1024", "keep"}}));
+  for (std::size_t r = 0; r < 3; ++r) {
+    for (std::size_t c = 0; c < 3; ++c) EXPECT_EQ(p.entries[r][c].has_value(), r == c);
+  }
+  EXPECT_EQ(p.entries[1][1]->published, 44);
 }
 
 TEST_F(PublishedTable, ANumberBelongsToEveryCellThatAgrees) {
@@ -111,7 +122,7 @@ TEST(SmokeWarning, StandsInEveryFormat) {
   EXPECT_TRUE(render_csv_long(results).starts_with("# " + warning + "\nmodel,"));
   // One for each table.
   const std::vector<std::string> parts = split(render_csv(results), "# " + warning);
-  EXPECT_EQ(parts.size(), 1u + 3);
+  EXPECT_EQ(parts.size(), 1u + 4);
   HandMadeStore other;
   EXPECT_EQ(render_json(Results(other.store(), "hand")).find("\"smoke\""), std::string::npos);
 }
