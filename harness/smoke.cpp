@@ -13,13 +13,13 @@ namespace {
 
 constexpr const char* kWarning =
     "Smoke run on stand-ins: these numbers say nothing about the experiment.";
-constexpr int kLength = 300;     // of a dialogue, in words
-constexpr int kMaxPrompt = 400;  // tokens: the same with markup
+constexpr int kLength = 220;     // of a dialogue, in words
+constexpr int kMaxPrompt = 300;  // tokens: the same with markup
 constexpr int kMaxAnswer = 20;   // tokens: beyond the 16th, LoopServe selects
 constexpr int kMaxTurns = 2;
-constexpr double kKept = 128;  // token counts up to it stay as they are
+constexpr double kKept = 64;  // token counts up to it stay as they are
 
-/// Token counts above 128 in the prompt's scale: 1,024 becomes 176, 4,096 becomes 208.  They keep
+/// Token counts above 64 in the prompt's scale: 1,024 becomes 128, 4,096 becomes 160.  They keep
 /// their order and stay below the prompt's length, so that what is to be cut is cut.
 std::string scaled(double tokens) {
   return fmt::format("{:.0f}", kKept + std::floor(16 * std::log2(tokens / kKept)));
@@ -66,7 +66,8 @@ OrderedJson short_dataset(const DatasetEntry& entry, const OrderedJson& written,
                           bool has_files) {
   const Dataset& dataset = find_dataset(entry.name, "smoke run");
   OrderedJson out = written.is_object() ? written : OrderedJson{{"name", entry.name}};
-  if (dataset.needs_source && !has_files) {
+  const bool replaced = dataset.needs_source && !has_files;
+  if (replaced) {
     const StandIn other = stand_in(entry.metric.empty() ? dataset.metric : entry.metric, index);
     out = {{"name", other.name}, {"metric", other.metric}, {"seed", index}};  // no two alike
   }
@@ -74,7 +75,7 @@ OrderedJson short_dataset(const DatasetEntry& entry, const OrderedJson& written,
   out["task"] = entry.task.empty() ? dataset.task : entry.task;
   out["limit"] = 1;
   out["turns"] = std::min(entry.turns > 0 ? entry.turns : dataset.turns, kMaxTurns);
-  if (!dataset.needs_source || !has_files)
+  if (replaced || !dataset.needs_source)
     out["length"] = entry.length > 0 ? std::min(entry.length, kLength) : kLength;
   return out;
 }
