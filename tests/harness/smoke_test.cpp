@@ -106,7 +106,7 @@ TEST(Smoke, ReplacesDatasetsWithoutFiles) {
     EXPECT_EQ(d.metric, w.metric) << w.label;
     EXPECT_EQ(d.turns, w.turns) << w.label;
     EXPECT_EQ(d.limit, 1u) << w.label;
-    EXPECT_LE(d.length, 300) << w.label;
+    EXPECT_LE(d.length, 220) << w.label;
   }
   EXPECT_NE(dataset(small, "Hotpot").seed, dataset(small, "Chinese").seed) << "no two alike";
 }
@@ -130,7 +130,7 @@ TEST(Smoke, ShortensGeneratedDatasets) {
   const Manifest small = smoke_manifest(paper(), {});
   const DatasetEntry& d = dataset(small, "hop-8000");
   EXPECT_EQ(d.name, "tiny-hop");
-  EXPECT_EQ(d.length, 300);
+  EXPECT_EQ(d.length, 220);
   EXPECT_EQ(d.turns, 2);
   EXPECT_EQ(d.seed, 4u);
   EXPECT_EQ(dataset(small, "hop-100").length, 100);
@@ -149,26 +149,26 @@ TEST(Smoke, CutsSweeps) {
   EXPECT_THROW(dataset(small, "hop-9000"), Error);
 }
 
-// Up to 128 tokens settings stay; larger ones come to bite on prompts of 400, in their order.
+// Up to 64 tokens settings stay; larger ones come to bite on prompts of 300, in their order.
 TEST(Smoke, ShrinksBudgetsBelowThePrompt) {
   const Manifest small = smoke_manifest(paper(), {});
   const auto value = [&](const std::string& label, const std::string& name) {
     return method(small, label).parts()[0].parameters.values().find(name)->second;
   };
-  EXPECT_EQ(small.max_prompt_tokens, 400);
-  EXPECT_EQ(value("snapkv:budget=96", "budget"), "96");
+  EXPECT_EQ(small.max_prompt_tokens, 300);
+  EXPECT_EQ(value("snapkv:budget=96", "budget"), "73");
   EXPECT_EQ(value("snapkv:budget=96", "window"), "32");
-  EXPECT_EQ(value("snapkv:budget=1024", "budget"), "176");
-  EXPECT_EQ(value("snapkv:budget=4096", "budget"), "208");
+  EXPECT_EQ(value("snapkv:budget=1024", "budget"), "128");
+  EXPECT_EQ(value("snapkv:budget=4096", "budget"), "160");
   EXPECT_EQ(value("snapkv:budget=20%", "budget"), "0.2");
-  EXPECT_EQ(value("a-shape:n_local=896", "n_local"), "172");
-  EXPECT_EQ(value("a-shape:n_local=896", "n_init"), "128");
-  EXPECT_EQ(value("loopserve", "budget"), "176");
+  EXPECT_EQ(value("a-shape:n_local=896", "n_local"), "124");
+  EXPECT_EQ(value("a-shape:n_local=896", "n_init"), "80");
+  EXPECT_EQ(value("loopserve", "budget"), "128");
   EXPECT_EQ(value("loopserve", "first"), "16");
   EXPECT_GT(small.max_new_tokens, 16) << "so that LoopServe selects";
   const Method& composed = small.methods.back();
   EXPECT_EQ(composed.name(), "minference+oracle");
-  EXPECT_EQ(composed.parts()[0].parameters.values().find("slash")->second, "192");
+  EXPECT_EQ(composed.parts()[0].parameters.values().find("slash")->second, "144");
   EXPECT_TRUE(composed.make().placement.host);
   EXPECT_EQ(composed.make().placement.cache_tokens, 256);
 }
