@@ -24,12 +24,16 @@ DialogueStats dialogue_stats(std::span<const Dialogue> dialogues,
 /// One row of LoopServe's table 3.
 struct PublishedDataset {
   std::string_view name;  ///< as in the catalog, e.g. mt-hotpotqa
+  /// "|D|".  TREC and SAMSum share one cell, 199: TREC's scores in table 4 are, up to rounding,
+  /// means of two turns of 199 answers that are right or wrong.
   std::size_t dialogues = 0;
   int turns = 0;
   /// "Avg Token".  The paper names neither the tokenizer nor whether a dialogue or a turn is meant;
   /// the numbers are near the mean size of one LongBench record.
   double mean_tokens = 0;
-  std::string_view metric;  ///< as the paper names it
+  /// As the paper names it.  SAMSum has no labels to be right or wrong about, and its scores in
+  /// table 4 are no such means: the catalog scores it by Rouge-L, as summaries.
+  std::string_view metric;
 };
 
 std::span<const PublishedDataset> published_datasets();

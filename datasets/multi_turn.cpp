@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 
 #include "common/error.h"
 #include "datasets/chunks.h"
 #include "datasets/dialogue_stats.h"
 #include "datasets/fill_template.h"
+#include "datasets/spread.h"
 
 namespace turnbench {
 namespace {
@@ -138,7 +138,7 @@ class Builder {
       out.push_back(turn_of(*group[j]->record));
       const std::size_t most = std::min(j + 1, group[j]->paragraphs.size());
       const std::vector<Chunk> parts = cut_at_random(*group[j], 1 + random.below(most), random);
-      const std::vector<std::size_t> places = choose_turns(j + 1, parts.size(), random);
+      const std::vector<std::size_t> places = choose_ascending(j + 1, parts.size(), random);
       for (std::size_t part = 0; part < parts.size(); ++part) {
         chunks[places[part]].push_back(parts[part]);
         out[j].relevance.push_back(parts[part].source());
@@ -153,17 +153,6 @@ class Builder {
       }
       out[j].question = question_of(*group[j], labels);
     }
-    return out;
-  }
-
-  /// `count` different turns out of the first `turns`, in ascending order.
-  static std::vector<std::size_t> choose_turns(std::size_t turns, std::size_t count,
-                                               Random& random) {
-    std::vector<std::size_t> out(turns);
-    std::iota(out.begin(), out.end(), std::size_t{0});
-    random.shuffle(out);
-    out.resize(count);
-    std::sort(out.begin(), out.end());
     return out;
   }
 

@@ -1,10 +1,9 @@
 #pragma once
 
-#include <cstdint>
 #include <span>
-#include <string_view>
 #include <vector>
 
+#include "datasets/build_options.h"
 #include "datasets/dialogue.h"
 #include "datasets/longbench.h"
 
@@ -23,7 +22,7 @@ namespace turnbench {
 /// - Relevance: the answer of turn j comes from a subset of the contexts of turns 1..j, whose size
 ///   varies in {1, ..., j}.  A turn's context may be empty.
 /// - Position: the question stands at the beginning, at the end, or between two segments.
-/// - 500 instances a dataset, 199 for SAMSum.
+/// - 500 instances a dataset, 199 for the sets of few-shot learning (see `published_datasets`).
 ///
 /// What was decided where it is silent:
 /// - Turn j asks record j of its group.  The size k of its relevance is drawn uniformly from 1..j
@@ -41,25 +40,15 @@ namespace turnbench {
 ///   record's context gets a letter, which a heading before each of its chunks and the question
 ///   name.
 /// - Few-shot: each turn's share of the examples is random (at least half of the fair share), in
-/// the
-///   record's order.  Every turn asks the record's question; its relevance is all shares so far.
+///   the record's order.  Every turn asks the record's question; its relevance is all shares so
+///   far.
 /// - Paragraphs are those of `split_context`: never cut within a sentence or an example.
 ///
 /// The other tasks of LongBench, which LoopServe does not have, follow the same rules: tasks with a
 /// question for each record have three turns, like question answering (multifieldqa_zh, dureader,
 /// passage_retrieval_*); tasks about a whole document two, like summaries (vcsum, passage_count,
 /// lcc, repobench-p); tasks with examples two, like few-shot learning (triviaqa, lsht).
-struct BuildOptions {
-  int turns = 0;  ///< 0: the set's own
-  std::uint64_t seed = 0;
-  /// How many dialogues; 0: as many as the paper has.  A larger limit only adds to them.
-  std::size_t limit = 0;
-  int length = 0;             ///< of generated dialogues, in words and marks; 0: the generator's own
-  bool reuse_records = true;  ///< false: no record in two dialogues, so there may be fewer
-  std::size_t max_irrelevant_paragraphs = 3;  ///< a turn
-  std::size_t max_irrelevant_length = 400;    ///< a turn; words, for Chinese characters
-};
-
+///
 /// The dialogues of mt-TASK, all questions at the end (`at_position` moves them).  The same records
 /// and options give the same bytes on every machine.  Refuses fewer records than turns, records
 /// without enough examples, and a turn count out of [1, 100].

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <vector>
+
+#include "common/random.h"
+
+namespace turnbench {
+
+/// `count` different numbers below `n`, ascending, every such set with the same probability.
+inline std::vector<std::size_t> choose_ascending(std::size_t n, std::size_t count, Random& random) {
+  std::vector<std::size_t> out(n);
+  std::iota(out.begin(), out.end(), std::size_t{0});
+  random.shuffle(out);
+  out.resize(count);
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+}  // namespace turnbench
