@@ -1,15 +1,39 @@
 #include "datasets/catalog.h"
 
+#include <algorithm>
+
 #include "common/error.h"
 #include "common/json.h"
 #include "common/text.h"
+#include "datasets/custom.h"
+#include "datasets/filler.h"
+#include "datasets/gsm8k.h"
+#include "datasets/hide.h"
+#include "datasets/infinitebench.h"
 #include "datasets/longbench.h"
+#include "datasets/longeval.h"
+#include "datasets/longmemeval.h"
+#include "datasets/multi_turn.h"
+#include "datasets/ruler.h"
+#include "datasets/sharegpt.h"
+#include "datasets/source_file.h"
 #include "datasets/tiny_qa.h"
+#include "datasets/word_lists.h"
 
 namespace turnbench {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr int kGeneratedTurns = 3;      // of the multi-turn variants of generated sets
+constexpr int kGeneratedLength = 4000;  // of their dialogues
+constexpr std::size_t kGeneratedDialogues = 100;
+
+void require_one_turn(const std::string& name, const BuildOptions& options) {
+  if (options.turns <= 1) return;
+  throw input_error("{}: found {} turns, expected 1, or the dataset mt-{}", name, options.turns,
+                    name);
+}
 
 /// Official evaluation keeps the first line of an answer to a few-shot prompt.
 std::string postprocess_of(const LongBenchTask& task) {
@@ -39,16 +63,63 @@ Dataset tiny(TinyTask task, const std::string& description) {
           .postprocess = task == TinyTask::kList ? "all_values" : "last_value",
           .collection = "",
           .turns = 2,
-          .needs_source = false,
+          .has_length = true,
           .load = load};
+}
+
+/// A generated set in both forms: NAME of one turn and mt-NAME of several.
+void add_generated(std::vector<Dataset>& out, const Dataset& common, const auto& generate) {
+  for (const bool several : {false, true}) {
+    Dataset dataset = common;
+    dataset.has_length = true;
+    if (several) {
+      dataset.name = "mt-" + common.name;
+      dataset.description += ", over several turns";
+      dataset.turns = kGeneratedTurns;
+    }
+    dataset.load = [generate, several, name = dataset.name](const fs::path& source,
+                                                            BuildOptions options) {
+      if (!several) require_one_turn(name, options);
+      if (options.turns == 0) options.turns = several ? kGeneratedTurns : 1;
+      if (options.length == 0) options.length = kGeneratedLength;
+      if (options.limit == 0) options.limit = kGeneratedDialogues;
+      return generate(name, source, options);
+    };
+    out.push_back(std::move(dataset));
+  }
+}
+
+void add_riddles(std::vector<Dataset>& out, const RiddleKind& kind) {
+  const Dataset common = {.name = std::string(kind.name),
+                          .description = std::string(kind.description),
+                          .task = std::string(kind.task),
+                          .metric = std::string(kind.metric),
+                          .collection = kind.among_pairs ? "" : "essays",
+                          .takes_source = !kind.among_pairs,
+                          .has_depth = kind.one_place};
+  add_generated(
+      out, common,
+      [&kind](const std::string& name, const fs::path& source, const BuildOptions& options) {
+        std::vector<std::string> essays;
+        if (!source.empty()) essays = read_sentences(source);
+        return hide_riddles(kind, name, essays, options);
+      });
+}
+
+void add_word_lists(std::vector<Dataset>& out, WordListTask task, const std::string& description) {
+  const Dataset common = {.name = std::string(name_of(task)),
+                          .description = description,
+                          .task = "aggregation",
+                          .metric = "ruler_match_all"};
+  add_generated(out, common,
+                [task](const std::string& name, const fs::path&, const BuildOptions& options) {
+                  return make_word_lists(task, name, options);
+                });
 }
 
 Dataset single_turn(const LongBenchTask& task, const std::string& name) {
   const auto load = [name](const fs::path& source, const BuildOptions& options) {
-    if (options.turns > 1) {
-      throw input_error("{}: found {} turns, expected 1, or the dataset mt-{}", name, options.turns,
-                        name);
-    }
+    require_one_turn(name, options);
     std::vector<Dialogue> out;
     for (const LongBenchRecord& record : read_longbench(source, name)) {
       if (options.limit != 0 && out.size() == options.limit) break;
@@ -63,8 +134,10 @@ Dataset single_turn(const LongBenchTask& task, const std::string& name) {
       .metric = std::string(task.metric),
       .postprocess = postprocess_of(task),
       .collection = "longbench",
+      .files = longbench_files(name),
       .turns = 1,
       .needs_source = true,
+      .takes_source = true,
       .load = load};
 }
 
@@ -80,9 +153,140 @@ Dataset multi_turn(const LongBenchTask& task) {
           .metric = multi_turn_metric(task),
           .postprocess = postprocess_of(task),
           .collection = "longbench",
+          .files = longbench_files(task.name),
           .turns = task.turns,
           .needs_source = true,
+          .takes_source = true,
           .load = load};
+}
+
+using ReadFile = std::function<std::vector<Dialogue>(const fs::path& file, const std::string& name,
+                                                     const BuildOptions& options)>;
+
+/// A set of which every record is a dialogue.
+Dataset native(Dataset dataset, const ReadFile& read) {
+  dataset.needs_source = dataset.takes_source = true;
+  dataset.load = [read, name = dataset.name, files = dataset.files](const fs::path& source,
+                                                                    const BuildOptions& options) {
+    if (options.turns != 0) {
+      throw input_error("{}: found {} turns, expected none: its records have their own", name,
+                        options.turns);
+    }
+    return read(find_source_file(source, files), name, options);
+  };
+  return dataset;
+}
+
+void add_longeval(std::vector<Dataset>& out) {
+  out.push_back(native({.name = "longeval-topics",
+                        .description = "the first of several topics talked about",
+                        .task = "retrieval",
+                        .metric = "ruler_match_all",
+                        .collection = "longeval",
+                        .files = {"topics/5_topics.jsonl"}},
+                       [](const fs::path& file, const std::string& name, const BuildOptions& o) {
+                         return read_longeval_topics(file, name, o.limit);
+                       }));
+  out.push_back(native({.name = "longeval-lines",
+                        .description = "the number of one of many lines",
+                        .task = "retrieval",
+                        .metric = "gsm8k",
+                        .collection = "longeval",
+                        .files = {"lines/200_lines.jsonl"}},
+                       [](const fs::path& file, const std::string& name, const BuildOptions& o) {
+                         return read_longeval_lines(file, name, o.limit);
+                       }));
+  out.push_back(native({.name = "longeval-summary",
+                        .description = "summaries of two of three topics talked about",
+                        .task = "summary",
+                        .metric = "rouge_l_recall",
+                        .collection = "longeval",
+                        .files = {"topics/conversations.jsonl"}},
+                       make_longeval_summaries));
+}
+
+void add_ruler(std::vector<Dataset>& out, const RulerTask& task) {
+  out.push_back(
+      native({.name = fmt::format("ruler-{}", task.name),
+              .description = fmt::format("{} (RULER)", task.description),
+              .task = std::string(task.kind),
+              .metric = std::string(task.metric),
+              .collection = "ruler",
+              .files = ruler_files(task)},
+             [&task](const fs::path& file, const std::string& name, const BuildOptions& o) {
+               return read_ruler(file, task, name, o.limit);
+             }));
+}
+
+void add_infinitebench(std::vector<Dataset>& out, const InfiniteBenchTask& task) {
+  out.push_back(
+      native({.name = fmt::format("infinitebench-{}", task.name),
+              .description = fmt::format("{} (InfiniteBench)", task.description),
+              .task = std::string(task.kind),
+              .metric = fmt::format("infinitebench_{}", task.name),
+              .collection = "infinitebench",
+              .files = {fmt::format("{}.jsonl", task.name)}},
+             [&task](const fs::path& file, const std::string& name, const BuildOptions& o) {
+               return read_infinitebench(file, task, name, o.limit);
+             }));
+}
+
+void add_gsm8k(std::vector<Dataset>& out) {
+  for (const bool examples : {false, true}) {
+    out.push_back(
+        native({.name = examples ? "gsm8k-cot" : "gsm8k",
+                .description = examples ? "grade school mathematics, with worked examples"
+                                        : "grade school mathematics",
+                .task = "reasoning",
+                .metric = "gsm8k",
+                .collection = "gsm8k",
+                .files = {"test.jsonl"}},
+               [examples](const fs::path& file, const std::string& name, const BuildOptions& o) {
+                 const fs::path beside = file.parent_path() / "gsm8k_cot_prompt_formal.txt";
+                 return read_gsm8k(file, examples ? beside : "", name, o.limit);
+               }));
+  }
+}
+
+void add_longmemeval(std::vector<Dataset>& out, const std::string& variant,
+                     const std::string& description) {
+  out.push_back(native({.name = "longmemeval-" + variant,
+                        .description = description,
+                        .task = "memory",
+                        .metric = "qa_f1",
+                        .collection = "longmemeval",
+                        .files = {fmt::format("longmemeval_{}.json", variant),
+                                  fmt::format("longmemeval_{}_cleaned.json", variant)}},
+                       [](const fs::path& file, const std::string& name, const BuildOptions& o) {
+                         return read_longmemeval(file, name, o.limit);
+                       }));
+}
+
+void add_sharegpt(std::vector<Dataset>& out) {
+  out.push_back(native(
+      {.name = "sharegpt",
+       .description = "chats of several turns, as their users had them",
+       .task = "chat",
+       .metric = "rouge_l_recall",
+       .collection = "sharegpt",
+       .files = {"sharegpt.jsonl", "sharegpt.json", "ShareGPT_V3_unfiltered_cleaned_split.json"}},
+      [](const fs::path& file, const std::string& name, const BuildOptions& o) {
+        return read_sharegpt(file, name, o.limit);
+      }));
+}
+
+Dataset custom() {
+  Dataset out = native({.name = "jsonl",
+                        .description = "dialogues of one's own, one a line",
+                        .task = "custom",
+                        .metric = "qa_f1",
+                        .collection = "jsonl",
+                        .files = {"dialogues.jsonl"}},
+                       [](const fs::path& file, const std::string& name, const BuildOptions& o) {
+                         return read_custom(file, o.fields, name, o.limit);
+                       });
+  out.has_fields = true;
+  return out;
 }
 
 std::vector<Dataset> make_catalog() {
@@ -91,6 +295,9 @@ std::vector<Dataset> make_catalog() {
       tiny(TinyTask::kHop, "made-up facts: two facts, one leading to the other"),
       tiny(TinyTask::kLabel, "made-up facts: a label by examples"),
       tiny(TinyTask::kList, "made-up facts: a week, day by day; long answers")};
+  for (const RiddleKind& kind : riddle_kinds()) add_riddles(out, kind);
+  add_word_lists(out, WordListTask::kCommon, "the ten most common words of a long list");
+  add_word_lists(out, WordListTask::kFrequent, "the three most frequent of made-up words");
   for (const LongBenchTask& task : longbench_tasks()) {
     out.push_back(single_turn(task, std::string(task.name)));
   }
@@ -98,6 +305,15 @@ std::vector<Dataset> make_catalog() {
     if (task.in_e) out.push_back(single_turn(task, std::string(task.name) + "_e"));
   }
   for (const LongBenchTask& task : longbench_tasks()) out.push_back(multi_turn(task));
+  add_longeval(out);
+  for (const RulerTask& task : ruler_tasks()) add_ruler(out, task);
+  for (const InfiniteBenchTask& task : infinitebench_tasks()) add_infinitebench(out, task);
+  add_gsm8k(out);
+  add_longmemeval(out, "oracle", "questions on the earlier chats that tell the answer");
+  add_longmemeval(out, "s", "questions on some fifty earlier chats");
+  add_longmemeval(out, "m", "questions on some five hundred earlier chats");
+  add_sharegpt(out);
+  out.push_back(custom());
   return out;
 }
 
@@ -120,11 +336,32 @@ const Dataset& find_dataset(std::string_view name, const std::string& where) {
                     near.empty() ? "one of: " + join(known, ", ") : "\"" + near + "\"");
 }
 
+bool has_file(const Dataset& dataset, const fs::path& source) {
+  if (!fs::is_directory(source)) return fs::exists(source);
+  return std::any_of(dataset.files.begin(), dataset.files.end(),
+                     [&](const std::string& file) { return fs::exists(source / file); });
+}
+
 std::vector<Dialogue> load_dialogues(std::string_view name, const fs::path& source,
                                      const BuildOptions& options) {
   const Dataset& dataset = find_dataset(name, "dataset");
   if (dataset.needs_source && source.empty()) {
     throw input_error("{}: found no source, expected a file or a directory", name);
+  }
+  if (!dataset.takes_source && !source.empty()) {
+    throw input_error("{}: found the source \"{}\", expected none: it is generated", name,
+                      printable(source.string()));
+  }
+  if (!dataset.has_length && options.length > 0) {
+    throw input_error("{}: found the length {}, expected none: it is read from files", name,
+                      options.length);
+  }
+  if (!dataset.has_depth && options.depth) {
+    throw input_error("{}: found the depth {}, expected none: it has no one place to choose", name,
+                      *options.depth);
+  }
+  if (!dataset.has_fields && !options.fields.empty()) {
+    throw input_error("{}: found names of fields, expected none: its files have their own", name);
   }
   return dataset.load(source, options);
 }

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "datasets/build_options.h"
 #include "datasets/dialogue.h"
-#include "datasets/multi_turn.h"
 
 namespace turnbench {
 
@@ -17,24 +17,34 @@ struct Dataset {
   std::string description;  ///< one line
   std::string task;         ///< kind: qa, summary, few-shot, synthetic, code, ...
   std::string metric;
-  std::string postprocess = "none";  ///< of an answer, before it is scored
-  std::string collection;            ///< whose files it is read from (longbench), or empty
-  int turns = 1;                     ///< by default
-  bool needs_source = false;         ///< true if it is read from files
+  std::string postprocess = "none";     ///< of an answer, before it is scored
+  std::string collection = "";          ///< whose files it is read from (longbench), or empty
+  std::vector<std::string> files = {};  ///< where the collection's directory may have its file
+  int turns = 1;                        ///< by default
+  bool needs_source = false;            ///< it is read from files
+  bool takes_source = false;            ///< it may be read from files, otherwise it is made up
+  bool has_length = false;              ///< it is generated at any length
+  bool has_depth = false;               ///< what answers stands at a depth that can be chosen
+  bool has_fields = false;              ///< the fields of its files can be renamed
   std::function<std::vector<Dialogue>(const std::filesystem::path& source, const BuildOptions&)>
-      load;
+      load = nullptr;
 };
 
-/// All datasets: the generators for the embedded model (tiny-*), LongBench's tasks, those of
-/// LongBench-E (TASK_e), the multi-turn variants (mt-TASK).
+/// All datasets: the generators for the embedded model (tiny-*); what is hidden in other text and
+/// lists of words (needle, ...); LongBench's tasks, those of LongBench-E (TASK_e), and the
+/// multi-turn variants of both (mt-NAME); the native files of other collections; `jsonl`, files of
+/// one's own.
 const std::vector<Dataset>& all_datasets();
+
+/// True if `source` is a file, or a directory that has the dataset's.
+bool has_file(const Dataset& dataset, const std::filesystem::path& source);
 
 /// Refuses an unknown name with the nearest known one; `where` names the place in messages.
 const Dataset& find_dataset(std::string_view name, const std::string& where);
 
 /// The dialogues of a dataset, questions at the end.  `source` is a file or a directory, empty for
-/// datasets that need none.  Sets of one turn take only the limit from `options`, and refuse
-/// another number of turns.
+/// datasets that need none.  Refuses a source, a length, a depth or names of fields for datasets
+/// that have none, and several turns for sets of one.
 std::vector<Dialogue> load_dialogues(std::string_view name, const std::filesystem::path& source,
                                      const BuildOptions& options);
 

@@ -10,6 +10,7 @@
 #include "common/text.h"
 #include "datasets/fill_template.h"
 #include "datasets/jsonl.h"
+#include "datasets/source_file.h"
 
 namespace turnbench {
 namespace {
@@ -46,15 +47,16 @@ LongBenchRecord record_from(const JsonView& view, const LongBenchTask& task,
 
 }  // namespace
 
-fs::path find_longbench_file(const fs::path& source, std::string_view name) {
-  if (!fs::is_directory(source)) return source;
-  const std::string file = std::string(name) + ".jsonl";
-  for (const char* folder : {"", "data", "native", "recovered"}) {
-    const fs::path path = source / folder / file;
-    if (fs::exists(path)) return path;
+std::vector<std::string> longbench_files(std::string_view name) {
+  std::vector<std::string> out;
+  for (const char* folder : {"", "data/", "native/", "recovered/"}) {
+    out.push_back(fmt::format("{}{}.jsonl", folder, name));
   }
-  throw input_error("{}: found no {} there or in data/, native/ or recovered/, expected one",
-                    source.string(), file);
+  return out;
+}
+
+fs::path find_longbench_file(const fs::path& source, std::string_view name) {
+  return find_source_file(source, longbench_files(name));
 }
 
 void for_each_longbench_record(const fs::path& file, std::string_view name,

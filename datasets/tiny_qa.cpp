@@ -10,6 +10,7 @@
 #include "common/json.h"
 #include "common/random.h"
 #include "common/text.h"
+#include "datasets/filler.h"
 
 extern "C" {
 extern const char turnbench_tiny_lexicon_begin[], turnbench_tiny_lexicon_end[];
@@ -49,11 +50,9 @@ const Lexicon& lexicon() {
   return instance;
 }
 
-/// Words and marks of a sentence: what the model's tokenizer makes one token each.
+/// What the model's tokenizer makes of a sentence: one token a word or mark.
 int length_of(const std::string& sentence) {
-  return 1 + static_cast<int>(std::count_if(sentence.begin(), sentence.end(), [](char c) {
-           return c == ' ' || c == '.' || c == ',';
-         }));
+  return static_cast<int>(count_words_and_marks(sentence));
 }
 
 struct Fact {

@@ -59,5 +59,50 @@ TEST(Catalog, LoadsEveryFormOfATask) {
             "qasper: found 3 turns, expected 1, or the dataset mt-qasper");
 }
 
+TEST(Catalog, GeneratedSetsComeInBothForms) {
+  for (const char* name :
+       {"needle", "multi-needle", "needle-reasoning", "passkey", "number-retrieval", "kv-retrieval",
+        "variable-tracking", "common-words", "frequent-words"}) {
+    const std::string several = std::string("mt-") + name;
+    const auto one = load_dialogues(name, "", {.limit = 3});
+    const auto three = load_dialogues(several, "", {.limit = 2});
+    ASSERT_EQ(one.size(), 3u);
+    ASSERT_EQ(three.size(), 2u);
+    EXPECT_EQ(one[0].dataset, name);
+    EXPECT_EQ(one[0].turns.size(), 1u);
+    EXPECT_EQ(three[0].dataset, several);
+    EXPECT_EQ(three[0].turns.size(), 3u);
+    EXPECT_EQ(load_dialogues(several, "", {.turns = 2, .limit = 1})[0].turns.size(), 2u);
+    for (const auto* dialogues : {&one, &three}) {
+      const Dataset& dataset = find_dataset((*dialogues)[0].dataset, "test");
+      EXPECT_EQ((*dialogues)[0].metric, dataset.metric);
+      EXPECT_EQ((*dialogues)[0].task, dataset.task);
+      EXPECT_TRUE(dataset.has_length);
+    }
+    EXPECT_EQ(test::message_of([&] { load_dialogues(name, "", {.turns = 2}); }),
+              fmt::format("{}: found 2 turns, expected 1, or the dataset mt-{}", name, name));
+  }
+}
+
+TEST(Catalog, RefusesOptionsThatADatasetDoesNotHave) {
+  const auto refusal = [](const char* name, const char* source, const BuildOptions& options) {
+    return test::message_of([&] { load_dialogues(name, source, options); });
+  };
+  EXPECT_EQ(refusal("qasper", "x", {.length = 500}),
+            "qasper: found the length 500, expected none: it is read from files");
+  for (const char* name : {"tiny-fact", "mt-qasper", "multi-needle", "common-words"}) {
+    const char* source = std::string_view(name) == "mt-qasper" ? "x" : "";
+    EXPECT_EQ(
+        refusal(name, source, {.depth = 50}),
+        fmt::format("{}: found the depth 50, expected none: it has no one place to choose", name));
+  }
+  EXPECT_EQ(refusal("kv-retrieval", "essays", {}),
+            "kv-retrieval: found the source \"essays\", expected none: it is generated");
+  EXPECT_EQ(refusal("gsm8k", "x", {.fields = {{"a", "b"}}}),
+            "gsm8k: found names of fields, expected none: its files have their own");
+  EXPECT_EQ(refusal("gsm8k", "x", {.turns = 2}),
+            "gsm8k: found 2 turns, expected none: its records have their own");
+}
+
 }  // namespace
 }  // namespace turnbench

@@ -79,7 +79,8 @@ TEST(LongBench, FindsTheFileOfATask) {
   EXPECT_EQ(find_longbench_file(in_data, "anything"), in_data);
   EXPECT_EQ(message_of([&] { find_longbench_file(directory.path(), "samsum"); }),
             directory.path().string() +
-                ": found no samsum.jsonl there or in data/, native/ or recovered/, expected one");
+                ": found none of samsum.jsonl, data/samsum.jsonl, native/samsum.jsonl, "
+                "recovered/samsum.jsonl, expected one");
 }
 
 TEST(LongBench, EFilesHaveEitherName) {

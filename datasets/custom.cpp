@@ -1,0 +1,152 @@
+#include "datasets/custom.h"
+
+#include <algorithm>
+#include <set>
+
+#include "common/error.h"
+#include "common/json.h"
+#include "common/text.h"
+#include "datasets/jsonl.h"
+#include "datasets/paragraphs.h"
+
+namespace turnbench {
+namespace {
+
+constexpr int kMaxNewTokens = 64;  // unless the file says something else
+
+const std::vector<std::string_view>& known_fields() {
+  static const std::vector<std::string_view> known = {
+      "id",         "turns",   "instruction", "context", "question",      "position",
+      "references", "classes", "relevance",   "gold",    "max_new_tokens"};
+  return known;
+}
+
+void check_names(const FieldNames& fields) {
+  for (const auto& [ours, theirs] : fields) {
+    if (std::find(known_fields().begin(), known_fields().end(), ours) != known_fields().end()) {
+      continue;
+    }
+    const std::string near = nearest_name(ours, known_fields());
+    throw input_error("fields: found the name \"{}\", expected {}", printable(shorten(ours, 60)),
+                      near.empty() ? "one of: " + join(known_fields(), ", ") : "\"" + near + "\"");
+  }
+}
+
+/// An object whose fields go by our names.
+class Fields {
+ public:
+  Fields(const JsonView& view, const FieldNames& names) : view_(view), names_(names) {}
+
+  std::string name(const std::string& ours) const {
+    const auto found = names_.find(ours);
+    return found == names_.end() ? ours : found->second;
+  }
+  bool has(const std::string& ours) const { return view_.has(name(ours)); }
+  JsonView at(const std::string& ours) const { return view_.at(name(ours)); }
+  std::string text(const std::string& ours) const { return view_.get(name(ours), std::string()); }
+
+  /// A text or a list of texts; none if the field is missing.
+  std::vector<std::string> texts(const std::string& ours) const {
+    if (!has(ours)) return {};
+    return at(ours).is_string() ? std::vector{at(ours).as_string()} : at(ours).as_strings();
+  }
+
+ private:
+  const JsonView& view_;
+  const FieldNames& names_;
+};
+
+std::vector<Paragraph> paragraphs_of(const JsonView& context, std::size_t turn) {
+  std::vector<Paragraph> out;
+  const auto add = [&](std::string text) {
+    out.push_back({fmt::format("turn-{}#{}", turn, out.size() + 1), std::move(text)});
+  };
+  if (context.is_string()) {
+    for (std::string& text : split_context(context.as_string(), {})) add(std::move(text));
+    return out;
+  }
+  for (const JsonView& item : context.items()) {
+    if (item.is_string()) {
+      add(item.as_string());
+    } else {
+      out.push_back({item.at("source").as_string(), item.at("text").as_string()});
+    }
+  }
+  return out;
+}
+
+Turn turn_of(const Fields& fields, std::size_t number, std::set<std::string>& sources) {
+  Turn turn;
+  turn.instruction = fields.text("instruction");
+  // Our own files call the list of paragraphs by its plural.
+  const std::string context = fields.has("context") ? "context" : "contexts";
+  if (fields.has(context)) turn.contexts = paragraphs_of(fields.at(context), number);
+  turn.question = fields.at("question").as_string();
+  if (fields.has("position")) {
+    const JsonView position = fields.at("position");
+    turn.position =
+        parse_position(position.as_string(), position.source() + ": " + position.path());
+  }
+  fields.at("references");
+  turn.references = fields.texts("references");
+  if (turn.references.empty()) fields.at("references").fail("at least one reference");
+  turn.classes = fields.texts("classes");
+  turn.gold = fields.has("gold") ? fields.text("gold") : turn.references.front();
+  turn.max_new_tokens = fields.has("max_new_tokens")
+                            ? static_cast<int>(fields.at("max_new_tokens").as_integer(1, 1 << 20))
+                            : kMaxNewTokens;
+  std::set<std::string> own;
+  for (const Paragraph& p : turn.contexts) own.insert(p.source);
+  sources.insert(own.begin(), own.end());
+  if (!fields.has("relevance")) {
+    turn.relevance.assign(own.begin(), own.end());
+    return turn;
+  }
+  turn.relevance = fields.texts("relevance");
+  for (const std::string& source : turn.relevance) {
+    if (!sources.contains(source)) {
+      fields.at("relevance").fail("sources of paragraphs of this or an earlier turn");
+    }
+  }
+  return turn;
+}
+
+std::string id_of(const Fields& fields, std::size_t number) {
+  if (!fields.has("id")) return fmt::format("{:06}", number);
+  const JsonView id = fields.at("id");
+  const std::string out = id.is_string() ? id.as_string() : std::to_string(id.as_integer());
+  if (out.empty()) id.fail("an id");
+  return out;
+}
+
+}  // namespace
+
+std::vector<Dialogue> read_custom(const std::filesystem::path& file, const FieldNames& fields,
+                                  const std::string& name, std::size_t limit) {
+  check_names(fields);
+  std::vector<Dialogue> out;
+  std::set<std::string> ids;
+  for_each_json_line(file, [&](const JsonView& view) {
+    if (limit != 0 && out.size() == limit) return;
+    const Fields line(view, fields);
+    Dialogue dialogue{.id = id_of(line, out.size() + 1),
+                      .dataset = name,
+                      .task = "custom",
+                      .metric = "qa_f1",
+                      .turns = {}};
+    if (!ids.insert(dialogue.id).second) line.at("id").fail("an id that was not there before");
+    std::set<std::string> sources;
+    if (!line.has("turns")) {
+      dialogue.turns.push_back(turn_of(line, 1, sources));
+    } else {
+      for (const JsonView& item : line.at("turns").items()) {
+        dialogue.turns.push_back(turn_of(Fields(item, fields), dialogue.turns.size() + 1, sources));
+      }
+      if (dialogue.turns.empty()) line.at("turns").fail("at least one turn");
+    }
+    out.push_back(std::move(dialogue));
+  });
+  return out;
+}
+
+}  // namespace turnbench

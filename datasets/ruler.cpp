@@ -1,0 +1,93 @@
+#include "datasets/ruler.h"
+
+#include <algorithm>
+
+#include "common/error.h"
+#include "common/text.h"
+#include "datasets/jsonl.h"
+#include "datasets/paragraphs.h"
+
+namespace turnbench {
+namespace {
+
+// name, description, kind, metric, max_new_tokens (RULER's tokens_to_generate)
+constexpr RulerTask kTasks[] = {
+    {"niah_single_1", "a number in repeated noise", "retrieval", "ruler_match_all", 128},
+    {"niah_single_2", "a number in essays", "retrieval", "ruler_match_all", 128},
+    {"niah_single_3", "a UUID in essays", "retrieval", "ruler_match_all", 128},
+    {"niah_multikey_1", "one of four numbers in essays", "retrieval", "ruler_match_all", 128},
+    {"niah_multikey_2", "one of many numbers", "retrieval", "ruler_match_all", 128},
+    {"niah_multikey_3", "one of many UUIDs", "retrieval", "ruler_match_all", 128},
+    {"niah_multivalue", "four values of one key", "retrieval", "ruler_match_all", 128},
+    {"niah_multiquery", "the values of four keys", "retrieval", "ruler_match_all", 128},
+    {"vt", "variables through a chain of assignments", "tracing", "ruler_match_all", 30},
+    {"cwe", "the ten most common words", "aggregation", "ruler_match_all", 120},
+    {"fwe", "the three most frequent coded words", "aggregation", "ruler_match_all", 50},
+    {"qa_1", "SQuAD questions among distracting passages", "qa", "ruler_match_part", 32},
+    {"qa_2", "HotpotQA questions among distracting passages", "qa", "ruler_match_part", 32},
+};
+
+Turn turn_of(const JsonView& view, const RulerTask& task) {
+  const JsonView input = view.at("input");
+  const std::string text = trim(input.as_string());
+  const std::size_t last = text.rfind('\n');
+  if (last == std::string::npos) input.fail("a prompt of several lines");
+  std::string context = text.substr(0, last);
+  Turn turn;
+  turn.question = trim(text.substr(last));
+  const std::size_t first = context.find('\n');
+  if (first != std::string::npos) {
+    turn.instruction = context.substr(0, first);
+    context.erase(0, first);
+  }
+  turn.references = view.at("outputs").as_strings();
+  if (turn.references.empty()) view.at("outputs").fail("at least one output");
+  for (std::string& paragraph : split_context(context, {.flow = Flow::kLines})) {
+    const std::string source = fmt::format("part-{}", turn.contexts.size() + 1);
+    const bool relevant =
+        std::any_of(turn.references.begin(), turn.references.end(),
+                    [&](const std::string& r) { return paragraph.find(r) != std::string::npos; });
+    if (relevant) turn.relevance.push_back(source);
+    turn.contexts.push_back({source, std::move(paragraph)});
+  }
+  if (turn.relevance.empty()) {
+    for (const Paragraph& p : turn.contexts) turn.relevance.push_back(p.source);
+  }
+  turn.gold = join(turn.references, ", ");
+  turn.max_new_tokens = task.max_new_tokens;
+  return turn;
+}
+
+}  // namespace
+
+std::span<const RulerTask> ruler_tasks() {
+  return kTasks;
+}
+
+std::vector<std::string> ruler_files(const RulerTask& task) {
+  return {fmt::format("{}.jsonl", task.name), fmt::format("{}/validation.jsonl", task.name),
+          fmt::format("data/{}/validation.jsonl", task.name)};
+}
+
+std::vector<Dialogue> read_ruler(const std::filesystem::path& file, const RulerTask& task,
+                                 const std::string& name, std::size_t limit) {
+  std::vector<Dialogue> out;
+  for_each_json_line(file, [&](const JsonView& view) {
+    if (limit != 0 && out.size() == limit) return;
+    view.require_known_keys({"index", "input", "outputs", "length", "length_w_model_temp",
+                             "answer_prefix", "token_position_answer"});
+    view.at("length").as_integer(0);
+    out.push_back({.id = fmt::format("{}-{:05}", task.name, view.at("index").as_integer(0)),
+                   .dataset = name,
+                   .task = std::string(task.kind),
+                   .metric = std::string(task.metric),
+                   .turns = {turn_of(view, task)}});
+    const auto same = [&](const Dialogue& d) { return d.id == out.back().id; };
+    if (std::count_if(out.begin(), out.end(), same) > 1) {
+      view.at("index").fail("an index that was not there before");
+    }
+  });
+  return out;
+}
+
+}  // namespace turnbench

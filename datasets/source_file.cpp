@@ -1,0 +1,18 @@
+#include "datasets/source_file.h"
+
+#include "common/error.h"
+#include "common/text.h"
+
+namespace turnbench {
+
+namespace fs = std::filesystem;
+
+fs::path find_source_file(const fs::path& source, std::span<const std::string> names) {
+  if (!fs::is_directory(source)) return source;
+  for (const std::string& name : names) {
+    if (fs::exists(source / name)) return source / name;
+  }
+  throw input_error("{}: found none of {}, expected one", source.string(), join(names, ", "));
+}
+
+}  // namespace turnbench
