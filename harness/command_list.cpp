@@ -14,7 +14,6 @@
 #include "common/text.h"
 #include "common/thread_pool.h"
 #include "datasets/catalog.h"
-#include "datasets/longbench.h"
 #include "harness/cli.h"
 #include "harness/protocol.h"
 #include "inference/tokenizer/chat_template.h"
@@ -113,7 +112,11 @@ std::vector<Item> items_of(const std::string& what) {
                       {"metric", d.metric},
                       {"postprocess", d.postprocess},
                       {"turns", d.turns},
-                      {"needs_source", d.needs_source}}});
+                      {"needs_source", d.needs_source},
+                      {"takes_source", d.takes_source},
+                      {"collection", d.collection},
+                      {"has_length", d.has_length},
+                      {"has_depth", d.has_depth}}});
     }
   } else if (what == "models") {
     add("tiny", "the embedded model: made-up facts, trained for this program");
@@ -161,13 +164,12 @@ std::string describe_collection(const std::string& name, const fs::path& directo
   std::size_t known = 0;
   std::vector<std::string> missing;
   for (const Dataset& dataset : all_datasets()) {
-    if (dataset.collection != name || dataset.turns > 1) continue;  // those of several share files
-    ++known;
-    try {
-      find_longbench_file(directory, dataset.name);
-    } catch (const Error&) {
-      missing.push_back(dataset.name);
+    // Multi-turn variants are made of the same files.
+    if (dataset.collection != name || !dataset.needs_source || dataset.name.starts_with("mt-")) {
+      continue;
     }
+    ++known;
+    if (!has_file(dataset, directory)) missing.push_back(dataset.name);
   }
   if (known == 0) return directory.string();
   std::string out =

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "common/error.h"
 #include "common/text.h"
@@ -93,56 +94,114 @@ std::vector<Position> parse_positions(const std::string& text) {
   return out;
 }
 
-/// Of the dialogues as built, beside the published ones.
-void print_stats(const std::string& dataset, const DialogueStats& stats, bool json) {
-  const PublishedDataset* paper = find_published_dataset(dataset);
+/// A dataset's row: as built beside as published.
+struct StatsRow {
+  std::string dataset, metric;
+  std::optional<DialogueStats> built;  ///< none if its files are not there
+  const PublishedDataset* paper = nullptr;
+};
+
+StatsRow stats_row(const std::string& name, const DialogueOptions& o, const Tokenizer& tokenizer) {
+  StatsRow out = {name, find_dataset(name, "--dataset").metric, std::nullopt,
+                  find_published_dataset(name)};
+  out.built = dialogue_stats(load_dialogues(name, o.source, o.build), [&](std::string_view text) {
+    return tokenizer.encode(text, {}).size();
+  });
+  return out;
+}
+
+/// The rows of LoopServe's table 3 as far as `source` has their files.
+std::vector<StatsRow> published_rows(const DialogueOptions& o, const Tokenizer& tokenizer) {
+  std::vector<StatsRow> out;
+  for (const PublishedDataset& paper : published_datasets()) {
+    const std::string name(paper.name);
+    out.push_back(has_file(find_dataset(name, "--dataset"), o.source)
+                      ? stats_row(name, o, tokenizer)
+                      : StatsRow{name, find_dataset(name, "").metric, std::nullopt, &paper});
+  }
+  return out;
+}
+
+OrderedJson to_json(const StatsRow& row) {
+  OrderedJson out = {{"dataset", row.dataset}, {"dialogues", nullptr},       {"turns", nullptr},
+                     {"turn_tokens", nullptr}, {"dialogue_tokens", nullptr}, {"metric", row.metric},
+                     {"published", nullptr}};
+  if (row.built) {
+    out["dialogues"] = row.built->dialogues;
+    out["turns"] = row.built->mean_turns;
+    out["turn_tokens"] = row.built->mean_turn_tokens;
+    out["dialogue_tokens"] = row.built->mean_tokens;
+  }
+  if (row.paper != nullptr) {
+    out["published"] = {{"dialogues", row.paper->dialogues},
+                        {"turns", row.paper->turns},
+                        {"turn_tokens", row.paper->mean_tokens},
+                        {"metric", row.paper->metric}};
+  }
+  return out;
+}
+
+void print_stats(const std::vector<StatsRow>& rows, bool json) {
   if (json) {
-    OrderedJson out = {{"dataset", dataset},
-                       {"dialogues", stats.dialogues},
-                       {"turns", stats.mean_turns},
-                       {"turn_tokens", stats.mean_turn_tokens},
-                       {"dialogue_tokens", stats.mean_tokens},
-                       {"published", nullptr}};
-    if (paper != nullptr) {
-      out["published"] = {{"dialogues", paper->dialogues},
-                          {"turns", paper->turns},
-                          {"turn_tokens", paper->mean_tokens}};
-    }
-    fmt::print("{}\n", dump(out));
+    for (const StatsRow& row : rows) fmt::print("{}\n", dump(to_json(row)));
     return;
   }
-  fmt::print("{:<22} {:>10} {:>8} {:>14} {:>16}\n", "", "dialogues", "turns", "tokens a turn",
-             "tokens a dialogue");
-  fmt::print("{:<22} {:>10} {:>8.2f} {:>14.2f} {:>16.2f}\n", dataset, stats.dialogues,
-             stats.mean_turns, stats.mean_turn_tokens, stats.mean_tokens);
-  if (paper != nullptr) {
-    fmt::print("{:<22} {:>10} {:>8} {:>14.2f}\n", "LoopServe, Table 3", paper->dialogues,
-               paper->turns, paper->mean_tokens);
+  fmt::print("{:<22} {:>10} {:>8} {:>14} {:>16}  {}\n", "", "dialogues", "turns", "tokens a turn",
+             "tokens a dialogue", "metric");
+  for (const StatsRow& row : rows) {
+    if (row.built) {
+      fmt::print("{:<22} {:>10} {:>8.2f} {:>14.2f} {:>16.2f}  {}\n", row.dataset,
+                 row.built->dialogues, row.built->mean_turns, row.built->mean_turn_tokens,
+                 row.built->mean_tokens, row.metric);
+    } else {
+      fmt::print("{:<22} no files\n", row.dataset);
+    }
+    if (row.paper != nullptr) {
+      fmt::print("{:<22} {:>10} {:>8} {:>14.2f} {:>16}  {}\n", "  LoopServe, Table 3",
+                 row.paper->dialogues, row.paper->turns, row.paper->mean_tokens, "",
+                 row.paper->metric);
+    }
   }
 }
 
-void print_dialogues(const DialogueOptions& o, bool json) {
-  const std::vector<Position> positions = parse_positions(o.positions);
+void print_stats(const DialogueOptions& o, bool json) {
+  const Tokenizer tokenizer = o.model.empty() || o.model == "tiny"
+                                  ? open_tokenizer(Checkpoint::open("tiny"))
+                                  : Tokenizer::open(o.model);
+  print_stats(o.dataset.empty() ? published_rows(o, tokenizer)
+                                : std::vector{stats_row(o.dataset, o, tokenizer)},
+              json);
+}
+
+void check_source(const DialogueOptions& o) {
+  if (o.dataset.empty()) {
+    if (!o.stats) {
+      throw input_error("--dataset: found none, expected one (see list datasets), or --stats");
+    }
+    if (o.source.empty()) {
+      throw input_error("--source: found none, expected LongBench's directory");
+    }
+    return;
+  }
   const Dataset& dataset = find_dataset(o.dataset, "--dataset");
   if (dataset.needs_source && o.source.empty()) {
     throw input_error("--source: found none, expected the file or directory that {} is read from",
                       dataset.name);
   }
-  if (!dataset.needs_source && !o.source.empty()) {
+  if (!dataset.takes_source && !o.source.empty()) {
     throw input_error("--source: found \"{}\", expected none: {} is generated", printable(o.source),
                       dataset.name);
   }
-  const std::vector<Dialogue> dialogues = load_dialogues(o.dataset, o.source, o.build);
+}
+
+void print_dialogues(const DialogueOptions& o, bool json) {
+  const std::vector<Position> positions = parse_positions(o.positions);
+  check_source(o);
   if (o.stats) {
-    const Tokenizer tokenizer = o.model.empty() || o.model == "tiny"
-                                    ? open_tokenizer(Checkpoint::open("tiny"))
-                                    : Tokenizer::open(o.model);
-    const DialogueStats stats = dialogue_stats(
-        dialogues, [&](std::string_view text) { return tokenizer.encode(text, {}).size(); });
-    print_stats(o.dataset, stats, json);
+    print_stats(o, json);
     return;
   }
-  for (const Dialogue& dialogue : dialogues) {
+  for (const Dialogue& dialogue : load_dialogues(o.dataset, o.source, o.build)) {
     for (Position position : positions) {
       Dialogue moved = at_position(dialogue, position);
       // One line a position: ids stay unique.
@@ -209,8 +268,9 @@ void add_dialogues_command(CLI::App& app, const CommonOptions& common) {
   command->footer(
       "Example: turnbench dialogues --dataset mt-hotpotqa --source longbench/ --positions "
       "begin,middle,end --limit 2");
-  command->add_option("--dataset", o->dataset, "dataset; see list datasets")->required();
-  command->add_option("--source", o->source, "file or directory of its records");
+  command->add_option("--dataset", o->dataset,
+                      "dataset; see list datasets; none with --stats: all of LoopServe's Table 3");
+  command->add_option("--source", o->source, "file or directory of its records, or of essays");
   command->add_option("--turns", o->build.turns, "0: the set's own")
       ->transform(whole_number(0, 100));
   command->add_option("--positions", o->positions, "begin, middle, end, separated by commas");
@@ -222,8 +282,11 @@ void add_dialogues_command(CLI::App& app, const CommonOptions& common) {
       ->add_option("--length", o->build.length,
                    "of generated dialogues, in words and marks; 0: the generator's own")
       ->transform(whole_number(0, 10'000'000));
+  command->add_option("--depth", o->build.depth, "of what is hidden, in percent; otherwise drawn")
+      ->check(number(0, 100));
   command->add_flag("--stats", o->stats,
-                    "turns and mean tokens beside the published ones, instead of the dialogues");
+                    "turns, mean tokens and metric beside the published ones, instead of the "
+                    "dialogues");
   command->add_option("--model", o->model, "whose tokenizer counts, for --stats; otherwise tiny");
   command->callback([o, &common] { print_dialogues(*o, common.json); });
 }

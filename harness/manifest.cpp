@@ -79,7 +79,7 @@ DatasetEntry parse_dataset(const JsonView& json) {
     return out;
   }
   json.require_known_keys({"name", "label", "task", "source", "metric", "postprocess", "limit",
-                           "seed", "turns", "length"});
+                           "seed", "turns", "length", "depth", "fields"});
   out.name = json.at("name").as_string();
   out.label = json.get("label", out.name);
   out.task = json.get("task", std::string());
@@ -90,6 +90,14 @@ DatasetEntry parse_dataset(const JsonView& json) {
   out.seed = static_cast<std::uint64_t>(json.get_integer("seed", 0, 0));
   out.turns = static_cast<int>(json.get_integer("turns", 0, 0, 16));
   out.length = static_cast<int>(json.get_integer("length", 0, 0, 10'000'000));
+  if (json.has("depth")) {
+    out.depth = json.at("depth").as_number();
+    if (!(*out.depth >= 0 && *out.depth <= 100)) json.at("depth").fail("a number from 0 to 100");
+  }
+  if (json.has("fields")) {
+    const JsonView fields = json.at("fields");
+    for (const std::string& ours : fields.keys()) out.fields[ours] = fields.at(ours).as_string();
+  }
   return out;
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,8 @@ struct DatasetEntry {
   std::uint64_t seed = 0;
   int turns = 0;   ///< 0 = the dataset's own
   int length = 0;  ///< of generated dialogues, in words and marks; 0 = the generator's own
+  std::optional<double> depth;                ///< of what is hidden, in percent; otherwise drawn
+  std::map<std::string, std::string> fields;  ///< what a file of one's own calls its fields
 };
 
 /// A printed table: the mean of each cell of `rows` x `columns`.

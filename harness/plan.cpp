@@ -59,6 +59,8 @@ PlannedDataset load_dataset(const DatasetEntry& entry, const Manifest& manifest,
   options.seed = entry.seed;
   options.limit = entry.limit;
   options.length = entry.length;
+  options.depth = entry.depth;
+  options.fields = entry.fields;
   PlannedDataset out;
   out.entry = entry;
   out.task = entry.task.empty() ? dataset.task : entry.task;
@@ -97,7 +99,7 @@ std::string cell_key(const Cell& cell) {
 std::string find_source(const DatasetEntry& entry, const Manifest& manifest,
                         const Locations& locations) {
   const Dataset& dataset = find_dataset(entry.name, manifest.path.string() + ": /datasets");
-  if (!dataset.needs_source) return "";
+  if (!dataset.takes_source) return entry.source;
   for (const std::string& name : {entry.label, entry.name, dataset.collection}) {
     const auto given = locations.data.find(name);
     if (given != locations.data.end()) return given->second;
@@ -106,6 +108,8 @@ std::string find_source(const DatasetEntry& entry, const Manifest& manifest,
     const fs::path path = entry.source;
     return path.is_absolute() ? path.string() : (manifest.path.parent_path() / path).string();
   }
+  // What is made up without files takes them only if the manifest or the command line says so.
+  if (!dataset.needs_source) return "";
   return under_environment("TURNBENCH_DATA", dataset.collection);
 }
 
@@ -261,9 +265,10 @@ Store::Plan stored_plan(const Plan& plan) {
   }
   for (const PlannedDataset& d : plan.datasets) {
     out.datasets.emplace_back(
-        d.hash, fmt::format("{}: source {}, seed {}, turns {}, length {}", d.entry.name,
-                            d.entry.source.empty() ? "-" : d.entry.source, d.entry.seed,
-                            d.entry.turns, d.entry.length));
+        d.hash,
+        fmt::format("{}: source {}, seed {}, turns {}, length {}, depth {}", d.entry.name,
+                    d.entry.source.empty() ? "-" : d.entry.source, d.entry.seed, d.entry.turns,
+                    d.entry.length, d.entry.depth ? fmt::format("{}", *d.entry.depth) : "-"));
     for (const Dialogue& dialogue : d.dialogues) {
       out.dialogues.push_back(
           {d.hash, dialogue.id, static_cast<int>(dialogue.turns.size()), to_json_line(dialogue)});

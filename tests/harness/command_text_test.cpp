@@ -105,6 +105,66 @@ TEST(Dialogues, StatsAsJson) {
   EXPECT_TRUE(json["published"].is_null());
 }
 
+TEST(Dialogues, TheTableOfThePaperBesideTheFilesThatAreThere) {
+  const TemporaryDirectory d;
+  std::string lines;
+  for (int i = 0; i < 4; ++i) {
+    lines += OrderedJson{{"input", fmt::format("question {}?", i)},
+                         {"context", fmt::format("Passage 1:\ntext {}", i)},
+                         {"answers", {"a"}},
+                         {"length", 5},
+                         {"dataset", "musique"},
+                         {"language", "en"},
+                         {"all_classes", nullptr},
+                         {"_id", std::to_string(i)}}
+                 .dump() +
+             "\n";
+  }
+  d.write("longbench/musique.jsonl", lines);
+  const Arguments arguments = {"dialogues",         "--stats", "--source",
+                               d.path("longbench"), "--limit", "5"};
+  const Finished text = run_program(arguments);
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_EQ(text.lines().size(), 23u);  // a heading and two lines a dataset
+  Arguments with_json = arguments;
+  with_json.push_back("--json");
+  const Finished json = run_program(with_json);
+  ASSERT_EQ(json.lines().size(), 11u);
+  for (const std::string& line : json.lines()) {
+    const Json row = parse_json(line, "row");
+    const bool there = row["dataset"] == "mt-musique";
+    EXPECT_EQ(row["dialogues"].is_null(), !there) << line;
+    EXPECT_FALSE(row["published"]["metric"].is_null());
+    if (!there) continue;
+    EXPECT_EQ(row["dialogues"], 5);
+    EXPECT_EQ(row["turns"], 3.0);
+    EXPECT_EQ(row["metric"], "qa_f1");
+    EXPECT_EQ(
+        row["published"],
+        (Json{{"dialogues", 500}, {"turns", 3}, {"turn_tokens", 16587.56}, {"metric", "F1"}}));
+  }
+  EXPECT_NE(run_program({"dialogues", "--source", "x"}).err.find("--dataset: found none"),
+            std::string::npos);
+  EXPECT_NE(run_program({"dialogues", "--stats"}).err.find("--source: found none"),
+            std::string::npos);
+}
+
+TEST(Dialogues, TheDepthOfANeedle) {
+  const auto paragraph = [](const char* depth) {
+    const Finished run = run_program(
+        {"dialogues", "--dataset", "needle", "--limit", "1", "--length", "600", "--depth", depth});
+    EXPECT_EQ(run.err, "");
+    return parse_json(run.out, "out")["turns"][0]["relevance"][0].get<std::string>();
+  };
+  EXPECT_EQ(paragraph("0"), "turn-1#1");
+  EXPECT_NE(paragraph("50"), paragraph("100"));
+  EXPECT_EQ(run_program({"dialogues", "--dataset", "needle", "--depth", "101"}).err,
+            "turnbench: --depth: found \"101\", expected a number from 0 to 100\n");
+  EXPECT_EQ(run_program({"dialogues", "--dataset", "tiny-fact", "--depth", "1"}).err,
+            "turnbench: tiny-fact: found the depth 1, expected none: it has no one place to "
+            "choose\n");
+}
+
 TEST(List, EveryKindAsTextAndJson) {
   for (const char* what : {"models", "methods", "datasets", "metrics", "experiments"}) {
     SCOPED_TRACE(what);
@@ -144,6 +204,8 @@ TEST(Doctor, SaysWhatIsFoundAndWhatIsMissing) {
   d.write("models/whole/tokenizer.json", "{}");
   d.write("models/bare/config.json", "{}");
   d.write("data/longbench/hotpotqa.jsonl", "");
+  d.write("data/longeval/topics/5_topics.jsonl", "");
+  d.write("data/gsm8k/test.jsonl", "");
   setenv("TURNBENCH_MODELS", d.path("models").c_str(), 1);
   setenv("TURNBENCH_DATA", d.path("data").c_str(), 1);
   const Json json = run_program({"doctor", "--json"}).json();
@@ -159,6 +221,10 @@ TEST(Doctor, SaysWhatIsFoundAndWhatIsMissing) {
   const std::string data = json["data longbench"];
   EXPECT_NE(data.find("1 of "), std::string::npos) << data;
   EXPECT_NE(data.find("missing "), std::string::npos) << data;
+  EXPECT_EQ(
+      json["data longeval"],
+      d.path("data/longeval") + ": 1 of 3 datasets, missing longeval-lines, longeval-summary");
+  EXPECT_EQ(json["data gsm8k"], d.path("data/gsm8k") + ": 2 of 2 datasets");
   EXPECT_EQ(text.code, 0);
   EXPECT_EQ(text.lines().size(), json.size());
   EXPECT_EQ(models.size(), 3u);

@@ -64,24 +64,26 @@ TEST(Manifest, DocumentationExamplesParse) {
     if (!parts[i].starts_with("json\n")) continue;
     examples.push_back(parse_manifest(std::string_view(parts[i]).substr(5), path));
   }
-  ASSERT_EQ(examples.size(), 2u);
+  ASSERT_EQ(examples.size(), 4u);
   EXPECT_EQ(examples[0].name, "first");
   EXPECT_EQ(examples[1].methods.size(), 4u);
   EXPECT_EQ(examples[1].methods[3].label(), "loopserve-prefill+streamingllm:budget=256");
   EXPECT_EQ(examples[1].tables[1].columns, std::vector<std::string>{"turn"});
+  EXPECT_EQ(examples[2].datasets[1].depth, 50.0);
+  EXPECT_EQ(examples[3].datasets[0].fields.at("context"), "documents");
 }
 
 // docs/manifest.md describes every key that is accepted.
 TEST(Manifest, DocumentationListsEveryKey) {
   const std::string docs = read_file(TURNBENCH_SOURCE_DIR "/docs/manifest.md");
   for (const char* key :
-       {"name",           "title",       "description", "models",        "datasets",
-        "positions",      "methods",     "history",     "answers",       "max_prompt_tokens",
-        "max_new_tokens", "temperature", "seed",        "system_prompt", "tables",
-        "published",      "path",        "dtype",       "kv_dtype",      "template",
-        "label",          "source",      "metric",      "postprocess",   "limit",
-        "turns",          "length",      "rows",        "columns",       "difference_to",
-        "task",           "method",      "smoke"}) {
+       {"name",           "title",         "description", "models",        "datasets",
+        "positions",      "methods",       "history",     "answers",       "max_prompt_tokens",
+        "max_new_tokens", "temperature",   "seed",        "system_prompt", "tables",
+        "published",      "path",          "dtype",       "kv_dtype",      "template",
+        "label",          "source",        "metric",      "postprocess",   "limit",
+        "turns",          "length",        "depth",       "fields",        "rows",
+        "columns",        "difference_to", "task",        "method",        "smoke"}) {
     EXPECT_NE(docs.find("`" + std::string(key) + "`"), std::string::npos) << key;
   }
   for (std::string_view d : table_dimensions())
