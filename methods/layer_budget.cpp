@@ -42,7 +42,7 @@ int LayerBudget::choices(const LayerView& view, int n, int fixed) const {
 
 ParameterInfo layers_parameter() {
   return {"layers", ParameterInfo::Kind::kLayers, "equal", "equal|pyramid[/beta]|w0/w1/...",
-          "how the layers share the budget, which is their mean; w: a weight for each layer"};
+          "how the layers share the budget, which is their mean; w: a layer's weight"};
 }
 
 std::vector<ParameterInfo> pyramid_parameters() {

@@ -166,10 +166,12 @@ FoundPattern PatternSearch::best(const LayerView& view, int head) const {
       }
     }
   }
+  if (recall) {  // sums that are equal but for rounding must tie
+    for (double& s : scores) s = std::round(s / (view.rows - s_.first_row) * 1e9) / 1e9;
+  }
   const auto winner = recall ? std::max_element(scores.begin(), scores.end())
                              : std::min_element(scores.begin(), scores.end());
-  const double rows = recall ? view.rows - s_.first_row : 1;
-  return {s_.candidates[static_cast<std::size_t>(winner - scores.begin())], *winner / rows};
+  return {s_.candidates[static_cast<std::size_t>(winner - scores.begin())], *winner};
 }
 
 Head as_vertical_slash(Head pattern) {

@@ -76,7 +76,7 @@ TEST(Calibrate, Refusals) {
                 .find(d.path("none")),
             std::string::npos);
   EXPECT_NE(refusal({"snapkv", "--model", "tiny", "--text", text, "-o", file})
-                .find("expected minference"),
+                .find("expected one of: minference"),
             std::string::npos);
   EXPECT_NE(refusal({"minference", "--model", "tiny", "--text", text}).find("--output"),
             std::string::npos);
