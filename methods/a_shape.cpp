@@ -64,9 +64,9 @@ MethodInfo a_shape() {
           "prefill mask: Jiang et al., MInference 1.0, 2024",
       .counts = "keys per prefill row: n_init + n_local; every token is kept",
       .deviates =
-          "later turns on a kept cache follow the same mask, where the reference harness "
-          "computes them densely (followup=dense); which sizes LoopServe's comparison used is a "
-          "guess: these, or n_local=896 for its budget of 1024",
+          "later turns on a kept cache follow the same mask, where the reference harness computes "
+          "them densely (followup=dense); which sizes LoopServe's comparison used is a guess: "
+          "these, or n_local=896 for its budget of 1024",
       .parameters = band_parameters(),
       .make = [](const Parameters& p) { return make_band(p, 0); }};
 }

@@ -121,8 +121,8 @@ MethodInfo adakv() {
           .deviates =
               "sets sum to the budget exactly, where the official code rounds each "
               "(ada_exact=false); one kept set per KV head by default, where it keeps one per "
-              "query head (gran=query_head); floor_alpha is that of its LongBench runs (its README "
-              "says 0.5); other scores than SnapKV's are compositions of this project",
+              "query head (gran=query_head); floor_alpha is that of its LongBench runs (its "
+              "README says 0.5); other scores than SnapKV's are compositions of this project",
           .parameters = and_also(ada_parameters(), {layers_parameter()}),
           .make = [](const Parameters& p) { return make_ada("adakv", p); }};
 }

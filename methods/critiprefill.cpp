@@ -121,9 +121,9 @@ MethodInfo critiprefill() {
           "Acceleration in LLMs, 2024",
       .counts = "keys per prefill row in front of its segment; every token is kept",
       .deviates =
-          "threshold is the official API's (its command line has 1024); "
-          "later turns on a kept cache are cut into segments and key blocks from the turn's first "
-          "row on, and their last segment is dense (followup=dense: all of them)",
+          "threshold is the official API's (its command line has 1024); later turns on a kept "
+          "cache are cut into segments and key blocks from the turn's first row on, and their "
+          "last segment is dense (followup=dense: all of them)",
       .parameters = {{"budget", Kind::kBudget, "2048", "tokens or share",
                       "keys of a segment in front of it, in whole blocks"},
                      {"segment", Kind::kInteger, "512", "rows",

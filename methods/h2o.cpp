@@ -19,8 +19,7 @@ MethodInfo h2o() {
           "one kept set per KV head by default (sums over its query heads), where official code "
           "has one per query head; the step that exceeds the budget attends before it evicts; "
           "mode=prefill is KVCache-Factory's variant; the official default is budget=0.2; comp as "
-          "in "
-          "snapkv",
+          "in snapkv",
       .parameters = and_also(
           {{"budget", Kind::kBudget, "1024", "tokens or share", "tokens kept per set"},
            {"mode", Kind::kChoice, "dynamic", "dynamic|prefill",

@@ -97,10 +97,9 @@ MethodInfo loopserve_prefill() {
           "rows",
       .deviates =
           "sample size and law, and the overlap of crossing lines, are not given by the paper: 64 "
-          "rows, uniform; exact residual gains (overlap=bound is the printed rule); reuse of lines "
-          "is understood as: rows of earlier turns keep what their own lines gave; the paper's "
-          "main "
-          "runs say alpha 0.955, its sensitivity study 0.98 to 1",
+          "rows, uniform; exact residual gains (overlap=bound is the printed rule); reuse of "
+          "lines is understood as: rows of earlier turns keep what their own lines gave; the "
+          "paper's main runs say alpha 0.955, its sensitivity study 0.98 to 1",
       .parameters = {{"alpha", Kind::kNumber, "0.955", "share",
                       "attention mass to recover; 1 is dense", 0, 1},
                      {"samples", Kind::kInteger, "64", "rows", "sampled rows of the turn", 1,

@@ -78,8 +78,8 @@ MethodInfo oracle() {
           "tokens read per KV head and step: a share counts the prompt without its sinks, a number "
           "counts the sinks too; the current token is free",
       .deviates =
-          "the sinks and the half that goes to recent tokens come from PQCache's scripts, not from "
-          "its paper; the current token is read before an old one leaves the local window",
+          "the sinks and the half that goes to recent tokens come from PQCache's scripts, not "
+          "from its paper; the current token is read before an old one leaves the local window",
       .parameters = {{"budget", Kind::kBudget, "0.2", "tokens or share", "tokens read per step"},
                      {"sinks", Kind::kInteger, "32", "tokens", "first tokens that are always read"},
                      {"local", Kind::kNumber, "0.5", "share",

@@ -16,9 +16,8 @@ MethodInfo pyramidkv() {
       .deviates =
           "the layers' budgets sum to the mean exactly, where the official code floors the step "
           "and spends up to 5% more (pyr_exact=false); one kept set per KV head by default "
-          "(gran=query_head is the official code's); window and kernel are KVCache-Factory's; comp "
-          "as "
-          "in snapkv",
+          "(gran=query_head is the official code's); window and kernel are KVCache-Factory's; "
+          "comp as in snapkv",
       .parameters = and_also(and_also(window_parameters("1024", "8", "7"), pyramid_parameters()),
                              compensation_parameters()),
       .make = [](const Parameters& p) {

@@ -196,11 +196,10 @@ MethodInfo sablock() {
       .deviates =
           "a reconstruction: the equations of segment weights and guided scores, the delimiters, "
           "lambda, gamma, tau, the largest block and the window are inferred from the paper's "
-          "prose, tables and neighbours; one kept set per layer, from scores meant over all heads. "
-          "Its ablations: lambda=0 (no guidance); block_max=1 (no adaptive blocks); token level: "
-          "both; "
-          "fixed blocks of 5 or 10: block_max=5,blocks=fixed, over the whole prompt with "
-          "segment=none",
+          "prose, tables and neighbours; one kept set per layer, from scores meant over all "
+          "heads. Its ablations: lambda=0 (no guidance); block_max=1 (no adaptive blocks); token "
+          "level: both; fixed blocks of 5 or 10: block_max=5,blocks=fixed, over the whole prompt "
+          "with segment=none",
       .parameters = and_also(
           budget_parameters("1024", "8"),
           {layers_parameter(),

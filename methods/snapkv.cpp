@@ -39,10 +39,8 @@ MethodInfo snapkv() {
       .deviates =
           "one kept set per KV head by default, where the official code keeps one per query head "
           "(gran=query_head); window and kernel are those of the official LongBench runs; the "
-          "paper "
-          "of PQCache prints no formula for its (C) baselines: comp=index is inferred, comp=all "
-          "the "
-          "other reading",
+          "paper of PQCache prints no formula for its (C) baselines: comp=index is inferred, "
+          "comp=all the other reading",
       .parameters = and_also(and_also(window_parameters("1024", "32", "7"), {layers_parameter()}),
                              compensation_parameters()),
       .make = [](const Parameters& p) {

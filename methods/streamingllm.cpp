@@ -57,9 +57,8 @@ MethodInfo streamingllm() {
       .counts = "tokens kept per KV head, sinks included; with rolling=true also while decoding",
       .deviates =
           "prefill attention is dense; a decode step attends before the oldest token leaves; a "
-          "later "
-          "turn is prefilled before it evicts, where the official demo makes room first; positions "
-          "are kept by default, where that demo shifts them (pos=shift)",
+          "later turn is prefilled before it evicts, where the official demo makes room first; "
+          "positions are kept by default, where that demo shifts them (pos=shift)",
       .parameters = {{"budget", Kind::kBudget, "1024", "tokens or share",
                       "tokens kept per KV head"},
                      {"sinks", Kind::kInteger, "4", "tokens", "first tokens that never leave"},
