@@ -239,6 +239,14 @@ TEST(PublishedNumbers, SaBlockAblations) {
     const std::string csv = read_file(paper_manifest(t.manifest).path.replace_extension(".csv"));
     EXPECT_NE(csv.find(fmt::format("relative drop {:.2f}%", t.drop)), std::string::npos);
   }
+}
+
+TEST(PublishedNumbers, SaBlockFigures) {
+  const auto needles = numbers("sablock/figure7.json");
+  ASSERT_EQ(needles.size(), 4u);
+  EXPECT_EQ(number(needles, {{"method", "full"}, {"dataset", "mean"}}), 100);
+  EXPECT_EQ(number(needles, {{"method", "h2o:mode=prefill,budget=96"}, {"dataset", "mean"}}), 44.6);
+  EXPECT_EQ(number(needles, {{"method", "sablock:budget=96"}, {"dataset", "mean"}}), 99.9);
   const auto figure = numbers("sablock/figure3.json");
   ASSERT_EQ(figure.size(), 3u);
   EXPECT_EQ(figure[0].value, 52.0);
