@@ -232,20 +232,24 @@ void add_infinitebench(std::vector<Dataset>& out, const InfiniteBenchTask& task)
 }
 
 void add_gsm8k(std::vector<Dataset>& out) {
-  for (const bool examples : {false, true}) {
-    out.push_back(
-        native({.name = examples ? "gsm8k-cot" : "gsm8k",
-                .description = examples ? "grade school mathematics, with worked examples"
-                                        : "grade school mathematics",
-                .task = "reasoning",
-                .metric = "gsm8k",
-                .collection = "gsm8k",
-                .files = {"test.jsonl"}},
-               [examples](const fs::path& file, const std::string& name, const BuildOptions& o) {
-                 const fs::path beside = file.parent_path() / "gsm8k_cot_prompt_formal.txt";
-                 return read_gsm8k(file, examples ? beside : "", name, o.limit);
-               }));
-  }
+  const Dataset plain = {.name = "gsm8k",
+                         .description = "grade school mathematics",
+                         .task = "reasoning",
+                         .metric = "gsm8k",
+                         .collection = "gsm8k",
+                         .files = {"test.jsonl"}};
+  out.push_back(
+      native(plain, [](const fs::path& file, const std::string& name, const BuildOptions& o) {
+        return read_gsm8k(file, "", name, o.limit);
+      }));
+  Dataset with_examples = plain;
+  with_examples.name = "gsm8k-cot";
+  with_examples.description += ", with worked examples";
+  with_examples.files = {"gsm8k_cot_prompt_formal.txt"};
+  out.push_back(native(
+      with_examples, [](const fs::path& examples, const std::string& name, const BuildOptions& o) {
+        return read_gsm8k(examples.parent_path() / "test.jsonl", examples, name, o.limit);
+      }));
 }
 
 void add_longmemeval(std::vector<Dataset>& out, const std::string& variant,

@@ -16,8 +16,8 @@ constexpr int kMaxNewTokens = 64;  // unless the file says something else
 
 const std::vector<std::string_view>& known_fields() {
   static const std::vector<std::string_view> known = {
-      "id",         "turns",   "instruction", "context", "question",      "position",
-      "references", "classes", "relevance",   "gold",    "max_new_tokens"};
+      "id",         "turns",  "instruction", "context",   "question", "position",
+      "references", "metric", "classes",     "relevance", "gold",     "max_new_tokens"};
   return known;
 }
 
@@ -132,7 +132,7 @@ std::vector<Dialogue> read_custom(const std::filesystem::path& file, const Field
     Dialogue dialogue{.id = id_of(line, out.size() + 1),
                       .dataset = name,
                       .task = "custom",
-                      .metric = "qa_f1",
+                      .metric = line.has("metric") ? line.text("metric") : "qa_f1",
                       .turns = {}};
     if (!ids.insert(dialogue.id).second) line.at("id").fail("an id that was not there before");
     std::set<std::string> sources;

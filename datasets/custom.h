@@ -19,7 +19,7 @@ using FieldNames = std::map<std::string, std::string>;
 ///   paragraphs: texts, or {"source", "text"}; without a source it is "turn-T#P";
 /// - `instruction`, `position`, `classes`, `relevance`, `gold`, `max_new_tokens` as in
 ///   dialogue_io.h; relevant are all paragraphs of the turn if nothing is said;
-/// - `id` of the line; otherwise its number.
+/// - `id` of the line, otherwise its number, and `metric`, otherwise qa_f1.
 /// `fields` renames any of these.  Other fields are ignored.  Reads what `to_json_line` writes.
 /// Refuses, with file, line and field, what is missing or of the wrong type, and unknown names in
 /// `fields`.

@@ -51,6 +51,20 @@ DType weight_dtype(const std::string& name, const Checkpoint& checkpoint) {
   return checkpoint.stored_dtype();
 }
 
+/// The metric that all dialogues name.
+std::string metric_of(const std::vector<Dialogue>& dialogues, const std::string& label) {
+  const std::string& metric = dialogues.front().metric;
+  for (const Dialogue& d : dialogues) {
+    if (d.metric != metric) {
+      throw input_error(
+          "dataset {}: found the metrics \"{}\" and \"{}\", expected one, or a \"metric\" in the "
+          "manifest",
+          printable(label), printable(metric), printable(d.metric));
+    }
+  }
+  return metric;
+}
+
 PlannedDataset load_dataset(const DatasetEntry& entry, const Manifest& manifest,
                             const Locations& locations, std::size_t limit) {
   const Dataset& dataset = find_dataset(entry.name, manifest.path.string() + ": /datasets");
@@ -64,9 +78,8 @@ PlannedDataset load_dataset(const DatasetEntry& entry, const Manifest& manifest,
   PlannedDataset out;
   out.entry = entry;
   out.task = entry.task.empty() ? dataset.task : entry.task;
-  out.metric = entry.metric.empty() ? dataset.metric : entry.metric;
+  out.metric = entry.metric;
   out.postprocess = entry.postprocess.empty() ? dataset.postprocess : entry.postprocess;
-  find_metric(out.metric, manifest.path.string() + ": dataset " + entry.label);
   find_postprocess(out.postprocess, manifest.path.string() + ": dataset " + entry.label);
   const std::string source = find_source(entry, manifest, locations);
   if (dataset.needs_source && source.empty()) {
@@ -78,6 +91,8 @@ PlannedDataset load_dataset(const DatasetEntry& entry, const Manifest& manifest,
   out.dialogues = load_dialogues(entry.name, source, options);
   if (out.dialogues.empty())
     throw input_error("dataset {}: found no dialogues, expected at least one", entry.label);
+  if (out.metric.empty()) out.metric = metric_of(out.dialogues, entry.label);
+  find_metric(out.metric, manifest.path.string() + ": dataset " + entry.label);
   // The hash is of all dialogues, so that a run with --limit belongs to the same cells.
   std::string text;
   for (const Dialogue& d : out.dialogues) text += to_json_line(d) + "\n";

@@ -40,6 +40,7 @@ TEST(Custom, OneTurnALine) {
   EXPECT_EQ(turn.relevance, std::vector<std::string>{"turn-1#1"});
   EXPECT_EQ(turn.gold, "a");
   EXPECT_TRUE(dialogues[1].turns[0].contexts.empty());
+  EXPECT_EQ(dialogues[1].metric, "qa_f1");
 }
 
 TEST(Custom, FieldsCanBeRenamed) {
@@ -65,7 +66,6 @@ TEST(Custom, ReadsWhatTheProgramWrites) {
       hide_riddles(riddle_kinds()[0], "jsonl", {}, {.turns = 3, .limit = 2, .length = 900});
   for (Dialogue& d : expected) {
     d.task = "custom";
-    d.metric = "qa_f1";
     lines += to_json_line(d) + "\n";
   }
   const auto dialogues = read(lines);

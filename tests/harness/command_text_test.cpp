@@ -224,7 +224,7 @@ TEST(Doctor, SaysWhatIsFoundAndWhatIsMissing) {
   EXPECT_EQ(
       json["data longeval"],
       d.path("data/longeval") + ": 1 of 3 datasets, missing longeval-lines, longeval-summary");
-  EXPECT_EQ(json["data gsm8k"], d.path("data/gsm8k") + ": 2 of 2 datasets");
+  EXPECT_EQ(json["data gsm8k"], d.path("data/gsm8k") + ": 1 of 2 datasets, missing gsm8k-cot");
   EXPECT_EQ(text.code, 0);
   EXPECT_EQ(text.lines().size(), json.size());
   EXPECT_EQ(models.size(), 3u);

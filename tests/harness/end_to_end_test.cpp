@@ -72,6 +72,34 @@ TEST_F(EndToEnd, RunsReportsAndRunsNothingTwice) {
   EXPECT_EQ(status.json()[0]["failed"], 0) << status.out;
 }
 
+TEST_F(EndToEnd, FilesOfOnesOwnAndNeedles) {
+  directory_.write("own.jsonl", R"({"q": "what is red?", "a": "it", "metric": "exact_match"})"
+                                "\n"
+                                R"({"turns": [{"q": "one?", "a": "1", "context": "one is 1."}, )"
+                                R"({"q": "two?", "a": ["2", "3"]}], "metric": "exact_match"})");
+  Draft draft;
+  draft.methods = R"("full")";
+  draft.more = R"("history": "reprefill")";
+  draft.datasets =
+      R"({"name": "jsonl", "source": "own.jsonl", "fields": {"question": "q", "references": "a"}},)"
+      R"({"name": "needle", "length": 220, "limit": 1, "depth": 50})";
+  const Finished done = run(draft, "a.db");
+  ASSERT_EQ(done.code, 0) << done.err;
+  // One and two turns of the file and one needle, x 2 positions.
+  EXPECT_EQ(count(file("a.db"), kRecords), 4 * 2);
+  EXPECT_EQ(count(file("a.db"), "SELECT count(*) FROM score WHERE metric = 'exact_match'"), 3 * 2);
+  EXPECT_EQ(count(file("a.db"), "SELECT count(*) FROM score WHERE metric = 'ruler_match_all'"), 2);
+
+  directory_.write("own.jsonl", R"({"q": "a?", "a": "b", "metric": "exact_match"})"
+                                "\n"
+                                R"({"q": "a?", "a": "b", "metric": "qa_f1"})");
+  const Finished mixed = run(draft, "b.db");
+  EXPECT_EQ(mixed.code, 2);
+  EXPECT_EQ(mixed.err,
+            "turnbench: dataset jsonl: found the metrics \"exact_match\" and \"qa_f1\", expected "
+            "one, or a \"metric\" in the manifest\n");
+}
+
 // A dictionary is asked for before anything runs.
 TEST_F(EndToEnd, MetricsOfChineseWords) {
   Draft draft;
