@@ -44,7 +44,7 @@ TEST(MalformedData, LongBench) {
        "x.jsonl: found No such file"},
       {"directory without the file",
        [](const TemporaryDirectory& d) { return dialogues(d.path("")); },
-       "found no hotpotqa.jsonl there"},
+       "found none of hotpotqa.jsonl, data"},
       records("empty", "", "r.jsonl: found an empty file"),
       records("cut", line.substr(0, line.size() / 2), "r.jsonl:1: column"),
       records("blank line", line + "\n\n", "r.jsonl:2: found a blank line"),
