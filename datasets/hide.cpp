@@ -20,6 +20,7 @@ struct Sentence {
   double depth = 0;
 };
 
+/// Makes one dialogue.
 class Hider {
  public:
   Hider(const RiddleKind& kind, const std::string& name, std::span<const std::string> essays,
