@@ -24,7 +24,8 @@ VOCAB.update({t["content"]: t["id"] for t in _TOKENIZER["added_tokens"]})
 VOCAB_SIZE = len(VOCAB)
 NUM_CUES = 16
 
-OTHER, ANSWER, REPEAT = 0, 1, 2  # what a predicted token is, for its loss weight
+OTHER, ANSWER, REPEAT, LEAD = 0, 1, 2, 3  # what a predicted token is, for its loss weight
+LEAD_TOKENS = 6  # of an answer: they restate the question, so they tell which one it answers
 
 
 def word(w):
@@ -163,12 +164,15 @@ class Generator:
         self.rng = random.Random(seed)
 
     def sequence(self, length, turn_tokens, fact_share, kinds, extra=2, repeats=0,
-                 layouts=(1, 1, 1), names=(4, 8, 16, 32, 64), max_turns=NUM_CUES, one_kind=0.):
+                 layouts=(1, 1, 1), names=(4, 8, 16, 32, 64), max_turns=NUM_CUES, one_kind=0.,
+                 together=0):
         """Tokens, classes of the *tokens themselves*, sentence starts and turn infos.
 
         turn_tokens: range of a turn's context length; fact_share: range of the share of it that
         states facts; extra: at most so many immediate question-answer pairs after a turn;
-        one_kind: share of sequences whose questions are of one kind, where there is one to ask.
+        one_kind: share of sequences whose questions are of one kind, where there is one to ask;
+        together: at most so many further questions stand beside a turn's question, and the turn
+        answers all of them, in random order.
         """
         r = self.rng
         world = World(r, r.choice([n for n in names if n * 20 <= max(length, 80)] or [4]))
@@ -191,7 +195,8 @@ class Generator:
 
         def answer(number, out):
             put([NEWLINE, CUE[number]])
-            put(out, ANSWER)
+            put(out[:LEAD_TOKENS], LEAD)
+            put(out[LEAD_TOKENS:], ANSWER)
 
         while len(tokens) < length and numbers and len(turns) < max_turns:
             target = min(r.randint(*turn_tokens), max(24, length - len(tokens) - 40))
@@ -213,8 +218,12 @@ class Generator:
             item = ask(r, world, asked, preferred) or ask(r, world, asked, kinds)
             if item is None:
                 continue
-            kind, question, out = item
-            number = numbers.pop()
+            open_questions = [(numbers.pop(), *item)]
+            for _ in range(r.randint(0, together)):
+                item = ask(r, world, asked, preferred) or ask(r, world, asked, kinds)
+                if item is None or not numbers:
+                    break
+                open_questions.append((numbers.pop(), *item))
             paragraphs = []
             while sentences:
                 k = r.randint(3, 10)
@@ -223,7 +232,7 @@ class Generator:
             position = r.choices(("begin", "middle", "end"), layouts)[0]
             at = {"begin": 0, "middle": len(paragraphs) // 2, "end": len(paragraphs)}[position]
             for i in range(len(paragraphs) + 1):
-                if i == at:
+                for number, _, question, _ in open_questions if i == at else []:
                     starts.append(len(tokens))
                     put([NEWLINE, QUESTION[number], *question])
                 if i < len(paragraphs):
@@ -231,8 +240,10 @@ class Generator:
                     for s in paragraphs[i]:
                         starts.append(len(tokens))
                         put(s)
-            turns.append((kind, position, len(tokens) + 2, out))
-            answer(number, out)
+            r.shuffle(open_questions)
+            for number, kind, _, out in open_questions:
+                turns.append((kind, position, len(tokens) + 2, out))
+                answer(number, out)
             for _ in range(r.randint(0, extra)):
                 item = ask(r, world, asked, preferred) or ask(r, world, asked, kinds)
                 if item is None or not numbers:
@@ -305,7 +316,7 @@ if __name__ == "__main__":
     t, c, _, turns = generator.sequence(700, (150, 300), (.4, .8), kinds)
     text = {i: w for w, i in VOCAB.items()}
     print("".join(text[i] for i in t).replace("Ġ", " ").replace("Ċ", "\n"))
-    print([(k, p) for k, p, _, _ in turns], sum(k == ANSWER for k in c) / len(c))
+    print([(k, p) for k, p, _, _ in turns], sum(k in (ANSWER, LEAD) for k in c) / len(c))
     t0 = time.time()
     generator.batch(8, 1024, max_position=8192, turn_tokens=(100, 500), fact_share=(.3, .8), kinds=kinds)
     print(time.time() - t0)

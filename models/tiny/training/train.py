@@ -2,7 +2,7 @@
 
     python train.py --plan plan.json --out run        # checkpoints in run/, log on stdout
     python train.py --plan plan.json --out run        # the same command resumes
-    python train.py --out run --stages 7 8 --export ..  # writes config.json and model.safetensors
+    python train.py --out run --stages 11 --export ..  # writes config.json and model.safetensors
 
 What is exported is the mean of the weights at the ends of the given stages.  Muon on the hidden matrices, AdamW on embeddings and norms.  A plan is a list of stages; a stage
 ends after `steps`, or earlier when the answer accuracy of its last 40 batches reaches `until`.
@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from data import ANSWER, OTHER, REPEAT, VOCAB_SIZE, Generator
+from data import ANSWER, LEAD, OTHER, REPEAT, VOCAB_SIZE, Generator
 from model import Config, Decoder, export, start_as_previous_token_heads
 
 
@@ -108,7 +108,10 @@ def main():
             kind = torch.from_numpy(target_class)[mask]
             logits = model(torch.from_numpy(x), torch.from_numpy(pos), mask)
             losses = F.cross_entropy(logits, target, reduction="none")
-            weight = torch.where(kind == ANSWER, 1., torch.where(kind == REPEAT, .5, .05))
+            weights = torch.empty(4)
+            weights[[OTHER, ANSWER, REPEAT]] = torch.tensor([.05, 1., .5])
+            weights[LEAD] = stage.get("lead_weight", 1.)
+            weight = weights[kind.long()]
             loss = (losses * weight).sum() / weight.sum()
             model.zero_grad(set_to_none=True)
             loss.backward()
@@ -125,7 +128,8 @@ def main():
             seconds += time.time() - t0
             with torch.no_grad():
                 hit = (logits.argmax(-1) == target).float()
-                recent.append((loss.item(), hit[kind == ANSWER].mean().item(),
+                answered = (kind == ANSWER) | (kind == LEAD)
+                recent.append((loss.item(), hit[answered].mean().item(),
                                losses[kind == OTHER].mean().item()))
             if step % 20 == 0:
                 mean = np.nanmean(np.array(recent[-40:]), 0)
