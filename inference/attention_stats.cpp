@@ -8,6 +8,8 @@
 namespace turnbench {
 namespace {
 
+constexpr int kRowsPerBlock = 64;  // rows whose probabilities are held at a time
+
 std::size_t padded_slots(int slots) {
   return (static_cast<std::size_t>(slots) + kPageTokens - 1) / kPageTokens * kPageTokens;
 }
@@ -141,22 +143,28 @@ std::size_t AttentionStats::probabilities(int head, std::span<const int> rows,
 }
 
 LineMass AttentionStats::line_mass(int head, int rows) const {
-  std::vector<int> last(static_cast<std::size_t>(std::min(rows, pass_.rows)));
-  std::iota(last.begin(), last.end(), pass_.rows - static_cast<int>(last.size()));
-  std::vector<float> cells;
-  const std::size_t ld = probabilities(head, last, cells);
+  const int count = std::min(rows, pass_.rows);
+  return line_mass(head, pass_.rows - count, count);
+}
+
+LineMass AttentionStats::line_mass(int head, int first, int rows) const {
   const KvSet& set = set_of(head);
-  const auto n = static_cast<std::size_t>(set.size());
-  std::vector<std::int32_t> keys(n);
-  for (std::size_t j = 0; j < n; ++j) keys[j] = set.position(static_cast<int>(j));
-  const std::int32_t end = pass_.positions[pass_.rows - 1];
-  LineMass mass{std::vector<float>(n), std::vector<float>(static_cast<std::size_t>(end) + 1)};
-  for (std::size_t r = 0; r < last.size(); ++r) {
-    const float* row = cells.data() + r * ld;
-    const std::int32_t position = pass_.positions[last[r]];
-    for (std::size_t j = 0; j < n && keys[j] <= position; ++j) {
-      mass.vertical[j] += row[j];
-      mass.slash[static_cast<std::size_t>(position - keys[j])] += row[j];
+  const std::int32_t end = pass_.positions[first + rows - 1] + 1;
+  std::vector<std::int32_t> keys(static_cast<std::size_t>(set.lower_bound(end)));
+  for (std::size_t j = 0; j < keys.size(); ++j) keys[j] = set.position(static_cast<int>(j));
+  LineMass mass{std::vector<float>(keys.size()), std::vector<float>(static_cast<std::size_t>(end))};
+  std::vector<float> cells;
+  for (int begin = first; begin < first + rows; begin += kRowsPerBlock) {
+    std::vector<int> block(static_cast<std::size_t>(std::min(kRowsPerBlock, first + rows - begin)));
+    std::iota(block.begin(), block.end(), begin);
+    const std::size_t ld = probabilities(head, block, cells);
+    for (std::size_t r = 0; r < block.size(); ++r) {
+      const float* row = cells.data() + r * ld;
+      const std::int32_t position = pass_.positions[block[r]];
+      for (std::size_t j = 0; j < keys.size() && keys[j] <= position; ++j) {
+        mass.vertical[j] += row[j];
+        mass.slash[static_cast<std::size_t>(position - keys[j])] += row[j];
+      }
     }
   }
   return mass;

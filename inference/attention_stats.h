@@ -78,8 +78,8 @@ struct QueryRows {
   int rows = 0;
 };
 
-/// Attention mass of some rows on each line: `vertical` by slot, `slash` by the distance between
-/// the positions of row and key (as many as the last row's position and 1).
+/// Attention mass of some rows on each line that they reach: `vertical` by slot, `slash` by the
+/// distance between the positions of row and key (as many as the last row's position and 1).
 struct LineMass {
   std::vector<float> vertical, slash;
 };
@@ -119,6 +119,8 @@ class AttentionStats {
   /// attention probabilities along columns and diagonals.  Safe to call for several heads at the
   /// same time.
   LineMass line_mass(int head, int rows) const;
+  /// The same for `rows` rows of this pass from row `first` on.  O(slots) memory, whatever `rows`.
+  LineMass line_mass(int head, int first, int rows) const;
 
   /// task(head) for every query head on the backend's threads.
   void for_each_head(const std::function<void(int head)>& task) const;

@@ -6,6 +6,7 @@
 
 #include "conversation.h"
 #include "reference.h"
+#include "tests/methods/layer.h"
 
 namespace turnbench {
 namespace {
@@ -171,6 +172,44 @@ TEST(WindowMass, TailsAreTheLastQueries) {
       for (int r = 0; r < 16; ++r) {
         ASSERT_EQ(a.positions()[134 + r], b.positions()[r]);
         ASSERT_TRUE(std::equal(b.row(r), b.row(r) + b.width(), a.row(134 + r)));
+      }
+    }
+  }
+}
+
+// Sums along columns and diagonals of any rows: against double precision, and to the bit what the
+// rows add up to one by one, however many are held at a time.
+TEST(LineMasses, OfAnyRows) {
+  for (const auto& [n, rows] : std::vector<std::pair<int, int>>{{1, 1}, {64, 64}, {200, 150}}) {
+    Layer layer(2, 2, 8, n, rows, static_cast<std::uint64_t>(n));
+    const int skipped = n - rows;  // of which there are keys, and no rows in this pass
+    for (const auto& [first, count] : std::vector<std::pair<int, int>>{
+             {0, rows}, {0, (rows + 1) / 2}, {rows / 2, rows - rows / 2}, {rows - 1, 1}}) {
+      SCOPED_TRACE(testing::Message() << n << ": " << first << " + " << count);
+      const int end = skipped + first + count;
+      for (int h = 0; h < layer.shape.heads; ++h) {
+        const LineMass mass = layer.stats->line_mass(h, first, count);
+        ASSERT_EQ(mass.vertical.size(), static_cast<std::size_t>(end));
+        ASSERT_EQ(mass.slash.size(), static_cast<std::size_t>(end));
+        std::vector<double> vertical(mass.vertical.size()), slash(mass.slash.size());
+        std::vector<float> row_by_row(mass.slash.size());
+        for (int r = first; r < first + count; ++r) {
+          const int i = skipped + r;
+          for (int j = 0; j <= i; ++j) {
+            vertical[static_cast<std::size_t>(j)] += layer.probability(h, i, j);
+            slash[static_cast<std::size_t>(i - j)] += layer.probability(h, i, j);
+          }
+          const LineMass one = layer.stats->line_mass(h, r, 1);
+          for (std::size_t o = 0; o < one.slash.size(); ++o) row_by_row[o] += one.slash[o];
+        }
+        for (std::size_t j = 0; j < vertical.size(); ++j) {
+          ASSERT_NEAR(mass.vertical[j], vertical[j], 1e-4) << j;
+          ASSERT_NEAR(mass.slash[j], slash[j], 1e-4) << j;
+        }
+        EXPECT_EQ(mass.slash, row_by_row);
+        if (first + count == rows) {
+          EXPECT_EQ(layer.stats->line_mass(h, count).vertical, mass.vertical);
+        }
       }
     }
   }
