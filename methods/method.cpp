@@ -285,26 +285,46 @@ void Method::finish(std::string label, const std::string& where) {
   }
 }
 
+Spec Spec::parse(const std::string& text, const std::string& where) {
+  const std::size_t colon = text.find(':');
+  Spec out{trim(text.substr(0, colon)), {}};
+  if (colon == std::string::npos) return out;
+  for (const std::string& setting : split(std::string_view(text).substr(colon + 1), ",")) {
+    const std::size_t equals = setting.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      throw input_error("{}: found \"{}\", expected NAME=VALUE", where,
+                        printable(shorten(setting, 40)));
+    }
+    if (!out.given.emplace(trim(setting.substr(0, equals)), trim(setting.substr(equals + 1)))
+             .second) {
+      throw input_error("{}: found \"{}\" twice, expected it once", where,
+                        printable(setting.substr(0, equals)));
+    }
+  }
+  return out;
+}
+
+Spec Spec::parse(const JsonView& object, const std::string& what) {
+  if (!object.is_object()) object.fail(what);
+  Spec out{object.at("name").as_string(), {}};
+  for (const std::string& key : object.keys()) {
+    if (key != "name") out.given[key] = value_text(object.at(key));
+  }
+  return out;
+}
+
+std::string Spec::text() const {
+  std::string out = name;
+  for (const auto& [key, value] : given)
+    out += (out.size() == name.size() ? ":" : ",") + key + "=" + value;
+  return out;
+}
+
 Method Method::parse(const std::string& spec, const std::string& where) {
   Method out;
-  for (const std::string& part : split(spec, "+")) {
-    const std::size_t colon = part.find(':');
-    std::map<std::string, std::string> given;
-    if (colon != std::string::npos) {
-      for (const std::string& setting : split(std::string_view(part).substr(colon + 1), ",")) {
-        const std::size_t equals = setting.find('=');
-        if (equals == std::string::npos || equals == 0) {
-          throw input_error("{}: found \"{}\", expected NAME=VALUE", where,
-                            printable(shorten(setting, 40)));
-        }
-        if (!given.emplace(trim(setting.substr(0, equals)), trim(setting.substr(equals + 1)))
-                 .second) {
-          throw input_error("{}: found \"{}\" twice, expected it once", where,
-                            printable(setting.substr(0, equals)));
-        }
-      }
-    }
-    out.add(trim(part.substr(0, colon)), given, where);
+  for (const std::string& text : split(spec, "+")) {
+    const Spec part = Spec::parse(text, where);
+    out.add(part.name, part.given, where);
   }
   out.finish(spec, where);
   return out;
@@ -324,18 +344,10 @@ Method Method::parse(const JsonView& json) {
   std::string label;
   const std::vector<JsonView> parts = json.is_array() ? json.items() : std::vector<JsonView>{json};
   if (parts.empty()) json.fail("at least one method");
-  for (const JsonView& part : parts) {
-    if (!part.is_object()) part.fail("a method: a string, an object, or an array of objects");
-    const std::string name = part.at("name").as_string();
-    std::map<std::string, std::string> given;
-    std::string settings;
-    for (const std::string& key : part.keys()) {
-      if (key == "name") continue;
-      given[key] = value_text(part.at(key));
-      settings += (settings.empty() ? ":" : ",") + key + "=" + given[key];
-    }
-    label += (label.empty() ? "" : "+") + name + settings;
-    out.add(name, given, part.source() + ": " + part.path());
+  for (const JsonView& object : parts) {
+    const Spec part = Spec::parse(object, "a method: a string, an object, or an array of objects");
+    label += (label.empty() ? "" : "+") + part.text();
+    out.add(part.name, part.given, object.source() + ": " + object.path());
   }
   out.finish(label, where);
   return out;

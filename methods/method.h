@@ -64,6 +64,19 @@ class Parameters {
   std::string canonical_;
 };
 
+/// A name and its settings, as a command line or a manifest writes them.
+struct Spec {
+  std::string name;
+  std::map<std::string, std::string> given;
+
+  /// "snapkv:budget=1024"; `where` names the place in messages.
+  static Spec parse(const std::string& text, const std::string& where);
+  /// {"name": "snapkv", "budget": 1024}; `what` it should be, for messages.
+  static Spec parse(const JsonView& object, const std::string& what);
+  /// As `parse` reads it, settings in the order of their names.
+  std::string text() const;
+};
+
 /// One acceleration method: what it is, what can be set, and how its policies are made.
 struct MethodInfo {
   std::string_view name;
