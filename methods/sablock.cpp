@@ -1,5 +1,8 @@
+#include "methods/sablock.h"
+
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <numeric>
 #include <optional>
 
@@ -30,23 +33,39 @@ class SaBlock : public EvictionPolicy {
   int window() const override { return w_.window; }
 
   KeepSets after_prefill(const LayerView& view) override {
-    if (view.layer == 0) segments_ = cut(view.dialogue);
+    cut(view);
     return {{view.sets.size(), choose(view)}};
+  }
+
+  /// All segments that have candidates, whatever the budget.
+  std::vector<SegmentBlocks> blocks(const LayerView& view) {
+    cut(view);
+    const int n = view.sets[0].size(), candidates = n - w_.window;
+    return candidates <= 0 ? std::vector<SegmentBlocks>()
+                           : blocks(view, candidates, std::min(w_.choices(view, n), candidates));
   }
 
  private:
   using Members = std::vector<std::int32_t>;
 
-  std::vector<int> cut(const DialogueView& dialogue) const {
-    return s_.cut ? segments(dialogue, *s_.cut, "sablock")
-                  : std::vector<int>(dialogue.tokens.size(), 0);
+  void cut(const LayerView& view) {
+    if (view.layer > 0) return;
+    segments_ = s_.cut ? segments(view.dialogue, *s_.cut, "sablock")
+                       : std::vector<int>(view.dialogue.tokens.size(), 0);
   }
 
   std::vector<std::int32_t> choose(const LayerView& view) const {
-    const KvSet& set = view.sets[0];  // all sets are alike
-    const int n = set.size(), candidates = n - w_.window, count = w_.choices(view, n);
+    const int n = view.sets[0].size(), candidates = n - w_.window, count = w_.choices(view, n);
     if (count >= candidates) return all_slots(n);
-    std::vector<Members> members;  // cached tokens of each segment that has some
+    std::vector<std::int32_t> out;
+    for (const SegmentBlocks& segment : blocks(view, candidates, count))
+      out.insert(out.end(), segment.slots.begin(), segment.slots.end());
+    return with_tail(std::move(out), candidates, n);
+  }
+
+  std::vector<SegmentBlocks> blocks(const LayerView& view, int candidates, int count) const {
+    const KvSet& set = view.sets[0];  // all sets are alike
+    std::vector<Members> members;     // cached tokens of each segment that has some
     const std::vector<int> of = slot_segments(segments_, set, candidates);
     for (int j = 0; j < candidates; ++j) {
       const auto at = static_cast<std::size_t>(j);
@@ -54,19 +73,18 @@ class SaBlock : public EvictionPolicy {
       members.back().push_back(j);
     }
     const std::vector<float> scores =
-        guided(w_.scores(view, {.first_head = 0, .heads = view.shape.heads, .tokens = n}), members);
+        guided(w_.scores(view, {.first_head = 0, .heads = view.shape.heads, .tokens = set.size()}),
+               members);
     std::vector<int> budget(members.size(), 0);
     std::size_t segment = 0;
     for (std::int32_t j : top_k(scores, count)) {
       while (members[segment].back() < j) ++segment;
       ++budget[segment];
     }
-    std::vector<std::int32_t> out;
-    for (std::size_t k = 0; k < members.size(); ++k) {
-      const Members chosen = largest_faithful_blocks(scores, members[k], budget[k]);
-      out.insert(out.end(), chosen.begin(), chosen.end());
-    }
-    return with_tail(std::move(out), candidates, n);
+    std::vector<SegmentBlocks> out;
+    for (std::size_t k = 0; k < members.size(); ++k)
+      out.push_back(largest_faithful_blocks(scores, members[k], budget[k]));
+    return out;
   }
 
   /// Token scores raised by the weight of their segment.
@@ -110,9 +128,10 @@ class SaBlock : public EvictionPolicy {
   }
 
   /// `count` tokens of a segment in blocks as large as the fidelity allows, ascending.
-  Members largest_faithful_blocks(const std::vector<float>& scores, const Members& members,
-                                  int count) const {
-    if (count == 0) return {};
+  SegmentBlocks largest_faithful_blocks(const std::vector<float>& scores, const Members& members,
+                                        int count) const {
+    SegmentBlocks out;
+    if (count == 0) return out;
     std::vector<float> own;
     for (std::int32_t j : members) own.push_back(scores[static_cast<std::size_t>(j)]);
     const auto mass = [&](const std::vector<std::int32_t>& places) {
@@ -125,34 +144,10 @@ class SaBlock : public EvictionPolicy {
     for (int block = std::min(s_.block_max, count); block >= 1; --block) {
       if (s_.blocks == Blocks::kOdd && block % 2 == 0) continue;
       places = in_blocks(own, block, count);
+      out.block = block;
       if (s_.blocks == Blocks::kFixed || mass(places) >= s_.tau * best) break;
     }
-    Members out;
-    for (std::int32_t i : places) out.push_back(members[static_cast<std::size_t>(i)]);
-    return out;
-  }
-
-  /// `count` places in the best blocks of `block` neighbours; the last block gives its best ones.
-  static std::vector<std::int32_t> in_blocks(std::span<const float> scores, int block, int count) {
-    const int n = static_cast<int>(scores.size());
-    std::vector<float> sums;
-    for (int begin = 0; begin < n; begin += block) {
-      float sum = 0;
-      for (int i = begin; i < std::min(begin + block, n); ++i)
-        sum += scores[static_cast<std::size_t>(i)];
-      sums.push_back(sum);
-    }
-    std::vector<std::int32_t> out;
-    for (std::int32_t b : ranking(sums)) {
-      const int begin = b * block, size = std::min(block, n - begin);
-      const int left = count - static_cast<int>(out.size());
-      for (std::int32_t i :
-           top_k(scores.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(size)),
-                 std::min(left, size))) {
-        out.push_back(begin + i);
-      }
-    }
-    std::sort(out.begin(), out.end());
+    for (std::int32_t i : places) out.slots.push_back(members[static_cast<std::size_t>(i)]);
     return out;
   }
 
@@ -182,6 +177,34 @@ SaBlock::Settings settings(const Parameters& p) {
 }
 
 }  // namespace
+
+std::vector<std::int32_t> in_blocks(std::span<const float> scores, int block, int count) {
+  const int n = static_cast<int>(scores.size());
+  std::vector<float> sums;
+  for (int begin = 0; begin < n; begin += block) {
+    float sum = 0;
+    for (int i = begin; i < std::min(begin + block, n); ++i)
+      sum += scores[static_cast<std::size_t>(i)];
+    sums.push_back(sum);
+  }
+  std::vector<std::int32_t> out;
+  for (std::int32_t b : ranking(sums)) {
+    const int begin = b * block, size = std::min(block, n - begin);
+    const int left = count - static_cast<int>(out.size());
+    for (std::int32_t i :
+         top_k(scores.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(size)),
+               std::min(left, size))) {
+      out.push_back(begin + i);
+    }
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+std::function<std::vector<SegmentBlocks>(const LayerView&)> sablock_blocks(const Parameters& p) {
+  auto method = std::make_shared<SaBlock>(budget_settings("sablock", p), settings(p));
+  return [method](const LayerView& view) { return method->blocks(view); };
+}
 
 /// Punctuation cuts the prompt into segments; segment weights guide the tokens' scores; a global
 /// top-k gives each segment its budget, which it spends in blocks as large as they may be.
