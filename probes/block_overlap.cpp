@@ -1,0 +1,83 @@
+#include <cstdint>
+
+#include "common/error.h"
+#include "probes/mean.h"
+#include "probes/token_scores.h"
+
+namespace turnbench {
+namespace {
+
+class BlockOverlap : public PromptProbe {
+ public:
+  BlockOverlap(const Budget& budget, int blocks, int first, int distance)
+      : budget_(budget), blocks_(blocks), first_(first), distance_(distance) {
+    if (std::max(first, 0) + distance >= blocks) {
+      throw input_error(
+          "block-overlap: found {} blocks and a pair of block {} and the one {} later, expected "
+          "more blocks",
+          blocks, std::max(first, 0), distance);
+    }
+  }
+
+  void begin(const DialogueView& prompt) override {
+    tokens_ = static_cast<int>(prompt.tokens.size());
+    scores_.assign(static_cast<std::size_t>(blocks_), TokenScores(tokens_));
+  }
+
+  void see_answer(LayerSums& layer) override {
+    const Range answer = answer_rows(layer, tokens_);
+    if (answer.size() < blocks_) return;
+    const auto border = [&](std::int64_t block) {
+      return answer.begin + static_cast<std::int32_t>(block * answer.size() / blocks_);
+    };
+    for (std::int64_t b = 0; b < blocks_; ++b)
+      scores_[static_cast<std::size_t>(b)].add(layer, {border(b), border(b + 1)});
+  }
+
+ protected:
+  Measured result() override {
+    if (scores_[0].empty()) return {0, "the answer has fewer tokens than there are blocks"};
+    Mean mean;
+    for (int b = std::max(first_, 0); b + distance_ < blocks_; ++b) {
+      const Measured pair =
+          best_in_common(scores_[static_cast<std::size_t>(b)],
+                         scores_[static_cast<std::size_t>(b + distance_)], budget_, tokens_);
+      if (!pair.missing.empty()) return pair;
+      mean.add(pair.value);
+      if (first_ >= 0) break;
+    }
+    return {mean.value(), ""};
+  }
+
+ private:
+  Budget budget_;
+  int blocks_, first_, distance_, tokens_ = 0;
+  std::vector<TokenScores> scores_;
+};
+
+}  // namespace
+
+/// How many important tokens two blocks of an answer have in common (LoopServe, section 5.3, figure
+/// 5b).
+ProbeInfo block_overlap() {
+  using Kind = ParameterInfo::Kind;
+  return {.name = "block-overlap",
+          .summary = "tokens of the prompt that are important to two blocks of the answer",
+          .paper = "LoopServe, 2025, figure 5b",
+          .metric = "overlap",
+          .deviates = "the paper does not give the number of blocks",
+          .sees = ProbeInfo::Sees::kAnswer,
+          .parameters = {token_budget(),
+                         {"blocks", Kind::kInteger, "8", "blocks", "equal parts of the answer", 1,
+                          4096},
+                         {"first", Kind::kInteger, "-1", "block",
+                          "the earlier of the two, from 0; -1: the mean over all pairs", -1, 4096},
+                         {"distance", Kind::kInteger, "1", "blocks", "from it to the later one", 0,
+                          4096}},
+          .make = [](const Parameters& p) {
+            return std::make_unique<BlockOverlap>(p.budget("budget"), p.integer("blocks"),
+                                                  p.integer("first"), p.integer("distance"));
+          }};
+}
+
+}  // namespace turnbench

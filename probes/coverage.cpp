@@ -1,0 +1,45 @@
+#include "probes/heads.h"
+
+namespace turnbench {
+namespace {
+
+class Coverage : public PromptProbe {
+ public:
+  Coverage(double eta, Heads heads) : eta_(eta), heads_(std::move(heads)) {}
+
+  void begin(const DialogueView&) override { values_.clear(); }
+
+  void see_prompt(LayerSums& layer) override {
+    heads_.for_each(layer.view(), [&](std::size_t head) {
+      const std::vector<double>& curve = layer.coverage()[head];
+      const int count = line_count(eta_, curve.size() - 1);
+      if (count > 0) values_.push_back(curve[static_cast<std::size_t>(count)]);
+    });
+  }
+
+ protected:
+  Measured result() override { return heads_.reduce(values_); }
+
+ private:
+  double eta_;
+  Heads heads_;
+  std::vector<double> values_;  ///< of the heads
+};
+
+}  // namespace
+
+/// The share of the attention mass on the floor(eta 2n) heaviest vertical and slash lines, each
+/// cell counted once (LoopServe, section 3.1.1, figure 1).
+ProbeInfo coverage() {
+  return {.name = "coverage",
+          .summary = "attention mass on the heaviest vertical and slash lines of a head",
+          .paper = "LoopServe, 2025, figure 1",
+          .metric = "coverage",
+          .deviates = "lines of both kinds compete in one pool, as the paper's 2n suggests",
+          .parameters = line_parameters(),
+          .make = [](const Parameters& p) {
+            return std::make_unique<Coverage>(p.number("eta"), parse_heads("coverage", p));
+          }};
+}
+
+}  // namespace turnbench

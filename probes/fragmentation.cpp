@@ -1,0 +1,62 @@
+#include <algorithm>
+
+#include "methods/segments.h"
+#include "probes/probe.h"
+
+namespace turnbench {
+namespace {
+
+class Fragmentation : public PromptProbe {
+ public:
+  Fragmentation(int block, int window, Cut cut) : block_(block), window_(window), cut_(cut) {}
+
+  void begin(const DialogueView& prompt) override {
+    const std::vector<int> of = segments(prompt, cut_, "fragmentation");
+    const int n = static_cast<int>(of.size()) - window_;
+    blocks_ = fragmented_ = 0;
+    for (int begin = 0; begin < n; begin += block_) {
+      const int last = std::min(begin + block_, n) - 1;
+      fragmented_ += of[static_cast<std::size_t>(begin)] != of[static_cast<std::size_t>(last)];
+      ++blocks_;
+    }
+  }
+
+ protected:
+  Measured result() override {
+    if (blocks_ == 0) return {0, "the prompt has no token before the window"};
+    return {static_cast<double>(fragmented_) / blocks_, ""};
+  }
+
+ private:
+  int block_, window_;
+  Cut cut_;
+  int blocks_ = 0, fragmented_ = 0;
+};
+
+}  // namespace
+
+/// The share of blocks of equal size that a border between segments cuts (SABlock, figure 2a): the
+/// tokens before the window in consecutive blocks, the last one perhaps shorter.
+ProbeInfo fragmentation() {
+  using Kind = ParameterInfo::Kind;
+  return {.name = "fragmentation",
+          .summary = "blocks of a fixed size in which a segment of the text ends",
+          .paper = "SABlock, 2025, figure 2a",
+          .metric = "fragmentation",
+          .deviates =
+              "the paper does not list its delimiters: clause cuts behind commas and "
+              "colons too, sentence does not",
+          .sees = ProbeInfo::Sees::kText,
+          .parameters = {{"block", Kind::kInteger, "7", "tokens", "of a block", 1},
+                         {"window", Kind::kInteger, "8", "tokens",
+                          "at the end of the prompt, not cut into blocks", 0},
+                         {"cut", Kind::kChoice, "clause", "clause|sentence",
+                          "where segments end: as SABlock has it here, or at sentences alone"}},
+          .make = [](const Parameters& p) {
+            return std::make_unique<Fragmentation>(
+                p.integer("block"), p.integer("window"),
+                p.choice("cut") == "clause" ? Cut::kClause : Cut::kSentence);
+          }};
+}
+
+}  // namespace turnbench

@@ -1,0 +1,49 @@
+#include "probes/heads.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "common/error.h"
+
+namespace turnbench {
+
+void Heads::for_each(const LayerView& view, const std::function<void(std::size_t)>& task) const {
+  const auto check = [&](const char* what, int value, int count) {
+    if (value >= count)
+      throw input_error("{}: {}: found {}, expected at most {}", probe, what, value, count - 1);
+  };
+  check("layer", layer, view.shape.layers);
+  check("head", head, view.shape.heads);
+  if (layer >= 0 && layer != view.layer) return;
+  const int begin = head >= 0 ? head : 0, end = head >= 0 ? head + 1 : view.shape.heads;
+  for (int h = begin; h < end; ++h) task(static_cast<std::size_t>(h));
+}
+
+Measured Heads::reduce(std::vector<double> values) const {
+  if (values.empty()) return {0, "eta is no line of so short a prompt"};
+  const auto count = static_cast<double>(values.size());
+  if (over == "mean") return {std::accumulate(values.begin(), values.end(), 0.0) / count, ""};
+  std::sort(values.begin(), values.end());
+  const double place = std::stod(over.substr(1)) / 100 * (count - 1);
+  return {values[static_cast<std::size_t>(std::ceil(place - 0.5))], ""};
+}
+
+std::vector<ParameterInfo> line_parameters() {
+  using Kind = ParameterInfo::Kind;
+  return {{"eta", Kind::kNumber, "0.1", "share", "lines that are chosen, of all 2n", 0, 1},
+          {"layer", Kind::kInteger, "-1", "layer", "only this one; -1: all", -1},
+          {"head", Kind::kInteger, "-1", "query head", "only this one of a layer; -1: all", -1},
+          {"over", Kind::kChoice, "mean", "mean|p0|p10|p25|p50|p75|p90|p100",
+           "what is taken over the heads: their mean, or a percentile"}};
+}
+
+Heads parse_heads(std::string_view probe, const Parameters& p) {
+  return {probe, p.integer("layer"), p.integer("head"), p.choice("over")};
+}
+
+int line_count(double eta, std::size_t lines) {
+  return static_cast<int>(std::floor(eta * static_cast<double>(lines) + 1e-9));
+}
+
+}  // namespace turnbench

@@ -1,0 +1,102 @@
+#include "probes/layer_sums.h"
+
+#include <algorithm>
+#include <cassert>
+#include <numeric>
+
+#include "methods/scores.h"
+
+namespace turnbench {
+namespace {
+
+constexpr int kRowsPerBlock = 64;  // rows whose probabilities are held at a time
+
+}  // namespace
+
+std::vector<std::int32_t> line_ranking(const LineMass& mass) {
+  std::vector<float> weights = mass.vertical;
+  weights.insert(weights.end(), mass.slash.begin(), mass.slash.end());
+  return ranking(weights);
+}
+
+template <typename Row>
+void LayerSums::for_each_row(int head, Range rows, const Row& row) const {
+  std::vector<float> cells;
+  for (std::int32_t begin = rows.begin; begin < rows.end; begin += kRowsPerBlock) {
+    std::vector<int> block(static_cast<std::size_t>(std::min(kRowsPerBlock, rows.end - begin)));
+    std::iota(block.begin(), block.end(), begin - view_.first_row);
+    const std::size_t ld = view_.stats.probabilities(head, block, cells);
+    for (std::size_t r = 0; r < block.size(); ++r) {
+      const std::int32_t position = view_.first_row + block[r];
+      row(position, std::span(cells).subspan(r * ld, static_cast<std::size_t>(position) + 1));
+    }
+  }
+}
+
+const std::vector<LineMass>& LayerSums::lines(Range rows) {
+  const auto [found, is_new] = lines_.try_emplace(rows);
+  std::vector<LineMass>& masses = found->second;
+  if (!is_new) return masses;
+  masses.resize(static_cast<std::size_t>(view_.shape.heads));
+  view_.stats.for_each_head([&](int h) {
+    masses[static_cast<std::size_t>(h)] =
+        view_.stats.line_mass(h, rows.begin - view_.first_row, rows.size());
+  });
+  return masses;
+}
+
+const std::vector<std::vector<double>>& LayerSums::coverage() {
+  if (!coverage_.empty()) return coverage_;
+  const std::vector<LineMass>& masses = lines(rows());
+  coverage_.resize(masses.size());
+  view_.stats.for_each_head([&](int h) {
+    const auto at = static_cast<std::size_t>(h);
+    coverage_[at] = cover(h, masses[at]);
+  });
+  return coverage_;
+}
+
+/// A cell is covered as soon as the heavier one of its two lines is chosen: one walk over the cells
+/// tells what every number of lines covers.
+std::vector<double> LayerSums::cover(int head, const LineMass& mass) const {
+  const std::vector<std::int32_t> order = line_ranking(mass);
+  std::vector<std::int32_t> rank(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i)
+    rank[static_cast<std::size_t>(order[i])] = static_cast<std::int32_t>(i);
+  const std::int32_t *vertical = rank.data(), *slash = rank.data() + mass.vertical.size();
+  std::vector<double> curve(order.size() + 1, 0.0);
+  for_each_row(head, rows(), [&](std::int32_t position, std::span<const float> cells) {
+    for (std::size_t j = 0; j < cells.size(); ++j) {
+      const std::int32_t first =
+          std::min(vertical[j], slash[static_cast<std::size_t>(position) - j]);
+      curve[static_cast<std::size_t>(first) + 1] += static_cast<double>(cells[j]);
+    }
+  });
+  std::partial_sum(curve.begin(), curve.end(), curve.begin());
+  const double total = curve.back();
+  for (double& share : curve) share /= total;
+  return curve;
+}
+
+std::vector<double> LayerSums::columns(Range rows, int end) {
+  const auto [found, is_new] = columns_.try_emplace(rows);
+  std::vector<double>& sum = found->second;
+  if (is_new) {
+    std::vector<std::vector<double>> heads(static_cast<std::size_t>(view_.shape.heads));
+    view_.stats.for_each_head([&](int h) {
+      std::vector<double>& own = heads[static_cast<std::size_t>(h)];
+      own.assign(static_cast<std::size_t>(rows.end), 0.0);
+      for_each_row(h, rows, [&](std::int32_t, std::span<const float> cells) {
+        for (std::size_t j = 0; j < cells.size(); ++j) own[j] += static_cast<double>(cells[j]);
+      });
+    });
+    sum.assign(static_cast<std::size_t>(rows.end), 0.0);
+    for (const std::vector<double>& own : heads)  // in their order, whatever the threads did
+      std::transform(own.begin(), own.end(), sum.begin(), sum.begin(), std::plus<>());
+  }
+  std::vector<double> out = sum;
+  out.resize(static_cast<std::size_t>(end), 0.0);
+  return out;
+}
+
+}  // namespace turnbench

@@ -1,0 +1,115 @@
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+#include "probes/heads.h"
+
+namespace turnbench {
+namespace {
+
+/// The chosen lines of one head as bits, so that those of a whole dataset fit in memory.
+struct LineSet {
+  std::vector<std::uint64_t> vertical, slash;
+  int size = 0;
+
+  LineSet(const LineMass& mass, int count)
+      : vertical(mass.vertical.size() / 64 + 1), slash(mass.slash.size() / 64 + 1), size(count) {
+    const std::vector<std::int32_t> order = line_ranking(mass);
+    for (int i = 0; i < count; ++i) {
+      const auto line = static_cast<std::size_t>(order[static_cast<std::size_t>(i)]);
+      const std::size_t verticals = mass.vertical.size();
+      auto& bits = line < verticals ? vertical : slash;
+      const std::size_t at = line < verticals ? line : line - verticals;
+      bits[at / 64] |= std::uint64_t{1} << (at % 64);
+    }
+  }
+};
+
+int shared_bits(const std::vector<std::uint64_t>& a, const std::vector<std::uint64_t>& b) {
+  int out = 0;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) out += std::popcount(a[i] & b[i]);
+  return out;
+}
+
+/// Lines in both sets over lines in either.
+double overlap(const LineSet& a, const LineSet& b) {
+  const int both = shared_bits(a.vertical, b.vertical) + shared_bits(a.slash, b.slash);
+  return static_cast<double>(both) / (a.size + b.size - both);
+}
+
+class LineOverlap : public Probe {
+ public:
+  LineOverlap(double eta, bool self, Heads heads)
+      : eta_(eta), self_(self), heads_(std::move(heads)) {}
+
+  void begin(const DialogueView&) override { prompts_.emplace_back(); }
+
+  void see_prompt(LayerSums& layer) override {
+    heads_.for_each(layer.view(), [&](std::size_t head) {
+      const LineMass& mass = layer.lines(layer.rows())[head];
+      const int count = line_count(eta_, mass.vertical.size() + mass.slash.size());
+      if (count > 0) prompts_.back().emplace_back(mass, count);
+    });
+  }
+
+  void end() override {}
+
+  std::vector<Measured> results() override {
+    std::vector<std::vector<double>> sums;  // of each prompt and head
+    std::vector<int> others(prompts_.size());
+    for (const auto& heads : prompts_) sums.emplace_back(heads.size(), self_ ? 1.0 : 0.0);
+    for (std::size_t i = 0; i < prompts_.size(); ++i) {
+      others[i] += self_;
+      for (std::size_t j = i + 1; j < prompts_.size(); ++j) {
+        if (prompts_[i].empty() || prompts_[j].empty()) continue;
+        for (std::size_t h = 0; h < prompts_[i].size(); ++h) {
+          const double share = overlap(prompts_[i][h], prompts_[j][h]);
+          sums[i][h] += share;
+          sums[j][h] += share;
+        }
+        ++others[i];
+        ++others[j];
+      }
+    }
+    std::vector<Measured> out;
+    for (std::size_t i = 0; i < prompts_.size(); ++i) {
+      for (double& sum : sums[i]) sum /= std::max(others[i], 1);
+      Measured& own = out.emplace_back(heads_.reduce(std::move(sums[i])));
+      if (others[i] == 0 && !prompts_[i].empty()) own.missing = "no other prompt has lines";
+    }
+    return out;
+  }
+
+ private:
+  double eta_;
+  bool self_;
+  Heads heads_;
+  std::vector<std::vector<LineSet>> prompts_;  ///< of each prompt, the heads in their order
+};
+
+}  // namespace
+
+/// How many lines the same head chooses on another input too (LoopServe, section 3.1.2, figure 2):
+/// the Jaccard index of the chosen lines, slash by offset and vertical by column; of each prompt,
+/// the mean over all prompts, then over heads.
+ProbeInfo line_overlap() {
+  using Kind = ParameterInfo::Kind;
+  std::vector<ParameterInfo> parameters = line_parameters();
+  parameters.push_back({"self", Kind::kFlag, "true", "",
+                        "each prompt is compared with itself too, as in the paper's formula"});
+  return {.name = "line-overlap",
+          .summary = "chosen lines that a head has in common on different dialogues",
+          .paper = "LoopServe, 2025, figure 2",
+          .metric = "overlap",
+          .deviates =
+              "an interval treats the dialogues' means as independent, although they share "
+              "their pairs",
+          .compares = true,
+          .parameters = std::move(parameters),
+          .make = [](const Parameters& p) {
+            return std::make_unique<LineOverlap>(p.number("eta"), p.flag("self"),
+                                                 parse_heads("line-overlap", p));
+          }};
+}
+
+}  // namespace turnbench

@@ -1,0 +1,39 @@
+#include "probes/probe.h"
+
+#include "common/error.h"
+#include "common/text.h"
+
+namespace turnbench {
+
+const ProbeInfo& find_probe(const std::string& name, const std::string& where) {
+  std::vector<std::string_view> names;
+  for (const ProbeInfo& p : all_probes()) {
+    if (p.name == name) return p;
+    names.push_back(p.name);
+  }
+  const std::string near = nearest_name(name, names);
+  throw input_error("{}: found the unknown probe \"{}\", expected {}", where,
+                    printable(shorten(name, 40)),
+                    near.empty() ? "one of: " + join(names, ", ") : "\"" + near + "\"");
+}
+
+ProbeSpec::ProbeSpec(const Spec& spec, std::string label, const std::string& where)
+    : info_(&find_probe(spec.name, where)),
+      parameters_(Parameters::check(info_->parameters, spec.given, where + ": " + spec.name)),
+      label_(std::move(label)),
+      canonical_(spec.name + ":" + parameters_.canonical()) {
+  make();  // refuses settings that do not go together
+}
+
+ProbeSpec ProbeSpec::parse(const std::string& text, const std::string& where) {
+  return ProbeSpec(Spec::parse(text, where), text, where);
+}
+
+ProbeSpec ProbeSpec::parse(const JsonView& json) {
+  const std::string where = json.source() + ": " + json.path();
+  if (json.is_string()) return parse(json.as_string(), where);
+  const Spec spec = Spec::parse(json, "a probe: a string or an object");
+  return ProbeSpec(spec, spec.text(), where);
+}
+
+}  // namespace turnbench

@@ -1,0 +1,88 @@
+#include <algorithm>
+#include <iterator>
+
+#include "methods/sablock.h"
+#include "methods/scores.h"
+#include "probes/mean.h"
+#include "probes/probe.h"
+
+namespace turnbench {
+namespace {
+
+class Redundancy : public PromptProbe {
+ public:
+  Redundancy(int block, const Budget& budget, int window, bool by_tokens)
+      : block_(block), budget_(budget), window_(window), by_tokens_(by_tokens) {}
+
+  void begin(const DialogueView&) override { mean_ = {}; }
+
+  void see_prompt(LayerSums& layer) override {
+    const std::int32_t n = layer.rows().end, candidates = n - window_;
+    const int count = std::min(budget_.tokens(n), candidates);
+    if (count <= 0) return;
+    const std::vector<double> sums = layer.columns({candidates, n}, candidates);
+    const std::vector<float> scores(sums.begin(), sums.end());
+    const std::vector<std::int32_t> best = top_k(scores, count),
+                                    kept = in_blocks(scores, block_, count);
+    mean_.add(by_tokens_ ? outside(kept, best) : lost(mass(scores, kept), mass(scores, best)));
+  }
+
+ protected:
+  Measured result() override {
+    if (mean_.count == 0) return {0, "the prompt has no token before the window to keep"};
+    return {mean_.value(), ""};
+  }
+
+ private:
+  static double mass(const std::vector<float>& scores, const std::vector<std::int32_t>& tokens) {
+    double sum = 0;
+    for (std::int32_t j : tokens) sum += static_cast<double>(scores[static_cast<std::size_t>(j)]);
+    return sum;
+  }
+
+  static double lost(double kept, double best) { return best > 0 ? 1 - kept / best : 0; }
+
+  /// The share of `kept` that is not among `best`.
+  static double outside(const std::vector<std::int32_t>& kept,
+                        const std::vector<std::int32_t>& best) {
+    std::vector<std::int32_t> rest;
+    std::set_difference(kept.begin(), kept.end(), best.begin(), best.end(),
+                        std::back_inserter(rest));
+    return static_cast<double>(rest.size()) / static_cast<double>(kept.size());
+  }
+
+  int block_;
+  Budget budget_;
+  int window_;
+  bool by_tokens_;
+  Mean mean_;
+};
+
+}  // namespace
+
+/// What is lost by keeping blocks of equal size in place of the best tokens (SABlock, figure 2c):
+/// scores are attention of the window's rows, meant over all heads of a layer; the mean over
+/// layers.
+ProbeInfo redundancy() {
+  using Kind = ParameterInfo::Kind;
+  return {
+      .name = "redundancy",
+      .summary = "attention that blocks of a fixed size lose against as many single tokens",
+      .paper = "SABlock, 2025, figure 2c",
+      .metric = "redundancy",
+      .deviates = "the paper prints no formula, budget or window; by=tokens is a second reading",
+      .parameters = {{"block", Kind::kInteger, "7", "tokens", "of a block", 1},
+                     {"budget", Kind::kBudget, "128", "tokens or share",
+                      "tokens kept before the window", 1},
+                     {"window", Kind::kInteger, "8", "tokens",
+                      "at the end of the prompt, whose rows score the tokens before it", 1},
+                     {"by", Kind::kChoice, "mass", "mass|tokens",
+                      "share of the best tokens' attention that is lost, or share of the kept "
+                      "tokens that are not among the best"}},
+      .make = [](const Parameters& p) {
+        return std::make_unique<Redundancy>(p.integer("block"), p.budget("budget"),
+                                            p.integer("window"), p.choice("by") == "tokens");
+      }};
+}
+
+}  // namespace turnbench

@@ -1,0 +1,50 @@
+#include "probes/token_scores.h"
+
+namespace turnbench {
+namespace {
+
+class TokenOverlap : public PromptProbe {
+ public:
+  TokenOverlap(const Budget& budget, int window) : budget_(budget), window_(window) {}
+
+  void begin(const DialogueView& prompt) override {
+    tokens_ = static_cast<int>(prompt.tokens.size());
+    guess_ = truth_ = TokenScores(tokens_);
+  }
+  void see_prompt(LayerSums& layer) override {
+    guess_.add(layer, {std::max(0, tokens_ - window_), tokens_});
+  }
+  void see_answer(LayerSums& layer) override { truth_.add(layer, answer_rows(layer, tokens_)); }
+
+ protected:
+  Measured result() override {
+    if (truth_.empty()) return {0, "the answer is empty"};
+    return best_in_common(guess_, truth_, budget_, tokens_);
+  }
+
+ private:
+  Budget budget_;
+  int window_, tokens_ = 0;
+  TokenScores guess_, truth_;
+};
+
+}  // namespace
+
+/// How many of the tokens that matter to the answer the end of the prompt finds (LoopServe, section
+/// 3.2.1, figure 4a): the top tokens by its last rows against those by the answer's rows.
+ProbeInfo token_overlap() {
+  using Kind = ParameterInfo::Kind;
+  return {.name = "token-overlap",
+          .summary = "tokens important to the answer that the last rows of the prompt name too",
+          .paper = "LoopServe, 2025, figure 4a",
+          .metric = "overlap",
+          .deviates = "the paper does not give the rows of its observation window",
+          .sees = ProbeInfo::Sees::kAnswer,
+          .parameters = {token_budget(),
+                         {"window", Kind::kInteger, "32", "tokens", "last rows of the prompt", 1}},
+          .make = [](const Parameters& p) {
+            return std::make_unique<TokenOverlap>(p.budget("budget"), p.integer("window"));
+          }};
+}
+
+}  // namespace turnbench

@@ -1,0 +1,75 @@
+#include <algorithm>
+#include <cstdint>
+
+#include "probes/token_scores.h"
+
+namespace turnbench {
+namespace {
+
+class WindowOverlap : public PromptProbe {
+ public:
+  WindowOverlap(const Budget& budget, int window, int index)
+      : budget_(budget), window_(window), index_(index) {}
+
+  void begin(const DialogueView& prompt) override {
+    tokens_ = static_cast<int>(prompt.tokens.size());
+    guess_ = truth_ = TokenScores(tokens_);
+  }
+
+  void see_prompt(LayerSums& layer) override {
+    const std::int64_t begin = tokens_ + static_cast<std::int64_t>(index_) * window_;
+    if (index_ >= 0 || begin < 0) return;
+    const auto first = static_cast<std::int32_t>(begin);
+    guess_.add(layer, {first, first + window_});
+  }
+
+  void see_answer(LayerSums& layer) override {
+    const Range answer = answer_rows(layer, tokens_);
+    truth_.add(layer, answer);
+    const std::int64_t begin = answer.begin + static_cast<std::int64_t>(index_) * window_;
+    if (index_ < 0 || begin >= answer.end) return;
+    const auto first = static_cast<std::int32_t>(begin);
+    guess_.add(layer, {first, std::min(first + window_, answer.end)});
+  }
+
+ protected:
+  Measured result() override {
+    if (truth_.empty()) return {0, "the answer is empty"};
+    if (guess_.empty()) {
+      return {0, index_ < 0 ? "the prompt is shorter than its windows up to this one"
+                            : "the answer ends before this window"};
+    }
+    return best_in_common(guess_, truth_, budget_, tokens_);
+  }
+
+ private:
+  Budget budget_;
+  int window_, index_, tokens_ = 0;
+  TokenScores guess_, truth_;
+};
+
+}  // namespace
+
+/// The same for one window of rows, of the prompt or of the answer (LoopServe, section 5.3, figure
+/// 5a): the top tokens by it against those by the whole answer.
+ProbeInfo window_overlap() {
+  using Kind = ParameterInfo::Kind;
+  return {
+      .name = "window-overlap",
+      .summary = "tokens important to the answer that a window of prompt or answer names too",
+      .paper = "LoopServe, 2025, figure 5a",
+      .metric = "overlap",
+      .deviates = "the paper does not give its window; the answer's last one may be shorter",
+      .sees = ProbeInfo::Sees::kAnswer,
+      .parameters = {token_budget(),
+                     {"window", Kind::kInteger, "16", "tokens", "rows of a window", 1},
+                     {"index", Kind::kInteger, "-1", "window",
+                      "-1, -2, ...: of the prompt, counted from its end; 0, 1, ...: of the answer",
+                      -1e9}},
+      .make = [](const Parameters& p) {
+        return std::make_unique<WindowOverlap>(p.budget("budget"), p.integer("window"),
+                                               p.integer("index"));
+      }};
+}
+
+}  // namespace turnbench

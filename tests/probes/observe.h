@@ -1,0 +1,77 @@
+#pragma once
+
+// Layers with known attention, shown to a probe as the driver shows those of a model.
+
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "probes/probe.h"
+#include "tests/methods/prescribed.h"
+
+namespace turnbench::test {
+
+using Layers = std::vector<std::unique_ptr<Layer>>;
+
+/// The layers of one prompt, and of its answer if there is one.
+struct Shown {
+  Layers prompt, answer;
+  std::vector<int> tokens;  ///< of the prompt
+  std::function<std::string(int)> text = [](int) { return " w"; };
+
+  /// Random attention over `n` tokens and an answer of `answered`.
+  static Shown random(int layers, int kv_heads, int group, int n, int answered,
+                      std::uint64_t seed) {
+    Shown out;
+    for (int l = 0; l < layers; ++l) {
+      const std::uint64_t own = seed + 1000 * static_cast<std::uint64_t>(l);
+      out.prompt.push_back(std::make_unique<Layer>(kv_heads, group, 8, n, n, own));
+      if (answered > 0)  // the same draws, and more of them
+        out.answer.push_back(
+            std::make_unique<Layer>(kv_heads, group, 8, n + answered, answered + 1, own));
+    }
+    out.number_tokens(n);
+    return out;
+  }
+
+  void number_tokens(int n) {
+    tokens.resize(static_cast<std::size_t>(n));
+    std::iota(tokens.begin(), tokens.end(), 0);
+  }
+  DialogueView view() const { return {tokens, {}, 0, 0, text}; }
+};
+
+inline void show(Probe& probe, Shown& shown) {
+  probe.begin(shown.view());
+  int l = 0;
+  for (const auto& layer : shown.prompt) {
+    layer->dialogue = shown.view();
+    const LayerView view = layer->view(l++);
+    LayerSums sums(view);
+    probe.see_prompt(sums);
+  }
+  l = 0;
+  for (const auto& layer : shown.answer) {
+    const LayerView view = layer->view(l++);
+    LayerSums sums(view);
+    probe.see_answer(sums);
+  }
+  probe.end();
+}
+
+inline Measured measured(const std::string& spec, Shown& shown) {
+  const auto probe = ProbeSpec::parse(spec).make();
+  show(*probe, shown);
+  return probe->results().at(0);
+}
+
+/// The value, which there must be.
+inline double value(const std::string& spec, Shown& shown) {
+  const Measured out = measured(spec, shown);
+  EXPECT_EQ(out.missing, "") << spec;
+  return out.value;
+}
+
+}  // namespace turnbench::test
