@@ -1,5 +1,6 @@
 #include "methods/sablock.h"
 #include "methods/window_scores.h"
+#include "probes/layer_sums.h"
 #include "probes/probe.h"
 
 namespace turnbench {

@@ -1,4 +1,5 @@
 #include "probes/heads.h"
+#include "probes/layer_sums.h"
 
 namespace turnbench {
 namespace {

@@ -1,7 +1,6 @@
 #include "probes/layer_sums.h"
 
 #include <algorithm>
-#include <cassert>
 #include <numeric>
 
 #include "methods/scores.h"
@@ -12,12 +11,6 @@ namespace {
 constexpr int kRowsPerBlock = 64;  // rows whose probabilities are held at a time
 
 }  // namespace
-
-std::vector<std::int32_t> line_ranking(const LineMass& mass) {
-  std::vector<float> weights = mass.vertical;
-  weights.insert(weights.end(), mass.slash.begin(), mass.slash.end());
-  return ranking(weights);
-}
 
 template <typename Row>
 void LayerSums::for_each_row(int head, Range rows, const Row& row) const {
@@ -45,25 +38,39 @@ const std::vector<LineMass>& LayerSums::lines(Range rows) {
   return masses;
 }
 
+const std::vector<std::vector<std::int32_t>>& LayerSums::rankings(Range rows) {
+  const auto [found, is_new] = rankings_.try_emplace(rows);
+  std::vector<std::vector<std::int32_t>>& orders = found->second;
+  if (!is_new) return orders;
+  const std::vector<LineMass>& masses = lines(rows);
+  orders.resize(masses.size());
+  view_.stats.for_each_head([&](int h) {
+    const LineMass& mass = masses[static_cast<std::size_t>(h)];
+    std::vector<float> weights = mass.vertical;
+    weights.insert(weights.end(), mass.slash.begin(), mass.slash.end());
+    orders[static_cast<std::size_t>(h)] = ranking(weights);
+  });
+  return orders;
+}
+
 const std::vector<std::vector<double>>& LayerSums::coverage() {
   if (!coverage_.empty()) return coverage_;
-  const std::vector<LineMass>& masses = lines(rows());
-  coverage_.resize(masses.size());
+  const std::vector<std::vector<std::int32_t>>& orders = rankings(rows());
+  coverage_.resize(orders.size());
   view_.stats.for_each_head([&](int h) {
     const auto at = static_cast<std::size_t>(h);
-    coverage_[at] = cover(h, masses[at]);
+    coverage_[at] = cover(h, orders[at]);
   });
   return coverage_;
 }
 
 /// A cell is covered as soon as the heavier one of its two lines is chosen: one walk over the cells
 /// tells what every number of lines covers.
-std::vector<double> LayerSums::cover(int head, const LineMass& mass) const {
-  const std::vector<std::int32_t> order = line_ranking(mass);
+std::vector<double> LayerSums::cover(int head, std::span<const std::int32_t> order) const {
   std::vector<std::int32_t> rank(order.size());
   for (std::size_t i = 0; i < order.size(); ++i)
     rank[static_cast<std::size_t>(order[i])] = static_cast<std::int32_t>(i);
-  const std::int32_t *vertical = rank.data(), *slash = rank.data() + mass.vertical.size();
+  const std::int32_t *vertical = rank.data(), *slash = vertical + rows().end;
   std::vector<double> curve(order.size() + 1, 0.0);
   for_each_row(head, rows(), [&](std::int32_t position, std::span<const float> cells) {
     for (std::size_t j = 0; j < cells.size(); ++j) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <vector>
 
 #include "inference/policy.h"
@@ -29,8 +30,12 @@ class LayerSums {
   /// Mass of `rows` on each line that they reach, per query head.
   const std::vector<LineMass>& lines(Range rows);
 
+  /// The same lines of each query head by number, heaviest first: vertical line j is number j,
+  /// slash line o is number (vertical lines) + o.  The lower number first on ties.
+  const std::vector<std::vector<std::int32_t>>& rankings(Range rows);
+
   /// What lines cover of all rows of this pass: curve[h][c] is the share of head h's mass that lies
-  /// on the union of its c heaviest lines, c = 0 ... 2 x tokens; see line_ranking for their order.
+  /// on the union of its c heaviest lines, c = 0 ... 2 x tokens.
   const std::vector<std::vector<double>>& coverage();
 
   /// What `rows` give to each token before `end`, summed over all query heads: [end].
@@ -40,16 +45,13 @@ class LayerSums {
   /// row(position, probabilities of the tokens up to it) for `rows` of a head, in order.
   template <typename Row>
   void for_each_row(int head, Range rows, const Row& row) const;
-  std::vector<double> cover(int head, const LineMass& mass) const;
+  std::vector<double> cover(int head, std::span<const std::int32_t> order) const;
 
   const LayerView& view_;
   std::map<Range, std::vector<LineMass>> lines_;
+  std::map<Range, std::vector<std::vector<std::int32_t>>> rankings_;
   std::map<Range, std::vector<double>> columns_;
   std::vector<std::vector<double>> coverage_;
 };
-
-/// The lines of a head by number, heaviest first: vertical line j is number j, slash line o is
-/// number (vertical lines) + o.  The lower number first on ties.
-std::vector<std::int32_t> line_ranking(const LineMass& mass);
 
 }  // namespace turnbench

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "probes/heads.h"
+#include "probes/layer_sums.h"
 
 namespace turnbench {
 namespace {
@@ -12,15 +13,13 @@ struct LineSet {
   std::vector<std::uint64_t> vertical, slash;
   int size = 0;
 
-  LineSet(const LineMass& mass, int count)
-      : vertical(mass.vertical.size() / 64 + 1), slash(mass.slash.size() / 64 + 1), size(count) {
-    const std::vector<std::int32_t> order = line_ranking(mass);
-    for (int i = 0; i < count; ++i) {
-      const auto line = static_cast<std::size_t>(order[static_cast<std::size_t>(i)]);
-      const std::size_t verticals = mass.vertical.size();
-      auto& bits = line < verticals ? vertical : slash;
-      const std::size_t at = line < verticals ? line : line - verticals;
-      bits[at / 64] |= std::uint64_t{1} << (at % 64);
+  /// The first `count` lines of a ranking of as many vertical as slash lines.
+  LineSet(std::span<const std::int32_t> ranking, int count)
+      : vertical(ranking.size() / 2 / 64 + 1), slash(vertical.size()), size(count) {
+    const std::size_t tokens = ranking.size() / 2;
+    for (std::int32_t line : ranking.first(static_cast<std::size_t>(count))) {
+      const auto number = static_cast<std::size_t>(line), at = number % tokens;
+      (number < tokens ? vertical : slash)[at / 64] |= std::uint64_t{1} << (at % 64);
     }
   }
 };
@@ -46,9 +45,9 @@ class LineOverlap : public Probe {
 
   void see_prompt(LayerSums& layer) override {
     heads_.for_each(layer.view(), [&](std::size_t head) {
-      const LineMass& mass = layer.lines(layer.rows())[head];
-      const int count = line_count(eta_, mass.vertical.size() + mass.slash.size());
-      if (count > 0) prompts_.back().emplace_back(mass, count);
+      const std::vector<std::int32_t>& ranking = layer.rankings(layer.rows())[head];
+      const int count = line_count(eta_, ranking.size());
+      if (count > 0) prompts_.back().emplace_back(ranking, count);
     });
   }
 

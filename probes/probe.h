@@ -7,9 +7,10 @@
 #include <vector>
 
 #include "methods/method.h"
-#include "probes/layer_sums.h"
 
 namespace turnbench {
+
+class LayerSums;
 
 /// What a probe found on one prompt.
 struct Measured {

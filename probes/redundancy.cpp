@@ -3,6 +3,7 @@
 
 #include "methods/sablock.h"
 #include "methods/scores.h"
+#include "probes/layer_sums.h"
 #include "probes/mean.h"
 #include "probes/probe.h"
 

@@ -1,6 +1,5 @@
-#include <algorithm>
-
 #include "probes/heads.h"
+#include "probes/layer_sums.h"
 
 namespace turnbench {
 namespace {
@@ -10,14 +9,13 @@ struct Chosen {
   std::vector<char> vertical, slash;
   int count;
 
-  Chosen(const LineMass& mass, double eta)
-      : vertical(mass.vertical.size()),
-        slash(mass.slash.size()),
-        count(line_count(eta, vertical.size() + slash.size())) {
-    const std::vector<std::int32_t> order = line_ranking(mass);
-    for (int i = 0; i < count; ++i) {
-      const auto line = static_cast<std::size_t>(order[static_cast<std::size_t>(i)]);
-      (line < vertical.size() ? vertical[line] : slash[line - vertical.size()]) = 1;
+  Chosen(std::span<const std::int32_t> ranking, double eta)
+      : vertical(ranking.size() / 2),
+        slash(vertical.size()),
+        count(line_count(eta, ranking.size())) {
+    for (std::int32_t line : ranking.first(static_cast<std::size_t>(count))) {
+      const auto number = static_cast<std::size_t>(line);
+      (number < vertical.size() ? vertical[number] : slash[number - vertical.size()]) = 1;
     }
   }
 };
@@ -34,8 +32,8 @@ class SegmentOverlap : public PromptProbe {
     const auto cut = static_cast<std::int32_t>(split_ * all.size());
     if (cut == 0 || cut == all.end) return;
     heads_.for_each(layer.view(), [&](std::size_t head) {
-      const Chosen first(layer.lines({0, cut})[head], eta_),
-          second(layer.lines({cut, all.end})[head], eta_);
+      const Chosen first(layer.rankings({0, cut})[head], eta_),
+          second(layer.rankings({cut, all.end})[head], eta_);
       if (first.count > 0) values_.push_back(overlap(first, second));
     });
   }
