@@ -61,6 +61,28 @@ OrderedJson to_json(const MethodInfo& m) {
   return out;
 }
 
+std::string_view name_of(ProbeInfo::Sees sees) {
+  switch (sees) {
+    case ProbeInfo::Sees::kText:
+      return "the prompt's text";
+    case ProbeInfo::Sees::kPrompt:
+      return "attention over the prompt";
+    case ProbeInfo::Sees::kAnswer:
+      return "attention over the prompt and of the answer";
+  }
+  return "";
+}
+
+OrderedJson to_json(const ProbeInfo& p) {
+  OrderedJson out = {{"name", p.name},          {"summary", p.summary},
+                     {"paper", p.paper},        {"metric", p.metric},
+                     {"sees", name_of(p.sees)}, {"compares_dialogues", p.compares},
+                     {"deviates", p.deviates},  {"parameters", OrderedJson::array()}};
+  for (const ParameterInfo& parameter : p.parameters)
+    out["parameters"].push_back(to_json(parameter));
+  return out;
+}
+
 /// The directory of the experiment files: beside the working directory, or beside the program's
 /// build.
 fs::path experiments_directory() {
@@ -100,6 +122,9 @@ std::vector<Item> items_of(const std::string& what) {
   if (what == "methods") {
     for (const MethodInfo& m : all_methods())
       out.push_back({std::string(m.name), std::string(m.summary), to_json(m)});
+  } else if (what == "probes") {
+    for (const ProbeInfo& p : all_probes())
+      out.push_back({std::string(p.name), std::string(p.summary), to_json(p)});
   } else if (what == "metrics") {
     for (const Metric& m : all_metrics()) add(std::string(m.name), std::string(m.description));
   } else if (what == "datasets") {
@@ -234,42 +259,55 @@ void print_paragraph(std::string_view label, std::string_view text) {
   fmt::print("  {:<9} {}\n", label, line);
 }
 
+void describe_parameters(const char* title, const std::vector<ParameterInfo>& parameters) {
+  if (parameters.empty()) return;
+  fmt::print("\n  {}\n", title);
+  std::size_t name = 0, value = 0, unit = 0;
+  const auto value_of = [](const ParameterInfo& p) {
+    return p.fallback.empty() ? std::string_view("(required)") : p.fallback;
+  };
+  for (const ParameterInfo& p : parameters) {
+    name = std::max(name, p.name.size());
+    value = std::max(value, value_of(p).size());
+    unit = std::max(unit, p.unit.size());
+  }
+  for (const ParameterInfo& p : parameters) {
+    fmt::print("    {:<{}}  {:<{}}  {:<{}}  {}\n", p.name, name, value_of(p), value, p.unit, unit,
+               p.description);
+  }
+}
+
+constexpr const char* kParameters = "parameters: name, default, unit or choices";
+
 void describe(const MethodInfo& m) {
   fmt::print("{}\n  {}\n\n", m.name, m.summary);
   print_paragraph("paper", m.paper);
   print_paragraph("budget", m.counts);
   if (!m.deviates.empty()) print_paragraph("decided", m.deviates);
-  const auto table = [](const char* title, const std::vector<ParameterInfo>& parameters) {
-    if (parameters.empty()) return;
-    fmt::print("\n  {}\n", title);
-    std::size_t name = 0, value = 0, unit = 0;
-    const auto value_of = [](const ParameterInfo& p) {
-      return p.fallback.empty() ? std::string_view("(required)") : p.fallback;
-    };
-    for (const ParameterInfo& p : parameters) {
-      name = std::max(name, p.name.size());
-      value = std::max(value, value_of(p).size());
-      unit = std::max(unit, p.unit.size());
-    }
-    for (const ParameterInfo& p : parameters) {
-      fmt::print("    {:<{}}  {:<{}}  {:<{}}  {}\n", p.name, name, value_of(p), value, p.unit, unit,
-                 p.description);
-    }
-  };
-  table("parameters: name, default, unit or choices", m.parameters);
-  table("placement, as for every method", placement_parameters());
+  describe_parameters(kParameters, m.parameters);
+  describe_parameters("placement, as for every method", placement_parameters());
+}
+
+void describe(const ProbeInfo& p) {
+  fmt::print("{}\n  {}\n\n", p.name, p.summary);
+  print_paragraph("paper", p.paper);
+  print_paragraph("metric", p.metric);
+  print_paragraph("sees",
+                  fmt::format("{}{}", name_of(p.sees), p.compares ? ", of all dialogues" : ""));
+  if (!p.deviates.empty()) print_paragraph("decided", p.deviates);
+  describe_parameters(kParameters, p.parameters);
 }
 
 }  // namespace
 
 void add_list_command(CLI::App& app, const CommonOptions& common) {
   auto what = std::make_shared<std::string>();
-  CLI::App* command =
-      app.add_subcommand("list", "What there is: models, methods, datasets, metrics, experiments");
+  CLI::App* command = app.add_subcommand(
+      "list", "What there is: models, methods, probes, datasets, metrics, experiments");
   command->footer("Example: turnbench list methods --json");
-  command->add_option("what", *what, "models, methods, datasets, metrics or experiments")
+  command->add_option("what", *what, "models, methods, probes, datasets, metrics or experiments")
       ->required()
-      ->check(one_of({"models", "methods", "datasets", "metrics", "experiments"}));
+      ->check(one_of({"models", "methods", "probes", "datasets", "metrics", "experiments"}));
   command->callback([what, &common] {
     const std::vector<Item> items = items_of(*what);
     if (common.json) {
@@ -287,17 +325,25 @@ void add_describe_command(CLI::App& app, const CommonOptions& common) {
     std::string what, name;
   };
   auto o = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("describe", "A method in full: parameters, defaults, units, paper");
+  CLI::App* command = app.add_subcommand(
+      "describe", "A method or probe in full: parameters, defaults, units, paper");
   command->footer("Example: turnbench describe method snapkv");
-  command->add_option("what", o->what, "method")->required()->check(one_of({"method"}));
+  command->add_option("what", o->what, "method or probe")
+      ->required()
+      ->check(one_of({"method", "probe"}));
   command->add_option("name", o->name, "which; see list methods")->required();
   command->callback([o, &common] {
-    const MethodInfo& m = find_method(o->name, "describe");
-    if (common.json) {
-      fmt::print("{}\n", to_json(m).dump(1));
+    const auto print = [&](const auto& info) {
+      if (common.json) {
+        fmt::print("{}\n", to_json(info).dump(1));
+      } else {
+        describe(info);
+      }
+    };
+    if (o->what == "probe") {
+      print(find_probe(o->name, "describe"));
     } else {
-      describe(m);
+      print(find_method(o->name, "describe"));
     }
   });
 }

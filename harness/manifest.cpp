@@ -102,12 +102,13 @@ DatasetEntry parse_dataset(const JsonView& json) {
 }
 
 std::vector<std::string> parse_dimensions(const JsonView& json,
-                                          const std::vector<Method>& methods) {
+                                          const std::vector<std::string>& labels,
+                                          const Manifest& manifest) {
   return one_or_more<std::string>(json, [&](const JsonView& item) {
     const std::string name = item.as_string();
     if (name.starts_with(kSettingPrefix)) {
-      const bool any = std::any_of(methods.begin(), methods.end(), [&](const Method& m) {
-        return m.setting(name.substr(kSettingPrefix.size())).has_value();
+      const bool any = std::any_of(labels.begin(), labels.end(), [&](const std::string& label) {
+        return manifest.setting(label, name.substr(kSettingPrefix.size())).has_value();
       });
       if (!any) item.fail("method.name, or a parameter of one of the methods");
       return name;
@@ -120,13 +121,15 @@ std::vector<std::string> parse_dimensions(const JsonView& json,
   });
 }
 
-TableSpec parse_table(const JsonView& json, const std::vector<Method>& methods) {
+/// `labels`: of the manifest's methods and probes.
+TableSpec parse_table(const JsonView& json, const std::vector<std::string>& labels,
+                      const Manifest& manifest) {
   json.require_known_keys({"title", "rows", "columns", "difference_to"});
   TableSpec out;
   out.title = json.get("title", std::string());
-  out.rows = json.has("rows") ? parse_dimensions(json.at("rows"), methods)
+  out.rows = json.has("rows") ? parse_dimensions(json.at("rows"), labels, manifest)
                               : std::vector<std::string>{"method"};
-  out.columns = json.has("columns") ? parse_dimensions(json.at("columns"), methods)
+  out.columns = json.has("columns") ? parse_dimensions(json.at("columns"), labels, manifest)
                                     : std::vector<std::string>{"dataset", "position"};
   for (const std::string& row : out.rows) {
     if (std::find(out.columns.begin(), out.columns.end(), row) != out.columns.end()) {
@@ -134,8 +137,7 @@ TableSpec parse_table(const JsonView& json, const std::vector<Method>& methods) 
     }
   }
   out.difference_to = json.get("difference_to", std::string());
-  const bool known = std::any_of(methods.begin(), methods.end(),
-                                 [&](const Method& m) { return m.label() == out.difference_to; });
+  const bool known = std::find(labels.begin(), labels.end(), out.difference_to) != labels.end();
   if (!out.difference_to.empty() && !known) {
     json.at("difference_to").fail("one of the manifest's methods, as it is written there");
   }
@@ -160,12 +162,23 @@ const std::vector<std::string_view>& table_dimensions() {
   return dimensions;
 }
 
+std::optional<std::string> Manifest::setting(std::string_view label, std::string_view name) const {
+  for (const Method& method : methods) {
+    if (method.label() == label) return method.setting(name);
+  }
+  for (const ProbeSpec& probe : probes) {
+    if (probe.label() == label) return probe.setting(name);
+  }
+  return std::nullopt;
+}
+
 Manifest parse_manifest(std::string_view text, const std::string& source) {
   const Json document = parse_json(text, source);
   const JsonView json(document, source);
   json.require_known_keys({"name", "title", "description", "models", "datasets", "positions",
-                           "methods", "history", "answers", "max_prompt_tokens", "max_new_tokens",
-                           "temperature", "seed", "system_prompt", "tables", "published", "smoke"});
+                           "methods", "probes", "history", "answers", "max_prompt_tokens",
+                           "max_new_tokens", "temperature", "seed", "system_prompt", "tables",
+                           "published", "smoke"});
   Manifest m;
   m.text = text;
   m.name = json.at("name").as_string();
@@ -187,14 +200,28 @@ Manifest parse_manifest(std::string_view text, const std::string& source) {
                                                                     p.source() + ": " + p.path());
                                             })
                     : std::vector<Position>{Position::kEnd};
-  const JsonView methods = json.at("methods");
-  if (methods.size() == 0) methods.fail("at least one method");
   std::set<std::string> seen;
-  for (const JsonView& item : methods.items()) {
-    m.methods.push_back(Method::parse(item));
-    if (!seen.insert(m.methods.back().canonical()).second) item.fail("each method once");
+  std::vector<std::string> labels;
+  if (json.has("methods") || !json.has("probes")) {
+    const JsonView methods = json.at("methods");
+    for (const JsonView& item : methods.items()) {
+      m.methods.push_back(Method::parse(item));
+      labels.push_back(m.methods.back().label());
+      if (!seen.insert(m.methods.back().canonical()).second) item.fail("each method once");
+    }
+    if (m.methods.empty() && !json.has("probes")) methods.fail("at least one method");
+    require_distinct(methods, labels, [](const std::string& label) { return label; });
   }
-  require_distinct(methods, m.methods, [](const Method& method) { return method.label(); });
+  if (json.has("probes")) {
+    const JsonView probes = json.at("probes");
+    for (const JsonView& item : probes.items()) {
+      m.probes.push_back(ProbeSpec::parse(item));
+      labels.push_back(m.probes.back().label());
+      if (!seen.insert(m.probes.back().canonical()).second) item.fail("each probe once");
+    }
+    if (m.probes.empty()) probes.fail("at least one probe");
+    require_distinct(probes, labels, [](const std::string& label) { return label; });
+  }
   m.histories = json.has("history")
                     ? one_or_more<History>(json.at("history"),
                                            [](const JsonView& h) {
@@ -219,7 +246,7 @@ Manifest parse_manifest(std::string_view text, const std::string& source) {
   m.system_prompt = json.get("system_prompt", std::string());
   if (json.has("tables")) {
     for (const JsonView& table : json.at("tables").items())
-      m.tables.push_back(parse_table(table, m.methods));
+      m.tables.push_back(parse_table(table, labels, m));
   }
   if (m.tables.empty()) m.tables.push_back({"", {"method"}, {"dataset", "position"}, ""});
   m.published = json.get("published", std::string());

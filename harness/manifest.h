@@ -10,6 +10,7 @@
 #include "datasets/dialogue.h"
 #include "inference/dtype.h"
 #include "methods/method.h"
+#include "probes/probe.h"
 
 namespace turnbench {
 
@@ -51,8 +52,9 @@ struct DatasetEntry {
 struct TableSpec {
   std::string title;
   std::vector<std::string> rows,
-      columns;                ///< dimensions: model, dataset, task, position, method, ...
-  std::string difference_to;  ///< method label; adds the paired difference to it, or empty
+      columns;  ///< dimensions: model, dataset, task, position, method, ...
+  std::string
+      difference_to;  ///< label of a method or probe; adds the paired difference to it, or empty
 };
 
 /// One experiment as data: the file that `run` takes.
@@ -62,6 +64,7 @@ struct Manifest {
   std::vector<DatasetEntry> datasets;
   std::vector<Position> positions;
   std::vector<Method> methods;
+  std::vector<ProbeSpec> probes;
   std::vector<History> histories;
   std::vector<Answers> answers;
   int max_prompt_tokens = 0;  ///< of a whole dialogue; 0 = what the model was trained for
@@ -75,6 +78,9 @@ struct Manifest {
 
   std::filesystem::path path;
   std::string text;
+
+  /// A setting of the method or probe with this label: "name" or a parameter, if it has it.
+  std::optional<std::string> setting(std::string_view label, std::string_view name) const;
 };
 
 /// Reads and checks a manifest; docs/manifest.md lists the keys.  Unknown keys are refused with the

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "common/error.h"
 #include "common/file.h"
@@ -13,7 +12,6 @@
 #include "harness/protocol.h"
 #include "harness/published.h"
 #include "inference/embedded_model.h"
-#include "inference/engine.h"
 #include "metrics/metric.h"
 #include "metrics/postprocess.h"
 
@@ -107,6 +105,37 @@ std::string cell_key(const Cell& cell) {
       Json::array({cell.model_hash, cell.dataset_hash, cell.position, cell.method_canonical,
                    cell.history, cell.answers, cell.metric, cell.postprocess, cell.protocol})
           .dump());
+}
+
+/// The cells and units of the probes.  Those that look at a dialogue by itself share a unit for
+/// each dialogue, those that compare share one for all.  `cell` says what they have in common.
+void add_probes(Plan& plan, std::size_t model, std::size_t dataset, Cell cell,
+                const std::vector<std::shared_ptr<const Dialogue>>& dialogues) {
+  std::string ids;
+  for (const auto& dialogue : dialogues) ids += dialogue->id + "\n";
+  cell.history = name_of(History::kReprefill);  // nothing is evicted
+  cell.postprocess = "none";
+  for (Answers answers : plan.manifest.answers) {
+    std::vector<ProbeCell> single, comparing;
+    cell.answers = name_of(answers);
+    for (const ProbeSpec& probe : plan.manifest.probes) {
+      cell.metric = probe.info().metric;
+      cell.method = probe.label();
+      cell.method_canonical = "probe " + probe.canonical();
+      if (probe.info().compares) {  // with fewer dialogues each has another value
+        cell.method_canonical +=
+            fmt::format(" over {} dialogues {}", dialogues.size(), hash_text(ids).substr(0, 12));
+      }
+      cell.key = cell_key(cell);
+      plan.cells.push_back(cell);
+      (probe.info().compares ? comparing : single).push_back({cell.key, &probe});
+    }
+    for (const auto& dialogue : dialogues) {
+      if (!single.empty()) plan.probings.push_back({model, dataset, {dialogue}, single, answers});
+    }
+    if (!comparing.empty())
+      plan.probings.push_back({model, dataset, dialogues, comparing, answers});
+  }
 }
 
 }  // namespace
@@ -227,11 +256,14 @@ Plan make_plan(const Manifest& manifest, const Locations& locations, std::size_t
       cell.protocol_text = protocol_card(plan, model, dataset);
       cell.protocol = hash_text(cell.protocol_text);
       for (Position position : manifest.positions) {
+        cell.position = name_of(position);
+        std::vector<std::shared_ptr<const Dialogue>> dialogues;
+        for (const Dialogue& dialogue : dataset.dialogues)
+          dialogues.push_back(std::make_shared<Dialogue>(at_position(dialogue, position)));
         std::vector<UnitCell> unit_cells;
         for (const Method& method : plan.manifest.methods) {
           for (History history : manifest.histories) {
             for (Answers answers : manifest.answers) {
-              cell.position = name_of(position);
               cell.method = method.label();
               cell.method_canonical = method.canonical();
               cell.history = name_of(history);
@@ -242,10 +274,10 @@ Plan make_plan(const Manifest& manifest, const Locations& locations, std::size_t
             }
           }
         }
-        for (const Dialogue& dialogue : dataset.dialogues) {
-          plan.units.push_back(
-              {m, d, std::make_shared<Dialogue>(at_position(dialogue, position)), unit_cells});
+        for (const auto& dialogue : dialogues) {
+          if (!unit_cells.empty()) plan.units.push_back({m, d, dialogue, unit_cells});
         }
+        add_probes(plan, m, d, cell, dialogues);
       }
     }
   }
@@ -254,13 +286,22 @@ Plan make_plan(const Manifest& manifest, const Locations& locations, std::size_t
 
 void drop_done(Plan& plan, const Store& store) {
   const auto done = store.done(plan.manifest.name);
+  const auto is_done = [&](const std::string& cell, const Dialogue& dialogue) {
+    const auto found = done.find({cell, dialogue.id});
+    return found != done.end() && found->second == static_cast<int>(dialogue.turns.size());
+  };
   for (Plan::Unit& unit : plan.units) {
-    std::erase_if(unit.cells, [&](const UnitCell& cell) {
-      const auto found = done.find({cell.key, unit.dialogue->id});
-      return found != done.end() && found->second == static_cast<int>(unit.dialogue->turns.size());
+    std::erase_if(unit.cells,
+                  [&](const UnitCell& cell) { return is_done(cell.key, *unit.dialogue); });
+  }
+  for (Plan::Probing& probing : plan.probings) {
+    std::erase_if(probing.cells, [&](const ProbeCell& cell) {
+      return std::all_of(probing.dialogues.begin(), probing.dialogues.end(),
+                         [&](const auto& dialogue) { return is_done(cell.key, *dialogue); });
     });
   }
   std::erase_if(plan.units, [](const Plan::Unit& unit) { return unit.cells.empty(); });
+  std::erase_if(plan.probings, [](const Plan::Probing& probing) { return probing.cells.empty(); });
 }
 
 Store::Plan stored_plan(const Plan& plan) {
@@ -290,52 +331,6 @@ Store::Plan stored_plan(const Plan& plan) {
     }
   }
   out.environment = environment_card();
-  return out;
-}
-
-PlanCost estimate_cost(const Plan& plan) {
-  PlanCost out;
-  out.cells = plan.cells.size();
-  out.units = plan.units.size();
-  for (const Plan::Unit& unit : plan.units) {
-    const PlannedModel& model = plan.models[unit.model];
-    const ModelConfig& c = model.checkpoint.config;
-    const Decoding decoding = plan.decoding(model);
-    const PromptRenderer renderer = plan.renderer(model);
-    const int turns = static_cast<int>(unit.dialogue->turns.size());
-    std::int64_t prompt = 0, answers = 0;
-    for (int t = 0; t < turns; ++t) {
-      prompt += static_cast<std::int64_t>(
-          renderer.render(*unit.dialogue, t, decoding.max_prompt_tokens / turns).tokens.size());
-      answers += decoding.max_new_tokens > 0
-                     ? decoding.max_new_tokens
-                     : unit.dialogue->turns[static_cast<std::size_t>(t)].max_new_tokens;
-    }
-    std::set<std::string> prefills;
-    for (const UnitCell& cell : unit.cells) prefills.insert(cell.method->prefill_key());
-    const auto cells = static_cast<std::int64_t>(unit.cells.size()),
-               shared = static_cast<std::int64_t>(prefills.size());
-    out.cell_dialogues += unit.cells.size();
-    out.shared_prefills += prefills.size();
-    out.prompt_tokens += prompt * shared;
-    out.unshared_tokens += prompt * cells;
-    out.max_new_tokens += answers * cells;
-    out.longest_prompt = std::max(out.longest_prompt, prompt);
-    const double attention = 2.0 * c.layers * c.heads * c.head_dim * static_cast<double>(prompt) *
-                             static_cast<double>(prompt);
-    out.flops += static_cast<double>(shared) *
-                 (c.linear_flops_per_token() * static_cast<double>(prompt) + attention);
-    // Trunks hold everything; at worst every cell does too.
-    const std::size_t kv = static_cast<std::size_t>(prompt + answers) *
-                           static_cast<std::size_t>(shared + cells) *
-                           static_cast<std::size_t>(2 * c.layers * c.kv_heads * c.head_dim) *
-                           size_of(model.entry.kv_dtype);
-    const std::size_t weights = static_cast<std::size_t>(c.parameters()) * size_of(model.dtype);
-    const std::size_t rows = static_cast<std::size_t>(std::min<std::int64_t>(prompt, 8192));
-    const std::size_t workspace =
-        rows * static_cast<std::size_t>(c.hidden + 4 * c.heads * c.head_dim) * sizeof(float);
-    out.memory_bytes = std::max(out.memory_bytes, kv + weights + workspace);
-  }
   return out;
 }
 

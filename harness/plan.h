@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "harness/manifest.h"
+#include "harness/probe_unit.h"
 #include "harness/prompt.h"
 #include "harness/store.h"
 #include "harness/unit.h"
@@ -58,6 +59,15 @@ struct Plan {
     std::vector<UnitCell> cells;
   };
   std::vector<Unit> units;
+  /// Dialogues at one position that the same probes look at: one, or all that are compared.
+  struct Probing {
+    std::size_t model = 0, dataset = 0;
+    std::vector<std::shared_ptr<const Dialogue>> dialogues;
+    std::vector<ProbeCell> cells;
+    Answers answers = Answers::kOwn;
+  };
+  std::vector<Probing> probings;  ///< run after the units
+  std::size_t unit_count() const { return units.size() + probings.size(); }
 
   Decoding decoding(const PlannedModel& model) const;
   PromptRenderer renderer(const PlannedModel& model) const;

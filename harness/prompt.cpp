@@ -75,6 +75,19 @@ void truncate_contexts(RenderedTurn& turn, int excess) {
 
 }  // namespace
 
+void Prompt::add_answer(int turn, const std::vector<int>& answer) {
+  const auto begin = static_cast<std::int32_t>(tokens.size());
+  tokens.insert(tokens.end(), answer.begin(), answer.end());
+  spans.push_back({SpanKind::kAnswer, turn, begin, static_cast<std::int32_t>(tokens.size())});
+}
+
+void Prompt::add_turn(const RenderedTurn& turn) {
+  const auto begin = static_cast<std::int32_t>(tokens.size());
+  for (const Span& s : turn.spans)
+    spans.push_back({s.kind, s.turn, begin + s.begin, begin + s.end});
+  tokens.insert(tokens.end(), turn.tokens.begin(), turn.tokens.end());
+}
+
 PromptRenderer::PromptRenderer(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
                                std::string system_prompt, const std::vector<int>& end_tokens)
     : tokenizer_(tokenizer),

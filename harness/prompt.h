@@ -17,6 +17,16 @@ struct RenderedTurn {
   int truncated = 0;        ///< context tokens left out
 };
 
+/// A dialogue up to the answer of one of its turns, as the model reads it.
+struct Prompt {
+  std::vector<int> tokens;
+  std::vector<Span> spans;  ///< over `tokens`
+
+  /// The answer of turn `turn` joins the history.
+  void add_answer(int turn, const std::vector<int>& answer);
+  void add_turn(const RenderedTurn& turn);
+};
+
 /// Turns dialogues into tokens: chat template, question position, truncation.
 class PromptRenderer {
  public:

@@ -8,7 +8,12 @@ namespace turnbench {
 
 /// What became of one turn of one dialogue in one cell.
 struct Record {
-  enum class Status { kOk, kError, kOutOfMemory };
+  enum class Status {
+    kOk,
+    kError,
+    kOutOfMemory,
+    kNoValue  ///< nothing failed, but a probe had nothing to measure: `error` says why
+  };
 
   std::string cell;      ///< key of the cell
   std::string dialogue;  ///< id within the cell's dataset
@@ -30,5 +35,8 @@ struct Record {
 };
 
 std::string_view name_of(Record::Status status);
+inline bool is_failure(Record::Status status) {
+  return status == Record::Status::kError || status == Record::Status::kOutOfMemory;
+}
 
 }  // namespace turnbench

@@ -99,6 +99,7 @@ void check_schema(const Database& db) {
 
 Record::Status parse_status(const std::string& text) {
   return text == "ok"              ? Record::Status::kOk
+         : text == "no_value"      ? Record::Status::kNoValue
          : text == "out_of_memory" ? Record::Status::kOutOfMemory
                                    : Record::Status::kError;
 }
@@ -113,6 +114,8 @@ std::string_view name_of(Record::Status status) {
       return "error";
     case Record::Status::kOutOfMemory:
       return "out_of_memory";
+    case Record::Status::kNoValue:
+      return "no_value";
   }
   return "error";
 }
@@ -211,7 +214,8 @@ int Store::forget_failed(const std::string& experiment) {
   (db_->prepare(fmt::format(
        "DELETE FROM record WHERE (cell, dialogue) IN (SELECT r.cell, r.dialogue FROM record r JOIN "
        "experiment_cell e "
-       "ON e.cell = r.cell WHERE e.experiment = ?1 AND e.manifest_hash = {} AND r.status <> 'ok')",
+       "ON e.cell = r.cell WHERE e.experiment = ?1 AND e.manifest_hash = {} AND r.status NOT IN "
+       "('ok', 'no_value'))",
        kLatest))
    << experiment)
       .run();
@@ -321,8 +325,8 @@ std::vector<Store::Failure> Store::failures(const std::string& experiment) const
   Statement s =
       db_->prepare(fmt::format("SELECT r.cell, r.dialogue, r.error, r.turn FROM record r JOIN "
                                "experiment_cell e ON e.cell = r.cell "
-                               "WHERE e.experiment = ?1 AND e.manifest_hash = {} AND r.status <> "
-                               "'ok' ORDER BY e.ordinal, r.dialogue, r.turn",
+                               "WHERE e.experiment = ?1 AND e.manifest_hash = {} AND r.status NOT "
+                               "IN ('ok', 'no_value') ORDER BY e.ordinal, r.dialogue, r.turn",
                                kLatest));
   s << experiment;
   while (s.next()) out.push_back({s.text(0), s.text(1), s.text(2), static_cast<int>(s.integer(3))});

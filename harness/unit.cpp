@@ -26,10 +26,8 @@ struct Branch {
   const WorkUnit* unit;
   const UnitCell* cell;
   std::optional<Sequence> sequence;
-  std::vector<int> prompt;  ///< of this turn: everything before the answer
-  std::vector<Span> spans;
-  std::size_t known = 0;       ///< tokens of the previous turn's prompt, with which this one begins
-  std::size_t turn_begin = 0;  ///< where this turn's own tokens begin in `prompt`
+  Prompt prompt;          ///< of this turn: everything before the answer
+  std::size_t known = 0;  ///< tokens of the previous turn's prompt, with which this one begins
   std::vector<int> answer;
   bool stopped = false, finished = false;
   DialogueView dialogue;  ///< of this turn, as policies see it
@@ -88,33 +86,21 @@ class Runner {
           b.cell->answers == Answers::kGold
               ? renderer_.gold_answer(dialogue.turns[static_cast<std::size_t>(turn - 1)])
               : b.answer;
-      b.known = b.prompt.size();
-      const auto begin = static_cast<std::int32_t>(b.known);
-      b.prompt.insert(b.prompt.end(), answer.begin(), answer.end());
-      b.spans.push_back(
-          {SpanKind::kAnswer, turn - 1, begin, static_cast<std::int32_t>(b.prompt.size())});
+      b.known = b.prompt.tokens.size();
+      b.prompt.add_answer(turn - 1, answer);
     }
     const RenderedTurn rendered =
         renderer_.render(dialogue, turn, decoding_.max_prompt_tokens / turns);
-    b.turn_begin = b.prompt.size();
-    for (Span s : rendered.spans) {
-      s.begin += static_cast<std::int32_t>(b.turn_begin);
-      s.end += static_cast<std::int32_t>(b.turn_begin);
-      b.spans.push_back(s);
-    }
-    b.prompt.insert(b.prompt.end(), rendered.tokens.begin(), rendered.tokens.end());
-    const std::uint64_t seed =
-        Random::from({decoding_.seed, seed_of(dialogue.id), static_cast<std::uint64_t>(turn)})
-            .next();
-    b.sampler = Sampler(decoding_.temperature, seed);
+    b.prompt.add_turn(rendered);
+    b.sampler = Sampler(decoding_.temperature, answer_seed(decoding_, dialogue, turn));
     b.record = {};
     b.record.cell = b.cell->key;
     b.record.dialogue = dialogue.id;
     b.record.turn = turn;
-    b.record.prompt_tokens = static_cast<int>(b.prompt.size());
+    b.record.prompt_tokens = static_cast<int>(b.prompt.tokens.size());
     b.record.truncated_tokens = rendered.truncated;
-    b.record.prompt_hash = hash_bytes(std::as_bytes(std::span(b.prompt)));
-    b.dialogue = {b.prompt, b.spans, turn, policy_seed(b),
+    b.record.prompt_hash = hash_bytes(std::as_bytes(std::span(b.prompt.tokens)));
+    b.dialogue = {b.prompt.tokens, b.prompt.spans, turn, policy_seed(b),
                   [this](int token) { return renderer_.token_text(token); }};
     if (b.cell->method->eager()) check_eager(b);
   }
@@ -122,7 +108,7 @@ class Runner {
   /// An eager implementation holds every head's scores, and keys and values repeated to every head.
   void check_eager(Branch& b) const {
     const ModelShape& s = engine_.shape();
-    const double n = static_cast<double>(b.prompt.size()),
+    const double n = static_cast<double>(b.prompt.tokens.size()),
                  size = static_cast<double>(size_of(engine_.options().kv_dtype));
     const double bytes = s.heads * n * n * size + 2.0 * s.heads * n * s.head_dim * size;
     b.record.counters.push_back({"modelled_attention_bytes", bytes});
@@ -132,7 +118,7 @@ class Runner {
       throw memory_error(
           "eager attention over {} tokens needs {:.0f} MiB for its scores, more than the limit of "
           "{} MiB",
-          b.prompt.size(), bytes / (1 << 20), limit >> 20);
+          b.prompt.tokens.size(), bytes / (1 << 20), limit >> 20);
     }
   }
 
@@ -160,7 +146,7 @@ class Runner {
         own.pass.evict = b->cell->history != History::kCompressOnce;
         continue;
       }
-      const TrunkKey key{b->unit, b->cell->method->prefill_key(), b->prompt};
+      const TrunkKey key{b->unit, b->cell->method->prefill_key(), b->prompt.tokens};
       b->sequence = engine_.make_sequence(b->cell->method->make());
       const auto [group, is_new] = groups.try_emplace(key, work.size());
       if (is_new) {
@@ -226,7 +212,8 @@ class Runner {
     if (s.policies.eviction) {  // scores come from this turn's rows alone
       for (QueryTail& tail : s.tails) tail.clear();
     }
-    return {b.prompt.begin() + static_cast<std::ptrdiff_t>(s.tokens.size()), b.prompt.end()};
+    const std::vector<int>& prompt = b.prompt.tokens;
+    return {prompt.begin() + static_cast<std::ptrdiff_t>(s.tokens.size()), prompt.end()};
   }
 
   void decode(const std::vector<Branch*>& active, int turn) {
@@ -243,9 +230,7 @@ class Runner {
         b->stopped = std::find(stops.begin(), stops.end(), token) != stops.end();
         if (!b->stopped) b->answer.push_back(token);
         const int limit =
-            decoding_.max_new_tokens > 0
-                ? decoding_.max_new_tokens
-                : b->unit->dialogue->turns[static_cast<std::size_t>(turn)].max_new_tokens;
+            answer_limit(decoding_, b->unit->dialogue->turns[static_cast<std::size_t>(turn)]);
         b->finished = b->stopped || static_cast<int>(b->answer.size()) >= limit;
         if (!b->finished) feeding.push_back(b);
       }
@@ -306,33 +291,47 @@ class Runner {
   UnitResult result_;
 };
 
-UnitResult failed(const WorkUnit& unit, const UnitCell& cell, const Error& error) {
-  UnitResult out;
-  for (std::size_t t = 0; t < unit.dialogue->turns.size(); ++t) {
+}  // namespace
+
+std::uint64_t answer_seed(const Decoding& decoding, const Dialogue& dialogue, int turn) {
+  return Random::from({decoding.seed, seed_of(dialogue.id), static_cast<std::uint64_t>(turn)})
+      .next();
+}
+
+int answer_limit(const Decoding& decoding, const Turn& turn) {
+  return decoding.max_new_tokens > 0 ? decoding.max_new_tokens : turn.max_new_tokens;
+}
+
+std::vector<Record> failed_records(const std::string& cell, const Dialogue& dialogue,
+                                   const Error& error) {
+  std::vector<Record> out;
+  for (std::size_t t = 0; t < dialogue.turns.size(); ++t) {
     Record r;
-    r.cell = cell.key;
-    r.dialogue = unit.dialogue->id;
+    r.cell = cell;
+    r.dialogue = dialogue.id;
     r.turn = static_cast<int>(t);
     r.status =
         error.kind() == ErrorKind::kMemory ? Record::Status::kOutOfMemory : Record::Status::kError;
     r.error = error.what();
-    out.records.push_back(std::move(r));
+    out.push_back(std::move(r));
   }
   return out;
 }
 
-}  // namespace
-
 UnitResult run_units(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
                      const std::vector<WorkUnit>& units) {
   const bool alone = units.size() == 1 && units[0].cells.size() == 1;
+  const auto failed = [&](const Error& error) {
+    UnitResult out;
+    out.records = failed_records(units[0].cells[0].key, *units[0].dialogue, error);
+    return out;
+  };
   try {
     return Runner(engine, renderer, decoding, units).run();
   } catch (const Error& error) {
-    if (alone) return failed(units[0], units[0].cells[0], error);
+    if (alone) return failed(error);
   } catch (const std::bad_alloc&) {
-    if (alone)
-      return failed(units[0], units[0].cells[0], memory_error("the system gave no more memory"));
+    if (alone) return failed(memory_error("the system gave no more memory"));
   }
   // Smaller and smaller parts, until what fails stands alone.
   UnitResult out;

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "common/error.h"
 #include "datasets/dialogue.h"
 #include "harness/manifest.h"
 #include "harness/prompt.h"
@@ -33,6 +34,15 @@ struct Decoding {
   double temperature = 0;
   std::uint64_t seed = 0;
 };
+
+/// Seed of the sampling of a turn's answer, and the most tokens that it may have: the same for
+/// every cell.
+std::uint64_t answer_seed(const Decoding& decoding, const Dialogue& dialogue, int turn);
+int answer_limit(const Decoding& decoding, const Turn& turn);
+
+/// A record of each turn of a dialogue that failed in a cell.
+std::vector<Record> failed_records(const std::string& cell, const Dialogue& dialogue,
+                                   const Error& error);
 
 /// What a unit gave, and what it cost.
 struct UnitResult {

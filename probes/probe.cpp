@@ -25,6 +25,12 @@ ProbeSpec::ProbeSpec(const Spec& spec, std::string label, const std::string& whe
   make();  // refuses settings that do not go together
 }
 
+std::optional<std::string> ProbeSpec::setting(std::string_view name) const {
+  if (name == "name") return std::string(info_->name);
+  const auto found = parameters_.values().find(name);
+  return found == parameters_.values().end() ? std::nullopt : std::optional(found->second);
+}
+
 ProbeSpec ProbeSpec::parse(const std::string& text, const std::string& where) {
   return ProbeSpec(Spec::parse(text, where), text, where);
 }

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -84,6 +85,8 @@ class ProbeSpec {
   const std::string& label() const { return label_; }  ///< as it was written
   /// Name and every parameter with its value: equal if and only if the probes are.
   const std::string& canonical() const { return canonical_; }
+  /// "name", or a parameter's value as the canonical text writes it; nothing if it has none such.
+  std::optional<std::string> setting(std::string_view name) const;
   std::unique_ptr<Probe> make() const { return info_->make(parameters_); }
 
  private:

@@ -26,6 +26,7 @@ struct Stratum {
   std::string population;
   std::map<std::string, Sum> dialogues;
   int failed = 0;
+  int without_value = 0;  ///< turns on which a probe had nothing to measure
 };
 
 /// The mean over strata of each stratum's mean over turns, so that every dataset weighs the same.

@@ -60,18 +60,24 @@ std::string table(const Pivot& p) {
   for (const std::string& d : p.row_dimensions)
     out += "<th class=\"label\">" + escape_markup(d) + "</th>";
   for (const auto& c : p.columns) out += "<th>" + escape_markup(join(c, " / ")) + "</th>";
-  out +=
-      "<th title=\"tokens cached per KV head when the answer begins\">kept</th>"
-      "<th title=\"tokens that a decode step attends to, per KV head\">read</th>"
-      "<th title=\"share of the causal pairs that prefill attention "
-      "computes\">pairs</th></tr></thead><tbody>\n";
+  const bool counters = p.has_counters();
+  if (counters) {
+    out +=
+        "<th title=\"tokens cached per KV head when the answer begins\">kept</th>"
+        "<th title=\"tokens that a decode step attends to, per KV head\">read</th>"
+        "<th title=\"share of the causal pairs that prefill attention computes\">pairs</th>";
+  }
+  out += "</tr></thead><tbody>\n";
   for (std::size_t r = 0; r < p.rows.size(); ++r) {
     out += "<tr>";
     for (const std::string& value : p.rows[r])
       out += "<td class=\"label\">" + escape_markup(value) + "</td>";
     for (const auto& e : p.entries[r]) out += entry_cell(e);
-    out += counter_cell(p, r, "kv_tokens", 0) + counter_cell(p, r, "attended_tokens", 0) +
-           counter_cell(p, r, "prefill_pairs_share", 2) + "</tr>\n";
+    if (counters) {
+      out += counter_cell(p, r, "kv_tokens", 0) + counter_cell(p, r, "attended_tokens", 0) +
+             counter_cell(p, r, "prefill_pairs_share", 2);
+    }
+    out += "</tr>\n";
   }
   return out + "</tbody></table></div>\n";
 }

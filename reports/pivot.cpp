@@ -58,7 +58,7 @@ Results::Results(const Store& store, const std::string& experiment)
       Stratum& stratum = strata_[{turn.cell, key}];
       stratum.population = population[turn.cell];
       if (turn.status != Record::Status::kOk) {
-        ++stratum.failed;
+        ++(is_failure(turn.status) ? stratum.failed : stratum.without_value);
         continue;
       }
       Stratum::Sum& sum = stratum.dialogues[turn.dialogue];
@@ -140,11 +140,7 @@ std::string Results::dimension(const Cell& cell, int turn, const std::string& na
   if (name == "metric") return cell.metric;
   if (name == "turn") return turn < 0 ? "all" : std::to_string(turn + 1);
   if (name.starts_with(kSettingPrefix)) {
-    const auto method = std::find_if(manifest_.methods.begin(), manifest_.methods.end(),
-                                     [&](const Method& m) { return m.label() == cell.method; });
-    return method == manifest_.methods.end()
-               ? "-"
-               : method->setting(name.substr(kSettingPrefix.size())).value_or("-");
+    return manifest_.setting(cell.method, name.substr(kSettingPrefix.size())).value_or("-");
   }
   throw input_error("table: found the unknown dimension \"{}\", expected one of: {}",
                     printable(name), join(table_dimensions(), ", "));
@@ -155,6 +151,15 @@ bool Pivot::has_published() const {
     return std::any_of(row.begin(), row.end(),
                        [](const auto& entry) { return entry && entry->published; });
   });
+}
+
+bool Pivot::has_counters() const {
+  for (const auto& row : entries) {
+    for (const auto& e : row) {
+      if (e && !e->counters.empty()) return true;
+    }
+  }
+  return false;
 }
 
 std::optional<double> Pivot::mean_counter(std::size_t row, const std::string& name) const {

@@ -66,6 +66,8 @@ struct Pivot {
   std::string baseline;
 
   bool has_published() const;  ///< for any entry
+  /// Whether any entry has counters; probes alone have none.
+  bool has_counters() const;
   /// Mean of a counter over a row's entries, if any has it.
   std::optional<double> mean_counter(std::size_t row, const std::string& name) const;
 };

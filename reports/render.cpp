@@ -53,14 +53,19 @@ std::string entry_text(const Pivot::Entry& e) {
   return out;
 }
 
+/// Whether a table has columns of counters: its rows are methods, and not probes alone.
+bool shows_counters(const Pivot& p) {
+  return p.row_dimensions == std::vector<std::string>{"method"} && p.has_counters();
+}
+
 std::string markdown_table(const Pivot& p, const std::string& warning) {
   std::string out;
   if (!p.title.empty()) out += "**" + p.title + "**\n\n";
   if (!warning.empty()) out += "> **" + warning + "**\n\n";
-  const bool by_method = p.row_dimensions == std::vector<std::string>{"method"};
+  const bool counted = shows_counters(p);
   std::vector<std::string> header = p.row_dimensions;
   for (const auto& column : p.columns) header.push_back(join(column, " / "));
-  if (by_method) header.insert(header.end(), {"kept", "read", "pairs"});
+  if (counted) header.insert(header.end(), {"kept", "read", "pairs"});
   out += markdown_line(header) + "|";
   for (std::size_t i = 0; i < header.size(); ++i)
     out += i < p.row_dimensions.size() ? " --- |" : " ---: |";
@@ -68,7 +73,7 @@ std::string markdown_table(const Pivot& p, const std::string& warning) {
   for (std::size_t r = 0; r < p.rows.size(); ++r) {
     std::vector<std::string> fields = p.rows[r];
     for (const auto& e : p.entries[r]) fields.push_back(e ? entry_text(*e) : "");
-    if (by_method) {
+    if (counted) {
       for (const auto& [name, digits] :
            {std::pair("kv_tokens", 0), {"attended_tokens", 0}, {"prefill_pairs_share", 2}}) {
         const std::optional<double> mean = p.mean_counter(r, name);
@@ -99,9 +104,10 @@ std::string render_markdown(const Results& results) {
   if (!m.description.empty()) out += m.description + "\n\n";
   bool differences = false, counters = false;
   for (const TableSpec& spec : m.tables) {
-    out += markdown_table(make_pivot(results, spec), m.smoke) + "\n";
+    const Pivot p = make_pivot(results, spec);
+    out += markdown_table(p, m.smoke) + "\n";
     differences |= !spec.difference_to.empty();
-    counters |= spec.rows == std::vector<std::string>{"method"};
+    counters |= shows_counters(p);
   }
   out += "Means x100 with 95% intervals (bootstrap over dialogues)";
   if (differences) out += "; in parentheses the paired difference to " + m.tables[0].difference_to;
@@ -118,6 +124,13 @@ std::string render_markdown(const Results& results) {
                        results.pending());
   if (!results.failures().empty())
     out += fmt::format("\n{} records failed; `status` lists them.\n", results.failures().size());
+  int without_value = 0;
+  for (const Cell& cell : results.cells())
+    without_value += results.stratum(cell.key, -1).without_value;
+  if (without_value > 0) {
+    out += fmt::format("\n{} turns have no value: a probe had nothing to measure on them.\n",
+                       without_value);
+  }
   return out;
 }
 
@@ -203,6 +216,7 @@ std::string render_json(const Results& results) {
     cell["high"] = number(e.high);
     cell["n"] = e.turns;
     cell["failed"] = e.failed;
+    cell["without_value"] = results.stratum(line.cell.key, -1).without_value;
     cell["published"] = line.published ? OrderedJson(*line.published) : OrderedJson(nullptr);
     out["cells"].push_back(std::move(cell));
   }

@@ -60,15 +60,18 @@ std::vector<ScoreValue> score_records(const Plan& plan, const Plan::Unit& unit,
   return out;
 }
 
-/// The units of one model, handed out in order.
+/// The work of one model, handed out in order.
 class Queue {
  public:
   Queue(const Plan& plan, std::size_t model) {
     for (const Plan::Unit& unit : plan.units) {
       if (unit.model == model) units_.push_back(&unit);
     }
+    for (const Plan::Probing& probing : plan.probings) {
+      if (probing.model == model) probings_.push_back(&probing);
+    }
   }
-  std::size_t size() const { return units_.size(); }
+  std::size_t size() const { return units_.size() + probings_.size(); }
 
   /// The next few units, fewer when their contexts are long.
   std::vector<const Plan::Unit*> take() {
@@ -86,11 +89,24 @@ class Queue {
     return out;
   }
 
+  /// The next unit of probes, or null.
+  const Plan::Probing* take_probing() {
+    std::lock_guard lock(mutex_);
+    return next_probing_ < probings_.size() ? probings_[next_probing_++] : nullptr;
+  }
+
  private:
   std::mutex mutex_;
   std::vector<const Plan::Unit*> units_;
-  std::size_t next_ = 0;
+  std::vector<const Plan::Probing*> probings_;
+  std::size_t next_ = 0, next_probing_ = 0;
 };
+
+ProbeUnit probe_unit(const Plan::Probing& probing) {
+  ProbeUnit out{{}, probing.cells, probing.answers};
+  for (const auto& dialogue : probing.dialogues) out.dialogues.push_back(dialogue.get());
+  return out;
+}
 
 }  // namespace
 
@@ -98,11 +114,25 @@ RunSummary run_plan(const Plan& plan, Store& store, const RunOptions& options,
                     const std::function<bool()>& should_stop,
                     const std::function<void(const Progress&)>& report) {
   RunSummary summary;
-  summary.progress.units = plan.units.size();
+  summary.progress.units = plan.unit_count();
   const auto start = std::chrono::steady_clock::now();
   std::mutex mutex;  // of the store, the summary and the display
   std::atomic<bool> stop{false};
   std::exception_ptr failure;
+  // All under `mutex`.
+  const auto add = [&](const std::vector<Record>& records, const std::vector<ScoreValue>& scores) {
+    store.add_records(records, scores);
+    summary.progress.failed += static_cast<std::size_t>(std::count_if(
+        records.begin(), records.end(), [](const Record& r) { return is_failure(r.status); }));
+    ++summary.progress.units_done;
+  };
+  const auto show = [&](std::int64_t tokens) {
+    summary.progress.tokens += tokens;
+    summary.progress.seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    report(summary.progress);
+    if (should_stop()) stop = true;
+  };
 
   for (std::size_t m = 0; m < plan.models.size() && !stop; ++m) {
     Queue queue(plan, m);
@@ -122,7 +152,7 @@ RunSummary run_plan(const Plan& plan, Store& store, const RunOptions& options,
       Engine engine(model, *backend, engine_options);
       while (!stop) {
         const std::vector<const Plan::Unit*> batch = queue.take();
-        if (batch.empty()) return;
+        if (batch.empty()) break;
         std::vector<WorkUnit> units;
         for (const Plan::Unit* unit : batch) units.push_back({unit->dialogue.get(), unit->cells});
         const UnitResult result = run_units(engine, renderer, decoding, units);
@@ -135,17 +165,17 @@ RunSummary run_plan(const Plan& plan, Store& store, const RunOptions& options,
             if (own && r.dialogue == unit->dialogue->id) records.push_back(r);
           }
           const std::vector<ScoreValue> scores = score_records(plan, *unit, records);
-          store.add_records(records, scores);
-          summary.progress.failed += static_cast<std::size_t>(
-              std::count_if(records.begin(), records.end(),
-                            [](const Record& r) { return r.status != Record::Status::kOk; }));
-          ++summary.progress.units_done;
+          add(records, scores);
         }
-        summary.progress.tokens += result.prefilled_tokens + result.decoded_tokens;
-        summary.progress.seconds =
-            std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-        report(summary.progress);
-        if (should_stop()) stop = true;
+        show(result.prefilled_tokens + result.decoded_tokens);
+      }
+      while (!stop) {
+        const Plan::Probing* probing = queue.take_probing();
+        if (probing == nullptr) return;
+        const ProbeResult result = run_probes(engine, renderer, decoding, probe_unit(*probing));
+        std::lock_guard lock(mutex);
+        add(result.records, result.scores);
+        show(result.prefilled_tokens + result.decoded_tokens);
       }
     };
     const auto guarded = [&]() {

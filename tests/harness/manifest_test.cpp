@@ -64,13 +64,16 @@ TEST(Manifest, DocumentationExamplesParse) {
     if (!parts[i].starts_with("json\n")) continue;
     examples.push_back(parse_manifest(std::string_view(parts[i]).substr(5), path));
   }
-  ASSERT_EQ(examples.size(), 4u);
+  ASSERT_EQ(examples.size(), 5u);
   EXPECT_EQ(examples[0].name, "first");
   EXPECT_EQ(examples[1].methods.size(), 4u);
   EXPECT_EQ(examples[1].methods[3].label(), "loopserve-prefill+streamingllm:budget=256");
   EXPECT_EQ(examples[1].tables[1].columns, std::vector<std::string>{"turn"});
   EXPECT_EQ(examples[2].datasets[1].depth, 50.0);
   EXPECT_EQ(examples[3].datasets[0].fields.at("context"), "documents");
+  EXPECT_TRUE(examples[4].methods.empty());
+  ASSERT_EQ(examples[4].probes.size(), 3u);
+  EXPECT_EQ(examples[4].probes[1].label(), "line-overlap:eta=0.2");
 }
 
 // docs/manifest.md describes every key that is accepted.
@@ -83,7 +86,8 @@ TEST(Manifest, DocumentationListsEveryKey) {
         "published",      "path",          "dtype",       "kv_dtype",      "template",
         "label",          "source",        "metric",      "postprocess",   "limit",
         "turns",          "length",        "depth",       "fields",        "rows",
-        "columns",        "difference_to", "task",        "method",        "smoke"}) {
+        "columns",        "difference_to", "task",        "method",        "smoke",
+        "probes"}) {
     EXPECT_NE(docs.find("`" + std::string(key) + "`"), std::string::npos) << key;
   }
   for (std::string_view d : table_dimensions())

@@ -1,0 +1,234 @@
+#include "harness/probe_unit.h"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <new>
+
+#include "common/error.h"
+#include "common/file.h"
+#include "inference/sampler.h"
+#include "probes/layer_sums.h"
+
+namespace turnbench {
+namespace {
+
+/// Shows each layer of a prefill to the probes, all rows at once, and leaves attention dense.
+class Observer : public PrefillPolicy {
+ public:
+  explicit Observer(std::function<void(LayerSums&)> show) : show_(std::move(show)) {}
+  std::unique_ptr<PrefillPolicy> clone() const override {
+    return std::make_unique<Observer>(*this);
+  }
+  std::vector<HeadPattern> plan(const LayerView& view) override {
+    LayerSums sums(view);
+    show_(sums);
+    return {};
+  }
+
+ private:
+  std::function<void(LayerSums&)> show_;
+};
+
+/// One dialogue while its turns are measured.
+struct Measurement {
+  const Dialogue* dialogue;
+  Prompt prompt;
+  std::vector<int> answer;  ///< of the last turn that was answered
+  bool stopped = false;
+  Record record;  ///< what the turn's records have in common
+};
+
+class ProbeRun {
+ public:
+  ProbeRun(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
+           const ProbeUnit& unit)
+      : engine_(engine), renderer_(renderer), decoding_(decoding), unit_(unit) {
+    for (const Dialogue* dialogue : unit.dialogues) {
+      Measurement& m = measurements_.emplace_back();
+      m.dialogue = dialogue;
+    }
+    for (const ProbeCell& cell : unit.cells) sees_ = std::max(sees_, cell.probe->info().sees);
+  }
+
+  ProbeResult run() {
+    for (std::size_t turn = 0;; ++turn) {
+      std::vector<Measurement*> active;
+      for (Measurement& m : measurements_) {
+        if (turn < m.dialogue->turns.size()) active.push_back(&m);
+      }
+      if (active.empty()) return std::move(result_);
+      const auto start = std::chrono::steady_clock::now();
+      probes_.clear();
+      for (const ProbeCell& cell : unit_.cells) probes_.push_back(cell.probe->make());
+      for (Measurement* m : active) {
+        begin_turn(*m, static_cast<int>(turn));
+        measure(*m, static_cast<int>(turn));
+      }
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+      finish_turn(active, took.count() / static_cast<double>(active.size() * probes_.size()));
+    }
+  }
+
+ private:
+  void begin_turn(Measurement& m, int turn) const {
+    const auto& turns = m.dialogue->turns;
+    if (turn > 0) {  // the previous answer joins the history
+      m.prompt.add_answer(turn - 1,
+                          unit_.answers == Answers::kGold
+                              ? renderer_.gold_answer(turns[static_cast<std::size_t>(turn - 1)])
+                              : m.answer);
+    }
+    const RenderedTurn rendered = renderer_.render(
+        *m.dialogue, turn, decoding_.max_prompt_tokens / static_cast<int>(turns.size()));
+    m.prompt.add_turn(rendered);
+    m.record = {};
+    m.record.dialogue = m.dialogue->id;
+    m.record.turn = turn;
+    m.record.prompt_tokens = static_cast<int>(m.prompt.tokens.size());
+    m.record.truncated_tokens = rendered.truncated;
+    m.record.prompt_hash = hash_bytes(std::as_bytes(std::span(m.prompt.tokens)));
+  }
+
+  void measure(Measurement& m, int turn) {
+    const bool attends = sees_ != ProbeInfo::Sees::kText,
+               answers = sees_ == ProbeInfo::Sees::kAnswer,
+               goes_on = static_cast<std::size_t>(turn) + 1 < m.dialogue->turns.size() &&
+                         unit_.answers == Answers::kOwn;
+    if (m.prompt.tokens.size() < 2)
+      throw input_error("found a prompt of {} tokens, expected at least 2", m.prompt.tokens.size());
+    const DialogueView view{m.prompt.tokens, m.prompt.spans, turn, 0,
+                            [this](int token) { return renderer_.token_text(token); }};
+    for (const auto& probe : probes_) probe->begin(view);
+    if (attends || goes_on) {
+      bool in_answer = false;
+      Sequence sequence = start(attends, [&](LayerSums& layer) {
+        for (const auto& probe : probes_)
+          in_answer ? probe->see_answer(layer) : probe->see_prompt(layer);
+      });
+      std::vector<float> logits = prefill(sequence, m.prompt.tokens, view);
+      if (answers || goes_on) decode(m, turn, sequence, view, std::move(logits));
+      in_answer = true;
+      if (answers && !m.answer.empty()) see_answer(m, sequence, view);
+    }
+    for (const auto& probe : probes_) probe->end();
+  }
+
+  Sequence start(bool observed, const std::function<void(LayerSums&)>& show) const {
+    Policies policies;
+    if (observed) policies.prefill = std::make_unique<Observer>(show);
+    int window = 0;
+    for (const auto& probe : probes_) window = std::max(window, probe->window());
+    return engine_.make_sequence(std::move(policies), window);
+  }
+
+  std::vector<float> prefill(Sequence& sequence, std::span<const int> tokens,
+                             const DialogueView& view) {
+    const Pass pass{.sequence = &sequence, .tokens = tokens, .dialogue = &view, .prompt_end = true};
+    result_.prefilled_tokens += static_cast<std::int64_t>(tokens.size());
+    return engine_.prefill({&pass, 1})[0];
+  }
+
+  /// What `full` answers.
+  void decode(Measurement& m, int turn, Sequence& sequence, const DialogueView& view,
+              std::vector<float> logits) {
+    Sampler sampler(decoding_.temperature, answer_seed(decoding_, *m.dialogue, turn));
+    const std::vector<int>& stops = renderer_.stop_tokens();
+    const auto limit = static_cast<std::size_t>(
+        answer_limit(decoding_, m.dialogue->turns[static_cast<std::size_t>(turn)]));
+    m.answer.clear();
+    for (;;) {
+      const int token = sampler.sample(logits);
+      m.stopped = std::find(stops.begin(), stops.end(), token) != stops.end();
+      if (!m.stopped) m.answer.push_back(token);
+      if (m.stopped || m.answer.size() >= limit) return;
+      const Pass pass{.sequence = &sequence,
+                      .tokens = std::span(m.answer).last(1),
+                      .kind = Pass::Kind::kDecode,
+                      .dialogue = &view};
+      logits = engine_.forward({&pass, 1})[0];
+      ++result_.decoded_tokens;
+    }
+  }
+
+  /// The answer's rows in one pass.  The prompt's last row comes along: a pass of one row would not
+  /// be shown.
+  void see_answer(const Measurement& m, Sequence& sequence, const DialogueView& view) {
+    std::vector<int> rows = {m.prompt.tokens.back()};
+    rows.insert(rows.end(), m.answer.begin(), m.answer.end());
+    sequence.truncate(static_cast<std::int32_t>(m.prompt.tokens.size()) - 1);
+    prefill(sequence, rows, view);
+  }
+
+  void finish_turn(const std::vector<Measurement*>& active, double seconds) {
+    for (std::size_t c = 0; c < probes_.size(); ++c) {
+      const ProbeCell& cell = unit_.cells[c];
+      const std::vector<Measured> results = probes_[c]->results();
+      for (std::size_t i = 0; i < active.size(); ++i) {
+        const Measurement& m = *active[i];
+        Record r = m.record;
+        r.cell = cell.key;
+        if (cell.probe->info().sees == ProbeInfo::Sees::kAnswer) {
+          r.answer_tokens = m.answer;
+          r.answer = renderer_.answer_text(m.answer);
+          r.stopped = m.stopped;
+        }
+        r.timings = {{"probe_share", seconds}};
+        if (results[i].missing.empty()) {
+          result_.scores.push_back({r.cell, r.dialogue, r.turn,
+                                    std::string(cell.probe->info().metric), "none",
+                                    results[i].value});
+        } else {
+          r.status = Record::Status::kNoValue;
+          r.error = results[i].missing;
+        }
+        result_.records.push_back(std::move(r));
+      }
+    }
+  }
+
+  Engine& engine_;
+  const PromptRenderer& renderer_;
+  const Decoding& decoding_;
+  const ProbeUnit& unit_;
+  ProbeInfo::Sees sees_ = ProbeInfo::Sees::kText;
+  std::vector<Measurement> measurements_;
+  std::vector<std::unique_ptr<Probe>> probes_;  ///< of this turn, one for each cell
+  ProbeResult result_;
+};
+
+ProbeResult failed(const ProbeUnit& unit, const Error& error) {
+  ProbeResult out;
+  for (const Dialogue* dialogue : unit.dialogues) {
+    for (Record& r : failed_records(unit.cells[0].key, *dialogue, error))
+      out.records.push_back(std::move(r));
+  }
+  return out;
+}
+
+}  // namespace
+
+ProbeResult run_probes(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
+                       const ProbeUnit& unit) {
+  const bool alone = unit.cells.size() == 1;
+  try {
+    return ProbeRun(engine, renderer, decoding, unit).run();
+  } catch (const Error& error) {
+    if (alone) return failed(unit, error);
+  } catch (const std::bad_alloc&) {
+    if (alone) return failed(unit, memory_error("the system gave no more memory"));
+  }
+  ProbeResult out;
+  for (const ProbeCell& cell : unit.cells) {  // what fails fails alone
+    ProbeResult one =
+        run_probes(engine, renderer, decoding, {unit.dialogues, {cell}, unit.answers});
+    out.records.insert(out.records.end(), std::make_move_iterator(one.records.begin()),
+                       std::make_move_iterator(one.records.end()));
+    out.scores.insert(out.scores.end(), one.scores.begin(), one.scores.end());
+    out.prefilled_tokens += one.prefilled_tokens;
+    out.decoded_tokens += one.decoded_tokens;
+  }
+  return out;
+}
+
+}  // namespace turnbench
