@@ -216,7 +216,8 @@ std::string render_json(const Results& results) {
     cell["high"] = number(e.high);
     cell["n"] = e.turns;
     cell["failed"] = e.failed;
-    cell["without_value"] = results.stratum(line.cell.key, -1).without_value;
+    const int without_value = results.stratum(line.cell.key, -1).without_value;
+    if (without_value > 0) cell["without_value"] = without_value;
     cell["published"] = line.published ? OrderedJson(*line.published) : OrderedJson(nullptr);
     out["cells"].push_back(std::move(cell));
   }
