@@ -41,22 +41,27 @@ std::vector<NamedCell> named_cells(const Manifest& manifest) {
   for (const ModelEntry& model : manifest.models) {
     for (const DatasetEntry& entry : manifest.datasets) {
       const Dataset& dataset = find_dataset(entry.name, manifest.name);
-      for (Position position : manifest.positions) {
-        for (const Method& method : manifest.methods) {
-          for (History history : manifest.histories) {
-            for (Answers answers : manifest.answers) {
-              out.push_back({{"model", model.name},
-                             {"dataset", entry.label},
-                             {"task", entry.task.empty() ? dataset.task : entry.task},
-                             {"position", std::string(name_of(position))},
-                             {"method", method.label()},
-                             {"history", std::string(name_of(history))},
-                             {"answers", std::string(name_of(answers))},
-                             {"metric", entry.metric.empty() ? dataset.metric : entry.metric}});
-            }
+      NamedCell cell = {{"model", model.name},
+                        {"dataset", entry.label},
+                        {"task", entry.task.empty() ? dataset.task : entry.task}};
+      const auto add = [&](const std::string& label, std::string_view metric, History history) {
+        cell["method"] = label;
+        cell["metric"] = metric;
+        cell["history"] = name_of(history);
+        for (Position position : manifest.positions) {
+          for (Answers answers : manifest.answers) {
+            cell["position"] = name_of(position);
+            cell["answers"] = name_of(answers);
+            out.push_back(cell);
           }
         }
+      };
+      for (const Method& method : manifest.methods) {
+        for (History history : manifest.histories)
+          add(method.label(), entry.metric.empty() ? dataset.metric : entry.metric, history);
       }
+      for (const ProbeSpec& probe : manifest.probes)
+        add(probe.label(), probe.info().metric, History::kReprefill);
     }
   }
   return out;
