@@ -124,9 +124,16 @@ std::vector<std::string> parse_dimensions(const JsonView& json,
 /// `labels`: of the manifest's methods and probes.
 TableSpec parse_table(const JsonView& json, const std::vector<std::string>& labels,
                       const Manifest& manifest) {
-  json.require_known_keys({"title", "rows", "columns", "difference_to"});
+  json.require_known_keys({"title", "value", "rows", "columns", "difference_to"});
   TableSpec out;
   out.title = json.get("title", std::string());
+  out.value = json.get("value", out.value);
+  std::vector<std::string_view> values;
+  for (const TableValue& value : table_values()) values.push_back(value.name);
+  if (std::find(values.begin(), values.end(), out.value) == values.end())
+    json.at("value").fail("one of: " + join(values, ", "));
+  if (out.value != "score" && !manifest.alone)
+    json.at("value").fail("score, or \"alone\": true in the manifest");
   out.rows = json.has("rows") ? parse_dimensions(json.at("rows"), labels, manifest)
                               : std::vector<std::string>{"method"};
   out.columns = json.has("columns") ? parse_dimensions(json.at("columns"), labels, manifest)
@@ -145,6 +152,23 @@ TableSpec parse_table(const JsonView& json, const std::vector<std::string>& labe
 }
 
 }  // namespace
+
+const std::vector<TableValue>& table_values() {
+  static const std::vector<TableValue> values = {
+      {"score", "x100", 100, "what the metric gives"},
+      {"ttft", "ms", 1e3, "time to the first token: the prefill of the turn"},
+      {"step", "ms", 1e3, "median time between two tokens of an answer"},
+      {"step_p95", "ms", 1e3, "95th percentile of the same"},
+      {"peak_bytes", "MiB", 1.0 / (1 << 20), "weights, keys and values, and workspace at most"},
+      {"kv_bytes", "MiB", 1.0 / (1 << 20), "keys and values when the answer begins"}};
+  return values;
+}
+
+const TableValue& find_table_value(std::string_view name) {
+  const auto& values = table_values();
+  return *std::find_if(values.begin(), values.end(),
+                       [&](const TableValue& value) { return value.name == name; });
+}
 
 std::string_view name_of(History history) {
   return history == History::kReprefill      ? "reprefill"
@@ -177,8 +201,8 @@ Manifest parse_manifest(std::string_view text, const std::string& source) {
   const JsonView json(document, source);
   json.require_known_keys({"name", "title", "description", "models", "datasets", "positions",
                            "methods", "probes", "history", "answers", "max_prompt_tokens",
-                           "max_new_tokens", "temperature", "seed", "system_prompt", "tables",
-                           "published", "smoke"});
+                           "max_new_tokens", "alone", "temperature", "seed", "system_prompt",
+                           "tables", "published", "smoke"});
   Manifest m;
   m.text = text;
   m.name = json.at("name").as_string();
@@ -239,6 +263,9 @@ Manifest parse_manifest(std::string_view text, const std::string& source) {
           : std::vector<Answers>{Answers::kOwn};
   m.max_prompt_tokens = static_cast<int>(json.get_integer("max_prompt_tokens", 0, 0, 100'000'000));
   m.max_new_tokens = static_cast<int>(json.get_integer("max_new_tokens", 0, 0, 1'000'000));
+  m.alone = json.get("alone", false);
+  if (m.alone && m.max_new_tokens < 2)
+    json.at("alone").fail("max_new_tokens of at least 2 beside it");
   m.temperature = json.get("temperature", 0.0);
   if (m.temperature < 0 || m.temperature > 100)
     json.at("temperature").fail("a number from 0 to 100");
@@ -248,7 +275,8 @@ Manifest parse_manifest(std::string_view text, const std::string& source) {
     for (const JsonView& table : json.at("tables").items())
       m.tables.push_back(parse_table(table, labels, m));
   }
-  if (m.tables.empty()) m.tables.push_back({"", {"method"}, {"dataset", "position"}, ""});
+  if (m.tables.empty())
+    m.tables.push_back({"", "score", {"method"}, {"dataset", "position"}, ""});
   m.published = json.get("published", std::string());
   m.smoke = json.get("smoke", std::string());
   return m;

@@ -48,9 +48,19 @@ struct DatasetEntry {
   std::map<std::string, std::string> fields;  ///< what a file of one's own calls its fields
 };
 
+/// What a table's entries are: scores, or what an experiment with `alone` measures.
+struct TableValue {
+  std::string_view name, unit;
+  double scale = 1;  ///< of the stored value, to its unit
+  std::string_view meaning;
+};
+const std::vector<TableValue>& table_values();
+const TableValue& find_table_value(std::string_view name);
+
 /// A printed table: the mean of each cell of `rows` x `columns`.
 struct TableSpec {
   std::string title;
+  std::string value = "score";  ///< of table_values()
   std::vector<std::string> rows,
       columns;  ///< dimensions: model, dataset, task, position, method, ...
   std::string
@@ -69,6 +79,9 @@ struct Manifest {
   std::vector<Answers> answers;
   int max_prompt_tokens = 0;  ///< of a whole dialogue; 0 = what the model was trained for
   int max_new_tokens = 0;     ///< 0 = the dataset's own
+  /// For times and memory: each cell runs by itself, after a warm-up, and answers have exactly
+  /// max_new_tokens tokens.
+  bool alone = false;
   double temperature = 0;
   std::uint64_t seed = 0;
   std::string system_prompt;

@@ -217,6 +217,7 @@ Decoding Plan::decoding(const PlannedModel& model) const {
   d.max_new_tokens = manifest.max_new_tokens;
   d.temperature = manifest.temperature;
   d.seed = manifest.seed;
+  d.alone = manifest.alone;
   // What the model was trained for, less room for the answers of a dialogue.
   const std::int64_t positions = model.checkpoint.config.max_positions;
   const std::int64_t own = std::max<std::int64_t>(positions / 2, positions - 2048);

@@ -48,6 +48,8 @@ std::string protocol_card(const Plan& plan, const PlannedModel& model,
       {"seed", decoding.seed},
       {"max_new_tokens", decoding.max_new_tokens > 0 ? OrderedJson(decoding.max_new_tokens)
                                                      : OrderedJson("the dataset's own")}};
+  if (decoding.alone)
+    card["alone"] = "each cell by itself after a warm-up; answers of exactly max_new_tokens";
   card["dataset"] = {{"name", dataset.entry.name},
                      {"dialogues", dataset.hash},
                      {"count", dataset.size},

@@ -185,16 +185,17 @@ void Store::add_records(const std::vector<Record>& records, const std::vector<Sc
   Statement score = db_->prepare("INSERT OR IGNORE INTO score VALUES (?,?,?,?,?,?)");
   Statement counter = db_->prepare("INSERT OR IGNORE INTO counter VALUES (?,?,?,?,?)");
   Statement timing = db_->prepare("INSERT OR IGNORE INTO timing VALUES (?,?,?,?,?)");
-  std::set<std::tuple<std::string_view, std::string_view, int>> known;  // another run's: its own
+  std::set<std::tuple<std::string_view, std::string_view, int>> own, known;  // known: another run's
   for (const Record& r : records) {
     (record << r.cell << r.dialogue << r.turn << name_of(r.status) << r.error << r.prompt_hash
             << r.prompt_tokens << r.truncated_tokens << r.answer << Json(r.answer_tokens).dump()
             << (r.stopped ? 1 : 0) << environment_)
         .run();
     if (db_->changes() == 0) {
-      known.emplace(r.cell, r.dialogue, r.turn);
+      if (!own.contains({r.cell, r.dialogue, r.turn})) known.emplace(r.cell, r.dialogue, r.turn);
       continue;
     }
+    own.emplace(r.cell, r.dialogue, r.turn);
     for (const auto& [name, value] : r.counters)
       (counter << r.cell << r.dialogue << r.turn << name << value).run();
     for (const auto& [name, value] : r.timings)
@@ -342,6 +343,23 @@ std::map<std::string, double> Store::mean_counter(const std::string& experiment,
       kLatest));
   s << experiment << counter;
   while (s.next()) out[s.text(0)] = s.real(1);
+  return out;
+}
+
+std::vector<ScoredTurn> Store::values(const std::string& experiment,
+                                      const std::string& name) const {
+  std::vector<ScoredTurn> out;
+  for (const char* table : {"counter", "timing"}) {
+    Statement s = db_->prepare(fmt::format(
+        "SELECT n.cell, n.dialogue, n.turn, n.value FROM {} n JOIN experiment_cell e ON "
+        "e.cell = n.cell WHERE e.experiment = ?1 AND e.manifest_hash = {} AND n.name = ?2",
+        table, kLatest));
+    s << experiment << name;
+    while (s.next()) {
+      out.push_back(
+          {s.text(0), s.text(1), static_cast<int>(s.integer(2)), Record::Status::kOk, s.real(3)});
+    }
+  }
   return out;
 }
 

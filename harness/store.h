@@ -88,6 +88,8 @@ class Store {
   /// Mean of a counter over the ok records of each cell.
   std::map<std::string, double> mean_counter(const std::string& experiment,
                                              const std::string& counter) const;
+  /// A counter or timing of every ok record that has it.
+  std::vector<ScoredTurn> values(const std::string& experiment, const std::string& name) const;
   std::vector<std::string> environments(const std::string& experiment) const;
 
   const std::string& path() const { return db_->path(); }

@@ -66,6 +66,7 @@ class Runner {
       }
       if (active.empty()) return std::move(result_);
       for (Branch* b : active) begin_turn(*b, static_cast<int>(turn));
+      if (decoding_.alone) engine_.reset_peak();
       auto start = std::chrono::steady_clock::now();
       prefill(active, static_cast<int>(turn));
       const double prefill_seconds = seconds_since(start) / static_cast<double>(active.size());
@@ -146,8 +147,16 @@ class Runner {
         own.pass.evict = b->cell->history != History::kCompressOnce;
         continue;
       }
-      const TrunkKey key{b->unit, b->cell->method->prefill_key(), b->prompt.tokens};
       b->sequence = engine_.make_sequence(b->cell->method->make());
+      if (decoding_.alone) {  // no trunk: memory is the method's own
+        Work& own = work.emplace_back();
+        own.pass.dialogue = &b->dialogue;
+        own.tokens = b->prompt.tokens;
+        own.takers.push_back(b);
+        own.pass.sequence = &*b->sequence;
+        continue;
+      }
+      const TrunkKey key{b->unit, b->cell->method->prefill_key(), b->prompt.tokens};
       const auto [group, is_new] = groups.try_emplace(key, work.size());
       if (is_new) {
         auto [trunk, rest] = start_trunk(*b, key, turn);
@@ -221,7 +230,8 @@ class Runner {
       b->answer.clear();
       b->stopped = b->finished = false;
     }
-    const std::vector<int>& stops = renderer_.stop_tokens();
+    const std::vector<int> stops = decoding_.alone ? std::vector<int>{} : renderer_.stop_tokens();
+    steps_.clear();
     for (;;) {
       std::vector<Branch*> feeding;
       for (Branch* b : active) {
@@ -246,7 +256,9 @@ class Runner {
           pass.evict = turn == 0 || feeding[i]->cell->history != History::kCompressOnce;
           passes.push_back(pass);
         }
+        const auto start = std::chrono::steady_clock::now();
         std::vector<std::vector<float>> logits = engine_.forward(passes);
+        steps_.push_back(seconds_since(start));
         for (std::size_t i = 0; i < passes.size(); ++i)
           feeding[first + i]->logits = std::move(logits[i]);
         result_.decoded_tokens += static_cast<std::int64_t>(passes.size());
@@ -279,6 +291,18 @@ class Runner {
     r.timings = {{"prefill_share", prefill_seconds},
                  {"decode_share", decode_seconds},
                  {"policy", c.policy_seconds}};
+    if (decoding_.alone) {
+      std::sort(steps_.begin(), steps_.end());
+      const auto at = [&](double share) {
+        return steps_[static_cast<std::size_t>(share * static_cast<double>(steps_.size() - 1) +
+                                               0.5)];
+      };
+      r.timings.insert(r.timings.end(),
+                       {{"ttft", prefill_seconds}, {"step", at(0.5)}, {"step_p95", at(0.95)}});
+      r.counters.push_back(
+          {"peak_bytes", static_cast<double>(engine_.model().weight_bytes() +
+                                             engine_.peak_kv_bytes() + engine_.workspace_bytes())});
+    }
     result_.records.push_back(r);
     if (b.reprefills()) b.sequence.reset();
   }
@@ -288,6 +312,7 @@ class Runner {
   const Decoding& decoding_;
   std::vector<Branch> branches_;
   std::map<TrunkKey, Sequence> trunks_;  ///< of the previous turn
+  std::vector<double> steps_;            ///< seconds of this turn's decode steps
   UnitResult result_;
 };
 

@@ -33,6 +33,7 @@ struct Decoding {
   int max_new_tokens = 0;     ///< 0 = the turn's own
   double temperature = 0;
   std::uint64_t seed = 0;
+  bool alone = false;  ///< as in Manifest; records then carry times and memory of their own
 };
 
 /// Seed of the sampling of a turn's answer, and the most tokens that it may have: the same for

@@ -139,12 +139,15 @@ std::string value_text(const JsonView& value) {
   if (value.is_string()) return value.as_string();
   if (value.is_bool()) return value.as_bool() ? "true" : "false";
   if (value.is_number()) return value.json().dump();
-  if (value.is_array()) {  // weights of the layers
-    std::string out;
-    for (const JsonView& item : value.items()) out += (out.empty() ? "" : "/") + value_text(item);
-    return out;
-  }
-  value.fail("a string, a number, true or false, or an array of numbers");
+  value.fail("a string, a number, true or false");
+}
+
+/// Weights of the layers, as their parameter spells them in a string.
+std::string weights_text(const JsonView& value) {
+  if (!value.is_array()) return value_text(value);
+  std::string out;
+  for (const JsonView& item : value.items()) out += (out.empty() ? "" : "/") + value_text(item);
+  return out;
 }
 
 }  // namespace
@@ -308,7 +311,8 @@ Spec Spec::parse(const JsonView& object, const std::string& what) {
   if (!object.is_object()) object.fail(what);
   Spec out{object.at("name").as_string(), {}};
   for (const std::string& key : object.keys()) {
-    if (key != "name") out.given[key] = value_text(object.at(key));
+    if (key == "name") continue;
+    out.given[key] = key == "layers" ? weights_text(object.at(key)) : value_text(object.at(key));
   }
   return out;
 }

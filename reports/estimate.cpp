@@ -121,7 +121,9 @@ Estimate estimate(const std::vector<const Stratum*>& strata) {
   out.mean = resampler.mean(0, resampler.size(), nullptr);
   bootstrap(
       resampler, [&](const auto* draw) { return resampler.mean(0, resampler.size(), draw); }, out);
-  if (out.low == out.high && (out.mean == 0 || out.mean == 100)) {
+  const bool scores =
+      std::all_of(strata.begin(), strata.end(), [](const Stratum* s) { return s->is_score; });
+  if (scores && out.low == out.high && (out.mean == 0 || out.mean == 100)) {
     double dialogues = 0;
     for (std::size_t n : resampler.sizes()) dialogues += static_cast<double>(n);
     const double bound = 100 * (1 - std::pow(kTail, 1 / dialogues));

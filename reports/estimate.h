@@ -24,6 +24,7 @@ struct Stratum {
     int turns = 0;
   };
   std::string population;
+  bool is_score = true;  ///< between 0 and 1
   std::map<std::string, Sum> dialogues;
   int failed = 0;
   int without_value = 0;  ///< turns on which a probe had nothing to measure

@@ -1,5 +1,7 @@
 #include "reports/pivot.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 #include <set>
@@ -66,6 +68,21 @@ Results::Results(const Store& store, const std::string& experiment)
       ++sum.turns;
     }
   }
+  for (const TableSpec& table : manifest_.tables) {
+    if (table.value == "score" || measured_.contains(table.value)) continue;
+    auto& strata = measured_[table.value];
+    const double scale = find_table_value(table.value).scale;
+    for (const ScoredTurn& turn : store.values(experiment, table.value)) {
+      for (int key : {-1, turn.turn}) {
+        Stratum& stratum = strata[{turn.cell, key}];
+        stratum.population = population[turn.cell];
+        stratum.is_score = false;
+        Stratum::Sum& sum = stratum.dialogues[turn.dialogue];
+        sum.score += turn.score * scale / 100;
+        ++sum.turns;
+      }
+    }
+  }
   const auto done = store.done(experiment);
   for (const Cell& cell : cells_) {
     for (const auto& [id, turns] : store.dialogues(cell.dataset_hash)) {
@@ -82,6 +99,13 @@ Results::Results(const Store& store, const std::string& experiment)
 const Stratum& Results::stratum(const std::string& cell, int turn) const {
   const auto found = strata_.find({cell, turn < 0 ? -1 : turn});
   return found == strata_.end() ? kNothing : found->second;
+}
+
+const Stratum& Results::stratum(const std::string& cell, int turn, const std::string& value) const {
+  if (value == "score") return stratum(cell, turn);
+  const auto& strata = measured_.at(value);
+  const auto found = strata.find({cell, turn < 0 ? -1 : turn});
+  return found == strata.end() ? kNothing : found->second;
 }
 
 std::optional<double> Results::counter(const std::string& cell, const std::string& name) const {
@@ -176,6 +200,10 @@ std::optional<double> Pivot::mean_counter(std::size_t row, const std::string& na
 Pivot make_pivot(const Results& results, const TableSpec& spec) {
   Pivot out;
   out.title = spec.title;
+  if (spec.value != "score") {
+    const TableValue& value = find_table_value(spec.value);
+    out.title += fmt::format("{}{} ({})", out.title.empty() ? "" : ": ", value.meaning, value.unit);
+  }
   out.row_dimensions = spec.rows;
   out.column_dimensions = spec.columns;
   out.baseline = spec.difference_to;
@@ -212,7 +240,7 @@ Pivot make_pivot(const Results& results, const TableSpec& spec) {
   const auto strata_of = [&](const std::vector<Part>& list) {
     std::vector<const Stratum*> strata;
     for (const Part& p : list) {
-      const Stratum& s = results.stratum(p.cell->key, p.turn);
+      const Stratum& s = results.stratum(p.cell->key, p.turn, spec.value);
       if (!s.dialogues.empty() || s.failed > 0) strata.push_back(&s);
     }
     return strata;
@@ -225,8 +253,8 @@ Pivot make_pivot(const Results& results, const TableSpec& spec) {
         if (other.method == spec.difference_to && other.model == p.cell->model &&
             other.dataset == p.cell->dataset && other.position == p.cell->position &&
             other.history == p.cell->history && other.answers == p.cell->answers) {
-          pairs.push_back(
-              {&results.stratum(p.cell->key, p.turn), &results.stratum(other.key, p.turn)});
+          pairs.push_back({&results.stratum(p.cell->key, p.turn, spec.value),
+                           &results.stratum(other.key, p.turn, spec.value)});
         }
       }
     }
@@ -247,7 +275,7 @@ Pivot make_pivot(const Results& results, const TableSpec& spec) {
     }
     std::vector<const Cell*> cells;
     for (const Part& p : list) cells.push_back(p.cell);
-    if (!by_turn) entry.published = results.published(cells);
+    if (!by_turn && spec.value == "score") entry.published = results.published(cells);
     for (const std::string& name : reported_counters()) {
       double sum = 0;
       int count = 0;

@@ -29,6 +29,8 @@ class Results {
   std::string dimension(const Cell& cell, int turn, const std::string& name) const;
   /// The scores of one cell; `turn` < 0 means all turns.
   const Stratum& stratum(const std::string& cell, int turn) const;
+  /// The same for a table's value, in hundredths of its unit.
+  const Stratum& stratum(const std::string& cell, int turn, const std::string& value) const;
   int turns() const { return turns_; }  ///< of the longest dialogue
   /// Mean of a counter over a cell's records, if it has any.
   std::optional<double> counter(const std::string& cell, const std::string& name) const;
@@ -42,6 +44,8 @@ class Results {
   Manifest manifest_;
   std::vector<Cell> cells_;
   std::map<std::pair<std::string, int>, Stratum> strata_;
+  /// By value other than the score, then as strata_.
+  std::map<std::string, std::map<std::pair<std::string, int>, Stratum>> measured_;
   std::map<std::string, std::map<std::string, double>> counters_;
   std::vector<PublishedNumber> published_;
   std::vector<Store::Failure> failures_;

@@ -109,7 +109,10 @@ std::string render_markdown(const Results& results) {
     differences |= !spec.difference_to.empty();
     counters |= shows_counters(p);
   }
-  out += "Means x100 with 95% intervals (bootstrap over dialogues)";
+  const bool measured = std::any_of(m.tables.begin(), m.tables.end(),
+                                    [](const TableSpec& t) { return t.value != "score"; });
+  out += measured ? "Means with 95% intervals (bootstrap over dialogues), scores x100"
+                  : "Means x100 with 95% intervals (bootstrap over dialogues)";
   if (differences) out += "; in parentheses the paired difference to " + m.tables[0].difference_to;
   out += ".";
   if (counters) {

@@ -27,8 +27,9 @@ struct Share {
   int workers, threads;
 };
 
-Share share_out(const PlannedModel& model, const RunOptions& options) {
+Share share_out(const PlannedModel& model, const RunOptions& options, bool alone) {
   const int processors = available_processors();
+  if (alone) return {1, options.threads > 0 ? options.threads : processors};
   if (options.workers > 0) {
     return {options.workers,
             options.threads > 0 ? options.threads : std::max(1, processors / options.workers)};
@@ -102,6 +103,24 @@ class Queue {
   std::size_t next_ = 0, next_probing_ = 0;
 };
 
+/// Cell after cell; the first one twice unless the engine is warm.
+UnitResult run_alone(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
+                     const std::vector<WorkUnit>& units, bool warm) {
+  UnitResult out;
+  for (const WorkUnit& unit : units) {
+    for (const UnitCell& cell : unit.cells) {
+      const std::vector<WorkUnit> alone = {{unit.dialogue, {cell}}};
+      if (!warm) run_units(engine, renderer, decoding, alone);
+      warm = true;
+      const UnitResult one = run_units(engine, renderer, decoding, alone);
+      out.records.insert(out.records.end(), one.records.begin(), one.records.end());
+      out.prefilled_tokens += one.prefilled_tokens;
+      out.decoded_tokens += one.decoded_tokens;
+    }
+  }
+  return out;
+}
+
 ProbeUnit probe_unit(const Plan::Probing& probing) {
   ProbeUnit out{{}, probing.cells, probing.answers};
   for (const auto& dialogue : probing.dialogues) out.dialogues.push_back(dialogue.get());
@@ -138,7 +157,7 @@ RunSummary run_plan(const Plan& plan, Store& store, const RunOptions& options,
     Queue queue(plan, m);
     if (queue.size() == 0) continue;
     const PlannedModel& planned = plan.models[m];
-    const Share share = share_out(planned, options);
+    const Share share = share_out(planned, options, plan.manifest.alone);
     const auto loader = make_cpu_backend(available_processors());
     const Model model(planned.checkpoint, *loader, planned.dtype);
     const PromptRenderer renderer = plan.renderer(planned);
@@ -150,12 +169,16 @@ RunSummary run_plan(const Plan& plan, Store& store, const RunOptions& options,
       engine_options.kv_dtype = planned.entry.kv_dtype;
       engine_options.memory_limit = options.memory_limit;
       Engine engine(model, *backend, engine_options);
+      bool warm = false;
       while (!stop) {
         const std::vector<const Plan::Unit*> batch = queue.take();
         if (batch.empty()) break;
         std::vector<WorkUnit> units;
         for (const Plan::Unit* unit : batch) units.push_back({unit->dialogue.get(), unit->cells});
-        const UnitResult result = run_units(engine, renderer, decoding, units);
+        const UnitResult result = decoding.alone
+                                      ? run_alone(engine, renderer, decoding, units, warm)
+                                      : run_units(engine, renderer, decoding, units);
+        warm = true;
         std::lock_guard lock(mutex);
         for (const Plan::Unit* unit : batch) {
           std::vector<Record> records;

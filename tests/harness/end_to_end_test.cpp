@@ -1,5 +1,6 @@
 // The program on small manifests: what it stores, what it computes again, how it is interrupted.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -101,6 +102,40 @@ TEST_F(EndToEnd, FilesOfOnesOwnAndNeedles) {
 }
 
 // A dictionary is asked for before anything runs.
+// Cells that run by themselves are timed, answer as they do in company, and have answers of one
+// length.
+TEST_F(EndToEnd, CellsAloneAreTimed) {
+  Draft draft;
+  draft.more = R"("history": "reprefill")";
+  ASSERT_EQ(run(draft, "together.db").code, 0);
+  draft.more = R"("alone": true, "tables": [{"value": "ttft"}, {"value": "step"},
+                   {"value": "peak_bytes", "difference_to": "full"}])";
+  const Finished timed = run(draft, "alone.db");
+  ASSERT_EQ(timed.code, 0) << timed.err;
+  for (const char* title : {"time to the first token", "between two tokens", "(ms)", "(MiB)"})
+    EXPECT_NE(timed.out.find(title), std::string::npos) << title;
+  const std::string answers =
+      "SELECT r.answer_tokens FROM record r JOIN cell c ON c.key = r.cell WHERE r.turn = 0 "
+      "ORDER BY c.method, c.position, r.dialogue";
+  const Database alone(file("alone.db"), Database::Mode::kExisting),
+      together(file("together.db"), Database::Mode::kExisting);
+  Statement ours = alone.prepare(answers), theirs = together.prepare(answers);
+  int rows = 0;
+  for (; ours.next(); ++rows) {
+    ASSERT_TRUE(theirs.next());
+    EXPECT_EQ(parse_json(ours.text(0), "alone").size(), 8u);
+    const std::string until_stop = theirs.text(0).substr(0, theirs.text(0).size() - 1);
+    EXPECT_EQ(ours.text(0).substr(0, until_stop.size()), until_stop);
+  }
+  EXPECT_EQ(rows, 3 * 2 * 2);
+  for (const char* name : {"ttft", "step", "step_p95"}) {
+    EXPECT_EQ(count(file("alone.db"), fmt::format("SELECT count(*) FROM timing WHERE name = '{}' "
+                                                  "AND value > 0",
+                                                  name)),
+              count(file("alone.db"), kRecords));
+  }
+}
+
 TEST_F(EndToEnd, MetricsOfChineseWords) {
   Draft draft;
   draft.datasets = R"({"name": "tiny-fact", "limit": 1, "length": 200, "metric": "qa_f1_zh"})";

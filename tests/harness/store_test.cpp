@@ -63,6 +63,18 @@ TEST(Store, WritesAreIdempotent) {
 }
 
 // A record that is there stays as it is, with its own scores: the first one stored wins whole.
+// Two datasets of one content make the same cell twice in one batch.
+TEST(Store, ARecordTwiceInOneWriteKeepsItsScore) {
+  const TemporaryDirectory directory;
+  Store store = Store::create(directory.path("a.db"));
+  store.add_plan(plan_of("e", "text", {"c1"}));
+  std::vector<Record> records = records_of("c1", "x");
+  const std::vector<Record> again = records;
+  records.insert(records.end(), again.begin(), again.end());
+  store.add_records(records, scores_of("c1", "x", 0.5));
+  EXPECT_EQ(store.scores("e").size(), again.size());
+}
+
 TEST(Store, TheFirstRecordWins) {
   const TemporaryDirectory directory;
   Store store = Store::create(directory.path("a.db"));
