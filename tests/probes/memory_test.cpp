@@ -25,11 +25,21 @@ void* operator new(std::size_t size) {
   }
   return p;
 }
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  try {
+    return operator new(size);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
 void operator delete(void* p) noexcept {
   live -= malloc_usable_size(p);
   std::free(p);
 }
 void operator delete(void* p, std::size_t) noexcept {
+  operator delete(p);
+}
+void operator delete(void* p, const std::nothrow_t&) noexcept {
   operator delete(p);
 }
 
