@@ -113,10 +113,9 @@ std::vector<std::string> JsonView::keys() const {
 void JsonView::require_known_keys(const std::vector<std::string_view>& known) const {
   for (const std::string& key : keys()) {
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
-    const std::string near = nearest_name(key, known);
     throw input_error("{}: {}: found the unknown key \"{}\", expected {}", source_,
                       path_.empty() ? "/" : path_, printable(shorten(key, kShown)),
-                      near.empty() ? "one of: " + join(known, ", ") : "\"" + near + "\"");
+                      nearest_or_all(key, known));
   }
 }
 
@@ -218,6 +217,11 @@ std::string nearest_name(std::string_view name, const std::vector<std::string_vi
     }
   }
   return out;
+}
+
+std::string nearest_or_all(std::string_view name, const std::vector<std::string_view>& known) {
+  const std::string near = nearest_name(name, known);
+  return near.empty() ? "one of: " + join(known, ", ") : "\"" + near + "\"";
 }
 
 }  // namespace turnbench

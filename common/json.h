@@ -73,4 +73,8 @@ class JsonView {
 /// The element of `known` with the smallest edit distance to `name`, or "" if all are far away.
 std::string nearest_name(std::string_view name, const std::vector<std::string_view>& known);
 
+/// What a refusal of the unknown `name` expects: the nearest of `known` in quotes, or "one of: "
+/// and all of them if none is near.
+std::string nearest_or_all(std::string_view name, const std::vector<std::string_view>& known);
+
 }  // namespace turnbench

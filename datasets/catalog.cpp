@@ -334,10 +334,8 @@ const Dataset& find_dataset(std::string_view name, const std::string& where) {
     if (dataset.name == name) return dataset;
     known.push_back(dataset.name);
   }
-  const std::string near = nearest_name(name, known);
   throw input_error("{}: found the dataset \"{}\", expected {}", where,
-                    printable(shorten(name, 60)),
-                    near.empty() ? "one of: " + join(known, ", ") : "\"" + near + "\"");
+                    printable(shorten(name, 60)), nearest_or_all(name, known));
 }
 
 bool has_file(const Dataset& dataset, const fs::path& source) {

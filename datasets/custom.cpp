@@ -26,9 +26,8 @@ void check_names(const FieldNames& fields) {
     if (std::find(known_fields().begin(), known_fields().end(), ours) != known_fields().end()) {
       continue;
     }
-    const std::string near = nearest_name(ours, known_fields());
     throw input_error("fields: found the name \"{}\", expected {}", printable(shorten(ours, 60)),
-                      near.empty() ? "one of: " + join(known_fields(), ", ") : "\"" + near + "\"");
+                      nearest_or_all(ours, known_fields()));
   }
 }
 

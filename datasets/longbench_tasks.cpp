@@ -146,10 +146,9 @@ const LongBenchTask& find_longbench_task(std::string_view name, const std::strin
     if (task.name == plain && (!e || task.in_e)) return task;
     known.push_back(task.name);
   }
-  const std::string near = nearest_name(plain, known);
   throw input_error("{}: found the LongBench task \"{}\", expected {}", where,
                     printable(shorten(name, 60)),
-                    near.empty() ? "one of: " + join(known, ", ") : "\"" + near + "\"");
+                    nearest_or_all(plain, known));
 }
 
 std::string chunk_heading(const LongBenchTask& task, std::string_view label, std::size_t part,

@@ -25,12 +25,6 @@ std::optional<T> parse(const std::string& text) {
   return value;
 }
 
-/// "the nearest", or all of them if none is near.
-std::string nearest_or_all(std::string_view word, const std::vector<std::string>& known) {
-  const std::string near = nearest_name(word, {known.begin(), known.end()});
-  return near.empty() ? "one of: " + join(known, ", ") : in_quotes(near);
-}
-
 /// The command that was named, or null.
 const CLI::App* command_of(const CLI::App& app) {
   const auto commands = app.get_subcommands();
@@ -48,7 +42,7 @@ Error unexpected_word(const CLI::App& app, const std::string& word) {
     }
     const std::string option = word.substr(0, word.find('='));
     return input_error("{}: found the unknown option {}, expected {}", place, in_quotes(option),
-                       nearest_or_all(option, known));
+                       nearest_or_all(option, {known.begin(), known.end()}));
   }
   if (command != nullptr) {
     return input_error("{}: found the argument {}, expected no more of them", place,
@@ -56,7 +50,7 @@ Error unexpected_word(const CLI::App& app, const std::string& word) {
   }
   for (const CLI::App* each : app.get_subcommands({})) known.push_back(each->get_name());
   return input_error("{}: found the unknown command {}, expected {}", place, in_quotes(word),
-                     nearest_or_all(word, known));
+                     nearest_or_all(word, {known.begin(), known.end()}));
 }
 
 }  // namespace
@@ -92,7 +86,8 @@ CLI::Validator one_of(std::vector<std::string> words) {
     for (const std::string& word : words) {
       if (text == word) return std::string();
     }
-    return fmt::format("found {}, expected {}", in_quotes(text), nearest_or_all(text, words));
+    return fmt::format("found {}, expected {}", in_quotes(text),
+                       nearest_or_all(text, {words.begin(), words.end()}));
   };
   return CLI::Validator(check, shown);
 }

@@ -42,10 +42,8 @@ void check_header(const std::vector<std::string>& header, const std::string& pla
                         printable(shorten(column, 40)), times);
     }
     if (std::find(known.begin(), known.end(), column) != known.end()) continue;
-    const std::string near = nearest_name(column, known);
     throw input_error("{}: found the unknown column \"{}\", expected {}", place,
-                      printable(shorten(column, 40)),
-                      near.empty() ? "one of: " + join(known, ", ") : "\"" + near + "\"");
+                      printable(shorten(column, 40)), nearest_or_all(column, known));
   }
   if (std::find(header.begin(), header.end(), "value") == header.end()) {
     throw input_error("{}: found no column \"value\", expected one", place);

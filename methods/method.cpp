@@ -158,10 +158,8 @@ const MethodInfo& find_method(const std::string& name, const std::string& where)
     if (m.name == name) return m;
     names.push_back(m.name);
   }
-  const std::string near = nearest_name(name, names);
   throw input_error("{}: found the unknown method \"{}\", expected {}", where,
-                    printable(shorten(name, 40)),
-                    near.empty() ? "one of: " + join(names, ", ") : "\"" + near + "\"");
+                    printable(shorten(name, 40)), nearest_or_all(name, names));
 }
 
 int Budget::tokens(int n) const {

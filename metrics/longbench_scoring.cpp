@@ -70,10 +70,8 @@ const LongBenchScoring& find_longbench_scoring(std::string_view dataset, const s
     if (scoring.dataset == plain && (!e || scoring.in_e)) return scoring;
     known.push_back(scoring.dataset);
   }
-  const std::string near = nearest_name(plain, known);
   throw input_error("{}: found the LongBench dataset \"{}\", expected {}", where,
-                    printable(shorten(dataset, 60)),
-                    near.empty() ? "one of: " + join(known, ", ") : "\"" + near + "\"");
+                    printable(shorten(dataset, 60)), nearest_or_all(plain, known));
 }
 
 double longbench_mean(std::span<const double> scores) {

@@ -215,9 +215,8 @@ const Metric& find_metric(std::string_view name, const std::string& where) {
     if (metric.name == name) return metric;
     known.push_back(metric.name);
   }
-  const std::string near = nearest_name(name, known);
   throw input_error("{}: found the metric \"{}\", expected {}", where, printable(shorten(name, 60)),
-                    near.empty() ? "one of: " + join(known, ", ") : "\"" + near + "\"");
+                    nearest_or_all(name, known));
 }
 
 }  // namespace turnbench

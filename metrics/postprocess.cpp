@@ -65,10 +65,8 @@ const Postprocess& find_postprocess(std::string_view name, const std::string& wh
     if (postprocess.name == name) return postprocess;
     known.push_back(postprocess.name);
   }
-  const std::string near = nearest_name(name, known);
   throw input_error("{}: found the post-processing \"{}\", expected {}", where,
-                    printable(shorten(name, 60)),
-                    near.empty() ? "one of: " + join(known, ", ") : "\"" + near + "\"");
+                    printable(shorten(name, 60)), nearest_or_all(name, known));
 }
 
 }  // namespace turnbench

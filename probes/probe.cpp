@@ -11,10 +11,8 @@ const ProbeInfo& find_probe(const std::string& name, const std::string& where) {
     if (p.name == name) return p;
     names.push_back(p.name);
   }
-  const std::string near = nearest_name(name, names);
   throw input_error("{}: found the unknown probe \"{}\", expected {}", where,
-                    printable(shorten(name, 40)),
-                    near.empty() ? "one of: " + join(names, ", ") : "\"" + near + "\"");
+                    printable(shorten(name, 40)), nearest_or_all(name, names));
 }
 
 ProbeSpec::ProbeSpec(const Spec& spec, std::string label, const std::string& where)
