@@ -1,8 +1,8 @@
 #include "harness/bench.h"
 
 #include <algorithm>
-#include <chrono>
 
+#include "common/clock.h"
 #include "common/random.h"
 #include "harness/planted_layer.h"
 
@@ -11,12 +11,6 @@ namespace {
 
 // Steps of one repeat of decoding: enough to be timed well, few enough that the depth stays.
 constexpr int kDecodeSteps = 8;
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 double median(std::vector<double> x) {
   if (x.empty()) return 0;

@@ -2,10 +2,10 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "common/clock.h"
 #include "common/error.h"
 #include "common/text.h"
 #include "harness/cli.h"
@@ -83,7 +83,6 @@ Prompt make_prompt(const GenerateOptions& o, const Checkpoint& checkpoint,
 }
 
 void generate(const GenerateOptions& o, bool json) {
-  using Clock = std::chrono::steady_clock;
   const Method method = Method::parse(o.method, "--method");
   LoadedModel loaded = load_model(o.model);
   std::optional<Tokenizer> tokenizer;
@@ -105,7 +104,7 @@ void generate(const GenerateOptions& o, bool json) {
   const double kv_tokens = sequence.cache.mean_tokens();
   while (static_cast<int>(ids.size()) < o.max_tokens) {
     const int token = sampler.sample(logits);
-    times.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+    times.push_back(seconds_since(start));
     if (std::find(prompt.stops.begin(), prompt.stops.end(), token) != prompt.stops.end()) break;
     ids.push_back(token);
     if (static_cast<int>(ids.size()) == o.max_tokens) break;

@@ -1,10 +1,10 @@
 #include "harness/probe_unit.h"
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
 #include <new>
 
+#include "common/clock.h"
 #include "common/error.h"
 #include "common/file.h"
 #include "inference/sampler.h"
@@ -58,15 +58,15 @@ class ProbeRun {
         if (turn < m.dialogue->turns.size()) active.push_back(&m);
       }
       if (active.empty()) return std::move(result_);
-      const auto start = std::chrono::steady_clock::now();
+      const auto start = Clock::now();
       probes_.clear();
       for (const ProbeCell& cell : unit_.cells) probes_.push_back(cell.probe->make());
       for (Measurement* m : active) {
         begin_turn(*m, static_cast<int>(turn));
         measure(*m, static_cast<int>(turn));
       }
-      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-      finish_turn(active, took.count() / static_cast<double>(active.size() * probes_.size()));
+      finish_turn(active,
+                  seconds_since(start) / static_cast<double>(active.size() * probes_.size()));
     }
   }
 

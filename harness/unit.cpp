@@ -1,12 +1,12 @@
 #include "harness/unit.h"
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <new>
 #include <optional>
 #include <tuple>
 
+#include "common/clock.h"
 #include "common/error.h"
 #include "common/file.h"
 #include "common/random.h"
@@ -16,10 +16,6 @@ namespace turnbench {
 namespace {
 
 constexpr std::size_t kDecodeBatch = 64;  // branches that decode in one forward pass
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 /// One cell while its dialogue runs.
 struct Branch {
@@ -67,11 +63,11 @@ class Runner {
       if (active.empty()) return std::move(result_);
       for (Branch* b : active) begin_turn(*b, static_cast<int>(turn));
       if (decoding_.alone) engine_.reset_peak();
-      auto start = std::chrono::steady_clock::now();
+      auto start = Clock::now();
       prefill(active, static_cast<int>(turn));
       const double prefill_seconds = seconds_since(start) / static_cast<double>(active.size());
       for (Branch* b : active) note_cache(*b);
-      start = std::chrono::steady_clock::now();
+      start = Clock::now();
       decode(active, static_cast<int>(turn));
       const double decode_seconds = seconds_since(start) / static_cast<double>(active.size());
       for (Branch* b : active) finish_turn(*b, prefill_seconds, decode_seconds);
@@ -256,7 +252,7 @@ class Runner {
           pass.evict = turn == 0 || feeding[i]->cell->history != History::kCompressOnce;
           passes.push_back(pass);
         }
-        const auto start = std::chrono::steady_clock::now();
+        const auto start = Clock::now();
         std::vector<std::vector<float>> logits = engine_.forward(passes);
         steps_.push_back(seconds_since(start));
         for (std::size_t i = 0; i < passes.size(); ++i)

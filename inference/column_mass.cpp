@@ -2,8 +2,8 @@
 // keys, tile by tile, whose rows are normalised by the log-sum-exp that attention has left behind.
 
 #include <algorithm>
-#include <chrono>
 
+#include "common/clock.h"
 #include "common/random.h"
 #include "inference/attention_stats.h"
 
@@ -88,7 +88,7 @@ const ColumnMass& AttentionStats::column_mass(const ColumnRule& rule) {
   ColumnMasses& all = columns_ != nullptr ? *columns_ : own_columns_;
   ColumnMass& mass = all.by_rule[rule];
   if (!counted_.insert(rule).second) return mass;
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   int largest = 0;
   for (const KvSet& set : sets_) largest = std::max(largest, set.size());
   grow(mass.scores, shape_.heads, static_cast<std::size_t>(largest));
@@ -97,7 +97,7 @@ const ColumnMass& AttentionStats::column_mass(const ColumnRule& rule) {
   for (int h = 0; h < shape_.heads; ++h) {
     multiply_adds_ += static_cast<double>(pass_.rows) * set_of(h).size() * shape_.head_dim;
   }
-  all.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  all.seconds += seconds_since(start);
   return mass;
 }
 

@@ -2,19 +2,15 @@
 // cached behind it, and what that costs.
 
 #include <algorithm>
-#include <chrono>
 #include <numeric>
 
+#include "common/clock.h"
 #include "common/error.h"
 #include "common/random.h"
 #include "inference/engine.h"
 
 namespace turnbench {
 namespace {
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 std::vector<std::int32_t> all_slots(const KvSet& set) {
   std::vector<std::int32_t> out(static_cast<std::size_t>(set.size()));
@@ -93,7 +89,7 @@ void Engine::attention_layer(int layer, std::span<const Pass> passes, const Layo
         &tail, decodes ? nullptr : &s.columns[static_cast<std::size_t>(layer)], noise_seed);
     views.push_back(LayerView{layer, shape_, sets, stats.back(), dialogue, layout.positions[row],
                               rows, decodes ? s.prompt_tokens : 0, decodes ? s.generated : 0});
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = Clock::now();
     if (pass.kind == Pass::Kind::kPrefill && s.policies.prefill && rows > 1) {
       patterns[i] = s.policies.prefill->plan(views[i]);
       s.counters.policy_seconds += seconds_since(start);
@@ -153,7 +149,7 @@ void Engine::attention_layer(int layer, std::span<const Pass> passes, const Layo
 void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
                              const LayerView& view) {
   Sequence& s = *pass.sequence;
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   if (pass.kind == Pass::Kind::kDecode) {
     if (s.policies.eviction && pass.evict) {
       keep(s, layer, s.policies.eviction->after_decode(view), view.sets);
@@ -168,7 +164,7 @@ void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
   if (takers.empty()) takers.push_back(&s);
   const auto l = static_cast<std::size_t>(layer);
   for (Sequence* taker : takers) {
-    const auto began = std::chrono::steady_clock::now();
+    const auto began = Clock::now();
     const KeepSets kept = taker->policies.eviction && pass.evict
                               ? taker->policies.eviction->after_prefill(view)
                               : KeepSets{};

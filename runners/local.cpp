@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <exception>
 #include <mutex>
 #include <thread>
 
+#include "common/clock.h"
 #include "common/error.h"
 #include "common/thread_pool.h"
 #include "harness/prompt.h"
@@ -134,7 +134,7 @@ RunSummary run_plan(const Plan& plan, Store& store, const RunOptions& options,
                     const std::function<void(const Progress&)>& report) {
   RunSummary summary;
   summary.progress.units = plan.unit_count();
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   std::mutex mutex;  // of the store, the summary and the display
   std::atomic<bool> stop{false};
   std::exception_ptr failure;
@@ -147,8 +147,7 @@ RunSummary run_plan(const Plan& plan, Store& store, const RunOptions& options,
   };
   const auto show = [&](std::int64_t tokens) {
     summary.progress.tokens += tokens;
-    summary.progress.seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    summary.progress.seconds = seconds_since(start);
     report(summary.progress);
     if (should_stop()) stop = true;
   };

@@ -1,7 +1,7 @@
 #include "inference/cpu/ceilings.h"
+#include "common/clock.h"
 
 #include <algorithm>
-#include <chrono>
 #include <vector>
 
 #undef HWY_TARGET_INCLUDE
@@ -55,15 +55,7 @@ namespace turnbench::cpu {
 HWY_EXPORT(multiply_adds);
 HWY_EXPORT(read_all);
 
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-}  // namespace
+namespace {}  // namespace
 
 Ceilings measure_ceilings(ThreadPool& pool, const AlignedBytes& buffer) {
   constexpr std::size_t kRounds = 1 << 20, kRepeats = 5;
