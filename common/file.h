@@ -31,6 +31,9 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
+  /// Lets the whole pages of a part of `bytes` leave this process's memory; a later read brings
+  /// them back from the file.
+  void forget(std::span<const std::byte> part) const;
 
  private:
   const std::byte* data_ = nullptr;

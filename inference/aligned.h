@@ -48,7 +48,10 @@ class AlignedBytes {
 class Scratch {
  public:
   float* get(std::size_t count) {
-    if (count * sizeof(float) > bytes_.size()) bytes_ = AlignedBytes(count * sizeof(float));
+    if (count * sizeof(float) > bytes_.size()) {
+      bytes_ = {};  // first: nothing in it is needed
+      bytes_ = AlignedBytes(count * sizeof(float));
+    }
     return bytes_.as<float>();
   }
   std::size_t bytes() const { return bytes_.size(); }

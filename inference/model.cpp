@@ -95,6 +95,8 @@ void check_fits(const Checkpoint& c, DType dtype) {
   }
 }
 
+constexpr std::size_t kBlockBytes = std::size_t{16} << 20;  // of a file that are read at a time
+
 /// Where the weights of a matrix or vector come from: the checkpoint, or the generator.
 class Source {
  public:
@@ -110,8 +112,15 @@ class Source {
       m = backend_.make_matrix(static_cast<std::size_t>(total), static_cast<std::size_t>(columns),
                                dtype_);
     }
-    if (t != nullptr) {
-      m->put_rows(first, t->bytes.data(), t->dtype, static_cast<std::size_t>(rows));
+    if (t != nullptr) {  // in blocks, so that a file and its packed copy are not there at once
+      const std::size_t row_bytes = static_cast<std::size_t>(columns) * size_of(t->dtype),
+                        all = static_cast<std::size_t>(rows),
+                        block = std::max<std::size_t>(1, kBlockBytes / row_bytes);
+      for (std::size_t r = 0; r < all; r += block) {
+        const auto part = t->bytes.subspan(r * row_bytes, std::min(block, all - r) * row_bytes);
+        m->put_rows(first + r, part.data(), t->dtype, part.size() / row_bytes);
+        c_.tensors->forget(part);
+      }
       return;
     }
     std::vector<float> row(static_cast<std::size_t>(columns));
@@ -144,7 +153,10 @@ class Source {
     for (std::int64_t r = 0; r < rows; ++r) {
       const auto first = static_cast<std::size_t>(r * columns);
       if (c_.tensors) {
-        read(c_.tensors->at(name, {rows, columns}), first, row.size(), row.data());
+        const TensorView& t = c_.tensors->at(name, {rows, columns});
+        read(t, first, row.size(), row.data());
+        if (r % 1024 == 1023)
+          c_.tensors->forget(t.bytes.first((first + row.size()) * size_of(t.dtype)));
       } else {
         for (float& x : row) x = draw(random);
       }
@@ -193,7 +205,10 @@ DType Checkpoint::stored_dtype() const {
 std::string Checkpoint::content_hash() const {
   std::string text = generation_config;
   if (tensors) {
-    for (const auto& [name, tensor] : tensors->all()) text += name + hash_bytes(tensor.bytes);
+    for (const auto& [name, tensor] : tensors->all()) {
+      text += name + hash_bytes(tensor.bytes);
+      tensors->forget(tensor.bytes);
+    }
   } else {
     text += fmt::format("random {}", seed);
   }

@@ -100,6 +100,13 @@ Safetensors Safetensors::from_memory(std::span<const std::byte> bytes, const std
   return out;
 }
 
+void Safetensors::forget(std::span<const std::byte> bytes) const {
+  for (const auto& file : files_) {
+    const std::span<const std::byte> all = file->bytes();
+    if (bytes.data() >= all.data() && bytes.data() < all.data() + all.size()) file->forget(bytes);
+  }
+}
+
 Safetensors Safetensors::open(const std::filesystem::path& directory) {
   Safetensors out;
   const auto add = [&](const std::filesystem::path& path) {

@@ -33,6 +33,9 @@ class Safetensors {
   /// Refuses a missing tensor and any shape but `shape`.
   const TensorView& at(const std::string& name, const std::vector<std::int64_t>& shape) const;
   const std::map<std::string, TensorView>& all() const { return tensors_; }
+  /// Says that a part of a tensor's bytes will not be read again soon: if they are mapped from a
+  /// file, they stop counting as this process's memory.
+  void forget(std::span<const std::byte> bytes) const;
 
  private:
   void add_file(std::span<const std::byte> bytes, const std::string& source);
