@@ -12,6 +12,7 @@
 #include "common/file.h"
 #include "common/text.h"
 #include "harness/protocol.h"
+#include "harness/smoke.h"
 
 namespace turnbench {
 namespace {
@@ -133,6 +134,22 @@ void SweepOptions::add_to(CLI::App& command) {
 
 Locations SweepOptions::locations() const {
   return {names_and_values(models, "--model"), names_and_values(data, "--data")};
+}
+
+void ManifestOptions::add_to(CLI::App& command) {
+  command.add_option("--limit", limit, "dialogues of each dataset; 0: all")
+      ->transform(whole_number(0, 1'000'000'000));
+  sweep.add_to(command);
+  command
+      .add_flag("--smoke", smoke,
+                "the same on stand-ins, in seconds: model tiny, short prompts, made-up data where "
+                "--data gives none; stored as NAME.smoke")
+      ->excludes("--model");
+}
+
+Manifest ManifestOptions::load(const std::string& path) const {
+  const Manifest manifest = load_manifest(path);
+  return smoke ? smoke_manifest(manifest, sweep.locations()) : manifest;
 }
 
 int run_cli(int argc, char** argv) {

@@ -66,6 +66,16 @@ struct SweepOptions {
   Locations locations() const;
 };
 
+/// --limit, --smoke, and how a sweep runs: what is made of a manifest file.
+struct ManifestOptions {
+  std::size_t limit = 0;  ///< dialogues of each dataset; 0: all
+  bool smoke = false;
+  SweepOptions sweep;
+  void add_to(CLI::App& command);
+  /// The manifest of a file, or its smoke run.
+  Manifest load(const std::string& path) const;
+};
+
 /// Runs what the store lacks of a manifest and returns its table, as JSON if `common` says so; sets
 /// exit code 1 if units failed.
 std::string run_manifest(const Manifest& manifest, const std::string& db,

@@ -1,12 +1,11 @@
 #include <fmt/format.h>
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "common/clock.h"
 #include "common/error.h"
+#include "common/process_memory.h"
 #include "common/text.h"
 #include "harness/cli.h"
 #include "inference/sampler.h"
@@ -29,12 +28,6 @@ std::vector<int> parse_ids(const std::string& text) {
     out.push_back(std::stoi(number));
   }
   return out;
-}
-
-std::size_t peak_memory_bytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<std::size_t>(usage.ru_maxrss) * 1024;
 }
 
 struct GenerateOptions {
@@ -134,7 +127,7 @@ void generate(const GenerateOptions& o, bool json) {
   out["kv_bytes"] = sequence.cache.logical_bytes();
   const Traffic& t = sequence.counters.traffic;
   out["transfer_bytes"] = t.to_device_bytes + t.cache_fill_bytes + t.to_host_bytes;
-  out["peak_memory_bytes"] = peak_memory_bytes();
+  out["peak_memory_bytes"] = peak_resident_bytes();
   fmt::print("{}\n", dump(out));
 }
 

@@ -6,9 +6,9 @@
 
 #include "common/error.h"
 #include "common/json.h"
+#include "common/process_memory.h"
 #include "common/text.h"
 #include "harness/cli.h"
-#include "harness/smoke.h"
 #include "reports/render.h"
 #include "runners/progress.h"
 
@@ -22,8 +22,6 @@ extern "C" void on_interrupt(int signal) {
   interrupts = interrupts + 1;
   if (interrupts > 1) std::_Exit(128 + signal);
 }
-
-constexpr std::int64_t kMaxDialogues = 1'000'000'000;
 
 /// Runs each manifest and prints its table; as JSON one document, an array if there are several.
 void run_manifests(const std::vector<Manifest>& manifests, const std::string& db,
@@ -91,48 +89,6 @@ void retry(Store& store, const std::vector<std::string>& experiments, const Swee
   run_manifests(manifests, store.path(), options, 0, common, exit_code);
 }
 
-OrderedJson to_json(const std::string& experiment, const PlanCost& c) {
-  return {{"experiment", experiment},
-          {"cells", c.cells},
-          {"units", c.units},
-          {"shared_prefills", c.shared_prefills},
-          {"unshared_prefills", c.cell_dialogues},
-          {"prompt_tokens", c.prompt_tokens},
-          {"unshared_prompt_tokens", c.unshared_tokens},
-          {"max_new_tokens", c.max_new_tokens},
-          {"longest_prompt", c.longest_prompt},
-          {"memory_bytes", c.memory_bytes},
-          {"prefill_flop", c.flops},
-          {"prefill_s_at_100_gflops", c.flops / 1e11}};
-}
-
-void print_plan(const std::string& experiment, const PlanCost& c) {
-  fmt::print(
-      "{}\n  cells            {}\n  work units       {}\n  prefills         {} shared, instead "
-      "of {}\n"
-      "  prompt tokens    {} computed, instead of {}\n  answer tokens    at most {}\n"
-      "  longest prompt   {} tokens\n  memory           about {:.0f} MiB a worker\n"
-      "  prefill          {:.2f} TFLOP, about {:.0f} s at 100 GFLOP/s\n",
-      experiment, c.cells, c.units, c.shared_prefills, c.cell_dialogues, c.prompt_tokens,
-      c.unshared_tokens, c.max_new_tokens, c.longest_prompt,
-      static_cast<double>(c.memory_bytes) / (1 << 20), c.flops / 1e12, c.flops / 1e11);
-}
-
-/// Adds --smoke after the options of the sweep; it has no use for other models.
-void add_smoke_flag(CLI::App& command, bool& smoke) {
-  command
-      .add_flag("--smoke", smoke,
-                "the same on stand-ins, in seconds: model tiny, short prompts, made-up data where "
-                "--data gives none; stored as NAME.smoke")
-      ->excludes("--model");
-}
-
-/// The manifest of a file, or its smoke run.
-Manifest wanted_manifest(const std::string& path, bool smoke, const SweepOptions& sweep) {
-  const Manifest manifest = load_manifest(path);
-  return smoke ? smoke_manifest(manifest, sweep.locations()) : manifest;
-}
-
 }  // namespace
 
 std::string run_manifest(const Manifest& manifest, const std::string& db,
@@ -159,9 +115,10 @@ std::string run_manifest(const Manifest& manifest, const std::string& db,
   const Progress& p = summary.progress;
   if (!common.quiet) {
     fmt::print(
-        stderr, "{}: {} units done in {:.1f} s, {} tokens/s\n", manifest.name, p.units_done,
-        p.seconds,
-        p.seconds > 0 ? static_cast<std::int64_t>(static_cast<double>(p.tokens) / p.seconds) : 0);
+        stderr, "{}: {} units done in {:.1f} s, {} tokens/s, peak memory {:.0f} MiB\n",
+        manifest.name, p.units_done, p.seconds,
+        p.seconds > 0 ? static_cast<std::int64_t>(static_cast<double>(p.tokens) / p.seconds) : 0,
+        static_cast<double>(peak_resident_bytes()) / (1 << 20));
   }
   if (summary.stopped) {
     throw runtime_error("{}: stopped with {} of {} units done; run it again to go on",
@@ -182,9 +139,7 @@ void add_run_command(CLI::App& app, const CommonOptions& common, int& exit_code)
   struct Options {
     std::vector<std::string> manifests;
     std::string db;
-    std::size_t limit = 0;
-    bool smoke = false;
-    SweepOptions sweep;
+    ManifestOptions from;
   };
   auto o = std::make_shared<Options>();
   CLI::App* command =
@@ -194,15 +149,11 @@ void add_run_command(CLI::App& app, const CommonOptions& common, int& exit_code)
       "  turnbench run experiments/sablock/table2.json --smoke --db smoke.db");
   command->add_option("manifest", o->manifests, "experiment files")->required();
   command->add_option("--db", o->db, "store (SQLite), made if it is not there")->required();
-  command->add_option("--limit", o->limit, "dialogues of each dataset; 0: all")
-      ->transform(whole_number(0, kMaxDialogues));
-  o->sweep.add_to(*command);
-  add_smoke_flag(*command, o->smoke);
+  o->from.add_to(*command);
   command->callback([o, &common, &exit_code] {
     std::vector<Manifest> manifests;
-    for (const std::string& path : o->manifests)
-      manifests.push_back(wanted_manifest(path, o->smoke, o->sweep));
-    run_manifests(manifests, o->db, o->sweep, o->limit, common, exit_code);
+    for (const std::string& path : o->manifests) manifests.push_back(o->from.load(path));
+    run_manifests(manifests, o->db, o->from.sweep, o->from.limit, common, exit_code);
   });
 }
 
@@ -233,37 +184,6 @@ void add_status_command(CLI::App& app, const CommonOptions& common, int& exit_co
       fmt::print("{}\n", dump(OrderedJson(states)));
     } else {
       print_status(states);
-    }
-  });
-}
-
-void add_plan_command(CLI::App& app, const CommonOptions& common) {
-  struct Options {
-    std::string manifest, db;
-    std::size_t limit = 0;
-    bool smoke = false;
-    SweepOptions sweep;
-  };
-  auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(
-      "plan", "What a manifest would run: cells, units, tokens, memory, time; runs nothing");
-  command->footer("Example: turnbench plan experiments/quickstart.json");
-  command->add_option("manifest", o->manifest, "experiment file")->required();
-  command->add_option("--db", o->db, "count only what this store lacks");
-  command->add_option("--limit", o->limit, "dialogues of each dataset; 0: all")
-      ->transform(whole_number(0, kMaxDialogues));
-  o->sweep.add_to(*command);
-  add_smoke_flag(*command, o->smoke);
-  command->callback([o, &common] {
-    check_device(o->sweep.device);
-    const Manifest manifest = wanted_manifest(o->manifest, o->smoke, o->sweep);
-    Plan plan = make_plan(manifest, o->sweep.locations(), o->limit);
-    if (!o->db.empty()) drop_done(plan, Store::open(o->db));
-    const PlanCost cost = estimate_cost(plan);
-    if (common.json) {
-      fmt::print("{}\n", dump(to_json(plan.manifest.name, cost)));
-    } else {
-      print_plan(plan.manifest.name, cost);
     }
   });
 }

@@ -207,6 +207,27 @@ PlannedModel open_model(const ModelEntry& entry, const Locations& locations) {
           dtype, std::move(hash)};
 }
 
+std::vector<std::vector<const Plan::Unit*>> Plan::batches(std::size_t model) const {
+  constexpr std::size_t kUnits = 4;
+  constexpr std::int64_t kTokens = 32768;
+  std::vector<std::vector<const Unit*>> out;
+  std::int64_t tokens = 0;
+  for (const Unit& unit : units) {
+    if (unit.model != model) continue;
+    std::int64_t own = 0;
+    for (const Turn& turn : unit.dialogue->turns) {
+      for (const Paragraph& p : turn.contexts) own += static_cast<std::int64_t>(p.text.size() / 3);
+    }
+    if (out.empty() || out.back().size() == kUnits || tokens + own > kTokens) {
+      out.emplace_back();
+      tokens = 0;
+    }
+    out.back().push_back(&unit);
+    tokens += own;
+  }
+  return out;
+}
+
 PromptRenderer Plan::renderer(const PlannedModel& model) const {
   return {model.tokenizer, model.chat_template, manifest.system_prompt,
           model.checkpoint.config.eos_tokens};

@@ -6,13 +6,6 @@
 #include "common/error.h"
 
 namespace turnbench {
-namespace {
-
-// Rows that go through the linear layers at a time: enough to amortise the walk over the weights,
-// few enough that the widest activation stays small.
-constexpr std::size_t kRowsPerBlock = 768;
-
-}  // namespace
 
 void rope_tables(std::span<const float> frequencies, double attention_factor,
                  std::span<const std::int32_t> positions, float* cos, float* sin) {
@@ -83,7 +76,7 @@ std::vector<std::vector<float>> Engine::forward(std::span<const Pass> passes) {
   Layout layout;
   layout.q_width = static_cast<std::size_t>(c.heads * c.head_dim);
   layout.kv_width = static_cast<std::size_t>(c.kv_heads * c.head_dim);
-  std::int64_t context = 0;
+  PassSize size{.sequences = passes.size()};
   for (const Pass& pass : passes) {
     layout.first_row.push_back(layout.rows);
     for (std::size_t t = 0; t < pass.tokens.size(); ++t) {
@@ -96,10 +89,14 @@ std::vector<std::vector<float>> Engine::forward(std::span<const Pass> passes) {
     }
     layout.rows += pass.tokens.size();
     layout.raw_keys |= pass.sequence->cache.raw_keys();
-    context = std::max<std::int64_t>(
-        context, pass.sequence->next_position + static_cast<std::int64_t>(pass.tokens.size()));
+    const std::size_t context =
+        static_cast<std::size_t>(pass.sequence->next_position) + pass.tokens.size();
+    size.context += context;
+    size.longest = std::max(size.longest, context);
   }
-  check_memory(static_cast<std::int64_t>(layout.rows), context);
+  size.rows = layout.rows;
+  size.raw_keys = layout.raw_keys;
+  check_memory(size);
   for (const Pass& pass : passes) {  // from here on nothing is refused
     if (pass.kind == Pass::Kind::kDecode) ++pass.sequence->generated;
     pass.sequence->tokens.insert(pass.sequence->tokens.end(), pass.tokens.begin(),
@@ -108,7 +105,7 @@ std::vector<std::vector<float>> Engine::forward(std::span<const Pass> passes) {
     layout.dialogues.back().tokens = pass.sequence->tokens;
   }
 
-  const std::size_t rows = layout.rows, block = std::min(rows, kRowsPerBlock);
+  const std::size_t rows = layout.rows, block = std::min(rows, kActivationRows);
   float* x = hidden_.get(rows * hidden_size);
   {
     float* row = x;
@@ -235,30 +232,16 @@ std::vector<std::vector<float>> Engine::forward(std::span<const Pass> passes) {
   return out;
 }
 
-std::size_t Engine::estimate_kv(std::int64_t tokens, int sets) const {
-  const auto pages = static_cast<std::size_t>((tokens + kPageTokens - 1) / kPageTokens);
-  return pages * pool_->layout().bytes() * static_cast<std::size_t>(sets * shape_.layers);
-}
-
-std::size_t Engine::estimate_workspace(std::int64_t rows, std::int64_t context) const {
-  const ModelConfig& c = model_.config();
-  const std::int64_t q = c.heads * c.head_dim, kv = c.kv_heads * c.head_dim;
-  const std::int64_t block = std::min<std::int64_t>(rows, kRowsPerBlock);
-  const std::int64_t floats =
-      rows * (c.hidden + 2 * q + 2 * kv + c.head_dim + c.heads) +
-      block * (c.hidden + std::max<std::int64_t>({q + 2 * kv, 3 * c.ffn, c.hidden})) + c.vocab +
-      context * kv * 2;
-  return static_cast<std::size_t>(floats) * sizeof(float);
-}
-
-void Engine::check_memory(std::int64_t rows, std::int64_t context) const {
+void Engine::check_memory(const PassSize& pass) const {
   if (options_.memory_limit == 0) return;
-  const std::size_t need = model_.weight_bytes() + kv_bytes() + estimate_kv(rows, shape_.kv_heads) +
-                           estimate_workspace(rows, context);
+  const std::size_t need = model_.weight_bytes() + kv_bytes() +
+                           kv_bytes_of((pass.raw_keys ? raw_pool_ : pool_)->layout(), shape_.layers,
+                                       shape_.kv_heads, pass.rows) +
+                           workspace_bytes_of(model_.config(), pass, backend_.threads());
   if (need > options_.memory_limit) {
     throw memory_error(
         "needs {} MiB for {} rows on {} cached tokens, more than the limit of {} MiB", need >> 20,
-        rows, context, options_.memory_limit >> 20);
+        pass.rows, pass.longest, options_.memory_limit >> 20);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "inference/memory.h"
 #include "inference/model.h"
 #include "inference/sequence.h"
 
@@ -71,11 +72,6 @@ class Engine {
   /// Activations and scratch held now.
   std::size_t workspace_bytes() const;
 
-  /// Bytes of activations and scratch that `rows` rows against `context` cached tokens take.
-  std::size_t estimate_workspace(std::int64_t rows, std::int64_t context) const;
-  /// Bytes of keys and values of `tokens` tokens in `sets` sets of each layer.
-  std::size_t estimate_kv(std::int64_t tokens, int sets) const;
-
  private:
   /// Where each pass's rows stand in the activations.
   struct Layout {
@@ -95,7 +91,7 @@ class Engine {
   void keep(Sequence& sequence, int layer, const KeepSets& keep, std::span<const KvSet> from);
   void shift_positions(KvSet& set) const;
   void count_reads(Sequence& sequence, int layer, const Selection& selection) const;
-  void check_memory(std::int64_t rows, std::int64_t context) const;
+  void check_memory(const PassSize& pass) const;
 
   const Model& model_;
   Backend& backend_;

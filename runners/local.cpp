@@ -18,27 +18,6 @@ namespace {
 // Below this size a forward pass is too short for several threads: workers side by side do better.
 constexpr std::int64_t kSmallModel = 100'000'000;
 
-// Units that a worker takes at a time: they run as one batch.  More fill the decode batch; fewer
-// keep the memory and what a crash loses small.
-constexpr std::size_t kUnitsPerBatch = 4;
-constexpr std::int64_t kTokensPerBatch = 32768;
-
-struct Share {
-  int workers, threads;
-};
-
-Share share_out(const PlannedModel& model, const RunOptions& options, bool alone) {
-  const int processors = available_processors();
-  if (alone) return {1, options.threads > 0 ? options.threads : processors};
-  if (options.workers > 0) {
-    return {options.workers,
-            options.threads > 0 ? options.threads : std::max(1, processors / options.workers)};
-  }
-  const bool small = model.checkpoint.config.parameters() < kSmallModel;
-  const int threads = options.threads > 0 ? options.threads : small ? 1 : processors;
-  return {small ? std::max(1, processors / threads) : 1, threads};
-}
-
 /// A record that cannot be scored is one that failed; its answer stays.
 std::vector<ScoreValue> score_records(const Plan& plan, const Plan::Unit& unit,
                                       std::vector<Record>& records) {
@@ -64,30 +43,17 @@ std::vector<ScoreValue> score_records(const Plan& plan, const Plan::Unit& unit,
 /// The work of one model, handed out in order.
 class Queue {
  public:
-  Queue(const Plan& plan, std::size_t model) {
-    for (const Plan::Unit& unit : plan.units) {
-      if (unit.model == model) units_.push_back(&unit);
-    }
+  Queue(const Plan& plan, std::size_t model) : batches_(plan.batches(model)) {
     for (const Plan::Probing& probing : plan.probings) {
       if (probing.model == model) probings_.push_back(&probing);
     }
   }
-  std::size_t size() const { return units_.size() + probings_.size(); }
+  bool empty() const { return batches_.empty() && probings_.empty(); }
 
-  /// The next few units, fewer when their contexts are long.
+  /// The next batch of units, or none.
   std::vector<const Plan::Unit*> take() {
     std::lock_guard lock(mutex_);
-    std::vector<const Plan::Unit*> out;
-    std::int64_t tokens = 0;
-    while (next_ < units_.size() && out.size() < kUnitsPerBatch) {
-      for (const Turn& turn : units_[next_]->dialogue->turns) {
-        for (const Paragraph& p : turn.contexts)
-          tokens += static_cast<std::int64_t>(p.text.size() / 3);
-      }
-      if (!out.empty() && tokens > kTokensPerBatch) break;
-      out.push_back(units_[next_++]);
-    }
-    return out;
+    return next_ < batches_.size() ? batches_[next_++] : std::vector<const Plan::Unit*>{};
   }
 
   /// The next unit of probes, or null.
@@ -98,7 +64,7 @@ class Queue {
 
  private:
   std::mutex mutex_;
-  std::vector<const Plan::Unit*> units_;
+  std::vector<std::vector<const Plan::Unit*>> batches_;
   std::vector<const Plan::Probing*> probings_;
   std::size_t next_ = 0, next_probing_ = 0;
 };
@@ -129,6 +95,18 @@ ProbeUnit probe_unit(const Plan::Probing& probing) {
 
 }  // namespace
 
+Share share_out(const PlannedModel& model, const RunOptions& options, bool alone) {
+  const int processors = available_processors();
+  if (alone) return {1, options.threads > 0 ? options.threads : processors};
+  if (options.workers > 0) {
+    return {options.workers,
+            options.threads > 0 ? options.threads : std::max(1, processors / options.workers)};
+  }
+  const bool small = model.checkpoint.config.parameters() < kSmallModel;
+  const int threads = options.threads > 0 ? options.threads : small ? 1 : processors;
+  return {small ? std::max(1, processors / threads) : 1, threads};
+}
+
 RunSummary run_plan(const Plan& plan, Store& store, const RunOptions& options,
                     const std::function<bool()>& should_stop,
                     const std::function<void(const Progress&)>& report) {
@@ -154,7 +132,7 @@ RunSummary run_plan(const Plan& plan, Store& store, const RunOptions& options,
 
   for (std::size_t m = 0; m < plan.models.size() && !stop; ++m) {
     Queue queue(plan, m);
-    if (queue.size() == 0) continue;
+    if (queue.empty()) continue;
     const PlannedModel& planned = plan.models[m];
     const Share share = share_out(planned, options, plan.manifest.alone);
     const auto loader = make_cpu_backend(available_processors());

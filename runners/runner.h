@@ -16,6 +16,13 @@ struct RunOptions {
   std::size_t memory_limit = 0;  ///< bytes of a worker's engine; 0 = none
 };
 
+/// Workers of a model and the threads of each.
+struct Share {
+  int workers, threads;
+};
+/// As `options` say, or as serves the model's size; cells that run alone have one worker.
+Share share_out(const PlannedModel& model, const RunOptions& options, bool alone);
+
 /// How far a run is, for a display.
 struct Progress {
   std::size_t units_done = 0, units = 0, failed = 0;

@@ -10,6 +10,7 @@
 #include <hwy/highway.h>
 
 #include "inference/cpu/attention_tile-inl.h"
+#include "inference/memory.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace turnbench::cpu::HWY_NAMESPACE {
@@ -226,9 +227,6 @@ HWY_EXPORT(merge_segments);
 
 namespace {
 
-// Packed keys and values of one wave of jobs: what is worth keeping in the outer caches.
-constexpr std::size_t kWaveFloats = std::size_t{8} << 20;
-
 struct Task {
   std::size_t job;
   int head, block;
@@ -244,7 +242,7 @@ void attend_rows(ThreadPool& pool, float scale, std::span<const AttentionJob> jo
     while (end < chosen.size()) {
       const AttentionJob& job = jobs[chosen[end]];
       const std::size_t need = PackedSet::floats(*job.keys);
-      if (end > begin && floats + need > kWaveFloats) break;
+      if (end > begin && floats + need > kPackedFloats) break;
       at.push_back(floats);
       floats += need;
       const auto heads = static_cast<std::size_t>(job.patterns == nullptr ? job.heads : 1);

@@ -94,7 +94,7 @@ TEST(Plan, SaysWhatItWouldBeAndRunsNothing) {
   EXPECT_EQ(json["shared_prefills"], 4);
   EXPECT_EQ(json["unshared_prefills"], 8);
   EXPECT_EQ(json["max_new_tokens"], 2 * 2 * 4 * 4);  // dialogues, turns, cells, tokens
-  for (const char* key : {"prompt_tokens", "memory_bytes", "prefill_s_at_100_gflops"})
+  for (const char* key : {"prompt_tokens", "longest_prompt", "prefill_s_at_100_gflops"})
     EXPECT_GT(json[key], 0) << key;
   EXPECT_TRUE(sweep.directory.content() == before);
 }

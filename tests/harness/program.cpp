@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -83,11 +84,12 @@ void Program::signal(int number) const {
 
 Finished Program::wait() {
   int status = 0;
-  waitpid(pid_, &status, 0);
+  rusage usage{};
+  wait4(pid_, &status, 0, &usage);
   pid_ = 0;
   const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   return {code, out_.empty() ? read_file(streams_.path("out")) : "",
-          read_file(streams_.path("err"))};
+          read_file(streams_.path("err")), static_cast<std::size_t>(usage.ru_maxrss) * 1024};
 }
 
 Finished run_program(const Arguments& arguments, std::string_view input, const std::string& out) {

@@ -1,0 +1,119 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/json.h"
+#include "common/process_memory.h"
+#include "harness/cli.h"
+
+namespace turnbench {
+namespace {
+
+/// What a run takes: this process as it stands, with its dialogues, then one model after the other
+/// with its workers.
+struct PlannedMemory {
+  struct OfModel {
+    std::string name;
+    PlanCost::Memory bytes;
+    int workers;
+  };
+  std::size_t process = resident_bytes();
+  std::vector<OfModel> models;
+  std::size_t total = process, at_most = process;  ///< where answers agree, and where none do
+
+  PlannedMemory(const Plan& plan, const PlanCost& cost, const RunOptions& options) {
+    for (std::size_t m = 0; m < plan.models.size(); ++m) {
+      const PlannedModel& model = plan.models[m];
+      const PlanCost::Memory& bytes = cost.memory[m];
+      const auto batches = std::max<std::size_t>(1, plan.batches(m).size()),
+                 workers =
+                     std::min(batches, static_cast<std::size_t>(
+                                           share_out(model, options, plan.manifest.alone).workers));
+      models.push_back({model.entry.name, bytes, static_cast<int>(workers)});
+      total = std::max(total, process + bytes.weights + workers * bytes.worker);
+      at_most = std::max(at_most, process + bytes.weights + workers * bytes.worker_at_most);
+    }
+  }
+};
+
+double mebibytes(std::size_t bytes) {
+  return static_cast<double>(bytes) / (1 << 20);
+}
+
+OrderedJson to_json(const PlannedMemory& memory) {
+  OrderedJson out = {{"total_bytes", memory.total},
+                     {"at_most_bytes", memory.at_most},
+                     {"process_bytes", memory.process},
+                     {"models", OrderedJson::array()}};
+  for (const PlannedMemory::OfModel& m : memory.models) {
+    out["models"].push_back({{"model", m.name},
+                             {"weights_bytes", m.bytes.weights},
+                             {"workers", m.workers},
+                             {"worker_bytes", m.bytes.worker},
+                             {"worker_at_most_bytes", m.bytes.worker_at_most}});
+  }
+  return out;
+}
+
+OrderedJson to_json(const std::string& experiment, const PlanCost& c, const PlannedMemory& memory) {
+  return {{"experiment", experiment},
+          {"cells", c.cells},
+          {"units", c.units},
+          {"shared_prefills", c.shared_prefills},
+          {"unshared_prefills", c.cell_dialogues},
+          {"prompt_tokens", c.prompt_tokens},
+          {"unshared_prompt_tokens", c.unshared_tokens},
+          {"max_new_tokens", c.max_new_tokens},
+          {"longest_prompt", c.longest_prompt},
+          {"memory", to_json(memory)},
+          {"prefill_flop", c.flops},
+          {"prefill_s_at_100_gflops", c.flops / 1e11}};
+}
+
+void print_plan(const std::string& experiment, const PlanCost& c, const PlannedMemory& memory) {
+  fmt::print(
+      "{}\n  cells            {}\n  work units       {}\n  prefills         {} shared, instead "
+      "of {}\n"
+      "  prompt tokens    {} computed, instead of {}\n  answer tokens    at most {}\n"
+      "  longest prompt   {} tokens\n  prefill          {:.2f} TFLOP, about {:.0f} s at 100 "
+      "GFLOP/s\n  memory           {:.0f} MiB if answers agree, at most {:.0f} MiB\n",
+      experiment, c.cells, c.units, c.shared_prefills, c.cell_dialogues, c.prompt_tokens,
+      c.unshared_tokens, c.max_new_tokens, c.longest_prompt, c.flops / 1e12, c.flops / 1e11,
+      mebibytes(memory.total), mebibytes(memory.at_most));
+  for (const PlannedMemory::OfModel& m : memory.models) {
+    fmt::print("    {}: weights {:.0f} MiB, {} x {:.0f} (at most {:.0f}) MiB for workers\n", m.name,
+               mebibytes(m.bytes.weights), m.workers, mebibytes(m.bytes.worker),
+               mebibytes(m.bytes.worker_at_most));
+  }
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& app, const CommonOptions& common) {
+  struct Options {
+    std::string manifest, db;
+    ManifestOptions from;
+  };
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "plan", "What a manifest would run: cells, units, tokens, time, memory; runs nothing");
+  command->footer("Example: turnbench plan experiments/quickstart.json");
+  command->add_option("manifest", o->manifest, "experiment file")->required();
+  command->add_option("--db", o->db, "count only what this store lacks");
+  o->from.add_to(*command);
+  command->callback([o, &common] {
+    check_device(o->from.sweep.device);
+    const Manifest manifest = o->from.load(o->manifest);
+    Plan plan = make_plan(manifest, o->from.sweep.locations(), o->from.limit);
+    if (!o->db.empty()) drop_done(plan, Store::open(o->db));
+    const PlanCost cost = estimate_cost(plan);
+    const PlannedMemory memory(plan, cost, o->from.sweep.run);
+    if (common.json) {
+      fmt::print("{}\n", dump(to_json(plan.manifest.name, cost, memory)));
+    } else {
+      print_plan(plan.manifest.name, cost, memory);
+    }
+  });
+}
+
+}  // namespace turnbench

@@ -1,0 +1,188 @@
+// What a plan's units hold in memory when they run.
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "common/thread_pool.h"
+#include "harness/plan.h"
+#include "inference/engine.h"
+
+namespace turnbench {
+namespace {
+
+/// What a method leaves of `prompt` tokens in each set: its budget, or everything.
+std::int64_t kept(const Method& method, std::int64_t prompt) {
+  for (const Method::Part& part : method.parts()) {
+    if (!part.parameters.has("budget")) continue;
+    const int budget = part.parameters.budget("budget").tokens(static_cast<int>(prompt));
+    return std::min<std::int64_t>(prompt, budget);
+  }
+  return prompt;
+}
+
+/// The sequences of a batch in one turn: their keys and values, and the largest pass over them.
+class Batch {
+ public:
+  explicit Batch(const PlannedModel& model)
+      : config_(model.checkpoint.config), dtype_(model.entry.kv_dtype) {}
+
+  /// Pages of `tokens` tokens, `sets` sets a layer.
+  void add_pages(std::int64_t tokens, int sets, bool raw_keys) {
+    const ModelConfig& c = config_;
+    held_ += kv_bytes_of({c.head_dim, dtype_, raw_keys}, c.layers, sets, tokens);
+  }
+  /// A sequence with pages of its own, which remembers `window` rows of queries, in room for twice
+  /// as many, and its last logits.
+  void add(std::int64_t tokens, int sets, bool raw_keys, int window) {
+    const ModelConfig& c = config_;
+    add_pages(tokens, sets, raw_keys);
+    held_ += sizeof(float) * (static_cast<std::size_t>(2 * c.layers * window * c.heads) *
+                                  static_cast<std::size_t>(c.head_dim) +
+                              static_cast<std::size_t>(c.vocab));
+    ++sequences_;
+  }
+  /// Sums that `rules` rules keep for each of `tokens` cached tokens.
+  void add_columns(std::size_t rules, std::int64_t tokens) {
+    held_ += sizeof(float) * rules * static_cast<std::size_t>(tokens) *
+             static_cast<std::size_t>(config_.heads * config_.layers);
+  }
+  /// A prefill of `rows` rows that reaches `context` tokens, all in one pass if `whole`.
+  void add_prefill(std::int64_t rows, std::int64_t context, bool whole, bool raw_keys) {
+    const Engine::Options engine;
+    const auto taken = static_cast<std::size_t>(
+                   whole ? rows : std::min<std::int64_t>(rows, engine.prefill_chunk)),
+               reached = static_cast<std::size_t>(context);
+    const auto most = std::max(taken, static_cast<std::size_t>(engine.max_rows));
+    pass_.rows = std::min(std::max(pass_.rows, most), pass_.rows + taken);
+    pass_.context += reached;
+    pass_.longest = std::max(pass_.longest, reached);
+    pass_.raw_keys |= raw_keys;
+  }
+  std::size_t bytes() const {
+    PassSize pass = pass_;
+    pass.sequences = sequences_;  // that decode together
+    return held_ + workspace_bytes_of(config_, pass, available_processors());
+  }
+
+ private:
+  const ModelConfig& config_;
+  DType dtype_;
+  std::size_t held_ = 0, sequences_ = 0;
+  PassSize pass_;
+};
+
+/// Who shares what is prefilled: all whose methods prefill alike; of those only the ones with the
+/// same answers before; or nobody.
+enum class Sharing { kPrefills, kHistories, kNone };
+
+/// Adds what `unit` holds when every branch has answered turn `turn`.
+void add_unit(Batch& out, const ModelConfig& c, const WorkUnit& unit, const PromptLengths& lengths,
+              std::size_t turn, Sharing sharing) {
+  const bool trunks = sharing != Sharing::kNone;
+  struct Trunk {
+    bool continues = true, whole = false;
+    std::set<ColumnRule> columns;
+  };
+  const std::int64_t prompt = lengths.prompts[turn], answer = lengths.answers[turn],
+                     before = turn > 0 ? lengths.prompts[turn - 1] : 0;
+  const std::int64_t first = lengths.prompts[0];
+  std::map<std::string, Trunk> shared;
+  std::set<std::string> first_prompts;  // that several sequences go on from
+  int window = 0;
+  bool raw_keys = false;
+  for (const UnitCell& cell : unit.cells) {
+    const Policies p = cell.method->make();
+    window = std::max(window, p.window());
+    raw_keys |= p.raw_keys();
+  }
+  for (const UnitCell& cell : unit.cells) {
+    const Policies p = cell.method->make();
+    const bool per_query_head = p.eviction && cell.method->setting("gran") == "query_head",
+               forked = trunks && (turn == 0 || cell.history == History::kReprefill);
+    std::set<ColumnRule> columns;
+    if (p.eviction) {
+      for (const ColumnRule& rule : p.eviction->columns()) columns.insert(rule);
+    }
+    const bool whole = p.prefill != nullptr, continues = !p.prefill || p.prefill->continues();
+    std::int64_t own = answer;
+    if (forked) {  // pages are the trunk's until they are written; eviction copies what stays
+      own += p.eviction ? kept(*cell.method, prompt) : kPageTokens;
+      const std::string& key = cell.method->prefill_key();
+      const bool apart =
+          sharing == Sharing::kHistories && turn > 0 && cell.answers == Answers::kOwn;
+      if (continues) first_prompts.insert(key);
+      Trunk& trunk = shared[apart ? key + cell.key : key];
+      trunk.whole = whole;
+      trunk.continues = continues;
+      trunk.columns.merge(columns);
+    } else {
+      if (!p.eviction) {
+        own += trunks ? prompt - first : prompt;
+        if (trunks) first_prompts.insert(cell.method->prefill_key());
+      } else if (cell.history == History::kCompressOnce) {
+        own += kept(*cell.method, first) + prompt - first;
+      } else {
+        own += turn > 0 ? kept(*cell.method, before) + prompt - before : prompt;
+      }
+      out.add_prefill(prompt - before, prompt, whole, p.raw_keys());
+      out.add_columns(columns.size(), prompt);
+    }
+    out.add(own, per_query_head ? c.heads : c.kv_heads, p.raw_keys(), forked ? window : p.window());
+  }
+  for (const auto& [key, trunk] : shared) {
+    // One that starts again is there beside the previous turn's.
+    out.add(trunk.continues ? prompt - first : prompt + before, c.kv_heads, raw_keys, window);
+    out.add_prefill(trunk.continues ? prompt - before : prompt, prompt, trunk.whole, raw_keys);
+    out.add_columns(trunk.columns.size(), prompt);
+  }
+  for (std::size_t i = 0; i < first_prompts.size(); ++i) out.add_pages(first, c.kv_heads, raw_keys);
+}
+
+}  // namespace
+
+std::size_t worker_bytes(const Plan& plan, std::size_t model, bool answers_differ) {
+  const PlannedModel& m = plan.models[model];
+  const ModelConfig& c = m.checkpoint.config;
+  std::size_t most = 0;
+  const auto consider = [&](const std::vector<WorkUnit>& units, Sharing sharing) {
+    std::vector<PromptLengths> lengths;
+    std::size_t turns = 0;
+    for (const WorkUnit& unit : units) {
+      lengths.push_back(prompt_lengths(plan, m, *unit.dialogue));
+      turns = std::max(turns, lengths.back().prompts.size());
+    }
+    for (std::size_t turn = 0; turn < turns; ++turn) {
+      Batch batch(m);
+      for (std::size_t u = 0; u < units.size(); ++u) {
+        if (turn < lengths[u].prompts.size())
+          add_unit(batch, c, units[u], lengths[u], turn, sharing);
+      }
+      most = std::max(most, batch.bytes());
+    }
+  };
+  for (const auto& batch : plan.batches(model)) {
+    std::vector<WorkUnit> units;
+    for (const Plan::Unit* unit : batch) units.push_back({unit->dialogue.get(), unit->cells});
+    if (!plan.manifest.alone) {
+      consider(units, answers_differ ? Sharing::kHistories : Sharing::kPrefills);
+      continue;
+    }
+    for (const WorkUnit& unit : units) {
+      for (const UnitCell& cell : unit.cells) consider({{unit.dialogue, {cell}}}, Sharing::kNone);
+    }
+  }
+  for (const Plan::Probing& probing : plan.probings) {
+    if (probing.model != model) continue;
+    for (const auto& dialogue : probing.dialogues) {  // one after the other, each in one pass
+      const PromptLengths lengths = prompt_lengths(plan, m, *dialogue);
+      Batch batch(m);
+      batch.add(lengths.prompts.back() + lengths.answers.back(), c.kv_heads, false, 1);
+      batch.add_prefill(lengths.prompts.back(), lengths.prompts.back(), true, false);
+      most = std::max(most, batch.bytes());
+    }
+  }
+  return most;
+}
+
+}  // namespace turnbench

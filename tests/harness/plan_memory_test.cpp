@@ -1,0 +1,66 @@
+// What plan says about memory is what run then takes.
+
+#include <gtest/gtest.h>
+
+#include "tests/harness/program.h"
+
+namespace turnbench::test {
+namespace {
+
+struct Case {
+  const char *name, *manifest, *workers;
+  bool answers_matter = false;  // to what is shared
+};
+
+class PlanMemory : public testing::TestWithParam<Case> {};
+
+TEST_P(PlanMemory, IsWhatRunTakes) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers need memory of their own";
+#endif
+  const TemporaryDirectory directory;
+  const std::string manifest = directory.write("memory.json", GetParam().manifest);
+  const Finished plan =
+      run_program({"plan", manifest, "--workers", GetParam().workers, "--threads", "1", "--json"});
+  ASSERT_EQ(plan.code, 0) << plan.err;
+  const Finished run = run_program({"run", manifest, "--workers", GetParam().workers, "--threads",
+                                    "1", "--db", directory.path("memory.db")});
+  ASSERT_EQ(run.code, 0) << run.err;
+  const double planned = plan.json()["memory"]["total_bytes"],
+               at_most = plan.json()["memory"]["at_most_bytes"],
+               taken = static_cast<double>(run.peak_bytes);
+  EXPECT_GT(taken, 0.9 * planned) << planned / (1 << 20) << " and " << taken / (1 << 20);
+  EXPECT_LT(taken, 1.1 * at_most) << at_most / (1 << 20) << " and " << taken / (1 << 20);
+  EXPECT_EQ(planned == at_most, !GetParam().answers_matter);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Runs, PlanMemory,
+    testing::Values(Case{"FullAttention", R"({"name": "m", "models": ["tiny"], "max_new_tokens": 4,
+              "datasets": [{"name": "tiny-fact", "limit": 4, "length": 7000, "turns": 1}],
+              "positions": ["begin"], "methods": ["full"]})",
+                         "1"},
+                    Case{"GoldAnswers", R"({"name": "m", "models": ["tiny"], "max_new_tokens": 8,
+              "datasets": [{"name": "tiny-fact", "limit": 8, "length": 1500}], "answers": "gold",
+              "positions": ["begin"], "methods": ["full", "snapkv:budget=512", "h2o:budget=512",
+              "streamingllm:budget=512,pos=shift", "oracle", "loopserve"]})",
+                         "2"},
+                    Case{"OwnAnswers", R"({"name": "m", "models": ["tiny"], "max_new_tokens": 8,
+              "datasets": [{"name": "tiny-fact", "limit": 8, "length": 1500}],
+              "positions": ["begin"], "methods": ["full", "snapkv:budget=512", "h2o:budget=512",
+              "streamingllm:budget=512,pos=shift", "oracle", "loopserve"]})",
+                         "2", true},
+                    Case{"KeptCaches", R"({"name": "m", "models": ["tiny"], "max_new_tokens": 8,
+              "datasets": [{"name": "tiny-fact", "limit": 4, "length": 3000}],
+              "history": ["recompress", "compress_once"],
+              "positions": ["end"], "methods": ["full", "snapkv:budget=1024"]})",
+                         "1"},
+                    Case{"Alone",
+                         R"({"name": "m", "models": ["tiny"], "max_new_tokens": 8, "alone": true,
+              "datasets": [{"name": "tiny-fact", "limit": 1, "length": 7000, "turns": 1}],
+              "positions": ["end"], "methods": ["full", "snapkv:budget=512"]})",
+                         "1"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace turnbench::test
