@@ -33,6 +33,11 @@ std::vector<MInferenceConfig::Head> pattern_candidates(PatternObjective objectiv
 /// MInference 1.0, 2024, Algorithm 1).  Places of lines and blocks are estimated as in a prefill,
 /// on the last 64 rows and on block means; then every row from `first_row` on is held against dense
 /// attention.  Of equals, the earlier candidate wins.
+///
+/// Differs from the official code (0.1.6) where that is at odds with its own prefill: the mask of
+/// its search by recall has a window of one key more, and its search by outputs leaves out the
+/// scale of logits when it places lines.  The latter also runs the prefill's kernels (64-key runs
+/// for lines, 100 blocks of 64), where here masks are exact and the same for both objectives.
 class PatternSearch : public PrefillPolicy {
  public:
   struct Settings {
