@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "common/error.h"
 #include "common/file.h"
@@ -107,10 +108,19 @@ std::string cell_key(const Cell& cell) {
           .dump());
 }
 
+/// Gives a cell its key and its place in the tables.  False if an equal one is planned already, as
+/// under another label of the same dialogues: what is computed once is shown twice.
+bool add_cell(Plan& plan, Cell& cell, std::set<std::string>& planned) {
+  cell.key = cell_key(cell);
+  plan.cells.push_back(cell);
+  return planned.insert(cell.key).second;
+}
+
 /// The cells and units of the probes.  Those that look at a dialogue by itself share a unit for
 /// each dialogue, those that compare share one for all.  `cell` says what they have in common.
 void add_probes(Plan& plan, std::size_t model, std::size_t dataset, Cell cell,
-                const std::vector<std::shared_ptr<const Dialogue>>& dialogues) {
+                const std::vector<std::shared_ptr<const Dialogue>>& dialogues,
+                std::set<std::string>& planned) {
   std::string ids;
   for (const auto& dialogue : dialogues) ids += dialogue->id + "\n";
   cell.history = name_of(History::kReprefill);  // nothing is evicted
@@ -126,8 +136,7 @@ void add_probes(Plan& plan, std::size_t model, std::size_t dataset, Cell cell,
         cell.method_canonical +=
             fmt::format(" over {} dialogues {}", dialogues.size(), hash_text(ids).substr(0, 12));
       }
-      cell.key = cell_key(cell);
-      plan.cells.push_back(cell);
+      if (!add_cell(plan, cell, planned)) continue;
       (probe.info().compares ? comparing : single).push_back({cell.key, &probe});
     }
     for (const auto& dialogue : dialogues) {
@@ -263,6 +272,7 @@ Plan make_plan(const Manifest& manifest, const Locations& locations, std::size_t
     if (!plan.segmenter)
       plan.segmenter = open_segmenter(find_metric(dataset.metric, dataset.entry.label), locations);
   }
+  std::set<std::string> planned;  // keys of cells
   for (std::size_t m = 0; m < plan.models.size(); ++m) {
     const PlannedModel& model = plan.models[m];
     for (std::size_t d = 0; d < plan.datasets.size(); ++d) {
@@ -290,16 +300,15 @@ Plan make_plan(const Manifest& manifest, const Locations& locations, std::size_t
               cell.method_canonical = method.canonical();
               cell.history = name_of(history);
               cell.answers = name_of(answers);
-              cell.key = cell_key(cell);
-              plan.cells.push_back(cell);
-              unit_cells.push_back({cell.key, &method, history, answers});
+              if (add_cell(plan, cell, planned))
+                unit_cells.push_back({cell.key, &method, history, answers});
             }
           }
         }
         for (const auto& dialogue : dialogues) {
           if (!unit_cells.empty()) plan.units.push_back({m, d, dialogue, unit_cells});
         }
-        add_probes(plan, m, d, cell, dialogues);
+        add_probes(plan, m, d, cell, dialogues, planned);
       }
     }
   }

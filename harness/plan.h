@@ -50,7 +50,7 @@ struct Plan {
   std::string published;  ///< CSV text of the published numbers, or empty
   std::deque<PlannedModel> models;
   std::deque<PlannedDataset> datasets;
-  std::vector<Cell> cells;
+  std::vector<Cell> cells;  ///< of the tables: twice the same where two labels are of one content
   /// What metrics of Chinese words need; null if there are none.
   std::shared_ptr<const Segmenter> segmenter;
   /// One dialogue at one position: the index of its model, itself, and its cells.
@@ -59,7 +59,7 @@ struct Plan {
     std::shared_ptr<const Dialogue> dialogue;
     std::vector<UnitCell> cells;
   };
-  std::vector<Unit> units;
+  std::vector<Unit> units;  ///< each pair of a cell and a dialogue once
   /// Dialogues at one position that the same probes look at: one, or all that are compared.
   struct Probing {
     std::size_t model = 0, dataset = 0;

@@ -75,7 +75,6 @@ OrderedJson short_dataset(const DatasetEntry& entry, const OrderedJson& written,
   out["task"] = entry.task.empty() ? dataset.task : entry.task;
   out["limit"] = 1;
   out["turns"] = std::min(entry.turns > 0 ? entry.turns : dataset.turns, kMaxTurns);
-  if (!replaced && dataset.has_length) out["seed"] = entry.seed + index;  // no two alike
   if (replaced || dataset.has_length)
     out["length"] = entry.length > 0 ? std::min(entry.length, kLength) : kLength;
   return out;

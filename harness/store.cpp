@@ -62,6 +62,12 @@ CREATE TABLE timing (
 constexpr std::string_view kLatest =
     "(SELECT manifest_hash FROM experiment WHERE name = ?1 ORDER BY ordinal DESC LIMIT 1)";
 
+// Its cells, each once: a cell may have several places in the tables, as two labels of one content.
+const std::string kCells = fmt::format(
+    "(SELECT cell, min(ordinal) AS ordinal FROM experiment_cell "
+    "WHERE experiment = ?1 AND manifest_hash = {} GROUP BY cell)",
+    kLatest);
+
 std::int64_t pragma(const Database& db, const std::string& name) {
   Statement s = db.prepare("PRAGMA " + name);
   return s.next() ? s.integer(0) : 0;
@@ -213,11 +219,9 @@ int Store::forget_failed(const std::string& experiment) {
   const std::size_t count = failures(experiment).size();
   // A dialogue is run as a whole: its later turns depend on the earlier ones.
   (db_->prepare(fmt::format(
-       "DELETE FROM record WHERE (cell, dialogue) IN (SELECT r.cell, r.dialogue FROM record r JOIN "
-       "experiment_cell e "
-       "ON e.cell = r.cell WHERE e.experiment = ?1 AND e.manifest_hash = {} AND r.status NOT IN "
-       "('ok', 'no_value'))",
-       kLatest))
+       "DELETE FROM record WHERE (cell, dialogue) IN (SELECT r.cell, r.dialogue FROM record r "
+       "JOIN {} e ON e.cell = r.cell WHERE r.status NOT IN ('ok', 'no_value'))",
+       kCells))
    << experiment)
       .run();
   transaction.commit();
@@ -283,10 +287,10 @@ std::map<std::string, int> Store::dialogues(const std::string& dataset_hash) con
 std::map<std::pair<std::string, std::string>, int> Store::done(
     const std::string& experiment) const {
   std::map<std::pair<std::string, std::string>, int> out;
-  Statement s = db_->prepare(fmt::format(
-      "SELECT r.cell, r.dialogue, count(*) FROM record r JOIN experiment_cell e ON e.cell = r.cell "
-      "WHERE e.experiment = ?1 AND e.manifest_hash = {} GROUP BY r.cell, r.dialogue",
-      kLatest));
+  Statement s = db_->prepare(
+      fmt::format("SELECT r.cell, r.dialogue, count(*) FROM record r JOIN {} e ON e.cell = r.cell "
+                  "GROUP BY r.cell, r.dialogue",
+                  kCells));
   s << experiment;
   while (s.next()) out[{s.text(0), s.text(1)}] = static_cast<int>(s.integer(2));
   return out;
@@ -295,13 +299,12 @@ std::map<std::pair<std::string, std::string>, int> Store::done(
 std::vector<ScoredTurn> Store::scores(const std::string& experiment) const {
   std::vector<ScoredTurn> out;
   Statement s = db_->prepare(fmt::format(
-      "SELECT r.cell, r.dialogue, r.turn, r.status, s.value FROM experiment_cell e JOIN cell c ON "
-      "c.key = e.cell "
-      "JOIN record r ON r.cell = c.key LEFT JOIN score s ON s.cell = r.cell AND s.dialogue = "
-      "r.dialogue AND "
-      "s.turn = r.turn AND s.metric = c.metric AND s.postprocess = c.postprocess "
-      "WHERE e.experiment = ?1 AND e.manifest_hash = {} ORDER BY e.ordinal, r.dialogue, r.turn",
-      kLatest));
+      "SELECT r.cell, r.dialogue, r.turn, r.status, s.value FROM {} e "
+      "JOIN cell c ON c.key = e.cell JOIN record r ON r.cell = c.key "
+      "LEFT JOIN score s ON s.cell = r.cell AND s.dialogue = r.dialogue AND s.turn = r.turn "
+      "AND s.metric = c.metric AND s.postprocess = c.postprocess "
+      "ORDER BY e.ordinal, r.dialogue, r.turn",
+      kCells));
   s << experiment;
   while (s.next()) {
     const std::string dialogue = s.text(1);
@@ -324,11 +327,11 @@ std::vector<ScoredTurn> Store::scores(const std::string& experiment) const {
 std::vector<Store::Failure> Store::failures(const std::string& experiment) const {
   std::vector<Failure> out;
   Statement s =
-      db_->prepare(fmt::format("SELECT r.cell, r.dialogue, r.error, r.turn FROM record r JOIN "
-                               "experiment_cell e ON e.cell = r.cell "
-                               "WHERE e.experiment = ?1 AND e.manifest_hash = {} AND r.status NOT "
-                               "IN ('ok', 'no_value') ORDER BY e.ordinal, r.dialogue, r.turn",
-                               kLatest));
+      db_->prepare(fmt::format("SELECT r.cell, r.dialogue, r.error, r.turn FROM record r "
+                               "JOIN {} e ON e.cell = r.cell "
+                               "WHERE r.status NOT IN ('ok', 'no_value') "
+                               "ORDER BY e.ordinal, r.dialogue, r.turn",
+                               kCells));
   s << experiment;
   while (s.next()) out.push_back({s.text(0), s.text(1), s.text(2), static_cast<int>(s.integer(3))});
   return out;
@@ -337,10 +340,10 @@ std::vector<Store::Failure> Store::failures(const std::string& experiment) const
 std::map<std::string, double> Store::mean_counter(const std::string& experiment,
                                                   const std::string& counter) const {
   std::map<std::string, double> out;
-  Statement s = db_->prepare(fmt::format(
-      "SELECT n.cell, avg(n.value) FROM counter n JOIN experiment_cell e ON e.cell = n.cell "
-      "WHERE e.experiment = ?1 AND e.manifest_hash = {} AND n.name = ?2 GROUP BY n.cell",
-      kLatest));
+  Statement s = db_->prepare(
+      fmt::format("SELECT n.cell, avg(n.value) FROM counter n JOIN {} e ON e.cell = n.cell "
+                  "WHERE n.name = ?2 GROUP BY n.cell",
+                  kCells));
   s << experiment << counter;
   while (s.next()) out[s.text(0)] = s.real(1);
   return out;
@@ -351,9 +354,9 @@ std::vector<ScoredTurn> Store::values(const std::string& experiment,
   std::vector<ScoredTurn> out;
   for (const char* table : {"counter", "timing"}) {
     Statement s = db_->prepare(fmt::format(
-        "SELECT n.cell, n.dialogue, n.turn, n.value FROM {} n JOIN experiment_cell e ON "
-        "e.cell = n.cell WHERE e.experiment = ?1 AND e.manifest_hash = {} AND n.name = ?2",
-        table, kLatest));
+        "SELECT n.cell, n.dialogue, n.turn, n.value FROM {} n JOIN {} e ON e.cell = n.cell "
+        "WHERE n.name = ?2",
+        table, kCells));
     s << experiment << name;
     while (s.next()) {
       out.push_back(
@@ -366,10 +369,10 @@ std::vector<ScoredTurn> Store::values(const std::string& experiment,
 std::vector<std::string> Store::environments(const std::string& experiment) const {
   std::vector<std::string> out;
   Statement s =
-      db_->prepare(fmt::format("SELECT DISTINCT v.json FROM record r JOIN experiment_cell e ON "
+      db_->prepare(fmt::format("SELECT DISTINCT v.json FROM record r JOIN {} e ON "
                                "e.cell = r.cell JOIN environment v ON v.id = r.environment "
-                               "WHERE e.experiment = ?1 AND e.manifest_hash = {} ORDER BY v.id",
-                               kLatest));
+                               "ORDER BY v.id",
+                               kCells));
   s << experiment;
   while (s.next()) out.push_back(s.text(0));
   return out;

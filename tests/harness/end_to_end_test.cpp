@@ -101,7 +101,6 @@ TEST_F(EndToEnd, FilesOfOnesOwnAndNeedles) {
             "one, or a \"metric\" in the manifest\n");
 }
 
-// A dictionary is asked for before anything runs.
 // Cells that run by themselves are timed, answer as they do in company, and have answers of one
 // length.
 TEST_F(EndToEnd, CellsAloneAreTimed) {
@@ -136,6 +135,7 @@ TEST_F(EndToEnd, CellsAloneAreTimed) {
   }
 }
 
+// A dictionary is asked for before anything runs.
 TEST_F(EndToEnd, MetricsOfChineseWords) {
   Draft draft;
   draft.datasets = R"({"name": "tiny-fact", "limit": 1, "length": 200, "metric": "qa_f1_zh"})";

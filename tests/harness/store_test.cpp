@@ -62,8 +62,7 @@ TEST(Store, WritesAreIdempotent) {
             (std::map<std::pair<std::string, std::string>, int>{{{"c1", "x"}, 2}}));
 }
 
-// A record that is there stays as it is, with its own scores: the first one stored wins whole.
-// Two datasets of one content make the same cell twice in one batch.
+// A record that comes twice in one batch is stored once, with its score.
 TEST(Store, ARecordTwiceInOneWriteKeepsItsScore) {
   const TemporaryDirectory directory;
   Store store = Store::create(directory.path("a.db"));
@@ -75,6 +74,7 @@ TEST(Store, ARecordTwiceInOneWriteKeepsItsScore) {
   EXPECT_EQ(store.scores("e").size(), again.size());
 }
 
+// A record that is there stays as it is, with its own scores: the first one stored wins whole.
 TEST(Store, TheFirstRecordWins) {
   const TemporaryDirectory directory;
   Store store = Store::create(directory.path("a.db"));
