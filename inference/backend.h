@@ -14,21 +14,24 @@
 
 namespace turnbench {
 
-/// Attention of consecutive rows of one sequence over one kept set, for the `heads` query heads
-/// that read it.  A row sees the keys at or before its own position (and within `sliding_window` if
-/// that is not 0); softmax in float32 over what it sees.
-struct AttentionJob {
+/// Consecutive rows of one sequence over one kept set, for the `heads` query heads that read it.  A
+/// row sees the keys at or before its own position (and within `sliding_window` if that is not 0).
+struct CausalRows {
   const KvSet* keys = nullptr;
   const float* q = nullptr;  ///< row r, head h: q + r * q_stride + h * head_dim
   std::size_t q_stride = 0;
   int heads = 1;
   const std::int32_t* positions = nullptr;  ///< of the rows, ascending
   int rows = 0;
+  int sliding_window = 0;
+};
+
+/// Attention: softmax in float32 over what a row sees.
+struct AttentionJob : CausalRows {
   float* out = nullptr;  ///< laid out as q
   std::size_t out_stride = 0;
-  float* lse = nullptr;  ///< row r, head h: lse[r * lse_stride + h]; may be null
+  float* lse = nullptr;  ///< log-sum-exp of row r, head h: lse[r * lse_stride + h]; may be null
   std::size_t lse_stride = 0;
-  int sliding_window = 0;
   /// Single rows only: attend to these slots (ascending) and to nothing else.
   const std::vector<std::int32_t>* slots = nullptr;
   /// One pattern for each of `heads`, or null for dense.
@@ -43,18 +46,10 @@ struct RowNoise {
   float* log_norm = nullptr;  ///< scratch
 };
 
-/// Column sums of dense causal attention: what consecutive rows of one sequence give to every slot
-/// of a set, for the `heads` query heads that read it.
-struct ColumnJob {
-  const KvSet* keys = nullptr;
-  const float* q = nullptr;  ///< as in AttentionJob
-  std::size_t q_stride = 0;
-  int heads = 1;
-  const std::int32_t* positions = nullptr;  ///< of the rows, ascending
-  int rows = 0;
-  const float* lse = nullptr;  ///< log-sum-exp of row r, head h: lse[r * lse_stride + h]
+/// Column sums of dense attention: what the rows give to every slot of the set.
+struct ColumnJob : CausalRows {
+  const float* lse = nullptr;  ///< as AttentionJob leaves it
   std::size_t lse_stride = 0;
-  int sliding_window = 0;
   /// If not null, a row counts as softmax((logit + g) / temperature), with g drawn from
   /// Gumbel(0, 1) as a function of the row's seed and the key's position.
   const RowNoise* noise = nullptr;

@@ -66,17 +66,11 @@ void AttentionStats::add_masses(const ColumnRule& rule, HeadScores& scores) {
     jobs.push_back(job);
     if (lse_ != nullptr) continue;
     AttentionJob attention;
-    attention.keys = job.keys;
-    attention.q = job.q;
-    attention.q_stride = job.q_stride;
-    attention.heads = job.heads;
-    attention.positions = job.positions;
-    attention.rows = job.rows;
+    static_cast<CausalRows&>(attention) = job;
     attention.out = unused.data() + s * group * head_dim;
     attention.out_stride = heads * head_dim;
     attention.lse = lse.data() + s * group;
     attention.lse_stride = heads;
-    attention.sliding_window = sliding_window_;
     attention.pass = {pass_.positions[0], pass_.rows};
     dense.push_back(attention);
   }
