@@ -34,6 +34,7 @@ struct Branch {
   Record record;
 
   bool reprefills() const { return cell->history == History::kReprefill; }
+  bool evicts(int turn) const { return turn == 0 || cell->history != History::kCompressOnce; }
 };
 
 /// Sequences that hold everything a prompt computed: what later turns go on from.
@@ -134,22 +135,15 @@ class Runner {
     std::map<TrunkKey, std::size_t> groups;
     work.reserve(active.size());
     for (Branch* b : active) {
-      if (turn > 0 && !b->reprefills()) {
+      const bool continues = turn > 0 && !b->reprefills();
+      if (!continues) b->sequence = engine_.make_sequence(b->cell->method->make());
+      if (continues || decoding_.alone) {  // no trunk; alone, so that memory is the method's own
         Work& own = work.emplace_back();
         own.pass.dialogue = &b->dialogue;
-        own.tokens = continue_sequence(*b);
+        own.tokens = continues ? continue_sequence(*b) : b->prompt.tokens;
         own.takers.push_back(b);
         own.pass.sequence = &*b->sequence;
-        own.pass.evict = b->cell->history != History::kCompressOnce;
-        continue;
-      }
-      b->sequence = engine_.make_sequence(b->cell->method->make());
-      if (decoding_.alone) {  // no trunk: memory is the method's own
-        Work& own = work.emplace_back();
-        own.pass.dialogue = &b->dialogue;
-        own.tokens = b->prompt.tokens;
-        own.takers.push_back(b);
-        own.pass.sequence = &*b->sequence;
+        own.pass.evict = b->evicts(turn);
         continue;
       }
       const TrunkKey key{b->unit, b->cell->method->prefill_key(), b->prompt.tokens};
@@ -249,7 +243,7 @@ class Runner {
           pass.tokens = std::span(feeding[i]->answer).last(1);
           pass.kind = Pass::Kind::kDecode;
           pass.dialogue = &feeding[i]->dialogue;
-          pass.evict = turn == 0 || feeding[i]->cell->history != History::kCompressOnce;
+          pass.evict = feeding[i]->evicts(turn);
           passes.push_back(pass);
         }
         const auto start = Clock::now();
