@@ -54,31 +54,24 @@ Results::Results(const Store& store, const std::string& experiment)
   }
   std::map<std::string, std::string> population;
   for (const Cell& cell : cells_) population[cell.key] = cell.dataset_hash;
-  for (const ScoredTurn& turn : store.scores(experiment)) {
-    turns_ = std::max(turns_, turn.turn + 1);
-    for (int key : {-1, turn.turn}) {
-      Stratum& stratum = strata_[{turn.cell, key}];
-      stratum.population = population[turn.cell];
-      if (turn.status != Record::Status::kOk) {
-        ++(is_failure(turn.status) ? stratum.failed : stratum.without_value);
-        continue;
-      }
-      Stratum::Sum& sum = stratum.dialogues[turn.dialogue];
-      sum.score += turn.score;
-      ++sum.turns;
-    }
-  }
-  for (const TableSpec& table : manifest_.tables) {
-    if (table.value == "score" || measured_.contains(table.value)) continue;
-    auto& strata = measured_[table.value];
-    const double scale = find_table_value(table.value).scale;
-    for (const ScoredTurn& turn : store.values(experiment, table.value)) {
+  std::set<std::string> values = {"score"};
+  for (const TableSpec& table : manifest_.tables) values.insert(table.value);
+  for (const std::string& value : values) {
+    const bool is_score = value == "score";
+    const double scale = find_table_value(value).scale / 100;
+    for (const ScoredTurn& turn :
+         is_score ? store.scores(experiment) : store.values(experiment, value)) {
+      if (is_score) turns_ = std::max(turns_, turn.turn + 1);
       for (int key : {-1, turn.turn}) {
-        Stratum& stratum = strata[{turn.cell, key}];
+        Stratum& stratum = strata_[{value, turn.cell, key}];
         stratum.population = population[turn.cell];
-        stratum.is_score = false;
+        stratum.is_score = is_score;
+        if (turn.status != Record::Status::kOk) {
+          ++(is_failure(turn.status) ? stratum.failed : stratum.without_value);
+          continue;
+        }
         Stratum::Sum& sum = stratum.dialogues[turn.dialogue];
-        sum.score += turn.score * scale / 100;
+        sum.score += turn.score * scale;
         ++sum.turns;
       }
     }
@@ -96,16 +89,9 @@ Results::Results(const Store& store, const std::string& experiment)
                                store.path() + ": published numbers of " + experiment);
 }
 
-const Stratum& Results::stratum(const std::string& cell, int turn) const {
-  const auto found = strata_.find({cell, turn < 0 ? -1 : turn});
-  return found == strata_.end() ? kNothing : found->second;
-}
-
 const Stratum& Results::stratum(const std::string& cell, int turn, const std::string& value) const {
-  if (value == "score") return stratum(cell, turn);
-  const auto& strata = measured_.at(value);
-  const auto found = strata.find({cell, turn < 0 ? -1 : turn});
-  return found == strata.end() ? kNothing : found->second;
+  const auto found = strata_.find({value, cell, turn < 0 ? -1 : turn});
+  return found == strata_.end() ? kNothing : found->second;
 }
 
 std::optional<double> Results::counter(const std::string& cell, const std::string& name) const {

@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "harness/manifest.h"
@@ -27,10 +28,9 @@ class Results {
   /// Value of a dimension of a cell, "-" for a setting that its method does not have.  `turn`
   /// counts from 0, or is negative where it is not a dimension.
   std::string dimension(const Cell& cell, int turn, const std::string& name) const;
-  /// The scores of one cell; `turn` < 0 means all turns.
-  const Stratum& stratum(const std::string& cell, int turn) const;
-  /// The same for a table's value, in hundredths of its unit.
-  const Stratum& stratum(const std::string& cell, int turn, const std::string& value) const;
+  /// A table's value in one cell, in hundredths of its unit; `turn` < 0 means all turns.
+  const Stratum& stratum(const std::string& cell, int turn,
+                         const std::string& value = "score") const;
   int turns() const { return turns_; }  ///< of the longest dialogue
   /// Mean of a counter over a cell's records, if it has any.
   std::optional<double> counter(const std::string& cell, const std::string& name) const;
@@ -43,9 +43,8 @@ class Results {
  private:
   Manifest manifest_;
   std::vector<Cell> cells_;
-  std::map<std::pair<std::string, int>, Stratum> strata_;
-  /// By value other than the score, then as strata_.
-  std::map<std::string, std::map<std::pair<std::string, int>, Stratum>> measured_;
+  /// By value, cell and turn (-1: all).
+  std::map<std::tuple<std::string, std::string, int>, Stratum> strata_;
   std::map<std::string, std::map<std::string, double>> counters_;
   std::vector<PublishedNumber> published_;
   std::vector<Store::Failure> failures_;
