@@ -1,6 +1,7 @@
 #include "harness/bench.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "common/clock.h"
 #include "common/random.h"
@@ -35,11 +36,16 @@ DialogueView made_up_dialogue() {
   return out;
 }
 
-struct Prefilled {
-  double seconds = 0, pairs = 0, dense_pairs = 0;
+/// One run of what is measured.
+struct Run {
+  double seconds = 0;
+  double flops = 0;
+  double pairs = 1;  ///< share of dense attention's (query, key) pairs
 };
 
-Prefilled prefill(Engine& engine, const Method* method, const std::vector<int>& tokens, int batch) {
+/// Dense if `method` is null.
+Run prefill(Engine& engine, const Method* method, const std::vector<int>& tokens, int batch) {
+  const ModelConfig& c = engine.model().config();
   const DialogueView dialogue = made_up_dialogue();
   std::vector<Sequence> sequences;
   std::vector<Pass> passes;
@@ -50,16 +56,37 @@ Prefilled prefill(Engine& engine, const Method* method, const std::vector<int>& 
   }
   const auto start = Clock::now();
   engine.prefill(passes);
-  Prefilled out{seconds_since(start)};
+  Run out{seconds_since(start)};
+  double pairs = 0, dense_pairs = 0;
   for (const Sequence& s : sequences) {
-    out.pairs += s.counters.prefill_pairs;
-    out.dense_pairs += s.counters.prefill_pairs_dense;
+    pairs += s.counters.prefill_pairs;
+    dense_pairs += s.counters.prefill_pairs_dense;
   }
+  const double last_row = 2.0 * c.hidden * c.vocab;  // the only one that the head takes
+  out.flops = batch * (static_cast<double>(tokens.size()) * c.linear_flops_per_token() + last_row) +
+              4.0 * c.head_dim * pairs;
+  out.pairs = pairs / dense_pairs;
   return out;
 }
 
-bool is_dense(const Method& method) {
-  return method.canonical() == Method::parse("full").canonical();
+/// Adds repeats of `run` to a row: each right after `dense` if there is one, and between two
+/// measurements of the multiply-add peak if there is a `backend` to ask.
+void repeat(BenchRow& row, int repeats, Backend* backend, const std::function<Run()>& dense,
+            const std::function<Run()>& run) {
+  const auto peak = [&] { return backend == nullptr ? 0 : backend->measure_ceilings().flops; };
+  std::vector<double> shares, ratios;
+  for (int i = 0; i < repeats; ++i) {
+    const double beside = dense ? dense().seconds : 0;
+    const double before = peak();
+    const Run one = run();
+    const double best = std::max(before, peak());
+    row.seconds.push_back(one.seconds);
+    row.pairs = one.pairs;
+    if (best > 0) shares.push_back(one.flops / one.seconds / best);
+    if (beside > 0) ratios.push_back(one.seconds / beside);
+  }
+  row.of_ceiling = median(shares);
+  row.of_dense = median(ratios);
 }
 
 BenchRow row_of(const char* what, const Method& method, int tokens, int batch) {
@@ -78,33 +105,19 @@ double BenchRow::median_seconds() const {
 }
 
 std::vector<BenchRow> bench_prefill(Engine& engine, Backend& backend, const BenchOptions& options) {
-  const ModelConfig& c = engine.model().config();
-  const double head = 2.0 * c.hidden * c.vocab;  // of the last row
+  const std::string full = Method::parse("full").canonical();
   std::vector<BenchRow> out;
   for (int n : options.tokens) {
-    const std::vector<int> tokens = random_tokens(n, c.vocab);
+    const std::vector<int> tokens = random_tokens(n, engine.model().config().vocab);
     for (int batch : options.batches) {
-      prefill(engine, nullptr, tokens, batch);  // touches all memory once
+      const auto dense = [&] { return prefill(engine, nullptr, tokens, batch); };
+      dense();  // touches all memory once
       for (const Method& method : options.methods) {
-        BenchRow row = row_of("prefill", method, n, batch);
+        BenchRow& row = out.emplace_back(row_of("prefill", method, n, batch));
         row.tokens_per_run = static_cast<double>(n) * batch;
-        std::vector<double> shares, ratios;
-        for (int i = 0; i < options.repeats; ++i) {
-          const double dense =
-              is_dense(method) ? 0 : prefill(engine, nullptr, tokens, batch).seconds;
-          const double before = backend.measure_ceilings().flops;
-          const Prefilled run = prefill(engine, &method, tokens, batch);
-          const double peak = std::max(before, backend.measure_ceilings().flops);
-          const double flops = row.tokens_per_run * c.linear_flops_per_token() + batch * head +
-                               4.0 * c.head_dim * run.pairs;
-          row.seconds.push_back(run.seconds);
-          row.pairs = run.pairs / run.dense_pairs;
-          shares.push_back(flops / run.seconds / peak);
-          if (dense > 0) ratios.push_back(run.seconds / dense);
-        }
-        row.of_ceiling = median(shares);
-        row.of_dense = median(ratios);
-        out.push_back(std::move(row));
+        repeat(row, options.repeats, &backend,
+               method.canonical() == full ? std::function<Run()>() : dense,
+               [&] { return prefill(engine, &method, tokens, batch); });
       }
     }
   }
@@ -170,26 +183,19 @@ std::vector<BenchRow> bench_attention(const ModelShape& shape, Backend& backend,
     const auto time = [&](PrefillPolicy* policy) {
       const auto start = Clock::now();
       layer.run(policy);
-      return seconds_since(start);
+      const double seconds = seconds_since(start);
+      return Run{seconds, 4.0 * shape.head_dim * layer.pairs(),
+                 layer.pairs() / layer.dense_pairs()};
     };
-    time(nullptr);  // touches all memory once
+    const auto dense = [&] { return time(nullptr); };
+    dense();  // touches all memory once
     for (const Method& method : options.methods) {
       const Policies policies = method.make();
-      BenchRow row = row_of("attention", method, n, 1);
+      BenchRow& row = out.emplace_back(row_of("attention", method, n, 1));
       row.tokens_per_run = n;
-      std::vector<double> shares, ratios;
-      for (int i = 0; i < options.repeats; ++i) {
-        const double dense = policies.prefill == nullptr ? 0 : time(nullptr);
-        const double before = backend.measure_ceilings().flops;
-        row.seconds.push_back(time(policies.prefill.get()));
-        const double peak = std::max(before, backend.measure_ceilings().flops);
-        shares.push_back(4.0 * shape.head_dim * layer.pairs() / row.seconds.back() / peak);
-        if (dense > 0) ratios.push_back(row.seconds.back() / dense);
-      }
-      row.pairs = layer.pairs() / layer.dense_pairs();
-      row.of_ceiling = median(shares);
-      row.of_dense = median(ratios);
-      out.push_back(std::move(row));
+      repeat(row, options.repeats, &backend,
+             policies.prefill == nullptr ? std::function<Run()>() : dense,
+             [&] { return time(policies.prefill.get()); });
     }
   }
   return out;
@@ -199,20 +205,13 @@ std::vector<BenchRow> bench_statistics(Engine& engine, const BenchOptions& optio
   std::vector<BenchRow> out;
   for (int n : options.tokens) {
     const std::vector<int> tokens = random_tokens(n, engine.model().config().vocab);
-    prefill(engine, nullptr, tokens, 1);  // touches all memory once
+    const auto dense = [&] { return prefill(engine, nullptr, tokens, 1); };
+    dense();  // touches all memory once
     for (const Method& method : options.methods) {
-      BenchRow row = row_of("statistics", method, n, 1);
+      BenchRow& row = out.emplace_back(row_of("statistics", method, n, 1));
       row.tokens_per_run = n;
-      std::vector<double> ratios;
-      for (int i = 0; i < options.repeats; ++i) {
-        const double dense = prefill(engine, nullptr, tokens, 1).seconds;
-        const Prefilled run = prefill(engine, &method, tokens, 1);
-        row.seconds.push_back(run.seconds);
-        row.pairs = run.pairs / run.dense_pairs;
-        ratios.push_back(run.seconds / dense);
-      }
-      row.of_dense = median(ratios);
-      out.push_back(std::move(row));
+      repeat(row, options.repeats, nullptr, dense,
+             [&] { return prefill(engine, &method, tokens, 1); });
     }
   }
   return out;
