@@ -2,14 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <set>
 
 #include "harness/sqlite.h"
 #include "tests/experiments/experiment_files.h"
 #include "tests/harness/program.h"
+#include "tests/parameter_name.h"
 
 namespace turnbench::test {
 namespace {
@@ -62,14 +61,7 @@ TEST_P(SmokeRun, StoresEveryCellAndSaysWhatItIs) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Papers, SmokeRun, testing::ValuesIn(paper_manifests()),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::replace_if(
-                               name.begin(), name.end(),
-                               [](char c) { return std::isalnum(c) == 0; }, '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Papers, SmokeRun, testing::ValuesIn(paper_manifests()), parameter_name);
 
 class SmokeRunOnRecords : public SmokeRun {};
 

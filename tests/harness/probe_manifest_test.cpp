@@ -8,6 +8,7 @@
 #include "harness/manifest.h"
 #include "tests/harness/program.h"
 #include "tests/harness/store_dump.h"
+#include "tests/parameter_name.h"
 
 namespace turnbench::test {
 namespace {
@@ -174,11 +175,11 @@ TEST(ProbeList, SaysAllAndDescribesEach) {
   EXPECT_NE(unknown.err.find("expected \"coverage\""), std::string::npos) << unknown.err;
 }
 
-class ProbeFigure : public testing::TestWithParam<const char*> {};
+class ProbeFigure : public testing::TestWithParam<std::string> {};
 
 // Each figure from end to end on the embedded model: every cell is measured or says why not.
 TEST_P(ProbeFigure, RunsOnStandIns) {
-  const std::string path = std::string(TURNBENCH_SOURCE_DIR "/experiments/") + GetParam();
+  const std::string path = TURNBENCH_SOURCE_DIR "/experiments/" + GetParam();
   Json manifest = parse_json(read_file(path), path);
   const TemporaryDirectory d;
   for (Json& model : manifest["models"]) model["path"] = "tiny";
@@ -210,13 +211,7 @@ INSTANTIATE_TEST_SUITE_P(Papers, ProbeFigure,
                                          "loopserve/figure3.json", "loopserve/figure4a.json",
                                          "loopserve/figure5a.json", "loopserve/figure5b.json",
                                          "sablock/figure2.json", "sablock/figure9.json"),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::replace_if(
-                               name.begin(), name.end(),
-                               [](char c) { return std::isalnum(c) == 0; }, '_');
-                           return name;
-                         });
+                         parameter_name);
 
 }  // namespace
 }  // namespace turnbench::test

@@ -6,6 +6,7 @@
 #include "common/error.h"
 #include "conversation.h"
 #include "reference.h"
+#include "tests/parameter_name.h"
 
 namespace turnbench {
 namespace {
@@ -332,11 +333,7 @@ TEST_P(EnginePolicies, TruncationGoesBack) {
 
 INSTANTIATE_TEST_SUITE_P(Models, EnginePolicies,
                          testing::Values("llama3", "qwen2", "llama2", "qwen2-yarn"),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+                         parameter_name);
 
 // Section 0.8: where the next token stands does not depend on what was evicted.
 TEST(Engine, PositionsGoOnAfterEviction) {

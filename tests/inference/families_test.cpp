@@ -12,6 +12,7 @@
 #include "common/json.h"
 #include "inference/engine.h"
 #include "inference/sampler.h"
+#include "tests/parameter_name.h"
 
 namespace turnbench {
 namespace {
@@ -145,11 +146,7 @@ TEST_P(Family, SixteenBitCache) {
 INSTANTIATE_TEST_SUITE_P(All, Family,
                          testing::Values("llama2", "llama3", "llama-linear", "mistral", "qwen2",
                                          "qwen2-yarn", "qwen3"),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+                         test::parameter_name);
 
 }  // namespace
 }  // namespace turnbench

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "conversation.h"
+#include "tests/parameter_name.h"
 
 namespace turnbench {
 namespace {
@@ -84,7 +85,7 @@ std::vector<Trace> together(Engine& engine, const std::vector<Script>& scripts,
   return out;
 }
 
-class Invariance : public testing::TestWithParam<const char*> {};
+class Invariance : public testing::TestWithParam<std::string> {};
 
 TEST_P(Invariance, NothingButTheTokensMatters) {
   std::mt19937_64 random(20);
@@ -113,11 +114,7 @@ TEST_P(Invariance, NothingButTheTokensMatters) {
 INSTANTIATE_TEST_SUITE_P(Models, Invariance,
                          testing::Values("llama2", "llama3", "mistral", "qwen2", "qwen2-yarn",
                                          "qwen3"),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+                         parameter_name);
 
 }  // namespace
 }  // namespace turnbench

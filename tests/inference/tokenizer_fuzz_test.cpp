@@ -5,6 +5,7 @@
 #include "common/error.h"
 #include "inference/embedded_model.h"
 #include "inference/tokenizer/tokenizer.h"
+#include "tests/parameter_name.h"
 
 // The reference packages' ids, decoded texts and offsets for 20,000 fuzz texts in each style of
 // tokenizer: tests/golden/make_tokenizer_golden.py.
@@ -119,7 +120,7 @@ TEST(TokenizerFuzz, EmbeddedTokenizerAgreesWithTokenizersPackage) {
   compare_decoded(tokenizer, golden()["tiny"]);
 }
 
-class RealTokenizerFuzz : public testing::TestWithParam<const char*> {};
+class RealTokenizerFuzz : public testing::TestWithParam<std::string> {};
 
 TEST_P(RealTokenizerFuzz, AgreesWithItsPackage) {
   if (!std::filesystem::exists(kRealTokenizers)) GTEST_SKIP() << "no ../shared/data/tokenizers";
@@ -131,11 +132,7 @@ TEST_P(RealTokenizerFuzz, AgreesWithItsPackage) {
 
 INSTANTIATE_TEST_SUITE_P(Names, RealTokenizerFuzz,
                          testing::Values("mistral-7b-v0.2", "llama2", "llama3", "qwen2.5"),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           for (char& c : name) c = std::isalnum(c) ? c : '_';
-                           return name;
-                         });
+                         test::parameter_name);
 
 }  // namespace
 }  // namespace turnbench

@@ -14,6 +14,7 @@
 #include "methods/method.h"
 #include "tests/inference/conversation.h"
 #include "tests/methods/settings.h"
+#include "tests/parameter_name.h"
 
 namespace turnbench {
 namespace {
@@ -378,11 +379,7 @@ std::vector<std::string> all_names() {
   return out;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Conformance, testing::ValuesIn(all_names()), [](const auto& info) {
-  std::string name = info.param;
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(All, Conformance, testing::ValuesIn(all_names()), parameter_name);
 
 }  // namespace
 }  // namespace turnbench
