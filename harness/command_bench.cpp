@@ -7,6 +7,7 @@
 #include "common/text.h"
 #include "harness/bench.h"
 #include "harness/cli.h"
+#include "inference/cpu/simd.h"
 
 namespace turnbench {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 struct Options {
   std::string what;
   ModelOptions model;
-  std::string tokens, depth, batch = "1";
+  std::string tokens, depth, batch = "1", simd;
   std::vector<std::string> methods;
   int repeats = 3;
 };
@@ -82,6 +83,7 @@ void print(const std::vector<BenchRow>& rows, const Options& o) {
 }
 
 void bench(const Options& o, bool json) {
+  if (!o.simd.empty()) cpu::limit_simd(o.simd);
   BenchOptions options;
   options.tokens = lengths(o);
   options.batches = number_list(o.batch, "--batch", 1);
@@ -143,6 +145,7 @@ void add_bench_command(CLI::App& app, const CommonOptions& common) {
   command->add_option("--batch", o->batch, "sequences at the same time: 1,8");
   command->add_option("--method", o->methods, "one or more methods, e.g. snapkv:budget=1024")
       ->allow_extra_args(false);
+  command->add_option("--simd", o->simd, "no better instruction set than this: AVX2");
   command->add_option("--repeats", o->repeats, "measurements of each row")
       ->transform(whole_number(1, 1000));
   command->callback([o, &common] { bench(*o, common.json); });

