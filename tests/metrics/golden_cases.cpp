@@ -23,6 +23,7 @@ GoldenCases::GoldenCases() {
     kind.fragments = entry.at("fragments").as_strings();
     kind.separators = entry.at("separators").as_strings();
     kind.typical = entry.at("typical").as_integer();
+    kind.longest = entry.get_integer("longest", 0);
     if (entry.has("classes")) kind.classes = entry.at("classes").as_strings();
     if (!entry.has("labels")) continue;
     for (const JsonView& labels : entry.at("labels").items()) {
@@ -64,6 +65,7 @@ GoldenCases::Tokens GoldenCases::tokens(Random& random, const Kind& kind, std::u
                                     : random.between(2 * kind.typical, 8 * kind.typical);
   if (index % 1000 == 7) length = 20 * kind.typical;
   if (index % 1000 == 8) length = 45 * kind.typical;
+  if (index == 4008 && kind.longest != 0) length = kind.longest;
   Tokens out;
   for (std::int64_t i = 0; i < length; ++i) out.push_back(token(random, kind));
   return out;

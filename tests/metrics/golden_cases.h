@@ -27,7 +27,8 @@ class GoldenCases {
   struct Kind {
     std::vector<std::string> fragments, separators, classes;
     std::vector<std::vector<std::string>> labels;
-    std::int64_t typical = 0;
+    std::int64_t typical = 0;  ///< tokens of a text; most have at most twice as many
+    std::int64_t longest = 0;  ///< tokens of one text; 0: none is that long
   };
   struct Token {
     std::size_t fragment, separator;
