@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <unordered_set>
 
 #include "common/error.h"
 #include "common/text.h"
@@ -11,7 +10,6 @@
 namespace turnbench {
 namespace {
 
-constexpr int kMaxDepth = 256;
 constexpr std::size_t kShown = 60;  // characters of a found value that a message quotes
 
 std::string shown(const Json& value) {
@@ -20,45 +18,7 @@ std::string shown(const Json& value) {
   return shorten(value.dump(-1, ' ', false, Json::error_handler_t::replace), kShown);
 }
 
-/// Line and column, both from 1, of a byte offset.
-std::pair<std::size_t, std::size_t> line_and_column(std::string_view text, std::size_t offset) {
-  const std::string_view before = text.substr(0, std::min(offset, text.size()));
-  const std::size_t newline = before.rfind('\n');
-  const auto line = 1 + std::count(before.begin(), before.end(), '\n');
-  return {line, newline == std::string_view::npos ? before.size() + 1 : before.size() - newline};
-}
-
 }  // namespace
-
-Json parse_json(std::string_view text, const std::string& source) {
-  std::vector<std::unordered_set<std::string>> open;  // the keys seen in each enclosing object
-  const auto check = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    if (depth > kMaxDepth) {
-      throw input_error("{}: found nesting deeper than {}, expected less", source, kMaxDepth);
-    }
-    if (event == Json::parse_event_t::object_start) open.emplace_back();
-    if (event == Json::parse_event_t::object_end) open.pop_back();
-    if (event == Json::parse_event_t::key &&
-        !open.back().insert(parsed.get_ref<const std::string&>()).second) {
-      throw input_error("{}: found the key {} twice in one object, expected it once", source,
-                        shown(parsed));
-    }
-    return true;
-  };
-  try {
-    return Json::parse(text.begin(), text.end(), check);
-  } catch (const Json::parse_error& e) {
-    const auto [line, column] = line_and_column(text, e.byte == 0 ? 0 : e.byte - 1);
-    if (text.empty()) throw input_error("{}: found nothing, expected JSON", source);
-    const bool one_line = text.find('\n') == std::string_view::npos;
-    throw input_error("{}: {}column {}: found {}, expected valid JSON", source,
-                      one_line ? "" : fmt::format("line {}, ", line), column,
-                      e.byte > text.size() ? std::string("the end of the text")
-                                           : "'" + printable(text.substr(e.byte - 1, 1)) + "'");
-  } catch (const Json::exception& e) {
-    throw input_error("{}: found a value out of range, expected valid JSON ({})", source, e.what());
-  }
-}
 
 JsonView::JsonView(const Json& value, std::string source, std::string path)
     : value_(&value), source_(std::move(source)), path_(std::move(path)) {}

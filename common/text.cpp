@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
+
 namespace turnbench {
 namespace {
 
@@ -24,6 +26,12 @@ std::pair<int, char32_t> decode(std::string_view text, std::size_t offset) {
   return {length, c};
 }
 
+bool is_ascii(const char* eight_bytes) {
+  std::uint64_t bytes;
+  std::memcpy(&bytes, eight_bytes, 8);
+  return (bytes & 0x8080808080808080) == 0;
+}
+
 /// True if `part`, of 2 or 3 bytes, starts some well-formed sequence that is longer.
 bool can_continue(std::string_view part) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(part[i]); };
@@ -44,6 +52,10 @@ bool is_valid_utf8(std::string_view text) {
 
 std::size_t valid_utf8_prefix(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
+    if (i + 8 <= text.size() && is_ascii(text.data() + i)) {
+      i += 8;
+      continue;
+    }
     if (static_cast<unsigned char>(text[i]) < 0x80) {
       ++i;
       continue;
