@@ -4,9 +4,9 @@
 #include <cctype>
 
 #include "common/error.h"
-#include "common/file.h"
 #include "common/text.h"
 #include "datasets/paragraphs.h"
+#include "datasets/source_file.h"
 #include "datasets/vocabulary.h"
 
 namespace turnbench {
@@ -136,12 +136,7 @@ std::vector<std::string> read_sentences(const fs::path& source) {
   }
   std::vector<std::string> out;
   for (const fs::path& file : files) {
-    const std::string text = replace_all(replace_all(read_file(file), "\r", ""), "\t", " ");
-    const std::size_t valid = valid_utf8_prefix(text);
-    if (valid != text.size()) {
-      throw input_error("{}: byte {}: found what is not UTF-8, expected text", file.string(),
-                        valid + 1);
-    }
+    const std::string text = replace_all(replace_all(read_text(file), "\r", ""), "\t", " ");
     const std::size_t before = out.size();
     append_sentences(out, text);
     if (out.size() == before) {

@@ -1,9 +1,9 @@
 #include "datasets/gsm8k.h"
 
 #include "common/error.h"
-#include "common/file.h"
 #include "common/text.h"
 #include "datasets/jsonl.h"
+#include "datasets/source_file.h"
 
 namespace turnbench {
 namespace {
@@ -16,7 +16,7 @@ constexpr int kMaxNewTokens = 400;
 
 std::vector<Paragraph> read_examples(const fs::path& file) {
   std::vector<Paragraph> out;
-  for (const std::string& text : split("\n" + read_file(file), "\nQuestion: ")) {
+  for (const std::string& text : split("\n" + read_text(file), "\nQuestion: ")) {
     if (trim(text).empty()) continue;
     out.push_back({fmt::format("example-{}", out.size() + 1), "Question: " + trim(text)});
   }

@@ -1,6 +1,7 @@
 #include "datasets/source_file.h"
 
 #include "common/error.h"
+#include "common/file.h"
 #include "common/text.h"
 
 namespace turnbench {
@@ -13,6 +14,16 @@ fs::path find_source_file(const fs::path& source, std::span<const std::string> n
     if (fs::exists(source / name)) return source / name;
   }
   throw input_error("{}: found none of {}, expected one", source.string(), join(names, ", "));
+}
+
+std::string read_text(const fs::path& file) {
+  std::string text = read_file(file);
+  const std::size_t valid = valid_utf8_prefix(text);
+  if (valid != text.size()) {
+    throw input_error("{}: byte {}: found what is not UTF-8, expected text", file.string(),
+                      valid + 1);
+  }
+  return text;
 }
 
 }  // namespace turnbench

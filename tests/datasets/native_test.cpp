@@ -260,6 +260,14 @@ TEST(Gsm8k, NumbersWithoutSeparators) {
             "F:1: /answer: found \"#### many\", expected a number behind \"#### \"");
 }
 
+TEST(Gsm8k, RefusesExamplesThatAreNotUtf8) {
+  const test::TemporaryDirectory directory;
+  directory.write("test.jsonl", R"({"question": "q", "answer": "#### 1"})");
+  const fs::path examples = directory.write("examples.txt", "Question: \xFF");
+  EXPECT_EQ(test::message_of([&] { load_dialogues("gsm8k-cot", examples, {}); }),
+            examples.string() + ": byte 11: found what is not UTF-8, expected text");
+}
+
 TEST(LongMemEval, RealRecords) {
   SKIP_WITHOUT(shared_data() / "longmemeval");
   const auto one =
