@@ -34,6 +34,87 @@ TEST(Json, SyntaxErrorsNameThePlace) {
   EXPECT_NE(message_of([] { parse_json("[1e999]", "f"); }).find("out of range"), std::string::npos);
 }
 
+TEST(Json, EveryKindOfSyntaxErrorIsFoundWhereItIs) {
+  const auto refusal = [](std::string_view text) {
+    return message_of([&] { parse_json(text, "f"); });
+  };
+  struct Case {
+    std::string_view text;
+    int column;  ///< from 1, in bytes
+    std::string_view found;
+  };
+  using namespace std::string_view_literals;
+  for (const auto& [text, column, found] : {
+           Case{"  ", 3, ""},
+           {"tru", 4, ""},
+           {"nan", 2, "a"},
+           {"01", 2, "1"},
+           {"+1", 1, "+"},
+           {"-", 2, ""},
+           {"1.", 3, ""},
+           {".5", 1, "."},
+           {"1e+", 4, ""},
+           {"[1,]", 4, "]"},
+           {"[1 2]", 4, "2"},
+           {"{\"a\" 1}", 6, "1"},
+           {"{\"a\": 1,}", 9, "}"},
+           {"{a: 1}", 2, "a"},
+           {"{} {}", 4, "{"},
+           {"{}\0"sv, 3, "\\x00"},
+           {"\"abc", 5, ""},
+           {"\"a\tb\"", 3, "\\x09"},
+           {"\"\0\""sv, 2, "\\x00"},
+           {"\"\\x\"", 3, "x"},
+           {"\"\\u12g4\"", 6, "g"},
+           {"\"\\ud800\"", 3, "u"},
+           {"\"\\ud800\\u0041\"", 3, "u"},
+           {"\"\\udc00\"", 3, "u"},
+           {"\"12345678\xFF\"", 10, "\\xff"},
+           {"\"\xE4\xB8\"", 2, "\\xe4"},
+           {"\xE4\xB8\xAD", 1, "\xE4\xB8\xAD"},
+       }) {
+    EXPECT_EQ(refusal(text),
+              fmt::format("f: column {}: found {}, expected valid JSON", column,
+                          found.empty() ? "the end of the text" : fmt::format("'{}'", found)));
+  }
+  EXPECT_EQ(refusal("[\n\n 1e999]"),
+            "f: line 3, column 2: found a number out of range, expected valid JSON");
+  EXPECT_EQ(refusal(std::string(256, '[') + std::string(256, ']')), "no error");
+  EXPECT_EQ(refusal(std::string(257, '[') + std::string(257, ']')),
+            "f: found nesting deeper than 256, expected less");
+}
+
+/// The values, to the types of numbers, are those of nlohmann's parser.
+TEST(Json, ValuesAreThoseOfAnotherParser) {
+  for (const char* text : {
+           "null",
+           " true ",
+           "\n[false,[],{}]\r\t",
+           "\xEF\xBB\xBF{}",
+           "-0",
+           "-0.0",
+           "0e5",
+           "1.5E+10",
+           "1e-400",
+           "-1e-400",
+           "123456789012345678901234567890",
+           "18446744073709551615",
+           "18446744073709551616",
+           "-9223372036854775808",
+           "-9223372036854775809",
+           "0.1000000000000000055511151231257827",
+           "\"\"",
+           "\"a long text of plain letters\"",
+           R"("\"\\\/\b\f\n\r\t\u00e9\u4E2D\ud83d\ude00\u0000")",
+           "\"\x7F 1234567\xC3\xA9\xF0\x9F\x98\x80\"",
+           R"({"a": {"b": [1, "x", 2.5]}, "": null, "12345678\"": [[]]})",
+       }) {
+    const Json other = Json::parse(text);
+    EXPECT_EQ(parse_json(text, "f"), other) << text;
+    EXPECT_EQ(parse_json(text, "f").dump(), other.dump()) << text;
+  }
+}
+
 TEST(Json, ViewsNameTheirPath) {
   const Json json = parse_json(R"({"a": {"b": [1, "x", 2.5, -3]}})", "f");
   const JsonView b = JsonView(json, "f").at("a").at("b");
