@@ -2,9 +2,10 @@
 
 BUILD ?= build
 JOBS ?= $(shell nproc)
+FUZZ_SECONDS ?= 60
 PROGRAM = $(BUILD)/turnbench
 
-.PHONY: all setup build quickstart test test-asan test-tsan bench clean
+.PHONY: all setup build quickstart test test-asan test-tsan fuzz bench clean
 
 all: build
 
@@ -35,6 +36,13 @@ test-tsan: setup
 	@cmake --preset tsan > /dev/null
 	@cmake --build --preset tsan -j $(JOBS)
 	@ctest --preset tsan
+
+# Each fuzzer for FUZZ_SECONDS; needs clang and its runtime (Debian: clang, libclang-rt-dev).
+fuzz: setup
+	@command -v clang++ > /dev/null || { echo "make fuzz needs clang and libclang-rt-dev"; exit 1; }
+	@cmake --preset fuzz > /dev/null
+	@cmake --build --preset fuzz -j $(JOBS)
+	@tests/fuzz/run.sh build-fuzz/tests/fuzz $(FUZZ_SECONDS)
 
 bench: build
 	@cmake --build $(BUILD) -j $(JOBS) --target turnbench_bench

@@ -1,0 +1,64 @@
+// Every reader of dialogues.  The first line names a dataset that reads files, "dialogues" (the
+// project's own format) or "prompts" (dataset2prompt.json); the rest is the file.
+#include "common/file.h"
+#include "datasets/catalog.h"
+#include "datasets/dialogue_io.h"
+#include "datasets/longbench.h"
+#include "tests/fuzz/fuzz.h"
+
+namespace turnbench::fuzz {
+namespace {
+
+/// What is read can be written in the project's own format and read again, and has a question slot
+/// within its paragraphs at every position.
+void check(const Dialogue& dialogue, const std::filesystem::path& scratch) {
+  const std::string line = to_json_line(dialogue);
+  write_file(scratch, line);
+  require(to_json_line(read_dialogues(scratch).at(0)) == line, line);
+  for (const Position position : {Position::kBegin, Position::kMiddle, Position::kEnd}) {
+    for (const Turn& turn : at_position(dialogue, position).turns) {
+      require(question_slot(turn) <= turn.contexts.size(), line);
+    }
+  }
+}
+
+/// Where examples are read, the questions are read from a file beside them.
+struct Files : InputFile {
+  Files() : InputFile("dataset2prompt.json") {
+    write_file(beside("test.jsonl"), R"({"question": "1 + 1?", "answer": "#### 2"})");
+  }
+};
+
+bool is_known(std::string_view name) {
+  const auto is_it = [&](const Dataset& dataset) { return dataset.name == name; };
+  return name == "dialogues" || name == "prompts" ||
+         std::any_of(all_datasets().begin(), all_datasets().end(), is_it);
+}
+
+std::vector<Dialogue> read(const std::string& name, const std::filesystem::path& file) {
+  if (name == "dialogues") return read_dialogues(file);
+  const Dataset& dataset = find_dataset(name, "the first line");
+  BuildOptions options{.limit = 3};
+  if (dataset.has_length) options.length = 400;
+  return load_dialogues(name, file, options);
+}
+
+}  // namespace
+}  // namespace turnbench::fuzz
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace turnbench;
+  static const fuzz::Files input;
+  std::string_view text = fuzz::text_of(data, size);
+  const std::string name(fuzz::take_line(text));
+  if (!fuzz::is_known(name)) return 0;
+  write_file(input.path(), text);
+  if (name == "prompts") {
+    fuzz::reads([&] { load_prompts(input.path()); });
+    return 0;
+  }
+  std::vector<Dialogue> dialogues;
+  fuzz::reads([&] { dialogues = fuzz::read(name, input.path()); });
+  for (const Dialogue& dialogue : dialogues) fuzz::check(dialogue, input.beside("again.jsonl"));
+  return 0;
+}

@@ -1,0 +1,136 @@
+// Runs a fuzzer without libFuzzer: PROGRAM CORPUS SECONDS runs every file of the folder, then
+// mutations of them, which are the same in every run.  The input at work stands in a file that is
+// left behind when the program ends early; PROGRAM FILE 0 runs it again.
+#include <chrono>
+#include <fstream>
+#include <iostream>
+#include <map>
+
+#include "common/file.h"
+#include "common/random.h"
+#include "tests/fuzz/fuzz.h"
+
+namespace turnbench::fuzz {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::vector<std::string>& tokens() {
+  static const std::vector<std::string> all = {"{",
+                                               "}",
+                                               "[",
+                                               "]",
+                                               "\"",
+                                               ":",
+                                               ",",
+                                               "null",
+                                               "true",
+                                               "-1",
+                                               "0",
+                                               "1e999",
+                                               "0.5",
+                                               "\\",
+                                               "\\u",
+                                               "\\ud8",
+                                               "\n",
+                                               "\r",
+                                               " ",
+                                               "\t",
+                                               "[]",
+                                               "{}",
+                                               "\"\"",
+                                               "[[",
+                                               "\"a\"",
+                                               "##",
+                                               "\xFF",
+                                               "\xE4",
+                                               "\u4e2d",
+                                               "\u3000",
+                                               "USER: ",
+                                               "####",
+                                               "<1>",
+                                               ".",
+                                               "{x}",
+                                               "\x7F",
+                                               "-",
+                                               "9",
+                                               "\u0130",
+                                               "\u03A3",
+                                               std::string(1, '\0'),
+                                               "\xEF\xBB\xBF",
+                                               "99999999999999999999",
+                                               std::string(300, '['),
+                                               "\n\n"};
+  return all;
+}
+
+/// Up to four changes: a byte, a token, a part left out, doubled or taken from another input.
+std::string mutated(std::string text, const std::string& other, Random& random) {
+  for (std::uint64_t n = 1 + random.below(4); n > 0; --n) {
+    const std::size_t at = random.below(text.size() + 1);
+    const std::size_t part = std::min<std::size_t>(1 + random.below(40), text.size() - at);
+    switch (random.below(5)) {
+      case 0:
+        if (part > 0) text[at] = static_cast<char>(random.below(256));
+        break;
+      case 1:
+        text.insert(at, tokens()[random.below(tokens().size())]);
+        break;
+      case 2:
+        text.erase(at, part);
+        break;
+      case 3:
+        text.insert(at, text.substr(at, part));
+        break;
+      default:
+        text.replace(at, part, other, random.below(other.size() + 1), 1 + random.below(60));
+    }
+  }
+  return text;
+}
+
+void run(const std::string& input, const fs::path& at_work) {
+  std::ofstream(at_work, std::ios::binary | std::ios::trunc) << input;
+  LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(input.data()), input.size());
+}
+
+int main(const fs::path& program, const fs::path& corpus, double seconds) {
+  std::map<fs::path, std::string> files;  // sorted, so that the mutations are the same everywhere
+  if (fs::is_regular_file(corpus)) files[corpus] = read_file(corpus);
+  if (fs::is_directory(corpus)) {
+    for (const auto& entry : fs::directory_iterator(corpus)) {
+      files[entry.path()] = read_file(entry.path());
+    }
+  }
+  if (files.empty()) throw input_error("{}: found no file, expected inputs", corpus.string());
+  const fs::path at_work = memory_directory() / (program.filename().string() + ".input");
+  fmt::print("the input at work is {}\n", at_work.string());
+  std::fflush(stdout);
+  std::vector<std::string> inputs;
+  for (const auto& [path, input] : files) {
+    run(input, at_work);
+    inputs.push_back(input);
+  }
+  Random random(1);
+  std::size_t mutations = 0;
+  const auto start = std::chrono::steady_clock::now();
+  const std::chrono::duration<double> limit(seconds);
+  for (; std::chrono::steady_clock::now() - start < limit; ++mutations) {
+    const std::string& other = random.choice(inputs);
+    run(mutated(random.choice(inputs), other, random), at_work);
+  }
+  fs::remove(at_work);
+  fmt::print("{} inputs and {} mutations\n", inputs.size(), mutations);
+  return 0;
+}
+
+}  // namespace
+}  // namespace turnbench::fuzz
+
+int main(int argc, char** argv) {
+  if (argc != 3) {
+    std::cerr << "usage: PROGRAM CORPUS SECONDS\n";
+    return 2;
+  }
+  return turnbench::fuzz::main(argv[0], argv[1], std::stod(argv[2]));
+}

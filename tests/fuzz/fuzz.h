@@ -1,0 +1,79 @@
+#pragma once
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "common/error.h"
+#include "common/text.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+
+namespace turnbench::fuzz {
+
+inline std::string_view text_of(const std::uint8_t* data, std::size_t size) {
+  return {reinterpret_cast<const char*>(data), size};
+}
+
+/// The text up to the first line end, which is removed from `input` with it.
+inline std::string_view take_line(std::string_view& input) {
+  const std::string_view line = input.substr(0, input.find('\n'));
+  input.remove_prefix(std::min(line.size() + 1, input.size()));
+  return line;
+}
+
+/// Ends the program with a finding unless `holds`.
+inline void require(bool holds, std::string_view finding) {
+  if (holds) return;
+  fmt::print(stderr, "finding: {}\n", finding);
+  std::abort();
+}
+
+/// Whether `read` returned; a refusal must be one line for the user, and any other exception is a
+/// finding.
+template <typename Read>
+bool reads(const Read& read) {
+  try {
+    read();
+    return true;
+  } catch (const Error& error) {
+    const std::string_view message = error.what();
+    require(error.kind() == ErrorKind::kInput, message);
+    require(is_valid_utf8(message) && message.find('\n') == std::string_view::npos, message);
+    require(message.size() < 1000, message);
+    return false;
+  }
+}
+
+/// Where small files are written and read fastest: in memory, if the system offers that.
+inline std::filesystem::path memory_directory() {
+  const std::filesystem::path shared = "/dev/shm";
+  return std::filesystem::exists(shared) ? shared : std::filesystem::temp_directory_path();
+}
+
+/// A file of this process, in a folder of its own that is removed at the end.
+class InputFile {
+ public:
+  explicit InputFile(std::string_view name)
+      : folder_(memory_directory() / fmt::format("turnbench_fuzz_{}", ::getpid())),
+        path_(folder_ / name) {
+    std::filesystem::create_directories(folder_);
+  }
+  ~InputFile() { std::filesystem::remove_all(folder_); }
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path beside(std::string_view name) const { return folder_ / name; }
+
+ private:
+  std::filesystem::path folder_, path_;
+};
+
+}  // namespace turnbench::fuzz

@@ -1,0 +1,26 @@
+// The JSON parser against another: what it accepts has the same value there, and what it refuses
+// is refused there too or has a repeated key or deep nesting.
+#include <nlohmann/json.hpp>
+
+#include "common/json.h"
+#include "tests/fuzz/fuzz.h"
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace turnbench;
+  const std::string_view text = fuzz::text_of(data, size);
+  const auto other = [&] { return Json::parse(text, nullptr, /*allow_exceptions=*/false); };
+  try {
+    const Json json = parse_json(text, "f");
+    // The types of numbers count as well.
+    fuzz::require(json == other() && json.dump() == other().dump(), "the values differ");
+  } catch (const Error& error) {
+    const std::string_view message = error.what();
+    const bool stricter = message.find(" twice in one object") != std::string_view::npos ||
+                          message.find(" nesting deeper than ") != std::string_view::npos ||
+                          // The other one takes a NUL for the end of the text.
+                          text.find('\0') != std::string_view::npos;
+    fuzz::require(stricter || other().is_discarded(), message);
+  }
+  fuzz::reads([&] { parse_json(text, "f"); });
+  return 0;
+}
