@@ -1,6 +1,7 @@
 #include "datasets/longeval.h"
 
 #include <algorithm>
+#include <set>
 
 #include "common/error.h"
 #include "common/random.h"
@@ -61,12 +62,12 @@ struct Conversation {
 
 std::vector<Conversation> read_pool(const fs::path& file) {
   std::vector<Conversation> out;
+  std::set<std::int64_t> ids;
   for_each_json_line(file, [&](const JsonView& view) {
     view.require_known_keys({"topic_id", "topic", "conversation"});
     out.push_back({view.at("topic_id").as_integer(0, kMaxInteger), view.at("topic").as_string(),
                    view.at("conversation").as_string()});
-    const auto same = [&](const Conversation& c) { return c.id == out.back().id; };
-    if (std::count_if(out.begin(), out.end(), same) > 1) {
+    if (!ids.insert(out.back().id).second) {
       view.at("topic_id").fail("an id that was not there before");
     }
     if (!out.back().text.starts_with(kOpening)) {

@@ -1,6 +1,7 @@
 #include "datasets/ruler.h"
 
 #include <algorithm>
+#include <set>
 
 #include "common/error.h"
 #include "common/text.h"
@@ -72,20 +73,19 @@ std::vector<std::string> ruler_files(const RulerTask& task) {
 std::vector<Dialogue> read_ruler(const std::filesystem::path& file, const RulerTask& task,
                                  const std::string& name, std::size_t limit) {
   std::vector<Dialogue> out;
+  std::set<std::int64_t> indices;
   for_each_json_line(file, [&](const JsonView& view) {
     if (limit != 0 && out.size() == limit) return;
     view.require_known_keys({"index", "input", "outputs", "length", "length_w_model_temp",
                              "answer_prefix", "token_position_answer"});
     view.at("length").as_integer(0);
-    out.push_back({.id = fmt::format("{}-{:05}", task.name, view.at("index").as_integer(0)),
+    const std::int64_t index = view.at("index").as_integer(0);
+    if (!indices.insert(index).second) view.at("index").fail("an index that was not there before");
+    out.push_back({.id = fmt::format("{}-{:05}", task.name, index),
                    .dataset = name,
                    .task = std::string(task.kind),
                    .metric = std::string(task.metric),
                    .turns = {turn_of(view, task)}});
-    const auto same = [&](const Dialogue& d) { return d.id == out.back().id; };
-    if (std::count_if(out.begin(), out.end(), same) > 1) {
-      view.at("index").fail("an index that was not there before");
-    }
   });
   return out;
 }

@@ -29,12 +29,6 @@ struct Files : InputFile {
   }
 };
 
-bool is_known(std::string_view name) {
-  const auto is_it = [&](const Dataset& dataset) { return dataset.name == name; };
-  return name == "dialogues" || name == "prompts" ||
-         std::any_of(all_datasets().begin(), all_datasets().end(), is_it);
-}
-
 std::vector<Dialogue> read(const std::string& name, const std::filesystem::path& file) {
   if (name == "dialogues") return read_dialogues(file);
   const Dataset& dataset = find_dataset(name, "the first line");
@@ -51,7 +45,6 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const fuzz::Files input;
   std::string_view text = fuzz::text_of(data, size);
   const std::string name(fuzz::take_line(text));
-  if (!fuzz::is_known(name)) return 0;
   write_file(input.path(), text);
   if (name == "prompts") {
     fuzz::reads([&] { load_prompts(input.path()); });

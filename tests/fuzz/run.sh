@@ -11,6 +11,6 @@ for program in "$programs"/turnbench_*_fuzz; do
   name=${name#turnbench_}
   mkdir -p "$programs/corpus/$name"
   echo "$name: $seconds s"
-  "$program" -max_total_time="$seconds" -print_final_stats=1 -verbosity=0 -timeout=20 -max_len=4096 \
+  "$program" -max_total_time="$seconds" -print_final_stats=1 -verbosity=0 -print_funcs=0 -timeout=20 -max_len=4096 \
     -artifact_prefix="$programs/$name-" "$programs/corpus/$name" "$corpus/$name"
 done
