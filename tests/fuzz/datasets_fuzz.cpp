@@ -47,11 +47,11 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string name(fuzz::take_line(text));
   write_file(input.path(), text);
   if (name == "prompts") {
-    fuzz::reads([&] { load_prompts(input.path()); });
+    fuzz::expect_value_or_refusal([&] { load_prompts(input.path()); });
     return 0;
   }
   std::vector<Dialogue> dialogues;
-  fuzz::reads([&] { dialogues = fuzz::read(name, input.path()); });
+  fuzz::expect_value_or_refusal([&] { dialogues = fuzz::read(name, input.path()); });
   for (const Dialogue& dialogue : dialogues) fuzz::check(dialogue, input.beside("again.jsonl"));
   return 0;
 }

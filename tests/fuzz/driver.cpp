@@ -15,52 +15,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// What makes a difference to some reader.
 const std::vector<std::string>& tokens() {
-  static const std::vector<std::string> all = {"{",
-                                               "}",
-                                               "[",
-                                               "]",
-                                               "\"",
-                                               ":",
-                                               ",",
-                                               "null",
-                                               "true",
-                                               "-1",
-                                               "0",
-                                               "1e999",
-                                               "0.5",
-                                               "\\",
-                                               "\\u",
-                                               "\\ud8",
-                                               "\n",
-                                               "\r",
-                                               " ",
-                                               "\t",
-                                               "[]",
-                                               "{}",
-                                               "\"\"",
-                                               "[[",
-                                               "\"a\"",
-                                               "##",
-                                               "\xFF",
-                                               "\xE4",
-                                               "\u4e2d",
-                                               "\u3000",
-                                               "USER: ",
-                                               "####",
-                                               "<1>",
-                                               ".",
-                                               "{x}",
-                                               "\x7F",
-                                               "-",
-                                               "9",
-                                               "\u0130",
-                                               "\u03A3",
-                                               std::string(1, '\0'),
-                                               "\xEF\xBB\xBF",
-                                               "99999999999999999999",
-                                               std::string(300, '['),
-                                               "\n\n"};
+  static const std::vector<std::string> all = split(
+      "{ } [ ] {} [] \" \"\" \"a\" : , \\ \\u \\ud8 null true - -1 0 9 0.5 1e999 "
+      "99999999999999999999 "
+      "\n \n\n \r \t . ## #### <1> {x} USER: \x7F \xFF \xE4 \xEF\xBB\xBF \u4E2D \u3000 \u0130 "
+      "\u03A3",
+      " ");
   return all;
 }
 
@@ -74,7 +36,7 @@ std::string mutated(std::string text, const std::string& other, Random& random) 
         if (part > 0) text[at] = static_cast<char>(random.below(256));
         break;
       case 1:
-        text.insert(at, tokens()[random.below(tokens().size())]);
+        text.insert(at, random.choice(tokens()));
         break;
       case 2:
         text.erase(at, part);
@@ -94,7 +56,7 @@ void run(const std::string& input, const fs::path& at_work) {
   LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(input.data()), input.size());
 }
 
-int main(const fs::path& program, const fs::path& corpus, double seconds) {
+void run_all(const fs::path& corpus, double seconds) {
   std::map<fs::path, std::string> files;  // sorted, so that the mutations are the same everywhere
   if (fs::is_regular_file(corpus)) files[corpus] = read_file(corpus);
   if (fs::is_directory(corpus)) {
@@ -103,7 +65,7 @@ int main(const fs::path& program, const fs::path& corpus, double seconds) {
     }
   }
   if (files.empty()) throw input_error("{}: found no file, expected inputs", corpus.string());
-  const fs::path at_work = memory_directory() / (program.filename().string() + ".input");
+  const fs::path at_work = memory_directory() / fmt::format("turnbench_fuzz_{}.input", ::getpid());
   fmt::print("the input at work is {}\n", at_work.string());
   std::fflush(stdout);
   std::vector<std::string> inputs;
@@ -121,7 +83,6 @@ int main(const fs::path& program, const fs::path& corpus, double seconds) {
   }
   fs::remove(at_work);
   fmt::print("{} inputs and {} mutations\n", inputs.size(), mutations);
-  return 0;
 }
 
 }  // namespace
@@ -132,5 +93,5 @@ int main(int argc, char** argv) {
     std::cerr << "usage: PROGRAM CORPUS SECONDS\n";
     return 2;
   }
-  return turnbench::fuzz::main(argv[0], argv[1], std::stod(argv[2]));
+  turnbench::fuzz::run_all(argv[1], std::stod(argv[2]));
 }

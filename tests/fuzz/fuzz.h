@@ -35,19 +35,17 @@ inline void require(bool holds, std::string_view finding) {
   std::abort();
 }
 
-/// Whether `read` returned; a refusal must be one line for the user, and any other exception is a
+/// Calls `read`, which may refuse its input in one line for the user; any other exception is a
 /// finding.
 template <typename Read>
-bool reads(const Read& read) {
+void expect_value_or_refusal(const Read& read) {
   try {
     read();
-    return true;
   } catch (const Error& error) {
     const std::string_view message = error.what();
     require(error.kind() == ErrorKind::kInput, message);
     require(is_valid_utf8(message) && message.find('\n') == std::string_view::npos, message);
     require(message.size() < 4000, message);  // the longest lists all datasets
-    return false;
   }
 }
 

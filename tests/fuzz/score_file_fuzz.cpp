@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (words[0] != "-") request.metric = words[0];
   if (words.size() > 1 && words[1] != "-") request.dataset = words[1];
   write_file(input.path(), text);
-  fuzz::reads([&] {
+  fuzz::expect_value_or_refusal([&] {
     const FileScores scores = score_file(input.path(), request);
     for (const LineScore& line : scores.lines) {
       fuzz::require(line.score >= 0 && line.score <= 1, fmt::format("a score of {}", line.score));
