@@ -6,7 +6,6 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -17,7 +16,7 @@
 namespace turnbench {
 namespace {
 
-constexpr std::size_t kMinBlock = 1 << 12, kMaxBlock = 1 << 20;
+constexpr std::size_t kBlock = 1 << 20;
 
 [[noreturn]] void cannot_read(const std::filesystem::path& path) {
   throw input_error("{}: found {}, expected a readable file", path.string(), std::strerror(errno));
@@ -42,8 +41,6 @@ class Descriptor {
 
   int fd() const { return fd_; }
   std::size_t size() const { return size_; }
-  /// How much to read at once: all and the end of a small file, a large one in parts.
-  std::size_t block() const { return std::clamp(size_ + 1, kMinBlock, kMaxBlock); }
 
   /// Reads up to `size` bytes; 0 at the end.
   std::size_t read_some(char* data, std::size_t size, const std::filesystem::path& path) const {
@@ -64,12 +61,11 @@ class Descriptor {
 std::string read_file(const std::filesystem::path& path) {
   const Descriptor file(path);
   std::string out;
-  const std::size_t block = file.block();
-  out.reserve(file.size() + block);
+  out.reserve(file.size());
   for (;;) {
     const std::size_t old = out.size();
-    out.resize(old + block);
-    const std::size_t got = file.read_some(out.data() + old, block, path);
+    out.resize(old + kBlock);
+    const std::size_t got = file.read_some(out.data() + old, kBlock, path);
     out.resize(old + got);
     if (got == 0) return out;
   }
@@ -91,10 +87,9 @@ void for_each_line(const std::filesystem::path& path,
   const Descriptor file(path);
   std::string buffer;  // [0, used) is text not yet handed on
   std::size_t used = 0, number = 0;
-  const std::size_t block = file.block();
   for (;;) {
-    buffer.resize(used + block);
-    const std::size_t got = file.read_some(buffer.data() + used, block, path);
+    buffer.resize(used + kBlock);
+    const std::size_t got = file.read_some(buffer.data() + used, kBlock, path);
     const std::size_t end = used + got;
     std::size_t start = 0;
     while (const void* found = std::memchr(buffer.data() + std::max(start, used), '\n',
