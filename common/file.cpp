@@ -12,6 +12,7 @@
 #include <fstream>
 
 #include "common/error.h"
+#include "common/zip.h"
 
 namespace turnbench {
 namespace {
@@ -56,6 +57,33 @@ class Descriptor {
   std::size_t size_ = 0;
 };
 
+/// Cuts what `read_some(data, size)` gives, until it gives nothing, into lines.
+template <typename ReadSome>
+void cut_lines(ReadSome read_some, const std::function<void(std::string_view, std::size_t)>& line) {
+  std::string buffer;  // [0, used) is text not yet handed on
+  std::size_t used = 0, number = 0;
+  for (;;) {
+    buffer.resize(used + kBlock);
+    const std::size_t got = read_some(buffer.data() + used, kBlock);
+    const std::size_t end = used + got;
+    std::size_t start = 0;
+    while (const void* found = std::memchr(buffer.data() + std::max(start, used), '\n',
+                                           end - std::max(start, used))) {
+      const std::size_t stop = static_cast<const char*>(found) - buffer.data();
+      const std::size_t cut = stop > start && buffer[stop - 1] == '\r' ? stop - 1 : stop;
+      line(std::string_view(buffer).substr(start, cut - start), ++number);
+      start = stop + 1;
+      used = start;
+    }
+    if (got == 0) {
+      if (end > start) line(std::string_view(buffer).substr(start, end - start), ++number);
+      return;
+    }
+    std::memmove(buffer.data(), buffer.data() + start, end - start);
+    used = end - start;
+  }
+}
+
 }  // namespace
 
 std::string read_file(const std::filesystem::path& path) {
@@ -84,29 +112,13 @@ void write_file(const std::filesystem::path& path, std::string_view content) {
 
 void for_each_line(const std::filesystem::path& path,
                    const std::function<void(std::string_view, std::size_t)>& line) {
-  const Descriptor file(path);
-  std::string buffer;  // [0, used) is text not yet handed on
-  std::size_t used = 0, number = 0;
-  for (;;) {
-    buffer.resize(used + kBlock);
-    const std::size_t got = file.read_some(buffer.data() + used, kBlock, path);
-    const std::size_t end = used + got;
-    std::size_t start = 0;
-    while (const void* found = std::memchr(buffer.data() + std::max(start, used), '\n',
-                                           end - std::max(start, used))) {
-      const std::size_t stop = static_cast<const char*>(found) - buffer.data();
-      const std::size_t cut = stop > start && buffer[stop - 1] == '\r' ? stop - 1 : stop;
-      line(std::string_view(buffer).substr(start, cut - start), ++number);
-      start = stop + 1;
-      used = start;
-    }
-    if (got == 0) {
-      if (end > start) line(std::string_view(buffer).substr(start, end - start), ++number);
-      return;
-    }
-    std::memmove(buffer.data(), buffer.data() + start, end - start);
-    used = end - start;
+  if (const auto place = ZipMember::find(path)) {
+    ZipMember member(*place);
+    cut_lines([&](char* data, std::size_t size) { return member.read_some(data, size); }, line);
+    return;
   }
+  const Descriptor file(path);
+  cut_lines([&](char* data, std::size_t size) { return file.read_some(data, size, path); }, line);
 }
 
 MappedFile::MappedFile(const std::filesystem::path& path) {

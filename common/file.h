@@ -18,7 +18,8 @@ std::string read_file(const std::filesystem::path& path);
 void write_file(const std::filesystem::path& path, std::string_view content);
 
 /// Calls `line(text, number)` for each line (without its end, numbers from 1).  Reads in blocks, so
-/// a file of any size needs memory only for its longest line.
+/// a file of any size needs memory only for its longest line.  The path may lead into a zip
+/// archive: DIR/data.zip/data/qasper.jsonl.
 void for_each_line(const std::filesystem::path& path,
                    const std::function<void(std::string_view, std::size_t)>& line);
 

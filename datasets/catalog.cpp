@@ -5,6 +5,7 @@
 #include "common/error.h"
 #include "common/json.h"
 #include "common/text.h"
+#include "common/zip.h"
 #include "datasets/custom.h"
 #include "datasets/filler.h"
 #include "datasets/gsm8k.h"
@@ -14,9 +15,9 @@
 #include "datasets/longeval.h"
 #include "datasets/longmemeval.h"
 #include "datasets/multi_turn.h"
+#include "datasets/native_sets.h"
 #include "datasets/ruler.h"
 #include "datasets/sharegpt.h"
-#include "datasets/source_file.h"
 #include "datasets/tiny_qa.h"
 #include "datasets/word_lists.h"
 
@@ -160,23 +161,6 @@ Dataset multi_turn(const LongBenchTask& task) {
           .load = load};
 }
 
-using ReadFile = std::function<std::vector<Dialogue>(const fs::path& file, const std::string& name,
-                                                     const BuildOptions& options)>;
-
-/// A set of which every record is a dialogue.
-Dataset native(Dataset dataset, const ReadFile& read) {
-  dataset.needs_source = dataset.takes_source = true;
-  dataset.load = [read, name = dataset.name, files = dataset.files](const fs::path& source,
-                                                                    const BuildOptions& options) {
-    if (options.turns != 0) {
-      throw input_error("{}: found {} turns, expected none: its records have their own", name,
-                        options.turns);
-    }
-    return read(find_source_file(source, files), name, options);
-  };
-  return dataset;
-}
-
 void add_longeval(std::vector<Dataset>& out) {
   out.push_back(native({.name = "longeval-topics",
                         .description = "the first of several topics talked about",
@@ -317,6 +301,7 @@ std::vector<Dataset> make_catalog() {
   add_longmemeval(out, "s", "questions on some fifty earlier chats");
   add_longmemeval(out, "m", "questions on some five hundred earlier chats");
   add_sharegpt(out);
+  add_question_sets(out);
   out.push_back(custom());
   return out;
 }
@@ -341,7 +326,7 @@ const Dataset& find_dataset(std::string_view name, const std::string& where) {
 bool has_file(const Dataset& dataset, const fs::path& source) {
   if (!fs::is_directory(source)) return fs::exists(source);
   return std::any_of(dataset.files.begin(), dataset.files.end(),
-                     [&](const std::string& file) { return fs::exists(source / file); });
+                     [&](const std::string& file) { return exists_also_in_zip(source / file); });
 }
 
 std::vector<Dialogue> load_dialogues(std::string_view name, const fs::path& source,

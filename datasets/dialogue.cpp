@@ -52,4 +52,19 @@ Dialogue at_position(Dialogue dialogue, Position position) {
   return dialogue;
 }
 
+std::vector<Dialogue> one_dialogue_a_turn(const Dialogue& dialogue) {
+  std::vector<Dialogue> out;
+  for (const Turn& turn : dialogue.turns) {
+    Turn alone = turn;
+    alone.instruction = dialogue.turns[0].instruction;
+    alone.contexts = dialogue.turns[0].contexts;
+    out.push_back({.id = fmt::format("{}-{}", dialogue.id, out.size() + 1),
+                   .dataset = dialogue.dataset,
+                   .task = dialogue.task,
+                   .metric = dialogue.metric,
+                   .turns = {std::move(alone)}});
+  }
+  return out;
+}
+
 }  // namespace turnbench

@@ -51,4 +51,8 @@ std::size_t question_slot(const Turn& turn);
 /// The same dialogue with every question at `position`.
 Dialogue at_position(Dialogue dialogue, Position position);
 
+/// Every turn of a dialogue that has its context in the first turn, as a dialogue of its own: with
+/// that turn's instruction and contexts, and the id "ID-1", "ID-2", ... .
+std::vector<Dialogue> one_dialogue_a_turn(const Dialogue& dialogue);
+
 }  // namespace turnbench

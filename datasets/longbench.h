@@ -23,11 +23,13 @@ struct LongBenchRecord {
   std::int64_t length = 0;           ///< words (characters of Chinese), as the file says
 };
 
-/// Where a directory may have the file of a task: NAME.jsonl, there or in its folders data/,
-/// native/ or recovered/.  `name` is a task's name, with "_e" for LongBench-E.
+/// Where a directory may have the file of a task: NAME.jsonl, there, in its folders data/, native/
+/// or recovered/, or in data/ of the official archive data.zip.  `name` is a task's name, with "_e"
+/// for LongBench-E.
 std::vector<std::string> longbench_files(std::string_view name);
 
-/// `source` itself if it is a file; in a directory the first of `longbench_files`.
+/// `source` itself if it is a file, but in a zip archive data/NAME.jsonl; in a directory the first
+/// of `longbench_files`.
 std::filesystem::path find_longbench_file(const std::filesystem::path& source,
                                           std::string_view name);
 

@@ -3,6 +3,7 @@
 #include "common/error.h"
 #include "common/file.h"
 #include "common/text.h"
+#include "common/zip.h"
 
 namespace turnbench {
 
@@ -11,7 +12,7 @@ namespace fs = std::filesystem;
 fs::path find_source_file(const fs::path& source, std::span<const std::string> names) {
   if (!fs::is_directory(source)) return source;
   for (const std::string& name : names) {
-    if (fs::exists(source / name)) return source / name;
+    if (exists_also_in_zip(source / name)) return source / name;
   }
   throw input_error("{}: found none of {}, expected one", source.string(), join(names, ", "));
 }

@@ -6,8 +6,8 @@
 
 namespace turnbench {
 
-/// `source` itself if it is no directory; otherwise the first of `names` that is there in it.
-/// Refuses a directory that has none of them.
+/// `source` itself if it is no directory; otherwise the first of `names` that is there in it, or in
+/// a zip archive in it ("data.zip/data/qasper.jsonl"). Refuses a directory that has none of them.
 std::filesystem::path find_source_file(const std::filesystem::path& source,
                                        std::span<const std::string> names);
 

@@ -123,6 +123,16 @@ double scbench_vt(std::string_view prediction, Texts labels);
 double ruler_match_all(std::string_view prediction, Texts references);
 double ruler_match_part(std::string_view prediction, Texts references);
 
+// leval.cpp: letters of multiple choice, L-Eval `Evaluation/auto_eval.py`.  References are letters
+// from A to D.  An answer that names none counts as A, an empty one scores a quarter; so do some of
+// several right letters.
+
+/// The first of the letters in the prediction.
+double leval_letter(std::string_view prediction, std::string_view reference);
+/// The letters that the prediction begins with, if they are several; otherwise those of its part
+/// before "Question" that stand before white space, '.' or ')'.
+double leval_letters(std::string_view prediction, std::string_view reference);
+
 // gsm8k.cpp
 
 /// Whether the last numbers of the prediction's part before "\nQuestion: " and of the reference are

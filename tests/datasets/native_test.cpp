@@ -7,7 +7,6 @@
 
 #include "common/error.h"
 #include "common/text.h"
-#include "datasets/catalog.h"
 #include "datasets/dialogue_io.h"
 #include "datasets/gsm8k.h"
 #include "datasets/infinitebench.h"
@@ -15,16 +14,15 @@
 #include "datasets/longmemeval.h"
 #include "datasets/ruler.h"
 #include "datasets/sharegpt.h"
-#include "longbench_samples.h"
+#include "native_checks.h"
 
 namespace turnbench {
 namespace {
 
 namespace fs = std::filesystem;
-
-fs::path shared_data() {
-  return test::shared_longbench().parent_path();
-}
+using test::load_checked;
+using test::refusal;
+using test::shared_data;
 
 std::string without_space(std::string text) {
   std::erase_if(text, [](char c) { return c == ' ' || c == '\n'; });
@@ -37,39 +35,6 @@ std::string whole(const Turn& turn) {
   for (const Paragraph& p : turn.contexts) out += p.text;
   return without_space(out + turn.question);
 }
-
-/// Expects that a dialogue can be written and read back, and says what it must.
-void check(const Dialogue& dialogue, const Dataset& dataset, const fs::path& scratch) {
-  SCOPED_TRACE(dialogue.id);
-  EXPECT_EQ(dialogue.dataset, dataset.name);
-  EXPECT_EQ(dialogue.metric, dataset.metric);
-  write_dialogues(scratch, std::vector{dialogue});
-  EXPECT_EQ(to_json_line(read_dialogues(scratch).at(0)), to_json_line(dialogue));
-}
-
-/// The dialogues of a dataset in the shared folder.
-std::vector<Dialogue> load_checked(const std::string& name, const fs::path& source,
-                                   const BuildOptions& options = {}) {
-  const test::TemporaryDirectory directory;
-  const std::vector<Dialogue> out = load_dialogues(name, source, options);
-  std::set<std::string> ids;
-  for (const Dialogue& dialogue : out) {
-    EXPECT_TRUE(ids.insert(dialogue.id).second);
-    check(dialogue, find_dataset(name, "test"), directory.path() / "x.jsonl");
-  }
-  return out;
-}
-
-/// The refusal of a file with this content.
-template <typename Read>
-std::string refusal(const std::string& content, Read read) {
-  const test::TemporaryDirectory directory;
-  const fs::path file = directory.write("f.jsonl", content);
-  return replace_all(test::message_of([&] { read(file); }), file.string(), "F");
-}
-
-#define SKIP_WITHOUT(path) \
-  if (!fs::exists(path)) GTEST_SKIP() << "no real files at " << (path)
 
 TEST(LongEval, RealTopics) {
   SKIP_WITHOUT(shared_data() / "longeval");

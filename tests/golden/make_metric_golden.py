@@ -43,6 +43,8 @@ METRICS = {
     "infinitebench_math_calc": (tasks.math_calc, ALL, "sequences"),
     "infinitebench_math_find": (tasks.math_find, ALL, "numbers"),
     "infinitebench_passkey": (tasks.first_number, ALL, "integers"),
+    "leval_letter": (tasks.leval_letter, ONE, "letters"),
+    "leval_letters": (tasks.leval_letters, ONE, "letters"),
     "longbench_write_length": (tasks.longbench_write_length, ONE, "lengths"),
     "qa_f1": (longbench.qa_f1, ONE, "prose"),
     "qa_f1_zh": (longbench.qa_f1_zh, ONE, "chinese"),

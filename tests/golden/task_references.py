@@ -138,3 +138,25 @@ def longbench_write_length(prediction, reference):
     if words > wanted:
         return max(0, 1.0 - (words / wanted - 1) / 3)
     return max(0, 1.0 - (wanted / words - 1) / 2)
+
+
+def letters_score(given, reference):
+    if given == reference:
+        return 1
+    return 0.25 if set(given) <= set(reference) else 0
+
+
+def leval_letter(prediction, reference):
+    if prediction in "ABCD":
+        return letters_score(prediction, reference)
+    return letters_score((re.findall("[ABCD]", prediction) + ["A"])[0], reference)
+
+
+def leval_letters(prediction, reference):
+    if prediction in "ABCD":
+        return letters_score(prediction, reference)
+    named = re.match("[ABCD]*", prediction).group()
+    if len(named) < 2:
+        rest = prediction[len(named) :].split("Question")[0]
+        named += "".join(re.findall(r"\s*[A-Z](?=[\s.)])", rest))
+    return letters_score("".join(sorted(set(re.sub("[^A-D]", "", named)))) or "A", reference)

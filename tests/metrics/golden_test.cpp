@@ -40,6 +40,8 @@ constexpr Column kColumns[] = {
     {"infinitebench_math_find", "infinitebench_math_find", "numbers"},
     {"infinitebench_number_string", "infinitebench_passkey", "integers"},
     {"infinitebench_passkey", "infinitebench_passkey", "integers"},
+    {"leval_letter", "leval_letter", "letters"},
+    {"leval_letters", "leval_letters", "letters"},
     {"longbench_write_length", "longbench_write_length", "lengths"},
     {"qa_f1", "qa_f1", "prose"},
     {"qa_f1_zh", "qa_f1_zh", "chinese"},

@@ -1,0 +1,78 @@
+#include "common/zip.h"
+
+#include <zip.h>
+
+#include "common/error.h"
+#include "common/text.h"
+
+namespace turnbench {
+namespace {
+
+namespace fs = std::filesystem;
+
+zip_t* open_archive(const fs::path& path) {
+  int code = 0;
+  zip_t* archive = zip_open(path.c_str(), ZIP_RDONLY, &code);
+  if (archive != nullptr) return archive;
+  zip_error_t error;
+  zip_error_init_with_code(&error, code);
+  const std::string found = zip_error_strerror(&error);
+  zip_error_fini(&error);
+  throw input_error("{}: found {}, expected a zip archive", path.string(), printable(found));
+}
+
+}  // namespace
+
+void ZipMember::CloseArchive::operator()(void* archive) const {
+  zip_discard(static_cast<zip_t*>(archive));
+}
+
+void ZipMember::CloseFile::operator()(void* file) const {
+  zip_fclose(static_cast<zip_file_t*>(file));
+}
+
+std::optional<ZipMember::Place> ZipMember::find(const fs::path& path) {
+  if (fs::exists(path)) return std::nullopt;
+  for (fs::path archive = path.parent_path(); !archive.empty() && archive != archive.root_path();
+       archive = archive.parent_path()) {
+    if (fs::is_directory(archive)) return std::nullopt;
+    if (fs::is_regular_file(archive)) {
+      return Place{archive, path.lexically_relative(archive).generic_string()};
+    }
+  }
+  return std::nullopt;
+}
+
+ZipMember::ZipMember(const Place& place)
+    : path_((place.archive / place.member).string()), archive_(open_archive(place.archive)) {
+  auto* archive = static_cast<zip_t*>(archive_.get());
+  file_.reset(zip_fopen(archive, place.member.c_str(), 0));
+  if (file_ == nullptr) {
+    throw input_error("{}: found {}, expected a file in the archive", path_,
+                      printable(zip_strerror(archive)));
+  }
+}
+
+std::size_t ZipMember::read_some(char* data, std::size_t size) {
+  auto* file = static_cast<zip_file_t*>(file_.get());
+  const zip_int64_t got = zip_fread(file, data, size);
+  if (got < 0) {
+    throw input_error("{}: found {}, expected an undamaged archive", path_,
+                      printable(zip_file_strerror(file)));
+  }
+  return static_cast<std::size_t>(got);
+}
+
+bool exists_also_in_zip(const fs::path& path) {
+  if (fs::exists(path)) return true;
+  const auto place = ZipMember::find(path);
+  if (!place) return false;
+  int code = 0;
+  zip_t* archive = zip_open(place->archive.c_str(), ZIP_RDONLY, &code);
+  if (archive == nullptr) return false;
+  const bool found = zip_name_locate(archive, place->member.c_str(), 0) >= 0;
+  zip_discard(archive);
+  return found;
+}
+
+}  // namespace turnbench

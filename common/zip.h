@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace turnbench {
+
+/// A file inside of a zip archive, from which it is unpacked as it is read.
+class ZipMember {
+ public:
+  /// What a path like DIR/data.zip/data/qasper.jsonl leads to: the archive is the file on it.
+  struct Place {
+    std::filesystem::path archive;
+    std::string member;
+  };
+  /// None if `path` is a file, a directory, or leads nowhere.
+  static std::optional<Place> find(const std::filesystem::path& path);
+
+  /// Refuses what is no zip archive and members that are not there, or cannot be unpacked.
+  explicit ZipMember(const Place& place);
+
+  /// Reads up to `size` bytes; 0 at the end.  Refuses damaged data.
+  std::size_t read_some(char* data, std::size_t size);
+
+ private:
+  struct CloseArchive {
+    void operator()(void* archive) const;
+  };
+  struct CloseFile {
+    void operator()(void* file) const;
+  };
+  std::string path_;  ///< for messages
+  std::unique_ptr<void, CloseArchive> archive_;
+  std::unique_ptr<void, CloseFile> file_;
+};
+
+/// Whether `path` is there, on the disk or inside of a zip archive.
+bool exists_also_in_zip(const std::filesystem::path& path);
+
+}  // namespace turnbench

@@ -1,0 +1,177 @@
+#include "datasets/leval.h"
+
+#include <algorithm>
+
+#include "common/error.h"
+#include "common/text.h"
+#include "datasets/jsonl.h"
+
+namespace turnbench {
+namespace {
+
+constexpr std::string_view kClosed = "Closed-ended-tasks", kOpen = "Open-ended-tasks";
+constexpr int kMaxNewTokens = 512;            // of the official LEval_config.py
+constexpr std::string_view kFact = "[fact:";  // what is true outside the document
+
+// name, folder, description, kind, evaluation, metric, answer, flow
+constexpr LEvalTask kTasks[] = {
+    {"coursera", kClosed, "questions on lectures, several options may be right", "qa", "exam",
+     "leval_letters", LEvalAnswer::kLetters},
+    {"quality", kClosed, "questions on stories, with four options", "qa", "exam", "leval_letter",
+     LEvalAnswer::kLetters},
+    {"tpo", kClosed, "questions on lectures, with four options", "qa", "exam", "leval_letter",
+     LEvalAnswer::kLetters},
+    {"gsm100", kClosed, "grade school mathematics, with many worked examples", "reasoning", "exam",
+     "gsm8k", LEvalAnswer::kWords},
+    {"codeU", kClosed, "what a call of a large code base gives", "code", "exam", "scbench_qa_eng",
+     LEvalAnswer::kWords, Flow::kCode},
+    {"sci_fi", kClosed, "statements on science fiction, true or false", "qa", "exam", "accuracy",
+     LEvalAnswer::kTruth},
+    {"topic_retrieval_longchat", kClosed, "the first, second and third of the topics talked about",
+     "retrieval", "exam", "scbench_qa_eng", LEvalAnswer::kWords, Flow::kLines},
+    {"financial_qa", kOpen, "questions on earnings calls", "qa", "f1", "qa_f1"},
+    {"legal_contract_qa", kOpen, "questions on contracts", "qa", "f1", "qa_f1"},
+    {"multidoc_qa", kOpen, "questions on several documents, from talks", "qa", "f1", "qa_f1"},
+    {"narrative_qa", kOpen, "questions on novels and scripts", "qa", "f1", "qa_f1"},
+    {"natural_question", kOpen, "questions on encyclopedia pages", "qa", "f1", "qa_f1"},
+    {"scientific_qa", kOpen, "questions on papers", "qa", "f1", "qa_f1"},
+    {"gov_report_summ", kOpen, "summaries of government reports", "summary", "rouge",
+     "rouge_score_l"},
+    {"meeting_summ", kOpen, "summaries of meetings that answer a query", "summary", "rouge",
+     "rouge_score_l", LEvalAnswer::kText, Flow::kLines},
+    {"news_summ", kOpen, "summaries of several news articles", "summary", "rouge", "rouge_score_l"},
+    {"paper_assistant", kOpen, "sections and reviews of papers", "summary", "rouge",
+     "rouge_score_l"},
+    {"patent_summ", kOpen, "summaries of patents", "summary", "rouge", "rouge_score_l"},
+    {"review_summ", kOpen, "summaries of reviews of a hotel", "summary", "rouge", "rouge_score_l"},
+    {"tv_show_summ", kOpen, "summaries of scripts of a series", "summary", "rouge", "rouge_score_l",
+     LEvalAnswer::kText, Flow::kLines},
+};
+
+/// Instructions in our own wording, after the official ones.
+std::string_view instruction_of(const LEvalTask& task) {
+  if (task.metric == "leval_letters") {
+    return "Answer the question about the following document. One option or several are right. "
+           "Reply with their letters only, like A or AB.";
+  }
+  if (task.metric == "leval_letter") {
+    return "Answer the question about the following document. Reply with the letter of the right "
+           "option only.";
+  }
+  if (task.name == "gsm100") {
+    return "Solve the last problem like the examples. End with \"The answer is\" and the number.";
+  }
+  if (task.name == "codeU") {
+    return "Read the following code and its comments. Reply with what the call at the end gives.";
+  }
+  if (task.answer == LEvalAnswer::kTruth) {
+    return "Is the statement true or false in the following story? Go by the story alone. Reply "
+           "with True or False.";
+  }
+  if (task.answer == LEvalAnswer::kWords) {
+    return "The following is a record of our conversations on several topics.";
+  }
+  return "Follow the instruction about the following document.";
+}
+
+/// The letters from A to D of the first word, in its order.
+std::string letters_of(const JsonView& output) {
+  const std::string text = trim(output.as_string());
+  std::string out;
+  for (char c : text.substr(0, text.find_first_of(" \t\n\r\f\v"))) {
+    if (c >= 'A' && c <= 'D') out += c;
+  }
+  if (out.empty()) output.fail("letters from A to D");
+  return out;
+}
+
+std::size_t count_words(const std::string& text) {
+  std::size_t words = 0;
+  for (const std::string& line : split(replace_all(text, "\n", " "), " ")) words += !line.empty();
+  return words;
+}
+
+Turn turn_of(const JsonView& instruction, const JsonView& output, const LEvalTask& task) {
+  Turn turn;
+  turn.question = trim(instruction.as_string());
+  if (turn.question.empty()) instruction.fail("a question");
+  std::string answer = output.as_string();
+  switch (task.answer) {
+    case LEvalAnswer::kText:
+      turn.question += fmt::format("\nAnswer in about {} words.", count_words(answer));
+      break;
+    case LEvalAnswer::kLetters:
+      answer = letters_of(output);
+      break;
+    case LEvalAnswer::kWords:
+      answer = trim(answer);
+      break;
+    case LEvalAnswer::kTruth:
+      answer = trim(answer.substr(0, answer.find(kFact)));
+      if (answer != "True" && answer != "False") output.fail("True or False, and a fact");
+      turn.classes = {"True", "False"};
+  }
+  if (trim(answer).empty()) output.fail("an answer");
+  turn.references = {answer};
+  turn.gold = std::move(answer);
+  turn.relevance = {"document"};
+  turn.max_new_tokens = kMaxNewTokens;
+  return turn;
+}
+
+std::vector<Turn> turns_of(const JsonView& view, const LEvalTask& task) {
+  const std::vector<JsonView> instructions = view.at("instructions").items();
+  const std::vector<JsonView> outputs = view.at("outputs").items();
+  if (instructions.empty()) view.at("instructions").fail("at least one instruction");
+  if (outputs.size() != instructions.size()) {
+    view.at("outputs").fail(
+        fmt::format("as many outputs as instructions ({})", instructions.size()));
+  }
+  std::vector<Turn> out;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    out.push_back(turn_of(instructions[i], outputs[i], task));
+  }
+  out[0].instruction = instruction_of(task);
+  for (std::string& text : split_context(view.at("input").as_string(), {.flow = task.flow})) {
+    out[0].contexts.push_back({"document", std::move(text)});
+  }
+  if (out[0].contexts.empty()) view.at("input").fail("a document");
+  return out;
+}
+
+}  // namespace
+
+std::span<const LEvalTask> leval_tasks() {
+  return kTasks;
+}
+
+std::vector<std::string> leval_files(const LEvalTask& task) {
+  return {fmt::format("{}/{}.jsonl", task.folder, task.name),
+          fmt::format("LEval-data/{}/{}.jsonl", task.folder, task.name),
+          fmt::format("{}.jsonl", task.name)};
+}
+
+std::vector<Dialogue> read_leval(const std::filesystem::path& file, const LEvalTask& task,
+                                 const std::string& name, std::size_t limit) {
+  std::vector<Dialogue> out;
+  std::size_t documents = 0;
+  for_each_json_line(file, [&](const JsonView& view) {
+    if (limit != 0 && out.size() == limit) return;
+    view.require_known_keys({"instructions", "outputs", "input", "source", "evaluation"});
+    view.at("source").as_string();
+    ++documents;
+    const std::string evaluation = view.at("evaluation").as_string();
+    if (evaluation == "human" || evaluation == "LLM") return;
+    if (evaluation != task.evaluation) {
+      view.at("evaluation").fail(fmt::format("\"{}\", human or LLM", task.evaluation));
+    }
+    out.push_back({.id = fmt::format("{}-{:03}", task.name, documents),
+                   .dataset = name,
+                   .task = std::string(task.kind),
+                   .metric = std::string(task.metric),
+                   .turns = turns_of(view, task)});
+  });
+  return out;
+}
+
+}  // namespace turnbench

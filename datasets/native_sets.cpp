@@ -1,0 +1,145 @@
+#include "datasets/native_sets.h"
+
+#include "common/error.h"
+#include "datasets/leval.h"
+#include "datasets/longbench_write.h"
+#include "datasets/mt_bench.h"
+#include "datasets/qmsum.h"
+#include "datasets/scbench.h"
+#include "datasets/source_file.h"
+
+namespace turnbench {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Reads the dialogues of a set, a document each.
+using ReadDocuments = std::function<std::vector<Dialogue>(
+    const fs::path& file, const std::string& name, std::size_t limit)>;
+
+/// Both forms of a set of several questions on a document.
+void add_documents(std::vector<Dataset>& out, const Dataset& common, const ReadDocuments& read) {
+  out.push_back(
+      native(common, [read](const fs::path& file, const std::string& name, const BuildOptions& o) {
+        std::vector<Dialogue> questions;
+        for (const Dialogue& document : read(file, name, o.limit)) {
+          for (Dialogue& question : one_dialogue_a_turn(document)) {
+            if (o.limit == 0 || questions.size() < o.limit)
+              questions.push_back(std::move(question));
+          }
+        }
+        return questions;
+      }));
+  Dataset several = common;
+  several.name = "mt-" + common.name;
+  several.description += ", over several turns";
+  out.push_back(
+      native(several, [read](const fs::path& file, const std::string& name, const BuildOptions& o) {
+        return read(file, name, o.limit);
+      }));
+}
+
+void add_longbench_write(std::vector<Dataset>& out, const std::string& name,
+                         const std::string& file, const std::string& description) {
+  out.push_back(native({.name = name,
+                        .description = description,
+                        .task = "writing",
+                        .metric = "longbench_write_length",
+                        .collection = "longbench_write",
+                        .files = {file, "evaluation/" + file}},
+                       [](const fs::path& path, const std::string& set, const BuildOptions& o) {
+                         return read_longbench_write(path, set, o.limit);
+                       }));
+}
+
+void add_qmsum(std::vector<Dataset>& out, const std::string& name, MeetingQueries queries,
+               const std::string& domain, const std::string& description) {
+  add_documents(
+      out,
+      {.name = "qmsum-" + name,
+       .description = description + " (QMSum)",
+       .task = "summary",
+       .metric = "rouge_score_l",
+       .collection = "qmsum",
+       .files = {fmt::format("{}_test.jsonl", domain), fmt::format("{}/jsonl/test.jsonl", domain),
+                 fmt::format("data/{}/jsonl/test.jsonl", domain)}},
+      [queries](const fs::path& file, const std::string& set, std::size_t limit) {
+        return read_qmsum(file, queries, set, limit);
+      });
+}
+
+void add_mt_bench(std::vector<Dataset>& out, bool referenced) {
+  out.push_back(native(
+      {.name = referenced ? "mtbench-reference" : "mtbench",
+       .description = referenced ? "questions of two turns that have a reference"
+                                 : "questions of two turns, most without a reference: no scores",
+       .task = "chat",
+       .metric = "qa_f1",
+       .collection = "mt_bench",
+       .files = {"question.jsonl", "data/mt_bench/question.jsonl"}},
+      [referenced](const fs::path& file, const std::string& name, const BuildOptions& o) {
+        return read_mt_bench(file, referenced, name, o.limit);
+      }));
+}
+
+void add_leval(std::vector<Dataset>& out, const LEvalTask& task) {
+  add_documents(out,
+                {.name = fmt::format("leval-{}", task.name),
+                 .description = fmt::format("{} (L-Eval)", task.description),
+                 .task = std::string(task.kind),
+                 .metric = std::string(task.metric),
+                 .collection = "leval",
+                 .files = leval_files(task)},
+                [&task](const fs::path& file, const std::string& name, std::size_t limit) {
+                  return read_leval(file, task, name, limit);
+                });
+}
+
+void add_scbench(std::vector<Dataset>& out, const SCBenchTask& task) {
+  add_documents(out,
+                {.name = fmt::format("scbench-{}", task.name),
+                 .description = fmt::format("{} (SCBench)", task.description),
+                 .task = std::string(task.kind),
+                 .metric = std::string(task.metric),
+                 .collection = "scbench",
+                 .files = {fmt::format("scbench_{}.jsonl", task.name),
+                           fmt::format("data/scbench_{}.jsonl", task.name)}},
+                [&task](const fs::path& file, const std::string& name, std::size_t limit) {
+                  return read_scbench(file, task, name, limit);
+                });
+}
+
+}  // namespace
+
+Dataset native(Dataset dataset, const ReadFile& read) {
+  dataset.needs_source = dataset.takes_source = true;
+  dataset.load = [read, name = dataset.name, files = dataset.files](const fs::path& source,
+                                                                    const BuildOptions& options) {
+    if (options.turns != 0) {
+      throw input_error("{}: found {} turns, expected none: its records have their own", name,
+                        options.turns);
+    }
+    return read(find_source_file(source, files), name, options);
+  };
+  return dataset;
+}
+
+void add_question_sets(std::vector<Dataset>& out) {
+  add_longbench_write(out, "longbench-write", "longbench_write.jsonl",
+                      "texts of a length asked for, up to 20,000 words");
+  add_longbench_write(out, "longbench-write-en", "longbench_write_en.jsonl",
+                      "texts of a length asked for, English alone");
+  add_qmsum(out, "general", MeetingQueries::kGeneral, "ALL", "summaries of meetings");
+  add_qmsum(out, "specific", MeetingQueries::kSpecific, "ALL", "queries on parts of meetings");
+  for (const char* domain : {"Academic", "Committee", "Product"}) {
+    std::string name = domain;
+    name[0] = static_cast<char>(name[0] - 'A' + 'a');
+    add_qmsum(out, name, MeetingQueries::kAll, domain, fmt::format("all queries, {}", name));
+  }
+  for (const LEvalTask& task : leval_tasks()) add_leval(out, task);
+  add_mt_bench(out, false);
+  add_mt_bench(out, true);
+  for (const SCBenchTask& task : scbench_tasks()) add_scbench(out, task);
+}
+
+}  // namespace turnbench
