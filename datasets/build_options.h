@@ -19,7 +19,8 @@ struct BuildOptions {
   std::optional<double> depth = std::nullopt;
   /// What a file of one's own calls its fields, by our names (see custom.h).
   std::map<std::string, std::string> fields = {};
-  bool reuse_records = true;  ///< false: no record in two dialogues, so there may be fewer
+  bool official_prompts = false;  ///< LongBench's own, of dataset2prompt.json
+  bool reuse_records = true;      ///< false: no record in two dialogues, so there may be fewer
   std::size_t max_irrelevant_paragraphs = 3;  ///< a turn of mt-TASK
   std::size_t max_irrelevant_length = 400;    ///< a turn of mt-TASK; words, for Chinese characters
 };

@@ -121,10 +121,12 @@ void add_word_lists(std::vector<Dataset>& out, WordListTask task, const std::str
 Dataset single_turn(const LongBenchTask& task, const std::string& name) {
   const auto load = [name](const fs::path& source, const BuildOptions& options) {
     require_one_turn(name, options);
+    const std::string prompt = options.official_prompts ? official_prompt(source, name) : "";
     std::vector<Dialogue> out;
     for (const LongBenchRecord& record : read_longbench(source, name)) {
       if (options.limit != 0 && out.size() == options.limit) break;
-      out.push_back(longbench_dialogue(name, record));
+      out.push_back(prompt.empty() ? longbench_dialogue(name, record)
+                                   : official_dialogue(name, record, prompt));
     }
     return out;
   };
@@ -139,6 +141,7 @@ Dataset single_turn(const LongBenchTask& task, const std::string& name) {
       .turns = 1,
       .needs_source = true,
       .takes_source = true,
+      .has_official_prompts = true,
       .load = load};
 }
 
@@ -349,6 +352,10 @@ std::vector<Dialogue> load_dialogues(std::string_view name, const fs::path& sour
   }
   if (!dataset.has_fields && !options.fields.empty()) {
     throw input_error("{}: found names of fields, expected none: its files have their own", name);
+  }
+  if (!dataset.has_official_prompts && options.official_prompts) {
+    throw input_error("{}: found official prompts, expected none: only LongBench's tasks have them",
+                      name);
   }
   return dataset.load(source, options);
 }

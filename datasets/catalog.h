@@ -26,6 +26,7 @@ struct Dataset {
   bool has_length = false;              ///< it is generated at any length
   bool has_depth = false;               ///< what answers stands at a depth that can be chosen
   bool has_fields = false;              ///< the fields of its files can be renamed
+  bool has_official_prompts = false;    ///< its files may come with the prompts of its authors
   std::function<std::vector<Dialogue>(const std::filesystem::path& source, const BuildOptions&)>
       load = nullptr;
 };
@@ -43,8 +44,8 @@ bool has_file(const Dataset& dataset, const std::filesystem::path& source);
 const Dataset& find_dataset(std::string_view name, const std::string& where);
 
 /// The dialogues of a dataset, questions at the end.  `source` is a file or a directory, empty for
-/// datasets that need none.  Refuses a source, a length, a depth or names of fields for datasets
-/// that have none, and several turns for sets of one.
+/// datasets that need none.  Refuses a source, a length, a depth, names of fields or official
+/// prompts for datasets that have none, and several turns for sets of one.
 std::vector<Dialogue> load_dialogues(std::string_view name, const std::filesystem::path& source,
                                      const BuildOptions& options);
 

@@ -28,6 +28,18 @@ Position parse_position(std::string_view name, const std::string& where) {
                     printable(shorten(name, 60)));
 }
 
+std::string_view name_of(Layout layout) {
+  switch (layout) {
+    case Layout::kPieces:
+      return "pieces";
+    case Layout::kVerbatim:
+      return "verbatim";
+    case Layout::kPlain:
+      return "plain";
+  }
+  return "";
+}
+
 std::size_t question_slot(const Turn& turn) {
   const std::size_t n = turn.contexts.size();
   if (turn.position == Position::kEnd) return n;
@@ -48,7 +60,13 @@ std::size_t question_slot(const Turn& turn) {
 }
 
 Dialogue at_position(Dialogue dialogue, Position position) {
-  for (Turn& turn : dialogue.turns) turn.position = position;
+  for (Turn& turn : dialogue.turns) {
+    if (turn.layout != Layout::kPieces && position != Position::kEnd) {
+      throw input_error("{}: found the position {}, expected end, where the official prompt has it",
+                        dialogue.dataset, name_of(position));
+    }
+    turn.position = position;
+  }
   return dialogue;
 }
 

@@ -13,6 +13,15 @@ std::string_view name_of(Position position);
 /// `begin`, `middle` or `end`; `where` names the place in messages.
 Position parse_position(std::string_view name, const std::string& where);
 
+/// How the pieces of a turn become a prompt.
+enum class Layout {
+  kPieces,    ///< put together and wrapped by the chat template; contexts are what can be cut
+  kVerbatim,  ///< one behind the other as they are, cut in the middle of them all, then wrapped
+  kPlain,     ///< the same without the chat template
+};
+
+std::string_view name_of(Layout layout);
+
 /// A stretch of context that is never cut, and the document it was taken from.
 struct Paragraph {
   std::string source;
@@ -25,6 +34,7 @@ struct Turn {
   std::vector<Paragraph> contexts;
   std::string question;
   Position position = Position::kEnd;
+  Layout layout = Layout::kPieces;
   std::vector<std::string> references;
   std::vector<std::string> classes;  ///< all labels of a classification task
   std::vector<std::string>
@@ -48,7 +58,8 @@ struct Dialogue {
 /// beginning.
 std::size_t question_slot(const Turn& turn);
 
-/// The same dialogue with every question at `position`.
+/// The same dialogue with every question at `position`.  Refuses to move the question of a turn
+/// whose pieces stand as they are.
 Dialogue at_position(Dialogue dialogue, Position position);
 
 /// Every turn of a dialogue that has its context in the first turn, as a dialogue of its own: with

@@ -19,15 +19,24 @@ OrderedJson to_json(const Turn& turn) {
   for (const Paragraph& paragraph : turn.contexts) {
     contexts.push_back({{"source", paragraph.source}, {"text", paragraph.text}});
   }
-  return {{"instruction", turn.instruction},
-          {"contexts", std::move(contexts)},
-          {"question", turn.question},
-          {"position", name_of(turn.position)},
-          {"references", turn.references},
-          {"relevance", turn.relevance},
-          {"max_new_tokens", turn.max_new_tokens},
-          {"classes", turn.classes},
-          {"gold", turn.gold}};
+  OrderedJson out = {{"instruction", turn.instruction},
+                     {"contexts", std::move(contexts)},
+                     {"question", turn.question},
+                     {"position", name_of(turn.position)},
+                     {"references", turn.references},
+                     {"relevance", turn.relevance},
+                     {"max_new_tokens", turn.max_new_tokens},
+                     {"classes", turn.classes},
+                     {"gold", turn.gold}};
+  if (turn.layout != Layout::kPieces) out["layout"] = name_of(turn.layout);
+  return out;
+}
+
+Layout layout_from(const JsonView& view) {
+  for (Layout layout : {Layout::kPieces, Layout::kVerbatim, Layout::kPlain}) {
+    if (view.as_string() == name_of(layout)) return layout;
+  }
+  view.fail("pieces, verbatim or plain");
 }
 
 Paragraph paragraph_from(const JsonView& view) {
@@ -37,7 +46,7 @@ Paragraph paragraph_from(const JsonView& view) {
 
 Turn turn_from(const JsonView& view) {
   view.require_known_keys({"instruction", "contexts", "question", "position", "references",
-                           "relevance", "max_new_tokens", "classes", "gold"});
+                           "relevance", "max_new_tokens", "classes", "gold", "layout"});
   Turn turn;
   turn.instruction = view.get("instruction", std::string());
   for (const JsonView& item : view.at("contexts").items()) {
@@ -46,6 +55,7 @@ Turn turn_from(const JsonView& view) {
   turn.question = view.at("question").as_string();
   const JsonView position = view.at("position");
   turn.position = parse_position(position.as_string(), position.source() + ": " + position.path());
+  if (view.has("layout")) turn.layout = layout_from(view.at("layout"));
   turn.references = view.at("references").as_strings();
   if (turn.references.empty()) view.at("references").fail("at least one reference");
   turn.relevance = view.at("relevance").as_strings();

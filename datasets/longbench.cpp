@@ -120,9 +120,35 @@ std::map<std::string, std::string> load_prompts(const fs::path& source) {
   return out;
 }
 
-std::string render_official_prompt(std::string_view prompt, const LongBenchRecord& record) {
-  return fill_template(prompt, {{"context", record.context}, {"input", record.input}},
-                       "the prompt");
+std::string official_prompt(const fs::path& source, std::string_view name) {
+  const std::map<std::string, std::string> prompts = load_prompts(source);
+  const auto found = prompts.find(std::string(find_longbench_task(name, source.string()).name));
+  if (found == prompts.end()) {
+    throw input_error("{}: found no prompt of {}, expected one in config/dataset2prompt.json",
+                      source.string(), name);
+  }
+  return found->second;
+}
+
+Dialogue official_dialogue(std::string_view name, const LongBenchRecord& record,
+                           std::string_view prompt) {
+  constexpr std::string_view kContext = "{context}";
+  const std::size_t context = prompt.find(kContext);
+  if (context == prompt.npos) {
+    throw input_error("{}: found the prompt \"{}\", expected one with {{context}}", name,
+                      printable(shorten(prompt, 60)));
+  }
+  const auto fill = [&](std::string_view text) {
+    return fill_template(text, {{"context", record.context}, {"input", record.input}},
+                         "the prompt");
+  };
+  Dialogue out = longbench_dialogue(name, record);
+  Turn& turn = out.turns.front();
+  turn.instruction = fill(prompt.substr(0, context));
+  turn.contexts = {{record.id, record.context}};
+  turn.question = fill(prompt.substr(context + kContext.size()));
+  turn.layout = out.task == "few-shot" || out.task == "code" ? Layout::kPlain : Layout::kVerbatim;
+  return out;
 }
 
 }  // namespace turnbench

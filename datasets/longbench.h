@@ -51,7 +51,15 @@ Dialogue longbench_dialogue(std::string_view name, const LongBenchRecord& record
 /// config/ or in the config/ beside it; none if there is no such file.
 std::map<std::string, std::string> load_prompts(const std::filesystem::path& source);
 
-/// The official prompt of a record: {context} and {input} filled in, everything else as it stands.
-std::string render_official_prompt(std::string_view prompt, const LongBenchRecord& record);
+/// The template of task `name`, with or without "_e", among those of `load_prompts`.  Refuses a
+/// source that has none.
+std::string official_prompt(const std::filesystem::path& source, std::string_view name);
+
+/// The record as a dialogue whose one turn is its official prompt: {context} and {input} filled in,
+/// everything else as it stands.  The instruction is what stands before the context, the question
+/// what stands behind it.  As in the official pred.py, few-shot and code tasks are not wrapped by
+/// the chat template.
+Dialogue official_dialogue(std::string_view name, const LongBenchRecord& record,
+                           std::string_view prompt);
 
 }  // namespace turnbench

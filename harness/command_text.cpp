@@ -284,6 +284,8 @@ void add_dialogues_command(CLI::App& app, const CommonOptions& common) {
       ->transform(whole_number(0, 10'000'000));
   command->add_option("--depth", o->build.depth, "of what is hidden, in percent; otherwise drawn")
       ->check(number(0, 100));
+  command->add_flag("--official-prompts", o->build.official_prompts,
+                    "LongBench's own, from config/dataset2prompt.json beside the records");
   command->add_flag("--stats", o->stats,
                     "turns, mean tokens and metric beside the published ones, instead of the "
                     "dialogues");

@@ -79,7 +79,7 @@ DatasetEntry parse_dataset(const JsonView& json) {
     return out;
   }
   json.require_known_keys({"name", "label", "task", "source", "metric", "postprocess", "limit",
-                           "seed", "turns", "length", "depth", "fields"});
+                           "seed", "turns", "length", "depth", "fields", "official_prompts"});
   out.name = json.at("name").as_string();
   out.label = json.get("label", out.name);
   out.task = json.get("task", std::string());
@@ -98,6 +98,7 @@ DatasetEntry parse_dataset(const JsonView& json) {
     const JsonView fields = json.at("fields");
     for (const std::string& ours : fields.keys()) out.fields[ours] = fields.at(ours).as_string();
   }
+  out.official_prompts = json.get("official_prompts", false);
   return out;
 }
 
@@ -275,8 +276,7 @@ Manifest parse_manifest(std::string_view text, const std::string& source) {
     for (const JsonView& table : json.at("tables").items())
       m.tables.push_back(parse_table(table, labels, m));
   }
-  if (m.tables.empty())
-    m.tables.push_back({"", "score", {"method"}, {"dataset", "position"}, ""});
+  if (m.tables.empty()) m.tables.push_back({"", "score", {"method"}, {"dataset", "position"}, ""});
   m.published = json.get("published", std::string());
   m.smoke = json.get("smoke", std::string());
   return m;

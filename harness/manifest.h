@@ -46,6 +46,7 @@ struct DatasetEntry {
   int length = 0;  ///< of generated dialogues, in words and marks; 0 = the generator's own
   std::optional<double> depth;                ///< of what is hidden, in percent; otherwise drawn
   std::map<std::string, std::string> fields;  ///< what a file of one's own calls its fields
+  bool official_prompts = false;              ///< LongBench's own prompts
 };
 
 /// What a table's entries are: scores, or what an experiment with `alone` measures.

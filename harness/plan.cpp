@@ -74,6 +74,7 @@ PlannedDataset load_dataset(const DatasetEntry& entry, const Manifest& manifest,
   options.length = entry.length;
   options.depth = entry.depth;
   options.fields = entry.fields;
+  options.official_prompts = entry.official_prompts;
   PlannedDataset out;
   out.entry = entry;
   out.task = entry.task.empty() ? dataset.task : entry.task;

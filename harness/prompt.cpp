@@ -44,6 +44,36 @@ class Pieces {
   std::vector<std::pair<SpanKind, std::size_t>> kinds_;  // kind, byte at which it ends
 };
 
+/// A text and where its pieces end.
+struct PiecedText {
+  std::string text;
+  std::vector<std::pair<SpanKind, std::size_t>> ends;
+};
+
+PiecedText verbatim(const Turn& turn) {
+  PiecedText out;
+  const auto add = [&](SpanKind kind, const std::string& piece) {
+    out.text += piece;
+    out.ends.emplace_back(kind, out.text.size());
+  };
+  add(SpanKind::kInstruction, turn.instruction);
+  for (const Paragraph& paragraph : turn.contexts) add(SpanKind::kContext, paragraph.text);
+  add(SpanKind::kQuestion, turn.question);
+  return out;
+}
+
+/// Leaves the first and the last of the tokens, `half` of each.
+void cut_middle(PiecedText& pieced, const Tokenizer& tokenizer, std::span<const int> tokens,
+                std::size_t half) {
+  const std::string head = tokenizer.decode(tokens.first(half), true),
+                    tail = tokenizer.decode(tokens.last(half), true);
+  for (auto& [kind, end] : pieced.ends) {
+    const std::size_t behind = pieced.text.size() - end;
+    end = behind <= tail.size() ? head.size() + tail.size() - behind : std::min(end, head.size());
+  }
+  pieced.text = head + tail;
+}
+
 /// Takes `excess` tokens out of the middle of the context tokens, as if these stood in one row.
 void truncate_contexts(RenderedTurn& turn, int excess) {
   int contexts = 0;
@@ -102,6 +132,7 @@ PromptRenderer::PromptRenderer(const Tokenizer& tokenizer, const ChatTemplate& c
 
 RenderedTurn PromptRenderer::render(const Dialogue& dialogue, int turn, int max_tokens) const {
   const Turn& t = dialogue.turns[static_cast<std::size_t>(turn)];
+  if (t.layout != Layout::kPieces) return render_verbatim(t, turn, max_tokens);
   Pieces pieces(turn);
   if (turn > 0) pieces.add(SpanKind::kMarkup, template_.after_answer());
   pieces.add(SpanKind::kMarkup,
@@ -129,6 +160,40 @@ RenderedTurn PromptRenderer::render(const Dialogue& dialogue, int turn, int max_
   out.spans = pieces.spans(ends);
   const int excess = static_cast<int>(out.tokens.size()) - max_tokens;
   if (max_tokens > 0 && excess > 0) truncate_contexts(out, excess);
+  return out;
+}
+
+RenderedTurn PromptRenderer::render_verbatim(const Turn& t, int turn, int max_tokens) const {
+  RenderedTurn out;
+  PiecedText user = verbatim(t);
+  const std::vector<int> whole =
+      tokenizer_.encode(user.text, {.parse_special = true, .add_special = true});
+  if (max_tokens > 0 && whole.size() > static_cast<std::size_t>(max_tokens)) {
+    const auto half = static_cast<std::size_t>(max_tokens) / 2;
+    cut_middle(user, tokenizer_, whole, half);
+    out.truncated = static_cast<int>(whole.size() - 2 * half);
+  }
+  const bool wrapped = t.layout == Layout::kVerbatim && template_.name != "none";
+  const std::string message = wrapped ? template_.user_text(user.text) : user.text;
+  Pieces pieces(turn);
+  if (wrapped && turn > 0) pieces.add(SpanKind::kMarkup, template_.after_answer());
+  if (wrapped) {
+    pieces.add(SpanKind::kMarkup,
+               template_.before_user(
+                   turn, system_prompt_.empty() ? std::nullopt : std::optional(system_prompt_)));
+  }
+  const std::size_t trimmed = user.text.find(message);  // white space in front of it
+  std::size_t begin = 0;
+  for (const auto& [kind, end] : user.ends) {
+    const std::size_t stop = std::min(end - std::min(end, trimmed), message.size());
+    pieces.add(kind, std::string_view(message).substr(begin, stop - begin));
+    begin = stop;
+  }
+  if (wrapped) pieces.add(SpanKind::kCue, template_.generation_prompt(turn));
+  std::vector<std::size_t> ends;
+  out.tokens =
+      tokenizer_.encode(pieces.text(), {.parse_special = true, .add_special = !wrapped}, ends);
+  out.spans = pieces.spans(ends);
   return out;
 }
 

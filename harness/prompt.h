@@ -37,7 +37,10 @@ class PromptRenderer {
   /// The pieces of turn `turn`: instruction, contexts and question in their order, wrapped by the
   /// template; the end of the previous answer comes first.  If the turn is longer than `max_tokens`
   /// (0 = no limit), tokens are taken out of the middle of its contexts, never out of anything
-  /// else.
+  /// else.  A turn of another layout is put together as LongBench's pred.py does it: of a text of
+  /// more than `max_tokens` tokens the first and the last max_tokens / 2 are decoded apart, without
+  /// special tokens, and joined; then the template wraps it (none: the tokenizer adds its own
+  /// special tokens), and it is tokenized again, so that it may be longer than `max_tokens`.
   RenderedTurn render(const Dialogue& dialogue, int turn, int max_tokens) const;
 
   /// The gold answer of a turn as it stands in the history.
@@ -48,6 +51,8 @@ class PromptRenderer {
   std::string token_text(int token) const;
 
  private:
+  RenderedTurn render_verbatim(const Turn& t, int turn, int max_tokens) const;
+
   const Tokenizer& tokenizer_;
   const ChatTemplate& template_;
   std::string system_prompt_;

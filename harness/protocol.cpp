@@ -35,14 +35,17 @@ std::string protocol_card(const Plan& plan, const PlannedModel& model,
                    {"dtype", name_of(model.dtype)},
                    {"kv_dtype", name_of(model.entry.kv_dtype)},
                    {"arithmetic", "f32"}};
-  card["prompt"] = {{"template", model.chat_template.name},
-                    {"template_hash", hash_bytes(std::as_bytes(std::span(rendered)))},
-                    {"system_prompt", m.system_prompt},
-                    {"stop_tokens", renderer.stop_tokens()},
-                    {"max_prompt_tokens", decoding.max_prompt_tokens},
-                    {"truncation",
-                     "each turn to its equal share of max_prompt_tokens; tokens leave the middle "
-                     "of its contexts"}};
+  card["prompt"] = {
+      {"template", model.chat_template.name},
+      {"template_hash", hash_bytes(std::as_bytes(std::span(rendered)))},
+      {"system_prompt", m.system_prompt},
+      {"stop_tokens", renderer.stop_tokens()},
+      {"max_prompt_tokens", decoding.max_prompt_tokens},
+      {"truncation", dataset.entry.official_prompts
+                         ? "LongBench's: first and last half of max_prompt_tokens, decoded and "
+                           "joined before the template wraps them"
+                         : "each turn to its equal share of max_prompt_tokens; tokens leave the "
+                           "middle of its contexts"}};
   card["decoding"] = {
       {"temperature", decoding.temperature},
       {"seed", decoding.seed},

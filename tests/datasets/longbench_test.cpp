@@ -29,6 +29,13 @@ std::string native_file(std::string_view dataset, const std::vector<LongBenchRec
   return out;
 }
 
+/// The official prompt of a record, from the pieces of its dialogue.
+std::string prompt_of(std::string_view name, const LongBenchRecord& record,
+                      std::string_view prompt) {
+  const Turn turn = official_dialogue(name, record, prompt).turns.at(0);
+  return turn.instruction + turn.contexts.at(0).text + turn.question;
+}
+
 TEST(LongBench, ReadsRecordsOfEveryTask) {
   const TemporaryDirectory directory;
   for (const LongBenchTask& task : longbench_tasks()) {
@@ -292,28 +299,6 @@ TEST(LongBench, TemplatesAreFilledAsPythonDoes) {
   }
 }
 
-TEST(LongBench, PromptsAreReadWhereTheyLie) {
-  const std::string json = R"({"qasper": "Read {context}\nand tell: {input}\nAnswer:"})";
-  for (const char* place : {"dataset2prompt.json", "config/dataset2prompt.json"}) {
-    const TemporaryDirectory directory;
-    directory.write(place, json);
-    const auto file = directory.write("data/qasper.jsonl", "x");
-    const auto prompts = load_prompts(directory.path());
-    ASSERT_EQ(prompts.size(), 1u) << place;
-    LongBenchRecord record;
-    record.context = "text";
-    record.input = "{question}";
-    EXPECT_EQ(render_official_prompt(prompts.at("qasper"), record),
-              "Read text\nand tell: {question}\nAnswer:");
-    EXPECT_EQ(load_prompts(file).size(), std::string_view(place).starts_with("config") ? 1u : 0u);
-  }
-  const TemporaryDirectory directory;
-  EXPECT_TRUE(load_prompts(directory.path()).empty());
-  const auto bad = directory.write("dataset2prompt.json", R"({"qasper": "{question}"})");
-  EXPECT_EQ(message_of([&] { load_prompts(directory.path()); }),
-            bad.string() + ": /qasper: found \"{question}\", expected {context} or {input}");
-}
-
 TEST(LongBench, MetricsAreThoseOfTheOfficialEvaluation) {
   const std::map<std::string_view, std::vector<std::string_view>> official = {
       {"qa_f1",
@@ -377,7 +362,7 @@ TEST(LongBench, RealFilesAreReadWhole) {
         if (!std::isspace(static_cast<unsigned char>(c))) expected += c;
       EXPECT_EQ(context, expected) << record.id;
       EXPECT_GT(dialogue.turns[0].contexts.size(), 1u) << record.id;
-      const std::string prompt = render_official_prompt(prompts.at(name), record);
+      const std::string prompt = prompt_of(name, record, prompts.at(name));
       const std::string& form = prompts.at(name);
       EXPECT_TRUE(prompt.starts_with(form.substr(0, form.find('{')) + record.context));
       EXPECT_TRUE(prompt.ends_with(form.substr(form.rfind('}') + 1)));
