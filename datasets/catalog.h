@@ -26,6 +26,7 @@ struct Dataset {
   bool has_length = false;              ///< it is generated at any length
   bool has_depth = false;               ///< what answers stands at a depth that can be chosen
   bool has_fields = false;              ///< the fields of its files can be renamed
+  bool has_own_turns = false;           ///< as many as each of its records has
   bool has_official_prompts = false;    ///< its files may come with the prompts of its authors
   std::function<std::vector<Dialogue>(const std::filesystem::path& source, const BuildOptions&)>
       load = nullptr;

@@ -64,31 +64,29 @@ TEST(Manifest, DocumentationExamplesParse) {
     if (!parts[i].starts_with("json\n")) continue;
     examples.push_back(parse_manifest(std::string_view(parts[i]).substr(5), path));
   }
-  ASSERT_EQ(examples.size(), 5u);
+  ASSERT_EQ(examples.size(), 6u);
   EXPECT_EQ(examples[0].name, "first");
   EXPECT_EQ(examples[1].methods.size(), 4u);
   EXPECT_EQ(examples[1].methods[3].label(), "loopserve-prefill+streamingllm:budget=256");
   EXPECT_EQ(examples[1].tables[1].columns, std::vector<std::string>{"turn"});
-  EXPECT_EQ(examples[2].datasets[1].depth, 50.0);
-  EXPECT_EQ(examples[3].datasets[0].fields.at("context"), "documents");
-  EXPECT_TRUE(examples[4].methods.empty());
-  ASSERT_EQ(examples[4].probes.size(), 3u);
-  EXPECT_EQ(examples[4].probes[1].label(), "line-overlap:eta=0.2");
+  EXPECT_TRUE(examples[2].datasets[1].official_prompts);
+  EXPECT_EQ(examples[3].datasets[1].depth, 50.0);
+  EXPECT_EQ(examples[4].datasets[0].fields.at("context"), "documents");
+  EXPECT_TRUE(examples[5].methods.empty());
+  ASSERT_EQ(examples[5].probes.size(), 3u);
+  EXPECT_EQ(examples[5].probes[1].label(), "line-overlap:eta=0.2");
 }
 
 // docs/manifest.md describes every key that is accepted.
 TEST(Manifest, DocumentationListsEveryKey) {
   const std::string docs = read_file(TURNBENCH_SOURCE_DIR "/docs/manifest.md");
-  for (const char* key :
-       {"name",           "title",         "description", "models",        "datasets",
-        "positions",      "methods",       "history",     "answers",       "max_prompt_tokens",
-        "max_new_tokens", "temperature",   "seed",        "system_prompt", "tables",
-        "published",      "path",          "dtype",       "kv_dtype",      "template",
-        "label",          "source",        "metric",      "postprocess",   "limit",
-        "turns",          "length",        "depth",       "fields",        "rows",
-        "columns",        "difference_to", "task",        "method",        "smoke",
-        "probes"}) {
-    EXPECT_NE(docs.find("`" + std::string(key) + "`"), std::string::npos) << key;
+  const char* keys =
+      "name title description models datasets positions methods history answers max_prompt_tokens "
+      "max_new_tokens temperature seed system_prompt tables published path dtype kv_dtype template "
+      "label source metric postprocess limit turns length depth fields official_prompts rows "
+      "columns difference_to task method smoke probes";
+  for (const std::string& key : split(keys, " ")) {
+    EXPECT_NE(docs.find("`" + key + "`"), std::string::npos) << key;
   }
   for (std::string_view d : table_dimensions())
     EXPECT_NE(docs.find("`" + std::string(d) + "`"), std::string::npos) << d;

@@ -126,6 +126,18 @@ TEST(Smoke, KeepsDatasetsWithFiles) {
   }
 }
 
+TEST(Smoke, LeavesRecordsTheirOwnTurns) {
+  Manifest m = parse_manifest(
+      R"({"name": "n", "models": ["tiny"], "methods": ["full"], "datasets": ["gsm8k", "sharegpt"]})",
+      "m.json");
+  Locations locations;
+  locations.data["gsm8k"] = "/data/gsm8k";
+  const Manifest small = smoke_manifest(m, locations);
+  EXPECT_EQ(dataset(small, "gsm8k").name, "gsm8k");
+  EXPECT_EQ(dataset(small, "gsm8k").turns, 0);
+  EXPECT_EQ(dataset(small, "sharegpt").turns, 1) << "replaced";
+}
+
 TEST(Smoke, ShortensGeneratedDatasets) {
   const Manifest small = smoke_manifest(paper(), {});
   const DatasetEntry& d = dataset(small, "hop-8000");
