@@ -354,9 +354,10 @@ Store::Plan stored_plan(const Plan& plan) {
   for (const PlannedDataset& d : plan.datasets) {
     out.datasets.emplace_back(
         d.hash,
-        fmt::format("{}: source {}, seed {}, turns {}, length {}, depth {}", d.entry.name,
+        fmt::format("{}: source {}, seed {}, turns {}, length {}, depth {}{}", d.entry.name,
                     d.entry.source.empty() ? "-" : d.entry.source, d.entry.seed, d.entry.turns,
-                    d.entry.length, d.entry.depth ? fmt::format("{}", *d.entry.depth) : "-"));
+                    d.entry.length, d.entry.depth ? fmt::format("{}", *d.entry.depth) : "-",
+                    d.entry.official_prompts ? ", official prompts" : ""));
     for (const Dialogue& dialogue : d.dialogues) {
       out.dialogues.push_back(
           {d.hash, dialogue.id, static_cast<int>(dialogue.turns.size()), to_json_line(dialogue)});
