@@ -35,10 +35,9 @@ struct LEvalTask {
 ///   - f1 is qa_f1, the same.
 ///   - rouge is rouge_score_l, the same as the official rougeL; the official score is the geometric
 ///     mean of it, rouge-1 and rouge-2.
-///   - exam with options is leval_letter, for coursera leval_letters, the same.
-///   - gsm100 is gsm8k (the last number; officially the one behind "The answer is" before others),
-///     topic_retrieval_longchat and codeU are scbench_qa_eng (the answer occurs; officially without
-///     regard to spaces, for codeU in the last words alone).
+///   - exam is leval_letter for options, leval_letters for coursera, leval_code for codeU and
+///     leval_stated for topic_retrieval_longchat, all the same; gsm100 is gsm8k (the last number;
+///     officially the one behind "The answer is" before others).
 ///   - sci_fi is accuracy of the document's half; the official score asks a second time without the
 ///     document and counts both.
 std::span<const LEvalTask> leval_tasks();

@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <optional>
 
 #include "common/error.h"
 #include "common/text.h"
+#include "metrics/normalize.h"
 #include "metrics/python_text.h"
 #include "metrics/scorers.h"
 
@@ -37,14 +39,79 @@ std::string marked_letters(std::string_view text) {
 }
 
 /// One for the letters of the reference, a quarter for some of them.
+double compare_letters(std::string_view given, std::string_view reference) {
+  if (given == reference) return 1;
+  const auto expected = [&](char c) { return reference.find(c) != reference.npos; };
+  return std::all_of(given.begin(), given.end(), expected) ? 0.25 : 0;
+}
+
 double score_letters(std::string_view given, std::string_view reference) {
   if (reference.empty() || !std::all_of(reference.begin(), reference.end(), is_letter)) {
     throw input_error("found the reference \"{}\", expected letters from A to D",
                       printable(shorten(reference, 60)));
   }
-  if (given == reference) return 1;
-  const auto expected = [&](char c) { return reference.find(c) != reference.npos; };
-  return std::all_of(given.begin(), given.end(), expected) ? 0.25 : 0;
+  return compare_letters(given, reference);
+}
+
+/// The first line of more than one character; all of the text if there is none.
+std::string_view first_line(std::string_view text) {
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    if (!line.empty() && line.size() > python::first_character(line).size()) return line;
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+  }
+  return text;
+}
+
+/// As `process_gt_code` writes what code gives: runs of white space as one space, no commas,
+/// apostrophes, backslashes and ".0", and no spaces between brackets.
+std::string plain_code(std::string_view text) {
+  std::string out;
+  bool space = false;
+  for (std::size_t i = 0; i < text.size();) {
+    const char32_t c = next_code_point(text, i);
+    if (python::is_space(c)) {
+      if (!space) out += ' ';
+      space = true;
+      continue;
+    }
+    append_utf8(out, c);
+    space = false;
+  }
+  constexpr std::pair<std::string_view, std::string_view> kChanges[] = {
+      {",", ""}, {"'", ""}, {"\\", ""}, {".0", ""}, {"] [", "]["}, {"[ [", "[["}, {"] ]", "]]"}};
+  for (const auto& [from, to] : kChanges) out = python::replace_all(out, from, to);
+  return out;
+}
+
+/// `re.split(r"\s+", text)` where all white space is spaces.
+std::vector<std::string> split_at_spaces(const std::string& text) {
+  std::vector<std::string> out = {""};
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != ' ') {
+      out.back() += text[i];
+    } else if (i == 0 || text[i - 1] != ' ') {
+      out.emplace_back();
+    }
+  }
+  return out;
+}
+
+/// What the answer states: the words behind "the final output", or its last ones.
+std::string stated_output(std::string_view prediction, std::size_t words) {
+  constexpr std::string_view kMark = "the final output";
+  std::string text = plain_code(prediction);
+  for (std::string_view filler :
+       {"will be", "of the code", "is", "would be", "the value of", "the result of", "printed"}) {
+    text = python::replace_all(text, filler, "");
+  }
+  const std::size_t mark = text.rfind(kMark);
+  std::vector<std::string> all =
+      split_at_spaces(mark == text.npos ? text : text.substr(mark + kMark.size()));
+  const std::size_t kept = std::min(all.size(), words);
+  const auto first =
+      mark == text.npos ? all.end() - static_cast<std::ptrdiff_t>(kept) : all.begin();
+  return join(std::vector<std::string>(first, first + static_cast<std::ptrdiff_t>(kept)), " ");
 }
 
 }  // namespace
@@ -64,6 +131,27 @@ double leval_letters(std::string_view prediction, std::string_view reference) {
     named += marked_letters(rest.substr(0, rest.find("Question")));
   }
   return score_letters(named.empty() ? std::string(kGuess) : letters_in(named), reference);
+}
+
+double leval_stated(std::string_view prediction, std::string_view reference) {
+  const std::string letters = normalize_cased(reference);
+  if (std::all_of(letters.begin(), letters.end(), is_letter)) {
+    return compare_letters(normalize_cased(prediction), letters);
+  }
+  const auto number = [](std::string_view text) {
+    return python::parse_float(python::strip(text));
+  };
+  const std::optional<double> stated = number(prediction), expected = number(reference);
+  if (stated && expected) return *stated == *expected ? 1 : 0;
+  const auto comparable = [](std::string_view text) {
+    return python::replace_all(python::lower(text), " ", "");
+  };
+  return python::contains(comparable(first_line(prediction)), comparable(reference)) ? 1 : 0;
+}
+
+double leval_code(std::string_view prediction, std::string_view reference) {
+  const std::size_t words = python::split_words(reference).size();
+  return leval_stated(stated_output(prediction, words + 3), plain_code(reference));
 }
 
 }  // namespace turnbench::scorers

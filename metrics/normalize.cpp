@@ -23,11 +23,10 @@ std::u32string lowered(std::string_view text) {
   return python::lower(to_code_points(text));
 }
 
-}  // namespace
-
-std::string normalize_english(std::string_view text) {
+/// Without punctuation, articles and white space beside single spaces.
+std::string bare_words(std::u32string_view text) {
   std::u32string kept;
-  for (char32_t c : lowered(text)) {
+  for (char32_t c : text) {
     if (!is_ascii_punctuation(c)) kept += c;
   }
   std::u32string out;
@@ -49,6 +48,16 @@ std::string normalize_english(std::string_view text) {
     i = end;
   }
   return to_utf8(out);
+}
+
+}  // namespace
+
+std::string normalize_english(std::string_view text) {
+  return bare_words(lowered(text));
+}
+
+std::string normalize_cased(std::string_view text) {
+  return bare_words(to_code_points(text));
 }
 
 std::string normalize_chinese(std::string_view text) {

@@ -123,7 +123,7 @@ double scbench_vt(std::string_view prediction, Texts labels);
 double ruler_match_all(std::string_view prediction, Texts references);
 double ruler_match_part(std::string_view prediction, Texts references);
 
-// leval.cpp: letters of multiple choice, L-Eval `Evaluation/auto_eval.py`.  References are letters
+// leval.cpp: L-Eval `Evaluation/auto_eval.py`, exam.  References of multiple choice are letters
 // from A to D.  An answer that names none counts as A, an empty one scores a quarter; so do some of
 // several right letters.
 
@@ -132,6 +132,13 @@ double leval_letter(std::string_view prediction, std::string_view reference);
 /// The letters that the prediction begins with, if they are several; otherwise those of its part
 /// before "Question" that stand before white space, '.' or ')'.
 double leval_letters(std::string_view prediction, std::string_view reference);
+
+/// Whether the numbers are equal, or the first line of several characters holds the reference,
+/// without regard to case and spaces; of a reference of such letters alone as above.
+double leval_stated(std::string_view prediction, std::string_view reference);
+/// The same of what code gives: the words behind "the final output", or the last ones, three more
+/// than the reference has, and both without commas and quotes.
+double leval_code(std::string_view prediction, std::string_view reference);
 
 // gsm8k.cpp
 

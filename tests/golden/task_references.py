@@ -5,6 +5,7 @@ JSON files.
 """
 
 import re
+import string
 
 from longbench_references import chinese, f1
 
@@ -160,3 +161,36 @@ def leval_letters(prediction, reference):
         rest = prediction[len(named) :].split("Question")[0]
         named += "".join(re.findall(r"\s*[A-Z](?=[\s.)])", rest))
     return letters_score("".join(sorted(set(re.sub("[^A-D]", "", named)))) or "A", reference)
+
+
+def cased(text):
+    text = "".join(c for c in text if c not in string.punctuation)
+    return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
+
+
+def leval_stated(prediction, reference):
+    if all(c in "ABCD" for c in cased(reference)):
+        return letters_score(cased(prediction), cased(reference))
+    try:
+        return float(prediction) == float(reference)
+    except ValueError:
+        line = ([one for one in prediction.split("\n") if len(one) > 1] + [prediction])[0]
+        return reference.lower().replace(" ", "") in line.lower().replace(" ", "")
+
+
+def plain_code(text):
+    text = re.sub(r"\s+", " ", text)
+    changes = [(",", ""), ("'", ""), ("\\", ""), (".0", ""), ("] [", "]["), ("[ [", "[["), ("] ]", "]]")]
+    for old, new in changes:
+        text = text.replace(old, new)
+    return text
+
+
+def leval_code(prediction, reference):
+    words = len(reference.split()) + 3
+    text = plain_code(prediction)
+    for filler in ["will be", "of the code", "is", "would be", "the value of", "the result of", "printed"]:
+        text = text.replace(filler, "")
+    head, mark, tail = text.rpartition("the final output")
+    parts = re.split(r"\s+", tail)
+    return leval_stated(" ".join(parts[:words] if mark else parts[-words:]), plain_code(reference))
