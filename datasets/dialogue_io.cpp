@@ -102,6 +102,11 @@ std::string to_json_line(const Dialogue& dialogue) {
       .dump();
 }
 
+Dialogue parse_dialogue(std::string_view line, const std::string& source) {
+  const Json json = parse_json(line, source);
+  return dialogue_from(JsonView(json, source));
+}
+
 void write_dialogues(const std::filesystem::path& path, std::span<const Dialogue> dialogues) {
   std::string out;
   for (const Dialogue& dialogue : dialogues) out += to_json_line(dialogue) + "\n";

@@ -4,6 +4,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "datasets/dialogue.h"
@@ -15,6 +16,9 @@ namespace turnbench {
 /// "question", "position", "references", "relevance", "max_new_tokens", "classes", "gold"}]}.
 /// The same dialogue gives the same bytes everywhere.
 std::string to_json_line(const Dialogue& dialogue);
+
+/// Reads one back; `source` names it in messages.  Refuses as `for_each_dialogue` does.
+Dialogue parse_dialogue(std::string_view line, const std::string& source);
 
 void write_dialogues(const std::filesystem::path& path, std::span<const Dialogue> dialogues);
 

@@ -170,7 +170,8 @@ int run_cli(int argc, char** argv) {
   add_generate_command(app, common);
   add_logits_command(app);
   add_tokenize_command(app, common);
-  add_score_command(app, common);
+  add_score_command(app, common, exit_code);
+  add_import_command(app, common);
   add_dialogues_command(app, common);
   add_bench_command(app, common);
   add_calibrate_command(app, common);

@@ -11,14 +11,21 @@ namespace turnbench {
 void add_report_command(CLI::App& app, const CommonOptions& common) {
   struct Options {
     std::string db, experiment, output;
+    ScoreChoice choice;
     RenderOptions render;
   };
   auto o = std::make_shared<Options>();
   CLI::App* command =
       app.add_subcommand("report", "The tables of an experiment, from the store alone");
-  command->footer("Example: turnbench report results.db --format html -o results.html");
+  command->footer(
+      "Examples:\n  turnbench report results.db --format html -o results.html\n"
+      "  turnbench report results.db --metric judge:round-attention");
   command->add_option("db", o->db, "store")->required();
   command->add_option("--experiment", o->experiment, "the latest, unless named");
+  command->add_option("--metric", o->choice.metric,
+                      "scores by another metric, that score or judge stored");
+  command->add_option("--postprocess", o->choice.postprocess,
+                      "of these scores: how answers were cut, or which judge judged them");
   const CLI::Option* format = command->add_option("--format", o->render.format,
                                                   "md, csv, tex, html, json; svg: the figure");
   command->add_flag("--long", o->render.long_csv, "csv with one cell a line");
@@ -33,10 +40,12 @@ void add_report_command(CLI::App& app, const CommonOptions& common) {
       throw input_error("--long: found the format {}, expected --format csv",
                         printable(o->render.format));
     }
+    if (!o->choice.postprocess.empty() && o->choice.metric.empty())
+      throw input_error("--postprocess: found no --metric, expected it beside");
     const Store store = Store::open(o->db);
     const std::vector<std::string> all = store.experiments();
     if (all.empty()) throw input_error("{}: found no experiment, expected at least one", o->db);
-    const Results results(store, o->experiment.empty() ? all.back() : o->experiment);
+    const Results results(store, o->experiment.empty() ? all.back() : o->experiment, o->choice);
     const std::string text = render_report(results, o->render);
     if (o->output.empty()) {
       fmt::print("{}", text);

@@ -1,4 +1,4 @@
-// The commands that need no model weights: tokenize, score, dialogues.
+// The commands on text alone: tokenize, dialogues.
 
 #include <fmt/format.h>
 
@@ -13,8 +13,6 @@
 #include "datasets/dialogue_stats.h"
 #include "harness/cli.h"
 #include "harness/plan.h"
-#include "metrics/longbench_scoring.h"
-#include "metrics/score_file.h"
 
 namespace turnbench {
 namespace {
@@ -224,41 +222,6 @@ void add_tokenize_command(CLI::App& app, const CommonOptions& common) {
                     "special tokens in the text count as such; decoding shows them");
   command->add_flag("--lines", o->lines, "one document a line");
   command->callback([o, &common] { tokenize(*o, common.json); });
-}
-
-void add_score_command(CLI::App& app, const CommonOptions& common) {
-  struct Options {
-    std::string file;
-    std::vector<std::string> data;
-    ScoreRequest request;
-  };
-  auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(
-      "score", "Scores of a file of predictions, line by line, and their mean x100");
-  command->footer("Example: turnbench score --metric qa_f1 predictions.jsonl");
-  command->add_option("file", o->file, "jsonl of {\"prediction\", \"references\", \"classes\"}")
-      ->required();
-  command->add_option("--metric", o->request.metric, "metric; otherwise the dataset's");
-  command->add_option("--dataset", o->request.dataset,
-                      "LongBench dataset, whose post-processing applies");
-  command
-      ->add_option("--data", o->data,
-                   "jieba=DIR: the dictionary that metrics of Chinese words need")
-      ->allow_extra_args(false);
-  command->callback([o, &common] {
-    if (o->request.metric.empty() && o->request.dataset.empty()) {
-      throw input_error("score: found neither --metric nor --dataset, expected at least one");
-    }
-    const std::string metric =
-        o->request.metric.empty()
-            ? std::string(find_longbench_scoring(o->request.dataset, "--dataset").metric)
-            : o->request.metric;
-    const auto segmenter =
-        open_segmenter(find_metric(metric, "--metric"), {{}, names_and_values(o->data, "--data")});
-    o->request.segmenter = segmenter.get();
-    const FileScores scores = score_file(o->file, o->request);
-    fmt::print("{}", common.json ? to_json(scores).dump() + "\n" : to_text(scores));
-  });
 }
 
 void add_dialogues_command(CLI::App& app, const CommonOptions& common) {

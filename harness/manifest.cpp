@@ -7,6 +7,7 @@
 #include "common/error.h"
 #include "common/file.h"
 #include "common/text.h"
+#include "metrics/metric.h"
 
 namespace turnbench {
 namespace {
@@ -122,6 +123,25 @@ std::vector<std::string> parse_dimensions(const JsonView& json,
   });
 }
 
+void check_value(const JsonView& json, const Manifest& manifest) {
+  const std::string name = json.as_string();
+  if (const TableValue* value = find_table_value(name)) {
+    if (value->name != "score" && !manifest.alone)
+      json.fail("score, or \"alone\": true in the manifest");
+    return;
+  }
+  if (name.starts_with(kJudgePrefix) && name.size() > kJudgePrefix.size()) return;
+  std::vector<std::string_view> values, metrics;
+  for (const TableValue& value : table_values()) values.push_back(value.name);
+  for (const Metric& metric : all_metrics()) {
+    if (metric.name == name) return;
+    metrics.push_back(metric.name);
+  }
+  const std::string near = nearest_name(name, metrics);
+  json.fail("one of: " + join(values, ", ") + ", a metric" +
+            (near.empty() ? "" : fmt::format(" (\"{}\")", near)) + ", judge:RUBRIC");
+}
+
 /// `labels`: of the manifest's methods and probes.
 TableSpec parse_table(const JsonView& json, const std::vector<std::string>& labels,
                       const Manifest& manifest) {
@@ -129,12 +149,7 @@ TableSpec parse_table(const JsonView& json, const std::vector<std::string>& labe
   TableSpec out;
   out.title = json.get("title", std::string());
   out.value = json.get("value", out.value);
-  std::vector<std::string_view> values;
-  for (const TableValue& value : table_values()) values.push_back(value.name);
-  if (std::find(values.begin(), values.end(), out.value) == values.end())
-    json.at("value").fail("one of: " + join(values, ", "));
-  if (out.value != "score" && !manifest.alone)
-    json.at("value").fail("score, or \"alone\": true in the manifest");
+  if (json.has("value")) check_value(json.at("value"), manifest);
   out.rows = json.has("rows") ? parse_dimensions(json.at("rows"), labels, manifest)
                               : std::vector<std::string>{"method"};
   out.columns = json.has("columns") ? parse_dimensions(json.at("columns"), labels, manifest)
@@ -165,10 +180,11 @@ const std::vector<TableValue>& table_values() {
   return values;
 }
 
-const TableValue& find_table_value(std::string_view name) {
-  const auto& values = table_values();
-  return *std::find_if(values.begin(), values.end(),
-                       [&](const TableValue& value) { return value.name == name; });
+const TableValue* find_table_value(std::string_view name) {
+  for (const TableValue& value : table_values()) {
+    if (value.name == name) return &value;
+  }
+  return nullptr;
 }
 
 std::string_view name_of(History history) {

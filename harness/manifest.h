@@ -56,12 +56,15 @@ struct TableValue {
   std::string_view meaning;
 };
 const std::vector<TableValue>& table_values();
-const TableValue& find_table_value(std::string_view name);
+/// Null for the name of a metric: a table may show scores other than its cells' own.
+const TableValue* find_table_value(std::string_view name);
+/// Metrics of this name are the judgements of a rubric: judge:RUBRIC, judge:RUBRIC:DIMENSION.
+constexpr std::string_view kJudgePrefix = "judge:";
 
 /// A printed table: the mean of each cell of `rows` x `columns`.
 struct TableSpec {
   std::string title;
-  std::string value = "score";  ///< of table_values()
+  std::string value = "score";  ///< of table_values(), or a metric
   std::vector<std::string> rows,
       columns;  ///< dimensions: model, dataset, task, position, method, ...
   std::string

@@ -64,6 +64,8 @@ std::string metric_of(const std::vector<Dialogue>& dialogues, const std::string&
   return metric;
 }
 
+}  // namespace
+
 PlannedDataset load_dataset(const DatasetEntry& entry, const Manifest& manifest,
                             const Locations& locations, std::size_t limit) {
   const Dataset& dataset = find_dataset(entry.name, manifest.path.string() + ": /datasets");
@@ -109,6 +111,8 @@ std::string cell_key(const Cell& cell) {
           .dump());
 }
 
+namespace {
+
 /// Gives a cell its key and its place in the tables.  False if an equal one is planned already, as
 /// under another label of the same dialogues: what is computed once is shown twice.
 bool add_cell(Plan& plan, Cell& cell, std::set<std::string>& planned) {
@@ -132,7 +136,7 @@ void add_probes(Plan& plan, std::size_t model, std::size_t dataset, Cell cell,
     for (const ProbeSpec& probe : plan.manifest.probes) {
       cell.metric = probe.info().metric;
       cell.method = probe.label();
-      cell.method_canonical = "probe " + probe.canonical();
+      cell.method_canonical = std::string(kProbePrefix) + probe.canonical();
       if (probe.info().compares) {  // with fewer dialogues each has another value
         cell.method_canonical +=
             fmt::format(" over {} dialogues {}", dialogues.size(), hash_text(ids).substr(0, 12));
@@ -336,6 +340,20 @@ void drop_done(Plan& plan, const Store& store) {
   std::erase_if(plan.probings, [](const Plan::Probing& probing) { return probing.cells.empty(); });
 }
 
+std::string dataset_description(const DatasetEntry& entry) {
+  return fmt::format("{}: source {}, seed {}, turns {}, length {}, depth {}{}", entry.name,
+                     entry.source.empty() ? "-" : entry.source, entry.seed, entry.turns,
+                     entry.length, entry.depth ? fmt::format("{}", *entry.depth) : "-",
+                     entry.official_prompts ? ", official prompts" : "");
+}
+
+std::vector<StoredDialogue> stored_dialogues(const PlannedDataset& dataset) {
+  std::vector<StoredDialogue> out;
+  for (const Dialogue& d : dataset.dialogues)
+    out.push_back({dataset.hash, d.id, static_cast<int>(d.turns.size()), to_json_line(d)});
+  return out;
+}
+
 Store::Plan stored_plan(const Plan& plan) {
   Store::Plan out;
   out.experiment = plan.manifest.name;
@@ -352,16 +370,9 @@ Store::Plan stored_plan(const Plan& plan) {
                             c.parameters()));
   }
   for (const PlannedDataset& d : plan.datasets) {
-    out.datasets.emplace_back(
-        d.hash,
-        fmt::format("{}: source {}, seed {}, turns {}, length {}, depth {}{}", d.entry.name,
-                    d.entry.source.empty() ? "-" : d.entry.source, d.entry.seed, d.entry.turns,
-                    d.entry.length, d.entry.depth ? fmt::format("{}", *d.entry.depth) : "-",
-                    d.entry.official_prompts ? ", official prompts" : ""));
-    for (const Dialogue& dialogue : d.dialogues) {
-      out.dialogues.push_back(
-          {d.hash, dialogue.id, static_cast<int>(dialogue.turns.size()), to_json_line(dialogue)});
-    }
+    out.datasets.emplace_back(d.hash, dataset_description(d.entry));
+    for (StoredDialogue& dialogue : stored_dialogues(d))
+      out.dialogues.push_back(std::move(dialogue));
   }
   out.environment = environment_card();
   return out;

@@ -82,6 +82,19 @@ struct Plan {
 std::string find_source(const DatasetEntry& entry, const Manifest& manifest,
                         const Locations& locations);
 
+/// Builds a dataset's dialogues; `limit` > 0 bounds them, but not what the hash is made of.
+PlannedDataset load_dataset(const DatasetEntry& entry, const Manifest& manifest,
+                            const Locations& locations, std::size_t limit);
+/// One line on where a dataset comes from, and its dialogues, as the store keeps them.
+std::string dataset_description(const DatasetEntry& entry);
+std::vector<StoredDialogue> stored_dialogues(const PlannedDataset& dataset);
+
+/// How a cell's canonical method begins if it is a probe.
+constexpr std::string_view kProbePrefix = "probe ";
+
+/// Hash of all that can move a cell's results: everything else in it must be set.
+std::string cell_key(const Cell& cell);
+
 /// Manifest -> cells -> work units.  Builds the dialogues and opens the models' files, but loads no
 /// weights.  `limit` > 0 bounds the dialogues of each dataset.
 Plan make_plan(const Manifest& manifest, const Locations& locations, std::size_t limit);

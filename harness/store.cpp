@@ -1,5 +1,6 @@
 #include "harness/store.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <tuple>
@@ -8,100 +9,14 @@
 #include "common/file.h"
 #include "common/json.h"
 #include "common/text.h"
+#include "harness/store_schema.h"
 
 namespace turnbench {
 namespace {
 
-constexpr int kSchemaVersion = 1;
 constexpr std::int64_t kMaxTurns = 10'000;  // no dialogue is near it
-constexpr int kApplicationId = 0x7475726E;  // "turn": tells a store from any other SQLite file
-
-constexpr const char* kSchema = R"(
-CREATE TABLE environment (id TEXT PRIMARY KEY, json TEXT NOT NULL);
-CREATE TABLE protocol (id TEXT PRIMARY KEY, json TEXT NOT NULL);
-CREATE TABLE model (hash TEXT PRIMARY KEY, description TEXT NOT NULL);
-CREATE TABLE dataset (hash TEXT PRIMARY KEY, description TEXT NOT NULL);
-CREATE TABLE dialogue (
-  dataset TEXT NOT NULL REFERENCES dataset, id TEXT NOT NULL, turns INTEGER NOT NULL,
-  json TEXT NOT NULL, PRIMARY KEY (dataset, id)) WITHOUT ROWID;
-CREATE TABLE method (canonical TEXT PRIMARY KEY);
-CREATE TABLE experiment (
-  name TEXT NOT NULL, manifest_hash TEXT NOT NULL, title TEXT NOT NULL, manifest TEXT NOT NULL,
-  directory TEXT NOT NULL, published TEXT NOT NULL, ordinal INTEGER NOT NULL, PRIMARY KEY (name, manifest_hash)) WITHOUT ROWID;
-CREATE TABLE cell (
-  key TEXT PRIMARY KEY, model TEXT NOT NULL REFERENCES model, dataset TEXT NOT NULL REFERENCES dataset,
-  task TEXT NOT NULL, position TEXT NOT NULL, method TEXT NOT NULL REFERENCES method,
-  history TEXT NOT NULL, answers TEXT NOT NULL, metric TEXT NOT NULL, postprocess TEXT NOT NULL,
-  protocol TEXT NOT NULL REFERENCES protocol);
-CREATE TABLE experiment_cell (
-  experiment TEXT NOT NULL, manifest_hash TEXT NOT NULL, ordinal INTEGER NOT NULL,
-  cell TEXT NOT NULL REFERENCES cell, model TEXT NOT NULL, dataset TEXT NOT NULL, method TEXT NOT NULL,
-  PRIMARY KEY (experiment, manifest_hash, ordinal),
-  FOREIGN KEY (experiment, manifest_hash) REFERENCES experiment) WITHOUT ROWID;
-CREATE TABLE record (
-  cell TEXT NOT NULL REFERENCES cell, dialogue TEXT NOT NULL, turn INTEGER NOT NULL,
-  status TEXT NOT NULL, error TEXT NOT NULL, prompt_hash TEXT NOT NULL, prompt_tokens INTEGER NOT NULL,
-  truncated_tokens INTEGER NOT NULL, answer TEXT NOT NULL, answer_tokens TEXT NOT NULL,
-  stopped INTEGER NOT NULL, environment TEXT NOT NULL REFERENCES environment,
-  PRIMARY KEY (cell, dialogue, turn)) WITHOUT ROWID;
-CREATE TABLE score (
-  cell TEXT NOT NULL, dialogue TEXT NOT NULL, turn INTEGER NOT NULL, metric TEXT NOT NULL,
-  postprocess TEXT NOT NULL, value REAL NOT NULL, PRIMARY KEY (cell, dialogue, turn, metric, postprocess),
-  FOREIGN KEY (cell, dialogue, turn) REFERENCES record ON DELETE CASCADE) WITHOUT ROWID;
-CREATE TABLE counter (
-  cell TEXT NOT NULL, dialogue TEXT NOT NULL, turn INTEGER NOT NULL, name TEXT NOT NULL,
-  value REAL NOT NULL, PRIMARY KEY (cell, dialogue, turn, name),
-  FOREIGN KEY (cell, dialogue, turn) REFERENCES record ON DELETE CASCADE) WITHOUT ROWID;
-CREATE TABLE timing (
-  cell TEXT NOT NULL, dialogue TEXT NOT NULL, turn INTEGER NOT NULL, name TEXT NOT NULL,
-  value REAL NOT NULL, PRIMARY KEY (cell, dialogue, turn, name),
-  FOREIGN KEY (cell, dialogue, turn) REFERENCES record ON DELETE CASCADE) WITHOUT ROWID;
-)";
-
-// The version of an experiment's manifest that was planned last.
-constexpr std::string_view kLatest =
-    "(SELECT manifest_hash FROM experiment WHERE name = ?1 ORDER BY ordinal DESC LIMIT 1)";
-
-// Its cells, each once: a cell may have several places in the tables, as two labels of one content.
-const std::string kCells = fmt::format(
-    "(SELECT cell, min(ordinal) AS ordinal FROM experiment_cell "
-    "WHERE experiment = ?1 AND manifest_hash = {} GROUP BY cell)",
-    kLatest);
-
-std::int64_t pragma(const Database& db, const std::string& name) {
-  Statement s = db.prepare("PRAGMA " + name);
-  return s.next() ? s.integer(0) : 0;
-}
-
-/// Whether this is a file that nobody has written to yet.
-bool is_new(const Database& db) {
-  Statement tables = db.prepare("SELECT count(*) FROM sqlite_master");
-  return tables.next() && tables.integer(0) == 0 && pragma(db, "application_id") == 0 &&
-         pragma(db, "user_version") == 0;
-}
-
-void make_schema(Database& db) {
-  db.prepare_for_writing();
-  Transaction transaction(db);
-  if (is_new(db)) {  // another process may have been faster
-    db.execute(kSchema);
-    db.execute(fmt::format("PRAGMA application_id={}; PRAGMA user_version={};", kApplicationId,
-                           kSchemaVersion));
-  }
-  transaction.commit();
-}
-
-void check_schema(const Database& db) {
-  if (pragma(db, "application_id") != kApplicationId) {
-    throw input_error("{}: found an SQLite file of another program, expected a turnbench store",
-                      db.path());
-  }
-  const std::int64_t version = pragma(db, "user_version");
-  if (version != kSchemaVersion) {
-    throw input_error("{}: found schema version {}, expected {}: made by {} turnbench", db.path(),
-                      version, kSchemaVersion, version > kSchemaVersion ? "a newer" : "an older");
-  }
-}
+// Cells of an experiment that its manifest does not plan stand behind all that it does.
+constexpr int kFirstImported = 1'000'000;
 
 Record::Status parse_status(const std::string& text) {
   return text == "ok"              ? Record::Status::kOk
@@ -128,9 +43,7 @@ std::string_view name_of(Record::Status status) {
 
 Store Store::create(const std::filesystem::path& path) {
   auto db = std::make_unique<Database>(path, Database::Mode::kCreate);
-  if (is_new(*db)) make_schema(*db);
-  check_schema(*db);
-  db->prepare_for_writing();
+  prepare_schema(*db);
   return Store(std::move(db));
 }
 
@@ -141,7 +54,22 @@ Store Store::open(const std::filesystem::path& path) {
   return Store(std::move(db));
 }
 
+Store Store::open_to_extend(const std::filesystem::path& path) {
+  auto db = std::make_unique<Database>(path, Database::Mode::kExisting);
+  check_schema(*db);
+  prepare_schema(*db);
+  return Store(std::move(db));
+}
+
 void Store::add_plan(const Plan& plan) {
+  write_plan(plan, false);
+}
+
+void Store::add_imported(const Plan& plan) {
+  write_plan(plan, true);
+}
+
+void Store::write_plan(const Plan& plan, bool imported) {
   Transaction transaction(*db_);
   environment_ = hash_text(plan.environment);
   (db_->prepare("INSERT OR IGNORE INTO environment VALUES (?,?)")
@@ -173,12 +101,25 @@ void Store::add_plan(const Plan& plan) {
   Statement cell = db_->prepare("INSERT OR IGNORE INTO cell VALUES (?,?,?,?,?,?,?,?,?,?,?)");
   Statement entry = db_->prepare("INSERT OR REPLACE INTO experiment_cell VALUES (?,?,?,?,?,?,?)");
   int position = 0;
+  std::set<std::pair<std::string, std::string>> listed;  // cells, by their datasets' labels
+  if (imported) {
+    position = kFirstImported;
+    Statement there = db_->prepare(
+        "SELECT cell, dataset, ordinal FROM experiment_cell "
+        "WHERE experiment = ? AND manifest_hash = ?");
+    there << plan.experiment << hash;
+    while (there.next()) {
+      listed.emplace(there.text(0), there.text(1));
+      position = std::max(position, static_cast<int>(there.integer(2)) + 1);
+    }
+  }
   for (const Cell& c : plan.cells) {
     (protocol << c.protocol << c.protocol_text).run();
     (method << c.method_canonical).run();
     (cell << c.key << c.model_hash << c.dataset_hash << c.task << c.position << c.method_canonical
           << c.history << c.answers << c.metric << c.postprocess << c.protocol)
         .run();
+    if (listed.contains({c.key, c.dataset})) continue;
     (entry << plan.experiment << hash << position++ << c.key << c.model << c.dataset << c.method)
         .run();
   }
@@ -296,16 +237,19 @@ std::map<std::pair<std::string, std::string>, int> Store::done(
   return out;
 }
 
-std::vector<ScoredTurn> Store::scores(const std::string& experiment) const {
+std::vector<ScoredTurn> Store::scores(const std::string& experiment,
+                                      const ScoreChoice& choice) const {
   std::vector<ScoredTurn> out;
   Statement s = db_->prepare(fmt::format(
       "SELECT r.cell, r.dialogue, r.turn, r.status, s.value FROM {} e "
       "JOIN cell c ON c.key = e.cell JOIN record r ON r.cell = c.key "
       "LEFT JOIN score s ON s.cell = r.cell AND s.dialogue = r.dialogue AND s.turn = r.turn "
-      "AND s.metric = c.metric AND s.postprocess = c.postprocess "
+      "AND s.metric = iif(?2 = '', c.metric, ?2) "
+      "AND s.postprocess = iif(?3 = '', c.postprocess, ?3) "
       "ORDER BY e.ordinal, r.dialogue, r.turn",
       kCells));
-  s << experiment;
+  s << experiment << choice.metric << choice.postprocess;
+  const bool own = choice.metric.empty() && choice.postprocess.empty();
   while (s.next()) {
     const std::string dialogue = s.text(1);
     const std::int64_t turn = s.integer(2);
@@ -313,10 +257,13 @@ std::vector<ScoredTurn> Store::scores(const std::string& experiment) const {
       throw input_error("{}: found the turn {} of dialogue {}, expected 0 to {}", path(), turn,
                         printable(dialogue), kMaxTurns);
     }
-    const Record::Status status = parse_status(s.text(3));
+    Record::Status status = parse_status(s.text(3));
     if (status == Record::Status::kOk && s.is_null(4)) {
-      throw input_error("{}: found no score of dialogue {}, turn {}, expected one", path(),
-                        printable(dialogue), turn + 1);
+      if (own) {
+        throw input_error("{}: found no score of dialogue {}, turn {}, expected one", path(),
+                          printable(dialogue), turn + 1);
+      }
+      status = Record::Status::kNoValue;
     }
     out.push_back({s.text(0), dialogue, static_cast<int>(turn), status,
                    status == Record::Status::kOk ? s.real(4) : 0.0});

@@ -32,7 +32,34 @@ class Order {
   std::map<std::string, std::map<std::string, std::size_t>> ranks_;
 };
 
+/// Settles which postprocess is meant: the cells' own, or the only one that there is.
+ScoreChoice choose(const Store& store, const std::string& experiment, ScoreChoice choice) {
+  const std::map<std::string, bool> known = store.postprocesses(experiment, choice.metric);
+  if (known.empty()) {
+    throw input_error("{}: found no scores of {} by \"{}\", expected a metric of: {}", store.path(),
+                      experiment, printable(choice.metric), join(store.metrics(experiment), ", "));
+  }
+  std::vector<std::string> names;
+  bool own = false;
+  for (const auto& [name, is_own] : known) {
+    names.push_back(name);
+    own |= is_own;
+  }
+  if (choice.postprocess.empty() && own) return choice;
+  if (choice.postprocess.empty() && names.size() == 1) choice.postprocess = names.front();
+  if (!known.contains(choice.postprocess)) {
+    throw input_error("--postprocess: found \"{}\" for {}, expected one of: {}",
+                      printable(choice.postprocess), printable(choice.metric), join(names, ", "));
+  }
+  return choice;
+}
+
 }  // namespace
+
+std::string name_of(const ScoreChoice& choice) {
+  if (choice.postprocess.empty()) return choice.metric;
+  return fmt::format("{} ({})", choice.metric, choice.postprocess);
+}
 
 const std::vector<std::string>& reported_counters() {
   static const std::vector<std::string> names = {"kv_tokens", "kv_bytes", "attended_tokens",
@@ -40,7 +67,7 @@ const std::vector<std::string>& reported_counters() {
   return names;
 }
 
-Results::Results(const Store& store, const std::string& experiment)
+Results::Results(const Store& store, const std::string& experiment, const ScoreChoice& choice)
     : manifest_(
           parse_manifest(store.manifest(experiment), store.path() + ": manifest of " + experiment)),
       cells_(store.cells(experiment)),
@@ -52,16 +79,24 @@ Results::Results(const Store& store, const std::string& experiment)
       if (cell.dataset == entry.label) cell.task = entry.task;
     }
   }
+  if (!choice.metric.empty()) {
+    choice_ = choose(store, experiment, choice);
+    for (Cell& cell : cells_) {
+      cell.metric = choice_.metric;
+      if (!choice_.postprocess.empty()) cell.postprocess = choice_.postprocess;
+    }
+  }
   std::map<std::string, std::string> population;
   for (const Cell& cell : cells_) population[cell.key] = cell.dataset_hash;
   std::set<std::string> values = {"score"};
   for (const TableSpec& table : manifest_.tables) values.insert(table.value);
   for (const std::string& value : values) {
-    const bool is_score = value == "score";
-    const double scale = find_table_value(value).scale / 100;
-    for (const ScoredTurn& turn :
-         is_score ? store.scores(experiment) : store.values(experiment, value)) {
-      if (is_score) turns_ = std::max(turns_, turn.turn + 1);
+    const TableValue* unit = find_table_value(value);
+    const bool is_score = unit == nullptr || value == "score";
+    const double scale = unit == nullptr ? 1 : unit->scale / 100;
+    for (const ScoredTurn& turn : is_score ? store.scores(experiment, choice_of(store, value))
+                                           : store.values(experiment, value)) {
+      if (value == "score") turns_ = std::max(turns_, turn.turn + 1);
       for (int key : {-1, turn.turn}) {
         Stratum& stratum = strata_[{value, turn.cell, key}];
         stratum.population = population[turn.cell];
@@ -89,6 +124,13 @@ Results::Results(const Store& store, const std::string& experiment)
                                store.path() + ": published numbers of " + experiment);
 }
 
+ScoreChoice Results::choice_of(const Store& store, const std::string& value) const {
+  if (value == "score") return choice_;
+  const ScoreChoice metric{value, ""};
+  const bool any = !store.postprocesses(manifest_.name, value).empty();
+  return any ? choose(store, manifest_.name, metric) : metric;  // nothing was scored by it yet
+}
+
 const Stratum& Results::stratum(const std::string& cell, int turn, const std::string& value) const {
   const auto found = strata_.find({value, cell, turn < 0 ? -1 : turn});
   return found == strata_.end() ? kNothing : found->second;
@@ -100,15 +142,25 @@ std::optional<double> Results::counter(const std::string& cell, const std::strin
   return found == values.end() ? std::nullopt : std::optional(found->second);
 }
 
-std::optional<double> Results::published(const Cell& cell) const {
+std::optional<double> Results::published(const Cell& cell, const std::string& metric) const {
   for (const PublishedNumber& row : published_) {
-    const auto value = [&](const std::string& name) { return dimension(cell, -1, name); };
-    if (row.averaged.empty() && row.agrees(value)) return row.value;
+    if (row.averaged.empty() && belongs(row, cell, metric)) return row.value;
   }
   return std::nullopt;
 }
 
-std::optional<double> Results::published(const std::vector<const Cell*>& cells) const {
+/// Whether a printed number is one of a cell's scores by `metric`, or by its own.
+bool Results::belongs(const PublishedNumber& row, const Cell& cell,
+                      const std::string& metric) const {
+  const bool own = metric.empty() && choice_.metric.empty();
+  if (!own && !row.dimensions.contains("metric")) return false;
+  return row.agrees([&](const std::string& name) {
+    return name == "metric" && !metric.empty() ? metric : dimension(cell, -1, name);
+  });
+}
+
+std::optional<double> Results::published(const std::vector<const Cell*>& cells,
+                                         const std::string& metric) const {
   const auto values = [this](const auto& of, const std::string& name) {
     std::set<std::string> out;
     for (const Cell* cell : of) out.insert(dimension(*cell, -1, name));
@@ -118,9 +170,7 @@ std::optional<double> Results::published(const std::vector<const Cell*>& cells) 
   for (const Cell& cell : cells_) all.push_back(&cell);
   for (const PublishedNumber& row : published_) {
     if (row.averaged.empty()) continue;
-    const auto agrees = [&](const Cell* cell) {
-      return row.agrees([&](const std::string& name) { return dimension(*cell, -1, name); });
-    };
+    const auto agrees = [&](const Cell* cell) { return belongs(row, *cell, metric); };
     if (!std::all_of(cells.begin(), cells.end(), agrees)) continue;
     // A mean over all datasets, say, is not that of some of them.
     std::vector<const Cell*> whole;
@@ -132,7 +182,7 @@ std::optional<double> Results::published(const std::vector<const Cell*>& cells) 
   }
   double sum = 0;
   for (const Cell* cell : cells) {
-    const std::optional<double> value = published(*cell);
+    const std::optional<double> value = published(*cell, metric);
     if (!value) return std::nullopt;
     sum += *value;
   }
@@ -186,10 +236,11 @@ std::optional<double> Pivot::mean_counter(std::size_t row, const std::string& na
 Pivot make_pivot(const Results& results, const TableSpec& spec) {
   Pivot out;
   out.title = spec.title;
-  if (spec.value != "score") {
-    const TableValue& value = find_table_value(spec.value);
-    out.title += fmt::format("{}{} ({})", out.title.empty() ? "" : ": ", value.meaning, value.unit);
-  }
+  const TableValue* unit = find_table_value(spec.value);
+  std::string meaning = unit == nullptr         ? spec.value
+                        : spec.value != "score" ? fmt::format("{} ({})", unit->meaning, unit->unit)
+                                                : name_of(results.choice());
+  if (!meaning.empty()) out.title += (out.title.empty() ? "" : ": ") + meaning;
   out.row_dimensions = spec.rows;
   out.column_dimensions = spec.columns;
   out.baseline = spec.difference_to;
@@ -261,7 +312,8 @@ Pivot make_pivot(const Results& results, const TableSpec& spec) {
     }
     std::vector<const Cell*> cells;
     for (const Part& p : list) cells.push_back(p.cell);
-    if (!by_turn && spec.value == "score") entry.published = results.published(cells);
+    if (!by_turn && (unit == nullptr || spec.value == "score"))
+      entry.published = results.published(cells, unit == nullptr ? spec.value : "");
     for (const std::string& name : reported_counters()) {
       double sum = 0;
       int count = 0;

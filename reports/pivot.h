@@ -13,14 +13,21 @@
 
 namespace turnbench {
 
+/// How tables call scores that are not their cells' own; empty for those.
+std::string name_of(const ScoreChoice& choice);
+
 /// Everything that a report needs of one experiment, read from the store alone.
 class Results {
  public:
-  Results(const Store& store, const std::string& experiment);
+  /// The score of a table is that of `choice`.  Refuses one by which nothing was scored, and one
+  /// that leaves open which postprocess (for judgements: which judge) is meant.
+  Results(const Store& store, const std::string& experiment, const ScoreChoice& choice = {});
 
   const Manifest& manifest() const { return manifest_; }
   const std::vector<Cell>& cells() const { return cells_; }
   const std::vector<Store::Failure>& failures() const { return failures_; }
+  /// What the scores are, where they are not the cells' own.
+  const ScoreChoice& choice() const { return choice_; }
   /// Dialogues, counted in each cell, that have not run yet.
   std::size_t pending() const { return pending_; }
   const std::vector<std::string>& environments() const { return environments_; }
@@ -35,14 +42,21 @@ class Results {
   /// Mean of a counter over a cell's records, if it has any.
   std::optional<double> counter(const std::string& cell, const std::string& name) const;
   /// What the paper prints for a cell, if anything.
-  std::optional<double> published(const Cell& cell) const;
+  std::optional<double> published(const Cell& cell, const std::string& metric = "") const;
   /// What the paper prints for the mean over these cells: as such, or else the mean of what it
-  /// prints for each of them, if it does so for all.
-  std::optional<double> published(const std::vector<const Cell*>& cells) const;
+  /// prints for each of them, if it does so for all.  Of a `metric` other than the cells' own only
+  /// what names it counts.
+  std::optional<double> published(const std::vector<const Cell*>& cells,
+                                  const std::string& metric = "") const;
 
  private:
+  bool belongs(const PublishedNumber& row, const Cell& cell, const std::string& metric) const;
+  /// Which scores a table's value means: those of the report, or of a metric.
+  ScoreChoice choice_of(const Store& store, const std::string& value) const;
+
   Manifest manifest_;
   std::vector<Cell> cells_;
+  ScoreChoice choice_;
   /// By value, cell and turn (-1: all).
   std::map<std::tuple<std::string, std::string, int>, Stratum> strata_;
   std::map<std::string, std::map<std::string, double>> counters_;

@@ -131,8 +131,11 @@ std::string render_markdown(const Results& results) {
   for (const Cell& cell : results.cells())
     without_value += results.stratum(cell.key, -1).without_value;
   if (without_value > 0) {
-    out += fmt::format("\n{} turns have no value: a probe had nothing to measure on them.\n",
-                       without_value);
+    const std::string chosen = name_of(results.choice());
+    out += chosen.empty()
+               ? fmt::format("\n{} turns have no value: a probe had nothing to measure on them.\n",
+                             without_value)
+               : fmt::format("\n{} turns have no value of {}.\n", without_value, chosen);
   }
   return out;
 }

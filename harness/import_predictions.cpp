@@ -1,0 +1,318 @@
+#include "harness/import_predictions.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <tuple>
+
+#include "common/error.h"
+#include "common/file.h"
+#include "common/text.h"
+#include "datasets/dialogue_io.h"
+#include "datasets/jsonl.h"
+#include "harness/protocol.h"
+#include "metrics/metric.h"
+#include "metrics/postprocess.h"
+
+namespace turnbench {
+namespace {
+
+struct Prediction {
+  std::size_t dialogue = 0;
+  int turn = 0;
+  Position position = Position::kEnd;
+  std::string answer, place;  ///< file and line
+};
+
+/// Finds dialogues by their ids.
+class ById {
+ public:
+  explicit ById(const ImportTarget& target) : target_(target) {
+    for (std::size_t i = 0; i < target.dialogues.size(); ++i) places_[target.dialogues[i].id] = i;
+  }
+
+  Prediction read(const JsonView& line, Position position) const {
+    Prediction out;
+    out.position = position;
+    const std::string id = line.at("dialogue").as_string();
+    auto found = places_.find(id);
+    for (Position p : {Position::kBegin, Position::kMiddle, Position::kEnd}) {
+      const std::string ending = fmt::format(":{}", name_of(p));
+      if (found != places_.end() || !id.ends_with(ending)) continue;
+      found = places_.find(id.substr(0, id.size() - ending.size()));
+      out.position = p;
+    }
+    if (found == places_.end()) line.at("dialogue").fail("a dialogue of " + target_.dataset);
+    out.dialogue = found->second;
+    const auto turns = static_cast<std::int64_t>(target_.dialogues[out.dialogue].turns.size());
+    out.turn = static_cast<int>(line.get_integer("turn", 1, 1, turns)) - 1;
+    out.answer = line.at("answer").as_string();
+    return out;
+  }
+
+ private:
+  const ImportTarget& target_;
+  std::map<std::string, std::size_t> places_;
+};
+
+/// LongBench's lines have no ids: line after line in the order of the dataset's file, or by their
+/// answers.
+class ByAnswers {
+ public:
+  explicit ByAnswers(const ImportTarget& target) : target_(target) {
+    for (std::size_t i = 0; i < target.dialogues.size(); ++i) {
+      if (target.dialogues[i].turns.size() != 1) {
+        throw input_error(
+            "dataset {}: found dialogues of several turns, expected lines of {{\"dialogue\", "
+            "\"turn\", \"answer\"}} for them",
+            printable(target.dataset));
+      }
+      const auto [known, is_new] = places_.emplace(references(i), i);
+      if (!is_new) known->second = kSeveral;
+    }
+  }
+
+  Prediction read(const JsonView& line, Position position) {
+    Prediction out;
+    out.position = position;
+    const char* answers = line.has("answers") ? "answers" : "references";
+    const std::vector<std::string> wanted = line.at(answers).as_strings();
+    const std::size_t next = next_++;
+    if (target_.in_file_order && next < target_.dialogues.size() && references(next) == wanted) {
+      out.dialogue = next;
+    } else {
+      const auto found = places_.find(wanted);
+      if (found == places_.end())
+        line.at(answers).fail("the answers of a dialogue of " + target_.dataset);
+      if (found->second == kSeveral) {
+        line.at(answers).fail("the lines in the order of the dataset's file, as dialogues of " +
+                              target_.dataset + " have the same answers");
+      }
+      out.dialogue = found->second;
+    }
+    out.answer = line.at(line.has("pred") ? "pred" : "prediction").as_string();
+    return out;
+  }
+
+ private:
+  static constexpr std::size_t kSeveral = SIZE_MAX;
+  const std::vector<std::string>& references(std::size_t i) const {
+    return target_.dialogues[i].turns.front().references;
+  }
+
+  const ImportTarget& target_;
+  std::map<std::vector<std::string>, std::size_t> places_;
+  std::size_t next_ = 0;
+};
+
+std::vector<Prediction> read_lines(const ImportRequest& request, const ImportTarget& target) {
+  std::vector<Prediction> out;
+  std::optional<ById> by_id;
+  std::optional<ByAnswers> by_answers;
+  std::set<std::tuple<std::size_t, int, Position>> seen;
+  for_each_json_line(request.file, [&](const JsonView& line) {
+    if (!by_id && !by_answers) {  // the first line says which kind they are
+      if (line.has("pred") || line.has("prediction")) {
+        by_answers.emplace(target);
+      } else {
+        by_id.emplace(target);
+      }
+    }
+    out.push_back(by_id ? by_id->read(line, request.position)
+                        : by_answers->read(line, request.position));
+    const Prediction& p = out.back();
+    if (!seen.emplace(p.dialogue, p.turn, p.position).second) {
+      line.at(by_id                 ? "dialogue"
+              : line.has("answers") ? "answers"
+                                    : "references")
+          .fail("each turn of a dialogue once");
+    }
+    out.back().place = line.source();
+  });
+  return out;
+}
+
+/// What can be known of how the predictions came about; what cannot says so.
+std::string import_card(const ImportRequest& request, const ImportTarget& target,
+                        const std::string& model, const std::string& hash) {
+  OrderedJson card;
+  card["imported"] = {{"label", request.label}, {"predictions", hash}};
+  card["model"] = {{"name", model}, {"weights", "not seen"}};
+  card["prompt"] = "not seen";
+  card["decoding"] = "not seen";
+  card["dataset"] = {{"name", target.dataset},
+                     {"dialogues", target.dataset_hash},
+                     {"metric", target.metric},
+                     {"postprocess", target.postprocess}};
+  return card.dump(1);
+}
+
+}  // namespace
+
+ImportTarget import_target(const Manifest& manifest, const std::string& label,
+                           const Locations& locations) {
+  std::vector<std::string_view> labels;
+  const DatasetEntry* entry = nullptr;
+  for (const DatasetEntry& e : manifest.datasets) {
+    labels.push_back(e.label);
+    if (e.label == label || (label.empty() && manifest.datasets.size() == 1)) entry = &e;
+  }
+  if (entry == nullptr) {
+    throw input_error("--dataset: found \"{}\", expected {}", printable(label),
+                      nearest_or_all(label, labels));
+  }
+  const PlannedDataset dataset = load_dataset(*entry, manifest, locations, 0);
+  ImportTarget out;
+  out.plan.experiment = manifest.name;
+  out.plan.title = manifest.title;
+  out.plan.manifest = manifest.text;
+  const auto here = std::filesystem::current_path();
+  out.plan.directory = (here / manifest.path).parent_path().string();
+  if (!manifest.published.empty())
+    out.plan.published = read_file(manifest.path.parent_path() / manifest.published);
+  out.plan.datasets = {{dataset.hash, dataset_description(*entry)}};
+  out.plan.dialogues = stored_dialogues(dataset);
+  out.dataset = entry->label;
+  out.dataset_hash = dataset.hash;
+  out.task = dataset.task;
+  out.metric = dataset.metric;
+  out.postprocess = dataset.postprocess;
+  out.history = name_of(manifest.histories.front());
+  out.answers = name_of(manifest.answers.front());
+  if (manifest.models.size() == 1) out.model = manifest.models.front().name;
+  out.dialogues = dataset.dialogues;
+  return out;
+}
+
+ImportTarget import_target(const Store& store, const std::string& experiment,
+                           const std::string& label) {
+  ImportTarget out;
+  out.plan.experiment = experiment;
+  out.plan.manifest = store.manifest(experiment);
+  const Manifest manifest =
+      parse_manifest(out.plan.manifest, store.path() + ": manifest of " + experiment);
+  out.plan.title = manifest.title;
+  out.plan.directory = store.directory(experiment);
+  out.plan.published = store.published(experiment);
+  const std::vector<Cell> cells = store.cells(experiment);
+  std::vector<std::string_view> labels;
+  for (const DatasetEntry& e : manifest.datasets) labels.push_back(e.label);
+  const std::string wanted =
+      label.empty() && labels.size() == 1 ? std::string(labels.front()) : label;
+  const auto like = std::find_if(cells.begin(), cells.end(), [&](const Cell& c) {
+    return c.dataset == wanted && !c.method_canonical.starts_with(kProbePrefix);
+  });
+  if (like == cells.end()) {
+    throw input_error("--dataset: found \"{}\", expected {}", printable(label),
+                      nearest_or_all(label, labels));
+  }
+  out.dataset = like->dataset;
+  out.dataset_hash = like->dataset_hash;
+  out.task = like->task;
+  out.metric = like->metric;
+  out.postprocess = like->postprocess;
+  out.history = like->history;
+  out.answers = like->answers;
+  if (manifest.models.size() == 1) out.model = manifest.models.front().name;
+  for (const auto& [id, turns] : store.dialogues(out.dataset_hash)) {
+    out.dialogues.push_back(parse_dialogue(store.dialogue(out.dataset_hash, id).json,
+                                           store.path() + ": dialogue " + printable(id)));
+  }
+  out.in_file_order = false;
+  return out;
+}
+
+ImportTarget import_target(const std::string& dataset, const Locations& locations) {
+  const auto list = [](std::initializer_list<std::string> items) { return OrderedJson(items); };
+  const OrderedJson table = {{"rows", list({"model", "method"})},
+                             {"columns", list({"dataset", "position"})}};
+  const OrderedJson manifest = {{"name", "imported-" + dataset},
+                                {"models", list({"imported"})},
+                                {"datasets", list({dataset})},
+                                {"methods", list({"full"})},
+                                {"tables", OrderedJson::array({table})}};
+  return import_target(parse_manifest(manifest.dump(1), "--dataset"), dataset, locations);
+}
+
+Imported read_predictions(const ImportRequest& request, const ImportTarget& target,
+                          const Segmenter* segmenter) {
+  const std::string model = request.model.empty() ? target.model : request.model;
+  if (model.empty()) {
+    throw input_error("--model: found none, expected the name of the model that was asked");
+  }
+  const std::vector<Prediction> predictions = read_lines(request, target);
+  const std::string hash = hash_text(read_file(request.file));
+  Cell cell;
+  cell.model = model;
+  cell.model_hash = hash_text("imported " + model);
+  cell.dataset = target.dataset;
+  cell.dataset_hash = target.dataset_hash;
+  cell.task = target.task;
+  cell.metric = target.metric;
+  cell.postprocess = target.postprocess;
+  cell.method = "imported:" + request.label;
+  cell.method_canonical = cell.method + " " + hash;
+  cell.history = target.history;
+  cell.answers = target.answers;
+  cell.protocol_text = import_card(request, target, model, hash);
+  cell.protocol = hash_text(cell.protocol_text);
+
+  Imported out;
+  out.plan = target.plan;
+  out.plan.models = {{cell.model_hash, model + ": as imported predictions name it, not seen"}};
+  const std::string machine = environment_card();
+  OrderedJson environment = OrderedJson::parse(machine);
+  environment["imported"] = {{"file", std::filesystem::absolute(request.file).string()},
+                             {"hash", hash}};
+  out.plan.environment = environment.dump(1);
+  const Metric& metric = find_metric(target.metric, target.dataset);
+  const Postprocess& postprocess = find_postprocess(target.postprocess, target.dataset);
+  std::map<Position, std::string> keys;
+  for (const Prediction& p : predictions) {
+    if (!keys.contains(p.position)) {
+      cell.position = name_of(p.position);
+      cell.key = keys[p.position] = cell_key(cell);
+      out.plan.cells.push_back(cell);
+    }
+    const Dialogue& dialogue = target.dialogues[p.dialogue];
+    const Turn& turn = dialogue.turns[static_cast<std::size_t>(p.turn)];
+    Record& record = out.records.emplace_back();
+    record.cell = keys[p.position];
+    record.dialogue = dialogue.id;
+    record.turn = p.turn;
+    record.answer = p.answer;
+    const std::string answer = postprocess.apply(p.answer);
+    try {
+      out.scores.push_back({record.cell, record.dialogue, record.turn, target.metric,
+                            target.postprocess,
+                            metric.score({answer, turn.references, turn.classes, segmenter})});
+    } catch (const Error& error) {
+      throw Error(error.kind(), fmt::format("{}: {}", p.place, error.what()));
+    }
+  }
+  return out;
+}
+
+void store_imported(Store& store, const Imported& imported) {
+  const std::vector<std::string> known = store.experiments();
+  const bool is_there =
+      std::find(known.begin(), known.end(), imported.plan.experiment) != known.end();
+  if (is_there && store.manifest(imported.plan.experiment) == imported.plan.manifest) {
+    for (const Cell& c : store.cells(imported.plan.experiment)) {
+      for (const Cell& ours : imported.plan.cells) {
+        if (c.key != ours.key && c.method == ours.method && c.model == ours.model &&
+            c.dataset == ours.dataset && c.position == ours.position) {
+          throw input_error(
+              "--label: found {} in {} already, of other predictions, expected another label",
+              printable(c.method), store.path());
+        }
+      }
+    }
+  }
+  store.add_imported(imported.plan);
+  store.add_records(imported.records, imported.scores);
+}
+
+}  // namespace turnbench

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+
+#include "harness/sqlite.h"
+
+namespace turnbench {
+
+/// Refuses a file that is not a store, or one of a schema that this program does not know.
+void check_schema(const Database& db);
+
+/// Makes a new file a store and brings an older store up to date; refuses as `check_schema` does.
+void prepare_schema(Database& db);
+
+/// Whether the store has the tables of judgements: older ones may be read without them.
+bool has_judgements(const Database& db);
+
+/// SQL: the version of the manifest of experiment ?1 that was planned last.
+constexpr std::string_view kLatest =
+    "(SELECT manifest_hash FROM experiment WHERE name = ?1 ORDER BY ordinal DESC LIMIT 1)";
+
+/// SQL: its cells, each once: a cell may have several places in the tables, as two labels of one
+/// content.
+inline const std::string kCells = fmt::format(
+    "(SELECT cell, min(ordinal) AS ordinal FROM experiment_cell "
+    "WHERE experiment = ?1 AND manifest_hash = {} GROUP BY cell)",
+    kLatest);
+
+}  // namespace turnbench
