@@ -172,6 +172,7 @@ int run_cli(int argc, char** argv) {
   add_tokenize_command(app, common);
   add_score_command(app, common, exit_code);
   add_import_command(app, common);
+  add_judge_command(app, common, exit_code);
   add_dialogues_command(app, common);
   add_bench_command(app, common);
   add_calibrate_command(app, common);

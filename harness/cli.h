@@ -31,6 +31,7 @@ void add_logits_command(CLI::App& app);
 void add_tokenize_command(CLI::App& app, const CommonOptions& common);
 void add_score_command(CLI::App& app, const CommonOptions& common, int& exit_code);
 void add_import_command(CLI::App& app, const CommonOptions& common);
+void add_judge_command(CLI::App& app, const CommonOptions& common, int& exit_code);
 void add_dialogues_command(CLI::App& app, const CommonOptions& common);
 void add_bench_command(CLI::App& app, const CommonOptions& common);
 void add_calibrate_command(CLI::App& app, const CommonOptions& common);

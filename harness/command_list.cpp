@@ -17,6 +17,7 @@
 #include "harness/cli.h"
 #include "harness/protocol.h"
 #include "inference/tokenizer/chat_template.h"
+#include "judges/rubric.h"
 #include "metrics/metric.h"
 #include "metrics/postprocess.h"
 
@@ -143,6 +144,9 @@ std::vector<Item> items_of(const std::string& what) {
                       {"has_length", d.has_length},
                       {"has_depth", d.has_depth}}});
     }
+  } else if (what == "rubrics") {
+    for (const std::string& name : rubric_names())
+      add(name, (rubrics_directory() / (name + ".txt")).string());
   } else if (what == "models") {
     add("tiny", "the embedded model: made-up facts, trained for this program");
     for (const std::string& path : below("TURNBENCH_MODELS")) {
@@ -303,11 +307,14 @@ void describe(const ProbeInfo& p) {
 void add_list_command(CLI::App& app, const CommonOptions& common) {
   auto what = std::make_shared<std::string>();
   CLI::App* command = app.add_subcommand(
-      "list", "What there is: models, methods, probes, datasets, metrics, experiments");
+      "list", "What there is: models, methods, probes, datasets, metrics, rubrics, experiments");
   command->footer("Example: turnbench list methods --json");
-  command->add_option("what", *what, "models, methods, probes, datasets, metrics or experiments")
+  command
+      ->add_option("what", *what,
+                   "models, methods, probes, datasets, metrics, rubrics or experiments")
       ->required()
-      ->check(one_of({"models", "methods", "probes", "datasets", "metrics", "experiments"}));
+      ->check(
+          one_of({"models", "methods", "probes", "datasets", "metrics", "rubrics", "experiments"}));
   command->callback([what, &common] {
     const std::vector<Item> items = items_of(*what);
     if (common.json) {

@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <csignal>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "common/error.h"
@@ -9,19 +7,12 @@
 #include "common/process_memory.h"
 #include "common/text.h"
 #include "harness/cli.h"
+#include "harness/interrupts.h"
 #include "reports/render.h"
 #include "runners/progress.h"
 
 namespace turnbench {
 namespace {
-
-volatile std::sig_atomic_t interrupts = 0;
-
-/// The first signal asks the sweep to stop after what is in flight; the second ends the program.
-extern "C" void on_interrupt(int signal) {
-  interrupts = interrupts + 1;
-  if (interrupts > 1) std::_Exit(128 + signal);
-}
 
 /// Runs each manifest and prints its table; as JSON one document, an array if there are several.
 void run_manifests(const std::vector<Manifest>& manifests, const std::string& db,
@@ -101,17 +92,14 @@ std::string run_manifest(const Manifest& manifest, const std::string& db,
   drop_done(plan, store);
   RunOptions run = options.run;
   run.memory_limit = options.memory_limit_mib << 20;
-  interrupts = 0;
-  std::signal(SIGINT, on_interrupt);
-  std::signal(SIGTERM, on_interrupt);
   RunSummary summary;
   {
+    const Interrupts interrupts;
     ProgressLine line(common.quiet);
     summary = run_plan(
-        plan, store, run, [] { return interrupts > 0; }, [&](const Progress& p) { line.show(p); });
+        plan, store, run, [&] { return interrupts.any(); },
+        [&](const Progress& p) { line.show(p); });
   }
-  std::signal(SIGINT, SIG_DFL);
-  std::signal(SIGTERM, SIG_DFL);
   const Progress& p = summary.progress;
   if (!common.quiet) {
     fmt::print(

@@ -33,8 +33,9 @@ void ProgressLine::show(const Progress& p) {
                                         : p.seconds / static_cast<double>(p.units_done) *
                                               static_cast<double>(p.units - p.units_done);
   std::string line =
-      fmt::format("\r\033[K{} of {} units, {:.0f} tokens/s, {} left", p.units_done, p.units,
-                  p.seconds > 0 ? static_cast<double>(p.tokens) / p.seconds : 0, duration(left));
+      fmt::format("\r\033[K{} of {} units, {} left", p.units_done, p.units, duration(left));
+  if (p.tokens > 0 && p.seconds > 0)
+    line += fmt::format(", {:.0f} tokens/s", static_cast<double>(p.tokens) / p.seconds);
   if (p.failed > 0) line += fmt::format(", {} records failed", p.failed);
   std::fputs(line.c_str(), stderr);
   std::fflush(stderr);

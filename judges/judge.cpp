@@ -1,0 +1,237 @@
+#include "judges/judge.h"
+
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "common/clock.h"
+#include "common/error.h"
+#include "common/file.h"
+#include "common/random.h"
+#include "common/text.h"
+#include "datasets/dialogue_io.h"
+#include "harness/plan.h"
+#include "judges/prompt.h"
+#include "judges/reply.h"
+
+namespace turnbench {
+namespace {
+
+/// An answer, and the numbers of its judgings that are missing.
+struct Item {
+  const Cell* cell;
+  std::string dialogue;
+  int turn = 0;
+};
+struct Task {
+  std::size_t item = 0;
+  int ordinal = 0;
+};
+
+Judge judge_of(const Rubric& rubric, const std::string& model) {
+  return {hash_text(rubric.hash + " " + model), rubric.name, rubric.hash, rubric.text, model};
+}
+
+/// Scores that follow from all judgings of an answer; none before there are `wanted` replies.
+std::vector<ScoreValue> scores_of(const Rubric& rubric, const std::vector<Judgement>& judgements,
+                                  int wanted, const std::string& postprocess) {
+  std::map<std::string, double> sums;
+  int replies = 0, read = 0;
+  for (const Judgement& j : judgements) {
+    replies += j.status != Judgement::Status::kFailed;
+    if (j.status != Judgement::Status::kOk) continue;
+    ++read;
+    for (const auto& [name, value] : j.scores) sums[name] += value;
+  }
+  std::vector<ScoreValue> out;
+  if (replies < wanted || read == 0) return out;
+  const Judgement& any = judgements.front();
+  for (const auto& [metric, sum] : sums) {
+    out.push_back(
+        {any.cell, any.dialogue, any.turn, metric, postprocess, sum / read / rubric.high});
+  }
+  return out;
+}
+
+/// One run over the answers.  All but `work` runs on one thread.
+class Judging {
+ public:
+  Judging(Store& store, const Rubric& rubric, const JudgeOptions& options)
+      : store_(store),
+        rubric_(rubric),
+        options_(options),
+        judge_(judge_of(rubric, options.chat.model)),
+        url_(chat_url(options.chat.url).shown) {
+    summary_.postprocess = options.chat.model + "@" + judge_.id.substr(0, 8);
+    store_.add_judge(judge_);
+    for (const std::string& experiment : options.experiments) collect(experiment);
+    summary_.progress.judgings = tasks_.size();
+  }
+
+  JudgeSummary run(const std::function<bool()>& should_stop,
+                   const std::function<void(const JudgeProgress&)>& report) {
+    const auto start = Clock::now();
+    const auto stopped = [&] { return stop_ || should_stop(); };
+    const auto guarded = [&] {
+      try {
+        ChatClient client(options_.chat);
+        while (!stopped()) {
+          const std::size_t next = next_++;
+          if (next >= tasks_.size()) return;
+          if (!work(client, tasks_[next], stopped)) return;
+          std::lock_guard lock(mutex_);
+          summary_.progress.seconds = seconds_since(start);
+          report(summary_.progress);
+        }
+      } catch (...) {
+        std::lock_guard lock(mutex_);
+        if (!failure_) failure_ = std::current_exception();
+        stop_ = true;
+      }
+    };
+    const std::size_t count =
+        std::min(static_cast<std::size_t>(options_.concurrency), tasks_.size());
+    std::vector<std::thread> threads;
+    for (std::size_t i = 1; i < count; ++i) threads.emplace_back(guarded);
+    if (count > 0) guarded();
+    for (std::thread& t : threads) t.join();
+    if (failure_) std::rethrow_exception(failure_);
+    summary_.stopped = summary_.progress.done < tasks_.size();
+    return summary_;
+  }
+
+ private:
+  void collect(const std::string& experiment) {
+    std::map<std::string, const Cell*> cells;
+    for (Cell& cell : store_.cells(experiment)) {
+      if (cell.method_canonical.starts_with(kProbePrefix) || !seen_.insert(cell.key).second)
+        continue;
+      cells_.push_back(std::move(cell));
+      cells[cells_.back().key] = &cells_.back();
+    }
+    store_.for_each_answered(
+        experiment, [&](const StoredDialogue& dialogue, const std::vector<Store::Answer>& answers) {
+          for (const Store::Answer& a : answers) {
+            const auto cell = cells.find(a.cell);
+            if (cell == cells.end()) continue;
+            if (!rubric_.last_turn || a.turn == dialogue.turns - 1)
+              collect({cell->second, dialogue.id, a.turn});
+          }
+        });
+  }
+
+  /// The judgings that an answer lacks; one that failed is asked again.
+  void collect(const Item& item) {
+    std::set<int> there;
+    for (const Judgement& j :
+         store_.judgements(judge_.id, item.cell->key, item.dialogue, item.turn)) {
+      if (j.status != Judgement::Status::kFailed) there.insert(j.ordinal);
+    }
+    summary_.stored += there.size();
+    const std::size_t before = tasks_.size();
+    for (int i = 0; i < options_.judgings; ++i) {
+      if (!there.contains(i)) tasks_.push_back({items_.size(), i});
+    }
+    items_.push_back(item);
+    // An end between the last reply and its scores leaves them out.
+    if (tasks_.size() == before) put_scores(item);
+  }
+
+  void put_scores(const Item& item) {
+    store_.put_scores(
+        scores_of(rubric_, store_.judgements(judge_.id, item.cell->key, item.dialogue, item.turn),
+                  options_.judgings, summary_.postprocess),
+        true);
+  }
+
+  std::string prompt_of(const Item& item) {
+    std::lock_guard lock(mutex_);
+    const Dialogue dialogue =
+        parse_dialogue(store_.dialogue(item.cell->dataset_hash, item.dialogue).json,
+                       store_.path() + ": dialogue " + printable(item.dialogue));
+    std::map<int, std::string> answers = store_.answers(item.cell->key, item.dialogue);
+    if (item.cell->answers == name_of(Answers::kGold)) {
+      for (int t = 0; t < item.turn; ++t)
+        answers[t] = dialogue.turns[static_cast<std::size_t>(t)].gold;
+    }
+    const Position position = parse_position(item.cell->position, store_.path());
+    return judge_prompt(rubric_, at_position(dialogue, position), item.turn, answers);
+  }
+
+  /// Asks for one judging and stores it; false if it was stopped before a reply came.
+  bool work(ChatClient& client, const Task& task, const std::function<bool()>& stopped) {
+    const Item& item = items_[task.item];
+    ChatRequest request;
+    request.prompt = prompt_of(item);
+    request.temperature = rubric_.temperature;
+    request.max_tokens = rubric_.max_tokens;
+    request.seed = Random::from({seed_of(item.cell->key), seed_of(item.dialogue),
+                                 static_cast<std::uint64_t>(item.turn),
+                                 static_cast<std::uint64_t>(task.ordinal)})
+                       .next();
+    const ChatReply reply = client.ask(request, stopped);
+    if (reply.status == ChatReply::Status::kStopped) return false;
+    Judgement judgement;
+    judgement.cell = item.cell->key;
+    judgement.dialogue = item.dialogue;
+    judgement.turn = item.turn;
+    judgement.judge = judge_.id;
+    judgement.ordinal = task.ordinal;
+    judgement.url = url_;
+    judgement.reply = reply.raw;
+    if (reply.status == ChatReply::Status::kFailed) {
+      judgement.status = Judgement::Status::kFailed;
+      judgement.error = reply.error;
+    } else {
+      const ParsedReply parsed = parse_reply(rubric_, reply.text);
+      judgement.error = parsed.error;
+      judgement.status =
+          parsed.error.empty() ? Judgement::Status::kOk : Judgement::Status::kUnparsed;
+      for (const auto& [name, value] : parsed.scores)
+        judgement.scores.push_back({rubric_.metric(name), value});
+      if (parsed.error.empty()) judgement.scores.push_back({rubric_.metric(), parsed.value});
+    }
+    std::lock_guard lock(mutex_);
+    store_.add_judgement(judgement);
+    put_scores(item);
+    JudgeProgress& p = summary_.progress;
+    ++p.done;
+    p.unparsed += judgement.status == Judgement::Status::kUnparsed;
+    if (judgement.status == Judgement::Status::kFailed) {
+      ++p.failed;
+      summary_.errors.push_back(fmt::format("{}, turn {}: {}: {}", printable(item.dialogue),
+                                            item.turn + 1, url_, judgement.error));
+    }
+    return true;
+  }
+
+  Store& store_;
+  const Rubric& rubric_;
+  const JudgeOptions& options_;
+  Judge judge_;
+  std::string url_;
+  std::deque<Cell> cells_;
+  std::set<std::string> seen_;
+  std::vector<Item> items_;
+  std::vector<Task> tasks_;
+  std::atomic<std::size_t> next_{0};
+  std::atomic<bool> stop_{false};
+  std::mutex mutex_;  ///< of the store, the summary and the display
+  std::exception_ptr failure_;
+  JudgeSummary summary_;
+};
+
+}  // namespace
+
+JudgeSummary judge_answers(Store& store, const Rubric& rubric, const JudgeOptions& options,
+                           const std::function<bool()>& should_stop,
+                           const std::function<void(const JudgeProgress&)>& report) {
+  return Judging(store, rubric, options).run(should_stop, report);
+}
+
+}  // namespace turnbench
