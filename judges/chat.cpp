@@ -17,8 +17,8 @@ namespace {
 
 constexpr double kLongestWait = 60;            // of our own, in seconds
 constexpr double kLongestAskedWait = 10 * 60;  // that a server may name
-constexpr auto kSlice = std::chrono::milliseconds(20);
-constexpr std::size_t kShown = 200;  // bytes of a body that a message quotes
+constexpr double kSlice = 0.02;                // seconds between two looks at whether to stop
+constexpr std::size_t kShown = 200;            // bytes of a body that a message quotes
 
 std::string body_of(const ChatOptions& options, const ChatRequest& request) {
   OrderedJson out = {
@@ -46,11 +46,12 @@ std::string content_of(const std::string& body) {
 /// False if it was stopped.
 bool wait(double seconds, const std::function<bool()>& should_stop) {
   const auto start = Clock::now();
-  while (seconds_since(start) < seconds) {
-    if (should_stop()) return false;
-    std::this_thread::sleep_for(kSlice);
+  while (!should_stop()) {
+    const double left = seconds - seconds_since(start);
+    if (left <= 0) return true;
+    std::this_thread::sleep_for(std::chrono::duration<double>(std::min(left, kSlice)));
   }
-  return !should_stop();
+  return false;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -20,6 +21,7 @@ std::string Server::Request::header(const std::string& name) const {
 }
 
 Server::Server(Handler handler) : handler_(std::move(handler)) {
+  ::setenv("no_proxy", "127.0.0.1", 1);  // whatever the machine has
   socket_ = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -95,8 +97,9 @@ void Server::serve(int connection) {
 }
 
 std::string http(int status, const std::string& body, const std::string& headers) {
-  return "HTTP/1.1 " + std::to_string(status) + " X\r\nContent-Type: application/json\r\n" + headers +
-         "Content-Length: " + std::to_string(body.size()) + "\r\nConnection: close\r\n\r\n" + body;
+  return "HTTP/1.1 " + std::to_string(status) + " X\r\nContent-Type: application/json\r\n" +
+         headers + "Content-Length: " + std::to_string(body.size()) +
+         "\r\nConnection: close\r\n\r\n" + body;
 }
 
 std::string completion(const std::string& text) {

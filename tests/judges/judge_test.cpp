@@ -1,0 +1,290 @@
+// The command `judge` on a real store, against a server on loopback.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+
+#include "common/clock.h"
+#include "common/text.h"
+#include "tests/harness/small_store.h"
+#include "tests/harness/store_dump.h"
+#include "tests/judges/server.h"
+
+namespace turnbench::test {
+namespace {
+
+constexpr const char* kKey = "sk-0123456789-not-to-be-seen";
+// Two dialogues at two positions under two methods, whose last turns are judged.
+constexpr std::size_t kAnswers = 8;
+
+std::string overall(int score) {
+  return fmt::format(
+      R"({{"factual accuracy": {0}, "user needs": 1, "clarity": 2, "completeness": 3, "overall": {0}}})",
+      score);
+}
+
+struct Judged {
+  explicit Judged(Server::Handler handler) : server(std::move(handler)) {
+    ::setenv("OPENAI_API_KEY", kKey, 1);
+  }
+  ~Judged() { ::unsetenv("OPENAI_API_KEY"); }
+
+  Arguments arguments(const Arguments& more = {}) const {
+    Arguments out = {
+        "judge",    db,
+        "--rubric", std::string(TURNBENCH_SOURCE_DIR) + "/judges/rubrics/round-attention.txt",
+        "--url",    server.url(),
+        "--model",  "m"};
+    out.insert(out.end(), more.begin(), more.end());
+    return out;
+  }
+  Finished run(const Arguments& more = {}) const { return run_program(arguments(more)); }
+  std::int64_t count_of(const std::string& from) const {
+    return count(db, "SELECT count(*) FROM " + from);
+  }
+
+  Server server;
+  TemporaryDirectory directory;
+  std::string db = directory.write("s.db", small_store());
+};
+
+Server::Handler says(const std::string& text) {
+  return [text](const Server::Request&) { return Server::Response{completion(text), {}}; };
+}
+
+TEST(Judge, StoresRepliesAndReportsTheirMean) {
+  // Of each answer's three judgings one cannot be read.
+  const Judged judged([](const Server::Request& r) {
+    return Server::Response{
+        completion(r.number % 3 == 0 ? "I cannot say" : overall(r.number % 3 == 1 ? 4 : 8)), {}};
+  });
+  const Finished run = judged.run({"--judgings", "3", "--concurrency", "1"});
+  ASSERT_EQ(run.code, 0) << run.err;
+  EXPECT_NE(run.err.find("24 judgings asked, 0 there before, 8 unparsed, 0 failed"),
+            std::string::npos)
+      << run.err;
+  EXPECT_NE(run.out.find("**All: judge:round-attention (m@"), std::string::npos) << run.out;
+  EXPECT_NE(run.out.find("| full | 60.0 ±0.0 | 60.0 ±0.0 |"), std::string::npos) << run.out;
+  EXPECT_EQ(run.out.find("paper"), std::string::npos) << "published numbers are of another metric";
+  EXPECT_EQ(judged.count_of("judgement"), 24);
+  EXPECT_EQ(judged.count_of("judgement WHERE status = 'unparsed' AND scores = '{}'"), 8);
+  EXPECT_EQ(judged.count_of("judgement WHERE json_extract(reply, '$.choices[0].message.content') "
+                            "= 'I cannot say' AND status = 'unparsed'"),
+            8);
+  EXPECT_EQ(judged.count_of("judgement WHERE url = '" + judged.server.url() + "/chat/completions'"),
+            24);
+  EXPECT_EQ(
+      judged.count_of("judge WHERE rubric = 'round-attention' AND model = 'm' AND rubric_text "
+                      "LIKE '%{history}%'"),
+      1);
+  EXPECT_EQ(judged.count_of("score WHERE metric = 'judge:round-attention' AND value = 0.6"), 8);
+  EXPECT_EQ(judged.count_of("score WHERE metric = 'judge:round-attention:clarity' AND value = 0.2"),
+            8);
+  EXPECT_EQ(judged.count_of("score WHERE metric = 'judge:round-attention:user-needs'"), 8);
+  // The rest of the store reports as before.
+  EXPECT_NE(run_program({"report", judged.db}).out.find("[paper 12.50"), std::string::npos);
+
+  // What is stored is not asked again, and gives the same table.
+  const Finished again = judged.run({"--judgings", "3"});
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(again.out, run.out);
+  EXPECT_EQ(judged.server.requests().size(), 24u);
+  EXPECT_EQ(run_program({"report", judged.db, "--metric", "judge:round-attention"}).out, run.out);
+  // More of them only adds.
+  EXPECT_EQ(judged.run({"--judgings", "4"}).code, 0);
+  EXPECT_EQ(judged.server.requests().size(), 24u + kAnswers);
+}
+
+TEST(Judge, ThePromptHoldsTheConversation) {
+  const Judged judged(says(overall(5)));
+  ASSERT_EQ(judged.run().code, 0);
+  const Server::Request request = judged.server.requests()[0];
+  const std::string prompt = Json::parse(request.body)["messages"][0]["content"];
+  const std::size_t user = prompt.find("=== Conversation so far ===\n[User]\n"),
+                    message = prompt.find("=== Newest message ==="),
+                    reply = prompt.find("=== Reply to be rated ===");
+  EXPECT_LT(user, message);
+  EXPECT_LT(message, reply);
+  EXPECT_LT(reply, prompt.size());
+}
+
+TEST(Judge, TheKeyIsInTheHeaderAndNowhereElse) {
+  // A server that repeats what it was sent, as a reply and as an error.
+  const Judged judged([](const Server::Request& r) {
+    const std::string sent = r.header("Authorization");
+    return Server::Response{r.number % 2 == 0 ? completion(sent) : http(500, sent), {}};
+  });
+  const Finished run = judged.run({"--retries", "0"});
+  EXPECT_EQ(run.code, 1);
+  ASSERT_EQ(judged.server.requests().size(), kAnswers);
+  for (const Server::Request& request : judged.server.requests())
+    EXPECT_EQ(request.header("Authorization"), std::string("Bearer ") + kKey);
+  const Finished report = run_program({"report", judged.db, "--format", "html"});
+  for (const std::string& text : {run.out, run.err, report.out})
+    EXPECT_EQ(text.find(kKey), std::string::npos) << text;
+  for (const auto& [name, bytes] : judged.directory.content())
+    EXPECT_EQ(bytes.find(kKey), std::string::npos) << name;
+  EXPECT_EQ(judged.count_of("judgement WHERE reply LIKE '%Bearer [key]%'"), kAnswers);
+}
+
+TEST(Judge, FailedRequestsAreAskedAgain) {
+  const Judged judged([](const Server::Request& r) {
+    const bool broken = r.number < 12 && r.number % 4 != 0;
+    return Server::Response{broken ? http(500, "busy") : completion(overall(7)), {}};
+  });
+  const Finished first = judged.run({"--judgings", "2", "--retries", "0"});
+  EXPECT_EQ(first.code, 1);
+  EXPECT_NE(first.err.find("failed: "), std::string::npos) << first.err;
+  EXPECT_NE(first.err.find("found the status 500 (busy)"), std::string::npos) << first.err;
+  EXPECT_EQ(judged.count_of("judgement WHERE status = 'failed' AND reply = 'busy'"), 9);
+  // An answer that lacks a judging has no score yet, and none is made up.
+  const std::int64_t scored = judged.count_of("score WHERE metric = 'judge:round-attention'");
+  EXPECT_LT(scored, 8);
+  const Finished second = judged.run({"--judgings", "2", "--retries", "0"});
+  EXPECT_EQ(second.code, 0) << second.err;
+  EXPECT_NE(second.err.find("9 judgings asked, 7 there before"), std::string::npos) << second.err;
+  EXPECT_EQ(judged.server.requests().size(), 25u);
+  EXPECT_EQ(judged.count_of("judgement"), 16);
+  EXPECT_EQ(judged.count_of("judgement WHERE status = 'ok'"), 16);
+  EXPECT_EQ(judged.count_of("score WHERE metric = 'judge:round-attention' AND value = 0.7"), 8);
+}
+
+TEST(Judge, AnswersWithoutAJudgementHaveNoValue) {
+  const Judged judged(says("no idea"));
+  const Finished run = judged.run();
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_EQ(run.out, "");
+  EXPECT_EQ(judged.count_of("score WHERE metric LIKE 'judge:%'"), 0);
+  EXPECT_EQ(judged.run().code, 0);
+  EXPECT_EQ(judged.server.requests().size(), kAnswers);
+}
+
+TEST(Judge, AClosedDoorEndsItAtOnce) {
+  const Judged judged([](const Server::Request&) {
+    return Server::Response{http(401, "who are you"), {}};
+  });
+  const Finished run = judged.run({"--concurrency", "1"});
+  EXPECT_EQ(run.code, 1);
+  EXPECT_EQ(run.out, "");
+  EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
+  EXPECT_NE(run.err.find("found the status 401 (who are you)"), std::string::npos) << run.err;
+  EXPECT_EQ(judged.server.requests().size(), 1u);
+  EXPECT_EQ(judged.count_of("judgement"), 0);
+}
+
+TEST(Judge, AnInterruptedRunGoesOn) {
+  const Judged judged([](const Server::Request&) {
+    return Server::Response{completion(overall(5)), std::chrono::milliseconds(100)};
+  });
+  Program program(judged.arguments({"--concurrency", "2", "--judgings", "2"}));
+  const auto start = Clock::now();
+  while (judged.server.requests().size() < 3 && seconds_since(start) < 30)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  program.signal(SIGINT);
+  const Finished stopped = program.wait();
+  EXPECT_EQ(stopped.code, 1);
+  EXPECT_NE(stopped.err.find("of 16 judgings done; judge again to go on"), std::string::npos)
+      << stopped.err;
+  const auto asked = judged.server.requests().size();
+  EXPECT_LT(asked, 16u);
+  EXPECT_EQ(judged.count_of("judgement"), asked) << "what was in flight is stored";
+  EXPECT_EQ(judged.run({"--judgings", "2"}).code, 0);
+  EXPECT_EQ(judged.server.requests().size(), 16u);
+  EXPECT_EQ(judged.count_of("score WHERE metric = 'judge:round-attention' AND value = 0.5"), 8);
+}
+
+TEST(Judge, TwoJudgesAreKeptApart) {
+  const Judged judged([](const Server::Request& r) {
+    const bool other = r.body.find("\"other\"") != std::string::npos;
+    return Server::Response{completion(overall(other ? 9 : 3)), {}};
+  });
+  ASSERT_EQ(judged.run().code, 0);
+  ASSERT_EQ(judged.run({"--model", "other"}).code, 2) << "given twice";
+  Arguments other = judged.arguments({"--json", "--quiet"});
+  std::replace(other.begin(), other.end(), std::string("m"), std::string("other"));
+  const Finished second = run_program(other);
+  ASSERT_EQ(second.code, 0) << second.err;
+  EXPECT_EQ(second.err, "");
+  const Json cell = second.json()["cells"][0];
+  EXPECT_EQ(cell["metric"], "judge:round-attention");
+  EXPECT_EQ(cell["mean"], 90.0);
+  const std::string judge = cell["settings"]["postprocess"];
+  EXPECT_TRUE(judge.starts_with("other@")) << judge;
+  const Arguments report = {"report", judged.db, "--json", "--metric", "judge:round-attention"};
+  const Finished open = run_program(report);
+  EXPECT_EQ(open.code, 2);
+  EXPECT_NE(
+      open.err.find("--postprocess: found \"\" for judge:round-attention, expected one of: m@"),
+      std::string::npos)
+      << open.err;
+  Arguments named = report;
+  named.insert(named.end(), {"--postprocess", judge});
+  EXPECT_EQ(run_program(named).out, second.out);
+}
+
+TEST(Judge, OlderStoresAreBroughtUpToDate) {
+  const Judged judged(says(overall(5)));
+  execute(judged.db, "DROP TABLE judgement; DROP TABLE judge; PRAGMA user_version=1");
+  EXPECT_EQ(run_program({"report", judged.db}).code, 0);
+  EXPECT_EQ(count(judged.db, "PRAGMA user_version"), 1) << "reading changes nothing";
+  EXPECT_EQ(judged.run().code, 0);
+  EXPECT_EQ(count(judged.db, "PRAGMA user_version"), 2);
+  EXPECT_EQ(judged.count_of("judgement"), 8);
+}
+
+TEST(Judge, RefusesBadUsage) {
+  const auto judge = [](const TemporaryDirectory& d, const Arguments& more) {
+    Arguments out = {"judge", d.write("s.db", small_store())};
+    out.insert(out.end(), more.begin(), more.end());
+    return out;
+  };
+  const std::string rubric = std::string(TURNBENCH_SOURCE_DIR) + "/judges/rubrics/longmemeval.txt";
+  const Malformed cases[] = {
+      {"no rubric of this name",
+       [&](const TemporaryDirectory& d) {
+         return judge(d, {"--rubric", "longmemevil", "--url", "http://h", "--model", "m"});
+       },
+       "--rubric: found \"longmemevil\", expected a file NAME.txt, or"},
+      {"a rubric that is none",
+       [&](const TemporaryDirectory& d) {
+         return judge(d, {"--rubric", d.write("r.txt", "reply: yes\n"), "--url", "http://h",
+                          "--model", "m"});
+       },
+       "r.txt: line 1: found \"yes\""},
+      {"a URL with a password",
+       [&](const TemporaryDirectory& d) {
+         return judge(d, {"--rubric", rubric, "--url", "http://u:p@h/v1", "--model", "m"});
+       },
+       "--url: found credentials in it"},
+      {"a key that is not there",
+       [&](const TemporaryDirectory& d) {
+         return judge(d, {"--rubric", rubric, "--url", "http://h/v1", "--model", "m", "--key-env",
+                          "TURNBENCH_NO_SUCH_KEY"});
+       },
+       "--key-env: found nothing in $TURNBENCH_NO_SUCH_KEY"},
+      {"no store",
+       [&](const TemporaryDirectory& d) -> Arguments {
+         return {"judge", d.path("x.db"), "--rubric", rubric, "--url", "http://h", "--model", "m"};
+       },
+       "x.db: found no such file"},
+      {"no such experiment",
+       [&](const TemporaryDirectory& d) {
+         return judge(
+             d, {"--rubric", rubric, "--url", "http://h", "--model", "m", "--experiment", "big"});
+       },
+       "found no experiment \"big\""},
+      {"no judgings",
+       [&](const TemporaryDirectory& d) {
+         return judge(d,
+                      {"--rubric", rubric, "--url", "http://h", "--model", "m", "--judgings", "0"});
+       },
+       "--judgings: found \"0\""},
+  };
+  expect_refusals(cases);
+}
+
+}  // namespace
+}  // namespace turnbench::test

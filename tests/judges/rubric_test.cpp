@@ -1,0 +1,129 @@
+#include "judges/rubric.h"
+
+#include <gtest/gtest.h>
+
+#include "common/error.h"
+#include "judges/prompt.h"
+
+namespace turnbench {
+namespace {
+
+std::string rubric_file(const std::string& name) {
+  return std::string(TURNBENCH_SOURCE_DIR) + "/judges/rubrics/" + name + ".txt";
+}
+
+TEST(Rubric, RoundAttention) {
+  const Rubric r = load_rubric(rubric_file("round-attention"));
+  EXPECT_EQ(r.name, "round-attention");
+  EXPECT_EQ(r.low, 1);
+  EXPECT_EQ(r.high, 10);
+  EXPECT_EQ(r.overall, "overall");
+  EXPECT_TRUE(r.last_turn);
+  EXPECT_EQ(r.metric(), "judge:round-attention");
+}
+
+TEST(Rubric, LongBenchWrite) {
+  const Rubric r = load_rubric(rubric_file("longbench-write"));
+  EXPECT_EQ(r.dimensions, (std::vector<std::string>{"relevance", "accuracy", "coherence", "clarity",
+                                                    "breadth and depth", "reading experience"}));
+  EXPECT_EQ(r.low, 1);
+  EXPECT_EQ(r.high, 5);
+  EXPECT_EQ(r.overall, "");
+  EXPECT_EQ(r.metric("breadth and depth"), "judge:longbench-write:breadth-and-depth");
+}
+
+Dialogue dialogue_of(const std::string& id, const std::string& task) {
+  Dialogue out;
+  out.id = id;
+  out.task = task;
+  Turn turn;
+  turn.instruction = "Be brief.";
+  turn.contexts = {{"a", "First text."}, {"b", "Second text."}};
+  turn.question = "What {answer} now?";
+  turn.references = {"one", "two"};
+  out.turns = {turn, turn};
+  out.turns[1].instruction = "";
+  return out;
+}
+
+// Each kind of question has instructions of its own; those that cannot be answered go before.
+TEST(Rubric, LongMemEvalTellsQuestionsApart) {
+  const Rubric r = load_rubric(rubric_file("longmemeval"));
+  const auto prompt = [&](const std::string& id, const std::string& task) {
+    return judge_prompt(r, dialogue_of(id, task), 0, {{0, "mine"}});
+  };
+  const std::string time = prompt("q1", "temporal-reasoning");
+  EXPECT_NE(time.find("a difference of one"), std::string::npos) << time;
+  EXPECT_NE(prompt("q1", "knowledge-update").find("newest state"), std::string::npos);
+  EXPECT_NE(prompt("q1", "single-session-preference").find("suits this user"), std::string::npos);
+  EXPECT_NE(prompt("q1", "multi-session").find("holds what is expected"), std::string::npos);
+  const std::string none = prompt("q1_abs", "temporal-reasoning");
+  EXPECT_NE(none.find("cannot be answered"), std::string::npos);
+  EXPECT_EQ(none.find("a difference of one"), std::string::npos);
+}
+
+// What dialogues and answers hold is put in as it stands, braces and names of fields included.
+TEST(Rubric, PromptHasEverythingInPlace) {
+  const Rubric r = parse_rubric(
+      "reply: yes-no\n[prompt]\nH<{history}>\nM<{message}>\nC<{context}>\nQ<{question}>\n"
+      "R<{reference}>\nA<{answer}> {{}}\n",
+      "mine", "mine.txt");
+  Dialogue d = dialogue_of("x", "qa");
+  EXPECT_EQ(judge_prompt(r, at_position(d, Position::kBegin), 1, {{0, "{question}"}, {1, "b"}}),
+            "H<[User]\nBe brief.\nWhat {answer} now?\nFirst text.\nSecond "
+            "text.\n[Assistant]\n{question}>\nM<What {answer} now?\nFirst text.\nSecond "
+            "text.>\nC<First text.\nSecond text.>\nQ<What {answer} now?>\nR<one\ntwo>\nA<b> {}");
+  EXPECT_NE(judge_prompt(r, d, 1, {{1, "b"}}).find("[Assistant]\n(no answer)>"), std::string::npos);
+  EXPECT_NE(judge_prompt(r, d, 0, {{0, "b"}}).find("H<(none)>"), std::string::npos);
+  EXPECT_NE(judge_prompt(r, at_position(d, Position::kMiddle), 0, {{0, "b"}})
+                .find("M<Be brief.\nFirst text.\nWhat {answer} now?\nSecond text.>"),
+            std::string::npos);
+}
+
+struct Refused {
+  std::string text, expected;
+};
+
+TEST(Rubric, RefusesWhatIsWrong) {
+  const Refused cases[] = {
+      {"", "found no [prompt], expected one"},
+      {"replay: json\n[prompt]\n{answer}", "line 1: found \"replay\", expected \"reply\""},
+      {"reply json\n", "line 1: found \"reply json\", expected key: value"},
+      {"reply: xml\n", "line 1: found \"xml\""},
+      {"reply: json\nreply: json\n", "line 2: found reply twice"},
+      {"scale: 1-10\n", "found \"1-10\", expected LOW to HIGH"},
+      {"scale: 5 to 1\n", "expected a rising scale"},
+      {"scale: 1 to x\n", "found \"x\", expected a number"},
+      {"scale: nan to 5\n", "found \"nan\", expected a number"},
+      {"temperature: -1\n", "found \"-1\""},
+      {"turns: some\n", "found \"some\""},
+      {"[guidance when=x]\n", "found \"when=x\", expected task=NAME or id=*ENDING"},
+      {"reply: json\nscale: 1 to 5\n[prompt]\n{answer}", "found no dimensions"},
+      {"dimensions: a, a\n[prompt]\n{answer}", "empty or repeated dimension"},
+      {"dimensions: a,\n[prompt]\n{answer}", "empty or repeated dimension"},
+      {"dimensions: a\nscore: b\n[prompt]\n{answer}", "found a score that is no dimension"},
+      {"reply: yes-no\nscale: 1 to 5\n[prompt]\n{answer}", "none beside reply: yes-no"},
+      {"reply: yes-no\n[prompt]\nHello", "found no {answer} in [prompt]"},
+      {"reply: yes-no\n[prompt]\n{answr}", "found \"{answr}\""},
+      {"reply: yes-no\n[prompt]\n{answer} {", "[prompt]: found \"{\""},
+      {"reply: yes-no\n[prompt]\n{answer}\n{guidance}", "both or neither"},
+      {"reply: yes-no\n[prompt]\n{answer}\n[guidance]\nx", "both or neither"},
+      {"reply: yes-no\n[prompt]\n{answer}{guidance}\n[guidance task=a]\nx",
+       "found no [guidance] without a condition"},
+      {"reply: yes-no\n[prompt]\n{answer}\xff", "no UTF-8"},
+  };
+  for (const Refused& c : cases) {
+    SCOPED_TRACE(c.text);
+    try {
+      parse_rubric(c.text, "r", "r.txt");
+      ADD_FAILURE() << "not refused";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.kind(), ErrorKind::kInput);
+      EXPECT_TRUE(std::string(e.what()).starts_with("r.txt: ")) << e.what();
+      EXPECT_NE(std::string(e.what()).find(c.expected), std::string::npos) << e.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace turnbench
