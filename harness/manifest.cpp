@@ -138,8 +138,8 @@ void check_value(const JsonView& json, const Manifest& manifest) {
     metrics.push_back(metric.name);
   }
   const std::string near = nearest_name(name, metrics);
-  json.fail("one of: " + join(values, ", ") + ", a metric" +
-            (near.empty() ? "" : fmt::format(" (\"{}\")", near)) + ", judge:RUBRIC");
+  json.fail(near.empty() ? "one of: " + join(values, ", ") + ", a metric, judge:RUBRIC"
+                         : "\"" + near + "\"");
 }
 
 /// `labels`: of the manifest's methods and probes.
