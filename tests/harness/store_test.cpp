@@ -125,6 +125,105 @@ TEST(Store, ExperimentsKeepApart) {
   EXPECT_THROW(store.manifest("c"), Error);
 }
 
+// What the manifest plans keeps its places, however often it is planned and something is imported.
+TEST(Store, ImportedCellsStandBehindThePlan) {
+  const TemporaryDirectory directory;
+  Store store = Store::create(directory.path("a.db"));
+  store.add_plan(plan_of("e", "text", {"c1", "c2"}));
+  for (const char* key : {"i1", "i2", "i1"}) store.add_imported(plan_of("e", "text", {key}));
+  store.add_plan(plan_of("e", "text", {"c1", "c2"}));
+  std::vector<std::string> keys;
+  for (const Cell& c : store.cells("e")) keys.push_back(c.key);
+  EXPECT_EQ(keys, (std::vector<std::string>{"c1", "c2", "i1", "i2"}));
+}
+
+TEST(Store, ScoresAreAddedAndReplacedOnlyWhenAsked) {
+  const TemporaryDirectory directory;
+  Store store = Store::create(directory.path("a.db"));
+  store.add_plan(plan_of("e", "text", {"c1"}));
+  store.add_records(records_of("c1", "x"), scores_of("c1", "x", 0.5));
+  using Before = std::vector<std::optional<double>>;
+  const std::vector<ScoreValue> more = {{"c1", "x", 0, "qa_f1", "none", 0.25},
+                                        {"c1", "x", 1, "rouge", "none", 1}};
+  EXPECT_EQ(store.put_scores(more, false), (Before{0.5, std::nullopt}));
+  EXPECT_EQ(store.put_scores(more, true), (Before{0.5, 1.0}));
+  EXPECT_EQ(store.put_scores(more, false), (Before{0.25, 1.0}));
+  EXPECT_EQ(store.metrics("e"), (std::vector<std::string>{"qa_f1", "rouge"}));
+  EXPECT_EQ(store.postprocesses("e", "rouge"), (std::map<std::string, bool>{{"none", true}}));
+  // By another metric a turn may have no value; by its own it must.
+  const std::vector<ScoredTurn> rouge = store.scores("e", {"rouge", ""});
+  EXPECT_EQ(rouge[0].status, Record::Status::kNoValue);
+  EXPECT_EQ(rouge[1].score, 1);
+}
+
+Judgement judgement_of(int ordinal, Judgement::Status status, double score) {
+  Judgement out;
+  out.cell = "c1";
+  out.dialogue = "x";
+  out.judge = "j";
+  out.ordinal = ordinal;
+  out.status = status;
+  out.reply = "what \"it\" said";
+  if (status == Judgement::Status::kOk) out.scores = {{"overall", score}};
+  return out;
+}
+
+TEST(Store, AFailedJudgingMayBeReplacedAndNoOther) {
+  const TemporaryDirectory directory;
+  Store store = Store::create(directory.path("a.db"));
+  store.add_plan(plan_of("e", "text", {"c1"}));
+  store.add_records(records_of("c1", "x"), scores_of("c1", "x", 0.5));
+  store.add_judge({"j", "rubric", "hash", "text", "model"});
+  using Status = Judgement::Status;
+  store.add_judgement(judgement_of(0, Status::kFailed, 0));
+  store.add_judgement(judgement_of(1, Status::kUnparsed, 0));
+  store.add_judgement(judgement_of(0, Status::kOk, 7));
+  store.add_judgement(judgement_of(0, Status::kOk, 8));
+  store.add_judgement(judgement_of(1, Status::kOk, 9));
+  const std::vector<Judgement> got = store.judgements("j", "c1", "x", 0);
+  ASSERT_EQ(got.size(), 2u);
+  EXPECT_EQ(got[0].status, Status::kOk);
+  EXPECT_EQ(got[0].reply, "what \"it\" said");
+  EXPECT_EQ(got[0].scores.at(0).value, 7);
+  EXPECT_EQ(got[1].status, Status::kUnparsed);
+  EXPECT_TRUE(got[1].scores.empty());
+  EXPECT_TRUE(store.judgements("j", "c1", "x", 1).empty());
+  Judgement stray = judgement_of(0, Status::kOk, 1);
+  stray.turn = 7;  // there is no such record
+  EXPECT_THROW(store.add_judgement(stray), Error);
+}
+
+// A store of schema 1 has everything but judgements.
+TEST(Store, OlderStoresAreReadAsTheyAreAndMigratedToBeWritten) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path("a.db");
+  {
+    Store store = Store::create(path);
+    store.add_plan(plan_of("e", "text", {"c1"}));
+    store.add_records(records_of("c1", "x"), scores_of("c1", "x", 0.5));
+  }
+  {
+    Database db(path, Database::Mode::kExisting);
+    db.execute("DROP TABLE judgement; DROP TABLE judge; PRAGMA user_version=1");
+  }
+  const Dump before = dump(path, true);
+  {
+    const Store store = Store::open(path);
+    EXPECT_EQ(store.scores("e").size(), 2u);
+    EXPECT_TRUE(store.judgements("j", "c1", "x", 0).empty());
+  }
+  expect_same(dump(path, true), before);
+  EXPECT_EQ(count(path, "PRAGMA user_version"), 1);
+  Store::open_to_extend(path).add_judge({"j", "rubric", "hash", "text", "model"});
+  EXPECT_EQ(count(path, "PRAGMA user_version"), 2);
+  EXPECT_EQ(Store::open(path).scores("e").size(), 2u);
+  Dump after = dump(path, true);
+  EXPECT_EQ(after.at("judge").size(), 1u);
+  after.erase("judge");
+  after.erase("judgement");
+  expect_same(after, before);
+}
+
 TEST(Store, RefusesWhatIsNoStore) {
   const TemporaryDirectory directory;
   const auto message = [](const auto& action) -> std::string {

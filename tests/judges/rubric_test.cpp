@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
+#include "common/file.h"
 #include "judges/prompt.h"
 
 namespace turnbench {
@@ -78,6 +79,20 @@ TEST(Rubric, PromptHasEverythingInPlace) {
   EXPECT_NE(judge_prompt(r, at_position(d, Position::kMiddle), 0, {{0, "b"}})
                 .find("M<Be brief.\nFirst text.\nWhat {answer} now?\nSecond text.>"),
             std::string::npos);
+}
+
+// The example of docs/judges.md is one, and every key stands there.
+TEST(Rubric, TheExampleOfTheDocumentation) {
+  const std::string docs = read_file(TURNBENCH_SOURCE_DIR "/docs/judges.md");
+  const std::string begin = "```text\n";
+  const std::size_t at = docs.find(begin) + begin.size();
+  const Rubric r = parse_rubric(docs.substr(at, docs.find("```", at) - at), "mine", "docs");
+  EXPECT_EQ(r.dimensions, (std::vector<std::string>{"correctness", "style"}));
+  EXPECT_EQ(r.temperature, 0.5);
+  for (std::string_view field : prompt_fields())
+    EXPECT_NE(docs.find("`{" + std::string(field) + "}`"), std::string::npos) << field;
+  for (const std::string name : {"round-attention", "longbench-write", "longmemeval"})
+    EXPECT_NE(docs.find("| `" + name + "` |"), std::string::npos) << name;
 }
 
 struct Refused {
