@@ -34,20 +34,18 @@ void Store::for_each_answered(
     const std::string& experiment,
     const std::function<void(const StoredDialogue&, const std::vector<Answer>&)>& take) const {
   Statement dialogues = db_->prepare(fmt::format(
-      "SELECT dataset, id, turns, json FROM dialogue WHERE dataset IN (SELECT c.dataset FROM "
-      "experiment_cell e JOIN cell c ON c.key = e.cell WHERE e.experiment = ?1 AND "
-      "e.manifest_hash = {}) ORDER BY dataset, id",
-      kLatest));
+      "SELECT dataset, id, turns, json FROM dialogue WHERE dataset IN (SELECT c.dataset "
+      "FROM {} e JOIN cell c ON c.key = e.cell) ORDER BY dataset, id",
+      kCells));
   dialogues << experiment;
   while (dialogues.next()) {
     const StoredDialogue dialogue{dialogues.text(0), dialogues.text(1),
                                   static_cast<int>(dialogues.integer(2)), dialogues.text(3)};
-    // Two datasets of one content make the same cell twice.
-    Statement records = db_->prepare(fmt::format(
-        "SELECT DISTINCT r.cell, r.turn, r.answer FROM experiment_cell e JOIN cell c ON c.key = "
-        "e.cell JOIN record r ON r.cell = c.key WHERE e.experiment = ?1 AND e.manifest_hash = {} "
-        "AND c.dataset = ?2 AND r.dialogue = ?3 AND r.status = 'ok' ORDER BY r.cell, r.turn",
-        kLatest));
+    Statement records = db_->prepare(
+        fmt::format("SELECT r.cell, r.turn, r.answer FROM {} e JOIN cell c ON c.key = e.cell "
+                    "JOIN record r ON r.cell = c.key WHERE c.dataset = ?2 AND r.dialogue = ?3 AND "
+                    "r.status = 'ok' ORDER BY r.cell, r.turn",
+                    kCells));
     records << experiment << dialogue.dataset_hash << dialogue.id;
     std::vector<Answer> answers;
     while (records.next()) {
@@ -102,10 +100,8 @@ std::vector<std::optional<double>> Store::put_scores(const std::vector<ScoreValu
 }
 
 std::vector<std::string> Store::metrics(const std::string& experiment) const {
-  Statement s = db_->prepare(
-      fmt::format("SELECT DISTINCT s.metric FROM experiment_cell e JOIN score s ON s.cell = e.cell "
-                  "WHERE e.experiment = ?1 AND e.manifest_hash = {} ORDER BY 1",
-                  kLatest));
+  Statement s = db_->prepare(fmt::format(
+      "SELECT DISTINCT s.metric FROM {} e JOIN score s ON s.cell = e.cell ORDER BY 1", kCells));
   s << experiment;
   std::vector<std::string> out;
   while (s.next()) out.push_back(s.text(0));
@@ -114,11 +110,11 @@ std::vector<std::string> Store::metrics(const std::string& experiment) const {
 
 std::map<std::string, bool> Store::postprocesses(const std::string& experiment,
                                                  const std::string& metric) const {
-  Statement s = db_->prepare(fmt::format(
-      "SELECT s.postprocess, max(s.postprocess = c.postprocess) FROM experiment_cell e JOIN cell c "
-      "ON c.key = e.cell JOIN score s ON s.cell = c.key WHERE e.experiment = ?1 AND "
-      "e.manifest_hash = {} AND s.metric = ?2 GROUP BY 1",
-      kLatest));
+  Statement s =
+      db_->prepare(fmt::format("SELECT s.postprocess, max(s.postprocess = c.postprocess) FROM {} e "
+                               "JOIN cell c ON c.key = e.cell JOIN score s ON s.cell = c.key "
+                               "WHERE s.metric = ?2 GROUP BY 1",
+                               kCells));
   s << experiment << metric;
   std::map<std::string, bool> out;
   while (s.next()) out[s.text(0)] = s.integer(1) != 0;
