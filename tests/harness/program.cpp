@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -84,12 +83,11 @@ void Program::signal(int number) const {
 
 Finished Program::wait() {
   int status = 0;
-  rusage usage{};
-  wait4(pid_, &status, 0, &usage);
+  waitpid(pid_, &status, 0);
   pid_ = 0;
   const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   return {code, out_.empty() ? read_file(streams_.path("out")) : "",
-          read_file(streams_.path("err")), static_cast<std::size_t>(usage.ru_maxrss) * 1024};
+          read_file(streams_.path("err"))};
 }
 
 Finished run_program(const Arguments& arguments, std::string_view input, const std::string& out) {

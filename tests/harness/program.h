@@ -19,7 +19,6 @@ using Arguments = std::vector<std::string>;
 struct Finished {
   int code = 0;
   std::string out, err;
-  std::size_t peak_bytes = 0;  ///< of memory that it had
 
   Json json() const { return parse_json(out, "stdout"); }
   std::vector<std::string> lines() const;  ///< of stdout

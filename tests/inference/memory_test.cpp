@@ -1,0 +1,70 @@
+// What a pass takes in memory, as it is said before and found afterwards.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "common/file.h"
+#include "common/json.h"
+#include "conversation.h"
+#include "inference/memory.h"
+
+namespace turnbench {
+namespace {
+
+using namespace test;
+
+TEST(Memory, OfAPassIsSaidBefore) {
+  const std::string geometry = TURNBENCH_SOURCE_DIR "/tests/bench/qwen2.5-0.5b-2-layers.json";
+  Json config = parse_json(read_file(geometry), geometry);
+  config["vocab_size"] = 1000;
+  const std::string path = testing::TempDir() + "turnbench_memory_test.json";
+  std::ofstream(path) << config;
+  const Checkpoint checkpoint = Checkpoint::open("random:" + path);
+  std::filesystem::remove(path);
+  const auto loader = make_cpu_backend(2);
+  const Model model(checkpoint, *loader, DType::kBF16);
+  const ModelConfig& c = model.config();
+  for (const std::vector<int>& lengths :
+       {std::vector{600}, std::vector{1500}, std::vector{20, 300, 77}, std::vector{1, 1, 1, 1}}) {
+    for (int threads : {1, 2}) {
+      const auto backend = make_cpu_backend(threads);
+      Engine engine(model, *backend, {});
+      std::vector<Sequence> sequences;
+      std::vector<std::vector<int>> tokens;
+      std::vector<Pass> passes;
+      PassSize size;
+      for (int n : lengths) {
+        sequences.push_back(engine.make_sequence({}));
+        tokens.push_back(made_up_tokens(n, static_cast<std::uint64_t>(n)));
+        const auto rows = static_cast<std::size_t>(n);
+        size.rows += rows;
+        size.context += rows;
+        size.longest = std::max(size.longest, rows);
+        ++size.sequences;
+      }
+      for (std::size_t i = 0; i < lengths.size(); ++i)
+        passes.push_back({.sequence = &sequences[i], .tokens = tokens[i], .prompt_end = true});
+      engine.forward(passes);
+      // Beside the logits of the engine stand those that it returns.
+      const std::size_t returned =
+          size.sequences * static_cast<std::size_t>(c.vocab) * sizeof(float);
+      const double said = static_cast<double>(workspace_bytes_of(c, size, threads)),
+                   found = static_cast<double>(engine.workspace_bytes() + returned);
+      EXPECT_LT(found, 1.1 * said) << lengths.size() << " of " << lengths[0];
+      // Single rows need less than what is said for the strips of a prefill.
+      if (lengths[0] > 1) {
+        EXPECT_GT(found, 0.9 * said) << lengths.size() << " of " << lengths[0];
+      }
+      std::size_t kv = 0;
+      for (int n : lengths)
+        kv += kv_bytes_of(sequences[0].cache.pool()->layout(), c.layers, c.kv_heads, n);
+      EXPECT_EQ(kv, engine.kv_bytes());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace turnbench
