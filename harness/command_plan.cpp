@@ -36,10 +36,6 @@ struct PlannedMemory {
   }
 };
 
-double mebibytes(std::size_t bytes) {
-  return static_cast<double>(bytes) / (1 << 20);
-}
-
 OrderedJson to_json(const PlannedMemory& memory) {
   OrderedJson out = {{"total_bytes", memory.total},
                      {"at_most_bytes", memory.at_most},
@@ -70,20 +66,27 @@ OrderedJson to_json(const std::string& experiment, const PlanCost& c, const Plan
           {"prefill_s_at_100_gflops", c.flops / 1e11}};
 }
 
+/// "176 MiB", or "176 to 190 MiB" where it depends on the answers.
+std::string range(std::size_t least, std::size_t most) {
+  const auto mebibytes = [](std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
+  return least == most ? fmt::format("{:.0f} MiB", mebibytes(least))
+                       : fmt::format("{:.0f} to {:.0f} MiB", mebibytes(least), mebibytes(most));
+}
+
 void print_plan(const std::string& experiment, const PlanCost& c, const PlannedMemory& memory) {
   fmt::print(
       "{}\n  cells            {}\n  work units       {}\n  prefills         {} shared, instead "
       "of {}\n"
       "  prompt tokens    {} computed, instead of {}\n  answer tokens    at most {}\n"
       "  longest prompt   {} tokens\n  prefill          {:.2f} TFLOP, about {:.0f} s at 100 "
-      "GFLOP/s\n  memory           {:.0f} MiB if answers agree, at most {:.0f} MiB\n",
+      "GFLOP/s\n  memory           {}\n",
       experiment, c.cells, c.units, c.shared_prefills, c.cell_dialogues, c.prompt_tokens,
       c.unshared_tokens, c.max_new_tokens, c.longest_prompt, c.flops / 1e12, c.flops / 1e11,
-      mebibytes(memory.total), mebibytes(memory.at_most));
+      range(memory.total, memory.at_most));
   for (const PlannedMemory::OfModel& m : memory.models) {
-    fmt::print("    {}: weights {:.0f} MiB, {} x {:.0f} (at most {:.0f}) MiB for workers\n", m.name,
-               mebibytes(m.bytes.weights), m.workers, mebibytes(m.bytes.worker),
-               mebibytes(m.bytes.worker_at_most));
+    fmt::print("    {}: weights {}, each of {} workers {}\n", m.name,
+               range(m.bytes.weights, m.bytes.weights), m.workers,
+               range(m.bytes.worker, m.bytes.worker_at_most));
   }
 }
 
