@@ -18,6 +18,7 @@ namespace turnbench {
 namespace {
 
 constexpr std::size_t kBlock = 1 << 20;
+constexpr std::size_t kMaxUnpackedLine = 64 << 20;  // a small archive may hold lines of any length
 
 [[noreturn]] void cannot_read(const std::filesystem::path& path) {
   throw input_error("{}: found {}, expected a readable file", path.string(), std::strerror(errno));
@@ -57,9 +58,11 @@ class Descriptor {
   std::size_t size_ = 0;
 };
 
-/// Cuts what `read_some(data, size)` gives, until it gives nothing, into lines.
-template <typename ReadSome>
-void cut_lines(ReadSome read_some, const std::function<void(std::string_view, std::size_t)>& line) {
+/// Cuts what `read_some(data, size)` gives, until it gives nothing, into lines.  `keep(size,
+/// number)` may refuse a line that has not ended after so many bytes.
+template <typename ReadSome, typename Keep>
+void cut_lines(ReadSome read_some, Keep keep,
+               const std::function<void(std::string_view, std::size_t)>& line) {
   std::string buffer;  // [0, used) is text not yet handed on
   std::size_t used = 0, number = 0;
   for (;;) {
@@ -81,6 +84,7 @@ void cut_lines(ReadSome read_some, const std::function<void(std::string_view, st
     }
     std::memmove(buffer.data(), buffer.data() + start, end - start);
     used = end - start;
+    keep(used, number + 1);
   }
 }
 
@@ -114,11 +118,18 @@ void for_each_line(const std::filesystem::path& path,
                    const std::function<void(std::string_view, std::size_t)>& line) {
   if (const auto place = ZipMember::find(path)) {
     ZipMember member(*place);
-    cut_lines([&](char* data, std::size_t size) { return member.read_some(data, size); }, line);
+    cut_lines([&](char* data, std::size_t size) { return member.read_some(data, size); },
+              [&](std::size_t size, std::size_t number) {
+                if (size <= kMaxUnpackedLine) return;
+                throw input_error("{}:{}: found a line of more than {} MiB, expected shorter ones",
+                                  path.string(), number, kMaxUnpackedLine >> 20);
+              },
+              line);
     return;
   }
   const Descriptor file(path);
-  cut_lines([&](char* data, std::size_t size) { return file.read_some(data, size, path); }, line);
+  cut_lines([&](char* data, std::size_t size) { return file.read_some(data, size, path); },
+            [](std::size_t, std::size_t) {}, line);
 }
 
 MappedFile::MappedFile(const std::filesystem::path& path) {

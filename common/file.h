@@ -19,7 +19,7 @@ void write_file(const std::filesystem::path& path, std::string_view content);
 
 /// Calls `line(text, number)` for each line (without its end, numbers from 1).  Reads in blocks, so
 /// a file of any size needs memory only for its longest line.  The path may lead into a zip
-/// archive: DIR/data.zip/data/qasper.jsonl.
+/// archive: DIR/data.zip/data/qasper.jsonl, whose lines may have 64 MiB.
 void for_each_line(const std::filesystem::path& path,
                    const std::function<void(std::string_view, std::size_t)>& line);
 

@@ -46,7 +46,14 @@ std::optional<ZipMember::Place> ZipMember::find(const fs::path& path) {
 ZipMember::ZipMember(const Place& place)
     : path_((place.archive / place.member).string()), archive_(open_archive(place.archive)) {
   auto* archive = static_cast<zip_t*>(archive_.get());
-  file_.reset(zip_fopen(archive, place.member.c_str(), 0));
+  zip_stat_t info;
+  const bool known = zip_stat(archive, place.member.c_str(), 0, &info) == 0;
+  // Others unpack far more from a small archive, and may ask for gigabytes before they begin.
+  if (known && info.comp_method != ZIP_CM_STORE && info.comp_method != ZIP_CM_DEFLATE) {
+    throw input_error("{}: found compression method {}, expected a stored or deflated file", path_,
+                      info.comp_method);
+  }
+  if (known) file_.reset(zip_fopen_index(archive, info.index, 0));
   if (file_ == nullptr) {
     throw input_error("{}: found {}, expected a file in the archive", path_,
                       printable(zip_strerror(archive)));

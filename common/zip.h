@@ -19,7 +19,7 @@ class ZipMember {
   /// None if `path` is a file, a directory, or leads nowhere.
   static std::optional<Place> find(const std::filesystem::path& path);
 
-  /// Refuses what is no zip archive and members that are not there, or cannot be unpacked.
+  /// Refuses what is no zip archive and members that are not there, or neither stored nor deflated.
   explicit ZipMember(const Place& place);
 
   /// Reads up to `size` bytes; 0 at the end.  Refuses damaged data.

@@ -1,5 +1,6 @@
 #include "judges/reply.h"
 
+#include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -40,16 +41,6 @@ std::optional<Json> parse_object(std::string_view text) {
   }
 }
 
-/// "Reading_Experience" and "reading experience" are one name.
-std::string plain_name(std::string_view name) {
-  std::string out;
-  for (char c : name) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    if (c != ' ' && c != '_' && c != '-') out += c;
-  }
-  return out;
-}
-
 std::optional<double> number_of(const Json& value) {
   if (value.is_number()) return value.get<double>();
   if (!value.is_string()) return std::nullopt;
@@ -88,7 +79,10 @@ std::optional<ParsedReply> judgement_of(const Rubric& rubric, const Json& object
     sum += *number;
     if (dimension == rubric.overall) out.value = *number;
   }
-  if (rubric.overall.empty()) out.value = sum / static_cast<double>(rubric.dimensions.size());
+  if (rubric.overall.empty()) {  // rounding must not carry the mean off the scale
+    out.value =
+        std::clamp(sum / static_cast<double>(rubric.dimensions.size()), rubric.low, rubric.high);
+  }
   return out;
 }
 

@@ -48,7 +48,8 @@ void read_key(Rubric& out, const std::string& key, const std::string& value,
   } else if (key == "scale") {
     const std::vector<std::string> ends = split(value, " to ");
     if (ends.size() != 2) {
-      throw input_error("{}: found \"{}\", expected LOW to HIGH", place, printable(value));
+      throw input_error("{}: found \"{}\", expected LOW to HIGH", place,
+                        printable(shorten(value, 40)));
     }
     out.low = parse_number(trim(ends[0]), 0, kMaxScale, place);
     out.high = parse_number(trim(ends[1]), 0, kMaxScale, place);
@@ -96,10 +97,13 @@ void check(const Rubric& r, const std::string& source) {
   } else {
     need(!r.dimensions.empty(), "no dimensions", "at least one");
     std::set<std::string> names;
-    for (const std::string& d : r.dimensions)
-      need(!d.empty() && names.insert(d).second, "an empty or repeated dimension", "names");
-    need(r.overall.empty() || names.contains(r.overall), "a score that is no dimension",
-         "mean, or one of the dimensions");
+    for (const std::string& d : r.dimensions) {
+      const std::string name = plain_name(d);
+      need(!name.empty() && names.insert(name).second, "an empty or repeated dimension", "names");
+    }
+    need(r.overall.empty() ||
+             std::find(r.dimensions.begin(), r.dimensions.end(), r.overall) != r.dimensions.end(),
+         "a score that is no dimension", "mean, or one of the dimensions");
   }
   TemplateValues values;
   for (std::string_view field : prompt_fields()) values.emplace_back(field, "");
@@ -113,6 +117,15 @@ void check(const Rubric& r, const std::string& source) {
 }
 
 }  // namespace
+
+std::string plain_name(std::string_view name) {
+  std::string out;
+  for (char c : name) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    if (c != ' ' && c != '_' && c != '-') out += c;
+  }
+  return out;
+}
 
 const std::vector<std::string_view>& prompt_fields() {
   static const std::vector<std::string_view> fields = {

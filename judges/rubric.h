@@ -34,6 +34,10 @@ struct Rubric {
   std::string metric(std::string_view dimension = "") const;
 };
 
+/// "Reading_Experience" and "reading experience" are one dimension: lower case (of ASCII), without
+/// spaces, dashes and underscores.
+std::string plain_name(std::string_view name);
+
 /// Names that a prompt may hold in braces.
 const std::vector<std::string_view>& prompt_fields();
 

@@ -15,12 +15,15 @@ namespace fs = std::filesystem;
 using test::message_of;
 
 /// Writes an archive of texts by their names.
-void write_zip(const fs::path& path, const std::map<std::string, std::string>& members) {
+void write_zip(const fs::path& path, const std::map<std::string, std::string>& members,
+               zip_int32_t method = ZIP_CM_DEFAULT) {
   zip_t* archive = zip_open(path.c_str(), ZIP_CREATE | ZIP_TRUNCATE, nullptr);
   ASSERT_NE(archive, nullptr);
   for (const auto& [name, text] : members) {
     zip_source_t* source = zip_source_buffer(archive, text.data(), text.size(), 0);
-    ASSERT_GE(zip_file_add(archive, name.c_str(), source, 0), 0);
+    const zip_int64_t index = zip_file_add(archive, name.c_str(), source, 0);
+    ASSERT_GE(index, 0);
+    ASSERT_EQ(zip_set_file_compression(archive, static_cast<zip_uint64_t>(index), method, 0), 0);
   }
   ASSERT_EQ(zip_close(archive), 0) << zip_strerror(archive);
 }
@@ -96,6 +99,23 @@ TEST(LongBenchZip, DamageIsFound) {
   EXPECT_GT(refused, 50);
   directory.write("data.zip", std::string_view(good).substr(0, good.size() / 2));
   EXPECT_TRUE(message_of([&] { load_dialogues("qasper", zip, {}); }).starts_with(zip.string()));
+}
+
+// A small archive cannot take any amount of memory: lines end in time, and the methods that unpack
+// to a hundred thousand times their size are not read.
+TEST(LongBenchZip, BombsAreRefused) {
+  const test::TemporaryDirectory directory;
+  const fs::path zip = directory.path() / "data.zip", inside = zip / "data/qasper.jsonl";
+  const std::string good = native_lines("qasper", 1);
+  write_zip(zip, {{"data/qasper.jsonl", good + std::string(66 << 20, ' ')}});
+  EXPECT_LT(fs::file_size(zip), 100'000u);
+  EXPECT_EQ(message_of([&] { load_dialogues("qasper", zip, {}); }),
+            inside.string() + ":2: found a line of more than 64 MiB, expected shorter ones");
+  if (zip_compression_method_supported(ZIP_CM_BZIP2, 1) == 0)
+    GTEST_SKIP() << "a libzip of deflate alone";
+  write_zip(zip, {{"data/qasper.jsonl", good + good}}, ZIP_CM_BZIP2);
+  EXPECT_EQ(message_of([&] { load_dialogues("qasper", zip, {}); }),
+            inside.string() + ": found compression method 12, expected a stored or deflated file");
 }
 
 }  // namespace

@@ -78,6 +78,14 @@ TEST(Reply, Json) {
   EXPECT_EQ(both.scores[1].value, 3);
 }
 
+// The mean of three times 0.1 is above 0.1 in doubles.
+TEST(Reply, MeansStayOnTheScale) {
+  Rubric rubric;
+  rubric.high = 0.1;
+  rubric.dimensions = {"a", "b", "c"};
+  EXPECT_EQ(parse_reply(rubric, R"({"a": 0.1, "b": 0.1, "c": 0.1})").value, 0.1);
+}
+
 TEST(Reply, YesOrNo) {
   expect_all(yes_no(), {{"yes", 1},
                         {"Yes.", 1},

@@ -116,6 +116,8 @@ TEST(Rubric, RefusesWhatIsWrong) {
       {"reply: json\nscale: 1 to 5\n[prompt]\n{answer}", "found no dimensions"},
       {"dimensions: a, a\n[prompt]\n{answer}", "empty or repeated dimension"},
       {"dimensions: a,\n[prompt]\n{answer}", "empty or repeated dimension"},
+      {"dimensions: a b, A-b\n[prompt]\n{answer}", "empty or repeated dimension"},
+      {"dimensions: a, _\n[prompt]\n{answer}", "empty or repeated dimension"},
       {"dimensions: a\nscore: b\n[prompt]\n{answer}", "found a score that is no dimension"},
       {"reply: yes-no\nscale: 1 to 5\n[prompt]\n{answer}", "none beside reply: yes-no"},
       {"reply: yes-no\n[prompt]\nHello", "found no {answer} in [prompt]"},

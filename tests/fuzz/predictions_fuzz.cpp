@@ -1,0 +1,61 @@
+// Predictions that are imported.  The first line has the metric and how many turns the dialogues
+// have, 1 or 2; the rest is the file.
+#include "common/file.h"
+#include "harness/import_predictions.h"
+#include "metrics/segmenter.h"
+#include "tests/fuzz/fuzz.h"
+
+namespace turnbench::fuzz {
+namespace {
+
+ImportTarget target_of(std::string_view metric, std::size_t turns) {
+  ImportTarget out;
+  out.dataset = "bees";
+  out.metric = metric;
+  out.postprocess = "none";
+  out.model = "m";
+  for (const char* answer : {"Ann", "2", "2"}) {
+    Dialogue dialogue;
+    dialogue.id = fmt::format("d{}", out.dialogues.size());
+    Turn turn;
+    turn.references = {answer};
+    turn.classes = {"Ann", "Bob", "2"};
+    dialogue.turns.assign(turns, turn);
+    out.dialogues.push_back(dialogue);
+  }
+  return out;
+}
+
+/// Each turn at each position at most once, with a record and a score.
+void check(const Imported& imported, const ImportTarget& target) {
+  require(imported.records.size() == imported.scores.size(), "other scores than records");
+  const std::size_t turns = target.dialogues.size() * target.dialogues[0].turns.size();
+  require(imported.plan.cells.size() <= 3, "more cells than positions");
+  require(imported.records.size() <= turns * imported.plan.cells.size(),
+          "turns that are not there");
+  for (std::size_t i = 0; i < imported.records.size(); ++i) {
+    const ScoreValue& score = imported.scores[i];
+    require(score.cell == imported.records[i].cell && score.turn == imported.records[i].turn,
+            "a score of another record");
+    require(score.value >= 0 && score.value <= 1, fmt::format("a score of {}", score.value));
+  }
+}
+
+}  // namespace
+}  // namespace turnbench::fuzz
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace turnbench;
+  static const fuzz::InputFile input("predictions.jsonl");
+  static const Segmenter segmenter =
+      Segmenter::from_jieba(TURNBENCH_SOURCE_DIR "/tests/data/metrics/jieba");
+  std::string_view text = fuzz::text_of(data, size);
+  const std::vector<std::string> words = split(fuzz::take_line(text), " ");
+  const ImportTarget target = fuzz::target_of(words[0], words.back() == "2" ? 2 : 1);
+  write_file(input.path(), text);
+  fuzz::expect_value_or_refusal([&] {
+    const ImportRequest request = {.file = input.path(), .label = "mine", .model = ""};
+    fuzz::check(read_predictions(request, target, &segmenter), target);
+  });
+  return 0;
+}
