@@ -17,7 +17,7 @@
 namespace turnbench {
 namespace {
 
-constexpr std::size_t kBlock = 1 << 20;
+constexpr std::size_t kBlock = 1 << 16;             // bytes read at a time
 constexpr std::size_t kMaxUnpackedLine = 64 << 20;  // a small archive may hold lines of any length
 
 [[noreturn]] void cannot_read(const std::filesystem::path& path) {
@@ -82,7 +82,7 @@ void cut_lines(ReadSome read_some, Keep keep,
       if (end > start) line(std::string_view(buffer).substr(start, end - start), ++number);
       return;
     }
-    std::memmove(buffer.data(), buffer.data() + start, end - start);
+    if (start > 0) std::memmove(buffer.data(), buffer.data() + start, end - start);
     used = end - start;
     keep(used, number + 1);
   }
