@@ -10,6 +10,7 @@
 #include "common/error.h"
 #include "common/file.h"
 #include "common/text.h"
+#include "datasets/catalog.h"
 #include "datasets/dialogue_io.h"
 #include "datasets/jsonl.h"
 #include "harness/protocol.h"
@@ -225,6 +226,7 @@ ImportTarget import_target(const Store& store, const std::string& experiment,
 }
 
 ImportTarget import_target(const std::string& dataset, const Locations& locations) {
+  find_dataset(dataset, "--dataset");
   const auto list = [](std::initializer_list<std::string> items) { return OrderedJson(items); };
   const OrderedJson table = {{"rows", list({"model", "method"})},
                              {"columns", list({"dataset", "position"})}};
@@ -241,6 +243,9 @@ Imported read_predictions(const ImportRequest& request, const ImportTarget& targ
   const std::string model = request.model.empty() ? target.model : request.model;
   if (model.empty()) {
     throw input_error("--model: found none, expected the name of the model that was asked");
+  }
+  if (printable(model) != model) {
+    throw input_error("--model: found \"{}\", expected a name", printable(model));
   }
   const std::vector<Prediction> predictions = read_lines(request, target);
   const std::string hash = hash_text(read_file(request.file));
@@ -264,7 +269,7 @@ Imported read_predictions(const ImportRequest& request, const ImportTarget& targ
   out.plan.models = {{cell.model_hash, model + ": as imported predictions name it, not seen"}};
   const std::string machine = environment_card();
   OrderedJson environment = OrderedJson::parse(machine);
-  environment["imported"] = {{"file", std::filesystem::absolute(request.file).string()},
+  environment["imported"] = {{"file", printable(std::filesystem::absolute(request.file).string())},
                              {"hash", hash}};
   out.plan.environment = environment.dump(1);
   const Metric& metric = find_metric(target.metric, target.dataset);

@@ -92,8 +92,8 @@ void check(const Rubric& r, const std::string& source) {
   };
   need(!r.prompt.empty(), "no [prompt]", "one");
   if (r.reply == Rubric::Reply::kYesNo) {
-    need(r.dimensions.empty() && r.low == 0 && r.high == 1, "a scale or dimensions",
-         "none beside reply: yes-no");
+    need(r.dimensions.empty() && r.overall.empty() && r.low == 0 && r.high == 1,
+         "a scale, dimensions or a score", "none beside reply: yes-no");
   } else {
     need(!r.dimensions.empty(), "no dimensions", "at least one");
     std::set<std::string> names;
@@ -174,6 +174,9 @@ Rubric parse_rubric(const std::string& text, const std::string& name, const std:
   out.prompt = trim(out.prompt);
   for (Rubric::Guidance& g : out.guidance) g.text = trim(g.text);
   check(out, source);
+  if (out.reply == Rubric::Reply::kJson && !keys.contains("scale")) {
+    throw input_error("{}: found no scale, expected LOW to HIGH", source);
+  }
   return out;
 }
 

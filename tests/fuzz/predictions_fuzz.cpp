@@ -2,6 +2,7 @@
 // have, 1 or 2; the rest is the file.
 #include "common/file.h"
 #include "harness/import_predictions.h"
+#include "metrics/metric.h"
 #include "metrics/segmenter.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -11,7 +12,7 @@ namespace {
 ImportTarget target_of(std::string_view metric, std::size_t turns) {
   ImportTarget out;
   out.dataset = "bees";
-  out.metric = metric;
+  out.metric = find_metric(metric, "the first line").name;
   out.postprocess = "none";
   out.model = "m";
   for (const char* answer : {"Ann", "2", "2"}) {
@@ -51,9 +52,9 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
       Segmenter::from_jieba(TURNBENCH_SOURCE_DIR "/tests/data/metrics/jieba");
   std::string_view text = fuzz::text_of(data, size);
   const std::vector<std::string> words = split(fuzz::take_line(text), " ");
-  const ImportTarget target = fuzz::target_of(words[0], words.back() == "2" ? 2 : 1);
   write_file(input.path(), text);
   fuzz::expect_value_or_refusal([&] {
+    const ImportTarget target = fuzz::target_of(words[0], words.back() == "2" ? 2 : 1);
     const ImportRequest request = {.file = input.path(), .label = "mine", .model = ""};
     fuzz::check(read_predictions(request, target, &segmenter), target);
   });

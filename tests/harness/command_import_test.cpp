@@ -130,6 +130,13 @@ struct LongBench : Import {
   }
 };
 
+TEST(Import, AFilesNameMayBeAnyBytes) {
+  const Import import;
+  const std::string file = import.directory.write("p\xff.jsonl", half_right());
+  const Finished run = import.run(file, {"--label", "x", "--manifest", import.manifest});
+  EXPECT_EQ(run.code, 0) << run.err;
+}
+
 TEST(Import, LongBenchsOwnFiles) {
   const LongBench set;
   const std::string lines = set.line("Ann Lee", "Ann Lee") + set.line("the lee", "Ann Lee") +
@@ -244,6 +251,32 @@ TEST(Import, Refusals) {
                  "tiny-hop"};
        },
        "--dataset: found \"tiny-hop\", expected"},
+      {"a dataset that is no UTF-8",
+       [&](const TemporaryDirectory& d) -> Arguments {
+         return {"import-predictions",
+                 d.write("p.jsonl", good),
+                 "--db",
+                 d.path("s.db"),
+                 "--label",
+                 "x",
+                 "--dataset",
+                 "\xff"};
+       },
+       "--dataset: found the dataset \"\\xff\""},
+      {"a model that is no UTF-8",
+       [&](const TemporaryDirectory& d) -> Arguments {
+         return {"import-predictions",
+                 d.write("p.jsonl", good),
+                 "--db",
+                 d.path("s.db"),
+                 "--label",
+                 "x",
+                 "--dataset",
+                 "tiny-fact",
+                 "--model",
+                 "\xff"};
+       },
+       "--model: found \"\\xff\", expected a name"},
       {"a position that is none",
        [&](const TemporaryDirectory& d) -> Arguments {
          return {"import-predictions",

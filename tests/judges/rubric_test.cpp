@@ -120,6 +120,8 @@ TEST(Rubric, RefusesWhatIsWrong) {
       {"dimensions: a, _\n[prompt]\n{answer}", "empty or repeated dimension"},
       {"dimensions: a\nscore: b\n[prompt]\n{answer}", "found a score that is no dimension"},
       {"reply: yes-no\nscale: 1 to 5\n[prompt]\n{answer}", "none beside reply: yes-no"},
+      {"reply: yes-no\nscore: a\n[prompt]\n{answer}", "none beside reply: yes-no"},
+      {"dimensions: a\n[prompt]\n{answer}", "found no scale, expected LOW to HIGH"},
       {"reply: yes-no\n[prompt]\nHello", "found no {answer} in [prompt]"},
       {"reply: yes-no\n[prompt]\n{answr}", "found \"{answr}\""},
       {"reply: yes-no\n[prompt]\n{answer} {", "[prompt]: found \"{\""},
