@@ -9,6 +9,8 @@
 namespace turnbench {
 namespace {
 
+constexpr std::size_t kStoreBytes = std::size_t{2} << 20;  // SQLite's cache of pages
+
 /// What a run takes: this process as it stands, with its dialogues, then one model after the other
 /// with its workers.
 struct PlannedMemory {
@@ -17,7 +19,7 @@ struct PlannedMemory {
     PlanCost::Memory bytes;
     int workers;
   };
-  std::size_t process = resident_bytes();
+  std::size_t process = resident_bytes() + kStoreBytes;
   std::vector<OfModel> models;
   std::size_t total = process, at_most = process;  ///< where answers agree, and where none do
 
