@@ -6,7 +6,8 @@ import tempfile
 import jieba
 import jieba.finalseg
 
-from metric_cases import DATA, VOCABULARY, Random, seed_of
+from metric_cases import DATA, VOCABULARY, seed_of
+from splitmix import Random
 
 FOLDER = DATA / "jieba"
 

@@ -19,7 +19,8 @@ import numpy
 import longbench_references as longbench
 import python_unicode
 import task_references as tasks
-from metric_cases import DATA, Case, Random, seed_of
+from metric_cases import DATA, Case, seed_of
+from splitmix import Random
 
 CASES = 5000
 

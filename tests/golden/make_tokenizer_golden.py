@@ -18,7 +18,8 @@ import tiktoken.load
 from tokenizers import (AddedToken, Regex, Tokenizer, decoders, models, normalizers,
                         pre_tokenizers, processors, trainers)
 
-from tokenizer_fuzz import ASSIGNED, POOLS, WORDS, Hash, Random, fuzz_text
+from splitmix import Random
+from tokenizer_fuzz import ASSIGNED, POOLS, WORDS, Hash, fuzz_text
 from tokenizer_reference import (BLOCK, ID_LISTS, ID_SEED, SEED, TEXTS, HuggingFace, SentencePiece, TikToken,
                                  results)
 
@@ -41,7 +42,7 @@ DEEPSEEK3 = (r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P
 
 def training_texts():
     texts = [fuzz_text(TRAINING_SEED, i) for i in range(3000)]
-    random = Random.of(TRAINING_SEED)
+    random = Random(TRAINING_SEED)
     for _ in range(3000):
         texts.append(" ".join(WORDS[random.below(len(WORDS))] for _ in range(12)) + ".\n")
     return texts

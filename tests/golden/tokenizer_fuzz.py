@@ -7,34 +7,7 @@ the reference packages' tables are of later versions than PCRE2's.
 
 import unicodedata
 
-MASK = (1 << 64) - 1
-
-class Random:
-    """common/random.h."""
-
-    def __init__(self, seed):
-        self.state = seed
-
-    @staticmethod
-    def of(*seeds):
-        mixer = Random(0x9E3779B97F4A7C15)
-        for s in seeds:
-            mixer.state = mixer.next() ^ s
-        return Random(mixer.next())
-
-    def next(self):
-        self.state = (self.state + 0x9E3779B97F4A7C15) & MASK
-        z = self.state
-        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
-        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
-        return z ^ (z >> 31)
-
-    def below(self, n):
-        limit = (1 << 64) % n
-        while True:
-            x = self.next()
-            if x >= limit:
-                return x % n
+from splitmix import MASK, Random
 
 
 def assigned_ranges():
@@ -115,7 +88,7 @@ MEMBERS = [code_points(pool) for pool in POOLS]
 
 
 def fuzz_text(seed, index):
-    random = Random.of(seed, index)
+    random = Random(seed, index)
     out = []
     for _ in range(1 + random.below(10)):
         p = random.below(len(POOLS))

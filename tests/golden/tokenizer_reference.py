@@ -1,6 +1,7 @@
 """The reference packages behind one interface, and hashes of what they give for the fuzz texts."""
 
-from tokenizer_fuzz import Hash, Random, fuzz_text
+from splitmix import Random
+from tokenizer_fuzz import Hash, fuzz_text
 
 TEXTS, BLOCK, SEED, ID_SEED = 20000, 200, 1, 3
 ID_LISTS = 2000
@@ -89,7 +90,7 @@ def results(reference, special_parsing=True, decode=True, ends=False, texts=TEXT
     if decode:
         decoded = Hash()
         for index in range(ID_LISTS):
-            random = Random.of(ID_SEED, index)
+            random = Random(ID_SEED, index)
             ids = [reference.ids[random.below(len(reference.ids))] for _ in range(1 + random.below(12))]
             decoded.add(reference.decode(ids, options_of(index)[2]).encode() + b"\0")
         out["decoded"] = "%016x" % decoded.state

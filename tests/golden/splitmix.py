@@ -1,0 +1,31 @@
+"""SplitMix64, as in common/random.h: what the tests draw again in C++."""
+
+MASK = (1 << 64) - 1
+
+
+class Random:
+    def __init__(self, *seeds):
+        self.state = 0x9E3779B97F4A7C15
+        for seed in seeds:
+            self.state = self.next() ^ seed
+        self.state = self.next()
+
+    def next(self):
+        self.state = (self.state + 0x9E3779B97F4A7C15) & MASK
+        z = self.state
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
+        return z ^ (z >> 31)
+
+    def below(self, n):
+        limit = (1 << 64) % n
+        while True:
+            x = self.next()
+            if x >= limit:
+                return x % n
+
+    def between(self, low, high):
+        return low + self.below(high - low + 1)
+
+    def uniform(self):
+        return (self.next() >> 11) * 2.0**-53
