@@ -1,18 +1,17 @@
 #include "datasets/infinitebench.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "common/error.h"
 #include "common/text.h"
+#include "datasets/answers.h"
 #include "datasets/jsonl.h"
 #include "datasets/paragraphs.h"
 
 namespace turnbench {
 namespace {
 
-constexpr std::string_view kLetters = "ABCD";
 constexpr std::string_view kHidden =
     "Something important is hidden in a lot of other text. Remember it: you will be asked about "
     "it. Reply with it only.";
@@ -52,30 +51,6 @@ constexpr InfiniteBenchTask kTasks[] = {
      "Which function has the error?"},
 };
 
-/// A text, or a number in its digits.
-std::string text_of(const JsonView& view) {
-  if (view.is_string()) return view.as_string();
-  if (!view.is_number()) view.fail("a text or a number");
-  return view.json().dump();
-}
-
-std::vector<std::string> answers_of(const JsonView& view) {
-  std::vector<std::string> out;
-  if (!view.is_array()) return {text_of(view)};
-  for (const JsonView& item : view.items()) out.push_back(text_of(item));
-  if (out.empty()) view.fail("at least one answer");
-  return out;
-}
-
-/// The right option and its letter.
-std::vector<std::string> choice_of(const JsonView& answer,
-                                   const std::vector<std::string>& options) {
-  const std::string text = answers_of(answer).front();
-  const auto found = std::find(options.begin(), options.end(), text);
-  if (found == options.end()) answer.fail("one of the options");
-  return {text, std::string(1, kLetters[static_cast<std::size_t>(found - options.begin())])};
-}
-
 Turn turn_of(const JsonView& view, const InfiniteBenchTask& task) {
   Turn turn;
   turn.instruction = task.instruction;
@@ -88,14 +63,7 @@ Turn turn_of(const JsonView& view, const InfiniteBenchTask& task) {
   if (trim(turn.question).empty()) turn.question = task.ask;
   if (turn.question.empty()) view.at("input").fail("a question");
   turn.references = answers_of(view.at("answer"));
-  if (task.has_options) {
-    const std::vector<std::string> options = view.at("options").as_strings();
-    if (options.size() != kLetters.size()) view.at("options").fail("four options");
-    turn.references = choice_of(view.at("answer"), options);
-    for (std::size_t i = 0; i < options.size(); ++i) {
-      turn.question += fmt::format("\n{}. {}", kLetters[i], options[i]);
-    }
-  }
+  if (task.has_options) add_options(turn, view);
   turn.relevance = {"context"};
   turn.gold = task.name == "math_calc" ? fmt::format("[{}]", join(turn.references, ", "))
                                        : turn.references.front();

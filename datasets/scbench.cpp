@@ -1,16 +1,15 @@
 #include "datasets/scbench.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "common/error.h"
 #include "common/text.h"
+#include "datasets/answers.h"
 #include "datasets/jsonl.h"
 
 namespace turnbench {
 namespace {
 
-constexpr std::string_view kLetters = "ABCD";
 constexpr std::size_t kMaxTurns = 5;  // the official args.py
 
 constexpr std::string_view kPairs =
@@ -50,39 +49,12 @@ constexpr SCBenchTask kTasks[] = {
     {"summary", "summaries of papers", "summary", "scbench_summary", 200},
 };
 
-/// A text, or a number in its digits.
-std::string text_of(const JsonView& view) {
-  if (view.is_string()) return view.as_string();
-  if (!view.is_number()) view.fail("a text or a number");
-  return view.json().dump();
-}
-
-std::vector<std::string> answers_of(const JsonView& view) {
-  std::vector<std::string> out;
-  if (!view.is_array()) return {text_of(view)};
-  for (const JsonView& item : view.items()) out.push_back(text_of(item));
-  if (out.empty()) view.fail("at least one answer");
-  return out;
-}
-
 /// A text, or a list of integers as Python writes it.
 std::string context_of(const JsonView& view) {
   if (!view.is_array()) return view.as_string();
   std::vector<std::string> numbers;
   for (const JsonView& item : view.items()) numbers.push_back(std::to_string(item.as_integer()));
   return numbers.empty() ? "" : fmt::format("[{}]", join(numbers, ", "));
-}
-
-void add_options(Turn& turn, const JsonView& view) {
-  const std::vector<std::string> options = view.at("options").as_strings();
-  if (options.size() != kLetters.size()) view.at("options").fail("four options");
-  const auto right = std::find(options.begin(), options.end(), turn.references.front());
-  if (right == options.end()) view.at("answer").fail("one of the options");
-  const auto index = static_cast<std::size_t>(right - options.begin());
-  turn.references = {*right, std::string(1, kLetters[index])};
-  for (std::size_t i = 0; i < options.size(); ++i) {
-    turn.question += fmt::format("\n{}. {}", kLetters[i], options[i]);
-  }
 }
 
 Turn turn_of(const JsonView& view, const SCBenchTask& task) {

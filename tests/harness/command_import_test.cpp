@@ -158,23 +158,25 @@ TEST(Import, LongBenchsOwnFiles) {
             1);
 }
 
+/// The command with `lines` as its file, `more` at its end, and a new store unless there is one.
+Arguments importing(const TemporaryDirectory& d, const std::string& lines, const Arguments& more,
+                    const std::string& store = "") {
+  const std::string db = store.empty() ? d.path("s.db") : d.write("s.db", store);
+  Arguments out = {"import-predictions", d.write("p.jsonl", lines), "--db", db, "--label", "x"};
+  out.insert(out.end(), more.begin(), more.end());
+  return out;
+}
+
 TEST(Import, Refusals) {
   const auto with = [](const std::string& lines) {
-    return [lines](const TemporaryDirectory& d) -> Arguments {
-      return {"import-predictions",
-              d.write("p.jsonl", lines),
-              "--db",
-              d.write("s.db", small_store()),
-              "--label",
-              "x",
-              "--experiment",
-              "small"};
+    return [lines](const TemporaryDirectory& d) {
+      return importing(d, lines, {"--experiment", "small"}, small_store());
     };
   };
   const std::string id = dialogues()[0]["id"];
   const std::string good = Json{{"dialogue", id}, {"turn", 1}, {"answer", "a"}}.dump() + "\n";
   const auto longbench = [](const std::string& lines) {
-    return [lines](const TemporaryDirectory& d) -> Arguments {
+    return [lines](const TemporaryDirectory& d) {
       std::string records;
       for (const char* answer : {"Ann", "Ann", "Bob"}) {
         records += Json{{"input", "Who?"},        {"context", "Text."},
@@ -184,16 +186,9 @@ TEST(Import, Refusals) {
                        .dump() +
                    "\n";
       }
-      return {"import-predictions",
-              d.write("p.jsonl", lines),
-              "--db",
-              d.path("s.db"),
-              "--label",
-              "x",
-              "--dataset",
-              "hotpotqa",
-              "--data",
-              "hotpotqa=" + d.write("hotpotqa.jsonl", records)};
+      return importing(
+          d, lines,
+          {"--dataset", "hotpotqa", "--data", "hotpotqa=" + d.write("hotpotqa.jsonl", records)});
     };
   };
   const Malformed cases[] = {
@@ -227,68 +222,27 @@ TEST(Import, Refusals) {
        "p.jsonl:3: /answers: found"},
       {"several kinds of lines", longbench(LongBench::line("a", "Ann") + good),
        "p.jsonl:2: /: found no key \"references\""},
-      {"no dataset",
-       [&](const TemporaryDirectory& d) -> Arguments {
-         return {"import-predictions",
-                 d.write("p.jsonl", good),
-                 "--db",
-                 d.path("s.db"),
-                 "--label",
-                 "x"};
-       },
+      {"no dataset", [&](const TemporaryDirectory& d) { return importing(d, good, {}); },
        "--dataset: found none, expected one"},
       {"a dataset that the experiment has not",
-       [&](const TemporaryDirectory& d) -> Arguments {
-         return {"import-predictions",
-                 d.write("p.jsonl", good),
-                 "--db",
-                 d.write("s.db", small_store()),
-                 "--label",
-                 "x",
-                 "--experiment",
-                 "small",
-                 "--dataset",
-                 "tiny-hop"};
+       [&](const TemporaryDirectory& d) {
+         return importing(d, good, {"--experiment", "small", "--dataset", "tiny-hop"},
+                          small_store());
        },
        "--dataset: found \"tiny-hop\", expected"},
       {"a dataset that is no UTF-8",
-       [&](const TemporaryDirectory& d) -> Arguments {
-         return {"import-predictions",
-                 d.write("p.jsonl", good),
-                 "--db",
-                 d.path("s.db"),
-                 "--label",
-                 "x",
-                 "--dataset",
-                 "\xff"};
+       [&](const TemporaryDirectory& d) {
+         return importing(d, good, {"--dataset", "\xff"});
        },
        "--dataset: found the dataset \"\\xff\""},
       {"a model that is no UTF-8",
-       [&](const TemporaryDirectory& d) -> Arguments {
-         return {"import-predictions",
-                 d.write("p.jsonl", good),
-                 "--db",
-                 d.path("s.db"),
-                 "--label",
-                 "x",
-                 "--dataset",
-                 "tiny-fact",
-                 "--model",
-                 "\xff"};
+       [&](const TemporaryDirectory& d) {
+         return importing(d, good, {"--dataset", "tiny-fact", "--model", "\xff"});
        },
        "--model: found \"\\xff\", expected a name"},
       {"a position that is none",
-       [&](const TemporaryDirectory& d) -> Arguments {
-         return {"import-predictions",
-                 d.write("p.jsonl", good),
-                 "--db",
-                 d.path("s.db"),
-                 "--label",
-                 "x",
-                 "--dataset",
-                 "tiny-fact",
-                 "--position",
-                 "top"};
+       [&](const TemporaryDirectory& d) {
+         return importing(d, good, {"--dataset", "tiny-fact", "--position", "top"});
        },
        "--position: found the position \"top\""},
   };

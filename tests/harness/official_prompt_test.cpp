@@ -47,6 +47,17 @@ struct Golden {
   std::vector<std::unique_ptr<Renderer>> setups;
 };
 
+/// A made-up case of the golden file.
+Dialogue made_up_dialogue(const Json& one) {
+  LongBenchRecord record;
+  record.id = "a";
+  record.answers = {"b"};
+  record.context = one["context"];
+  record.input = one["input"];
+  return official_dialogue(one["task"].get<std::string>(), record,
+                           one["template"].get<std::string>());
+}
+
 std::string text_of(const Turn& turn) {
   return turn.instruction + turn.contexts.at(0).text + turn.question;
 }
@@ -55,15 +66,10 @@ TEST(OfficialPrompts, OfMadeUpRecords) {
   const Golden golden;
   ASSERT_EQ(golden.json["made_up"].size(), 48u);
   for (const Json& one : golden.json["made_up"]) {
-    LongBenchRecord record;
-    record.id = "a";
-    record.answers = {"b"};
-    record.context = one["context"];
-    record.input = one["input"];
     const Renderer& setup = *golden.setups[one["setup"].get<std::size_t>()];
     const int limit = one["limit"];
     const std::string task = one["task"], where = fmt::format("{} {} {}", task, setup.name, limit);
-    const Dialogue dialogue = official_dialogue(task, record, one["template"].get<std::string>());
+    const Dialogue dialogue = made_up_dialogue(one);
     const RenderedTurn rendered = setup.renderer.render(dialogue, 0, limit);
     EXPECT_EQ(rendered.tokens, one["tokens"].get<std::vector<int>>()) << where;
     EXPECT_EQ(setup.tokenizer.decode(rendered.tokens, false),
@@ -76,14 +82,8 @@ TEST(OfficialPrompts, OfMadeUpRecords) {
 TEST(OfficialPrompts, SpansCoverThemWithoutGaps) {
   const Golden golden;
   for (const Json& one : golden.json["made_up"]) {
-    LongBenchRecord record;
-    record.id = "a";
-    record.answers = {"b"};
-    record.context = one["context"];
-    record.input = one["input"];
     const Renderer& setup = *golden.setups[one["setup"].get<std::size_t>()];
-    const Dialogue dialogue = official_dialogue(one["task"].get<std::string>(), record,
-                                                one["template"].get<std::string>());
+    const Dialogue dialogue = made_up_dialogue(one);
     const RenderedTurn rendered = setup.renderer.render(dialogue, 0, one["limit"]);
     std::int32_t end = 0;
     std::map<SpanKind, int> counts;
