@@ -5,6 +5,7 @@
 #include "common/json.h"
 #include "common/process_memory.h"
 #include "harness/cli.h"
+#include "harness/plan_cost.h"
 
 namespace turnbench {
 namespace {
@@ -25,15 +26,12 @@ struct PlannedMemory {
 
   PlannedMemory(const Plan& plan, const PlanCost& cost, const RunOptions& options) {
     for (std::size_t m = 0; m < plan.models.size(); ++m) {
-      const PlannedModel& model = plan.models[m];
       const PlanCost::Memory& bytes = cost.memory[m];
-      const auto batches = std::max<std::size_t>(1, plan.batches(m).size()),
-                 workers =
-                     std::min(batches, static_cast<std::size_t>(
-                                           share_out(model, options, plan.manifest.alone).workers));
-      models.push_back({model.entry.name, bytes, static_cast<int>(workers)});
-      total = std::max(total, process + bytes.weights + workers * bytes.worker);
-      at_most = std::max(at_most, process + bytes.weights + workers * bytes.worker_at_most);
+      const auto workers = static_cast<std::size_t>(share_out(plan, m, options).workers);
+      if (workers == 0) continue;  // nothing is left to do
+      models.push_back({plan.models[m].entry.name, bytes, static_cast<int>(workers)});
+      total = std::max(total, process + bytes.weights + workers * bytes.worker.agreeing);
+      at_most = std::max(at_most, process + bytes.weights + workers * bytes.worker.at_most);
     }
   }
 };
@@ -47,8 +45,8 @@ OrderedJson to_json(const PlannedMemory& memory) {
     out["models"].push_back({{"model", m.name},
                              {"weights_bytes", m.bytes.weights},
                              {"workers", m.workers},
-                             {"worker_bytes", m.bytes.worker},
-                             {"worker_at_most_bytes", m.bytes.worker_at_most}});
+                             {"worker_bytes", m.bytes.worker.agreeing},
+                             {"worker_at_most_bytes", m.bytes.worker.at_most}});
   }
   return out;
 }
@@ -88,7 +86,7 @@ void print_plan(const std::string& experiment, const PlanCost& c, const PlannedM
   for (const PlannedMemory::OfModel& m : memory.models) {
     fmt::print("    {}: weights {}, each of {} workers {}\n", m.name,
                range(m.bytes.weights, m.bytes.weights), m.workers,
-               range(m.bytes.worker, m.bytes.worker_at_most));
+               range(m.bytes.worker.agreeing, m.bytes.worker.at_most));
   }
 }
 

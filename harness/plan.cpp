@@ -242,6 +242,14 @@ std::vector<std::vector<const Plan::Unit*>> Plan::batches(std::size_t model) con
   return out;
 }
 
+std::vector<const Plan::Probing*> Plan::probings_of(std::size_t model) const {
+  std::vector<const Probing*> out;
+  for (const Probing& probing : probings) {
+    if (probing.model == model) out.push_back(&probing);
+  }
+  return out;
+}
+
 PromptRenderer Plan::renderer(const PlannedModel& model) const {
   return {model.tokenizer, model.chat_template, manifest.system_prompt,
           model.checkpoint.config.eos_tokens};

@@ -3,7 +3,6 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -72,6 +71,8 @@ struct Plan {
   /// The units of a model as a worker takes them, a batch at a time: more fill the decode steps,
   /// fewer keep the memory, and what a crash loses, small.
   std::vector<std::vector<const Unit*>> batches(std::size_t model) const;
+  /// The probings of a model, which workers take when no batch is left.
+  std::vector<const Probing*> probings_of(std::size_t model) const;
 
   Decoding decoding(const PlannedModel& model) const;
   PromptRenderer renderer(const PlannedModel& model) const;
@@ -116,36 +117,5 @@ PlannedModel open_model(const ModelEntry& entry, const Locations& locations);
 Tokenizer open_tokenizer(const Checkpoint& checkpoint);
 /// Whether there is one; random weights and bare checkpoints take token ids only.
 bool has_tokenizer(const Checkpoint& checkpoint);
-
-/// Tokens of a dialogue for a model, turn by turn: what stands before each answer, without the
-/// answers themselves, and answers at their longest.
-struct PromptLengths {
-  std::vector<std::int64_t> prompts, answers;
-  std::int64_t all_answers() const {
-    return std::accumulate(answers.begin(), answers.end(), std::int64_t{0});
-  }
-};
-PromptLengths prompt_lengths(const Plan& plan, const PlannedModel& model, const Dialogue& dialogue);
-
-/// Bytes that a worker needs beside the weights for its largest batch of a model's units: keys and
-/// values, and the engine's scratch.  Methods whose own answers stand in the history share its
-/// prefill as long as their answers agree; `answers_differ` assumes that none do.
-std::size_t worker_bytes(const Plan& plan, std::size_t model, bool answers_differ);
-
-/// What a plan would cost, for `plan`.
-struct PlanCost {
-  /// Bytes of one model, which workers share, and of each worker.
-  struct Memory {
-    std::size_t weights = 0, worker = 0, worker_at_most = 0;
-  };
-  std::size_t cells = 0, units = 0, cell_dialogues = 0, shared_prefills = 0;
-  std::int64_t prompt_tokens = 0;    ///< of all units, computed once each
-  std::int64_t unshared_tokens = 0;  ///< if every cell computed its own
-  std::int64_t max_new_tokens = 0;   ///< answers at their longest
-  std::int64_t longest_prompt = 0;
-  double flops = 0;
-  std::vector<Memory> memory;  ///< of each model; they run one after the other
-};
-PlanCost estimate_cost(const Plan& plan);
 
 }  // namespace turnbench

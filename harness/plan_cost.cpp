@@ -1,9 +1,7 @@
-// What a plan would cost.
+#include "harness/plan_cost.h"
 
 #include <algorithm>
 #include <set>
-
-#include "harness/plan.h"
 
 namespace turnbench {
 namespace {
@@ -16,9 +14,8 @@ void add_prefill(PlanCost& out, const ModelConfig& c, std::int64_t prompt, std::
                (c.linear_flops_per_token() * n + 2.0 * c.layers * c.heads * c.head_dim * n * n);
 }
 
-void add_cost(PlanCost& out, const Plan& plan, const Plan::Unit& unit) {
-  const PlannedModel& model = plan.models[unit.model];
-  const PromptLengths lengths = prompt_lengths(plan, model, *unit.dialogue);
+void add_cost(PlanCost& out, const ModelConfig& model, const Plan::Unit& unit,
+              const PromptLengths& lengths) {
   const std::int64_t prompt = lengths.prompts.back();
   std::set<std::string> prefills;
   for (const UnitCell& cell : unit.cells) prefills.insert(cell.method->prefill_key());
@@ -29,23 +26,22 @@ void add_cost(PlanCost& out, const Plan& plan, const Plan::Unit& unit) {
   out.unshared_tokens += prompt * cells;
   out.max_new_tokens += lengths.all_answers() * cells;
   out.longest_prompt = std::max(out.longest_prompt, prompt);
-  add_prefill(out, model.checkpoint.config, prompt, shared);
+  add_prefill(out, model, prompt, shared);
 }
 
 /// Every turn is prefilled from its first token, in one pass; probes of the text alone need none.
-void add_cost(PlanCost& out, const Plan& plan, const Plan::Probing& probing) {
-  const PlannedModel& model = plan.models[probing.model];
-  auto sees = ProbeInfo::Sees::kText;
-  for (const ProbeCell& cell : probing.cells) sees = std::max(sees, cell.probe->info().sees);
+void add_cost(PlanCost& out, const ModelConfig& model, const Plan::Probing& probing,
+              PlannedLengths& planned) {
+  const ProbeInfo::Sees sees = sees_of(probing.cells);
   for (const auto& dialogue : probing.dialogues) {
-    const PromptLengths lengths = prompt_lengths(plan, model, *dialogue);
+    const PromptLengths& lengths = planned.of(probing.model, *dialogue);
     const bool own = probing.answers == Answers::kOwn && dialogue->turns.size() > 1;
     out.cell_dialogues += probing.cells.size();
     if (sees == ProbeInfo::Sees::kText && !own) continue;
     out.shared_prefills += 1;
     if (sees == ProbeInfo::Sees::kAnswer || own) out.max_new_tokens += lengths.all_answers();
     for (std::int64_t prompt : lengths.prompts) {
-      add_prefill(out, model.checkpoint.config, prompt, 1);
+      add_prefill(out, model, prompt, 1);
       out.unshared_tokens += prompt * static_cast<std::int64_t>(probing.cells.size());
       out.longest_prompt = std::max(out.longest_prompt, prompt);
     }
@@ -54,12 +50,14 @@ void add_cost(PlanCost& out, const Plan& plan, const Plan::Probing& probing) {
 
 }  // namespace
 
-PromptLengths prompt_lengths(const Plan& plan, const PlannedModel& model,
-                             const Dialogue& dialogue) {
-  const Decoding decoding = plan.decoding(model);
-  const PromptRenderer renderer = plan.renderer(model);
+const PromptLengths& PlannedLengths::of(std::size_t model, const Dialogue& dialogue) {
+  const auto [found, is_new] = known_.try_emplace({model, &dialogue});
+  PromptLengths& out = found->second;
+  if (!is_new) return out;
+  const PlannedModel& planned = plan_.models[model];
+  const Decoding decoding = plan_.decoding(planned);
+  const PromptRenderer renderer = plan_.renderer(planned);
   const int turns = static_cast<int>(dialogue.turns.size());
-  PromptLengths out;
   std::int64_t prompt = 0;
   for (int t = 0; t < turns; ++t) {
     prompt += static_cast<std::int64_t>(
@@ -74,13 +72,18 @@ PlanCost estimate_cost(const Plan& plan) {
   PlanCost out;
   out.cells = plan.cells.size();
   out.units = plan.unit_count();
-  for (const Plan::Unit& unit : plan.units) add_cost(out, plan, unit);
-  for (const Plan::Probing& probing : plan.probings) add_cost(out, plan, probing);
+  PlannedLengths lengths(plan);
+  for (const Plan::Unit& unit : plan.units) {
+    add_cost(out, plan.models[unit.model].checkpoint.config, unit,
+             lengths.of(unit.model, *unit.dialogue));
+  }
+  for (const Plan::Probing& probing : plan.probings)
+    add_cost(out, plan.models[probing.model].checkpoint.config, probing, lengths);
   for (std::size_t m = 0; m < plan.models.size(); ++m) {
     const PlannedModel& model = plan.models[m];
     out.memory.push_back(
         {static_cast<std::size_t>(model.checkpoint.config.parameters()) * size_of(model.dtype),
-         worker_bytes(plan, m, false), worker_bytes(plan, m, true)});
+         worker_bytes(plan, m, lengths)});
   }
   return out;
 }

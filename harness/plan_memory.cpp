@@ -5,7 +5,7 @@
 #include <set>
 
 #include "common/thread_pool.h"
-#include "harness/plan.h"
+#include "harness/plan_cost.h"
 #include "inference/engine.h"
 
 namespace turnbench {
@@ -117,15 +117,17 @@ void add_unit(Batch& out, const ModelConfig& c, const WorkUnit& unit, const Prom
       trunk.continues = continues;
       trunk.columns.merge(columns);
     } else {
-      if (!p.eviction) {
-        own += trunks ? prompt - first : prompt;
-        if (trunks) first_prompts.insert(cell.method->prefill_key());
-      } else if (cell.history == History::kCompressOnce) {
-        own += kept(*cell.method, first) + prompt - first;
+      const bool fresh = turn == 0 || cell.history == History::kReprefill;
+      const std::int64_t evicted = cell.history == History::kCompressOnce ? first : before;
+      if (fresh) {  // all of it, until the prompt has ended
+        own += prompt;
+      } else if (p.eviction) {
+        own += kept(*cell.method, evicted) + prompt - evicted;
       } else {
-        own += turn > 0 ? kept(*cell.method, before) + prompt - before : prompt;
+        own += prompt - first;
+        first_prompts.insert(cell.method->prefill_key());
       }
-      out.add_prefill(prompt - before, prompt, whole, p.raw_keys());
+      out.add_prefill(fresh ? prompt : prompt - before, prompt, whole, p.raw_keys());
       out.add_columns(columns.size(), prompt);
     }
     out.add(own, per_query_head ? c.heads : c.kv_heads, p.raw_keys(), forked ? window : p.window());
@@ -141,48 +143,55 @@ void add_unit(Batch& out, const ModelConfig& c, const WorkUnit& unit, const Prom
 
 }  // namespace
 
-std::size_t worker_bytes(const Plan& plan, std::size_t model, bool answers_differ) {
+WorkerBytes worker_bytes(const Plan& plan, std::size_t model, PlannedLengths& lengths) {
   const PlannedModel& m = plan.models[model];
-  const ModelConfig& c = m.checkpoint.config;
-  std::size_t most = 0;
-  const auto consider = [&](const std::vector<WorkUnit>& units, Sharing sharing) {
-    std::vector<PromptLengths> lengths;
-    std::size_t turns = 0;
-    for (const WorkUnit& unit : units) {
-      lengths.push_back(prompt_lengths(plan, m, *unit.dialogue));
-      turns = std::max(turns, lengths.back().prompts.size());
-    }
-    for (std::size_t turn = 0; turn < turns; ++turn) {
+  const auto most = [&](const std::vector<WorkUnit>& units, Sharing sharing) {
+    std::size_t out = 0;
+    for (std::size_t turn = 0;; ++turn) {
       Batch batch(m);
-      for (std::size_t u = 0; u < units.size(); ++u) {
-        if (turn < lengths[u].prompts.size())
-          add_unit(batch, c, units[u], lengths[u], turn, sharing);
+      bool any = false;
+      for (const WorkUnit& unit : units) {
+        if (turn >= unit.dialogue->turns.size()) continue;
+        add_unit(batch, m.checkpoint.config, unit, lengths.of(model, *unit.dialogue), turn,
+                 sharing);
+        any = true;
       }
-      most = std::max(most, batch.bytes());
+      if (!any) return out;
+      out = std::max(out, batch.bytes());
     }
+  };
+  WorkerBytes out;
+  const auto consider = [&](std::size_t agreeing, std::size_t at_most) {
+    out.agreeing = std::max(out.agreeing, agreeing);
+    out.at_most = std::max(out.at_most, at_most);
   };
   for (const auto& batch : plan.batches(model)) {
     std::vector<WorkUnit> units;
     for (const Plan::Unit* unit : batch) units.push_back({unit->dialogue.get(), unit->cells});
     if (!plan.manifest.alone) {
-      consider(units, answers_differ ? Sharing::kHistories : Sharing::kPrefills);
+      consider(most(units, Sharing::kPrefills), most(units, Sharing::kHistories));
       continue;
     }
     for (const WorkUnit& unit : units) {
-      for (const UnitCell& cell : unit.cells) consider({{unit.dialogue, {cell}}}, Sharing::kNone);
+      for (const UnitCell& cell : unit.cells) {
+        const std::size_t bytes = most({{unit.dialogue, {cell}}}, Sharing::kNone);
+        consider(bytes, bytes);
+      }
     }
   }
-  for (const Plan::Probing& probing : plan.probings) {
-    if (probing.model != model) continue;
-    for (const auto& dialogue : probing.dialogues) {  // one after the other, each in one pass
-      const PromptLengths lengths = prompt_lengths(plan, m, *dialogue);
+  for (const Plan::Probing* probing : plan.probings_of(model)) {
+    const bool attends = sees_of(probing->cells) != ProbeInfo::Sees::kText;
+    for (const auto& dialogue : probing->dialogues) {  // one after the other
+      const bool goes_on = probing->answers == Answers::kOwn && dialogue->turns.size() > 1;
+      if (!attends && !goes_on) continue;
+      const PromptLengths& n = lengths.of(model, *dialogue);
       Batch batch(m);
-      batch.add(lengths.prompts.back() + lengths.answers.back(), c.kv_heads, false, 1);
-      batch.add_prefill(lengths.prompts.back(), lengths.prompts.back(), true, false);
-      most = std::max(most, batch.bytes());
+      batch.add(n.prompts.back() + n.answers.back(), m.checkpoint.config.kv_heads, false, 1);
+      batch.add_prefill(n.prompts.back(), n.prompts.back(), attends, false);
+      consider(batch.bytes(), batch.bytes());
     }
   }
-  return most;
+  return out;
 }
 
 }  // namespace turnbench

@@ -43,12 +43,15 @@ class ProbeRun {
  public:
   ProbeRun(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
            const ProbeUnit& unit)
-      : engine_(engine), renderer_(renderer), decoding_(decoding), unit_(unit) {
+      : engine_(engine),
+        renderer_(renderer),
+        decoding_(decoding),
+        unit_(unit),
+        sees_(sees_of(unit.cells)) {
     for (const Dialogue* dialogue : unit.dialogues) {
       Measurement& m = measurements_.emplace_back();
       m.dialogue = dialogue;
     }
-    for (const ProbeCell& cell : unit.cells) sees_ = std::max(sees_, cell.probe->info().sees);
   }
 
   ProbeResult run() {
@@ -191,7 +194,7 @@ class ProbeRun {
   const PromptRenderer& renderer_;
   const Decoding& decoding_;
   const ProbeUnit& unit_;
-  ProbeInfo::Sees sees_ = ProbeInfo::Sees::kText;
+  ProbeInfo::Sees sees_;
   std::vector<Measurement> measurements_;
   std::vector<std::unique_ptr<Probe>> probes_;  ///< of this turn, one for each cell
   ProbeResult result_;
@@ -207,6 +210,12 @@ ProbeResult failed(const ProbeUnit& unit, const Error& error) {
 }
 
 }  // namespace
+
+ProbeInfo::Sees sees_of(const std::vector<ProbeCell>& cells) {
+  auto sees = ProbeInfo::Sees::kText;
+  for (const ProbeCell& cell : cells) sees = std::max(sees, cell.probe->info().sees);
+  return sees;
+}
 
 ProbeResult run_probes(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
                        const ProbeUnit& unit) {

@@ -19,6 +19,9 @@ struct ProbeCell {
   const ProbeSpec* probe = nullptr;
 };
 
+/// What the most demanding one of the cells' probes sees.
+ProbeInfo::Sees sees_of(const std::vector<ProbeCell>& cells);
+
 /// Dialogues under the probes that look at them together: one dialogue, or all that are compared.
 struct ProbeUnit {
   std::vector<const Dialogue*> dialogues;

@@ -23,12 +23,13 @@ std::size_t workspace_bytes_of(const ModelConfig& c, const PassSize& pass, int t
   const std::size_t activations =
       pass.rows * (hidden + 2 * q + (pass.raw_keys ? 3 : 2) * kv + head_dim + heads) +
       block * (hidden + wide);
-  const std::size_t logits = 2 * pass.sequences * vocab;  // as a matrix, and one by one
-  const auto packed = [&](std::size_t tokens) {
-    return tokens / cpu::kTile * cpu::tile_floats(c.head_dim);
+  const std::size_t logits = 2 * pass.sequences * vocab;           // as a matrix, and one by one
+  const auto packed = [&](std::size_t tokens, std::size_t sets) {  // each ends in a part of a tile
+    return (tokens / cpu::kTile + sets) * cpu::tile_floats(c.head_dim);
   };
   const std::size_t attention =
-      std::max(packed(pass.longest), std::min(kPackedFloats, packed(pass.context) * kv_heads)) +
+      std::max(packed(pass.longest, 1),
+               std::min(kPackedFloats, packed(pass.context, pass.sequences) * kv_heads)) +
       static_cast<std::size_t>(threads) *
           cpu::task_floats(c.head_dim, heads / kv_heads * cpu::kStripRows);
   return (activations + logits + attention) * sizeof(float);

@@ -43,12 +43,8 @@ std::vector<ScoreValue> score_records(const Plan& plan, const Plan::Unit& unit,
 /// The work of one model, handed out in order.
 class Queue {
  public:
-  Queue(const Plan& plan, std::size_t model) : batches_(plan.batches(model)) {
-    for (const Plan::Probing& probing : plan.probings) {
-      if (probing.model == model) probings_.push_back(&probing);
-    }
-  }
-  bool empty() const { return batches_.empty() && probings_.empty(); }
+  Queue(const Plan& plan, std::size_t model)
+      : batches_(plan.batches(model)), probings_(plan.probings_of(model)) {}
 
   /// The next batch of units, or none.
   std::vector<const Plan::Unit*> take() {
@@ -95,16 +91,18 @@ ProbeUnit probe_unit(const Plan::Probing& probing) {
 
 }  // namespace
 
-Share share_out(const PlannedModel& model, const RunOptions& options, bool alone) {
-  const int processors = available_processors();
-  if (alone) return {1, options.threads > 0 ? options.threads : processors};
+Share share_out(const Plan& plan, std::size_t model, const RunOptions& options) {
+  const int processors = available_processors(),
+            jobs = static_cast<int>(plan.batches(model).size() + plan.probings_of(model).size());
+  if (plan.manifest.alone)
+    return {std::min(1, jobs), options.threads > 0 ? options.threads : processors};
   if (options.workers > 0) {
-    return {options.workers,
+    return {std::min(options.workers, jobs),
             options.threads > 0 ? options.threads : std::max(1, processors / options.workers)};
   }
-  const bool small = model.checkpoint.config.parameters() < kSmallModel;
+  const bool small = plan.models[model].checkpoint.config.parameters() < kSmallModel;
   const int threads = options.threads > 0 ? options.threads : small ? 1 : processors;
-  return {small ? std::max(1, processors / threads) : 1, threads};
+  return {std::min(small ? std::max(1, processors / threads) : 1, jobs), threads};
 }
 
 RunSummary run_plan(const Plan& plan, Store& store, const RunOptions& options,
@@ -131,10 +129,10 @@ RunSummary run_plan(const Plan& plan, Store& store, const RunOptions& options,
   };
 
   for (std::size_t m = 0; m < plan.models.size() && !stop; ++m) {
+    const Share share = share_out(plan, m, options);
+    if (share.workers == 0) continue;
     Queue queue(plan, m);
-    if (queue.empty()) continue;
     const PlannedModel& planned = plan.models[m];
-    const Share share = share_out(planned, options, plan.manifest.alone);
     const auto loader = make_cpu_backend(available_processors());
     const Model model(planned.checkpoint, *loader, planned.dtype);
     const PromptRenderer renderer = plan.renderer(planned);

@@ -20,8 +20,9 @@ struct RunOptions {
 struct Share {
   int workers, threads;
 };
-/// As `options` say, or as serves the model's size; cells that run alone have one worker.
-Share share_out(const PlannedModel& model, const RunOptions& options, bool alone);
+/// As `options` say, or as serves the model's size; cells that run alone have one worker.  No more
+/// workers than there is work for the model.
+Share share_out(const Plan& plan, std::size_t model, const RunOptions& options);
 
 /// How far a run is, for a display.
 struct Progress {
