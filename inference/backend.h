@@ -43,7 +43,6 @@ struct AttentionJob : CausalRows {
 struct RowNoise {
   const std::uint64_t* seeds = nullptr;  ///< of the Gumbel noise; null for none
   float inverse_temperature = 1;
-  float* log_norm = nullptr;  ///< scratch
 };
 
 /// Column sums of dense attention: what the rows give to every slot of the set.

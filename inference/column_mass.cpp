@@ -29,9 +29,8 @@ void AttentionStats::add_masses(const ColumnRule& rule, HeadScores& scores) {
   const auto heads = static_cast<std::size_t>(shape_.heads), group = heads / sets_.size(),
              head_dim = static_cast<std::size_t>(shape_.head_dim),
              rows = static_cast<std::size_t>(pass_.rows);
-  std::vector<float> lse, unused, log_norm;
+  std::vector<float> lse, unused;
   std::vector<std::uint64_t> seeds;
-  if (rule != ColumnRule{}) log_norm.resize(rows * heads);
   for (std::size_t r = 0; rule.gumbel && r < rows; ++r) {
     for (std::size_t h = 0; h < heads; ++h) {
       seeds.push_back(
@@ -58,7 +57,7 @@ void AttentionStats::add_masses(const ColumnRule& rule, HeadScores& scores) {
     job.sliding_window = sliding_window_;
     if (rule != ColumnRule{}) {
       noises[s] = {rule.gumbel ? seeds.data() + s * group : nullptr,
-                   static_cast<float>(1 / rule.temperature), log_norm.data() + s * group};
+                   static_cast<float>(1 / rule.temperature)};
       job.noise = &noises[s];
     }
     job.sums = scores.data.data() + s * group * scores.ld;

@@ -17,15 +17,6 @@ namespace turnbench::cpu::HWY_NAMESPACE {
 
 static_assert(kStripRows == kPatternBlock);
 
-/// Packs tile `t` of a set into its place in the shared buffer.
-void pack_shared(const KvSet& set, const PackedSet& packed, int t) {
-  const auto i = static_cast<std::size_t>(t) * kTile;
-  const int head_dim = set.layout().head_dim;
-  pack_tile(set, nullptr, t * kTile, std::min(kTile, set.size() - t * kTile),
-            packed.kt + i * static_cast<std::size_t>(head_dim), packed.v + i * padded(head_dim),
-            packed.positions + i);
-}
-
 /// Writes a finished strip: out = acc / l, lse = m + ln l.
 void write_rows(const SoftmaxState& state, std::size_t first, int rows, int head_dim, float* out,
                 std::size_t out_stride, float* lse, std::size_t lse_stride) {
@@ -38,19 +29,6 @@ void write_rows(const SoftmaxState& state, std::size_t first, int rows, int head
     if (lse != nullptr)
       lse[static_cast<std::size_t>(r) * lse_stride] = state.m[i] + std::log(state.l[i]);
   }
-}
-
-/// Tile `t` of a set as pack_shared left it.
-Tile shared_tile(const KvSet& set, const PackedSet& packed, int t) {
-  const PageLayout& layout = set.layout();
-  const auto i = static_cast<std::size_t>(t) * kTile;
-  const bool in_page = layout.dtype == DType::kF32 && layout.head_dim % 16 == 0;
-  const float* v = in_page
-                       ? reinterpret_cast<const float*>(
-                             set.pages()[static_cast<std::size_t>(t)].get() + layout.value_offset())
-                       : packed.v + i * padded(layout.head_dim);
-  return {packed.kt + i * static_cast<std::size_t>(layout.head_dim), v, padded(layout.head_dim),
-          packed.positions + i, std::min(kTile, set.size() - t * kTile)};
 }
 
 /// Rows [first, first + rows) of a dense job, all its heads, over its packed tiles.

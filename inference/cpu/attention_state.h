@@ -15,10 +15,16 @@ namespace turnbench::cpu {
 constexpr int kTile = kPageTokens;
 constexpr int kSegmentTiles = 16;  ///< softmax state is merged every so many tiles, in order
 constexpr int kStripRows = 64;     ///< query rows that go through the tiles together
+constexpr int kNoisyRows = 48;     ///< rows under noise whose weights are at hand together
 constexpr float kMasked = -std::numeric_limits<float>::infinity();
 
 constexpr int tiles_of(int slots) {
   return (slots + kTile - 1) / kTile;
+}
+
+/// Floats from one row of weights of all slots to the next: no power of two, for the cache's sake.
+constexpr std::size_t weight_row_floats(int slots) {
+  return static_cast<std::size_t>(tiles_of(slots)) * kTile + 16;
 }
 
 /// Rows of values are padded to whole vectors of any instruction set.

@@ -145,6 +145,28 @@ inline Tile pack_tile(const KvSet& set, const std::int32_t* slots, int first, in
   return {};
 }
 
+/// Packs tile `t` of a set into its place in the shared buffer.
+inline void pack_shared(const KvSet& set, const PackedSet& packed, int t) {
+  const auto i = static_cast<std::size_t>(t) * kTile;
+  const int head_dim = set.layout().head_dim;
+  pack_tile(set, nullptr, t * kTile, std::min(kTile, set.size() - t * kTile),
+            packed.kt + i * static_cast<std::size_t>(head_dim), packed.v + i * padded(head_dim),
+            packed.positions + i);
+}
+
+/// Tile `t` of a set as pack_shared left it.
+inline Tile shared_tile(const KvSet& set, const PackedSet& packed, int t) {
+  const PageLayout& layout = set.layout();
+  const auto i = static_cast<std::size_t>(t) * kTile;
+  const bool in_page = layout.dtype == DType::kF32 && layout.head_dim % 16 == 0;
+  const float* v = in_page
+                       ? reinterpret_cast<const float*>(
+                             set.pages()[static_cast<std::size_t>(t)].get() + layout.value_offset())
+                       : packed.v + i * padded(layout.head_dim);
+  return {packed.kt + i * static_cast<std::size_t>(layout.head_dim), v, padded(layout.head_dim),
+          packed.positions + i, std::min(kTile, set.size() - t * kTile)};
+}
+
 /// Scores s [64] of one row become probabilities relative to the new maximum; m, l and acc follow.
 HWY_INLINE void softmax_row(float scale, float* HWY_RESTRICT s, float& m, float& l,
                             float* HWY_RESTRICT acc, std::size_t width) {

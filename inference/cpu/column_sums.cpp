@@ -9,16 +9,14 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 
-#include <hwy/contrib/math/math-inl.h>
-
 #include "inference/cpu/attention_tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace turnbench::cpu::HWY_NAMESPACE {
 
-/// sums[64] += exp(scale * s - norm), row by row of `s` [rows][64].
-HWY_INLINE void add_rows(float scale, const float* HWY_RESTRICT s, int rows, const float* norm,
-                         std::size_t norm_stride, float* HWY_RESTRICT sums) {
+/// sums[64] += exp(scale * s - lse), row by row of `s` [rows][64].
+HWY_INLINE void add_rows(float scale, const float* HWY_RESTRICT s, int rows, const float* lse,
+                         std::size_t lse_stride, float* HWY_RESTRICT sums) {
   const FloatTag d;
   const std::size_t lanes = hn::Lanes(d);
   const FloatVec scales = hn::Set(d, scale);
@@ -26,66 +24,31 @@ HWY_INLINE void add_rows(float scale, const float* HWY_RESTRICT s, int rows, con
     FloatVec sum = hn::LoadU(d, sums + j);
     for (int r = 0; r < rows; ++r) {
       const auto row = static_cast<std::size_t>(r);
-      const FloatVec shift = hn::Set(d, norm[row * norm_stride]);
+      const FloatVec shift = hn::Set(d, lse[row * lse_stride]);
       sum = hn::Add(sum, exp_ps(d, hn::MulSub(hn::LoadU(d, s + row * kTile + j), scales, shift)));
     }
     hn::StoreU(sum, d, sums + j);
   }
 }
 
-/// Scores [64] of one row and the keys at `positions` become (log-probability + noise) /
-/// temperature.  The noise of a pair is -ln(-ln u), with u in (0, 1) from a hash of the row's seed
-/// and the key's position (the finalizer of MurmurHash3).
-HWY_INLINE void add_noise(float scale, float lse, const RowNoise& noise, std::size_t at,
-                          const std::int32_t* positions, float* HWY_RESTRICT s) {
-  const FloatTag d;
-  const hn::RebindToUnsigned<FloatTag> du;
-  const hn::RebindToSigned<FloatTag> di;
-  const FloatVec scales = hn::Set(d, scale), shift = hn::Set(d, lse),
-                 inverse = hn::Set(d, noise.inverse_temperature);
-  const std::uint64_t seed = noise.seeds == nullptr ? 0 : noise.seeds[at];
-  const auto low = hn::Set(du, static_cast<std::uint32_t>(seed)),
-             high = hn::Set(du, static_cast<std::uint32_t>(seed >> 32));
-  for (std::size_t j = 0; j < kTile; j += hn::Lanes(d)) {
-    FloatVec x = hn::MulSub(hn::LoadU(d, s + j), scales, shift);
-    if (noise.seeds != nullptr) {
-      auto h = hn::BitCast(du, hn::LoadU(di, positions + j));
-      h = hn::Add(hn::Mul(h, hn::Set(du, 0x9E3779B1u)), low);
-      h = hn::Xor(hn::Mul(hn::Xor(h, hn::ShiftRight<16>(h)), hn::Set(du, 0x85EBCA6Bu)), high);
-      h = hn::Mul(hn::Xor(h, hn::ShiftRight<13>(h)), hn::Set(du, 0xC2B2AE35u));
-      h = hn::Xor(h, hn::ShiftRight<16>(h));
-      const FloatVec u = hn::Mul(
-          hn::Add(hn::ConvertTo(d, hn::BitCast(di, hn::ShiftRight<9>(h))), hn::Set(d, 0.5f)),
-          hn::Set(d, 0x1p-23f));
-      x = hn::Sub(x, hn::Log(d, hn::Neg(hn::Log(d, u))));
-    }
-    hn::StoreU(hn::Mul(x, inverse), d, s + j);
-  }
-}
-
-/// Leaves in `s` [rows][64] what the rows from `first` count of a tile: scores or, where there is
-/// noise, its logits; -inf where a row does not see a key.
-HWY_INLINE void tile_scores(const ColumnJob& job, float scale, int first, int rows, std::size_t h,
-                            const Tile& tile, float* s) {
+/// Leaves in `s` [rows][ld] the scores of the rows from `first` and a tile's keys; -inf where a
+/// row does not see a key.
+HWY_INLINE void tile_scores(const ColumnJob& job, int first, int rows, std::size_t h,
+                            const Tile& tile, float* s, std::size_t ld) {
   const auto head_dim = static_cast<std::size_t>(job.keys->layout().head_dim);
   const std::int32_t *positions = job.positions + first, *last = tile.positions + tile.count;
   product(static_cast<std::size_t>(rows), kTile, head_dim,
           job.q + static_cast<std::size_t>(first) * job.q_stride + h * head_dim, job.q_stride,
-          tile.kt, kTile, s, kTile, false);
-  for (int r = 0; r < rows; ++r) {
-    float* row = s + r * kTile;
-    const std::int32_t position = positions[r];
-    std::fill(row + (std::upper_bound(tile.positions, last, position) - tile.positions),
-              row + kTile, kMasked);
+          tile.kt, kTile, s, ld, false);
+  for (int r = 0; r < rows; ++r, s += ld) {
+    std::fill(s + (std::upper_bound(tile.positions, last, positions[r]) - tile.positions),
+              s + kTile, kMasked);
     if (job.sliding_window > 0) {
-      std::fill(row,
-                row + (std::upper_bound(tile.positions, last, position - job.sliding_window) -
-                       tile.positions),
+      std::fill(s,
+                s + (std::upper_bound(tile.positions, last, positions[r] - job.sliding_window) -
+                     tile.positions),
                 kMasked);
     }
-    if (job.noise == nullptr) continue;
-    const std::size_t at = static_cast<std::size_t>(first + r) * job.lse_stride + h;
-    add_noise(scale, job.lse[at], *job.noise, at, tile.positions, row);
   }
 }
 
@@ -98,37 +61,107 @@ bool sees_nothing(const ColumnJob& job, int first, int rows, const Tile& tile) {
           tile.positions[tile.count - 1] <= positions[0] - job.sliding_window);
 }
 
-/// The log of what each of the rows from `first` sums to under the job's noise, all heads.
-void normalise_rows(const ColumnJob& job, float scale, int first, float* scratch) {
+/// A variate of the exponential distribution for each of the keys at `positions`: -ln u, with u in
+/// (0, 1) from a hash of the row's seed and the key's position (the finalizer of MurmurHash3).
+HWY_INLINE FloatVec exponential(FloatTag d, std::uint64_t seed, const std::int32_t* positions) {
+  const hn::RebindToUnsigned<FloatTag> du;
+  const hn::RebindToSigned<FloatTag> di;
+  auto h = hn::BitCast(du, hn::LoadU(di, positions));
+  h = hn::Add(hn::Mul(h, hn::Set(du, 0x9E3779B1u)), hn::Set(du, static_cast<std::uint32_t>(seed)));
+  h = hn::Xor(hn::Mul(hn::Xor(h, hn::ShiftRight<16>(h)), hn::Set(du, 0x85EBCA6Bu)),
+              hn::Set(du, static_cast<std::uint32_t>(seed >> 32)));
+  h = hn::Mul(hn::Xor(h, hn::ShiftRight<13>(h)), hn::Set(du, 0xC2B2AE35u));
+  h = hn::Xor(h, hn::ShiftRight<16>(h));
+  const FloatVec u =
+      hn::Mul(hn::Add(hn::ConvertTo(d, hn::BitCast(di, hn::ShiftRight<9>(h))), hn::Set(d, 0.5f)),
+              hn::Set(d, 0x1p-23f));
+  return negative_log_ps(d, u);
+}
+
+/// Scores [64] of one row become what counts: with Gumbel noise g = -ln E, E exponential, and at
+/// temperature 1 the weight e^x / E itself, x being the log-probability; else the logit
+/// (x + g) / temperature.
+HWY_INLINE void add_noise(float scale, float lse, const RowNoise& noise, std::size_t row,
+                          const std::int32_t* positions, float* HWY_RESTRICT s) {
+  const FloatTag d;
+  const FloatVec scales = hn::Set(d, scale), shift = hn::Set(d, lse),
+                 inverse = hn::Set(d, noise.inverse_temperature);
+  const bool weighs = noise.inverse_temperature == 1;
+  for (std::size_t j = 0; j < kTile; j += hn::Lanes(d)) {
+    FloatVec x = hn::MulSub(hn::LoadU(d, s + j), scales, shift);
+    if (weighs) x = exp_ps(d, x);
+    if (noise.seeds != nullptr) {
+      const FloatVec e = exponential(d, noise.seeds[row], positions + j);
+      x = weighs ? hn::Div(x, e) : hn::Add(x, negative_log_ps(d, e));
+    }
+    hn::StoreU(weighs ? x : hn::Mul(x, inverse), d, s + j);
+  }
+}
+
+/// Makes weights of the logits s [n], n a multiple of 64, unless they are weights.
+/// @return 1 / their sum
+HWY_INLINE float normaliser(bool weighs, float* HWY_RESTRICT s, std::size_t n) {
+  const hn::CappedTag<float, 16> d;
+  const std::size_t lanes = hn::Lanes(d);
+  if (!weighs) {
+    auto top = hn::Set(d, kMasked);
+    for (std::size_t j = 0; j < n; j += lanes) top = hn::Max(top, hn::LoadU(d, s + j));
+    top = hn::MaxOfLanes(d, top);
+    for (std::size_t j = 0; j < n; j += lanes)
+      hn::StoreU(exp_ps(d, hn::Sub(hn::LoadU(d, s + j), top)), d, s + j);
+  }
+  HWY_ALIGN float partial[16];
+  for (std::size_t i = 0; i < 16; i += lanes) {
+    auto sum = hn::Zero(d);
+    for (std::size_t j = i; j < n; j += 16) sum = hn::Add(sum, hn::LoadU(d, s + j));
+    hn::Store(sum, d, partial + i);
+  }
+  return 1 / sum16(partial);
+}
+
+/// One head's rows under noise.  A row has to be divided by its sum before any column can be
+/// summed: a strip's weights over all keys stay at hand, [kNoisyRows][ld],
+/// and its column sums behind them.
+void sum_noisy_columns(const ColumnJob& job, float scale, const PackedSet& packed, std::size_t h,
+                       float* scratch) {
   const KvSet& keys = *job.keys;
-  const int head_dim = keys.layout().head_dim, rows = std::min(kStripRows, job.rows - first);
-  const auto heads = static_cast<std::size_t>(job.heads);
-  Bump bump(scratch);
-  float* s = bump.floats(kStripRows * kTile);
-  float* kt = bump.floats(kTile * static_cast<std::size_t>(head_dim));
-  float* v = bump.floats(kTile * padded(head_dim));
-  std::int32_t* at = bump.ints(kTile);
-  const auto state = SoftmaxState::in(bump.floats(SoftmaxState::floats(heads * kStripRows, 0)),
-                                      heads * kStripRows, 0);
-  state.clear(heads * kStripRows);
-  for (int t = 0; t < keys.size(); t += kTile) {
-    const Tile tile = pack_tile(keys, nullptr, t, std::min(kTile, keys.size() - t), kt, v, at);
-    if (sees_nothing(job, first, rows, tile)) continue;
-    for (std::size_t h = 0; h < heads; ++h) {
-      tile_scores(job, scale, first, rows, h, tile, s);
+  const int tiles = tiles_of(keys.size());
+  const std::size_t ld = weight_row_floats(keys.size());
+  const bool weighs = job.noise->inverse_temperature == 1;
+  const FloatTag d;
+  float inverse[kNoisyRows];
+  float *sums = scratch + kNoisyRows * ld, *column = job.sums + h * job.sums_stride;
+  std::fill(std::copy_n(column, keys.size(), sums), sums + ld, 0.0f);
+  for (int first = 0; first < job.rows; first += kNoisyRows) {
+    const int rows = std::min(kNoisyRows, job.rows - first);
+    std::size_t n = 0;
+    for (int t = 0; t < tiles; ++t, n += kTile) {
+      const Tile tile = shared_tile(keys, packed, t);
+      if (tile.positions[0] > job.positions[first + rows - 1]) break;
+      const float hidden = weighs ? 0 : kMasked;
+      if (sees_nothing(job, first, rows, tile)) {
+        for (int r = 0; r < rows; ++r)
+          std::fill_n(scratch + static_cast<std::size_t>(r) * ld + n, kTile, hidden);
+        continue;
+      }
+      tile_scores(job, first, rows, h, tile, scratch + n, ld);
       for (int r = 0; r < rows; ++r) {
-        const std::size_t i = h * kStripRows + static_cast<std::size_t>(r);
-        softmax_row(1, s + r * kTile, state.m[i], state.l[i], nullptr, 0);
+        const std::size_t row = static_cast<std::size_t>(first + r) * job.lse_stride + h;
+        add_noise(scale, job.lse[row], *job.noise, row, tile.positions,
+                  scratch + static_cast<std::size_t>(r) * ld + n);
       }
     }
-  }
-  for (std::size_t h = 0; h < heads; ++h) {
-    for (int r = 0; r < rows; ++r) {
-      const std::size_t i = h * kStripRows + static_cast<std::size_t>(r);
-      job.noise->log_norm[static_cast<std::size_t>(first + r) * job.lse_stride + h] =
-          state.m[i] + std::log(state.l[i]);
+    for (int r = 0; r < rows; ++r)
+      inverse[r] = normaliser(weighs, scratch + static_cast<std::size_t>(r) * ld, n);
+    for (std::size_t j = 0; j < n; j += hn::Lanes(d)) {
+      FloatVec sum = hn::LoadU(d, sums + j);
+      for (int r = 0; r < rows; ++r)
+        sum = hn::MulAdd(hn::LoadU(d, scratch + static_cast<std::size_t>(r) * ld + j),
+                         hn::Set(d, inverse[r]), sum);
+      hn::StoreU(sum, d, sums + j);
     }
   }
+  std::copy_n(sums, keys.size(), column);
 }
 
 /// Tiles [begin, end) of the job's keys: every row that sees some of them, all heads.
@@ -162,13 +195,11 @@ void sum_columns(const ColumnJob& job, float scale, int begin, int end, float* s
   for (int first = 0; first < job.rows; first += kStripRows) {
     const int rows = std::min(kStripRows, job.rows - first);
     for (std::size_t h = 0; h < heads; ++h) {
-      const float* norm = (job.noise == nullptr ? job.lse : job.noise->log_norm) +
-                          static_cast<std::size_t>(first) * job.lse_stride + h;
+      const float* lse = job.lse + static_cast<std::size_t>(first) * job.lse_stride + h;
       for (std::size_t t = 0; t < tiles; ++t) {
         if (sees_nothing(job, first, rows, packed[t])) continue;
-        tile_scores(job, scale, first, rows, h, packed[t], s);
-        add_rows(job.noise == nullptr ? scale : 1, s, rows, norm, job.lse_stride,
-                 sums + (h * tiles + t) * kTile);
+        tile_scores(job, first, rows, h, packed[t], s, kTile);
+        add_rows(scale, s, rows, lse, job.lse_stride, sums + (h * tiles + t) * kTile);
       }
     }
   }
@@ -185,7 +216,8 @@ HWY_AFTER_NAMESPACE();
 namespace turnbench::cpu {
 
 HWY_EXPORT(sum_columns);
-HWY_EXPORT(normalise_rows);
+HWY_EXPORT(pack_shared);
+HWY_EXPORT(sum_noisy_columns);
 
 namespace {
 
@@ -198,7 +230,21 @@ std::size_t block_floats(const ColumnJob& job) {
   const auto heads = static_cast<std::size_t>(job.heads);
   return kTile * (kStripRows + padded(head_dim) +
                   kBlockTiles * (heads + static_cast<std::size_t>(head_dim) + 1)) +
-         SoftmaxState::floats(heads * kStripRows, 0) + 16 * 8;
+         16 * 8;
+}
+
+void add_noisy_sums(ThreadPool& pool, float scale, const ColumnJob& job,
+                    AttentionWorkspace& workspace) {
+  const PackedSet packed =
+      PackedSet::in(workspace.packed.get(PackedSet::floats(*job.keys)), *job.keys);
+  pool.parallel_for(static_cast<std::size_t>(tiles_of(job.keys->size())), [&](std::size_t t, int) {
+    HWY_DYNAMIC_DISPATCH(pack_shared)(*job.keys, packed, static_cast<int>(t));
+  });
+  const std::size_t scratch = (kNoisyRows + 1) * weight_row_floats(job.keys->size());
+  pool.parallel_for(static_cast<std::size_t>(job.heads), [&](std::size_t h, int worker) {
+    HWY_DYNAMIC_DISPATCH(sum_noisy_columns)
+    (job, scale, packed, h, workspace.worker[static_cast<std::size_t>(worker)].get(scratch));
+  });
 }
 
 }  // namespace
@@ -209,27 +255,23 @@ void add_column_sums(ThreadPool& pool, float scale, std::span<const ColumnJob> j
     const ColumnJob* job;
     int begin, end;
   };
-  std::vector<Task> norms, tasks;
+  std::vector<Task> tasks;
   std::size_t scratch = 0;
   for (const ColumnJob& job : jobs) {
+    if (job.noise != nullptr) {
+      add_noisy_sums(pool, scale, job, workspace);
+      continue;
+    }
     scratch = std::max(scratch, block_floats(job));
-    for (int r = (job.rows - 1) / kStripRows; job.noise != nullptr && r >= 0; --r)
-      norms.push_back({&job, r * kStripRows, 0});
     const int tiles = tiles_of(job.keys->size());
     // Early keys are seen by more rows: the largest tasks first.
     for (int t = 0; t < tiles; t += kBlockTiles)
       tasks.push_back({&job, t, std::min(t + kBlockTiles, tiles)});
   }
-  const auto memory = [&](int worker) {
-    return workspace.worker[static_cast<std::size_t>(worker)].get(scratch);
-  };
-  pool.parallel_for(norms.size(), [&](std::size_t t, int worker) {
-    HWY_DYNAMIC_DISPATCH(normalise_rows)
-    (*norms[t].job, scale, norms[t].begin, memory(worker));
-  });
   pool.parallel_for(tasks.size(), [&](std::size_t t, int worker) {
     HWY_DYNAMIC_DISPATCH(sum_columns)
-    (*tasks[t].job, scale, tasks[t].begin, tasks[t].end, memory(worker));
+    (*tasks[t].job, scale, tasks[t].begin, tasks[t].end,
+     workspace.worker[static_cast<std::size_t>(worker)].get(scratch));
   });
 }
 

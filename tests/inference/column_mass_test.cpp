@@ -12,13 +12,13 @@
 namespace turnbench {
 namespace {
 
-const ColumnRule kPlain, kNoisy{.gumbel = true, .temperature = 1.5};
+const ColumnRule kPlain, kNoisy{.gumbel = true}, kWarm{.gumbel = true, .temperature = 1.5};
 
 /// Writes down what it is shown, and keeps the first half of every set if it is told to evict.
 class Recorder : public EvictionPolicy {
  public:
   struct Notes {
-    std::map<std::pair<int, bool>, std::vector<float>> mass;  // of layer and noisiness, all heads
+    std::map<std::pair<int, double>, std::vector<float>> mass;  // of layer and rule, all heads
     int rows = 0;
     std::size_t tokens = 0;
     int decoded = 0;
@@ -27,13 +27,13 @@ class Recorder : public EvictionPolicy {
   std::unique_ptr<EvictionPolicy> clone() const override {
     return std::make_unique<Recorder>(*this);
   }
-  std::vector<ColumnRule> columns() const override { return {kPlain, kNoisy}; }
+  std::vector<ColumnRule> columns() const override { return {kPlain, kNoisy, kWarm}; }
 
   KeepSets after_prefill(const LayerView& view) override {
     const int n = view.sets[0].size();
     for (const ColumnRule& rule : columns()) {
       const ColumnMass& mass = view.stats.column_mass(rule);
-      auto& note = notes_->mass[{view.layer, rule.gumbel}];
+      auto& note = notes_->mass[{view.layer, rule.gumbel ? rule.temperature : 0}];
       note.clear();
       for (int h = 0; h < view.shape.heads; ++h) {
         const auto row = mass.scores.head(h, n);
@@ -163,7 +163,7 @@ TEST_F(GatheredMass, AfterAnEvictionTheCountStartsAnew) {
   EXPECT_EQ(notes_->decoded, 9);
   prefill(machine.engine, s, std::span(prompt).subspan(60));
   EXPECT_EQ(notes_->rows, 40);
-  EXPECT_EQ(notes_->mass.at({0, false}).size() / static_cast<std::size_t>(s.shape().heads), 71u);
+  EXPECT_EQ(notes_->mass.at({0, 0.0}).size() / static_cast<std::size_t>(s.shape().heads), 71u);
 }
 
 }  // namespace
