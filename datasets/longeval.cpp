@@ -47,7 +47,7 @@ std::vector<std::string> exchanges_of(const std::string& text) {
 
 Dialogue one_turn(const fs::path& file, std::size_t index, const std::string& name,
                   const std::string& task, const std::string& metric, Turn turn) {
-  return {.id = fmt::format("{}-{:04}", file.stem().string(), index),
+  return {.id = fmt::format("{}-{:04}", printable(file.stem().string()), index),
           .dataset = name,
           .task = task,
           .metric = metric,

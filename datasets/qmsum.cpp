@@ -115,7 +115,7 @@ std::vector<Dialogue> read_qmsum(const std::filesystem::path& file, MeetingQueri
     std::vector<Turn> turns = turns_of(view, queries);
     ++meetings;
     if (turns.empty()) return;
-    out.push_back({.id = fmt::format("{}-{:03}", file.stem().string(), meetings),
+    out.push_back({.id = fmt::format("{}-{:03}", name, meetings),
                    .dataset = name,
                    .task = "summary",
                    .metric = "rouge_score_l",

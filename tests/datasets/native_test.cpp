@@ -100,6 +100,16 @@ TEST(LongEval, RealSummaries) {
       to_json_line(dialogues[1]));
 }
 
+constexpr std::string_view kLine =
+    R"({"random_idx": [], "expected_number": 5, "num_lines": 1, "token_size": 1, "correct_line": "a <5>",)"
+    R"( "prompt": "Now the record start:\na <5>\n\nNow the record is over. Tell me", "prompt_length": -1})";
+
+TEST(LongEval, TakesFilesOfAnyName) {
+  const test::TemporaryDirectory directory;
+  const fs::path file = directory.write("\xFF.jsonl", kLine);
+  EXPECT_EQ(load_checked("longeval-lines", file).at(0).id, "\\xff-0000");
+}
+
 TEST(LongEval, RefusesRecordsWithoutTheirParts) {
   const auto topics = [](const fs::path& f) { read_longeval_topics(f, "longeval-topics", 0); };
   EXPECT_EQ(
@@ -109,13 +119,10 @@ TEST(LongEval, RefusesRecordsWithoutTheirParts) {
       refusal(R"({"test_id": 0, "topics": ["a"], "prompt_length": -1})", topics).find("F:1: "),
       std::string::npos);
   const auto lines = [](const fs::path& f) { read_longeval_lines(f, "longeval-lines", 0); };
-  const std::string line =
-      R"({"random_idx": [], "expected_number": 5, "num_lines": 1, "token_size": 1, "correct_line": "LINE",)"
-      R"( "prompt": "Now the record start:\na <5>\n\nNow the record is over. Tell me", "prompt_length": -1})";
-  EXPECT_EQ(refusal(replace_all(line, "LINE", "a <5>\\n"), lines), "no error");
-  EXPECT_EQ(refusal(replace_all(line, "LINE", "b"), lines),
+  EXPECT_EQ(refusal(replace_all(kLine, "\"a <5>\"", "\"a <5>\\n\""), lines), "no error");
+  EXPECT_EQ(refusal(replace_all(kLine, "\"a <5>\"", "\"b\""), lines),
             "F:1: /correct_line: found \"b\", expected a line of the prompt");
-  EXPECT_EQ(refusal(replace_all(replace_all(line, "LINE", "a <5>"), ": 5,", ": 6,"), lines),
+  EXPECT_EQ(refusal(replace_all(kLine, ": 5,", ": 6,"), lines),
             "F:1: /expected_number: found 6, expected the number of correct_line");
   const auto pool = [](const fs::path& f) { make_longeval_summaries(f, "longeval-summary", {}); };
   const std::string talk =

@@ -120,6 +120,13 @@ TEST(QMSum, AsksTheQueriesOfAMeeting) {
   EXPECT_EQ(load_checked("qmsum-general", directory.path(), {.limit = 1}).size(), 1u);
 }
 
+TEST(QMSum, TakesFilesOfAnyName) {
+  const test::TemporaryDirectory directory;
+  const fs::path file = directory.write("\xFF.jsonl", meeting().dump());
+  EXPECT_EQ(load_checked("mt-qmsum-general", file).at(0).id, "mt-qmsum-general-001");
+  EXPECT_EQ(load_checked("qmsum-general", file).at(1).id, "qmsum-general-001-2");
+}
+
 TEST(QMSum, RefusesDamagedRecords) {
   const char* spans = "/specific_query_list/0/relevant_text_span";
   check_refusals(meeting(),
