@@ -22,9 +22,13 @@ CHINESE_PUNCTUATION = ASCII_PUNCTUATION | set(
 )
 
 
-def english(text):
-    text = "".join(c for c in text.lower() if c not in ASCII_PUNCTUATION)
+def bare_words(text):
+    text = "".join(c for c in text if c not in ASCII_PUNCTUATION)
     return " ".join(re.sub(r"\b(?:a|an|the)\b", " ", text).split())
+
+
+def english(text):
+    return bare_words(text.lower())
 
 
 def chinese(text):

@@ -16,18 +16,10 @@ from kvpress import (AdaKVPress, ChunkKVPress, ObservedAttentionPress, PyramidKV
 from kvpress.utils import compute_n_kept
 from transformers import DynamicCache, LlamaForCausalLM
 
+from runs import runs
+
 TESTS = pathlib.Path(__file__).resolve().parent.parent
 MODEL = TESTS / "data" / "models" / "llama3"
-
-
-def runs(positions):
-    out = []
-    for p in sorted(positions):
-        if out and out[-1][0] + out[-1][1] == p:
-            out[-1][1] += 1
-        else:
-            out.append([p, 1])
-    return out
 
 
 @torch.no_grad()

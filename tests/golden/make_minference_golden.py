@@ -27,6 +27,8 @@ import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
+from runs import runs
+
 VERSION = "0.1.6.0"
 OUT = pathlib.Path(__file__).resolve().parent.parent / "data" / "methods" / "minference.json"
 
@@ -124,16 +126,6 @@ def locals_at_return(name, call):
         sys.setprofile(None)
     assert len(found) == 1
     return found[0]
-
-
-def runs(positions):
-    out = []
-    for p in sorted(int(p) for p in positions):
-        if out and out[-1][0] + out[-1][1] == p:
-            out[-1][1] += 1
-        else:
-            out.append([p, 1])
-    return out
 
 
 def draw(seed, *shape):

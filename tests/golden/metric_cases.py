@@ -3,17 +3,14 @@
 import json
 import pathlib
 
-from splitmix import MASK, Random
+from splitmix import Random, fnv1a
 
 DATA = pathlib.Path(__file__).resolve().parents[1] / "data" / "metrics"
 VOCABULARY = json.loads((DATA / "vocabulary.json").read_text(encoding="utf-8"))
 
 
 def seed_of(name):
-    h = 0xCBF29CE484222325
-    for byte in name.encode():
-        h = ((h ^ byte) * 0x100000001B3) & MASK
-    return h
+    return fnv1a(name.encode())
 
 
 class Case:

@@ -1,6 +1,12 @@
-"""SplitMix64, as in common/random.h: what the tests draw again in C++."""
+"""SplitMix64 and FNV-1a, as in common/random.h: what the tests draw again in C++."""
 
 MASK = (1 << 64) - 1
+
+
+def fnv1a(data, state=0xCBF29CE484222325):
+    for byte in data:
+        state = ((state ^ byte) * 0x100000001B3) & MASK
+    return state
 
 
 class Random:

@@ -5,9 +5,8 @@ JSON files.
 """
 
 import re
-import string
 
-from longbench_references import chinese, f1
+from longbench_references import bare_words, chinese, f1
 
 
 def characters_f1(prediction, reference):
@@ -163,14 +162,9 @@ def leval_letters(prediction, reference):
     return letters_score("".join(sorted(set(re.sub("[^A-D]", "", named)))) or "A", reference)
 
 
-def cased(text):
-    text = "".join(c for c in text if c not in string.punctuation)
-    return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
-
-
 def leval_stated(prediction, reference):
-    if all(c in "ABCD" for c in cased(reference)):
-        return letters_score(cased(prediction), cased(reference))
+    if all(c in "ABCD" for c in bare_words(reference)):
+        return letters_score(bare_words(prediction), bare_words(reference))
     try:
         return float(prediction) == float(reference)
     except ValueError:

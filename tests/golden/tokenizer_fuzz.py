@@ -7,7 +7,7 @@ the reference packages' tables are of later versions than PCRE2's.
 
 import unicodedata
 
-from splitmix import MASK, Random
+from splitmix import Random, fnv1a
 
 
 def assigned_ranges():
@@ -105,13 +105,10 @@ class Hash:
     """FNV-1a, 64 bits."""
 
     def __init__(self):
-        self.state = 0xCBF29CE484222325
+        self.state = fnv1a(b"")
 
     def add(self, data):
-        state = self.state
-        for b in data:
-            state = ((state ^ b) * 0x100000001B3) & MASK
-        self.state = state
+        self.state = fnv1a(data, self.state)
 
     def add_numbers(self, numbers):
         self.add(b"".join(n.to_bytes(4, "little") for n in (len(numbers), *numbers)))

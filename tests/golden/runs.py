@@ -1,0 +1,12 @@
+"""How the golden files write sets of positions."""
+
+
+def runs(positions):
+    """Consecutive positions as [first, length], in ascending order."""
+    out = []
+    for p in sorted(int(p) for p in positions):
+        if out and out[-1][0] + out[-1][1] == p:
+            out[-1][1] += 1
+        else:
+            out.append([p, 1])
+    return out
