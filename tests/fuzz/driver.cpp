@@ -1,11 +1,11 @@
 // Runs a fuzzer without libFuzzer: PROGRAM CORPUS SECONDS runs every file of the folder, then
 // mutations of them, which are the same in every run.  The input at work stands in a file that is
 // left behind when the program ends early; PROGRAM FILE 0 runs it again.
-#include <chrono>
 #include <fstream>
 #include <iostream>
 #include <map>
 
+#include "common/clock.h"
 #include "common/file.h"
 #include "common/random.h"
 #include "tests/fuzz/fuzz.h"
@@ -75,9 +75,7 @@ void run_all(const fs::path& corpus, double seconds) {
   }
   Random random(1);
   std::size_t mutations = 0;
-  const auto start = std::chrono::steady_clock::now();
-  const std::chrono::duration<double> limit(seconds);
-  for (; std::chrono::steady_clock::now() - start < limit; ++mutations) {
+  for (const auto start = Clock::now(); seconds_since(start) < seconds; ++mutations) {
     const std::string& other = random.choice(inputs);
     run(mutated(random.choice(inputs), other, random), at_work);
   }
