@@ -45,12 +45,15 @@ double compare_letters(std::string_view given, std::string_view reference) {
   return std::all_of(given.begin(), given.end(), expected) ? 0.25 : 0;
 }
 
-double score_letters(std::string_view given, std::string_view reference) {
+/// Of the letters that a prediction names, or of itself if it stands in "ABCD" as it is.
+double score_letters(std::string_view prediction, std::string_view named,
+                     std::string_view reference) {
   if (reference.empty() || !std::all_of(reference.begin(), reference.end(), is_letter)) {
     throw input_error("found the reference \"{}\", expected letters from A to D",
                       printable(shorten(reference, 60)));
   }
-  return compare_letters(given, reference);
+  if (kLetters.find(prediction) != kLetters.npos) return compare_letters(prediction, reference);
+  return compare_letters(named.empty() ? kGuess : named, reference);
 }
 
 /// The first line of more than one character; all of the text if there is none.
@@ -117,20 +120,17 @@ std::string stated_output(std::string_view prediction, std::size_t words) {
 }  // namespace
 
 double leval_letter(std::string_view prediction, std::string_view reference) {
-  if (kLetters.find(prediction) != kLetters.npos) return score_letters(prediction, reference);
-  const std::size_t first = prediction.find_first_of(kLetters);
-  return score_letters(first == prediction.npos ? kGuess : prediction.substr(first, 1), reference);
+  const std::size_t first = std::min(prediction.find_first_of(kLetters), prediction.size());
+  return score_letters(prediction, prediction.substr(first, 1), reference);
 }
 
 double leval_letters(std::string_view prediction, std::string_view reference) {
-  if (kLetters.find(prediction) != kLetters.npos) return score_letters(prediction, reference);
-  const std::size_t end = std::min(prediction.find_first_not_of(kLetters), prediction.size());
-  std::string named(prediction.substr(0, end));
+  std::string named(prediction.substr(0, prediction.find_first_not_of(kLetters)));
   if (named.size() < 2) {
-    const std::string_view rest = prediction.substr(end);
+    const std::string_view rest = prediction.substr(named.size());
     named += marked_letters(rest.substr(0, rest.find("Question")));
   }
-  return score_letters(named.empty() ? std::string(kGuess) : letters_in(named), reference);
+  return score_letters(prediction, letters_in(named), reference);
 }
 
 double leval_stated(std::string_view prediction, std::string_view reference) {
