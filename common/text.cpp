@@ -1,8 +1,8 @@
 #include "common/text.h"
 
-#include <fmt/format.h>
-
 #include <cstring>
+
+#include "common/error.h"
 
 namespace turnbench {
 namespace {
@@ -65,6 +65,13 @@ std::size_t valid_utf8_prefix(std::string_view text) {
     i += length;
   }
   return text.size();
+}
+
+void require_utf8(std::string_view text, std::string_view source) {
+  const std::size_t good = valid_utf8_prefix(text);
+  if (good == text.size()) return;
+  throw input_error("{}: byte {}: found 0x{:02x}, expected well-formed UTF-8", source, good,
+                    static_cast<unsigned char>(text[good]));
 }
 
 std::string replace_invalid_utf8(std::string_view text) {

@@ -16,6 +16,10 @@ bool is_valid_utf8(std::string_view text);
 /// The number of bytes in front of the first ill-formed one; text.size() if all is well.
 std::size_t valid_utf8_prefix(std::string_view text);
 
+/// Refuses what is not well-formed UTF-8 with the place of its first such byte, from 0; `source`
+/// names the text.
+void require_utf8(std::string_view text, std::string_view source);
+
 /// A copy in which every maximal part of an ill-formed sequence is one U+FFFD (the Unicode
 /// Standard's "substitution of maximal subparts", as decoders of other languages do it).
 std::string replace_invalid_utf8(std::string_view text);

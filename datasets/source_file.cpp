@@ -19,11 +19,7 @@ fs::path find_source_file(const fs::path& source, std::span<const std::string> n
 
 std::string read_text(const fs::path& file) {
   std::string text = read_file(file);
-  const std::size_t valid = valid_utf8_prefix(text);
-  if (valid != text.size()) {
-    throw input_error("{}: byte {}: found what is not UTF-8, expected text", file.string(),
-                      valid + 1);
-  }
+  require_utf8(text, file.string());
   return text;
 }
 

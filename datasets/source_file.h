@@ -11,7 +11,7 @@ namespace turnbench {
 std::filesystem::path find_source_file(const std::filesystem::path& source,
                                        std::span<const std::string> names);
 
-/// A file of text.  Refuses what is not UTF-8, with the place of the first such byte (from 1).
+/// A file of text.  Refuses what is not UTF-8 as `require_utf8` does.
 std::string read_text(const std::filesystem::path& file);
 
 }  // namespace turnbench

@@ -61,11 +61,7 @@ std::string dump(const OrderedJson& json) {
 
 std::string read_text(const std::string& file) {
   std::string text = read_input(file);
-  const std::size_t good = valid_utf8_prefix(text);
-  if (good < text.size()) {
-    throw input_error("{}: byte {}: found 0x{:02x}, expected well-formed UTF-8", input_name(file),
-                      good, static_cast<unsigned char>(text[good]));
-  }
+  require_utf8(text, input_name(file));
   return text;
 }
 

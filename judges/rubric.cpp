@@ -139,9 +139,7 @@ std::string Rubric::metric(std::string_view dimension) const {
 }
 
 Rubric parse_rubric(const std::string& text, const std::string& name, const std::string& source) {
-  if (!is_valid_utf8(text)) {
-    throw input_error("{}: found bytes that are no UTF-8, expected a text", source);
-  }
+  require_utf8(text, source);
   Rubric out;
   out.name = name;
   out.text = text;

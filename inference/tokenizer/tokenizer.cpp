@@ -20,11 +20,7 @@ void require_text(std::string_view text) {
   if (text.size() > kMaxText) {
     throw input_error("text: found {} bytes, expected at most {}", text.size(), kMaxText);
   }
-  const std::size_t good = valid_utf8_prefix(text);
-  if (good < text.size()) {
-    throw input_error("text: byte {}: found 0x{:02x}, expected well-formed UTF-8", good,
-                      static_cast<unsigned char>(text[good]));
-  }
+  require_utf8(text, "text");
 }
 
 /// One pass over one text.

@@ -106,7 +106,7 @@ TEST(Filler, RefusesWhatIsNoText) {
   const auto file = directory.write("a.txt", " \n ");
   EXPECT_EQ(refusal(), file.string() + ": found no text, expected sentences");
   directory.write("a.txt", "ab\xFFzz.");
-  EXPECT_EQ(refusal(), file.string() + ": byte 3: found what is not UTF-8, expected text");
+  EXPECT_EQ(refusal(), file.string() + ": byte 2: found 0xff, expected well-formed UTF-8");
   EXPECT_NE(test::message_of([&] { read_sentences(directory.path() / "no"); }), "no error");
 }
 

@@ -237,7 +237,7 @@ TEST(Gsm8k, RefusesExamplesThatAreNotUtf8) {
   directory.write("test.jsonl", R"({"question": "q", "answer": "#### 1"})");
   const fs::path examples = directory.write("examples.txt", "Question: \xFF");
   EXPECT_EQ(test::message_of([&] { load_dialogues("gsm8k-cot", examples, {}); }),
-            examples.string() + ": byte 11: found what is not UTF-8, expected text");
+            examples.string() + ": byte 10: found 0xff, expected well-formed UTF-8");
 }
 
 TEST(LongMemEval, RealRecords) {

@@ -129,7 +129,7 @@ TEST(Rubric, RefusesWhatIsWrong) {
       {"reply: yes-no\n[prompt]\n{answer}\n[guidance]\nx", "both or neither"},
       {"reply: yes-no\n[prompt]\n{answer}{guidance}\n[guidance task=a]\nx",
        "found no [guidance] without a condition"},
-      {"reply: yes-no\n[prompt]\n{answer}\xff", "no UTF-8"},
+      {"reply: yes-no\n[prompt]\n{answer}\xff", "byte 31: found 0xff, expected well-formed UTF-8"},
   };
   for (const Refused& c : cases) {
     SCOPED_TRACE(c.text);
