@@ -6,20 +6,6 @@
 #include "common/text.h"
 
 namespace turnbench {
-namespace {
-
-std::size_t count_words(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r\n\f\v";
-  std::size_t words = 0;
-  for (std::size_t i = text.find_first_not_of(kSpace); i != std::string_view::npos;
-       i = text.find_first_not_of(kSpace, i)) {
-    ++words;
-    i = std::min(text.find_first_of(kSpace, i), text.size());
-  }
-  return words;
-}
-
-}  // namespace
 
 std::vector<SourceDocument> split_documents(const LongBenchTask& task,
                                             std::span<const LongBenchRecord> records) {

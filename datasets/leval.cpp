@@ -85,12 +85,6 @@ std::string letters_of(const JsonView& output) {
   return out;
 }
 
-std::size_t count_words(const std::string& text) {
-  std::size_t words = 0;
-  for (const std::string& line : split(replace_all(text, "\n", " "), " ")) words += !line.empty();
-  return words;
-}
-
 Turn turn_of(const JsonView& instruction, const JsonView& output, const LEvalTask& task) {
   Turn turn;
   turn.question = trim(instruction.as_string());

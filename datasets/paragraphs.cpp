@@ -163,4 +163,14 @@ std::vector<std::string> split_context(std::string_view context, const ContextLa
   return out;
 }
 
+std::size_t count_words(std::string_view text) {
+  std::size_t words = 0;
+  for (std::size_t i = text.find_first_not_of(kSpace); i != std::string_view::npos;
+       i = text.find_first_not_of(kSpace, i)) {
+    ++words;
+    i = std::min(text.find_first_of(kSpace, i), text.size());
+  }
+  return words;
+}
+
 }  // namespace turnbench

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,5 +37,8 @@ std::vector<std::string> split_context(std::string_view context, const ContextLa
 /// True if a sentence ends with `before` and another may begin with `after`.  Knows Latin and CJK
 /// full stops, closing quotes, initials and common abbreviations, and errs on the side of no break.
 bool sentence_break(std::string_view before, std::string_view after);
+
+/// The number of words between ASCII white space.
+std::size_t count_words(std::string_view text);
 
 }  // namespace turnbench
