@@ -13,22 +13,33 @@ constexpr std::string_view kClosed = "Closed-ended-tasks", kOpen = "Open-ended-t
 constexpr int kMaxNewTokens = 512;            // of the official LEval_config.py
 constexpr std::string_view kFact = "[fact:";  // what is true outside the document
 
-// name, folder, description, kind, evaluation, metric, answer, flow
+constexpr std::string_view kOneOption =
+    "Answer the question about the following document. Reply with the letter of the right option "
+    "only.";
+
+// name, folder, description, kind, evaluation, metric, answer, flow, instruction
 constexpr LEvalTask kTasks[] = {
     {"coursera", kClosed, "questions on lectures, several options may be right", "qa", "exam",
-     "leval_letters", LEvalAnswer::kLetters},
+     "leval_letters", LEvalAnswer::kLetters, Flow::kProse,
+     "Answer the question about the following document. One option or several are right. Reply "
+     "with their letters only, like A or AB."},
     {"quality", kClosed, "questions on stories, with four options", "qa", "exam", "leval_letter",
-     LEvalAnswer::kLetters},
+     LEvalAnswer::kLetters, Flow::kProse, kOneOption},
     {"tpo", kClosed, "questions on lectures, with four options", "qa", "exam", "leval_letter",
-     LEvalAnswer::kLetters},
+     LEvalAnswer::kLetters, Flow::kProse, kOneOption},
     {"gsm100", kClosed, "grade school mathematics, with many worked examples", "reasoning", "exam",
-     "gsm8k", LEvalAnswer::kWords},
+     "gsm8k", LEvalAnswer::kWords, Flow::kProse,
+     "Solve the last problem like the examples. End with \"The answer is\" and the number."},
     {"codeU", kClosed, "what a call of a large code base gives", "code", "exam", "leval_code",
-     LEvalAnswer::kWords, Flow::kCode},
+     LEvalAnswer::kWords, Flow::kCode,
+     "Read the following code and its comments. Reply with what the call at the end gives."},
     {"sci_fi", kClosed, "statements on science fiction, true or false", "qa", "exam", "accuracy",
-     LEvalAnswer::kTruth},
+     LEvalAnswer::kTruth, Flow::kProse,
+     "Is the statement true or false in the following story? Go by the story alone. Reply with "
+     "True or False."},
     {"topic_retrieval_longchat", kClosed, "the first, second and third of the topics talked about",
-     "retrieval", "exam", "leval_stated", LEvalAnswer::kWords, Flow::kLines},
+     "retrieval", "exam", "leval_stated", LEvalAnswer::kWords, Flow::kLines,
+     "The following is a record of our conversations on several topics."},
     {"financial_qa", kOpen, "questions on earnings calls", "qa", "f1", "qa_f1"},
     {"legal_contract_qa", kOpen, "questions on contracts", "qa", "f1", "qa_f1"},
     {"multidoc_qa", kOpen, "questions on several documents, from talks", "qa", "f1", "qa_f1"},
@@ -47,32 +58,6 @@ constexpr LEvalTask kTasks[] = {
     {"tv_show_summ", kOpen, "summaries of scripts of a series", "summary", "rouge", "rouge_score_l",
      LEvalAnswer::kText, Flow::kLines},
 };
-
-/// Instructions in our own wording, after the official ones.
-std::string_view instruction_of(const LEvalTask& task) {
-  if (task.metric == "leval_letters") {
-    return "Answer the question about the following document. One option or several are right. "
-           "Reply with their letters only, like A or AB.";
-  }
-  if (task.metric == "leval_letter") {
-    return "Answer the question about the following document. Reply with the letter of the right "
-           "option only.";
-  }
-  if (task.name == "gsm100") {
-    return "Solve the last problem like the examples. End with \"The answer is\" and the number.";
-  }
-  if (task.name == "codeU") {
-    return "Read the following code and its comments. Reply with what the call at the end gives.";
-  }
-  if (task.answer == LEvalAnswer::kTruth) {
-    return "Is the statement true or false in the following story? Go by the story alone. Reply "
-           "with True or False.";
-  }
-  if (task.answer == LEvalAnswer::kWords) {
-    return "The following is a record of our conversations on several topics.";
-  }
-  return "Follow the instruction about the following document.";
-}
 
 /// The letters from A to D of the first word, in its order.
 std::string letters_of(const JsonView& output) {
@@ -125,7 +110,7 @@ std::vector<Turn> turns_of(const JsonView& view, const LEvalTask& task) {
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     out.push_back(turn_of(instructions[i], outputs[i], task));
   }
-  out[0].instruction = instruction_of(task);
+  out[0].instruction = task.instruction;
   for (std::string& text : split_context(view.at("input").as_string(), {.flow = task.flow})) {
     out[0].contexts.push_back({"document", std::move(text)});
   }

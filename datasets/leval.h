@@ -29,6 +29,8 @@ struct LEvalTask {
   std::string_view metric;      ///< ours
   LEvalAnswer answer = LEvalAnswer::kText;
   Flow flow = Flow::kProse;
+  /// In our own wording, after the official one.
+  std::string_view instruction = "Follow the instruction about the following document.";
 };
 
 /// All twenty.  Metrics are ours that come nearest to the official auto_eval.py:
