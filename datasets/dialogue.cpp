@@ -1,7 +1,5 @@
 #include "datasets/dialogue.h"
 
-#include <cstddef>
-
 #include "common/error.h"
 #include "common/json.h"
 #include "common/text.h"
@@ -70,17 +68,22 @@ Dialogue at_position(Dialogue dialogue, Position position) {
   return dialogue;
 }
 
-std::vector<Dialogue> one_dialogue_a_turn(const Dialogue& dialogue) {
+std::vector<Dialogue> one_dialogue_a_turn(std::span<const Dialogue> dialogues, std::size_t limit) {
   std::vector<Dialogue> out;
-  for (const Turn& turn : dialogue.turns) {
-    Turn alone = turn;
-    alone.instruction = dialogue.turns[0].instruction;
-    alone.contexts = dialogue.turns[0].contexts;
-    out.push_back({.id = fmt::format("{}-{}", dialogue.id, out.size() + 1),
-                   .dataset = dialogue.dataset,
-                   .task = dialogue.task,
-                   .metric = dialogue.metric,
-                   .turns = {std::move(alone)}});
+  for (const Dialogue& dialogue : dialogues) {
+    const Turn& first = dialogue.turns[0];
+    for (std::size_t i = 0; i < dialogue.turns.size(); ++i) {
+      if (limit != 0 && out.size() == limit) return out;
+      out.push_back({.id = fmt::format("{}-{}", dialogue.id, i + 1),
+                     .dataset = dialogue.dataset,
+                     .task = dialogue.task,
+                     .metric = dialogue.metric,
+                     .turns = {}});
+      Turn& alone = out.back().turns.emplace_back(dialogue.turns[i]);
+      if (i == 0) continue;
+      alone.instruction = first.instruction;
+      alone.contexts = first.contexts;
+    }
   }
   return out;
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -62,8 +64,8 @@ std::size_t question_slot(const Turn& turn);
 /// whose pieces stand as they are.
 Dialogue at_position(Dialogue dialogue, Position position);
 
-/// Every turn of a dialogue that has its context in the first turn, as a dialogue of its own: with
-/// that turn's instruction and contexts, and the id "ID-1", "ID-2", ... .
-std::vector<Dialogue> one_dialogue_a_turn(const Dialogue& dialogue);
+/// The turns of dialogues that have their context in the first turn, `limit` at most (0: all), each
+/// as a dialogue of its own, ID-1, ID-2, ..., with that turn's instruction and contexts.
+std::vector<Dialogue> one_dialogue_a_turn(std::span<const Dialogue> dialogues, std::size_t limit);
 
 }  // namespace turnbench

@@ -21,14 +21,7 @@ using ReadDocuments = std::function<std::vector<Dialogue>(
 void add_documents(std::vector<Dataset>& out, const Dataset& common, const ReadDocuments& read) {
   out.push_back(
       native(common, [read](const fs::path& file, const std::string& name, const BuildOptions& o) {
-        std::vector<Dialogue> questions;
-        for (const Dialogue& document : read(file, name, o.limit)) {
-          for (Dialogue& question : one_dialogue_a_turn(document)) {
-            if (o.limit == 0 || questions.size() < o.limit)
-              questions.push_back(std::move(question));
-          }
-        }
-        return questions;
+        return one_dialogue_a_turn(read(file, name, o.limit), o.limit);
       }));
   Dataset several = common;
   several.name = "mt-" + common.name;
