@@ -20,13 +20,12 @@ struct Dataset {
   std::string postprocess = "none";     ///< of an answer, before it is scored
   std::string collection = "";          ///< whose files it is read from (longbench), or empty
   std::vector<std::string> files = {};  ///< where the collection's directory may have its file
-  int turns = 1;                        ///< by default
+  int turns = 1;                        ///< by default; 0: as many as each of its records has
   bool needs_source = false;            ///< it is read from files
   bool takes_source = false;            ///< it may be read from files, otherwise it is made up
   bool has_length = false;              ///< it is generated at any length
   bool has_depth = false;               ///< what answers stands at a depth that can be chosen
   bool has_fields = false;              ///< the fields of its files can be renamed
-  bool has_own_turns = false;           ///< as many as each of its records has
   bool has_official_prompts = false;    ///< its files may come with the prompts of its authors
   std::function<std::vector<Dialogue>(const std::filesystem::path& source, const BuildOptions&)>
       load = nullptr;

@@ -105,7 +105,8 @@ void add_scbench(std::vector<Dataset>& out, const SCBenchTask& task) {
 }  // namespace
 
 Dataset native(Dataset dataset, const ReadFile& read) {
-  dataset.needs_source = dataset.takes_source = dataset.has_own_turns = true;
+  dataset.needs_source = dataset.takes_source = true;
+  dataset.turns = 0;
   dataset.load = [read, name = dataset.name, files = dataset.files](const fs::path& source,
                                                                     const BuildOptions& options) {
     if (options.turns != 0) {

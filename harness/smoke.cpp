@@ -74,8 +74,8 @@ OrderedJson short_dataset(const DatasetEntry& entry, const OrderedJson& written,
   out["label"] = entry.label;
   out["task"] = entry.task.empty() ? dataset.task : entry.task;
   out["limit"] = 1;
-  if (replaced || !dataset.has_own_turns)
-    out["turns"] = std::min(entry.turns > 0 ? entry.turns : dataset.turns, kMaxTurns);
+  if (replaced || dataset.turns > 0)
+    out["turns"] = std::clamp(entry.turns > 0 ? entry.turns : dataset.turns, 1, kMaxTurns);
   if (replaced || dataset.has_length)
     out["length"] = entry.length > 0 ? std::min(entry.length, kLength) : kLength;
   return out;
