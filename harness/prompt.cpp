@@ -7,71 +7,68 @@
 namespace turnbench {
 namespace {
 
-/// A rendered turn under construction: text, and what each stretch of it is.
-class Pieces {
- public:
-  explicit Pieces(int turn) : turn_(turn) {}
+/// A text under construction, and where the pieces end that it is made of.
+struct Pieces {
+  std::string text;
+  std::vector<std::pair<SpanKind, std::size_t>> ends;  // kind, byte
 
   void add(SpanKind kind, std::string_view piece) {
     if (piece.empty()) return;
-    text_ += piece;
-    if (!kinds_.empty() && kinds_.back().first == kind && kind != SpanKind::kContext) {
-      kinds_.back().second = text_.size();
+    text += piece;
+    if (!ends.empty() && ends.back().first == kind && kind != SpanKind::kContext) {
+      ends.back().second = text.size();
     } else {
-      kinds_.emplace_back(kind, text_.size());
+      ends.emplace_back(kind, text.size());
     }
   }
+};
 
-  const std::string& text() const { return text_; }
+/// What stands in front of the message of a turn.
+Pieces begin_turn(const ChatTemplate& chat, const std::string& system_prompt, int turn) {
+  Pieces out;
+  if (turn > 0) out.add(SpanKind::kMarkup, chat.after_answer());
+  out.add(
+      SpanKind::kMarkup,
+      chat.before_user(turn, system_prompt.empty() ? std::nullopt : std::optional(system_prompt)));
+  return out;
+}
 
-  /// Spans of the tokens that end at `ends`: a token belongs to the stretch in which it ends.
-  std::vector<Span> spans(const std::vector<std::size_t>& ends) const {
-    std::vector<Span> out;
-    std::size_t token = 0;
-    for (const auto& [kind, end] : kinds_) {
-      const auto begin = static_cast<std::int32_t>(token);
-      while (token < ends.size() && ends[token] <= end) ++token;
-      if (static_cast<std::int32_t>(token) > begin)
-        out.push_back({kind, turn_, begin, static_cast<std::int32_t>(token)});
-    }
-    if (!out.empty()) out.back().end = static_cast<std::int32_t>(ends.size());
-    return out;
+/// The tokens of a turn: each belongs to the piece in which it ends.
+RenderedTurn tokenized(const Tokenizer& tokenizer, const Pieces& pieces, int turn,
+                       bool add_special) {
+  RenderedTurn out;
+  std::vector<std::size_t> ends;
+  out.tokens =
+      tokenizer.encode(pieces.text, {.parse_special = true, .add_special = add_special}, ends);
+  std::size_t token = 0;
+  for (const auto& [kind, end] : pieces.ends) {
+    const auto begin = static_cast<std::int32_t>(token);
+    while (token < ends.size() && ends[token] <= end) ++token;
+    if (static_cast<std::int32_t>(token) > begin)
+      out.spans.push_back({kind, turn, begin, static_cast<std::int32_t>(token)});
   }
+  if (!out.spans.empty()) out.spans.back().end = static_cast<std::int32_t>(ends.size());
+  return out;
+}
 
- private:
-  int turn_;
-  std::string text_;
-  std::vector<std::pair<SpanKind, std::size_t>> kinds_;  // kind, byte at which it ends
-};
-
-/// A text and where its pieces end.
-struct PiecedText {
-  std::string text;
-  std::vector<std::pair<SpanKind, std::size_t>> ends;
-};
-
-PiecedText verbatim(const Turn& turn) {
-  PiecedText out;
-  const auto add = [&](SpanKind kind, const std::string& piece) {
-    out.text += piece;
-    out.ends.emplace_back(kind, out.text.size());
-  };
-  add(SpanKind::kInstruction, turn.instruction);
-  for (const Paragraph& paragraph : turn.contexts) add(SpanKind::kContext, paragraph.text);
-  add(SpanKind::kQuestion, turn.question);
+Pieces verbatim(const Turn& turn) {
+  Pieces out;
+  out.add(SpanKind::kInstruction, turn.instruction);
+  for (const Paragraph& paragraph : turn.contexts) out.add(SpanKind::kContext, paragraph.text);
+  out.add(SpanKind::kQuestion, turn.question);
   return out;
 }
 
 /// Leaves the first and the last of the tokens, `half` of each.
-void cut_middle(PiecedText& pieced, const Tokenizer& tokenizer, std::span<const int> tokens,
+void cut_middle(Pieces& pieces, const Tokenizer& tokenizer, std::span<const int> tokens,
                 std::size_t half) {
   const std::string head = tokenizer.decode(tokens.first(half), true),
                     tail = tokenizer.decode(tokens.last(half), true);
-  for (auto& [kind, end] : pieced.ends) {
-    const std::size_t behind = pieced.text.size() - end;
+  for (auto& [kind, end] : pieces.ends) {
+    const std::size_t behind = pieces.text.size() - end;
     end = behind <= tail.size() ? head.size() + tail.size() - behind : std::min(end, head.size());
   }
-  pieced.text = head + tail;
+  pieces.text = head + tail;
 }
 
 /// Takes `excess` tokens out of the middle of the context tokens, as if these stood in one row.
@@ -133,11 +130,7 @@ PromptRenderer::PromptRenderer(const Tokenizer& tokenizer, const ChatTemplate& c
 RenderedTurn PromptRenderer::render(const Dialogue& dialogue, int turn, int max_tokens) const {
   const Turn& t = dialogue.turns[static_cast<std::size_t>(turn)];
   if (t.layout != Layout::kPieces) return render_verbatim(t, turn, max_tokens);
-  Pieces pieces(turn);
-  if (turn > 0) pieces.add(SpanKind::kMarkup, template_.after_answer());
-  pieces.add(SpanKind::kMarkup,
-             template_.before_user(
-                 turn, system_prompt_.empty() ? std::nullopt : std::optional(system_prompt_)));
+  Pieces pieces = begin_turn(template_, system_prompt_, turn);
   bool first = true;
   const auto piece = [&](SpanKind kind, const std::string& prefix, const std::string& text) {
     if (text.empty()) return;
@@ -153,35 +146,25 @@ RenderedTurn PromptRenderer::render(const Dialogue& dialogue, int turn, int max_
       piece(SpanKind::kContext, template_.paragraph_prefix, t.contexts[i].text);
   }
   pieces.add(SpanKind::kCue, template_.generation_prompt(turn));
-  RenderedTurn out;
-  std::vector<std::size_t> ends;
-  out.tokens =
-      tokenizer_.encode(pieces.text(), {.parse_special = true, .add_special = false}, ends);
-  out.spans = pieces.spans(ends);
+  RenderedTurn out = tokenized(tokenizer_, pieces, turn, false);
   const int excess = static_cast<int>(out.tokens.size()) - max_tokens;
   if (max_tokens > 0 && excess > 0) truncate_contexts(out, excess);
   return out;
 }
 
 RenderedTurn PromptRenderer::render_verbatim(const Turn& t, int turn, int max_tokens) const {
-  RenderedTurn out;
-  PiecedText user = verbatim(t);
+  Pieces user = verbatim(t);
   const std::vector<int> whole =
       tokenizer_.encode(user.text, {.parse_special = true, .add_special = true});
+  int truncated = 0;
   if (max_tokens > 0 && whole.size() > static_cast<std::size_t>(max_tokens)) {
     const auto half = static_cast<std::size_t>(max_tokens) / 2;
     cut_middle(user, tokenizer_, whole, half);
-    out.truncated = static_cast<int>(whole.size() - 2 * half);
+    truncated = static_cast<int>(whole.size() - 2 * half);
   }
   const bool wrapped = t.layout == Layout::kVerbatim && template_.name != "none";
   const std::string message = wrapped ? template_.user_text(user.text) : user.text;
-  Pieces pieces(turn);
-  if (wrapped && turn > 0) pieces.add(SpanKind::kMarkup, template_.after_answer());
-  if (wrapped) {
-    pieces.add(SpanKind::kMarkup,
-               template_.before_user(
-                   turn, system_prompt_.empty() ? std::nullopt : std::optional(system_prompt_)));
-  }
+  Pieces pieces = wrapped ? begin_turn(template_, system_prompt_, turn) : Pieces();
   const std::size_t trimmed = user.text.find(message);  // white space in front of it
   std::size_t begin = 0;
   for (const auto& [kind, end] : user.ends) {
@@ -190,10 +173,8 @@ RenderedTurn PromptRenderer::render_verbatim(const Turn& t, int turn, int max_to
     begin = stop;
   }
   if (wrapped) pieces.add(SpanKind::kCue, template_.generation_prompt(turn));
-  std::vector<std::size_t> ends;
-  out.tokens =
-      tokenizer_.encode(pieces.text(), {.parse_special = true, .add_special = !wrapped}, ends);
-  out.spans = pieces.spans(ends);
+  RenderedTurn out = tokenized(tokenizer_, pieces, turn, !wrapped);
+  out.truncated = truncated;
   return out;
 }
 
