@@ -91,6 +91,10 @@ void cut_lines(ReadSome read_some, Keep keep,
 }  // namespace
 
 std::string read_file(const std::filesystem::path& path) {
+  if (const auto place = ZipMember::find(path)) {
+    throw input_error("{}: found a file, expected a directory: only lines are read from archives",
+                      place->archive.string());
+  }
   const Descriptor file(path);
   std::string out;
   out.reserve(file.size());

@@ -70,16 +70,12 @@ std::size_t ZipMember::read_some(char* data, std::size_t size) {
   return static_cast<std::size_t>(got);
 }
 
-bool exists_also_in_zip(const fs::path& path) {
-  if (fs::exists(path)) return true;
-  const auto place = ZipMember::find(path);
-  if (!place) return false;
-  int code = 0;
-  zip_t* archive = zip_open(place->archive.c_str(), ZIP_RDONLY, &code);
-  if (archive == nullptr) return false;
-  const bool found = zip_name_locate(archive, place->member.c_str(), 0) >= 0;
-  zip_discard(archive);
-  return found;
+std::optional<std::string> first_in_zip(const fs::path& path, std::span<const std::string> names) {
+  const std::unique_ptr<zip_t, decltype(&zip_discard)> archive(open_archive(path), zip_discard);
+  for (const std::string& name : names) {
+    if (zip_name_locate(archive.get(), name.c_str(), 0) >= 0) return name;
+  }
+  return std::nullopt;
 }
 
 }  // namespace turnbench

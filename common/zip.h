@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 namespace turnbench {
@@ -37,7 +38,8 @@ class ZipMember {
   std::unique_ptr<void, CloseFile> file_;
 };
 
-/// Whether `path` is there, on the disk or inside of a zip archive.
-bool exists_also_in_zip(const std::filesystem::path& path);
+/// The first of `names` that an archive has.  Refuses what is no zip archive.
+std::optional<std::string> first_in_zip(const std::filesystem::path& path,
+                                        std::span<const std::string> names);
 
 }  // namespace turnbench

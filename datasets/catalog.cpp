@@ -1,11 +1,8 @@
 #include "datasets/catalog.h"
 
-#include <algorithm>
-
 #include "common/error.h"
 #include "common/json.h"
 #include "common/text.h"
-#include "common/zip.h"
 #include "datasets/custom.h"
 #include "datasets/filler.h"
 #include "datasets/gsm8k.h"
@@ -18,6 +15,7 @@
 #include "datasets/native_sets.h"
 #include "datasets/ruler.h"
 #include "datasets/sharegpt.h"
+#include "datasets/source_file.h"
 #include "datasets/tiny_qa.h"
 #include "datasets/word_lists.h"
 
@@ -327,9 +325,13 @@ const Dataset& find_dataset(std::string_view name, const std::string& where) {
 }
 
 bool has_file(const Dataset& dataset, const fs::path& source) {
-  if (!fs::is_directory(source)) return fs::exists(source);
-  return std::any_of(dataset.files.begin(), dataset.files.end(),
-                     [&](const std::string& file) { return exists_also_in_zip(source / file); });
+  if (!fs::exists(source)) return false;
+  try {
+    find_source_file(source, dataset.files);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 std::vector<Dialogue> load_dialogues(std::string_view name, const fs::path& source,

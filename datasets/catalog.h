@@ -37,7 +37,7 @@ struct Dataset {
 /// one's own.
 const std::vector<Dataset>& all_datasets();
 
-/// True if `source` is a file, or a directory that has the dataset's.
+/// True if `source` is a file, or a directory or a zip archive that has the dataset's.
 bool has_file(const Dataset& dataset, const std::filesystem::path& source);
 
 /// Refuses an unknown name with the nearest known one; `where` names the place in messages.

@@ -49,14 +49,13 @@ LongBenchRecord record_from(const JsonView& view, const LongBenchTask& task,
 
 std::vector<std::string> longbench_files(std::string_view name) {
   std::vector<std::string> out;
-  for (const char* folder : {"", "data/", "native/", "recovered/", "data.zip/data/"}) {
+  for (const char* folder : {"", "data/", "native/", "recovered/"}) {
     out.push_back(fmt::format("{}{}.jsonl", folder, name));
   }
   return out;
 }
 
 fs::path find_longbench_file(const fs::path& source, std::string_view name) {
-  if (source.extension() == ".zip") return source / "data" / fmt::format("{}.jsonl", name);
   return find_source_file(source, longbench_files(name));
 }
 

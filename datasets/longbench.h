@@ -23,13 +23,11 @@ struct LongBenchRecord {
   std::int64_t length = 0;           ///< words (characters of Chinese), as the file says
 };
 
-/// Where a directory may have the file of a task: NAME.jsonl, there, in its folders data/, native/
-/// or recovered/, or in data/ of the official archive data.zip.  `name` is a task's name, with "_e"
-/// for LongBench-E.
+/// Where a directory or an archive may have the file of a task: NAME.jsonl, there or in its folders
+/// data/, native/ or recovered/.  `name` is a task's name, with "_e" for LongBench-E.
 std::vector<std::string> longbench_files(std::string_view name);
 
-/// `source` itself if it is a file, but in a zip archive data/NAME.jsonl; in a directory the first
-/// of `longbench_files`.
+/// The first of `longbench_files`; see `find_source_file`.
 std::filesystem::path find_longbench_file(const std::filesystem::path& source,
                                           std::string_view name);
 

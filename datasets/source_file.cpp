@@ -1,18 +1,37 @@
 #include "datasets/source_file.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "common/error.h"
 #include "common/file.h"
 #include "common/text.h"
 #include "common/zip.h"
 
 namespace turnbench {
+namespace {
 
 namespace fs = std::filesystem;
 
+bool is_archive(const fs::path& path) {
+  return path.extension() == ".zip" && fs::is_regular_file(path);
+}
+
+}  // namespace
+
 fs::path find_source_file(const fs::path& source, std::span<const std::string> names) {
-  if (!fs::is_directory(source)) return source;
-  for (const std::string& name : names) {
-    if (exists_also_in_zip(source / name)) return source / name;
+  if (!fs::is_directory(source) && !is_archive(source)) return source;
+  std::vector<fs::path> archives = {source};
+  if (fs::is_directory(source)) {
+    for (const std::string& name : names) {
+      if (fs::exists(source / name)) return source / name;
+    }
+    archives.assign(fs::directory_iterator(source), fs::directory_iterator());
+    std::erase_if(archives, [](const fs::path& path) { return !is_archive(path); });
+    std::sort(archives.begin(), archives.end());
+  }
+  for (const fs::path& archive : archives) {
+    if (const auto name = first_in_zip(archive, names)) return archive / *name;
   }
   throw input_error("{}: found none of {}, expected one", source.string(), join(names, ", "));
 }

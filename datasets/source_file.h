@@ -6,8 +6,9 @@
 
 namespace turnbench {
 
-/// `source` itself if it is no directory; otherwise the first of `names` that is there in it, or in
-/// a zip archive in it ("data.zip/data/qasper.jsonl"). Refuses a directory that has none of them.
+/// `source` itself if it is a file but no zip archive.  Otherwise the first of `names` that is
+/// there: in the directory, else in its archives ("data.zip/data/qasper.jsonl"), or in the archive.
+/// Refuses a source that has none of them, and archives that cannot be read.
 std::filesystem::path find_source_file(const std::filesystem::path& source,
                                        std::span<const std::string> names);
 

@@ -52,11 +52,30 @@ TEST(LongBenchZip, IsReadWithoutUnpacking) {
   }
   EXPECT_EQ(load_dialogues("qasper_e", directory.path(), {}).size(), 3u);
   EXPECT_EQ(load_dialogues("mt-qasper", directory.path(), {.limit = 2}).size(), 2u);
-  EXPECT_TRUE(has_file(find_dataset("qasper_e", "test"), directory.path()));
-  EXPECT_FALSE(has_file(find_dataset("trec", "test"), directory.path()));
+  for (const fs::path& source : {directory.path(), zip}) {
+    EXPECT_TRUE(has_file(find_dataset("qasper_e", "test"), source));
+    EXPECT_FALSE(has_file(find_dataset("trec", "test"), source));
+    EXPECT_EQ(message_of([&] { load_dialogues("trec", source, {}); }),
+              source.string() +
+                  ": found none of trec.jsonl, data/trec.jsonl, native/trec.jsonl, "
+                  "recovered/trec.jsonl, expected one");
+  }
   EXPECT_EQ(
-      message_of([&] { load_dialogues("trec", zip, {}); }),
+      message_of([&] { load_dialogues("trec", zip / "data/trec.jsonl", {}); }),
       (zip / "data/trec.jsonl").string() + ": found No such file, expected a file in the archive");
+}
+
+TEST(Zip, HoldsFilesOfEverySet) {
+  const test::TemporaryDirectory directory;
+  const fs::path zip = directory.path() / "any name.zip";
+  write_zip(zip, {{"longbench_write.jsonl", R"({"prompt": "Write.", "type": "x", "length": 9})"},
+                  {"longmemeval_s.json", "[]"}});
+  for (const fs::path& source : {directory.path(), zip}) {
+    EXPECT_EQ(load_dialogues("longbench-write", source, {}).size(), 1u);
+    EXPECT_EQ(
+        message_of([&] { load_dialogues("longmemeval-s", source, {}); }),
+        zip.string() + ": found a file, expected a directory: only lines are read from archives");
+  }
 }
 
 TEST(LongBenchZip, UnpackedFilesComeFirst) {
@@ -73,8 +92,10 @@ TEST(LongBenchZip, RefusalsNameTheArchiveTheFileAndTheLine) {
   EXPECT_EQ(message_of([&] { load_dialogues("qasper", zip, {}); }),
             inside.string() + ":2: /: found no key \"dataset\", expected one");
   directory.write("data.zip", "no archive");
-  EXPECT_EQ(message_of([&] { load_dialogues("qasper", zip, {}); }),
-            zip.string() + ": found Not a zip archive, expected a zip archive");
+  for (const fs::path& source : {directory.path(), zip}) {
+    EXPECT_EQ(message_of([&] { load_dialogues("qasper", source, {}); }),
+              zip.string() + ": found Not a zip archive, expected a zip archive");
+  }
   EXPECT_FALSE(has_file(find_dataset("qasper", "test"), directory.path()));
 }
 

@@ -2,6 +2,7 @@
 #include "common/file.h"
 #include "datasets/catalog.h"
 #include "datasets/dialogue_io.h"
+#include "datasets/longbench.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace turnbench::fuzz {
@@ -28,7 +29,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const std::string packed = fuzz::read(input.path().parent_path());
     // What the archive holds is the same beside it.
     std::string lines;
-    for_each_line(input.path() / "data" / "qasper.jsonl",
+    for_each_line(find_longbench_file(input.path(), fuzz::kDataset),
                   [&](std::string_view line, std::size_t) { lines += std::string(line) + "\n"; });
     const std::filesystem::path plain = input.beside("qasper.jsonl.txt");
     write_file(plain, lines);
