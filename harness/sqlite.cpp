@@ -64,11 +64,15 @@ bool Statement::next() {
   throw sqlite_failure(db_, path_of(db_));
 }
 
+void Statement::reset() {
+  sqlite3_reset(statement_);
+  bound_ = 0;
+}
+
 void Statement::run() {
   while (next()) {
   }
-  sqlite3_reset(statement_);
-  bound_ = 0;
+  reset();
 }
 
 std::string Statement::text(int column) const {

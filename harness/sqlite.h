@@ -25,8 +25,9 @@ class Statement {
   Statement& operator<<(int value) { return *this << static_cast<std::int64_t>(value); }
   Statement& operator<<(double value);
 
-  bool next();  ///< steps to the next row; false at the end
-  void run();   ///< executes, and makes the statement ready to be bound again
+  bool next();   ///< steps to the next row; false at the end
+  void reset();  ///< ends it, and makes it ready to be bound again
+  void run();    ///< executes and resets
 
   std::string text(int column) const;
   std::int64_t integer(int column) const;  ///< refuses what is no number, as `real` does

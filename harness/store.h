@@ -140,7 +140,7 @@ class Store {
     std::string text;
   };
   /// Calls `take` for each dialogue of an experiment with its answers in all cells, by cell and
-  /// turn; failed records have none.
+  /// turn; failed records have none.  `take` may write.
   void for_each_answered(
       const std::string& experiment,
       const std::function<void(const StoredDialogue&, const std::vector<Answer>&)>& take) const;

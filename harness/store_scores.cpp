@@ -16,6 +16,21 @@ Judgement::Status parse_judgement_status(const std::string& text) {
                               : Judgement::Status::kFailed;
 }
 
+constexpr std::string_view kDialogue =
+    "SELECT dataset, id, turns, json FROM dialogue WHERE dataset = ? AND id = ?";
+
+/// Runs and resets a statement of kDialogue.
+StoredDialogue read_dialogue(Statement& s, const std::string& dataset, const std::string& id,
+                             const std::string& path) {
+  s << dataset << id;
+  if (!s.next()) {
+    throw input_error("{}: found no dialogue {}, expected one", path, printable(id));
+  }
+  StoredDialogue out{s.text(0), s.text(1), static_cast<int>(s.integer(2)), s.text(3)};
+  s.reset();
+  return out;
+}
+
 }  // namespace
 
 std::string_view name_of(Judgement::Status status) {
@@ -33,41 +48,42 @@ std::string_view name_of(Judgement::Status status) {
 void Store::for_each_answered(
     const std::string& experiment,
     const std::function<void(const StoredDialogue&, const std::vector<Answer>&)>& take) const {
-  Statement dialogues = db_->prepare(fmt::format(
-      "SELECT dataset, id, turns, json FROM dialogue WHERE dataset IN (SELECT c.dataset "
-      "FROM {} e JOIN cell c ON c.key = e.cell) ORDER BY dataset, id",
-      kCells));
-  dialogues << experiment;
-  while (dialogues.next()) {
-    const StoredDialogue dialogue{dialogues.text(0), dialogues.text(1),
-                                  static_cast<int>(dialogues.integer(2)), dialogues.text(3)};
-    Statement records = db_->prepare(
-        fmt::format("SELECT r.cell, r.turn, r.answer FROM {} e JOIN cell c ON c.key = e.cell "
-                    "JOIN record r ON r.cell = c.key WHERE c.dataset = ?2 AND r.dialogue = ?3 AND "
-                    "r.status = 'ok' ORDER BY r.cell, r.turn",
-                    kCells));
-    records << experiment << dialogue.dataset_hash << dialogue.id;
+  // `take` may write, and SQLite lets nobody write who is still reading what another process has
+  // changed since: all statements are at their end when it is called.
+  std::vector<std::pair<std::string, std::string>> ids;  // dataset, dialogue
+  Statement all = db_->prepare(
+      fmt::format("SELECT dataset, id FROM dialogue WHERE dataset IN (SELECT c.dataset "
+                  "FROM {} e JOIN cell c ON c.key = e.cell) ORDER BY dataset, id",
+                  kCells));
+  all << experiment;
+  while (all.next()) ids.emplace_back(all.text(0), all.text(1));
+  all.reset();
+  Statement dialogues = db_->prepare(kDialogue);
+  Statement records = db_->prepare(
+      fmt::format("SELECT r.cell, r.turn, r.answer FROM {} e JOIN cell c ON c.key = e.cell "
+                  "JOIN record r ON r.cell = c.key WHERE c.dataset = ?2 AND r.dialogue = ?3 AND "
+                  "r.status = 'ok' ORDER BY r.cell, r.turn",
+                  kCells));
+  for (const auto& [dataset, id] : ids) {
+    const StoredDialogue dialogue = read_dialogue(dialogues, dataset, id, path());
+    records << experiment << dataset << id;
     std::vector<Answer> answers;
     while (records.next()) {
       const std::int64_t turn = records.integer(1);
       if (turn < 0 || turn >= dialogue.turns) {
         throw input_error("{}: found the turn {} of dialogue {}, expected 0 to {}", path(), turn,
-                          printable(dialogue.id), dialogue.turns - 1);
+                          printable(id), dialogue.turns - 1);
       }
       answers.push_back({records.text(0), static_cast<int>(turn), records.text(2)});
     }
+    records.reset();
     if (!answers.empty()) take(dialogue, answers);
   }
 }
 
 StoredDialogue Store::dialogue(const std::string& dataset_hash, const std::string& id) const {
-  Statement s =
-      db_->prepare("SELECT dataset, id, turns, json FROM dialogue WHERE dataset = ? AND id = ?");
-  s << dataset_hash << id;
-  if (!s.next()) {
-    throw input_error("{}: found no dialogue {}, expected one", path(), printable(id));
-  }
-  return {s.text(0), s.text(1), static_cast<int>(s.integer(2)), s.text(3)};
+  Statement s = db_->prepare(kDialogue);
+  return read_dialogue(s, dataset_hash, id, path());
 }
 
 std::map<int, std::string> Store::answers(const std::string& cell,

@@ -156,6 +156,26 @@ TEST(Store, ScoresAreAddedAndReplacedOnlyWhenAsked) {
   EXPECT_EQ(rouge[1].score, 1);
 }
 
+// What reads the answers may write between two dialogues, whatever another process has committed.
+TEST(Store, AnswersAreReadBesideAnotherWriter) {
+  const TemporaryDirectory directory;
+  Store store = Store::create(directory.path("a.db"));
+  store.add_plan(plan_of("e", "text", {"c1", "c2"}));
+  for (const char* dialogue : {"x", "y"})
+    store.add_records(records_of("c1", dialogue), scores_of("c1", dialogue, 0.5));
+  Store other = Store::open(directory.path("a.db"));
+  std::vector<std::string> taken;
+  store.for_each_answered("e", [&](const StoredDialogue& d, const std::vector<Store::Answer>& a) {
+    EXPECT_EQ(a.size(), 2u);
+    store.put_scores({{"c1", d.id, 0, "rouge", "none", 1}}, false);
+    other.add_records(records_of("c2", d.id), scores_of("c2", d.id, 0.25));
+    store.put_scores({{"c1", d.id, 1, "rouge", "none", 1}}, false);
+    taken.push_back(d.id);
+  });
+  EXPECT_EQ(taken, (std::vector<std::string>{"x", "y"}));
+  EXPECT_EQ(store.metrics("e"), (std::vector<std::string>{"qa_f1", "rouge"}));
+}
+
 Judgement judgement_of(int ordinal, Judgement::Status status, double score) {
   Judgement out;
   out.cell = "c1";
