@@ -32,7 +32,7 @@ void import_predictions(ImportOptions& o, const CommonOptions& common) {
   const Locations locations{{}, names_and_values(o.data, "--data")};
   o.request.position = parse_position(o.position, "--position");
   const ImportTarget target = target_of(o, locations);
-  const auto segmenter = open_segmenter(find_metric(target.metric, "--dataset"), locations);
+  const auto segmenter = open_segmenter(find_metric(target.cell.metric, "--dataset"), locations);
   const Imported imported = read_predictions(o.request, target, segmenter.get());
   Store store = Store::create(o.db);
   store_imported(store, imported);

@@ -14,6 +14,7 @@
 #include "datasets/dialogue_io.h"
 #include "datasets/jsonl.h"
 #include "harness/protocol.h"
+#include "harness/published.h"
 #include "metrics/metric.h"
 #include "metrics/postprocess.h"
 
@@ -45,7 +46,7 @@ class ById {
       found = places_.find(id.substr(0, id.size() - ending.size()));
       out.position = p;
     }
-    if (found == places_.end()) line.at("dialogue").fail("a dialogue of " + target_.dataset);
+    if (found == places_.end()) line.at("dialogue").fail("a dialogue of " + target_.cell.dataset);
     out.dialogue = found->second;
     const auto turns = static_cast<std::int64_t>(target_.dialogues[out.dialogue].turns.size());
     out.turn = static_cast<int>(line.get_integer("turn", 1, 1, turns)) - 1;
@@ -68,7 +69,7 @@ class ByAnswers {
         throw input_error(
             "dataset {}: found dialogues of several turns, expected lines of {{\"dialogue\", "
             "\"turn\", \"answer\"}} for them",
-            printable(target.dataset));
+            printable(target.cell.dataset));
       }
       const auto [known, is_new] = places_.emplace(references(i), i);
       if (!is_new) known->second = kSeveral;
@@ -86,10 +87,10 @@ class ByAnswers {
     } else {
       const auto found = places_.find(wanted);
       if (found == places_.end())
-        line.at(answers).fail("the answers of a dialogue of " + target_.dataset);
+        line.at(answers).fail("the answers of a dialogue of " + target_.cell.dataset);
       if (found->second == kSeveral) {
         line.at(answers).fail("the lines in the order of the dataset's file, as dialogues of " +
-                              target_.dataset + " have the same answers");
+                              target_.cell.dataset + " have the same answers");
       }
       out.dialogue = found->second;
     }
@@ -136,18 +137,22 @@ std::vector<Prediction> read_lines(const ImportRequest& request, const ImportTar
 }
 
 /// What can be known of how the predictions came about; what cannot says so.
-std::string import_card(const ImportRequest& request, const ImportTarget& target,
-                        const std::string& model, const std::string& hash) {
+std::string import_card(const std::string& label, const Cell& cell, const std::string& hash) {
   OrderedJson card;
-  card["imported"] = {{"label", request.label}, {"predictions", hash}};
-  card["model"] = {{"name", model}, {"weights", "not seen"}};
+  card["imported"] = {{"label", label}, {"predictions", hash}};
+  card["model"] = {{"name", cell.model}, {"weights", "not seen"}};
   card["prompt"] = "not seen";
   card["decoding"] = "not seen";
-  card["dataset"] = {{"name", target.dataset},
-                     {"dialogues", target.dataset_hash},
-                     {"metric", target.metric},
-                     {"postprocess", target.postprocess}};
+  card["dataset"] = {{"name", cell.dataset},
+                     {"dialogues", cell.dataset_hash},
+                     {"metric", cell.metric},
+                     {"postprocess", cell.postprocess}};
   return card.dump(1);
+}
+
+/// The name of a manifest's model, "" if it has several.
+std::string only_model(const Manifest& manifest) {
+  return manifest.models.size() == 1 ? manifest.models.front().name : "";
 }
 
 }  // namespace
@@ -164,25 +169,21 @@ ImportTarget import_target(const Manifest& manifest, const std::string& label,
     throw input_error("--dataset: found \"{}\", expected {}", printable(label),
                       nearest_or_all(label, labels));
   }
-  const PlannedDataset dataset = load_dataset(*entry, manifest, locations, 0);
+  Plan plan;
+  plan.manifest = manifest;
+  plan.published = read_published(manifest);
+  const PlannedDataset& dataset =
+      plan.datasets.emplace_back(load_dataset(*entry, manifest, locations, 0));
   ImportTarget out;
-  out.plan.experiment = manifest.name;
-  out.plan.title = manifest.title;
-  out.plan.manifest = manifest.text;
-  const auto here = std::filesystem::current_path();
-  out.plan.directory = (here / manifest.path).parent_path().string();
-  if (!manifest.published.empty())
-    out.plan.published = read_file(manifest.path.parent_path() / manifest.published);
-  out.plan.datasets = {{dataset.hash, dataset_description(*entry)}};
-  out.plan.dialogues = stored_dialogues(dataset);
-  out.dataset = entry->label;
-  out.dataset_hash = dataset.hash;
-  out.task = dataset.task;
-  out.metric = dataset.metric;
-  out.postprocess = dataset.postprocess;
-  out.history = name_of(manifest.histories.front());
-  out.answers = name_of(manifest.answers.front());
-  if (manifest.models.size() == 1) out.model = manifest.models.front().name;
+  out.plan = stored_plan(plan);
+  out.cell.dataset = entry->label;
+  out.cell.dataset_hash = dataset.hash;
+  out.cell.task = dataset.task;
+  out.cell.metric = dataset.metric;
+  out.cell.postprocess = dataset.postprocess;
+  out.cell.history = name_of(manifest.histories.front());
+  out.cell.answers = name_of(manifest.answers.front());
+  out.cell.model = only_model(manifest);
   out.dialogues = dataset.dialogues;
   return out;
 }
@@ -209,16 +210,10 @@ ImportTarget import_target(const Store& store, const std::string& experiment,
     throw input_error("--dataset: found \"{}\", expected {}", printable(label),
                       nearest_or_all(label, labels));
   }
-  out.dataset = like->dataset;
-  out.dataset_hash = like->dataset_hash;
-  out.task = like->task;
-  out.metric = like->metric;
-  out.postprocess = like->postprocess;
-  out.history = like->history;
-  out.answers = like->answers;
-  if (manifest.models.size() == 1) out.model = manifest.models.front().name;
-  for (const auto& [id, turns] : store.dialogues(out.dataset_hash)) {
-    out.dialogues.push_back(parse_dialogue(store.dialogue(out.dataset_hash, id).json,
+  out.cell = *like;
+  out.cell.model = only_model(manifest);
+  for (const auto& [id, turns] : store.dialogues(like->dataset_hash)) {
+    out.dialogues.push_back(parse_dialogue(store.dialogue(like->dataset_hash, id).json,
                                            store.path() + ": dialogue " + printable(id)));
   }
   out.in_file_order = false;
@@ -240,7 +235,7 @@ ImportTarget import_target(const std::string& dataset, const Locations& location
 
 Imported read_predictions(const ImportRequest& request, const ImportTarget& target,
                           const Segmenter* segmenter) {
-  const std::string model = request.model.empty() ? target.model : request.model;
+  const std::string model = request.model.empty() ? target.cell.model : request.model;
   if (model.empty()) {
     throw input_error("--model: found none, expected the name of the model that was asked");
   }
@@ -249,19 +244,12 @@ Imported read_predictions(const ImportRequest& request, const ImportTarget& targ
   }
   const std::vector<Prediction> predictions = read_lines(request, target);
   const std::string hash = hash_text(read_file(request.file));
-  Cell cell;
+  Cell cell = target.cell;
   cell.model = model;
   cell.model_hash = hash_text("imported " + model);
-  cell.dataset = target.dataset;
-  cell.dataset_hash = target.dataset_hash;
-  cell.task = target.task;
-  cell.metric = target.metric;
-  cell.postprocess = target.postprocess;
   cell.method = "imported:" + request.label;
   cell.method_canonical = cell.method + " " + hash;
-  cell.history = target.history;
-  cell.answers = target.answers;
-  cell.protocol_text = import_card(request, target, model, hash);
+  cell.protocol_text = import_card(request.label, cell, hash);
   cell.protocol = hash_text(cell.protocol_text);
 
   Imported out;
@@ -272,8 +260,8 @@ Imported read_predictions(const ImportRequest& request, const ImportTarget& targ
   environment["imported"] = {{"file", printable(std::filesystem::absolute(request.file).string())},
                              {"hash", hash}};
   out.plan.environment = environment.dump(1);
-  const Metric& metric = find_metric(target.metric, target.dataset);
-  const Postprocess& postprocess = find_postprocess(target.postprocess, target.dataset);
+  const Metric& metric = find_metric(target.cell.metric, target.cell.dataset);
+  const Postprocess& postprocess = find_postprocess(target.cell.postprocess, target.cell.dataset);
   std::map<Position, std::string> keys;
   for (const Prediction& p : predictions) {
     if (!keys.contains(p.position)) {
@@ -290,8 +278,8 @@ Imported read_predictions(const ImportRequest& request, const ImportTarget& targ
     record.answer = p.answer;
     const std::string answer = postprocess.apply(p.answer);
     try {
-      out.scores.push_back({record.cell, record.dialogue, record.turn, target.metric,
-                            target.postprocess,
+      out.scores.push_back({record.cell, record.dialogue, record.turn, target.cell.metric,
+                            target.cell.postprocess,
                             metric.score({answer, turn.references, turn.classes, segmenter})});
     } catch (const Error& error) {
       throw Error(error.kind(), fmt::format("{}: {}", p.place, error.what()));

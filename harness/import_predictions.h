@@ -13,9 +13,8 @@ namespace turnbench {
 struct ImportTarget {
   /// The experiment, the dataset and its dialogues; cells and environment are left to the import.
   Store::Plan plan;
-  std::string dataset;  ///< its label
-  std::string dataset_hash, task, metric, postprocess, history, answers;
-  std::string model;  ///< of the manifest, if it has only one
+  /// What the predictions' cells have in common; its model is the manifest's, if that has only one.
+  Cell cell;
   std::vector<Dialogue> dialogues;
   bool in_file_order = true;  ///< of the dataset's own files
 };

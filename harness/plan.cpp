@@ -64,6 +64,14 @@ std::string metric_of(const std::vector<Dialogue>& dialogues, const std::string&
   return metric;
 }
 
+/// One line on where a dataset comes from.
+std::string dataset_description(const DatasetEntry& entry) {
+  return fmt::format("{}: source {}, seed {}, turns {}, length {}, depth {}{}", entry.name,
+                     entry.source.empty() ? "-" : entry.source, entry.seed, entry.turns,
+                     entry.length, entry.depth ? fmt::format("{}", *entry.depth) : "-",
+                     entry.official_prompts ? ", official prompts" : "");
+}
+
 }  // namespace
 
 PlannedDataset load_dataset(const DatasetEntry& entry, const Manifest& manifest,
@@ -272,11 +280,7 @@ Decoding Plan::decoding(const PlannedModel& model) const {
 Plan make_plan(const Manifest& manifest, const Locations& locations, std::size_t limit) {
   Plan plan;
   plan.manifest = manifest;
-  if (!manifest.published.empty()) {
-    const fs::path path = manifest.path.parent_path() / manifest.published;
-    plan.published = read_file(path);
-    parse_published(plan.published, path.string());
-  }
+  plan.published = read_published(manifest);
   for (const ModelEntry& entry : manifest.models)
     plan.models.push_back(open_model(entry, locations));
   for (const DatasetEntry& entry : manifest.datasets)
@@ -348,26 +352,12 @@ void drop_done(Plan& plan, const Store& store) {
   std::erase_if(plan.probings, [](const Plan::Probing& probing) { return probing.cells.empty(); });
 }
 
-std::string dataset_description(const DatasetEntry& entry) {
-  return fmt::format("{}: source {}, seed {}, turns {}, length {}, depth {}{}", entry.name,
-                     entry.source.empty() ? "-" : entry.source, entry.seed, entry.turns,
-                     entry.length, entry.depth ? fmt::format("{}", *entry.depth) : "-",
-                     entry.official_prompts ? ", official prompts" : "");
-}
-
-std::vector<StoredDialogue> stored_dialogues(const PlannedDataset& dataset) {
-  std::vector<StoredDialogue> out;
-  for (const Dialogue& d : dataset.dialogues)
-    out.push_back({dataset.hash, d.id, static_cast<int>(d.turns.size()), to_json_line(d)});
-  return out;
-}
-
 Store::Plan stored_plan(const Plan& plan) {
   Store::Plan out;
   out.experiment = plan.manifest.name;
   out.title = plan.manifest.title;
   out.manifest = plan.manifest.text;
-  out.directory = fs::absolute(plan.manifest.path).parent_path().string();
+  out.directory = (fs::current_path() / plan.manifest.path).parent_path().string();
   out.published = plan.published;
   out.cells = plan.cells;
   for (const PlannedModel& m : plan.models) {
@@ -379,8 +369,10 @@ Store::Plan stored_plan(const Plan& plan) {
   }
   for (const PlannedDataset& d : plan.datasets) {
     out.datasets.emplace_back(d.hash, dataset_description(d.entry));
-    for (StoredDialogue& dialogue : stored_dialogues(d))
-      out.dialogues.push_back(std::move(dialogue));
+    for (const Dialogue& one : d.dialogues) {
+      out.dialogues.push_back(
+          {d.hash, one.id, static_cast<int>(one.turns.size()), to_json_line(one)});
+    }
   }
   out.environment = environment_card();
   return out;

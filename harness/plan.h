@@ -86,9 +86,6 @@ std::string find_source(const DatasetEntry& entry, const Manifest& manifest,
 /// Builds a dataset's dialogues; `limit` > 0 bounds them, but not what the hash is made of.
 PlannedDataset load_dataset(const DatasetEntry& entry, const Manifest& manifest,
                             const Locations& locations, std::size_t limit);
-/// One line on where a dataset comes from, and its dialogues, as the store keeps them.
-std::string dataset_description(const DatasetEntry& entry);
-std::vector<StoredDialogue> stored_dialogues(const PlannedDataset& dataset);
 
 /// How a cell's canonical method begins if it is a probe.
 constexpr std::string_view kProbePrefix = "probe ";

@@ -5,9 +5,9 @@
 #include <cmath>
 
 #include "common/error.h"
+#include "common/file.h"
 #include "common/json.h"
 #include "common/text.h"
-#include "harness/manifest.h"
 
 namespace turnbench {
 namespace {
@@ -99,6 +99,14 @@ std::vector<PublishedNumber> parse_published(std::string_view csv, const std::st
     }
   }
   return out;
+}
+
+std::string read_published(const Manifest& manifest) {
+  if (manifest.published.empty()) return "";
+  const std::filesystem::path path = manifest.path.parent_path() / manifest.published;
+  std::string csv = read_file(path);
+  parse_published(csv, path.string());
+  return csv;
 }
 
 }  // namespace turnbench

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "harness/manifest.h"
+
 namespace turnbench {
 
 /// A number that a paper prints, and the cells that it belongs to.
@@ -23,5 +25,8 @@ struct PublishedNumber {
 /// "a | b" stands for either value, "mean" for the mean over all of them.  Fields with commas stand
 /// in double quotes; lines that begin with # are comments.
 std::vector<PublishedNumber> parse_published(std::string_view csv, const std::string& source);
+
+/// The text of the CSV that a manifest names, "" if it names none; refuses one that cannot be read.
+std::string read_published(const Manifest& manifest);
 
 }  // namespace turnbench

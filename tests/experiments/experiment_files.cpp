@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "common/file.h"
 #include "datasets/catalog.h"
 
 namespace turnbench::test {
@@ -31,9 +30,7 @@ Manifest paper_manifest(const std::string& name) {
 }
 
 std::vector<PublishedNumber> published_of(const Manifest& manifest) {
-  if (manifest.published.empty()) return {};
-  const fs::path path = manifest.path.parent_path() / manifest.published;
-  return parse_published(read_file(path), path.string());
+  return parse_published(read_published(manifest), manifest.published);
 }
 
 std::vector<NamedCell> named_cells(const Manifest& manifest) {

@@ -240,6 +240,12 @@ TEST(Import, Refusals) {
          return importing(d, good, {"--dataset", "tiny-fact", "--model", "\xff"});
        },
        "--model: found \"\\xff\", expected a name"},
+      {"published numbers that are none",
+       [&](const TemporaryDirectory& d) {
+         d.write("small.csv", "method,value\nfull,about 40\n");
+         return importing(d, good, {"--manifest", d.write("m.json", small_manifest())});
+       },
+       "small.csv: line 2: found the value \"about 40\", expected a number"},
       {"a position that is none",
        [&](const TemporaryDirectory& d) {
          return importing(d, good, {"--dataset", "tiny-fact", "--position", "top"});
