@@ -11,7 +11,6 @@
 #include "common/file.h"
 #include "common/text.h"
 #include "datasets/catalog.h"
-#include "datasets/dialogue_io.h"
 #include "datasets/jsonl.h"
 #include "harness/protocol.h"
 #include "harness/published.h"
@@ -213,8 +212,7 @@ ImportTarget import_target(const Store& store, const std::string& experiment,
   out.cell = *like;
   out.cell.model = only_model(manifest);
   for (const auto& [id, turns] : store.dialogues(like->dataset_hash)) {
-    out.dialogues.push_back(parse_dialogue(store.dialogue(like->dataset_hash, id).json,
-                                           store.path() + ": dialogue " + printable(id)));
+    out.dialogues.push_back(store.parse(store.dialogue(like->dataset_hash, id)));
   }
   out.in_file_order = false;
   return out;

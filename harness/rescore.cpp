@@ -5,7 +5,6 @@
 
 #include "common/error.h"
 #include "common/text.h"
-#include "datasets/dialogue_io.h"
 #include "metrics/metric.h"
 #include "metrics/postprocess.h"
 
@@ -47,15 +46,14 @@ std::vector<CellScores> rescore(Store& store, const std::string& experiment,
   }
   store.for_each_answered(
       experiment, [&](const StoredDialogue& stored, const std::vector<Store::Answer>& answers) {
-        const Dialogue dialogue =
-            parse_dialogue(stored.json, store.path() + ": dialogue " + printable(stored.id));
+        const Dialogue dialogue = store.parse(stored);
         std::vector<ScoreValue> values;
         for (const Store::Answer& answer : answers) {
           const auto found = by_key.find(answer.cell);
           if (found == by_key.end()) continue;
           CellScores& scores = out[found->second];
           const Scorer& scorer = scorers[found->second];
-          const Turn& turn = dialogue.turns.at(static_cast<std::size_t>(answer.turn));
+          const Turn& turn = dialogue.turns[static_cast<std::size_t>(answer.turn)];
           const std::string cut = scorer.postprocess->apply(answer.text);
           try {
             const double value =

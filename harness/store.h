@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "datasets/dialogue.h"
 #include "harness/record.h"
 #include "harness/sqlite.h"
 
@@ -145,6 +146,8 @@ class Store {
       const std::string& experiment,
       const std::function<void(const StoredDialogue&, const std::vector<Answer>&)>& take) const;
   StoredDialogue dialogue(const std::string& dataset_hash, const std::string& id) const;
+  /// What is written in a stored dialogue; refuses one that has not the turns it is stored with.
+  Dialogue parse(const StoredDialogue& stored) const;
   /// The answers of one dialogue in one cell, by turn; failed records have none.
   std::map<int, std::string> answers(const std::string& cell, const std::string& dialogue) const;
 

@@ -4,6 +4,7 @@
 #include "common/error.h"
 #include "common/json.h"
 #include "common/text.h"
+#include "datasets/dialogue_io.h"
 #include "harness/store.h"
 #include "harness/store_schema.h"
 
@@ -84,6 +85,15 @@ void Store::for_each_answered(
 StoredDialogue Store::dialogue(const std::string& dataset_hash, const std::string& id) const {
   Statement s = db_->prepare(kDialogue);
   return read_dialogue(s, dataset_hash, id, path());
+}
+
+Dialogue Store::parse(const StoredDialogue& stored) const {
+  const std::string place = path() + ": dialogue " + printable(stored.id);
+  Dialogue out = parse_dialogue(stored.json, place);
+  if (out.turns.size() != static_cast<std::size_t>(stored.turns)) {
+    throw input_error("{}: found {} turns, expected {}", place, out.turns.size(), stored.turns);
+  }
+  return out;
 }
 
 std::map<int, std::string> Store::answers(const std::string& cell,

@@ -14,7 +14,6 @@
 #include "common/file.h"
 #include "common/random.h"
 #include "common/text.h"
-#include "datasets/dialogue_io.h"
 #include "harness/plan.h"
 #include "judges/prompt.h"
 #include "judges/reply.h"
@@ -151,9 +150,7 @@ class Judging {
 
   std::string prompt_of(const Item& item) {
     std::lock_guard lock(mutex_);
-    const Dialogue dialogue =
-        parse_dialogue(store_.dialogue(item.cell->dataset_hash, item.dialogue).json,
-                       store_.path() + ": dialogue " + printable(item.dialogue));
+    const Dialogue dialogue = store_.parse(store_.dialogue(item.cell->dataset_hash, item.dialogue));
     std::map<int, std::string> answers = store_.answers(item.cell->key, item.dialogue);
     if (item.cell->answers == name_of(Answers::kGold)) {
       for (int t = 0; t < item.turn; ++t)

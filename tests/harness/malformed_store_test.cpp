@@ -33,6 +33,13 @@ Malformed sql(const char* name, const char* statement, const char* expected) {
           expected};
 }
 
+/// A store whose dialogues have lost a turn that was answered.
+std::string without_last_turn(const TemporaryDirectory& d) {
+  const std::string file = d.write("s.db", small_store());
+  execute(file, "UPDATE dialogue SET json = json_remove(json, '$.turns[1]')");
+  return file;
+}
+
 /// A case that runs a good manifest into a file that SQL has made.
 Malformed run_into(const char* name, const char* statement, const char* expected) {
   return {name,
@@ -103,6 +110,23 @@ TEST(MalformedStore, Contents) {
           "PRAGMA foreign_keys=OFF; UPDATE record SET turn = 1 << 40 WHERE turn = 0; UPDATE score "
           "SET turn = 1 << 40 WHERE turn = 0",
           "found the turn 1099511627776"),
+      {"dialogue without its last turn, score",
+       [](const TemporaryDirectory& d) -> Arguments {
+         return {"score", without_last_turn(d)};
+       },
+       ": found 1 turns, expected 2"},
+      {"dialogue without its last turn, import",
+       [](const TemporaryDirectory& d) -> Arguments {
+         return {"import-predictions",
+                 d.write("p.jsonl", "{}"),
+                 "--db",
+                 without_last_turn(d),
+                 "--label",
+                 "x",
+                 "--experiment",
+                 "small"};
+       },
+       ": found 1 turns, expected 2"},
       {"unknown experiment",
        [](const TemporaryDirectory& d) -> Arguments {
          return {"report", d.write("s.db", small_store()), "--experiment", "smal"};

@@ -225,6 +225,17 @@ TEST(Judge, TwoJudgesAreKeptApart) {
   EXPECT_EQ(run_program(named).out, second.out);
 }
 
+TEST(Judge, ADamagedDialogueIsNotAskedAbout) {
+  const Judged judged(says(overall(5)));
+  execute(judged.db, "UPDATE dialogue SET json = json_remove(json, '$.turns[1]')");
+  const Finished run = judged.run();
+  EXPECT_EQ(run.code, 2);
+  EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
+  EXPECT_NE(run.err.find(": found 1 turns, expected 2"), std::string::npos) << run.err;
+  EXPECT_EQ(judged.server.requests().size(), 0u);
+  EXPECT_EQ(judged.count_of("judgement"), 0);
+}
+
 TEST(Judge, OlderStoresAreBroughtUpToDate) {
   const Judged judged(says(overall(5)));
   execute(judged.db, "DROP TABLE judgement; DROP TABLE judge; PRAGMA user_version=1");
