@@ -57,14 +57,22 @@ std::size_t question_slot(const Turn& turn) {
   return best;
 }
 
-Dialogue at_position(Dialogue dialogue, Position position) {
-  for (Turn& turn : dialogue.turns) {
+std::string gold_of(const Turn& turn) {
+  return turn.gold.empty() && !turn.references.empty() ? turn.references[0] : turn.gold;
+}
+
+void check_position(const Dialogue& dialogue, Position position) {
+  for (const Turn& turn : dialogue.turns) {
     if (turn.layout != Layout::kPieces && position != Position::kEnd) {
       throw input_error("{}: found the position {}, expected end, where the official prompt has it",
                         dialogue.dataset, name_of(position));
     }
-    turn.position = position;
   }
+}
+
+Dialogue at_position(Dialogue dialogue, Position position) {
+  check_position(dialogue, position);
+  for (Turn& turn : dialogue.turns) turn.position = position;
   return dialogue;
 }
 

@@ -60,8 +60,13 @@ struct Dialogue {
 /// beginning.
 std::size_t question_slot(const Turn& turn);
 
-/// The same dialogue with every question at `position`.  Refuses to move the question of a turn
-/// whose pieces stand as they are.
+/// What stands as a turn's answer where answers are gold: its first reference if nothing else does.
+std::string gold_of(const Turn& turn);
+
+/// Refuses a position to which the question of a turn cannot move, as its pieces stand as they are.
+void check_position(const Dialogue& dialogue, Position position);
+
+/// The same dialogue with every question at `position`; refuses as `check_position` does.
 Dialogue at_position(Dialogue dialogue, Position position);
 
 /// The turns of dialogues that have their context in the first turn, `limit` at most (0: all), each

@@ -179,12 +179,10 @@ RenderedTurn PromptRenderer::render_verbatim(const Turn& t, int turn, int max_to
 }
 
 std::vector<int> PromptRenderer::gold_answer(const Turn& turn) const {
-  const std::string& gold =
-      turn.gold.empty() && !turn.references.empty() ? turn.references[0] : turn.gold;
   // The generation prompt is in the cache already; what a template puts before a given answer alone
   // comes on top.
   const std::string prefix = template_.generated_prefix.empty() ? template_.given_prefix : "";
-  return tokenizer_.encode(prefix + template_.answer_text(gold),
+  return tokenizer_.encode(prefix + template_.answer_text(gold_of(turn)),
                            {.parse_special = true, .add_special = false});
 }
 

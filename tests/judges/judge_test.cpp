@@ -111,6 +111,18 @@ TEST(Judge, ThePromptHoldsTheConversation) {
   EXPECT_LT(reply, prompt.size());
 }
 
+TEST(Judge, GoldAnswersAreThoseThatTheModelRead) {
+  const Judged judged(says(overall(5)));
+  execute(judged.db,
+          "UPDATE cell SET answers = 'gold'; UPDATE dialogue SET json = json_set(json, "
+          "'$.turns[0].gold', '', '$.turns[0].references', json_array('Ann Lee', 'A. Lee'))");
+  ASSERT_EQ(judged.run().code, 0);
+  for (const Server::Request& request : judged.server.requests()) {
+    const std::string prompt = Json::parse(request.body)["messages"][0]["content"];
+    EXPECT_NE(prompt.find("\n[Assistant]\nAnn Lee\n"), std::string::npos) << prompt;
+  }
+}
+
 TEST(Judge, TheKeyIsInTheHeaderAndNowhereElse) {
   // A server that repeats what it was sent, as a reply and as an error.
   const Judged judged([](const Server::Request& r) {
