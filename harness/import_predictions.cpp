@@ -276,6 +276,7 @@ Imported read_predictions(const ImportRequest& request, const ImportTarget& targ
     record.answer = p.answer;
     const std::string answer = postprocess.apply(p.answer);
     try {
+      check_position(dialogue, p.position);
       out.scores.push_back({record.cell, record.dialogue, record.turn, target.cell.metric,
                             target.cell.postprocess,
                             metric.score({answer, turn.references, turn.classes, segmenter})});

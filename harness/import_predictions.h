@@ -48,7 +48,8 @@ struct Imported {
 /// - {"pred", "answers"}, as LongBench's pred.py writes it: one line a dialogue of one turn, in the
 ///   order of the dataset's file, or in any order if the answers tell the dialogues apart.
 /// Other fields are ignored.  Refuses, with file, line and field, everything that has no place in
-/// the dataset, a turn that is there twice, and answers that the metric cannot score.
+/// the dataset, a turn that is there twice, a position that its dialogue cannot have, and answers
+/// that the metric cannot score.
 Imported read_predictions(const ImportRequest& request, const ImportTarget& target,
                           const Segmenter* segmenter);
 

@@ -246,6 +246,14 @@ TEST(Import, Refusals) {
          return importing(d, good, {"--manifest", d.write("m.json", small_manifest())});
        },
        "small.csv: line 2: found the value \"about 40\", expected a number"},
+      {"a position that an official prompt cannot have",
+       [&](const TemporaryDirectory& d) {
+         const Arguments out = importing(d, good, {"--experiment", "small"}, small_store());
+         execute(d.path("s.db"),
+                 "UPDATE dialogue SET json = json_set(json, '$.turns[0].layout', 'verbatim')");
+         return out;
+       },
+       "p.jsonl:1: tiny-fact: found the position begin, expected end"},
       {"a position that is none",
        [&](const TemporaryDirectory& d) {
          return importing(d, good, {"--dataset", "tiny-fact", "--position", "top"});
