@@ -164,6 +164,7 @@ TEST(Store, AnswersAreReadBesideAnotherWriter) {
   for (const char* dialogue : {"x", "y"})
     store.add_records(records_of("c1", dialogue), scores_of("c1", dialogue, 0.5));
   Store other = Store::open(directory.path("a.db"));
+  other.add_plan(plan_of("e", "text", {"c1", "c2"}));
   std::vector<std::string> taken;
   store.for_each_answered("e", [&](const StoredDialogue& d, const std::vector<Store::Answer>& a) {
     EXPECT_EQ(a.size(), 2u);
