@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "common/error.h"
 #include "common/text.h"
@@ -128,8 +129,10 @@ std::string render_markdown(const Results& results) {
   if (!results.failures().empty())
     out += fmt::format("\n{} records failed; `status` lists them.\n", results.failures().size());
   int without_value = 0;
-  for (const Cell& cell : results.cells())
-    without_value += results.stratum(cell.key, -1).without_value;
+  std::set<std::string> seen;  // a cell may have several labels
+  for (const Cell& cell : results.cells()) {
+    if (seen.insert(cell.key).second) without_value += results.stratum(cell.key, -1).without_value;
+  }
   if (without_value > 0) {
     const std::string chosen = name_of(results.choice());
     out += chosen.empty()

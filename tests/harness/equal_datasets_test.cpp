@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/harness/program.h"
+#include "tests/harness/small_store.h"
 #include "tests/harness/store_dump.h"
 
 namespace turnbench::test {
@@ -71,6 +71,13 @@ TEST_F(EqualDatasets, ShowEqualNumbers) {
   EXPECT_EQ(want[0]["n"], 7);
   EXPECT_EQ(want[2]["failed"], 7);
   EXPECT_NE(want[0]["mean"], want[5]["mean"]) << "or else nothing is compared";
+
+  const auto without_value = [&](const char* db) {
+    execute(file(db), "UPDATE record SET status = 'no_value' WHERE turn = 0 AND status = 'ok'");
+    return run_program({"report", file(db)}).lines().back();
+  };
+  EXPECT_NE(without_value("once.db").find(" turns have no value"), std::string::npos);
+  EXPECT_EQ(without_value("twice.db"), without_value("once.db")) << "each counts once";
 }
 
 // What is done is known by its content, whatever label it was run under.
