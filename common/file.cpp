@@ -136,6 +136,14 @@ void for_each_line(const std::filesystem::path& path,
             [](std::size_t, std::size_t) {}, line);
 }
 
+std::filesystem::path project_directory(const std::filesystem::path& name) {
+  if (std::filesystem::is_directory(name)) return name;
+  std::error_code ignored;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  const auto beside = program.parent_path().parent_path() / name;
+  return !program.empty() && std::filesystem::is_directory(beside) ? beside : "";
+}
+
 MappedFile::MappedFile(const std::filesystem::path& path) {
   const Descriptor file(path);
   size_ = file.size();

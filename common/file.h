@@ -23,6 +23,10 @@ void write_file(const std::filesystem::path& path, std::string_view content);
 void for_each_line(const std::filesystem::path& path,
                    const std::function<void(std::string_view, std::size_t)>& line);
 
+/// A directory of the project's own files: below the working directory, or beside the program's
+/// build; empty if it is in neither.
+std::filesystem::path project_directory(const std::filesystem::path& name);
+
 /// A read-only memory map of a file.
 class MappedFile {
  public:

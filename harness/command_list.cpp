@@ -84,19 +84,6 @@ OrderedJson to_json(const ProbeInfo& p) {
   return out;
 }
 
-/// The directory of the experiment files: beside the working directory, or beside the program's
-/// build.
-fs::path experiments_directory() {
-  std::vector<fs::path> candidates = {"experiments"};
-  std::error_code ignored;
-  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
-  if (!ignored) candidates.push_back(program.parent_path().parent_path() / "experiments");
-  for (const fs::path& c : candidates) {
-    if (fs::is_directory(c)) return c;
-  }
-  return {};
-}
-
 std::vector<std::string> below(const char* variable) {
   std::vector<std::string> out;
   const char* root = std::getenv(variable);
@@ -153,7 +140,7 @@ std::vector<Item> items_of(const std::string& what) {
       if (fs::exists(fs::path(path) / "config.json")) add(fs::path(path).filename().string(), path);
     }
   } else {
-    const fs::path directory = experiments_directory();
+    const fs::path directory = project_directory("experiments");
     if (directory.empty()) return out;
     std::vector<fs::path> files;
     for (const auto& entry : fs::recursive_directory_iterator(directory)) {

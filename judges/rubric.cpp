@@ -179,14 +179,7 @@ Rubric parse_rubric(const std::string& text, const std::string& name, const std:
 }
 
 fs::path rubrics_directory() {
-  std::vector<fs::path> candidates = {fs::path("judges") / "rubrics"};
-  std::error_code ignored;
-  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
-  if (!ignored) candidates.push_back(program.parent_path().parent_path() / "judges" / "rubrics");
-  for (const fs::path& c : candidates) {
-    if (fs::is_directory(c)) return c;
-  }
-  return {};
+  return project_directory("judges/rubrics");
 }
 
 std::vector<std::string> rubric_names() {

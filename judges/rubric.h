@@ -50,8 +50,7 @@ Rubric parse_rubric(const std::string& text, const std::string& name, const std:
 /// A file, or a name of `rubrics_directory`.
 Rubric load_rubric(const std::string& name_or_file);
 
-/// The directory of the rubric files: below the working directory, or beside the program's build;
-/// empty if it is in neither.
+/// The directory of the rubric files, as `project_directory` finds it.
 std::filesystem::path rubrics_directory();
 std::vector<std::string> rubric_names();
 
