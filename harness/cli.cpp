@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
 #include <iterator>
@@ -24,6 +25,7 @@ constexpr const char* kExamples = R"(Examples:
   turnbench describe method loopserve
 Exit codes: 0 done, 1 something failed at run time, 2 bad usage or bad input.)";
 
+constexpr std::size_t kShownProblems = 20;
 constexpr std::int64_t kMaxMemoryLimit = std::int64_t{1} << 30;  // MiB
 
 int fail(const std::string& message, int code) {
@@ -57,6 +59,25 @@ std::string read_input(const std::string& file) {
 
 std::string dump(const OrderedJson& json) {
   return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+}
+
+void print_documents(std::vector<std::string> documents) {
+  for (std::string& document : documents) document = trim(document);
+  const std::string all = join(documents, ",\n");
+  fmt::print("{}\n", documents.size() == 1 ? all : "[" + all + "]");
+}
+
+void print_problems(std::string_view title, const std::vector<std::string>& lines,
+                    std::string_view more) {
+  const std::size_t shown = std::min(lines.size(), kShownProblems);
+  for (std::size_t i = 0; i < shown; ++i) fmt::print(stderr, "{}: {}\n", title, lines[i]);
+  if (lines.size() > shown) fmt::print(stderr, "{}: {} {}\n", title, lines.size() - shown, more);
+}
+
+std::vector<std::string> wanted_experiments(const Store& store,
+                                            const std::vector<std::string>& named) {
+  for (const std::string& name : named) store.manifest(name);  // refuses an unknown name
+  return named.empty() ? store.experiments() : named;
 }
 
 std::string read_text(const std::string& file) {

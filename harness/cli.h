@@ -87,6 +87,17 @@ std::string run_manifest(const Manifest& manifest, const std::string& db,
 /// One line of JSON; bytes that are no UTF-8 become U+FFFD.
 std::string dump(const OrderedJson& json);
 
+/// Prints JSON documents as one: as an array, unless there is exactly one.
+void print_documents(std::vector<std::string> documents);
+
+/// Lines of what went wrong on stderr, each behind a title: the first 20, and how many `more`.
+void print_problems(std::string_view title, const std::vector<std::string>& lines,
+                    std::string_view more = "more");
+
+/// The experiments that were named, or all; refuses a name that the store does not have.
+std::vector<std::string> wanted_experiments(const Store& store,
+                                            const std::vector<std::string>& named);
+
 /// Refuses what this build does not have.
 void check_device(const std::string& device);
 

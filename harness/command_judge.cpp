@@ -13,7 +13,6 @@
 namespace turnbench {
 namespace {
 
-constexpr std::size_t kShown = 20;  // failed judgings
 constexpr const char* kDefaultKey = "OPENAI_API_KEY";
 
 struct JudgeCommand {
@@ -39,9 +38,7 @@ void print_summary(const JudgeSummary& s, const std::string& metric) {
   const JudgeProgress& p = s.progress;
   fmt::print(stderr, "{} ({}): {} judgings asked, {} there before, {} unparsed, {} failed\n",
              metric, s.postprocess, p.done, s.stored, p.unparsed, p.failed);
-  for (std::size_t i = 0; i < std::min(s.errors.size(), kShown); ++i)
-    fmt::print(stderr, "failed: {}\n", s.errors[i]);
-  if (s.errors.size() > kShown) fmt::print(stderr, "failed: {} more\n", s.errors.size() - kShown);
+  print_problems("failed", s.errors);
 }
 
 void judge(JudgeCommand o, const CommonOptions& common, int& exit_code) {
@@ -49,8 +46,7 @@ void judge(JudgeCommand o, const CommonOptions& common, int& exit_code) {
   chat_url(o.options.chat.url);  // refuses a bad one
   o.options.chat.key = key_of(o.key_env);
   Store store = Store::open_to_extend(o.db);
-  if (o.options.experiments.empty()) o.options.experiments = store.experiments();
-  for (const std::string& name : o.options.experiments) store.manifest(name);  // must be there
+  o.options.experiments = wanted_experiments(store, o.options.experiments);
   if (o.options.experiments.empty())
     throw input_error("{}: found no experiment, expected at least one", o.db);
   JudgeSummary summary;
@@ -75,8 +71,8 @@ void judge(JudgeCommand o, const CommonOptions& common, int& exit_code) {
     const Results results(store, name, {rubric.metric(), summary.postprocess});
     documents.push_back(render_report(results, {common.json ? "json" : "md", false}));
   }
-  if (common.json && documents.size() != 1) {
-    fmt::print("[{}]\n", join(documents, ","));
+  if (common.json) {
+    print_documents(std::move(documents));
   } else {
     fmt::print("{}", join(documents, "\n"));
   }

@@ -24,11 +24,10 @@ void run_manifests(const std::vector<Manifest>& manifests, const std::string& db
     if (!common.json) {
       fmt::print("{}", table);
     } else {
-      documents.push_back(trim(table));
+      documents.push_back(std::move(table));
     }
   }
-  if (documents.size() == 1) fmt::print("{}\n", documents[0]);
-  if (documents.size() > 1) fmt::print("[{}]\n", join(documents, ",\n"));
+  if (common.json) print_documents(std::move(documents));
 }
 
 /// The state of one experiment: dialogues done and pending in all its cells, and what failed.
@@ -112,14 +111,11 @@ std::string run_manifest(const Manifest& manifest, const std::string& db,
     throw runtime_error("{}: stopped with {} of {} units done; run it again to go on",
                         manifest.name, p.units_done, p.units);
   }
-  const auto failures = store.failures(manifest.name);
-  if (!failures.empty()) exit_code = 1;
-  for (std::size_t i = 0; i < failures.size() && i < 20; ++i) {
-    fmt::print(stderr, "failed: {}, turn {}: {}\n", failures[i].dialogue, failures[i].turn + 1,
-               failures[i].error);
-  }
-  if (failures.size() > 20)
-    fmt::print(stderr, "failed: {} more; see status\n", failures.size() - 20);
+  std::vector<std::string> failed;
+  for (const Store::Failure& f : store.failures(manifest.name))
+    failed.push_back(fmt::format("{}, turn {}: {}", f.dialogue, f.turn + 1, f.error));
+  if (!failed.empty()) exit_code = 1;
+  print_problems("failed", failed, "more; see status");
   return render_report(Results(store, manifest.name), {common.json ? "json" : "md", false});
 }
 
@@ -147,7 +143,8 @@ void add_run_command(CLI::App& app, const CommonOptions& common, int& exit_code)
 
 void add_status_command(CLI::App& app, const CommonOptions& common, int& exit_code) {
   struct Options {
-    std::string db, action, experiment;
+    std::string db, action;
+    std::vector<std::string> experiment;
     SweepOptions sweep;
   };
   auto o = std::make_shared<Options>();
@@ -156,15 +153,11 @@ void add_status_command(CLI::App& app, const CommonOptions& common, int& exit_co
   command->footer("Example: turnbench status results.db");
   command->add_option("db", o->db, "store")->required();
   command->add_option("action", o->action, "retry")->check(one_of({"retry"}));
-  command->add_option("--experiment", o->experiment, "only this one");
+  command->add_option("--experiment", o->experiment, "only this one")->expected(1);
   o->sweep.add_to(*command);
   command->callback([o, &common, &exit_code] {
     Store store = Store::open(o->db);
-    std::vector<std::string> experiments = store.experiments();
-    if (!o->experiment.empty()) {
-      store.manifest(o->experiment);  // refuses an unknown name
-      experiments = {o->experiment};
-    }
+    const std::vector<std::string> experiments = wanted_experiments(store, o->experiment);
     if (o->action == "retry") return retry(store, experiments, o->sweep, common, exit_code);
     std::vector<OrderedJson> states;
     for (const std::string& name : experiments) states.push_back(status_of(store, name));

@@ -16,8 +16,6 @@
 namespace turnbench {
 namespace {
 
-constexpr std::size_t kShown = 20;  // lines of what went wrong
-
 struct ScoreOptions {
   std::string file;
   std::vector<std::string> data, experiments;
@@ -72,12 +70,6 @@ OrderedJson to_json(const std::string& experiment, const CellScores& s) {
           {"refused", s.refused.size()}};
 }
 
-void print_lines(const char* title, const std::vector<std::string>& lines) {
-  for (std::size_t i = 0; i < std::min(lines.size(), kShown); ++i)
-    fmt::print(stderr, "{}: {}\n", title, lines[i]);
-  if (lines.size() > kShown) fmt::print(stderr, "{}: {} more\n", title, lines.size() - kShown);
-}
-
 /// Scores what a store holds; exit code 1 if an answer cannot be scored, or if a stored score came
 /// out differently and stays.
 void score_store(const ScoreOptions& o, const CommonOptions& common, int& exit_code) {
@@ -89,12 +81,9 @@ void score_store(const ScoreOptions& o, const CommonOptions& common, int& exit_c
   if (!request.metric.empty()) find_metric(request.metric, "--metric");
   if (!request.postprocess.empty()) find_postprocess(request.postprocess, "--postprocess");
   Store store = Store::open(o.file);
-  std::vector<std::string> experiments = store.experiments();
-  if (!o.experiments.empty()) experiments = o.experiments;
-  for (const std::string& name : experiments) store.manifest(name);  // refuses an unknown name
   OrderedJson cells = OrderedJson::array();
   std::vector<std::string> refused, different;
-  for (const std::string& name : experiments) {
+  for (const std::string& name : wanted_experiments(store, o.experiments)) {
     for (const CellScores& s : rescore(store, name, request)) {
       cells.push_back(to_json(name, s));
       refused.insert(refused.end(), s.refused.begin(), s.refused.end());
@@ -115,8 +104,8 @@ void score_store(const ScoreOptions& o, const CommonOptions& common, int& exit_c
                  c["equal"].get<std::size_t>());
     }
   }
-  print_lines("not scored", refused);
-  print_lines(o.replace ? "replaced" : "differs", different);
+  print_problems("not scored", refused);
+  print_problems(o.replace ? "replaced" : "differs", different);
   if (!refused.empty() || (!different.empty() && !o.replace)) exit_code = 1;
 }
 
