@@ -3,17 +3,16 @@
 #include <algorithm>
 #include <atomic>
 #include <deque>
-#include <exception>
 #include <map>
 #include <mutex>
 #include <set>
-#include <thread>
 
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/file.h"
 #include "common/random.h"
 #include "common/text.h"
+#include "common/thread_pool.h"
 #include "harness/plan.h"
 #include "judges/prompt.h"
 #include "judges/reply.h"
@@ -76,30 +75,22 @@ class Judging {
                    const std::function<void(const JudgeProgress&)>& report) {
     const auto start = Clock::now();
     const auto stopped = [&] { return stop_ || should_stop(); };
-    const auto guarded = [&] {
+    const auto workers = std::min(static_cast<std::size_t>(options_.concurrency), tasks_.size());
+    ThreadPool pool(std::max(1, static_cast<int>(workers)));
+    std::deque<ChatClient> clients;  // one for each worker
+    for (int i = 0; i < pool.size(); ++i) clients.emplace_back(options_.chat);
+    pool.parallel_for(tasks_.size(), [&](std::size_t i, int worker) {
       try {
-        ChatClient client(options_.chat);
-        while (!stopped()) {
-          const std::size_t next = next_++;
-          if (next >= tasks_.size()) return;
-          if (!work(client, tasks_[next], stopped)) return;
-          std::lock_guard lock(mutex_);
-          summary_.progress.seconds = seconds_since(start);
-          report(summary_.progress);
-        }
+        if (stopped() || !work(clients[static_cast<std::size_t>(worker)], tasks_[i], stopped))
+          return;
       } catch (...) {
-        std::lock_guard lock(mutex_);
-        if (!failure_) failure_ = std::current_exception();
-        stop_ = true;
+        stop_ = true;  // so that the other workers do not wait to ask again
+        throw;
       }
-    };
-    const std::size_t count =
-        std::min(static_cast<std::size_t>(options_.concurrency), tasks_.size());
-    std::vector<std::thread> threads;
-    for (std::size_t i = 1; i < count; ++i) threads.emplace_back(guarded);
-    if (count > 0) guarded();
-    for (std::thread& t : threads) t.join();
-    if (failure_) std::rethrow_exception(failure_);
+      std::lock_guard lock(mutex_);
+      summary_.progress.seconds = seconds_since(start);
+      report(summary_.progress);
+    });
     summary_.stopped = summary_.progress.done < tasks_.size();
     return summary_;
   }
@@ -216,10 +207,8 @@ class Judging {
   std::set<std::string> seen_;
   std::vector<Item> items_;
   std::vector<Task> tasks_;
-  std::atomic<std::size_t> next_{0};
   std::atomic<bool> stop_{false};
   std::mutex mutex_;  ///< of the store, the summary and the display
-  std::exception_ptr failure_;
   JudgeSummary summary_;
 };
 
