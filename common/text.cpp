@@ -1,5 +1,6 @@
 #include "common/text.h"
 
+#include <charconv>
 #include <cstring>
 
 #include "common/error.h"
@@ -182,5 +183,16 @@ std::string trim(std::string_view text) {
   if (first == std::string_view::npos) return "";
   return std::string(text.substr(first, text.find_last_not_of(kSpace) - first + 1));
 }
+
+template <typename Number>
+std::optional<Number> parse_number(std::string_view text) {
+  Number value{};
+  const char* end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, value);
+  if (result.ec != std::errc() || result.ptr != end) return std::nullopt;
+  return value;
+}
+template std::optional<double> parse_number(std::string_view text);
+template std::optional<std::int64_t> parse_number(std::string_view text);
 
 }  // namespace turnbench

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,6 +52,11 @@ std::string shorten(std::string_view text, std::size_t max);
 std::vector<std::string> split(std::string_view text, std::string_view separator);
 std::string replace_all(std::string_view text, std::string_view what, std::string_view with);
 std::string trim(std::string_view text);  ///< without ASCII white space at both ends
+
+/// What the whole text says as a number, without white space or a plus sign: a double, which may
+/// be infinite or a NaN, or an int64 in decimal digits.
+template <typename Number>
+std::optional<Number> parse_number(std::string_view text);
 
 template <typename Strings>
 std::string join(const Strings& parts, std::string_view separator) {

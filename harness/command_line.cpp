@@ -1,6 +1,5 @@
 #include "harness/command_line.h"
 
-#include <charconv>
 #include <cmath>
 #include <optional>
 
@@ -14,15 +13,6 @@ constexpr std::size_t kShown = 60;  // characters of a found word that a message
 
 std::string in_quotes(std::string_view word) {
   return "\"" + printable(shorten(word, kShown)) + "\"";
-}
-
-template <typename T>
-std::optional<T> parse(const std::string& text) {
-  T value{};
-  const char* end = text.data() + text.size();
-  const auto result = std::from_chars(text.data(), end, value);
-  if (result.ec != std::errc() || result.ptr != end) return std::nullopt;
-  return value;
 }
 
 /// The command that was named, or null.
@@ -58,7 +48,7 @@ Error unexpected_word(const CLI::App& app, const std::string& word) {
 CLI::Validator whole_number(std::int64_t min, std::int64_t max) {
   // The parser reads 010 as octal and takes what is too large for its type: it gets plain digits.
   const auto check = [min, max](std::string& text) {
-    const std::optional<std::int64_t> value = parse<std::int64_t>(text);
+    const std::optional<std::int64_t> value = parse_number<std::int64_t>(text);
     if (!value || *value < min || *value > max) {
       return fmt::format("found {}, expected a whole number from {} to {}", in_quotes(text), min,
                          max);
@@ -71,7 +61,7 @@ CLI::Validator whole_number(std::int64_t min, std::int64_t max) {
 
 CLI::Validator number(double min, double max) {
   const auto check = [min, max](std::string& text) {
-    const std::optional<double> value = parse<double>(text);
+    const std::optional<double> value = parse_number<double>(text);
     if (!value || !(*value >= min && *value <= max)) {
       return fmt::format("found {}, expected a number from {} to {}", in_quotes(text), min, max);
     }

@@ -1,8 +1,8 @@
 #include "harness/published.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
+#include <optional>
 
 #include "common/error.h"
 #include "common/file.h"
@@ -51,14 +51,12 @@ void check_header(const std::vector<std::string>& header, const std::string& pla
 }
 
 double parse_value(const std::string& text, const std::string& place) {
-  double value = 0;
-  const char* end = text.data() + text.size();
-  const auto result = std::from_chars(text.data(), end, value);
-  if (result.ec != std::errc() || result.ptr != end || !std::isfinite(value)) {
+  const std::optional<double> value = parse_number<double>(text);
+  if (!value || !std::isfinite(*value)) {
     throw input_error("{}: found the value \"{}\", expected a number", place,
                       printable(shorten(text, 40)));
   }
-  return value;
+  return *value;
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "judges/reply.h"
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -44,11 +43,7 @@ std::optional<Json> parse_object(std::string_view text) {
 std::optional<double> number_of(const Json& value) {
   if (value.is_number()) return value.get<double>();
   if (!value.is_string()) return std::nullopt;
-  const std::string text = trim(value.get_ref<const std::string&>());
-  double out = 0;
-  const char* end = text.data() + text.size();
-  const auto result = std::from_chars(text.data(), end, out);
-  return result.ec == std::errc() && result.ptr == end ? std::optional(out) : std::nullopt;
+  return parse_number<double>(trim(value.get_ref<const std::string&>()));
 }
 
 ParsedReply failure(std::string error) {

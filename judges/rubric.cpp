@@ -1,7 +1,7 @@
 #include "judges/rubric.h"
 
 #include <algorithm>
-#include <charconv>
+#include <optional>
 #include <set>
 
 #include "common/error.h"
@@ -20,15 +20,13 @@ constexpr double kMaxScale = 1000;
 constexpr double kMaxTemperature = 10;
 constexpr double kMaxTokens = 1 << 20;
 
-double parse_number(const std::string& text, double low, double high, const std::string& place) {
-  double value = 0;
-  const char* end = text.data() + text.size();
-  const auto result = std::from_chars(text.data(), end, value);
-  if (result.ec != std::errc() || result.ptr != end || !(value >= low && value <= high)) {
+double number_of(const std::string& text, double low, double high, const std::string& place) {
+  const std::optional<double> value = parse_number<double>(text);
+  if (!value || !(*value >= low && *value <= high)) {
     throw input_error("{}: found \"{}\", expected a number from {} to {}", place,
                       printable(shorten(text, 40)), low, high);
   }
-  return value;
+  return *value;
 }
 
 std::string one_of(const std::string& value, const std::vector<std::string_view>& known,
@@ -51,8 +49,8 @@ void read_key(Rubric& out, const std::string& key, const std::string& value,
       throw input_error("{}: found \"{}\", expected LOW to HIGH", place,
                         printable(shorten(value, 40)));
     }
-    out.low = parse_number(trim(ends[0]), 0, kMaxScale, place);
-    out.high = parse_number(trim(ends[1]), 0, kMaxScale, place);
+    out.low = number_of(trim(ends[0]), 0, kMaxScale, place);
+    out.high = number_of(trim(ends[1]), 0, kMaxScale, place);
     if (out.low >= out.high) {
       throw input_error("{}: found {} to {}, expected a rising scale", place, out.low, out.high);
     }
@@ -63,9 +61,9 @@ void read_key(Rubric& out, const std::string& key, const std::string& value,
   } else if (key == "turns") {
     out.last_turn = one_of(value, {"all", "last"}, place) == "last";
   } else if (key == "temperature") {
-    out.temperature = parse_number(value, 0, kMaxTemperature, place);
+    out.temperature = number_of(value, 0, kMaxTemperature, place);
   } else {
-    out.max_tokens = static_cast<int>(parse_number(value, 1, kMaxTokens, place));
+    out.max_tokens = static_cast<int>(number_of(value, 1, kMaxTokens, place));
   }
 }
 

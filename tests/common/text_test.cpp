@@ -34,6 +34,16 @@ TEST(Text, MessagesStayOnOneLine) {
   EXPECT_EQ(shorten("abc", 3), "abc");
 }
 
+TEST(Text, ANumberIsTheWholeText) {
+  EXPECT_EQ(parse_number<double>("-2.5e1"), -25.0);
+  EXPECT_EQ(parse_number<std::int64_t>("010"), 10);
+  EXPECT_EQ(parse_number<std::int64_t>("-9223372036854775808"), INT64_MIN);
+  for (const char* bad : {"", " 1", "1 ", "+1", "1x", "0x1", "9223372036854775808"})
+    EXPECT_FALSE(parse_number<std::int64_t>(bad)) << bad;
+  for (const char* bad : {"", " 1", "1 ", "+1", "1.x", "0x1", "1e999"})
+    EXPECT_FALSE(parse_number<double>(bad)) << bad;
+}
+
 TEST(Text, SplitTrimJoin) {
   EXPECT_EQ(split("a,,b", ","), (std::vector<std::string>{"a", "", "b"}));
   EXPECT_EQ(split("", ","), (std::vector<std::string>{""}));
