@@ -109,15 +109,17 @@ std::map<int, std::string> Store::answers(const std::string& cell,
 std::vector<std::optional<double>> Store::put_scores(const std::vector<ScoreValue>& scores,
                                                      bool replace) {
   std::vector<std::optional<double>> out;
+  if (scores.empty()) return out;
   Transaction transaction(*db_);
+  Statement before = db_->prepare(
+      "SELECT value FROM score WHERE cell = ? AND dialogue = ? AND turn = ? AND metric = ? AND "
+      "postprocess = ?");
   Statement put = db_->prepare(replace ? "INSERT OR REPLACE INTO score VALUES (?,?,?,?,?,?)"
                                        : "INSERT OR IGNORE INTO score VALUES (?,?,?,?,?,?)");
   for (const ScoreValue& s : scores) {
-    Statement before = db_->prepare(
-        "SELECT value FROM score WHERE cell = ? AND dialogue = ? AND turn = ? AND metric = ? AND "
-        "postprocess = ?");
     before << s.cell << s.dialogue << s.turn << s.metric << s.postprocess;
     out.push_back(before.next() ? std::optional(before.real(0)) : std::nullopt);
+    before.reset();
     if (out.back() != s.value)
       (put << s.cell << s.dialogue << s.turn << s.metric << s.postprocess << s.value).run();
   }

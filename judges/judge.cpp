@@ -35,27 +35,6 @@ Judge judge_of(const Rubric& rubric, const std::string& model) {
   return {hash_text(rubric.hash + " " + model), rubric.name, rubric.hash, rubric.text, model};
 }
 
-/// Scores that follow from all judgings of an answer; none before there are `wanted` replies.
-std::vector<ScoreValue> scores_of(const Rubric& rubric, const std::vector<Judgement>& judgements,
-                                  int wanted, const std::string& postprocess) {
-  std::map<std::string, double> sums;
-  int replies = 0, read = 0;
-  for (const Judgement& j : judgements) {
-    replies += j.status != Judgement::Status::kFailed;
-    if (j.status != Judgement::Status::kOk) continue;
-    ++read;
-    for (const auto& [name, value] : j.scores) sums[name] += value;
-  }
-  std::vector<ScoreValue> out;
-  if (replies < wanted || read == 0) return out;
-  const Judgement& any = judgements.front();
-  for (const auto& [metric, sum] : sums) {
-    out.push_back(
-        {any.cell, any.dialogue, any.turn, metric, postprocess, sum / read / rubric.high});
-  }
-  return out;
-}
-
 /// One run over the answers.  All but `work` runs on one thread.
 class Judging {
  public:
@@ -106,20 +85,25 @@ class Judging {
     }
     store_.for_each_answered(
         experiment, [&](const StoredDialogue& dialogue, const std::vector<Store::Answer>& answers) {
+          // An end between the last reply of an answer and its scores leaves them out.
+          std::vector<ScoreValue> scores;
           for (const Store::Answer& a : answers) {
             const auto cell = cells.find(a.cell);
-            if (cell == cells.end()) continue;
-            if (!rubric_.last_turn || a.turn == dialogue.turns - 1)
-              collect({cell->second, dialogue.id, a.turn});
+            if (cell == cells.end() || (rubric_.last_turn && a.turn != dialogue.turns - 1))
+              continue;
+            for (ScoreValue& score : collect({cell->second, dialogue.id, a.turn}))
+              scores.push_back(std::move(score));
           }
+          store_.put_scores(scores, true);
         });
   }
 
-  /// The judgings that an answer lacks; one that failed is asked again.
-  void collect(const Item& item) {
+  /// Plans the judgings that an answer lacks; one that failed is asked again.  Returns the scores
+  /// of an answer that lacks none.
+  std::vector<ScoreValue> collect(const Item& item) {
     std::set<int> there;
-    for (const Judgement& j :
-         store_.judgements(judge_.id, item.cell->key, item.dialogue, item.turn)) {
+    const std::vector<Judgement> judgements = judgements_of(item);
+    for (const Judgement& j : judgements) {
       if (j.status != Judgement::Status::kFailed) there.insert(j.ordinal);
     }
     summary_.stored += there.size();
@@ -128,15 +112,33 @@ class Judging {
       if (!there.contains(i)) tasks_.push_back({items_.size(), i});
     }
     items_.push_back(item);
-    // An end between the last reply and its scores leaves them out.
-    if (tasks_.size() == before) put_scores(item);
+    if (tasks_.size() > before) return {};
+    return scores_of(judgements);
   }
 
-  void put_scores(const Item& item) {
-    store_.put_scores(
-        scores_of(rubric_, store_.judgements(judge_.id, item.cell->key, item.dialogue, item.turn),
-                  options_.judgings, summary_.postprocess),
-        true);
+  std::vector<Judgement> judgements_of(const Item& item) const {
+    return store_.judgements(judge_.id, item.cell->key, item.dialogue, item.turn);
+  }
+
+  /// Scores that follow from all judgings of an answer; none before there are as many replies as
+  /// are asked for.
+  std::vector<ScoreValue> scores_of(const std::vector<Judgement>& judgements) const {
+    std::map<std::string, double> sums;
+    int replies = 0, read = 0;
+    for (const Judgement& j : judgements) {
+      replies += j.status != Judgement::Status::kFailed;
+      if (j.status != Judgement::Status::kOk) continue;
+      ++read;
+      for (const auto& [name, value] : j.scores) sums[name] += value;
+    }
+    std::vector<ScoreValue> out;
+    if (replies < options_.judgings || read == 0) return out;
+    const Judgement& any = judgements.front();
+    for (const auto& [metric, sum] : sums) {
+      out.push_back({any.cell, any.dialogue, any.turn, metric, summary_.postprocess,
+                     sum / read / rubric_.high});
+    }
+    return out;
   }
 
   std::string prompt_of(const Item& item) {
@@ -186,7 +188,7 @@ class Judging {
     }
     std::lock_guard lock(mutex_);
     store_.add_judgement(judgement);
-    put_scores(item);
+    store_.put_scores(scores_of(judgements_of(item)), true);
     JudgeProgress& p = summary_.progress;
     ++p.done;
     p.unparsed += judgement.status == Judgement::Status::kUnparsed;
