@@ -203,7 +203,7 @@ ImportTarget import_target(const Store& store, const std::string& experiment,
   const std::string wanted =
       label.empty() && labels.size() == 1 ? std::string(labels.front()) : label;
   const auto like = std::find_if(cells.begin(), cells.end(), [&](const Cell& c) {
-    return c.dataset == wanted && !c.method_canonical.starts_with(kProbePrefix);
+    return c.dataset == wanted && !is_probe(c);
   });
   if (like == cells.end()) {
     throw input_error("--dataset: found \"{}\", expected {}", printable(label),

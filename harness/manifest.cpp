@@ -125,8 +125,8 @@ std::vector<std::string> parse_dimensions(const JsonView& json,
 
 void check_value(const JsonView& json, const Manifest& manifest) {
   const std::string name = json.as_string();
-  if (const TableValue* value = find_table_value(name)) {
-    if (value->name != "score" && !manifest.alone)
+  if (find_table_value(name) != nullptr) {
+    if (!shows_scores(name) && !manifest.alone)
       json.fail("score, or \"alone\": true in the manifest");
     return;
   }
@@ -185,6 +185,10 @@ const TableValue* find_table_value(std::string_view name) {
     if (value.name == name) return &value;
   }
   return nullptr;
+}
+
+bool shows_scores(std::string_view value) {
+  return value == "score" || find_table_value(value) == nullptr;
 }
 
 std::string_view name_of(History history) {

@@ -58,6 +58,8 @@ struct TableValue {
 const std::vector<TableValue>& table_values();
 /// Null for the name of a metric: a table may show scores other than its cells' own.
 const TableValue* find_table_value(std::string_view name);
+/// Whether a table's `value` is scores: by the cells' own metrics, or by the one that it names.
+bool shows_scores(std::string_view value);
 /// Metrics of this name are the judgements of a rubric: judge:RUBRIC, judge:RUBRIC:DIMENSION.
 constexpr std::string_view kJudgePrefix = "judge:";
 

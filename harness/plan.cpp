@@ -21,6 +21,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// How a cell's canonical method begins if it is a probe.
+constexpr std::string_view kProbePrefix = "probe ";
+
 /// NAME under the directory that an environment variable names, or "".
 std::string under_environment(const char* variable, const std::string& name) {
   const char* root = std::getenv(variable);
@@ -110,6 +113,10 @@ PlannedDataset load_dataset(const DatasetEntry& entry, const Manifest& manifest,
   out.size = out.dialogues.size();
   if (limit > 0 && out.dialogues.size() > limit) out.dialogues.resize(limit);
   return out;
+}
+
+bool is_probe(const Cell& cell) {
+  return cell.method_canonical.starts_with(kProbePrefix);
 }
 
 std::string cell_key(const Cell& cell) {

@@ -87,8 +87,8 @@ std::string find_source(const DatasetEntry& entry, const Manifest& manifest,
 PlannedDataset load_dataset(const DatasetEntry& entry, const Manifest& manifest,
                             const Locations& locations, std::size_t limit);
 
-/// How a cell's canonical method begins if it is a probe.
-constexpr std::string_view kProbePrefix = "probe ";
+/// Whether a cell measures by a probe: it has no answers to score.
+bool is_probe(const Cell& cell);
 
 /// Hash of all that can move a cell's results: everything else in it must be set.
 std::string cell_key(const Cell& cell);

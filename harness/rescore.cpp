@@ -32,9 +32,7 @@ std::vector<CellScores> rescore(Store& store, const std::string& experiment,
   std::vector<Scorer> scorers;
   std::map<std::string, std::shared_ptr<const Segmenter>> segmenters;  // by metric
   for (const Cell& cell : store.cells(experiment)) {
-    if (cell.method_canonical.starts_with(kProbePrefix) ||
-        !by_key.emplace(cell.key, out.size()).second)
-      continue;
+    if (is_probe(cell) || !by_key.emplace(cell.key, out.size()).second) continue;
     CellScores& scores = out.emplace_back();
     scores.cell = cell;
     scores.metric = request.metric.empty() ? cell.metric : request.metric;

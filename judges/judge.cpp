@@ -78,8 +78,7 @@ class Judging {
   void collect(const std::string& experiment) {
     std::map<std::string, const Cell*> cells;
     for (Cell& cell : store_.cells(experiment)) {
-      if (cell.method_canonical.starts_with(kProbePrefix) || !seen_.insert(cell.key).second)
-        continue;
+      if (is_probe(cell) || !seen_.insert(cell.key).second) continue;
       cells_.push_back(std::move(cell));
       cells[cells_.back().key] = &cells_.back();
     }

@@ -92,7 +92,7 @@ Results::Results(const Store& store, const std::string& experiment, const ScoreC
   for (const TableSpec& table : manifest_.tables) values.insert(table.value);
   for (const std::string& value : values) {
     const TableValue* unit = find_table_value(value);
-    const bool is_score = unit == nullptr || value == "score";
+    const bool is_score = shows_scores(value);
     const double scale = unit == nullptr ? 1 : unit->scale / 100;
     for (const ScoredTurn& turn : is_score ? store.scores(experiment, choice_of(store, value))
                                            : store.values(experiment, value)) {
@@ -312,7 +312,7 @@ Pivot make_pivot(const Results& results, const TableSpec& spec) {
     }
     std::vector<const Cell*> cells;
     for (const Part& p : list) cells.push_back(p.cell);
-    if (!by_turn && (unit == nullptr || spec.value == "score"))
+    if (!by_turn && shows_scores(spec.value))
       entry.published = results.published(cells, unit == nullptr ? spec.value : "");
     for (const std::string& name : reported_counters()) {
       double sum = 0;
