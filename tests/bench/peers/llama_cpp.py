@@ -19,39 +19,7 @@ import subprocess
 import gguf
 import numpy as np
 
-HERE = pathlib.Path(__file__).resolve().parent
-GEOMETRY = json.loads((HERE.parent / "qwen2.5-0.5b.json").read_text())
-
-
-def tensors(c):
-    """(Hugging Face name, GGUF name, array): small random weights, one at a time."""
-    random = np.random.default_rng(0)
-    kv = c["hidden_size"] // c["num_attention_heads"] * c["num_key_value_heads"]
-    hidden, ffn = c["hidden_size"], c["intermediate_size"]
-
-    def matrix(*shape):
-        return random.standard_normal(shape, np.float32) * np.float32(0.02)
-
-    yield "model.embed_tokens.weight", "token_embd.weight", matrix(c["vocab_size"], hidden)
-    yield "model.norm.weight", "output_norm.weight", np.ones(hidden, np.float32)
-    for i in range(c["num_hidden_layers"]):
-        hf, ours = f"model.layers.{i}.", f"blk.{i}."
-        yield hf + "input_layernorm.weight", ours + "attn_norm.weight", np.ones(hidden, np.float32)
-        yield (hf + "post_attention_layernorm.weight", ours + "ffn_norm.weight",
-               np.ones(hidden, np.float32))
-        for name, rows in (("q", hidden), ("k", kv), ("v", kv)):
-            yield hf + f"self_attn.{name}_proj.weight", ours + f"attn_{name}.weight", matrix(rows, hidden)
-            yield hf + f"self_attn.{name}_proj.bias", ours + f"attn_{name}.bias", matrix(rows)
-        yield hf + "self_attn.o_proj.weight", ours + "attn_output.weight", matrix(hidden, hidden)
-        yield hf + "mlp.gate_proj.weight", ours + "ffn_gate.weight", matrix(ffn, hidden)
-        yield hf + "mlp.up_proj.weight", ours + "ffn_up.weight", matrix(ffn, hidden)
-        yield hf + "mlp.down_proj.weight", ours + "ffn_down.weight", matrix(hidden, ffn)
-
-
-def bf16(array):
-    """Round to nearest, as uint16."""
-    bits = array.view(np.uint32)
-    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+from weights import GEOMETRY, bf16, measure, tensors, write_directory
 
 
 def write_models(folder, dtype):
@@ -60,9 +28,7 @@ def write_models(folder, dtype):
     path = folder / f"{dtype}.gguf"
     if path.exists():
         return hf, path
-    hf.mkdir(parents=True, exist_ok=True)
-    (hf / "config.json").write_text(json.dumps(c))
-    header, blobs, offset = {}, [], 0
+    write_directory(hf, dtype)
     writer = gguf.GGUFWriter(path, "qwen2")
     writer.add_context_length(c["max_position_embeddings"])
     writer.add_embedding_length(c["hidden_size"])
@@ -74,24 +40,13 @@ def write_models(folder, dtype):
     writer.add_layer_norm_rms_eps(c["rms_norm_eps"])
     writer.add_vocab_size(c["vocab_size"])
     writer.add_tokenizer_model("none")
-    for name, theirs, array in tensors(c):
-        half = dtype == "bf16" and array.ndim == 2
-        data = bf16(array) if dtype == "bf16" else array
-        header[name] = {"dtype": dtype.upper(), "shape": list(array.shape),
-                        "data_offsets": [offset, offset + data.nbytes]}
-        offset += data.nbytes
-        blobs.append(data)
-        if half:
-            writer.add_tensor(theirs, data.view(np.uint8), raw_shape=data.view(np.uint8).shape,
+    for _, theirs, array in tensors():
+        if dtype == "bf16" and array.ndim == 2:
+            data = bf16(array).view(np.uint8)
+            writer.add_tensor(theirs, data, raw_shape=data.shape,
                               raw_dtype=gguf.GGMLQuantizationType.BF16)
         else:
             writer.add_tensor(theirs, array)
-    head = json.dumps(header).encode()
-    head += b" " * (-len(head) % 8)
-    with open(hf / "model.safetensors", "wb") as file:
-        file.write(len(head).to_bytes(8, "little") + head)
-        for data in blobs:
-            file.write(data.tobytes())
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -132,15 +87,6 @@ def llama_cpp(bench, path, threads, kv, row):
     return best
 
 
-def turnbench(program, hf, threads, kv, row, simd):
-    what, tokens = row
-    out = subprocess.run([program, "bench", what, "--model", hf, "--threads", str(threads), "--kv-dtype", kv,
-                          "--tokens" if what == "prefill" else "--depth", str(tokens), "--repeats", "1",
-                          "--json", *simd], capture_output=True, text=True, check=True)
-    measured = json.loads(out.stdout)["rows"][0]
-    return measured["tokens_per_s"]["median"], measured["of_ceiling"]
-
-
 KV = "f16"  # what llama-bench offers that both have
 
 
@@ -166,8 +112,8 @@ def main():
         for row in rows:
             ours, theirs, shares = [], [], []
             for _ in range(args.rounds):
-                speed, share = turnbench(args.turnbench, hf, args.threads, KV, row,
-                                         ["--simd", "AVX2"] if args.avx2 else [])
+                speed, share = measure(args.turnbench, hf, args.threads, KV, row,
+                                       ["--simd", "AVX2"] if args.avx2 else [])
                 ours.append(speed)
                 shares.append(share)
                 theirs.append(llama_cpp(bench, path, args.threads, KV, row))
