@@ -142,6 +142,23 @@ std::size_t AttentionStats::probabilities(int head, std::span<const int> rows,
   return ld;
 }
 
+void AttentionStats::for_each_row(
+    int head, int first, int rows,
+    const std::function<void(std::int32_t, std::span<const float>)>& visit) const {
+  const KvSet& set = set_of(head);
+  std::vector<float> cells;
+  for (int begin = first; begin < first + rows; begin += kRowsPerBlock) {
+    std::vector<int> block(static_cast<std::size_t>(std::min(kRowsPerBlock, first + rows - begin)));
+    std::iota(block.begin(), block.end(), begin);
+    const std::size_t ld = probabilities(head, block, cells);
+    for (std::size_t r = 0; r < block.size(); ++r) {
+      const std::int32_t position = pass_.positions[block[r]];
+      const auto seen = static_cast<std::size_t>(set.lower_bound(position + 1));
+      visit(position, std::span(cells).subspan(r * ld, seen));
+    }
+  }
+}
+
 LineMass AttentionStats::line_mass(int head, int rows) const {
   const int count = std::min(rows, pass_.rows);
   return line_mass(head, pass_.rows - count, count);
@@ -153,20 +170,12 @@ LineMass AttentionStats::line_mass(int head, int first, int rows) const {
   std::vector<std::int32_t> keys(static_cast<std::size_t>(set.lower_bound(end)));
   for (std::size_t j = 0; j < keys.size(); ++j) keys[j] = set.position(static_cast<int>(j));
   LineMass mass{std::vector<float>(keys.size()), std::vector<float>(static_cast<std::size_t>(end))};
-  std::vector<float> cells;
-  for (int begin = first; begin < first + rows; begin += kRowsPerBlock) {
-    std::vector<int> block(static_cast<std::size_t>(std::min(kRowsPerBlock, first + rows - begin)));
-    std::iota(block.begin(), block.end(), begin);
-    const std::size_t ld = probabilities(head, block, cells);
-    for (std::size_t r = 0; r < block.size(); ++r) {
-      const float* row = cells.data() + r * ld;
-      const std::int32_t position = pass_.positions[block[r]];
-      for (std::size_t j = 0; j < keys.size() && keys[j] <= position; ++j) {
-        mass.vertical[j] += row[j];
-        mass.slash[static_cast<std::size_t>(position - keys[j])] += row[j];
-      }
+  for_each_row(head, first, rows, [&](std::int32_t position, std::span<const float> cells) {
+    for (std::size_t j = 0; j < cells.size(); ++j) {
+      mass.vertical[j] += cells[j];
+      mass.slash[static_cast<std::size_t>(position - keys[j])] += cells[j];
     }
-  }
+  });
   return mass;
 }
 

@@ -115,6 +115,13 @@ class AttentionStats {
   /// Safe to call for several heads at the same time.
   std::size_t probabilities(int head, std::span<const int> rows, std::vector<float>& out) const;
 
+  /// visit(position, probabilities of the slots up to it) for `rows` rows of this pass from row
+  /// `first` on, in order, for one query head.  O(slots) memory, whatever `rows`.  Safe to call for
+  /// several heads at the same time.
+  void for_each_row(
+      int head, int first, int rows,
+      const std::function<void(std::int32_t position, std::span<const float>)>& visit) const;
+
   /// The sums over the last `rows` rows of this pass (at most all of them) of one query head's
   /// attention probabilities along columns and diagonals.  Safe to call for several heads at the
   /// same time.

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "common/error.h"
 #include "common/json.h"
@@ -17,7 +16,7 @@ namespace {
 using Kind = MInferenceConfig::Kind;
 using Head = MInferenceConfig::Head;
 
-constexpr int kEstimationRows = 64, kRowsAtOnce = 64;
+constexpr int kEstimationRows = 64;
 constexpr int kForcedLines = 30;  // columns and diagonals: the official search's, not the prefill's
 constexpr int kBlock = 32, kBlockShare = 8;
 constexpr float kVisible = 5e-3f;
@@ -90,12 +89,12 @@ class Mask {
 };
 
 /// Attention of one row over `keys`, normalised over them: [head_dim].
-std::vector<float> output(const float* probabilities, std::span<const std::int32_t> keys,
+std::vector<float> output(std::span<const float> probabilities, std::span<const std::int32_t> keys,
                           const std::vector<float>& values, std::size_t head_dim) {
   std::vector<float> out(head_dim, 0.0f);
   float mass = 0;
   for (std::int32_t j : keys) {
-    const float p = probabilities[j];
+    const float p = probabilities[static_cast<std::size_t>(j)];
     const float* v = values.data() + static_cast<std::size_t>(j) * head_dim;
     for (std::size_t d = 0; d < head_dim; ++d) out[d] += p * v[d];
     mass += p;
@@ -145,27 +144,21 @@ FoundPattern PatternSearch::best(const LayerView& view, int head) const {
 
   std::vector<double> scores(masks.size(), 0.0);
   std::vector<std::int32_t> keys;
-  std::vector<float> cells;
-  for (int begin = s_.first_row; begin < view.rows; begin += kRowsAtOnce) {
-    std::vector<int> rows(static_cast<std::size_t>(std::min(kRowsAtOnce, view.rows - begin)));
-    std::iota(rows.begin(), rows.end(), begin);
-    const std::size_t ld = view.stats.probabilities(head, rows, cells);
-    for (std::size_t r = 0; r < rows.size(); ++r) {
-      const float* row = cells.data() + r * ld;
-      const std::vector<float> dense =
-          recall ? std::vector<float>() : output(row, all_slots(rows[r] + 1), values, head_dim);
-      for (std::size_t c = 0; c < masks.size(); ++c) {
-        masks[c].keys_of(rows[r], keys);
-        if (recall) {
-          for (std::int32_t j : keys) scores[c] += row[j];
-          continue;
-        }
-        const std::vector<float> sparse = output(row, keys, values, head_dim);
-        for (std::size_t d = 0; d < head_dim; ++d)
-          scores[c] += std::abs(sparse[d] - dense[d]) > kVisible ? 1 : 0;
+  const auto judge = [&](std::int32_t position, std::span<const float> row) {
+    const std::vector<float> dense =
+        recall ? std::vector<float>() : output(row, all_slots(position + 1), values, head_dim);
+    for (std::size_t c = 0; c < masks.size(); ++c) {
+      masks[c].keys_of(position, keys);
+      if (recall) {
+        for (std::int32_t j : keys) scores[c] += row[static_cast<std::size_t>(j)];
+        continue;
       }
+      const std::vector<float> sparse = output(row, keys, values, head_dim);
+      for (std::size_t d = 0; d < head_dim; ++d)
+        scores[c] += std::abs(sparse[d] - dense[d]) > kVisible ? 1 : 0;
     }
-  }
+  };
+  view.stats.for_each_row(head, s_.first_row, view.rows - s_.first_row, judge);
   if (recall) {  // sums that are equal but for rounding must tie
     for (double& s : scores) s = std::round(s / (view.rows - s_.first_row) * 1e9) / 1e9;
   }

@@ -6,25 +6,6 @@
 #include "methods/scores.h"
 
 namespace turnbench {
-namespace {
-
-constexpr int kRowsPerBlock = 64;  // rows whose probabilities are held at a time
-
-}  // namespace
-
-template <typename Row>
-void LayerSums::for_each_row(int head, Range rows, const Row& row) const {
-  std::vector<float> cells;
-  for (std::int32_t begin = rows.begin; begin < rows.end; begin += kRowsPerBlock) {
-    std::vector<int> block(static_cast<std::size_t>(std::min(kRowsPerBlock, rows.end - begin)));
-    std::iota(block.begin(), block.end(), begin - view_.first_row);
-    const std::size_t ld = view_.stats.probabilities(head, block, cells);
-    for (std::size_t r = 0; r < block.size(); ++r) {
-      const std::int32_t position = view_.first_row + block[r];
-      row(position, std::span(cells).subspan(r * ld, static_cast<std::size_t>(position) + 1));
-    }
-  }
-}
 
 const std::vector<LineMass>& LayerSums::lines(Range rows) {
   const auto [found, is_new] = lines_.try_emplace(rows);
@@ -72,13 +53,14 @@ std::vector<double> LayerSums::cover(int head, std::span<const std::int32_t> ord
     rank[static_cast<std::size_t>(order[i])] = static_cast<std::int32_t>(i);
   const std::int32_t *vertical = rank.data(), *slash = vertical + rows().end;
   std::vector<double> curve(order.size() + 1, 0.0);
-  for_each_row(head, rows(), [&](std::int32_t position, std::span<const float> cells) {
+  const auto add = [&](std::int32_t position, std::span<const float> cells) {
     for (std::size_t j = 0; j < cells.size(); ++j) {
       const std::int32_t first =
           std::min(vertical[j], slash[static_cast<std::size_t>(position) - j]);
       curve[static_cast<std::size_t>(first) + 1] += static_cast<double>(cells[j]);
     }
-  });
+  };
+  view_.stats.for_each_row(head, 0, view_.rows, add);
   std::partial_sum(curve.begin(), curve.end(), curve.begin());
   const double total = curve.back();
   for (double& share : curve) share /= total;
@@ -93,9 +75,10 @@ std::vector<double> LayerSums::columns(Range rows, int end) {
     view_.stats.for_each_head([&](int h) {
       std::vector<double>& own = heads[static_cast<std::size_t>(h)];
       own.assign(static_cast<std::size_t>(rows.end), 0.0);
-      for_each_row(h, rows, [&](std::int32_t, std::span<const float> cells) {
+      const auto add = [&](std::int32_t, std::span<const float> cells) {
         for (std::size_t j = 0; j < cells.size(); ++j) own[j] += static_cast<double>(cells[j]);
-      });
+      };
+      view_.stats.for_each_row(h, rows.begin - view_.first_row, rows.size(), add);
     });
     sum.assign(static_cast<std::size_t>(rows.end), 0.0);
     for (const std::vector<double>& own : heads)  // in their order, whatever the threads did

@@ -42,9 +42,6 @@ class LayerSums {
   std::vector<double> columns(Range rows, int end);
 
  private:
-  /// row(position, probabilities of the tokens up to it) for `rows` of a head, in order.
-  template <typename Row>
-  void for_each_row(int head, Range rows, const Row& row) const;
   std::vector<double> cover(int head, std::span<const std::int32_t> order) const;
 
   const LayerView& view_;
