@@ -7,27 +7,14 @@
 
 namespace turnbench {
 
-const std::vector<LineMass>& LayerSums::lines(Range rows) {
-  const auto [found, is_new] = lines_.try_emplace(rows);
-  std::vector<LineMass>& masses = found->second;
-  if (!is_new) return masses;
-  masses.resize(static_cast<std::size_t>(view_.shape.heads));
-  view_.stats.for_each_head([&](int h) {
-    masses[static_cast<std::size_t>(h)] =
-        view_.stats.line_mass(h, rows.begin - view_.first_row, rows.size());
-  });
-  return masses;
-}
-
 const std::vector<std::vector<std::int32_t>>& LayerSums::rankings(Range rows) {
   const auto [found, is_new] = rankings_.try_emplace(rows);
   std::vector<std::vector<std::int32_t>>& orders = found->second;
   if (!is_new) return orders;
-  const std::vector<LineMass>& masses = lines(rows);
-  orders.resize(masses.size());
+  orders.resize(static_cast<std::size_t>(view_.shape.heads));
   view_.stats.for_each_head([&](int h) {
-    const LineMass& mass = masses[static_cast<std::size_t>(h)];
-    std::vector<float> weights = mass.vertical;
+    LineMass mass = view_.stats.line_mass(h, rows.begin - view_.first_row, rows.size());
+    std::vector<float> weights = std::move(mass.vertical);
     weights.insert(weights.end(), mass.slash.begin(), mass.slash.end());
     orders[static_cast<std::size_t>(h)] = ranking(weights);
   });

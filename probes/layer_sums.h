@@ -27,11 +27,8 @@ class LayerSums {
   /// The rows of this pass.
   Range rows() const { return {view_.first_row, view_.first_row + view_.rows}; }
 
-  /// Mass of `rows` on each line that they reach, per query head.
-  const std::vector<LineMass>& lines(Range rows);
-
-  /// The same lines of each query head by number, heaviest first: vertical line j is number j,
-  /// slash line o is number (vertical lines) + o.  The lower number first on ties.
+  /// The lines that `rows` reach by number, of each query head, heaviest first: vertical line j is
+  /// number j, slash line o is number (vertical lines) + o.  The lower number first on ties.
   const std::vector<std::vector<std::int32_t>>& rankings(Range rows);
 
   /// What lines cover of all rows of this pass: curve[h][c] is the share of head h's mass that lies
@@ -45,7 +42,6 @@ class LayerSums {
   std::vector<double> cover(int head, std::span<const std::int32_t> order) const;
 
   const LayerView& view_;
-  std::map<Range, std::vector<LineMass>> lines_;
   std::map<Range, std::vector<std::vector<std::int32_t>>> rankings_;
   std::map<Range, std::vector<double>> columns_;
   std::vector<std::vector<double>> coverage_;

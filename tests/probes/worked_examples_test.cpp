@@ -24,9 +24,7 @@ Shown prescribed(const std::vector<Rows>& heads) {
 // lines (1.8, .6, .6); {v0, s0} cover (1 + .5 + .5 + .6 + .3) / 3, the cell (0, 0) once.
 TEST(WorkedExample, Coverage) {
   Shown shown = prescribed({{{1}, {.5, .5}, {.6, .1, .3}}});
-  const LayerView view = shown.prompt[0]->view();
-  LayerSums sums(view);
-  const LineMass& mass = sums.lines({0, 3})[0];
+  const LineMass mass = shown.prompt[0]->view().stats.line_mass(0, 3);
   const std::vector<float> vertical = {2.1f, .6f, .3f}, slash = {1.8f, .6f, .6f};
   for (std::size_t i = 0; i < 3; ++i) {
     EXPECT_NEAR(mass.vertical[i], vertical[i], 1e-5);
