@@ -1,38 +1,15 @@
 #include <algorithm>
-#include <bit>
-#include <cstdint>
 
 #include "probes/heads.h"
 #include "probes/layer_sums.h"
+#include "probes/line_set.h"
 
 namespace turnbench {
 namespace {
 
-/// The chosen lines of one head as bits, so that those of a whole dataset fit in memory.
-struct LineSet {
-  std::vector<std::uint64_t> vertical, slash;
-  int size = 0;
-
-  /// The first `count` lines of a ranking of as many vertical as slash lines.
-  LineSet(std::span<const std::int32_t> ranking, int count)
-      : vertical(ranking.size() / 2 / 64 + 1), slash(vertical.size()), size(count) {
-    const std::size_t tokens = ranking.size() / 2;
-    for (std::int32_t line : ranking.first(static_cast<std::size_t>(count))) {
-      const auto number = static_cast<std::size_t>(line), at = number % tokens;
-      (number < tokens ? vertical : slash)[at / 64] |= std::uint64_t{1} << (at % 64);
-    }
-  }
-};
-
-int shared_bits(const std::vector<std::uint64_t>& a, const std::vector<std::uint64_t>& b) {
-  int out = 0;
-  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) out += std::popcount(a[i] & b[i]);
-  return out;
-}
-
 /// Lines in both sets over lines in either.
 double overlap(const LineSet& a, const LineSet& b) {
-  const int both = shared_bits(a.vertical, b.vertical) + shared_bits(a.slash, b.slash);
+  const int both = in_common(a, b);
   return static_cast<double>(both) / (a.size + b.size - both);
 }
 

@@ -1,65 +1,49 @@
 #include "probes/heads.h"
 #include "probes/layer_sums.h"
+#include "probes/line_set.h"
 
 namespace turnbench {
 namespace {
-
-/// Which of the lines of a head are among the `eta` heaviest.
-struct Chosen {
-  std::vector<char> vertical, slash;
-  int count;
-
-  Chosen(std::span<const std::int32_t> ranking, double eta)
-      : vertical(ranking.size() / 2),
-        slash(vertical.size()),
-        count(line_count(eta, ranking.size())) {
-    for (std::int32_t line : ranking.first(static_cast<std::size_t>(count))) {
-      const auto number = static_cast<std::size_t>(line);
-      (number < vertical.size() ? vertical[number] : slash[number - vertical.size()]) = 1;
-    }
-  }
-};
 
 class SegmentOverlap : public PromptProbe {
  public:
   SegmentOverlap(double eta, double split, bool shared, Heads heads)
       : eta_(eta), split_(split), shared_(shared), heads_(std::move(heads)) {}
 
-  void begin(const DialogueView&) override { values_.clear(); }
+  void begin(const DialogueView& prompt) override {
+    tokens_ = static_cast<std::int32_t>(prompt.tokens.size());
+    cut_ = static_cast<std::int32_t>(split_ * tokens_);
+    values_.clear();
+  }
 
   void see_prompt(LayerSums& layer) override {
-    const Range all = layer.rows();
-    const auto cut = static_cast<std::int32_t>(split_ * all.size());
-    if (cut == 0 || cut == all.end) return;
+    if (!has_parts()) return;
     heads_.for_each(layer.view(), [&](std::size_t head) {
-      const Chosen first(layer.rankings({0, cut})[head], eta_),
-          second(layer.rankings({cut, all.end})[head], eta_);
-      if (first.count > 0) values_.push_back(overlap(first, second));
+      const std::span<const std::int32_t> earlier = layer.rankings({0, cut_})[head],
+                                          later = layer.rankings({cut_, tokens_})[head];
+      const int count = line_count(eta_, earlier.size());
+      if (count == 0) return;
+      const LineSet first(earlier, count), second(later, line_count(eta_, later.size()));
+      const LineSet possible(earlier, static_cast<int>(earlier.size()));
+      const int of = shared_ ? in_common(possible, second) : second.size;
+      values_.push_back(of == 0 ? 0 : static_cast<double>(in_common(first, second)) / of);
     });
   }
 
  protected:
-  Measured result() override { return heads_.reduce(values_); }
+  Measured result() override {
+    if (!has_parts()) return {0, "split leaves one part of the prompt without tokens"};
+    return heads_.reduce(values_);
+  }
 
  private:
-  double overlap(const Chosen& first, const Chosen& second) const {
-    int both = 0, within = 0;
-    const auto count = [&](const std::vector<char>& a, const std::vector<char>& b) {
-      for (std::size_t i = 0; i < a.size(); ++i) {
-        both += a[i] != 0 && b[i] != 0;
-        within += b[i];
-      }
-    };
-    count(first.vertical, second.vertical);
-    count(first.slash, second.slash);
-    const int of = shared_ ? within : second.count;
-    return of == 0 ? 0 : static_cast<double>(both) / of;
-  }
+  bool has_parts() const { return cut_ > 0 && cut_ < tokens_; }
 
   double eta_, split_;
   bool shared_;
   Heads heads_;
-  std::vector<double> values_;  ///< of the heads
+  std::int32_t tokens_ = 0, cut_ = 0;  ///< of the prompt and of its first part
+  std::vector<double> values_;         ///< of the heads
 };
 
 }  // namespace

@@ -96,6 +96,10 @@ TEST(WorkedExample, SegmentOverlap) {
   EXPECT_DOUBLE_EQ(value("segment-overlap:eta=0.5", shown), 0.5);
   EXPECT_DOUBLE_EQ(value("segment-overlap:eta=0.5,of=shared", shown), 2.0 / 3);
   EXPECT_DOUBLE_EQ(value("segment-overlap:eta=1,of=shared", shown), 1);
+  for (const char* split : {"0", "0.2", "1"})
+    EXPECT_TRUE(measured(fmt::format("segment-overlap:split={}", split), shown)
+                    .missing.starts_with("split leaves"))
+        << split;
 }
 
 // Everything that is chosen is in common.
