@@ -6,8 +6,6 @@
 
 #include "common/clock.h"
 #include "common/error.h"
-#include "common/file.h"
-#include "inference/sampler.h"
 #include "probes/layer_sums.h"
 
 namespace turnbench {
@@ -30,15 +28,6 @@ class Observer : public PrefillPolicy {
   std::function<void(LayerSums&)> show_;
 };
 
-/// One dialogue while its turns are measured.
-struct Measurement {
-  const Dialogue* dialogue;
-  Prompt prompt;
-  std::vector<int> answer;  ///< of the last turn that was answered
-  bool stopped = false;
-  Record record;  ///< what the turn's records have in common
-};
-
 class ProbeRun {
  public:
   ProbeRun(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
@@ -48,25 +37,23 @@ class ProbeRun {
         decoding_(decoding),
         unit_(unit),
         sees_(sees_of(unit.cells)) {
-    for (const Dialogue* dialogue : unit.dialogues) {
-      Measurement& m = measurements_.emplace_back();
-      m.dialogue = dialogue;
-    }
+    for (const Dialogue* dialogue : unit.dialogues)
+      conversations_.emplace_back().dialogue = dialogue;
   }
 
   ProbeResult run() {
     for (std::size_t turn = 0;; ++turn) {
-      std::vector<Measurement*> active;
-      for (Measurement& m : measurements_) {
-        if (turn < m.dialogue->turns.size()) active.push_back(&m);
+      std::vector<Conversation*> active;
+      for (Conversation& talk : conversations_) {
+        if (turn < talk.dialogue->turns.size()) active.push_back(&talk);
       }
       if (active.empty()) return std::move(result_);
       const auto start = Clock::now();
       probes_.clear();
       for (const ProbeCell& cell : unit_.cells) probes_.push_back(cell.probe->make());
-      for (Measurement* m : active) {
-        begin_turn(*m, static_cast<int>(turn));
-        measure(*m, static_cast<int>(turn));
+      for (Conversation* talk : active) {
+        talk->begin_turn(renderer_, decoding_, unit_.answers, static_cast<int>(turn));
+        measure(*talk, static_cast<int>(turn));
       }
       finish_turn(active,
                   seconds_since(start) / static_cast<double>(active.size() * probes_.size()));
@@ -74,33 +61,15 @@ class ProbeRun {
   }
 
  private:
-  void begin_turn(Measurement& m, int turn) const {
-    const auto& turns = m.dialogue->turns;
-    if (turn > 0) {  // the previous answer joins the history
-      m.prompt.add_answer(turn - 1,
-                          unit_.answers == Answers::kGold
-                              ? renderer_.gold_answer(turns[static_cast<std::size_t>(turn - 1)])
-                              : m.answer);
-    }
-    const RenderedTurn rendered = renderer_.render(
-        *m.dialogue, turn, decoding_.max_prompt_tokens / static_cast<int>(turns.size()));
-    m.prompt.add_turn(rendered);
-    m.record = {};
-    m.record.dialogue = m.dialogue->id;
-    m.record.turn = turn;
-    m.record.prompt_tokens = static_cast<int>(m.prompt.tokens.size());
-    m.record.truncated_tokens = rendered.truncated;
-    m.record.prompt_hash = hash_bytes(std::as_bytes(std::span(m.prompt.tokens)));
-  }
-
-  void measure(Measurement& m, int turn) {
+  void measure(Conversation& talk, int turn) {
     const bool attends = sees_ != ProbeInfo::Sees::kText,
                answers = sees_ == ProbeInfo::Sees::kAnswer,
-               goes_on = static_cast<std::size_t>(turn) + 1 < m.dialogue->turns.size() &&
+               goes_on = static_cast<std::size_t>(turn) + 1 < talk.dialogue->turns.size() &&
                          unit_.answers == Answers::kOwn;
-    if (m.prompt.tokens.size() < 2)
-      throw input_error("found a prompt of {} tokens, expected at least 2", m.prompt.tokens.size());
-    const DialogueView view{m.prompt.tokens, m.prompt.spans, turn, 0,
+    if (talk.prompt.tokens.size() < 2)
+      throw input_error("found a prompt of {} tokens, expected at least 2",
+                        talk.prompt.tokens.size());
+    const DialogueView view{talk.prompt.tokens, talk.prompt.spans, turn, 0,
                             [this](int token) { return renderer_.token_text(token); }};
     for (const auto& probe : probes_) probe->begin(view);
     if (attends || goes_on) {
@@ -109,10 +78,10 @@ class ProbeRun {
         for (const auto& probe : probes_)
           in_answer ? probe->see_answer(layer) : probe->see_prompt(layer);
       });
-      std::vector<float> logits = prefill(sequence, m.prompt.tokens, view);
-      if (answers || goes_on) decode(m, turn, sequence, view, std::move(logits));
+      std::vector<float> logits = prefill(sequence, talk.prompt.tokens, view);
+      if (answers || goes_on) decode(talk, sequence, view, std::move(logits));
       in_answer = true;
-      if (answers && !m.answer.empty()) see_answer(m, sequence, view);
+      if (answers && !talk.answer.empty()) see_answer(talk, sequence, view);
     }
     for (const auto& probe : probes_) probe->end();
   }
@@ -133,20 +102,13 @@ class ProbeRun {
   }
 
   /// What `full` answers.
-  void decode(Measurement& m, int turn, Sequence& sequence, const DialogueView& view,
+  void decode(Conversation& talk, Sequence& sequence, const DialogueView& view,
               std::vector<float> logits) {
-    Sampler sampler(decoding_.temperature, answer_seed(decoding_, *m.dialogue, turn));
-    const std::vector<int>& stops = renderer_.stop_tokens();
-    const auto limit = static_cast<std::size_t>(
-        answer_limit(decoding_, m.dialogue->turns[static_cast<std::size_t>(turn)]));
-    m.answer.clear();
     for (;;) {
-      const int token = sampler.sample(logits);
-      m.stopped = std::find(stops.begin(), stops.end(), token) != stops.end();
-      if (!m.stopped) m.answer.push_back(token);
-      if (m.stopped || m.answer.size() >= limit) return;
+      talk.draw(logits, renderer_.stop_tokens());
+      if (talk.finished) return;
       const Pass pass{.sequence = &sequence,
-                      .tokens = std::span(m.answer).last(1),
+                      .tokens = std::span(talk.answer).last(1),
                       .kind = Pass::Kind::kDecode,
                       .dialogue = &view};
       logits = engine_.forward({&pass, 1})[0];
@@ -156,26 +118,22 @@ class ProbeRun {
 
   /// The answer's rows in one pass.  The prompt's last row comes along: a pass of one row would not
   /// be shown.
-  void see_answer(const Measurement& m, Sequence& sequence, const DialogueView& view) {
-    std::vector<int> rows = {m.prompt.tokens.back()};
-    rows.insert(rows.end(), m.answer.begin(), m.answer.end());
-    sequence.truncate(static_cast<std::int32_t>(m.prompt.tokens.size()) - 1);
+  void see_answer(const Conversation& talk, Sequence& sequence, const DialogueView& view) {
+    std::vector<int> rows = {talk.prompt.tokens.back()};
+    rows.insert(rows.end(), talk.answer.begin(), talk.answer.end());
+    sequence.truncate(static_cast<std::int32_t>(talk.prompt.tokens.size()) - 1);
     prefill(sequence, rows, view);
   }
 
-  void finish_turn(const std::vector<Measurement*>& active, double seconds) {
+  void finish_turn(const std::vector<Conversation*>& active, double seconds) {
     for (std::size_t c = 0; c < probes_.size(); ++c) {
       const ProbeCell& cell = unit_.cells[c];
       const std::vector<Measured> results = probes_[c]->results();
       for (std::size_t i = 0; i < active.size(); ++i) {
-        const Measurement& m = *active[i];
-        Record r = m.record;
+        const Conversation& talk = *active[i];
+        Record r = talk.record;
         r.cell = cell.key;
-        if (cell.probe->info().sees == ProbeInfo::Sees::kAnswer) {
-          r.answer_tokens = m.answer;
-          r.answer = renderer_.answer_text(m.answer);
-          r.stopped = m.stopped;
-        }
+        if (cell.probe->info().sees == ProbeInfo::Sees::kAnswer) talk.note_answer(renderer_, r);
         r.timings = {{"probe_share", seconds}};
         if (results[i].missing.empty()) {
           result_.scores.push_back({r.cell, r.dialogue, r.turn,
@@ -195,7 +153,7 @@ class ProbeRun {
   const Decoding& decoding_;
   const ProbeUnit& unit_;
   ProbeInfo::Sees sees_;
-  std::vector<Measurement> measurements_;
+  std::vector<Conversation> conversations_;
   std::vector<std::unique_ptr<Probe>> probes_;  ///< of this turn, one for each cell
   ProbeResult result_;
 };

@@ -8,9 +8,7 @@
 
 #include "common/clock.h"
 #include "common/error.h"
-#include "common/file.h"
 #include "common/random.h"
-#include "inference/sampler.h"
 
 namespace turnbench {
 namespace {
@@ -18,20 +16,15 @@ namespace {
 constexpr std::size_t kDecodeBatch = 64;  // branches that decode in one forward pass
 
 /// One cell while its dialogue runs.
-struct Branch {
+struct Branch : Conversation {
   const WorkUnit* unit;
   const UnitCell* cell;
   std::optional<Sequence> sequence;
-  Prompt prompt;          ///< of this turn: everything before the answer
   std::size_t known = 0;  ///< tokens of the previous turn's prompt, with which this one begins
-  std::vector<int> answer;
-  bool stopped = false, finished = false;
-  DialogueView dialogue;  ///< of this turn, as policies see it
-  Sampler sampler;
+  DialogueView view;      ///< of this turn, as policies see it
   std::vector<float> logits;
   std::optional<Sequence>
       base;  ///< as it was before it answered, where the gold answer replaces its own
-  Record record;
 
   bool reprefills() const { return cell->history == History::kReprefill; }
   bool evicts(int turn) const { return turn == 0 || cell->history != History::kCompressOnce; }
@@ -48,6 +41,7 @@ class Runner {
     for (const WorkUnit& unit : units) {
       for (const UnitCell& cell : unit.cells) {
         Branch b;
+        b.dialogue = unit.dialogue;
         b.unit = &unit;
         b.cell = &cell;
         branches_.push_back(std::move(b));
@@ -59,7 +53,7 @@ class Runner {
     for (std::size_t turn = 0;; ++turn) {
       std::vector<Branch*> active;
       for (Branch& b : branches_) {
-        if (turn < b.unit->dialogue->turns.size()) active.push_back(&b);
+        if (turn < b.dialogue->turns.size()) active.push_back(&b);
       }
       if (active.empty()) return std::move(result_);
       for (Branch* b : active) begin_turn(*b, static_cast<int>(turn));
@@ -77,29 +71,11 @@ class Runner {
 
  private:
   void begin_turn(Branch& b, int turn) {
-    const Dialogue& dialogue = *b.unit->dialogue;
-    const auto turns = static_cast<int>(dialogue.turns.size());
-    if (turn > 0) {  // the previous answer joins the history
-      const std::vector<int> answer =
-          b.cell->answers == Answers::kGold
-              ? renderer_.gold_answer(dialogue.turns[static_cast<std::size_t>(turn - 1)])
-              : b.answer;
-      b.known = b.prompt.tokens.size();
-      b.prompt.add_answer(turn - 1, answer);
-    }
-    const RenderedTurn rendered =
-        renderer_.render(dialogue, turn, decoding_.max_prompt_tokens / turns);
-    b.prompt.add_turn(rendered);
-    b.sampler = Sampler(decoding_.temperature, answer_seed(decoding_, dialogue, turn));
-    b.record = {};
+    b.known = b.prompt.tokens.size();
+    b.begin_turn(renderer_, decoding_, b.cell->answers, turn);
     b.record.cell = b.cell->key;
-    b.record.dialogue = dialogue.id;
-    b.record.turn = turn;
-    b.record.prompt_tokens = static_cast<int>(b.prompt.tokens.size());
-    b.record.truncated_tokens = rendered.truncated;
-    b.record.prompt_hash = hash_bytes(std::as_bytes(std::span(b.prompt.tokens)));
-    b.dialogue = {b.prompt.tokens, b.prompt.spans, turn, policy_seed(b),
-                  [this](int token) { return renderer_.token_text(token); }};
+    b.view = {b.prompt.tokens, b.prompt.spans, turn, policy_seed(b),
+              [this](int token) { return renderer_.token_text(token); }};
     if (b.cell->method->eager()) check_eager(b);
   }
 
@@ -109,7 +85,7 @@ class Runner {
     const double n = static_cast<double>(b.prompt.tokens.size()),
                  size = static_cast<double>(size_of(engine_.options().kv_dtype));
     const double bytes = s.heads * n * n * size + 2.0 * s.heads * n * s.head_dim * size;
-    b.record.counters.push_back({"modelled_attention_bytes", bytes});
+    b.record.counters = {{"modelled_attention_bytes", bytes}};
     const std::size_t limit = engine_.options().memory_limit;
     if (limit > 0 &&
         bytes + static_cast<double>(engine_.model().weight_bytes()) > static_cast<double>(limit)) {
@@ -121,7 +97,7 @@ class Runner {
   }
 
   std::uint64_t policy_seed(const Branch& b) const {
-    return Random::from({decoding_.seed, seed_of(b.unit->dialogue->id)}).next();
+    return Random::from({decoding_.seed, seed_of(b.dialogue->id)}).next();
   }
 
   void prefill(const std::vector<Branch*>& active, int turn) {
@@ -139,7 +115,7 @@ class Runner {
       if (!continues) b->sequence = engine_.make_sequence(b->cell->method->make());
       if (continues || decoding_.alone) {  // no trunk; alone, so that memory is the method's own
         Work& own = work.emplace_back();
-        own.pass.dialogue = &b->dialogue;
+        own.pass.dialogue = &b->view;
         own.tokens = continues ? continue_sequence(*b) : b->prompt.tokens;
         own.takers.push_back(b);
         own.pass.sequence = &*b->sequence;
@@ -152,7 +128,7 @@ class Runner {
         auto [trunk, rest] = start_trunk(*b, key, turn);
         const auto at = trunks.emplace(key, std::move(trunk)).first;
         Work& shared = work.emplace_back();
-        shared.pass.dialogue = &b->dialogue;
+        shared.pass.dialogue = &b->view;
         shared.tokens = std::move(rest);
         shared.pass.sequence = &at->second;
       }
@@ -216,22 +192,13 @@ class Runner {
   }
 
   void decode(const std::vector<Branch*>& active, int turn) {
-    for (Branch* b : active) {
-      b->answer.clear();
-      b->stopped = b->finished = false;
-    }
     const std::vector<int> stops = decoding_.alone ? std::vector<int>{} : renderer_.stop_tokens();
     steps_.clear();
     for (;;) {
       std::vector<Branch*> feeding;
       for (Branch* b : active) {
         if (b->finished) continue;
-        const int token = b->sampler.sample(b->logits);
-        b->stopped = std::find(stops.begin(), stops.end(), token) != stops.end();
-        if (!b->stopped) b->answer.push_back(token);
-        const int limit =
-            answer_limit(decoding_, b->unit->dialogue->turns[static_cast<std::size_t>(turn)]);
-        b->finished = b->stopped || static_cast<int>(b->answer.size()) >= limit;
+        b->draw(b->logits, stops);
         if (!b->finished) feeding.push_back(b);
       }
       if (feeding.empty()) return;
@@ -242,7 +209,7 @@ class Runner {
           pass.sequence = &*feeding[i]->sequence;
           pass.tokens = std::span(feeding[i]->answer).last(1);
           pass.kind = Pass::Kind::kDecode;
-          pass.dialogue = &feeding[i]->dialogue;
+          pass.dialogue = &feeding[i]->view;
           pass.evict = feeding[i]->evicts(turn);
           passes.push_back(pass);
         }
@@ -265,9 +232,7 @@ class Runner {
   void finish_turn(Branch& b, double prefill_seconds, double decode_seconds) {
     Record& r = b.record;
     const Counters& c = b.sequence->counters;
-    r.answer_tokens = b.answer;
-    r.answer = renderer_.answer_text(b.answer);
-    r.stopped = b.stopped;
+    b.note_answer(renderer_, r);
     if (c.attentions > 0) r.counters.push_back({"attended_tokens", c.mean_attended()});
     if (c.prefill_pairs_dense > 0)
       r.counters.push_back({"prefill_pairs_share", c.prefill_pairs / c.prefill_pairs_dense});
@@ -307,15 +272,6 @@ class Runner {
 };
 
 }  // namespace
-
-std::uint64_t answer_seed(const Decoding& decoding, const Dialogue& dialogue, int turn) {
-  return Random::from({decoding.seed, seed_of(dialogue.id), static_cast<std::uint64_t>(turn)})
-      .next();
-}
-
-int answer_limit(const Decoding& decoding, const Turn& turn) {
-  return decoding.max_new_tokens > 0 ? decoding.max_new_tokens : turn.max_new_tokens;
-}
 
 std::vector<Record> failed_records(const std::string& cell, const Dialogue& dialogue,
                                    const Error& error) {

@@ -5,10 +5,7 @@
 #include <vector>
 
 #include "common/error.h"
-#include "datasets/dialogue.h"
-#include "harness/manifest.h"
-#include "harness/prompt.h"
-#include "harness/record.h"
+#include "harness/conversation.h"
 #include "inference/engine.h"
 #include "methods/method.h"
 
@@ -27,19 +24,6 @@ struct WorkUnit {
   const Dialogue* dialogue = nullptr;
   std::vector<UnitCell> cells;
 };
-
-struct Decoding {
-  int max_prompt_tokens = 0;  ///< of a whole dialogue, at least 1
-  int max_new_tokens = 0;     ///< 0 = the turn's own
-  double temperature = 0;
-  std::uint64_t seed = 0;
-  bool alone = false;  ///< as in Manifest; records then carry times and memory of their own
-};
-
-/// Seed of the sampling of a turn's answer, and the most tokens that it may have: the same for
-/// every cell.
-std::uint64_t answer_seed(const Decoding& decoding, const Dialogue& dialogue, int turn);
-int answer_limit(const Decoding& decoding, const Turn& turn);
 
 /// A record of each turn of a dialogue that failed in a cell.
 std::vector<Record> failed_records(const std::string& cell, const Dialogue& dialogue,
