@@ -41,7 +41,7 @@ class ProbeRun {
       conversations_.emplace_back().dialogue = dialogue;
   }
 
-  ProbeResult run() {
+  UnitResult run() {
     for (std::size_t turn = 0;; ++turn) {
       std::vector<Conversation*> active;
       for (Conversation& talk : conversations_) {
@@ -155,11 +155,11 @@ class ProbeRun {
   ProbeInfo::Sees sees_;
   std::vector<Conversation> conversations_;
   std::vector<std::unique_ptr<Probe>> probes_;  ///< of this turn, one for each cell
-  ProbeResult result_;
+  UnitResult result_;
 };
 
-ProbeResult failed(const ProbeUnit& unit, const Error& error) {
-  ProbeResult out;
+UnitResult failed(const ProbeUnit& unit, const Error& error) {
+  UnitResult out;
   for (const Dialogue* dialogue : unit.dialogues) {
     for (Record& r : failed_records(unit.cells[0].key, *dialogue, error))
       out.records.push_back(std::move(r));
@@ -175,8 +175,8 @@ ProbeInfo::Sees sees_of(const std::vector<ProbeCell>& cells) {
   return sees;
 }
 
-ProbeResult run_probes(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
-                       const ProbeUnit& unit) {
+UnitResult run_probes(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
+                      const ProbeUnit& unit) {
   const bool alone = unit.cells.size() == 1;
   try {
     return ProbeRun(engine, renderer, decoding, unit).run();
@@ -185,16 +185,9 @@ ProbeResult run_probes(Engine& engine, const PromptRenderer& renderer, const Dec
   } catch (const std::bad_alloc&) {
     if (alone) return failed(unit, memory_error("the system gave no more memory"));
   }
-  ProbeResult out;
-  for (const ProbeCell& cell : unit.cells) {  // what fails fails alone
-    ProbeResult one =
-        run_probes(engine, renderer, decoding, {unit.dialogues, {cell}, unit.answers});
-    out.records.insert(out.records.end(), std::make_move_iterator(one.records.begin()),
-                       std::make_move_iterator(one.records.end()));
-    out.scores.insert(out.scores.end(), one.scores.begin(), one.scores.end());
-    out.prefilled_tokens += one.prefilled_tokens;
-    out.decoded_tokens += one.decoded_tokens;
-  }
+  UnitResult out;
+  for (const ProbeCell& cell : unit.cells)  // what fails fails alone
+    out.add(run_probes(engine, renderer, decoding, {unit.dialogues, {cell}, unit.answers}));
   return out;
 }
 

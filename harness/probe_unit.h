@@ -3,10 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "datasets/dialogue.h"
-#include "harness/manifest.h"
-#include "harness/prompt.h"
-#include "harness/store.h"
 #include "harness/unit.h"
 #include "inference/engine.h"
 #include "probes/probe.h"
@@ -29,16 +25,10 @@ struct ProbeUnit {
   Answers answers = Answers::kOwn;
 };
 
-struct ProbeResult {
-  std::vector<Record> records;
-  std::vector<ScoreValue> scores;  ///< of the ok ones; the metric is the probe's
-  std::int64_t prefilled_tokens = 0, decoded_tokens = 0;
-};
-
 /// Runs a unit on one engine.  Every turn is measured on the whole dialogue up to it, under full
 /// attention: one prefill for all probes and, where one of them sees the answer, a second pass over
 /// the answer's rows.  A probe that fails is recorded with its error, and the others go on.
-ProbeResult run_probes(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
-                       const ProbeUnit& unit);
+UnitResult run_probes(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
+                      const ProbeUnit& unit);
 
 }  // namespace turnbench

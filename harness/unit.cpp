@@ -1,6 +1,7 @@
 #include "harness/unit.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <new>
 #include <optional>
@@ -273,6 +274,13 @@ class Runner {
 
 }  // namespace
 
+void UnitResult::add(UnitResult part) {
+  std::move(part.records.begin(), part.records.end(), std::back_inserter(records));
+  std::move(part.scores.begin(), part.scores.end(), std::back_inserter(scores));
+  prefilled_tokens += part.prefilled_tokens;
+  decoded_tokens += part.decoded_tokens;
+}
+
 std::vector<Record> failed_records(const std::string& cell, const Dialogue& dialogue,
                                    const Error& error) {
   std::vector<Record> out;
@@ -313,13 +321,7 @@ UnitResult run_units(Engine& engine, const PromptRenderer& renderer, const Decod
     } else {
       for (const UnitCell& cell : unit.cells) parts.push_back({unit.dialogue, {cell}});
     }
-    for (const WorkUnit& part : parts) {
-      UnitResult one = run_units(engine, renderer, decoding, {part});
-      out.records.insert(out.records.end(), std::make_move_iterator(one.records.begin()),
-                         std::make_move_iterator(one.records.end()));
-      out.prefilled_tokens += one.prefilled_tokens;
-      out.decoded_tokens += one.decoded_tokens;
-    }
+    for (const WorkUnit& part : parts) out.add(run_units(engine, renderer, decoding, {part}));
   }
   return out;
 }

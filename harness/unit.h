@@ -6,6 +6,7 @@
 
 #include "common/error.h"
 #include "harness/conversation.h"
+#include "harness/store.h"
 #include "inference/engine.h"
 #include "methods/method.h"
 
@@ -32,7 +33,10 @@ std::vector<Record> failed_records(const std::string& cell, const Dialogue& dial
 /// What a unit gave, and what it cost.
 struct UnitResult {
   std::vector<Record> records;
+  std::vector<ScoreValue> scores;  ///< of ok records, where a probe measured them
   std::int64_t prefilled_tokens = 0, decoded_tokens = 0;
+
+  void add(UnitResult part);
 };
 
 /// Runs units together, as one batch on one engine.  Cells that prefill alike share it; all

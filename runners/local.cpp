@@ -74,10 +74,7 @@ UnitResult run_alone(Engine& engine, const PromptRenderer& renderer, const Decod
       const std::vector<WorkUnit> alone = {{unit.dialogue, {cell}}};
       if (!warm) run_units(engine, renderer, decoding, alone);
       warm = true;
-      const UnitResult one = run_units(engine, renderer, decoding, alone);
-      out.records.insert(out.records.end(), one.records.begin(), one.records.end());
-      out.prefilled_tokens += one.prefilled_tokens;
-      out.decoded_tokens += one.decoded_tokens;
+      out.add(run_units(engine, renderer, decoding, alone));
     }
   }
   return out;
@@ -170,7 +167,7 @@ RunSummary run_plan(const Plan& plan, Store& store, const RunOptions& options,
       while (!stop) {
         const Plan::Probing* probing = queue.take_probing();
         if (probing == nullptr) return;
-        const ProbeResult result = run_probes(engine, renderer, decoding, probe_unit(*probing));
+        const UnitResult result = run_probes(engine, renderer, decoding, probe_unit(*probing));
         std::lock_guard lock(mutex);
         add(result.records, result.scores);
         show(result.prefilled_tokens + result.decoded_tokens);

@@ -53,17 +53,17 @@ std::vector<const Dialogue*> all_of(const std::vector<Dialogue>& dialogues) {
 
 constexpr Decoding kDecoding{.max_prompt_tokens = 4000, .max_new_tokens = 8};
 
-ProbeResult run(const SmallWorld& world, const ProbeUnit& unit, int threads = 1,
-                Engine::Options options = {}, const Decoding& decoding = kDecoding) {
+UnitResult run(const SmallWorld& world, const ProbeUnit& unit, int threads = 1,
+               Engine::Options options = {}, const Decoding& decoding = kDecoding) {
   const auto backend = make_cpu_backend(threads);
   Engine engine(world.model, *backend, options);
-  ProbeResult out = run_probes(engine, world.renderer, decoding, unit);
+  UnitResult out = run_probes(engine, world.renderer, decoding, unit);
   EXPECT_EQ(engine.kv_bytes(), 0u) << "nothing is left behind";
   return out;
 }
 
 /// Value of each record, or its error.
-std::map<RecordKey, std::pair<double, std::string>> values(const ProbeResult& result) {
+std::map<RecordKey, std::pair<double, std::string>> values(const UnitResult& result) {
   std::map<RecordKey, std::pair<double, std::string>> out;
   for (const Record& r : result.records) out[{r.cell, r.dialogue, r.turn}] = {-1, r.error};
   for (const ScoreValue& s : result.scores) out.at({s.cell, s.dialogue, s.turn}).first = s.value;
@@ -77,7 +77,7 @@ TEST(Probes, SharingChangesCostAndNothingElse) {
   const ProbeCells probes(kAll);
   for (const Answers answers : {Answers::kOwn, Answers::kGold}) {
     const ProbeUnit unit{all_of(dialogues), probes.cells, answers};
-    const ProbeResult shared = run(world, unit);
+    const UnitResult shared = run(world, unit);
     const auto want = values(shared);
     EXPECT_EQ(want.size(), kAll.size() * 3 * 2);
     std::size_t measured = 0;
@@ -122,7 +122,7 @@ TEST(Probes, TheAnswerIsFullAttentions) {
     Decoding decoding = kDecoding;
     decoding.temperature = temperature;
     for (const Answers answers : {Answers::kOwn, Answers::kGold}) {
-      const ProbeResult got =
+      const UnitResult got =
           run(world, {all_of(dialogues), probes.cells, answers}, 1, {}, decoding);
       std::vector<WorkUnit> units;
       for (const Dialogue& d : dialogues)
@@ -176,7 +176,7 @@ TEST(Probes, EqualWhatOnePrefillOfEverythingSays) {
   const SmallWorld world;
   const std::vector<Dialogue> dialogues = dialogues_of(1, 1);
   const ProbeCells probes({"token-overlap:budget=0.1,window=8", "coverage:eta=0.1"});
-  const ProbeResult got = run(world, {all_of(dialogues), probes.cells});
+  const UnitResult got = run(world, {all_of(dialogues), probes.cells});
   ASSERT_EQ(got.scores.size(), 2u);
   const Record& record = got.records[0];
   std::vector<int> tokens = world.renderer.render(dialogues[0], 0, 0).tokens;
@@ -244,7 +244,7 @@ TEST(Probes, FailuresStandAlone) {
   const ProbeCells good({"coverage", "fragmentation"}),
       all({"coverage", "coverage:layer=99", "fragmentation"});
   const auto want = values(run(world, {all_of(dialogues), good.cells}));
-  const ProbeResult got = run(world, {all_of(dialogues), all.cells});
+  const UnitResult got = run(world, {all_of(dialogues), all.cells});
   EXPECT_EQ(got.records.size(), want.size() * 3 / 2);
   for (const Record& r : got.records) {
     if (r.cell != "coverage:layer=99") continue;
@@ -271,7 +271,7 @@ TEST(Probes, ShortAnswersHaveNoValue) {
   const SmallWorld world;
   const std::vector<Dialogue> dialogues = dialogues_of(1, 1);
   const ProbeCells probes({"window-overlap:window=4,index=50", "line-overlap:self=false"});
-  const ProbeResult got = run(world, {all_of(dialogues), probes.cells});
+  const UnitResult got = run(world, {all_of(dialogues), probes.cells});
   EXPECT_TRUE(got.scores.empty());
   for (const Record& r : got.records) {
     EXPECT_EQ(r.status, Record::Status::kNoValue);
