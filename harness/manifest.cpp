@@ -52,6 +52,21 @@ void require_distinct(const JsonView& json, const Entries& entries, const Label&
   }
 }
 
+/// Methods or probes, each once; their labels join `labels`.
+template <typename T>
+std::vector<T> parse_specs(const JsonView& json, const std::string& what,
+                           std::vector<std::string>& labels) {
+  std::vector<T> out;
+  std::set<std::string> seen;
+  for (const JsonView& item : json.items()) {
+    out.push_back(T::parse(item));
+    labels.push_back(out.back().label());
+    if (!seen.insert(out.back().canonical()).second) item.fail("each " + what + " once");
+  }
+  require_distinct(json, labels, [](const std::string& label) { return label; });
+  return out;
+}
+
 ModelEntry parse_model(const JsonView& json) {
   ModelEntry out;
   if (json.is_string()) {
@@ -245,27 +260,14 @@ Manifest parse_manifest(std::string_view text, const std::string& source) {
                                                                     p.source() + ": " + p.path());
                                             })
                     : std::vector<Position>{Position::kEnd};
-  std::set<std::string> seen;
   std::vector<std::string> labels;
   if (json.has("methods") || !json.has("probes")) {
-    const JsonView methods = json.at("methods");
-    for (const JsonView& item : methods.items()) {
-      m.methods.push_back(Method::parse(item));
-      labels.push_back(m.methods.back().label());
-      if (!seen.insert(m.methods.back().canonical()).second) item.fail("each method once");
-    }
-    if (m.methods.empty() && !json.has("probes")) methods.fail("at least one method");
-    require_distinct(methods, labels, [](const std::string& label) { return label; });
+    m.methods = parse_specs<Method>(json.at("methods"), "method", labels);
+    if (m.methods.empty() && !json.has("probes")) json.at("methods").fail("at least one method");
   }
   if (json.has("probes")) {
-    const JsonView probes = json.at("probes");
-    for (const JsonView& item : probes.items()) {
-      m.probes.push_back(ProbeSpec::parse(item));
-      labels.push_back(m.probes.back().label());
-      if (!seen.insert(m.probes.back().canonical()).second) item.fail("each probe once");
-    }
-    if (m.probes.empty()) probes.fail("at least one probe");
-    require_distinct(probes, labels, [](const std::string& label) { return label; });
+    m.probes = parse_specs<ProbeSpec>(json.at("probes"), "probe", labels);
+    if (m.probes.empty()) json.at("probes").fail("at least one probe");
   }
   m.histories = json.has("history")
                     ? one_or_more<History>(json.at("history"),
