@@ -132,30 +132,32 @@ TEST_F(ProbeManifest, FailuresAreRecordedAndTriedAgain) {
   EXPECT_EQ(count(db_, "SELECT count(*) FROM record"), 6);
 }
 
-TEST_F(ProbeManifest, Malformed) {
-  const auto with = [](Json probes) {
-    Json out = small_manifest();
-    out["probes"] = std::move(probes);
-    return out;
+/// A case of the small manifest with other probes, or without the key.
+Malformed probes(const char* name, const Json& probes, const char* expected) {
+  return {name,
+          [probes](const TemporaryDirectory& d) -> Arguments {
+            Json json = small_manifest();
+            json["probes"] = probes;
+            if (probes.is_null()) json.erase("probes");
+            return {"run", d.write("m.json", json.dump()), "--db", d.path("a.db")};
+          },
+          expected};
+}
+
+TEST(MalformedProbes, Refused) {
+  const Malformed cases[] = {
+      probes("unknown probe", {"covrage"},
+             "/probes/0: found the unknown probe \"covrage\", expected \"coverage\""),
+      probes("value out of range", {"coverage:eta=2"}, "/probes/0: coverage: eta: found 2"),
+      probes("unknown parameter", {{{"name", "coverage"}, {"eto", 1}}},
+             "the unknown parameter \"eto\""),
+      probes("probe twice", {"coverage", "coverage:eta=0.1"}, "expected each probe once"),
+      probes("no probe", Json::array(), "expected at least one probe"),
+      probes("a number", {7}, "/probes/0: found 7, expected a probe"),
+      probes("no name", {{{"eta", 1}}}, "/probes/0"),
+      probes("neither methods nor probes", nullptr, "\"methods\""),
   };
-  for (const auto& [manifest, expected] : std::vector<std::pair<Json, std::string>>{
-           {with({"covrage"}),
-            "/probes/0: found the unknown probe \"covrage\", expected \"coverage\""},
-           {with({"coverage:eta=2"}), "/probes/0: coverage: eta: found 2"},
-           {with({{{"name", "coverage"}, {"eto", 1}}}), "the unknown parameter \"eto\""},
-           {with({"coverage", "coverage:eta=0.1"}), "expected each probe once"},
-           {with(Json::array()), "expected at least one probe"},
-           {with({7}), "/probes/0: found 7, expected a probe"},
-           {with({{{"eta", 1}}}), "/probes/0"}}) {
-    const Finished refused = run(manifest);
-    EXPECT_EQ(refused.code, 2);
-    EXPECT_NE(refused.err.find(expected), std::string::npos) << refused.err;
-    EXPECT_EQ(std::count(refused.err.begin(), refused.err.end(), '\n'), 1) << refused.err;
-  }
-  Json neither = small_manifest();
-  neither.erase("probes");
-  EXPECT_NE(run(neither).err.find("\"methods\""), std::string::npos);
-  EXPECT_FALSE(std::filesystem::exists(db_));
+  expect_refusals(cases);
 }
 
 TEST(ProbeList, SaysAllAndDescribesEach) {
