@@ -11,10 +11,10 @@ namespace {
 
 ImportTarget target_of(std::string_view metric, std::size_t turns) {
   ImportTarget out;
-  out.dataset = "bees";
-  out.metric = find_metric(metric, "the first line").name;
-  out.postprocess = "none";
-  out.model = "m";
+  out.cell.dataset = "bees";
+  out.cell.metric = find_metric(metric, "the first line").name;
+  out.cell.postprocess = "none";
+  out.cell.model = "m";
   for (const char* answer : {"Ann", "2", "2"}) {
     Dialogue dialogue;
     dialogue.id = fmt::format("d{}", out.dialogues.size());
