@@ -10,6 +10,7 @@
 #include <hwy/highway.h>
 
 #include "inference/cpu/attention_tile-inl.h"
+#include "inference/memory.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace turnbench::cpu::HWY_NAMESPACE {
@@ -72,29 +73,30 @@ HWY_INLINE FloatVec exponential(FloatTag d, std::uint64_t seed, const std::int32
               hn::Set(du, static_cast<std::uint32_t>(seed >> 32)));
   h = hn::Mul(hn::Xor(h, hn::ShiftRight<13>(h)), hn::Set(du, 0xC2B2AE35u));
   h = hn::Xor(h, hn::ShiftRight<16>(h));
-  const FloatVec u =
-      hn::Mul(hn::Add(hn::ConvertTo(d, hn::BitCast(di, hn::ShiftRight<9>(h))), hn::Set(d, 0.5f)),
-              hn::Set(d, 0x1p-23f));
+  const FloatVec u = hn::MulAdd(hn::ConvertTo(d, hn::BitCast(di, hn::ShiftRight<9>(h))),
+                                hn::Set(d, 0x1p-23f), hn::Set(d, 0x1p-24f));
   return negative_log_ps(d, u);
 }
 
 /// Scores [64] of one row become what counts: with Gumbel noise g = -ln E, E exponential, and at
 /// temperature 1 the weight e^x / E itself, x being the log-probability; else the logit
 /// (x + g) / temperature.
-HWY_INLINE void add_noise(float scale, float lse, const RowNoise& noise, std::size_t row,
-                          const std::int32_t* positions, float* HWY_RESTRICT s) {
+template <bool kWeighs, bool kGumbel>
+void add_noise(float scale, float lse, const RowNoise& noise, std::size_t row,
+               const std::int32_t* positions, float* HWY_RESTRICT s) {
   const FloatTag d;
-  const FloatVec scales = hn::Set(d, scale), shift = hn::Set(d, lse),
-                 inverse = hn::Set(d, noise.inverse_temperature);
-  const bool weighs = noise.inverse_temperature == 1;
+  const FloatVec scales = hn::Set(d, scale), shift = hn::Set(d, lse);
+  const std::uint64_t seed = kGumbel ? noise.seeds[row] : 0;
+#pragma GCC unroll 4
   for (std::size_t j = 0; j < kTile; j += hn::Lanes(d)) {
     FloatVec x = hn::MulSub(hn::LoadU(d, s + j), scales, shift);
-    if (weighs) x = exp_ps(d, x);
-    if (noise.seeds != nullptr) {
-      const FloatVec e = exponential(d, noise.seeds[row], positions + j);
-      x = weighs ? hn::Div(x, e) : hn::Add(x, negative_log_ps(d, e));
+    if constexpr (kWeighs) x = exp_ps(d, x);
+    if constexpr (kGumbel) {
+      const FloatVec e = exponential(d, seed, positions + j);
+      x = kWeighs ? hn::Div(x, e) : hn::Add(x, negative_log_ps(d, e));
     }
-    hn::StoreU(weighs ? x : hn::Mul(x, inverse), d, s + j);
+    if constexpr (!kWeighs) x = hn::Mul(x, hn::Set(d, noise.inverse_temperature));
+    hn::StoreU(x, d, s + j);
   }
 }
 
@@ -130,6 +132,9 @@ void sum_noisy_columns(const ColumnJob& job, float scale, const PackedSet& packe
   const bool weighs = job.noise->inverse_temperature == 1;
   const FloatTag d;
   float inverse[kNoisyRows];
+  const auto add =
+      weighs ? add_noise<true, true>
+             : (job.noise->seeds != nullptr ? add_noise<false, true> : add_noise<false, false>);
   float *sums = scratch + kNoisyRows * ld, *column = job.sums + h * job.sums_stride;
   std::fill(std::copy_n(column, keys.size(), sums), sums + ld, 0.0f);
   for (int first = 0; first < job.rows; first += kNoisyRows) {
@@ -147,8 +152,8 @@ void sum_noisy_columns(const ColumnJob& job, float scale, const PackedSet& packe
       tile_scores(job, first, rows, h, tile, scratch + n, ld);
       for (int r = 0; r < rows; ++r) {
         const std::size_t row = static_cast<std::size_t>(first + r) * job.lse_stride + h;
-        add_noise(scale, job.lse[row], *job.noise, row, tile.positions,
-                  scratch + static_cast<std::size_t>(r) * ld + n);
+        add(scale, job.lse[row], *job.noise, row, tile.positions,
+            scratch + static_cast<std::size_t>(r) * ld + n);
       }
     }
     for (int r = 0; r < rows; ++r)
@@ -233,18 +238,42 @@ std::size_t block_floats(const ColumnJob& job) {
          16 * 8;
 }
 
-void add_noisy_sums(ThreadPool& pool, float scale, const ColumnJob& job,
+/// Jobs with noise, in waves whose packed keys fit; a task is one head, whose rows go in order.
+void add_noisy_sums(ThreadPool& pool, float scale, std::span<const ColumnJob* const> jobs,
                     AttentionWorkspace& workspace) {
-  const PackedSet packed =
-      PackedSet::in(workspace.packed.get(PackedSet::floats(*job.keys)), *job.keys);
-  pool.parallel_for(static_cast<std::size_t>(tiles_of(job.keys->size())), [&](std::size_t t, int) {
-    HWY_DYNAMIC_DISPATCH(pack_shared)(*job.keys, packed, static_cast<int>(t));
-  });
-  const std::size_t scratch = (kNoisyRows + 1) * weight_row_floats(job.keys->size());
-  pool.parallel_for(static_cast<std::size_t>(job.heads), [&](std::size_t h, int worker) {
-    HWY_DYNAMIC_DISPATCH(sum_noisy_columns)
-    (job, scale, packed, h, workspace.worker[static_cast<std::size_t>(worker)].get(scratch));
-  });
+  struct Task {
+    std::size_t job;
+    int part;  // tile or head
+  };
+  for (std::size_t begin = 0, end = 0; begin < jobs.size(); begin = end) {
+    std::vector<std::size_t> at;
+    std::vector<Task> packs, heads;
+    std::size_t floats = 0, scratch = 0;
+    for (; end < jobs.size(); ++end) {
+      const KvSet& keys = *jobs[end]->keys;
+      const std::size_t need = PackedSet::floats(keys);
+      if (end > begin && floats + need > kPackedFloats) break;
+      at.push_back(floats);
+      floats += need;
+      scratch = std::max(scratch, (kNoisyRows + 1) * weight_row_floats(keys.size()));
+      for (int t = 0; t < tiles_of(keys.size()); ++t) packs.push_back({end, t});
+      for (int h = 0; h < jobs[end]->heads; ++h) heads.push_back({end, h});
+    }
+    float* memory = workspace.packed.get(floats);
+    const auto packed = [&](std::size_t job) {
+      return PackedSet::in(memory + at[job - begin], *jobs[job]->keys);
+    };
+    pool.parallel_for(packs.size(), [&](std::size_t i, int) {
+      const auto [job, tile] = packs[i];
+      HWY_DYNAMIC_DISPATCH(pack_shared)(*jobs[job]->keys, packed(job), tile);
+    });
+    pool.parallel_for(heads.size(), [&](std::size_t i, int worker) {
+      const auto [job, head] = heads[i];
+      HWY_DYNAMIC_DISPATCH(sum_noisy_columns)
+      (*jobs[job], scale, packed(job), static_cast<std::size_t>(head),
+       workspace.worker[static_cast<std::size_t>(worker)].get(scratch));
+    });
+  }
 }
 
 }  // namespace
@@ -256,10 +285,11 @@ void add_column_sums(ThreadPool& pool, float scale, std::span<const ColumnJob> j
     int begin, end;
   };
   std::vector<Task> tasks;
+  std::vector<const ColumnJob*> noisy;
   std::size_t scratch = 0;
   for (const ColumnJob& job : jobs) {
     if (job.noise != nullptr) {
-      add_noisy_sums(pool, scale, job, workspace);
+      noisy.push_back(&job);
       continue;
     }
     scratch = std::max(scratch, block_floats(job));
@@ -273,6 +303,7 @@ void add_column_sums(ThreadPool& pool, float scale, std::span<const ColumnJob> j
     (*tasks[t].job, scale, tasks[t].begin, tasks[t].end,
      workspace.worker[static_cast<std::size_t>(worker)].get(scratch));
   });
+  add_noisy_sums(pool, scale, noisy, workspace);
 }
 
 }  // namespace turnbench::cpu

@@ -52,7 +52,7 @@ HWY_INLINE V negative_log_ps(D d, V x) {
   p = hn::MulAdd(p, r, hn::Set(d, 3.333766967e-1f));
   p = hn::MulAdd(p, r, hn::Set(d, -5.000224247e-1f));
   p = hn::MulAdd(p, r, hn::Set(d, 9.999998559e-1f));
-  return hn::NegMulAdd(hn::ConvertTo(d, k), hn::Set(d, 0.693147181f), hn::Neg(hn::Mul(p, r)));
+  return hn::NegMulSub(hn::ConvertTo(d, k), hn::Set(d, 0.693147181f), hn::Mul(p, r));
 }
 
 HWY_INLINE float exp_one(float x) {
