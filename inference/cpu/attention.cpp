@@ -17,6 +17,15 @@ namespace turnbench::cpu::HWY_NAMESPACE {
 
 static_assert(kStripRows == kPatternBlock);
 
+/// Packs tile `t` of a set into its place in the shared buffer.
+void pack_shared(const KvSet& set, const PackedSet& packed, int t) {
+  const auto i = static_cast<std::size_t>(t) * kTile;
+  const int head_dim = set.layout().head_dim;
+  pack_tile(set, nullptr, t * kTile, std::min(kTile, set.size() - t * kTile),
+            packed.kt + i * static_cast<std::size_t>(head_dim), packed.v + i * padded(head_dim),
+            packed.positions + i);
+}
+
 /// Writes a finished strip: out = acc / l, lse = m + ln l.
 void write_rows(const SoftmaxState& state, std::size_t first, int rows, int head_dim, float* out,
                 std::size_t out_stride, float* lse, std::size_t lse_stride) {
@@ -210,53 +219,38 @@ struct Task {
   int head, block;
 };
 
-/// Jobs of more than one row, in waves: pack the keys of the wave's sets once, then take every row
-/// block through them, all heads together where attention is dense.
+/// Jobs of more than one row: every row block goes through the packed keys, all heads together
+/// where attention is dense.
 void attend_rows(ThreadPool& pool, float scale, std::span<const AttentionJob> jobs,
                  std::span<const std::size_t> chosen, AttentionWorkspace& workspace) {
-  for (std::size_t begin = 0; begin < chosen.size();) {
-    std::size_t end = begin, floats = 0, scratch = 0;
-    std::vector<std::size_t> at;
-    while (end < chosen.size()) {
-      const AttentionJob& job = jobs[chosen[end]];
-      const std::size_t need = PackedSet::floats(*job.keys);
-      if (end > begin && floats + need > kPackedFloats) break;
-      at.push_back(floats);
-      floats += need;
+  std::vector<const KvSet*> sets;
+  for (std::size_t job : chosen) sets.push_back(jobs[job].keys);
+  in_packed_waves(pool, sets, workspace, [&](std::size_t begin, std::span<const PackedSet> packed) {
+    std::size_t scratch = 0;
+    std::vector<Task> blocks;
+    for (std::size_t i = 0; i < packed.size(); ++i) {
+      const AttentionJob& job = jobs[chosen[begin + i]];
+      const int parts = job.patterns == nullptr ? 1 : job.heads;
       const auto heads = static_cast<std::size_t>(job.patterns == nullptr ? job.heads : 1);
       scratch = std::max(scratch, task_floats(job.keys->layout().head_dim, heads * kStripRows));
-      ++end;
-    }
-    float* memory = workspace.packed.get(floats);
-    std::vector<PackedSet> packed;
-    std::vector<Task> packs, blocks;
-    for (std::size_t i = begin; i < end; ++i) {
-      const AttentionJob& job = jobs[chosen[i]];
-      packed.push_back(PackedSet::in(memory + at[i - begin], *job.keys));
-      for (int t = 0; t < tiles_of(job.keys->size()); ++t) packs.push_back({i, 0, t});
       // Later blocks read more keys: the largest tasks first.
       for (int b = (job.rows - 1) / kStripRows; b >= 0; --b) {
-        for (int h = 0; h < (job.patterns == nullptr ? 1 : job.heads); ++h)
-          blocks.push_back({i, h, b});
+        for (int h = 0; h < parts; ++h) blocks.push_back({i, h, b});
       }
     }
-    pool.parallel_for(packs.size(), [&](std::size_t task, int) {
-      const Task& t = packs[task];
-      HWY_DYNAMIC_DISPATCH(pack_shared)(*jobs[chosen[t.job]].keys, packed[t.job - begin], t.block);
-    });
     pool.parallel_for(blocks.size(), [&](std::size_t task, int worker) {
       const Task& t = blocks[task];
-      const AttentionJob& job = jobs[chosen[t.job]];
-      const PackedSet& set = packed[t.job - begin];
+      const AttentionJob& job = jobs[chosen[begin + t.job]];
       float* memory = workspace.worker[static_cast<std::size_t>(worker)].get(scratch);
       if (job.patterns == nullptr) {
-        HWY_DYNAMIC_DISPATCH(dense_block)(job, scale, set, t.block * kStripRows, memory);
+        HWY_DYNAMIC_DISPATCH(dense_block)
+        (job, scale, packed[t.job], t.block * kStripRows, memory);
       } else {
-        HWY_DYNAMIC_DISPATCH(pattern_block)(job, scale, set, t.head, t.block, memory);
+        HWY_DYNAMIC_DISPATCH(pattern_block)
+        (job, scale, packed[t.job], t.head, t.block, memory);
       }
     });
-    begin = end;
-  }
+  });
 }
 
 /// Single rows: segments of their keys in parallel, merged in order.
@@ -307,6 +301,32 @@ std::size_t AttentionWorkspace::bytes() const {
   std::size_t total = packed.bytes() + partial.bytes();
   for (const Scratch& s : worker) total += s.bytes();
   return total;
+}
+
+void in_packed_waves(
+    ThreadPool& pool, std::span<const KvSet* const> sets, AttentionWorkspace& workspace,
+    const std::function<void(std::size_t begin, std::span<const PackedSet>)>& body) {
+  for (std::size_t begin = 0, end = 0; begin < sets.size(); begin = end) {
+    std::vector<std::size_t> at;
+    std::vector<std::pair<std::size_t, int>> tiles;  // set of the wave, tile
+    std::size_t floats = 0;
+    for (; end < sets.size(); ++end) {
+      const std::size_t need = PackedSet::floats(*sets[end]);
+      if (end > begin && floats + need > kPackedFloats) break;
+      for (int t = 0; t < tiles_of(sets[end]->size()); ++t) tiles.emplace_back(end - begin, t);
+      at.push_back(floats);
+      floats += need;
+    }
+    float* memory = workspace.packed.get(floats);
+    std::vector<PackedSet> packed;
+    for (std::size_t i = 0; i < at.size(); ++i)
+      packed.push_back(PackedSet::in(memory + at[i], *sets[begin + i]));
+    pool.parallel_for(tiles.size(), [&](std::size_t i, int) {
+      const auto [set, tile] = tiles[i];
+      HWY_DYNAMIC_DISPATCH(pack_shared)(*sets[begin + set], packed[set], tile);
+    });
+    body(begin, packed);
+  }
 }
 
 void attend(ThreadPool& pool, float scale, std::span<const AttentionJob> jobs,

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
 #include "common/thread_pool.h"
 #include "inference/aligned.h"
 #include "inference/backend.h"
+#include "inference/cpu/attention_state.h"
 
 namespace turnbench::cpu {
 
@@ -29,6 +31,12 @@ void attend(ThreadPool& pool, float scale, std::span<const AttentionJob> jobs,
 /// split into passes show.
 void add_column_sums(ThreadPool& pool, float scale, std::span<const ColumnJob> jobs,
                      AttentionWorkspace& workspace);
+
+/// Packs the tiles of sets, in waves that fit into the workspace: body(begin, packed) has those of
+/// sets[begin], sets[begin + 1], ... .
+void in_packed_waves(
+    ThreadPool& pool, std::span<const KvSet* const> sets, AttentionWorkspace& workspace,
+    const std::function<void(std::size_t begin, std::span<const PackedSet>)>& body);
 
 /// Dense causal probabilities of some rows of one query head: out[r * ld + s] for slot s, 0 beyond
 /// the row's position; `ld` >= size of the set rounded up to 64, and the whole of it is written.

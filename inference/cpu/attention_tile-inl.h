@@ -145,15 +145,6 @@ inline Tile pack_tile(const KvSet& set, const std::int32_t* slots, int first, in
   return {};
 }
 
-/// Packs tile `t` of a set into its place in the shared buffer.
-inline void pack_shared(const KvSet& set, const PackedSet& packed, int t) {
-  const auto i = static_cast<std::size_t>(t) * kTile;
-  const int head_dim = set.layout().head_dim;
-  pack_tile(set, nullptr, t * kTile, std::min(kTile, set.size() - t * kTile),
-            packed.kt + i * static_cast<std::size_t>(head_dim), packed.v + i * padded(head_dim),
-            packed.positions + i);
-}
-
 /// Tile `t` of a set as pack_shared left it.
 inline Tile shared_tile(const KvSet& set, const PackedSet& packed, int t) {
   const PageLayout& layout = set.layout();

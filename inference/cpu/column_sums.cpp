@@ -10,7 +10,6 @@
 #include <hwy/highway.h>
 
 #include "inference/cpu/attention_tile-inl.h"
-#include "inference/memory.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace turnbench::cpu::HWY_NAMESPACE {
@@ -221,7 +220,6 @@ HWY_AFTER_NAMESPACE();
 namespace turnbench::cpu {
 
 HWY_EXPORT(sum_columns);
-HWY_EXPORT(pack_shared);
 HWY_EXPORT(sum_noisy_columns);
 
 namespace {
@@ -238,42 +236,26 @@ std::size_t block_floats(const ColumnJob& job) {
          16 * 8;
 }
 
-/// Jobs with noise, in waves whose packed keys fit; a task is one head, whose rows go in order.
+/// Jobs with noise; a task is one head, whose rows go in order.
 void add_noisy_sums(ThreadPool& pool, float scale, std::span<const ColumnJob* const> jobs,
                     AttentionWorkspace& workspace) {
-  struct Task {
-    std::size_t job;
-    int part;  // tile or head
-  };
-  for (std::size_t begin = 0, end = 0; begin < jobs.size(); begin = end) {
-    std::vector<std::size_t> at;
-    std::vector<Task> packs, heads;
-    std::size_t floats = 0, scratch = 0;
-    for (; end < jobs.size(); ++end) {
-      const KvSet& keys = *jobs[end]->keys;
-      const std::size_t need = PackedSet::floats(keys);
-      if (end > begin && floats + need > kPackedFloats) break;
-      at.push_back(floats);
-      floats += need;
-      scratch = std::max(scratch, (kNoisyRows + 1) * weight_row_floats(keys.size()));
-      for (int t = 0; t < tiles_of(keys.size()); ++t) packs.push_back({end, t});
-      for (int h = 0; h < jobs[end]->heads; ++h) heads.push_back({end, h});
+  std::vector<const KvSet*> sets;
+  for (const ColumnJob* job : jobs) sets.push_back(job->keys);
+  in_packed_waves(pool, sets, workspace, [&](std::size_t begin, std::span<const PackedSet> packed) {
+    std::size_t scratch = 0;
+    std::vector<std::pair<std::size_t, std::size_t>> tasks;  // job of the wave, head
+    for (std::size_t i = 0; i < packed.size(); ++i) {
+      const ColumnJob& job = *jobs[begin + i];
+      scratch = std::max(scratch, (kNoisyRows + 1) * weight_row_floats(job.keys->size()));
+      for (int h = 0; h < job.heads; ++h) tasks.emplace_back(i, h);
     }
-    float* memory = workspace.packed.get(floats);
-    const auto packed = [&](std::size_t job) {
-      return PackedSet::in(memory + at[job - begin], *jobs[job]->keys);
-    };
-    pool.parallel_for(packs.size(), [&](std::size_t i, int) {
-      const auto [job, tile] = packs[i];
-      HWY_DYNAMIC_DISPATCH(pack_shared)(*jobs[job]->keys, packed(job), tile);
-    });
-    pool.parallel_for(heads.size(), [&](std::size_t i, int worker) {
-      const auto [job, head] = heads[i];
+    pool.parallel_for(tasks.size(), [&](std::size_t i, int worker) {
+      const auto [job, head] = tasks[i];
       HWY_DYNAMIC_DISPATCH(sum_noisy_columns)
-      (*jobs[job], scale, packed(job), static_cast<std::size_t>(head),
+      (*jobs[begin + job], scale, packed[job], head,
        workspace.worker[static_cast<std::size_t>(worker)].get(scratch));
     });
-  }
+  });
 }
 
 }  // namespace
