@@ -1,10 +1,8 @@
 // Predictions that are imported.  The first line has the metric and how many turns the dialogues
 // have, 1 or 2; the rest is the file.
-#include "common/file.h"
 #include "harness/import_predictions.h"
 #include "metrics/metric.h"
-#include "metrics/segmenter.h"
-#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/prediction_input.h"
 
 namespace turnbench::fuzz {
 namespace {
@@ -47,16 +45,11 @@ void check(const Imported& imported, const ImportTarget& target) {
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace turnbench;
-  static const fuzz::InputFile input("predictions.jsonl");
-  static const Segmenter segmenter =
-      Segmenter::from_jieba(TURNBENCH_SOURCE_DIR "/tests/data/metrics/jieba");
-  std::string_view text = fuzz::text_of(data, size);
-  const std::vector<std::string> words = split(fuzz::take_line(text), " ");
-  write_file(input.path(), text);
+  const auto input = fuzz::PredictionInput::from(data, size);
   fuzz::expect_value_or_refusal([&] {
-    const ImportTarget target = fuzz::target_of(words[0], words.back() == "2" ? 2 : 1);
-    const ImportRequest request = {.file = input.path(), .label = "mine", .model = ""};
-    fuzz::check(read_predictions(request, target, &segmenter), target);
+    const ImportTarget target = fuzz::target_of(input.words[0], input.words.back() == "2" ? 2 : 1);
+    const ImportRequest request = {.file = input.path, .label = "mine", .model = ""};
+    fuzz::check(read_predictions(request, target, &input.segmenter), target);
   });
   return 0;
 }

@@ -2,24 +2,17 @@
 // the rest is the file.
 #include <nlohmann/json.hpp>
 
-#include "common/file.h"
 #include "metrics/score_file.h"
-#include "metrics/segmenter.h"
-#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/prediction_input.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace turnbench;
-  static const fuzz::InputFile input("predictions.jsonl");
-  static const Segmenter segmenter =
-      Segmenter::from_jieba(TURNBENCH_SOURCE_DIR "/tests/data/metrics/jieba");
-  std::string_view text = fuzz::text_of(data, size);
-  const std::vector<std::string> words = split(fuzz::take_line(text), " ");
-  ScoreRequest request{.segmenter = &segmenter};
-  if (words[0] != "-") request.metric = words[0];
-  if (words.size() > 1 && words[1] != "-") request.dataset = words[1];
-  write_file(input.path(), text);
+  const auto input = fuzz::PredictionInput::from(data, size);
+  ScoreRequest request{.segmenter = &input.segmenter};
+  if (input.words[0] != "-") request.metric = input.words[0];
+  if (input.words.size() > 1 && input.words[1] != "-") request.dataset = input.words[1];
   fuzz::expect_value_or_refusal([&] {
-    const FileScores scores = score_file(input.path(), request);
+    const FileScores scores = score_file(input.path, request);
     for (const LineScore& line : scores.lines) {
       fuzz::require(line.score >= 0 && line.score <= 1, fmt::format("a score of {}", line.score));
     }
