@@ -14,6 +14,19 @@
 
 namespace turnbench {
 
+// Activations (`x`, `y`, `q`, `out`, `lse` and their like) are in the backend's memory, everything
+// else that an operation is given (positions, slots, patterns, seeds) is the host's; where a result
+// is the host's, the operation returns when it is there.
+
+/// New rows of one set: slots [first, first + rows), already positioned, receive row r's key and
+/// value from k and v + r * stride, and its unrotated key from raw_k, as the set's dtype.
+struct AppendJob {
+  KvSet* set = nullptr;
+  int first = 0, rows = 0;
+  const float *k = nullptr, *v = nullptr, *raw_k = nullptr;
+  std::size_t stride = 0;
+};
+
 /// Consecutive rows of one sequence over one kept set, for the `heads` query heads that read it.  A
 /// row sees the keys at or before its own position (and within `sliding_window` if that is not 0).
 struct CausalRows {
@@ -52,8 +65,17 @@ struct ColumnJob : CausalRows {
   /// If not null, a row counts as softmax((logit + g) / temperature), with g drawn from
   /// Gumbel(0, 1) as a function of the row's seed and the key's position.
   const RowNoise* noise = nullptr;
-  float* sums = nullptr;  ///< head h, slot s: sums[h * sums_stride + s], added to
+  float* sums = nullptr;  ///< the host's; head h, slot s: sums[h * sums_stride + s], added to
   std::size_t sums_stride = 0;
+};
+
+/// Attention mass of the rows, summed row by row in order; `q` may be the host's too.
+struct MassJob : CausalRows {
+  /// The host's, head h, slot s: vertical[h * vertical_stride + s], added to.
+  float* vertical = nullptr;
+  std::size_t vertical_stride = 0;
+  /// The host's, by the distance of row and key, for one head; added to.  May be null.
+  float* slash = nullptr;
 };
 
 /// What a machine can do at best, per second.
@@ -85,7 +107,12 @@ class Backend {
   virtual std::string description() const = 0;
   virtual int threads() const = 0;
 
+  /// What activations, keys and values live in.
+  virtual const std::shared_ptr<Memory>& memory() = 0;
   virtual std::unique_ptr<Matrix> make_matrix(std::size_t out, std::size_t in, DType dtype) = 0;
+
+  /// out[i] = row tokens[i] of `table`, [tokens, table.in()].
+  virtual void embed(const Matrix& table, std::span<const int> tokens, float* out) = 0;
 
   /// y[r, o] = bias[o] + sum_i x[r, i] w[o, i]; bias may be null.  x: rows `ldx` apart; y: `ldy`.
   virtual void linear(const float* x, std::size_t ldx, std::size_t rows, const Matrix& w,
@@ -101,18 +128,24 @@ class Backend {
                              float* out) = 0;
   /// x += y, n floats.
   virtual void add(float* x, const float* y, std::size_t n) = 0;
+  /// to[r] = from[r], rows of `width` floats.
+  virtual void copy_rows(const float* from, std::size_t ld_from, std::size_t rows,
+                         std::size_t width, float* to, std::size_t ld_to) = 0;
+  virtual void append(std::span<const AppendJob> jobs) = 0;
   /// Attention of all jobs; see AttentionJob.
   virtual void attend(float scale, std::span<const AttentionJob> jobs) = 0;
   /// sums += exp(scaled score - lse), or what its noise makes of it, over the rows of each job; see
   /// ColumnJob.
   virtual void add_column_sums(float scale, std::span<const ColumnJob> jobs) = 0;
-  /// Dense causal attention probabilities of some rows of one query head over one set:
-  /// out[r * ld + slot], 0 where a row does not see; `ld` is at least the set's size rounded up to
-  /// 64 and is written whole.  Runs in the calling thread.
+  /// Dense causal attention probabilities of some rows (the host's or the backend's) of one query
+  /// head over one set: out[r * ld + slot], the host's, 0 where a row does not see; `ld` is at least
+  /// the set's size rounded up to 64 and is written whole.  May be called by several threads at once.
   virtual void row_probabilities(float scale, const KvSet& keys, const float* q,
                                  std::size_t q_stride, const std::int32_t* positions, int rows,
                                  int sliding_window, float* out, std::size_t ld) = 0;
-  /// task(i) for i in [0, count) on the backend's threads.
+  /// Sums of such probabilities; may be called by several threads at once.
+  virtual void add_mass(float scale, std::span<const MassJob> jobs) = 0;
+  /// task(i) for i in [0, count) on the backend's host threads.
   virtual void parallel_for(std::size_t count, const std::function<void(std::size_t)>& task) = 0;
 
   /// Measured now, with all threads of this backend; fractions of a second.

@@ -7,10 +7,6 @@
 namespace turnbench {
 namespace {
 
-std::int32_t* positions_of(const PageLayout& layout, std::byte* page) {
-  return reinterpret_cast<std::int32_t*>(page + layout.position_offset());
-}
-
 void read_row(const PageLayout& layout, const std::byte* row, float* out) {
   for (int d = 0; d < layout.head_dim; ++d) {
     out[d] = load_element(row, layout.dtype, static_cast<std::size_t>(d));
@@ -30,28 +26,34 @@ void write_row(const PageLayout& layout, std::byte* row, const float* in) {
 }  // namespace
 
 KvPool::Page KvPool::acquire() {
-  std::unique_ptr<AlignedBytes> memory;
+  std::unique_ptr<KvPage> page;
   {
     std::lock_guard lock(mutex_);
     if (!free_.empty()) {
-      memory = std::move(free_.back());
+      page = std::move(free_.back());
       free_.pop_back();
     }
     live_ += layout_.bytes();
     peak_ = std::max(peak_, live_);
   }
-  if (!memory) {
-    memory = std::make_unique<AlignedBytes>(layout_.bytes());
-    std::memset(memory->data(), 0, memory->size());  // kernels read whole pages
+  if (!page) {
+    page = std::make_unique<KvPage>();
+    page->memory = Buffer(layout_.bytes(), memory_);
+    page->data = page->memory.data();
+    if (memory_->is_host()) {
+      std::memset(page->data, 0, layout_.bytes());  // kernels read whole pages
+      page->positions = reinterpret_cast<std::int32_t*>(page->data + layout_.position_offset());
+    } else {
+      page->own_positions.resize(kPageTokens);
+      page->positions = page->own_positions.data();
+    }
   }
-  std::byte* data = memory->data();
-  AlignedBytes* raw = memory.release();
-  return Page(data, [pool = shared_from_this(), raw](std::byte*) { pool->release(raw); });
+  return Page(page.release(), [pool = shared_from_this()](KvPage* p) { pool->release(p); });
 }
 
-void KvPool::release(AlignedBytes* memory) {
+void KvPool::release(KvPage* page) {
   std::lock_guard lock(mutex_);
-  free_.emplace_back(memory);
+  free_.emplace_back(page);
   live_ -= layout_.bytes();
 }
 
@@ -72,57 +74,88 @@ void KvPool::reset_peak() {
 
 std::int32_t KvSet::position(int slot) const {
   assert(slot >= 0 && slot < size_);
-  return positions_of(
-      layout(), pages_[static_cast<std::size_t>(slot / kPageTokens)].get())[slot % kPageTokens];
+  return page_of(slot).positions[slot % kPageTokens];
 }
 
 void KvSet::read_key(int slot, float* out) const {
-  const std::byte* page = pages_[static_cast<std::size_t>(slot / kPageTokens)].get();
-  read_row(layout(), page + (slot % kPageTokens) * layout().row_bytes(), out);
+  read_row(layout(), page_of(slot).data + (slot % kPageTokens) * layout().row_bytes(), out);
 }
 
 void KvSet::read_raw_key(int slot, float* out) const {
   assert(layout().raw_keys);
-  const std::byte* page = pages_[static_cast<std::size_t>(slot / kPageTokens)].get();
-  read_row(layout(), page + layout().raw_key_offset() + (slot % kPageTokens) * layout().row_bytes(),
+  read_row(layout(),
+           page_of(slot).data + layout().raw_key_offset() +
+               (slot % kPageTokens) * layout().row_bytes(),
            out);
 }
 
 void KvSet::read_value(int slot, float* out) const {
-  const std::byte* page = pages_[static_cast<std::size_t>(slot / kPageTokens)].get();
-  read_row(layout(), page + layout().value_offset() + (slot % kPageTokens) * layout().row_bytes(),
+  read_row(layout(),
+           page_of(slot).data + layout().value_offset() +
+               (slot % kPageTokens) * layout().row_bytes(),
            out);
 }
 
-std::byte* KvSet::writable_page(int slot) {
+KvPage& KvSet::writable_page(int slot) {
   const auto index = static_cast<std::size_t>(slot / kPageTokens);
   if (index == pages_.size()) {
     pages_.push_back(pool_->acquire());
   } else if (pages_[index].use_count() > 1) {  // shared with a fork: copy before the write
-    KvPool::Page copy = pool_->acquire();
-    std::memcpy(copy.get(), pages_[index].get(), layout().bytes());
-    pages_[index] = std::move(copy);
+    KvPool::Page page = pool_->acquire();
+    const Copy copy{page->data, pages_[index]->data, layout().bytes()};
+    pool_->memory().copy({&copy, 1});
+    page->own_positions = pages_[index]->own_positions;
+    if (!page->own_positions.empty()) page->positions = page->own_positions.data();
+    pages_[index] = std::move(page);
   }
-  return pages_[index].get();
+  return *pages_[index];
 }
 
 void KvSet::write_key(int slot, const float* key, std::int32_t position) {
-  std::byte* page = writable_page(slot);
-  write_row(layout(), page + (slot % kPageTokens) * layout().row_bytes(), key);
-  positions_of(layout(), page)[slot % kPageTokens] = position;
+  KvPage& page = writable_page(slot);
+  write_row(layout(), page.data + (slot % kPageTokens) * layout().row_bytes(), key);
+  page.positions[slot % kPageTokens] = position;
+  copy_positions(slot, slot + 1);
+}
+
+void KvSet::extend(std::span<const std::int32_t> positions) {
+  const int first = size_;
+  for (std::int32_t position : positions) {
+    assert(size_ == 0 || this->position(size_ - 1) < position);
+    writable_page(size_).positions[size_ % kPageTokens] = position;
+    ++size_;
+  }
+  copy_positions(first, size_);
+}
+
+void KvSet::copy_positions(int begin, int end) {
+  if (pool_->memory().is_host()) return;
+  std::vector<Copy> copies;
+  for (int slot = begin, next; slot < end; slot = next) {
+    next = std::min(end, (slot / kPageTokens + 1) * kPageTokens);
+    const KvPage& page = page_of(slot);
+    const std::size_t at = static_cast<std::size_t>(slot % kPageTokens);
+    copies.push_back(
+        {page.data + layout().position_offset() + at * sizeof(std::int32_t),
+         reinterpret_cast<const std::byte*>(page.positions + at),
+         static_cast<std::size_t>(next - slot) * sizeof(std::int32_t)});
+  }
+  pool_->memory().copy(copies);
 }
 
 void KvSet::append(const float* key, const float* value, const float* raw_key,
                    std::int32_t position) {
-  assert(size_ == 0 || this->position(size_ - 1) < position);
+  extend({&position, 1});
+  write(size_ - 1, key, value, raw_key);
+}
+
+void KvSet::write(int slot, const float* key, const float* value, const float* raw_key) {
   const PageLayout& l = layout();
-  std::byte* page = writable_page(size_);
-  const std::size_t row = (size_ % kPageTokens) * l.row_bytes();
+  std::byte* page = writable_page(slot).data;
+  const std::size_t row = (slot % kPageTokens) * l.row_bytes();
   write_row(l, page + row, key);
   write_row(l, page + l.value_offset() + row, value);
   if (l.raw_keys) write_row(l, page + l.raw_key_offset() + row, raw_key);
-  positions_of(l, page)[size_ % kPageTokens] = position;
-  ++size_;
 }
 
 void KvSet::truncate(int size) {
@@ -131,27 +164,33 @@ void KvSet::truncate(int size) {
   pages_.resize(static_cast<std::size_t>((size + kPageTokens - 1) / kPageTokens));
 }
 
-void KvSet::copy_slot(const KvSet& from, int slot) {
+void KvSet::append_slots(const KvSet& from, std::span<const std::int32_t> slots) {
   const PageLayout &to_layout = layout(), &from_layout = from.layout();
-  std::byte* page = writable_page(size_);
-  const std::byte* source = from.pages_[static_cast<std::size_t>(slot / kPageTokens)].get();
   const std::size_t bytes = to_layout.row_bytes();
-  const std::size_t to = (size_ % kPageTokens) * bytes, at = (slot % kPageTokens) * bytes;
-  std::memcpy(page + to, source + at, bytes);
-  std::memcpy(page + to_layout.value_offset() + to, source + from_layout.value_offset() + at,
-              bytes);
-  if (to_layout.raw_keys) {
-    std::memcpy(page + to_layout.raw_key_offset() + to, source + from_layout.raw_key_offset() + at,
-                bytes);
+  const int first = size_;
+  std::vector<Copy> copies;
+  for (std::int32_t slot : slots) {
+    KvPage& page = writable_page(size_);
+    const std::byte* source = from.page_of(slot).data;
+    const std::size_t to = (size_ % kPageTokens) * bytes, at = (slot % kPageTokens) * bytes;
+    copies.push_back({page.data + to, source + at, bytes});
+    copies.push_back({page.data + to_layout.value_offset() + to,
+                      source + from_layout.value_offset() + at, bytes});
+    if (to_layout.raw_keys) {
+      copies.push_back({page.data + to_layout.raw_key_offset() + to,
+                        source + from_layout.raw_key_offset() + at, bytes});
+    }
+    page.positions[size_ % kPageTokens] = from.position(slot);
+    ++size_;
   }
-  positions_of(to_layout, page)[size_ % kPageTokens] = from.position(slot);
-  ++size_;
+  pool_->memory().copy(copies);
+  copy_positions(first, size_);
 }
 
 KvSet KvSet::gathered(std::span<const std::int32_t> slots, std::shared_ptr<KvPool> pool) const {
   KvSet out(std::move(pool));
   assert(out.layout().dtype == layout().dtype && (!out.layout().raw_keys || layout().raw_keys));
-  for (std::int32_t slot : slots) out.copy_slot(*this, slot);
+  out.append_slots(*this, slots);
   return out;
 }
 
@@ -161,7 +200,7 @@ void KvSet::keep(std::span<const std::int32_t> slots) {
   if (static_cast<int>(same) == size_) return;
   const KvSet old = *this;
   truncate(static_cast<int>(same));
-  for (std::size_t i = same; i < slots.size(); ++i) copy_slot(old, slots[i]);
+  append_slots(old, slots.subspan(same));
 }
 
 int KvSet::lower_bound(std::int32_t wanted) const {

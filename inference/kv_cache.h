@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "inference/aligned.h"
+#include "inference/buffer.h"
 #include "inference/dtype.h"
 
 namespace turnbench {
@@ -20,36 +20,49 @@ struct PageLayout {
   DType dtype = DType::kF32;
   bool raw_keys = false;
 
-  std::size_t row_bytes() const { return static_cast<std::size_t>(head_dim) * size_of(dtype); }
-  std::size_t value_offset() const { return kPageTokens * row_bytes(); }
-  std::size_t raw_key_offset() const { return 2 * kPageTokens * row_bytes(); }
-  std::size_t position_offset() const { return (raw_keys ? 3 : 2) * kPageTokens * row_bytes(); }
-  std::size_t bytes() const { return position_offset() + kPageTokens * sizeof(std::int32_t); }
+  constexpr std::size_t row_bytes() const { return static_cast<std::size_t>(head_dim) * size_of(dtype); }
+  constexpr std::size_t value_offset() const { return kPageTokens * row_bytes(); }
+  constexpr std::size_t raw_key_offset() const { return 2 * kPageTokens * row_bytes(); }
+  constexpr std::size_t position_offset() const { return (raw_keys ? 3 : 2) * kPageTokens * row_bytes(); }
+  constexpr std::size_t bytes() const { return position_offset() + kPageTokens * sizeof(std::int32_t); }
+};
+
+/// A page in a backend's memory.  The host reads positions all the time: where the memory is not
+/// its own, it has a copy of them.
+struct KvPage {
+  Buffer memory;
+  std::byte* data = nullptr;
+  std::int32_t* positions = nullptr;
+  std::vector<std::int32_t> own_positions;
 };
 
 /// Hands out pages of one layout, recycles them, and counts the bytes that live in them.
 class KvPool : public std::enable_shared_from_this<KvPool> {
  public:
-  using Page = std::shared_ptr<std::byte>;
+  using Page = std::shared_ptr<KvPage>;
 
-  explicit KvPool(PageLayout layout) : layout_(layout) {}
+  explicit KvPool(PageLayout layout, std::shared_ptr<Memory> memory = host_memory())
+      : layout_(layout), memory_(std::move(memory)) {}
   const PageLayout& layout() const { return layout_; }
+  Memory& memory() const { return *memory_; }
   Page acquire();
   std::size_t live_bytes() const;
   std::size_t peak_bytes() const;
   void reset_peak();
 
  private:
-  void release(AlignedBytes* memory);
+  void release(KvPage* page);
 
   PageLayout layout_;
+  std::shared_ptr<Memory> memory_;
   mutable std::mutex mutex_;
-  std::vector<std::unique_ptr<AlignedBytes>> free_;
+  std::vector<std::unique_ptr<KvPage>> free_;
   std::size_t live_ = 0, peak_ = 0;
 };
 
 /// The cached tokens of one kept set: one KV head, or one query head where a method keeps a set for
 /// each.  Slots are in ascending order of position.  Copies share pages until one side writes.
+/// Reading and writing rows is for the host (see Memory); a backend reaches them by `pages`.
 class KvSet {
  public:
   explicit KvSet(std::shared_ptr<KvPool> pool) : pool_(std::move(pool)) {}
@@ -64,8 +77,12 @@ class KvSet {
   /// Overwrites the key of `slot` (re-rotation).
   void write_key(int slot, const float* key, std::int32_t position);
 
+  /// Appends slots at ascending positions, whose rows a backend then writes.
+  void extend(std::span<const std::int32_t> positions);
   /// Appends one token; `raw_key` is needed if the layout has raw keys.
   void append(const float* key, const float* value, const float* raw_key, std::int32_t position);
+  /// Writes the rows of a slot; `raw_key` as in `append`.
+  void write(int slot, const float* key, const float* value, const float* raw_key);
   /// Drops all slots from `size` on.
   void truncate(int size);
   /// Keeps the listed slots (ascending), drops the others.
@@ -84,8 +101,13 @@ class KvSet {
   std::size_t bytes() const { return pages_.size() * layout().bytes(); }
 
  private:
-  std::byte* writable_page(int slot);
-  void copy_slot(const KvSet& from, int slot);
+  KvPage& writable_page(int slot);
+  const KvPage& page_of(int slot) const {
+    return *pages_[static_cast<std::size_t>(slot / kPageTokens)];
+  }
+  /// Hands the positions of slots [begin, end) to a memory that is not the host's.
+  void copy_positions(int begin, int end);
+  void append_slots(const KvSet& from, std::span<const std::int32_t> slots);
 
   std::shared_ptr<KvPool> pool_;
   std::vector<KvPool::Page> pages_;

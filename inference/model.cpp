@@ -144,10 +144,10 @@ class Source {
     return out;
   }
 
-  AlignedBytes table(const std::string& name, std::int64_t rows, std::int64_t columns,
+  Buffer table(const std::string& name, std::int64_t rows, std::int64_t columns,
                      DType dtype) const {
     const auto n = static_cast<std::size_t>(rows * columns);
-    AlignedBytes out(n * size_of(dtype));
+    Buffer out(n * size_of(dtype));
     std::vector<float> row(static_cast<std::size_t>(columns));
     Random random = stream(name);
     for (std::int64_t r = 0; r < rows; ++r) {

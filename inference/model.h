@@ -61,7 +61,7 @@ class Model {
   std::vector<LayerWeights> layers_;
   std::vector<float> norm_, frequencies_;
   std::unique_ptr<Matrix> head_;
-  AlignedBytes embedding_;  ///< [vocab, hidden]; empty if tied to the head
+  Buffer embedding_;  ///< [vocab, hidden]; empty if tied to the head
 };
 
 }  // namespace turnbench

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/thread_pool.h"
-#include "inference/aligned.h"
+#include "inference/buffer.h"
 #include "inference/backend.h"
 #include "inference/cpu/attention_state.h"
 

@@ -112,7 +112,7 @@ Tile pack_tile_typed(const KvSet& set, const std::int32_t* slots, int first, int
   for (int j = 0; j < kTile; ++j) {
     const int slot =
         slots == nullptr ? first + std::min(j, count - 1) : slots[std::min(j, count - 1)];
-    const std::byte* page = pages[static_cast<std::size_t>(slot / kTile)].get();
+    const std::byte* page = pages[static_cast<std::size_t>(slot / kTile)]->data;
     const std::size_t row = static_cast<std::size_t>(slot % kTile) * layout.row_bytes();
     keys[j] = reinterpret_cast<const T*>(page + row);
     values[j] = reinterpret_cast<const T*>(page + layout.value_offset() + row);
@@ -152,7 +152,7 @@ inline Tile shared_tile(const KvSet& set, const PackedSet& packed, int t) {
   const bool in_page = layout.dtype == DType::kF32 && layout.head_dim % 16 == 0;
   const float* v = in_page
                        ? reinterpret_cast<const float*>(
-                             set.pages()[static_cast<std::size_t>(t)].get() + layout.value_offset())
+                             set.pages()[static_cast<std::size_t>(t)]->data + layout.value_offset())
                        : packed.v + i * padded(layout.head_dim);
   return {packed.kt + i * static_cast<std::size_t>(layout.head_dim), v, padded(layout.head_dim),
           packed.positions + i, std::min(kTile, set.size() - t * kTile)};

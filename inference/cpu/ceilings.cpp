@@ -56,7 +56,7 @@ namespace turnbench::cpu {
 HWY_EXPORT(multiply_adds);
 HWY_EXPORT(read_all);
 
-Ceilings measure_ceilings(ThreadPool& pool, const AlignedBytes& buffer) {
+Ceilings measure_ceilings(ThreadPool& pool, const Buffer& buffer) {
   constexpr std::size_t kRounds = 1 << 20, kRepeats = 5;
   const auto threads = static_cast<std::size_t>(pool.size());
   std::vector<float> results(threads);

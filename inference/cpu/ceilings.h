@@ -1,13 +1,13 @@
 #pragma once
 
 #include "common/thread_pool.h"
-#include "inference/aligned.h"
+#include "inference/buffer.h"
 #include "inference/backend.h"
 
 namespace turnbench::cpu {
 
 /// What the pool's threads reach together right now: float32 multiply-adds on registers, and
 /// reading `buffer`, which should be much larger than the caches.  Takes about 0.2 s.
-Ceilings measure_ceilings(ThreadPool& pool, const AlignedBytes& buffer);
+Ceilings measure_ceilings(ThreadPool& pool, const Buffer& buffer);
 
 }  // namespace turnbench::cpu

@@ -25,7 +25,7 @@ class CpuMatrix : public Matrix {
   void put_rows(std::size_t first, const std::byte* source, DType dtype,
                 std::size_t rows) override {
     const std::size_t row_bytes = packed_.in * size_of(dtype);
-    AlignedBytes row(row_bytes);
+    Buffer row(row_bytes);
     for (std::size_t r = 0; r < rows; ++r) {
       std::memcpy(row.data(), source + r * row_bytes, row_bytes);
       cpu::pack_rows(packed_, first + r, row.data(), dtype, 1);
@@ -113,7 +113,7 @@ class CpuBackend : public Backend {
 
   Ceilings measure_ceilings() override {
     if (stream_.size() == 0) {
-      stream_ = AlignedBytes(std::size_t{256} << 20);
+      stream_ = Buffer(std::size_t{256} << 20);
       std::memset(stream_.data(), 0, stream_.size());
     }
     return cpu::measure_ceilings(pool_, stream_);
@@ -136,7 +136,7 @@ class CpuBackend : public Backend {
 
   ThreadPool pool_;
   cpu::AttentionWorkspace workspace_;
-  AlignedBytes stream_;  // what measure_ceilings reads
+  Buffer stream_;  // what measure_ceilings reads
 };
 
 }  // namespace

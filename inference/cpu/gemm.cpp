@@ -135,7 +135,7 @@ PackedMatrix make_packed(std::size_t out, std::size_t in, DType dtype) {
   m.in = in;
   m.panel = HWY_DYNAMIC_DISPATCH(panel_width)();
   m.dtype = dtype;
-  m.data = AlignedBytes(m.panels() * in * m.panel * size_of(dtype));
+  m.data = Buffer(m.panels() * in * m.panel * size_of(dtype));
   const std::size_t last_panel = in * m.panel * size_of(dtype);
   if (m.data.size() > 0) std::memset(m.data.data() + m.data.size() - last_panel, 0, last_panel);
   return m;

@@ -3,7 +3,7 @@
 #include <cstddef>
 
 #include "common/thread_pool.h"
-#include "inference/aligned.h"
+#include "inference/buffer.h"
 #include "inference/dtype.h"
 
 namespace turnbench::cpu {
@@ -14,7 +14,7 @@ struct PackedMatrix {
   std::size_t out = 0, in = 0;
   std::size_t panel = 0;  ///< outputs per panel, as the chosen instruction set likes it
   DType dtype = DType::kF32;
-  AlignedBytes data;
+  Buffer data;
 
   std::size_t panels() const { return (out + panel - 1) / panel; }
   std::size_t bytes() const { return data.size(); }

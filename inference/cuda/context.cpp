@@ -1,0 +1,129 @@
+#include "inference/cuda/context.h"
+
+#include <algorithm>
+
+namespace turnbench::cuda {
+namespace {
+
+constexpr std::size_t kAlignment = 256, kSmallestPiece = std::size_t{4} << 20;
+
+std::size_t rounded(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+}  // namespace
+
+void check(cudaError_t status, const char* what) {
+  if (status == cudaSuccess) return;
+  if (status == cudaErrorMemoryAllocation)
+    throw memory_error("CUDA, {}: {}", what, cudaGetErrorString(status));
+  throw runtime_error("CUDA, {}: {}", what, cudaGetErrorString(status));
+}
+
+Stack::~Stack() {
+  for (const Piece& p : pieces_) {
+    if (kind_ == Kind::kDevice) {
+      cudaFree(p.data);
+    } else {
+      cudaFreeHost(p.data);
+    }
+  }
+}
+
+bool Stack::has_room(std::size_t bytes) const {
+  return !pieces_.empty() && pieces_.back().size - pieces_.back().used >= rounded(bytes);
+}
+
+std::byte* Stack::take(std::size_t bytes) {
+  if (!has_room(bytes)) {
+    const std::size_t size = std::max({rounded(bytes), this->bytes(), kSmallestPiece});
+    void* data = nullptr;
+    if (kind_ == Kind::kDevice) {
+      check(cudaMalloc(&data, size), "allocating scratch");
+    } else {
+      check(cudaMallocHost(&data, size), "allocating pinned memory");
+    }
+    pieces_.push_back({static_cast<std::byte*>(data), size, 0});
+  }
+  Piece& p = pieces_.back();
+  std::byte* out = p.data + p.used;
+  p.used += rounded(bytes);
+  return out;
+}
+
+void Stack::clear() {
+  if (pieces_.size() > 1) {  // next time, in one piece
+    const std::size_t all = bytes();
+    for (const Piece& p : pieces_) {
+      if (kind_ == Kind::kDevice) {
+        check(cudaFree(p.data), "freeing scratch");
+      } else {
+        check(cudaFreeHost(p.data), "freeing pinned memory");
+      }
+    }
+    pieces_.clear();
+    take(all);
+  }
+  for (Piece& p : pieces_) p.used = 0;
+}
+
+std::size_t Stack::bytes() const {
+  std::size_t total = 0;
+  for (const Piece& p : pieces_) total += p.size;
+  return total;
+}
+
+Context::Context(int device) : device_(device) {
+  check(cudaSetDevice(device), "choosing the device");
+  check(cudaGetDeviceProperties(&properties_, device), "asking for the device's properties");
+  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
+}
+
+Context::~Context() {
+  cudaSetDevice(device_);
+  cudaStreamSynchronize(stream_);
+  cudaStreamDestroy(stream_);
+}
+
+void Context::begin() {
+  check(cudaSetDevice(device_), "choosing the device");
+  // Device memory may be used again at once, as the stream keeps the order; what the host writes
+  // may not, so staging goes on where it is until it is full.
+  if (!scratch_.in_one_piece() || !uploads_.in_one_piece()) finish();
+  scratch_.clear();
+  uploads_.clear();
+}
+
+const std::byte* Context::upload_bytes(const void* values, std::size_t bytes) {
+  if (bytes == 0) return nullptr;
+  if (!staging_.has_room(bytes)) {
+    finish();
+    staging_.clear();
+  }
+  std::byte* staged = staging_.take(bytes);
+  std::memcpy(staged, values, bytes);
+  std::byte* out = uploads_.take(bytes);
+  check(cudaMemcpyAsync(out, staged, bytes, cudaMemcpyHostToDevice, stream_), "uploading");
+  return out;
+}
+
+SetView Context::view(const KvSet& set) {
+  std::vector<const std::byte*> pages;
+  pages.reserve(set.pages().size());
+  for (const KvPool::Page& page : set.pages()) pages.push_back(page->data);
+  return {upload(pages), set.layout(), set.size(), set.is_whole()};
+}
+
+void Context::copy(void* to, const void* from, std::size_t bytes) {
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_), "copying");
+}
+
+void Context::clear(void* to, std::size_t bytes) {
+  check(cudaMemsetAsync(to, 0, bytes, stream_), "clearing");
+}
+
+void Context::finish() {
+  check(cudaStreamSynchronize(stream_), "waiting for the device");
+}
+
+}  // namespace turnbench::cuda

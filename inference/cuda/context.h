@@ -1,0 +1,119 @@
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "common/error.h"
+#include "inference/cuda/device.h"
+
+namespace turnbench::cuda {
+
+/// Throws a runtime error (of memory, where there is none left) that says what failed.
+void check(cudaError_t status, const char* what);
+
+/// Bytes of one kind of memory that an operation's parts are cut from; grows to what the largest
+/// operation so far has needed, so that nothing is allocated in steady state.
+class Stack {
+ public:
+  enum class Kind { kDevice, kPinned };
+  explicit Stack(Kind kind) : kind_(kind) {}
+  ~Stack();
+  Stack(const Stack&) = delete;
+  Stack& operator=(const Stack&) = delete;
+
+  /// `bytes` bytes at a 256-byte boundary, valid until `clear`.
+  std::byte* take(std::size_t bytes);
+  /// Whether `bytes` more fit without an allocation.
+  bool has_room(std::size_t bytes) const;
+  /// Everything taken is free again.  What the stream still reads must have been waited for.
+  void clear();
+  bool in_one_piece() const { return pieces_.size() <= 1; }
+  std::size_t bytes() const;
+
+ private:
+  struct Piece {
+    std::byte* data;
+    std::size_t size, used;
+  };
+  Kind kind_;
+  std::vector<Piece> pieces_;
+};
+
+/// One device, one stream, and the scratch of the operations that run on it, one after the other.
+/// An operation calls `begin`, then uploads, takes scratch and launches.
+class Context {
+ public:
+  explicit Context(int device);
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  int device() const { return device_; }
+  cudaStream_t stream() const { return stream_; }
+  int multiprocessors() const { return properties_.multiProcessorCount; }
+  const cudaDeviceProp& properties() const { return properties_; }
+
+  /// Starts an operation: the uploads and the scratch of the one before are forgotten (the stream's
+  /// order keeps them for what was launched).
+  void begin();
+  /// Device memory for `count` elements, contents undefined, until the next `begin`.
+  template <typename T>
+  T* scratch(std::size_t count) {
+    return reinterpret_cast<T*>(scratch_.take(count * sizeof(T)));
+  }
+  /// A copy of host values in device memory, until the next `begin`.
+  template <typename T>
+  const T* upload(std::span<const T> values) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    return reinterpret_cast<const T*>(upload_bytes(values.data(), values.size_bytes()));
+  }
+  template <typename T>
+  const T* upload(const std::vector<T>& values) {
+    return upload(std::span<const T>(values));
+  }
+  /// A set's description, its table of pages uploaded.
+  SetView view(const KvSet& set);
+
+  /// kernel<<<grid, block, shared bytes>>>(args...)
+  template <typename... Parameters, typename... Args>
+  void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared,
+              Args&&... args) {
+    if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+    if (shared > kDefaultShared) {
+      check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 static_cast<int>(shared)),
+            "asking for shared memory");
+    }
+    cudaLaunchConfig_t config = {};
+    config.gridDim = grid;
+    config.blockDim = block;
+    config.dynamicSmemBytes = shared;
+    config.stream = stream_;
+    check(cudaLaunchKernelEx(&config, kernel, std::forward<Args>(args)...), "launching a kernel");
+  }
+
+  /// Copies between any two of host and device memory, in the stream's order.
+  void copy(void* to, const void* from, std::size_t bytes);
+  void clear(void* to, std::size_t bytes);
+  /// Waits for everything asked so far.
+  void finish();
+
+  /// Scratch and staging held now.
+  std::size_t bytes() const { return scratch_.bytes() + uploads_.bytes() + staging_.bytes(); }
+
+ private:
+  static constexpr std::size_t kDefaultShared = 48 << 10;
+  const std::byte* upload_bytes(const void* values, std::size_t bytes);
+
+  int device_;
+  cudaStream_t stream_ = nullptr;
+  cudaDeviceProp properties_ = {};
+  Stack scratch_{Stack::Kind::kDevice}, uploads_{Stack::Kind::kDevice},
+      staging_{Stack::Kind::kPinned};
+};
+
+}  // namespace turnbench::cuda
