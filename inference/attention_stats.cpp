@@ -93,25 +93,20 @@ const HeadScores& AttentionStats::window_mass(int rows) {
   const int first = tail_->rows() - count;
   const std::size_t group = static_cast<std::size_t>(shape_.heads) / sets_.size(),
                     head_dim = static_cast<std::size_t>(shape_.head_dim);
-  // The heads of a set together, so that its keys are packed once.
-  backend_.parallel_for(sets_.size(), [&](std::size_t s) {
-    const KvSet& set = sets_[s];
-    const std::size_t ld = padded_slots(set.size()), rows = static_cast<std::size_t>(count) * group;
-    std::vector<float> queries, probabilities(rows * ld);
-    std::vector<std::int32_t> positions;
-    for (int r = first; r < tail_->rows(); ++r) {
-      const float* row = tail_->row(r) + s * group * head_dim;
-      queries.insert(queries.end(), row, row + group * head_dim);
-      positions.insert(positions.end(), group, tail_->positions()[r]);
-    }
-    backend_.row_probabilities(scale_, set, queries.data(), head_dim, positions.data(),
-                               static_cast<int>(rows), sliding_window_, probabilities.data(), ld);
-    for (std::size_t i = 0; i < rows; ++i) {
-      float* sum = scores.data.data() + (s * group + i % group) * scores.ld;
-      const float* row = probabilities.data() + i * ld;
-      for (std::size_t j = 0; j < static_cast<std::size_t>(set.size()); ++j) sum[j] += row[j];
-    }
-  });
+  std::vector<MassJob> jobs(sets_.size());
+  for (std::size_t s = 0; s < sets_.size(); ++s) {
+    MassJob& job = jobs[s];
+    job.keys = &sets_[s];
+    job.q = tail_->row(first) + s * group * head_dim;
+    job.q_stride = tail_->width();
+    job.heads = static_cast<int>(group);
+    job.positions = tail_->positions() + first;
+    job.rows = count;
+    job.sliding_window = sliding_window_;
+    job.vertical = scores.data.data() + s * group * scores.ld;
+    job.vertical_stride = scores.ld;
+  }
+  backend_.add_mass(scale_, jobs);
   for (int h = 0; h < shape_.heads; ++h) {
     multiply_adds_ += static_cast<double>(count) * set_of(h).size() * shape_.head_dim;
   }
@@ -167,15 +162,18 @@ LineMass AttentionStats::line_mass(int head, int rows) const {
 LineMass AttentionStats::line_mass(int head, int first, int rows) const {
   const KvSet& set = set_of(head);
   const std::int32_t end = pass_.positions[first + rows - 1] + 1;
-  std::vector<std::int32_t> keys(static_cast<std::size_t>(set.lower_bound(end)));
-  for (std::size_t j = 0; j < keys.size(); ++j) keys[j] = set.position(static_cast<int>(j));
-  LineMass mass{std::vector<float>(keys.size()), std::vector<float>(static_cast<std::size_t>(end))};
-  for_each_row(head, first, rows, [&](std::int32_t position, std::span<const float> cells) {
-    for (std::size_t j = 0; j < cells.size(); ++j) {
-      mass.vertical[j] += cells[j];
-      mass.slash[static_cast<std::size_t>(position - keys[j])] += cells[j];
-    }
-  });
+  LineMass mass{std::vector<float>(static_cast<std::size_t>(set.lower_bound(end))),
+                std::vector<float>(static_cast<std::size_t>(end))};
+  MassJob job;
+  job.keys = &set;
+  job.q = query(head, first).data();
+  job.q_stride = pass_.stride;
+  job.positions = pass_.positions + first;
+  job.rows = rows;
+  job.sliding_window = sliding_window_;
+  job.vertical = mass.vertical.data();
+  job.slash = mass.slash.data();
+  backend_.add_mass(scale_, {&job, 1});
   return mass;
 }
 

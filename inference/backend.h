@@ -138,8 +138,9 @@ class Backend {
   /// ColumnJob.
   virtual void add_column_sums(float scale, std::span<const ColumnJob> jobs) = 0;
   /// Dense causal attention probabilities of some rows (the host's or the backend's) of one query
-  /// head over one set: out[r * ld + slot], the host's, 0 where a row does not see; `ld` is at least
-  /// the set's size rounded up to 64 and is written whole.  May be called by several threads at once.
+  /// head over one set: out[r * ld + slot], the host's, 0 where a row does not see; `ld` is at
+  /// least the set's size rounded up to 64 and is written whole.  May be called by several threads
+  /// at once.
   virtual void row_probabilities(float scale, const KvSet& keys, const float* q,
                                  std::size_t q_stride, const std::int32_t* positions, int rows,
                                  int sliding_window, float* out, std::size_t ld) = 0;

@@ -24,8 +24,8 @@ class Memory {
   virtual std::byte* allocate(std::size_t bytes) = 0;
   virtual void release(std::byte* data, std::size_t bytes) = 0;
   /// Copies that do not overlap, between this memory and itself or the host's, in the order of the
-  /// backend's operations.  What is copied from the host may change at once; what is copied to it is
-  /// there when `finish` has returned.
+  /// backend's operations.  What is copied from the host may change at once; what is copied to it
+  /// is there when `finish` has returned.
   virtual void copy(std::span<const Copy> copies) = 0;
   /// Returns when every operation asked so far is done.
   virtual void finish() = 0;
@@ -42,7 +42,8 @@ class Buffer {
  public:
   Buffer() = default;
   explicit Buffer(std::size_t size, std::shared_ptr<Memory> memory = host_memory())
-      : memory_(std::move(memory)), data_(size == 0 ? nullptr : memory_->allocate(size)),
+      : memory_(std::move(memory)),
+        data_(size == 0 ? nullptr : memory_->allocate(size)),
         size_(size) {}
   ~Buffer() {
     if (data_ != nullptr) memory_->release(data_, size_);

@@ -29,7 +29,7 @@ void AttentionStats::add_masses(const ColumnRule& rule, HeadScores& scores) {
   const auto heads = static_cast<std::size_t>(shape_.heads), group = heads / sets_.size(),
              head_dim = static_cast<std::size_t>(shape_.head_dim),
              rows = static_cast<std::size_t>(pass_.rows);
-  std::vector<float> lse, unused;
+  Buffer lse, unused;
   std::vector<std::uint64_t> seeds;
   for (std::size_t r = 0; rule.gumbel && r < rows; ++r) {
     for (std::size_t h = 0; h < heads; ++h) {
@@ -39,8 +39,8 @@ void AttentionStats::add_masses(const ColumnRule& rule, HeadScores& scores) {
   }
   std::vector<RowNoise> noises(sets_.size());
   if (lse_ == nullptr) {
-    lse.resize(rows * heads);
-    unused.resize(rows * heads * head_dim);
+    lse = Buffer(rows * heads * sizeof(float), backend_.memory());
+    unused = Buffer(rows * heads * head_dim * sizeof(float), backend_.memory());
   }
   std::vector<AttentionJob> dense;
   std::vector<ColumnJob> jobs;
@@ -52,7 +52,7 @@ void AttentionStats::add_masses(const ColumnRule& rule, HeadScores& scores) {
     job.heads = static_cast<int>(group);
     job.positions = pass_.positions;
     job.rows = pass_.rows;
-    job.lse = (lse_ == nullptr ? lse.data() : lse_) + s * group;
+    job.lse = (lse_ == nullptr ? lse.as<float>() : lse_) + s * group;
     job.lse_stride = heads;
     job.sliding_window = sliding_window_;
     if (rule != ColumnRule{}) {
@@ -66,9 +66,9 @@ void AttentionStats::add_masses(const ColumnRule& rule, HeadScores& scores) {
     if (lse_ != nullptr) continue;
     AttentionJob attention;
     static_cast<CausalRows&>(attention) = job;
-    attention.out = unused.data() + s * group * head_dim;
+    attention.out = unused.as<float>() + s * group * head_dim;
     attention.out_stride = heads * head_dim;
-    attention.lse = lse.data() + s * group;
+    attention.lse = lse.as<float>() + s * group;
     attention.lse_stride = heads;
     attention.pass = {pass_.positions[0], pass_.rows};
     dense.push_back(attention);

@@ -20,17 +20,39 @@ void rope_tables(std::span<const float> frequencies, double attention_factor,
 }
 
 Engine::Engine(const Model& model, Backend& backend, Options options)
-    : model_(model), backend_(backend), options_(options) {
+    : model_(model), backend_(backend), options_(options), memory_(*backend.memory()) {
+  for (Scratch* s : {&hidden_, &normed_, &wide_, &q_, &k_, &raw_k_, &v_, &attended_, &lse_, &cos_,
+                     &sin_, &logits_, &turned_}) {
+    *s = Scratch(backend.memory());
+  }
   const ModelConfig& c = model.config();
   shape_ = {c.layers, c.heads, c.kv_heads, c.head_dim};
   scale_ = static_cast<float>(1.0 / std::sqrt(static_cast<double>(c.head_dim)));
-  pool_ = std::make_shared<KvPool>(PageLayout{c.head_dim, options.kv_dtype, false});
-  raw_pool_ = std::make_shared<KvPool>(PageLayout{c.head_dim, options.kv_dtype, true});
+  pool_ =
+      std::make_shared<KvPool>(PageLayout{c.head_dim, options.kv_dtype, false}, backend.memory());
+  raw_pool_ =
+      std::make_shared<KvPool>(PageLayout{c.head_dim, options.kv_dtype, true}, backend.memory());
 }
 
 Sequence Engine::make_sequence(Policies policies, int tail_rows, bool raw_keys) const {
   const bool raw = raw_keys || policies.raw_keys();
   return Sequence(shape_, std::move(policies), raw ? raw_pool_ : pool_, tail_rows);
+}
+
+void Engine::copy(const float* from, float* to, std::size_t count) const {
+  const Copy copy{reinterpret_cast<std::byte*>(to), reinterpret_cast<const std::byte*>(from),
+                  count * sizeof(float)};
+  memory_.copy({&copy, 1});
+  memory_.finish();
+}
+
+void Engine::turn_to(std::span<const std::int32_t> positions, float* cos, float* sin) {
+  const std::size_t count = positions.size() * static_cast<std::size_t>(shape_.head_dim / 2);
+  float* angles = staging_.get(2 * count);
+  rope_tables(model_.frequencies(), model_.config().rope.attention_factor, positions, angles,
+              angles + count);
+  copy(angles, cos, count);
+  copy(angles + count, sin, count);
 }
 
 std::vector<std::vector<float>> Engine::prefill(std::span<const Pass> passes) {
@@ -108,17 +130,14 @@ std::vector<std::vector<float>> Engine::forward(std::span<const Pass> passes) {
   const std::size_t rows = layout.rows, block = std::min(rows, kActivationRows);
   float* x = hidden_.get(rows * hidden_size);
   {
-    float* row = x;
-    for (const Pass& pass : passes) {
-      for (int token : pass.tokens) {
-        model_.embed(token, row);
-        row += hidden_size;
-      }
-    }
+    std::vector<int> tokens;
+    for (const Pass& pass : passes)
+      tokens.insert(tokens.end(), pass.tokens.begin(), pass.tokens.end());
+    backend_.embed(model_.embedding(), tokens, x);
   }
-  float* cos = cos_.get(rows * static_cast<std::size_t>(c.head_dim / 2));
-  float* sin = sin_.get(rows * static_cast<std::size_t>(c.head_dim / 2));
-  rope_tables(model_.frequencies(), c.rope.attention_factor, layout.positions, cos, sin);
+  const std::size_t angles = rows * static_cast<std::size_t>(c.head_dim / 2);
+  float *cos = cos_.get(angles), *sin = sin_.get(angles);
+  turn_to(layout.positions, cos, sin);
   const std::size_t qkv_width = layout.q_width + 2 * layout.kv_width;
   float* normed = normed_.get(block * hidden_size);
   float* wide = wide_.get(block * std::max({qkv_width, 3 * ffn, hidden_size}));
@@ -127,9 +146,6 @@ std::vector<std::vector<float>> Engine::forward(std::span<const Pass> passes) {
   float* v = v_.get(rows * layout.kv_width);
   float* raw_k = layout.raw_keys ? raw_k_.get(rows * layout.kv_width) : nullptr;
   float* attended = attended_.get(rows * layout.q_width);
-  const auto bias_of = [](const std::vector<float>& bias) {
-    return bias.empty() ? nullptr : bias.data();
-  };
   const auto head_dim = static_cast<std::size_t>(c.head_dim);
 
   for (int l = 0; l < c.layers; ++l) {
@@ -138,48 +154,43 @@ std::vector<std::vector<float>> Engine::forward(std::span<const Pass> passes) {
       const std::size_t n = std::min(block, rows - r);
       backend_.rms_norm(x + r * hidden_size, hidden_size, n, hidden_size, w.attention_norm.data(),
                         c.norm_eps, normed, hidden_size);
-      backend_.linear(normed, hidden_size, n, *w.qkv, bias_of(w.qkv_bias), wide, qkv_width);
+      backend_.linear(normed, hidden_size, n, *w.qkv, w.qkv_bias.data(), wide, qkv_width);
       if (c.qk_norm) {
-        for (std::size_t i = 0; i < n; ++i) {  // each head is a row of its own
-          float* row = wide + i * qkv_width;
-          backend_.rms_norm(row, head_dim, static_cast<std::size_t>(c.heads), head_dim,
-                            w.q_norm.data(), c.norm_eps, row, head_dim);
-          row += layout.q_width;
-          backend_.rms_norm(row, head_dim, static_cast<std::size_t>(c.kv_heads), head_dim,
-                            w.k_norm.data(), c.norm_eps, row, head_dim);
+        for (int h = 0; h < c.heads + c.kv_heads; ++h) {  // queries first, then keys
+          float* head = wide + static_cast<std::size_t>(h) * head_dim;
+          backend_.rms_norm(head, qkv_width, n, head_dim,
+                            (h < c.heads ? w.q_norm : w.k_norm).data(), c.norm_eps, head,
+                            qkv_width);
         }
       }
       if (raw_k != nullptr) {
-        for (std::size_t i = 0; i < n; ++i) {
-          std::copy_n(wide + i * qkv_width + layout.q_width, layout.kv_width,
-                      raw_k + (r + i) * layout.kv_width);
-        }
+        backend_.copy_rows(wide + layout.q_width, qkv_width, n, layout.kv_width,
+                           raw_k + r * layout.kv_width, layout.kv_width);
       }
       // Queries and keys stand side by side, so one call turns both.
       backend_.rotate(wide, qkv_width, n, c.heads + c.kv_heads, c.head_dim, cos + r * head_dim / 2,
                       sin + r * head_dim / 2);
-      for (std::size_t i = 0; i < n; ++i) {
-        const float* row = wide + i * qkv_width;
-        std::copy_n(row, layout.q_width, q + (r + i) * layout.q_width);
-        std::copy_n(row + layout.q_width, layout.kv_width, k + (r + i) * layout.kv_width);
-        std::copy_n(row + layout.q_width + layout.kv_width, layout.kv_width,
-                    v + (r + i) * layout.kv_width);
-      }
+      backend_.copy_rows(wide, qkv_width, n, layout.q_width, q + r * layout.q_width,
+                         layout.q_width);
+      backend_.copy_rows(wide + layout.q_width, qkv_width, n, layout.kv_width,
+                         k + r * layout.kv_width, layout.kv_width);
+      backend_.copy_rows(wide + layout.q_width + layout.kv_width, qkv_width, n, layout.kv_width,
+                         v + r * layout.kv_width, layout.kv_width);
     }
     append_keys(l, passes, layout);
     attention_layer(l, passes, layout);
     for (std::size_t r = 0; r < rows; r += block) {
       const std::size_t n = std::min(block, rows - r);
       float* rows_of_x = x + r * hidden_size;
-      backend_.linear(attended + r * layout.q_width, layout.q_width, n, *w.out, bias_of(w.out_bias),
+      backend_.linear(attended + r * layout.q_width, layout.q_width, n, *w.out, w.out_bias.data(),
                       normed, hidden_size);
       backend_.add(rows_of_x, normed, n * hidden_size);
       backend_.rms_norm(rows_of_x, hidden_size, n, hidden_size, w.ffn_norm.data(), c.norm_eps,
                         normed, hidden_size);
-      backend_.linear(normed, hidden_size, n, *w.gate_up, bias_of(w.gate_up_bias), wide, 2 * ffn);
+      backend_.linear(normed, hidden_size, n, *w.gate_up, w.gate_up_bias.data(), wide, 2 * ffn);
       float* product = wide + block * 2 * ffn;
       backend_.silu_multiply(wide, n, ffn, product);
-      backend_.linear(product, ffn, n, *w.down, bias_of(w.down_bias), normed, hidden_size);
+      backend_.linear(product, ffn, n, *w.down, w.down_bias.data(), normed, hidden_size);
       backend_.add(rows_of_x, normed, n * hidden_size);
     }
   }
@@ -221,13 +232,20 @@ std::vector<std::vector<float>> Engine::forward(std::span<const Pass> passes) {
     }
     float* logits = logits_.get(n * vocab);
     backend_.linear(normed, hidden_size, n, model_.head(), nullptr, logits, vocab);
+    std::vector<Copy> copies;
     for (std::size_t i = 0; i < n; ++i) {
-      out[pass].insert(out[pass].end(), logits + i * vocab, logits + (i + 1) * vocab);
+      auto& to = out[pass];
+      if (taken == 0) to.resize((passes[pass].all_logits ? passes[pass].tokens.size() : 1) * vocab);
+      copies.push_back({reinterpret_cast<std::byte*>(to.data() + taken * vocab),
+                        reinterpret_cast<const std::byte*>(logits + i * vocab),
+                        vocab * sizeof(float)});
       if (++taken == (passes[pass].all_logits ? passes[pass].tokens.size() : 1)) {
         ++pass;
         taken = 0;
       }
     }
+    memory_.copy(copies);
+    memory_.finish();
   }
   return out;
 }
@@ -260,7 +278,7 @@ void Engine::reset_peak() {
 std::size_t Engine::workspace_bytes() const {
   std::size_t total = backend_.workspace_bytes();
   for (const Scratch* s : {&hidden_, &normed_, &wide_, &q_, &k_, &raw_k_, &v_, &attended_, &lse_,
-                           &cos_, &sin_, &logits_}) {
+                           &cos_, &sin_, &logits_, &turned_, &staging_}) {
     total += s->bytes();
   }
   return total;

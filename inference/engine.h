@@ -85,11 +85,16 @@ class Engine {
 
   void attention_layer(int layer, std::span<const Pass> passes, const Layout& layout);
   void append_keys(int layer, std::span<const Pass> passes, const Layout& layout);
+  void remember_queries(int layer, const Pass& pass, std::size_t row, const Layout& layout);
   void after_attention(int layer, const Pass& pass, AttentionStats& stats, const LayerView& view);
   void count_columns(int layer, const Pass& pass, AttentionStats& stats,
                      const LayerView& view) const;
   void keep(Sequence& sequence, int layer, const KeepSets& keep, std::span<const KvSet> from);
-  void shift_positions(KvSet& set) const;
+  void shift_positions(KvSet& set);
+  /// Leaves cos and sin [positions, head_dim / 2], in the backend's memory, of the positions.
+  void turn_to(std::span<const std::int32_t> positions, float* cos, float* sin);
+  /// Copies `count` floats, and waits until they are there.
+  void copy(const float* from, float* to, std::size_t count) const;
   void count_reads(Sequence& sequence, int layer, const Selection& selection) const;
   void check_memory(const PassSize& pass) const;
 
@@ -98,8 +103,10 @@ class Engine {
   Options options_;
   ModelShape shape_;
   float scale_;
+  Memory& memory_;  // the backend's
   std::shared_ptr<KvPool> pool_, raw_pool_;
-  Scratch hidden_, normed_, wide_, q_, k_, raw_k_, v_, attended_, lse_, cos_, sin_, logits_;
+  Scratch hidden_, normed_, wide_, q_, k_, raw_k_, v_, attended_, lse_, cos_, sin_, logits_, turned_;
+  Scratch staging_;  // the host's: rows on their way from or to the backend's memory
 };
 
 /// cos and sin [rows, head_dim / 2] of the positions.

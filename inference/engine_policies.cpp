@@ -30,28 +30,34 @@ std::size_t union_size(std::span<const std::vector<std::int32_t>> lists) {
 }  // namespace
 
 void Engine::append_keys(int layer, std::span<const Pass> passes, const Layout& layout) {
-  struct Task {
-    std::size_t pass, set;
-  };
-  std::vector<Task> tasks;
-  for (std::size_t i = 0; i < passes.size(); ++i) {
-    for (std::size_t s = 0; s < passes[i].sequence->cache.layer(layer).size(); ++s)
-      tasks.push_back({i, s});
-  }
   const float *k = k_.get(0), *v = v_.get(0), *raw_k = layout.raw_keys ? raw_k_.get(0) : nullptr;
   const auto head_dim = static_cast<std::size_t>(shape_.head_dim);
-  backend_.parallel_for(tasks.size(), [&](std::size_t t) {
-    const Pass& pass = passes[tasks[t].pass];
-    auto& sets = pass.sequence->cache.layer(layer);
-    KvSet& set = sets[tasks[t].set];
-    const std::size_t kv_head =
-        tasks[t].set * static_cast<std::size_t>(shape_.kv_heads) / sets.size();
-    for (std::size_t r = 0; r < pass.tokens.size(); ++r) {
-      const std::size_t row = layout.first_row[tasks[t].pass] + r;
-      const std::size_t at = row * layout.kv_width + kv_head * head_dim;
-      set.append(k + at, v + at, raw_k == nullptr ? nullptr : raw_k + at, layout.positions[row]);
+  std::vector<AppendJob> jobs;
+  for (std::size_t i = 0; i < passes.size(); ++i) {
+    auto& sets = passes[i].sequence->cache.layer(layer);
+    const std::size_t first = layout.first_row[i], rows = passes[i].tokens.size();
+    for (std::size_t s = 0; s < sets.size(); ++s) {
+      const std::size_t kv_head = s * static_cast<std::size_t>(shape_.kv_heads) / sets.size();
+      const std::size_t at = first * layout.kv_width + kv_head * head_dim;
+      jobs.push_back({&sets[s], sets[s].size(), static_cast<int>(rows), k + at, v + at,
+                      raw_k == nullptr ? nullptr : raw_k + at, layout.kv_width});
+      sets[s].extend(std::span(layout.positions).subspan(first, rows));
     }
-  });
+  }
+  backend_.append(jobs);
+}
+
+/// The pass's last queries, as many as its sequence remembers; `row` is the pass's first.
+void Engine::remember_queries(int layer, const Pass& pass, std::size_t row, const Layout& layout) {
+  QueryTail& tail = pass.sequence->tails[static_cast<std::size_t>(layer)];
+  const std::size_t rows = pass.tokens.size(),
+                    count = std::min(rows, static_cast<std::size_t>(tail.capacity()));
+  if (count == 0) return;
+  const std::size_t first = row + rows - count;
+  float* queries = staging_.get(count * layout.q_width);
+  copy(q_.get(0) + first * layout.q_width, queries, count * layout.q_width);
+  for (std::size_t r = 0; r < count; ++r)
+    tail.push(queries + r * layout.q_width, layout.positions[first + r]);
 }
 
 void Engine::attention_layer(int layer, std::span<const Pass> passes, const Layout& layout) {
@@ -73,11 +79,7 @@ void Engine::attention_layer(int layer, std::span<const Pass> passes, const Layo
     Sequence& s = *pass.sequence;
     const int rows = static_cast<int>(pass.tokens.size());
     const std::size_t row = layout.first_row[i];
-    QueryTail& tail = s.tails[static_cast<std::size_t>(layer)];
-    for (int r = std::max(0, rows - tail.capacity()); r < rows; ++r) {
-      tail.push(q + (row + static_cast<std::size_t>(r)) * layout.q_width,
-                layout.positions[row + static_cast<std::size_t>(r)]);
-    }
+    remember_queries(layer, pass, row, layout);
     const auto& sets = s.cache.layer(layer);
     const bool decodes = pass.kind == Pass::Kind::kDecode;
     const DialogueView& dialogue = layout.dialogues[i];
@@ -86,10 +88,12 @@ void Engine::attention_layer(int layer, std::span<const Pass> passes, const Layo
     stats.emplace_back(
         backend_, shape_, scale_, window, sets,
         QueryRows{q + row * layout.q_width, layout.q_width, layout.positions.data() + row, rows},
-        &tail, decodes ? nullptr : &s.columns[static_cast<std::size_t>(layer)], noise_seed);
+        &s.tails[static_cast<std::size_t>(layer)],
+        decodes ? nullptr : &s.columns[static_cast<std::size_t>(layer)], noise_seed);
     views.push_back(LayerView{layer, shape_, sets, stats.back(), dialogue, layout.positions[row],
                               rows, decodes ? s.prompt_tokens : 0, decodes ? s.generated : 0});
     const auto start = Clock::now();
+    if (s.policies.prefill || s.policies.selection) memory_.finish();  // they may read keys
     if (pass.kind == Pass::Kind::kPrefill && s.policies.prefill && rows > 1) {
       patterns[i] = s.policies.prefill->plan(views[i]);
       s.counters.policy_seconds += seconds_since(start);
@@ -152,6 +156,7 @@ void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
   const auto start = Clock::now();
   if (pass.kind == Pass::Kind::kDecode) {
     if (s.policies.eviction && pass.evict) {
+      memory_.finish();
       keep(s, layer, s.policies.eviction->after_decode(view), view.sets);
       s.counters.policy_seconds += seconds_since(start);
     }
@@ -162,6 +167,7 @@ void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
   // The sequence itself if it stands alone, else each follower, from what the trunk has cached.
   std::vector<Sequence*> takers = pass.followers;
   if (takers.empty()) takers.push_back(&s);
+  memory_.finish();
   const auto l = static_cast<std::size_t>(layer);
   for (Sequence* taker : takers) {
     const auto began = Clock::now();
@@ -174,6 +180,7 @@ void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
     }
     keep(*taker, layer, kept, view.sets);
     if (taker->policies.selection) {
+      memory_.finish();
       LayerView own{view.layer, view.shape,         taker->cache.layer(layer),
                     stats,      view.dialogue,      view.first_row,
                     view.rows,  view.prompt_tokens, view.generated};
@@ -207,8 +214,7 @@ void Engine::fill(Sequence& sequence, std::span<const int> tokens, const Dialogu
   const auto draw = [&](std::vector<float>& x) {
     for (float& value : x) value = static_cast<float>(2 * random.uniform() - 1);
   };
-  std::vector<float> key(head_dim), value(head_dim),
-      queries(static_cast<std::size_t>(rows) * width);
+  std::vector<float> block, queries(static_cast<std::size_t>(rows) * width);
   std::vector<std::int32_t> positions(static_cast<std::size_t>(rows));
   std::iota(positions.begin(), positions.end(), n - rows);
   sequence.tokens.assign(tokens.begin(), tokens.end());
@@ -218,19 +224,29 @@ void Engine::fill(Sequence& sequence, std::span<const int> tokens, const Dialogu
   for (int l = 0; l < shape_.layers; ++l) {
     auto& sets = sequence.cache.layer(l);
     for (KvSet& set : sets) {
-      for (std::int32_t i = 0; i < n; ++i) {
-        draw(key);
-        draw(value);
-        set.append(key.data(), value.data(), set.layout().raw_keys ? key.data() : nullptr, i);
+      for (std::int32_t first = 0; first < n; first += kPageTokens) {
+        const int count = std::min(kPageTokens, n - first);
+        std::vector<std::int32_t> at(static_cast<std::size_t>(count));
+        std::iota(at.begin(), at.end(), first);
+        block.resize(at.size() * 2 * head_dim);  // a row's key and value, drawn in this order
+        draw(block);
+        float* from = k_.get(block.size());
+        copy(block.data(), from, block.size());
+        set.extend(at);
+        const AppendJob job{&set,        first,           count,
+                            from,        from + head_dim, set.layout().raw_keys ? from : nullptr,
+                            2 * head_dim};
+        backend_.append({&job, 1});
       }
     }
     draw(queries);
+    copy(queries.data(), q_.get(queries.size()), queries.size());
     QueryTail& tail = sequence.tails[static_cast<std::size_t>(l)];
     for (std::int32_t r = 0; r < rows; ++r)
       tail.push(queries.data() + static_cast<std::size_t>(r) * width, n - rows + r);
     AttentionStats stats(backend_, shape_, scale_,
                          model_.config().sliding_window[static_cast<std::size_t>(l)], sets,
-                         {queries.data(), width, positions.data(), rows}, &tail,
+                         {q_.get(0), width, positions.data(), rows}, &tail,
                          &sequence.columns[static_cast<std::size_t>(l)], seed);
     after_attention(l, pass, stats, {l, shape_, sets, stats, view, n - rows, rows, 0, 0});
   }
@@ -280,18 +296,23 @@ void Engine::keep(Sequence& sequence, int layer, const KeepSets& kept,
   }
 }
 
-void Engine::shift_positions(KvSet& set) const {
-  const auto head_dim = static_cast<std::size_t>(shape_.head_dim);
-  std::vector<float> key(head_dim), cos(head_dim / 2), sin(head_dim / 2);
+void Engine::shift_positions(KvSet& set) {
+  std::vector<std::int32_t> moved;  // slots, which are the new positions too
   for (int slot = 0; slot < set.size(); ++slot) {
-    if (set.position(slot) == slot) continue;
-    const std::int32_t position = slot;
-    rope_tables(model_.frequencies(), model_.config().rope.attention_factor, {&position, 1},
-                cos.data(), sin.data());
-    set.read_raw_key(slot, key.data());
-    backend_.rotate(key.data(), head_dim, 1, 1, shape_.head_dim, cos.data(), sin.data());
-    set.write_key(slot, key.data(), position);
+    if (set.position(slot) != slot) moved.push_back(slot);
   }
+  const auto head_dim = static_cast<std::size_t>(shape_.head_dim);
+  const std::size_t count = moved.size();
+  if (count == 0) return;
+  float* turned = turned_.get(2 * count * head_dim);
+  float *cos = turned + count * head_dim, *sin = cos + count * head_dim / 2;
+  turn_to(moved, cos, sin);
+  float* keys = staging_.get(count * head_dim);
+  for (std::size_t i = 0; i < count; ++i) set.read_raw_key(moved[i], keys + i * head_dim);
+  copy(keys, turned, count * head_dim);
+  backend_.rotate(turned, head_dim, count, 1, shape_.head_dim, cos, sin);
+  copy(turned, keys, count * head_dim);
+  for (std::size_t i = 0; i < count; ++i) set.write_key(moved[i], keys + i * head_dim, moved[i]);
 }
 
 void Engine::count_reads(Sequence& s, int layer, const Selection& selection) const {

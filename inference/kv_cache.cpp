@@ -83,17 +83,17 @@ void KvSet::read_key(int slot, float* out) const {
 
 void KvSet::read_raw_key(int slot, float* out) const {
   assert(layout().raw_keys);
-  read_row(layout(),
-           page_of(slot).data + layout().raw_key_offset() +
-               (slot % kPageTokens) * layout().row_bytes(),
-           out);
+  read_row(
+      layout(),
+      page_of(slot).data + layout().raw_key_offset() + (slot % kPageTokens) * layout().row_bytes(),
+      out);
 }
 
 void KvSet::read_value(int slot, float* out) const {
-  read_row(layout(),
-           page_of(slot).data + layout().value_offset() +
-               (slot % kPageTokens) * layout().row_bytes(),
-           out);
+  read_row(
+      layout(),
+      page_of(slot).data + layout().value_offset() + (slot % kPageTokens) * layout().row_bytes(),
+      out);
 }
 
 KvPage& KvSet::writable_page(int slot) {
@@ -135,10 +135,9 @@ void KvSet::copy_positions(int begin, int end) {
     next = std::min(end, (slot / kPageTokens + 1) * kPageTokens);
     const KvPage& page = page_of(slot);
     const std::size_t at = static_cast<std::size_t>(slot % kPageTokens);
-    copies.push_back(
-        {page.data + layout().position_offset() + at * sizeof(std::int32_t),
-         reinterpret_cast<const std::byte*>(page.positions + at),
-         static_cast<std::size_t>(next - slot) * sizeof(std::int32_t)});
+    copies.push_back({page.data + layout().position_offset() + at * sizeof(std::int32_t),
+                      reinterpret_cast<const std::byte*>(page.positions + at),
+                      static_cast<std::size_t>(next - slot) * sizeof(std::int32_t)});
   }
   pool_->memory().copy(copies);
 }

@@ -20,11 +20,17 @@ struct PageLayout {
   DType dtype = DType::kF32;
   bool raw_keys = false;
 
-  constexpr std::size_t row_bytes() const { return static_cast<std::size_t>(head_dim) * size_of(dtype); }
+  constexpr std::size_t row_bytes() const {
+    return static_cast<std::size_t>(head_dim) * size_of(dtype);
+  }
   constexpr std::size_t value_offset() const { return kPageTokens * row_bytes(); }
   constexpr std::size_t raw_key_offset() const { return 2 * kPageTokens * row_bytes(); }
-  constexpr std::size_t position_offset() const { return (raw_keys ? 3 : 2) * kPageTokens * row_bytes(); }
-  constexpr std::size_t bytes() const { return position_offset() + kPageTokens * sizeof(std::int32_t); }
+  constexpr std::size_t position_offset() const {
+    return (raw_keys ? 3 : 2) * kPageTokens * row_bytes();
+  }
+  constexpr std::size_t bytes() const {
+    return position_offset() + kPageTokens * sizeof(std::int32_t);
+  }
 };
 
 /// A page in a backend's memory.  The host reads positions all the time: where the memory is not

@@ -132,6 +132,11 @@ class Source {
     }
   }
 
+  /// In the backend's memory.
+  Floats floats(const std::string& name, std::int64_t size, float made_up) const {
+    return Floats(vector(name, size, made_up), backend_.memory());
+  }
+
   std::vector<float> vector(const std::string& name, std::int64_t size, float made_up) const {
     std::vector<float> out(static_cast<std::size_t>(size), made_up);
     if (c_.tensors) {
@@ -140,28 +145,6 @@ class Source {
     } else if (made_up == 0) {
       Random random = stream(name);
       for (float& x : out) x = draw(random);
-    }
-    return out;
-  }
-
-  Buffer table(const std::string& name, std::int64_t rows, std::int64_t columns,
-                     DType dtype) const {
-    const auto n = static_cast<std::size_t>(rows * columns);
-    Buffer out(n * size_of(dtype));
-    std::vector<float> row(static_cast<std::size_t>(columns));
-    Random random = stream(name);
-    for (std::int64_t r = 0; r < rows; ++r) {
-      const auto first = static_cast<std::size_t>(r * columns);
-      if (c_.tensors) {
-        const TensorView& t = c_.tensors->at(name, {rows, columns});
-        read(t, first, row.size(), row.data());
-        if (r % 1024 == 1023)
-          c_.tensors->forget(t.bytes.first((first + row.size()) * size_of(t.dtype)));
-      } else {
-        for (float& x : row) x = draw(random);
-      }
-      for (std::size_t i = 0; i < row.size(); ++i)
-        store_element(out.data(), dtype, first + i, row[i]);
     }
     return out;
   }
@@ -229,60 +212,54 @@ Model::Model(const Checkpoint& checkpoint, Backend& backend, DType dtype)
   for (int l = 0; l < c.layers; ++l) {
     const std::string at = fmt::format("model.layers.{}.", l);
     LayerWeights w;
-    w.attention_norm = source.vector(at + "input_layernorm.weight", hidden, 1);
-    w.ffn_norm = source.vector(at + "post_attention_layernorm.weight", hidden, 1);
+    w.attention_norm = source.floats(at + "input_layernorm.weight", hidden, 1);
+    w.ffn_norm = source.floats(at + "post_attention_layernorm.weight", hidden, 1);
     std::size_t first = 0;
+    std::vector<float> biases;
     for (const auto& [name, rows] :
          {std::pair("q", q_size), std::pair("k", kv_size), std::pair("v", kv_size)}) {
       const std::string tensor = at + "self_attn." + name + "_proj";
       source.put(w.qkv, q_size + 2 * kv_size, first, tensor + ".weight", rows, hidden);
       if (c.qkv_bias) {
         const std::vector<float> bias = source.vector(tensor + ".bias", rows, 0);
-        w.qkv_bias.insert(w.qkv_bias.end(), bias.begin(), bias.end());
+        biases.insert(biases.end(), bias.begin(), bias.end());
       }
       first += static_cast<std::size_t>(rows);
     }
+    w.qkv_bias = Floats(biases, backend.memory());
     source.put(w.out, hidden, 0, at + "self_attn.o_proj.weight", hidden, q_size);
-    if (c.out_bias) w.out_bias = source.vector(at + "self_attn.o_proj.bias", hidden, 0);
+    if (c.out_bias) w.out_bias = source.floats(at + "self_attn.o_proj.bias", hidden, 0);
     if (c.qk_norm) {
-      w.q_norm = source.vector(at + "self_attn.q_norm.weight", head_dim, 1);
-      w.k_norm = source.vector(at + "self_attn.k_norm.weight", head_dim, 1);
+      w.q_norm = source.floats(at + "self_attn.q_norm.weight", head_dim, 1);
+      w.k_norm = source.floats(at + "self_attn.k_norm.weight", head_dim, 1);
     }
     source.put(w.gate_up, 2 * ffn, 0, at + "mlp.gate_proj.weight", ffn, hidden);
     source.put(w.gate_up, 2 * ffn, static_cast<std::size_t>(ffn), at + "mlp.up_proj.weight", ffn,
                hidden);
     source.put(w.down, hidden, 0, at + "mlp.down_proj.weight", hidden, ffn);
     if (c.mlp_bias) {
-      w.gate_up_bias = source.vector(at + "mlp.gate_proj.bias", ffn, 0);
+      std::vector<float> bias = source.vector(at + "mlp.gate_proj.bias", ffn, 0);
       const std::vector<float> up = source.vector(at + "mlp.up_proj.bias", ffn, 0);
-      w.gate_up_bias.insert(w.gate_up_bias.end(), up.begin(), up.end());
-      w.down_bias = source.vector(at + "mlp.down_proj.bias", hidden, 0);
+      bias.insert(bias.end(), up.begin(), up.end());
+      w.gate_up_bias = Floats(bias, backend.memory());
+      w.down_bias = source.floats(at + "mlp.down_proj.bias", hidden, 0);
     }
     layers_.push_back(std::move(w));
   }
-  norm_ = source.vector("model.norm.weight", hidden, 1);
+  norm_ = source.floats("model.norm.weight", hidden, 1);
   const std::string embedding = "model.embed_tokens.weight";
   source.put(head_, c.vocab, 0, c.tied_embeddings ? embedding : "lm_head.weight", c.vocab, hidden);
-  if (!c.tied_embeddings) embedding_ = source.table(embedding, c.vocab, hidden, dtype);
+  if (!c.tied_embeddings) source.put(embedding_, c.vocab, 0, embedding, c.vocab, hidden);
   frequencies_ = rope_frequencies(c.rope, c.head_dim);
 }
 
-void Model::embed(int token, float* out) const {
-  const auto row = static_cast<std::size_t>(token),
-             hidden = static_cast<std::size_t>(config_.hidden);
-  if (embedding_.size() == 0) return head_->read_row(row, out);
-  for (std::size_t i = 0; i < hidden; ++i) {
-    out[i] = load_element(embedding_.data(), dtype_, row * hidden + i);
-  }
-}
-
 std::size_t Model::weight_bytes() const {
-  std::size_t total = head_->bytes() + embedding_.size() + norm_.size() * sizeof(float);
+  std::size_t total = head_->bytes() + (embedding_ ? embedding_->bytes() : 0) + norm_.bytes();
   for (const LayerWeights& w : layers_) {
     total += w.qkv->bytes() + w.out->bytes() + w.gate_up->bytes() + w.down->bytes();
     for (const auto* v : {&w.attention_norm, &w.ffn_norm, &w.q_norm, &w.k_norm, &w.qkv_bias,
                           &w.out_bias, &w.gate_up_bias, &w.down_bias}) {
-      total += v->size() * sizeof(float);
+      total += v->bytes();
     }
   }
   return total;

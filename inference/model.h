@@ -30,9 +30,9 @@ struct Checkpoint {
 };
 
 struct LayerWeights {
-  std::vector<float> attention_norm, ffn_norm, q_norm, k_norm;
+  Floats attention_norm, ffn_norm, q_norm, k_norm;
   std::unique_ptr<Matrix> qkv, out, gate_up, down;
-  std::vector<float> qkv_bias, out_bias, gate_up_bias, down_bias;
+  Floats qkv_bias, out_bias, gate_up_bias, down_bias;
 };
 
 /// A loaded decoder: its shape, and its weights in the backend's form.
@@ -44,24 +44,23 @@ class Model {
 
   const ModelConfig& config() const { return config_; }
   const LayerWeights& layer(int l) const { return layers_[static_cast<std::size_t>(l)]; }
-  const std::vector<float>& norm() const { return norm_; }
+  const Floats& norm() const { return norm_; }
   const Matrix& head() const { return *head_; }
+  /// [vocab, hidden]; the head's own if they are tied.
+  const Matrix& embedding() const { return embedding_ ? *embedding_ : *head_; }
   DType dtype() const { return dtype_; }
   const std::vector<float>& frequencies() const { return frequencies_; }
   std::size_t weight_bytes() const;
   /// Of the weights that a decode step reads: all but an embedding table of its own.
-  std::size_t step_bytes() const { return weight_bytes() - embedding_.size(); }
-
-  /// Embedding of `token`, [hidden].
-  void embed(int token, float* out) const;
+  std::size_t step_bytes() const { return weight_bytes() - (embedding_ ? embedding_->bytes() : 0); }
 
  private:
   ModelConfig config_;
   DType dtype_;
   std::vector<LayerWeights> layers_;
-  std::vector<float> norm_, frequencies_;
-  std::unique_ptr<Matrix> head_;
-  Buffer embedding_;  ///< [vocab, hidden]; empty if tied to the head
+  Floats norm_;
+  std::vector<float> frequencies_;
+  std::unique_ptr<Matrix> head_, embedding_;  // the latter null if tied
 };
 
 }  // namespace turnbench

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "common/thread_pool.h"
-#include "inference/buffer.h"
 #include "inference/backend.h"
+#include "inference/buffer.h"
 #include "inference/cpu/attention_state.h"
 
 namespace turnbench::cpu {

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "common/thread_pool.h"
-#include "inference/buffer.h"
 #include "inference/backend.h"
+#include "inference/buffer.h"
 
 namespace turnbench::cpu {
 

@@ -9,6 +9,7 @@
 #include "inference/cpu/ceilings.h"
 #include "inference/cpu/elementwise.h"
 #include "inference/cpu/gemm.h"
+#include "inference/cpu/mass.h"
 
 namespace turnbench {
 namespace {
@@ -51,8 +52,17 @@ class CpuBackend : public Backend {
   }
   int threads() const override { return pool_.size(); }
 
+  const std::shared_ptr<Memory>& memory() override { return host_memory(); }
+
   std::unique_ptr<Matrix> make_matrix(std::size_t out, std::size_t in, DType dtype) override {
     return std::make_unique<CpuMatrix>(out, in, dtype);
+  }
+
+  void embed(const Matrix& table, std::span<const int> tokens, float* out) override {
+    by_rows(tokens.size(), table.in(), [&](std::size_t first, std::size_t count) {
+      for (std::size_t i = first; i < first + count; ++i)
+        table.read_row(static_cast<std::size_t>(tokens[i]), out + i * table.in());
+    });
   }
 
   void linear(const float* x, std::size_t ldx, std::size_t rows, const Matrix& w, const float* bias,
@@ -93,6 +103,22 @@ class CpuBackend : public Backend {
             [&](std::size_t first, std::size_t count) { cpu::add(x + first, y + first, count); });
   }
 
+  void copy_rows(const float* from, std::size_t ld_from, std::size_t rows, std::size_t width,
+                 float* to, std::size_t ld_to) override {
+    for (std::size_t r = 0; r < rows; ++r) std::copy_n(from + r * ld_from, width, to + r * ld_to);
+  }
+
+  void append(std::span<const AppendJob> jobs) override {
+    pool_.parallel_for(jobs.size(), [&](std::size_t i, int) {
+      const AppendJob& job = jobs[i];
+      for (int r = 0; r < job.rows; ++r) {
+        const std::size_t at = static_cast<std::size_t>(r) * job.stride;
+        job.set->write(job.first + r, job.k + at, job.v + at,
+                       job.raw_k == nullptr ? nullptr : job.raw_k + at);
+      }
+    });
+  }
+
   void attend(float scale, std::span<const AttentionJob> jobs) override {
     cpu::attend(pool_, scale, jobs, workspace_);
   }
@@ -105,6 +131,10 @@ class CpuBackend : public Backend {
                          const std::int32_t* positions, int rows, int sliding_window, float* out,
                          std::size_t ld) override {
     cpu::row_probabilities(scale, keys, q, q_stride, positions, rows, sliding_window, out, ld);
+  }
+
+  void add_mass(float scale, std::span<const MassJob> jobs) override {
+    cpu::add_mass(pool_, scale, jobs);
   }
 
   void parallel_for(std::size_t count, const std::function<void(std::size_t)>& task) override {

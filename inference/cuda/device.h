@@ -7,8 +7,8 @@
 
 namespace turnbench::cuda {
 
-constexpr int kWarp = 32;              ///< lanes of a warp
-constexpr float kMasked = -INFINITY;   ///< score of a pair that is not seen
+constexpr int kWarp = 32;             ///< lanes of a warp
+constexpr float kMasked = -INFINITY;  ///< score of a pair that is not seen
 
 /// An element of weights or of the KV cache as float.
 __device__ inline float to_float(float x) {
