@@ -18,8 +18,9 @@ namespace turnbench {
 // else that an operation is given (positions, slots, patterns, seeds) is the host's; where a result
 // is the host's, the operation returns when it is there.
 
-/// New rows of one set: slots [first, first + rows), already positioned, receive row r's key and
-/// value from k and v + r * stride, and its unrotated key from raw_k, as the set's dtype.
+/// New rows of one set: slots [first, first + rows), whose positions the set knows, receive row r's
+/// key and value from k and v + r * stride, and its unrotated key from raw_k, as the set's dtype.
+/// Without v only the keys are written.
 struct AppendJob {
   KvSet* set = nullptr;
   int first = 0, rows = 0;
@@ -132,6 +133,8 @@ class Backend {
   virtual void copy_rows(const float* from, std::size_t ld_from, std::size_t rows,
                          std::size_t width, float* to, std::size_t ld_to) = 0;
   virtual void append(std::span<const AppendJob> jobs) = 0;
+  /// Unrotated keys of slots [first, first + rows) as floats, [rows, head_dim].
+  virtual void read_raw_keys(const KvSet& set, int first, int rows, float* out) = 0;
   /// Attention of all jobs; see AttentionJob.
   virtual void attend(float scale, std::span<const AttentionJob> jobs) = 0;
   /// sums += exp(scaled score - lse), or what its noise makes of it, over the rows of each job; see

@@ -105,7 +105,8 @@ class Engine {
   float scale_;
   Memory& memory_;  // the backend's
   std::shared_ptr<KvPool> pool_, raw_pool_;
-  Scratch hidden_, normed_, wide_, q_, k_, raw_k_, v_, attended_, lse_, cos_, sin_, logits_, turned_;
+  Scratch hidden_, normed_, wide_, q_, k_, raw_k_, v_, attended_, lse_, cos_, sin_, logits_,
+      turned_;
   Scratch staging_;  // the host's: rows on their way from or to the backend's memory
 };
 

@@ -297,22 +297,21 @@ void Engine::keep(Sequence& sequence, int layer, const KeepSets& kept,
 }
 
 void Engine::shift_positions(KvSet& set) {
-  std::vector<std::int32_t> moved;  // slots, which are the new positions too
-  for (int slot = 0; slot < set.size(); ++slot) {
-    if (set.position(slot) != slot) moved.push_back(slot);
-  }
-  const auto head_dim = static_cast<std::size_t>(shape_.head_dim);
-  const std::size_t count = moved.size();
+  int first = 0;  // from here on, no slot is at its position
+  while (first < set.size() && set.position(first) == first) ++first;
+  const auto count = static_cast<std::size_t>(set.size() - first),
+             head_dim = static_cast<std::size_t>(shape_.head_dim);
   if (count == 0) return;
-  float* turned = turned_.get(2 * count * head_dim);
-  float *cos = turned + count * head_dim, *sin = cos + count * head_dim / 2;
-  turn_to(moved, cos, sin);
-  float* keys = staging_.get(count * head_dim);
-  for (std::size_t i = 0; i < count; ++i) set.read_raw_key(moved[i], keys + i * head_dim);
-  copy(keys, turned, count * head_dim);
-  backend_.rotate(turned, head_dim, count, 1, shape_.head_dim, cos, sin);
-  copy(turned, keys, count * head_dim);
-  for (std::size_t i = 0; i < count; ++i) set.write_key(moved[i], keys + i * head_dim, moved[i]);
+  std::vector<std::int32_t> positions(count);
+  std::iota(positions.begin(), positions.end(), first);
+  float* keys = turned_.get(2 * count * head_dim);
+  float *cos = keys + count * head_dim, *sin = cos + count * head_dim / 2;
+  turn_to(positions, cos, sin);
+  backend_.read_raw_keys(set, first, static_cast<int>(count), keys);
+  backend_.rotate(keys, head_dim, count, 1, shape_.head_dim, cos, sin);
+  set.close_gaps(first);
+  const AppendJob job{&set, first, static_cast<int>(count), keys, nullptr, nullptr, head_dim};
+  backend_.append({&job, 1});
 }
 
 void Engine::count_reads(Sequence& s, int layer, const Selection& selection) const {

@@ -111,35 +111,17 @@ KvPage& KvSet::writable_page(int slot) {
   return *pages_[index];
 }
 
-void KvSet::write_key(int slot, const float* key, std::int32_t position) {
-  KvPage& page = writable_page(slot);
-  write_row(layout(), page.data + (slot % kPageTokens) * layout().row_bytes(), key);
-  page.positions[slot % kPageTokens] = position;
-  copy_positions(slot, slot + 1);
-}
-
 void KvSet::extend(std::span<const std::int32_t> positions) {
-  const int first = size_;
   for (std::int32_t position : positions) {
     assert(size_ == 0 || this->position(size_ - 1) < position);
     writable_page(size_).positions[size_ % kPageTokens] = position;
     ++size_;
   }
-  copy_positions(first, size_);
 }
 
-void KvSet::copy_positions(int begin, int end) {
-  if (pool_->memory().is_host()) return;
-  std::vector<Copy> copies;
-  for (int slot = begin, next; slot < end; slot = next) {
-    next = std::min(end, (slot / kPageTokens + 1) * kPageTokens);
-    const KvPage& page = page_of(slot);
-    const std::size_t at = static_cast<std::size_t>(slot % kPageTokens);
-    copies.push_back({page.data + layout().position_offset() + at * sizeof(std::int32_t),
-                      reinterpret_cast<const std::byte*>(page.positions + at),
-                      static_cast<std::size_t>(next - slot) * sizeof(std::int32_t)});
-  }
-  pool_->memory().copy(copies);
+void KvSet::close_gaps(int first) {
+  for (int slot = first; slot < size_; ++slot)
+    writable_page(slot).positions[slot % kPageTokens] = slot;
 }
 
 void KvSet::append(const float* key, const float* value, const float* raw_key,
@@ -150,11 +132,14 @@ void KvSet::append(const float* key, const float* value, const float* raw_key,
 
 void KvSet::write(int slot, const float* key, const float* value, const float* raw_key) {
   const PageLayout& l = layout();
-  std::byte* page = writable_page(slot).data;
-  const std::size_t row = (slot % kPageTokens) * l.row_bytes();
-  write_row(l, page + row, key);
-  write_row(l, page + l.value_offset() + row, value);
-  if (l.raw_keys) write_row(l, page + l.raw_key_offset() + row, raw_key);
+  KvPage& page = writable_page(slot);
+  const std::size_t in_page = static_cast<std::size_t>(slot % kPageTokens),
+                    row = in_page * l.row_bytes();
+  write_row(l, page.data + row, key);
+  if (value != nullptr) write_row(l, page.data + l.value_offset() + row, value);
+  if (raw_key != nullptr && l.raw_keys) write_row(l, page.data + l.raw_key_offset() + row, raw_key);
+  std::memcpy(page.data + l.position_offset() + in_page * sizeof(std::int32_t),
+              page.positions + in_page, sizeof(std::int32_t));
 }
 
 void KvSet::truncate(int size) {
@@ -166,7 +151,6 @@ void KvSet::truncate(int size) {
 void KvSet::append_slots(const KvSet& from, std::span<const std::int32_t> slots) {
   const PageLayout &to_layout = layout(), &from_layout = from.layout();
   const std::size_t bytes = to_layout.row_bytes();
-  const int first = size_;
   std::vector<Copy> copies;
   for (std::int32_t slot : slots) {
     KvPage& page = writable_page(size_);
@@ -179,11 +163,14 @@ void KvSet::append_slots(const KvSet& from, std::span<const std::int32_t> slots)
       copies.push_back({page.data + to_layout.raw_key_offset() + to,
                         source + from_layout.raw_key_offset() + at, bytes});
     }
+    constexpr std::size_t kBytes = sizeof(std::int32_t);
+    copies.push_back({page.data + to_layout.position_offset() + (size_ % kPageTokens) * kBytes,
+                      source + from_layout.position_offset() + (slot % kPageTokens) * kBytes,
+                      kBytes});
     page.positions[size_ % kPageTokens] = from.position(slot);
     ++size_;
   }
   pool_->memory().copy(copies);
-  copy_positions(first, size_);
 }
 
 KvSet KvSet::gathered(std::span<const std::int32_t> slots, std::shared_ptr<KvPool> pool) const {

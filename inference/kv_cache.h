@@ -80,14 +80,15 @@ class KvSet {
   void read_key(int slot, float* out) const;
   void read_raw_key(int slot, float* out) const;
   void read_value(int slot, float* out) const;
-  /// Overwrites the key of `slot` (re-rotation).
-  void write_key(int slot, const float* key, std::int32_t position);
 
   /// Appends slots at ascending positions, whose rows a backend then writes.
   void extend(std::span<const std::int32_t> positions);
+  /// Gives the slots from `first` on positions first, first + 1, ..., for which a backend then
+  /// writes their keys.
+  void close_gaps(int first);
   /// Appends one token; `raw_key` is needed if the layout has raw keys.
   void append(const float* key, const float* value, const float* raw_key, std::int32_t position);
-  /// Writes the rows of a slot; `raw_key` as in `append`.
+  /// Writes the rows of a slot; without `value`, only its key.
   void write(int slot, const float* key, const float* value, const float* raw_key);
   /// Drops all slots from `size` on.
   void truncate(int size);
@@ -111,8 +112,6 @@ class KvSet {
   const KvPage& page_of(int slot) const {
     return *pages_[static_cast<std::size_t>(slot / kPageTokens)];
   }
-  /// Hands the positions of slots [begin, end) to a memory that is not the host's.
-  void copy_positions(int begin, int end);
   void append_slots(const KvSet& from, std::span<const std::int32_t> slots);
 
   std::shared_ptr<KvPool> pool_;

@@ -113,10 +113,14 @@ class CpuBackend : public Backend {
       const AppendJob& job = jobs[i];
       for (int r = 0; r < job.rows; ++r) {
         const std::size_t at = static_cast<std::size_t>(r) * job.stride;
-        job.set->write(job.first + r, job.k + at, job.v + at,
+        job.set->write(job.first + r, job.k + at, job.v == nullptr ? nullptr : job.v + at,
                        job.raw_k == nullptr ? nullptr : job.raw_k + at);
       }
     });
+  }
+
+  void read_raw_keys(const KvSet& set, int first, int rows, float* out) override {
+    for (int r = 0; r < rows; ++r, out += set.layout().head_dim) set.read_raw_key(first + r, out);
   }
 
   void attend(float scale, std::span<const AttentionJob> jobs) override {

@@ -114,6 +114,16 @@ SetView Context::view(const KvSet& set) {
   return {upload(pages), set.layout(), set.size(), set.is_whole()};
 }
 
+void Context::prefer_device(void* data, std::size_t bytes) {
+  if (properties_.concurrentManagedAccess == 0) return;  // it moves as a whole
+#if CUDART_VERSION >= 13000
+  const cudaMemLocation location{cudaMemLocationTypeDevice, device_};
+#else
+  const int location = device_;
+#endif
+  check(cudaMemAdvise(data, bytes, cudaMemAdviseSetPreferredLocation, location), "placing memory");
+}
+
 void Context::copy(void* to, const void* from, std::size_t bytes) {
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_), "copying");
 }

@@ -96,6 +96,8 @@ class Context {
     check(cudaLaunchKernelEx(&config, kernel, std::forward<Args>(args)...), "launching a kernel");
   }
 
+  /// Asks that managed memory stays on the device when the host has touched it.
+  void prefer_device(void* data, std::size_t bytes);
   /// Copies between any two of host and device memory, in the stream's order.
   void copy(void* to, const void* from, std::size_t bytes);
   void clear(void* to, std::size_t bytes);

@@ -100,7 +100,7 @@ TEST(KvSet, EqualsPlainVectorsUnderRandomUse) {
             {
               const std::size_t j = random() % s.model.size();
               s.model[j].key = make_token(static_cast<std::int32_t>(random() % 100), 0.5f).key;
-              s.set.write_key(static_cast<int>(j), s.model[j].key.data(), s.model[j].position);
+              s.set.write(static_cast<int>(j), s.model[j].key.data(), nullptr, nullptr);
             }
             break;
           default:

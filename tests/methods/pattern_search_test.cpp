@@ -152,7 +152,7 @@ class PlantedLayer : public Layer {
       q[d] = static_cast<float>(query[d] * std::sqrt(static_cast<double>(kDim)));
       k[d] = static_cast<float>(key[d]);
     }
-    sets[static_cast<std::size_t>(head)].write_key(token, k.data(), token);
+    sets[static_cast<std::size_t>(head)].write(token, k.data(), nullptr, nullptr);
   }
 
   /// cos and sin of the frequencies at `place`, so that the product of two is 1 where places meet.

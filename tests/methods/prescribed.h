@@ -37,7 +37,7 @@ class PrescribedLayer : public Layer {
       for (int j = 0; j < n; ++j) {
         std::vector<float> key(64, 0);
         key[static_cast<std::size_t>(j)] = 1;
-        sets[s].write_key(j, key.data(), j);
+        sets[s].write(j, key.data(), nullptr, nullptr);
         std::copy(key.begin(), key.end(), keys[s].begin() + j * 64);
       }
     }

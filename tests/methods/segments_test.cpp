@@ -217,7 +217,7 @@ TEST(SentenceKv, WorkedExample) {
     for (int j = 0; j < layer.n; ++j) {
       std::vector<float> key(8, 0);
       key[0] = j >= 2 && j <= 6 ? .2f : j >= 7 && j <= 11 ? 1.0f : -1.0f;
-      layer.sets[0].write_key(j, key.data(), j);
+      layer.sets[0].write(j, key.data(), nullptr, nullptr);
     }
   };
   place(prompt);

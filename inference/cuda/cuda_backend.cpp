@@ -1,0 +1,177 @@
+#include "inference/cuda/cuda_backend.h"
+
+#include <fmt/format.h>
+
+#include <mutex>
+
+#include "common/thread_pool.h"
+#include "inference/cuda/attention.h"
+#include "inference/cuda/ceilings.h"
+#include "inference/cuda/copies.h"
+#include "inference/cuda/decode_attention.h"
+#include "inference/cuda/device_memory.h"
+#include "inference/cuda/elementwise.h"
+#include "inference/cuda/gemm.h"
+#include "inference/cuda/linear.h"
+#include "inference/cuda/statistics.h"
+
+namespace turnbench::cuda {
+namespace {
+
+/// Row-major weights in device memory.
+class DeviceMatrix : public Matrix {
+ public:
+  DeviceMatrix(std::shared_ptr<Context> context, std::size_t out, std::size_t in, DType dtype)
+      : context_(std::move(context)), weights_{out, in, dtype, nullptr} {
+    check(cudaSetDevice(context_->device()), "choosing the device");
+    check(cudaMalloc(&data_, bytes()), "allocating weights");
+    weights_.data = static_cast<const std::byte*>(data_);
+  }
+  ~DeviceMatrix() override { cudaFree(data_); }
+  DeviceMatrix(const DeviceMatrix&) = delete;
+  DeviceMatrix& operator=(const DeviceMatrix&) = delete;
+
+  std::size_t out() const override { return weights_.out; }
+  std::size_t in() const override { return weights_.in; }
+  std::size_t bytes() const override {
+    return weights_.out * weights_.in * size_of(weights_.dtype);
+  }
+
+  void put_rows(std::size_t first, const std::byte* source, DType dtype,
+                std::size_t rows) override {
+    const std::size_t count = rows * weights_.in, size = size_of(weights_.dtype);
+    std::vector<std::byte> converted;
+    if (dtype != weights_.dtype) {
+      converted.resize(count * size);
+      for (std::size_t i = 0; i < count; ++i) {
+        alignas(4) std::byte element[4];
+        std::memcpy(element, source + i * size_of(dtype), size_of(dtype));
+        store_element(converted.data(), weights_.dtype, i, load_element(element, dtype, 0));
+      }
+      source = converted.data();
+    }
+    context_->copy(static_cast<std::byte*>(data_) + first * weights_.in * size, source,
+                   count * size);
+    context_->finish();
+  }
+
+  void read_row(std::size_t o, float* out) const override {
+    const std::size_t row_bytes = weights_.in * size_of(weights_.dtype);
+    std::vector<std::uint32_t> row((row_bytes + 3) / 4);
+    context_->copy(row.data(), weights_.data + o * row_bytes, row_bytes);
+    context_->finish();
+    for (std::size_t i = 0; i < weights_.in; ++i)
+      out[i] = load_element(row.data(), weights_.dtype, i);
+  }
+
+  const Weights& weights() const { return weights_; }
+
+ private:
+  std::shared_ptr<Context> context_;
+  Weights weights_;
+  void* data_ = nullptr;
+};
+
+const Weights& weights_of(const Matrix& matrix) {
+  return static_cast<const DeviceMatrix&>(matrix).weights();
+}
+
+class CudaBackend : public Backend {
+ public:
+  CudaBackend(int device, int threads)
+      : context_(std::make_shared<Context>(device)),
+        memory_(std::make_shared<DeviceMemory>(context_)),
+        gemm_(*context_),
+        pool_(threads) {}
+
+  std::string description() const override {
+    return fmt::format("cuda:{}, {}", context_->device(), context_->properties().name);
+  }
+  int threads() const override { return pool_.size(); }
+  const std::shared_ptr<Memory>& memory() override { return memory_; }
+
+  std::unique_ptr<Matrix> make_matrix(std::size_t out, std::size_t in, DType dtype) override {
+    return std::make_unique<DeviceMatrix>(context_, out, in, dtype);
+  }
+
+  void embed(const Matrix& table, std::span<const int> tokens, float* out) override {
+    cuda::embed(*context_, weights_of(table), tokens, out);
+  }
+  void linear(const float* x, std::size_t ldx, std::size_t rows, const Matrix& w, const float* bias,
+              float* y, std::size_t ldy) override {
+    cuda::linear(*context_, gemm_, x, ldx, rows, weights_of(w), bias, y, ldy);
+  }
+  void rms_norm(const float* x, std::size_t ldx, std::size_t rows, std::size_t width,
+                const float* weight, float eps, float* out, std::size_t ldo) override {
+    cuda::rms_norm(*context_, x, ldx, rows, width, weight, eps, out, ldo);
+  }
+  void rotate(float* x, std::size_t ldx, std::size_t rows, int heads, int head_dim,
+              const float* cos, const float* sin) override {
+    cuda::rotate(*context_, x, ldx, rows, heads, head_dim, cos, sin);
+  }
+  void silu_multiply(const float* gate_up, std::size_t rows, std::size_t width,
+                     float* out) override {
+    cuda::silu_multiply(*context_, gate_up, rows, width, out);
+  }
+  void add(float* x, const float* y, std::size_t n) override { cuda::add(*context_, x, y, n); }
+  void copy_rows(const float* from, std::size_t ld_from, std::size_t rows, std::size_t width,
+                 float* to, std::size_t ld_to) override {
+    cuda::copy_rows(*context_, from, ld_from, rows, width, to, ld_to);
+  }
+  void append(std::span<const AppendJob> jobs) override { cuda::append(*context_, jobs); }
+  void read_raw_keys(const KvSet& set, int first, int rows, float* out) override {
+    cuda::read_raw_keys(*context_, set, first, rows, out);
+  }
+
+  void attend(float scale, std::span<const AttentionJob> jobs) override {
+    std::vector<const AttentionJob*> single, rows;
+    for (const AttentionJob& job : jobs)
+      (job.rows == 1 && job.patterns == nullptr ? single : rows).push_back(&job);
+    if (!single.empty()) attend_single(*context_, scale, single);
+    if (!rows.empty()) attend_rows(*context_, scale, rows);
+  }
+
+  void add_column_sums(float scale, std::span<const ColumnJob> jobs) override {
+    cuda::add_column_sums(*context_, scale, jobs);
+  }
+  void row_probabilities(float scale, const KvSet& keys, const float* q, std::size_t q_stride,
+                         const std::int32_t* positions, int rows, int sliding_window, float* out,
+                         std::size_t ld) override {
+    std::lock_guard lock(mutex_);
+    cuda::row_probabilities(*context_, scale, keys, q, q_stride, positions, rows, sliding_window,
+                            out, ld);
+  }
+  void add_mass(float scale, std::span<const MassJob> jobs) override {
+    std::lock_guard lock(mutex_);
+    cuda::add_mass(*context_, scale, jobs);
+  }
+  void parallel_for(std::size_t count, const std::function<void(std::size_t)>& task) override {
+    pool_.parallel_for(count, [&](std::size_t i, int) { task(i); });
+  }
+
+  Ceilings measure_ceilings() override {
+    return {measure_flops(*context_, gemm_), measure_read_bytes(*context_)};
+  }
+
+  std::size_t workspace_bytes() const override { return context_->bytes() + gemm_.bytes(); }
+
+ private:
+  std::shared_ptr<Context> context_;
+  std::shared_ptr<Memory> memory_;
+  Gemm gemm_;
+  ThreadPool pool_;
+  std::mutex mutex_;  // of the operations that policies ask for from several threads
+};
+
+}  // namespace
+
+int device_count() {
+  int count = 0;
+  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+}
+
+std::unique_ptr<Backend> make_backend(int device, int threads) {
+  return std::make_unique<CudaBackend>(device, threads);
+}
+
+}  // namespace turnbench::cuda

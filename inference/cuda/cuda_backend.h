@@ -1,0 +1,17 @@
+#pragma once
+
+#include <memory>
+
+#include "inference/backend.h"
+
+namespace turnbench::cuda {
+
+/// Devices that CUDA offers; 0 where there is no driver.
+int device_count();
+
+/// The backend of a device, with `threads` host threads for what policies compute (0: all
+/// processors of this process).  One stream: operations run one after the other, and the host runs
+/// ahead of them until it asks for a result.
+std::unique_ptr<Backend> make_backend(int device, int threads);
+
+}  // namespace turnbench::cuda

@@ -1,0 +1,92 @@
+#include "inference/cuda/device_memory.h"
+
+#include "inference/cuda/copies.h"
+
+namespace turnbench::cuda {
+namespace {
+
+constexpr std::size_t kSlab = std::size_t{64} << 20, kAlignment = 256;
+constexpr std::size_t kLargest = std::size_t{1} << 20;  // that is cut from a slab
+
+std::size_t rounded(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+}  // namespace
+
+DeviceMemory::~DeviceMemory() {
+  cudaSetDevice(context_->device());
+  cudaStreamSynchronize(context_->stream());
+  for (const auto& [data, bytes] : blocks_) cudaFree(const_cast<std::byte*>(data));
+}
+
+std::byte* DeviceMemory::take_from_device(std::size_t bytes) {
+  check(cudaSetDevice(context_->device()), "choosing the device");
+  void* data = nullptr;
+  check(cudaMallocManaged(&data, bytes, cudaMemAttachGlobal), "allocating memory");
+  context_->prefer_device(data, bytes);
+  const auto out = static_cast<std::byte*>(data);
+  blocks_[out] = bytes;
+  return out;
+}
+
+std::byte* DeviceMemory::allocate(std::size_t bytes) {
+  const std::size_t size = rounded(bytes);
+  std::lock_guard lock(mutex_);
+  if (auto& list = free_[size]; !list.empty()) {
+    std::byte* out = list.back();
+    list.pop_back();
+    return out;
+  }
+  if (size > kLargest) return take_from_device(size);
+  if (slab_left_ < size) {
+    slab_ = take_from_device(kSlab);
+    slab_left_ = kSlab;
+  }
+  std::byte* out = slab_;
+  slab_ += size;
+  slab_left_ -= size;
+  return out;
+}
+
+void DeviceMemory::release(std::byte* data, std::size_t bytes) {
+  const std::size_t size = rounded(bytes);
+  std::lock_guard lock(mutex_);
+  const auto block = blocks_.find(data);
+  if (size <= kLargest || block == blocks_.end()) {
+    free_[size].push_back(data);
+    return;
+  }
+  context_->finish();  // operations may still use it
+  check(cudaFree(data), "freeing memory");
+  blocks_.erase(block);
+}
+
+bool DeviceMemory::owns(const std::byte* data) const {
+  std::lock_guard lock(mutex_);
+  auto after = blocks_.upper_bound(data);
+  if (after == blocks_.begin()) return false;
+  --after;
+  return data < after->first + after->second;
+}
+
+void DeviceMemory::copy(std::span<const Copy> copies) {
+  std::vector<Copy> inside;
+  for (const Copy& c : copies) {
+    if (owns(c.from) && owns(c.to)) {
+      inside.push_back(c);
+    } else if (c.bytes > 0) {
+      context_->copy(c.to, c.from, c.bytes);
+    }
+  }
+  if (!inside.empty()) copy_bytes(*context_, inside);
+}
+
+std::size_t DeviceMemory::bytes() const {
+  std::lock_guard lock(mutex_);
+  std::size_t total = 0;
+  for (const auto& [data, bytes] : blocks_) total += bytes;
+  return total;
+}
+
+}  // namespace turnbench::cuda
