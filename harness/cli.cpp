@@ -42,16 +42,6 @@ DType parse_dtype(const std::string& name, const char* option) {
 
 }  // namespace
 
-void check_device(const std::string& device) {
-  if (device == "auto" || device == "cpu") return;
-  if (device.starts_with("cuda")) {
-    throw input_error(
-        "--device: found {}, expected auto or cpu: this program was built without CUDA",
-        printable(device));
-  }
-  throw input_error("--device: found \"{}\", expected auto, cpu or cuda[:N]", printable(device));
-}
-
 std::string read_input(const std::string& file) {
   if (!file.empty() && file != "-") return read_file(file);
   return std::string(std::istreambuf_iterator<char>(std::cin), {});
@@ -103,14 +93,14 @@ void ModelOptions::add_to(CLI::App& command) {
 }
 
 LoadedModel load_model(const ModelOptions& options) {
-  check_device(options.device);
+  const Device device = parse_device(options.device, "--device");
   Engine::Options engine;
   engine.kv_dtype = parse_dtype(options.kv_dtype, "--kv-dtype");
   DType dtype{};
   if (options.dtype != "auto") dtype = parse_dtype(options.dtype, "--dtype");
   LoadedModel out;
   out.checkpoint = Checkpoint::open(options.model);
-  out.backend = make_cpu_backend(options.threads);
+  out.backend = make_backend(device, options.threads);
   if (options.dtype == "auto") dtype = out.checkpoint.stored_dtype();
   engine.memory_limit = options.memory_limit_mib << 20;
   out.model = std::make_unique<Model>(out.checkpoint, *out.backend, dtype);

@@ -98,9 +98,6 @@ void print_problems(std::string_view title, const std::vector<std::string>& line
 std::vector<std::string> wanted_experiments(const Store& store,
                                             const std::vector<std::string>& named);
 
-/// Refuses what this build does not have.
-void check_device(const std::string& device);
-
 /// A file, or standard input for "" and "-".
 std::string read_input(const std::string& file);
 /// The same, refusing what is not UTF-8.

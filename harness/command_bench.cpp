@@ -94,9 +94,9 @@ void bench(const Options& o, bool json) {
   Ceilings ceilings;
   std::string machine;
   if (o.what == "attention") {  // needs a shape, no weights
-    check_device(o.model.device);
+    const Device device = parse_device(o.model.device, "--device");
     const ModelConfig c = Checkpoint::open(o.model.model).config;
-    const std::unique_ptr<Backend> backend = make_cpu_backend(o.model.threads);
+    const std::unique_ptr<Backend> backend = make_backend(device, o.model.threads);
     rows = bench_attention({c.layers, c.heads, c.kv_heads, c.head_dim}, *backend, options);
     ceilings = backend->measure_ceilings();
     machine = backend->description();

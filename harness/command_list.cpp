@@ -197,11 +197,11 @@ std::string describe_collection(const std::string& name, const fs::path& directo
 void print_doctor(bool json) {
   std::vector<std::pair<std::string, std::string>> facts;
   facts.emplace_back("program", build_description());
-  facts.emplace_back("backend", make_cpu_backend(0)->description());
+  facts.emplace_back("backend", make_backend({}, 0)->description());
   facts.emplace_back("processors", std::to_string(available_processors()));
   facts.emplace_back("memory", gibibytes(static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
                                          static_cast<double>(sysconf(_SC_PAGESIZE))));
-  facts.emplace_back("gpu", "none: built without CUDA");
+  facts.emplace_back("gpu", cuda_description());
   facts.emplace_back("sqlite", sqlite3_libversion());
   struct statvfs disk {};
   if (statvfs(".", &disk) == 0) {

@@ -105,7 +105,7 @@ void add_plan_command(CLI::App& app, const CommonOptions& common) {
   command->add_option("--db", o->db, "count only what this store lacks");
   o->from.add_to(*command);
   command->callback([o, &common] {
-    check_device(o->from.sweep.device);
+    parse_device(o->from.sweep.device, "--device");
     const Manifest manifest = o->from.load(o->manifest);
     Plan plan = make_plan(manifest, o->from.sweep.locations(), o->from.limit);
     if (!o->db.empty()) drop_done(plan, Store::open(o->db));

@@ -84,12 +84,13 @@ void retry(Store& store, const std::vector<std::string>& experiments, const Swee
 std::string run_manifest(const Manifest& manifest, const std::string& db,
                          const SweepOptions& options, std::size_t limit,
                          const CommonOptions& common, int& exit_code) {
-  check_device(options.device);
+  const Device device = parse_device(options.device, "--device");
   Plan plan = make_plan(manifest, options.locations(), limit);
   Store store = Store::create(db);
-  store.add_plan(stored_plan(plan));
+  store.add_plan(stored_plan(plan, device));
   drop_done(plan, store);
   RunOptions run = options.run;
+  run.device = device;
   run.memory_limit = options.memory_limit_mib << 20;
   RunSummary summary;
   {

@@ -12,6 +12,7 @@
 #include "harness/prompt.h"
 #include "harness/store.h"
 #include "harness/unit.h"
+#include "inference/devices.h"
 #include "inference/model.h"
 #include "inference/tokenizer/chat_template.h"
 #include "inference/tokenizer/tokenizer.h"
@@ -101,7 +102,7 @@ Plan make_plan(const Manifest& manifest, const Locations& locations, std::size_t
 void drop_done(Plan& plan, const Store& store);
 
 /// What the store needs to know before the first record: experiment, cells, dialogues, machine.
-Store::Plan stored_plan(const Plan& plan);
+Store::Plan stored_plan(const Plan& plan, const Device& device = {});
 
 /// The words that a metric of Chinese text needs: jieba's folder of `--data jieba=DIR`, or jieba
 /// below $TURNBENCH_DATA; null for other metrics.

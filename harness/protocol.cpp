@@ -66,12 +66,12 @@ std::string build_description() {
          TURNBENCH_BUILD_TYPE;
 }
 
-std::string environment_card() {
+std::string environment_card(const Device& device) {
   utsname name{};
   uname(&name);
   OrderedJson card;
   card["build"] = build_description();
-  card["backend"] = make_cpu_backend(1)->description();
+  card["backend"] = make_backend(device, 1)->description();
   card["system"] = std::string(name.sysname) + " " + name.release + " " + name.machine;
   card["processors"] = available_processors();
   return card.dump(1);

@@ -97,6 +97,8 @@ Share share_out(const Plan& plan, std::size_t model, const RunOptions& options) 
     return {std::min(options.workers, jobs),
             options.threads > 0 ? options.threads : std::max(1, processors / options.workers)};
   }
+  if (options.device.cuda)
+    return {std::min(1, jobs), options.threads > 0 ? options.threads : processors};
   const bool small = plan.models[model].checkpoint.config.parameters() < kSmallModel;
   const int threads = options.threads > 0 ? options.threads : small ? 1 : processors;
   return {std::min(small ? std::max(1, processors / threads) : 1, jobs), threads};
@@ -130,13 +132,13 @@ RunSummary run_plan(const Plan& plan, Store& store, const RunOptions& options,
     if (share.workers == 0) continue;
     Queue queue(plan, m);
     const PlannedModel& planned = plan.models[m];
-    const auto loader = make_cpu_backend(available_processors());
+    const auto loader = make_backend(options.device, available_processors());
     const Model model(planned.checkpoint, *loader, planned.dtype);
     const PromptRenderer renderer = plan.renderer(planned);
     const Decoding decoding = plan.decoding(planned);
 
     const auto work = [&]() {
-      const auto backend = make_cpu_backend(share.threads);
+      const auto backend = make_backend(options.device, share.threads);
       Engine::Options engine_options;
       engine_options.kv_dtype = planned.entry.kv_dtype;
       engine_options.memory_limit = options.memory_limit;
