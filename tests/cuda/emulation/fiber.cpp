@@ -1,0 +1,180 @@
+#include "fiber.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#endif
+#ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
+#endif
+
+namespace emulation {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::size_t kStackBytes = std::size_t{256} << 10;
+#else
+constexpr std::size_t kStackBytes = std::size_t{64} << 10;
+#endif
+
+std::size_t guard_bytes() {
+  static const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  return page;
+}
+
+}  // namespace
+}  // namespace emulation
+
+// Saves the registers that a callee must preserve and the stack pointer, and takes up those of the
+// other stack.
+#if defined(__x86_64__)
+extern "C" void turnbench_switch_stacks(void** from, void* to);
+asm(R"(
+  .text
+  .p2align 4
+  .globl turnbench_switch_stacks
+  .type turnbench_switch_stacks, @function
+turnbench_switch_stacks:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+  .size turnbench_switch_stacks, . - turnbench_switch_stacks
+)");
+#elif defined(__aarch64__)
+extern "C" void turnbench_switch_stacks(void** from, void* to);
+asm(R"(
+  .text
+  .p2align 4
+  .globl turnbench_switch_stacks
+  .type turnbench_switch_stacks, %function
+turnbench_switch_stacks:
+  sub sp, sp, #160
+  stp x19, x20, [sp]
+  stp x21, x22, [sp, #16]
+  stp x23, x24, [sp, #32]
+  stp x25, x26, [sp, #48]
+  stp x27, x28, [sp, #64]
+  stp x29, x30, [sp, #80]
+  stp d8, d9, [sp, #96]
+  stp d10, d11, [sp, #112]
+  stp d12, d13, [sp, #128]
+  stp d14, d15, [sp, #144]
+  mov x9, sp
+  str x9, [x0]
+  mov sp, x1
+  ldp x19, x20, [sp]
+  ldp x21, x22, [sp, #16]
+  ldp x23, x24, [sp, #32]
+  ldp x25, x26, [sp, #48]
+  ldp x27, x28, [sp, #64]
+  ldp x29, x30, [sp, #80]
+  ldp d8, d9, [sp, #96]
+  ldp d10, d11, [sp, #112]
+  ldp d12, d13, [sp, #128]
+  ldp d14, d15, [sp, #144]
+  add sp, sp, #160
+  ret
+  .size turnbench_switch_stacks, . - turnbench_switch_stacks
+)");
+#endif
+
+namespace emulation {
+
+Fiber::Fiber(std::size_t stagger) : stagger_(stagger) {
+  void* memory = mmap(nullptr, guard_bytes() + kStackBytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  mapping_ = static_cast<std::byte*>(memory);
+  mprotect(mapping_, guard_bytes(), PROT_NONE);  // an overflow is seen at once
+  bottom_ = mapping_ + guard_bytes();
+  size_ = kStackBytes;
+#ifdef __SANITIZE_THREAD__
+  thread_ = __tsan_create_fiber(0);
+#endif
+}
+
+Fiber::~Fiber() {
+  if (mapping_ == nullptr) return;
+#ifdef __SANITIZE_THREAD__
+  __tsan_destroy_fiber(thread_);
+#endif
+  munmap(mapping_, guard_bytes() + kStackBytes);
+}
+
+void Fiber::start(void (*entry)()) {
+#ifdef __SANITIZE_ADDRESS__
+  __asan_unpoison_memory_region(bottom_, size_);  // what frames that were never left had poisoned
+#endif
+  std::byte* top = mapping_ + guard_bytes() + kStackBytes - stagger_;
+  const auto address = reinterpret_cast<std::uintptr_t>(entry);
+#if defined(__x86_64__)
+  // Six registers, the address to return to, and the caller's, of which there is none.
+  auto* frame = reinterpret_cast<std::uintptr_t*>(top) - 8;
+  for (int i = 0; i < 8; ++i) frame[i] = 0;
+  frame[6] = address;
+  stack_pointer_ = frame;
+#elif defined(__aarch64__)
+  auto* frame = reinterpret_cast<std::uintptr_t*>(top) - 20;
+  for (int i = 0; i < 20; ++i) frame[i] = 0;
+  frame[11] = address;  // x30
+  stack_pointer_ = frame;
+#else
+  static_cast<void>(address);
+  getcontext(&context_);
+  context_.uc_stack.ss_sp = mapping_ + guard_bytes();
+  context_.uc_stack.ss_size = static_cast<std::size_t>(top - (mapping_ + guard_bytes()));
+  context_.uc_link = nullptr;
+  makecontext(&context_, entry, 0);
+#endif
+}
+
+void Fiber::switch_to(Fiber& other, [[maybe_unused]] bool done) {
+#ifdef __SANITIZE_ADDRESS__
+  __sanitizer_start_switch_fiber(done ? nullptr : &fake_stack_, other.bottom_, other.size_);
+#endif
+#ifdef __SANITIZE_THREAD__
+  if (mapping_ == nullptr) thread_ = __tsan_get_current_fiber();
+  __tsan_switch_to_fiber(other.thread_, 0);
+#endif
+#if defined(__x86_64__) || defined(__aarch64__)
+  turnbench_switch_stacks(&stack_pointer_, other.stack_pointer_);
+#else
+  swapcontext(&context_, &other.context_);
+#endif
+#ifdef __SANITIZE_ADDRESS__
+  __sanitizer_finish_switch_fiber(fake_stack_, nullptr, nullptr);
+#endif
+}
+
+void Fiber::entered([[maybe_unused]] Fiber& from) {
+#ifdef __SANITIZE_ADDRESS__
+  const void* bottom = nullptr;
+  std::size_t size = 0;
+  __sanitizer_finish_switch_fiber(nullptr, &bottom, &size);
+  if (from.mapping_ == nullptr) {
+    from.bottom_ = bottom;
+    from.size_ = size;
+  }
+#endif
+}
+
+}  // namespace emulation

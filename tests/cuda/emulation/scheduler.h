@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <source_location>
+
+#include "vector_types.h"
+
+/// A CUDA card on the host.  Blocks run one after the other; the threads of a block are fibers that
+/// run one at a time, each until it waits at a barrier or in a collective of its warp.
+namespace emulation {
+
+/// In which order a block's warps and a warp's lanes run from one meeting point to the next, and
+/// the blocks of a grid.  It also says when the bytes of asynchronous copies arrive: as late as a
+/// wait allows (forward), at once (backward), or either at random (shuffled).  The result of a
+/// right kernel does not depend on it.
+enum class Order { kForward, kBackward, kShuffled };
+/// For the launches from here on; `seed` is for the shuffled order.
+void set_order(Order order, std::uint64_t seed = 1);
+
+/// A kernel with its arguments, as one thread runs it.
+using Body = std::function<void()>;
+void run_grid(dim3 grid, dim3 block, std::size_t shared_bytes, const Body& body);
+
+/// Tells what is wrong with the running kernel and aborts.
+[[noreturn]] void fail(const char* what, std::source_location where);
+
+// ---- what device functions are made of ----
+
+using Place = std::source_location;
+using Mask = std::uint32_t;
+constexpr Mask kFullMask = 0xFFFFFFFF;
+
+/// What the lanes that meet in a collective hand to each other.
+struct alignas(64) Exchange {
+  Mask present = 0;  ///< lanes that have come
+  Mask votes = 0;
+  std::uint64_t values[32];
+  float a[16][16], b[16][8], d[16][8];
+  std::uint32_t matrices[4][8][4];  ///< matrix, row, pair of columns
+};
+
+struct Meeting;
+/// The running thread's part in a collective of the lanes in `mask`.
+struct Arrival {
+  Meeting* meeting;
+  Exchange* exchange;
+  bool last;
+};
+
+int lane();
+/// Takes part in a collective.  Lanes that have exited count as absent, unless `whole`: then all 32
+/// must come.
+Arrival arrive(Mask mask, bool whole, const Place& where);
+/// Returns when all have come.
+void complete(const Arrival& arrival);
+
+/// Lets the lanes in `mask` meet: each calls deposit(exchange), then the last one finish(exchange).
+/// What is in the exchange may be read until this lane's next collective.
+template <typename Deposit, typename Finish>
+const Exchange& meet(Mask mask, bool whole, const Place& where, const Deposit& deposit,
+                     const Finish& finish) {
+  const Arrival arrival = arrive(mask, whole, where);
+  deposit(*arrival.exchange);
+  if (arrival.last) finish(*arrival.exchange);
+  complete(arrival);
+  return *arrival.exchange;
+}
+
+/// The barrier of the block; all of its threads must come, and to the same one.
+void barrier(const Place& where);
+
+std::byte* shared_bytes();
+/// Whether `bytes` bytes at `data` are in the block's shared memory.
+bool is_shared(const void* data, std::size_t bytes);
+
+/// Copies of 16 bytes that arrive at the latest when their group is waited for; null: zeros.
+void start_copy(void* to, const void* from);
+void end_group();
+void wait_for_groups(int pending);
+
+}  // namespace emulation
