@@ -1,0 +1,43 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+#include "inference/cuda/context.h"
+
+namespace turnbench::cuda {
+
+constexpr std::pair<const char*, emulation::Order> kOrders[] = {
+    {"forward", emulation::Order::kForward},
+    {"backward", emulation::Order::kBackward},
+    {"shuffled", emulation::Order::kShuffled}};
+
+/// Tests of kernels in the orders of the emulation.
+class Emulated : public testing::Test {
+ protected:
+  Emulated() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+  ~Emulated() override { emulation::set_order(emulation::Order::kForward); }
+
+  /// Runs a kernel to its end.
+  template <typename... Parameters, typename... Args>
+  static void run(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared,
+                  Args... args) {
+    Context context(0);
+    context.launch(kernel, grid, block, shared, args...);
+    context.finish();
+  }
+
+  /// check() in every order.
+  template <typename Check>
+  static void in_every_order(const Check& check) {
+    for (const auto& [name, order] : kOrders) {
+      SCOPED_TRACE(name);
+      emulation::set_order(order, 7);
+      check();
+    }
+  }
+};
+
+}  // namespace turnbench::cuda

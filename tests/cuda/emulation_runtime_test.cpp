@@ -1,0 +1,140 @@
+// The emulated runtime: memory, streams, events and the limits of launches.
+
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "tests/cuda/emulated.h"
+
+namespace turnbench::cuda {
+namespace {
+
+__global__ void fill(int* out, int value) {
+  out[blockIdx.x * blockDim.x + threadIdx.x] = value;
+}
+
+cudaError_t launched(dim3 grid, dim3 block, std::size_t shared, int* out) {
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = shared;
+  const cudaError_t error = cudaLaunchKernelEx(&config, fill, out, 1);
+  EXPECT_EQ(cudaGetLastError(), error);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+  cudaDeviceSynchronize();
+  return error;
+}
+
+TEST(EmulatedRuntime, LimitsOfLaunchesAreTheCards) {
+  std::vector<int> out(4096);
+  EXPECT_EQ(launched(4, 1024, 48 << 10, out.data()), cudaSuccess);
+  EXPECT_EQ(launched(1, 1025, 0, out.data()), cudaErrorInvalidConfiguration);
+  EXPECT_EQ(launched(1, dim3(32, 33), 0, out.data()), cudaErrorInvalidConfiguration);
+  EXPECT_EQ(launched(1, dim3(1, 1, 65), 0, out.data()), cudaErrorInvalidConfiguration);
+  EXPECT_EQ(launched(0, 32, 0, out.data()), cudaErrorInvalidConfiguration);
+  EXPECT_EQ(launched(1, 0, 0, out.data()), cudaErrorInvalidConfiguration);
+  EXPECT_EQ(launched(dim3(1, 65536), 1, 0, out.data()), cudaErrorInvalidConfiguration);
+  const auto allow = [](int bytes) {
+    return cudaFuncSetAttribute(fill, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  };
+  EXPECT_EQ(launched(1, 32, (48 << 10) + 1, out.data()), cudaErrorInvalidValue);
+  EXPECT_EQ(allow((227 << 10) + 1), cudaErrorInvalidValue);
+  EXPECT_EQ(allow(227 << 10), cudaSuccess);
+  EXPECT_EQ(launched(1, 32, 227 << 10, out.data()), cudaSuccess);
+  EXPECT_EQ(launched(1, 32, (227 << 10) + 1, out.data()), cudaErrorInvalidValue);
+}
+
+TEST(EmulatedRuntime, MemoryStartsAsNaNAndIsCounted) {
+  std::size_t free = 0, total = 0, left = 0;
+  cudaMemGetInfo(&free, &total);
+  int* data = nullptr;
+  ASSERT_EQ(cudaMallocManaged(&data, 400), cudaSuccess);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(data) % 256, 0u);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(data[i], -1);
+  cudaMemGetInfo(&left, &total);
+  EXPECT_EQ(left, free - 400);
+  EXPECT_EQ(cudaFreeHost(data), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaFree(data + 1), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaFree(data), cudaSuccess);
+  EXPECT_EQ(cudaMalloc(&data, total + 1), cudaErrorMemoryAllocation);
+  EXPECT_EQ(data, nullptr);
+}
+
+TEST(EmulatedRuntime, StreamsRunWhenWaitedFor) {
+  Context context(0);
+  int *device = nullptr, *pinned = nullptr;
+  ASSERT_EQ(cudaMallocManaged(&device, 64 * sizeof(int)), cudaSuccess);
+  ASSERT_EQ(cudaMallocHost(&pinned, 64 * sizeof(int)), cudaSuccess);
+  context.launch(fill, 2, 32, 0, device, 5);
+  EXPECT_EQ(device[63], -1);
+  EXPECT_EQ(cudaStreamQuery(context.stream()), cudaErrorNotReady);
+  context.finish();
+  EXPECT_EQ(device[63], 5);
+  EXPECT_EQ(cudaStreamQuery(context.stream()), cudaSuccess);
+
+  // Pinned memory is read when the copy runs, pageable memory when it is asked for.
+  std::vector<int> pageable(32, 1);
+  for (int i = 0; i < 32; ++i) pinned[i] = 1;
+  context.copy(device, pageable.data(), 32 * sizeof(int));
+  context.copy(device + 32, pinned, 32 * sizeof(int));
+  pageable[0] = pinned[0] = 2;
+  context.finish();
+  EXPECT_EQ(device[0], 1);
+  EXPECT_EQ(device[32], 2);
+  cudaFree(device);
+  cudaFreeHost(pinned);
+}
+
+TEST(EmulatedRuntime, EventsOrderStreams) {
+  Context first(0), second(0);
+  std::array<int, 32> out = {};
+  cudaEvent_t done = nullptr, end = nullptr;
+  ASSERT_EQ(cudaEventCreateWithFlags(&done, cudaEventDisableTiming), cudaSuccess);
+  ASSERT_EQ(cudaEventCreate(&end), cudaSuccess);
+  first.launch(fill, 1, 32, 0, out.data(), 1);
+  ASSERT_EQ(cudaEventRecord(done, first.stream()), cudaSuccess);
+  ASSERT_EQ(cudaStreamWaitEvent(second.stream(), done), cudaSuccess);
+  second.launch(fill, 1, 32, 0, out.data(), 2);
+  first.launch(fill, 1, 32, 0, out.data(), 3);
+  ASSERT_EQ(cudaEventRecord(end, first.stream()), cudaSuccess);
+  EXPECT_EQ(cudaEventQuery(done), cudaErrorNotReady);
+  second.finish();
+  EXPECT_EQ(out[0], 2);
+  EXPECT_EQ(cudaEventQuery(done), cudaSuccess);
+  float milliseconds = -1;
+  EXPECT_EQ(cudaEventElapsedTime(&milliseconds, done, end), cudaErrorNotReady);
+  EXPECT_EQ(cudaEventSynchronize(end), cudaSuccess);
+  EXPECT_EQ(out[0], 3);
+  EXPECT_EQ(cudaEventElapsedTime(&milliseconds, done, end), cudaSuccess);
+  EXPECT_GE(milliseconds, 0);
+  cudaEventDestroy(done);
+  cudaEventDestroy(end);
+}
+
+TEST(EmulatedRuntime, CopiesOutsideOfAnAllocationAreRefused) {
+  std::byte* device = nullptr;
+  std::array<std::byte, 64> host = {};
+  ASSERT_EQ(cudaMalloc(&device, 64), cudaSuccess);
+  const auto copy = [](void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+    return cudaMemcpy(to, from, bytes, kind);
+  };
+  EXPECT_EQ(copy(device, host.data(), 64, cudaMemcpyHostToDevice), cudaSuccess);
+  EXPECT_EQ(copy(device + 1, host.data(), 64, cudaMemcpyDefault), cudaErrorInvalidValue);
+  EXPECT_EQ(copy(host.data(), device, 64, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
+  EXPECT_EQ(copy(host.data(), device + 60, 5, cudaMemcpyDeviceToHost), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaMemset(host.data(), 0, 64), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaMemset(device + 32, 7, 32), cudaSuccess);
+  // Two rows of 4 bytes, 48 apart there and 8 apart here.
+  EXPECT_EQ(cudaMemcpy2DAsync(host.data(), 8, device, 48, 4, 2, cudaMemcpyDeviceToHost),
+            cudaSuccess);
+  cudaDeviceSynchronize();
+  EXPECT_EQ(host[0], std::byte{0});
+  EXPECT_EQ(host[8], std::byte{7});
+  EXPECT_EQ(host[12], std::byte{0});
+  EXPECT_EQ(cudaMemcpy2DAsync(host.data(), 8, device, 61, 4, 2, cudaMemcpyDeviceToHost),
+            cudaErrorInvalidValue);
+  cudaFree(device);
+}
+
+}  // namespace
+}  // namespace turnbench::cuda
