@@ -1,0 +1,123 @@
+#include "inference/cuda/copies.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "inference/cuda/vector.h"
+
+namespace turnbench::cuda {
+namespace {
+
+constexpr int kThreads = 256, kWarps = kThreads / kWarp;
+constexpr std::size_t kPieceBytes = 4096;  // a multiple of 16; eight loads a lane
+
+/// What of one copy one warp does.
+struct Piece {
+  std::byte* to;
+  const std::byte* from;
+  int bytes;
+};
+
+using Sixteen = Vector<std::uint32_t, 4>;
+
+/// Copies the whole words among `bytes` bytes from `done` on; returns how far it came.
+template <typename Word>
+__device__ int copy_words(const Piece& p, int done, int lane) {
+  const auto* from = reinterpret_cast<const Word*>(p.from + done);
+  auto* to = reinterpret_cast<Word*>(p.to + done);
+  const int words = (p.bytes - done) / static_cast<int>(sizeof(Word));
+#pragma unroll 4
+  for (int i = lane; i < words; i += kWarp) to[i] = from[i];
+  return done + words * static_cast<int>(sizeof(Word));
+}
+
+__global__ void copy_pieces(const Piece* pieces, int count) {
+  const int index = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / kWarp;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  if (index >= count) return;
+  const Piece p = pieces[index];
+  const auto both =
+      reinterpret_cast<std::uintptr_t>(p.to) | reinterpret_cast<std::uintptr_t>(p.from);
+  int done = 0;
+  if (both % sizeof(Sixteen) == 0) done = copy_words<Sixteen>(p, done, lane);
+  if (both % sizeof(std::uint32_t) == 0) done = copy_words<std::uint32_t>(p, done, lane);
+  copy_words<std::byte>(p, done, lane);
+}
+
+/// Rows of one job that go to one page.
+struct PageRows {
+  std::byte* page;
+  PageLayout layout;
+  int slot, rows;  ///< the first in the page, and how many
+  const float *k, *v, *raw_k;
+  std::size_t stride;
+};
+
+template <typename T>
+__device__ void write_rows(const PageRows& p, const float* from, std::size_t offset) {
+  const int width = p.layout.head_dim;
+  T* to = reinterpret_cast<T*>(p.page + offset) + static_cast<std::size_t>(p.slot) * width;
+  for (int r = static_cast<int>(threadIdx.x) / kWarp; r < p.rows; r += kWarps) {
+    const auto row = static_cast<std::size_t>(r);
+    for (int d = static_cast<int>(threadIdx.x) % kWarp; d < width; d += kWarp) {
+      to[row * width + d] = from_float<T>(from[row * p.stride + d]);
+    }
+  }
+}
+
+template <typename T>
+__device__ void write_page(const PageRows& p) {
+  write_rows<T>(p, p.k, 0);
+  write_rows<T>(p, p.v, p.layout.value_offset());
+  if (p.layout.raw_keys) write_rows<T>(p, p.raw_k, p.layout.raw_key_offset());
+}
+
+/// A block takes the rows of one page, a warp one row after the other.
+__global__ void append_rows(const PageRows* pages) {
+  const PageRows p = pages[blockIdx.x];
+  switch (p.layout.dtype) {
+    case DType::kF32:
+      return write_page<float>(p);
+    case DType::kF16:
+      return write_page<__half>(p);
+    case DType::kBF16:
+      return write_page<__nv_bfloat16>(p);
+  }
+}
+
+}  // namespace
+
+void copy_bytes(Context& context, std::span<const Copy> copies) {
+  context.begin();
+  std::vector<Piece> pieces;
+  pieces.reserve(copies.size());
+  for (const Copy& c : copies) {
+    for (std::size_t at = 0; at < c.bytes; at += kPieceBytes) {
+      pieces.push_back(
+          {c.to + at, c.from + at, static_cast<int>(std::min(kPieceBytes, c.bytes - at))});
+    }
+  }
+  const std::size_t blocks = (pieces.size() + kWarps - 1) / kWarps;
+  context.launch(copy_pieces, dim3(static_cast<unsigned>(blocks)), dim3(kThreads), 0,
+                 context.upload(pieces), static_cast<int>(pieces.size()));
+}
+
+void append(Context& context, std::span<const AppendJob> jobs) {
+  context.begin();
+  std::vector<PageRows> pages;
+  for (const AppendJob& job : jobs) {
+    for (int row = 0, rows = 0; row < job.rows; row += rows) {
+      const int slot = job.first + row;
+      rows = std::min(job.rows - row, kPageTokens - slot % kPageTokens);
+      const std::size_t skipped = static_cast<std::size_t>(row) * job.stride;
+      pages.push_back({job.set->pages()[static_cast<std::size_t>(slot / kPageTokens)]->data,
+                       job.set->layout(), slot % kPageTokens, rows, job.k + skipped,
+                       job.v + skipped, job.raw_k == nullptr ? nullptr : job.raw_k + skipped,
+                       job.stride});
+    }
+  }
+  context.launch(append_rows, dim3(static_cast<unsigned>(pages.size())), dim3(kThreads), 0,
+                 context.upload(pages));
+}
+
+}  // namespace turnbench::cuda

@@ -1,0 +1,299 @@
+#include "inference/cuda/linear.h"
+
+#include <algorithm>
+
+#include "inference/cuda/vector.h"
+
+namespace turnbench::cuda {
+namespace {
+
+// Few rows: the time is that of reading the weights.  A warp computes kOutputs outputs of all rows:
+// at each step its lanes load 16 consecutive bytes each of every output's weights, some steps
+// before they are used, and multiply them with rows of x that the block's warps share.  A lane adds
+// up its elements in ascending order, then the lanes' sums meet in a tree: the order depends on
+// nothing but the width.
+
+constexpr int kWarps = 8;
+constexpr std::size_t kMostShared = std::size_t{128} << 10;
+
+template <typename T>
+constexpr int kPerLane = 16 / sizeof(T);
+template <typename T>
+constexpr int kPerStep = kWarp* kPerLane<T>;
+
+/// How a kernel for so many rows is cut: more of them need more outputs for each load of x, lest
+/// shared memory is what limits, and have room for fewer blocks on a multiprocessor.
+struct Cut {
+  int outputs, ahead, blocks;
+};
+constexpr Cut cut_for(int rows, bool aligned) {
+  if (!aligned) return {4, 1, 1};
+  if (rows <= 2) return {2, 4, 3};
+  if (rows <= 4) return {4, 2, 2};
+  return {4, 3, 1};
+}
+
+struct FewRows {
+  const float* x;
+  std::size_t ldx;
+  int rows, out, in;
+  int steps, chunk;  // of a row, and of what shared memory holds of x: multiples of `ahead`
+  const std::byte* weights;
+  const float* bias;
+  float* y;
+  std::size_t ldy;
+};
+
+/// What a lane takes of one output's weights at a step, as it lies in memory.
+using Bits = Vector<std::uint32_t, 4>;
+
+/// Elements [i, ...) of a row, zeros past the end.
+template <bool kAligned, typename T>
+__device__ Bits load_weights(const T* row, int i, int in) {
+  if constexpr (kAligned) {
+    if (i < in) return load_vector<4>(reinterpret_cast<const std::uint32_t*>(row + i));
+    return {};
+  } else {
+    T elements[kPerLane<T>];
+    for (int j = 0; j < kPerLane<T>; ++j) elements[j] = i + j < in ? row[i + j] : from_float<T>(0);
+    Bits out;
+    memcpy(&out, elements, sizeof(out));
+    return out;
+  }
+}
+
+template <typename T>
+__device__ void widen(const Bits& bits, float (&out)[kPerLane<T>]) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    constexpr int kPerWord = 4 / sizeof(T);
+    T elements[kPerWord];
+    memcpy(elements, &bits.at[i], 4);
+#pragma unroll
+    for (int j = 0; j < kPerWord; ++j) out[i * kPerWord + j] = to_float(elements[j]);
+  }
+}
+
+/// Columns of steps [begin, end) of x to shared memory, [step][kRows][kPerLane / 4][lane][4]: the
+/// lanes' loads of four floats then lie side by side.  Zeros where x ends.
+template <typename T, int kRows>
+__device__ void stage(const FewRows& p, int begin, int end, float* shared) {
+  const int count = (end - begin) * kPerStep<T>;
+  for (int e = static_cast<int>(threadIdx.x); e < count; e += kWarps * kWarp) {
+    const int step = e / kPerStep<T>, lane = e % kPerStep<T> / kPerLane<T>, j = e % kPerLane<T>;
+    const int i = begin * kPerStep<T> + e;
+    float* to = shared + step * kRows * kPerStep<T> + j / 4 * (kWarp * 4) + lane * 4 + j % 4;
+    for (int r = 0; r < kRows; ++r) {
+      to[r * kPerStep<T>] =
+          r < p.rows && i < p.in ? p.x[static_cast<std::size_t>(r) * p.ldx + i] : 0.0f;
+    }
+  }
+}
+
+/// The products of what a lane holds of kOutputs outputs with what it reads of kRows rows.
+template <typename T, int kOutputs, int kRows>
+__device__ void multiply_step(const Bits (&w)[kOutputs], const float* x,
+                              float (&sum)[kOutputs][kRows]) {
+  float weight[kOutputs][kPerLane<T>];
+#pragma unroll
+  for (int o = 0; o < kOutputs; ++o) widen<T>(w[o], weight[o]);
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+    for (int first = 0; first < kPerLane<T>; first += 4) {
+      const auto values = load_vector<4>(x + r * kPerStep<T> + first * kWarp);
+#pragma unroll
+      for (int o = 0; o < kOutputs; ++o) {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) sum[o][r] = fmaf(weight[o][first + j], values.at[j], sum[o][r]);
+      }
+    }
+  }
+}
+
+/// A block takes kWarps * outputs outputs, then those a grid further on.
+template <typename T, int kRows, bool kAligned>
+__global__ void __launch_bounds__(kWarps* kWarp, cut_for(kRows, kAligned).blocks)
+    few_rows(FewRows p) {
+  constexpr int kOutputs = cut_for(kRows, kAligned).outputs;
+  constexpr int kAhead = cut_for(kRows, kAligned).ahead;
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int block_outputs = kWarps * kOutputs;
+  const int stride = static_cast<int>(gridDim.x) * block_outputs;
+  float* shared = reinterpret_cast<float*>(shared_memory());
+
+  // What is loaded next: a step of some outputs; behind the last step come the next outputs.
+  const T* row[kOutputs];
+  int load_block = static_cast<int>(blockIdx.x) * block_outputs, load_step = 0;
+  Bits w[kAhead][kOutputs];
+  const auto find_rows = [&] {
+#pragma unroll
+    for (int o = 0; o < kOutputs; ++o) {  // past the end: any that exists
+      const int output = min(load_block + warp * kOutputs + o, p.out - 1);
+      row[o] = reinterpret_cast<const T*>(p.weights) + static_cast<std::size_t>(output) * p.in;
+    }
+  };
+  const auto load = [&](int a) {
+    const int in = load_block < p.out ? p.in : 0;
+#pragma unroll
+    for (int o = 0; o < kOutputs; ++o) {
+      w[a][o] =
+          load_weights<kAligned>(row[o], (load_step + a) * kPerStep<T> + lane * kPerLane<T>, in);
+    }
+  };
+  const auto go_on = [&] {
+    load_step += kAhead;
+    if (load_step < p.steps) return;
+    load_step = 0;
+    load_block += stride;
+    find_rows();
+  };
+
+  find_rows();
+#pragma unroll
+  for (int a = 0; a < kAhead; ++a) load(a);
+  go_on();
+  bool staged = false;
+  for (int block = static_cast<int>(blockIdx.x) * block_outputs; block < p.out; block += stride) {
+    float sum[kOutputs][kRows] = {};
+    for (int begin = 0; begin < p.steps; begin += p.chunk) {
+      const int end = min(begin + p.chunk, p.steps);
+      if (!staged || p.chunk < p.steps) {
+        __syncthreads();
+        stage<T, kRows>(p, begin, end, shared);
+        __syncthreads();
+        staged = true;
+      }
+      const float* x = shared + lane * 4;
+      for (int step = begin; step < end; step += kAhead) {
+#pragma unroll
+        for (int a = 0; a < kAhead; ++a) {
+          multiply_step<T, kOutputs, kRows>(w[a], x, sum);
+          load(a);
+          x += kRows * kPerStep<T>;
+        }
+        go_on();
+      }
+    }
+    float mine = 0;  // lane o * kRows + r writes row r of output o
+#pragma unroll
+    for (int o = 0; o < kOutputs; ++o) {
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+        const float total = warp_sum(sum[o][r]);
+        if (lane == o * kRows + r) mine = total;
+      }
+    }
+    const int output = block + warp * kOutputs + lane / kRows, r = lane % kRows;
+    if (lane < kOutputs * kRows && output < p.out && r < p.rows) {
+      p.y[static_cast<std::size_t>(r) * p.ldy + output] =
+          p.bias == nullptr ? mine : mine + p.bias[output];
+    }
+  }
+}
+
+template <typename T, int kRows, bool kAligned>
+void launch_few_rows(Context& context, FewRows p) {
+  constexpr Cut kCut = cut_for(kRows, kAligned);
+  constexpr int kRound = kCut.ahead * kPerStep<T>;
+  p.steps = (p.in + kRound - 1) / kRound * kCut.ahead;
+  const std::size_t most =
+      std::min(kMostShared, static_cast<std::size_t>(context.properties().sharedMemPerBlockOptin));
+  const std::size_t step_bytes = kRows * kPerStep<T> * sizeof(float);
+  p.chunk = std::min(p.steps, static_cast<int>(most / (kCut.ahead * step_bytes)) * kCut.ahead);
+  const int per_block = kWarps * kCut.outputs, blocks = (p.out + per_block - 1) / per_block;
+  const int resident = context.multiprocessors() * kCut.blocks;
+  context.launch(few_rows<T, kRows, kAligned>,
+                 dim3(static_cast<unsigned>(std::min(blocks, resident))), dim3(kWarps * kWarp),
+                 static_cast<std::size_t>(p.chunk) * step_bytes, p);
+}
+
+template <typename T>
+void run_few_rows(Context& context, const FewRows& p) {
+  if (!is_aligned(p.weights, 16) || static_cast<std::size_t>(p.in) * sizeof(T) % 16 != 0) {
+    return launch_few_rows<T, 8, false>(context, p);
+  }
+  if (p.rows == 1) return launch_few_rows<T, 1, true>(context, p);
+  if (p.rows == 2) return launch_few_rows<T, 2, true>(context, p);
+  if (p.rows <= 4) return launch_few_rows<T, 4, true>(context, p);
+  return launch_few_rows<T, 8, true>(context, p);
+}
+
+// Many rows: blocks (row, part of its columns), a thread for each four elements.
+
+constexpr int kThreads = 256;
+
+dim3 grid_of(std::size_t rows, std::size_t width) {
+  constexpr std::size_t kPerBlock = kThreads * kQuad;
+  return dim3(static_cast<unsigned>(rows),
+              static_cast<unsigned>((width + kPerBlock - 1) / kPerBlock));
+}
+
+__device__ std::size_t own_quad() {
+  return (static_cast<std::size_t>(blockIdx.y) * kThreads + threadIdx.x) * kQuad;
+}
+
+/// out [rows, width] = x rounded to T.
+template <typename T, bool kAligned>
+__global__ void round_rows(const float* x, std::size_t ldx, std::size_t width, T* out) {
+  const std::size_t i = own_quad();
+  if (i >= width) return;
+  const auto values = load_quad<kAligned>(x + blockIdx.x * ldx, i, width);
+  store_quad<kAligned>(out + blockIdx.x * width, i, width, values);
+}
+
+template <bool kAligned>
+__global__ void add_bias(float* y, std::size_t ldy, std::size_t width, const float* bias) {
+  const std::size_t i = own_quad();
+  if (i >= width) return;
+  float* row = y + blockIdx.x * ldy;
+  auto values = load_quad<kAligned>(row, i, width);
+  const auto b = load_quad<kAligned>(bias, i, width);
+  for (int j = 0; j < kQuad; ++j) values.at[j] += b.at[j];
+  store_quad<kAligned>(row, i, width, values);
+}
+
+/// Whether all rows can be taken by quads.
+bool by_quads(const float* data, std::size_t ld, std::size_t width) {
+  return is_aligned(data, sizeof(float) * kQuad) && ld % kQuad == 0 && width % kQuad == 0;
+}
+
+}  // namespace
+
+void linear(Context& context, Gemm& gemm, const float* x, std::size_t ldx, std::size_t rows,
+            const Weights& w, const float* bias, float* y, std::size_t ldy) {
+  context.begin();
+  if (rows == 0 || w.out == 0) return;
+  if (rows <= kFewRows) {
+    const FewRows p = {x,
+                       ldx,
+                       static_cast<int>(rows),
+                       static_cast<int>(w.out),
+                       static_cast<int>(w.in),
+                       0,
+                       0,
+                       w.data,
+                       bias,
+                       y,
+                       ldy};
+    return with_type(w.dtype, [&](auto type) { run_few_rows<decltype(type)>(context, p); });
+  }
+  with_type(w.dtype, [&](auto type) {
+    using T = decltype(type);
+    if constexpr (std::is_same_v<T, float>) {
+      gemm.run(context, w.dtype, x, rows, ldx, w.data, w.out, w.in, y, ldy);
+    } else {
+      T* rounded = context.scratch<T>(rows * w.in);
+      context.launch(by_quads(x, ldx, w.in) ? round_rows<T, true> : round_rows<T, false>,
+                     grid_of(rows, w.in), dim3(kThreads), 0, x, ldx, w.in, rounded);
+      gemm.run(context, w.dtype, rounded, rows, w.in, w.data, w.out, w.in, y, ldy);
+    }
+  });
+  if (bias == nullptr) return;
+  const bool aligned = by_quads(y, ldy, w.out) && by_quads(bias, 0, w.out);
+  context.launch(aligned ? add_bias<true> : add_bias<false>, grid_of(rows, w.out), dim3(kThreads),
+                 0, y, ldy, w.out, bias);
+}
+
+}  // namespace turnbench::cuda
