@@ -1,0 +1,162 @@
+#include <cublasLt.h>
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <tuple>
+
+#include "inference/cuda/gemm.h"
+
+namespace turnbench::cuda {
+namespace {
+
+constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
+
+void check_blas(cublasStatus_t status, const char* what) {
+  if (status != CUBLAS_STATUS_SUCCESS)
+    throw runtime_error("cuBLAS, {}: {}", what, cublasLtGetStatusString(status));
+}
+
+cudaDataType_t type_of(DType type) {
+  switch (type) {
+    case DType::kF32:
+      return CUDA_R_32F;
+    case DType::kF16:
+      return CUDA_R_16F;
+    case DType::kBF16:
+      return CUDA_R_16BF;
+  }
+  return CUDA_R_32F;
+}
+
+/// The power of two, up to 256, that an address is a multiple of.
+std::uint32_t alignment_of(const void* data) {
+  const auto address = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(data));
+  return std::uint32_t{1} << std::min(8, std::countr_zero(address));
+}
+
+/// An opaque description of the library's.
+template <typename T, cublasStatus_t (*kDestroy)(T)>
+class Handle {
+ public:
+  Handle() = default;
+  ~Handle() {
+    if (value_ != nullptr) kDestroy(value_);
+  }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+  T* receive() { return &value_; }
+  T get() const { return value_; }
+
+ private:
+  T value_ = nullptr;
+};
+
+using Layout = Handle<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
+
+/// All that the choice of an algorithm depends on.
+struct Shape {
+  DType type;
+  std::size_t rows, out, in, ldx, ldy;
+  std::uint32_t align_w, align_x, align_y;
+
+  auto operator<=>(const Shape&) const = default;
+};
+
+/// The library has matrices column by column: y^T [out, rows] = (w^T)^T x^T.
+struct Plan {
+  Handle<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy> product;
+  Layout w, x, y;
+  cublasLtMatmulAlgo_t algorithm;
+
+  Plan(cublasLtHandle_t library, const Shape& s) {
+    check_blas(cublasLtMatmulDescCreate(product.receive(), CUBLAS_COMPUTE_32F, CUDA_R_32F),
+               "describing a product");
+    const cublasOperation_t transposed = CUBLAS_OP_T;
+    check_blas(cublasLtMatmulDescSetAttribute(product.get(), CUBLASLT_MATMUL_DESC_TRANSA,
+                                              &transposed, sizeof(transposed)),
+               "describing a product");
+    make(w, type_of(s.type), s.in, s.out, s.in);
+    make(x, type_of(s.type), s.in, s.rows, s.ldx);
+    make(y, CUDA_R_32F, s.out, s.rows, s.ldy);
+    choose(library, s);
+  }
+
+ private:
+  static void make(Layout& layout, cudaDataType_t type, std::size_t rows, std::size_t columns,
+                   std::size_t ld) {
+    check_blas(cublasLtMatrixLayoutCreate(layout.receive(), type, rows, columns,
+                                          static_cast<std::int64_t>(ld)),
+               "describing a matrix");
+  }
+
+  void choose(cublasLtHandle_t library, const Shape& s) {
+    Handle<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy> preference;
+    check_blas(cublasLtMatmulPreferenceCreate(preference.receive()), "choosing an algorithm");
+    const auto set = [&](cublasLtMatmulPreferenceAttributes_t name, auto value) {
+      check_blas(
+          cublasLtMatmulPreferenceSetAttribute(preference.get(), name, &value, sizeof(value)),
+          "choosing an algorithm");
+    };
+    set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{kWorkspaceBytes});
+    // Parts of a sum meet in float32 and in a step of their own.
+    set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+        static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, s.align_w);
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, s.align_x);
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, s.align_y);
+    set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, s.align_y);
+    cublasLtMatmulHeuristicResult_t best = {};
+    int found = 0;
+    check_blas(cublasLtMatmulAlgoGetHeuristic(library, product.get(), w.get(), x.get(), y.get(),
+                                              y.get(), preference.get(), 1, &best, &found),
+               "choosing an algorithm");
+    if (found == 0) {
+      throw runtime_error("cuBLAS: found no algorithm for {} x {} times {} x {} of {}", s.rows,
+                          s.in, s.in, s.out, name_of(s.type));
+    }
+    algorithm = best.algo;
+  }
+};
+
+}  // namespace
+
+struct Gemm::Impl {
+  Handle<cublasLtHandle_t, cublasLtDestroy> library;
+  void* workspace = nullptr;
+  std::map<Shape, Plan> plans;
+
+  Impl() {
+    check_blas(cublasLtCreate(library.receive()), "starting");
+    check(cudaMalloc(&workspace, kWorkspaceBytes), "allocating the workspace of cuBLAS");
+  }
+  ~Impl() { cudaFree(workspace); }
+
+  const Plan& plan(const Shape& shape) {
+    return plans.try_emplace(shape, library.get(), shape).first->second;
+  }
+};
+
+Gemm::Gemm(Context& context) {
+  check(cudaSetDevice(context.device()), "choosing the device");
+  impl_ = std::make_unique<Impl>();
+}
+
+Gemm::~Gemm() = default;
+
+void Gemm::run(Context& context, DType type, const void* x, std::size_t rows, std::size_t ldx,
+               const void* w, std::size_t out, std::size_t in, float* y, std::size_t ldy) {
+  const Plan& plan = impl_->plan(
+      {type, rows, out, in, ldx, ldy, alignment_of(w), alignment_of(x), alignment_of(y)});
+  const float one = 1, zero = 0;
+  check_blas(cublasLtMatmul(impl_->library.get(), plan.product.get(), &one, w, plan.w.get(), x,
+                            plan.x.get(), &zero, y, plan.y.get(), y, plan.y.get(), &plan.algorithm,
+                            impl_->workspace, kWorkspaceBytes, context.stream()),
+             "multiplying");
+}
+
+std::size_t Gemm::bytes() const {
+  return kWorkspaceBytes;
+}
+
+}  // namespace turnbench::cuda

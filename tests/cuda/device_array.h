@@ -1,0 +1,101 @@
+#pragma once
+
+// What the tests of the CUDA kernels share: arrays that kernels and tests both reach, with guards
+// around them, and every order in which the emulated card runs threads.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <vector>
+
+#include "inference/cuda/context.h"
+#include "inference/dtype.h"
+
+namespace turnbench::test {
+
+/// A copy of values in managed memory.  `offset` elements in front of it take it off its alignment;
+/// they and the guards on both sides must stay as they are.
+template <typename T>
+class DeviceArray {
+ public:
+  explicit DeviceArray(const std::vector<T>& values, std::size_t offset = 0)
+      : size_(values.size()), begin_(kGuard + offset * sizeof(T)) {
+    void* memory = nullptr;
+    cuda::check(cudaMallocManaged(&memory, bytes()), "allocating for a test");
+    memory_ = static_cast<std::byte*>(memory);
+    std::memset(memory_, kPattern, bytes());
+    if (!values.empty()) std::memcpy(memory_ + begin_, values.data(), size_ * sizeof(T));
+  }
+  ~DeviceArray() {
+    EXPECT_TRUE(is_guarded()) << "written outside of an array of " << size_;
+    cudaFree(memory_);
+  }
+  DeviceArray(const DeviceArray&) = delete;
+  DeviceArray& operator=(const DeviceArray&) = delete;
+
+  T* data() { return reinterpret_cast<T*>(memory_ + begin_); }
+  /// What is there once the device has nothing left to do.
+  std::vector<T> values() {
+    cuda::check(cudaDeviceSynchronize(), "waiting in a test");
+    return std::vector<T>(data(), data() + size_);
+  }
+
+ private:
+  static constexpr std::size_t kGuard = 256;
+  static constexpr unsigned char kPattern = 0xA5;
+
+  std::size_t bytes() const { return begin_ + size_ * sizeof(T) + kGuard; }
+  bool is_guarded() {
+    if (cudaDeviceSynchronize() != cudaSuccess) return false;
+    const auto untouched = [](std::byte b) { return b == std::byte{kPattern}; };
+    return std::all_of(memory_, memory_ + begin_, untouched) &&
+           std::all_of(memory_ + begin_ + size_ * sizeof(T), memory_ + bytes(), untouched);
+  }
+
+  std::size_t size_, begin_;
+  std::byte* memory_ = nullptr;
+};
+
+/// Floats stored as `dtype`, and what they are then.
+inline std::vector<std::byte> stored_as(DType dtype, const std::vector<float>& values) {
+  std::vector<std::byte> out(values.size() * size_of(dtype));
+  for (std::size_t i = 0; i < values.size(); ++i) store_element(out.data(), dtype, i, values[i]);
+  return out;
+}
+inline std::vector<float> rounded_to(DType dtype, const std::vector<float>& values) {
+  const std::vector<std::byte> stored = stored_as(dtype, values);
+  std::vector<float> out(values.size());
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = load_element(stored.data(), dtype, i);
+  return out;
+}
+
+template <typename T>
+bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+}
+
+/// run() returns a vector that must not depend on the order in which threads run: on a card it is
+/// run twice, on the emulated one in each of the orders.
+template <typename Run>
+auto in_every_order(const Run& run) {
+#ifdef __CUDACC__
+  const auto first = run();
+  EXPECT_TRUE(same_bits(first, run())) << "not the same twice";
+#else
+  emulation::set_order(emulation::Order::kForward);
+  const auto first = run();
+  emulation::set_order(emulation::Order::kBackward);
+  EXPECT_TRUE(same_bits(first, run())) << "differs when threads run backward";
+  for (std::uint64_t seed = 1; seed <= 2; ++seed) {
+    emulation::set_order(emulation::Order::kShuffled, seed);
+    EXPECT_TRUE(same_bits(first, run())) << "differs in the shuffled order of seed " << seed;
+  }
+  emulation::set_order(emulation::Order::kForward);
+#endif
+  return first;
+}
+
+}  // namespace turnbench::test
