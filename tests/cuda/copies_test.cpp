@@ -1,0 +1,201 @@
+#include "inference/cuda/copies.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "tests/cuda/device_array.h"
+#include "tests/inference/reference.h"
+
+namespace turnbench {
+namespace {
+
+using test::DeviceArray;
+
+std::vector<std::byte> random_bytes(std::size_t n, unsigned seed) {
+  std::mt19937 engine(seed);
+  std::vector<std::byte> out(n);
+  for (std::byte& b : out) b = static_cast<std::byte>(engine());
+  return out;
+}
+
+class Copies : public testing::Test {
+ protected:
+  /// `sizes` from one array to another, with `gap` bytes between them, `from` and `to` bytes off.
+  void expect_copied(const std::vector<std::size_t>& sizes, std::size_t gap, std::size_t from,
+                     std::size_t to) {
+    SCOPED_TRACE(fmt::format("{} copies, gap {}, off by {} and {}", sizes.size(), gap, from, to));
+    std::size_t total = 32;
+    for (std::size_t size : sizes) total += size + gap;
+    const std::vector<std::byte> source = random_bytes(total, 1), before = random_bytes(total, 2);
+    DeviceArray<std::byte> in(source);
+    std::vector<std::byte> expected = before;
+    const std::vector<std::byte> found = test::in_every_order([&] {
+      DeviceArray<std::byte> out(before);
+      std::vector<Copy> copies;
+      std::size_t at = 0;
+      for (std::size_t size : sizes) {
+        copies.push_back({out.data() + to + at, in.data() + from + at, size});
+        std::copy_n(&source[from + at], size, &expected[to + at]);
+        at += size + gap;
+      }
+      cuda::copy_bytes(context_, copies);
+      return out.values();
+    });
+    EXPECT_TRUE(found == expected);
+  }
+
+  cuda::Context context_{0};
+};
+
+TEST_F(Copies, HaveAnySizeAndAlignment) {
+  const std::vector<std::size_t> sizes = {0,   1,    4,    15,   16,   17,   31,    128,
+                                          512, 4095, 4096, 4097, 8192, 8207, 33024, 3};
+  for (std::size_t gap : {0, 1, 16}) {
+    for (std::size_t from : {0, 1, 4, 16}) {
+      for (std::size_t to : {0, 2, 4, 16}) expect_copied(sizes, gap, from, to);
+    }
+  }
+}
+
+TEST_F(Copies, ManyRowsAndSomePages) {
+  std::vector<std::size_t> sizes;
+  for (std::size_t i = 0; i < 3000; ++i) sizes.push_back(128 << i % 3);
+  for (int page = 0; page < 3; ++page) sizes.push_back(PageLayout{128, DType::kBF16}.bytes());
+  expect_copied(sizes, 64, 0, 16);
+}
+
+TEST_F(Copies, NoneAtAll) {
+  expect_copied({}, 0, 0, 0);
+  expect_copied({0, 0}, 16, 0, 0);
+}
+
+/// Managed memory, which the host reads as the device leaves it.
+class ManagedMemory : public Memory {
+ public:
+  std::byte* allocate(std::size_t bytes) override {
+    void* data = nullptr;
+    cuda::check(cudaMallocManaged(&data, bytes), "allocating for a test");
+    return static_cast<std::byte*>(data);
+  }
+  void release(std::byte* data, std::size_t) override { cudaFree(data); }
+  void copy(std::span<const Copy> copies) override {
+    finish();
+    for (const Copy& c : copies) std::memcpy(c.to, c.from, c.bytes);
+  }
+  void finish() override { cuda::check(cudaDeviceSynchronize(), "waiting in a test"); }
+  bool is_host() const override { return false; }
+};
+
+/// Several sets that get rows of one array in one call, next to the same sets on the host.
+class Append : public testing::TestWithParam<std::tuple<DType, bool, int>> {
+ protected:
+  struct Part {
+    int first, rows;
+  };
+
+  PageLayout layout() const {
+    const auto [dtype, raw_keys, head_dim] = GetParam();
+    return {head_dim, dtype, raw_keys};
+  }
+
+  static std::vector<std::int32_t> positions(int begin, int count) {
+    std::vector<std::int32_t> out(static_cast<std::size_t>(count));
+    for (int i = 0; i < count; ++i) out[static_cast<std::size_t>(i)] = begin + i;
+    return out;
+  }
+
+  /// All bytes of the pages, which were filled with a pattern before anything was written.
+  static std::vector<std::byte> contents(const KvSet& set) {
+    std::vector<std::byte> out;
+    for (const KvPool::Page& page : set.pages())
+      out.insert(out.end(), page->data, page->data + set.layout().position_offset());
+    return out;
+  }
+  static void fill(const KvSet& set) {
+    for (const KvPool::Page& page : set.pages())
+      std::memset(page->data, 0x5A, set.layout().position_offset());
+  }
+
+  cuda::Context context_{0};
+  std::shared_ptr<ManagedMemory> memory_ = std::make_shared<ManagedMemory>();
+};
+
+TEST_P(Append, WritesWhatTheHostWouldWrite) {
+  const std::vector<Part> parts = {{0, 1}, {0, 200}, {63, 2}, {64, 64}, {100, 29}, {5, 0}};
+  const auto width = static_cast<std::size_t>(layout().head_dim);
+  const std::size_t stride = parts.size() * width + 3;
+  std::vector<float> k = test::random_floats(200 * stride, 1, 3);
+  const std::vector<float> v = test::random_floats(200 * stride, 2),
+                           raw = test::random_floats(200 * stride, 3, 1e-6f);
+  k[0] = 1e30f;
+  k[1] = -65520;
+  k[2] = 1.00048828125f;  // halfway between two of f16
+  DeviceArray<float> dk(k), dv(v), draw(raw);
+
+  std::vector<std::byte> expected;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    KvSet set(std::make_shared<KvPool>(layout()));
+    set.extend(positions(0, parts[i].first + parts[i].rows));
+    fill(set);
+    for (int r = 0; r < parts[i].rows; ++r) {
+      const std::size_t at = static_cast<std::size_t>(r) * stride + i * width;
+      set.write(parts[i].first + r, &k[at], &v[at], &raw[at]);
+    }
+    const std::vector<std::byte> bytes = contents(set);
+    expected.insert(expected.end(), bytes.begin(), bytes.end());
+  }
+
+  const std::vector<std::byte> found = test::in_every_order([&] {
+    const auto pool = std::make_shared<KvPool>(layout(), memory_);
+    std::vector<KvSet> sets;
+    std::vector<AppendJob> jobs;
+    for (const Part& part : parts) {
+      sets.emplace_back(pool);
+      sets.back().extend(positions(0, part.first + part.rows));
+      fill(sets.back());
+    }
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      jobs.push_back({&sets[i], parts[i].first, parts[i].rows, dk.data() + i * width,
+                      dv.data() + i * width, layout().raw_keys ? draw.data() + i * width : nullptr,
+                      stride});
+    }
+    cuda::append(context_, jobs);
+    context_.finish();
+    std::vector<std::byte> out;
+    for (const KvSet& set : sets) {
+      const std::vector<std::byte> bytes = contents(set);
+      out.insert(out.end(), bytes.begin(), bytes.end());
+    }
+    return out;
+  });
+  EXPECT_TRUE(found == expected);
+}
+
+TEST_P(Append, LeavesAForkAlone) {
+  const auto width = static_cast<std::size_t>(layout().head_dim);
+  DeviceArray<float> rows(test::random_floats(100 * width, 1));
+  KvSet set(std::make_shared<KvPool>(layout(), memory_));
+  set.extend(positions(0, 70));
+  fill(set);
+  KvSet fork = set;
+  fork.extend(positions(70, 30));
+  const std::vector<std::byte> before = contents(set);
+  const AppendJob job = {&fork, 70, 30, rows.data(), rows.data(), rows.data(), width};
+  cuda::append(context_, {&job, 1});
+  context_.finish();
+  EXPECT_TRUE(contents(set) == before);
+  std::vector<float> key(width);
+  const std::vector<float> expected = test::rounded_to(layout().dtype, rows.values());
+  for (int r = 0; r < 30; ++r) {
+    fork.read_key(70 + r, key.data());
+    EXPECT_TRUE(std::equal(key.begin(), key.end(), &expected[static_cast<std::size_t>(r) * width]));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, Append,
+                         testing::Combine(testing::Values(DType::kF32, DType::kF16, DType::kBF16),
+                                          testing::Bool(), testing::Values(16, 20, 64, 128)));
+
+}  // namespace
+}  // namespace turnbench
