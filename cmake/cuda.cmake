@@ -1,0 +1,48 @@
+# Sets TURNBENCH_HAS_CUDA as TURNBENCH_CUDA says, and enables the language CUDA where it is true.
+
+set(TURNBENCH_HAS_CUDA OFF)
+if(TURNBENCH_CUDA STREQUAL "AUTO")
+  # A sanitizer finds the kernels' mistakes in the emulation of the tests.
+  if(NOT TURNBENCH_SANITIZE)
+    find_package(CUDAToolkit 12 QUIET)
+    if(TARGET CUDA::cublasLt)
+      block(PROPAGATE CMAKE_CUDA_COMPILER)
+        set(CMAKE_MESSAGE_LOG_LEVEL WARNING)
+        include(CheckLanguage)
+        check_language(CUDA)
+      endblock()
+      if(CMAKE_CUDA_COMPILER)
+        set(TURNBENCH_HAS_CUDA ON)
+      endif()
+    endif()
+  endif()
+elseif(TURNBENCH_CUDA)
+  find_package(CUDAToolkit 12 REQUIRED)
+  set(TURNBENCH_HAS_CUDA ON)
+endif()
+
+if(TURNBENCH_HAS_CUDA)
+  set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES 80-real 90)  # and PTX of the last one for later cards
+  endif()
+  enable_language(CUDA)
+  set(CMAKE_CUDA_STANDARD 20)
+  if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # as in CMake 3.25
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+  endif()
+endif()
+
+# A library of the sources that a CUDA compiler compiles; all of a folder, as its headers have code
+# for the device.
+function(turnbench_cuda_library name folder)
+  file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cu ${folder}/*.cpp)
+  set_source_files_properties(${sources} PROPERTIES LANGUAGE CUDA)
+  add_library(turnbench_${name} STATIC ${sources})
+  target_link_libraries(turnbench_${name} PUBLIC ${ARGN})
+  target_compile_options(turnbench_${name} PRIVATE
+    --expt-relaxed-constexpr -Wall -Wextra -ffp-contract=off
+    $<$<BOOL:${TURNBENCH_WERROR}>:--Werror=all-warnings>)
+  # Else the package is half constexpr under this compiler.
+  target_compile_definitions(turnbench_${name} PRIVATE FMT_USE_CONSTEXPR=1)
+endfunction()
