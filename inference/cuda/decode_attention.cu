@@ -1,0 +1,354 @@
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "inference/cuda/decode_attention.h"
+#include "inference/cuda/decode_plan.h"
+
+// Split-KV attention of single rows.  The keys that a row sees are cut into segments; a block takes
+// one segment for up to kHeads query heads, so that a row of the cache is read from memory once,
+// and leaves maximum, sum and weighted values of each; a second kernel merges them in order.  See
+// Dao et al., "Flash-Decoding for long-context inference" (2023).
+
+namespace turnbench::cuda {
+namespace {
+
+constexpr int kThreads = 128, kWarps = kThreads / kWarp;
+constexpr int kMergeThreads = 256, kMergeWarps = kMergeThreads / kWarp;
+constexpr int kPerLane = 8;    // elements of a row that a lane takes
+constexpr int kRows = 4;       // rows that a group of lanes has under way at once
+constexpr int kMostHeads = 8;  // query heads of a block; more take further blocks
+constexpr double kLog2E = 1.4426950408889634, kLn2 = 0.6931471805599453;
+
+/// Maximum (of scores in powers of 2) and sum of a segment of one head.
+struct Stats {
+  float m, l;
+};
+
+struct Arguments {
+  const DecodeJob* jobs;
+  const DecodeTask* tasks;
+  const std::byte* const* pages;
+  const std::int32_t* slots;
+  Stats* stats;
+  float* sums;  // [partial, head_dim], weighted values
+  int head_dim, capacity;
+  std::size_t row_bytes, value_offset;
+  float scale;  // of scores, in powers of 2
+};
+
+/// The same lane's part of kRows rows: 16 bytes a load.
+template <typename T>
+struct Rows {
+  static constexpr int kLoads = kPerLane * sizeof(T) / sizeof(uint4), kStep = kPerLane / kLoads;
+  uint4 words[kRows][kLoads];
+
+  /// Rows [first, first + kRows) from `column` on; zeros past `count` and past the row's end.
+  __device__ void load(const std::byte* const* rows, int first, int count, std::size_t offset,
+                       int column, int head_dim) {
+    for (int r = 0; r < kRows; ++r) {
+      for (int i = 0; i < kLoads; ++i) {
+        const int c = column + i * kStep;
+        words[r][i] = uint4{0, 0, 0, 0};
+        if (first + r < count && c < head_dim)
+          words[r][i] = *reinterpret_cast<const uint4*>(rows[first + r] + offset +
+                                                        static_cast<std::size_t>(c) * sizeof(T));
+      }
+    }
+  }
+  __device__ void widen(int r, float (&out)[kPerLane]) const {
+    T elements[kPerLane];
+    memcpy(elements, words[r], sizeof elements);
+    for (int i = 0; i < kPerLane; ++i) out[i] = to_float(elements[i]);
+  }
+};
+
+/// Sums kCount values over groups of kLanes lanes, in the tree of steps kLanes / 2, ..., 1.  At
+/// each step a lane hands half of its values over and goes on with the others, while there are any:
+/// lane l is left with the sums of values [first, first + max(1, kCount / kLanes)), and this is
+/// `first`.
+template <int kLanes, int kCount>
+__device__ int sum_and_share(float (&values)[kCount], int lane) {
+  int first = 0;
+  int count = kCount;
+  for (int step = kLanes / 2; step > 0; step /= 2) {
+    if (count == 1) {
+      values[0] += __shfl_xor_sync(0xFFFFFFFF, values[0], step);
+      continue;
+    }
+    count /= 2;
+    const bool upper = (lane & step) != 0;
+    for (int i = 0; i < count; ++i) {
+      const float given = upper ? values[i] : values[i + count];
+      const float kept = upper ? values[i + count] : values[i];
+      values[i] = kept + __shfl_xor_sync(0xFFFFFFFF, given, step);
+    }
+    first += upper ? count : 0;
+  }
+  return first;
+}
+
+/// One block takes one segment.  kLanes lanes go along a row, 8 elements each, with 4 rows under
+/// way and the next 4 asked for; the groups of lanes take the segment's rows in turns.
+/// Shared memory: weights [capacity][kHeads] (scores, then softmax weights; in the end each warp's
+/// sums [kWarps][kHeads][kWidth]), then pointers to the keys [capacity], then q [kHeads][kWidth],
+/// whose row is stored as [2][kLanes][4] so that lanes read it without conflicts.
+template <typename T, int kLanes, int kHeads>
+__global__ void __launch_bounds__(kThreads) segment_kernel(Arguments a) {
+  constexpr int kGroups = kThreads / kLanes, kWidth = kLanes * kPerLane;
+  constexpr int kAtOnce = kGroups * kRows;
+  const DecodeTask task = a.tasks[blockIdx.x];
+  const DecodeJob job = a.jobs[task.job];
+  const int groups = (job.heads + kHeads - 1) / kHeads, segment = task.part / groups;
+  const int head = task.part % groups * kHeads, heads = min(kHeads, job.heads - head);
+  const int begin = job.first + segment * job.segment;
+  const int count = min(job.segment, job.first + job.keys - begin);
+  const int thread = static_cast<int>(threadIdx.x), lane = thread % kWarp, warp = thread / kWarp;
+  const int group = thread / kLanes, column = thread % kLanes * kPerLane;
+
+  auto* weights = reinterpret_cast<float*>(shared_memory());
+  auto* rows = reinterpret_cast<const std::byte**>(
+      weights + max(a.capacity * kHeads, kWarps * kHeads * kWidth));
+  auto* q = reinterpret_cast<float*>(rows + a.capacity);
+
+  for (int j = thread; j < count; j += kThreads) {
+    const int slot = job.slots < 0 ? begin + j : a.slots[job.slots + begin + j];
+    rows[j] = a.pages[job.pages + slot / kPageTokens] +
+              static_cast<std::size_t>(slot % kPageTokens) * a.row_bytes;
+  }
+  for (int i = thread; i < kHeads * kWidth; i += kThreads) {
+    const int h = i / kWidth, c = i % kWidth;
+    const int at = (c % kPerLane / 4) * kLanes * 4 + c / kPerLane * 4 + c % 4;
+    q[h * kWidth + at] = h < heads && c < a.head_dim ? job.q[(head + h) * a.head_dim + c] : 0.0f;
+  }
+  __syncthreads();
+
+  Rows<T> next;
+  next.load(rows, group * kRows, count, 0, column, a.head_dim);
+  for (int step = 0; step < count; step += kAtOnce) {
+    const int at = step + group * kRows;
+    float keys[kRows][kPerLane], scores[kRows * kHeads];
+    for (int r = 0; r < kRows; ++r) next.widen(r, keys[r]);
+    next.load(rows, at + kAtOnce, count, 0, column, a.head_dim);
+    for (int h = 0; h < kHeads; ++h) {
+      float query[kPerLane];
+      for (int half = 0; half < 2; ++half) {
+        const float4 x = *reinterpret_cast<const float4*>(q + h * kWidth +
+                                                          (half * kLanes + thread % kLanes) * 4);
+        query[half * 4] = x.x;
+        query[half * 4 + 1] = x.y;
+        query[half * 4 + 2] = x.z;
+        query[half * 4 + 3] = x.w;
+      }
+      for (int r = 0; r < kRows; ++r) {
+        float dot = 0;
+        for (int i = 0; i < kPerLane; ++i) dot = fmaf(query[i], keys[r][i], dot);
+        scores[r * kHeads + h] = dot;
+      }
+    }
+    const int first = sum_and_share<kLanes>(scores, lane);
+    constexpr int kLeft = kRows * kHeads > kLanes ? kRows * kHeads / kLanes : 1;
+    constexpr int kCopies = kLanes * kLeft / (kRows * kHeads);  // lanes that have the same sum
+    if (lane % kCopies == 0) {
+      for (int i = 0; i < kLeft; ++i) weights[at * kHeads + first + i] = scores[i];
+    }
+  }
+  next.load(rows, group * kRows, count, a.value_offset, column, a.head_dim);
+  __syncthreads();
+
+  const int partial = job.partial + segment * job.heads + head;
+  const int padded = (count + kAtOnce - 1) / kAtOnce * kAtOnce;
+  for (int h = warp; h < heads; h += kWarps) {
+    float m = kMasked, l = 0;
+    for (int j = lane; j < count; j += kWarp) m = fmaxf(m, weights[j * kHeads + h]);
+    m = warp_max(m) * a.scale;
+    for (int j = lane; j < padded; j += kWarp) {
+      float& w = weights[j * kHeads + h];
+      w = j < count ? exp2f(fmaf(w, a.scale, -m)) : 0.0f;
+      l += w;
+    }
+    l = warp_sum(l);
+    if (lane == 0) a.stats[partial + h] = {m, l};
+  }
+  __syncthreads();
+
+  float sums[kHeads][kPerLane] = {};
+  for (int step = 0; step < count; step += kAtOnce) {
+    const int at = step + group * kRows;
+    float values[kRows][kPerLane];
+    for (int r = 0; r < kRows; ++r) next.widen(r, values[r]);
+    next.load(rows, at + kAtOnce, count, a.value_offset, column, a.head_dim);
+    for (int r = 0; r < kRows; ++r) {
+      for (int h = 0; h < kHeads; ++h) {
+        const float w = weights[(at + r) * kHeads + h];
+        for (int i = 0; i < kPerLane; ++i) sums[h][i] = fmaf(w, values[r][i], sums[h][i]);
+      }
+    }
+  }
+  __syncthreads();  // the weights have been read: their place is free
+  for (int h = 0; h < kHeads; ++h) {
+    for (int i = 0; i < kPerLane; ++i) {
+      for (int step = kLanes; step < kWarp; step *= 2)
+        sums[h][i] += __shfl_xor_sync(0xFFFFFFFF, sums[h][i], step);
+      if (lane < kLanes) weights[(warp * kHeads + h) * kWidth + column + i] = sums[h][i];
+    }
+  }
+  __syncthreads();
+  for (int i = thread; i < heads * a.head_dim; i += kThreads) {
+    const int h = i / a.head_dim, c = i % a.head_dim;
+    float sum = 0;
+    for (int w = 0; w < kWarps; ++w) sum += weights[(w * kHeads + h) * kWidth + c];
+    a.sums[static_cast<std::size_t>(partial + h) * a.head_dim + c] = sum;
+  }
+}
+
+/// Block (job, head): its warps take the segments in turns, lane l columns [4 l, 4 l + 4) and those
+/// 128 further on; then their sums are added in order.  Shared memory:
+/// [kMergeWarps][kDecodeHeadDim].
+__global__ void __launch_bounds__(kMergeThreads) merge_kernel(Arguments a) {
+  const DecodeJob job = a.jobs[blockIdx.x];
+  const int head = static_cast<int>(blockIdx.y), thread = static_cast<int>(threadIdx.x);
+  if (head >= job.heads) return;
+  const int lane = thread % kWarp, warp = thread / kWarp;
+  const auto at = [&](int s) { return job.partial + s * job.heads + head; };
+  auto* shared = reinterpret_cast<float4*>(shared_memory());
+
+  float m = kMasked, l = 0;
+  for (int s = lane; s < job.segments; s += kWarp) m = fmaxf(m, a.stats[at(s)].m);
+  m = warp_max(m);
+  for (int s = lane; s < job.segments; s += kWarp)
+    l = fmaf(a.stats[at(s)].l, exp2f(a.stats[at(s)].m - m), l);
+  l = warp_sum(l);
+
+  constexpr int kQuads = kDecodeHeadDim / 4;
+  float4 sums[kQuads / kWarp] = {};
+  for (int s = warp; s < job.segments; s += kMergeWarps) {
+    const float w = exp2f(a.stats[at(s)].m - m);
+    const auto* from =
+        reinterpret_cast<const float4*>(a.sums + static_cast<std::size_t>(at(s)) * a.head_dim);
+    for (int k = 0; k < kQuads / kWarp; ++k) {
+      const int quad = lane + k * kWarp;
+      if (quad >= a.head_dim / 4) continue;
+      const float4 x = from[quad];
+      sums[k] = {fmaf(w, x.x, sums[k].x), fmaf(w, x.y, sums[k].y), fmaf(w, x.z, sums[k].z),
+                 fmaf(w, x.w, sums[k].w)};
+    }
+  }
+  for (int k = 0; k < kQuads / kWarp; ++k) shared[warp * kQuads + lane + k * kWarp] = sums[k];
+  __syncthreads();
+  for (int c = thread; c < a.head_dim; c += kMergeThreads) {
+    float sum = 0;
+    for (int w = 0; w < kMergeWarps; ++w)
+      sum += reinterpret_cast<const float*>(shared)[w * kDecodeHeadDim + c];
+    job.out[head * a.head_dim + c] = l > 0 ? sum / l : 0.0f;
+  }
+  if (thread == 0 && job.lse != nullptr) job.lse[head] = fmaf(m, static_cast<float>(kLn2), logf(l));
+}
+
+using SegmentKernel = void (*)(Arguments);
+
+template <typename T, int kLanes>
+SegmentKernel segment_kernel_for(int heads) {
+  return heads == 1   ? segment_kernel<T, kLanes, 1>
+         : heads == 4 ? segment_kernel<T, kLanes, 4>
+                      : segment_kernel<T, kLanes, kMostHeads>;
+}
+
+template <typename T>
+SegmentKernel segment_kernel_for(int lanes, int heads) {
+  return lanes == 4    ? segment_kernel_for<T, 4>(heads)
+         : lanes == 8  ? segment_kernel_for<T, 8>(heads)
+         : lanes == 16 ? segment_kernel_for<T, 16>(heads)
+                       : segment_kernel_for<T, 32>(heads);
+}
+
+/// Host arrays that go to the device in one copy.
+class Parcel {
+ public:
+  /// Returns the place of the values in the parcel.
+  template <typename T>
+  std::size_t add(const std::vector<T>& values) {
+    const std::size_t at = (bytes_.size() + 15) / 16 * 16;
+    const auto* from = reinterpret_cast<const std::byte*>(values.data());
+    bytes_.resize(at);
+    bytes_.insert(bytes_.end(), from, from + values.size() * sizeof(T));
+    return at;
+  }
+  const std::byte* upload(Context& context) const { return context.upload(bytes_); }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+/// What jobs must share to run in one launch.
+struct Shape {
+  DType dtype;
+  int head_dim, heads;  // heads of a block
+
+  static Shape of(const AttentionJob& job) {
+    const PageLayout& layout = job.keys->layout();
+    return {layout.dtype, layout.head_dim, job.heads == 1 ? 1 : job.heads <= 4 ? 4 : kMostHeads};
+  }
+  bool operator==(const Shape&) const = default;
+};
+
+void attend_alike(Context& context, float scale, std::span<const AttentionJob* const> jobs,
+                  const Shape& shape) {
+  const DecodePlan plan = plan_decode(jobs, shape.heads);
+  Parcel parcel;
+  const std::size_t jobs_at = parcel.add(plan.jobs), tasks_at = parcel.add(plan.tasks);
+  const std::size_t pages_at = parcel.add(plan.pages), slots_at = parcel.add(plan.slots);
+
+  context.begin();
+  const std::byte* parcel_data = parcel.upload(context);
+  const auto head_dim = static_cast<std::size_t>(shape.head_dim);
+  const auto partials = static_cast<std::size_t>(plan.partials);
+  const int lanes = shape.head_dim <= 32    ? 4
+                    : shape.head_dim <= 64  ? 8
+                    : shape.head_dim <= 128 ? 16
+                                            : 32;
+  const int at_once = kThreads / lanes * kRows;
+  const PageLayout layout{shape.head_dim, shape.dtype};
+  const Arguments arguments = {reinterpret_cast<const DecodeJob*>(parcel_data + jobs_at),
+                               reinterpret_cast<const DecodeTask*>(parcel_data + tasks_at),
+                               reinterpret_cast<const std::byte* const*>(parcel_data + pages_at),
+                               reinterpret_cast<const std::int32_t*>(parcel_data + slots_at),
+                               context.scratch<Stats>(partials),
+                               context.scratch<float>(partials * head_dim),
+                               shape.head_dim,
+                               (plan.longest + at_once - 1) / at_once * at_once,
+                               layout.row_bytes(),
+                               layout.value_offset(),
+                               static_cast<float>(scale * kLog2E)};
+  const auto capacity = static_cast<std::size_t>(arguments.capacity);
+  const std::size_t heads = static_cast<std::size_t>(shape.heads);
+  const std::size_t width = static_cast<std::size_t>(lanes) * kPerLane;
+  const std::size_t shared = sizeof(float) * heads * (std::max(capacity, kWarps * width) + width) +
+                             sizeof(void*) * capacity;
+  with_type(shape.dtype, [&]<typename T>(T) {
+    context.launch(segment_kernel_for<T>(lanes, shape.heads),
+                   dim3(static_cast<unsigned>(plan.tasks.size())), dim3(kThreads), shared,
+                   arguments);
+  });
+  context.launch(
+      merge_kernel,
+      dim3(static_cast<unsigned>(plan.jobs.size()), static_cast<unsigned>(plan.most_heads)),
+      dim3(kMergeThreads), kMergeWarps * kDecodeHeadDim * sizeof(float), arguments);
+}
+
+}  // namespace
+
+void attend_single(Context& context, float scale, std::span<const AttentionJob* const> jobs) {
+  std::vector<const AttentionJob*> rest(jobs.begin(), jobs.end());
+  while (!rest.empty()) {
+    const Shape shape = Shape::of(*rest[0]);
+    const auto others =
+        std::stable_partition(rest.begin(), rest.end(),
+                              [&](const AttentionJob* job) { return Shape::of(*job) == shape; });
+    attend_alike(context, scale, {rest.data(), static_cast<std::size_t>(others - rest.begin())},
+                 shape);
+    rest.erase(rest.begin(), others);
+  }
+}
+
+}  // namespace turnbench::cuda

@@ -1,0 +1,87 @@
+#include "inference/cuda/decode_plan.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "common/error.h"
+
+namespace turnbench::cuda {
+namespace {
+
+/// Short lists get short segments, so that one sequence keeps the device busy; long lists get long
+/// ones, so that partial results weigh little.
+constexpr int segment_keys(int keys) {
+  constexpr int kSegments = 64, kShortest = 64, kLongest = 512;
+  return std::clamp((keys / kSegments + kShortest - 1) / kShortest * kShortest, kShortest,
+                    kLongest);
+}
+
+/// The slots of the set, or places of the list, that a row sees: [begin, end).
+struct Range {
+  int begin, end;
+};
+
+Range visible(const AttentionJob& job) {
+  const KvSet& keys = *job.keys;
+  const int all = job.slots == nullptr ? keys.size() : static_cast<int>(job.slots->size());
+  const auto position = [&](int i) {
+    return keys.position(job.slots == nullptr ? i : (*job.slots)[static_cast<std::size_t>(i)]);
+  };
+  // The first whose position is at least `wanted`; both ends are the usual answers.
+  const auto lower_bound = [&](std::int64_t wanted) {
+    if (all == 0 || position(0) >= wanted) return 0;
+    if (position(all - 1) < wanted) return all;
+    int low = 0, high = all - 1;
+    while (high - low > 1) {
+      const int middle = low + (high - low) / 2;
+      (position(middle) < wanted ? low : high) = middle;
+    }
+    return high;
+  };
+  const std::int64_t at = job.positions[0];
+  const int begin = job.sliding_window == 0 ? 0 : lower_bound(at + 1 - job.sliding_window);
+  return {begin, std::max(begin, lower_bound(at + 1))};
+}
+
+void check(const PageLayout& layout) {
+  if (layout.row_bytes() % 16 == 0 && layout.head_dim <= kDecodeHeadDim) return;
+  throw runtime_error(
+      "CUDA, attention: found head_dim {} in {}, expected rows of whole 16 bytes and at most {} "
+      "elements",
+      layout.head_dim, name_of(layout.dtype), kDecodeHeadDim);
+}
+
+}  // namespace
+
+DecodePlan plan_decode(std::span<const AttentionJob* const> jobs, int heads_per_block) {
+  DecodePlan plan;
+  std::unordered_map<const KvSet*, int> tables;
+  for (const AttentionJob* job : jobs) {
+    check(job->keys->layout());
+    const auto [table, is_new] = tables.try_emplace(job->keys, static_cast<int>(plan.pages.size()));
+    if (is_new) {
+      for (const KvPool::Page& page : job->keys->pages()) plan.pages.push_back(page->data);
+    }
+    Range range = visible(*job);
+    int slots = -1;
+    if (job->slots != nullptr) {
+      slots = static_cast<int>(plan.slots.size());
+      plan.slots.insert(plan.slots.end(), job->slots->begin() + range.begin,
+                        job->slots->begin() + range.end);
+      range = {0, range.end - range.begin};
+    }
+    const int keys = range.end - range.begin, segment = segment_keys(keys);
+    const int segments = (keys + segment - 1) / segment;
+    const int parts = segments * ((job->heads + heads_per_block - 1) / heads_per_block);
+    const int index = static_cast<int>(plan.jobs.size());
+    for (int part = 0; part < parts; ++part) plan.tasks.push_back({index, part});
+    plan.jobs.push_back({job->q, job->out, job->lse, table->second, slots, range.begin, keys,
+                         segment, segments, job->heads, plan.partials});
+    plan.partials += segments * job->heads;
+    plan.longest = std::max(plan.longest, segment);
+    plan.most_heads = std::max(plan.most_heads, job->heads);
+  }
+  return plan;
+}
+
+}  // namespace turnbench::cuda

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "inference/backend.h"
+
+namespace turnbench::cuda {
+
+constexpr int kDecodeHeadDim = 256;  ///< at most
+
+/// What the row of one job sees: slots [first, first + keys) of its set, or of the list.
+struct DecodeJob {
+  const float* q;
+  float *out, *lse;
+  int pages, slots;  // where its table and its list begin; slots < 0: no list
+  int first, keys;
+  int segment, segments;  // keys of a segment; segments
+  int heads, partial;     // segment s, head h leaves partial result partial + s * heads + h
+};
+
+/// One block: part p is segment p / g and the heads from kHeads * (p % g), of g groups of heads.
+struct DecodeTask {
+  int job, part;
+};
+
+/// The jobs' descriptions as they go to the device.
+struct DecodePlan {
+  std::vector<DecodeJob> jobs;
+  std::vector<DecodeTask> tasks;
+  std::vector<const std::byte*> pages;
+  std::vector<std::int32_t> slots;
+  int partials = 0, longest = 0, most_heads = 0;
+};
+
+/// The plan of jobs of a single row, of which a block takes `heads_per_block` heads.  A table of
+/// pages that several jobs read is listed once.  Throws a runtime error where rows of a cache
+/// cannot be read.
+DecodePlan plan_decode(std::span<const AttentionJob* const> jobs, int heads_per_block);
+
+}  // namespace turnbench::cuda
