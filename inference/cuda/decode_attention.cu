@@ -14,7 +14,7 @@ namespace turnbench::cuda {
 namespace {
 
 constexpr int kThreads = 128, kWarps = kThreads / kWarp;
-constexpr int kMergeThreads = 256, kMergeWarps = kMergeThreads / kWarp;
+constexpr int kMergeThreads = 256;
 constexpr int kPerLane = 8;    // elements of a row that a lane takes
 constexpr int kRows = 4;       // rows that a group of lanes has under way at once
 constexpr int kMostHeads = 8;  // query heads of a block; more take further blocks
@@ -51,8 +51,8 @@ struct Rows {
         const int c = column + i * kStep;
         words[r][i] = uint4{0, 0, 0, 0};
         if (first + r < count && c < head_dim)
-          words[r][i] = *reinterpret_cast<const uint4*>(rows[first + r] + offset +
-                                                        static_cast<std::size_t>(c) * sizeof(T));
+          words[r][i] = __ldg(reinterpret_cast<const uint4*>(
+              rows[first + r] + offset + static_cast<std::size_t>(c) * sizeof(T)));
       }
     }
   }
@@ -88,13 +88,35 @@ __device__ int sum_and_share(float (&values)[kCount], int lane) {
   return first;
 }
 
+/// Where column c of a row lies in shared memory, [2][kLanes][4] of [kLanes][2][4]: so lanes that
+/// reach for four of their eight together meet no conflict of banks.
+template <int kLanes>
+__device__ int place(int c) {
+  return (c / 4 % 2 * kLanes + c / 8) * 4 + c % 4;
+}
+
+__device__ inline void load_four(const float* from, float* to) {
+  const float4 x = *reinterpret_cast<const float4*>(from);
+  to[0] = x.x;
+  to[1] = x.y;
+  to[2] = x.z;
+  to[3] = x.w;
+}
+
+/// Blocks that are to share a multiprocessor: as many as registers without spills allow, since what
+/// they have under way together hides the memory's latency.
+template <typename T, int kHeads>
+constexpr int kBlocks = sizeof(T) == 4         ? 3
+                        : kHeads == kMostHeads ? 4
+                        : kHeads == 4          ? 6
+                                               : 8;
+
 /// One block takes one segment.  kLanes lanes go along a row, 8 elements each, with 4 rows under
 /// way and the next 4 asked for; the groups of lanes take the segment's rows in turns.
 /// Shared memory: weights [capacity][kHeads] (scores, then softmax weights; in the end each warp's
-/// sums [kWarps][kHeads][kWidth]), then pointers to the keys [capacity], then q [kHeads][kWidth],
-/// whose row is stored as [2][kLanes][4] so that lanes read it without conflicts.
+/// sums [kWarps][kHeads][kWidth]), then pointers to the keys [capacity], then q [kHeads][kWidth].
 template <typename T, int kLanes, int kHeads>
-__global__ void __launch_bounds__(kThreads) segment_kernel(Arguments a) {
+__global__ void __launch_bounds__(kThreads, kBlocks<T, kHeads>) segment_kernel(Arguments a) {
   constexpr int kGroups = kThreads / kLanes, kWidth = kLanes * kPerLane;
   constexpr int kAtOnce = kGroups * kRows;
   const DecodeTask task = a.tasks[blockIdx.x];
@@ -118,8 +140,8 @@ __global__ void __launch_bounds__(kThreads) segment_kernel(Arguments a) {
   }
   for (int i = thread; i < kHeads * kWidth; i += kThreads) {
     const int h = i / kWidth, c = i % kWidth;
-    const int at = (c % kPerLane / 4) * kLanes * 4 + c / kPerLane * 4 + c % 4;
-    q[h * kWidth + at] = h < heads && c < a.head_dim ? job.q[(head + h) * a.head_dim + c] : 0.0f;
+    q[h * kWidth + place<kLanes>(c)] =
+        h < heads && c < a.head_dim ? job.q[(head + h) * a.head_dim + c] : 0.0f;
   }
   __syncthreads();
 
@@ -132,14 +154,8 @@ __global__ void __launch_bounds__(kThreads) segment_kernel(Arguments a) {
     next.load(rows, at + kAtOnce, count, 0, column, a.head_dim);
     for (int h = 0; h < kHeads; ++h) {
       float query[kPerLane];
-      for (int half = 0; half < 2; ++half) {
-        const float4 x = *reinterpret_cast<const float4*>(q + h * kWidth +
-                                                          (half * kLanes + thread % kLanes) * 4);
-        query[half * 4] = x.x;
-        query[half * 4 + 1] = x.y;
-        query[half * 4 + 2] = x.z;
-        query[half * 4 + 3] = x.w;
-      }
+      for (int i = 0; i < kPerLane; i += 4)
+        load_four(q + h * kWidth + place<kLanes>(column + i), query + i);
       for (int r = 0; r < kRows; ++r) {
         float dot = 0;
         for (int i = 0; i < kPerLane; ++i) dot = fmaf(query[i], keys[r][i], dot);
@@ -178,10 +194,12 @@ __global__ void __launch_bounds__(kThreads) segment_kernel(Arguments a) {
     float values[kRows][kPerLane];
     for (int r = 0; r < kRows; ++r) next.widen(r, values[r]);
     next.load(rows, at + kAtOnce, count, a.value_offset, column, a.head_dim);
-    for (int r = 0; r < kRows; ++r) {
-      for (int h = 0; h < kHeads; ++h) {
-        const float w = weights[(at + r) * kHeads + h];
-        for (int i = 0; i < kPerLane; ++i) sums[h][i] = fmaf(w, values[r][i], sums[h][i]);
+    for (int i = 0; i < kRows * kHeads; i += 4) {
+      float w[4];
+      load_four(weights + at * kHeads + i, w);
+      for (int k = 0; k < 4; ++k) {
+        const int r = (i + k) / kHeads, h = (i + k) % kHeads;
+        for (int c = 0; c < kPerLane; ++c) sums[h][c] = fmaf(w[k], values[r][c], sums[h][c]);
       }
     }
   }
@@ -190,56 +208,54 @@ __global__ void __launch_bounds__(kThreads) segment_kernel(Arguments a) {
     for (int i = 0; i < kPerLane; ++i) {
       for (int step = kLanes; step < kWarp; step *= 2)
         sums[h][i] += __shfl_xor_sync(0xFFFFFFFF, sums[h][i], step);
-      if (lane < kLanes) weights[(warp * kHeads + h) * kWidth + column + i] = sums[h][i];
+    }
+    for (int i = 0; i < kPerLane && lane < kLanes; i += 4) {
+      *reinterpret_cast<float4*>(weights + (warp * kHeads + h) * kWidth +
+                                 place<kLanes>(column + i)) = {sums[h][i], sums[h][i + 1],
+                                                               sums[h][i + 2], sums[h][i + 3]};
     }
   }
   __syncthreads();
   for (int i = thread; i < heads * a.head_dim; i += kThreads) {
     const int h = i / a.head_dim, c = i % a.head_dim;
     float sum = 0;
-    for (int w = 0; w < kWarps; ++w) sum += weights[(w * kHeads + h) * kWidth + c];
+    for (int w = 0; w < kWarps; ++w) sum += weights[(w * kHeads + h) * kWidth + place<kLanes>(c)];
     a.sums[static_cast<std::size_t>(partial + h) * a.head_dim + c] = sum;
   }
 }
 
-/// Block (job, head): its warps take the segments in turns, lane l columns [4 l, 4 l + 4) and those
-/// 128 further on; then their sums are added in order.  Shared memory:
-/// [kMergeWarps][kDecodeHeadDim].
+/// Block (job, head): groups of threads, four columns each, take the segments in turns; then their
+/// sums are added in order.  Shared memory: sums [groups][head_dim].
 __global__ void __launch_bounds__(kMergeThreads) merge_kernel(Arguments a) {
   const DecodeJob job = a.jobs[blockIdx.x];
   const int head = static_cast<int>(blockIdx.y), thread = static_cast<int>(threadIdx.x);
   if (head >= job.heads) return;
-  const int lane = thread % kWarp, warp = thread / kWarp;
+  const int quads = a.head_dim / 4, groups = kMergeThreads / quads;
+  const int group = thread / quads, quad = thread % quads;
   const auto at = [&](int s) { return job.partial + s * job.heads + head; };
-  auto* shared = reinterpret_cast<float4*>(shared_memory());
+  auto* shared = reinterpret_cast<float*>(shared_memory());
 
-  float m = kMasked, l = 0;
-  for (int s = lane; s < job.segments; s += kWarp) m = fmaxf(m, a.stats[at(s)].m);
+  float m = kMasked, l = 0;  // every warp for itself
+  for (int s = thread % kWarp; s < job.segments; s += kWarp) m = fmaxf(m, a.stats[at(s)].m);
   m = warp_max(m);
-  for (int s = lane; s < job.segments; s += kWarp)
+  for (int s = thread % kWarp; s < job.segments; s += kWarp)
     l = fmaf(a.stats[at(s)].l, exp2f(a.stats[at(s)].m - m), l);
   l = warp_sum(l);
 
-  constexpr int kQuads = kDecodeHeadDim / 4;
-  float4 sums[kQuads / kWarp] = {};
-  for (int s = warp; s < job.segments; s += kMergeWarps) {
-    const float w = exp2f(a.stats[at(s)].m - m);
-    const auto* from =
-        reinterpret_cast<const float4*>(a.sums + static_cast<std::size_t>(at(s)) * a.head_dim);
-    for (int k = 0; k < kQuads / kWarp; ++k) {
-      const int quad = lane + k * kWarp;
-      if (quad >= a.head_dim / 4) continue;
-      const float4 x = from[quad];
-      sums[k] = {fmaf(w, x.x, sums[k].x), fmaf(w, x.y, sums[k].y), fmaf(w, x.z, sums[k].z),
-                 fmaf(w, x.w, sums[k].w)};
+  if (group < groups) {
+    float sum[4] = {};
+    for (int s = group; s < job.segments; s += groups) {
+      const float w = exp2f(a.stats[at(s)].m - m);
+      float x[4];
+      load_four(a.sums + static_cast<std::size_t>(at(s)) * a.head_dim + quad * 4, x);
+      for (int i = 0; i < 4; ++i) sum[i] = fmaf(w, x[i], sum[i]);
     }
+    for (int i = 0; i < 4; ++i) shared[group * a.head_dim + quad * 4 + i] = sum[i];
   }
-  for (int k = 0; k < kQuads / kWarp; ++k) shared[warp * kQuads + lane + k * kWarp] = sums[k];
   __syncthreads();
   for (int c = thread; c < a.head_dim; c += kMergeThreads) {
     float sum = 0;
-    for (int w = 0; w < kMergeWarps; ++w)
-      sum += reinterpret_cast<const float*>(shared)[w * kDecodeHeadDim + c];
+    for (int g = 0; g < groups; ++g) sum += shared[g * a.head_dim + c];
     job.out[head * a.head_dim + c] = l > 0 ? sum / l : 0.0f;
   }
   if (thread == 0 && job.lse != nullptr) job.lse[head] = fmaf(m, static_cast<float>(kLn2), logf(l));
@@ -333,7 +349,7 @@ void attend_alike(Context& context, float scale, std::span<const AttentionJob* c
   context.launch(
       merge_kernel,
       dim3(static_cast<unsigned>(plan.jobs.size()), static_cast<unsigned>(plan.most_heads)),
-      dim3(kMergeThreads), kMergeWarps * kDecodeHeadDim * sizeof(float), arguments);
+      dim3(kMergeThreads), kMergeThreads * sizeof(float4), arguments);
 }
 
 }  // namespace
