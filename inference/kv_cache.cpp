@@ -100,12 +100,14 @@ KvPage& KvSet::writable_page(int slot) {
   const auto index = static_cast<std::size_t>(slot / kPageTokens);
   if (index == pages_.size()) {
     pages_.push_back(pool_->acquire());
+    page_data_.push_back(pages_.back()->data);
   } else if (pages_[index].use_count() > 1) {  // shared with a fork: copy before the write
     KvPool::Page page = pool_->acquire();
     const Copy copy{page->data, pages_[index]->data, layout().bytes()};
     pool_->memory().copy({&copy, 1});
     page->own_positions = pages_[index]->own_positions;
     if (!page->own_positions.empty()) page->positions = page->own_positions.data();
+    page_data_[index] = page->data;
     pages_[index] = std::move(page);
   }
   return *pages_[index];
@@ -146,6 +148,7 @@ void KvSet::truncate(int size) {
   assert(size >= 0 && size <= size_);
   size_ = size;
   pages_.resize(static_cast<std::size_t>((size + kPageTokens - 1) / kPageTokens));
+  page_data_.resize(pages_.size());
 }
 
 void KvSet::append_slots(const KvSet& from, std::span<const std::int32_t> slots) {

@@ -105,6 +105,8 @@ class KvSet {
   }
 
   std::span<const KvPool::Page> pages() const { return pages_; }
+  /// Where the pages' bytes are, side by side for a backend that hands them to a device.
+  std::span<const std::byte* const> page_data() const { return page_data_; }
   std::size_t bytes() const { return pages_.size() * layout().bytes(); }
 
  private:
@@ -116,6 +118,7 @@ class KvSet {
 
   std::shared_ptr<KvPool> pool_;
   std::vector<KvPool::Page> pages_;
+  std::vector<const std::byte*> page_data_;  ///< pages_[i]->data
   int size_ = 0;
 };
 

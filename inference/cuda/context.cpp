@@ -108,10 +108,7 @@ const std::byte* Context::upload_bytes(const void* values, std::size_t bytes) {
 }
 
 SetView Context::view(const KvSet& set) {
-  std::vector<const std::byte*> pages;
-  pages.reserve(set.pages().size());
-  for (const KvPool::Page& page : set.pages()) pages.push_back(page->data);
-  return {upload(pages), set.layout(), set.size(), set.is_whole()};
+  return {upload(set.page_data()), set.layout(), set.size(), set.is_whole()};
 }
 
 void Context::prefer_device(void* data, std::size_t bytes) {

@@ -281,14 +281,21 @@ SegmentKernel segment_kernel_for(int lanes, int heads) {
 /// Host arrays that go to the device in one copy.
 class Parcel {
  public:
-  /// Returns the place of the values in the parcel.
+  /// Adds pieces that are to lie one after the other; returns their place in the parcel.
+  template <typename T>
+  std::size_t add(std::span<const std::span<const T>> pieces) {
+    const std::size_t at = (bytes_.size() + 15) / 16 * 16;
+    bytes_.resize(at);
+    for (const std::span<const T> piece : pieces) {
+      const auto bytes = std::as_bytes(piece);
+      bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+    }
+    return at;
+  }
   template <typename T>
   std::size_t add(const std::vector<T>& values) {
-    const std::size_t at = (bytes_.size() + 15) / 16 * 16;
-    const auto* from = reinterpret_cast<const std::byte*>(values.data());
-    bytes_.resize(at);
-    bytes_.insert(bytes_.end(), from, from + values.size() * sizeof(T));
-    return at;
+    const std::span<const T> piece(values);
+    return add<T>({&piece, 1});
   }
   const std::byte* upload(Context& context) const { return context.upload(bytes_); }
 
@@ -313,7 +320,8 @@ void attend_alike(Context& context, float scale, std::span<const AttentionJob* c
   const DecodePlan plan = plan_decode(jobs, shape.heads);
   Parcel parcel;
   const std::size_t jobs_at = parcel.add(plan.jobs), tasks_at = parcel.add(plan.tasks);
-  const std::size_t pages_at = parcel.add(plan.pages), slots_at = parcel.add(plan.slots);
+  const std::size_t pages_at = parcel.add<const std::byte*>(plan.tables),
+                    slots_at = parcel.add<std::int32_t>(plan.lists);
 
   context.begin();
   const std::byte* parcel_data = parcel.upload(context);

@@ -56,19 +56,21 @@ void check(const PageLayout& layout) {
 DecodePlan plan_decode(std::span<const AttentionJob* const> jobs, int heads_per_block) {
   DecodePlan plan;
   std::unordered_map<const KvSet*, int> tables;
+  int all_pages = 0, all_slots = 0;
   for (const AttentionJob* job : jobs) {
     check(job->keys->layout());
-    const auto [table, is_new] = tables.try_emplace(job->keys, static_cast<int>(plan.pages.size()));
+    const auto [table, is_new] = tables.try_emplace(job->keys, all_pages);
     if (is_new) {
-      for (const KvPool::Page& page : job->keys->pages()) plan.pages.push_back(page->data);
+      plan.tables.push_back(job->keys->page_data());
+      all_pages += static_cast<int>(plan.tables.back().size());
     }
     Range range = visible(*job);
     int slots = -1;
     if (job->slots != nullptr) {
-      slots = static_cast<int>(plan.slots.size());
-      plan.slots.insert(plan.slots.end(), job->slots->begin() + range.begin,
-                        job->slots->begin() + range.end);
+      slots = all_slots;
+      plan.lists.push_back({job->slots->data() + range.begin, job->slots->data() + range.end});
       range = {0, range.end - range.begin};
+      all_slots += range.end;
     }
     const int keys = range.end - range.begin, segment = segment_keys(keys);
     const int segments = (keys + segment - 1) / segment;

@@ -15,7 +15,7 @@ constexpr int kDecodeHeadDim = 256;  ///< at most
 struct DecodeJob {
   const float* q;
   float *out, *lse;
-  int pages, slots;  // where its table and its list begin; slots < 0: no list
+  int pages, slots;  // where its table and its list begin among all; slots < 0: no list
   int first, keys;
   int segment, segments;  // keys of a segment; segments
   int heads, partial;     // segment s, head h leaves partial result partial + s * heads + h
@@ -26,12 +26,12 @@ struct DecodeTask {
   int job, part;
 };
 
-/// The jobs' descriptions as they go to the device.
+/// The jobs' descriptions as they go to the device; it looks into the jobs.
 struct DecodePlan {
   std::vector<DecodeJob> jobs;
   std::vector<DecodeTask> tasks;
-  std::vector<const std::byte*> pages;
-  std::vector<std::int32_t> slots;
+  std::vector<std::span<const std::byte* const>> tables;  // of pages, to lie one after the other
+  std::vector<std::span<const std::int32_t>> lists;       // of slots, as well
   int partials = 0, longest = 0, most_heads = 0;
 };
 

@@ -323,8 +323,11 @@ TEST(CudaDecodePlan, ListsATableOnceAndCutsByTheJobsOwnLength) {
   const std::vector<AttentionJob> jobs = {a.job(), b.job(), a.job()};
   const std::vector<const AttentionJob*> all = {&jobs[0], &jobs[1], &jobs[2]};
   const cuda::DecodePlan plan = cuda::plan_decode(all, 8);
-  EXPECT_EQ(plan.pages.size(), 4u + 2u);
-  EXPECT_EQ(plan.jobs[0].pages, plan.jobs[2].pages);
+  EXPECT_EQ(plan.tables.size(), 2u);
+  EXPECT_EQ(plan.tables[0].size(), 4u);
+  EXPECT_EQ(plan.jobs[0].pages, 0);
+  EXPECT_EQ(plan.jobs[1].pages, 4);
+  EXPECT_EQ(plan.jobs[2].pages, 0);
   EXPECT_EQ(plan.jobs[0].segments, 4);
   EXPECT_EQ(plan.jobs[1].segments, 2);
   EXPECT_EQ(plan.tasks.size(), 4u + 2 * 2u + 4u);  // nine heads take two blocks
