@@ -1,0 +1,354 @@
+// Column sums of the attention matrix over many rows: one more product of queries and keys, tile by
+// tile, whose rows are normalised by the log-sum-exp that attention has left behind.  Nothing is
+// kept of a tile but its columns' sums, so memory is that of the sums.
+
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "inference/cuda/float_math.h"
+#include "inference/cuda/score_tile.h"
+#include "inference/cuda/statistics.h"
+
+namespace turnbench::cuda {
+namespace {
+
+/// What turns a noisy row's weights into probabilities: exp(logit - top) * inverse, or the weight *
+/// inverse.
+struct Norm {
+  float top, inverse;
+};
+
+/// A ColumnJob in device memory.
+struct Task {
+  SetView keys;
+  const float* q;
+  std::size_t q_stride;
+  int heads, rows, window;
+  const std::int32_t* positions;
+  const float* lse;
+  std::size_t lse_stride;
+  float* sums;  ///< [heads][keys.size]
+
+  // Of noise.
+  const std::uint64_t* seeds;  ///< [rows][heads]; null for none
+  float inverse_temperature;
+  Norm* norms;  ///< [heads][rows]
+
+  /// With Gumbel noise g = -ln E, E exponential, at temperature 1 a pair's weight is e^x / E
+  /// itself, x being the log-probability.
+  __device__ bool weighs() const { return seeds != nullptr && inverse_temperature == 1; }
+  /// The weight, or else the logit (x + g) / temperature.
+  __device__ float noisy(float x, std::uint64_t seed, std::int32_t position) const {
+    if (weighs()) return exp_of(x) / exponential(seed, position);
+    if (seeds != nullptr) x += negative_log(exponential(seed, position));
+    return x * inverse_temperature;
+  }
+};
+
+/// What a block knows of its 64 rows and its tile's keys, in shared memory.
+struct RowData {
+  std::int32_t position;  ///< -1: no such row
+  float lse;
+  std::uint64_t seed;
+  Norm norm;
+};
+constexpr std::int32_t kNoKey = 0x7FFFFFFF;  ///< position that no row sees
+
+template <class Scores>
+struct Block {
+  // A sum's addends lie one below the other, [64][kPitch]; the pitch spreads what a warp writes
+  // over the banks.
+  static constexpr int kPitch = Scores::kKeys + (Scores::kParts == 16 ? 16 : 8);
+
+  static std::size_t shared_bytes(int head_dim) {
+    return Scores::shared_bytes(head_dim) + kScoreRows * sizeof(RowData) +
+           Scores::kKeys * sizeof(std::int32_t) + kScoreRows * kPitch * sizeof(float);
+  }
+
+  __device__ explicit Block(int head_dim)
+      : scores(shared_memory(), head_dim),
+        rows(reinterpret_cast<RowData*>(shared_memory() + Scores::shared_bytes(head_dim))),
+        keys(reinterpret_cast<std::int32_t*>(rows + kScoreRows)),
+        cells(reinterpret_cast<float*>(keys + Scores::kKeys)) {}
+
+  __device__ void load_keys(const SetView& set, int first) {
+    scores.load_keys(set, first);
+    for (int j = static_cast<int>(threadIdx.x); j < Scores::kKeys; j += kScoreThreads)
+      keys[j] = first + j < set.size ? set.position(first + j) : kNoKey;
+  }
+
+  __device__ void load_rows(const Task& task, int head, int first, int count, bool noisy,
+                            bool normed) {
+    scores.load_queries(task.q + static_cast<std::size_t>(first) * task.q_stride +
+                            static_cast<std::size_t>(head) * task.keys.layout.head_dim,
+                        task.q_stride, count);
+    const int r = static_cast<int>(threadIdx.x);
+    if (r >= kScoreRows) return;
+    RowData row = {-1, 0, 0, {0, 0}};
+    if (r < count) {
+      const auto at = static_cast<std::size_t>(first + r), h = static_cast<std::size_t>(head);
+      row.position = task.positions[at];
+      row.lse = task.lse[at * task.lse_stride + h];
+      if (noisy && task.seeds != nullptr)
+        row.seed = task.seeds[at * static_cast<std::size_t>(task.heads) + h];
+      if (normed) row.norm = task.norms[h * static_cast<std::size_t>(task.rows) + at];
+    }
+    rows[r] = row;
+  }
+
+  __device__ static bool sees(const Task& task, const RowData& row, std::int32_t key) {
+    return key <= row.position && (task.window == 0 || key > row.position - task.window);
+  }
+
+  Scores scores;
+  RowData* rows;
+  std::int32_t* keys;
+  float* cells;
+};
+
+/// The first row whose position is at least `wanted`.
+__device__ int first_row_at(const Task& task, std::int64_t wanted) {
+  int low = 0, high = task.rows;
+  while (low < high) {
+    const int middle = low + (high - low) / 2;
+    if (task.positions[middle] < wanted) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+/// Grid: (heads, tasks, tiles of keys); a block takes a tile past all rows that see some of it, 64
+/// at a time: the scores' addends go to shared memory, from where thread j adds those of key j one
+/// by one in the order of the rows.  Early tiles, which most rows see, start first.
+template <class Scores, bool kNoisy>
+__global__ void __launch_bounds__(kScoreThreads, 2) column_sums(const Task* tasks, float scale) {
+  const Task& task = tasks[blockIdx.y];
+  const int head = static_cast<int>(blockIdx.x),
+            first = static_cast<int>(blockIdx.z) * Scores::kKeys;
+  if (head >= task.heads || first >= task.keys.size) return;
+  const int count = smaller(Scores::kKeys, task.keys.size - first);
+  const int begin = first_row_at(task, task.keys.position(first)),
+            end = task.window == 0
+                      ? task.rows
+                      : first_row_at(
+                            task, static_cast<std::int64_t>(task.keys.position(first + count - 1)) +
+                                      task.window);
+  Block<Scores> block(task.keys.layout.head_dim);
+  block.load_keys(task.keys, first);
+  const int column = static_cast<int>(threadIdx.x);
+  float* sums = task.sums + static_cast<std::size_t>(head) * task.keys.size + first;
+  float sum = column < count ? sums[column] : 0;
+  for (int r0 = begin; r0 < end; r0 += kScoreRows) {
+    const int rows = smaller(kScoreRows, end - r0);
+    block.load_rows(task, head, r0, rows, kNoisy, kNoisy);
+    block.scores.wait();
+    __syncthreads();  // loads are there, and the sums have read the cells before
+    block.scores.compute();
+#pragma unroll
+    for (int i = 0; i < Scores::kRowsEach; ++i) {
+      const int r = block.scores.row(i);
+      const RowData row = block.rows[r];
+#pragma unroll
+      for (int j = 0; j < Scores::kKeysEach; ++j) {
+        const int c = block.scores.key(j);
+        const std::int32_t key = block.keys[c];
+        float cell = 0;
+        if (Block<Scores>::sees(task, row, key)) {
+          cell = fmaf(block.scores.at(i, j), scale, -row.lse);
+          if constexpr (kNoisy) {
+            cell = task.noisy(cell, row.seed, key);
+            if (!task.weighs()) cell = exp_of(cell - row.norm.top);
+          } else {
+            cell = exp_of(cell);
+          }
+        }
+        block.cells[r * Block<Scores>::kPitch + c] = cell;
+      }
+    }
+    __syncthreads();
+    if (column < count) {
+      for (int r = 0; r < rows; ++r) {
+        const float cell = block.cells[r * Block<Scores>::kPitch + column];
+        sum = kNoisy ? fmaf(cell, block.rows[r].norm.inverse, sum) : sum + cell;
+      }
+    }
+    if constexpr (kNoisy) __syncthreads();  // before the next rows' norms come
+  }
+  block.scores.wait();
+  if (column < count) sums[column] = sum;
+}
+
+/// The norms of noisy rows.  Grid: (heads, tasks, blocks of 64 rows, the last first); a block takes
+/// its rows past the keys that they see.  A thread gathers maximum and sum of its part of a row
+/// over all tiles; a row's parts are then added in a tree.
+template <class Scores>
+__global__ void __launch_bounds__(kScoreThreads, 2) row_norms(const Task* tasks, float scale) {
+  const Task& task = tasks[blockIdx.y];
+  const int head = static_cast<int>(blockIdx.x), blocks = (task.rows + kScoreRows - 1) / kScoreRows,
+            r0 = (blocks - 1 - static_cast<int>(blockIdx.z)) * kScoreRows;
+  if (head >= task.heads || r0 < 0) return;
+  const int rows = smaller(kScoreRows, task.rows - r0);
+  const bool weighs = task.weighs();
+  Block<Scores> block(task.keys.layout.head_dim);
+  block.load_rows(task, head, r0, rows, true, false);
+  const int end = task.keys.lower_bound(task.positions[r0 + rows - 1] + 1);
+  int begin = 0;
+  if (task.window > 0) {
+    begin = task.keys.lower_bound(task.positions[r0] - task.window + 1);
+    begin -= begin % Scores::kKeys;
+  }
+  float tops[Scores::kRowsEach], sums[Scores::kRowsEach];
+#pragma unroll
+  for (int i = 0; i < Scores::kRowsEach; ++i) {
+    tops[i] = weighs ? 0 : kMasked;
+    sums[i] = 0;
+  }
+  for (int first = begin; first < end; first += Scores::kKeys) {
+    __syncthreads();  // the tile before has been used
+    block.load_keys(task.keys, first);
+    block.scores.wait();
+    __syncthreads();
+    block.scores.compute();
+#pragma unroll
+    for (int i = 0; i < Scores::kRowsEach; ++i) {
+      const RowData row = block.rows[block.scores.row(i)];
+      float cells[Scores::kKeysEach], top = tops[i];
+#pragma unroll
+      for (int j = 0; j < Scores::kKeysEach; ++j) {
+        const std::int32_t key = block.keys[block.scores.key(j)];
+        cells[j] = weighs ? 0 : kMasked;
+        if (Block<Scores>::sees(task, row, key)) {
+          cells[j] = task.noisy(fmaf(block.scores.at(i, j), scale, -row.lse), row.seed, key);
+          if (!weighs) top = fmaxf(top, cells[j]);
+        }
+      }
+      if (top != tops[i]) {
+        sums[i] *= exp_of(tops[i] - top);
+        tops[i] = top;
+      }
+      if (top == kMasked) continue;  // nothing seen yet
+#pragma unroll
+      for (int j = 0; j < Scores::kKeysEach; ++j)
+        sums[i] += weighs ? cells[j] : exp_of(cells[j] - top);
+    }
+  }
+  __syncthreads();
+  auto* parts = reinterpret_cast<Norm*>(block.cells);  // [64][kParts]: top and sum
+#pragma unroll
+  for (int i = 0; i < Scores::kRowsEach; ++i)
+    parts[block.scores.row(i) * Scores::kParts + block.scores.part()] = {tops[i], sums[i]};
+  __syncthreads();
+  const int r = static_cast<int>(threadIdx.x);
+  if (r >= rows) return;
+  const Norm* mine = parts + r * Scores::kParts;
+  float top = kMasked, x[Scores::kParts];
+#pragma unroll
+  for (int p = 0; p < Scores::kParts; ++p) top = fmaxf(top, mine[p].top);
+#pragma unroll
+  for (int p = 0; p < Scores::kParts; ++p)
+    x[p] = top == kMasked ? 0 : mine[p].inverse * exp_of(mine[p].top - top);
+#pragma unroll
+  for (int step = Scores::kParts / 2; step > 0; step /= 2) {
+#pragma unroll
+    for (int p = 0; p < step; ++p) x[p] += x[p + step];
+  }
+  task.norms[static_cast<std::size_t>(head) * static_cast<std::size_t>(task.rows) +
+             static_cast<std::size_t>(r0 + r)] = {top, 1 / x[0]};
+}
+
+/// Tasks of one dtype and head_dim.
+template <class Scores>
+void add(Context& context, float scale, const std::vector<Task>& tasks, bool noisy) {
+  unsigned heads = 0, tiles = 0, blocks = 0;
+  for (const Task& task : tasks) {
+    heads = std::max(heads, static_cast<unsigned>(task.heads));
+    tiles = std::max(tiles, static_cast<unsigned>((task.keys.size - 1) / Scores::kKeys + 1));
+    blocks = std::max(blocks, static_cast<unsigned>((task.rows - 1) / kScoreRows + 1));
+  }
+  const auto count = static_cast<unsigned>(tasks.size());
+  const Task* device = context.upload(tasks);
+  const std::size_t shared = Block<Scores>::shared_bytes(tasks[0].keys.layout.head_dim);
+  if (noisy) {
+    context.launch(row_norms<Scores>, {heads, count, blocks}, kScoreThreads, shared, device, scale);
+    context.launch(column_sums<Scores, true>, {heads, count, tiles}, kScoreThreads, shared, device,
+                   scale);
+  } else {
+    context.launch(column_sums<Scores, false>, {heads, count, tiles}, kScoreThreads, shared, device,
+                   scale);
+  }
+}
+
+Task make_task(Context& context, const ColumnJob& job) {
+  const auto rows = static_cast<std::size_t>(job.rows), heads = static_cast<std::size_t>(job.heads);
+  Task task = {};
+  task.keys = context.view(*job.keys);
+  task.q = job.q;
+  task.q_stride = job.q_stride;
+  task.heads = job.heads;
+  task.rows = job.rows;
+  task.window = job.sliding_window;
+  task.positions = context.upload(std::span(job.positions, rows));
+  task.lse = job.lse;
+  task.lse_stride = job.lse_stride;
+  task.sums = context.scratch<float>(heads * static_cast<std::size_t>(job.keys->size()));
+  if (job.noise == nullptr) return task;
+  task.inverse_temperature = job.noise->inverse_temperature;
+  task.norms = context.scratch<Norm>(heads * rows);
+  if (job.noise->seeds != nullptr) {
+    std::vector<std::uint64_t> seeds;
+    for (std::size_t r = 0; r < rows; ++r) {
+      const std::uint64_t* row = job.noise->seeds + r * job.lse_stride;
+      seeds.insert(seeds.end(), row, row + heads);
+    }
+    task.seeds = context.upload(seeds);
+  }
+  return task;
+}
+
+/// Copies a job's sums to the device, or back.
+void copy_sums(Context& context, const ColumnJob& job, const Task& task, bool back) {
+  const std::size_t width = static_cast<std::size_t>(job.keys->size()) * sizeof(float),
+                    pitch = job.sums_stride * sizeof(float),
+                    heads = static_cast<std::size_t>(job.heads);
+  check(back ? cudaMemcpy2DAsync(job.sums, pitch, task.sums, width, width, heads,
+                                 cudaMemcpyDeviceToHost, context.stream())
+             : cudaMemcpy2DAsync(task.sums, width, job.sums, pitch, width, heads,
+                                 cudaMemcpyHostToDevice, context.stream()),
+        "copying column sums");
+}
+
+}  // namespace
+
+void add_column_sums(Context& context, float scale, std::span<const ColumnJob> jobs) {
+  context.begin();
+  std::map<std::tuple<DType, int, bool>, std::vector<Task>> groups;
+  std::vector<std::pair<const ColumnJob*, Task>> all;
+  for (const ColumnJob& job : jobs) {
+    if (job.rows == 0 || job.heads == 0 || job.keys->size() == 0) continue;
+    const Task task = make_task(context, job);
+    copy_sums(context, job, task, false);
+    const PageLayout& layout = job.keys->layout();
+    groups[{layout.dtype, layout.head_dim, job.noise != nullptr}].push_back(task);
+    all.emplace_back(&job, task);
+  }
+  for (const auto& [key, tasks] : groups) {
+    const auto [dtype, head_dim, noisy] = key;
+    with_type(dtype, [&, head_dim = head_dim, noisy = noisy, &tasks = tasks]<typename T>(T) {
+      if constexpr (!std::is_same_v<T, float>) {
+        // Two blocks of 128 keys fit a multiprocessor up to this head_dim.
+        if (head_dim % 16 == 0 && head_dim <= 128)
+          return add<TensorScores<T, 128>>(context, scale, tasks, noisy);
+        if (head_dim % 16 == 0) return add<TensorScores<T, 64>>(context, scale, tasks, noisy);
+      }
+      add<FloatScores<T>>(context, scale, tasks, noisy);
+    });
+  }
+  for (const auto& [job, task] : all) copy_sums(context, *job, task, true);
+  context.finish();
+}
+
+}  // namespace turnbench::cuda

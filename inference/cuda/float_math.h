@@ -1,0 +1,58 @@
+#pragma once
+
+// The logarithms and exponentials of the attention statistics, operation by operation those of
+// inference/cpu/simd_math-inl.h: from equal scores both backends make equal weights, to the bit.
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+#include "inference/cuda/device.h"
+
+namespace turnbench::cuda {
+
+/// e^x for x <= 88, about 2 ulp; exactly 0 below -87 (and for -inf).  Range reduction by ln 2 in
+/// two parts, then a degree-6 polynomial (coefficients of the Cephes library's expf).
+__device__ inline float exp_of(float x) {
+  if (x < -87.0f) return 0;
+  const float n = rintf(x * 1.44269504088896341f);
+  float r = fmaf(-n, 0.693359375f, x);
+  r = fmaf(-n, -2.12194440e-4f, r);
+  float p = 1.9875691500e-4f;
+  p = fmaf(p, r, 1.3981999507e-3f);
+  p = fmaf(p, r, 8.3334519073e-3f);
+  p = fmaf(p, r, 4.1665795894e-2f);
+  p = fmaf(p, r, 1.6666665459e-1f);
+  p = fmaf(p, r, 5.0000001201e-1f);
+  p = fmaf(p * r, r, r) + 1.0f;
+  return p * std::bit_cast<float>((static_cast<std::int32_t>(n) + 127) << 23);
+}
+
+/// -ln x for normal x > 0, relative error about 1e-6: x = m 2^k with m in [2/3, 4/3), then a
+/// minimax polynomial of degree 6 for ln(m) / (m - 1).
+__device__ inline float negative_log(float x) {
+  const auto bits = std::bit_cast<std::int32_t>(x);
+  const std::int32_t k = (bits - 0x3F2AAAAB) >> 23;
+  const float r = std::bit_cast<float>(bits - k * (1 << 23)) - 1.0f;
+  float p = 1.706524995e-1f;
+  p = fmaf(p, r, -1.940768739e-1f);
+  p = fmaf(p, r, 1.980269315e-1f);
+  p = fmaf(p, r, -2.484165834e-1f);
+  p = fmaf(p, r, 3.333766967e-1f);
+  p = fmaf(p, r, -5.000224247e-1f);
+  p = fmaf(p, r, 9.999998559e-1f);
+  return fmaf(-static_cast<float>(k), 0.693147181f, -(p * r));
+}
+
+/// A variate of the exponential distribution for a row and the key at `position`: -ln u, with u in
+/// (0, 1) from a hash of the row's seed and the position (the finalizer of MurmurHash3).
+__device__ inline float exponential(std::uint64_t seed, std::int32_t position) {
+  std::uint32_t h =
+      static_cast<std::uint32_t>(position) * 0x9E3779B1u + static_cast<std::uint32_t>(seed);
+  h = ((h ^ (h >> 16)) * 0x85EBCA6Bu) ^ static_cast<std::uint32_t>(seed >> 32);
+  h = (h ^ (h >> 13)) * 0xC2B2AE35u;
+  h ^= h >> 16;
+  return negative_log(fmaf(static_cast<float>(h >> 9), 0x1p-23f, 0x1p-24f));
+}
+
+}  // namespace turnbench::cuda
