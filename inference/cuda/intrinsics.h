@@ -43,6 +43,25 @@ __device__ inline void mma(float (&d)[4], const std::uint32_t (&a)[4], const std
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
+/// Two floats rounded to 16 bits each, the first in the low half.
+__device__ inline std::uint32_t pack(float low, float high, __nv_bfloat16) {
+  std::uint32_t out;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;\n" : "=r"(out) : "f"(high), "f"(low));
+  return out;
+}
+__device__ inline std::uint32_t pack(float low, float high, __half) {
+  std::uint32_t out;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;\n" : "=r"(out) : "f"(high), "f"(low));
+  return out;
+}
+
+/// 2 to the power of x in one instruction, to about 2 units in the last place.
+__device__ inline float power_of_2(float x) {
+  float out;
+  asm("ex2.approx.ftz.f32 %0, %1;\n" : "=f"(out) : "f"(x));
+  return out;
+}
+
 /// Four 8 x 8 matrices of 16-bit elements from shared memory: lane l gives the address of row l % 8
 /// of matrix l / 8; each lane receives of matrix i, in out[i], row lane / 4, columns 2 (lane % 4)
 /// and the next.

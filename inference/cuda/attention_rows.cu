@@ -1,0 +1,415 @@
+#include "inference/cuda/key_stream.h"
+
+// Attention of many rows over 16-bit keys, on the tensor cores; see Dao, "FlashAttention-2" (2023).
+// A block of four warps takes 64 or 128 rows of one head, a warp 16 or 32 of them, and walks over
+// the keys in tiles of 64.  Tiles come by asynchronous copies into two stages of shared memory, so
+// that one is under way while the other is computed.  A warp keeps the scores of its rows, their
+// maxima and sums and the output in registers, as the tensor cores lay them out: of each 16 rows,
+// lane l has rows l / 4 and l / 4 + 8, and of each 8 columns the two from 2 (l % 4) on.
+
+namespace turnbench::cuda {
+namespace {
+
+constexpr int kWarps = 4, kThreads = kWarps * kWarp;
+constexpr float kLog2E = 1.4426950408889634f;
+
+/// The shared memory of a block, for elements of 2 bytes, head_dim up to kD and kM times 16 rows per
+/// warp: tiles of keys and values, twice; the queries, unless they move to registers before their
+/// place, the second stage, is needed; the tiles' keys and the state that lists them.
+template <int kD, int kM>
+struct Shared {
+  static constexpr int kRows = kWarps * 16 * kM;
+  static constexpr int kTileBytes = kTileKeys * kD * 2;
+  static constexpr bool kQueriesMove = kM == 1 && kD <= 128;
+  static constexpr int kQueries = kQueriesMove ? 2 * kTileBytes : 4 * kTileBytes;
+  static constexpr int kTiles = 4 * kTileBytes + (kQueriesMove ? 0 : kRows * kD * 2);
+  static constexpr int kPositions = kTiles + 3 * static_cast<int>(sizeof(KeyTile));
+  static constexpr int kStream = kPositions + kRows * static_cast<int>(sizeof(std::int32_t));
+  static constexpr int kBytes = kStream + static_cast<int>(sizeof(KeyStream));
+};
+
+/// Blocks that should share a multiprocessor, which bounds the registers of a thread.
+constexpr int resident_blocks(int head_dim, int m) {
+  return head_dim > 128 ? 1 : m == 2 ? 2 : 3;
+}
+
+/// Where 16 bytes of a row of a tile, 8 elements, lie: the row's pieces change places with the row's
+/// number, so that the same piece of 8 rows in turn comes from all banks.
+template <int kD>
+__device__ int place(int row, int piece) {
+  constexpr int kPieces = kD / 8;
+  if constexpr (kPieces >= 8) {
+    return (row * kPieces + (piece ^ (row % 8))) * 16;
+  } else {
+    return (row * kPieces + (piece ^ (row / (8 / kPieces) % kPieces))) * 16;
+  }
+}
+
+/// The lanes' rows of 16 x 16 elements for load_matrices, as offsets into a tile: its matrices go down
+/// the rows first, or along them.  16 k elements on is at offset ^ 32 k, as `place` has it.
+template <int kD>
+__device__ int down_first() {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  return place<kD>(lane % 16, lane / 16);
+}
+template <int kD>
+__device__ int along_first() {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  return place<kD>(lane / 16 * 8 + lane % 8, lane / 8 % 2);
+}
+
+/// Rounds the rows [first, first + kRows) of a head's queries to T, zeros beyond the job's.
+template <typename T, int kD, int kM>
+__device__ void load_queries(const RowsJob& job, const RowsTask& task, std::byte* queries) {
+  constexpr int kPieces = kD / 8, kRows = Shared<kD, kM>::kRows;
+  const int head_dim = job.keys.layout.head_dim;
+  for (int i = static_cast<int>(threadIdx.x); i < kRows * kPieces; i += kThreads) {
+    const int row = i / kPieces, piece = i % kPieces;
+    uint4 out = {0, 0, 0, 0};
+    if (task.first + row < job.rows && piece * 8 < head_dim) {
+      const auto* from = reinterpret_cast<const float4*>(
+          job.q + (task.first + row) * job.q_stride + task.head * head_dim + piece * 8);
+      const float4 a = from[0], b = from[1];
+      out = {pack(a.x, a.y, T{}), pack(a.z, a.w, T{}), pack(b.x, b.y, T{}), pack(b.z, b.w, T{})};
+    }
+    *reinterpret_cast<uint4*>(queries + place<kD>(row, piece)) = out;
+  }
+}
+
+/// Starts the copies of `count` keys and values, zeros for the others of 64 and beyond head_dim.
+/// `slots` has their slots, or is null for those from `first` on, which are one page.
+template <int kD>
+__device__ void load_tile(const SetView& keys, const std::int32_t* slots, int first, int count,
+                          std::byte* stage) {
+  constexpr int kPieces = kD / 8, kRowsAtOnce = kThreads / kPieces;
+  const int piece = static_cast<int>(threadIdx.x) % kPieces;
+  const std::size_t row_bytes = keys.layout.row_bytes(), values = keys.layout.value_offset();
+  const bool in_row = piece * 8 < keys.layout.head_dim;
+  const std::byte* page = keys.pages[first / kPageTokens];
+#pragma unroll
+  for (int i = 0; i < kTileKeys; i += kRowsAtOnce) {
+    const int row = i + static_cast<int>(threadIdx.x) / kPieces;
+    if (kRowsAtOnce > kTileKeys && row >= kTileKeys) break;
+    const int slot = slots == nullptr ? row : max(0, slots[row]);
+    if (slots != nullptr) page = keys.pages[slot / kPageTokens];
+    const bool valid = in_row && row < count && (slots == nullptr || slots[row] >= 0);
+    const std::byte* from = valid ? page + static_cast<std::size_t>(slot % kPageTokens) * row_bytes +
+                                        static_cast<std::size_t>(piece) * 16
+                                  : page;
+    const int at = place<kD>(row, piece);
+    copy_async(stage + at, from, valid);
+    copy_async(stage + kTileKeys * kD * 2 + at, from + values, valid);
+  }
+}
+
+/// What a warp holds of its 16 kM rows.
+template <int kD, int kM>
+struct State {
+  float out[kM][kD / 8][4];
+  float top[kM][2], sum[kM][2];  ///< of a row: the highest score; of the lane's columns: the sum
+
+  __device__ void clear() {
+#pragma unroll
+    for (int m = 0; m < kM; ++m) {
+#pragma unroll
+      for (int d = 0; d < kD / 8; ++d) {
+#pragma unroll
+        for (float& x : out[m][d]) x = 0;
+      }
+      top[m][0] = top[m][1] = kMasked;
+      sum[m][0] = sum[m][1] = 0;
+    }
+  }
+};
+
+/// scores = queries keys^T of a warp's rows.
+template <typename T, int kD, int kM, typename Queries>
+__device__ void score(const Queries& queries, const std::byte* keys,
+                      float (&scores)[kM][kTileKeys / 8][4]) {
+  const int offset = along_first<kD>();
+#pragma unroll
+  for (int m = 0; m < kM; ++m) {
+#pragma unroll
+    for (int n = 0; n < kTileKeys / 8; ++n) {
+#pragma unroll
+      for (float& x : scores[m][n]) x = 0;
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < kD / 16; ++k) {
+    std::uint32_t a[kM][4];
+#pragma unroll
+    for (int m = 0; m < kM; ++m) queries(m, k, a[m]);
+#pragma unroll
+    for (int n = 0; n < kTileKeys / 16; ++n) {
+      std::uint32_t b[4];
+      load_matrices(b, keys + n * 16 * kD * 2 + (offset ^ k * 32));
+      const std::uint32_t low[2] = {b[0], b[1]}, high[2] = {b[2], b[3]};
+#pragma unroll
+      for (int m = 0; m < kM; ++m) {
+        mma(scores[m][n * 2], a[m], low, T{});
+        mma(scores[m][n * 2 + 1], a[m], high, T{});
+      }
+    }
+  }
+}
+
+/// Turns scores into weights relative to the rows' highest scores, which they may raise: 2 to the
+/// power of factor (score - highest), and brings what the state holds to the same level.
+template <int kD, int kM>
+__device__ void soften(float factor, float (&scores)[kM][kTileKeys / 8][4], State<kD, kM>& state) {
+#pragma unroll
+  for (int m = 0; m < kM; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float top = state.top[m][half];
+#pragma unroll
+      for (int n = 0; n < kTileKeys / 8; ++n)
+        top = fmaxf(top, fmaxf(scores[m][n][half * 2], scores[m][n][half * 2 + 1]));
+      top = fmaxf(top, __shfl_xor_sync(0xFFFFFFFF, top, 1));
+      top = fmaxf(top, __shfl_xor_sync(0xFFFFFFFF, top, 2));
+      const float level = top == kMasked ? 0 : top * factor;
+      const float keep = power_of_2(fmaf(state.top[m][half], factor, -level));
+      state.top[m][half] = top;
+      float sum = state.sum[m][half] * keep;
+#pragma unroll
+      for (int n = 0; n < kTileKeys / 8; ++n) {
+#pragma unroll
+        for (int i = half * 2; i < half * 2 + 2; ++i) {
+          scores[m][n][i] = power_of_2(fmaf(scores[m][n][i], factor, -level));
+          sum += scores[m][n][i];
+        }
+      }
+      state.sum[m][half] = sum;
+#pragma unroll
+      for (int d = 0; d < kD / 8; ++d) {
+        state.out[m][d][half * 2] *= keep;
+        state.out[m][d][half * 2 + 1] *= keep;
+      }
+    }
+  }
+}
+
+/// out += weights values.  A score's place in the registers is that of an operand's element.
+template <typename T, int kD, int kM>
+__device__ void weigh(const float (&weights)[kM][kTileKeys / 8][4], const std::byte* values,
+                      State<kD, kM>& state) {
+  const int offset = down_first<kD>();
+#pragma unroll
+  for (int k = 0; k < kTileKeys / 16; ++k) {
+    std::uint32_t a[kM][4];
+#pragma unroll
+    for (int m = 0; m < kM; ++m) {
+      const float(&left)[4] = weights[m][k * 2], (&right)[4] = weights[m][k * 2 + 1];
+      a[m][0] = pack(left[0], left[1], T{});
+      a[m][1] = pack(left[2], left[3], T{});
+      a[m][2] = pack(right[0], right[1], T{});
+      a[m][3] = pack(right[2], right[3], T{});
+    }
+#pragma unroll
+    for (int d = 0; d < kD / 16; ++d) {
+      std::uint32_t b[4];
+      load_transposed(b, values + k * 16 * kD * 2 + (offset ^ d * 32));
+      const std::uint32_t low[2] = {b[0], b[1]}, high[2] = {b[2], b[3]};
+#pragma unroll
+      for (int m = 0; m < kM; ++m) {
+        mma(state.out[m][d * 2], a[m], low, T{});
+        mma(state.out[m][d * 2 + 1], a[m], high, T{});
+      }
+    }
+  }
+}
+
+/// Hides the scores of pairs for which not sees(row's position, key in the tile).
+template <int kM, typename Sees>
+__device__ void hide(const std::int32_t* positions, const Sees& sees,
+                     float (&scores)[kM][kTileKeys / 8][4]) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+#pragma unroll
+  for (int m = 0; m < kM; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const std::int32_t row = positions[m * 16 + half * 8 + lane / 4];
+#pragma unroll
+      for (int n = 0; n < kTileKeys / 8; ++n) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          if (!sees(row, n * 8 + lane % 4 * 2 + i)) scores[m][n][half * 2 + i] = kMasked;
+        }
+      }
+    }
+  }
+}
+
+/// out = out / sum and lse of a warp's rows, from the row `first` of the job on.
+template <int kD, int kM>
+__device__ void write(const RowsJob& job, int head, int first, float scale,
+                      const State<kD, kM>& state) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, head_dim = job.keys.layout.head_dim;
+#pragma unroll
+  for (int m = 0; m < kM; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float sum = state.sum[m][half];
+      sum += __shfl_xor_sync(0xFFFFFFFF, sum, 1);
+      sum += __shfl_xor_sync(0xFFFFFFFF, sum, 2);
+      const int row = first + m * 16 + half * 8 + lane / 4;
+      if (row >= job.rows) continue;
+      const float inverse = sum > 0 ? 1 / sum : 0;
+      float* out = job.out + row * job.out_stride + head * head_dim + lane % 4 * 2;
+#pragma unroll
+      for (int d = 0; d < kD / 8; ++d) {
+        if (d * 8 < head_dim) {
+          const float2 pair = {state.out[m][d][half * 2] * inverse,
+                               state.out[m][d][half * 2 + 1] * inverse};
+          *reinterpret_cast<float2*>(out + d * 8) = pair;
+        }
+      }
+      if (job.lse != nullptr && lane % 4 == 0)
+        job.lse[row * job.lse_stride + head] = state.top[m][half] * scale + logf(sum);
+    }
+  }
+}
+
+/// A task per block.  Patterned tasks take their tiles from a KeyStream, two ahead of the one that
+/// is computed; dense ones are pages in order.
+template <typename T, int kD, int kM, bool kPatterned>
+__global__ void __launch_bounds__(kThreads, resident_blocks(kD, kM))
+    attend_rows_16(float scale, const RowsJob* jobs, const RowsTask* tasks) {
+  using Layout = Shared<kD, kM>;
+  std::byte* shared = shared_memory();
+  std::byte* queries = shared + Layout::kQueries;
+  auto* tiles = reinterpret_cast<KeyTile*>(shared + Layout::kTiles);
+  auto* positions = reinterpret_cast<std::int32_t*>(shared + Layout::kPositions);
+  auto* stream = reinterpret_cast<KeyStream*>(shared + Layout::kStream);
+  const RowsTask& task = tasks[blockIdx.x];
+  const RowsJob& job = jobs[task.job];
+  const SetView& keys = job.keys;
+  const int thread = static_cast<int>(threadIdx.x), warp = thread / kWarp;
+  const int warp_row = warp * 16 * kM;
+
+  for (int r = thread; r < Layout::kRows; r += kThreads)
+    positions[r] = task.first + r < job.rows ? job.positions[task.first + r] : -1;
+  load_queries<T, kD, kM>(job, task, queries);
+  if (kPatterned && warp == 0) {
+    stream->start(job, task);
+    stream->next(tiles[0]);
+    stream->next(tiles[1]);
+  }
+  __syncthreads();
+
+  std::uint32_t held[kD / 16][4];
+  const auto load_query = [&](int m, int k, std::uint32_t(&a)[4]) {
+    load_matrices(a, queries + (warp_row + m * 16) * kD * 2 + (down_first<kD>() ^ k * 32));
+  };
+  if constexpr (Layout::kQueriesMove) {
+#pragma unroll
+    for (int k = 0; k < kD / 16; ++k) load_query(0, k, held[k]);
+  }
+
+  // The i-th tile of the task.
+  const auto exists = [&](int i) {
+    return kPatterned ? tiles[i % 3].count > 0 : task.begin + i < task.end;
+  };
+  const auto is_masked = [&](int i) {
+    return kPatterned ? tiles[i % 3].masked != 0
+                      : task.begin + i < task.whole_begin || task.begin + i >= task.whole_end;
+  };
+  const auto load = [&](int i) {
+    KeyTile& tile = tiles[i % 3];
+    std::byte* stage = shared + i % 2 * 2 * Layout::kTileBytes;
+    if (kPatterned) {
+      load_tile<kD>(keys, tile.slots, 0, tile.count, stage);
+    } else {
+      const int first = (task.begin + i) * kTileKeys;
+      load_tile<kD>(keys, nullptr, first, min(kTileKeys, keys.size - first), stage);
+      constexpr int kAtOnce = 16 / sizeof(std::int32_t);
+      if (is_masked(i) && thread < kTileKeys / kAtOnce) {
+        copy_async(tile.positions + thread * kAtOnce,
+                   keys.pages[task.begin + i] + keys.layout.position_offset() + thread * 16, true);
+      }
+    }
+  };
+
+  State<kD, kM> state;
+  state.clear();
+  if (exists(0)) load(0);
+  commit_copies();
+  for (int i = 0; exists(i); ++i) {
+    wait_for_copies<0>();
+    __syncthreads();  // this tile is here, and no warp is at the one before any more
+    if (exists(i + 1)) load(i + 1);
+    commit_copies();
+    if (kPatterned && warp == 0) stream->next(tiles[(i + 2) % 3]);
+
+    const KeyTile& tile = tiles[i % 3];
+    const std::byte* stage = shared + i % 2 * 2 * Layout::kTileBytes;
+    const int highest = positions[min(warp_row + 16 * kM, job.rows - task.first) - 1];
+    if (!kPatterned && is_masked(i) && tile.positions[0] > highest) continue;
+    float scores[kM][kTileKeys / 8][4];
+    score<T, kD, kM>(
+        [&](int m, int k, std::uint32_t(&a)[4]) {
+          if constexpr (Layout::kQueriesMove) {
+#pragma unroll
+            for (int j = 0; j < 4; ++j) a[j] = held[k][j];
+          } else {
+            load_query(m, k, a);
+          }
+        },
+        stage, scores);
+    if (is_masked(i)) {
+      if constexpr (kPatterned) {
+        const PatternRows rows(job, task.head);
+        hide<kM>(
+            positions + warp_row,
+            [&](std::int32_t row, int key) {
+              return rows.sees(row, tile.positions[key], tile.reach[key]);
+            },
+            scores);
+      } else {
+        const int count = keys.size - (task.begin + i) * kTileKeys, reach = job.reach;
+        hide<kM>(
+            positions + warp_row,
+            [&](std::int32_t row, int key) {
+              const std::int32_t position = tile.positions[key];
+              return key < count && position <= row && row - position < reach;
+            },
+            scores);
+      }
+    }
+    soften<kD, kM>(scale * kLog2E, scores, state);
+    weigh<T, kD, kM>(scores, stage + Layout::kTileBytes, state);
+  }
+  write<kD, kM>(job, task.head, task.first + warp_row, scale, state);
+}
+
+template <typename T, int kD>
+void launch(Context& context, float scale, const RowsPlan& plan) {
+  constexpr int kM = kD > 128 ? 1 : 2;
+  context.launch(attend_rows_16<T, kD, kM, false>, plan.dense_count, kThreads,
+                 Shared<kD, kM>::kBytes, scale, plan.jobs, plan.dense);
+  context.launch(attend_rows_16<T, kD, 1, true>, plan.patterned_count, kThreads,
+                 Shared<kD, 1>::kBytes, scale, plan.jobs, plan.patterned);
+}
+
+}  // namespace
+
+int dense_rows_16(int head_dim) {
+  return head_dim > 128 ? 64 : 128;
+}
+
+void launch_rows_16(Context& context, float scale, const RowsPlan& plan) {
+  with_type(plan.dtype, [&](auto type) {
+    using T = decltype(type);
+    if constexpr (sizeof(T) == 2) {
+      const auto with_width = plan.head_dim <= 16    ? launch<T, 16>
+                              : plan.head_dim <= 32  ? launch<T, 32>
+                              : plan.head_dim <= 64  ? launch<T, 64>
+                              : plan.head_dim <= 128 ? launch<T, 128>
+                                                     : launch<T, 256>;
+      with_width(context, scale, plan);
+    }
+  });
+}
+
+}  // namespace turnbench::cuda

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "inference/backend.h"
+#include "inference/cuda/context.h"
+
+namespace turnbench::cuda {
+
+constexpr int kTileKeys = kPageTokens;  ///< keys of a tile
+constexpr int kEverywhere = std::numeric_limits<std::int32_t>::max();
+
+/// A HeadPattern as kernels see it.  Its lists are parts of one array of integers.
+struct PatternView {
+  HeadPattern::Kind kind;
+  bool lines_exact;              ///< kLines by line
+  std::int32_t sinks, local;     ///< kBand
+  std::int32_t dense_from;       ///< kBand: the first dense row
+  std::int32_t block_size, lead; ///< kBlocks: the BlockGrid
+  std::int32_t block_rows;       ///< kBlocks: rows per list
+  const std::int32_t* columns;   ///< kLines
+  int column_count;
+  const std::int32_t* offsets;   ///< kLines
+  int offset_count;
+  /// kLines by line: bit i % 32 of word i / 32 is set for column, or offset, i.
+  const std::uint32_t *column_bits, *offset_bits;
+  const std::int32_t* blocks;    ///< kBlocks: all lists, one after the other
+  const std::int32_t* lists;     ///< kBlocks: where list i begins in `blocks`, and its end
+};
+
+/// An AttentionJob as kernels see it.
+struct RowsJob {
+  SetView keys;
+  const float* q;
+  float *out, *lse;
+  std::int64_t q_stride, out_stride, lse_stride;
+  const std::int32_t* positions;  ///< of the rows
+  int rows;
+  int reach;  ///< a row sees the keys less than `reach` behind it
+  const PatternView* patterns;
+  PatternPass pass;
+};
+
+/// One block's work: rows from `first` of one head of a job.  A dense one reads the tiles
+/// [begin, end) of the set's slots, of which each row sees all of [whole_begin, whole_end).
+struct RowsTask {
+  int job, head, first;
+  int begin, end, whole_begin, whole_end;
+};
+
+/// Jobs of one layout of pages, uploaded: the tasks of dense heads in blocks of `dense_rows` rows and
+/// those of patterned ones in blocks of 64, each with the most keys first.
+struct RowsPlan {
+  DType dtype;
+  int head_dim;
+  const RowsJob* jobs = nullptr;
+  const RowsTask *dense = nullptr, *patterned = nullptr;
+  unsigned dense_count = 0, patterned_count = 0;
+};
+RowsPlan plan_rows(Context& context, std::span<const AttentionJob* const> jobs, int dense_rows);
+
+/// Rows of a dense task with this layout.
+int dense_rows_16(int head_dim);
+constexpr int kDenseRows32 = 64;
+
+void launch_rows_16(Context& context, float scale, const RowsPlan& plan);
+void launch_rows_32(Context& context, float scale, const RowsPlan& plan);
+
+}  // namespace turnbench::cuda

@@ -1,0 +1,288 @@
+#pragma once
+
+#include "inference/cuda/attention_rows.h"
+
+namespace turnbench::cuda {
+
+/// The keys of one tile, in shared memory.
+struct alignas(16) KeyTile {
+  std::int32_t positions[kTileKeys];  ///< kEverywhere: no key, no row sees it
+  std::int32_t slots[kTileKeys];      ///< -1: no key
+  std::int32_t reach[kTileKeys];      ///< rows less than `reach` behind the key have it in any case
+  int count;                          ///< keys; 0: there are no more tiles
+  int masked;                         ///< some row of the block lacks some key
+};
+
+/// Whether a row sees a key of a patterned tile.
+struct PatternRows {
+  std::int32_t dense_from;  ///< rows from here on see all that `job_reach` lets them
+  int job_reach;
+  const std::uint32_t* offset_bits;  ///< may be null
+
+  __device__ explicit PatternRows(const RowsJob& job, int head)
+      : dense_from(kEverywhere), job_reach(job.reach), offset_bits(nullptr) {
+    const PatternView& p = job.patterns[head];
+    if (p.kind == HeadPattern::Kind::kBand) dense_from = p.dense_from;
+    if (p.kind == HeadPattern::Kind::kLines && p.lines_exact) offset_bits = p.offset_bits;
+  }
+  __device__ bool sees(std::int32_t row, std::int32_t key, std::int32_t reach) const {
+    const std::int32_t distance = row - key;
+    if (distance < 0) return false;
+    if (distance < reach || (row >= dense_from && distance < job_reach)) return true;
+    return offset_bits != nullptr && (offset_bits[distance / 32] >> (distance % 32) & 1) != 0;
+  }
+};
+
+/// The keys that a block of 64 rows of a patterned head reads, ascending, in tiles of 64: the union
+/// over its rows (see pattern_keys).  One warp makes them, from a state in shared memory: rounds of
+/// at most 32 runs of keys, one per lane, each after the columns that stand between it and the run
+/// before.  Nothing is ever listed but the keys of a tile, so the work follows their number.
+class KeyStream {
+ public:
+  /// For the rows of `task`; by all lanes of one warp.
+  __device__ void start(const RowsJob& job, const RowsTask& task) {
+    if (lane() == 0) {
+      const PatternView& p = job.patterns[task.head];
+      job_ = &job;
+      pattern_ = &p;
+      first_row_ = task.first;
+      first_ = job.positions[task.first];
+      const int rows = min(kPatternBlock, job.rows - task.first);
+      end_ = job.positions[task.first + rows - 1] + 1;
+      low_ = max(0, job.reach == kEverywhere ? 0 : first_ - job.reach + 1);
+      reached_ = chain_end_ = 0;
+      // Offsets are taken from the last on; those beyond all rows are passed over.
+      next_ = p.kind == HeadPattern::Kind::kLines
+                  ? p.offset_count - lower_bound(p.offsets, p.offset_count, first_ + kPatternBlock)
+                  : 0;
+      finished_ = 0;
+      taken_ = before_[kWarp] = 0;
+    }
+    __syncwarp();
+  }
+
+  /// The next tile; by all lanes of the same warp.
+  __device__ void next(KeyTile& tile) {
+    int filled = 0, taken = taken_;
+    while (filled < kTileKeys) {
+      const int take = min(kTileKeys - filled, before_[kWarp] - taken);
+      for (int i = lane(); i < take; i += kWarp) put(taken + i, tile, filled + i);
+      filled += take;
+      taken += take;
+      if (filled == kTileKeys || finished_ != 0) break;
+      next_round();
+      taken = 0;
+    }
+    for (int i = filled + lane(); i < kTileKeys; i += kWarp) {
+      tile.slots[i] = -1;
+      tile.positions[i] = kEverywhere;
+      tile.reach[i] = 0;
+    }
+    __syncwarp();
+    bool all = true;
+    for (int i = lane(); i < kTileKeys; i += kWarp) {
+      all = all && tile.positions[i] <= first_ && end_ - 1 - tile.positions[i] < tile.reach[i];
+    }
+    const unsigned lanes = __ballot_sync(0xFFFFFFFF, all);
+    if (lane() == 0) {
+      taken_ = taken;
+      tile.count = filled;
+      tile.masked = lanes != 0xFFFFFFFF;
+    }
+    __syncwarp();
+  }
+
+ private:
+  __device__ static int lane() { return static_cast<int>(threadIdx.x) % kWarp; }
+
+  /// The first place in an ascending list whose value is at least `wanted`.
+  __device__ static int lower_bound(const std::int32_t* list, int count, std::int32_t wanted) {
+    int low = 0, high = count;
+    while (low < high) {
+      const int middle = (low + high) / 2;
+      if (list[middle] < wanted) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    return low;
+  }
+
+  __device__ int slot_of(std::int32_t position) const {  // the first at or after it
+    const SetView& keys = job_->keys;
+    return keys.whole ? min(position, keys.size) : keys.lower_bound(position);
+  }
+
+  /// Writes key `item` of the round as key `at` of the tile.
+  __device__ void put(int item, KeyTile& tile, int at) const {
+    const PatternView& p = *pattern_;
+    const SetView& keys = job_->keys;
+    int source = 0;  // the lane whose it is
+    for (int step = kWarp / 2; step > 0; step /= 2) {
+      if (before_[source + step] <= item) source += step;
+    }
+    const int within = item - before_[source];
+    const bool is_column = within < column_count_[source];
+    std::int32_t position;
+    int slot;
+    if (is_column) {
+      position = p.columns[column_[source] + within];
+      slot = slot_of(position);
+      if (slot >= keys.size || (!keys.whole && keys.position(slot) != position)) {
+        position = kEverywhere;  // is not cached any more
+        slot = -1;
+      }
+    } else {
+      slot = slot_[source] + within - column_count_[source];
+      position = keys.whole ? slot : keys.position(slot);
+    }
+    int reach = job_->reach;
+    if (p.kind == HeadPattern::Kind::kBand && position >= p.sinks && first_ < p.dense_from)
+      reach = min(reach, p.local);
+    if (p.kind == HeadPattern::Kind::kLines && p.lines_exact && !is_column &&
+        (p.column_bits[position / 32] >> (position % 32) & 1) == 0)
+      reach = 0;
+    tile.slots[at] = slot;
+    tile.positions[at] = position;
+    tile.reach[at] = reach;
+  }
+
+  /// Finds the runs of up to 32 more pieces of the pattern.
+  __device__ void next_round() {
+    const PatternView& p = *pattern_;
+    // This lane's run [begin, end), ascending over the lanes; those of idle lanes are empty, at the
+    // end of the keys.
+    std::int32_t begin = end_, end = end_;
+    int next = next_, chain_end = chain_end_;
+    bool finished = true;
+    switch (p.kind) {
+      case HeadPattern::Kind::kDense:
+        if (lane() == 0) begin = 0;
+        break;
+      case HeadPattern::Kind::kBand:
+        band(begin, end);
+        break;
+      case HeadPattern::Kind::kLines:
+        if (p.lines_exact) {
+          diagonals(next, begin, end);
+          finished = next > p.offset_count;
+        } else {
+          finished = claims(next, chain_end, begin, end);
+        }
+        break;
+      case HeadPattern::Kind::kBlocks:
+        finished = key_blocks(next, begin, end);
+        break;
+    }
+    // Without what the lanes before have, and what no row sees.
+    std::int32_t before = __shfl_up_sync(0xFFFFFFFF, end, 1);
+    if (lane() == 0) before = reached_;
+    begin = min(max(begin, max(before, low_)), end_);
+    const std::int32_t reached = __shfl_sync(0xFFFFFFFF, end, kWarp - 1);
+    int column = 0, columns = 0;
+    if (p.column_count > 0) {
+      column = lower_bound(p.columns, p.column_count, max(before, low_));
+      columns = max(0, lower_bound(p.columns, p.column_count, begin) - column);
+    }
+    const int slot = slot_of(begin), slots = max(0, slot_of(end) - slot);
+    int sum = columns + slots;  // of the lanes up to this one
+    for (int step = 1; step < kWarp; step *= 2) {
+      const int other = __shfl_up_sync(0xFFFFFFFF, sum, static_cast<unsigned>(step));
+      if (lane() >= step) sum += other;
+    }
+    __syncwarp();
+    before_[lane() + 1] = sum;
+    column_[lane()] = column;
+    column_count_[lane()] = columns;
+    slot_[lane()] = slot;
+    if (lane() == 0) {
+      before_[0] = 0;
+      next_ = next;
+      chain_end_ = chain_end;
+      reached_ = reached;
+      finished_ = finished;
+    }
+    __syncwarp();
+  }
+
+  __device__ void band(std::int32_t& begin, std::int32_t& end) const {
+    const PatternView& p = *pattern_;
+    const bool dense = end_ > p.dense_from;
+    const std::int32_t local = dense ? 0 : max(0, first_ - p.local + 1);
+    if (lane() == 0) {
+      begin = 0;
+      end = min(p.sinks, local);
+    } else if (lane() == 1) {
+      begin = local;
+    }
+  }
+
+  /// One offset per lane, the largest first: the keys of its diagonal in these rows.
+  __device__ void diagonals(int& next, std::int32_t& begin, std::int32_t& end) const {
+    const PatternView& p = *pattern_;
+    const int i = p.offset_count - 1 - next - lane();
+    if (i >= 0) {
+      begin = max(0, first_ - p.offsets[i]);
+      end = max(0, end_ - p.offsets[i]);
+    }
+    next += kWarp;
+  }
+
+  /// The claims of the offsets as the CPU's slash_runs forms them, 64 keys per lane: of the stops
+  /// beyond the last run, the nearest extends it or begins another.  True when no stop is left.
+  __device__ bool claims(int& next, int& chain_end, std::int32_t& begin, std::int32_t& end) const {
+    const PatternView& p = *pattern_;
+    const auto stop_of = [&] {  // of the offset that is this lane's in the 32 at `next`
+      const int i = p.offset_count - 1 - next - lane();
+      return i < 0 ? 0 : max(first_ + kPatternBlock - p.offsets[i], kPatternBlock);
+    };
+    std::int32_t stop = stop_of();
+    for (int piece = 0; piece < kWarp; ++piece) {
+      unsigned beyond = __ballot_sync(0xFFFFFFFF, stop > chain_end);
+      while (beyond == 0) {
+        next += kWarp;
+        if (next >= p.offset_count) return true;
+        stop = stop_of();
+        beyond = __ballot_sync(0xFFFFFFFF, stop > chain_end);
+      }
+      const std::int32_t nearest = __shfl_sync(0xFFFFFFFF, stop, __ffs(static_cast<int>(beyond)) - 1);
+      chain_end = nearest <= chain_end + kPatternBlock ? chain_end + kPatternBlock : nearest;
+      if (lane() == piece) {
+        begin = min(chain_end - kPatternBlock, end_);
+        end = min(chain_end, end_);
+      }
+    }
+    return false;
+  }
+
+  /// One block of the rows' list per lane.
+  __device__ bool key_blocks(int& next, std::int32_t& begin, std::int32_t& end) const {
+    const PatternView& p = *pattern_;
+    const std::int32_t* list = p.lists + first_row_ / p.block_rows;
+    const int i = list[0] + next + lane();
+    if (i < list[1]) {
+      const std::int32_t at = p.blocks[i] * p.block_size - p.lead;
+      begin = min(max(0, at), end_);
+      end = min(at + p.block_size, end_);
+    }
+    next += kWarp;
+    return list[0] + next >= list[1];
+  }
+
+  const RowsJob* job_;
+  const PatternView* pattern_;
+  int first_row_;               // of the block, within the job
+  std::int32_t first_, end_;    // positions of the rows
+  std::int32_t low_;            // no row sees a key before this
+  std::int32_t reached_;        // all runs up to here have been in rounds
+  std::int32_t chain_end_;      // of the last claim
+  int next_;                    // the first offset (from the last) or block of the next round
+  int finished_;                // this round is the last
+  int taken_;                   // keys of the round that have been in tiles
+  // The round: lane l has the keys [before_[l], before_[l + 1]), columns of the list from column_[l]
+  // on, then slots from slot_[l] on.
+  int before_[kWarp + 1], column_[kWarp], column_count_[kWarp], slot_[kWarp];
+};
+
+}  // namespace turnbench::cuda
