@@ -109,12 +109,16 @@ RowsTask dense_task(const AttentionJob& job, int index, int first, int rows) {
   const auto slot_of = [&](std::int32_t position) {  // the first at or after it
     return whole ? std::clamp(position, 0, keys.size()) : keys.lower_bound(position);
   };
-  RowsTask task = {index, 0, first, 0, (slot_of(highest + 1) + kTileKeys - 1) / kTileKeys, 0,
+  RowsTask task = {index,
+                   0,
+                   first,
+                   0,
+                   (slot_of(highest + 1) + kTileKeys - 1) / kTileKeys,
+                   0,
                    slot_of(lowest + 1) / kTileKeys};
   if (job.sliding_window > 0) {
     task.begin = slot_of(lowest - job.sliding_window + 1) / kTileKeys;
-    task.whole_begin =
-        (slot_of(highest - job.sliding_window + 1) + kTileKeys - 1) / kTileKeys;
+    task.whole_begin = (slot_of(highest - job.sliding_window + 1) + kTileKeys - 1) / kTileKeys;
   }
   return task;
 }
@@ -146,8 +150,7 @@ std::vector<RowsTask> tasks_of(std::span<const AttentionJob* const> jobs, int ro
 }
 
 /// The jobs by the layout of their sets' pages.
-std::vector<std::vector<const AttentionJob*>> by_layout(
-    std::span<const AttentionJob* const> jobs) {
+std::vector<std::vector<const AttentionJob*>> by_layout(std::span<const AttentionJob* const> jobs) {
   std::map<std::pair<DType, int>, std::vector<const AttentionJob*>> groups;
   for (const AttentionJob* job : jobs) {
     if (job->rows > 0)
@@ -203,9 +206,8 @@ RowsPlan plan_rows(Context& context, std::span<const AttentionJob* const> jobs, 
   const PageLayout& layout = jobs[0]->keys->layout();
   RowsPlan plan{layout.dtype, layout.head_dim, context.upload(views)};
   const std::vector<RowsTask> dense = tasks_of(jobs, dense_rows, is_dense);
-  const std::vector<RowsTask> patterned =
-      tasks_of(jobs, kPatternBlock,
-               [](const AttentionJob& job, int head) { return !is_dense(job, head); });
+  const std::vector<RowsTask> patterned = tasks_of(
+      jobs, kPatternBlock, [](const AttentionJob& job, int head) { return !is_dense(job, head); });
   plan.dense = context.upload(dense);
   plan.dense_count = static_cast<unsigned>(dense.size());
   plan.patterned = context.upload(patterned);
@@ -220,8 +222,7 @@ void attend_rows(Context& context, float scale, std::span<const AttentionJob* co
     if (layout.dtype == DType::kF32) {
       launch_rows_32(context, scale, plan_rows(context, group, kDenseRows32));
     } else {
-      launch_rows_16(context, scale,
-                     plan_rows(context, group, dense_rows_16(layout.head_dim)));
+      launch_rows_16(context, scale, plan_rows(context, group, dense_rows_16(layout.head_dim)));
     }
   }
 }

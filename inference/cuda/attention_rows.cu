@@ -13,9 +13,9 @@ namespace {
 constexpr int kWarps = 4, kThreads = kWarps * kWarp;
 constexpr float kLog2E = 1.4426950408889634f;
 
-/// The shared memory of a block, for elements of 2 bytes, head_dim up to kD and kM times 16 rows per
-/// warp: tiles of keys and values, twice; the queries, unless they move to registers before their
-/// place, the second stage, is needed; the tiles' keys and the state that lists them.
+/// The shared memory of a block, for elements of 2 bytes, head_dim up to kD and kM times 16 rows
+/// per warp: tiles of keys and values, twice; the queries, unless they move to registers before
+/// their place, the second stage, is needed; the tiles' keys and the state that lists them.
 template <int kD, int kM>
 struct Shared {
   static constexpr int kRows = kWarps * 16 * kM;
@@ -33,8 +33,8 @@ constexpr int resident_blocks(int head_dim, int m) {
   return head_dim > 128 ? 1 : m == 2 ? 2 : 3;
 }
 
-/// Where 16 bytes of a row of a tile, 8 elements, lie: the row's pieces change places with the row's
-/// number, so that the same piece of 8 rows in turn comes from all banks.
+/// Where 16 bytes of a row of a tile, 8 elements, lie: the row's pieces change places with the
+/// row's number, so that the same piece of 8 rows in turn comes from all banks.
 template <int kD>
 __device__ int place(int row, int piece) {
   constexpr int kPieces = kD / 8;
@@ -45,8 +45,8 @@ __device__ int place(int row, int piece) {
   }
 }
 
-/// The lanes' rows of 16 x 16 elements for load_matrices, as offsets into a tile: its matrices go down
-/// the rows first, or along them.  16 k elements on is at offset ^ 32 k, as `place` has it.
+/// The lanes' rows of 16 x 16 elements for load_matrices, as offsets into a tile: its matrices go
+/// down the rows first, or along them.  16 k elements on is at offset ^ 32 k, as `place` has it.
 template <int kD>
 __device__ int down_first() {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -67,8 +67,8 @@ __device__ void load_queries(const RowsJob& job, const RowsTask& task, std::byte
     const int row = i / kPieces, piece = i % kPieces;
     uint4 out = {0, 0, 0, 0};
     if (task.first + row < job.rows && piece * 8 < head_dim) {
-      const auto* from = reinterpret_cast<const float4*>(
-          job.q + (task.first + row) * job.q_stride + task.head * head_dim + piece * 8);
+      const auto* from = reinterpret_cast<const float4*>(job.q + (task.first + row) * job.q_stride +
+                                                         task.head * head_dim + piece * 8);
       const float4 a = from[0], b = from[1];
       out = {pack(a.x, a.y, T{}), pack(a.z, a.w, T{}), pack(b.x, b.y, T{}), pack(b.z, b.w, T{})};
     }
@@ -93,9 +93,10 @@ __device__ void load_tile(const SetView& keys, const std::int32_t* slots, int fi
     const int slot = slots == nullptr ? row : max(0, slots[row]);
     if (slots != nullptr) page = keys.pages[slot / kPageTokens];
     const bool valid = in_row && row < count && (slots == nullptr || slots[row] >= 0);
-    const std::byte* from = valid ? page + static_cast<std::size_t>(slot % kPageTokens) * row_bytes +
-                                        static_cast<std::size_t>(piece) * 16
-                                  : page;
+    const std::byte* from = valid
+                                ? page + static_cast<std::size_t>(slot % kPageTokens) * row_bytes +
+                                      static_cast<std::size_t>(piece) * 16
+                                : page;
     const int at = place<kD>(row, piece);
     copy_async(stage + at, from, valid);
     copy_async(stage + kTileKeys * kD * 2 + at, from + values, valid);

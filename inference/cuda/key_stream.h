@@ -246,7 +246,8 @@ class KeyStream {
         stop = stop_of();
         beyond = __ballot_sync(0xFFFFFFFF, stop > chain_end);
       }
-      const std::int32_t nearest = __shfl_sync(0xFFFFFFFF, stop, __ffs(static_cast<int>(beyond)) - 1);
+      const std::int32_t nearest =
+          __shfl_sync(0xFFFFFFFF, stop, __ffs(static_cast<int>(beyond)) - 1);
       chain_end = nearest <= chain_end + kPatternBlock ? chain_end + kPatternBlock : nearest;
       if (lane() == piece) {
         begin = min(chain_end - kPatternBlock, end_);
@@ -272,16 +273,16 @@ class KeyStream {
 
   const RowsJob* job_;
   const PatternView* pattern_;
-  int first_row_;               // of the block, within the job
-  std::int32_t first_, end_;    // positions of the rows
-  std::int32_t low_;            // no row sees a key before this
-  std::int32_t reached_;        // all runs up to here have been in rounds
-  std::int32_t chain_end_;      // of the last claim
-  int next_;                    // the first offset (from the last) or block of the next round
-  int finished_;                // this round is the last
-  int taken_;                   // keys of the round that have been in tiles
-  // The round: lane l has the keys [before_[l], before_[l + 1]), columns of the list from column_[l]
-  // on, then slots from slot_[l] on.
+  int first_row_;             // of the block, within the job
+  std::int32_t first_, end_;  // positions of the rows
+  std::int32_t low_;          // no row sees a key before this
+  std::int32_t reached_;      // all runs up to here have been in rounds
+  std::int32_t chain_end_;    // of the last claim
+  int next_;                  // the first offset (from the last) or block of the next round
+  int finished_;              // this round is the last
+  int taken_;                 // keys of the round that have been in tiles
+  // The round: lane l has the keys [before_[l], before_[l + 1]), columns of the list from
+  // column_[l] on, then slots from slot_[l] on.
   int before_[kWarp + 1], column_[kWarp], column_count_[kWarp], slot_[kWarp];
 };
 

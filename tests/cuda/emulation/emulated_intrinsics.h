@@ -100,6 +100,17 @@ inline void mma(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t 
   emulated::mma(d, a, b, type, where);
 }
 
+inline std::uint32_t pack(float low, float high, __nv_bfloat16) {
+  return float_to_bf16(low) | static_cast<std::uint32_t>(float_to_bf16(high)) << 16;
+}
+inline std::uint32_t pack(float low, float high, __half) {
+  return float_to_f16(low) | static_cast<std::uint32_t>(float_to_f16(high)) << 16;
+}
+
+inline float power_of_2(float x) {
+  return exp2f(x);
+}
+
 inline void load_matrices(std::uint32_t (&out)[4], const void* row,
                           emulation::Place where = emulation::Place::current()) {
   emulated::load(out, row, false, where);

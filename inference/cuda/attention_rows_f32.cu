@@ -1,0 +1,250 @@
+#include "inference/cuda/attention.h"
+#include "inference/cuda/key_stream.h"
+
+// Attention of many rows over float keys, in float.  A block of 16 x 16 threads takes 64 rows of
+// one head and walks over the keys in tiles of 64.  Thread (y, x) computes the scores of the rows
+// from 4 y on with the keys x, x + 16, x + 32 and x + 48, and holds of those rows of the output 4
+// columns from 4 x on, 4 from 64 + 4 x on, and so forth.
+
+namespace turnbench::cuda {
+namespace {
+
+constexpr int kSide = 16, kThreads = kSide * kSide;
+constexpr int kRows = kDenseRows32, kOwn = kRows / kSide;  // rows of a block, of a thread
+constexpr float kLog2E = 1.4426950408889634f;
+constexpr int kWeightPitch = kTileKeys + 4;
+
+/// Floats between rows of queries, keys and values: 4 more than their width, so that pieces of 4
+/// floats of 8 rows in turn come from all banks.
+__device__ __host__ constexpr int pitch_of(int head_dim) {
+  return head_dim + 4;
+}
+
+/// The shared memory of a block: queries; keys, and then values in their place; weights; the
+/// tile's keys; the state that lists them; positions of the rows.
+struct Shared {
+  float *queries, *tile, *weights;
+  KeyTile* keys;
+  KeyStream* stream;
+  std::int32_t* positions;
+
+  __device__ explicit Shared(int head_dim) {
+    queries = reinterpret_cast<float*>(shared_memory());
+    tile = queries + kRows * pitch_of(head_dim);
+    weights = tile + kTileKeys * pitch_of(head_dim);
+    keys = reinterpret_cast<KeyTile*>(weights + kRows * kWeightPitch);
+    stream = reinterpret_cast<KeyStream*>(keys + 1);
+    positions = reinterpret_cast<std::int32_t*>(stream + 1);
+  }
+  static std::size_t bytes(int head_dim) {
+    const int floats = (kRows + kTileKeys) * pitch_of(head_dim) + kRows * kWeightPitch;
+    return static_cast<std::size_t>(floats) * sizeof(float) + sizeof(KeyTile) + sizeof(KeyStream) +
+           kRows * sizeof(std::int32_t);
+  }
+};
+
+/// Copies the keys (or the values, `offset` bytes into each page) of a tile, zeros where it has
+/// none.
+__device__ void load_tile(const SetView& set, const KeyTile& keys, std::size_t offset,
+                          float* tile) {
+  const int head_dim = set.layout.head_dim, pieces = head_dim / 4;
+  for (int i = static_cast<int>(threadIdx.x); i < kTileKeys * pieces; i += kThreads) {
+    const int row = i / pieces, piece = i % pieces, slot = max(0, keys.slots[row]);
+    const std::byte* from = set.pages[slot / kPageTokens] + offset +
+                            static_cast<std::size_t>(slot % kPageTokens) * set.layout.row_bytes() +
+                            static_cast<std::size_t>(piece) * 16;
+    copy_async(tile + row * pitch_of(head_dim) + piece * 4, from, keys.slots[row] >= 0);
+  }
+  commit_copies();
+  wait_for_copies<0>();
+  __syncthreads();
+}
+
+/// Page `page` of a set as a tile; by all lanes of a warp.
+__device__ void list_page(const RowsJob& job, const RowsTask& task, int page, KeyTile& tile) {
+  const SetView& set = job.keys;
+  for (int i = static_cast<int>(threadIdx.x) % kWarp; i < kTileKeys; i += kWarp) {
+    const int slot = page * kTileKeys + i;
+    const bool is_key = slot < set.size;
+    tile.slots[i] = is_key ? slot : -1;
+    tile.positions[i] = !is_key ? kEverywhere : set.whole ? slot : set.position(slot);
+    tile.reach[i] = job.reach;
+  }
+  if (threadIdx.x % kWarp == 0) {
+    tile.count = page < task.end ? kTileKeys : 0;
+    tile.masked = page < task.whole_begin || page >= task.whole_end;
+  }
+}
+
+__device__ inline float dot(float sum, float4 a, float4 b) {
+  return fmaf(a.w, b.w, fmaf(a.z, b.z, fmaf(a.y, b.y, fmaf(a.x, b.x, sum))));
+}
+
+/// Maximum, or sum, over the 16 threads that share rows.
+__device__ inline float row_max(float x) {
+  for (int step = kSide / 2; step > 0; step /= 2)
+    x = fmaxf(x, __shfl_xor_sync(0xFFFFFFFF, x, step));
+  return x;
+}
+__device__ inline float row_sum(float x) {
+  for (int step = kSide / 2; step > 0; step /= 2) x += __shfl_xor_sync(0xFFFFFFFF, x, step);
+  return x;
+}
+
+/// A task per block; head_dim is at most 64 kGroups.
+template <int kGroups, bool kPatterned>
+__global__ void __launch_bounds__(kThreads)
+    attend_rows_32(float scale, const RowsJob* jobs, const RowsTask* tasks) {
+  const RowsTask& task = tasks[blockIdx.x];
+  const RowsJob& job = jobs[task.job];
+  const SetView& set = job.keys;
+  const int head_dim = set.layout.head_dim, pitch = pitch_of(head_dim);
+  const Shared shared(head_dim);
+  const int thread = static_cast<int>(threadIdx.x), x = thread % kSide, y = thread / kSide;
+  const bool lists = thread < kWarp;  // whether this warp makes the tiles' lists
+
+  const int rows = min(kRows, job.rows - task.first);
+  for (int i = thread; i < kRows * head_dim; i += kThreads) {
+    const int row = i / head_dim, d = i % head_dim;
+    shared.queries[row * pitch + d] =
+        row < rows ? job.q[(task.first + row) * job.q_stride + task.head * head_dim + d] : 0;
+  }
+  if (thread < kRows)
+    shared.positions[thread] = thread < rows ? job.positions[task.first + thread] : -1;
+  if (kPatterned && lists) shared.stream->start(job, task);
+
+  float4 out[kOwn][kGroups] = {};
+  float top[kOwn], sum[kOwn];
+  for (int i = 0; i < kOwn; ++i) {
+    top[i] = kMasked;
+    sum[i] = 0;
+  }
+  const float factor = scale * kLog2E;
+  for (int page = task.begin;; ++page) {
+    if (kPatterned && lists) shared.stream->next(*shared.keys);
+    if (!kPatterned && lists) list_page(job, task, page, *shared.keys);
+    __syncthreads();
+    if (shared.keys->count == 0) break;
+    load_tile(set, *shared.keys, 0, shared.tile);
+
+    float scores[kOwn][kOwn] = {};
+    for (int d = 0; d < head_dim; d += 4) {
+      float4 q[kOwn], k[kOwn];
+      for (int i = 0; i < kOwn; ++i) {
+        q[i] = *reinterpret_cast<const float4*>(shared.queries + (y * kOwn + i) * pitch + d);
+        k[i] = *reinterpret_cast<const float4*>(shared.tile + (x + i * kSide) * pitch + d);
+      }
+      for (int i = 0; i < kOwn; ++i) {
+        for (int j = 0; j < kOwn; ++j) scores[i][j] = dot(scores[i][j], q[i], k[j]);
+      }
+    }
+    if (shared.keys->masked != 0) {
+      for (int i = 0; i < kOwn; ++i) {
+        for (int j = 0; j < kOwn; ++j) {
+          const std::int32_t row = shared.positions[y * kOwn + i];
+          const int key = x + j * kSide;
+          const std::int32_t position = shared.keys->positions[key],
+                             reach = shared.keys->reach[key];
+          bool sees = position <= row && row - position < reach;
+          if constexpr (kPatterned) sees = PatternRows(job, task.head).sees(row, position, reach);
+          if (!sees) scores[i][j] = kMasked;
+        }
+      }
+    }
+    for (int i = 0; i < kOwn; ++i) {
+      float highest = top[i];
+      for (float score : scores[i]) highest = fmaxf(highest, score);
+      highest = row_max(highest);
+      const float level = highest == kMasked ? 0 : highest * factor;
+      const float keep = exp2f(fmaf(top[i], factor, -level));
+      top[i] = highest;
+      sum[i] *= keep;
+      for (int g = 0; g < kGroups; ++g) {
+        float4& o = out[i][g];
+        o = {o.x * keep, o.y * keep, o.z * keep, o.w * keep};
+      }
+      for (int j = 0; j < kOwn; ++j) {
+        const float weight = exp2f(fmaf(scores[i][j], factor, -level));
+        sum[i] += weight;
+        shared.weights[(y * kOwn + i) * kWeightPitch + x + j * kSide] = weight;
+      }
+    }
+    __syncthreads();  // keys are not needed any more
+    load_tile(set, *shared.keys, set.layout.value_offset(), shared.tile);
+    for (int key = 0; key < kTileKeys; ++key) {
+      for (int g = 0; g < kGroups; ++g) {
+        const int d = (g * kSide + x) * 4;
+        if (d >= head_dim) break;
+        const float4 v = *reinterpret_cast<const float4*>(shared.tile + key * pitch + d);
+        for (int i = 0; i < kOwn; ++i) {
+          const float weight = shared.weights[(y * kOwn + i) * kWeightPitch + key];
+          float4& o = out[i][g];
+          o = {fmaf(weight, v.x, o.x), fmaf(weight, v.y, o.y), fmaf(weight, v.z, o.z),
+               fmaf(weight, v.w, o.w)};
+        }
+      }
+    }
+    __syncthreads();  // nor are the values and their list
+  }
+
+  for (int i = 0; i < kOwn; ++i) {
+    const float total = row_sum(sum[i]), inverse = total > 0 ? 1 / total : 0;
+    const int row = task.first + y * kOwn + i;
+    if (row >= job.rows) continue;
+    float* to = job.out + row * job.out_stride + task.head * head_dim;
+    for (int g = 0; g < kGroups; ++g) {
+      const int d = (g * kSide + x) * 4;
+      if (d >= head_dim) break;
+      const float4 o = out[i][g];
+      *reinterpret_cast<float4*>(to + d) = {o.x * inverse, o.y * inverse, o.z * inverse,
+                                            o.w * inverse};
+    }
+    if (job.lse != nullptr && x == 0)
+      job.lse[row * job.lse_stride + task.head] = top[i] * scale + logf(total);
+  }
+}
+
+template <int kGroups>
+void launch(Context& context, float scale, const RowsPlan& plan) {
+  const std::size_t bytes = Shared::bytes(plan.head_dim);
+  context.launch(attend_rows_32<kGroups, false>, plan.dense_count, kThreads, bytes, scale,
+                 plan.jobs, plan.dense);
+  context.launch(attend_rows_32<kGroups, true>, plan.patterned_count, kThreads, bytes, scale,
+                 plan.jobs, plan.patterned);
+}
+
+/// tiles[t] = tiles of patterned task t; a task per warp.
+__global__ void count_tiles(const RowsJob* jobs, const RowsTask* tasks, std::int32_t* tiles) {
+  auto* tile = reinterpret_cast<KeyTile*>(shared_memory());
+  auto* stream = reinterpret_cast<KeyStream*>(tile + 1);
+  const RowsTask& task = tasks[blockIdx.x];
+  stream->start(jobs[task.job], task);
+  std::int32_t count = 0;
+  for (stream->next(*tile); tile->count > 0; stream->next(*tile)) ++count;
+  if (threadIdx.x == 0) tiles[blockIdx.x] = count;
+}
+
+}  // namespace
+
+void launch_rows_32(Context& context, float scale, const RowsPlan& plan) {
+  const auto with_width = plan.head_dim <= 64    ? launch<1>
+                          : plan.head_dim <= 128 ? launch<2>
+                                                 : launch<4>;
+  with_width(context, scale, plan);
+}
+
+std::int64_t count_pattern_tiles(Context& context, std::span<const AttentionJob* const> jobs) {
+  context.begin();
+  const RowsPlan plan = plan_rows(context, jobs, kPatternBlock);
+  std::int32_t* tiles = context.scratch<std::int32_t>(plan.patterned_count);
+  context.launch(count_tiles, plan.patterned_count, kWarp, sizeof(KeyStream) + sizeof(KeyTile),
+                 plan.jobs, plan.patterned, tiles);
+  std::vector<std::int32_t> counts(plan.patterned_count);
+  context.copy(counts.data(), tiles, counts.size() * sizeof(std::int32_t));
+  context.finish();
+  std::int64_t sum = 0;
+  for (std::int32_t count : counts) sum += count;
+  return sum;
+}
+
+}  // namespace turnbench::cuda
