@@ -51,6 +51,7 @@ struct PageRows {
   int slot, rows;  ///< the first in the page, and how many
   const float *k, *v, *raw_k;
   std::size_t stride;
+  const std::int32_t* positions;
 };
 
 template <typename T>
@@ -68,8 +69,25 @@ __device__ void write_rows(const PageRows& p, const float* from, std::size_t off
 template <typename T>
 __device__ void write_page(const PageRows& p) {
   write_rows<T>(p, p.k, 0);
-  write_rows<T>(p, p.v, p.layout.value_offset());
-  if (p.layout.raw_keys) write_rows<T>(p, p.raw_k, p.layout.raw_key_offset());
+  if (p.v != nullptr) write_rows<T>(p, p.v, p.layout.value_offset());
+  if (p.layout.raw_keys && p.raw_k != nullptr) write_rows<T>(p, p.raw_k, p.layout.raw_key_offset());
+  auto* positions = reinterpret_cast<std::int32_t*>(p.page + p.layout.position_offset()) + p.slot;
+  for (int r = static_cast<int>(threadIdx.x); r < p.rows; r += kThreads)
+    positions[r] = p.positions[r];
+}
+
+/// Unrotated keys of slots [first, first + rows) as floats; a warp takes a slot.
+template <typename T>
+__global__ void read_keys(SetView set, int first, int rows, float* out) {
+  const int width = set.layout.head_dim, lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int row = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / kWarp;
+  if (row >= rows) return;
+  const int slot = first + row;
+  const T* from =
+      reinterpret_cast<const T*>(set.pages[slot / kPageTokens] + set.layout.raw_key_offset()) +
+      static_cast<std::size_t>(slot % kPageTokens) * width;
+  for (int d = lane; d < width; d += kWarp)
+    out[static_cast<std::size_t>(row) * width + d] = to_float(from[d]);
 }
 
 /// A block takes the rows of one page, a warp one row after the other.
@@ -104,6 +122,11 @@ void copy_bytes(Context& context, std::span<const Copy> copies) {
 
 void append(Context& context, std::span<const AppendJob> jobs) {
   context.begin();
+  std::vector<std::int32_t> positions;
+  for (const AppendJob& job : jobs) {
+    for (int r = 0; r < job.rows; ++r) positions.push_back(job.set->position(job.first + r));
+  }
+  const std::int32_t* at = context.upload(positions);
   std::vector<PageRows> pages;
   for (const AppendJob& job : jobs) {
     for (int row = 0, rows = 0; row < job.rows; row += rows) {
@@ -112,12 +135,22 @@ void append(Context& context, std::span<const AppendJob> jobs) {
       const std::size_t skipped = static_cast<std::size_t>(row) * job.stride;
       pages.push_back({job.set->pages()[static_cast<std::size_t>(slot / kPageTokens)]->data,
                        job.set->layout(), slot % kPageTokens, rows, job.k + skipped,
-                       job.v + skipped, job.raw_k == nullptr ? nullptr : job.raw_k + skipped,
-                       job.stride});
+                       job.v == nullptr ? nullptr : job.v + skipped,
+                       job.raw_k == nullptr ? nullptr : job.raw_k + skipped, job.stride, at});
+      at += rows;
     }
   }
   context.launch(append_rows, dim3(static_cast<unsigned>(pages.size())), dim3(kThreads), 0,
                  context.upload(pages));
+}
+
+void read_raw_keys(Context& context, const KvSet& set, int first, int rows, float* out) {
+  context.begin();
+  with_type(set.layout().dtype, [&](auto type) {
+    context.launch(read_keys<decltype(type)>,
+                   dim3(static_cast<unsigned>((rows + kWarps - 1) / kWarps)), dim3(kThreads), 0,
+                   context.view(set), first, rows, out);
+  });
 }
 
 }  // namespace turnbench::cuda

@@ -12,7 +12,10 @@ namespace turnbench::cuda {
 void copy_bytes(Context& context, std::span<const Copy> copies);
 
 /// Backend::append: rows of float keys and values into the pages of sets, rounded to the nearest of
-/// their type, by one kernel.
+/// their type, and their positions, by one kernel.
 void append(Context& context, std::span<const AppendJob> jobs);
+
+/// Backend::read_raw_keys.
+void read_raw_keys(Context& context, const KvSet& set, int first, int rows, float* out);
 
 }  // namespace turnbench::cuda
