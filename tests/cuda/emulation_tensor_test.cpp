@@ -101,6 +101,35 @@ TYPED_TEST(EmulatedProduct, IsTheProduct) {
   });
 }
 
+/// out[x] = 1 * x for every x there is, 16 at a time in the first column of a.
+template <typename T>
+__global__ void multiply_by_one(float* out) {
+  const std::uint32_t lane = threadIdx.x, row = lane / 4;
+  const bool first = lane % 4 == 0;
+  const std::uint32_t b[2] = {first ? packed(from_float<T>(1), from_float<T>(0)) : 0, 0};
+  for (std::uint32_t x = 0; x < 65536; x += 16) {
+    const std::uint32_t a[4] = {first ? x + row : 0, first ? x + row + 8 : 0, 0, 0};
+    float d[4] = {};
+    mma(d, a, b, T{});
+    if (first) {
+      out[x + row] = d[0];
+      out[x + row + 8] = d[2];
+    }
+  }
+}
+
+TYPED_TEST(EmulatedProduct, WidensEveryElement) {
+  using T = TypeParam;
+  std::vector<float> out(65536);
+  this->run(multiply_by_one<T>, 1, 32, 0, out.data());
+  const DType dtype = std::is_same_v<T, __half> ? DType::kF16 : DType::kBF16;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const auto bits = static_cast<std::uint16_t>(i);
+    const float x = load_element(&bits, dtype, 0);
+    ASSERT_TRUE(std::isnan(x) ? std::isnan(out[i]) : out[i] == x) << i;
+  }
+}
+
 /// Loads matrices whose rows are `stride` bytes apart, in a scattered order; then overwrites them.
 __global__ void load_both(std::uint32_t* plain, std::uint32_t* transposed, int stride) {
   const int lane = static_cast<int>(threadIdx.x);

@@ -21,43 +21,21 @@ namespace emulated {
 using emulation::Exchange;
 using emulation::Place;
 
-inline float widened(std::uint32_t bits, __half) {
-  return f16_to_float(static_cast<std::uint16_t>(bits));
-}
-inline float widened(std::uint32_t bits, __nv_bfloat16) {
-  return bf16_to_float(static_cast<std::uint16_t>(bits));
-}
-
-inline void multiply(Exchange& e) {
-  for (int row = 0; row < 16; ++row) {
-    float sums[8] = {};
-    for (int k = 0; k < 16; ++k) {
-      for (int column = 0; column < 8; ++column) sums[column] += e.a[row][k] * e.b[k][column];
-    }
-    for (int column = 0; column < 8; ++column) e.d[row][column] = sums[column];
-  }
-}
-
-template <typename T>
-void mma(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2], T type,
-         const Place& where) {
-  const int group = emulation::lane() / 4, pair = emulation::lane() % 4 * 2;
+inline void mma(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
+                void (*multiply)(Exchange&), const Place& where) {
+  const int row = emulation::lane() / 4, pair = emulation::lane() % 4 * 2;
   const auto deposit = [&](Exchange& e) {
-    for (int i = 0; i < 4; ++i) {
-      float* at = &e.a[group + (i % 2) * 8][pair + (i / 2) * 8];
-      at[0] = widened(a[i] & 0xFFFF, type);
-      at[1] = widened(a[i] >> 16, type);
-    }
+    for (int i = 0; i < 4; ++i) std::memcpy(&e.a[row + i % 2 * 8][pair + i / 2 * 8], &a[i], 4);
     for (int i = 0; i < 2; ++i) {
-      e.b[pair + i * 8][group] = widened(b[i] & 0xFFFF, type);
-      e.b[pair + i * 8 + 1][group] = widened(b[i] >> 16, type);
+      e.b[pair + i * 8][row] = static_cast<std::uint16_t>(b[i]);
+      e.b[pair + i * 8 + 1][row] = static_cast<std::uint16_t>(b[i] >> 16);
     }
   };
   const Exchange& e = emulation::meet(emulation::kFullMask, true, where, deposit, multiply);
-  d[0] += e.d[group][pair];
-  d[1] += e.d[group][pair + 1];
-  d[2] += e.d[group + 8][pair];
-  d[3] += e.d[group + 8][pair + 1];
+  d[0] += e.product[row][pair];
+  d[1] += e.product[row][pair + 1];
+  d[2] += e.product[row + 8][pair];
+  d[3] += e.product[row + 8][pair + 1];
 }
 
 inline void load(std::uint32_t (&out)[4], const void* row, bool transposed, const Place& where) {
@@ -72,11 +50,7 @@ inline void load(std::uint32_t (&out)[4], const void* row, bool transposed, cons
   const Exchange& e = emulation::meet(
       emulation::kFullMask, true, where,
       [&](Exchange& mine) { mine.values[lane] = reinterpret_cast<std::uintptr_t>(row); },
-      [](Exchange& all) {
-        for (int i = 0; i < 32; ++i) {
-          std::memcpy(all.matrices[i / 8][i % 8], reinterpret_cast<const void*>(all.values[i]), 16);
-        }
-      });
+      emulation::read_matrices);
   for (int i = 0; i < 4; ++i) {
     if (!transposed) {
       out[i] = e.matrices[i][lane / 4][lane % 4];
@@ -92,12 +66,12 @@ inline void load(std::uint32_t (&out)[4], const void* row, bool transposed, cons
 }  // namespace emulated
 
 inline void mma(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
-                __nv_bfloat16 type, emulation::Place where = emulation::Place::current()) {
-  emulated::mma(d, a, b, type, where);
+                __nv_bfloat16, emulation::Place where = emulation::Place::current()) {
+  emulated::mma(d, a, b, emulation::multiply_bf16, where);
 }
-inline void mma(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
-                __half type, emulation::Place where = emulation::Place::current()) {
-  emulated::mma(d, a, b, type, where);
+inline void mma(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2], __half,
+                emulation::Place where = emulation::Place::current()) {
+  emulated::mma(d, a, b, emulation::multiply_f16, where);
 }
 
 inline std::uint32_t pack(float low, float high, __nv_bfloat16) {

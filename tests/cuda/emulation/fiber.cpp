@@ -7,6 +7,14 @@
 #include <cstdlib>
 #include <new>
 
+#ifdef __has_feature  // as Clang tells of its sanitizers
+#if __has_feature(address_sanitizer)
+#define __SANITIZE_ADDRESS__
+#elif __has_feature(thread_sanitizer)
+#define __SANITIZE_THREAD__
+#endif
+#endif
+
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>

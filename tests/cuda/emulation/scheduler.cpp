@@ -37,20 +37,24 @@ struct Copy {
   int group;
 };
 
+struct Thread;
+
 struct Warp {
+  int number = 0;
   Mask exists = 0, exited = 0;
   Mask in_meeting = 0;  ///< by lane
-  Mask runnable = 0;    ///< by the lane's place in the order
-  int order[kLanes] = {}, place_of[kLanes] = {};
+  Mask runnable = 0;    ///< by place in the order
+  Thread* order[kLanes] = {};
   std::vector<std::unique_ptr<Meeting>> meetings;
-  int used_meetings = 0;
+  std::size_t used_meetings = 0;
 };
 
 struct Thread {
   explicit Thread(std::size_t stagger) : fiber(stagger) {}
   Fiber fiber;
+  Warp* warp = nullptr;
+  int lane = 0, place = 0;  ///< place: in the order of the warp's lanes
   uint3 index = {};
-  int lane = 0, warp = 0;
   int groups = 0;
   std::vector<Copy> copies;
 };
@@ -73,29 +77,24 @@ struct Card {
   int threads = 0, warps = 0;
   int exited = 0, at_barrier = 0;
   Place where;  ///< of the barrier
-  int warp_order[kLanes] = {}, warp_place[kLanes] = {};
-  std::vector<std::unique_ptr<Thread>> pool;
   Warp warp_pool[kLanes];
+  int warp_order[kLanes] = {}, warp_place[kLanes] = {};
+  std::vector<std::unique_ptr<Thread>> thread_pool;
   Fiber* left = nullptr;  ///< the fiber that was switched from
 };
 
-Card& card() {
-  static Card one;
-  return one;
-}
-
-Card& c = card();
+Card c;
 Thread* running = nullptr;
 Fiber* host = nullptr;
 
-Thread& thread_of(int warp, int lane) {
-  return *c.pool[static_cast<std::size_t>(warp * kLanes + lane)];
+Mask bit(int i) {
+  return Mask{1} << i;
 }
 
-void fill_order(int* order, int* place_of, int count) {
+/// order[i]: which of `count` comes i-th.
+void fill_order(int* order, int count) {
   for (int i = 0; i < count; ++i) order[i] = c.order == Order::kBackward ? count - 1 - i : i;
   if (c.order == Order::kShuffled) std::shuffle(order, order + count, c.random);
-  for (int i = 0; i < count; ++i) place_of[order[i]] = i;
 }
 
 void switch_to(Thread& next, bool done) {
@@ -106,38 +105,39 @@ void switch_to(Thread& next, bool done) {
   from.fiber.switch_to(next.fiber, done);
 }
 
-/// The first lane that can run, of `warp` from place `from` on, or else of another warp.
-Thread* next_thread(int warp, int from) {
-  Warp& w = c.warp_pool[warp];
-  if (w.runnable != 0) {
-    const Mask ahead = from >= kLanes ? 0 : w.runnable & (kFullMask << from);
-    return &thread_of(warp, w.order[std::countr_zero(ahead != 0 ? ahead : w.runnable)]);
-  }
-  if (w.in_meeting != 0) {
-    for (const auto& m : w.meetings) {
-      if (m->waiting != 0) {
-        fail("a collective of a warp is not reached by all lanes of its mask", m->where);
-      }
-    }
+/// The first lane that can run from `place` on, or else from the start; one can.
+Thread& next_in_warp(const Warp& w, int place) {
+  const Mask ahead = w.runnable >> place << place;
+  return *w.order[std::countr_zero(ahead != 0 ? ahead : w.runnable)];
+}
+
+/// The first lane that can run in a warp after `w`, which cannot.
+Thread& next_in_block(const Warp& w) {
+  for (std::size_t i = 0; w.in_meeting != 0 && i < w.used_meetings; ++i) {
+    if (w.meetings[i]->waiting == 0) continue;
+    fail("a collective of a warp is not reached by all lanes of its mask", w.meetings[i]->where);
   }
   for (int i = 1; i < c.warps; ++i) {
-    const int other = c.warp_order[(c.warp_place[warp] + i) % c.warps];
-    Warp& o = c.warp_pool[other];
-    if (o.runnable != 0) return &thread_of(other, o.order[std::countr_zero(o.runnable)]);
+    const Warp& other = c.warp_pool[c.warp_order[(c.warp_place[w.number] + i) % c.warps]];
+    if (other.runnable != 0) return next_in_warp(other, 0);
   }
-  return nullptr;
+  fail("a barrier is not reached by all threads of the block", c.where);
 }
 
+/// Lets others run; the running thread cannot.
 void leave(bool done) {
-  Thread* next = next_thread(running->warp, c.warp_pool[running->warp].place_of[running->lane] + 1);
-  if (next == nullptr) fail("a barrier is not reached by all threads of the block", c.where);
-  switch_to(*next, done);
+  const Warp& w = *running->warp;
+  switch_to(w.runnable != 0 ? next_in_warp(w, running->place) : next_in_block(w), done);
 }
 
-/// Lets all that wait go on, in order, from the first.
+/// Lets all that wait go on.
 void release(Meeting& m, Warp& w) {
-  for (Mask left = m.waiting; left != 0; left &= left - 1) {
-    w.runnable |= Mask{1} << w.place_of[std::countr_zero(left)];
+  if (m.waiting == w.exists) {
+    w.runnable = m.waiting;
+  } else {
+    for (int place = 0; place < kLanes && bit(place) <= w.exists; ++place) {
+      if ((m.waiting & bit(w.order[place]->lane)) != 0) w.runnable |= bit(place);
+    }
   }
   w.in_meeting &= ~m.waiting;
   m.waiting = 0;
@@ -145,25 +145,21 @@ void release(Meeting& m, Warp& w) {
 }
 
 [[noreturn]] void exit_thread() {
-  Warp& w = c.warp_pool[running->warp];
-  const Mask bit = Mask{1} << running->lane;
-  w.exited |= bit;
-  w.runnable &= ~(Mask{1} << w.place_of[running->lane]);
-  ++c.exited;
-  for (int i = 0; i < w.used_meetings; ++i) {
-    Meeting& m = *w.meetings[static_cast<std::size_t>(i)];
-    if (m.waiting == 0 || (m.mask & bit) == 0) continue;
+  Warp& w = *running->warp;
+  w.exited |= bit(running->lane);
+  w.runnable &= ~bit(running->place);
+  for (std::size_t i = 0; i < w.used_meetings; ++i) {
+    Meeting& m = *w.meetings[i];
+    if (m.waiting == 0 || (m.mask & bit(running->lane)) == 0) continue;
     if (m.whole) fail("a thread exits although its warp waits for it", m.where);
     if (m.waiting == (m.mask & w.exists & ~w.exited)) release(m, w);
   }
-  if (c.exited == c.threads) {
-    Thread& from = *running;
-    running = nullptr;
-    from.fiber.switch_to(*host, true);
-  } else {
+  if (++c.exited < c.threads) {
     leave(true);
+  } else {
+    running->fiber.switch_to(*host, true);
   }
-  std::abort();
+  std::abort();  // nothing switches to a thread that has exited
 }
 
 void thread_main() {
@@ -175,18 +171,26 @@ void thread_main() {
 void run_block() {
   c.exited = c.at_barrier = 0;
   if (c.shared_size > 0) std::memset(c.shared.get(), 0xFF, c.shared_size);
-  fill_order(c.warp_order, c.warp_place, c.warps);
+  fill_order(c.warp_order, c.warps);
   for (int i = 0; i < c.warps; ++i) {
+    c.warp_place[c.warp_order[i]] = i;
     Warp& w = c.warp_pool[i];
+    w.number = i;
     const int lanes = std::min(kLanes, c.threads - i * kLanes);
-    w.exists = lanes == kLanes ? kFullMask : (Mask{1} << lanes) - 1;
+    w.exists = w.runnable = kFullMask >> (kLanes - lanes);
     w.exited = w.in_meeting = 0;
-    w.runnable = w.exists;
     w.used_meetings = 0;
-    fill_order(w.order, w.place_of, lanes);
+    int order[kLanes];
+    fill_order(order, lanes);
+    for (int place = 0; place < lanes; ++place) {
+      w.order[place] = c.thread_pool[static_cast<std::size_t>(i * kLanes + order[place])].get();
+      w.order[place]->warp = &w;
+      w.order[place]->lane = order[place];
+      w.order[place]->place = place;
+    }
   }
   for (int i = 0; i < c.threads; ++i) {
-    Thread& t = *c.pool[static_cast<std::size_t>(i)];
+    Thread& t = *c.thread_pool[static_cast<std::size_t>(i)];
     const auto n = static_cast<unsigned>(i);
     t.index = {n % blockDim.x, n / blockDim.x % blockDim.y, n / (blockDim.x * blockDim.y)};
     t.groups = 0;
@@ -195,8 +199,7 @@ void run_block() {
   }
   Fiber here;
   host = c.left = &here;
-  const int first = c.warp_order[0];
-  running = &thread_of(first, c.warp_pool[first].order[0]);
+  running = c.warp_pool[c.warp_order[0]].order[0];
   threadIdx = running->index;
   here.switch_to(running->fiber, false);
 }
@@ -228,11 +231,8 @@ void run_grid(dim3 grid, dim3 block, std::size_t shared_size, const Body& body) 
   c.warps = (c.threads + kLanes - 1) / kLanes;
   c.shared_size = shared_size;
   c.shared.reset(new (std::align_val_t{Deleter::kSharedAlignment}) std::byte[shared_size]);
-  while (c.pool.size() < static_cast<std::size_t>(c.threads)) {
-    const std::size_t i = c.pool.size();
-    c.pool.push_back(std::make_unique<Thread>(i % 61 * 192));
-    c.pool.back()->lane = static_cast<int>(i) % kLanes;
-    c.pool.back()->warp = static_cast<int>(i) / kLanes;
+  while (c.thread_pool.size() < static_cast<std::size_t>(c.threads)) {
+    c.thread_pool.push_back(std::make_unique<Thread>(c.thread_pool.size() % 61 * 192));
   }
   const std::size_t blocks = std::size_t{grid.x} * grid.y * grid.z;
   std::vector<std::uint32_t> order;
@@ -256,74 +256,81 @@ int lane() {
   return running->lane;
 }
 
+namespace {
+
+Meeting& meeting_of(Warp& w, Mask mask) {
+  for (std::size_t i = 0; i < w.used_meetings; ++i) {
+    if (w.meetings[i]->mask == mask) return *w.meetings[i];
+  }
+  if (w.meetings.size() == w.used_meetings) w.meetings.push_back(std::make_unique<Meeting>());
+  Meeting& m = *w.meetings[w.used_meetings++];
+  m.mask = mask;
+  m.waiting = 0;
+  return m;
+}
+
+bool differ(const Place& a, const Place& b) {
+  return a.line() != b.line() || a.column() != b.column();
+}
+
+[[noreturn]] void fail_apart(const char* what, const Place& here, const Place& others) {
+  std::fprintf(stderr, "CUDA emulation: %s:%u: others wait here\n", others.file_name(),
+               static_cast<unsigned>(others.line()));
+  fail(what, here);
+}
+
+}  // namespace
+
 Arrival arrive(Mask mask, bool whole, const Place& where) {
-  Warp& w = c.warp_pool[running->warp];
-  const Mask bit = Mask{1} << running->lane;
-  if ((mask & bit) == 0) fail("a lane is not in its own mask", where);
+  Warp& w = *running->warp;
+  const Mask mine = bit(running->lane);
+  if ((mask & mine) == 0) fail("a lane is not in its own mask", where);
   if (whole && (w.exists & ~w.exited) != kFullMask) {
     fail("an instruction of the whole warp, lanes of which do not exist or have exited", where);
   }
-  Meeting* m = nullptr;
-  for (int i = 0; i < w.used_meetings && m == nullptr; ++i) {
-    if (w.meetings[static_cast<std::size_t>(i)]->mask == mask) {
-      m = w.meetings[static_cast<std::size_t>(i)].get();
-    }
-  }
-  if (m == nullptr) {
-    if (w.meetings.size() == static_cast<std::size_t>(w.used_meetings)) {
-      w.meetings.push_back(std::make_unique<Meeting>());
-    }
-    m = w.meetings[static_cast<std::size_t>(w.used_meetings++)].get();
-    m->mask = mask;
-    m->waiting = 0;
-  }
-  Exchange& e = m->exchanges[m->turn];
-  if (m->waiting == 0) {
-    m->where = where;
-    m->whole = whole;
+  Meeting& m = meeting_of(w, mask);
+  Exchange& e = m.exchanges[m.turn];
+  if (m.waiting == 0) {
+    m.where = where;
+    m.whole = whole;
     e.present = e.votes = 0;
-  } else if (m->where.line() != where.line() || m->where.column() != where.column()) {
-    std::fprintf(stderr, "CUDA emulation: %s:%u: other lanes wait here\n", m->where.file_name(),
-                 static_cast<unsigned>(m->where.line()));
-    fail("lanes of one mask meet in different collectives", where);
+  } else if (differ(m.where, where)) {
+    fail_apart("lanes of one mask meet in different collectives", where, m.where);
   }
-  e.present |= bit;
-  m->waiting |= bit;
-  return {m, &e, m->waiting == (mask & w.exists & ~w.exited)};
+  e.present |= mine;
+  m.waiting |= mine;
+  return {&m, &e, m.waiting == (mask & w.exists & ~w.exited)};
 }
 
 void complete(const Arrival& arrival) {
-  Warp& w = c.warp_pool[running->warp];
-  const Mask place = Mask{1} << w.place_of[running->lane];
-  if (arrival.last) {
-    release(*arrival.meeting, w);
-    Thread* first = next_thread(running->warp, 0);
-    if (first != running) switch_to(*first, false);
-  } else {
-    w.runnable &= ~place;
-    w.in_meeting |= Mask{1} << running->lane;
+  Warp& w = *running->warp;
+  if (!arrival.last) {
+    w.runnable &= ~bit(running->place);
+    w.in_meeting |= bit(running->lane);
     leave(false);
+    return;
   }
+  // All go on in order, from the first.
+  release(*arrival.meeting, w);
+  Thread& first = next_in_warp(w, 0);
+  if (&first != running) switch_to(first, false);
 }
 
 void barrier(const Place& where) {
   if (c.at_barrier == 0) {
     c.where = where;
-  } else if (c.where.line() != where.line() || c.where.column() != where.column()) {
-    std::fprintf(stderr, "CUDA emulation: %s:%u: other threads wait here\n", c.where.file_name(),
-                 static_cast<unsigned>(c.where.line()));
-    fail("threads of a block wait at different barriers", where);
+  } else if (differ(c.where, where)) {
+    fail_apart("threads of a block wait at different barriers", where, c.where);
   }
-  Warp& w = c.warp_pool[running->warp];
-  w.runnable &= ~(Mask{1} << w.place_of[running->lane]);
+  running->warp->runnable &= ~bit(running->place);
   if (++c.at_barrier < c.threads) {
     leave(false);
     return;
   }
   c.at_barrier = 0;
   for (int i = 0; i < c.warps; ++i) c.warp_pool[i].runnable = c.warp_pool[i].exists;
-  Thread* first = next_thread(c.warp_order[0], 0);
-  if (first != running) switch_to(*first, false);
+  Thread& first = next_in_warp(c.warp_pool[c.warp_order[0]], 0);
+  if (&first != running) switch_to(first, false);
 }
 
 std::byte* shared_bytes() {

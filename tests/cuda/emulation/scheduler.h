@@ -38,7 +38,8 @@ struct alignas(64) Exchange {
   Mask present = 0;  ///< lanes that have come
   Mask votes = 0;
   std::uint64_t values[32];
-  float a[16][16], b[16][8], d[16][8];
+  std::uint16_t a[16][16], b[16][8];  ///< factors of a product
+  float product[16][8];
   std::uint32_t matrices[4][8][4];  ///< matrix, row, pair of columns
 };
 
@@ -68,6 +69,11 @@ const Exchange& meet(Mask mask, bool whole, const Place& where, const Deposit& d
   complete(arrival);
   return *arrival.exchange;
 }
+
+/// What the last lane does in instructions of the tensor cores.
+void multiply_f16(Exchange& e);
+void multiply_bf16(Exchange& e);
+void read_matrices(Exchange& e);
 
 /// The barrier of the block; all of its threads must come, and to the same one.
 void barrier(const Place& where);

@@ -1,0 +1,174 @@
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "cuda_runtime.h"
+#include "device.h"
+
+using emulation::device, emulation::Lock, emulation::Allocation, emulation::kMemoryBytes;
+using Kind = emulation::MemoryKind;
+
+namespace {
+
+constexpr std::size_t kAlignment = 256;
+
+std::uintptr_t address(const void* data) {
+  return reinterpret_cast<std::uintptr_t>(data);
+}
+
+/// The allocation that `data` points into, or null: then it is pageable memory of the host.
+const Allocation* find(const void* data, std::uintptr_t* begin = nullptr) {
+  const auto& all = device().allocations;
+  auto it = all.upper_bound(address(data));
+  if (it == all.begin()) return nullptr;
+  --it;
+  if (address(data) - it->first >= it->second.bytes) return nullptr;
+  if (begin != nullptr) *begin = it->first;
+  return &it->second;
+}
+
+/// Whether a copy's end may be as `on_device` says, and is inside its allocation.
+bool is_valid(const void* data, std::size_t bytes, cudaMemcpyKind kind, bool on_device) {
+  std::uintptr_t begin = 0;
+  const Allocation* found = find(data, &begin);
+  if (found != nullptr && address(data) - begin + bytes > found->bytes) return false;
+  if (kind == cudaMemcpyDefault) return true;
+  if (on_device) return found != nullptr;
+  return found == nullptr || found->kind != Kind::kDevice;
+}
+
+bool to_device(cudaMemcpyKind kind) {
+  return kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
+}
+bool from_device(cudaMemcpyKind kind) {
+  return kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
+}
+
+cudaError_t allocate(void** data, std::size_t bytes, Kind kind) {
+  const Lock lock(device().mutex);
+  *data = nullptr;
+  if (bytes == 0) return cudaSuccess;
+  if (kind != Kind::kPinned) {
+    if (bytes > kMemoryBytes - device().used) return cudaErrorMemoryAllocation;
+    device().used += bytes;
+  }
+  *data = operator new (bytes, std::align_val_t{kAlignment});
+  std::memset(*data, 0xFF, bytes);
+  device().allocations[address(*data)] = {bytes, kind};
+  return cudaSuccess;
+}
+
+cudaError_t release(void* data, bool pinned) {
+  if (data == nullptr) return cudaSuccess;
+  cudaDeviceSynchronize();
+  const Lock lock(device().mutex);
+  const auto it = device().allocations.find(address(data));
+  if (it == device().allocations.end() || (it->second.kind == Kind::kPinned) != pinned) {
+    return cudaErrorInvalidValue;
+  }
+  if (!pinned) device().used -= it->second.bytes;
+  device().allocations.erase(it);
+  operator delete (data, std::align_val_t{kAlignment});
+  return cudaSuccess;
+}
+
+}  // namespace
+
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  const Lock lock(device().mutex);
+  *total = kMemoryBytes;
+  *free = kMemoryBytes - device().used;
+  return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void** data, std::size_t bytes) {
+  return allocate(data, bytes, Kind::kDevice);
+}
+
+cudaError_t cudaMallocManaged(void** data, std::size_t bytes, unsigned) {
+  return bytes == 0 ? cudaErrorInvalidValue : allocate(data, bytes, Kind::kManaged);
+}
+
+cudaError_t cudaMallocHost(void** data, std::size_t bytes, unsigned) {
+  return allocate(data, bytes, Kind::kPinned);
+}
+
+cudaError_t cudaFree(void* data) {
+  return release(data, false);
+}
+
+cudaError_t cudaFreeHost(void* data) {
+  return release(data, true);
+}
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+  return cudaMemcpy2DAsync(to, bytes, from, bytes, bytes, bytes == 0 ? 0 : 1, kind, stream);
+}
+
+cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+  cudaDeviceSynchronize();
+  const cudaError_t error = cudaMemcpyAsync(to, from, bytes, kind);
+  cudaStreamSynchronize(nullptr);
+  return error;
+}
+
+cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from,
+                              std::size_t from_pitch, std::size_t width, std::size_t height,
+                              cudaMemcpyKind kind, cudaStream_t stream) {
+  const Lock lock(device().mutex);
+  if (width == 0 || height == 0) return cudaSuccess;
+  if (width > to_pitch || width > from_pitch ||
+      !is_valid(to, (height - 1) * to_pitch + width, kind, to_device(kind)) ||
+      !is_valid(from, (height - 1) * from_pitch + width, kind, from_device(kind))) {
+    return cudaErrorInvalidValue;
+  }
+  const auto copy = [=](const void* source, std::size_t pitch) {
+    for (std::size_t i = 0; i < height; ++i) {
+      std::memcpy(static_cast<std::byte*>(to) + i * to_pitch,
+                  static_cast<const std::byte*>(source) + i * pitch, width);
+    }
+  };
+  if (find(from) == nullptr) {  // pageable memory is read before the call returns
+    auto staged = std::make_shared<std::vector<std::byte>>(width * height);
+    for (std::size_t i = 0; i < height; ++i) {
+      std::memcpy(staged->data() + i * width, static_cast<const std::byte*>(from) + i * from_pitch,
+                  width);
+    }
+    emulation::enqueue(stream, [=] { copy(staged->data(), width); });
+  } else {
+    emulation::enqueue(stream, [=] { copy(from, from_pitch); });
+  }
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemset(void* to, int value, std::size_t bytes) {
+  cudaDeviceSynchronize();
+  const cudaError_t error = cudaMemsetAsync(to, value, bytes);
+  cudaStreamSynchronize(nullptr);
+  return error;
+}
+
+cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
+  const Lock lock(device().mutex);
+  if (bytes == 0) return cudaSuccess;
+  if (!is_valid(to, bytes, cudaMemcpyDeviceToDevice, true)) return cudaErrorInvalidValue;
+  emulation::enqueue(stream, [=] { std::memset(to, value, bytes); });
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemAdvise(const void* data, std::size_t bytes, cudaMemoryAdvise, cudaMemLocation) {
+  const Lock lock(device().mutex);
+  const Allocation* found = find(data);
+  return found != nullptr && found->kind == Kind::kManaged &&
+                 is_valid(data, bytes, cudaMemcpyDefault, true)
+             ? cudaSuccess
+             : cudaErrorInvalidValue;
+}
+
+cudaError_t cudaMemPrefetchAsync(const void* data, std::size_t bytes, cudaMemLocation location,
+                                 unsigned, cudaStream_t) {
+  return cudaMemAdvise(data, bytes, cudaMemAdviseSetPreferredLocation, location);
+}
