@@ -38,8 +38,8 @@ class Fiber {
   // What the sanitizers know this fiber by.
   const void* bottom_ = nullptr;
   std::size_t size_ = 0;
-  void* fake_stack_ = nullptr;
-  void* thread_ = nullptr;
+  [[maybe_unused]] void* fake_stack_ = nullptr;
+  [[maybe_unused]] void* thread_ = nullptr;
 };
 
 }  // namespace emulation

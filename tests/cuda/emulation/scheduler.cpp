@@ -29,7 +29,7 @@ struct Meeting {
 
 namespace {
 
-constexpr int kLanes = 32, kMaxThreads = 1024;
+constexpr int kLanes = 32;
 
 struct Copy {
   void* to;
@@ -212,13 +212,12 @@ void set_order(Order order, std::uint64_t seed) {
   c.random.seed(seed);
 }
 
-void fail(const char* what, Place where) {
+void fail(const char* what, const Place& where) {
   std::fprintf(stderr,
-               "CUDA emulation: %s:%u: %s; block (%u, %u, %u), thread (%u, %u, %u); of %d threads "
+               "CUDA emulation: %s:%d: %s; block (%u, %u, %u), thread (%u, %u, %u); of %d threads "
                "%d wait at a barrier and %d have exited\n",
-               where.file_name(), static_cast<unsigned>(where.line()), what, blockIdx.x, blockIdx.y,
-               blockIdx.z, threadIdx.x, threadIdx.y, threadIdx.z, c.threads, c.at_barrier,
-               c.exited);
+               where.file, where.line, what, blockIdx.x, blockIdx.y, blockIdx.z, threadIdx.x,
+               threadIdx.y, threadIdx.z, c.threads, c.at_barrier, c.exited);
   std::abort();
 }
 
@@ -269,13 +268,8 @@ Meeting& meeting_of(Warp& w, Mask mask) {
   return m;
 }
 
-bool differ(const Place& a, const Place& b) {
-  return a.line() != b.line() || a.column() != b.column();
-}
-
 [[noreturn]] void fail_apart(const char* what, const Place& here, const Place& others) {
-  std::fprintf(stderr, "CUDA emulation: %s:%u: others wait here\n", others.file_name(),
-               static_cast<unsigned>(others.line()));
+  std::fprintf(stderr, "CUDA emulation: %s:%d: others wait here\n", others.file, others.line);
   fail(what, here);
 }
 
@@ -294,7 +288,7 @@ Arrival arrive(Mask mask, bool whole, const Place& where) {
     m.where = where;
     m.whole = whole;
     e.present = e.votes = 0;
-  } else if (differ(m.where, where)) {
+  } else if (m.where.line != where.line) {
     fail_apart("lanes of one mask meet in different collectives", where, m.where);
   }
   e.present |= mine;
@@ -319,7 +313,7 @@ void complete(const Arrival& arrival) {
 void barrier(const Place& where) {
   if (c.at_barrier == 0) {
     c.where = where;
-  } else if (differ(c.where, where)) {
+  } else if (c.where.line != where.line) {
     fail_apart("threads of a block wait at different barriers", where, c.where);
   }
   running->warp->runnable &= ~bit(running->place);

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
-#include <source_location>
 
 #include "vector_types.h"
 
@@ -24,12 +23,20 @@ void set_order(Order order, std::uint64_t seed = 1);
 using Body = std::function<void()>;
 void run_grid(dim3 grid, dim3 block, std::size_t shared_bytes, const Body& body);
 
+/// A line of a kernel: the caller's, where it is a default argument.
+struct Place {
+  const char* file = "";
+  int line = 0;
+  static constexpr Place current(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return {file, line};
+  }
+};
+
 /// Tells what is wrong with the running kernel and aborts.
-[[noreturn]] void fail(const char* what, std::source_location where);
+[[noreturn]] void fail(const char* what, const Place& where);
 
 // ---- what device functions are made of ----
 
-using Place = std::source_location;
 using Mask = std::uint32_t;
 constexpr Mask kFullMask = 0xFFFFFFFF;
 
