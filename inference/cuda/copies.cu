@@ -18,8 +18,6 @@ struct Piece {
   int bytes;
 };
 
-using Sixteen = Vector<std::uint32_t, 4>;
-
 /// Copies the whole words among `bytes` bytes from `done` on; returns how far it came.
 template <typename Word>
 __device__ int copy_words(const Piece& p, int done, int lane) {
@@ -39,7 +37,7 @@ __global__ void copy_pieces(const Piece* pieces, int count) {
   const auto both =
       reinterpret_cast<std::uintptr_t>(p.to) | reinterpret_cast<std::uintptr_t>(p.from);
   int done = 0;
-  if (both % sizeof(Sixteen) == 0) done = copy_words<Sixteen>(p, done, lane);
+  if (both % sizeof(uint4) == 0) done = copy_words<uint4>(p, done, lane);
   if (both % sizeof(std::uint32_t) == 0) done = copy_words<std::uint32_t>(p, done, lane);
   copy_words<std::byte>(p, done, lane);
 }

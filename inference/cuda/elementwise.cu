@@ -84,7 +84,7 @@ __global__ void add_all(float* x, const float* y, std::size_t n) {
     auto sum = load_vector<kQuad>(x + i);
     const auto more = load_vector<kQuad>(y + i);
     for (int j = 0; j < kQuad; ++j) sum.at[j] += more.at[j];
-    store_vector(x + i, sum);
+    store_quad<true>(x, i, n, sum);
   } else {
     for (std::size_t at = i; at < i + kQuad && at < n; ++at) x[at] += y[at];
   }

@@ -17,10 +17,6 @@ template <int kCount, typename T>
 __device__ Vector<T, kCount> load_vector(const T* from) {
   return *reinterpret_cast<const Vector<T, kCount>*>(from);
 }
-template <typename T, int kCount>
-__device__ void store_vector(T* to, const Vector<T, kCount>& values) {
-  *reinterpret_cast<Vector<T, kCount>*>(to) = values;
-}
 
 /// Whether an address is a multiple of `bytes`; null is of all.
 __host__ __device__ inline bool is_aligned(const void* data, std::size_t bytes) {
@@ -44,17 +40,27 @@ __device__ Vector<float, kQuad> load_quad(const float* row, std::size_t i, std::
   }
 }
 
-/// Writes them, rounded to T, up to the row's end.
+__device__ inline unsigned short bits_of(__half x) {
+  return __half_as_ushort(x);
+}
+__device__ inline unsigned short bits_of(__nv_bfloat16 x) {
+  return __bfloat16_as_ushort(x);
+}
+
+/// Writes them, rounded to T, up to the row's end.  The runtime's own types, as of another
+/// structure the compiler makes four stores.
 template <bool kAligned, typename T>
 __device__ void store_quad(T* row, std::size_t i, std::size_t width,
                            const Vector<float, kQuad>& values) {
-  if constexpr (kAligned) {
-    Vector<T, kQuad> rounded;
-    for (int j = 0; j < kQuad; ++j) rounded.at[j] = from_float<T>(values.at[j]);
-    store_vector(row + i, rounded);
+  const float* v = values.at;
+  if constexpr (!kAligned) {
+    for (std::size_t j = 0; j < kQuad && i + j < width; ++j) row[i + j] = from_float<T>(v[j]);
+  } else if constexpr (std::is_same_v<T, float>) {
+    __stcg(reinterpret_cast<float4*>(row + i), make_float4(v[0], v[1], v[2], v[3]));
   } else {
-    for (std::size_t j = 0; j < kQuad && i + j < width; ++j)
-      row[i + j] = from_float<T>(values.at[j]);
+    __stcg(reinterpret_cast<ushort4*>(row + i),
+           make_ushort4(bits_of(from_float<T>(v[0])), bits_of(from_float<T>(v[1])),
+                        bits_of(from_float<T>(v[2])), bits_of(from_float<T>(v[3]))));
   }
 }
 

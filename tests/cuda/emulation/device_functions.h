@@ -167,6 +167,10 @@ template <typename T>
 T __ldcs(const T* at) {
   return *at;
 }
+template <typename T>
+void __stcg(T* at, T value) {
+  *at = value;
+}
 
 #define EMULATED_MIN_MAX(type)      \
   inline type min(type a, type b) { \
