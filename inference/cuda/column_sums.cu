@@ -6,7 +6,6 @@
 #include <tuple>
 #include <vector>
 
-#include "inference/cuda/float_math.h"
 #include "inference/cuda/score_tile.h"
 #include "inference/cuda/statistics.h"
 
@@ -42,7 +41,7 @@ struct Task {
   __device__ float noisy(float x, std::uint64_t seed, std::int32_t position) const {
     if (weighs()) return exp_of(x) / exponential(seed, position);
     if (seeds != nullptr) x += negative_log(exponential(seed, position));
-    return x * inverse_temperature;
+    return __fmul_rn(x, inverse_temperature);
   }
 };
 
@@ -55,7 +54,11 @@ struct RowData {
 };
 constexpr std::int32_t kNoKey = 0x7FFFFFFF;  ///< position that no row sees
 
-template <class Scores>
+__device__ bool sees(const Task& task, const RowData& row, std::int32_t key) {
+  return key <= row.position && (task.window == 0 || key > row.position - task.window);
+}
+
+template <class Scores, bool kNoisy>
 struct Block {
   // A sum's addends lie one below the other, [64][kPitch]; the pitch spreads what a warp writes
   // over the banks.
@@ -78,30 +81,30 @@ struct Block {
       keys[j] = first + j < set.size ? set.position(first + j) : kNoKey;
   }
 
-  __device__ void load_rows(const Task& task, int head, int first, int count, bool noisy,
-                            bool normed) {
-    scores.load_queries(task.q + static_cast<std::size_t>(first) * task.q_stride +
-                            static_cast<std::size_t>(head) * task.keys.layout.head_dim,
-                        task.q_stride, count);
+  /// Starts loading rows [first, first + count) of a head; `place_rows` ends it.
+  __device__ void fetch_rows(const Task& task, int head, int first, int count) {
+    scores.fetch_queries(task.q + static_cast<std::size_t>(first) * task.q_stride +
+                             static_cast<std::size_t>(head) * task.keys.layout.head_dim,
+                         task.q_stride, count);
     const int r = static_cast<int>(threadIdx.x);
-    if (r >= kScoreRows) return;
-    RowData row = {-1, 0, 0, {0, 0}};
-    if (r < count) {
-      const auto at = static_cast<std::size_t>(first + r), h = static_cast<std::size_t>(head);
-      row.position = task.positions[at];
-      row.lse = task.lse[at * task.lse_stride + h];
-      if (noisy && task.seeds != nullptr)
-        row.seed = task.seeds[at * static_cast<std::size_t>(task.heads) + h];
-      if (normed) row.norm = task.norms[h * static_cast<std::size_t>(task.rows) + at];
+    next = {-1, 0, 0, {0, 0}};
+    if (r >= count) return;
+    const auto at = static_cast<std::size_t>(first + r), h = static_cast<std::size_t>(head);
+    next.position = task.positions[at];
+    next.lse = task.lse[at * task.lse_stride + h];
+    if constexpr (kNoisy) {
+      if (task.seeds != nullptr)
+        next.seed = task.seeds[at * static_cast<std::size_t>(task.heads) + h];
+      next.norm = task.norms[h * static_cast<std::size_t>(task.rows) + at];
     }
-    rows[r] = row;
   }
-
-  __device__ static bool sees(const Task& task, const RowData& row, std::int32_t key) {
-    return key <= row.position && (task.window == 0 || key > row.position - task.window);
+  __device__ void place_rows() {
+    scores.place_queries();
+    if (threadIdx.x < kScoreRows) rows[threadIdx.x] = next;
   }
 
   Scores scores;
+  RowData next;
   RowData* rows;
   std::int32_t* keys;
   float* cells;
@@ -125,7 +128,8 @@ __device__ int first_row_at(const Task& task, std::int64_t wanted) {
 /// at a time: the scores' addends go to shared memory, from where thread j adds those of key j one
 /// by one in the order of the rows.  Early tiles, which most rows see, start first.
 template <class Scores, bool kNoisy>
-__global__ void __launch_bounds__(kScoreThreads, 2) column_sums(const Task* tasks, float scale) {
+__global__ void __launch_bounds__(kScoreThreads, Scores::kMost <= 128 ? 2 : 1)
+    column_sums(const Task* tasks, float scale) {
   const Task& task = tasks[blockIdx.y];
   const int head = static_cast<int>(blockIdx.x),
             first = static_cast<int>(blockIdx.z) * Scores::kKeys;
@@ -137,42 +141,43 @@ __global__ void __launch_bounds__(kScoreThreads, 2) column_sums(const Task* task
                       : first_row_at(
                             task, static_cast<std::int64_t>(task.keys.position(first + count - 1)) +
                                       task.window);
-  Block<Scores> block(task.keys.layout.head_dim);
+  Block<Scores, kNoisy> block(task.keys.layout.head_dim);
   block.load_keys(task.keys, first);
+  block.fetch_rows(task, head, begin, smaller(kScoreRows, end - begin));
   const int column = static_cast<int>(threadIdx.x);
   float* sums = task.sums + static_cast<std::size_t>(head) * task.keys.size + first;
   float sum = column < count ? sums[column] : 0;
   for (int r0 = begin; r0 < end; r0 += kScoreRows) {
-    const int rows = smaller(kScoreRows, end - r0);
-    block.load_rows(task, head, r0, rows, kNoisy, kNoisy);
+    block.place_rows();
     block.scores.wait();
     __syncthreads();  // loads are there, and the sums have read the cells before
+    const int rows = smaller(kScoreRows, end - r0), behind = end - r0 - kScoreRows;
+    if (behind > 0) block.fetch_rows(task, head, r0 + kScoreRows, smaller(kScoreRows, behind));
     block.scores.compute();
 #pragma unroll
     for (int i = 0; i < Scores::kRowsEach; ++i) {
       const int r = block.scores.row(i);
       const RowData row = block.rows[r];
+      float cells[Scores::kKeysEach];
 #pragma unroll
       for (int j = 0; j < Scores::kKeysEach; ++j) {
-        const int c = block.scores.key(j);
-        const std::int32_t key = block.keys[c];
-        float cell = 0;
-        if (Block<Scores>::sees(task, row, key)) {
-          cell = fmaf(block.scores.at(i, j), scale, -row.lse);
-          if constexpr (kNoisy) {
-            cell = task.noisy(cell, row.seed, key);
-            if (!task.weighs()) cell = exp_of(cell - row.norm.top);
-          } else {
-            cell = exp_of(cell);
-          }
+        const std::int32_t key = block.keys[block.scores.key(j)];
+        cells[j] = 0;
+        if (!sees(task, row, key)) continue;
+        const float x = fmaf(block.scores.at(i, j), scale, -row.lse);
+        if constexpr (!kNoisy) {
+          cells[j] = Scores::exp(x);
+        } else {
+          cells[j] = task.noisy(x, row.seed, key);
+          if (!task.weighs()) cells[j] = exp_of(cells[j] - row.norm.top);
         }
-        block.cells[r * Block<Scores>::kPitch + c] = cell;
       }
+      block.scores.store(block.cells + r * block.kPitch, cells);
     }
     __syncthreads();
     if (column < count) {
       for (int r = 0; r < rows; ++r) {
-        const float cell = block.cells[r * Block<Scores>::kPitch + column];
+        const float cell = block.cells[r * block.kPitch + column];
         sum = kNoisy ? fmaf(cell, block.rows[r].norm.inverse, sum) : sum + cell;
       }
     }
@@ -186,15 +191,17 @@ __global__ void __launch_bounds__(kScoreThreads, 2) column_sums(const Task* task
 /// its rows past the keys that they see.  A thread gathers maximum and sum of its part of a row
 /// over all tiles; a row's parts are then added in a tree.
 template <class Scores>
-__global__ void __launch_bounds__(kScoreThreads, 2) row_norms(const Task* tasks, float scale) {
+__global__ void __launch_bounds__(kScoreThreads, Scores::kMost <= 128 ? 2 : 1)
+    row_norms(const Task* tasks, float scale) {
   const Task& task = tasks[blockIdx.y];
   const int head = static_cast<int>(blockIdx.x), blocks = (task.rows + kScoreRows - 1) / kScoreRows,
             r0 = (blocks - 1 - static_cast<int>(blockIdx.z)) * kScoreRows;
   if (head >= task.heads || r0 < 0) return;
   const int rows = smaller(kScoreRows, task.rows - r0);
   const bool weighs = task.weighs();
-  Block<Scores> block(task.keys.layout.head_dim);
-  block.load_rows(task, head, r0, rows, true, false);
+  Block<Scores, true> block(task.keys.layout.head_dim);
+  block.fetch_rows(task, head, r0, rows);
+  block.place_rows();
   const int end = task.keys.lower_bound(task.positions[r0 + rows - 1] + 1);
   int begin = 0;
   if (task.window > 0) {
@@ -221,7 +228,7 @@ __global__ void __launch_bounds__(kScoreThreads, 2) row_norms(const Task* tasks,
       for (int j = 0; j < Scores::kKeysEach; ++j) {
         const std::int32_t key = block.keys[block.scores.key(j)];
         cells[j] = weighs ? 0 : kMasked;
-        if (Block<Scores>::sees(task, row, key)) {
+        if (sees(task, row, key)) {
           cells[j] = task.noisy(fmaf(block.scores.at(i, j), scale, -row.lse), row.seed, key);
           if (!weighs) top = fmaxf(top, cells[j]);
         }
@@ -260,7 +267,7 @@ __global__ void __launch_bounds__(kScoreThreads, 2) row_norms(const Task* tasks,
              static_cast<std::size_t>(r0 + r)] = {top, 1 / x[0]};
 }
 
-/// Tasks of one dtype and head_dim.
+/// Tasks of one dtype and head_dim, all with noise or all without.
 template <class Scores>
 void add(Context& context, float scale, const std::vector<Task>& tasks, bool noisy) {
   unsigned heads = 0, tiles = 0, blocks = 0;
@@ -271,14 +278,15 @@ void add(Context& context, float scale, const std::vector<Task>& tasks, bool noi
   }
   const auto count = static_cast<unsigned>(tasks.size());
   const Task* device = context.upload(tasks);
-  const std::size_t shared = Block<Scores>::shared_bytes(tasks[0].keys.layout.head_dim);
+  const std::size_t shared = Block<Scores, true>::shared_bytes(tasks[0].keys.layout.head_dim);
+  const auto launch = [&](void (*kernel)(const Task*, float), unsigned depth) {
+    context.launch(kernel, {heads, count, depth}, kScoreThreads, shared, device, scale);
+  };
   if (noisy) {
-    context.launch(row_norms<Scores>, {heads, count, blocks}, kScoreThreads, shared, device, scale);
-    context.launch(column_sums<Scores, true>, {heads, count, tiles}, kScoreThreads, shared, device,
-                   scale);
+    launch(row_norms<Scores>, blocks);
+    launch(column_sums<Scores, true>, tiles);
   } else {
-    context.launch(column_sums<Scores, false>, {heads, count, tiles}, kScoreThreads, shared, device,
-                   scale);
+    launch(column_sums<Scores, false>, tiles);
   }
 }
 
@@ -336,16 +344,10 @@ void add_column_sums(Context& context, float scale, std::span<const ColumnJob> j
     all.emplace_back(&job, task);
   }
   for (const auto& [key, tasks] : groups) {
-    const auto [dtype, head_dim, noisy] = key;
-    with_type(dtype, [&, head_dim = head_dim, noisy = noisy, &tasks = tasks]<typename T>(T) {
-      if constexpr (!std::is_same_v<T, float>) {
-        // Two blocks of 128 keys fit a multiprocessor up to this head_dim.
-        if (head_dim % 16 == 0 && head_dim <= 128)
-          return add<TensorScores<T, 128>>(context, scale, tasks, noisy);
-        if (head_dim % 16 == 0) return add<TensorScores<T, 64>>(context, scale, tasks, noisy);
-      }
-      add<FloatScores<T>>(context, scale, tasks, noisy);
-    });
+    with_scores(std::get<DType>(key), std::get<int>(key),
+                [&]<class Scores>(std::type_identity<Scores>) {
+                  add<Scores>(context, scale, tasks, std::get<bool>(key));
+                });
   }
   for (const auto& [job, task] : all) copy_sums(context, *job, task, true);
   context.finish();

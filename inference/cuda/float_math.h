@@ -4,7 +4,6 @@
 // inference/cpu/simd_math-inl.h: from equal scores both backends make equal weights, to the bit.
 
 #include <bit>
-#include <cmath>
 #include <cstdint>
 
 #include "inference/cuda/device.h"
@@ -15,7 +14,8 @@ namespace turnbench::cuda {
 /// two parts, then a degree-6 polynomial (coefficients of the Cephes library's expf).
 __device__ inline float exp_of(float x) {
   if (x < -87.0f) return 0;
-  const float n = rintf(x * 1.44269504088896341f);
+  // In a sum with 1.5 * 2^23 the last bit is worth 1: the addition rounds, and leaves an integer.
+  const float shifted = __fmul_rn(x, 1.44269504088896341f) + 12582912.0f, n = shifted - 12582912.0f;
   float r = fmaf(-n, 0.693359375f, x);
   r = fmaf(-n, -2.12194440e-4f, r);
   float p = 1.9875691500e-4f;
@@ -25,7 +25,7 @@ __device__ inline float exp_of(float x) {
   p = fmaf(p, r, 1.6666665459e-1f);
   p = fmaf(p, r, 5.0000001201e-1f);
   p = fmaf(p * r, r, r) + 1.0f;
-  return p * std::bit_cast<float>((static_cast<std::int32_t>(n) + 127) << 23);
+  return p * std::bit_cast<float>((std::bit_cast<std::uint32_t>(shifted) + 127) << 23);
 }
 
 /// -ln x for normal x > 0, relative error about 1e-6: x = m 2^k with m in [2/3, 4/3), then a

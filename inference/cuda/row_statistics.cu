@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "inference/cuda/float_math.h"
 #include "inference/cuda/score_tile.h"
 #include "inference/cuda/statistics.h"
 
@@ -35,9 +34,8 @@ struct Strip {
 };
 
 /// Grid: (tiles of 64 keys, strips).  Scores of all pairs of tiles that some row sees.
-template <typename T>
+template <class Scores>
 __global__ void __launch_bounds__(kScoreThreads) strip_scores(const Strip* strips) {
-  using Scores = FloatScores<T>;
   const Strip& strip = strips[blockIdx.y];
   const int first = static_cast<int>(blockIdx.x) * Scores::kKeys;
   if (first >= strip.seen) return;
@@ -45,16 +43,18 @@ __global__ void __launch_bounds__(kScoreThreads) strip_scores(const Strip* strip
   if (strip.window > 0 && strip.keys.position(last) <= strip.least - strip.window) return;
   Scores scores(shared_memory(), strip.keys.layout.head_dim);
   scores.load_keys(strip.keys, first);
-  scores.load_queries(strip.q, strip.q_stride, strip.rows);
+  scores.fetch_queries(strip.q, strip.q_stride, strip.rows);
+  scores.place_queries();
   __syncthreads();
   scores.compute();
 #pragma unroll
   for (int i = 0; i < Scores::kRowsEach; ++i) {
     const int r = scores.row(i);
     if (r >= strip.rows) continue;
-    float* row = strip.cells + static_cast<std::size_t>(r) * strip.ld + first;
+    float x[Scores::kKeysEach];
 #pragma unroll
-    for (int j = 0; j < Scores::kKeysEach; ++j) row[scores.key(j)] = scores.at(i, j);
+    for (int j = 0; j < Scores::kKeysEach; ++j) x[j] = scores.at(i, j);
+    scores.store(strip.cells + static_cast<std::size_t>(r) * strip.ld + first, x);
   }
 }
 
@@ -175,11 +175,11 @@ const Strip* probabilities(Context& context, float scale, const std::vector<Stri
   }
   const Strip* device = context.upload(strips);
   const auto count = static_cast<unsigned>(strips.size());
-  with_type(strips[0].keys.layout.dtype, [&]<typename T>(T) {
-    using Scores = FloatScores<T>;
-    context.launch(strip_scores<T>, {blocks_of(seen, Scores::kKeys), count}, kScoreThreads,
+  const auto scores = [&]<class Scores>(std::type_identity<Scores>) {
+    context.launch(strip_scores<Scores>, {blocks_of(seen, Scores::kKeys), count}, kScoreThreads,
                    Scores::shared_bytes(head_dim), device);
-  });
+  };
+  with_float_scores(strips[0].keys.layout.dtype, head_dim, scores);
   context.launch(softmax, {kScoreRows, count}, kSoftmaxThreads,
                  kSoftmaxThreads / kWarp * (sizeof(float) + sizeof(double)), device, scale);
   return device;

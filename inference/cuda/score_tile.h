@@ -3,44 +3,84 @@
 // Scores of 64 queries and a tile of keys, computed by a block of 256 threads from shared memory:
 // what the statistics' kernels are made of.  Two ways to the same numbers, with one interface:
 //   shared_bytes(head_dim)  of shared memory from the given address on
+//   kMost               the largest head_dim
 //   kKeys               keys of a tile
 //   kRowsEach, kKeysEach  a thread's scores: at(i, j) is that of row(i) and key(j) of the tile
 //   kParts, part()      a row's scores lie with kParts threads, of which this is number part()
 //   load_keys(set, first)  keys [first, first + kKeys) of a set, zeros behind its end
-//   load_queries(q, stride, rows)  rows of float32 queries, 16-byte aligned; zeros behind them
+//   fetch_queries(q, stride, rows)  rows of float32 queries, 16-byte aligned, and zeros behind
+//   them,
+//                       to registers; place_queries() puts them where compute() finds them
 //   wait()              until this thread's loads are done; then a barrier, then compute()
+//   store(row, x)       row[key(j)] = x[j]
+//   exp(x)              as exact as the scores
 
-#include "inference/cuda/device.h"
+#include "inference/cuda/float_math.h"
 
 namespace turnbench::cuda {
 
-constexpr int kScoreThreads = 256, kScoreRows = 64;
+constexpr int kScoreThreads = 256, kScoreRows = 64, kScoreWarps = kScoreThreads / kWarp;
 
 /// By value: a constant is no variable in device code that one could refer to.
 __device__ constexpr int smaller(int a, int b) {
   return a < b ? a : b;
 }
 
-/// Four elements that are loaded and stored at once.
-template <typename T>
-struct alignas(4 * sizeof(T)) Four {
-  T x[4];
+/// Elements that are loaded and stored at once.
+template <typename T, int kCount = 4>
+struct alignas(kCount * sizeof(T)) Pack {
+  T x[kCount];
 };
 
 template <typename T>
-__device__ Four<float> load_four(const T* from) {
-  const auto four = *reinterpret_cast<const Four<T>*>(from);
+__device__ Pack<float> load_wide(const T* from) {
+  const auto four = *reinterpret_cast<const Pack<T>*>(from);
   return {{to_float(four.x[0]), to_float(four.x[1]), to_float(four.x[2]), to_float(four.x[3])}};
 }
+
+/// 64 rows on their way from global to shared memory, in registers: row warp + 8 i, and of it the 4
+/// elements from 4 lane on, and where rows are longer, those 128 further on.
+template <int kMost>
+class RowsInFlight {
+ public:
+  /// row_of(r): where row r begins, of rows [0, count); zeros for the others.
+  template <typename RowOf>
+  __device__ void fetch(int count, int width, const RowOf& row_of) {
+    each([&](int i, int r, int d) {
+      x_[i] = r < count && d < width ? load_wide(row_of(r) + d) : Pack<float>{};
+    });
+  }
+  /// put(r, d, elements of row r from d on)
+  template <typename Put>
+  __device__ void place(int width, const Put& put) const {
+    each([&](int i, int r, int d) {
+      if (d < width) put(r, d, x_[i]);
+    });
+  }
+
+ private:
+  static constexpr int kPieces = kMost / 128;
+
+  template <typename Body>
+  __device__ static void each(const Body& body) {
+    const int warp = static_cast<int>(threadIdx.x) / kWarp,
+              lane = static_cast<int>(threadIdx.x) % kWarp;
+#pragma unroll
+    for (int i = 0; i < kScoreRows / kScoreWarps * kPieces; ++i)
+      body(i, warp + i / kPieces * kScoreWarps, 4 * lane + i % kPieces * 128);
+  }
+
+  Pack<float> x_[kScoreRows / kScoreWarps * kPieces];
+};
 
 /// Float32 multiply-adds in the order of head_dim (a multiple of 4): the CPU's bits.  A thread owns
 /// rows ty + 16 i and keys tx + 16 j.  Shared memory: keys [64][pitch], queries [64][pitch], as
 /// float32; a pitch of an odd number of 16-byte units spreads the rows that 8 lanes read over all
 /// banks.
-template <typename T>
+template <typename T, int kLongest>
 class FloatScores {
  public:
-  static constexpr int kKeys = 64, kRowsEach = 4, kKeysEach = 4, kParts = 16;
+  static constexpr int kMost = kLongest, kKeys = 64, kRowsEach = 4, kKeysEach = 4, kParts = 16;
 
   __host__ __device__ static constexpr std::size_t shared_bytes(int head_dim) {
     return (kKeys + kScoreRows) * static_cast<std::size_t>(pitch_of(head_dim)) * sizeof(float);
@@ -56,13 +96,17 @@ class FloatScores {
   __device__ int key(int j) const { return static_cast<int>(threadIdx.x) % 16 + 16 * j; }
   __device__ int part() const { return static_cast<int>(threadIdx.x) % 16; }
   __device__ float at(int i, int j) const { return scores_[i][j]; }
+  __device__ static float exp(float x) { return exp_of(x); }
 
   __device__ void load_keys(const SetView& set, int first) {
-    load(keys_, set.size - first, [&](int r) { return set.key<T>(first + r); });
+    RowsInFlight<kMost> rows;
+    rows.fetch(set.size - first, head_dim_, [&](int r) { return set.key<T>(first + r); });
+    place(rows, keys_);
   }
-  __device__ void load_queries(const float* q, std::size_t stride, int rows) {
-    load(queries_, rows, [&](int r) { return q + static_cast<std::size_t>(r) * stride; });
+  __device__ void fetch_queries(const float* q, std::size_t stride, int rows) {
+    next_.fetch(rows, head_dim_, [&](int r) { return q + static_cast<std::size_t>(r) * stride; });
   }
+  __device__ void place_queries() { place(next_, queries_); }
   __device__ void wait() const {}
 
   __device__ void compute() {
@@ -74,11 +118,11 @@ class FloatScores {
       for (int j = 0; j < kKeysEach; ++j) scores_[i][j] = 0;
     }
     for (int d = 0; d < head_dim_; d += 4) {
-      Four<float> a[kRowsEach], b[kKeysEach];
+      Pack<float> a[kRowsEach], b[kKeysEach];
 #pragma unroll
-      for (int i = 0; i < kRowsEach; ++i) a[i] = load_four(q + 16 * i * pitch_ + d);
+      for (int i = 0; i < kRowsEach; ++i) a[i] = load_wide(q + 16 * i * pitch_ + d);
 #pragma unroll
-      for (int j = 0; j < kKeysEach; ++j) b[j] = load_four(k + 16 * j * pitch_ + d);
+      for (int j = 0; j < kKeysEach; ++j) b[j] = load_wide(k + 16 * j * pitch_ + d);
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
 #pragma unroll
@@ -91,24 +135,25 @@ class FloatScores {
     }
   }
 
+  __device__ void store(float* to, const float (&x)[kKeysEach]) const {
+#pragma unroll
+    for (int j = 0; j < kKeysEach; ++j) to[key(j)] = x[j];
+  }
+
  private:
   __host__ __device__ static constexpr int pitch_of(int head_dim) {
     return head_dim / 4 % 2 == 0 ? head_dim + 4 : head_dim;
   }
-
-  template <typename RowOf>
-  __device__ void load(float* to, int rows, const RowOf& row_of) {
-    const int fours = head_dim_ / 4;
-    for (int i = static_cast<int>(threadIdx.x); i < 64 * fours; i += kScoreThreads) {
-      const int r = i / fours, d = i % fours * 4;
-      *reinterpret_cast<Four<float>*>(to + r * pitch_ + d) =
-          r < rows ? load_four(row_of(r) + d) : Four<float>{};
-    }
+  __device__ void place(const RowsInFlight<kMost>& rows, float* to) const {
+    rows.place(head_dim_, [&](int r, int d, const Pack<float>& x) {
+      *reinterpret_cast<Pack<float>*>(to + r * pitch_ + d) = x;
+    });
   }
 
   int head_dim_, pitch_;
   float *keys_, *queries_;
   float scores_[kRowsEach][kKeysEach];
+  RowsInFlight<kMost> next_;
 };
 
 /// Tensor cores, for 16-bit keys and a head_dim that is a multiple of 16.  A query is split into a
@@ -116,10 +161,12 @@ class FloatScores {
 /// w owns rows [16 (w % 4), 16) and half w / 4 of the keys, laid out as in `mma`.  Shared memory:
 /// keys [kKeys][pitch], queries [64][pitch], the queries' remainders [64][pitch]; a pitch of an odd
 /// number of 16-byte units spreads the 8 rows of a matrix over all banks.
-template <typename T, int kTileKeys>
+template <typename T, int kLongest>
 class TensorScores {
  public:
-  static constexpr int kKeys = kTileKeys, kRowsEach = 2, kKeysEach = kTileKeys / 8, kParts = 8;
+  // The shared memory of two blocks fits a multiprocessor up to a head_dim of 128.
+  static constexpr int kMost = kLongest, kKeys = kMost <= 128 ? 128 : 64, kRowsEach = 2,
+                       kKeysEach = kKeys / 8, kParts = 8;
 
   __host__ __device__ static constexpr std::size_t shared_bytes(int head_dim) {
     return (kKeys + 2 * kScoreRows) * static_cast<std::size_t>(pitch_of(head_dim)) * sizeof(T);
@@ -136,31 +183,32 @@ class TensorScores {
   __device__ int key(int j) const { return first_key() + 8 * (j / 2) + 2 * (lane() % 4) + j % 2; }
   __device__ int part() const { return warp() / 4 * 4 + lane() % 4; }
   __device__ float at(int i, int j) const { return scores_[j / 2][2 * i + j % 2]; }
+  __device__ static float exp(float x) { return __expf(x); }
 
   __device__ void load_keys(const SetView& set, int first) {
-    const int pieces = head_dim_ / 8;  // of 16 bytes
-    for (int i = static_cast<int>(threadIdx.x); i < kKeys * pieces; i += kScoreThreads) {
-      const int r = i / pieces, d = i % pieces * 8;
+    constexpr int kPieces = kMost / 8,
+                  kStep = kScoreThreads / kPieces;  // of 16 bytes; rows at once
+    const int d = static_cast<int>(threadIdx.x) % kPieces * 8;
+    for (int r = static_cast<int>(threadIdx.x) / kPieces; r < kKeys && d < head_dim_; r += kStep) {
       const bool valid = first + r < set.size;
       copy_async(keys_ + r * pitch_ + d, set.key<T>(valid ? first + r : first) + d, valid);
     }
     commit_copies();
   }
-  __device__ void load_queries(const float* q, std::size_t stride, int rows) {
-    const int fours = head_dim_ / 4;
-    for (int i = static_cast<int>(threadIdx.x); i < kScoreRows * fours; i += kScoreThreads) {
-      const int r = i / fours, d = i % fours * 4;
-      const auto x =
-          r < rows ? load_four(q + static_cast<std::size_t>(r) * stride + d) : Four<float>{};
-      Four<T> near, rest;
+  __device__ void fetch_queries(const float* q, std::size_t stride, int rows) {
+    next_.fetch(rows, head_dim_, [&](int r) { return q + static_cast<std::size_t>(r) * stride; });
+  }
+  __device__ void place_queries() {
+    next_.place(head_dim_, [&](int r, int d, const Pack<float>& x) {
+      Pack<T> near, rest;
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         near.x[e] = from_float<T>(x.x[e]);
         rest.x[e] = from_float<T>(x.x[e] - to_float(near.x[e]));
       }
-      *reinterpret_cast<Four<T>*>(queries_ + r * pitch_ + d) = near;
-      *reinterpret_cast<Four<T>*>(remainders_ + r * pitch_ + d) = rest;
-    }
+      *reinterpret_cast<Pack<T>*>(queries_ + r * pitch_ + d) = near;
+      *reinterpret_cast<Pack<T>*>(remainders_ + r * pitch_ + d) = rest;
+    });
   }
   __device__ void wait() const {
     wait_for_copies<0>();
@@ -194,6 +242,12 @@ class TensorScores {
     }
   }
 
+  __device__ void store(float* to, const float (&x)[kKeysEach]) const {
+#pragma unroll
+    for (int j = 0; j < kKeysEach; j += 2)
+      *reinterpret_cast<Pack<float, 2>*>(to + key(j)) = {{x[j], x[j + 1]}};
+  }
+
  private:
   __host__ __device__ static constexpr int pitch_of(int head_dim) {
     return head_dim + 8;
@@ -214,6 +268,34 @@ class TensorScores {
   int head_dim_, pitch_;
   T *keys_, *queries_, *remainders_;
   float scores_[kKeysEach / 2][4];
+  RowsInFlight<kMost> next_;
 };
+
+/// Calls body(std::type_identity<Scores>()) with the float32 scores for keys of `dtype`.
+template <typename Body>
+void with_float_scores(DType dtype, int head_dim, const Body& body) {
+  with_type(dtype, [&]<typename T>(T) {
+    if (head_dim <= 128) {
+      body(std::type_identity<FloatScores<T, 128>>());
+    } else {
+      body(std::type_identity<FloatScores<T, 256>>());
+    }
+  });
+}
+
+/// The same with the tensor cores' scores where there are such.
+template <typename Body>
+void with_scores(DType dtype, int head_dim, const Body& body) {
+  if (dtype == DType::kF32 || head_dim % 16 != 0) return with_float_scores(dtype, head_dim, body);
+  with_type(dtype, [&]<typename T>(T) {
+    if constexpr (!std::is_same_v<T, float>) {
+      if (head_dim <= 128) {
+        body(std::type_identity<TensorScores<T, 128>>());
+      } else {
+        body(std::type_identity<TensorScores<T, 256>>());
+      }
+    }
+  });
+}
 
 }  // namespace turnbench::cuda
