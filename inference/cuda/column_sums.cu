@@ -264,7 +264,7 @@ __global__ void __launch_bounds__(kScoreThreads, Scores::kMost <= 128 ? 2 : 1)
     for (int p = 0; p < step; ++p) x[p] += x[p + step];
   }
   task.norms[static_cast<std::size_t>(head) * static_cast<std::size_t>(task.rows) +
-             static_cast<std::size_t>(r0 + r)] = {top, 1 / x[0]};
+             static_cast<std::size_t>(r0 + r)] = {top, x[0] > 0 ? 1 / x[0] : 0};
 }
 
 /// Tasks of one dtype and head_dim, all with noise or all without.

@@ -15,6 +15,9 @@
 //   store(row, x)       row[key(j)] = x[j]
 //   exp(x)              as exact as the scores
 
+#include <type_traits>
+
+#include "common/error.h"
 #include "inference/cuda/float_math.h"
 
 namespace turnbench::cuda {
@@ -274,6 +277,10 @@ class TensorScores {
 /// Calls body(std::type_identity<Scores>()) with the float32 scores for keys of `dtype`.
 template <typename Body>
 void with_float_scores(DType dtype, int head_dim, const Body& body) {
+  if (head_dim % 4 != 0 || head_dim > 256) {
+    throw runtime_error(
+        "CUDA, attention statistics: head_dim is {}, expected a multiple of 4 up to 256", head_dim);
+  }
   with_type(dtype, [&]<typename T>(T) {
     if (head_dim <= 128) {
       body(std::type_identity<FloatScores<T, 128>>());
@@ -286,7 +293,8 @@ void with_float_scores(DType dtype, int head_dim, const Body& body) {
 /// The same with the tensor cores' scores where there are such.
 template <typename Body>
 void with_scores(DType dtype, int head_dim, const Body& body) {
-  if (dtype == DType::kF32 || head_dim % 16 != 0) return with_float_scores(dtype, head_dim, body);
+  if (dtype == DType::kF32 || head_dim % 16 != 0 || head_dim > 256)
+    return with_float_scores(dtype, head_dim, body);
   with_type(dtype, [&]<typename T>(T) {
     if constexpr (!std::is_same_v<T, float>) {
       if (head_dim <= 128) {

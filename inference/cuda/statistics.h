@@ -9,6 +9,8 @@
 
 namespace turnbench::cuda {
 
+// A context serves one of these at a time.  head_dim is a multiple of 4, at most 256.
+
 /// As Backend::row_probabilities, whose bits it has: scores by float32 multiply-adds in the order
 /// of head_dim whatever the keys' dtype.  `q` may be the host's or the device's; `out` [rows, ld]
 /// is the host's and complete on return.
