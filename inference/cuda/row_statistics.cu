@@ -2,6 +2,7 @@
 // in strips of 64, whose probabilities [64][slots] are all that exists of them at a time.
 
 #include <algorithm>
+#include <cassert>
 #include <vector>
 
 #include "inference/cuda/score_tile.h"
@@ -208,6 +209,7 @@ struct Mass {
 };
 
 Mass make_mass(Context& context, const MassJob& job) {
+  assert(job.slash == nullptr || job.heads == 1);
   const KvSet& keys = *job.keys;
   Mass mass{&job};
   Strip& strip = mass.strip;

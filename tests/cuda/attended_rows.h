@@ -1,0 +1,162 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <vector>
+
+#include "inference/cuda/statistics.h"
+#include "tests/cuda/managed_memory.h"
+#include "tests/inference/reference.h"
+
+#if __has_include("emulated_intrinsics.h")
+#include "scheduler.h"
+#endif
+
+namespace turnbench::test {
+
+/// run() in every order that threads can be made to take: on a card, twice as it comes.
+inline void in_every_order(const std::function<void()>& run) {
+#if __has_include("emulated_intrinsics.h")
+  for (const auto order :
+       {emulation::Order::kForward, emulation::Order::kBackward, emulation::Order::kShuffled}) {
+    emulation::set_order(order, 7);
+    run();
+  }
+  emulation::set_order(emulation::Order::kForward);
+#else
+  run();
+  run();
+#endif
+}
+
+struct Shape {
+  int keys = 0, rows = 0, heads = 1, head_dim = 64;
+  DType dtype = DType::kF32;
+  bool holes = false;
+  int window = 0;
+  friend std::ostream& operator<<(std::ostream& out, const Shape& s) {
+    return out << s.keys << " keys, " << s.rows << " rows, " << s.heads << " heads, head_dim "
+               << s.head_dim << ", " << name_of(s.dtype) << (s.holes ? ", holes" : "")
+               << ", window " << s.window;
+  }
+};
+
+constexpr float kScale = 0.11F;
+
+/// The last rows of a sequence over a set on host and device, and what a double-precision
+/// implementation makes of them.  With holes some rows see nothing, some have no key of their own.
+struct Rows {
+  explicit Rows(const Shape& shape, std::uint64_t seed = 1)
+      : shape(shape),
+        host(std::make_shared<KvPool>(PageLayout{shape.head_dim, shape.dtype, false})),
+        device(std::make_shared<KvPool>(PageLayout{shape.head_dim, shape.dtype, false},
+                                        managed_memory())),
+        q(bytes(shape.rows * stride()), managed_memory()),
+        lse(bytes(shape.rows * lse_stride()), managed_memory()) {
+    const auto width = static_cast<std::size_t>(shape.head_dim);
+    const auto keys = random_floats(static_cast<std::size_t>(shape.keys) * width, seed, 1.5F);
+    std::int32_t position = shape.holes ? 3 : 0;
+    for (int j = 0; j < shape.keys; ++j) {
+      const float* key = keys.data() + static_cast<std::size_t>(j) * width;
+      host.append(key, key, nullptr, position);
+      device.append(key, key, nullptr, position);
+      position += !shape.holes ? 1 : j == shape.keys / 2 ? 60 : j % 5 == 2 ? 1 + j % 7 : 1;
+    }
+    const std::int32_t end = position + (shape.holes ? 2 : 0);
+    positions.resize(static_cast<std::size_t>(shape.rows));
+    std::iota(positions.begin(), positions.end(), std::max(0, end - shape.rows));
+    const auto queries = random_floats(q.size() / sizeof(float), seed + 100);
+    std::copy(queries.begin(), queries.end(), q.as<float>());
+    std::fill_n(lse.as<float>(), shape.rows * lse_stride(), NAN);
+    probabilities.resize(static_cast<std::size_t>(shape.heads * shape.rows));
+    std::vector<float> all(static_cast<std::size_t>(shape.keys) * width);
+    for (int j = 0; j < shape.keys; ++j)
+      host.read_key(j, all.data() + static_cast<std::size_t>(j) * width);
+    for (int h = 0; h < shape.heads; ++h) {
+      for (int r = 0; r < shape.rows; ++r) {
+        std::vector<double>& row = probabilities[static_cast<std::size_t>(h * shape.rows + r)];
+        row = scores(all, query(h, r));
+        double top = -INFINITY, sum = 0;
+        for (int j = 0; j < shape.keys; ++j) {
+          double& x = row[static_cast<std::size_t>(j)];
+          if (!sees(r, j)) x = -INFINITY;
+          top = std::max(top, x);
+        }
+        for (double& x : row) sum += x = top == -INFINITY ? 0 : std::exp(x - top);
+        for (double& x : row) x = sum > 0 ? x / sum : 0;
+        lse.as<float>()[static_cast<std::size_t>(r * lse_stride() + h)] =
+            static_cast<float>(top + std::log(sum));
+      }
+    }
+  }
+
+  static std::size_t bytes(int floats) { return static_cast<std::size_t>(floats) * sizeof(float); }
+  int stride() const { return (shape.heads + 1) * shape.head_dim; }
+  int lse_stride() const { return shape.heads + 2; }
+  const float* query(int h, int r) const {
+    return q.as<float>() + r * stride() + h * shape.head_dim;
+  }
+  bool sees(int r, int j) const {
+    const std::int32_t row = positions[static_cast<std::size_t>(r)], key = host.position(j);
+    return key <= row && (shape.window == 0 || key > row - shape.window);
+  }
+  /// Whether some row sees nothing.
+  bool is_blind() const {
+    for (int r = 0; r < shape.rows; ++r) {
+      int seen = 0;
+      for (int j = 0; j < shape.keys; ++j) seen += sees(r, j);
+      if (seen == 0) return true;
+    }
+    return false;
+  }
+  double probability(int h, int r, int j) const {
+    return probabilities[static_cast<std::size_t>(h * shape.rows + r)][static_cast<std::size_t>(j)];
+  }
+  std::vector<double> scores(const std::vector<float>& keys, const float* query) const {
+    std::vector<double> out;
+    for (std::size_t at = 0; at < keys.size(); at += static_cast<std::size_t>(shape.head_dim)) {
+      double dot = 0;
+      for (int d = 0; d < shape.head_dim; ++d)
+        dot += static_cast<double>(query[d]) * keys[at + static_cast<std::size_t>(d)];
+      out.push_back(dot * kScale);
+    }
+    return out;
+  }
+  void fill(CausalRows& job, const KvSet& keys, int first = 0, int rows = -1) const {
+    job.keys = &keys;
+    job.q = query(0, first);
+    job.q_stride = static_cast<std::size_t>(stride());
+    job.heads = shape.heads;
+    job.positions = positions.data() + first;
+    job.rows = rows < 0 ? shape.rows - first : rows;
+    job.sliding_window = shape.window;
+  }
+
+  Shape shape;
+  KvSet host, device;
+  Buffer q, lse;
+  std::vector<std::int32_t> positions;
+  std::vector<std::vector<double>> probabilities;  // head by head, row by row
+};
+
+inline const std::vector<Shape>& shapes() {
+  static const std::vector<Shape> all = {
+      {.keys = 1, .rows = 1, .heads = 1, .head_dim = 16},
+      {.keys = 63, .rows = 63, .heads = 4, .head_dim = 16},
+      {.keys = 64, .rows = 64, .heads = 1, .head_dim = 64, .dtype = DType::kBF16},
+      {.keys = 65, .rows = 65, .heads = 7, .head_dim = 36},
+      {.keys = 65, .rows = 150, .heads = 4, .head_dim = 128, .dtype = DType::kBF16, .holes = true},
+      {.keys = 130, .rows = 5, .heads = 1, .head_dim = 20, .dtype = DType::kF16},
+      {.keys = 150, .rows = 150, .heads = 1, .head_dim = 256, .dtype = DType::kF16, .window = 40},
+      {.keys = 300, .rows = 300, .heads = 2, .head_dim = 64, .holes = true, .window = 50},
+      {.keys = 300, .rows = 200, .heads = 1, .head_dim = 80, .dtype = DType::kF16, .holes = true},
+      {.keys = 1000, .rows = 70, .heads = 1, .head_dim = 128, .dtype = DType::kBF16},
+      {.keys = 1000, .rows = 80, .heads = 1, .head_dim = 64, .window = 70},
+  };
+  return all;
+}
+
+}  // namespace turnbench::test
