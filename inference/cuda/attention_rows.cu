@@ -161,6 +161,7 @@ template <int kD, int kM>
 __device__ void soften(float factor, float (&scores)[kM][kTileKeys / 8][4], State<kD, kM>& state) {
 #pragma unroll
   for (int m = 0; m < kM; ++m) {
+    float keep[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float top = state.top[m][half];
@@ -170,9 +171,9 @@ __device__ void soften(float factor, float (&scores)[kM][kTileKeys / 8][4], Stat
       top = fmaxf(top, __shfl_xor_sync(0xFFFFFFFF, top, 1));
       top = fmaxf(top, __shfl_xor_sync(0xFFFFFFFF, top, 2));
       const float level = top == kMasked ? 0 : top * factor;
-      const float keep = power_of_2(fmaf(state.top[m][half], factor, -level));
+      keep[half] = power_of_2(fmaf(state.top[m][half], factor, -level));
       state.top[m][half] = top;
-      float sum = state.sum[m][half] * keep;
+      float sum = state.sum[m][half] * keep[half];
 #pragma unroll
       for (int n = 0; n < kTileKeys / 8; ++n) {
 #pragma unroll
@@ -182,10 +183,13 @@ __device__ void soften(float factor, float (&scores)[kM][kTileKeys / 8][4], Stat
         }
       }
       state.sum[m][half] = sum;
+    }
+    // Most tiles raise no row's highest score.
+    if (__any_sync(0xFFFFFFFF, keep[0] != 1 || keep[1] != 1) != 0) {
 #pragma unroll
       for (int d = 0; d < kD / 8; ++d) {
-        state.out[m][d][half * 2] *= keep;
-        state.out[m][d][half * 2 + 1] *= keep;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) state.out[m][d][i] *= keep[i / 2];
       }
     }
   }
@@ -287,15 +291,15 @@ __global__ void __launch_bounds__(kThreads, resident_blocks(kD, kM))
   const RowsJob& job = jobs[task.job];
   const SetView& keys = job.keys;
   const int thread = static_cast<int>(threadIdx.x), warp = thread / kWarp;
-  const int warp_row = warp * 16 * kM;
+  const int warp_row = warp * 16 * kM, rows = min(job.rows - task.first, Layout::kRows);
 
   for (int r = thread; r < Layout::kRows; r += kThreads)
-    positions[r] = task.first + r < job.rows ? job.positions[task.first + r] : -1;
+    positions[r] = r < rows ? job.positions[task.first + r] : -1;
   load_queries<T, kD, kM>(job, task, queries);
   if (kPatterned && warp == 0) {
     stream->start(job, task);
-    stream->next(tiles[0]);
-    stream->next(tiles[1]);
+#pragma unroll 1
+    for (int i = 0; i < 2; ++i) stream->next(tiles[i]);
   }
   __syncthreads();
 
@@ -345,8 +349,10 @@ __global__ void __launch_bounds__(kThreads, resident_blocks(kD, kM))
 
     const KeyTile& tile = tiles[i % 3];
     const std::byte* stage = shared + i % 2 * 2 * Layout::kTileBytes;
-    const int highest = positions[min(warp_row + 16 * kM, job.rows - task.first) - 1];
-    if (!kPatterned && is_masked(i) && tile.positions[0] > highest) continue;
+    if (warp_row >= rows) continue;
+    if (!kPatterned && is_masked(i) &&
+        tile.positions[0] > positions[min(warp_row + 16 * kM, rows) - 1])
+      continue;
     float scores[kM][kTileKeys / 8][4];
     score<T, kD, kM>(
         [&](int m, int k, std::uint32_t(&a)[4]) {
@@ -360,11 +366,11 @@ __global__ void __launch_bounds__(kThreads, resident_blocks(kD, kM))
         stage, scores);
     if (is_masked(i)) {
       if constexpr (kPatterned) {
-        const PatternRows rows(job, task.head);
+        const PatternRows pattern(job, task.head);
         hide<kM>(
             positions + warp_row,
             [&](std::int32_t row, int key) {
-              return rows.sees(row, tile.positions[key], tile.reach[key]);
+              return pattern.sees(row, tile.positions[key], tile.reach[key]);
             },
             scores);
       } else {
