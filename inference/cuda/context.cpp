@@ -94,14 +94,19 @@ void Context::begin() {
   uploads_.clear();
 }
 
-const std::byte* Context::upload_bytes(const void* values, std::size_t bytes) {
+const std::byte* Context::upload_pieces(std::span<const std::span<const std::byte>> pieces) {
+  std::size_t bytes = 0;
+  for (const auto piece : pieces) bytes += piece.size();
   if (bytes == 0) return nullptr;
   if (!staging_.has_room(bytes)) {
     finish();
     staging_.clear();
   }
   std::byte* staged = staging_.take(bytes);
-  std::memcpy(staged, values, bytes);
+  for (std::byte* to = staged; const auto piece : pieces) {
+    if (!piece.empty()) std::memcpy(to, piece.data(), piece.size());
+    to += piece.size();
+  }
   std::byte* out = uploads_.take(bytes);
   check(cudaMemcpyAsync(out, staged, bytes, cudaMemcpyHostToDevice, stream_), "uploading");
   return out;

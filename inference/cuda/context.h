@@ -69,12 +69,15 @@ class Context {
   template <typename T>
   const T* upload(std::span<const T> values) {
     static_assert(std::is_trivially_copyable_v<T>);
-    return reinterpret_cast<const T*>(upload_bytes(values.data(), values.size_bytes()));
+    const std::span<const std::byte> piece = std::as_bytes(values);
+    return reinterpret_cast<const T*>(upload_pieces({&piece, 1}));
   }
   template <typename T>
   const T* upload(const std::vector<T>& values) {
     return upload(std::span<const T>(values));
   }
+  /// The same of several pieces, one right after the other, in one copy.
+  const std::byte* upload_pieces(std::span<const std::span<const std::byte>> pieces);
   /// A set's description, its table of pages uploaded.
   SetView view(const KvSet& set);
 
@@ -109,7 +112,6 @@ class Context {
 
  private:
   static constexpr std::size_t kDefaultShared = 48 << 10;
-  const std::byte* upload_bytes(const void* values, std::size_t bytes);
 
   int device_;
   cudaStream_t stream_ = nullptr;

@@ -1,8 +1,9 @@
+#include "inference/cuda/decode_attention.h"
+
 #include <algorithm>
 #include <cstring>
 #include <vector>
 
-#include "inference/cuda/decode_attention.h"
 #include "inference/cuda/decode_plan.h"
 
 // Split-KV attention of single rows.  The keys that a row sees are cut into segments; a block takes
@@ -281,15 +282,13 @@ SegmentKernel segment_kernel_for(int lanes, int heads) {
 /// Host arrays that go to the device in one copy.
 class Parcel {
  public:
-  /// Adds pieces that are to lie one after the other; returns their place in the parcel.
+  /// Adds an array in pieces, which lie one after the other; returns its place in the parcel.
   template <typename T>
   std::size_t add(std::span<const std::span<const T>> pieces) {
-    const std::size_t at = (bytes_.size() + 15) / 16 * 16;
-    bytes_.resize(at);
-    for (const std::span<const T> piece : pieces) {
-      const auto bytes = std::as_bytes(piece);
-      bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
-    }
+    static constexpr std::byte kPadding[kAlignment] = {};
+    push({kPadding, (kAlignment - size_ % kAlignment) % kAlignment});
+    const std::size_t at = size_;
+    for (const std::span<const T> piece : pieces) push(std::as_bytes(piece));
     return at;
   }
   template <typename T>
@@ -297,10 +296,17 @@ class Parcel {
     const std::span<const T> piece(values);
     return add<T>({&piece, 1});
   }
-  const std::byte* upload(Context& context) const { return context.upload(bytes_); }
+  const std::byte* upload(Context& context) const { return context.upload_pieces(pieces_); }
 
  private:
-  std::vector<std::byte> bytes_;
+  static constexpr std::size_t kAlignment = 16;
+  void push(std::span<const std::byte> piece) {
+    pieces_.push_back(piece);
+    size_ += piece.size();
+  }
+
+  std::vector<std::span<const std::byte>> pieces_;
+  std::size_t size_ = 0;
 };
 
 /// What jobs must share to run in one launch.
