@@ -44,6 +44,9 @@ struct Checked {
   void check() const {
     ASSERT_EQ(set.size(), static_cast<int>(model.size()));
     EXPECT_EQ(set.pages().size(), (model.size() + kPageTokens - 1) / kPageTokens);
+    ASSERT_EQ(set.page_data().size(), set.pages().size());
+    for (std::size_t i = 0; i < set.pages().size(); ++i)
+      ASSERT_EQ(set.page_data()[i], set.pages()[i]->data);
     std::vector<float> row(kHeadDim);
     for (int j = 0; j < set.size(); ++j) {
       const Token& t = model[static_cast<std::size_t>(j)];
