@@ -172,6 +172,7 @@ LineMass AttentionStats::line_mass(int head, int first, int rows) const {
   job.rows = rows;
   job.sliding_window = sliding_window_;
   job.vertical = mass.vertical.data();
+  job.vertical_stride = mass.vertical.size();
   job.slash = mass.slash.data();
   backend_.add_mass(scale_, {&job, 1});
   return mass;

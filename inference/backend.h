@@ -107,6 +107,10 @@ class Backend {
   virtual ~Backend() = default;
   virtual std::string description() const = 0;
   virtual int threads() const = 0;
+  /// Whether a row has the same bits whatever rows are computed with it: then no split into chunks,
+  /// passes or batches shows.  A backend of which this is false gives the same bits when it is
+  /// asked the same again.
+  virtual bool rows_are_independent() const = 0;
 
   /// What activations, keys and values live in.
   virtual const std::shared_ptr<Memory>& memory() = 0;

@@ -51,6 +51,7 @@ class CpuBackend : public Backend {
     return fmt::format("cpu, {}, {} threads", cpu::instruction_set(), pool_.size());
   }
   int threads() const override { return pool_.size(); }
+  bool rows_are_independent() const override { return true; }
 
   const std::shared_ptr<Memory>& memory() override { return host_memory(); }
 

@@ -88,6 +88,7 @@ class CudaBackend : public Backend {
     return fmt::format("cuda:{}, {}", context_->device(), context_->properties().name);
   }
   int threads() const override { return pool_.size(); }
+  bool rows_are_independent() const override { return false; }  // products choose by their size
   const std::shared_ptr<Memory>& memory() override { return memory_; }
 
   std::unique_ptr<Matrix> make_matrix(std::size_t out, std::size_t in, DType dtype) override {

@@ -8,6 +8,7 @@
 
 #include "common/error.h"
 #include "inference/engine.h"
+#include "tests/backends/backend.h"
 
 namespace turnbench {
 namespace {
@@ -65,7 +66,7 @@ class GatheredMass : public testing::Test {
 
   struct Machine {
     explicit Machine(int threads = 2, int chunk = 2048)
-        : backend(make_cpu_backend(threads)),
+        : backend(test::make_backend(threads)),
           model(Checkpoint::open(kModel), *backend, DType::kF32),
           engine(model, *backend, {.prefill_chunk = chunk}) {}
     std::unique_ptr<Backend> backend;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "inference/engine.h"
+#include "tests/backends/backend.h"
 
 namespace turnbench::test {
 
@@ -19,7 +20,7 @@ inline const std::filesystem::path kModels = TURNBENCH_SOURCE_DIR "/tests/data/m
 /// A model of tests/data/models (or any other directory) in float32, ready to run.
 struct Machine {
   explicit Machine(const std::string& name, int threads = 2, Engine::Options options = {})
-      : backend(make_cpu_backend(threads)),
+      : backend(test::make_backend(threads)),
         model(Checkpoint::open((kModels / name).string()), *backend, DType::kF32),
         engine(model, *backend, options) {}
 

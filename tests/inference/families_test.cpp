@@ -12,6 +12,7 @@
 #include "common/json.h"
 #include "inference/engine.h"
 #include "inference/sampler.h"
+#include "tests/backends/backend.h"
 #include "tests/parameter_name.h"
 
 namespace turnbench {
@@ -23,7 +24,7 @@ class Family : public testing::TestWithParam<std::string> {
  protected:
   Family()
       : directory_(kModels / GetParam()),
-        backend_(make_cpu_backend(2)),
+        backend_(test::make_backend(2)),
         model_(Checkpoint::open(directory_.string()), *backend_, DType::kF32),
         engine_(model_, *backend_, {}) {
     const std::string path = (directory_ / "golden.json").string();
@@ -94,7 +95,7 @@ TEST_P(Family, CompanyAndThreadsDoNotMatter) {
   Sequence alone = engine_.make_sequence({});
   const std::vector<float> want = prefill(alone, ids_);
   for (int threads : {1, 3, 8}) {
-    const auto backend = make_cpu_backend(threads);
+    const auto backend = test::make_backend(threads);
     Engine engine(model_, *backend, {});
     std::vector<Sequence> sequences;
     std::vector<Pass> passes;

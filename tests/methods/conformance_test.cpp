@@ -31,6 +31,7 @@ class Conformance : public testing::TestWithParam<std::string> {
   /// The method in small settings, and once more for each other value of a choice or a flag.
   std::vector<Values> variants() const {
     std::vector<Values> out = {small_values(info_)};
+    if (is_emulated()) return out;
     for (const ParameterInfo& p : info_.parameters) {
       std::vector<std::string> values;
       if (p.kind == Kind::kChoice) values = split(p.unit, "|");
@@ -56,7 +57,8 @@ class Conformance : public testing::TestWithParam<std::string> {
   }
 
   MethodInfo info_;
-  const std::vector<int> prompt_ = made_up_tokens(kPrompt, 1), answer_ = made_up_tokens(24, 2),
+  const std::vector<int> prompt_ = made_up_tokens(kPrompt, 1),
+                         answer_ = made_up_tokens(is_emulated() ? 8 : 24, 2),
                          question_ = made_up_tokens(40, 3);
 };
 
@@ -81,6 +83,15 @@ float distance(const std::vector<Logits>& a, const std::vector<Logits>& b) {
     if (!(d <= worst)) worst = d;
   }
   return worst;
+}
+
+/// Equal bits, on backends that promise them for any split into passes; else nearly equal.
+bool agree(const Machine& machine, const Logits& a, const Logits& b) {
+  return machine.backend->rows_are_independent() ? a == b : test::distance(a, b) <= 1e-4;
+}
+
+bool agree(const Machine& machine, const std::vector<Logits>& a, const std::vector<Logits>& b) {
+  return machine.backend->rows_are_independent() ? a == b : distance(a, b) <= 1e-4;
 }
 
 TEST_P(Conformance, ItsCanonicalNameIsItself) {
@@ -173,7 +184,8 @@ TEST_P(Conformance, IsDeterministic) {
     for (const Logits& logits : want) ASSERT_TRUE(all_finite(logits));
     EXPECT_TRUE(run(one.engine, method, prompt_, answer_) == want) << "a second time";
     EXPECT_TRUE(run(three.engine, method, prompt_, answer_) == want) << "with three threads";
-    EXPECT_TRUE(run(chunks.engine, method, prompt_, answer_) == want) << "in chunks of 37 rows";
+    EXPECT_TRUE(agree(chunks, run(chunks.engine, method, prompt_, answer_), want))
+        << "in chunks of 37 rows";
   });
 }
 
@@ -189,11 +201,11 @@ TEST_P(Conformance, SplitPrefillsAgree) {
     trunk.turn_with_followers(std::span(prompt_).first(130), {&earlier});
     Sequence follower = machine.engine.make_sequence(method.make());
     const Logits first = trunk.turn_with_followers(std::span(prompt_).subspan(130), {&follower});
-    EXPECT_TRUE(first == want[0]);
+    EXPECT_TRUE(agree(machine, first, want[0]));
     Conversation rest(machine.engine, std::move(follower));
     rest.spans = trunk.spans;
     for (std::size_t i = 0; i < answer_.size(); ++i)
-      ASSERT_TRUE(rest.answer(answer_[i]) == want[i + 1]) << "step " << i;
+      ASSERT_TRUE(agree(machine, rest.answer(answer_[i]), want[i + 1])) << "step " << i;
   });
 }
 
@@ -208,11 +220,11 @@ TEST_P(Conformance, FollowersEqualSequencesAlone) {
     Conversation trunk(machine.engine, std::move(dense), 64, true);
     Sequence full = machine.engine.make_sequence({}),
              follower = machine.engine.make_sequence(method.make());
-    EXPECT_TRUE(trunk.turn_with_followers(prompt_, {&full, &follower}) == want[0]);
+    EXPECT_TRUE(agree(machine, trunk.turn_with_followers(prompt_, {&full, &follower}), want[0]));
     Conversation rest(machine.engine, std::move(follower));
     rest.spans = trunk.spans;
     for (std::size_t i = 0; i < answer_.size(); ++i)
-      ASSERT_TRUE(rest.answer(answer_[i]) == want[i + 1]) << "step " << i;
+      ASSERT_TRUE(agree(machine, rest.answer(answer_[i]), want[i + 1])) << "step " << i;
     EXPECT_EQ(kept_sizes(rest.sequence), kept_sizes(alone.sequence));
     EXPECT_EQ(rest.sequence.counters.attended_tokens, alone.sequence.counters.attended_tokens);
     EXPECT_EQ(rest.sequence.counters.prefill_pairs, alone.sequence.counters.prefill_pairs);
@@ -224,10 +236,11 @@ TEST_P(Conformance, ForksAreIndependent) {
   Machine machine("llama3");
   for_each_variant([&](const Method& method, const Values&) {
     const auto want = run(machine.engine, method, prompt_, answer_);
+    const std::size_t begun = answer_.size() / 3;
     Conversation original(machine.engine, method.make());
-    run(original, prompt_, std::span(answer_).first(9));
+    run(original, prompt_, std::span(answer_).first(begun));
     Conversation fork = original.fork(), astray = original.fork();
-    for (std::size_t i = 9; i < answer_.size(); ++i) {
+    for (std::size_t i = begun; i < answer_.size(); ++i) {
       astray.answer(question_[i]);
       ASSERT_TRUE(fork.answer(answer_[i]) == want[i + 1]) << "fork, step " << i;
       ASSERT_TRUE(original.answer(answer_[i]) == want[i + 1]) << "original, step " << i;
@@ -255,7 +268,8 @@ TEST_P(Conformance, CompanyDoesNotMatter) {
     }
     std::vector<Logits> got = machine.engine.prefill(passes);
     for (std::size_t step = 0; step <= 8; ++step) {
-      for (std::size_t i = 0; i < 8; ++i) ASSERT_TRUE(got[i] == want[i][step]) << i << " " << step;
+      for (std::size_t i = 0; i < 8; ++i)
+        ASSERT_TRUE(agree(machine, got[i], want[i][step])) << i << " " << step;
       if (step == 8) break;
       std::vector<std::vector<int>> said(8);
       for (std::size_t i = 0; i < 8; ++i) {

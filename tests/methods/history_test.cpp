@@ -8,6 +8,7 @@
 
 #include "inference/engine.h"
 #include "methods/method.h"
+#include "tests/backends/backend.h"
 
 namespace turnbench {
 namespace {
@@ -43,7 +44,7 @@ class History : public testing::Test {
     return out;
   }
 
-  std::unique_ptr<Backend> backend_ = make_cpu_backend(2);
+  std::unique_ptr<Backend> backend_ = test::make_backend(2);
   Model model_{Checkpoint::open(TURNBENCH_SOURCE_DIR "/tests/data/models/llama3"), *backend_,
                DType::kF32};
   Engine engine_{model_, *backend_, {}};

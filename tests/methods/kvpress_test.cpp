@@ -11,6 +11,7 @@
 #include "inference/engine.h"
 #include "methods/budgets.h"
 #include "methods/method.h"
+#include "tests/backends/backend.h"
 
 namespace turnbench {
 namespace {
@@ -30,7 +31,7 @@ std::vector<int> positions_of(const Json& runs) {
 }
 
 TEST(Kvpress, KeptPositions) {
-  const auto backend = make_cpu_backend(2);
+  const auto backend = test::make_backend(2);
   const Model model(Checkpoint::open((kData / "models/llama3").string()), *backend, DType::kF32);
   Engine engine(model, *backend, {});
   const auto ids = read_json(kData / "models/llama3/golden.json").at("ids").get<std::vector<int>>();

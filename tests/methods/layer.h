@@ -14,6 +14,7 @@
 #include "common/random.h"
 #include "inference/backend.h"
 #include "inference/policy.h"
+#include "tests/backends/backend.h"
 
 namespace turnbench::test {
 
@@ -23,7 +24,7 @@ class Layer {
   Layer(int kv_heads, int group, int head_dim, int n, int rows, std::uint64_t seed,
         int tail_rows = 256)
       : shape{4, kv_heads * group, kv_heads, head_dim},
-        backend(make_cpu_backend(2)),
+        backend(test::make_backend(2)),
         n(n),
         rows(rows),
         tail(tail_rows, static_cast<std::size_t>(shape.heads * head_dim)) {

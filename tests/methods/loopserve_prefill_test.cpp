@@ -1,6 +1,7 @@
 #include "inference/engine.h"
 #include "methods/line_selection.h"
 #include "prefill_reference.h"
+#include "tests/backends/backend.h"
 
 namespace turnbench {
 namespace {
@@ -169,7 +170,7 @@ class Recorder : public PrefillPolicy {
 // Section 7, reuse over turns: a dialogue that is prefilled anew, the lines of each turn re-applied
 // to the rows of that turn, gives what going on from the earlier turns' cache gives.
 TEST(LoopServePrefill, EarlierTurnsKeepTheirLines) {
-  const auto backend = make_cpu_backend(2);
+  const auto backend = test::make_backend(2);
   const Model model(Checkpoint::open("tiny"), *backend, DType::kF32);
   Engine engine(model, *backend, {});
   std::vector<int> tokens;

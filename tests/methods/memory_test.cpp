@@ -9,6 +9,7 @@
 
 #include "inference/engine.h"
 #include "methods/method.h"
+#include "tests/backends/backend.h"
 
 namespace turnbench {
 namespace {
@@ -26,7 +27,7 @@ constexpr bool kLimitWorks = true;
 class Machine {
  public:
   explicit Machine(const std::string& config)
-      : backend_(make_cpu_backend(2)),
+      : backend_(test::make_backend(2)),
         model_(Checkpoint::open("random:" + config), *backend_, DType::kF32),
         engine_(model_, *backend_, {}) {
     for (int i = 0; i < kTokens; ++i) tokens_.push_back(i * 37 % 97);

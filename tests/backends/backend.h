@@ -1,0 +1,15 @@
+#pragma once
+
+#include <memory>
+
+#include "inference/backend.h"
+
+namespace turnbench::test {
+
+/// The backend that this test program is about; each program brings its own.
+std::unique_ptr<Backend> make_backend(int threads);
+
+/// Whether its kernels are emulated, which takes so long that suites do less of the same.
+bool is_emulated();
+
+}  // namespace turnbench::test
