@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <map>
-#include <tuple>
 
 #include "inference/cuda/gemm.h"
 

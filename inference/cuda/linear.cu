@@ -13,13 +13,13 @@ namespace {
 // up its elements in ascending order, then the lanes' sums meet in a tree: the order depends on
 // nothing but the width.
 
-constexpr int kWarps = 8;
+constexpr int kThreads = 256, kWarps = kThreads / kWarp;
 constexpr std::size_t kMostShared = std::size_t{128} << 10;
 
 template <typename T>
 constexpr int kPerLane = 16 / sizeof(T);
 template <typename T>
-constexpr int kPerStep = kWarp* kPerLane<T>;
+constexpr int kPerStep = kWarp * 16 / sizeof(T);
 
 /// How a kernel for so many rows is cut: more of them need more outputs for each load of x, lest
 /// shared memory is what limits, and have room for fewer blocks on a multiprocessor.
@@ -79,7 +79,7 @@ __device__ void widen(const Bits& bits, float (&out)[kPerLane<T>]) {
 template <typename T, int kRows>
 __device__ void stage(const FewRows& p, int begin, int end, float* shared) {
   const int count = (end - begin) * kPerStep<T>;
-  for (int e = static_cast<int>(threadIdx.x); e < count; e += kWarps * kWarp) {
+  for (int e = static_cast<int>(threadIdx.x); e < count; e += kThreads) {
     const int step = e / kPerStep<T>, lane = e % kPerStep<T> / kPerLane<T>, j = e % kPerLane<T>;
     const int i = begin * kPerStep<T> + e;
     float* to = shared + step * kRows * kPerStep<T> + j / 4 * (kWarp * 4) + lane * 4 + j % 4;
@@ -113,8 +113,7 @@ __device__ void multiply_step(const Bits (&w)[kOutputs], const float* x,
 
 /// A block takes kWarps * outputs outputs, then those a grid further on.
 template <typename T, int kRows, bool kAligned>
-__global__ void __launch_bounds__(kWarps* kWarp, cut_for(kRows, kAligned).blocks)
-    few_rows(FewRows p) {
+__global__ void __launch_bounds__(kThreads, cut_for(kRows, kAligned).blocks) few_rows(FewRows p) {
   constexpr int kOutputs = cut_for(kRows, kAligned).outputs;
   constexpr int kAhead = cut_for(kRows, kAligned).ahead;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
@@ -205,7 +204,7 @@ void launch_few_rows(Context& context, FewRows p) {
   const int per_block = kWarps * kCut.outputs, blocks = (p.out + per_block - 1) / per_block;
   const int resident = context.multiprocessors() * kCut.blocks;
   context.launch(few_rows<T, kRows, kAligned>,
-                 dim3(static_cast<unsigned>(std::min(blocks, resident))), dim3(kWarps * kWarp),
+                 dim3(static_cast<unsigned>(std::min(blocks, resident))), dim3(kThreads),
                  static_cast<std::size_t>(p.chunk) * step_bytes, p);
 }
 
@@ -221,8 +220,6 @@ void run_few_rows(Context& context, const FewRows& p) {
 }
 
 // Many rows: blocks (row, part of its columns), a thread for each four elements.
-
-constexpr int kThreads = 256;
 
 dim3 grid_of(std::size_t rows, std::size_t width) {
   constexpr std::size_t kPerBlock = kThreads * kQuad;
