@@ -54,8 +54,8 @@ struct RowData {
 };
 constexpr std::int32_t kNoKey = 0x7FFFFFFF;  ///< position that no row sees
 
-__device__ bool sees(const Task& task, const RowData& row, std::int32_t key) {
-  return key <= row.position && (task.window == 0 || key > row.position - task.window);
+__device__ bool sees(const RowData& row, std::int32_t key, int window) {
+  return key <= row.position && (window == 0 || key > row.position - window);
 }
 
 template <class Scores, bool kNoisy>
@@ -134,13 +134,12 @@ __global__ void __launch_bounds__(kScoreThreads, Scores::kMost <= 128 ? 2 : 1)
   const int head = static_cast<int>(blockIdx.x),
             first = static_cast<int>(blockIdx.z) * Scores::kKeys;
   if (head >= task.heads || first >= task.keys.size) return;
-  const int count = smaller(Scores::kKeys, task.keys.size - first);
-  const int begin = first_row_at(task, task.keys.position(first)),
-            end = task.window == 0
-                      ? task.rows
-                      : first_row_at(
-                            task, static_cast<std::int64_t>(task.keys.position(first + count - 1)) +
-                                      task.window);
+  const int count = smaller(Scores::kKeys, task.keys.size - first), window = task.window;
+  const std::int32_t first_key = task.keys.position(first),
+                     last_key = task.keys.position(first + count - 1);
+  const int begin = first_row_at(task, first_key),
+            end = window == 0 ? task.rows
+                              : first_row_at(task, static_cast<std::int64_t>(last_key) + window);
   Block<Scores, kNoisy> block(task.keys.layout.head_dim);
   block.load_keys(task.keys, first);
   block.fetch_rows(task, head, begin, smaller(kScoreRows, end - begin));
@@ -151,24 +150,25 @@ __global__ void __launch_bounds__(kScoreThreads, Scores::kMost <= 128 ? 2 : 1)
     block.place_rows();
     block.scores.wait();
     __syncthreads();  // loads are there, and the sums have read the cells before
-    const int rows = smaller(kScoreRows, end - r0), behind = end - r0 - kScoreRows;
+    const int behind = end - r0 - kScoreRows;
     if (behind > 0) block.fetch_rows(task, head, r0 + kScoreRows, smaller(kScoreRows, behind));
     block.scores.compute();
 #pragma unroll
     for (int i = 0; i < Scores::kRowsEach; ++i) {
       const int r = block.scores.row(i);
       const RowData row = block.rows[r];
+      const bool sees_all = sees(row, first_key, window) && sees(row, last_key, window);
       float cells[Scores::kKeysEach];
 #pragma unroll
       for (int j = 0; j < Scores::kKeysEach; ++j) {
-        const std::int32_t key = block.keys[block.scores.key(j)];
+        const int c = block.scores.key(j);
         cells[j] = 0;
-        if (!sees(task, row, key)) continue;
+        if (!sees_all && !sees(row, block.keys[c], window)) continue;
         const float x = fmaf(block.scores.at(i, j), scale, -row.lse);
         if constexpr (!kNoisy) {
           cells[j] = Scores::exp(x);
         } else {
-          cells[j] = task.noisy(x, row.seed, key);
+          cells[j] = task.noisy(x, row.seed, block.keys[c]);
           if (!task.weighs()) cells[j] = exp_of(cells[j] - row.norm.top);
         }
       }
@@ -176,7 +176,8 @@ __global__ void __launch_bounds__(kScoreThreads, Scores::kMost <= 128 ? 2 : 1)
     }
     __syncthreads();
     if (column < count) {
-      for (int r = 0; r < rows; ++r) {
+#pragma unroll 16
+      for (int r = 0; r < kScoreRows; ++r) {  // behind the last row there are zeros
         const float cell = block.cells[r * block.kPitch + column];
         sum = kNoisy ? fmaf(cell, block.rows[r].norm.inverse, sum) : sum + cell;
       }
@@ -198,14 +199,15 @@ __global__ void __launch_bounds__(kScoreThreads, Scores::kMost <= 128 ? 2 : 1)
             r0 = (blocks - 1 - static_cast<int>(blockIdx.z)) * kScoreRows;
   if (head >= task.heads || r0 < 0) return;
   const int rows = smaller(kScoreRows, task.rows - r0);
+  const int window = task.window;
   const bool weighs = task.weighs();
   Block<Scores, true> block(task.keys.layout.head_dim);
   block.fetch_rows(task, head, r0, rows);
   block.place_rows();
   const int end = task.keys.lower_bound(task.positions[r0 + rows - 1] + 1);
   int begin = 0;
-  if (task.window > 0) {
-    begin = task.keys.lower_bound(task.positions[r0] - task.window + 1);
+  if (window > 0) {
+    begin = task.keys.lower_bound(task.positions[r0] - window + 1);
     begin -= begin % Scores::kKeys;
   }
   float tops[Scores::kRowsEach], sums[Scores::kRowsEach];
@@ -228,7 +230,7 @@ __global__ void __launch_bounds__(kScoreThreads, Scores::kMost <= 128 ? 2 : 1)
       for (int j = 0; j < Scores::kKeysEach; ++j) {
         const std::int32_t key = block.keys[block.scores.key(j)];
         cells[j] = weighs ? 0 : kMasked;
-        if (sees(task, row, key)) {
+        if (sees(row, key, window)) {
           cells[j] = task.noisy(fmaf(block.scores.at(i, j), scale, -row.lse), row.seed, key);
           if (!weighs) top = fmaxf(top, cells[j]);
         }
