@@ -12,8 +12,7 @@
 namespace turnbench::cuda {
 namespace {
 
-/// What turns a noisy row's weights into probabilities: exp(logit - top) * inverse, or the weight *
-/// inverse.
+/// What turns a noisy row's logits into probabilities: exp(logit - top) * inverse.
 struct Norm {
   float top, inverse;
 };
@@ -33,15 +32,18 @@ struct Task {
   const std::uint64_t* seeds;  ///< [rows][heads]; null for none
   float inverse_temperature;
   Norm* norms;  ///< [heads][rows]
+};
 
-  /// With Gumbel noise g = -ln E, E exponential, at temperature 1 a pair's weight is e^x / E
-  /// itself, x being the log-probability.
-  __device__ bool weighs() const { return seeds != nullptr && inverse_temperature == 1; }
-  /// The weight, or else the logit (x + g) / temperature.
-  __device__ float noisy(float x, std::uint64_t seed, std::int32_t position) const {
-    if (weighs()) return exp_of(x) / exponential(seed, position);
-    if (seeds != nullptr) x += negative_log(exponential(seed, position));
-    return __fmul_rn(x, inverse_temperature);
+/// Logits (x + g) / temperature of log-probabilities x, with Gumbel noise g = -ln E, E exponential.
+struct Noise {
+  bool gumbel;
+  float inverse_temperature;
+
+  __device__ explicit Noise(const Task& task)
+      : gumbel(task.seeds != nullptr), inverse_temperature(task.inverse_temperature) {}
+  __device__ float logit(float x, std::uint64_t seed, std::int32_t position) const {
+    const float g = negative_log(exponential(seed, position));
+    return (x + (gumbel ? g : 0)) * inverse_temperature;
   }
 };
 
@@ -140,6 +142,7 @@ __global__ void __launch_bounds__(kScoreThreads, Scores::kMost <= 128 ? 2 : 1)
   const int begin = first_row_at(task, first_key),
             end = window == 0 ? task.rows
                               : first_row_at(task, static_cast<std::int64_t>(last_key) + window);
+  const Noise noise(task);
   Block<Scores, kNoisy> block(task.keys.layout.head_dim);
   block.load_keys(task.keys, first);
   block.fetch_rows(task, head, begin, smaller(kScoreRows, end - begin));
@@ -157,7 +160,7 @@ __global__ void __launch_bounds__(kScoreThreads, Scores::kMost <= 128 ? 2 : 1)
     for (int i = 0; i < Scores::kRowsEach; ++i) {
       const int r = block.scores.row(i);
       const RowData row = block.rows[r];
-      const bool sees_all = sees(row, first_key, window) && sees(row, last_key, window);
+      const bool sees_all = !kNoisy && sees(row, first_key, window) && sees(row, last_key, window);
       float cells[Scores::kKeysEach];
 #pragma unroll
       for (int j = 0; j < Scores::kKeysEach; ++j) {
@@ -165,12 +168,8 @@ __global__ void __launch_bounds__(kScoreThreads, Scores::kMost <= 128 ? 2 : 1)
         cells[j] = 0;
         if (!sees_all && !sees(row, block.keys[c], window)) continue;
         const float x = fmaf(block.scores.at(i, j), scale, -row.lse);
-        if constexpr (!kNoisy) {
-          cells[j] = Scores::exp(x);
-        } else {
-          cells[j] = task.noisy(x, row.seed, block.keys[c]);
-          if (!task.weighs()) cells[j] = exp_of(cells[j] - row.norm.top);
-        }
+        cells[j] = kNoisy ? exp_of(noise.logit(x, row.seed, block.keys[c]) - row.norm.top)
+                          : Scores::exp(x);
       }
       block.scores.store(block.cells + r * block.kPitch, cells);
     }
@@ -200,7 +199,7 @@ __global__ void __launch_bounds__(kScoreThreads, Scores::kMost <= 128 ? 2 : 1)
   if (head >= task.heads || r0 < 0) return;
   const int rows = smaller(kScoreRows, task.rows - r0);
   const int window = task.window;
-  const bool weighs = task.weighs();
+  const Noise noise(task);
   Block<Scores, true> block(task.keys.layout.head_dim);
   block.fetch_rows(task, head, r0, rows);
   block.place_rows();
@@ -213,7 +212,7 @@ __global__ void __launch_bounds__(kScoreThreads, Scores::kMost <= 128 ? 2 : 1)
   float tops[Scores::kRowsEach], sums[Scores::kRowsEach];
 #pragma unroll
   for (int i = 0; i < Scores::kRowsEach; ++i) {
-    tops[i] = weighs ? 0 : kMasked;
+    tops[i] = kMasked;
     sums[i] = 0;
   }
   for (int first = begin; first < end; first += Scores::kKeys) {
@@ -229,11 +228,10 @@ __global__ void __launch_bounds__(kScoreThreads, Scores::kMost <= 128 ? 2 : 1)
 #pragma unroll
       for (int j = 0; j < Scores::kKeysEach; ++j) {
         const std::int32_t key = block.keys[block.scores.key(j)];
-        cells[j] = weighs ? 0 : kMasked;
-        if (sees(row, key, window)) {
-          cells[j] = task.noisy(fmaf(block.scores.at(i, j), scale, -row.lse), row.seed, key);
-          if (!weighs) top = fmaxf(top, cells[j]);
-        }
+        cells[j] = kMasked;
+        if (!sees(row, key, window)) continue;
+        cells[j] = noise.logit(fmaf(block.scores.at(i, j), scale, -row.lse), row.seed, key);
+        top = fmaxf(top, cells[j]);
       }
       if (top != tops[i]) {
         sums[i] *= exp_of(tops[i] - top);
@@ -241,8 +239,7 @@ __global__ void __launch_bounds__(kScoreThreads, Scores::kMost <= 128 ? 2 : 1)
       }
       if (top == kMasked) continue;  // nothing seen yet
 #pragma unroll
-      for (int j = 0; j < Scores::kKeysEach; ++j)
-        sums[i] += weighs ? cells[j] : exp_of(cells[j] - top);
+      for (int j = 0; j < Scores::kKeysEach; ++j) sums[i] += exp_of(cells[j] - top);
     }
   }
   __syncthreads();

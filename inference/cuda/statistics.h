@@ -23,9 +23,9 @@ void row_probabilities(Context& context, float scale, const KvSet& keys, const f
 void add_mass(Context& context, float scale, std::span<const MassJob> jobs);
 
 /// As Backend::add_column_sums; rows are added one by one in order, so the split into calls does
-/// not show.  float32 keys: float32 multiply-adds.  16-bit keys whose head_dim is a multiple of 16:
-/// tensor cores, a query as the sum of two 16-bit numbers (its error: 2^-17 of it for bf16, 2^-22
-/// for f16).  Rows of q start at multiples of 16 bytes.
+/// not show.  float32 keys: float32 multiply-adds, and without noise the CPU's bits.  16-bit keys
+/// whose head_dim is a multiple of 16: tensor cores, a query as the sum of two 16-bit numbers (its
+/// error: 2^-17 of it for bf16, 2^-22 for f16).  Rows of q start at multiples of 16 bytes.
 void add_column_sums(Context& context, float scale, std::span<const ColumnJob> jobs);
 
 }  // namespace turnbench::cuda
