@@ -149,10 +149,10 @@ inline const std::vector<Shape>& shapes() {
       {.keys = 64, .rows = 64, .heads = 1, .head_dim = 64, .dtype = DType::kBF16},
       {.keys = 65, .rows = 65, .heads = 7, .head_dim = 36},
       {.keys = 65, .rows = 150, .heads = 4, .head_dim = 128, .dtype = DType::kBF16, .holes = true},
-      {.keys = 130, .rows = 5, .heads = 1, .head_dim = 20, .dtype = DType::kF16},
+      {.keys = 130, .rows = 5, .heads = 2, .head_dim = 20, .dtype = DType::kF16},
       {.keys = 150, .rows = 150, .heads = 1, .head_dim = 256, .dtype = DType::kF16, .window = 40},
-      {.keys = 300, .rows = 300, .heads = 2, .head_dim = 64, .holes = true, .window = 50},
-      {.keys = 300, .rows = 200, .heads = 1, .head_dim = 80, .dtype = DType::kF16, .holes = true},
+      {.keys = 300, .rows = 300, .heads = 1, .head_dim = 64, .holes = true, .window = 50},
+      {.keys = 300, .rows = 100, .heads = 1, .head_dim = 80, .dtype = DType::kF16, .holes = true},
       {.keys = 1000, .rows = 70, .heads = 1, .head_dim = 128, .dtype = DType::kBF16},
       {.keys = 1000, .rows = 80, .heads = 1, .head_dim = 64, .window = 70},
   };
