@@ -123,25 +123,46 @@ RowsTask dense_task(const AttentionJob& job, int index, int first, int rows) {
   return task;
 }
 
-/// Adds the tasks of all heads for which `wanted`, those with the most keys first.
+/// Few rows over many keys would leave most of the device idle: their keys are split.  The parts
+/// are of a fixed length, so that they depend on nothing but the job.
+constexpr int kMostSplitRows = 256, kPartTiles = 64;
+
+/// The parts of a job's keys; 1 if it is not split.
+int parts_of(const AttentionJob& job) {
+  if (job.patterns != nullptr || job.rows > kMostSplitRows) return 1;
+  const RowsTask all = dense_task(job, 0, 0, job.rows);
+  return all.end - all.begin <= kPartTiles ? 1 : (all.end + kPartTiles - 1) / kPartTiles;
+}
+
+/// What a RowsJob stands for: a job or one part of it; no part of a job that others stand for.
+struct View {
+  const AttentionJob* job;
+  int part, parts;
+};
+
+/// The tasks of all heads for which `wanted`, those with the most keys first.
 template <typename Wanted>
-std::vector<RowsTask> tasks_of(std::span<const AttentionJob* const> jobs, int rows,
-                               const Wanted& wanted) {
+std::vector<RowsTask> tasks_of(std::span<const View> views, int rows, const Wanted& wanted) {
   std::vector<RowsTask> blocks, tasks;
-  for (std::size_t i = 0; i < jobs.size(); ++i) {
-    std::vector<int> heads;
-    for (int h = 0; h < jobs[i]->heads; ++h) {
-      if (wanted(*jobs[i], h)) heads.push_back(h);
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    const auto& [job, part, parts] = views[i];
+    bool any = false;
+    for (int h = 0; h < job->heads && part < parts; ++h) any = any || wanted(*job, h);
+    if (!any) continue;
+    for (int first = 0; first < job->rows; first += rows) {
+      RowsTask task = dense_task(*job, static_cast<int>(i), first, rows);
+      if (parts > 1) {  // even if it has no keys: then the rows see nothing in it
+        task.end = std::min(task.end, (part + 1) * kPartTiles);
+        task.begin = std::min(std::max(task.begin, part * kPartTiles), task.end);
+      }
+      blocks.push_back(task);
     }
-    if (heads.empty()) continue;
-    for (int first = 0; first < jobs[i]->rows; first += rows)
-      blocks.push_back(dense_task(*jobs[i], static_cast<int>(i), first, rows));
   }
   std::stable_sort(blocks.begin(), blocks.end(), [](const RowsTask& a, const RowsTask& b) {
     return a.end - a.begin > b.end - b.begin;
   });
   for (RowsTask task : blocks) {
-    const AttentionJob& job = *jobs[static_cast<std::size_t>(task.job)];
+    const AttentionJob& job = *views[static_cast<std::size_t>(task.job)].job;
     for (task.head = 0; task.head < job.heads; ++task.head) {
       if (wanted(job, task.head)) tasks.push_back(task);
     }
@@ -159,6 +180,51 @@ std::vector<std::vector<const AttentionJob*>> by_layout(std::span<const Attentio
   std::vector<std::vector<const AttentionJob*>> out;
   for (auto& [layout, group] : groups) out.push_back(std::move(group));
   return out;
+}
+
+/// A job on the device, without its lists.
+RowsJob rows_job(Context& context, const AttentionJob& job) {
+  RowsJob v = {};
+  v.keys = context.view(*job.keys);
+  v.q = job.q;
+  v.out = job.out;
+  v.lse = job.lse;
+  v.q_stride = static_cast<std::int64_t>(job.q_stride);
+  v.out_stride = static_cast<std::int64_t>(job.out_stride);
+  v.lse_stride = static_cast<std::int64_t>(job.lse_stride);
+  v.rows = job.rows;
+  v.heads = job.heads;
+  v.reach = reach_of(job);
+  v.pass = job.pass;
+  return v;
+}
+
+/// Scratch for the results of `parts` parts of a job, whose RowsJobs are added.
+RowsMerge add_parts(Context& context, const AttentionJob& job, int parts,
+                    std::vector<RowsJob>& rows_jobs, std::vector<View>& views) {
+  const auto heads = static_cast<std::size_t>(job.heads);
+  const auto head_dim = static_cast<std::size_t>(job.keys->layout().head_dim);
+  const std::size_t pairs = static_cast<std::size_t>(job.rows) * heads;
+  RowsJob part = rows_jobs.back();
+  const int whole = static_cast<int>(rows_jobs.size()) - 1;
+  part.out = context.scratch<float>(static_cast<std::size_t>(parts) * pairs * head_dim);
+  part.lse = context.scratch<float>(static_cast<std::size_t>(parts) * pairs);
+  part.out_stride = static_cast<std::int64_t>(heads * head_dim);
+  part.lse_stride = static_cast<std::int64_t>(heads);
+  const RowsMerge merge{whole, parts, part.out, part.lse};
+  for (int p = 0; p < parts; ++p) {
+    rows_jobs.push_back(part);
+    views.push_back({&job, p, parts});
+    part.out += pairs * head_dim;
+    part.lse += pairs;
+  }
+  return merge;
+}
+
+/// A list in device memory.
+template <typename T>
+DeviceList<T> uploaded(Context& context, const std::vector<T>& list) {
+  return {context.upload(list), static_cast<unsigned>(list.size())};
 }
 
 }  // namespace
@@ -182,48 +248,43 @@ RowsPlan plan_rows(Context& context, std::span<const AttentionJob* const> jobs, 
   }
   const PatternView* next_pattern = context.upload(patterns);
 
-  std::vector<RowsJob> views;
+  std::vector<RowsJob> rows_jobs;
+  std::vector<View> views;
+  std::vector<RowsMerge> merges;
+  RowsPlan plan;
+  plan.dtype = jobs[0]->keys->layout().dtype;
+  plan.head_dim = jobs[0]->keys->layout().head_dim;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const AttentionJob& job = *jobs[i];
-    RowsJob& v = views.emplace_back();
-    v.keys = context.view(*job.keys);
-    v.q = job.q;
-    v.out = job.out;
-    v.lse = job.lse;
-    v.q_stride = static_cast<std::int64_t>(job.q_stride);
-    v.out_stride = static_cast<std::int64_t>(job.out_stride);
-    v.lse_stride = static_cast<std::int64_t>(job.lse_stride);
-    v.positions = lists.on_device(positions[i]);
-    v.rows = job.rows;
-    v.reach = reach_of(job);
-    v.pass = job.pass;
-    if (job.patterns != nullptr) {
-      v.patterns = next_pattern;
-      next_pattern += job.heads;
+    RowsJob& added = rows_jobs.emplace_back(rows_job(context, job));
+    added.positions = lists.on_device(positions[i]);
+    added.patterns = next_pattern;
+    if (job.patterns != nullptr) next_pattern += job.heads;
+    const int parts = parts_of(job);
+    views.push_back({&job, 0, parts == 1 ? 1 : 0});
+    if (parts > 1) {
+      merges.push_back(add_parts(context, job, parts, rows_jobs, views));
+      plan.most_merged = std::max(plan.most_merged, job.rows * job.heads);
     }
   }
-
-  const PageLayout& layout = jobs[0]->keys->layout();
-  RowsPlan plan{layout.dtype, layout.head_dim, context.upload(views)};
-  const std::vector<RowsTask> dense = tasks_of(jobs, dense_rows, is_dense);
-  const std::vector<RowsTask> patterned = tasks_of(
-      jobs, kPatternBlock, [](const AttentionJob& job, int head) { return !is_dense(job, head); });
-  plan.dense = context.upload(dense);
-  plan.dense_count = static_cast<unsigned>(dense.size());
-  plan.patterned = context.upload(patterned);
-  plan.patterned_count = static_cast<unsigned>(patterned.size());
+  plan.jobs = context.upload(rows_jobs);
+  plan.dense = uploaded(context, tasks_of(views, dense_rows, is_dense));
+  plan.patterned = uploaded(
+      context, tasks_of(views, kPatternBlock,
+                        [](const AttentionJob& job, int head) { return !is_dense(job, head); }));
+  plan.merges = uploaded(context, merges);
   return plan;
 }
 
 void attend_rows(Context& context, float scale, std::span<const AttentionJob* const> jobs) {
   for (const std::vector<const AttentionJob*>& group : by_layout(jobs)) {
     const PageLayout& layout = group[0]->keys->layout();
+    const bool is_float = layout.dtype == DType::kF32;
     context.begin();
-    if (layout.dtype == DType::kF32) {
-      launch_rows_32(context, scale, plan_rows(context, group, kDenseRows32));
-    } else {
-      launch_rows_16(context, scale, plan_rows(context, group, dense_rows_16(layout.head_dim)));
-    }
+    const RowsPlan plan =
+        plan_rows(context, group, is_float ? kDenseRows32 : dense_rows_16(layout.head_dim));
+    (is_float ? launch_rows_32 : launch_rows_16)(context, scale, plan);
+    merge_parts(context, plan);
   }
 }
 

@@ -38,7 +38,7 @@ struct RowsJob {
   float *out, *lse;
   std::int64_t q_stride, out_stride, lse_stride;
   const std::int32_t* positions;  ///< of the rows
-  int rows;
+  int rows, heads;
   int reach;  ///< a row sees the keys less than `reach` behind it
   const PatternView* patterns;
   PatternPass pass;
@@ -51,14 +51,29 @@ struct RowsTask {
   int begin, end, whole_begin, whole_end;
 };
 
-/// Jobs of one layout of pages, uploaded: the tasks of dense heads in blocks of `dense_rows` rows
-/// and those of patterned ones in blocks of 64, each with the most keys first.
+/// Job `job`, computed in parts, which are jobs of their own with `out` [part, row, head, head_dim]
+/// and `lse` [part, row, head].
+struct RowsMerge {
+  int job, parts;
+  const float *out, *lse;
+};
+
+template <typename T>
+struct DeviceList {
+  const T* data = nullptr;
+  unsigned size = 0;
+};
+
+/// Jobs of one layout of pages, uploaded: the tasks of dense heads in blocks of `dense_rows` rows,
+/// those of patterned ones in blocks of 64, each with the most keys first, and what is then to be
+/// merged.  There is a job, and each has rows.
 struct RowsPlan {
-  DType dtype;
-  int head_dim;
+  DType dtype = DType::kF32;
+  int head_dim = 0;
   const RowsJob* jobs = nullptr;
-  const RowsTask *dense = nullptr, *patterned = nullptr;
-  unsigned dense_count = 0, patterned_count = 0;
+  DeviceList<RowsTask> dense, patterned;
+  DeviceList<RowsMerge> merges;
+  int most_merged = 0;  ///< rows times heads of the largest merge
 };
 RowsPlan plan_rows(Context& context, std::span<const AttentionJob* const> jobs, int dense_rows);
 
@@ -68,5 +83,6 @@ constexpr int kDenseRows32 = 64;
 
 void launch_rows_16(Context& context, float scale, const RowsPlan& plan);
 void launch_rows_32(Context& context, float scale, const RowsPlan& plan);
+void merge_parts(Context& context, const RowsPlan& plan);
 
 }  // namespace turnbench::cuda

@@ -1,4 +1,3 @@
-#include "inference/cuda/attention.h"
 #include "inference/cuda/key_stream.h"
 
 // Attention of many rows over float keys, in float.  A block of 16 x 16 threads takes 64 rows of
@@ -207,21 +206,10 @@ __global__ void __launch_bounds__(kThreads)
 template <int kGroups>
 void launch(Context& context, float scale, const RowsPlan& plan) {
   const std::size_t bytes = Shared::bytes(plan.head_dim);
-  context.launch(attend_rows_32<kGroups, false>, plan.dense_count, kThreads, bytes, scale,
-                 plan.jobs, plan.dense);
-  context.launch(attend_rows_32<kGroups, true>, plan.patterned_count, kThreads, bytes, scale,
-                 plan.jobs, plan.patterned);
-}
-
-/// tiles[t] = tiles of patterned task t; a task per warp.
-__global__ void count_tiles(const RowsJob* jobs, const RowsTask* tasks, std::int32_t* tiles) {
-  auto* tile = reinterpret_cast<KeyTile*>(shared_memory());
-  auto* stream = reinterpret_cast<KeyStream*>(tile + 1);
-  const RowsTask& task = tasks[blockIdx.x];
-  stream->start(jobs[task.job], task);
-  std::int32_t count = 0;
-  for (stream->next(*tile); tile->count > 0; stream->next(*tile)) ++count;
-  if (threadIdx.x == 0) tiles[blockIdx.x] = count;
+  context.launch(attend_rows_32<kGroups, false>, plan.dense.size, kThreads, bytes, scale, plan.jobs,
+                 plan.dense.data);
+  context.launch(attend_rows_32<kGroups, true>, plan.patterned.size, kThreads, bytes, scale,
+                 plan.jobs, plan.patterned.data);
 }
 
 }  // namespace
@@ -231,20 +219,6 @@ void launch_rows_32(Context& context, float scale, const RowsPlan& plan) {
                           : plan.head_dim <= 128 ? launch<2>
                                                  : launch<4>;
   with_width(context, scale, plan);
-}
-
-std::int64_t count_pattern_tiles(Context& context, std::span<const AttentionJob* const> jobs) {
-  context.begin();
-  const RowsPlan plan = plan_rows(context, jobs, kPatternBlock);
-  std::int32_t* tiles = context.scratch<std::int32_t>(plan.patterned_count);
-  context.launch(count_tiles, plan.patterned_count, kWarp, sizeof(KeyStream) + sizeof(KeyTile),
-                 plan.jobs, plan.patterned, tiles);
-  std::vector<std::int32_t> counts(plan.patterned_count);
-  context.copy(counts.data(), tiles, counts.size() * sizeof(std::int32_t));
-  context.finish();
-  std::int64_t sum = 0;
-  for (std::int32_t count : counts) sum += count;
-  return sum;
 }
 
 }  // namespace turnbench::cuda

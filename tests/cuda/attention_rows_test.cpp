@@ -219,6 +219,22 @@ TEST(CudaAttendRows, RowsThatContinueALongerCache) {
   }
 }
 
+// Of few rows over many keys, parts of the keys are computed on their own.
+TEST(CudaAttendRows, KeysThatAreSplit) {
+  std::uint64_t seed = 700;
+  for (DType dtype : {DType::kF32, DType::kBF16}) {
+    expect_as_on_cpu({2, 4097, 2, 16, dtype}, seed += 3);
+    expect_as_on_cpu({150, 8300, 1, 16, dtype}, seed += 3);
+    expect_as_on_cpu({5, 9000, 2, 16, dtype, 4200, true}, seed += 3);
+    expect_as_on_cpu({5, 9000, 2, 16, dtype, 300}, seed += 3);
+  }
+  Problem a({20, 4200, 2, 16}, 1), b({7, 300, 3, 16}, 2), c({3, 8200, 1, 16}, 3);
+  Problem* const problems[] = {&a, &b, &c};
+  cuda::Context context(0);
+  attend(context, problems);
+  for (Problem* p : problems) p->expect_as_on_cpu(1e-4);
+}
+
 // Rows before all keys: where a method has dropped everything that they would see.
 TEST(CudaAttendRows, RowsThatSeeNothing) {
   for (DType dtype : {DType::kF32, DType::kBF16}) {
@@ -415,9 +431,16 @@ TEST(CudaAttendRows, WorkFollowsThePattern) {
   constexpr int n = 8192, blocks = n / 64;
   constexpr std::int64_t dense = blocks * (blocks + 1) / 2;
   const PatternPass pass{0, n};
+  // As many pieces as lanes, and columns behind the last of them.
+  HeadPattern full_rounds = lines(n, 0.01, 0, kBlock64, 5), exact_rounds;
+  full_rounds.offsets.clear();
+  for (int i = 0; i < 64; ++i) full_rounds.offsets.push_back(100 + i * 120);
+  exact_rounds = full_rounds;
+  exact_rounds.granularity = kLine;
   for (const HeadPattern& p :
-       {lines(n, 0.02, 0.0004, kBlock64, 1), lines(n, 0.03, 0.0002, kBlock64, 2),
-        lines(n, 0.03, 0.0002, kLine, 3), band(64, 300), key_blocks(pass, 128, 128, 4)}) {
+       {full_rounds, exact_rounds, lines(n, 0.02, 0.0004, kBlock64, 1),
+        lines(n, 0.03, 0.0002, kBlock64, 2), lines(n, 0.03, 0.0002, kLine, 3), band(64, 300),
+        key_blocks(pass, 128, 128, 4)}) {
     const std::int64_t tiles = tiles_of(p, n);
     std::int64_t least = 0;  // tiles of 64 keys with the keys that the blocks of rows read
     std::vector<std::int32_t> keys;

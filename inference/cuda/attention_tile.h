@@ -1,0 +1,181 @@
+#pragma once
+
+#include "inference/cuda/device.h"
+
+// What a warp does with a tile of 64 keys and values of 16 bits in shared memory, rows kD elements
+// apart, for 16 kM rows of queries.  Scores and outputs are in registers as the tensor cores lay
+// them out: of each 16 rows, lane l has rows l / 4 and l / 4 + 8, and of each 8 columns the two
+// from 2 (l % 4) on.
+
+namespace turnbench::cuda {
+
+/// Where 16 bytes of a row of a tile, 8 elements, lie: the row's pieces change places with the
+/// row's number, so that the same piece of 8 rows in turn comes from all banks.
+template <int kD>
+__device__ int place(int row, int piece) {
+  constexpr int kPieces = kD / 8;
+  if constexpr (kPieces >= 8) {
+    return (row * kPieces + (piece ^ (row % 8))) * 16;
+  } else {
+    return (row * kPieces + (piece ^ (row / (8 / kPieces) % kPieces))) * 16;
+  }
+}
+
+/// The lanes' rows of 16 x 16 elements for load_matrices, as offsets into a tile: its matrices go
+/// down the rows first, or along them.  16 k elements on is at offset ^ 32 k, as `place` has it.
+template <int kD>
+__device__ int down_first() {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  return place<kD>(lane % 16, lane / 16);
+}
+template <int kD>
+__device__ int along_first() {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  return place<kD>(lane / 16 * 8 + lane % 8, lane / 8 % 2);
+}
+
+/// What a warp holds of its 16 kM rows.
+template <int kD, int kM>
+struct State {
+  float out[kM][kD / 8][4];
+  float top[kM][2], sum[kM][2];  ///< of a row: the highest score; of the lane's columns: the sum
+
+  __device__ void clear() {
+#pragma unroll
+    for (int m = 0; m < kM; ++m) {
+#pragma unroll
+      for (int d = 0; d < kD / 8; ++d) {
+#pragma unroll
+        for (float& x : out[m][d]) x = 0;
+      }
+      top[m][0] = top[m][1] = kMasked;
+      sum[m][0] = sum[m][1] = 0;
+    }
+  }
+};
+
+/// scores = queries keys^T of a warp's rows.
+template <typename T, int kD, int kM, typename Queries>
+__device__ void score(const Queries& queries, const std::byte* keys,
+                      float (&scores)[kM][kPageTokens / 8][4]) {
+  const int offset = along_first<kD>();
+#pragma unroll
+  for (int m = 0; m < kM; ++m) {
+#pragma unroll
+    for (int n = 0; n < kPageTokens / 8; ++n) {
+#pragma unroll
+      for (float& x : scores[m][n]) x = 0;
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < kD / 16; ++k) {
+    std::uint32_t a[kM][4];
+#pragma unroll
+    for (int m = 0; m < kM; ++m) queries(m, k, a[m]);
+#pragma unroll
+    for (int n = 0; n < kPageTokens / 16; ++n) {
+      std::uint32_t b[4];
+      load_matrices(b, keys + n * 16 * kD * 2 + (offset ^ k * 32));
+      const std::uint32_t low[2] = {b[0], b[1]}, high[2] = {b[2], b[3]};
+#pragma unroll
+      for (int m = 0; m < kM; ++m) {
+        mma(scores[m][n * 2], a[m], low, T{});
+        mma(scores[m][n * 2 + 1], a[m], high, T{});
+      }
+    }
+  }
+}
+
+/// Turns scores into weights relative to the rows' highest scores, which they may raise: 2 to the
+/// power of factor (score - highest), and brings what the state holds to the same level.
+template <int kD, int kM>
+__device__ void soften(float factor, float (&scores)[kM][kPageTokens / 8][4],
+                       State<kD, kM>& state) {
+#pragma unroll
+  for (int m = 0; m < kM; ++m) {
+    float keep[2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float top = state.top[m][half];
+#pragma unroll
+      for (int n = 0; n < kPageTokens / 8; ++n)
+        top = fmaxf(top, fmaxf(scores[m][n][half * 2], scores[m][n][half * 2 + 1]));
+      top = fmaxf(top, __shfl_xor_sync(0xFFFFFFFF, top, 1));
+      top = fmaxf(top, __shfl_xor_sync(0xFFFFFFFF, top, 2));
+      const float level = top == kMasked ? 0 : top * factor;
+      keep[half] = power_of_2(fmaf(state.top[m][half], factor, -level));
+      state.top[m][half] = top;
+      float sum = state.sum[m][half] * keep[half];
+#pragma unroll
+      for (int n = 0; n < kPageTokens / 8; ++n) {
+#pragma unroll
+        for (int i = half * 2; i < half * 2 + 2; ++i) {
+          scores[m][n][i] = power_of_2(fmaf(scores[m][n][i], factor, -level));
+          sum += scores[m][n][i];
+        }
+      }
+      state.sum[m][half] = sum;
+    }
+    // Most tiles raise no row's highest score.
+    if (__any_sync(0xFFFFFFFF, keep[0] != 1 || keep[1] != 1) != 0) {
+#pragma unroll
+      for (int d = 0; d < kD / 8; ++d) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) state.out[m][d][i] *= keep[i / 2];
+      }
+    }
+  }
+}
+
+/// out += weights values.  A score's place in the registers is that of an operand's element.
+template <typename T, int kD, int kM>
+__device__ void weigh(const float (&weights)[kM][kPageTokens / 8][4], const std::byte* values,
+                      State<kD, kM>& state) {
+  const int offset = down_first<kD>();
+#pragma unroll
+  for (int k = 0; k < kPageTokens / 16; ++k) {
+    std::uint32_t a[kM][4];
+#pragma unroll
+    for (int m = 0; m < kM; ++m) {
+      const float(&left)[4] = weights[m][k * 2], (&right)[4] = weights[m][k * 2 + 1];
+      a[m][0] = pack(left[0], left[1], T{});
+      a[m][1] = pack(left[2], left[3], T{});
+      a[m][2] = pack(right[0], right[1], T{});
+      a[m][3] = pack(right[2], right[3], T{});
+    }
+#pragma unroll
+    for (int d = 0; d < kD / 16; ++d) {
+      std::uint32_t b[4];
+      load_transposed(b, values + k * 16 * kD * 2 + (offset ^ d * 32));
+      const std::uint32_t low[2] = {b[0], b[1]}, high[2] = {b[2], b[3]};
+#pragma unroll
+      for (int m = 0; m < kM; ++m) {
+        mma(state.out[m][d * 2], a[m], low, T{});
+        mma(state.out[m][d * 2 + 1], a[m], high, T{});
+      }
+    }
+  }
+}
+
+/// Hides the scores of pairs for which not sees(row's position, key in the tile).
+template <int kM, typename Sees>
+__device__ void hide(const std::int32_t* positions, const Sees& sees,
+                     float (&scores)[kM][kPageTokens / 8][4]) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+#pragma unroll
+  for (int m = 0; m < kM; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const std::int32_t row = positions[m * 16 + half * 8 + lane / 4];
+#pragma unroll
+      for (int n = 0; n < kPageTokens / 8; ++n) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          if (!sees(row, n * 8 + lane % 4 * 2 + i)) scores[m][n][half * 2 + i] = kMasked;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace turnbench::cuda
