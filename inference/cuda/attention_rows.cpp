@@ -233,8 +233,13 @@ RowsPlan plan_rows(Context& context, std::span<const AttentionJob* const> jobs, 
   Lists lists;
   std::vector<std::size_t> positions;
   std::vector<PatternLists> pattern_lists;
-  for (const AttentionJob* job : jobs) {
-    positions.push_back(lists.add({job->positions, static_cast<std::size_t>(job->rows)}));
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    const AttentionJob* job = jobs[i];
+    // The sets of a sequence have its rows in common.
+    const bool same =
+        i > 0 && job->positions == jobs[i - 1]->positions && job->rows == jobs[i - 1]->rows;
+    positions.push_back(same ? positions.back()
+                             : lists.add({job->positions, static_cast<std::size_t>(job->rows)}));
     for (int h = 0; job->patterns != nullptr && h < job->heads; ++h)
       pattern_lists.push_back(add_lists(job->patterns[h], *job, reach_of(*job), lists));
   }

@@ -24,8 +24,7 @@ struct Shared {
   static constexpr bool kQueriesMove = kM == 1 && kD <= 128;
   static constexpr int kQueries = kQueriesMove ? 2 * kTileBytes : 4 * kTileBytes;
   static constexpr int kTiles = 4 * kTileBytes + (kQueriesMove ? 0 : kRows * kD * 2);
-  static constexpr int kPositions = kTiles + 3 * static_cast<int>(sizeof(KeyTile));
-  static constexpr int kStream = kPositions + kRows * static_cast<int>(sizeof(std::int32_t));
+  static constexpr int kStream = kTiles + 3 * static_cast<int>(sizeof(KeyTile));
   static constexpr int kBytes = kStream + static_cast<int>(sizeof(KeyStream));
 };
 
@@ -118,16 +117,14 @@ __global__ void __launch_bounds__(kThreads, resident_blocks(kD, kM))
   std::byte* shared = shared_memory();
   std::byte* queries = shared + Layout::kQueries;
   auto* tiles = reinterpret_cast<KeyTile*>(shared + Layout::kTiles);
-  auto* positions = reinterpret_cast<std::int32_t*>(shared + Layout::kPositions);
   auto* stream = reinterpret_cast<KeyStream*>(shared + Layout::kStream);
   const RowsTask& task = tasks[blockIdx.x];
   const RowsJob& job = jobs[task.job];
   const SetView& keys = job.keys;
   const int thread = static_cast<int>(threadIdx.x), warp = thread / kWarp;
-  const int warp_row = warp * 16 * kM, rows = min(job.rows - task.first, Layout::kRows);
+  const int warp_row = warp * 16 * kM;
+  const int rows = min(job.rows - task.first - warp_row, 16 * kM);  // of this warp, if any
 
-  for (int r = thread; r < Layout::kRows; r += kThreads)
-    positions[r] = r < rows ? job.positions[task.first + r] : -1;
   load_queries<T, kD, kM>(job, task, queries);
   if (kPatterned && warp == 0) {
     stream->start(job, task);
@@ -182,10 +179,9 @@ __global__ void __launch_bounds__(kThreads, resident_blocks(kD, kM))
 
     const KeyTile& tile = tiles[i % 3];
     const std::byte* stage = shared + i % 2 * 2 * Layout::kTileBytes;
-    if (warp_row >= rows) continue;
-    if (!kPatterned && is_masked(i) &&
-        tile.positions[0] > positions[min(warp_row + 16 * kM, rows) - 1])
-      continue;
+    if (rows <= 0) continue;
+    const std::int32_t* positions = job.positions + task.first + warp_row;
+    if (!kPatterned && is_masked(i) && tile.positions[0] > positions[rows - 1]) continue;
     float scores[kM][kTileKeys / 8][4];
     score<T, kD, kM>(
         [&](int m, int k, std::uint32_t(&a)[4]) {
@@ -201,7 +197,7 @@ __global__ void __launch_bounds__(kThreads, resident_blocks(kD, kM))
       if constexpr (kPatterned) {
         const PatternRows pattern(job, task.head);
         hide<kM>(
-            positions + warp_row,
+            positions, rows,
             [&](std::int32_t row, int key) {
               return pattern.sees(row, tile.positions[key], tile.reach[key]);
             },
@@ -209,7 +205,7 @@ __global__ void __launch_bounds__(kThreads, resident_blocks(kD, kM))
       } else {
         const int count = keys.size - (task.begin + i) * kTileKeys, reach = job.reach;
         hide<kM>(
-            positions + warp_row,
+            positions, rows,
             [&](std::int32_t row, int key) {
               const std::int32_t position = tile.positions[key];
               return key < count && position <= row && row - position < reach;

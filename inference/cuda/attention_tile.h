@@ -157,16 +157,17 @@ __device__ void weigh(const float (&weights)[kM][kPageTokens / 8][4], const std:
   }
 }
 
-/// Hides the scores of pairs for which not sees(row's position, key in the tile).
+/// Hides the scores of pairs for which not sees(row's position, key in the tile).  `positions` has
+/// those of `rows` rows, at least one; what becomes of the others does not matter.
 template <int kM, typename Sees>
-__device__ void hide(const std::int32_t* positions, const Sees& sees,
+__device__ void hide(const std::int32_t* positions, int rows, const Sees& sees,
                      float (&scores)[kM][kPageTokens / 8][4]) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
 #pragma unroll
   for (int m = 0; m < kM; ++m) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const std::int32_t row = positions[m * 16 + half * 8 + lane / 4];
+      const std::int32_t row = positions[min(m * 16 + half * 8 + lane / 4, rows - 1)];
 #pragma unroll
       for (int n = 0; n < kPageTokens / 8; ++n) {
 #pragma unroll

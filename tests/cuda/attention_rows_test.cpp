@@ -238,18 +238,23 @@ TEST(CudaAttendRows, KeysThatAreSplit) {
 // Rows before all keys: where a method has dropped everything that they would see.
 TEST(CudaAttendRows, RowsThatSeeNothing) {
   for (DType dtype : {DType::kF32, DType::kBF16}) {
-    Problem p({70, 70, 1, 32, dtype}, 9);
-    AttentionJob job = p.job();
-    std::vector<std::int32_t> positions(70);
-    for (int r = 0; r < 70; ++r) positions[static_cast<std::size_t>(r)] = r - 66;
-    job.positions = positions.data();
-    const AttentionJob* const jobs[] = {&job};
-    cuda::Context context(0);
-    cuda::attend_rows(context, p.scale(), jobs);
-    context.finish();
-    for (int r = 0; r < 70; ++r) {
-      EXPECT_EQ(std::isinf(p.lse()[static_cast<std::size_t>(r)]), r < 66) << r;
-      EXPECT_EQ(p.out()[static_cast<std::size_t>(r * 64)] == 0, r < 66) << r;
+    for (int keys : {70, 4200}) {  // in one part, in two
+      Problem p({70, keys, 1, 32, dtype}, 9);
+      AttentionJob job = p.job();
+      std::vector<std::int32_t> positions(70);
+      for (int r = 0; r < 70; ++r)
+        positions[static_cast<std::size_t>(r)] = r < 66 ? r - 66 : keys - 70 + r;
+      job.positions = positions.data();
+      const AttentionJob* const jobs[] = {&job};
+      cuda::Context context(0);
+      cuda::attend_rows(context, p.scale(), jobs);
+      context.finish();
+      for (int r = 0; r < 70; ++r) {
+        const float out = p.out()[static_cast<std::size_t>(r * 64)];
+        EXPECT_EQ(p.lse()[static_cast<std::size_t>(r)] == -INFINITY, r < 66) << r;
+        EXPECT_EQ(out == 0, r < 66) << r;
+        EXPECT_TRUE(std::isfinite(out)) << r;
+      }
     }
   }
 }
