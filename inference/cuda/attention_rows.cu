@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(kThreads, resident_blocks(kD, kM))
 
   std::uint32_t held[kD / 16][4];
   const auto load_query = [&](int m, int k, std::uint32_t(&a)[4]) {
-    load_matrices(a, queries + (warp_row + m * 16) * kD * 2 + (down_first<kD>() ^ k * 32));
+    load_matrices(a, queries + (warp_row + m * 16) * kD * 2 + on(down_first<kD>(), k));
   };
   if constexpr (Layout::kQueriesMove) {
 #pragma unroll

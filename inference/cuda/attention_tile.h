@@ -22,7 +22,10 @@ __device__ int place(int row, int piece) {
 }
 
 /// The lanes' rows of 16 x 16 elements for load_matrices, as offsets into a tile: its matrices go
-/// down the rows first, or along them.  16 k elements on is at offset ^ 32 k, as `place` has it.
+/// down the rows first, or along them.  16 k elements on is at `on(offset, k)`.
+__device__ constexpr int on(int offset, int k) {
+  return (offset ^ k % 4 * 32) + k / 4 * 128;  // as only 8 pieces change places
+}
 template <int kD>
 __device__ int down_first() {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -75,7 +78,7 @@ __device__ void score(const Queries& queries, const std::byte* keys,
 #pragma unroll
     for (int n = 0; n < kPageTokens / 16; ++n) {
       std::uint32_t b[4];
-      load_matrices(b, keys + n * 16 * kD * 2 + (offset ^ k * 32));
+      load_matrices(b, keys + n * 16 * kD * 2 + on(offset, k));
       const std::uint32_t low[2] = {b[0], b[1]}, high[2] = {b[2], b[3]};
 #pragma unroll
       for (int m = 0; m < kM; ++m) {
@@ -146,7 +149,7 @@ __device__ void weigh(const float (&weights)[kM][kPageTokens / 8][4], const std:
 #pragma unroll
     for (int d = 0; d < kD / 16; ++d) {
       std::uint32_t b[4];
-      load_transposed(b, values + k * 16 * kD * 2 + (offset ^ d * 32));
+      load_transposed(b, values + k * 16 * kD * 2 + on(offset, d));
       const std::uint32_t low[2] = {b[0], b[1]}, high[2] = {b[2], b[3]};
 #pragma unroll
       for (int m = 0; m < kM; ++m) {
