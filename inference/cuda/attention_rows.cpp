@@ -123,8 +123,9 @@ RowsTask dense_task(const AttentionJob& job, int index, int first, int rows) {
   return task;
 }
 
-/// Few rows over many keys would leave most of the device idle: their keys are split.  The parts
-/// are of a fixed length, so that they depend on nothing but the job.
+/// Few rows over many keys would leave most of the device idle: their keys are split (Dao et al.,
+/// "Flash-Decoding for long-context inference", 2023).  The parts are of a fixed length, so that
+/// they depend on nothing but the job.
 constexpr int kMostSplitRows = 256, kPartTiles = 64;
 
 /// The parts of a job's keys; 1 if it is not split.
