@@ -189,12 +189,15 @@ TEST(CudaAttendRows, EqualsCpu) {
     for (int n : {1, 63, 64, 65, 130}) {
       for (int head_dim : {16, 32, 64}) expect_as_on_cpu({n, n, 1, head_dim, dtype}, seed += 3);
     }
-    expect_as_on_cpu({65, 65, 4, 128, dtype}, seed += 3);
-    expect_as_on_cpu({70, 70, 7, 16, dtype}, seed += 3);
+    for (int heads : {1, 4, 7}) {
+      expect_as_on_cpu({65, 65, heads, 128, dtype}, seed += 3);
+      expect_as_on_cpu({130, 130, heads, 16, dtype}, seed += 3);
+    }
     for (int head_dim : {24, 80, 96}) expect_as_on_cpu({66, 66, 2, head_dim, dtype}, seed += 3);
     expect_as_on_cpu({66, 66, 1, 256, dtype}, seed += 3);
     expect_as_on_cpu({1000, 1000, 1, 64, dtype}, seed += 3);
   }
+  expect_as_on_cpu({1000, 1000, 1, 128, DType::kBF16}, seed += 3);
   for (int head_dim : {4, 8, 20, 36, 132}) expect_as_on_cpu({66, 66, 2, head_dim}, seed += 3);
 }
 
@@ -386,8 +389,11 @@ TEST(CudaAttendRows, PatternsEqualCpu) {
     expect_patterns_as_on_cpu({150, 300, 0, 16, dtype, 33}, seed += 3);
     expect_patterns_as_on_cpu({150, 300, 0, 16, dtype, 90, true}, seed += 3);
   }
-  expect_patterns_as_on_cpu({70, 600, 0, 64, DType::kBF16}, seed += 3);
-  expect_patterns_as_on_cpu({70, 200, 0, 128, DType::kF16}, seed += 3);
+  for (DType dtype : {DType::kF32, DType::kBF16}) {
+    for (int head_dim : {32, 64, 128, 256})
+      expect_patterns_as_on_cpu({70, 140, 0, head_dim, dtype}, seed += 3);
+  }
+  expect_patterns_as_on_cpu({70, 600, 0, 64, DType::kF16}, seed += 3);
 }
 
 #if __has_include("emulated_intrinsics.h")
