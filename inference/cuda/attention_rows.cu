@@ -196,12 +196,20 @@ __global__ void __launch_bounds__(kThreads, resident_blocks(kD, kM))
     if (is_masked(i)) {
       if constexpr (kPatterned) {
         const PatternRows pattern(job, task.head);
-        hide<kM>(
-            positions, rows,
-            [&](std::int32_t row, int key) {
-              return pattern.sees(row, tile.positions[key], tile.reach[key]);
-            },
-            scores);
+        const auto hide_unseen = [&](auto by_pairs) {
+          hide<kM>(
+              positions, rows,
+              [&](std::int32_t row, int key) {
+                return pattern.template sees<by_pairs.value>(row, tile.positions[key],
+                                                             tile.reach[key]);
+              },
+              scores);
+        };
+        if (pattern.offset_bits != nullptr) {
+          hide_unseen(std::true_type{});
+        } else {
+          hide_unseen(std::false_type{});
+        }
       } else {
         const int count = keys.size - (task.begin + i) * kTileKeys, reach = job.reach;
         hide<kM>(

@@ -138,16 +138,27 @@ __global__ void __launch_bounds__(kThreads)
       }
     }
     if (shared.keys->masked != 0) {
-      for (int i = 0; i < kOwn; ++i) {
-        for (int j = 0; j < kOwn; ++j) {
-          const std::int32_t row = shared.positions[y * kOwn + i];
-          const int key = x + j * kSide;
-          const std::int32_t position = shared.keys->positions[key],
-                             reach = shared.keys->reach[key];
-          bool sees = position <= row && row - position < reach;
-          if constexpr (kPatterned) sees = PatternRows(job, task.head).sees(row, position, reach);
-          if (!sees) scores[i][j] = kMasked;
+      const KeyTile& keys = *shared.keys;
+      const auto hide = [&](const auto& sees) {
+        for (int i = 0; i < kOwn; ++i) {
+          for (int j = 0; j < kOwn; ++j) {
+            const int key = x + j * kSide;
+            if (!sees(shared.positions[y * kOwn + i], keys.positions[key], keys.reach[key]))
+              scores[i][j] = kMasked;
+          }
         }
+      };
+      if constexpr (kPatterned) {
+        const PatternRows pattern(job, task.head);
+        const bool by_pairs = pattern.offset_bits != nullptr;
+        hide([&](std::int32_t row, std::int32_t key, std::int32_t reach) {
+          return by_pairs ? pattern.sees<true>(row, key, reach)
+                          : pattern.sees<false>(row, key, reach);
+        });
+      } else {
+        hide([](std::int32_t row, std::int32_t key, std::int32_t reach) {
+          return key <= row && row - key < reach;
+        });
       }
     }
     for (int i = 0; i < kOwn; ++i) {

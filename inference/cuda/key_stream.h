@@ -13,11 +13,11 @@ struct alignas(16) KeyTile {
   int masked;                         ///< some row of the block lacks some key
 };
 
-/// Whether a row sees a key of a patterned tile.
+/// Which keys of a patterned tile a row sees.
 struct PatternRows {
   std::int32_t dense_from;  ///< rows from here on see all that `job_reach` lets them
   int job_reach;
-  const std::uint32_t* offset_bits;  ///< may be null
+  const std::uint32_t* offset_bits;  ///< null if there are no lines to be taken pair by pair
 
   __device__ explicit PatternRows(const RowsJob& job, int head)
       : dense_from(kEverywhere), job_reach(job.reach), offset_bits(nullptr) {
@@ -25,11 +25,13 @@ struct PatternRows {
     if (p.kind == HeadPattern::Kind::kBand) dense_from = p.dense_from;
     if (p.kind == HeadPattern::Kind::kLines && p.lines_exact) offset_bits = p.offset_bits;
   }
+  /// Without branches, so that the words of many pairs are read at once.
+  template <bool kByPairs>
   __device__ bool sees(std::int32_t row, std::int32_t key, std::int32_t reach) const {
-    const std::int32_t distance = row - key;
-    if (distance < 0) return false;
-    if (distance < reach || (row >= dense_from && distance < job_reach)) return true;
-    return offset_bits != nullptr && (offset_bits[distance / 32] >> (distance % 32) & 1) != 0;
+    const std::int32_t distance = row - key, behind = max(distance, 0);
+    bool seen = (distance < reach) | ((row >= dense_from) & (distance < job_reach));
+    if constexpr (kByPairs) seen |= (offset_bits[behind / 32] >> (behind % 32) & 1) != 0;
+    return (distance >= 0) & seen;
   }
 };
 
