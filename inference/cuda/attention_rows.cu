@@ -51,30 +51,37 @@ __device__ void load_queries(const RowsJob& job, const RowsTask& task, std::byte
   }
 }
 
-/// Starts the copies of `count` keys and values, zeros for the others of 64 and beyond head_dim.
-/// `slots` has their slots, or is null for those from `first` on, which are one page.
-template <int kD>
+/// Starts the copies of `count` keys and values, zeros for the others of 64 and beyond head_dim:
+/// those listed in `slots`, or the page that begins with slot `first`.
+template <int kD, bool kListed>
 __device__ void load_tile(const SetView& keys, const std::int32_t* slots, int first, int count,
                           std::byte* stage) {
   constexpr int kPieces = kD / 8, kRowsAtOnce = kThreads / kPieces;
   const int piece = static_cast<int>(threadIdx.x) % kPieces;
+  const int first_row = static_cast<int>(threadIdx.x) / kPieces;
   const std::size_t row_bytes = keys.layout.row_bytes(), values = keys.layout.value_offset();
   const bool in_row = piece * 8 < keys.layout.head_dim;
   const std::byte* page = keys.pages[first / kPageTokens];
-#pragma unroll
+// The addresses of listed keys are waited for; those of a page would only take registers.
+#pragma unroll(kListed ? 8 : 2)
   for (int i = 0; i < kTileKeys; i += kRowsAtOnce) {
-    const int row = i + static_cast<int>(threadIdx.x) / kPieces;
+    const int row = i + first_row;
     if (kRowsAtOnce > kTileKeys && row >= kTileKeys) break;
-    const int slot = slots == nullptr ? row : max(0, slots[row]);
-    if (slots != nullptr) page = keys.pages[slot / kPageTokens];
-    const bool valid = in_row && row < count && (slots == nullptr || slots[row] >= 0);
-    const std::byte* from = valid
-                                ? page + static_cast<std::size_t>(slot % kPageTokens) * row_bytes +
-                                      static_cast<std::size_t>(piece) * 16
-                                : page;
-    const int at = place<kD>(row, piece);
-    copy_async(stage + at, from, valid);
-    copy_async(stage + kTileKeys * kD * 2 + at, from + values, valid);
+    int in_page = row;
+    bool valid = in_row && row < count;
+    if constexpr (kListed) {
+      const int slot = slots[row];
+      valid = valid && slot >= 0;
+      page = keys.pages[max(slot, 0) / kPageTokens];
+      in_page = max(slot, 0) % kPageTokens;
+    }
+    const std::byte* from = valid ? page + static_cast<std::size_t>(in_page) * row_bytes +
+                                        static_cast<std::size_t>(piece) * 16
+                                  : page;
+    // Pieces change places alike in every 8 rows.
+    std::byte* to = stage + place<kD>(i % 8 + first_row, piece) + i / 8 * 8 * kD * 2;
+    copy_async(to, from, valid);
+    copy_async(to + kTileKeys * kD * 2, from + values, valid);
   }
 }
 
@@ -153,11 +160,11 @@ __global__ void __launch_bounds__(kThreads, resident_blocks(kD, kM))
   const auto load = [&](int i) {
     KeyTile& tile = tiles[i % 3];
     std::byte* stage = shared + i % 2 * 2 * Layout::kTileBytes;
-    if (kPatterned) {
-      load_tile<kD>(keys, tile.slots, 0, tile.count, stage);
+    if constexpr (kPatterned) {
+      load_tile<kD, true>(keys, tile.slots, 0, tile.count, stage);
     } else {
       const int first = (task.begin + i) * kTileKeys;
-      load_tile<kD>(keys, nullptr, first, min(kTileKeys, keys.size - first), stage);
+      load_tile<kD, false>(keys, nullptr, first, min(kTileKeys, keys.size - first), stage);
       constexpr int kAtOnce = 16 / sizeof(std::int32_t);
       if (is_masked(i) && thread < kTileKeys / kAtOnce) {
         copy_async(tile.positions + thread * kAtOnce,
