@@ -52,7 +52,9 @@ __device__ void load_queries(const RowsJob& job, const RowsTask& task, std::byte
 }
 
 /// Starts the copies of `count` keys and values, zeros for the others of 64 and beyond head_dim:
-/// those listed in `slots`, or the page that begins with slot `first`.
+/// those listed in `slots`, or the page that begins with slot `first`.  The addresses of listed
+/// keys have to be waited for, so many are asked for at once; those of a page would only take
+/// registers.
 template <int kD, bool kListed>
 __device__ void load_tile(const SetView& keys, const std::int32_t* slots, int first, int count,
                           std::byte* stage) {
@@ -62,7 +64,6 @@ __device__ void load_tile(const SetView& keys, const std::int32_t* slots, int fi
   const std::size_t row_bytes = keys.layout.row_bytes(), values = keys.layout.value_offset();
   const bool in_row = piece * 8 < keys.layout.head_dim;
   const std::byte* page = keys.pages[first / kPageTokens];
-// The addresses of listed keys are waited for; those of a page would only take registers.
 #pragma unroll(kListed ? 8 : 2)
   for (int i = 0; i < kTileKeys; i += kRowsAtOnce) {
     const int row = i + first_row;
