@@ -26,20 +26,6 @@ void pack_shared(const KvSet& set, const PackedSet& packed, int t) {
             packed.positions + i);
 }
 
-/// Writes a finished strip: out = acc / l, lse = m + ln l.
-void write_rows(const SoftmaxState& state, std::size_t first, int rows, int head_dim, float* out,
-                std::size_t out_stride, float* lse, std::size_t lse_stride) {
-  for (int r = 0; r < rows; ++r) {
-    const std::size_t i = first + static_cast<std::size_t>(r);
-    const float inverse = state.l[i] > 0 ? 1.0f / state.l[i] : 0.0f;
-    float* to = out + static_cast<std::size_t>(r) * out_stride;
-    for (int c = 0; c < head_dim; ++c)
-      to[c] = state.acc[i * state.width + static_cast<std::size_t>(c)] * inverse;
-    if (lse != nullptr)
-      lse[static_cast<std::size_t>(r) * lse_stride] = state.m[i] + std::log(state.l[i]);
-  }
-}
-
 /// Rows [first, first + rows) of a dense job, all its heads, over its packed tiles.
 void dense_block(const AttentionJob& job, float scale, const PackedSet& packed, int first,
                  float* scratch) {
@@ -159,47 +145,6 @@ void pattern_block(const AttentionJob& job, float scale, const PackedSet& packed
              job.lse_stride);
 }
 
-/// One segment of a single row, all heads of the set, into `out`.
-void single_row_segment(const AttentionJob& job, float scale, int segment, float* scratch,
-                        const SoftmaxState& out) {
-  const KvSet& keys = *job.keys;
-  const int head_dim = keys.layout().head_dim;
-  Bump bump(scratch);
-  float* s = bump.floats(static_cast<std::size_t>(job.heads) * kTile);
-  float* kt = bump.floats(kTile * static_cast<std::size_t>(head_dim));
-  float* v = bump.floats(kTile * padded(head_dim));
-  std::int32_t* positions = bump.ints(kTile);
-  const Strip strip{job.q, static_cast<std::size_t>(head_dim), job.positions, 0, job.heads};
-  const std::int32_t* slots = job.slots == nullptr ? nullptr : job.slots->data();
-  const int count = job.slots == nullptr ? keys.size() : static_cast<int>(job.slots->size());
-  const int begin = segment * kSegmentTiles * kTile;
-  const auto visible = [](std::int32_t, std::int32_t) { return true; };
-  out.clear(static_cast<std::size_t>(job.heads));
-  for (int at = begin; at < std::min(begin + kSegmentTiles * kTile, count); at += kTile) {
-    const int in_tile = std::min(kTile, count - at);
-    if (job.sliding_window > 0 && slots == nullptr &&
-        keys.position(at + in_tile - 1) <= job.positions[0] - job.sliding_window) {
-      continue;
-    }
-    const Tile tile =
-        pack_tile(keys, slots == nullptr ? nullptr : slots + at, at, in_tile, kt, v, positions);
-    take_tile(strip, tile, head_dim, scale, job.sliding_window, false, visible, s, out, 0);
-  }
-}
-
-void merge_segments(const AttentionJob& job, const SoftmaxState* parts, int count, float* scratch) {
-  const int head_dim = job.keys->layout().head_dim;
-  const auto heads = static_cast<std::size_t>(job.heads);
-  SoftmaxState total = parts[0];
-  if (count > 1) {
-    total = SoftmaxState::in(scratch, heads, padded(head_dim));
-    total.clear(heads);
-    for (int i = 0; i < count; ++i) merge_state(total, parts[i], heads);
-  }
-  write_rows(total, 0, job.heads, head_dim, job.out, static_cast<std::size_t>(head_dim), job.lse,
-             1);
-}
-
 }  // namespace turnbench::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -209,8 +154,6 @@ namespace turnbench::cpu {
 HWY_EXPORT(pack_shared);
 HWY_EXPORT(dense_block);
 HWY_EXPORT(pattern_block);
-HWY_EXPORT(single_row_segment);
-HWY_EXPORT(merge_segments);
 
 namespace {
 
@@ -251,48 +194,6 @@ void attend_rows(ThreadPool& pool, float scale, std::span<const AttentionJob> jo
       }
     });
   });
-}
-
-/// Single rows: segments of their keys in parallel, merged in order.
-void attend_single(ThreadPool& pool, float scale, std::span<const AttentionJob> jobs,
-                   std::span<const std::size_t> single, AttentionWorkspace& workspace) {
-  std::vector<Task> tasks;
-  std::vector<std::size_t> first_task, state_at;
-  std::size_t floats = 0, scratch = 0;
-  for (std::size_t i : single) {
-    const AttentionJob& job = jobs[i];
-    const int head_dim = job.keys->layout().head_dim;
-    const int keys = job.slots == nullptr ? job.keys->size() : static_cast<int>(job.slots->size());
-    const int segments = std::max(1, (tiles_of(keys) + kSegmentTiles - 1) / kSegmentTiles);
-    const auto heads = static_cast<std::size_t>(job.heads);
-    first_task.push_back(tasks.size());
-    for (int s = 0; s < segments; ++s) {
-      tasks.push_back({i, 0, s});
-      state_at.push_back(floats);
-      floats += SoftmaxState::floats(heads, padded(head_dim));
-    }
-    scratch = std::max(scratch, task_floats(head_dim, heads));
-  }
-  first_task.push_back(tasks.size());
-  float* memory = workspace.partial.get(floats);
-  std::vector<SoftmaxState> states;
-  for (std::size_t t = 0; t < tasks.size(); ++t) {
-    const AttentionJob& job = jobs[tasks[t].job];
-    states.push_back(SoftmaxState::in(memory + state_at[t], static_cast<std::size_t>(job.heads),
-                                      padded(job.keys->layout().head_dim)));
-  }
-  const auto scratch_of = [&](int worker) {
-    return workspace.worker[static_cast<std::size_t>(worker)].get(scratch);
-  };
-  pool.parallel_for(tasks.size(), [&](std::size_t t, int worker) {
-    HWY_DYNAMIC_DISPATCH(single_row_segment)
-    (jobs[tasks[t].job], scale, tasks[t].block, scratch_of(worker), states[t]);
-  });
-  for (std::size_t i = 0; i < single.size(); ++i) {
-    HWY_DYNAMIC_DISPATCH(merge_segments)
-    (jobs[single[i]], states.data() + first_task[i],
-     static_cast<int>(first_task[i + 1] - first_task[i]), scratch_of(0));
-  }
 }
 
 }  // namespace

@@ -27,6 +27,11 @@ struct AttentionWorkspace {
 void attend(ThreadPool& pool, float scale, std::span<const AttentionJob> jobs,
             AttentionWorkspace& workspace);
 
+/// The part of `attend` for jobs `single`, of one row each and without patterns: segments of the
+/// keys in parallel.
+void attend_single(ThreadPool& pool, float scale, std::span<const AttentionJob> jobs,
+                   std::span<const std::size_t> single, AttentionWorkspace& workspace);
+
 /// The jobs' column sums.  A sum takes its rows one by one in order, so neither threads nor the
 /// split into passes show.
 void add_column_sums(ThreadPool& pool, float scale, std::span<const ColumnJob> jobs,

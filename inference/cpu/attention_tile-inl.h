@@ -158,37 +158,51 @@ inline Tile shared_tile(const KvSet& set, const PackedSet& packed, int t) {
           packed.positions + i, std::min(kTile, set.size() - t * kTile)};
 }
 
-/// Scores s [64] of one row become probabilities relative to the new maximum; m, l and acc follow.
-HWY_INLINE void softmax_row(float scale, float* HWY_RESTRICT s, float& m, float& l,
-                            float* HWY_RESTRICT acc, std::size_t width) {
+/// The largest of the scores s [64] of one row, or m.
+HWY_INLINE float new_maximum(float scale, const float* HWY_RESTRICT s, float m) {
   const FloatTag d;
   const std::size_t lanes = hn::Lanes(d);
   FloatVec top = hn::Set(d, kMasked);
   for (std::size_t i = 0; i < kTile; i += lanes) top = hn::Max(top, hn::LoadU(d, s + i));
-  const float tile_max = hn::GetLane(hn::MaxOfLanes(d, top)) * scale;
-  const float next = std::max(m, tile_max);
+  return std::max(m, hn::GetLane(hn::MaxOfLanes(d, top)) * scale);
+}
+
+/// Scores s [64] become exp(scale s - shift).  Returns their sum: 16 chains, and sum16's tree.
+HWY_INLINE float exponentials(float scale, float shift, float* HWY_RESTRICT s) {
+  constexpr std::size_t kLanes = HWY_LANES(float), kSums = 16 / kLanes;
+  const FloatTag d;
+  const FloatVec scales = hn::Set(d, scale), shifts = hn::Set(d, shift);
+  FloatVec sums[kSums];
+  for (std::size_t i = 0; i < kTile; i += 16) {
+#pragma GCC unroll 4
+    for (std::size_t v = 0; v < kSums; ++v) {
+      float* at = s + i + v * kLanes;
+      const FloatVec e = exp_ps(d, hn::MulSub(hn::LoadU(d, at), scales, shifts));
+      hn::StoreU(e, d, at);
+      sums[v] = i == 0 ? e : hn::Add(sums[v], e);
+    }
+  }
+  HWY_ALIGN float partial[16];
+#pragma GCC unroll 4
+  for (std::size_t v = 0; v < kSums; ++v) hn::Store(sums[v], d, partial + v * kLanes);
+  return sum16(partial);
+}
+
+/// Scores s [64] of one row become probabilities relative to the maximum `next`; m, l and acc
+/// follow.
+HWY_INLINE void softmax_row(float scale, float next, float* HWY_RESTRICT s, float& m, float& l,
+                            float* HWY_RESTRICT acc, std::size_t width) {
   if (next == kMasked) {  // nothing seen so far
     std::fill_n(s, kTile, 0.0f);
     return;
   }
   const float shrink = m == kMasked ? 0.0f : exp_one(m - next);
-  const FloatVec scales = hn::Set(d, scale), shift = hn::Set(d, next);
-  HWY_ALIGN float partial[16];
-  const hn::CappedTag<float, 16> d16;
-  const std::size_t step = std::min<std::size_t>(hn::Lanes(d16), 16);
-  for (std::size_t i = 0; i < kTile; i += lanes) {
-    hn::StoreU(exp_ps(d, hn::MulSub(hn::LoadU(d, s + i), scales, shift)), d, s + i);
-  }
-  for (std::size_t j = 0; j < 16; j += step) {
-    auto sum = hn::LoadU(d16, s + j);
-    for (std::size_t i = 16 + j; i < kTile; i += 16) sum = hn::Add(sum, hn::LoadU(d16, s + i));
-    hn::Store(sum, d16, partial + j);
-  }
-  l = l * shrink + sum16(partial);
+  l = l * shrink + exponentials(scale, next, s);
   m = next;
   if (shrink != 1.0f) {
+    const FloatTag d;
     const FloatVec factor = hn::Set(d, shrink);
-    for (std::size_t c = 0; c < width; c += lanes) {
+    for (std::size_t c = 0; c < width; c += hn::Lanes(d)) {
       hn::StoreU(hn::Mul(hn::LoadU(d, acc + c), factor), d, acc + c);
     }
   }
@@ -217,7 +231,8 @@ HWY_INLINE void take_tile(const Strip& strip, const Tile& tile, int head_dim, fl
       if (!visible(at, tile.positions[j])) row[j] = kMasked;
     }
     const std::size_t i = first_row + static_cast<std::size_t>(r);
-    softmax_row(scale, row, state.m[i], state.l[i], state.acc + i * state.width, state.width);
+    softmax_row(scale, new_maximum(scale, row, state.m[i]), row, state.m[i], state.l[i],
+                state.acc + i * state.width, state.width);
   }
   product(static_cast<std::size_t>(strip.rows), state.width, static_cast<std::size_t>(tile.count),
           s, kTile, tile.v, tile.ldv, state.acc + first_row * state.width, state.width, true);
@@ -241,6 +256,20 @@ HWY_INLINE void merge_state(const SoftmaxState& total, const SoftmaxState& part,
       hn::StoreU(hn::MulAdd(hn::LoadU(d, from + c), bv, hn::Mul(hn::LoadU(d, to + c), av)), d,
                  to + c);
     }
+  }
+}
+
+/// Writes a finished strip: out = acc / l, lse = m + ln l.
+inline void write_rows(const SoftmaxState& state, std::size_t first, int rows, int head_dim,
+                       float* out, std::size_t out_stride, float* lse, std::size_t lse_stride) {
+  for (int r = 0; r < rows; ++r) {
+    const std::size_t i = first + static_cast<std::size_t>(r);
+    const float inverse = state.l[i] > 0 ? 1.0f / state.l[i] : 0.0f;
+    float* to = out + static_cast<std::size_t>(r) * out_stride;
+    for (int c = 0; c < head_dim; ++c)
+      to[c] = state.acc[i * state.width + static_cast<std::size_t>(c)] * inverse;
+    if (lse != nullptr)
+      lse[static_cast<std::size_t>(r) * lse_stride] = state.m[i] + std::log(state.l[i]);
   }
 }
 

@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 HWY_BEFORE_NAMESPACE();
 namespace turnbench::cpu::HWY_NAMESPACE {
@@ -61,14 +62,26 @@ HWY_INLINE void micro_kernel(std::size_t k, const float* HWY_RESTRICT a, std::si
     }
   }
   for (std::size_t i = 0; i < k; ++i, b += ldb) {
-    FloatVec column[kVecs];
+    if constexpr (kRows < kVecs) {  // the fewer of A's and B's registers stay, the others pass by
+      FloatVec x[kRows];
 #pragma GCC unroll 8
-    for (int v = 0; v < kVecs; ++v) column[v] = load_wide(d, b + v * lanes);
+      for (int r = 0; r < kRows; ++r) x[r] = hn::Set(d, a[r * lda + i]);
 #pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) {
-      const FloatVec x = hn::Set(d, a[r * lda + i]);
+      for (int v = 0; v < kVecs; ++v) {
+        const FloatVec column = load_wide(d, b + v * lanes);
 #pragma GCC unroll 8
-      for (int v = 0; v < kVecs; ++v) acc[r][v] = hn::MulAdd(x, column[v], acc[r][v]);
+        for (int r = 0; r < kRows; ++r) acc[r][v] = hn::MulAdd(x[r], column, acc[r][v]);
+      }
+    } else {
+      FloatVec column[kVecs];
+#pragma GCC unroll 8
+      for (int v = 0; v < kVecs; ++v) column[v] = load_wide(d, b + v * lanes);
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) {
+        const FloatVec x = hn::Set(d, a[r * lda + i]);
+#pragma GCC unroll 8
+        for (int v = 0; v < kVecs; ++v) acc[r][v] = hn::MulAdd(x, column[v], acc[r][v]);
+      }
     }
   }
 #pragma GCC unroll 8
@@ -117,6 +130,77 @@ HWY_INLINE void product(std::size_t rows, std::size_t n, std::size_t k, const fl
   }
   for (; j < n; j += lanes) {
     column_block<1>(rows, k, a, lda, b + j, ldb, c + j, ldc, start_from_c);
+  }
+}
+
+// Most rows of a register tile of `group_product`, and its vectors.
+#if HWY_TARGET <= HWY_AVX3 || HWY_TARGET == HWY_NEON
+constexpr int kGroupRows = 8;
+constexpr std::size_t group_vecs(int rows) {
+  return rows > 4 ? 2 : 4;
+}
+#elif HWY_TARGET <= HWY_AVX2
+constexpr int kGroupRows = 6;
+constexpr std::size_t group_vecs(int rows) {
+  return rows > 4 ? 2 : rows == 4 ? 3 : 4;
+}
+#else
+constexpr int kGroupRows = kTileRows;
+constexpr std::size_t group_vecs(int) {
+  return kPanelVecs;
+}
+#endif
+
+/// Some rows of `group_product`; `ahead.some()` is called before each tile of registers.
+template <int kRows, typename T, typename Ahead>
+HWY_INLINE void group_rows(std::size_t n, std::size_t k, const float* a, std::size_t lda,
+                           const T* b, std::size_t ldb, float* c, std::size_t ldc,
+                           bool start_from_c, Ahead& ahead) {
+  constexpr std::size_t kVecs = group_vecs(kRows);
+  const std::size_t lanes = hn::Lanes(FloatTag());
+  const std::size_t vecs = n / lanes;
+  std::size_t v = 0;
+  const auto take = [&](auto count) {
+    ahead.some();
+    micro_kernel<kRows, decltype(count)::value>(k, a, lda, b + v * lanes, ldb, c + v * lanes, ldc,
+                                                start_from_c);
+    v += decltype(count)::value;
+  };
+  // One vector alone would wait for its own sums: three of four are left for two and two.
+  while (vecs - v >= kVecs && (kVecs != 3 || vecs - v != 4)) {
+    take(std::integral_constant<int, kVecs>());
+  }
+  while (vecs - v >= 2) take(std::integral_constant<int, 2>());
+  if (v < vecs) take(std::integral_constant<int, 1>());
+}
+
+/// body(std::integral_constant<int, n>()) for n in [1, kMax].
+template <int kMax, typename Body>
+HWY_INLINE void with_constant(int n, const Body& body) {
+  if (n == kMax) {
+    body(std::integral_constant<int, kMax>());
+  } else if constexpr (kMax > 1) {
+    with_constant<kMax - 1>(n, body);
+  }
+}
+
+/// `product` for the query heads of one group.  Their number is small and known to be no multiple
+/// of anything: they are shared out evenly to tiles of registers that hold enough sums to hide the
+/// latency of a multiply-add.  Each number is the same chain as in `product`.  `ahead` may fetch
+/// what is needed later.
+template <typename T, typename Ahead>
+HWY_INLINE void group_product(int rows, std::size_t n, std::size_t k, const float* a,
+                              std::size_t lda, const T* b, std::size_t ldb, float* c,
+                              std::size_t ldc, bool start_from_c, Ahead& ahead) {
+  const int parts = (rows + kGroupRows - 1) / kGroupRows;
+  for (int part = 0, r = 0; part < parts; ++part) {
+    const int count = (rows - r) / (parts - part);
+    const float* from = a + static_cast<std::size_t>(r) * lda;
+    float* to = c + static_cast<std::size_t>(r) * ldc;
+    with_constant<kGroupRows>(count, [&](auto n_rows) {
+      group_rows<decltype(n_rows)::value>(n, k, from, lda, b, ldb, to, ldc, start_from_c, ahead);
+    });
+    r += count;
   }
 }
 

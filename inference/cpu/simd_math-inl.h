@@ -60,11 +60,16 @@ HWY_INLINE float exp_one(float x) {
   return hn::GetLane(exp_ps(d, hn::Set(d, x)));
 }
 
-/// Sum of 16 partial sums in a fixed tree.
+/// Sum of 16 partial sums, 64-byte aligned, in a fixed tree: halves are added until one is left.
 HWY_INLINE float sum16(const float* HWY_RESTRICT x) {
-  float s[8];
-  for (int i = 0; i < 8; ++i) s[i] = x[i] + x[i + 8];
-  return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
+  const hn::CappedTag<float, 4> d;
+  HWY_ALIGN float t[4];
+  for (std::size_t i = 0; i < 4; i += hn::Lanes(d)) {
+    hn::Store(hn::Add(hn::Add(hn::Load(d, x + i), hn::Load(d, x + i + 8)),
+                      hn::Add(hn::Load(d, x + i + 4), hn::Load(d, x + i + 12))),
+              d, t + i);
+  }
+  return (t[0] + t[2]) + (t[1] + t[3]);
 }
 
 /// Sum over x[i] * y[i], i in [0, n): 16 interleaved chains of multiply-adds, then a fixed tree.

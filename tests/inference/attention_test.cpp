@@ -169,6 +169,33 @@ TEST(Attention, RowsAreIndependentToTheBit) {
   }
 }
 
+// Decoding has kernels of its own: they make the bits of a chunk's, whatever the group's heads.
+TEST(Attention, SingleRowsAreRowsOfAChunkToTheBit) {
+  for_each_instruction_set([] {
+    for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+      for (int head_dim : {20, 64}) {
+        for (int heads : {1, 3, 4, 7, 9}) {
+          const int window = heads % 3 == 0 ? 100 : 0;
+          Problem chunk({3, 1100, heads, head_dim, window, dtype}, 51);
+          chunk.run(chunk.job(), 1);
+          Problem single({3, 1100, heads, head_dim, window, dtype}, 51);
+          AttentionJob j = single.job();
+          j.rows = 1;
+          for (int r = 0; r < 3; ++r) {
+            single.run(j, 2);
+            j.q += j.q_stride;
+            j.out += j.out_stride;
+            j.lse += j.lse_stride;
+            ++j.positions;
+          }
+          EXPECT_EQ(chunk.out, single.out) << name_of(dtype) << " " << heads << " x " << head_dim;
+          EXPECT_EQ(chunk.lse, single.lse) << name_of(dtype) << " " << heads << " x " << head_dim;
+        }
+      }
+    }
+  });
+}
+
 TEST(Attention, SelectedSlots) {
   Problem p({1, 1700, 4, 64, 0, DType::kBF16}, 21);
   std::vector<std::int32_t> slots;

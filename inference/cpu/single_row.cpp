@@ -1,0 +1,325 @@
+// Attention of single rows, the whole of decoding: each key and value is read once, from its page,
+// for all query heads of its group.
+
+#include <algorithm>
+#include <type_traits>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "inference/cpu/single_row.cpp"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+#include <hwy/highway.h>
+
+#include "inference/cpu/attention.h"
+#include "inference/cpu/attention_tile-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace turnbench::cpu::HWY_NAMESPACE {
+
+constexpr int kSegmentSlots = kSegmentTiles * kTile;
+
+inline int slots_of(const AttentionJob& job) {
+  return job.slots == nullptr ? job.keys->size() : static_cast<int>(job.slots->size());
+}
+
+/// Where the rows of a tile lie.  Beyond `count` the last one stands again.
+template <typename T>
+struct TileRows {
+  const T *keys[kTile], *values[kTile];
+  const std::int32_t* positions;
+  std::int32_t gathered[kTile];
+  int count = 0;
+
+  /// The tile from slot `first` (of those that the job lists, if it does) on, a multiple of 64;
+  /// none if there is no such slot.
+  void find(const AttentionJob& job, int first) {
+    const PageLayout& layout = job.keys->layout();
+    const auto pages = job.keys->pages();
+    const auto width = static_cast<std::size_t>(layout.head_dim);
+    count = std::clamp(slots_of(job) - first, 0, kTile);
+    if (count == 0) return;
+    if (job.slots == nullptr) {
+      const std::byte* page = pages[static_cast<std::size_t>(first / kTile)].get();
+      const T* key = reinterpret_cast<const T*>(page);
+      const T* value = reinterpret_cast<const T*>(page + layout.value_offset());
+      for (std::size_t j = 0; j < static_cast<std::size_t>(count); ++j) {
+        keys[j] = key + j * width;
+        values[j] = value + j * width;
+      }
+      positions = reinterpret_cast<const std::int32_t*>(page + layout.position_offset());
+    } else {
+      const std::int32_t* slots = job.slots->data() + first;
+      for (int j = 0; j < count; ++j) {
+        const std::byte* page = pages[static_cast<std::size_t>(slots[j] / kTile)].get();
+        const auto row = static_cast<std::size_t>(slots[j] % kTile);
+        keys[j] = reinterpret_cast<const T*>(page) + row * width;
+        values[j] = reinterpret_cast<const T*>(page + layout.value_offset()) + row * width;
+        gathered[j] = reinterpret_cast<const std::int32_t*>(page + layout.position_offset())[row];
+      }
+      positions = gathered;
+    }
+    for (int j = count; j < kTile; ++j) {
+      keys[j] = keys[count - 1];
+      values[j] = values[count - 1];
+    }
+  }
+};
+
+/// Fetches the rows of the next tile while this one is worked on, some at a time: all at once would
+/// wait for each other.
+template <typename T>
+class Prefetch {
+ public:
+  Prefetch(const TileRows<T>& rows, int head_dim)
+      : rows_(rows), bytes_(static_cast<std::size_t>(head_dim) * sizeof(T)) {}
+
+  void some() {
+    const int end = std::min(next_ + kRowsAtOnce, rows_.count);
+    for (; next_ < end; ++next_) {
+      fetch(rows_.keys[next_]);
+      fetch(rows_.values[next_]);
+    }
+  }
+
+ private:
+  static constexpr int kRowsAtOnce = 8;
+
+  void fetch(const T* row) const {
+    const auto* p = reinterpret_cast<const char*>(row);
+    for (std::size_t i = 0; i < bytes_; i += 64) __builtin_prefetch(p + i, 0, 3);
+  }
+
+  const TileRows<T>& rows_;
+  std::size_t bytes_;
+  int next_ = 0;
+};
+
+// Few registers or no instruction for f16: widened once, before the products and not in them.
+constexpr bool kWidensInProducts = HWY_TARGET <= HWY_AVX2 || HWY_TARGET == HWY_NEON;
+
+/// The elements that the products read.
+template <typename T>
+using Turned = std::conditional_t<kWidensInProducts, T, float>;
+
+/// out[d][j] = rows[j][d] for 64 rows of 16-bit elements.
+template <typename T>
+void turn_halves(const T* const* rows, std::size_t head_dim, std::uint16_t* HWY_RESTRICT out) {
+  std::size_t c = 0;
+#if HWY_TARGET != HWY_SCALAR
+  using D = hn::ScalableTag<std::uint16_t>;
+  using V = hn::Vec<D>;
+  const D d;
+  const auto load = [](const T* p) {
+    return hn::LoadU(hn::FixedTag<std::uint16_t, 8>(), reinterpret_cast<const std::uint16_t*>(p));
+  };
+  const auto interleave = [d](const V* x, V* y) {
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      y[2 * i] = hn::InterleaveLower(d, x[i], x[i + 4]);
+      y[2 * i + 1] = hn::InterleaveUpper(d, x[i], x[i + 4]);
+    }
+  };
+  for (; c + 8 <= head_dim; c += 8) {
+    for (std::size_t j = 0; j < kTile; j += hn::Lanes(d)) {
+      const T* const* from = rows + j;
+      V a[8], b[8];
+#pragma GCC unroll 8
+      for (int i = 0; i < 8; ++i) {  // 128-bit block n is columns [c, c + 8) of row 8 n + i
+#if HWY_MAX_BYTES == 64
+        const hn::Half<D> half;
+        a[i] = hn::Combine(d, hn::Combine(half, load(from[24 + i] + c), load(from[16 + i] + c)),
+                           hn::Combine(half, load(from[8 + i] + c), load(from[i] + c)));
+#elif HWY_MAX_BYTES == 32
+        a[i] = hn::Combine(d, load(from[8 + i] + c), load(from[i] + c));
+#else
+        a[i] = load(from[i] + c);
+#endif
+      }
+      interleave(a, b);  // three times exchange the three bits of the row and of the column
+      interleave(b, a);
+      interleave(a, b);
+#pragma GCC unroll 8
+      for (std::size_t i = 0; i < 8; ++i) hn::StoreU(b[i], d, out + (c + i) * kTile + j);
+    }
+  }
+#endif  // HWY_TARGET != HWY_SCALAR
+  for (; c < head_dim; ++c) {
+    for (std::size_t j = 0; j < kTile; ++j) {
+      out[c * kTile + j] = reinterpret_cast<const std::uint16_t*>(rows[j])[c];
+    }
+  }
+}
+
+/// A tile's keys as [head_dim][64]; 16-bit elements are turned as they are.
+template <typename T>
+inline const Turned<T>* turn_keys(const T* const* rows, std::size_t head_dim, float* memory) {
+  if constexpr (std::is_same_v<Turned<T>, float>) {
+    transpose_keys(rows, head_dim, memory);
+    return memory;
+  } else {
+    turn_halves(rows, head_dim, reinterpret_cast<std::uint16_t*>(memory));
+    return reinterpret_cast<const T*>(memory);
+  }
+}
+/// Masks what causality and the window hide of a tile's scores [heads][64], makes them weights, and
+/// takes their sums into the state.
+template <typename T>
+HWY_INLINE void tile_weights(const AttentionJob& job, float scale, const TileRows<T>& tile,
+                             float* s, float* maximum, const SoftmaxState& out) {
+  const std::int32_t position = job.positions[0];
+  const std::int32_t *begin = tile.positions, *end = begin + tile.count;
+  const std::int32_t *from = begin, *to = end;  // what is seen
+  if (end[-1] > position) to = std::upper_bound(begin, end, position);
+  if (job.sliding_window > 0 && *begin <= position - job.sliding_window) {
+    from = std::upper_bound(begin, end, position - job.sliding_window);
+  }
+  const auto heads = static_cast<std::size_t>(job.heads);
+  for (std::size_t h = 0; h < heads; ++h) {  // all maxima first: each is a long chain
+    float* row = s + h * kTile;
+    std::fill(row, row + (from - begin), kMasked);
+    std::fill(row + (to - begin), row + kTile, kMasked);
+    maximum[h] = new_maximum(scale, row, out.m[h]);
+  }
+  for (std::size_t h = 0; h < heads; ++h) {
+    softmax_row(scale, maximum[h], s + h * kTile, out.m[h], out.l[h], out.acc + h * out.width,
+                out.width);
+  }
+}
+
+/// One segment of a single row, all heads of the set, into `out`.  `later` is a job whose segment
+/// `later_segment` this thread is likely to take next, or null.
+template <typename T>
+void segment_typed(const AttentionJob& job, float scale, int segment, const AttentionJob* later,
+                   int later_segment, float* scratch, const SoftmaxState& out) {
+  const KvSet& keys = *job.keys;
+  const int head_dim = keys.layout().head_dim;
+  const auto heads = static_cast<std::size_t>(job.heads),
+             width = static_cast<std::size_t>(head_dim);
+  Bump bump(scratch);
+  float* s = bump.floats(heads * kTile);
+  float* turned = bump.floats(kTile * width);
+  float* widened = bump.floats(kTile * padded(head_dim));
+  float* maximum = bump.floats(heads);
+  const int count = slots_of(job), end = std::min((segment + 1) * kSegmentSlots, count);
+  int at = segment * kSegmentSlots;
+  if (job.sliding_window > 0 && job.slots == nullptr) {  // tiles that the window has left behind
+    const std::int32_t hidden = job.positions[0] - job.sliding_window;
+    while (at < end && keys.position(std::min(at + kTile, count) - 1) <= hidden) at += kTile;
+  }
+  out.clear(heads);
+  TileRows<T> rows[2];
+  if (at < end) rows[0].find(job, at);
+  for (int i = 0; at < end; at += kTile, i ^= 1) {
+    const TileRows<T>& tile = rows[i];
+    TileRows<T>& next = rows[i ^ 1];
+    next.count = 0;
+    if (at + kTile < end) {
+      next.find(job, at + kTile);
+    } else if (later != nullptr && later->keys->layout().dtype == keys.layout().dtype) {
+      next.find(*later, later_segment * kSegmentSlots);
+    }
+    Prefetch<T> ahead(next, head_dim);
+    const auto in_tile = static_cast<std::size_t>(tile.count);
+    group_product(job.heads, (in_tile + 15) / 16 * 16, width, job.q, width,
+                  turn_keys(tile.keys, width, turned), kTile, s, kTile, false, ahead);
+    tile_weights(job, scale, tile, s, maximum, out);
+    const bool as_they_are = kWidensInProducts || std::is_same_v<T, float>;
+    if (as_they_are && job.slots == nullptr && width == out.width) {  // the page itself serves
+      group_product(job.heads, out.width, in_tile, s, kTile, tile.values[0], width, out.acc,
+                    out.width, true, ahead);
+    } else {
+      widen_values(tile.values, tile.count, head_dim, widened);
+      group_product(job.heads, out.width, in_tile, s, kTile, widened, out.width, out.acc, out.width,
+                    true, ahead);
+    }
+  }
+}
+
+void single_row_segment(const AttentionJob& job, float scale, int segment,
+                        const AttentionJob* later, int later_segment, float* scratch,
+                        const SoftmaxState& out) {
+  const auto run = [&](auto element) {
+    segment_typed<decltype(element)>(job, scale, segment, later, later_segment, scratch, out);
+  };
+  switch (job.keys->layout().dtype) {
+    case DType::kF32:
+      return run(float());
+    case DType::kF16:
+      return run(hwy::float16_t());
+    case DType::kBF16:
+      return run(hwy::bfloat16_t());
+  }
+}
+
+void merge_segments(const AttentionJob& job, const SoftmaxState* parts, int count, float* scratch) {
+  const int head_dim = job.keys->layout().head_dim;
+  const auto heads = static_cast<std::size_t>(job.heads);
+  SoftmaxState total = parts[0];
+  if (count > 1) {
+    total = SoftmaxState::in(scratch, heads, padded(head_dim));
+    total.clear(heads);
+    for (int i = 0; i < count; ++i) merge_state(total, parts[i], heads);
+  }
+  write_rows(total, 0, job.heads, head_dim, job.out, static_cast<std::size_t>(head_dim), job.lse,
+             1);
+}
+
+}  // namespace turnbench::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace turnbench::cpu {
+
+HWY_EXPORT(single_row_segment);
+HWY_EXPORT(merge_segments);
+
+/// Single rows: segments of their keys in parallel, merged in order.
+void attend_single(ThreadPool& pool, float scale, std::span<const AttentionJob> jobs,
+                   std::span<const std::size_t> single, AttentionWorkspace& workspace) {
+  struct Task {
+    std::size_t job;
+    int segment;
+  };
+  std::vector<Task> tasks;
+  std::vector<std::size_t> first_task, state_at;
+  std::size_t floats = 0, scratch = 0;
+  for (std::size_t i : single) {
+    const AttentionJob& job = jobs[i];
+    const int head_dim = job.keys->layout().head_dim;
+    const int keys = job.slots == nullptr ? job.keys->size() : static_cast<int>(job.slots->size());
+    const int segments = std::max(1, (tiles_of(keys) + kSegmentTiles - 1) / kSegmentTiles);
+    const auto heads = static_cast<std::size_t>(job.heads);
+    first_task.push_back(tasks.size());
+    for (int s = 0; s < segments; ++s) {
+      tasks.push_back({i, s});
+      state_at.push_back(floats);
+      floats += SoftmaxState::floats(heads, padded(head_dim));
+    }
+    scratch = std::max(scratch, task_floats(head_dim, heads));
+  }
+  first_task.push_back(tasks.size());
+  float* memory = workspace.partial.get(floats);
+  std::vector<SoftmaxState> states;
+  for (std::size_t t = 0; t < tasks.size(); ++t) {
+    const AttentionJob& job = jobs[tasks[t].job];
+    states.push_back(SoftmaxState::in(memory + state_at[t], static_cast<std::size_t>(job.heads),
+                                      padded(job.keys->layout().head_dim)));
+  }
+  const auto scratch_of = [&](int worker) {
+    return workspace.worker[static_cast<std::size_t>(worker)].get(scratch);
+  };
+  const auto team = static_cast<std::size_t>(pool.size());
+  pool.parallel_for(tasks.size(), [&](std::size_t t, int worker) {
+    const bool more = t + team < tasks.size();  // what this worker will get if all are equally fast
+    HWY_DYNAMIC_DISPATCH(single_row_segment)
+    (jobs[tasks[t].job], scale, tasks[t].segment, more ? &jobs[tasks[t + team].job] : nullptr,
+     more ? tasks[t + team].segment : 0, scratch_of(worker), states[t]);
+  });
+  for (std::size_t i = 0; i < single.size(); ++i) {
+    HWY_DYNAMIC_DISPATCH(merge_segments)
+    (jobs[single[i]], states.data() + first_task[i],
+     static_cast<int>(first_task[i + 1] - first_task[i]), scratch_of(0));
+  }
+}
+
+}  // namespace turnbench::cpu
+#endif  // HWY_ONCE
