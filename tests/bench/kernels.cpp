@@ -95,7 +95,8 @@ void BandAttention(benchmark::State& state) {
 /// One row over n cached tokens, 7 query heads of 64 on one KV head.
 void DecodeAttention(benchmark::State& state) {
   const int n = static_cast<int>(state.range(0));
-  const DType dtype = state.range(1) == 32 ? DType::kF32 : DType::kBF16;
+  const auto dtype = static_cast<DType>(state.range(1));
+  state.SetLabel(std::string(name_of(dtype)));
   AttentionProblem p(1, n, 7, 64, dtype);
   ThreadPool pool;
   cpu::AttentionWorkspace workspace(pool.size());
@@ -123,8 +124,8 @@ BENCHMARK(BandAttention)
     ->UseRealTime()
     ->Unit(benchmark::kMillisecond);
 BENCHMARK(DecodeAttention)
-    ->ArgNames({"tokens", "bits"})
-    ->ArgsProduct({{2048, 16384, 131072}, {32, 16}})
+    ->ArgNames({"tokens", "dtype"})
+    ->ArgsProduct({{2048, 16384, 131072}, {0, 1, 2}})  // f32, f16, bf16
     ->UseRealTime()
     ->Unit(benchmark::kMicrosecond);
 
