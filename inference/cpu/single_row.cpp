@@ -69,11 +69,14 @@ struct TileRows {
 template <typename T>
 class Prefetch {
  public:
-  Prefetch(const TileRows<T>& rows, int head_dim)
-      : rows_(rows), bytes_(static_cast<std::size_t>(head_dim) * sizeof(T)) {}
+  /// `some` will be called for each head and at least four times more.
+  Prefetch(const TileRows<T>& rows, int head_dim, int heads)
+      : rows_(rows),
+        bytes_(static_cast<std::size_t>(head_dim) * sizeof(T)),
+        at_once_((kTile + heads + 3) / (heads + 4)) {}
 
   void some() {
-    const int end = std::min(next_ + kRowsAtOnce, rows_.count);
+    const int end = std::min(next_ + at_once_, rows_.count);
     for (; next_ < end; ++next_) {
       fetch(rows_.keys[next_]);
       fetch(rows_.values[next_]);
@@ -81,8 +84,6 @@ class Prefetch {
   }
 
  private:
-  static constexpr int kRowsAtOnce = 8;
-
   void fetch(const T* row) const {
     const auto* p = reinterpret_cast<const char*>(row);
     for (std::size_t i = 0; i < bytes_; i += 64) __builtin_prefetch(p + i, 0, 3);
@@ -90,7 +91,7 @@ class Prefetch {
 
   const TileRows<T>& rows_;
   std::size_t bytes_;
-  int next_ = 0;
+  int at_once_, next_ = 0;
 };
 
 // Few registers or no instruction for f16: widened once, before the products and not in them.
@@ -164,7 +165,8 @@ inline const Turned<T>* turn_keys(const T* const* rows, std::size_t head_dim, fl
 /// takes their sums into the state.
 template <typename T>
 HWY_INLINE void tile_weights(const AttentionJob& job, float scale, const TileRows<T>& tile,
-                             float* s, float* maximum, const SoftmaxState& out) {
+                             float* s, float* maximum, const SoftmaxState& out,
+                             Prefetch<T>& ahead) {
   const std::int32_t position = job.positions[0];
   const std::int32_t *begin = tile.positions, *end = begin + tile.count;
   const std::int32_t *from = begin, *to = end;  // what is seen
@@ -180,6 +182,7 @@ HWY_INLINE void tile_weights(const AttentionJob& job, float scale, const TileRow
     maximum[h] = new_maximum(scale, row, out.m[h]);
   }
   for (std::size_t h = 0; h < heads; ++h) {
+    ahead.some();
     softmax_row(scale, maximum[h], s + h * kTile, out.m[h], out.l[h], out.acc + h * out.width,
                 out.width);
   }
@@ -217,11 +220,11 @@ void segment_typed(const AttentionJob& job, float scale, int segment, const Atte
     } else if (later != nullptr && later->keys->layout().dtype == keys.layout().dtype) {
       next.find(*later, later_segment * kSegmentSlots);
     }
-    Prefetch<T> ahead(next, head_dim);
+    Prefetch<T> ahead(next, head_dim, job.heads);
     const auto in_tile = static_cast<std::size_t>(tile.count);
     group_product(job.heads, (in_tile + 15) / 16 * 16, width, job.q, width,
                   turn_keys(tile.keys, width, turned), kTile, s, kTile, false, ahead);
-    tile_weights(job, scale, tile, s, maximum, out);
+    tile_weights(job, scale, tile, s, maximum, out, ahead);
     const bool as_they_are = kWidensInProducts || std::is_same_v<T, float>;
     if (as_they_are && job.slots == nullptr && width == out.width) {  // the page itself serves
       group_product(job.heads, out.width, in_tile, s, kTile, tile.values[0], width, out.acc,
