@@ -38,7 +38,7 @@ struct TileRows {
     count = std::clamp(slots_of(job) - first, 0, kTile);
     if (count == 0) return;
     if (job.slots == nullptr) {
-      const std::byte* page = pages[static_cast<std::size_t>(first / kTile)].get();
+      const std::byte* page = pages[static_cast<std::size_t>(first / kTile)]->data;
       const T* key = reinterpret_cast<const T*>(page);
       const T* value = reinterpret_cast<const T*>(page + layout.value_offset());
       for (std::size_t j = 0; j < static_cast<std::size_t>(count); ++j) {
@@ -49,7 +49,7 @@ struct TileRows {
     } else {
       const std::int32_t* slots = job.slots->data() + first;
       for (int j = 0; j < count; ++j) {
-        const std::byte* page = pages[static_cast<std::size_t>(slots[j] / kTile)].get();
+        const std::byte* page = pages[static_cast<std::size_t>(slots[j] / kTile)]->data;
         const auto row = static_cast<std::size_t>(slots[j] % kTile);
         keys[j] = reinterpret_cast<const T*>(page) + row * width;
         values[j] = reinterpret_cast<const T*>(page + layout.value_offset()) + row * width;
