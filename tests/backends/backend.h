@@ -13,3 +13,8 @@ std::unique_ptr<Backend> make_backend(int threads);
 bool is_emulated();
 
 }  // namespace turnbench::test
+
+/// For tests of equal bits, whatever rows are computed together.
+#define SKIP_UNLESS_ROWS_ARE_INDEPENDENT()                       \
+  if (!turnbench::test::make_backend(1)->rows_are_independent()) \
+  GTEST_SKIP() << "a row's bits may depend on its company on this backend"

@@ -6,6 +6,7 @@
 
 #include "conversation.h"
 #include "reference.h"
+#include "tests/backends/backend.h"
 #include "tests/methods/layer.h"
 
 namespace turnbench {
@@ -157,6 +158,7 @@ TEST_P(WindowMass, EqualsDoublePrecision) {
 
 // What is remembered is the end of what a larger memory holds, in any chunking.
 TEST(WindowMass, TailsAreTheLastQueries) {
+  SKIP_UNLESS_ROWS_ARE_INDEPENDENT();
   Machine machine("qwen3");
   const std::vector<int> prompt = made_up_tokens(150, 1);
   Conversation all(machine.engine, {}, 200);

@@ -6,6 +6,7 @@
 #include "common/error.h"
 #include "conversation.h"
 #include "reference.h"
+#include "tests/backends/backend.h"
 #include "tests/parameter_name.h"
 
 namespace turnbench {
@@ -219,6 +220,7 @@ TEST_P(EnginePolicies, ForksAreIndependent) {
 
 // Turns one after the other are one long prompt, as long as nothing is lost.
 TEST_P(EnginePolicies, TurnsContinueThePrefill) {
+  SKIP_UNLESS_ROWS_ARE_INDEPENDENT();
   std::vector<int> all = prompt_;
   all.insert(all.end(), answer_.begin(), answer_.end());
   all.insert(all.end(), question_.begin(), question_.end());
@@ -232,6 +234,7 @@ TEST_P(EnginePolicies, TurnsContinueThePrefill) {
 
 // The chunks of a long prompt do not show: eviction sees it whole, at its end.
 TEST_P(EnginePolicies, ChunksDoNotMatter) {
+  SKIP_UNLESS_ROWS_ARE_INDEPENDENT();
   for (std::size_t i = 0; i < cast().size(); ++i) {
     Conversation want(machine_.engine, std::move(cast()[i]));
     const Logits logits = want.turn(prompt_);

@@ -58,7 +58,7 @@ class Conformance : public testing::TestWithParam<std::string> {
 
   MethodInfo info_;
   const std::vector<int> prompt_ = made_up_tokens(kPrompt, 1),
-                         answer_ = made_up_tokens(is_emulated() ? 8 : 24, 2),
+                         answer_ = made_up_tokens(is_emulated() ? 5 : 24, 2),
                          question_ = made_up_tokens(40, 3);
 };
 
@@ -111,6 +111,7 @@ TEST_P(Conformance, OffIsFullAttention) {
       << info_.name
       << ": none of its parameters is in kOff of settings.h; add the one that switches it off";
   for (const char* model : {"llama3", "qwen2"}) {  // groups of 4; one KV head
+    if (is_emulated() && model == std::string_view("llama3")) continue;
     Machine machine(model);
     const auto want = run(machine.engine, Method::parse("full"), prompt_, answer_);
     for (Values values : variants()) {
@@ -198,9 +199,11 @@ TEST_P(Conformance, SplitPrefillsAgree) {
     const auto want = run(machine.engine, method, prompt_, answer_);
     Conversation trunk(machine.engine, Policies{}, 64, true);
     Sequence earlier = machine.engine.make_sequence(method.make());
-    trunk.turn_with_followers(std::span(prompt_).first(130), {&earlier});
+    trunk.turn_with_followers(std::span(prompt_).first(static_cast<std::size_t>(kPrompt * 2 / 3)),
+                              {&earlier});
     Sequence follower = machine.engine.make_sequence(method.make());
-    const Logits first = trunk.turn_with_followers(std::span(prompt_).subspan(130), {&follower});
+    const Logits first = trunk.turn_with_followers(
+        std::span(prompt_).subspan(static_cast<std::size_t>(kPrompt * 2 / 3)), {&follower});
     EXPECT_TRUE(agree(machine, first, want[0]));
     Conversation rest(machine.engine, std::move(follower));
     rest.spans = trunk.spans;
@@ -252,12 +255,14 @@ TEST_P(Conformance, ForksAreIndependent) {
 TEST_P(Conformance, CompanyDoesNotMatter) {
   Machine machine("llama3");
   for_each_variant([&](const Method& method, const Values&) {
+    const std::size_t steps = std::min<std::size_t>(8, answer_.size());
+    const int shortest = is_emulated() ? 30 : 60, longer = is_emulated() ? 9 : 23;
     std::vector<Conversation> talks;
     std::vector<std::vector<Logits>> want;
     std::vector<std::vector<int>> prompts;
     for (std::size_t i = 0; i < 8; ++i) {
-      prompts.push_back(made_up_tokens(60 + 23 * static_cast<int>(i), i));
-      want.push_back(run(machine.engine, method, prompts[i], std::span(answer_).first(8)));
+      prompts.push_back(made_up_tokens(shortest + longer * static_cast<int>(i), i));
+      want.push_back(run(machine.engine, method, prompts[i], std::span(answer_).first(steps)));
       talks.emplace_back(machine.engine, method.make());
     }
     std::vector<DialogueView> views(8);
@@ -267,10 +272,10 @@ TEST_P(Conformance, CompanyDoesNotMatter) {
       passes.push_back(talks[i].prefill_pass(prompts[i], views[i]));
     }
     std::vector<Logits> got = machine.engine.prefill(passes);
-    for (std::size_t step = 0; step <= 8; ++step) {
+    for (std::size_t step = 0; step <= steps; ++step) {
       for (std::size_t i = 0; i < 8; ++i)
         ASSERT_TRUE(agree(machine, got[i], want[i][step])) << i << " " << step;
-      if (step == 8) break;
+      if (step == steps) break;
       std::vector<std::vector<int>> said(8);
       for (std::size_t i = 0; i < 8; ++i) {
         said[i] = talks[i].sequence.tokens;
