@@ -7,6 +7,8 @@
 namespace turnbench {
 namespace {
 
+constexpr std::size_t kPageAlignment = 64, kLargestSlab = std::size_t{8} << 20;
+
 void read_row(const PageLayout& layout, const std::byte* row, float* out) {
   for (int d = 0; d < layout.head_dim; ++d) {
     out[d] = load_element(row, layout.dtype, static_cast<std::size_t>(d));
@@ -25,6 +27,25 @@ void write_row(const PageLayout& layout, std::byte* row, const float* in) {
 
 }  // namespace
 
+/// Pages side by side: large slabs are backed by huge pages, so that a walk over a long cache
+/// misses few address translations.
+std::byte* KvPool::cut_page() {
+  const std::size_t bytes =
+      (layout_.bytes() + kPageAlignment - 1) / kPageAlignment * kPageAlignment;
+  if (slab_left_ < bytes) {
+    // As much again as there is, so that small caches stay small.
+    std::size_t held = 0;
+    for (const Buffer& slab : slabs_) held += slab.size();
+    const std::size_t pages = std::clamp(held, bytes, std::max(bytes, kLargestSlab)) / bytes;
+    slabs_.emplace_back(pages * bytes, memory_);
+    slab_left_ = slabs_.back().size();
+  }
+  std::byte* out = slabs_.back().data() + slabs_.back().size() - slab_left_;
+  slab_left_ -= bytes;
+  if (memory_->is_host()) std::memset(out, 0, bytes);  // its kernels read whole pages
+  return out;
+}
+
 KvPool::Page KvPool::acquire() {
   std::unique_ptr<KvPage> page;
   {
@@ -32,16 +53,15 @@ KvPool::Page KvPool::acquire() {
     if (!free_.empty()) {
       page = std::move(free_.back());
       free_.pop_back();
+    } else {
+      page = std::make_unique<KvPage>();
+      page->data = cut_page();
     }
     live_ += layout_.bytes();
     peak_ = std::max(peak_, live_);
   }
-  if (!page) {
-    page = std::make_unique<KvPage>();
-    page->memory = Buffer(layout_.bytes(), memory_);
-    page->data = page->memory.data();
+  if (page->positions == nullptr) {
     if (memory_->is_host()) {
-      std::memset(page->data, 0, layout_.bytes());  // kernels read whole pages
       page->positions = reinterpret_cast<std::int32_t*>(page->data + layout_.position_offset());
     } else {
       page->own_positions.resize(kPageTokens);

@@ -36,7 +36,6 @@ struct PageLayout {
 /// A page in a backend's memory.  The host reads positions all the time: where the memory is not
 /// its own, it has a copy of them.
 struct KvPage {
-  Buffer memory;
   std::byte* data = nullptr;
   std::int32_t* positions = nullptr;
   std::vector<std::int32_t> own_positions;
@@ -57,12 +56,15 @@ class KvPool : public std::enable_shared_from_this<KvPool> {
   void reset_peak();
 
  private:
+  std::byte* cut_page();
   void release(KvPage* page);
 
   PageLayout layout_;
   std::shared_ptr<Memory> memory_;
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<KvPage>> free_;
+  std::vector<Buffer> slabs_;  // that pages are cut from
+  std::size_t slab_left_ = 0;  // bytes of the last
   std::size_t live_ = 0, peak_ = 0;
 };
 
