@@ -31,6 +31,7 @@ void AttentionStats::add_masses(const ColumnRule& rule, HeadScores& scores) {
              rows = static_cast<std::size_t>(pass_.rows);
   Buffer lse, unused;
   std::vector<std::uint64_t> seeds;
+  seeds.reserve(rule.gumbel ? rows * heads : 0);
   for (std::size_t r = 0; rule.gumbel && r < rows; ++r) {
     for (std::size_t h = 0; h < heads; ++h) {
       seeds.push_back(

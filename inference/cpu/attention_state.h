@@ -16,6 +16,7 @@ constexpr int kTile = kPageTokens;
 constexpr int kSegmentTiles = 16;  ///< softmax state is merged every so many tiles, in order
 constexpr int kStripRows = 64;     ///< query rows that go through the tiles together
 constexpr int kNoisyRows = 48;     ///< rows under noise whose weights are at hand together
+constexpr std::size_t kNoisyFloats = kNoisyRows + 3;  ///< what they need for each slot
 constexpr float kMasked = -std::numeric_limits<float>::infinity();
 
 constexpr int tiles_of(int slots) {

@@ -61,68 +61,98 @@ bool sees_nothing(const ColumnJob& job, int first, int rows, const Tile& tile) {
           tile.positions[tile.count - 1] <= positions[0] - job.sliding_window);
 }
 
-/// A variate of the exponential distribution for each of the keys at `positions`: -ln u, with u in
-/// (0, 1) from a hash of the row's seed and the key's position (the finalizer of MurmurHash3).
-HWY_INLINE FloatVec exponential(FloatTag d, std::uint64_t seed, const std::int32_t* positions) {
+/// Hashes of the keys' positions, each `n` apart from the other: `first` any, `second` even.
+struct KeyHashes {
+  std::uint32_t *first, *second;
+
+  KeyHashes(const std::int32_t* positions, std::size_t n, std::uint32_t* memory)
+      : first(memory), second(memory + n) {
+    for (std::size_t j = 0; j < n; ++j) {
+      const auto position = static_cast<std::uint32_t>(positions[j]);
+      first[j] = mixed(position);
+      second[j] = mixed(~position) & ~1u;
+    }
+  }
+
+  /// The finalizer of MurmurHash3, a bijection.
+  static std::uint32_t mixed(std::uint32_t h) {
+    h = (h ^ (h >> 16)) * 0x85EBCA6Bu;
+    h = (h ^ (h >> 13)) * 0xC2B2AE35u;
+    return h ^ (h >> 16);
+  }
+};
+
+/// A variate of the exponential distribution for each of the keys from `key`: -ln u, with u in
+/// (0, 1) from the upper bits of a product.  Each factor has a key's hash and half of the row's
+/// seed, so that neither two rows nor two keys differ by a constant; one is odd, so that no bit is
+/// lost.
+HWY_INLINE FloatVec exponential(FloatTag d, std::uint64_t seed, const KeyHashes& keys,
+                                std::size_t key) {
   const hn::RebindToUnsigned<FloatTag> du;
   const hn::RebindToSigned<FloatTag> di;
-  auto h = hn::BitCast(du, hn::LoadU(di, positions));
-  h = hn::Add(hn::Mul(h, hn::Set(du, 0x9E3779B1u)), hn::Set(du, static_cast<std::uint32_t>(seed)));
-  h = hn::Xor(hn::Mul(hn::Xor(h, hn::ShiftRight<16>(h)), hn::Set(du, 0x85EBCA6Bu)),
-              hn::Set(du, static_cast<std::uint32_t>(seed >> 32)));
-  h = hn::Mul(hn::Xor(h, hn::ShiftRight<13>(h)), hn::Set(du, 0xC2B2AE35u));
-  h = hn::Xor(h, hn::ShiftRight<16>(h));
+  const auto low = hn::Set(du, static_cast<std::uint32_t>(seed)),
+             high = hn::Set(du, static_cast<std::uint32_t>(seed >> 32) | 1u);
+  const auto h = hn::Mul(hn::Xor(hn::LoadU(du, keys.first + key), low),
+                         hn::Add(hn::LoadU(du, keys.second + key), high));
   const FloatVec u = hn::MulAdd(hn::ConvertTo(d, hn::BitCast(di, hn::ShiftRight<9>(h))),
                                 hn::Set(d, 0x1p-23f), hn::Set(d, 0x1p-24f));
   return negative_log_ps(d, u);
 }
 
-/// Scores [64] of one row become what counts: with Gumbel noise g = -ln E, E exponential, and at
-/// temperature 1 the weight e^x / E itself, x being the log-probability; else the logit
-/// (x + g) / temperature.
+/// Scores [64] of one row and the keys from `key` become what counts: with Gumbel noise g = -ln E,
+/// E exponential, and at temperature 1 the weight e^x / E itself, x being the log-probability, and
+/// `sums` [16] takes the weights; else the logit (x + g) / temperature.
 template <bool kWeighs, bool kGumbel>
 void add_noise(float scale, float lse, const RowNoise& noise, std::size_t row,
-               const std::int32_t* positions, float* HWY_RESTRICT s) {
+               const KeyHashes& keys, std::size_t key, float* HWY_RESTRICT s,
+               float* HWY_RESTRICT sums) {
+  constexpr std::size_t kLanes = HWY_LANES(float), kSums = 16 / kLanes;
   const FloatTag d;
   const FloatVec scales = hn::Set(d, scale), shift = hn::Set(d, lse);
   const std::uint64_t seed = kGumbel ? noise.seeds[row] : 0;
 #pragma GCC unroll 4
-  for (std::size_t j = 0; j < kTile; j += hn::Lanes(d)) {
-    FloatVec x = hn::MulSub(hn::LoadU(d, s + j), scales, shift);
-    if constexpr (kWeighs) x = exp_ps(d, x);
-    if constexpr (kGumbel) {
-      const FloatVec e = exponential(d, seed, positions + j);
-      x = kWeighs ? hn::Div(x, e) : hn::Add(x, negative_log_ps(d, e));
+  for (std::size_t v = 0; v < kSums; ++v) {
+    FloatVec sum = hn::LoadU(d, sums + v * kLanes);
+#pragma GCC unroll 4
+    for (std::size_t j = v * kLanes; j < kTile; j += 16) {
+      FloatVec x = hn::MulSub(hn::LoadU(d, s + j), scales, shift);
+      if constexpr (kWeighs) x = exp_ps(d, x);
+      if constexpr (kGumbel) {
+        const FloatVec e = exponential(d, seed, keys, key + j);
+        x = kWeighs ? hn::Div(x, e) : hn::Add(x, negative_log_ps(d, e));
+      }
+      if constexpr (kWeighs) {
+        sum = hn::Add(sum, x);
+      } else {
+        x = hn::Mul(x, hn::Set(d, noise.inverse_temperature));
+      }
+      hn::StoreU(x, d, s + j);
     }
-    if constexpr (!kWeighs) x = hn::Mul(x, hn::Set(d, noise.inverse_temperature));
-    hn::StoreU(x, d, s + j);
+    hn::StoreU(sum, d, sums + v * kLanes);
   }
 }
 
-/// Makes weights of the logits s [n], n a multiple of 64, unless they are weights.
-/// @return 1 / their sum
-HWY_INLINE float normaliser(bool weighs, float* HWY_RESTRICT s, std::size_t n) {
+/// Makes weights of the logits s [n], n a multiple of 64, and adds them to `sums` [16].
+HWY_INLINE void weigh(float* HWY_RESTRICT s, std::size_t n, float* HWY_RESTRICT sums) {
   const hn::CappedTag<float, 16> d;
   const std::size_t lanes = hn::Lanes(d);
-  if (!weighs) {
-    auto top = hn::Set(d, kMasked);
-    for (std::size_t j = 0; j < n; j += lanes) top = hn::Max(top, hn::LoadU(d, s + j));
-    top = hn::MaxOfLanes(d, top);
-    for (std::size_t j = 0; j < n; j += lanes)
-      hn::StoreU(exp_ps(d, hn::Sub(hn::LoadU(d, s + j), top)), d, s + j);
-  }
-  HWY_ALIGN float partial[16];
+  auto top = hn::Set(d, kMasked);
+  for (std::size_t j = 0; j < n; j += lanes) top = hn::Max(top, hn::LoadU(d, s + j));
+  top = hn::MaxOfLanes(d, top);
   for (std::size_t i = 0; i < 16; i += lanes) {
-    auto sum = hn::Zero(d);
-    for (std::size_t j = i; j < n; j += 16) sum = hn::Add(sum, hn::LoadU(d, s + j));
-    hn::Store(sum, d, partial + i);
+    auto sum = hn::LoadU(d, sums + i);
+    for (std::size_t j = i; j < n; j += 16) {
+      const auto weight = exp_ps(d, hn::Sub(hn::LoadU(d, s + j), top));
+      hn::StoreU(weight, d, s + j);
+      sum = hn::Add(sum, weight);
+    }
+    hn::StoreU(sum, d, sums + i);
   }
-  return 1 / sum16(partial);
 }
 
 /// One head's rows under noise.  A row has to be divided by its sum before any column can be
 /// summed: a strip's weights over all keys stay at hand, [kNoisyRows][ld],
-/// and its column sums behind them.
+/// and behind them the column sums and the keys' hashes: kNoisyFloats * ld floats in all.
 void sum_noisy_columns(const ColumnJob& job, float scale, const PackedSet& packed, std::size_t h,
                        float* scratch) {
   const KvSet& keys = *job.keys;
@@ -130,14 +160,18 @@ void sum_noisy_columns(const ColumnJob& job, float scale, const PackedSet& packe
   const std::size_t ld = weight_row_floats(keys.size());
   const bool weighs = job.noise->inverse_temperature == 1;
   const FloatTag d;
+  HWY_ALIGN float weights[kNoisyRows][16];  // sums of the rows' weights, every 16th
   float inverse[kNoisyRows];
   const auto add =
       weighs ? add_noise<true, true>
              : (job.noise->seeds != nullptr ? add_noise<false, true> : add_noise<false, false>);
   float *sums = scratch + kNoisyRows * ld, *column = job.sums + h * job.sums_stride;
   std::fill(std::copy_n(column, keys.size(), sums), sums + ld, 0.0f);
+  const KeyHashes hashes(packed.positions, static_cast<std::size_t>(tiles) * kTile,
+                         reinterpret_cast<std::uint32_t*>(sums + ld));
   for (int first = 0; first < job.rows; first += kNoisyRows) {
     const int rows = std::min(kNoisyRows, job.rows - first);
+    std::fill_n(weights[0], kNoisyRows * 16, 0.0f);
     std::size_t n = 0;
     for (int t = 0; t < tiles; ++t, n += kTile) {
       const Tile tile = shared_tile(keys, packed, t);
@@ -151,12 +185,14 @@ void sum_noisy_columns(const ColumnJob& job, float scale, const PackedSet& packe
       tile_scores(job, first, rows, h, tile, scratch + n, ld);
       for (int r = 0; r < rows; ++r) {
         const std::size_t row = static_cast<std::size_t>(first + r) * job.lse_stride + h;
-        add(scale, job.lse[row], *job.noise, row, tile.positions,
-            scratch + static_cast<std::size_t>(r) * ld + n);
+        add(scale, job.lse[row], *job.noise, row, hashes, n,
+            scratch + static_cast<std::size_t>(r) * ld + n, weights[r]);
       }
     }
-    for (int r = 0; r < rows; ++r)
-      inverse[r] = normaliser(weighs, scratch + static_cast<std::size_t>(r) * ld, n);
+    for (int r = 0; r < rows; ++r) {
+      if (!weighs) weigh(scratch + static_cast<std::size_t>(r) * ld, n, weights[r]);
+      inverse[r] = 1 / sum16(weights[r]);
+    }
     for (std::size_t j = 0; j < n; j += hn::Lanes(d)) {
       FloatVec sum = hn::LoadU(d, sums + j);
       for (int r = 0; r < rows; ++r)
@@ -246,7 +282,7 @@ void add_noisy_sums(ThreadPool& pool, float scale, std::span<const ColumnJob* co
     std::vector<std::pair<std::size_t, std::size_t>> tasks;  // job of the wave, head
     for (std::size_t i = 0; i < packed.size(); ++i) {
       const ColumnJob& job = *jobs[begin + i];
-      scratch = std::max(scratch, (kNoisyRows + 1) * weight_row_floats(job.keys->size()));
+      scratch = std::max(scratch, kNoisyFloats * weight_row_floats(job.keys->size()));
       for (int h = 0; h < job.heads; ++h) tasks.emplace_back(i, h);
     }
     pool.parallel_for(tasks.size(), [&](std::size_t i, int worker) {

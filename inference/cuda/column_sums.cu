@@ -41,8 +41,8 @@ struct Noise {
 
   __device__ explicit Noise(const Task& task)
       : gumbel(task.seeds != nullptr), inverse_temperature(task.inverse_temperature) {}
-  __device__ float logit(float x, std::uint64_t seed, std::int32_t position) const {
-    const float g = negative_log(exponential(seed, position));
+  __device__ float logit(float x, std::uint64_t seed, KeyHash key) const {
+    const float g = negative_log(exponential(seed, key));
     return (x + (gumbel ? g : 0)) * inverse_temperature;
   }
 };
@@ -68,19 +68,23 @@ struct Block {
 
   static std::size_t shared_bytes(int head_dim) {
     return Scores::shared_bytes(head_dim) + kScoreRows * sizeof(RowData) +
-           Scores::kKeys * sizeof(std::int32_t) + kScoreRows * kPitch * sizeof(float);
+           Scores::kKeys * (sizeof(std::int32_t) + sizeof(KeyHash)) +
+           kScoreRows * kPitch * sizeof(float);
   }
 
   __device__ explicit Block(int head_dim)
       : scores(shared_memory(), head_dim),
         rows(reinterpret_cast<RowData*>(shared_memory() + Scores::shared_bytes(head_dim))),
         keys(reinterpret_cast<std::int32_t*>(rows + kScoreRows)),
-        cells(reinterpret_cast<float*>(keys + Scores::kKeys)) {}
+        hashes(reinterpret_cast<KeyHash*>(keys + Scores::kKeys)),
+        cells(reinterpret_cast<float*>(hashes + Scores::kKeys)) {}
 
   __device__ void load_keys(const SetView& set, int first) {
     scores.load_keys(set, first);
-    for (int j = static_cast<int>(threadIdx.x); j < Scores::kKeys; j += kScoreThreads)
+    for (int j = static_cast<int>(threadIdx.x); j < Scores::kKeys; j += kScoreThreads) {
       keys[j] = first + j < set.size ? set.position(first + j) : kNoKey;
+      if constexpr (kNoisy) hashes[j] = hash_of(keys[j]);
+    }
   }
 
   /// Starts loading rows [first, first + count) of a head; `place_rows` ends it.
@@ -109,6 +113,7 @@ struct Block {
   RowData next;
   RowData* rows;
   std::int32_t* keys;
+  KeyHash* hashes;
   float* cells;
 };
 
@@ -168,7 +173,7 @@ __global__ void __launch_bounds__(kScoreThreads, Scores::kMost <= 128 ? 2 : 1)
         cells[j] = 0;
         if (!sees_all && !sees(row, block.keys[c], window)) continue;
         const float x = fmaf(block.scores.at(i, j), scale, -row.lse);
-        cells[j] = kNoisy ? exp_of(noise.logit(x, row.seed, block.keys[c]) - row.norm.top)
+        cells[j] = kNoisy ? exp_of(noise.logit(x, row.seed, block.hashes[c]) - row.norm.top)
                           : Scores::exp(x);
       }
       block.scores.store(block.cells + r * block.kPitch, cells);
@@ -227,10 +232,11 @@ __global__ void __launch_bounds__(kScoreThreads, Scores::kMost <= 128 ? 2 : 1)
       float cells[Scores::kKeysEach], top = tops[i];
 #pragma unroll
       for (int j = 0; j < Scores::kKeysEach; ++j) {
-        const std::int32_t key = block.keys[block.scores.key(j)];
+        const int c = block.scores.key(j);
         cells[j] = kMasked;
-        if (!sees(row, key, window)) continue;
-        cells[j] = noise.logit(fmaf(block.scores.at(i, j), scale, -row.lse), row.seed, key);
+        if (!sees(row, block.keys[c], window)) continue;
+        cells[j] =
+            noise.logit(fmaf(block.scores.at(i, j), scale, -row.lse), row.seed, block.hashes[c]);
         top = fmaxf(top, cells[j]);
       }
       if (top != tops[i]) {

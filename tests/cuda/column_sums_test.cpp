@@ -63,11 +63,14 @@ struct ColumnSums {
     return out;
   }
   static double gumbel(std::uint64_t seed, std::int32_t position) {
-    std::uint32_t h = static_cast<std::uint32_t>(position) * 0x9E3779B1u;
-    h += static_cast<std::uint32_t>(seed);
-    h = (h ^ h >> 16) * 0x85EBCA6Bu ^ static_cast<std::uint32_t>(seed >> 32);
-    h = (h ^ h >> 13) * 0xC2B2AE35u;
-    h ^= h >> 16;
+    const auto mixed = [](std::uint32_t h) {
+      h = (h ^ h >> 16) * 0x85EBCA6Bu;
+      h = (h ^ h >> 13) * 0xC2B2AE35u;
+      return h ^ h >> 16;
+    };
+    const auto key = static_cast<std::uint32_t>(position), low = static_cast<std::uint32_t>(seed),
+               high = static_cast<std::uint32_t>(seed >> 32);
+    const std::uint32_t h = (mixed(key) ^ low) * ((mixed(~key) & ~1u) + (high | 1u));
     return -std::log(-std::log(((h >> 9) + 0.5) / (1 << 23)));
   }
 
