@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 PROGRAM = $(BUILD)/turnbench
 
-.PHONY: all setup build quickstart test test-asan test-tsan fuzz bench clean
+.PHONY: all setup build quickstart test test-asan test-tsan fuzz bench gpu-deps clean
 
 all: build
 
@@ -49,5 +49,9 @@ bench: build
 	@$(BUILD)/tests/bench/turnbench_bench
 	@tests/bench/core.sh $(PROGRAM)
 
+# What tests/gpu.sh needs on a machine with CUDA and without these packages.
+gpu-deps: setup
+	@tools/gpu_deps.sh
+
 clean:
-	@rm -rf build build-*
+	@rm -rf build build-* gpu-deps

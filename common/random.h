@@ -15,17 +15,21 @@ class Random {
 
   /// A generator for one named purpose: seeds mix in order, so (1, 2) and (2, 1) differ.
   static Random from(std::initializer_list<std::uint64_t> seeds) {
-    Random mixer(0x9E3779B97F4A7C15ull);
+    Random mixer(kStep);
     for (std::uint64_t s : seeds) mixer.state_ = mixer.next() ^ s;
     return Random(mixer.next());
   }
 
   std::uint64_t next() {
-    std::uint64_t z = (state_ += 0x9E3779B97F4A7C15ull);
+    std::uint64_t z = (state_ += kStep);
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
     return z ^ (z >> 31);
   }
+
+  /// As after `count` calls of `next` or `uniform`, at once: parts of a stream can be drawn in
+  /// parallel.
+  void skip(std::uint64_t count) { state_ += count * kStep; }
 
   /// Uniform in [0, n), without modulo bias; n > 0.
   std::uint64_t below(std::uint64_t n) {
@@ -55,6 +59,7 @@ class Random {
   }
 
  private:
+  static constexpr std::uint64_t kStep = 0x9E3779B97F4A7C15ull;
   std::uint64_t state_;
 };
 

@@ -179,7 +179,7 @@ std::vector<BenchRow> bench_attention(const ModelShape& shape, Backend& backend,
                                       const BenchOptions& options) {
   std::vector<BenchRow> out;
   for (int n : options.tokens) {
-    PlantedLayer layer(backend, shape, n);
+    PlantedLayer layer(backend, shape, n, options.kv_dtype);
     const auto time = [&](PrefillPolicy* policy) {
       const auto start = Clock::now();
       layer.run(policy);

@@ -27,6 +27,7 @@ struct BenchOptions {
   std::vector<int> tokens, batches;
   std::vector<Method> methods;
   int repeats = 3;
+  DType kv_dtype = DType::kF32;  ///< of bench_attention; elsewhere the engine's
 };
 
 /// Whole prompts of random tokens; of_ceiling is of the multiply-add peak, for the linear layers

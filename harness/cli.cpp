@@ -92,10 +92,14 @@ void ModelOptions::add_to(CLI::App& command) {
       ->transform(whole_number(0, kMaxMemoryLimit));
 }
 
+DType ModelOptions::kv_type() const {
+  return parse_dtype(kv_dtype, "--kv-dtype");
+}
+
 LoadedModel load_model(const ModelOptions& options) {
   const Device device = parse_device(options.device, "--device");
   Engine::Options engine;
-  engine.kv_dtype = parse_dtype(options.kv_dtype, "--kv-dtype");
+  engine.kv_dtype = options.kv_type();
   DType dtype{};
   if (options.dtype != "auto") dtype = parse_dtype(options.dtype, "--dtype");
   LoadedModel out;

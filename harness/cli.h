@@ -43,6 +43,7 @@ struct ModelOptions {
   int threads = 0;
   std::size_t memory_limit_mib = 0;
   void add_to(CLI::App& command);
+  DType kv_type() const;
 };
 
 struct LoadedModel {

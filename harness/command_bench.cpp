@@ -88,6 +88,7 @@ void bench(const Options& o, bool json) {
   options.tokens = lengths(o);
   options.batches = number_list(o.batch, "--batch", 1);
   options.repeats = o.repeats;
+  options.kv_dtype = o.model.kv_type();
   for (const std::string& spec : o.methods.empty() ? std::vector<std::string>{"full"} : o.methods)
     options.methods.push_back(Method::parse(spec, "--method"));
   std::vector<BenchRow> rows;

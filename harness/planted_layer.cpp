@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <numbers>
+#include <numeric>
 
 #include "common/random.h"
 
@@ -20,21 +21,45 @@ double normal(Random& random) {
 
 }  // namespace
 
-PlantedLayer::PlantedLayer(Backend& backend, const ModelShape& shape, int tokens)
+PlantedLayer::PlantedLayer(Backend& backend, const ModelShape& shape, int tokens, DType kv_dtype)
     : backend_(backend),
       shape_(shape),
       n_(tokens),
-      q_(static_cast<std::size_t>(tokens) * width()),
-      out_(q_.size()) {
-  auto pool = std::make_shared<KvPool>(PageLayout{shape.head_dim, DType::kF32, false});
-  for (int s = 0; s < shape.kv_heads; ++s) plant(s, pool);
-  for (int i = 0; i < n_; ++i) positions_.push_back(i);
+      q_(static_cast<std::size_t>(tokens) * width() * sizeof(float), backend.memory()),
+      out_(q_.size(), backend.memory()),
+      positions_(static_cast<std::size_t>(tokens)) {
+  std::iota(positions_.begin(), positions_.end(), 0);
   dialogue_.seed = 1;
+  std::vector<float> q(q_.size() / sizeof(float));
+  std::vector<std::vector<float>> rows(static_cast<std::size_t>(shape.kv_heads));
+  backend.parallel_for(rows.size(),
+                       [&](std::size_t s) { rows[s] = plant(static_cast<int>(s), q); });
+
+  Memory& memory = *backend.memory();
+  const auto put = [&](Buffer& to, const std::vector<float>& from) {
+    const Copy copy{to.data(), reinterpret_cast<const std::byte*>(from.data()), to.size()};
+    memory.copy({&copy, 1});
+    memory.finish();
+  };
+  put(q_, q);
+  const auto pool =
+      std::make_shared<KvPool>(PageLayout{shape.head_dim, kv_dtype, false}, backend.memory());
+  const auto d = static_cast<std::size_t>(shape.head_dim);
+  Buffer staged(rows[0].size() * sizeof(float), backend.memory());
+  for (const std::vector<float>& set_rows : rows) {
+    put(staged, set_rows);
+    KvSet& set = sets_.emplace_back(pool);
+    set.extend(positions_);
+    const auto* from = staged.as<float>();
+    const AppendJob job{&set, 0, n_, from, from + d, nullptr, 2 * d};
+    backend.append({&job, 1});
+    memory.finish();
+  }
 }
 
 // Dimension 0 holds the sinks, 1 the columns, the others waves: cos and sin of w * position for
 // keys, shifted by the head's offsets for queries, so that logits depend on the distance.
-void PlantedLayer::plant(int set, const std::shared_ptr<KvPool>& pool) {
+std::vector<float> PlantedLayer::plant(int set, std::vector<float>& queries) const {
   Random random(static_cast<std::uint64_t>(set) + 1);
   const auto d = static_cast<std::size_t>(shape_.head_dim), waves = (d - 2) / 2;
   const double peak =
@@ -42,11 +67,11 @@ void PlantedLayer::plant(int set, const std::shared_ptr<KvPool>& pool) {
   std::vector<double> frequency;
   for (std::size_t w = 0; w < waves; ++w)
     frequency.push_back(std::pow(10.0, -2.5 * random.uniform()));
-  KvSet keys(pool);
-  std::vector<float> key(d), value(d);
+  std::vector<float> rows(static_cast<std::size_t>(n_) * 2 * d);
   for (int j = 0; j < n_; ++j) {
-    for (float& x : key) x = static_cast<float>(kNoise * normal(random));
-    for (float& x : value) x = static_cast<float>(kNoise * normal(random));
+    float *key = rows.data() + static_cast<std::size_t>(j) * 2 * d, *value = key + d;
+    for (std::size_t i = 0; i < d; ++i) key[i] = static_cast<float>(kNoise * normal(random));
+    for (std::size_t i = 0; i < d; ++i) value[i] = static_cast<float>(kNoise * normal(random));
     if (j < 4) key[0] += static_cast<float>(kSink);
     if (random.uniform() < 0.002) key[1] += static_cast<float>(kColumn);
     for (std::size_t w = 0; w < waves; ++w) {
@@ -54,14 +79,12 @@ void PlantedLayer::plant(int set, const std::shared_ptr<KvPool>& pool) {
       key[2 + 2 * w] += static_cast<float>(peak * std::cos(angle));
       key[3 + 2 * w] += static_cast<float>(peak * std::sin(angle));
     }
-    keys.append(key.data(), value.data(), nullptr, j);
   }
-  sets_.push_back(std::move(keys));
   for (int h = set * shape_.group(); h < (set + 1) * shape_.group(); ++h) {
     const double second = 100 + random.uniform() * n_ / 2;
     for (int i = 0; i < n_; ++i) {
       float* q =
-          q_.data() + static_cast<std::size_t>(i) * width() + static_cast<std::size_t>(h) * d;
+          queries.data() + static_cast<std::size_t>(i) * width() + static_cast<std::size_t>(h) * d;
       q[0] = q[1] = 10.0f;
       for (std::size_t w = 0; w < waves; ++w) {
         const double near = frequency[w] * i, far = frequency[w] * (i - second);
@@ -70,6 +93,7 @@ void PlantedLayer::plant(int set, const std::shared_ptr<KvPool>& pool) {
       }
     }
   }
+  return rows;
 }
 
 void PlantedLayer::run(PrefillPolicy* policy) {
@@ -77,7 +101,7 @@ void PlantedLayer::run(PrefillPolicy* policy) {
   patterns_.clear();
   if (policy != nullptr) {
     AttentionStats stats(backend_, shape_, scale, 0, sets_,
-                         {q_.data(), width(), positions_.data(), n_}, nullptr);
+                         {q_.as<float>(), width(), positions_.data(), n_}, nullptr);
     // A middle layer: some methods leave the first ones dense.
     patterns_ = policy->plan({shape_.layers / 2, shape_, sets_, stats, dialogue_, 0, n_, 0, 0});
   }
@@ -87,8 +111,8 @@ void PlantedLayer::run(PrefillPolicy* policy) {
                at = first * static_cast<std::size_t>(shape_.head_dim);
     AttentionJob job;
     job.keys = &sets_[s];
-    job.q = q_.data() + at;
-    job.out = out_.data() + at;
+    job.q = q_.as<float>() + at;
+    job.out = out_.as<float>() + at;
     job.q_stride = job.out_stride = width();
     job.heads = shape_.group();
     job.positions = positions_.data();
@@ -98,6 +122,7 @@ void PlantedLayer::run(PrefillPolicy* policy) {
     jobs.push_back(job);
   }
   backend_.attend(scale, jobs);
+  backend_.memory()->finish();
 }
 
 double PlantedLayer::dense_pairs() const {

@@ -13,9 +13,10 @@ namespace turnbench {
 /// measuring sparse prefill, statistics and selection included, at any length.
 class PlantedLayer {
  public:
-  PlantedLayer(Backend& backend, const ModelShape& shape, int tokens);
+  PlantedLayer(Backend& backend, const ModelShape& shape, int tokens, DType kv_dtype = DType::kF32);
 
-  /// Attends to all tokens once, by the patterns of `policy` or, if null, densely.
+  /// Attends to all tokens once, by the patterns of `policy` or, if null, densely; returns when
+  /// that is done.
   void run(PrefillPolicy* policy);
 
   /// Pairs (query, key) that the last run computed, all query heads.
@@ -23,7 +24,8 @@ class PlantedLayer {
   double dense_pairs() const;
 
  private:
-  void plant(int set, const std::shared_ptr<KvPool>& pool);
+  /// Of a set: keys and values, row by row, and the queries of its heads in `q`.
+  std::vector<float> plant(int set, std::vector<float>& q) const;
   std::size_t width() const {
     return static_cast<std::size_t>(shape_.heads) * static_cast<std::size_t>(shape_.head_dim);
   }
@@ -32,7 +34,7 @@ class PlantedLayer {
   ModelShape shape_;
   int n_;
   std::vector<KvSet> sets_;
-  std::vector<float> q_, out_;
+  Buffer q_, out_;  // [tokens, heads, head_dim], in the backend's memory
   std::vector<std::int32_t> positions_;
   std::vector<HeadPattern> patterns_;
   DialogueView dialogue_;

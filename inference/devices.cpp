@@ -31,15 +31,19 @@ Device parse_device(const std::string& text, const std::string& place) {
                     place, printable(text));
 #else
   const int devices = cuda_devices();
-  const std::optional<int> index =
-      text == "cuda" ? 0 : parse_number<int>(std::string_view(text).substr(5));
+  const std::optional<std::int64_t> index =
+      text == "cuda" ? 0 : parse_number<std::int64_t>(std::string_view(text).substr(5));
   if (!index || *index < 0)
     throw input_error("{}: found \"{}\", expected auto, cpu or cuda[:N]", place, printable(text));
+  if (devices == 0) {
+    throw input_error("{}: found {}, expected auto or cpu: this machine has no CUDA device", place,
+                      printable(text));
+  }
   if (*index >= devices) {
     throw input_error("{}: found {}, expected one of this machine's {} CUDA devices", place,
                       printable(text), devices);
   }
-  return {true, *index};
+  return {true, static_cast<int>(*index)};
 #endif
 }
 

@@ -12,6 +12,8 @@
 namespace turnbench {
 namespace {
 
+constexpr std::int32_t kFilledAtOnce = 64 * kPageTokens;  // of made-up keys and values
+
 std::vector<std::int32_t> all_slots(const KvSet& set) {
   std::vector<std::int32_t> out(static_cast<std::size_t>(set.size()));
   std::iota(out.begin(), out.end(), 0);
@@ -211,8 +213,14 @@ void Engine::fill(Sequence& sequence, std::span<const int> tokens, const Dialogu
              width = head_dim * static_cast<std::size_t>(shape_.heads);
   const std::int32_t rows = std::clamp(sequence.tail_rows(), 1, n);
   Random random(seed);
-  const auto draw = [&](std::vector<float>& x) {
-    for (float& value : x) value = static_cast<float>(2 * random.uniform() - 1);
+  const auto draw = [&](std::vector<float>& x, std::size_t row) {
+    backend_.parallel_for(x.size() / row, [&](std::size_t r) {
+      Random own = random;
+      own.skip(r * row);
+      for (std::size_t i = r * row; i < (r + 1) * row; ++i)
+        x[i] = static_cast<float>(2 * own.uniform() - 1);
+    });
+    random.skip(x.size());
   };
   std::vector<float> block, queries(static_cast<std::size_t>(rows) * width);
   std::vector<std::int32_t> positions(static_cast<std::size_t>(rows));
@@ -224,12 +232,12 @@ void Engine::fill(Sequence& sequence, std::span<const int> tokens, const Dialogu
   for (int l = 0; l < shape_.layers; ++l) {
     auto& sets = sequence.cache.layer(l);
     for (KvSet& set : sets) {
-      for (std::int32_t first = 0; first < n; first += kPageTokens) {
-        const int count = std::min(kPageTokens, n - first);
+      for (std::int32_t first = 0; first < n; first += kFilledAtOnce) {
+        const int count = std::min(kFilledAtOnce, n - first);
         std::vector<std::int32_t> at(static_cast<std::size_t>(count));
         std::iota(at.begin(), at.end(), first);
         block.resize(at.size() * 2 * head_dim);  // a row's key and value, drawn in this order
-        draw(block);
+        draw(block, 2 * head_dim);
         float* from = k_.get(block.size());
         copy(block.data(), from, block.size());
         set.extend(at);
@@ -239,7 +247,7 @@ void Engine::fill(Sequence& sequence, std::span<const int> tokens, const Dialogu
         backend_.append({&job, 1});
       }
     }
-    draw(queries);
+    draw(queries, width);
     copy(queries.data(), q_.get(queries.size()), queries.size());
     QueryTail& tail = sequence.tails[static_cast<std::size_t>(l)];
     for (std::int32_t r = 0; r < rows; ++r)

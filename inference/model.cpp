@@ -95,7 +95,7 @@ void check_fits(const Checkpoint& c, DType dtype) {
   }
 }
 
-constexpr std::size_t kBlockBytes = std::size_t{16} << 20;  // of a file that are read at a time
+constexpr std::size_t kBlockBytes = std::size_t{16} << 20;  // of a matrix that are put at a time
 
 /// Where the weights of a matrix or vector come from: the checkpoint, or the generator.
 class Source {
@@ -112,23 +112,23 @@ class Source {
       m = backend_.make_matrix(static_cast<std::size_t>(total), static_cast<std::size_t>(columns),
                                dtype_);
     }
-    if (t != nullptr) {  // in blocks, so that a file and its packed copy are not there at once
-      const std::size_t row_bytes = static_cast<std::size_t>(columns) * size_of(t->dtype),
-                        all = static_cast<std::size_t>(rows),
-                        block = std::max<std::size_t>(1, kBlockBytes / row_bytes);
-      for (std::size_t r = 0; r < all; r += block) {
-        const auto part = t->bytes.subspan(r * row_bytes, std::min(block, all - r) * row_bytes);
-        m->put_rows(first + r, part.data(), t->dtype, part.size() / row_bytes);
+    // In blocks, so that a file and its packed copy are not there at once.
+    const DType type = t != nullptr ? t->dtype : dtype_;
+    const std::size_t row_bytes = static_cast<std::size_t>(columns) * size_of(type),
+                      all = static_cast<std::size_t>(rows),
+                      block = std::max<std::size_t>(1, kBlockBytes / row_bytes);
+    std::vector<std::byte> made_up;
+    for (std::size_t r = 0; r < all; r += block) {
+      const std::size_t count = std::min(block, all - r);
+      if (t != nullptr) {
+        const auto part = t->bytes.subspan(r * row_bytes, count * row_bytes);
+        m->put_rows(first + r, part.data(), type, count);
         c_.tensors->forget(part);
+      } else {
+        made_up.resize(count * row_bytes);
+        draw_rows(name, r, count, static_cast<std::size_t>(columns), made_up.data());
+        m->put_rows(first + r, made_up.data(), type, count);
       }
-      return;
-    }
-    std::vector<float> row(static_cast<std::size_t>(columns));
-    Random random = stream(name);
-    for (std::int64_t r = 0; r < rows; ++r) {
-      for (float& x : row) x = draw(random);
-      m->put_rows(first + static_cast<std::size_t>(r),
-                  reinterpret_cast<const std::byte*>(row.data()), DType::kF32, 1);
     }
   }
 
@@ -150,6 +150,16 @@ class Source {
   }
 
  private:
+  /// Rows [first, first + count) of a made-up matrix, as the model's dtype.
+  void draw_rows(const std::string& name, std::size_t first, std::size_t count, std::size_t columns,
+                 std::byte* out) const {
+    backend_.parallel_for(count, [&](std::size_t r) {
+      Random random = stream(name);
+      random.skip((first + r) * columns);
+      for (std::size_t i = 0; i < columns; ++i)
+        store_element(out, dtype_, r * columns + i, draw(random));
+    });
+  }
   Random stream(const std::string& name) const { return Random::from({c_.seed, seed_of(name)}); }
   static float draw(Random& random) {
     return static_cast<float>((random.uniform() - 0.5) * std::sqrt(12.0)) * kRandomScale;

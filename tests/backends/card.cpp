@@ -1,0 +1,16 @@
+// The main function of test programs that need a card.
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+#include "inference/cuda/cuda_backend.h"
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  if (turnbench::cuda::device_count() == 0) {
+    std::puts("skipped: no GPU");
+    return 77;  // for ctest
+  }
+  return RUN_ALL_TESTS();
+}
