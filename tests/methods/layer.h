@@ -30,7 +30,9 @@ class Layer {
         tail(tail_rows, static_cast<std::size_t>(shape.heads * head_dim)) {
     const std::size_t width = static_cast<std::size_t>(shape.heads * head_dim);
     queries = draw(static_cast<std::size_t>(n) * width, seed);
-    auto pool = std::make_shared<KvPool>(PageLayout{head_dim, DType::kF32, false});
+    q = Floats(queries, backend->memory());
+    auto pool =
+        std::make_shared<KvPool>(PageLayout{head_dim, DType::kF32, false}, backend->memory());
     for (int h = 0; h < kv_heads; ++h) {
       keys.push_back(
           draw(static_cast<std::size_t>(n * head_dim), seed + 1 + static_cast<std::uint64_t>(h)));
@@ -48,9 +50,20 @@ class Layer {
       tail.push(queries.data() + static_cast<std::size_t>(i) * width, i);
     stats = std::make_unique<AttentionStats>(
         *backend, shape, static_cast<float>(1 / std::sqrt(static_cast<double>(head_dim))), 0, sets,
-        QueryRows{queries.data() + static_cast<std::size_t>(first) * width, width,
+        QueryRows{q.data() + static_cast<std::size_t>(first) * width, width,
                   positions.data() + first, rows},
         &tail);
+  }
+
+  /// What the backend's attention writes for jobs that `make` lays out over an output of `count`
+  /// floats.
+  template <typename Make>
+  std::vector<float> attend(std::size_t count, const Make& make) {
+    Buffer out(count * sizeof(float), backend->memory());
+    const std::vector<AttentionJob> jobs = make(out.as<float>());
+    backend->attend(1 / std::sqrt(static_cast<float>(shape.head_dim)), jobs);
+    backend->memory()->finish();
+    return {out.as<float>(), out.as<float>() + count};
   }
 
   LayerView view(int layer = 0) {
@@ -84,6 +97,7 @@ class Layer {
   QueryTail tail;
   std::vector<std::vector<float>> keys, values;
   std::vector<float> queries;
+  Floats q;  ///< the queries in the backend's memory
   std::vector<KvSet> sets;
   std::vector<std::int32_t> positions;
   std::unique_ptr<AttentionStats> stats;

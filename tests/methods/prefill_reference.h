@@ -43,24 +43,24 @@ inline std::vector<std::vector<std::int32_t>> rows_of(const HeadPattern& p, Patt
 inline std::vector<float> attend(Layer& layer, const std::vector<HeadPattern>& patterns) {
   const std::size_t width = static_cast<std::size_t>(layer.shape.heads * layer.shape.head_dim);
   const auto first = static_cast<std::size_t>(layer.n - layer.rows);
-  std::vector<float> out(static_cast<std::size_t>(layer.rows) * width);
-  std::vector<AttentionJob> jobs;
-  for (int s = 0; s < layer.shape.kv_heads; ++s) {
-    const int head = s * layer.shape.group();
-    AttentionJob job;
-    job.keys = &layer.sets[static_cast<std::size_t>(s)];
-    job.q = layer.queries.data() + first * width + head * layer.shape.head_dim;
-    job.out = out.data() + head * layer.shape.head_dim;
-    job.q_stride = job.out_stride = width;
-    job.heads = layer.shape.group();
-    job.positions = layer.positions.data() + first;
-    job.rows = layer.rows;
-    job.patterns = patterns.empty() ? nullptr : patterns.data() + head;
-    job.pass = pass_of(layer);
-    jobs.push_back(job);
-  }
-  layer.backend->attend(1 / std::sqrt(static_cast<float>(layer.shape.head_dim)), jobs);
-  return out;
+  return layer.attend(static_cast<std::size_t>(layer.rows) * width, [&](float* out) {
+    std::vector<AttentionJob> jobs;
+    for (int s = 0; s < layer.shape.kv_heads; ++s) {
+      const int head = s * layer.shape.group();
+      AttentionJob job;
+      job.keys = &layer.sets[static_cast<std::size_t>(s)];
+      job.q = layer.q.data() + first * width + head * layer.shape.head_dim;
+      job.out = out + head * layer.shape.head_dim;
+      job.q_stride = job.out_stride = width;
+      job.heads = layer.shape.group();
+      job.positions = layer.positions.data() + first;
+      job.rows = layer.rows;
+      job.patterns = patterns.empty() ? nullptr : patterns.data() + head;
+      job.pass = pass_of(layer);
+      jobs.push_back(job);
+    }
+    return jobs;
+  });
 }
 
 /// Masks of all rows; outputs of some, the first and the last included.

@@ -281,28 +281,29 @@ TEST(KeptSets, AttentionOverThemEqualsTheMaskedReference) {
     for (int n : {63, 64, 65, 300}) {
       Layer layer(2, 4, 64, n, n, 77);
       const auto sets = kept(spec, layer);
-      std::vector<float> out(8 * 64);
-      std::vector<AttentionJob> jobs;
       std::vector<KvSet> gathered;
       gathered.reserve(sets.size());
       const std::int32_t position = n - 1;
       const int heads = 8 / static_cast<int>(sets.size());
-      for (std::size_t s = 0; s < sets.size(); ++s) {
-        auto pool = std::make_shared<KvPool>(layer.sets[0].layout());
-        gathered.push_back(layer.sets[s * 2 / sets.size()].gathered(sets[s], pool));
-        AttentionJob job;
-        job.keys = &gathered.back();
-        const auto at = s * static_cast<std::size_t>(heads) * 64;
-        job.q = layer.queries.data() + static_cast<std::size_t>(position) * 8 * 64 + at;
-        job.q_stride = 8 * 64;
-        job.heads = heads;
-        job.positions = &position;
-        job.rows = 1;
-        job.out = out.data() + at;
-        job.out_stride = 8 * 64;
-        jobs.push_back(job);
-      }
-      layer.backend->attend(0.125f, jobs);
+      const std::vector<float> out = layer.attend(8 * 64, [&](float* to) {
+        std::vector<AttentionJob> jobs;
+        for (std::size_t s = 0; s < sets.size(); ++s) {
+          auto pool = std::make_shared<KvPool>(layer.sets[0].layout(), layer.backend->memory());
+          gathered.push_back(layer.sets[s * 2 / sets.size()].gathered(sets[s], pool));
+          AttentionJob job;
+          job.keys = &gathered.back();
+          const auto at = s * static_cast<std::size_t>(heads) * 64;
+          job.q = layer.q.data() + static_cast<std::size_t>(position) * 8 * 64 + at;
+          job.q_stride = 8 * 64;
+          job.heads = heads;
+          job.positions = &position;
+          job.rows = 1;
+          job.out = to + at;
+          job.out_stride = 8 * 64;
+          jobs.push_back(job);
+        }
+        return jobs;
+      });
       for (int h = 0; h < 8; ++h) {
         const Ints& set = sets[static_cast<std::size_t>(h / heads)];
         double mass = 0;
