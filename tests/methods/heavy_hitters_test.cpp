@@ -226,7 +226,7 @@ TEST(Keyformer, NoiseIsGumbel) {
   std::vector<double> won(n, 0);
   for (int t = 0; t < trials; ++t) {
     AttentionStats stats(*layer.backend, layer.shape, scale, 0, layer.sets,
-                         {layer.q.data() + (n - 1) * 8, 8, layer.positions.data() + n - 1, 1},
+                         {layer.queries.data() + (n - 1) * 8, 8, layer.positions.data() + n - 1, 1},
                          &layer.tail, nullptr, static_cast<std::uint64_t>(t));
     const auto row = stats.column_mass(rule).scores.head(0, n);
     EXPECT_NEAR(std::accumulate(row.begin(), row.end(), 0.0), 1, 1e-4);

@@ -9,6 +9,7 @@
 #include <memory>
 #include <random>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "common/random.h"
@@ -29,8 +30,10 @@ class Layer {
         rows(rows),
         tail(tail_rows, static_cast<std::size_t>(shape.heads * head_dim)) {
     const std::size_t width = static_cast<std::size_t>(shape.heads * head_dim);
-    queries = draw(static_cast<std::size_t>(n) * width, seed);
-    q = Floats(queries, backend->memory());
+    const std::vector<float> drawn = draw(static_cast<std::size_t>(n) * width, seed);
+    query_memory = Buffer(drawn.size() * sizeof(float), backend->memory());
+    queries = {query_memory.as<float>(), drawn.size()};
+    std::copy(drawn.begin(), drawn.end(), queries.begin());
     auto pool =
         std::make_shared<KvPool>(PageLayout{head_dim, DType::kF32, false}, backend->memory());
     for (int h = 0; h < kv_heads; ++h) {
@@ -50,7 +53,7 @@ class Layer {
       tail.push(queries.data() + static_cast<std::size_t>(i) * width, i);
     stats = std::make_unique<AttentionStats>(
         *backend, shape, static_cast<float>(1 / std::sqrt(static_cast<double>(head_dim))), 0, sets,
-        QueryRows{q.data() + static_cast<std::size_t>(first) * width, width,
+        QueryRows{queries.data() + static_cast<std::size_t>(first) * width, width,
                   positions.data() + first, rows},
         &tail);
   }
@@ -96,8 +99,8 @@ class Layer {
   int n, rows;
   QueryTail tail;
   std::vector<std::vector<float>> keys, values;
-  std::vector<float> queries;
-  Floats q;  ///< the queries in the backend's memory
+  Buffer query_memory;       ///< of the backend
+  std::span<float> queries;  ///< over it
   std::vector<KvSet> sets;
   std::vector<std::int32_t> positions;
   std::unique_ptr<AttentionStats> stats;

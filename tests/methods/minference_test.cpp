@@ -183,7 +183,7 @@ TEST_F(PatternFile, BlockSparseHeads) {
   const int n = 64 * 120 + 13;
   Layer layer(1, 1, 16, n, n, 11);
   const auto p = plan(spec(R"([{"0": ["block_sparse", 1, 1, 1]}, {}, {}, {}])"), layer)[0];
-  const auto mean = [&](const std::vector<float>& rows, int block) {
+  const auto mean = [&](std::span<const float> rows, int block) {
     std::vector<double> out(16);
     for (int i = block * 64; i < std::min(n, block * 64 + 64); ++i) {
       for (int d = 0; d < 16; ++d)

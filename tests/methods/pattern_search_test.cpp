@@ -44,7 +44,7 @@ Mask reference_mask(Layer& layer, int h, const Head& c) {
   std::fill_n(vert.begin(), 30, 1e9);
   std::fill_n(diag.begin(), 30, 1e9);
   const auto columns = best(vert, c.vertical), offsets = best(diag, c.slash);
-  const auto pooled = [&](const std::vector<float>& rows, std::size_t stride, std::size_t at,
+  const auto pooled = [&](std::span<const float> rows, std::size_t stride, std::size_t at,
                           int block) {
     std::vector<double> out(static_cast<std::size_t>(d));
     for (int i = block * 32; i < std::min(n, block * 32 + 32); ++i) {

@@ -49,7 +49,7 @@ inline std::vector<float> attend(Layer& layer, const std::vector<HeadPattern>& p
       const int head = s * layer.shape.group();
       AttentionJob job;
       job.keys = &layer.sets[static_cast<std::size_t>(s)];
-      job.q = layer.q.data() + first * width + head * layer.shape.head_dim;
+      job.q = layer.queries.data() + first * width + head * layer.shape.head_dim;
       job.out = out + head * layer.shape.head_dim;
       job.q_stride = job.out_stride = width;
       job.heads = layer.shape.group();

@@ -293,7 +293,7 @@ TEST(KeptSets, AttentionOverThemEqualsTheMaskedReference) {
           AttentionJob job;
           job.keys = &gathered.back();
           const auto at = s * static_cast<std::size_t>(heads) * 64;
-          job.q = layer.q.data() + static_cast<std::size_t>(position) * 8 * 64 + at;
+          job.q = layer.queries.data() + static_cast<std::size_t>(position) * 8 * 64 + at;
           job.q_stride = 8 * 64;
           job.heads = heads;
           job.positions = &position;
