@@ -87,7 +87,7 @@ void ModelOptions::add_to(CLI::App& command) {
   command.add_option("--dtype", dtype, "weights: auto (as stored), f32, f16, bf16");
   command.add_option("--kv-dtype", kv_dtype, "keys and values: f32, f16, bf16");
   command.add_option("--threads", threads, "0: all processors")->transform(whole_number(0, 1024));
-  command.add_option("--device", device, "auto, cpu, cuda[:N]");
+  command.add_option("--device", device, "auto (the CPU), cpu, cuda[:N]");
   command.add_option("--memory-limit", memory_limit_mib, "MiB; 0: none")
       ->transform(whole_number(0, kMaxMemoryLimit));
 }
@@ -138,7 +138,7 @@ void SweepOptions::add_to(CLI::App& command) {
       ->transform(whole_number(0, 1024));
   command.add_option("--threads", run.threads, "of each worker; 0: the processors shared out")
       ->transform(whole_number(0, 1024));
-  command.add_option("--device", device, "auto, cpu, cuda[:N]");
+  command.add_option("--device", device, "auto (the CPU), cpu, cuda[:N]");
   command.add_option("--memory-limit", memory_limit_mib, "MiB of each worker; 0: none")
       ->transform(whole_number(0, kMaxMemoryLimit));
 }

@@ -7,30 +7,15 @@
 #endif
 
 namespace turnbench {
-namespace {
-
-#ifdef TURNBENCH_CUDA
-int cuda_devices() {
-  return cuda::device_count();
-}
-#else
-int cuda_devices() {
-  return 0;
-}
-#endif
-
-}  // namespace
-
 Device parse_device(const std::string& text, const std::string& place) {
-  if (text == "cpu") return {};
-  if (text == "auto") return {cuda_devices() > 0, 0};
+  if (text == "cpu" || text == "auto") return {};
   if (text != "cuda" && !text.starts_with("cuda:"))
     throw input_error("{}: found \"{}\", expected auto, cpu or cuda[:N]", place, printable(text));
 #ifndef TURNBENCH_CUDA
   throw input_error("{}: found {}, expected auto or cpu: this program was built without CUDA",
                     place, printable(text));
 #else
-  const int devices = cuda_devices();
+  const int devices = cuda::device_count();
   const std::optional<std::int64_t> index =
       text == "cuda" ? 0 : parse_number<std::int64_t>(std::string_view(text).substr(5));
   if (!index || *index < 0)
@@ -56,7 +41,7 @@ std::unique_ptr<Backend> make_backend(const Device& device, int threads) {
 
 std::string cuda_description() {
 #ifdef TURNBENCH_CUDA
-  const int devices = cuda_devices();
+  const int devices = cuda::device_count();
   if (devices == 0) return "none: built with CUDA, but this machine has no device";
   return fmt::format("{}, the first of {}", cuda::make_backend(0, 1)->description(), devices);
 #else

@@ -13,9 +13,9 @@ struct Device {
   int index = 0;
 };
 
-/// `auto` (the first CUDA device where this build and this machine have one, else the CPU), `cpu`,
-/// `cuda` or `cuda:N`; an input error that names `place` for anything else, and for what is not
-/// here.
+/// `auto`, `cpu`, `cuda` or `cuda:N`; an input error that names `place` for anything else, and for
+/// what is not here.  `auto` is the CPU: kernels that have never run on a card are not chosen for
+/// anybody who did not ask for them.
 Device parse_device(const std::string& text, const std::string& place);
 
 std::unique_ptr<Backend> make_backend(const Device& device, int threads);
