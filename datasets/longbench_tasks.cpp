@@ -147,8 +147,7 @@ const LongBenchTask& find_longbench_task(std::string_view name, const std::strin
     known.push_back(task.name);
   }
   throw input_error("{}: found the LongBench task \"{}\", expected {}", where,
-                    printable(shorten(name, 60)),
-                    nearest_or_all(plain, known));
+                    printable(shorten(name, 60)), nearest_or_all(plain, known));
 }
 
 std::string chunk_heading(const LongBenchTask& task, std::string_view label, std::size_t part,

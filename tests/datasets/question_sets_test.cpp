@@ -342,11 +342,14 @@ TEST(SCBench, RefusesDamagedRecords) {
   };
   check_refusals(
       book, [](const fs::path& f) { read_scbench(f, scbench_task("choice_eng"), "s", 0); },
-      {without("context"), without("multi_turns"), turn_without("input"), turn_without("answer"),
-       turn_without("options"), with("/context", " ", "\" \", expected a context"),
+      {without("context"),
+       without("multi_turns"),
+       turn_without("input"),
+       turn_without("answer"),
+       turn_without("options"),
+       with("/context", " ", "\" \", expected a context"),
        with("/context", 1, "1, expected a string"),
-       {[](Json& r) { r["context"] = {"x"}; },
-        "/context/0: found \"x\", expected an integer"},
+       {[](Json& r) { r["context"] = {"x"}; }, "/context/0: found \"x\", expected an integer"},
        with("/multi_turns", "x", "\"x\", expected an array"),
        with("/multi_turns", Json::array(), "an array of 0, expected at least one turn"),
        with("/multi_turns/1", 1, "1, expected an object"),

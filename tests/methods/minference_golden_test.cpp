@@ -60,7 +60,8 @@ class GoldenLayer : public Layer {
   }
   void write_keys() {
     for (int h = 0; h < shape.kv_heads; ++h) {
-      for (int i = 0; i < n; ++i) sets[static_cast<std::size_t>(h)].write(i, key(h, i), nullptr, nullptr);
+      for (int i = 0; i < n; ++i)
+        sets[static_cast<std::size_t>(h)].write(i, key(h, i), nullptr, nullptr);
     }
   }
 };
