@@ -1,5 +1,7 @@
 // Readers of native files: LongBench-Write, QMSum, L-Eval, MT-Bench, SCBench; made-up records.
 
+#include <fmt/format.h>
+
 #include <functional>
 #include <nlohmann/json.hpp>
 
