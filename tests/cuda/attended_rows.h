@@ -9,28 +9,10 @@
 
 #include "inference/cuda/statistics.h"
 #include "tests/cuda/managed_memory.h"
+#include "tests/cuda/orders.h"
 #include "tests/inference/reference.h"
 
-#if __has_include("emulated_intrinsics.h")
-#include "scheduler.h"
-#endif
-
 namespace turnbench::test {
-
-/// run() in every order that threads can be made to take: on a card, twice as it comes.
-inline void in_every_order(const std::function<void()>& run) {
-#if __has_include("emulated_intrinsics.h")
-  for (const auto order :
-       {emulation::Order::kForward, emulation::Order::kBackward, emulation::Order::kShuffled}) {
-    emulation::set_order(order, 7);
-    run();
-  }
-  emulation::set_order(emulation::Order::kForward);
-#else
-  run();
-  run();
-#endif
-}
 
 struct Shape {
   int keys = 0, rows = 0, heads = 1, head_dim = 64;

@@ -4,19 +4,11 @@ namespace turnbench {
 namespace {
 
 using test::attend;
+using test::band;
 using test::Case;
 using test::managed_memory;
 using test::Problem;
 using test::tolerance_of;
-
-HeadPattern band(int sinks, int local, int dense_rows = 0) {
-  HeadPattern p;
-  p.kind = HeadPattern::Kind::kBand;
-  p.sinks = sinks;
-  p.local = local;
-  p.dense_rows = dense_rows;
-  return p;
-}
 
 /// Each column and each offset below n with a given probability; offset 0 always.
 HeadPattern lines(int n, double columns, double offsets, HeadPattern::Granularity granularity,
@@ -114,28 +106,20 @@ TEST(CudaPatterns, PatternsEqualCpu) {
   expect_patterns_as_on_cpu({70, 600, 0, 64, DType::kF16}, seed += 3);
 }
 
-#if __has_include("emulated_intrinsics.h")
 TEST(CudaPatterns, EveryOrderOfThreadsGivesTheSameBits) {
   for (DType dtype : {DType::kF32, DType::kBF16}) {
-    const auto run = [&](emulation::Order order, std::uint64_t seed) {
-      emulation::set_order(order, seed);
+    test::in_every_order([&] {
       Problem p({70, 200, 17, 16, dtype}, 3), dense({140, 200, 1, 64, dtype}, 4);
       p.set_patterns(all_patterns(p.pass(), 3));
       attend(p);
       attend(dense);
-      emulation::set_order(emulation::Order::kForward);
       std::vector<float> all = p.out();
       for (const std::vector<float>& more : {p.lse(), dense.out(), dense.lse()})
         all.insert(all.end(), more.begin(), more.end());
       return all;
-    };
-    const std::vector<float> forward = run(emulation::Order::kForward, 1);
-    EXPECT_EQ(forward, run(emulation::Order::kBackward, 1));
-    EXPECT_EQ(forward, run(emulation::Order::kShuffled, 1));
-    EXPECT_EQ(forward, run(emulation::Order::kShuffled, 2));
+    });
   }
 }
-#endif
 
 /// Tiles that a pattern takes over n rows and as many keys.
 std::int64_t tiles_of(const HeadPattern& pattern, int n) {

@@ -5,12 +5,14 @@
 #include <random>
 
 #include "tests/cuda/device_array.h"
+#include "tests/cuda/managed_memory.h"
 #include "tests/inference/reference.h"
 
 namespace turnbench {
 namespace {
 
 using test::DeviceArray;
+using test::ManagedMemory;
 
 std::vector<std::byte> random_bytes(std::size_t n, unsigned seed) {
   std::mt19937 engine(seed);
@@ -69,23 +71,6 @@ TEST_F(Copies, NoneAtAll) {
   expect_copied({}, 0, 0, 0);
   expect_copied({0, 0}, 16, 0, 0);
 }
-
-/// Managed memory, which the host reads as the device leaves it.
-class ManagedMemory : public Memory {
- public:
-  std::byte* allocate(std::size_t bytes) override {
-    void* data = nullptr;
-    cuda::check(cudaMallocManaged(&data, bytes), "allocating for a test");
-    return static_cast<std::byte*>(data);
-  }
-  void release(std::byte* data, std::size_t) override { cudaFree(data); }
-  void copy(std::span<const Copy> copies) override {
-    finish();
-    for (const Copy& c : copies) std::memcpy(c.to, c.from, c.bytes);
-  }
-  void finish() override { cuda::check(cudaDeviceSynchronize(), "waiting in a test"); }
-  bool is_host() const override { return false; }
-};
 
 /// Several sets that get rows of one array in one call, next to the same sets on the host.
 class Append : public testing::TestWithParam<std::tuple<DType, bool, int>> {

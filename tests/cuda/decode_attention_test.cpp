@@ -12,6 +12,7 @@
 #include "inference/cpu/attention.h"
 #include "inference/cuda/decode_plan.h"
 #include "managed_memory.h"
+#include "orders.h"
 
 namespace turnbench {
 namespace {
@@ -334,24 +335,17 @@ TEST(CudaDecodePlan, ListsATableOnceAndCutsByTheJobsOwnLength) {
   EXPECT_EQ(plan.partials, 4 * 4 + 2 * 9 + 4 * 4);
 }
 
-#if __has_include("emulated_intrinsics.h")
 TEST_F(CudaDecodeAttention, TheOrderOfThreadsDoesNotShow) {
   for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
     for (const auto& [heads, head_dim] : {std::pair{1, 16}, {4, 128}, {7, 64}, {9, 200}}) {
       Row row({333, heads, head_dim, dtype}, seed_ += 3);
-      row.run(context_);
-      const auto forward = row.bits();
-      for (std::uint64_t seed = 0; seed < 3; ++seed) {
-        emulation::set_order(seed == 0 ? emulation::Order::kBackward : emulation::Order::kShuffled,
-                             seed);
+      test::in_every_order([&] {
         row.run(context_);
-        EXPECT_EQ(forward, row.bits());
-      }
-      emulation::set_order(emulation::Order::kForward);
+        return row.bits();
+      });
     }
   }
 }
-#endif
 
 }  // namespace
 }  // namespace turnbench

@@ -1,7 +1,6 @@
 #pragma once
 
-// What the tests of the CUDA kernels share: arrays that kernels and tests both reach, with guards
-// around them, and every order in which the emulated card runs threads.
+// Arrays that kernels and tests both reach, with guards around them.
 
 #include <gtest/gtest.h>
 
@@ -12,6 +11,7 @@
 
 #include "inference/cuda/context.h"
 #include "inference/dtype.h"
+#include "tests/cuda/orders.h"
 
 namespace turnbench::test {
 
@@ -69,33 +69,6 @@ inline std::vector<float> rounded_to(DType dtype, const std::vector<float>& valu
   std::vector<float> out(values.size());
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = load_element(stored.data(), dtype, i);
   return out;
-}
-
-template <typename T>
-bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() &&
-         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
-}
-
-/// run() returns a vector that must not depend on the order in which threads run: on a card it is
-/// run twice, on the emulated one in each of the orders.
-template <typename Run>
-auto in_every_order(const Run& run) {
-#ifdef __CUDACC__
-  const auto first = run();
-  EXPECT_TRUE(same_bits(first, run())) << "not the same twice";
-#else
-  emulation::set_order(emulation::Order::kForward);
-  const auto first = run();
-  emulation::set_order(emulation::Order::kBackward);
-  EXPECT_TRUE(same_bits(first, run())) << "differs when threads run backward";
-  for (std::uint64_t seed = 1; seed <= 2; ++seed) {
-    emulation::set_order(emulation::Order::kShuffled, seed);
-    EXPECT_TRUE(same_bits(first, run())) << "differs in the shuffled order of seed " << seed;
-  }
-  emulation::set_order(emulation::Order::kForward);
-#endif
-  return first;
 }
 
 }  // namespace turnbench::test

@@ -2,17 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include <string>
-#include <utility>
-
 #include "inference/cuda/context.h"
+#include "tests/cuda/orders.h"
 
 namespace turnbench::cuda {
 
-constexpr std::pair<const char*, emulation::Order> kOrders[] = {
-    {"forward", emulation::Order::kForward},
-    {"backward", emulation::Order::kBackward},
-    {"shuffled", emulation::Order::kShuffled}};
+using test::kOrders;
 
 /// Tests of kernels in the orders of the emulation.
 class Emulated : public testing::Test {
@@ -32,11 +27,7 @@ class Emulated : public testing::Test {
   /// check() in every order.
   template <typename Check>
   static void in_every_order(const Check& check) {
-    for (const auto& [name, order] : kOrders) {
-      SCOPED_TRACE(name);
-      emulation::set_order(order, 7);
-      check();
-    }
+    test::in_every_order(check);
   }
 };
 

@@ -205,7 +205,7 @@ std::vector<std::uint32_t> copied(emulation::Order order) {
 
 TEST_F(Emulated, CopiesArriveWhenWaitedFor) {
   using emulation::Order;
-  for (const auto& [name, order] : kOrders) {
+  for (const auto& [name, order, seed] : kOrders) {
     const auto all = copied<0>(order);
     for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(all[i], i < 96 ? i + 1 : 0) << name;
   }

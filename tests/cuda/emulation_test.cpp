@@ -55,7 +55,7 @@ std::vector<float> exchanged(emulation::Order order, int threads, int rounds) {
 
 TEST_F(Emulated, BarriersOrderWritesAndReads) {
   for (const int threads : {1, 31, 32, 33, 256, 1024}) {
-    for (const auto& [name, order] : kOrders) {
+    for (const auto& [name, order, seed] : kOrders) {
       const auto out = exchanged<true, true>(order, threads, 5);
       // After one round all sums are threads - 1, then they double.
       for (const float x : out) ASSERT_EQ(x, static_cast<float>((threads - 1) << 4)) << name;
@@ -71,7 +71,7 @@ TEST_F(Emulated, AMissingBarrierShowsInSomeOrder) {
           reinterpret_cast<const std::uint32_t*>(x.data() + x.size()));
     };
     std::set<std::vector<std::uint32_t>> without_first, without_second;
-    for (const auto& [name, order] : kOrders) {
+    for (const auto& [name, order, seed] : kOrders) {
       without_first.insert(as_bytes(exchanged<false, true>(order, threads, 1)));
       without_second.insert(as_bytes(exchanged<true, false>(order, threads, 5)));
     }

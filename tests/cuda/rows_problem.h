@@ -15,6 +15,7 @@
 #include "inference/cpu/attention.h"
 #include "inference/cuda/attention.h"
 #include "managed_memory.h"
+#include "orders.h"
 
 namespace turnbench::test {
 

@@ -4,17 +4,12 @@
 
 #include <random>
 
+#include "reference.h"
+
 namespace turnbench {
 namespace {
 
-HeadPattern band(int sinks, int local, int dense_rows) {
-  HeadPattern p;
-  p.kind = HeadPattern::Kind::kBand;
-  p.sinks = sinks;
-  p.local = local;
-  p.dense_rows = dense_rows;
-  return p;
-}
+using test::band;
 
 HeadPattern lines(std::vector<std::int32_t> columns, std::vector<std::int32_t> offsets,
                   HeadPattern::Granularity granularity) {

@@ -12,6 +12,7 @@
 namespace turnbench {
 namespace {
 
+using test::band;
 using test::eager_attention;
 using test::make_set;
 using test::random_floats;
@@ -227,15 +228,6 @@ TEST(Attention, ConstantValuesComeOutUnchanged) {
   p.set = make_set(p.keys, p.values, 16, iota(200));
   p.run(p.job(), 1);
   for (float x : p.out) EXPECT_NEAR(x, 0.75f, 1e-6);
-}
-
-HeadPattern band(int sinks, int local, int dense_rows = 0) {
-  HeadPattern p;
-  p.kind = HeadPattern::Kind::kBand;
-  p.sinks = sinks;
-  p.local = local;
-  p.dense_rows = dense_rows;
-  return p;
 }
 
 HeadPattern lines(std::vector<std::int32_t> columns, std::vector<std::int32_t> offsets,

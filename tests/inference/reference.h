@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "inference/attention_pattern.h"
 #include "inference/kv_cache.h"
 
 namespace turnbench::test {
@@ -18,6 +19,15 @@ inline std::vector<float> random_floats(std::size_t n, std::uint64_t seed, float
   std::vector<float> out(n);
   for (float& x : out) x = normal(engine);
   return out;
+}
+
+inline HeadPattern band(int sinks, int local, int dense_rows = 0) {
+  HeadPattern p;
+  p.kind = HeadPattern::Kind::kBand;
+  p.sinks = sinks;
+  p.local = local;
+  p.dense_rows = dense_rows;
+  return p;
 }
 
 /// softmax(q . K / sqrt(D)) V over the keys for which visible(j); also the log-sum-exp.

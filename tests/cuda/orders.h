@@ -1,0 +1,64 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <optional>
+#include <type_traits>
+#include <vector>
+
+#include "inference/cuda/context.h"
+
+namespace turnbench::test {
+
+template <typename T>
+bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+}
+
+#ifndef __CUDACC__
+/// An order in which the emulated card runs threads.
+struct ThreadOrder {
+  const char* name;
+  emulation::Order order;
+  std::uint64_t seed;
+};
+constexpr ThreadOrder kOrders[] = {{"forward", emulation::Order::kForward, 0},
+                                   {"backward", emulation::Order::kBackward, 0},
+                                   {"shuffled", emulation::Order::kShuffled, 1},
+                                   {"shuffled again", emulation::Order::kShuffled, 2}};
+#endif
+
+/// run() in every order that threads can be made to take: on a card, twice as it comes.  Where it
+/// returns a vector, its bits must be the same in each; they are what this returns.
+template <typename Run>
+auto in_every_order(const Run& run) {
+  using Result = decltype(run());
+  const auto each = [](const auto& body) {
+#ifdef __CUDACC__
+    body();
+    body();
+#else
+    for (const auto& [name, order, seed] : kOrders) {
+      SCOPED_TRACE(name);
+      emulation::set_order(order, seed);
+      body();
+    }
+    emulation::set_order(emulation::Order::kForward);
+#endif
+  };
+  if constexpr (std::is_void_v<Result>) {
+    each(run);
+  } else {
+    std::optional<Result> first;
+    each([&] {
+      Result result = run();
+      if (!first) first = result;
+      EXPECT_TRUE(same_bits(*first, result)) << "depends on the order of threads";
+    });
+    return *first;
+  }
+}
+
+}  // namespace turnbench::test
