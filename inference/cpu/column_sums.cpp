@@ -32,14 +32,19 @@ HWY_INLINE void add_rows(float scale, const float* HWY_RESTRICT s, int rows, con
 }
 
 /// Leaves in `s` [rows][ld] the scores of the rows from `first` and a tile's keys; -inf where a
-/// row does not see a key.
-HWY_INLINE void tile_scores(const ColumnJob& job, int first, int rows, std::size_t h,
-                            const Tile& tile, float* s, std::size_t ld) {
+/// row does not see a key.  Not inlined: beside other work the product would run out of registers.
+HWY_NOINLINE void tile_scores(const ColumnJob& job, int first, int rows, std::size_t h,
+                              const Tile& tile, float* s, std::size_t ld) {
   const auto head_dim = static_cast<std::size_t>(job.keys->layout().head_dim);
   const std::int32_t *positions = job.positions + first, *last = tile.positions + tile.count;
-  product(static_cast<std::size_t>(rows), kTile, head_dim,
+  const auto columns = (static_cast<std::size_t>(tile.count) + 15) / 16 * 16;
+  product(static_cast<std::size_t>(rows), columns, head_dim,
           job.q + static_cast<std::size_t>(first) * job.q_stride + h * head_dim, job.q_stride,
           tile.kt, kTile, s, ld, false);
+  const bool all_seen =
+      tile.count == kTile && last[-1] <= positions[0] &&
+      (job.sliding_window == 0 || tile.positions[0] > positions[rows - 1] - job.sliding_window);
+  if (all_seen) return;
   for (int r = 0; r < rows; ++r, s += ld) {
     std::fill(s + (std::upper_bound(tile.positions, last, positions[r]) - tile.positions),
               s + kTile, kMasked);
@@ -150,6 +155,30 @@ HWY_INLINE void weigh(float* HWY_RESTRICT s, std::size_t n, float* HWY_RESTRICT 
   }
 }
 
+/// sums[j] += sum over the rows of weights[r * ld + j] * factors[r], row by row; n, a multiple
+/// of 64.
+HWY_INLINE void add_scaled_rows(const float* HWY_RESTRICT weights, std::size_t ld, std::size_t n,
+                                int rows, const float* HWY_RESTRICT factors,
+                                float* HWY_RESTRICT sums) {
+  const FloatTag d;
+  const std::size_t lanes = hn::Lanes(d);
+  constexpr std::size_t kAtOnce = 4;  // chains that hide each other's latency
+  for (std::size_t j = 0; j < n; j += kAtOnce * lanes) {
+    FloatVec sum[kAtOnce];
+#pragma GCC unroll 4
+    for (std::size_t v = 0; v < kAtOnce; ++v) sum[v] = hn::LoadU(d, sums + j + v * lanes);
+    const float* row = weights + j;
+    for (int r = 0; r < rows; ++r, row += ld) {
+      const FloatVec factor = hn::Set(d, factors[r]);
+#pragma GCC unroll 4
+      for (std::size_t v = 0; v < kAtOnce; ++v)
+        sum[v] = hn::MulAdd(hn::LoadU(d, row + v * lanes), factor, sum[v]);
+    }
+#pragma GCC unroll 4
+    for (std::size_t v = 0; v < kAtOnce; ++v) hn::StoreU(sum[v], d, sums + j + v * lanes);
+  }
+}
+
 /// One head's rows under noise.  A row has to be divided by its sum before any column can be
 /// summed: a strip's weights over all keys stay at hand, [kNoisyRows][ld],
 /// and behind them the column sums and the keys' hashes: kNoisyFloats * ld floats in all.
@@ -159,7 +188,6 @@ void sum_noisy_columns(const ColumnJob& job, float scale, const PackedSet& packe
   const int tiles = tiles_of(keys.size());
   const std::size_t ld = weight_row_floats(keys.size());
   const bool weighs = job.noise->inverse_temperature == 1;
-  const FloatTag d;
   HWY_ALIGN float weights[kNoisyRows][16];  // sums of the rows' weights, every 16th
   float inverse[kNoisyRows];
   const auto add =
@@ -193,13 +221,7 @@ void sum_noisy_columns(const ColumnJob& job, float scale, const PackedSet& packe
       if (!weighs) weigh(scratch + static_cast<std::size_t>(r) * ld, n, weights[r]);
       inverse[r] = 1 / sum16(weights[r]);
     }
-    for (std::size_t j = 0; j < n; j += hn::Lanes(d)) {
-      FloatVec sum = hn::LoadU(d, sums + j);
-      for (int r = 0; r < rows; ++r)
-        sum = hn::MulAdd(hn::LoadU(d, scratch + static_cast<std::size_t>(r) * ld + j),
-                         hn::Set(d, inverse[r]), sum);
-      hn::StoreU(sum, d, sums + j);
-    }
+    add_scaled_rows(scratch, ld, n, rows, inverse, sums);
   }
   std::copy_n(sums, keys.size(), column);
 }
