@@ -163,6 +163,13 @@ class Backend {
   virtual std::size_t workspace_bytes() const = 0;
 };
 
+/// As a model and its engine take them: one for each stage.
+inline std::vector<Backend*> pointers_to(std::span<const std::unique_ptr<Backend>> backends) {
+  std::vector<Backend*> out;
+  for (const auto& backend : backends) out.push_back(backend.get());
+  return out;
+}
+
 /// The CPU backend with `threads` threads (0 = all processors of this process).
 std::unique_ptr<Backend> make_cpu_backend(int threads);
 

@@ -25,7 +25,8 @@ class Memory {
   virtual void release(std::byte* data, std::size_t bytes) = 0;
   /// Copies that do not overlap, between this memory and itself or the host's, in the order of the
   /// backend's operations.  What is copied from the host may change at once; what is copied to it
-  /// is there when `finish` has returned.
+  /// is there when `finish` has returned.  They may also come from another backend's memory, if
+  /// that one has finished and leaves what is copied as it is until this one has.
   virtual void copy(std::span<const Copy> copies) = 0;
   /// Returns when every operation asked so far is done.
   virtual void finish() = 0;
@@ -90,6 +91,9 @@ class Scratch {
     }
     return bytes_.as<float>();
   }
+  /// What the last `get` gave.
+  float* data() { return bytes_.as<float>(); }
+  const float* data() const { return bytes_.as<float>(); }
   std::size_t bytes() const { return bytes_.size(); }
 
  private:

@@ -1,11 +1,20 @@
 #include "inference/engine.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "common/error.h"
 
 namespace turnbench {
+namespace {
+
+Copy copy_of(const float* from, float* to, std::size_t count) {
+  return {reinterpret_cast<std::byte*>(to), reinterpret_cast<const std::byte*>(from),
+          count * sizeof(float)};
+}
+
+}  // namespace
 
 void rope_tables(std::span<const float> frequencies, double attention_factor,
                  std::span<const std::int32_t> positions, float* cos, float* sin) {
@@ -19,40 +28,46 @@ void rope_tables(std::span<const float> frequencies, double attention_factor,
   }
 }
 
+Engine::Stage::Stage(Backend& backend, int head_dim, DType kv_dtype)
+    : backend(backend),
+      memory(backend.memory()),
+      pool(std::make_shared<KvPool>(PageLayout{head_dim, kv_dtype, false}, memory)),
+      raw_pool(std::make_shared<KvPool>(PageLayout{head_dim, kv_dtype, true}, memory)) {}
+
+void Engine::Stage::copy(const float* from, float* to, std::size_t count) const {
+  const Copy copy = copy_of(from, to, count);
+  memory->copy({&copy, 1});
+  memory->finish();
+}
+
+std::vector<const Scratch*> Engine::Stage::all_scratch() const {
+  return {&hidden,   &normed, &wide, &q,   &k,      &raw_k, &v,
+          &attended, &lse,    &cos,  &sin, &logits, &turned};
+}
+
 Engine::Engine(const Model& model, Backend& backend, Options options)
-    : model_(model), backend_(backend), options_(options), memory_(*backend.memory()) {
-  for (Scratch* s : {&hidden_, &normed_, &wide_, &q_, &k_, &raw_k_, &v_, &attended_, &lse_, &cos_,
-                     &sin_, &logits_, &turned_}) {
-    *s = Scratch(backend.memory());
+    : Engine(model, std::array{&backend}, options) {}
+
+Engine::Engine(const Model& model, std::span<Backend* const> backends, Options options)
+    : model_(model), options_(options) {
+  if (backends.size() != model.stages().count()) {
+    throw runtime_error("engine: found {} backends, expected one for each of the model's {} stages",
+                        backends.size(), model.stages().count());
   }
   const ModelConfig& c = model.config();
+  for (Backend* backend : backends) stages_.emplace_back(*backend, c.head_dim, options.kv_dtype);
   shape_ = {c.layers, c.heads, c.kv_heads, c.head_dim};
   scale_ = static_cast<float>(1.0 / std::sqrt(static_cast<double>(c.head_dim)));
-  pool_ =
-      std::make_shared<KvPool>(PageLayout{c.head_dim, options.kv_dtype, false}, backend.memory());
-  raw_pool_ =
-      std::make_shared<KvPool>(PageLayout{c.head_dim, options.kv_dtype, true}, backend.memory());
 }
 
 Sequence Engine::make_sequence(Policies policies, int tail_rows, bool raw_keys) const {
   const bool raw = raw_keys || policies.raw_keys();
-  return Sequence(shape_, std::move(policies), raw ? raw_pool_ : pool_, tail_rows);
-}
-
-void Engine::copy(const float* from, float* to, std::size_t count) const {
-  const Copy copy{reinterpret_cast<std::byte*>(to), reinterpret_cast<const std::byte*>(from),
-                  count * sizeof(float)};
-  memory_.copy({&copy, 1});
-  memory_.finish();
-}
-
-void Engine::turn_to(std::span<const std::int32_t> positions, float* cos, float* sin) {
-  const std::size_t count = positions.size() * static_cast<std::size_t>(shape_.head_dim / 2);
-  float* angles = staging_.get(2 * count);
-  rope_tables(model_.frequencies(), model_.config().rope.attention_factor, positions, angles,
-              angles + count);
-  copy(angles, cos, count);
-  copy(angles + count, sin, count);
+  std::vector<std::shared_ptr<KvPool>> pools;
+  for (int l = 0; l < shape_.layers; ++l) {
+    const Stage& stage = stages_[model_.stages().stage_of(l)];
+    pools.push_back(raw ? stage.raw_pool : stage.pool);
+  }
+  return Sequence(shape_, std::move(policies), std::move(pools), tail_rows);
 }
 
 std::vector<std::vector<float>> Engine::prefill(std::span<const Pass> passes) {
@@ -92,12 +107,33 @@ std::vector<std::vector<float>> Engine::prefill(std::span<const Pass> passes) {
 }
 
 std::vector<std::vector<float>> Engine::forward(std::span<const Pass> passes) {
+  const Layout layout = begin(passes);
+  const Stages& stages = model_.stages();
+  for (std::size_t s = 0; s < stages.count(); ++s) {
+    make_room(stages_[s], layout);
+    if (s == 0) {
+      embed(passes, layout);
+    } else {
+      hand_over(stages_[s - 1], stages_[s], layout);
+    }
+    for (int l = stages.first_layer(s); l < stages.first_layer(s + 1); ++l) {
+      project_rows(l, layout);
+      append_keys(l, passes, layout);
+      attention_layer(l, passes, layout);
+      mix_rows(l, layout);
+    }
+  }
+  end(passes);
+  return read_logits(passes, layout);
+}
+
+Engine::Layout Engine::begin(std::span<const Pass> passes) {
   const ModelConfig& c = model_.config();
-  const auto hidden_size = static_cast<std::size_t>(c.hidden),
-             ffn = static_cast<std::size_t>(c.ffn);
   Layout layout;
+  layout.hidden = static_cast<std::size_t>(c.hidden);
   layout.q_width = static_cast<std::size_t>(c.heads * c.head_dim);
   layout.kv_width = static_cast<std::size_t>(c.kv_heads * c.head_dim);
+  layout.ffn = static_cast<std::size_t>(c.ffn);
   PassSize size{.sequences = passes.size()};
   for (const Pass& pass : passes) {
     layout.first_row.push_back(layout.rows);
@@ -116,6 +152,7 @@ std::vector<std::vector<float>> Engine::forward(std::span<const Pass> passes) {
     size.context += context;
     size.longest = std::max(size.longest, context);
   }
+  layout.block = std::min(layout.rows, kActivationRows);
   size.rows = layout.rows;
   size.raw_keys = layout.raw_keys;
   check_memory(size);
@@ -126,136 +163,180 @@ std::vector<std::vector<float>> Engine::forward(std::span<const Pass> passes) {
     layout.dialogues.push_back(pass.dialogue != nullptr ? *pass.dialogue : DialogueView{});
     layout.dialogues.back().tokens = pass.sequence->tokens;
   }
+  return layout;
+}
 
-  const std::size_t rows = layout.rows, block = std::min(rows, kActivationRows);
-  float* x = hidden_.get(rows * hidden_size);
-  {
-    std::vector<int> tokens;
-    for (const Pass& pass : passes)
-      tokens.insert(tokens.end(), pass.tokens.begin(), pass.tokens.end());
-    backend_.embed(model_.embedding(), tokens, x);
-  }
-  const std::size_t angles = rows * static_cast<std::size_t>(c.head_dim / 2);
-  float *cos = cos_.get(angles), *sin = sin_.get(angles);
-  turn_to(layout.positions, cos, sin);
-  const std::size_t qkv_width = layout.q_width + 2 * layout.kv_width;
-  float* normed = normed_.get(block * hidden_size);
-  float* wide = wide_.get(block * std::max({qkv_width, 3 * ffn, hidden_size}));
-  float* q = q_.get(rows * layout.q_width);
-  float* k = k_.get(rows * layout.kv_width);
-  float* v = v_.get(rows * layout.kv_width);
-  float* raw_k = layout.raw_keys ? raw_k_.get(rows * layout.kv_width) : nullptr;
-  float* attended = attended_.get(rows * layout.q_width);
+void Engine::make_room(Stage& stage, const Layout& layout) const {
+  const std::size_t rows = layout.rows,
+                    angles = rows * static_cast<std::size_t>(shape_.head_dim / 2);
+  stage.hidden.get(rows * layout.hidden);
+  stage.cos.get(angles);
+  stage.sin.get(angles);
+  stage.normed.get(layout.block * layout.hidden);
+  stage.wide.get(layout.block *
+                 std::max({layout.q_width + 2 * layout.kv_width, 3 * layout.ffn, layout.hidden}));
+  stage.q.get(rows * layout.q_width);
+  stage.k.get(rows * layout.kv_width);
+  stage.v.get(rows * layout.kv_width);
+  if (layout.raw_keys) stage.raw_k.get(rows * layout.kv_width);
+  stage.attended.get(rows * layout.q_width);
+  stage.lse.get(rows * static_cast<std::size_t>(shape_.heads));
+}
+
+void Engine::embed(std::span<const Pass> passes, const Layout& layout) {
+  Stage& stage = stages_.front();
+  std::vector<int> tokens;
+  for (const Pass& pass : passes)
+    tokens.insert(tokens.end(), pass.tokens.begin(), pass.tokens.end());
+  stage.backend.embed(model_.embedding(), tokens, stage.hidden.data());
+  turn_to(stage, layout.positions, stage.cos.data(), stage.sin.data());
+}
+
+void Engine::hand_over(Stage& from, Stage& to, const Layout& layout) const {
+  const std::size_t angles = layout.rows * static_cast<std::size_t>(shape_.head_dim / 2);
+  from.memory->finish();
+  to.memory->copy(
+      std::array{copy_of(from.hidden.data(), to.hidden.data(), layout.rows * layout.hidden),
+                 copy_of(from.cos.data(), to.cos.data(), angles),
+                 copy_of(from.sin.data(), to.sin.data(), angles)});
+}
+
+void Engine::project_rows(int layer, const Layout& layout) {
+  Stage& stage = stage_of(layer);
+  Backend& backend = stage.backend;
+  const ModelConfig& c = model_.config();
+  const LayerWeights& w = model_.layer(layer);
   const auto head_dim = static_cast<std::size_t>(c.head_dim);
-
-  for (int l = 0; l < c.layers; ++l) {
-    const LayerWeights& w = model_.layer(l);
-    for (std::size_t r = 0; r < rows; r += block) {
-      const std::size_t n = std::min(block, rows - r);
-      backend_.rms_norm(x + r * hidden_size, hidden_size, n, hidden_size, w.attention_norm.data(),
-                        c.norm_eps, normed, hidden_size);
-      backend_.linear(normed, hidden_size, n, *w.qkv, w.qkv_bias.data(), wide, qkv_width);
-      if (c.qk_norm) {
-        for (int h = 0; h < c.heads + c.kv_heads; ++h) {  // queries first, then keys
-          float* head = wide + static_cast<std::size_t>(h) * head_dim;
-          backend_.rms_norm(head, qkv_width, n, head_dim,
-                            (h < c.heads ? w.q_norm : w.k_norm).data(), c.norm_eps, head,
-                            qkv_width);
-        }
+  const std::size_t hidden = layout.hidden, q_width = layout.q_width, kv_width = layout.kv_width,
+                    qkv_width = q_width + 2 * kv_width;
+  float *normed = stage.normed.data(), *wide = stage.wide.data();
+  for (std::size_t r = 0; r < layout.rows; r += layout.block) {
+    const std::size_t n = std::min(layout.block, layout.rows - r);
+    backend.rms_norm(stage.hidden.data() + r * hidden, hidden, n, hidden, w.attention_norm.data(),
+                     c.norm_eps, normed, hidden);
+    backend.linear(normed, hidden, n, *w.qkv, w.qkv_bias.data(), wide, qkv_width);
+    if (c.qk_norm) {
+      for (int h = 0; h < c.heads + c.kv_heads; ++h) {  // queries first, then keys
+        float* head = wide + static_cast<std::size_t>(h) * head_dim;
+        backend.rms_norm(head, qkv_width, n, head_dim, (h < c.heads ? w.q_norm : w.k_norm).data(),
+                         c.norm_eps, head, qkv_width);
       }
-      if (raw_k != nullptr) {
-        backend_.copy_rows(wide + layout.q_width, qkv_width, n, layout.kv_width,
-                           raw_k + r * layout.kv_width, layout.kv_width);
-      }
-      // Queries and keys stand side by side, so one call turns both.
-      backend_.rotate(wide, qkv_width, n, c.heads + c.kv_heads, c.head_dim, cos + r * head_dim / 2,
-                      sin + r * head_dim / 2);
-      backend_.copy_rows(wide, qkv_width, n, layout.q_width, q + r * layout.q_width,
-                         layout.q_width);
-      backend_.copy_rows(wide + layout.q_width, qkv_width, n, layout.kv_width,
-                         k + r * layout.kv_width, layout.kv_width);
-      backend_.copy_rows(wide + layout.q_width + layout.kv_width, qkv_width, n, layout.kv_width,
-                         v + r * layout.kv_width, layout.kv_width);
     }
-    append_keys(l, passes, layout);
-    attention_layer(l, passes, layout);
-    for (std::size_t r = 0; r < rows; r += block) {
-      const std::size_t n = std::min(block, rows - r);
-      float* rows_of_x = x + r * hidden_size;
-      backend_.linear(attended + r * layout.q_width, layout.q_width, n, *w.out, w.out_bias.data(),
-                      normed, hidden_size);
-      backend_.add(rows_of_x, normed, n * hidden_size);
-      backend_.rms_norm(rows_of_x, hidden_size, n, hidden_size, w.ffn_norm.data(), c.norm_eps,
-                        normed, hidden_size);
-      backend_.linear(normed, hidden_size, n, *w.gate_up, w.gate_up_bias.data(), wide, 2 * ffn);
-      float* product = wide + block * 2 * ffn;
-      backend_.silu_multiply(wide, n, ffn, product);
-      backend_.linear(product, ffn, n, *w.down, w.down_bias.data(), normed, hidden_size);
-      backend_.add(rows_of_x, normed, n * hidden_size);
+    if (layout.raw_keys) {
+      backend.copy_rows(wide + q_width, qkv_width, n, kv_width, stage.raw_k.data() + r * kv_width,
+                        kv_width);
     }
+    // Queries and keys stand side by side, so one call turns both.
+    backend.rotate(wide, qkv_width, n, c.heads + c.kv_heads, c.head_dim,
+                   stage.cos.data() + r * head_dim / 2, stage.sin.data() + r * head_dim / 2);
+    backend.copy_rows(wide, qkv_width, n, q_width, stage.q.data() + r * q_width, q_width);
+    backend.copy_rows(wide + q_width, qkv_width, n, kv_width, stage.k.data() + r * kv_width,
+                      kv_width);
+    backend.copy_rows(wide + q_width + kv_width, qkv_width, n, kv_width,
+                      stage.v.data() + r * kv_width, kv_width);
   }
+}
 
-  std::vector<std::vector<float>> out(passes.size());
-  const auto vocab = static_cast<std::size_t>(c.vocab);
-  for (std::size_t i = 0; i < passes.size(); ++i) {
-    const Pass& pass = passes[i];
+void Engine::mix_rows(int layer, const Layout& layout) {
+  Stage& stage = stage_of(layer);
+  Backend& backend = stage.backend;
+  const LayerWeights& w = model_.layer(layer);
+  const std::size_t hidden = layout.hidden, ffn = layout.ffn;
+  float *normed = stage.normed.data(), *wide = stage.wide.data(),
+        *product = wide + layout.block * 2 * ffn;
+  for (std::size_t r = 0; r < layout.rows; r += layout.block) {
+    const std::size_t n = std::min(layout.block, layout.rows - r);
+    float* x = stage.hidden.data() + r * hidden;
+    backend.linear(stage.attended.data() + r * layout.q_width, layout.q_width, n, *w.out,
+                   w.out_bias.data(), normed, hidden);
+    backend.add(x, normed, n * hidden);
+    backend.rms_norm(x, hidden, n, hidden, w.ffn_norm.data(), model_.config().norm_eps, normed,
+                     hidden);
+    backend.linear(normed, hidden, n, *w.gate_up, w.gate_up_bias.data(), wide, 2 * ffn);
+    backend.silu_multiply(wide, n, ffn, product);
+    backend.linear(product, ffn, n, *w.down, w.down_bias.data(), normed, hidden);
+    backend.add(x, normed, n * hidden);
+  }
+}
+
+void Engine::end(std::span<const Pass> passes) {
+  for (const Pass& pass : passes) {
     Sequence& s = *pass.sequence;
     const bool shifted =
         s.policies.raw_keys() && (pass.kind == Pass::Kind::kDecode || pass.prompt_end);
     s.next_position = shifted ? s.cache.layer(0)[0].size()
                               : s.next_position + static_cast<std::int32_t>(pass.tokens.size());
-    if (pass.prompt_end) {
-      s.prompt_tokens = static_cast<int>(s.tokens.size());
-      s.generated = 0;
-      for (Sequence* f : pass.followers) {
-        f->tokens = s.tokens;
-        f->next_position = f->policies.raw_keys() ? f->cache.layer(0)[0].size() : s.next_position;
-        f->prompt_tokens = s.prompt_tokens;
-        f->generated = 0;
-        f->counters.prefill_pairs = s.counters.prefill_pairs;
-        f->counters.prefill_pairs_dense = s.counters.prefill_pairs_dense;
-      }
+    if (!pass.prompt_end) continue;
+    s.prompt_tokens = static_cast<int>(s.tokens.size());
+    s.generated = 0;
+    for (Sequence* f : pass.followers) {
+      f->tokens = s.tokens;
+      f->next_position = f->policies.raw_keys() ? f->cache.layer(0)[0].size() : s.next_position;
+      f->prompt_tokens = s.prompt_tokens;
+      f->generated = 0;
+      f->counters.prefill_pairs = s.counters.prefill_pairs;
+      f->counters.prefill_pairs_dense = s.counters.prefill_pairs_dense;
     }
   }
-  // The output head: all wanted rows as one product.
+}
+
+/// All wanted rows as one product.
+std::vector<std::vector<float>> Engine::read_logits(std::span<const Pass> passes,
+                                                    const Layout& layout) {
+  Stage& stage = stages_.back();
+  const ModelConfig& c = model_.config();
+  const auto vocab = static_cast<std::size_t>(c.vocab);
+  std::vector<std::vector<float>> out(passes.size());
   std::vector<std::size_t> wanted;
   for (std::size_t i = 0; i < passes.size(); ++i) {
     const std::size_t n = passes[i].tokens.size();
     for (std::size_t r = passes[i].all_logits ? 0 : n - 1; r < n; ++r)
       wanted.push_back(layout.first_row[i] + r);
   }
-  for (std::size_t first = 0, pass = 0, taken = 0; first < wanted.size(); first += block) {
-    const std::size_t n = std::min(block, wanted.size() - first);
+  float* normed = stage.normed.data();
+  for (std::size_t first = 0, pass = 0, taken = 0; first < wanted.size(); first += layout.block) {
+    const std::size_t n = std::min(layout.block, wanted.size() - first);
     for (std::size_t i = 0; i < n; ++i) {
-      backend_.rms_norm(x + wanted[first + i] * hidden_size, hidden_size, 1, hidden_size,
-                        model_.norm().data(), c.norm_eps, normed + i * hidden_size, hidden_size);
+      stage.backend.rms_norm(stage.hidden.data() + wanted[first + i] * layout.hidden, layout.hidden,
+                             1, layout.hidden, model_.norm().data(), c.norm_eps,
+                             normed + i * layout.hidden, layout.hidden);
     }
-    float* logits = logits_.get(n * vocab);
-    backend_.linear(normed, hidden_size, n, model_.head(), nullptr, logits, vocab);
+    float* logits = stage.logits.get(n * vocab);
+    stage.backend.linear(normed, layout.hidden, n, model_.head(), nullptr, logits, vocab);
     std::vector<Copy> copies;
     for (std::size_t i = 0; i < n; ++i) {
       auto& to = out[pass];
       if (taken == 0) to.resize((passes[pass].all_logits ? passes[pass].tokens.size() : 1) * vocab);
-      copies.push_back({reinterpret_cast<std::byte*>(to.data() + taken * vocab),
-                        reinterpret_cast<const std::byte*>(logits + i * vocab),
-                        vocab * sizeof(float)});
+      copies.push_back(copy_of(logits + i * vocab, to.data() + taken * vocab, vocab));
       if (++taken == (passes[pass].all_logits ? passes[pass].tokens.size() : 1)) {
         ++pass;
         taken = 0;
       }
     }
-    memory_.copy(copies);
-    memory_.finish();
+    stage.memory->copy(copies);
+    stage.memory->finish();
   }
   return out;
 }
 
+void Engine::turn_to(Stage& stage, std::span<const std::int32_t> positions, float* cos,
+                     float* sin) {
+  const std::size_t count = positions.size() * static_cast<std::size_t>(shape_.head_dim / 2);
+  float* angles = staging_.get(2 * count);
+  rope_tables(model_.frequencies(), model_.config().rope.attention_factor, positions, angles,
+              angles + count);
+  stage.copy(angles, cos, count);
+  stage.copy(angles + count, sin, count);
+}
+
 void Engine::check_memory(const PassSize& pass) const {
   if (options_.memory_limit == 0) return;
-  const std::size_t need = model_.weight_bytes() + kv_bytes() +
-                           kv_bytes_of((pass.raw_keys ? raw_pool_ : pool_)->layout(), shape_.layers,
-                                       shape_.kv_heads, pass.rows) +
-                           workspace_bytes_of(model_.config(), pass, backend_.threads());
+  const Stage& any = stages_.front();
+  const std::size_t need =
+      model_.weight_bytes() + kv_bytes() +
+      kv_bytes_of((pass.raw_keys ? any.raw_pool : any.pool)->layout(), shape_.layers,
+                  shape_.kv_heads, pass.rows) +
+      workspace_bytes_of(model_.config(), pass, any.backend.threads(), stages_.size());
   if (need > options_.memory_limit) {
     throw memory_error(
         "needs {} MiB for {} rows on {} cached tokens, more than the limit of {} MiB", need >> 20,
@@ -264,22 +345,29 @@ void Engine::check_memory(const PassSize& pass) const {
 }
 
 std::size_t Engine::kv_bytes() const {
-  return pool_->live_bytes() + raw_pool_->live_bytes();
+  std::size_t total = 0;
+  for (const Stage& s : stages_) total += s.pool->live_bytes() + s.raw_pool->live_bytes();
+  return total;
 }
+
 std::size_t Engine::peak_kv_bytes() const {
-  return pool_->peak_bytes() + raw_pool_->peak_bytes();
+  std::size_t total = 0;
+  for (const Stage& s : stages_) total += s.pool->peak_bytes() + s.raw_pool->peak_bytes();
+  return total;
 }
 
 void Engine::reset_peak() {
-  pool_->reset_peak();
-  raw_pool_->reset_peak();
+  for (Stage& s : stages_) {
+    s.pool->reset_peak();
+    s.raw_pool->reset_peak();
+  }
 }
 
 std::size_t Engine::workspace_bytes() const {
-  std::size_t total = backend_.workspace_bytes();
-  for (const Scratch* s : {&hidden_, &normed_, &wide_, &q_, &k_, &raw_k_, &v_, &attended_, &lse_,
-                           &cos_, &sin_, &logits_, &turned_, &staging_}) {
-    total += s->bytes();
+  std::size_t total = staging_.bytes();
+  for (const Stage& s : stages_) {
+    total += s.backend.workspace_bytes();
+    for (const Scratch* scratch : s.all_scratch()) total += scratch->bytes();
   }
   return total;
 }

@@ -30,19 +30,22 @@ struct Pass {
   bool all_logits = false;  ///< of every row, not only of the last
 };
 
-/// Runs passes of any number of sequences together: one walk over the weights for all of them.
+/// Runs passes of any number of sequences together: one walk over the weights for all of them,
+/// stage after stage of the model.
 class Engine {
  public:
   struct Options {
     DType kv_dtype = DType::kF32;
     int prefill_chunk = 2048;      ///< rows of one sequence per forward, unless a policy needs all
     int max_rows = 8192;           ///< rows of all sequences per forward
-    std::size_t memory_limit = 0;  ///< bytes; 0 = none
+    std::size_t memory_limit = 0;  ///< bytes of all stages; 0 = none
   };
 
   /// `model` and `backend` must outlive the engine; several engines may share a model, each with a
   /// backend of its own.
   Engine(const Model& model, Backend& backend, Options options);
+  /// The same with a backend for each of the model's stages, on the device that holds its weights.
+  Engine(const Model& model, std::span<Backend* const> backends, Options options);
 
   const Model& model() const { return model_; }
   const ModelShape& shape() const { return shape_; }
@@ -73,41 +76,67 @@ class Engine {
   std::size_t workspace_bytes() const;
 
  private:
+  /// Consecutive layers on one backend: the memory of their keys and values, and what they compute
+  /// in, all of it the backend's.
+  struct Stage {
+    Stage(Backend& backend, int head_dim, DType kv_dtype);
+    /// Copies `count` floats, and waits until they are there.
+    void copy(const float* from, float* to, std::size_t count) const;
+    std::vector<const Scratch*> all_scratch() const;
+
+    Backend& backend;
+    std::shared_ptr<Memory> memory;
+    std::shared_ptr<KvPool> pool, raw_pool;
+    Scratch hidden{memory}, normed{memory}, wide{memory}, q{memory}, k{memory}, raw_k{memory},
+        v{memory}, attended{memory}, lse{memory}, cos{memory}, sin{memory}, logits{memory},
+        turned{memory};
+  };
+
   /// Where each pass's rows stand in the activations.
   struct Layout {
     std::vector<std::size_t> first_row;   // of each pass
     std::vector<std::int32_t> positions;  // of each row
     std::vector<DialogueView> dialogues;  // of each pass, with what its sequence has read
     std::size_t rows = 0;
+    std::size_t block = 0;  // rows that go through the linear layers at a time
     bool raw_keys = false;
-    std::size_t q_width = 0, kv_width = 0;
+    std::size_t hidden = 0, q_width = 0, kv_width = 0, ffn = 0;
   };
 
-  void attention_layer(int layer, std::span<const Pass> passes, const Layout& layout);
+  Stage& stage_of(int layer) { return stages_[model_.stages().stage_of(layer)]; }
+  /// Refuses what cannot run; from there on the sequences have read their passes.
+  Layout begin(std::span<const Pass> passes);
+  /// Room for all that the stage computes before the output head.
+  void make_room(Stage& stage, const Layout& layout) const;
+  void embed(std::span<const Pass> passes, const Layout& layout);
+  /// The hidden rows and the rotary tables go from one stage to the next.
+  void hand_over(Stage& from, Stage& to, const Layout& layout) const;
+  /// Queries, keys and values of all rows, ahead of a layer's attention.
+  void project_rows(int layer, const Layout& layout);
   void append_keys(int layer, std::span<const Pass> passes, const Layout& layout);
+  void attention_layer(int layer, std::span<const Pass> passes, const Layout& layout);
+  /// What attention gave and the feed-forward network make of the hidden rows.
+  void mix_rows(int layer, const Layout& layout);
+  void end(std::span<const Pass> passes);
+  std::vector<std::vector<float>> read_logits(std::span<const Pass> passes, const Layout& layout);
+
   void remember_queries(int layer, const Pass& pass, std::size_t row, const Layout& layout);
   void after_attention(int layer, const Pass& pass, AttentionStats& stats, const LayerView& view);
   void count_columns(int layer, const Pass& pass, AttentionStats& stats,
                      const LayerView& view) const;
   void keep(Sequence& sequence, int layer, const KeepSets& keep, std::span<const KvSet> from);
-  void shift_positions(KvSet& set);
-  /// Leaves cos and sin [positions, head_dim / 2], in the backend's memory, of the positions.
-  void turn_to(std::span<const std::int32_t> positions, float* cos, float* sin);
-  /// Copies `count` floats, and waits until they are there.
-  void copy(const float* from, float* to, std::size_t count) const;
+  void shift_positions(Stage& stage, KvSet& set);
+  /// Leaves cos and sin [positions, head_dim / 2], in the stage's memory, of the positions.
+  void turn_to(Stage& stage, std::span<const std::int32_t> positions, float* cos, float* sin);
   void count_reads(Sequence& sequence, int layer, const Selection& selection) const;
   void check_memory(const PassSize& pass) const;
 
   const Model& model_;
-  Backend& backend_;
   Options options_;
   ModelShape shape_;
   float scale_;
-  Memory& memory_;  // the backend's
-  std::shared_ptr<KvPool> pool_, raw_pool_;
-  Scratch hidden_, normed_, wide_, q_, k_, raw_k_, v_, attended_, lse_, cos_, sin_, logits_,
-      turned_;
-  Scratch staging_;  // the host's: rows on their way from or to the backend's memory
+  std::vector<Stage> stages_;
+  Scratch staging_;  // the host's: rows on their way from or to a backend's memory
 };
 
 /// cos and sin [rows, head_dim / 2] of the positions.

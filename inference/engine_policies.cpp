@@ -32,7 +32,9 @@ std::size_t union_size(std::span<const std::vector<std::int32_t>> lists) {
 }  // namespace
 
 void Engine::append_keys(int layer, std::span<const Pass> passes, const Layout& layout) {
-  const float *k = k_.get(0), *v = v_.get(0), *raw_k = layout.raw_keys ? raw_k_.get(0) : nullptr;
+  Stage& stage = stage_of(layer);
+  const float *k = stage.k.data(), *v = stage.v.data(),
+              *raw_k = layout.raw_keys ? stage.raw_k.data() : nullptr;
   const auto head_dim = static_cast<std::size_t>(shape_.head_dim);
   std::vector<AppendJob> jobs;
   for (std::size_t i = 0; i < passes.size(); ++i) {
@@ -46,7 +48,7 @@ void Engine::append_keys(int layer, std::span<const Pass> passes, const Layout& 
       sets[s].extend(std::span(layout.positions).subspan(first, rows));
     }
   }
-  backend_.append(jobs);
+  stage.backend.append(jobs);
 }
 
 /// The pass's last queries, as many as its sequence remembers; `row` is the pass's first.
@@ -57,14 +59,16 @@ void Engine::remember_queries(int layer, const Pass& pass, std::size_t row, cons
   if (count == 0) return;
   const std::size_t first = row + rows - count;
   float* queries = staging_.get(count * layout.q_width);
-  copy(q_.get(0) + first * layout.q_width, queries, count * layout.q_width);
+  const Stage& stage = stage_of(layer);
+  stage.copy(stage.q.data() + first * layout.q_width, queries, count * layout.q_width);
   for (std::size_t r = 0; r < count; ++r)
     tail.push(queries + r * layout.q_width, layout.positions[first + r]);
 }
 
 void Engine::attention_layer(int layer, std::span<const Pass> passes, const Layout& layout) {
-  const float* q = q_.get(0);
-  float* attended = attended_.get(0);
+  Stage& stage = stage_of(layer);
+  const float* q = stage.q.data();
+  float *attended = stage.attended.data(), *lse = stage.lse.data();
   const auto head_dim = static_cast<std::size_t>(shape_.head_dim);
   const int window = model_.config().sliding_window[static_cast<std::size_t>(layer)];
   const std::size_t n = passes.size();
@@ -88,14 +92,14 @@ void Engine::attention_layer(int layer, std::span<const Pass> passes, const Layo
     const std::uint64_t noise_seed =
         Random::from({dialogue.seed, static_cast<std::uint64_t>(layer)}).next();
     stats.emplace_back(
-        backend_, shape_, scale_, window, sets,
+        stage.backend, shape_, scale_, window, sets,
         QueryRows{q + row * layout.q_width, layout.q_width, layout.positions.data() + row, rows},
         &s.tails[static_cast<std::size_t>(layer)],
         decodes ? nullptr : &s.columns[static_cast<std::size_t>(layer)], noise_seed);
     views.push_back(LayerView{layer, shape_, sets, stats.back(), dialogue, layout.positions[row],
                               rows, decodes ? s.prompt_tokens : 0, decodes ? s.generated : 0});
     const auto start = Clock::now();
-    if (s.policies.prefill || s.policies.selection) memory_.finish();  // they may read keys
+    if (s.policies.prefill || s.policies.selection) stage.memory->finish();  // they may read keys
     if (pass.kind == Pass::Kind::kPrefill && s.policies.prefill && rows > 1) {
       patterns[i] = s.policies.prefill->plan(views[i]);
       s.counters.policy_seconds += seconds_since(start);
@@ -106,7 +110,6 @@ void Engine::attention_layer(int layer, std::span<const Pass> passes, const Layo
   }
 
   const auto heads = static_cast<std::size_t>(shape_.heads);
-  float* lse = lse_.get(layout.rows * heads);
   std::vector<AttentionJob> jobs;
   for (std::size_t i = 0; i < n; ++i) {
     const Pass& pass = passes[i];
@@ -144,7 +147,7 @@ void Engine::attention_layer(int layer, std::span<const Pass> passes, const Layo
         s.counters.prefill_pairs += static_cast<double>(pattern_pairs(p, range));
     }
   }
-  backend_.attend(scale_, jobs);
+  stage.backend.attend(scale_, jobs);
   for (std::size_t i = 0; i < n; ++i) {
     if (patterns[i].empty() && selections[i].all())
       stats[i].set_log_sum_exp(lse + layout.first_row[i] * heads);
@@ -154,11 +157,12 @@ void Engine::attention_layer(int layer, std::span<const Pass> passes, const Layo
 
 void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
                              const LayerView& view) {
+  Memory& memory = *stage_of(layer).memory;
   Sequence& s = *pass.sequence;
   const auto start = Clock::now();
   if (pass.kind == Pass::Kind::kDecode) {
     if (s.policies.eviction && pass.evict) {
-      memory_.finish();
+      memory.finish();
       keep(s, layer, s.policies.eviction->after_decode(view), view.sets);
       s.counters.policy_seconds += seconds_since(start);
     }
@@ -169,7 +173,7 @@ void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
   // The sequence itself if it stands alone, else each follower, from what the trunk has cached.
   std::vector<Sequence*> takers = pass.followers;
   if (takers.empty()) takers.push_back(&s);
-  memory_.finish();
+  memory.finish();
   const auto l = static_cast<std::size_t>(layer);
   for (Sequence* taker : takers) {
     const auto began = Clock::now();
@@ -182,7 +186,7 @@ void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
     }
     keep(*taker, layer, kept, view.sets);
     if (taker->policies.selection) {
-      memory_.finish();
+      memory.finish();
       LayerView own{view.layer, view.shape,         taker->cache.layer(layer),
                     stats,      view.dialogue,      view.first_row,
                     view.rows,  view.prompt_tokens, view.generated};
@@ -214,7 +218,7 @@ void Engine::fill(Sequence& sequence, std::span<const int> tokens, const Dialogu
   const std::int32_t rows = std::clamp(sequence.tail_rows(), 1, n);
   Random random(seed);
   const auto draw = [&](std::vector<float>& x, std::size_t row) {
-    backend_.parallel_for(x.size() / row, [&](std::size_t r) {
+    stages_.front().backend.parallel_for(x.size() / row, [&](std::size_t r) {
       Random own = random;
       own.skip(r * row);
       for (std::size_t i = r * row; i < (r + 1) * row; ++i)
@@ -230,6 +234,7 @@ void Engine::fill(Sequence& sequence, std::span<const int> tokens, const Dialogu
   view.tokens = sequence.tokens;
   const Pass pass{.sequence = &sequence, .tokens = tokens, .prompt_end = true};
   for (int l = 0; l < shape_.layers; ++l) {
+    Stage& stage = stage_of(l);
     auto& sets = sequence.cache.layer(l);
     for (KvSet& set : sets) {
       for (std::int32_t first = 0; first < n; first += kFilledAtOnce) {
@@ -238,23 +243,23 @@ void Engine::fill(Sequence& sequence, std::span<const int> tokens, const Dialogu
         std::iota(at.begin(), at.end(), first);
         block.resize(at.size() * 2 * head_dim);  // a row's key and value, drawn in this order
         draw(block, 2 * head_dim);
-        float* from = k_.get(block.size());
-        copy(block.data(), from, block.size());
+        float* from = stage.k.get(block.size());
+        stage.copy(block.data(), from, block.size());
         set.extend(at);
         const AppendJob job{&set,        first,           count,
                             from,        from + head_dim, set.layout().raw_keys ? from : nullptr,
                             2 * head_dim};
-        backend_.append({&job, 1});
+        stage.backend.append({&job, 1});
       }
     }
     draw(queries, width);
-    copy(queries.data(), q_.get(queries.size()), queries.size());
+    stage.copy(queries.data(), stage.q.get(queries.size()), queries.size());
     QueryTail& tail = sequence.tails[static_cast<std::size_t>(l)];
     for (std::int32_t r = 0; r < rows; ++r)
       tail.push(queries.data() + static_cast<std::size_t>(r) * width, n - rows + r);
-    AttentionStats stats(backend_, shape_, scale_,
+    AttentionStats stats(stage.backend, shape_, scale_,
                          model_.config().sliding_window[static_cast<std::size_t>(l)], sets,
-                         {q_.get(0), width, positions.data(), rows}, &tail,
+                         {stage.q.data(), width, positions.data(), rows}, &tail,
                          &sequence.columns[static_cast<std::size_t>(l)], seed);
     after_attention(l, pass, stats, {l, shape_, sets, stats, view, n - rows, rows, 0, 0});
   }
@@ -285,7 +290,7 @@ void Engine::keep(Sequence& sequence, int layer, const KeepSets& kept,
                   std::span<const KvSet> from) {
   auto& sets = sequence.cache.layer(layer);
   if (!kept.keep_all()) {
-    const std::shared_ptr<KvPool> pool = sequence.cache.pool();
+    const std::shared_ptr<KvPool>& pool = sequence.cache.pool(layer);
     std::vector<KvSet> next;
     for (std::size_t i = 0; i < kept.slots.size(); ++i) {
       const KvSet& source = from[i * from.size() / kept.slots.size()];
@@ -300,11 +305,11 @@ void Engine::keep(Sequence& sequence, int layer, const KeepSets& kept,
     sets = std::move(next);
   }
   if (sequence.policies.raw_keys()) {
-    for (KvSet& set : sets) shift_positions(set);
+    for (KvSet& set : sets) shift_positions(stage_of(layer), set);
   }
 }
 
-void Engine::shift_positions(KvSet& set) {
+void Engine::shift_positions(Stage& stage, KvSet& set) {
   int first = 0;  // from here on, no slot is at its position
   while (first < set.size() && set.position(first) == first) ++first;
   const auto count = static_cast<std::size_t>(set.size() - first),
@@ -312,14 +317,14 @@ void Engine::shift_positions(KvSet& set) {
   if (count == 0) return;
   std::vector<std::int32_t> positions(count);
   std::iota(positions.begin(), positions.end(), first);
-  float* keys = turned_.get(2 * count * head_dim);
+  float* keys = stage.turned.get(2 * count * head_dim);
   float *cos = keys + count * head_dim, *sin = cos + count * head_dim / 2;
-  turn_to(positions, cos, sin);
-  backend_.read_raw_keys(set, first, static_cast<int>(count), keys);
-  backend_.rotate(keys, head_dim, count, 1, shape_.head_dim, cos, sin);
+  turn_to(stage, positions, cos, sin);
+  stage.backend.read_raw_keys(set, first, static_cast<int>(count), keys);
+  stage.backend.rotate(keys, head_dim, count, 1, shape_.head_dim, cos, sin);
   set.close_gaps(first);
   const AppendJob job{&set, first, static_cast<int>(count), keys, nullptr, nullptr, head_dim};
-  backend_.append({&job, 1});
+  stage.backend.append({&job, 1});
 }
 
 void Engine::count_reads(Sequence& s, int layer, const Selection& selection) const {

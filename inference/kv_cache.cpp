@@ -225,11 +225,14 @@ int KvSet::lower_bound(std::int32_t wanted) const {
   return low;
 }
 
-KvCache::KvCache(int layers, int kv_heads, std::shared_ptr<KvPool> pool)
-    : pool_(std::move(pool)), kv_heads_(kv_heads) {
-  sets_.assign(static_cast<std::size_t>(layers),
-               std::vector<KvSet>(static_cast<std::size_t>(kv_heads), KvSet(pool_)));
+KvCache::KvCache(int kv_heads, std::vector<std::shared_ptr<KvPool>> pools)
+    : pools_(std::move(pools)), kv_heads_(kv_heads) {
+  for (const auto& pool : pools_)
+    sets_.emplace_back(static_cast<std::size_t>(kv_heads), KvSet(pool));
 }
+
+KvCache::KvCache(int layers, int kv_heads, std::shared_ptr<KvPool> pool)
+    : KvCache(kv_heads, std::vector(static_cast<std::size_t>(layers), std::move(pool))) {}
 
 bool KvCache::raw_keys() const {
   return std::any_of(sets_.begin(), sets_.end(), [](const std::vector<KvSet>& sets) {
@@ -268,7 +271,7 @@ std::size_t KvCache::logical_bytes() const {
   for (const auto& sets : sets_) {
     for (const KvSet& set : sets) tokens += static_cast<std::size_t>(set.size());
   }
-  return tokens * 2 * pool_->layout().row_bytes();
+  return tokens * 2 * pools_.front()->layout().row_bytes();
 }
 
 }  // namespace turnbench

@@ -128,13 +128,16 @@ class KvSet {
 /// another number of tokens.
 class KvCache {
  public:
+  /// `pools`: one for each layer, all of the same layout.
+  KvCache(int kv_heads, std::vector<std::shared_ptr<KvPool>> pools);
   KvCache(int layers, int kv_heads, std::shared_ptr<KvPool> pool);
 
   int layers() const { return static_cast<int>(sets_.size()); }
   int kv_heads() const { return kv_heads_; }
   std::vector<KvSet>& layer(int l) { return sets_[static_cast<std::size_t>(l)]; }
   const std::vector<KvSet>& layer(int l) const { return sets_[static_cast<std::size_t>(l)]; }
-  const std::shared_ptr<KvPool>& pool() const { return pool_; }
+  const std::vector<std::shared_ptr<KvPool>>& pools() const { return pools_; }
+  const std::shared_ptr<KvPool>& pool(int l) const { return pools_[static_cast<std::size_t>(l)]; }
   /// True if some set holds unrotated keys: its pool's layout says so, or it shares the pages of a
   /// cache whose layout does.
   bool raw_keys() const;
@@ -148,7 +151,7 @@ class KvCache {
   std::size_t logical_bytes() const;  ///< 2 * head_dim * element size * cached tokens of all sets
 
  private:
-  std::shared_ptr<KvPool> pool_;
+  std::vector<std::shared_ptr<KvPool>> pools_;
   int kv_heads_;
   std::vector<std::vector<KvSet>> sets_;
 };

@@ -11,7 +11,8 @@ std::size_t kv_bytes_of(const PageLayout& layout, int layers, int sets, std::int
   return static_cast<std::size_t>(pages * sets * layers) * layout.bytes();
 }
 
-std::size_t workspace_bytes_of(const ModelConfig& c, const PassSize& pass, int threads) {
+std::size_t workspace_bytes_of(const ModelConfig& c, const PassSize& pass, int threads,
+                               std::size_t stages) {
   const auto q = static_cast<std::size_t>(c.heads * c.head_dim),
              kv = static_cast<std::size_t>(c.kv_heads * c.head_dim),
              hidden = static_cast<std::size_t>(c.hidden), vocab = static_cast<std::size_t>(c.vocab),
@@ -32,7 +33,7 @@ std::size_t workspace_bytes_of(const ModelConfig& c, const PassSize& pass, int t
                std::min(kPackedFloats, packed(pass.context, pass.sequences) * kv_heads)) +
       static_cast<std::size_t>(threads) *
           cpu::task_floats(c.head_dim, heads / kv_heads * cpu::kStripRows);
-  return (activations + logits + attention) * sizeof(float);
+  return (stages * (activations + attention) + logits) * sizeof(float);
 }
 
 }  // namespace turnbench

@@ -20,8 +20,10 @@ struct PassSize {
   bool raw_keys = false;      ///< keys before RoPE are kept too
 };
 
-/// Bytes of the activations and the scratch that a pass takes: O(rows + longest context).
-std::size_t workspace_bytes_of(const ModelConfig& config, const PassSize& pass, int threads);
+/// Bytes of the activations and the scratch that a pass takes: O(rows + longest context), in each
+/// stage.
+std::size_t workspace_bytes_of(const ModelConfig& config, const PassSize& pass, int threads,
+                               std::size_t stages = 1);
 
 /// Rows that go through the linear layers at a time: enough to amortise the walk over the weights,
 /// few enough that the widest activation stays small.

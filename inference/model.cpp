@@ -76,7 +76,7 @@ Checkpoint open_directory(const std::string& spec) {
   return c;
 }
 
-/// Refuses weights that this machine has no memory for, before it takes any.
+/// Refuses weights that this machine's own memory is too small for, before it takes any.
 void check_fits(const Checkpoint& c, DType dtype) {
   double weights = static_cast<double>(c.config.parameters());
   if (c.tensors) {
@@ -134,7 +134,10 @@ class Source {
 
   /// In the backend's memory.
   Floats floats(const std::string& name, std::int64_t size, float made_up) const {
-    return Floats(vector(name, size, made_up), backend_.memory());
+    return floats(vector(name, size, made_up));
+  }
+  Floats floats(const std::vector<float>& values) const {
+    return Floats(values, backend_.memory());
   }
 
   std::vector<float> vector(const std::string& name, std::int64_t size, float made_up) const {
@@ -212,14 +215,33 @@ std::string Checkpoint::content_hash() const {
   return hash_text(text);
 }
 
+Stages Checkpoint::stages(std::size_t count) const {
+  const auto layers = static_cast<std::size_t>(config.layers);
+  if (count > layers) {
+    throw input_error(
+        "{}: found {} layers to spread over {} devices, expected one for each at least", name,
+        layers, count);
+  }
+  const std::int64_t table = static_cast<std::int64_t>(config.vocab) * config.hidden;
+  std::vector<std::int64_t> weights(layers, config.layer_parameters());
+  weights.front() += table;
+  weights.back() += table;
+  return Stages(weights, count);
+}
+
 Model::Model(const Checkpoint& checkpoint, Backend& backend, DType dtype)
-    : config_(checkpoint.config), dtype_(dtype) {
+    : Model(checkpoint, std::array{&backend}, dtype) {}
+
+Model::Model(const Checkpoint& checkpoint, std::span<Backend* const> backends, DType dtype)
+    : config_(checkpoint.config), stages_(checkpoint.stages(backends.size())), dtype_(dtype) {
   const ModelConfig& c = config_;
-  check_fits(checkpoint, dtype);
-  const Source source(checkpoint, backend, dtype);
+  if (backends[0]->memory()->is_host()) check_fits(checkpoint, dtype);
+  std::vector<Source> sources;
+  for (Backend* backend : backends) sources.emplace_back(checkpoint, *backend, dtype);
   const std::int64_t hidden = c.hidden, ffn = c.ffn, head_dim = c.head_dim;
   const std::int64_t q_size = c.heads * head_dim, kv_size = c.kv_heads * head_dim;
   for (int l = 0; l < c.layers; ++l) {
+    const Source& source = sources[stages_.stage_of(l)];
     const std::string at = fmt::format("model.layers.{}.", l);
     LayerWeights w;
     w.attention_norm = source.floats(at + "input_layernorm.weight", hidden, 1);
@@ -236,7 +258,7 @@ Model::Model(const Checkpoint& checkpoint, Backend& backend, DType dtype)
       }
       first += static_cast<std::size_t>(rows);
     }
-    w.qkv_bias = Floats(biases, backend.memory());
+    w.qkv_bias = source.floats(biases);
     source.put(w.out, hidden, 0, at + "self_attn.o_proj.weight", hidden, q_size);
     if (c.out_bias) w.out_bias = source.floats(at + "self_attn.o_proj.bias", hidden, 0);
     if (c.qk_norm) {
@@ -251,21 +273,32 @@ Model::Model(const Checkpoint& checkpoint, Backend& backend, DType dtype)
       std::vector<float> bias = source.vector(at + "mlp.gate_proj.bias", ffn, 0);
       const std::vector<float> up = source.vector(at + "mlp.up_proj.bias", ffn, 0);
       bias.insert(bias.end(), up.begin(), up.end());
-      w.gate_up_bias = Floats(bias, backend.memory());
+      w.gate_up_bias = source.floats(bias);
       w.down_bias = source.floats(at + "mlp.down_proj.bias", hidden, 0);
     }
     layers_.push_back(std::move(w));
   }
-  norm_ = source.floats("model.norm.weight", hidden, 1);
+  const Source &first = sources.front(), &last = sources.back();
+  norm_ = last.floats("model.norm.weight", hidden, 1);
   const std::string embedding = "model.embed_tokens.weight";
-  source.put(head_, c.vocab, 0, c.tied_embeddings ? embedding : "lm_head.weight", c.vocab, hidden);
-  if (!c.tied_embeddings) source.put(embedding_, c.vocab, 0, embedding, c.vocab, hidden);
+  last.put(head_, c.vocab, 0, c.tied_embeddings ? embedding : "lm_head.weight", c.vocab, hidden);
+  if (!c.tied_embeddings || stages_.count() > 1)
+    first.put(embedding_, c.vocab, 0, embedding, c.vocab, hidden);
   frequencies_ = rope_frequencies(c.rope, c.head_dim);
 }
 
 std::size_t Model::weight_bytes() const {
-  std::size_t total = head_->bytes() + (embedding_ ? embedding_->bytes() : 0) + norm_.bytes();
-  for (const LayerWeights& w : layers_) {
+  std::size_t total = 0;
+  for (std::size_t s = 0; s < stages_.count(); ++s) total += stage_bytes(s);
+  return total;
+}
+
+std::size_t Model::stage_bytes(std::size_t stage) const {
+  std::size_t total = 0;
+  if (stage == 0 && embedding_) total += embedding_->bytes();
+  if (stage + 1 == stages_.count()) total += head_->bytes() + norm_.bytes();
+  for (int l = stages_.first_layer(stage); l < stages_.first_layer(stage + 1); ++l) {
+    const LayerWeights& w = layer(l);
     total += w.qkv->bytes() + w.out->bytes() + w.gate_up->bytes() + w.down->bytes();
     for (const auto* v : {&w.attention_norm, &w.ffn_norm, &w.q_norm, &w.k_norm, &w.qkv_bias,
                           &w.out_bias, &w.gate_up_bias, &w.down_bias}) {

@@ -3,12 +3,14 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "inference/backend.h"
 #include "inference/model_config.h"
 #include "inference/safetensors.h"
+#include "inference/stages.h"
 
 namespace turnbench {
 
@@ -27,6 +29,9 @@ struct Checkpoint {
   DType stored_dtype() const;
   /// A hash of everything that decides the logits: shape, rotary frequencies, weights.
   std::string content_hash() const;
+  /// The layers in `count` stages, of which the first has the embedding too and the last the head.
+  /// An input error if there are more stages than layers.
+  Stages stages(std::size_t count) const;
 };
 
 struct LayerWeights {
@@ -35,32 +40,37 @@ struct LayerWeights {
   Floats qkv_bias, out_bias, gate_up_bias, down_bias;
 };
 
-/// A loaded decoder: its shape, and its weights in the backend's form.
+/// A loaded decoder: its shape, and its weights in its backends' form.
 class Model {
  public:
   /// Weights are held as `dtype` in the form that `backend` (and any of its kind) likes; a
   /// checkpoint in another type is converted.
   Model(const Checkpoint& checkpoint, Backend& backend, DType dtype);
+  /// The same with a stage in the memory of each backend.
+  Model(const Checkpoint& checkpoint, std::span<Backend* const> backends, DType dtype);
 
   const ModelConfig& config() const { return config_; }
+  const Stages& stages() const { return stages_; }
   const LayerWeights& layer(int l) const { return layers_[static_cast<std::size_t>(l)]; }
   const Floats& norm() const { return norm_; }
   const Matrix& head() const { return *head_; }
-  /// [vocab, hidden]; the head's own if they are tied.
+  /// [vocab, hidden]; the head's own if they are tied and in the same stage.
   const Matrix& embedding() const { return embedding_ ? *embedding_ : *head_; }
   DType dtype() const { return dtype_; }
   const std::vector<float>& frequencies() const { return frequencies_; }
   std::size_t weight_bytes() const;
+  std::size_t stage_bytes(std::size_t stage) const;  ///< of them
   /// Of the weights that a decode step reads: all but an embedding table of its own.
   std::size_t step_bytes() const { return weight_bytes() - (embedding_ ? embedding_->bytes() : 0); }
 
  private:
   ModelConfig config_;
+  Stages stages_;
   DType dtype_;
   std::vector<LayerWeights> layers_;
   Floats norm_;
   std::vector<float> frequencies_;
-  std::unique_ptr<Matrix> head_, embedding_;  // the latter null if tied
+  std::unique_ptr<Matrix> head_, embedding_;  // the latter null where the head serves for it
 };
 
 }  // namespace turnbench

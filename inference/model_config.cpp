@@ -131,12 +131,17 @@ std::vector<float> rope_frequencies(const RopeConfig& rope, int head_dim) {
   return out;
 }
 
-std::int64_t ModelConfig::parameters() const {
+std::int64_t ModelConfig::parameters(std::size_t stages) const {
+  const bool one_table = tied_embeddings && stages == 1;
+  return layers * layer_parameters() + hidden +
+         static_cast<std::int64_t>(vocab) * hidden * (one_table ? 1 : 2);
+}
+
+std::int64_t ModelConfig::layer_parameters() const {
   const std::int64_t attention =
       static_cast<std::int64_t>(hidden) * head_dim * (2 * heads + 2 * kv_heads);
   const std::int64_t mlp = 3ll * hidden * ffn;
-  return layers * (attention + mlp + 2ll * hidden) + hidden +
-         static_cast<std::int64_t>(vocab) * hidden * (tied_embeddings ? 1 : 2);
+  return attention + mlp + 2ll * hidden;
 }
 
 double ModelConfig::linear_flops_per_token() const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -39,7 +40,9 @@ struct ModelConfig {
   int bos_token = -1;
 
   int group() const { return heads / kv_heads; }
-  std::int64_t parameters() const;
+  /// Held by `stages` stages: a tied table stands at both ends of more than one.
+  std::int64_t parameters(std::size_t stages = 1) const;
+  std::int64_t layer_parameters() const;
   /// 2 FLOP per multiply-add of all linear layers but the output head, for one token.
   double linear_flops_per_token() const;
 };

@@ -4,9 +4,9 @@
 
 namespace turnbench {
 
-Sequence::Sequence(const ModelShape& shape, Policies policies, std::shared_ptr<KvPool> pool,
-                   int tail_rows)
-    : cache(shape.layers, shape.kv_heads, std::move(pool)),
+Sequence::Sequence(const ModelShape& shape, Policies policies,
+                   std::vector<std::shared_ptr<KvPool>> pools, int tail_rows)
+    : cache(shape.kv_heads, std::move(pools)),
       policies(std::move(policies)),
       shape_(shape),
       tail_rows_(std::max(tail_rows, this->policies.window())) {
@@ -20,7 +20,7 @@ Sequence Sequence::fork() const {
 }
 
 Sequence Sequence::fork_as(Policies other) const {
-  Sequence out(shape_, std::move(other), cache.pool(), tail_rows_);
+  Sequence out(shape_, std::move(other), cache.pools(), tail_rows_);
   out.tokens = tokens;
   out.next_position = next_position;
   out.prompt_tokens = prompt_tokens;

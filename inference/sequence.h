@@ -28,9 +28,10 @@ struct Counters {
 /// one side writes.
 class Sequence {
  public:
-  /// `pool` decides the KV dtype and whether unrotated keys are kept; `tail_rows` query rows are
-  /// remembered per layer (at least what the policies ask for).
-  Sequence(const ModelShape& shape, Policies policies, std::shared_ptr<KvPool> pool, int tail_rows);
+  /// `pools`, one for each layer, decide the KV dtype and whether unrotated keys are kept;
+  /// `tail_rows` query rows are remembered per layer (at least what the policies ask for).
+  Sequence(const ModelShape& shape, Policies policies, std::vector<std::shared_ptr<KvPool>> pools,
+           int tail_rows);
 
   Sequence fork() const;
   /// A fork with other policies.

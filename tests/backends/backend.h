@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "inference/backend.h"
 
@@ -8,6 +9,8 @@ namespace turnbench::test {
 
 /// The backend that this test program is about; each program brings its own.
 std::unique_ptr<Backend> make_backend(int threads);
+/// Several, each on a device of its own as far as there are so many.
+std::vector<std::unique_ptr<Backend>> make_backends(int count, int threads);
 
 /// Whether its kernels are emulated, which takes so long that suites do less of the same.
 bool is_emulated();

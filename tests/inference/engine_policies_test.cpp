@@ -1,10 +1,11 @@
 // What the engine does with policies: shared prefills, eviction, selection, positions, statistics.
-// The policies are written here, so that what they decide is known.
+// The policies are the tests' own, so that what they decide is known.
 
 #include <gtest/gtest.h>
 
 #include "common/error.h"
 #include "conversation.h"
+#include "made_up_policies.h"
 #include "reference.h"
 #include "tests/backends/backend.h"
 #include "tests/parameter_name.h"
@@ -13,89 +14,6 @@ namespace turnbench {
 namespace {
 
 using namespace test;
-using Ints = std::vector<std::int32_t>;
-
-Ints best_slots(std::span<const float> scores, int k) {
-  Ints order(scores.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int32_t>(i);
-  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) {
-    return scores[static_cast<std::size_t>(a)] > scores[static_cast<std::size_t>(b)];
-  });
-  order.resize(std::min(order.size(), static_cast<std::size_t>(k)));
-  std::sort(order.begin(), order.end());
-  return order;
-}
-
-/// Keeps the best tokens by the window's mass, `budget` and a few more in higher sets and layers,
-/// so that the cache is ragged.
-struct KeepByMass : EvictionPolicy {
-  KeepByMass(int budget, int rows, bool per_query_head = false)
-      : budget(budget), rows(rows), per_query_head(per_query_head) {}
-  std::unique_ptr<EvictionPolicy> clone() const override {
-    return std::make_unique<KeepByMass>(*this);
-  }
-  int window() const override { return rows; }
-  KeepSets after_prefill(const LayerView& view) override {
-    const HeadScores& mass = view.stats.window_mass(rows);
-    KeepSets out;
-    const int lists = per_query_head ? view.shape.heads : static_cast<int>(view.sets.size());
-    for (int i = 0; i < lists; ++i) {
-      const int n = view.sets[static_cast<std::size_t>(i) * view.sets.size() /
-                              static_cast<std::size_t>(lists)]
-                        .size();
-      const auto row = mass.head(i * view.shape.heads / lists, n);
-      out.slots.push_back(best_slots(row, budget + 3 * i + 5 * view.layer));
-    }
-    return out;
-  }
-  int budget, rows;
-  bool per_query_head;
-};
-
-/// Keeps a fixed list everywhere, as far as there are so many slots; may give the kept tokens new
-/// positions.
-struct KeepList : EvictionPolicy {
-  explicit KeepList(Ints slots, bool shift = false, int lists = 1)
-      : slots(std::move(slots)), shift(shift), lists(lists) {}
-  std::unique_ptr<EvictionPolicy> clone() const override {
-    return std::make_unique<KeepList>(*this);
-  }
-  bool shifts_positions() const override { return shift; }
-  KeepSets after_prefill(const LayerView& view) override {
-    Ints present = slots;
-    std::erase_if(present, [&](std::int32_t slot) { return slot >= view.sets[0].size(); });
-    return {std::vector<Ints>(static_cast<std::size_t>(lists) * view.sets.size(), present)};
-  }
-  Ints slots;
-  bool shift;
-  int lists;
-};
-
-/// Reads every third cached token, the ones that it saw kept at prefill last, and the current one.
-struct ReadSome : SelectionPolicy {
-  std::unique_ptr<SelectionPolicy> clone() const override {
-    return std::make_unique<ReadSome>(*this);
-  }
-  void after_prefill(const LayerView& view) override {
-    sizes.resize(static_cast<std::size_t>(view.shape.layers));
-    sizes[static_cast<std::size_t>(view.layer)].clear();
-    for (const KvSet& set : view.sets)
-      sizes[static_cast<std::size_t>(view.layer)].push_back(set.size());
-  }
-  Selection select(const LayerView& view) override {
-    Selection out;
-    for (std::size_t i = 0; i < view.sets.size(); ++i) {
-      const int prompt = sizes[static_cast<std::size_t>(view.layer)][i], n = view.sets[i].size();
-      Ints& list = out.slots.emplace_back();
-      for (int j = 0; j < n; ++j) {
-        if (j % 3 == 0 || j == prompt - 1 || j == n - 1) list.push_back(j);
-      }
-    }
-    return out;
-  }
-  std::vector<std::vector<int>> sizes;
-};
-
 /// Reads the listed positions and whatever came after `from`.
 struct ReadPositions : SelectionPolicy {
   ReadPositions(Ints positions, int from) : positions(std::move(positions)), from(from) {}
@@ -110,35 +28,6 @@ struct ReadPositions : SelectionPolicy {
   Ints positions;
   int from;
 };
-
-template <typename Policy, typename... Args>
-Policies evicting(Args&&... args) {
-  Policies out;
-  out.eviction = std::make_unique<Policy>(std::forward<Args>(args)...);
-  return out;
-}
-
-Policies selecting(std::unique_ptr<SelectionPolicy> selection) {
-  Policies out;
-  out.selection = std::move(selection);
-  return out;
-}
-
-/// The policies whose sharing is tested, made anew at each call.
-std::vector<Policies> cast() {
-  std::vector<Policies> out;
-  out.emplace_back();
-  out.push_back(evicting<KeepByMass>(20, 8));
-  out.push_back(evicting<KeepByMass>(40, 32));
-  out.push_back(evicting<KeepByMass>(12, 1, true));
-  out.push_back(evicting<KeepList>(Ints{0, 1, 50, 51, 52, 90, 149}, true));
-  out.push_back(selecting(std::make_unique<ReadSome>()));
-  Policies both = evicting<KeepByMass>(30, 4);
-  both.selection = std::make_unique<ReadSome>();
-  both.placement = {.host = true, .cache_tokens = 16, .cache_block = 8};
-  out.push_back(std::move(both));
-  return out;
-}
 
 class EnginePolicies : public testing::TestWithParam<std::string> {
  protected:

@@ -16,7 +16,15 @@ namespace {
 
 using namespace test;
 
-TEST(Memory, OfAPassIsSaidBefore) {
+std::vector<std::unique_ptr<Backend>> cpu_backends(std::size_t count, int threads) {
+  std::vector<std::unique_ptr<Backend>> out;
+  for (std::size_t i = 0; i < count; ++i) out.push_back(make_cpu_backend(threads));
+  return out;
+}
+
+class MemoryOfStages : public testing::TestWithParam<std::size_t> {};
+
+TEST_P(MemoryOfStages, OfAPassIsSaidBefore) {
   const std::string geometry = TURNBENCH_SOURCE_DIR "/tests/bench/qwen2.5-0.5b-2-layers.json";
   Json config = parse_json(read_file(geometry), geometry);
   config["vocab_size"] = 1000;
@@ -24,14 +32,15 @@ TEST(Memory, OfAPassIsSaidBefore) {
   std::ofstream(path) << config;
   const Checkpoint checkpoint = Checkpoint::open("random:" + path);
   std::filesystem::remove(path);
-  const auto loader = make_cpu_backend(2);
-  const Model model(checkpoint, *loader, DType::kBF16);
+  const std::size_t stage_count = GetParam();
+  const auto loaders = cpu_backends(stage_count, 2);
+  const Model model(checkpoint, pointers_to(loaders), DType::kBF16);
   const ModelConfig& c = model.config();
   for (const std::vector<int>& lengths :
        {std::vector{600}, std::vector{1500}, std::vector{20, 300, 77}, std::vector{1, 1, 1, 1}}) {
     for (int threads : {1, 2}) {
-      const auto backend = make_cpu_backend(threads);
-      Engine engine(model, *backend, {});
+      const auto backends = cpu_backends(stage_count, threads);
+      Engine engine(model, pointers_to(backends), {});
       std::vector<Sequence> sequences;
       std::vector<std::vector<int>> tokens;
       std::vector<Pass> passes;
@@ -51,7 +60,7 @@ TEST(Memory, OfAPassIsSaidBefore) {
       // Beside the logits of the engine stand those that it returns.
       const std::size_t returned =
           size.sequences * static_cast<std::size_t>(c.vocab) * sizeof(float);
-      const double said = static_cast<double>(workspace_bytes_of(c, size, threads)),
+      const double said = static_cast<double>(workspace_bytes_of(c, size, threads, stage_count)),
                    found = static_cast<double>(engine.workspace_bytes() + returned);
       EXPECT_LT(found, 1.1 * said) << lengths.size() << " of " << lengths[0];
       // Single rows need less than what is said for the strips of a prefill.
@@ -60,11 +69,13 @@ TEST(Memory, OfAPassIsSaidBefore) {
       }
       std::size_t kv = 0;
       for (int n : lengths)
-        kv += kv_bytes_of(sequences[0].cache.pool()->layout(), c.layers, c.kv_heads, n);
+        kv += kv_bytes_of(sequences[0].cache.pool(0)->layout(), c.layers, c.kv_heads, n);
       EXPECT_EQ(kv, engine.kv_bytes());
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Count, MemoryOfStages, testing::Values(1, 2));
 
 }  // namespace
 }  // namespace turnbench

@@ -1,0 +1,231 @@
+#pragma once
+
+// Backends that see to it that each works on memory of its own.
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "inference/backend.h"
+
+namespace turnbench::test {
+
+/// Which of several backends owns which bytes, and which may have operations under way.
+class Territories {
+ public:
+  void claim(int owner, const std::byte* data, std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    ranges_[data] = {owner, bytes};
+  }
+  void leave(const std::byte* data) {
+    const std::lock_guard lock(mutex_);
+    ranges_.erase(data);
+  }
+  void set_busy(int owner, bool busy) {
+    const std::lock_guard lock(mutex_);
+    busy_[owner] = busy;
+  }
+  bool is_busy(int owner) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = busy_.find(owner);
+    return found != busy_.end() && found->second;
+  }
+  /// None for what is the host's alone.
+  std::optional<int> owner_of(const void* data) const {
+    const std::lock_guard lock(mutex_);
+    const auto* at = static_cast<const std::byte*>(data);
+    auto after = ranges_.upper_bound(at);
+    if (after == ranges_.begin()) return std::nullopt;
+    --after;
+    if (at >= after->first + after->second.bytes) return std::nullopt;
+    return after->second.owner;
+  }
+  std::size_t bytes_of(int owner) const {
+    const std::lock_guard lock(mutex_);
+    std::size_t total = 0;
+    for (const auto& [data, range] : ranges_) total += range.owner == owner ? range.bytes : 0;
+    return total;
+  }
+
+ private:
+  struct Range {
+    int owner;
+    std::size_t bytes;
+  };
+  mutable std::mutex mutex_;
+  std::map<const std::byte*, Range> ranges_;
+  std::map<int, bool> busy_;
+};
+
+/// Copies from another's memory only when that one has finished.
+class GuardedMemory : public Memory {
+ public:
+  GuardedMemory(std::shared_ptr<Memory> inner, std::shared_ptr<Territories> all, int owner)
+      : inner_(std::move(inner)), all_(std::move(all)), owner_(owner) {}
+
+  std::byte* allocate(std::size_t bytes) override {
+    std::byte* data = inner_->allocate(bytes);
+    all_->claim(owner_, data, bytes);
+    return data;
+  }
+  void release(std::byte* data, std::size_t bytes) override {
+    all_->leave(data);
+    inner_->release(data, bytes);
+  }
+  void copy(std::span<const Copy> copies) override {
+    for (const Copy& c : copies) {
+      const std::optional<int> to = all_->owner_of(c.to), from = all_->owner_of(c.from);
+      EXPECT_TRUE(!to || to == owner_) << "copied to another's memory";
+      EXPECT_TRUE(!from || from == owner_ || !all_->is_busy(*from))
+          << "copied from a memory that has not finished";
+    }
+    all_->set_busy(owner_, true);
+    inner_->copy(copies);
+  }
+  void finish() override {
+    inner_->finish();
+    all_->set_busy(owner_, false);
+  }
+  bool is_host() const override { return inner_->is_host(); }
+
+ private:
+  std::shared_ptr<Memory> inner_;
+  std::shared_ptr<Territories> all_;
+  int owner_;
+};
+
+/// A backend that fails a test when an operation is given what is not its own.
+class GuardedBackend : public Backend {
+ public:
+  GuardedBackend(std::unique_ptr<Backend> inner, std::shared_ptr<Territories> all, int owner)
+      : inner_(std::move(inner)),
+        all_(std::move(all)),
+        memory_(std::make_shared<GuardedMemory>(inner_->memory(), all_, owner)),
+        owner_(owner) {}
+
+  /// Of all matrices made so far.
+  std::size_t matrix_bytes() const { return matrix_bytes_; }
+
+  std::string description() const override { return inner_->description(); }
+  int threads() const override { return inner_->threads(); }
+  bool rows_are_independent() const override { return inner_->rows_are_independent(); }
+  const std::shared_ptr<Memory>& memory() override { return memory_; }
+
+  std::unique_ptr<Matrix> make_matrix(std::size_t out, std::size_t in, DType dtype) override {
+    auto matrix = inner_->make_matrix(out, in, dtype);
+    matrices_.insert(matrix.get());
+    matrix_bytes_ += matrix->bytes();
+    return matrix;
+  }
+  void embed(const Matrix& table, std::span<const int> tokens, float* out) override {
+    expect_own("embed", {out}, &table);
+    inner_->embed(table, tokens, out);
+  }
+  void linear(const float* x, std::size_t ldx, std::size_t rows, const Matrix& w, const float* bias,
+              float* y, std::size_t ldy) override {
+    expect_own("linear", {x, bias, y}, &w);
+    inner_->linear(x, ldx, rows, w, bias, y, ldy);
+  }
+  void rms_norm(const float* x, std::size_t ldx, std::size_t rows, std::size_t width,
+                const float* weight, float eps, float* out, std::size_t ldo) override {
+    expect_own("rms_norm", {x, weight, out});
+    inner_->rms_norm(x, ldx, rows, width, weight, eps, out, ldo);
+  }
+  void rotate(float* x, std::size_t ldx, std::size_t rows, int heads, int head_dim,
+              const float* cos, const float* sin) override {
+    expect_own("rotate", {x, cos, sin});
+    inner_->rotate(x, ldx, rows, heads, head_dim, cos, sin);
+  }
+  void silu_multiply(const float* gate_up, std::size_t rows, std::size_t width,
+                     float* out) override {
+    expect_own("silu_multiply", {gate_up, out});
+    inner_->silu_multiply(gate_up, rows, width, out);
+  }
+  void add(float* x, const float* y, std::size_t n) override {
+    expect_own("add", {x, y});
+    inner_->add(x, y, n);
+  }
+  void copy_rows(const float* from, std::size_t ld_from, std::size_t rows, std::size_t width,
+                 float* to, std::size_t ld_to) override {
+    expect_own("copy_rows", {from, to});
+    inner_->copy_rows(from, ld_from, rows, width, to, ld_to);
+  }
+  void append(std::span<const AppendJob> jobs) override {
+    for (const AppendJob& job : jobs) {
+      expect_own("append", {job.k, job.v, job.raw_k});
+      expect_own_pages("append", *job.set);
+    }
+    inner_->append(jobs);
+  }
+  void read_raw_keys(const KvSet& set, int first, int rows, float* out) override {
+    expect_own("read_raw_keys", {out});
+    expect_own_pages("read_raw_keys", set);
+    inner_->read_raw_keys(set, first, rows, out);
+  }
+  void attend(float scale, std::span<const AttentionJob> jobs) override {
+    for (const AttentionJob& job : jobs) {
+      expect_own("attend", {job.q, job.out, job.lse});
+      expect_own_pages("attend", *job.keys);
+    }
+    inner_->attend(scale, jobs);
+  }
+  void add_column_sums(float scale, std::span<const ColumnJob> jobs) override {
+    for (const ColumnJob& job : jobs) {
+      expect_own("add_column_sums", {job.q, job.lse});
+      expect_own_pages("add_column_sums", *job.keys);
+    }
+    inner_->add_column_sums(scale, jobs);
+  }
+  void row_probabilities(float scale, const KvSet& keys, const float* q, std::size_t q_stride,
+                         const std::int32_t* positions, int rows, int sliding_window, float* out,
+                         std::size_t ld) override {
+    expect_no_others("row_probabilities", q);
+    expect_own_pages("row_probabilities", keys);
+    inner_->row_probabilities(scale, keys, q, q_stride, positions, rows, sliding_window, out, ld);
+  }
+  void add_mass(float scale, std::span<const MassJob> jobs) override {
+    for (const MassJob& job : jobs) {
+      expect_no_others("add_mass", job.q);
+      expect_own_pages("add_mass", *job.keys);
+    }
+    inner_->add_mass(scale, jobs);
+  }
+  void parallel_for(std::size_t count, const std::function<void(std::size_t)>& task) override {
+    inner_->parallel_for(count, task);
+  }
+  Ceilings measure_ceilings() override { return inner_->measure_ceilings(); }
+  std::size_t workspace_bytes() const override { return inner_->workspace_bytes(); }
+
+ private:
+  /// Null pointers are nobody's.
+  void expect_own(const char* what, std::initializer_list<const void*> pointers,
+                  const Matrix* matrix = nullptr) {
+    for (const void* p : pointers)
+      EXPECT_TRUE(p == nullptr || all_->owner_of(p) == owner_) << what << " of " << owner_;
+    EXPECT_TRUE(matrix == nullptr || matrices_.contains(matrix)) << what << " of " << owner_;
+    all_->set_busy(owner_, true);
+  }
+  void expect_no_others(const char* what, const void* data) {
+    EXPECT_EQ(all_->owner_of(data).value_or(owner_), owner_) << what;
+    all_->set_busy(owner_, true);
+  }
+  void expect_own_pages(const char* what, const KvSet& set) const {
+    for (const std::byte* page : set.page_data())
+      EXPECT_EQ(all_->owner_of(page), owner_) << "pages: " << what;
+  }
+
+  std::unique_ptr<Backend> inner_;
+  std::shared_ptr<Territories> all_;
+  std::shared_ptr<Memory> memory_;
+  int owner_;
+  std::set<const Matrix*> matrices_;
+  std::size_t matrix_bytes_ = 0;
+};
+
+}  // namespace turnbench::test
