@@ -50,13 +50,14 @@ cudaError_t allocate(void** data, std::size_t bytes, Kind kind) {
   const Lock lock(device().mutex);
   *data = nullptr;
   if (bytes == 0) return cudaSuccess;
+  const int owner = emulation::current_device();
   if (kind != Kind::kPinned) {
-    if (bytes > kMemoryBytes - device().used) return cudaErrorMemoryAllocation;
-    device().used += bytes;
+    if (bytes > kMemoryBytes - device().used[owner]) return cudaErrorMemoryAllocation;
+    device().used[owner] += bytes;
   }
   *data = operator new (bytes, std::align_val_t{kAlignment});
   std::memset(*data, 0xFF, bytes);
-  device().allocations[address(*data)] = {bytes, kind};
+  device().allocations[address(*data)] = {bytes, kind, owner};
   return cudaSuccess;
 }
 
@@ -68,7 +69,7 @@ cudaError_t release(void* data, bool pinned) {
   if (it == device().allocations.end() || (it->second.kind == Kind::kPinned) != pinned) {
     return cudaErrorInvalidValue;
   }
-  if (!pinned) device().used -= it->second.bytes;
+  if (!pinned) device().used[it->second.device] -= it->second.bytes;
   device().allocations.erase(it);
   operator delete (data, std::align_val_t{kAlignment});
   return cudaSuccess;
@@ -79,7 +80,7 @@ cudaError_t release(void* data, bool pinned) {
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   const Lock lock(device().mutex);
   *total = kMemoryBytes;
-  *free = kMemoryBytes - device().used;
+  *free = kMemoryBytes - device().used[emulation::current_device()];
   return cudaSuccess;
 }
 

@@ -11,7 +11,17 @@ namespace {
 
 constexpr std::size_t kShared = 48 << 10, kSharedOptIn = 227 << 10;
 
+thread_local int chosen = 0;
+
+bool is_device(int number) {
+  return number >= 0 && number < kDevices;
+}
+
 }  // namespace
+
+int current_device() {
+  return chosen;
+}
 
 Device& device() {
   static Device one;
@@ -22,7 +32,7 @@ cudaError_t allow_shared(const void* kernel, cudaFuncAttribute attribute, int va
   const Lock lock(device().mutex);
   if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
   if (value < 0 || static_cast<std::size_t>(value) > kSharedOptIn) return cudaErrorInvalidValue;
-  device().allowed_shared[kernel] = static_cast<std::size_t>(value);
+  device().allowed_shared[{chosen, kernel}] = static_cast<std::size_t>(value);
   return cudaSuccess;
 }
 
@@ -30,7 +40,7 @@ cudaError_t check_launch(const cudaLaunchConfig_t& config, const void* kernel) {
   const Lock lock(device().mutex);
   const dim3 g = config.gridDim, b = config.blockDim;
   const auto within = [](unsigned n, unsigned most) { return n >= 1 && n <= most; };
-  const auto allowed = device().allowed_shared.find(kernel);
+  const auto allowed = device().allowed_shared.find({chosen, kernel});
   if (!within(g.x, 0x7FFFFFFF) || !within(g.y, 65535) || !within(g.z, 65535) ||
       !within(b.x, 1024) || !within(b.y, 1024) || !within(b.z, 64) || b.x * b.y * b.z > 1024) {
     device().last_error = cudaErrorInvalidConfiguration;
@@ -38,6 +48,8 @@ cudaError_t check_launch(const cudaLaunchConfig_t& config, const void* kernel) {
                                             ? kShared
                                             : std::max(kShared, allowed->second))) {
     device().last_error = cudaErrorInvalidValue;
+  } else if (config.stream != nullptr && config.stream->device != chosen) {
+    device().last_error = cudaErrorInvalidResourceHandle;
   } else {
     return cudaSuccess;
   }
@@ -83,12 +95,12 @@ cudaError_t cudaGetLastError() {
 }
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 1;
+  *count = emulation::kDevices;
   return cudaSuccess;
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int number) {
-  if (number != 0) return cudaErrorInvalidDevice;
+  if (!emulation::is_device(number)) return cudaErrorInvalidDevice;
   *properties = {};
   std::strcpy(properties->name, "emulated");
   properties->totalGlobalMem = emulation::kMemoryBytes;
@@ -133,11 +145,13 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int num
 }
 
 cudaError_t cudaSetDevice(int number) {
-  return number == 0 ? cudaSuccess : cudaErrorInvalidDevice;
+  if (!emulation::is_device(number)) return cudaErrorInvalidDevice;
+  emulation::chosen = number;
+  return cudaSuccess;
 }
 
 cudaError_t cudaGetDevice(int* number) {
-  *number = 0;
+  *number = emulation::chosen;
   return cudaSuccess;
 }
 
