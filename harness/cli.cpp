@@ -27,6 +27,8 @@ Exit codes: 0 done, 1 something failed at run time, 2 bad usage or bad input.)";
 
 constexpr std::size_t kShownProblems = 20;
 constexpr std::int64_t kMaxMemoryLimit = std::int64_t{1} << 30;  // MiB
+constexpr const char* kDeviceHelp =
+    "auto (the CPU), cpu, cuda[:N]; cuda:N,M,...: the layers shared out among these cards";
 
 int fail(const std::string& message, int code) {
   fmt::print(stderr, "turnbench: {}\n", printable(replace_all(message, "\n", " ")));
@@ -87,7 +89,7 @@ void ModelOptions::add_to(CLI::App& command) {
   command.add_option("--dtype", dtype, "weights: auto (as stored), f32, f16, bf16");
   command.add_option("--kv-dtype", kv_dtype, "keys and values: f32, f16, bf16");
   command.add_option("--threads", threads, "0: all processors")->transform(whole_number(0, 1024));
-  command.add_option("--device", device, "auto (the CPU), cpu, cuda[:N]");
+  command.add_option("--device", device, kDeviceHelp);
   command.add_option("--memory-limit", memory_limit_mib, "MiB; 0: none")
       ->transform(whole_number(0, kMaxMemoryLimit));
 }
@@ -97,18 +99,19 @@ DType ModelOptions::kv_type() const {
 }
 
 LoadedModel load_model(const ModelOptions& options) {
-  const Device device = parse_device(options.device, "--device");
+  const std::vector<Device> devices = parse_devices(options.device, "--device");
   Engine::Options engine;
   engine.kv_dtype = options.kv_type();
   DType dtype{};
   if (options.dtype != "auto") dtype = parse_dtype(options.dtype, "--dtype");
   LoadedModel out;
   out.checkpoint = Checkpoint::open(options.model);
-  out.backend = make_backend(device, options.threads);
+  out.backends = make_backends(devices, options.threads);
+  const std::vector<Backend*> backends = pointers_to(out.backends);
   if (options.dtype == "auto") dtype = out.checkpoint.stored_dtype();
   engine.memory_limit = options.memory_limit_mib << 20;
-  out.model = std::make_unique<Model>(out.checkpoint, *out.backend, dtype);
-  out.engine = std::make_unique<Engine>(*out.model, *out.backend, engine);
+  out.model = std::make_unique<Model>(out.checkpoint, backends, dtype);
+  out.engine = std::make_unique<Engine>(*out.model, backends, engine);
   return out;
 }
 
@@ -134,17 +137,21 @@ void SweepOptions::add_to(CLI::App& command) {
       ->allow_extra_args(false);
   command.add_option("--data", data, "NAME=DIR: where a dataset or collection (longbench) lies")
       ->allow_extra_args(false);
-  command.add_option("--workers", run.workers, "units at the same time; 0: by the model's size")
+  command.add_option("--workers", workers, "units at the same time; 0: by the model's size")
       ->transform(whole_number(0, 1024));
-  command.add_option("--threads", run.threads, "of each worker; 0: the processors shared out")
+  command.add_option("--threads", threads, "of each worker; 0: the processors shared out")
       ->transform(whole_number(0, 1024));
-  command.add_option("--device", device, "auto (the CPU), cpu, cuda[:N]");
+  command.add_option("--device", device, kDeviceHelp);
   command.add_option("--memory-limit", memory_limit_mib, "MiB of each worker; 0: none")
       ->transform(whole_number(0, kMaxMemoryLimit));
 }
 
 Locations SweepOptions::locations() const {
   return {names_and_values(models, "--model"), names_and_values(data, "--data")};
+}
+
+RunOptions SweepOptions::run_options() const {
+  return {workers, threads, parse_devices(device, "--device"), memory_limit_mib << 20};
 }
 
 void ManifestOptions::add_to(CLI::App& command) {

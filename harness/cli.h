@@ -48,7 +48,7 @@ struct ModelOptions {
 
 struct LoadedModel {
   Checkpoint checkpoint;
-  std::unique_ptr<Backend> backend;
+  std::vector<std::unique_ptr<Backend>> backends;  ///< of the model's stages
   std::unique_ptr<Model> model;
   std::unique_ptr<Engine> engine;
 };
@@ -63,10 +63,11 @@ std::map<std::string, std::string> names_and_values(const std::vector<std::strin
 struct SweepOptions {
   std::vector<std::string> models, data;
   std::string device = "auto";
-  RunOptions run;
+  int workers = 0, threads = 0;
   std::size_t memory_limit_mib = 0;
   void add_to(CLI::App& command);
   Locations locations() const;
+  RunOptions run_options() const;
 };
 
 /// --limit, --smoke, and how a sweep runs: what is made of a manifest file.

@@ -95,20 +95,25 @@ void bench(const Options& o, bool json) {
   Ceilings ceilings;
   std::string machine;
   if (o.what == "attention") {  // needs a shape, no weights
-    const Device device = parse_device(o.model.device, "--device");
+    const std::vector<Device> devices = parse_devices(o.model.device, "--device");
+    if (devices.size() > 1) {
+      throw input_error("--device: found {} devices, expected one: attention is of one layer",
+                        devices.size());
+    }
     const ModelConfig c = Checkpoint::open(o.model.model).config;
-    const std::unique_ptr<Backend> backend = make_backend(device, o.model.threads);
+    const std::unique_ptr<Backend> backend = make_backend(devices[0], o.model.threads);
     rows = bench_attention({c.layers, c.heads, c.kv_heads, c.head_dim}, *backend, options);
     ceilings = backend->measure_ceilings();
     machine = backend->description();
   } else {
     LoadedModel loaded = load_model(o.model);
     Engine& engine = *loaded.engine;
-    rows = o.what == "prefill"  ? bench_prefill(engine, *loaded.backend, options)
-           : o.what == "decode" ? bench_decode(engine, *loaded.backend, options)
+    Backend& backend = *loaded.backends[0];  // stages run one after the other: one's ceilings count
+    rows = o.what == "prefill"  ? bench_prefill(engine, backend, options)
+           : o.what == "decode" ? bench_decode(engine, backend, options)
                                 : bench_statistics(engine, options);
-    ceilings = loaded.backend->measure_ceilings();
-    machine = loaded.backend->description();
+    ceilings = backend.measure_ceilings();
+    machine = description_of(loaded.backends);
   }
   if (!json) {
     fmt::print("{} on {}: {:.1f} GFLOP/s of multiply-adds, {:.1f} GB/s read\n", o.model.model,

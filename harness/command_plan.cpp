@@ -105,12 +105,12 @@ void add_plan_command(CLI::App& app, const CommonOptions& common) {
   command->add_option("--db", o->db, "count only what this store lacks");
   o->from.add_to(*command);
   command->callback([o, &common] {
-    parse_device(o->from.sweep.device, "--device");
+    const RunOptions run = o->from.sweep.run_options();
     const Manifest manifest = o->from.load(o->manifest);
     Plan plan = make_plan(manifest, o->from.sweep.locations(), o->from.limit);
     if (!o->db.empty()) drop_done(plan, Store::open(o->db));
-    const PlanCost cost = estimate_cost(plan);
-    const PlannedMemory memory(plan, cost, o->from.sweep.run);
+    const PlanCost cost = estimate_cost(plan, run.devices.size());
+    const PlannedMemory memory(plan, cost, run);
     if (common.json) {
       fmt::print("{}\n", dump(to_json(plan.manifest.name, cost, memory)));
     } else {

@@ -84,14 +84,12 @@ void retry(Store& store, const std::vector<std::string>& experiments, const Swee
 std::string run_manifest(const Manifest& manifest, const std::string& db,
                          const SweepOptions& options, std::size_t limit,
                          const CommonOptions& common, int& exit_code) {
-  const Device device = parse_device(options.device, "--device");
+  const RunOptions run = options.run_options();
   Plan plan = make_plan(manifest, options.locations(), limit);
+  for (const PlannedModel& model : plan.models) model.checkpoint.stages(run.devices.size());
   Store store = Store::create(db);
-  store.add_plan(stored_plan(plan, device));
+  store.add_plan(stored_plan(plan, run.devices));
   drop_done(plan, store);
-  RunOptions run = options.run;
-  run.device = device;
-  run.memory_limit = options.memory_limit_mib << 20;
   RunSummary summary;
   {
     const Interrupts interrupts;

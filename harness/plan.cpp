@@ -359,7 +359,7 @@ void drop_done(Plan& plan, const Store& store) {
   std::erase_if(plan.probings, [](const Plan::Probing& probing) { return probing.cells.empty(); });
 }
 
-Store::Plan stored_plan(const Plan& plan, const Device& device) {
+Store::Plan stored_plan(const Plan& plan, const std::vector<Device>& devices) {
   Store::Plan out;
   out.experiment = plan.manifest.name;
   out.title = plan.manifest.title;
@@ -381,7 +381,7 @@ Store::Plan stored_plan(const Plan& plan, const Device& device) {
           {d.hash, one.id, static_cast<int>(one.turns.size()), to_json_line(one)});
     }
   }
-  out.environment = environment_card(device);
+  out.environment = environment_card(devices);
   return out;
 }
 

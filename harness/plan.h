@@ -102,7 +102,7 @@ Plan make_plan(const Manifest& manifest, const Locations& locations, std::size_t
 void drop_done(Plan& plan, const Store& store);
 
 /// What the store needs to know before the first record: experiment, cells, dialogues, machine.
-Store::Plan stored_plan(const Plan& plan, const Device& device = {});
+Store::Plan stored_plan(const Plan& plan, const std::vector<Device>& devices = {Device{}});
 
 /// The words that a metric of Chinese text needs: jieba's folder of `--data jieba=DIR`, or jieba
 /// below $TURNBENCH_DATA; null for other metrics.

@@ -68,7 +68,7 @@ const PromptLengths& PlannedLengths::of(std::size_t model, const Dialogue& dialo
   return out;
 }
 
-PlanCost estimate_cost(const Plan& plan) {
+PlanCost estimate_cost(const Plan& plan, std::size_t stages) {
   PlanCost out;
   out.cells = plan.cells.size();
   out.units = plan.unit_count();
@@ -81,9 +81,10 @@ PlanCost estimate_cost(const Plan& plan) {
     add_cost(out, plan.models[probing.model].checkpoint.config, probing, lengths);
   for (std::size_t m = 0; m < plan.models.size(); ++m) {
     const PlannedModel& model = plan.models[m];
-    out.memory.push_back(
-        {static_cast<std::size_t>(model.checkpoint.config.parameters()) * size_of(model.dtype),
-         worker_bytes(plan, m, lengths)});
+    model.checkpoint.stages(stages);  // refuses too many
+    out.memory.push_back({static_cast<std::size_t>(model.checkpoint.config.parameters(stages)) *
+                              size_of(model.dtype),
+                          worker_bytes(plan, m, stages, lengths)});
   }
   return out;
 }

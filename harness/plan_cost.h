@@ -30,15 +30,16 @@ class PlannedLengths {
 };
 
 /// Bytes that a worker needs beside the weights for its largest batch of a model's units: keys and
-/// values, and the engine's scratch.  Methods whose own answers stand in the history share its
-/// prefill as long as their answers agree.
+/// values, and the engine's scratch in each of `stages` stages.  Methods whose own answers stand in
+/// the history share its prefill as long as their answers agree.
 struct WorkerBytes {
   std::size_t agreeing = 0;  ///< if all answers agree
   std::size_t at_most = 0;   ///< if none do
 };
-WorkerBytes worker_bytes(const Plan& plan, std::size_t model, PlannedLengths& lengths);
+WorkerBytes worker_bytes(const Plan& plan, std::size_t model, std::size_t stages,
+                         PlannedLengths& lengths);
 
-/// What a plan would cost, for `plan`.
+/// What a plan would cost with each model in `stages` stages, for `plan`.
 struct PlanCost {
   /// Bytes of one model, which workers share, and of each worker.
   struct Memory {
@@ -53,6 +54,6 @@ struct PlanCost {
   double flops = 0;
   std::vector<Memory> memory;  ///< of each model; they run one after the other
 };
-PlanCost estimate_cost(const Plan& plan);
+PlanCost estimate_cost(const Plan& plan, std::size_t stages = 1);
 
 }  // namespace turnbench

@@ -24,8 +24,8 @@ std::int64_t kept(const Method& method, std::int64_t prompt) {
 /// The sequences of a batch in one turn: their keys and values, and the largest pass over them.
 class Batch {
  public:
-  explicit Batch(const PlannedModel& model)
-      : config_(model.checkpoint.config), dtype_(model.entry.kv_dtype) {}
+  Batch(const PlannedModel& model, std::size_t stages)
+      : config_(model.checkpoint.config), dtype_(model.entry.kv_dtype), stages_(stages) {}
 
   /// Pages of `tokens` tokens, `sets` sets a layer.
   void add_pages(std::int64_t tokens, int sets, bool raw_keys) {
@@ -62,13 +62,13 @@ class Batch {
   std::size_t bytes() const {
     PassSize pass = pass_;
     pass.sequences = sequences_;  // that decode together
-    return held_ + workspace_bytes_of(config_, pass, available_processors());
+    return held_ + workspace_bytes_of(config_, pass, available_processors(), stages_);
   }
 
  private:
   const ModelConfig& config_;
   DType dtype_;
-  std::size_t held_ = 0, sequences_ = 0;
+  std::size_t stages_, held_ = 0, sequences_ = 0;
   PassSize pass_;
 };
 
@@ -143,12 +143,13 @@ void add_unit(Batch& out, const ModelConfig& c, const WorkUnit& unit, const Prom
 
 }  // namespace
 
-WorkerBytes worker_bytes(const Plan& plan, std::size_t model, PlannedLengths& lengths) {
+WorkerBytes worker_bytes(const Plan& plan, std::size_t model, std::size_t stages,
+                         PlannedLengths& lengths) {
   const PlannedModel& m = plan.models[model];
   const auto most = [&](const std::vector<WorkUnit>& units, Sharing sharing) {
     std::size_t out = 0;
     for (std::size_t turn = 0;; ++turn) {
-      Batch batch(m);
+      Batch batch(m, stages);
       bool any = false;
       for (const WorkUnit& unit : units) {
         if (turn >= unit.dialogue->turns.size()) continue;
@@ -185,7 +186,7 @@ WorkerBytes worker_bytes(const Plan& plan, std::size_t model, PlannedLengths& le
       const bool goes_on = probing->answers == Answers::kOwn && dialogue->turns.size() > 1;
       if (!attends && !goes_on) continue;
       const PromptLengths& n = lengths.of(model, *dialogue);
-      Batch batch(m);
+      Batch batch(m, stages);
       batch.add(n.prompts.back() + n.answers.back(), m.checkpoint.config.kv_heads, false, 1);
       batch.add_prefill(n.prompts.back(), n.prompts.back(), attends, false);
       consider(batch.bytes(), batch.bytes());

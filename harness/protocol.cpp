@@ -6,7 +6,7 @@
 
 #include "common/file.h"
 #include "common/thread_pool.h"
-#include "inference/backend.h"
+#include "inference/devices.h"
 
 namespace turnbench {
 
@@ -66,12 +66,12 @@ std::string build_description() {
          TURNBENCH_BUILD_TYPE;
 }
 
-std::string environment_card(const Device& device) {
+std::string environment_card(const std::vector<Device>& devices) {
   utsname name{};
   uname(&name);
   OrderedJson card;
   card["build"] = build_description();
-  card["backend"] = make_backend(device, 1)->description();
+  card["backend"] = description_of(make_backends(devices, 1));
   card["system"] = std::string(name.sysname) + " " + name.release + " " + name.machine;
   card["processors"] = available_processors();
   return card.dump(1);

@@ -1,5 +1,7 @@
 #include "inference/devices.h"
 
+#include <algorithm>
+
 #include "common/error.h"
 #include "common/text.h"
 #ifdef TURNBENCH_CUDA
@@ -7,29 +9,48 @@
 #endif
 
 namespace turnbench {
-Device parse_device(const std::string& text, const std::string& place) {
-  if (text == "cpu" || text == "auto") return {};
-  if (text != "cuda" && !text.starts_with("cuda:"))
-    throw input_error("{}: found \"{}\", expected auto, cpu or cuda[:N]", place, printable(text));
-#ifndef TURNBENCH_CUDA
-  throw input_error("{}: found {}, expected auto or cpu: this program was built without CUDA",
-                    place, printable(text));
+namespace {
+
+#ifdef TURNBENCH_CUDA
+constexpr const char* kNoDevice = "this machine has no CUDA device";
+using cuda::device_count;
 #else
-  const int devices = cuda::device_count();
-  const std::optional<std::int64_t> index =
-      text == "cuda" ? 0 : parse_number<std::int64_t>(std::string_view(text).substr(5));
-  if (!index || *index < 0)
-    throw input_error("{}: found \"{}\", expected auto, cpu or cuda[:N]", place, printable(text));
-  if (devices == 0) {
-    throw input_error("{}: found {}, expected auto or cpu: this machine has no CUDA device", place,
-                      printable(text));
-  }
-  if (*index >= devices) {
-    throw input_error("{}: found {}, expected one of this machine's {} CUDA devices", place,
-                      printable(text), devices);
-  }
-  return {true, static_cast<int>(*index)};
+constexpr const char* kNoDevice = "this program was built without CUDA";
+int device_count() {
+  return 0;
+}
 #endif
+
+}  // namespace
+
+std::vector<Device> parse_devices(const std::string& text, const std::string& place) {
+  if (text == "cpu" || text == "auto") return {Device{}};
+  const auto malformed = [&] {
+    return input_error("{}: found \"{}\", expected auto, cpu or cuda[:N[,M...]]", place,
+                       printable(text));
+  };
+  if (text != "cuda" && !text.starts_with("cuda:")) throw malformed();
+  std::vector<Device> out;
+  for (const std::string& part : split(text == "cuda" ? "0" : text.substr(5), ",")) {
+    const std::optional<std::int64_t> index = parse_number<std::int64_t>(part);
+    if (!index || *index < 0 || *index > INT32_MAX) throw malformed();
+    const Device device{true, static_cast<int>(*index)};
+    if (std::find(out.begin(), out.end(), device) != out.end()) {
+      throw input_error("{}: found device {} twice in {}, expected each once", place, device.index,
+                        printable(text));
+    }
+    out.push_back(device);
+  }
+  const int count = device_count();
+  if (count == 0) {
+    throw input_error("{}: found {}, expected auto or cpu: {}", place, printable(text), kNoDevice);
+  }
+  for (const Device& device : out) {
+    if (device.index < count) continue;
+    throw input_error("{}: found device {}, expected one from 0 to {}, as this machine has {}",
+                      place, device.index, count - 1, count);
+  }
+  return out;
 }
 
 std::unique_ptr<Backend> make_backend(const Device& device, int threads) {
@@ -39,14 +60,22 @@ std::unique_ptr<Backend> make_backend(const Device& device, int threads) {
   return device.cuda ? nullptr : make_cpu_backend(threads);
 }
 
+std::vector<std::unique_ptr<Backend>> make_backends(std::span<const Device> devices, int threads) {
+  std::vector<std::unique_ptr<Backend>> out;
+  for (const Device& device : devices) out.push_back(make_backend(device, threads));
+  return out;
+}
+
+std::string description_of(std::span<const std::unique_ptr<Backend>> backends) {
+  std::vector<std::string> each;
+  for (const auto& backend : backends) each.push_back(backend->description());
+  return join(each, "; ");
+}
+
 std::string cuda_description() {
-#ifdef TURNBENCH_CUDA
-  const int devices = cuda::device_count();
-  if (devices == 0) return "none: built with CUDA, but this machine has no device";
-  return fmt::format("{}, the first of {}", cuda::make_backend(0, 1)->description(), devices);
-#else
-  return "none: built without CUDA";
-#endif
+  const int devices = device_count();
+  if (devices == 0) return fmt::format("none: {}", kNoDevice);
+  return fmt::format("{}, the first of {}", make_backend({true, 0}, 1)->description(), devices);
 }
 
 }  // namespace turnbench

@@ -97,7 +97,7 @@ Share share_out(const Plan& plan, std::size_t model, const RunOptions& options) 
     return {std::min(options.workers, jobs),
             options.threads > 0 ? options.threads : std::max(1, processors / options.workers)};
   }
-  if (options.device.cuda)
+  if (options.devices[0].cuda)
     return {std::min(1, jobs), options.threads > 0 ? options.threads : processors};
   const bool small = plan.models[model].checkpoint.config.parameters() < kSmallModel;
   const int threads = options.threads > 0 ? options.threads : small ? 1 : processors;
@@ -132,17 +132,17 @@ RunSummary run_plan(const Plan& plan, Store& store, const RunOptions& options,
     if (share.workers == 0) continue;
     Queue queue(plan, m);
     const PlannedModel& planned = plan.models[m];
-    const auto loader = make_backend(options.device, available_processors());
-    const Model model(planned.checkpoint, *loader, planned.dtype);
+    const auto loaders = make_backends(options.devices, available_processors());
+    const Model model(planned.checkpoint, pointers_to(loaders), planned.dtype);
     const PromptRenderer renderer = plan.renderer(planned);
     const Decoding decoding = plan.decoding(planned);
 
     const auto work = [&]() {
-      const auto backend = make_backend(options.device, share.threads);
+      const auto backends = make_backends(options.devices, share.threads);
       Engine::Options engine_options;
       engine_options.kv_dtype = planned.entry.kv_dtype;
       engine_options.memory_limit = options.memory_limit;
-      Engine engine(model, *backend, engine_options);
+      Engine engine(model, pointers_to(backends), engine_options);
       bool warm = false;
       while (!stop) {
         const std::vector<const Plan::Unit*> batch = queue.take();

@@ -14,8 +14,8 @@ namespace turnbench {
 struct RunOptions {
   int workers = 0;  ///< units that run at the same time; 0: as many as serve the model's size
   int threads = 0;  ///< of each worker; 0: the processors shared out
-  Device device;
-  std::size_t memory_limit = 0;  ///< bytes of a worker's engine; 0 = none
+  std::vector<Device> devices = {Device{}};  ///< of a model's stages
+  std::size_t memory_limit = 0;              ///< bytes of a worker's engine; 0 = none
 };
 
 /// Workers of a model and the threads of each.

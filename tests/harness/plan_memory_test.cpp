@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "common/error.h"
+#include "harness/plan_cost.h"
 #include "tests/harness/program.h"
 
 namespace turnbench::test {
@@ -76,6 +78,27 @@ INSTANTIATE_TEST_SUITE_P(
               "positions": ["end"], "methods": ["full", "snapkv:budget=512"]})",
                          "1"}),
     [](const auto& info) { return std::string(info.param.name); });
+
+// Each stage has the scratch of a pass, and the tied table stands at both ends.
+TEST(PlannedStages, AreCounted) {
+  const std::string text = R"({"name": "m", "models": ["tiny"],
+    "datasets": [{"name": "tiny-fact", "limit": 1, "length": 300}],
+    "positions": ["begin"], "methods": ["full"]})";
+  const Plan plan = make_plan(parse_manifest(text, "m"), {}, 0);
+  const ModelConfig& c = plan.models[0].checkpoint.config;
+  ASSERT_TRUE(c.tied_embeddings);
+  const PlanCost::Memory one = estimate_cost(plan).memory[0],
+                         two = estimate_cost(plan, 2).memory[0],
+                         four = estimate_cost(plan, 4).memory[0];
+  const std::size_t table = static_cast<std::size_t>(c.vocab) * static_cast<std::size_t>(c.hidden) *
+                            size_of(plan.models[0].dtype);
+  EXPECT_EQ(two.weights, one.weights + table);
+  EXPECT_EQ(four.weights, two.weights);
+  EXPECT_GT(two.worker.agreeing, one.worker.agreeing);
+  EXPECT_EQ(four.worker.agreeing - two.worker.agreeing,
+            2 * (two.worker.agreeing - one.worker.agreeing));
+  EXPECT_THROW(estimate_cost(plan, 5), Error) << "more stages than layers";
+}
 
 }  // namespace
 }  // namespace turnbench::test

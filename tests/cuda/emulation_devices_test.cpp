@@ -1,0 +1,104 @@
+// Several devices in one machine: whose memory and whose streams are whose, and which of them the
+// command line means.
+
+#include <thread>
+
+#include "inference/devices.h"
+#include "tests/cuda/emulated.h"
+
+namespace turnbench::cuda {
+namespace {
+
+__global__ void fill(int* out, int value) {
+  *out = value;
+}
+
+class EmulatedDevices : public testing::Test {
+ protected:
+  ~EmulatedDevices() override { cudaSetDevice(0); }
+
+  static std::size_t free_bytes(int device) {
+    std::size_t free = 0, total = 0;
+    cudaSetDevice(device);
+    cudaMemGetInfo(&free, &total);
+    return free;
+  }
+};
+
+TEST_F(EmulatedDevices, AreChosenByEachThread) {
+  int count = 0, chosen = -1;
+  EXPECT_EQ(cudaGetDeviceCount(&count), cudaSuccess);
+  ASSERT_EQ(count, 2);
+  EXPECT_EQ(cudaSetDevice(2), cudaErrorInvalidDevice);
+  EXPECT_EQ(cudaSetDevice(-1), cudaErrorInvalidDevice);
+  EXPECT_EQ(cudaSetDevice(1), cudaSuccess);
+  EXPECT_EQ(cudaGetDevice(&chosen), cudaSuccess);
+  EXPECT_EQ(chosen, 1);
+  std::thread([&] { cudaGetDevice(&chosen); }).join();
+  EXPECT_EQ(chosen, 0);
+}
+
+TEST_F(EmulatedDevices, CountTheirOwnMemory) {
+  const std::size_t first = free_bytes(0), second = free_bytes(1);
+  int* data = nullptr;
+  ASSERT_EQ(cudaMallocManaged(&data, 400), cudaSuccess);
+  EXPECT_EQ(free_bytes(0), first);
+  EXPECT_EQ(free_bytes(1), second - 400);
+  cudaSetDevice(0);
+  EXPECT_EQ(cudaFree(data), cudaSuccess);
+  EXPECT_EQ(free_bytes(1), second);
+}
+
+TEST_F(EmulatedDevices, RunWhatTheirStreamsAreAsked) {
+  int out = 0;
+  Context second(1);
+  cudaLaunchConfig_t config = {};
+  config.gridDim = config.blockDim = 1;
+  config.stream = second.stream();
+  EXPECT_EQ(cudaLaunchKernelEx(&config, fill, &out, 1), cudaSuccess);
+  cudaSetDevice(0);
+  EXPECT_EQ(cudaLaunchKernelEx(&config, fill, &out, 2), cudaErrorInvalidResourceHandle);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidResourceHandle);
+  second.finish();
+  EXPECT_EQ(out, 1);
+  second.begin();
+  second.launch(fill, 1, 1, 0, &out, 3);
+  second.finish();
+  EXPECT_EQ(out, 3);
+}
+
+std::string refusal(const std::string& text) {
+  try {
+    parse_devices(text, "--device");
+    return "";
+  } catch (const Error& e) {
+    return e.kind() == ErrorKind::kInput ? e.what() : "not an input error";
+  }
+}
+
+TEST(Devices, AreNamed) {
+  using Devices = std::vector<Device>;
+  EXPECT_EQ(parse_devices("auto", ""), Devices{Device{}});
+  EXPECT_EQ(parse_devices("cpu", ""), Devices{Device{}});
+  EXPECT_EQ(parse_devices("cuda", ""), (Devices{{true, 0}}));
+  EXPECT_EQ(parse_devices("cuda:1", ""), (Devices{{true, 1}}));
+  EXPECT_EQ(parse_devices("cuda:1,0", ""), (Devices{{true, 1}, {true, 0}}));
+  for (const char* text : {"", "gpu", "cuda:", "cuda:,", "cuda:0,", "cuda:x", "cuda:-1", "cuda0",
+                           "cuda:0;1", "cuda:0, 1", "cuda:99999999999", "cpu,cuda:0"}) {
+    EXPECT_EQ(refusal(text),
+              fmt::format("--device: found \"{}\", expected auto, cpu or cuda[:N[,M...]]", text));
+  }
+  EXPECT_EQ(refusal("cuda:1,0,1"),
+            "--device: found device 1 twice in cuda:1,0,1, expected each once");
+  EXPECT_EQ(refusal("cuda:0,2"),
+            "--device: found device 2, expected one from 0 to 1, as this machine has 2");
+}
+
+TEST(Devices, HaveBackendsInTheirOrder) {
+  const auto backends = make_backends(parse_devices("cuda:1,0", ""), 1);
+  EXPECT_EQ(description_of(backends), "cuda:1, emulated; cuda:0, emulated");
+  EXPECT_EQ(pointers_to(backends), (std::vector{backends[0].get(), backends[1].get()}));
+}
+
+}  // namespace
+}  // namespace turnbench::cuda
