@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "inference/cuda/event.h"
+
 namespace turnbench::cuda {
 namespace {
 
@@ -26,15 +28,6 @@ __global__ void __launch_bounds__(kThreads)
   if (mixed == never) *out = mixed;
 }
 
-struct Event {
-  Event() { check(cudaEventCreate(&event), "making an event"); }
-  ~Event() { cudaEventDestroy(event); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-
-  cudaEvent_t event = nullptr;
-};
-
 struct Free {
   void operator()(std::byte* data) const { cudaFree(data); }
 };
@@ -52,19 +45,18 @@ double measure_read_bytes(Context& context, std::size_t bytes) {
 
   const std::size_t count = bytes / sizeof(uint4), per_block = kThreads * kAtOnce;
   const dim3 grid(static_cast<unsigned>((count + per_block - 1) / per_block));
-  const Event start, end;
-  std::array<float, kPasses> milliseconds;
-  for (float& time : milliseconds) {
-    check(cudaEventRecord(start.event, context.stream()), "recording an event");
+  Event start(cudaEventDefault), end(cudaEventDefault);
+  std::array<double, kPasses> seconds;
+  for (double& time : seconds) {
+    start.record(context.stream());
     context.launch(read_kernel, grid, dim3(kThreads), 0, reinterpret_cast<const uint4*>(data),
                    count, 1u, out);
-    check(cudaEventRecord(end.event, context.stream()), "recording an event");
-    check(cudaEventSynchronize(end.event), "waiting for an event");
-    check(cudaEventElapsedTime(&time, start.event, end.event),
-          "asking for the time between events");
+    end.record(context.stream());
+    end.wait();
+    time = start.seconds_until(end);
   }
-  std::nth_element(milliseconds.begin(), milliseconds.begin() + kPasses / 2, milliseconds.end());
-  return static_cast<double>(bytes) / (milliseconds[kPasses / 2] * 1e-3);
+  std::nth_element(seconds.begin(), seconds.begin() + kPasses / 2, seconds.end());
+  return static_cast<double>(bytes) / seconds[kPasses / 2];
 }
 
 }  // namespace turnbench::cuda

@@ -2,6 +2,7 @@
 #include <array>
 #include <memory>
 
+#include "inference/cuda/event.h"
 #include "inference/cuda/gemm.h"
 
 namespace turnbench::cuda {
@@ -32,25 +33,6 @@ std::unique_ptr<T, Free<T>> allocate(std::size_t count) {
   return std::unique_ptr<T, Free<T>>(static_cast<T*>(data));
 }
 
-class Event {
- public:
-  Event() { check(cudaEventCreate(&event_), "making an event"); }
-  ~Event() { cudaEventDestroy(event_); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-  void record(Context& context) {
-    check(cudaEventRecord(event_, context.stream()), "recording an event");
-  }
-  double seconds_until(const Event& end) const {
-    float milliseconds = 0;
-    check(cudaEventElapsedTime(&milliseconds, event_, end.event_), "reading an event");
-    return static_cast<double>(milliseconds) / 1000;
-  }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
-
 }  // namespace
 
 double measure_flops(Context& context, Gemm& gemm, std::size_t size) {
@@ -63,10 +45,10 @@ double measure_flops(Context& context, Gemm& gemm, std::size_t size) {
   context.launch(fill, blocks, dim3(kThreads), 0, w.get(), count, 2u);
   std::array<double, kRuns> seconds = {};
   for (int run = -1; run < kRuns; ++run) {  // the first one only warms up
-    Event start, end;
-    start.record(context);
+    Event start(cudaEventDefault), end(cudaEventDefault);
+    start.record(context.stream());
     gemm.run(context, DType::kBF16, x.get(), size, size, w.get(), size, size, y.get(), size);
-    end.record(context);
+    end.record(context.stream());
     context.finish();
     if (run >= 0) seconds[static_cast<std::size_t>(run)] = start.seconds_until(end);
   }
