@@ -18,7 +18,7 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
 }
 
 #ifndef __CUDACC__
-/// An order in which the emulated card runs threads.
+/// An order in which the emulated card runs threads and streams.
 struct ThreadOrder {
   const char* name;
   emulation::Order order;
@@ -30,7 +30,7 @@ constexpr ThreadOrder kOrders[] = {{"forward", emulation::Order::kForward, 0},
                                    {"shuffled again", emulation::Order::kShuffled, 2}};
 #endif
 
-/// run() in every order that threads can be made to take: on a card, twice as it comes.  Where it
+/// run() in every order that a card may take: on a real one, twice as it comes.  Where run()
 /// returns a vector, its bits must be the same in each; they are what this returns.
 template <typename Run>
 auto in_every_order(const Run& run) {
@@ -55,7 +55,7 @@ auto in_every_order(const Run& run) {
     each([&] {
       Result result = run();
       if (!first) first = result;
-      EXPECT_TRUE(same_bits(*first, result)) << "depends on the order of threads";
+      EXPECT_TRUE(same_bits(*first, result)) << "depends on the order of threads or streams";
     });
     return *first;
   }

@@ -8,8 +8,8 @@
 #include <functional>
 #include <map>
 #include <mutex>
-#include <set>
 #include <utility>
+#include <vector>
 
 #include "cuda_runtime.h"
 
@@ -42,7 +42,7 @@ struct Device {
   std::map<std::uintptr_t, Allocation> allocations;  ///< by address
   std::size_t used[kDevices] = {};
   CUstream_st default_stream;
-  std::set<cudaStream_t> streams;
+  std::vector<cudaStream_t> streams;  ///< in the order in which they were made
   /// By device and kernel.
   std::map<std::pair<int, const void*>, std::size_t> allowed_shared;
   cudaError_t last_error = cudaSuccess;

@@ -97,6 +97,10 @@ void fill_order(int* order, int count) {
   if (c.order == Order::kShuffled) std::shuffle(order, order + count, c.random);
 }
 
+bool early() {
+  return c.order == Order::kBackward || (c.order == Order::kShuffled && (c.random() & 1) != 0);
+}
+
 void switch_to(Thread& next, bool done) {
   Thread& from = *running;
   running = &next;
@@ -210,6 +214,11 @@ void set_order(Order order, std::uint64_t seed) {
   const std::lock_guard lock(c.mutex);
   c.order = order;
   c.random.seed(seed);
+}
+
+bool is_early() {
+  const std::lock_guard lock(c.mutex);
+  return early();
 }
 
 void fail(const char* what, const Place& where) {
@@ -350,7 +359,7 @@ void copy_now(void* to, const void* from) {
 }  // namespace
 
 void start_copy(void* to, const void* from) {
-  if (c.order == Order::kBackward || (c.order == Order::kShuffled && (c.random() & 1) != 0)) {
+  if (early()) {
     copy_now(to, from);
   } else {
     running->copies.push_back({to, from, running->groups});

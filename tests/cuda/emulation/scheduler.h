@@ -13,11 +13,15 @@ namespace emulation {
 
 /// In which order a block's warps and a warp's lanes run from one meeting point to the next, and
 /// the blocks of a grid.  It also says when the bytes of asynchronous copies arrive: as late as a
-/// wait allows (forward), at once (backward), or either at random (shuffled).  The result of a
-/// right kernel does not depend on it.
+/// wait allows (forward), at once (backward), or either at random (shuffled), and likewise when
+/// streams run what they are asked.  The result of a right kernel does not depend on it, nor that
+/// of a right use of streams.
 enum class Order { kForward, kBackward, kShuffled };
 /// For the launches from here on; `seed` is for the shuffled order.
 void set_order(Order order, std::uint64_t seed = 1);
+
+/// Whether what may happen now or later happens now; not for kernels to ask.
+bool is_early();
 
 /// A kernel with its arguments, as one thread runs it.
 using Body = std::function<void()>;

@@ -1,5 +1,7 @@
 #include <chrono>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "cuda_runtime.h"
 #include "device.h"
@@ -7,10 +9,16 @@
 using emulation::device, emulation::Lock;
 
 struct CUevent_st {
-  std::chrono::steady_clock::time_point time;
-  cudaStream_t stream = nullptr;  ///< that it was last recorded in
-  bool done = true;
+  /// A point in a stream's order.
+  struct Point {
+    cudaStream_t stream = nullptr;
+    bool done = true;
+    std::chrono::steady_clock::time_point time = {};
+  };
+  /// The one last recorded; who waits for one before it keeps that.
+  std::shared_ptr<Point> point = std::make_shared<Point>();
 };
+using Point = CUevent_st::Point;
 
 namespace {
 
@@ -28,8 +36,17 @@ void drain(CUstream_st& stream) {
   while (!stream.tasks.empty()) run_first(stream);
 }
 
-void finish(const CUevent_st& event) {
-  while (!event.done) run_first(stream_of(event.stream));
+void reach(const Point& point) {
+  while (!point.done) run_first(stream_of(point.stream));
+}
+
+/// Lets every stream get as far as the order of threads says.
+void run_early() {
+  const auto run = [](CUstream_st& stream) {
+    while (!stream.tasks.empty() && emulation::is_early()) run_first(stream);
+  };
+  run(device().default_stream);
+  for (cudaStream_t stream : device().streams) run(*stream);
 }
 
 }  // namespace
@@ -37,6 +54,7 @@ void finish(const CUevent_st& event) {
 void emulation::enqueue(cudaStream_t stream, std::function<void()> task) {
   const Lock lock(device().mutex);
   stream_of(stream).tasks.push_back(std::move(task));
+  run_early();
 }
 
 cudaError_t cudaDeviceSynchronize() {
@@ -49,7 +67,7 @@ cudaError_t cudaDeviceSynchronize() {
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   const Lock lock(device().mutex);
   *stream = new CUstream_st;
-  device().streams.insert(*stream);
+  device().streams.push_back(*stream);
   return cudaSuccess;
 }
 
@@ -59,7 +77,7 @@ cudaError_t cudaStreamCreate(cudaStream_t* stream) {
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   const Lock lock(device().mutex);
-  if (device().streams.erase(stream) == 0) return cudaErrorInvalidResourceHandle;
+  if (std::erase(device().streams, stream) == 0) return cudaErrorInvalidResourceHandle;
   drain(*stream);
   delete stream;
   return cudaSuccess;
@@ -78,10 +96,9 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   const Lock lock(device().mutex);
-  if (event->done) return cudaSuccess;
-  // What is recorded later in the same event is not waited for: the stream of now is drained up to
-  // it, which was recorded before.
-  emulation::enqueue(stream, [event] { finish(*event); });
+  if (!event->point->done) {
+    emulation::enqueue(stream, [point = event->point] { reach(*point); });
+  }
   return cudaSuccess;
 }
 
@@ -95,37 +112,35 @@ cudaError_t cudaEventCreate(cudaEvent_t* event) {
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  cudaEventSynchronize(event);
   delete event;
   return cudaSuccess;
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const Lock lock(device().mutex);
-  finish(*event);
-  event->stream = stream;
-  event->done = false;
-  emulation::enqueue(stream, [event] {
-    event->time = std::chrono::steady_clock::now();
-    event->done = true;
+  event->point = std::make_shared<Point>(Point{.stream = stream, .done = false});
+  emulation::enqueue(stream, [point = event->point] {
+    point->time = std::chrono::steady_clock::now();
+    point->done = true;
   });
   return cudaSuccess;
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   const Lock lock(device().mutex);
-  finish(*event);
+  reach(*event->point);
   return cudaSuccess;
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   const Lock lock(device().mutex);
-  return event->done ? cudaSuccess : cudaErrorNotReady;
+  return event->point->done ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
   const Lock lock(device().mutex);
-  if (!from->done || !to->done) return cudaErrorNotReady;
-  *milliseconds = std::chrono::duration<float, std::milli>(to->time - from->time).count();
+  const Point &begin = *from->point, &end = *to->point;
+  if (!begin.done || !end.done) return cudaErrorNotReady;
+  *milliseconds = std::chrono::duration<float, std::milli>(end.time - begin.time).count();
   return cudaSuccess;
 }
