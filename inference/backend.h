@@ -102,6 +102,7 @@ class Matrix {
 
 /// The few operations that the decoder and the statistics are made of.  Activations are float32 and
 /// row-major; sums are accumulated in float32 in an order that depends on nothing but the shapes.
+/// One thread at a time asks for them, unless it says otherwise.
 class Backend {
  public:
   virtual ~Backend() = default;

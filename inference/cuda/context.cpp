@@ -73,7 +73,7 @@ std::size_t Stack::bytes() const {
   return total;
 }
 
-Context::Context(int device) : device_(device) {
+Context::Context(int device) : device_(device), transfers_(device) {
   check(cudaSetDevice(device), "choosing the device");
   check(cudaGetDeviceProperties(&properties_, device), "asking for the device's properties");
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
@@ -94,15 +94,19 @@ void Context::begin() {
   uploads_.clear();
 }
 
-const std::byte* Context::upload_pieces(std::span<const std::span<const std::byte>> pieces) {
-  std::size_t bytes = 0;
-  for (const auto piece : pieces) bytes += piece.size();
-  if (bytes == 0) return nullptr;
+std::byte* Context::stage(std::size_t bytes) {
   if (!staging_.has_room(bytes)) {
     finish();
     staging_.clear();
   }
-  std::byte* staged = staging_.take(bytes);
+  return staging_.take(bytes);
+}
+
+const std::byte* Context::upload_pieces(std::span<const std::span<const std::byte>> pieces) {
+  std::size_t bytes = 0;
+  for (const auto piece : pieces) bytes += piece.size();
+  if (bytes == 0) return nullptr;
+  std::byte* staged = stage(bytes);
   for (std::byte* to = staged; const auto piece : pieces) {
     if (!piece.empty()) std::memcpy(to, piece.data(), piece.size());
     to += piece.size();
@@ -126,6 +130,13 @@ void Context::prefer_device(void* data, std::size_t bytes) {
   check(cudaMemAdvise(data, bytes, cudaMemAdviseSetPreferredLocation, location), "placing memory");
 }
 
+void Context::put(void* to, std::span<const std::byte> from) {
+  if (from.empty()) return;
+  std::byte* staged = stage(from.size());
+  std::memcpy(staged, from.data(), from.size());
+  check(cudaMemcpyAsync(to, staged, from.size(), cudaMemcpyHostToDevice, stream_), "copying");
+}
+
 void Context::copy(void* to, const void* from, std::size_t bytes) {
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_), "copying");
 }
@@ -136,6 +147,7 @@ void Context::clear(void* to, std::size_t bytes) {
 
 void Context::finish() {
   check(cudaStreamSynchronize(stream_), "waiting for the device");
+  transfers_.finish();
 }
 
 }  // namespace turnbench::cuda

@@ -9,6 +9,7 @@
 
 #include "common/error.h"
 #include "inference/cuda/device.h"
+#include "inference/cuda/transfers.h"
 
 namespace turnbench::cuda {
 
@@ -101,16 +102,26 @@ class Context {
 
   /// Asks that managed memory stays on the device when the host has touched it.
   void prefer_device(void* data, std::size_t bytes);
-  /// Copies between any two of host and device memory, in the stream's order.
+  /// Copies from the host to device memory, in the stream's order; `from` may change at once.
+  void put(void* to, std::span<const std::byte> from);
+  /// Copies between any two of host and device memory, in the stream's order: what there is of it
+  /// on the host must stay until `finish` has returned.
   void copy(void* to, const void* from, std::size_t bytes);
   void clear(void* to, std::size_t bytes);
-  /// Waits for everything asked so far.
+  /// Copies beside the stream, in no order with it but the one that is asked of them.
+  Transfers& transfers() { return transfers_; }
+  /// Waits for everything asked so far, transfers included.
   void finish();
 
-  /// Scratch and staging held now.
-  std::size_t bytes() const { return scratch_.bytes() + uploads_.bytes() + staging_.bytes(); }
+  /// Scratch, staging and the buffers of transfers held now.
+  std::size_t bytes() const {
+    return scratch_.bytes() + uploads_.bytes() + staging_.bytes() + transfers_.bytes();
+  }
 
  private:
+  /// Pinned memory that the stream reads once.
+  std::byte* stage(std::size_t bytes);
+
   static constexpr std::size_t kDefaultShared = 48 << 10;
 
   int device_;
@@ -118,6 +129,7 @@ class Context {
   cudaDeviceProp properties_ = {};
   Stack scratch_{Stack::Kind::kDevice}, uploads_{Stack::Kind::kDevice},
       staging_{Stack::Kind::kPinned};
+  Transfers transfers_;
 };
 
 }  // namespace turnbench::cuda

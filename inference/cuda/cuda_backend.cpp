@@ -18,6 +18,20 @@
 namespace turnbench::cuda {
 namespace {
 
+/// Fills `to` with elements of one type, at any address, as another type's.
+void convert(const std::byte* from, DType from_type, DType to_type, std::span<std::byte> to) {
+  if (from_type == to_type) {
+    std::memcpy(to.data(), from, to.size());
+    return;
+  }
+  const std::size_t size = size_of(from_type), count = to.size() / size_of(to_type);
+  for (std::size_t i = 0; i < count; ++i) {
+    alignas(4) std::byte element[4];
+    std::memcpy(element, from + i * size, size);
+    store_element(to.data(), to_type, i, load_element(element, from_type, 0));
+  }
+}
+
 /// Row-major weights in device memory.
 class DeviceMatrix : public Matrix {
  public:
@@ -39,20 +53,16 @@ class DeviceMatrix : public Matrix {
 
   void put_rows(std::size_t first, const std::byte* source, DType dtype,
                 std::size_t rows) override {
-    const std::size_t count = rows * weights_.in, size = size_of(weights_.dtype);
-    std::vector<std::byte> converted;
-    if (dtype != weights_.dtype) {
-      converted.resize(count * size);
-      for (std::size_t i = 0; i < count; ++i) {
-        alignas(4) std::byte element[4];
-        std::memcpy(element, source + i * size_of(dtype), size_of(dtype));
-        store_element(converted.data(), weights_.dtype, i, load_element(element, dtype, 0));
-      }
-      source = converted.data();
-    }
-    context_->copy(static_cast<std::byte*>(data_) + first * weights_.in * size, source,
-                   count * size);
-    context_->finish();
+    const std::size_t size = size_of(weights_.dtype), row_bytes = weights_.in * size;
+    Transfers& transfers = context_->transfers();
+    transfers.order_after(context_->stream());  // which may still read what is there
+    // Pieces hold whole elements.
+    transfers.to_device(static_cast<std::byte*>(data_) + first * row_bytes, rows * row_bytes,
+                        [&](std::size_t at, std::span<std::byte> piece) {
+                          convert(source + at / size * size_of(dtype), dtype, weights_.dtype,
+                                  piece);
+                        });
+    transfers.order_before(context_->stream());
   }
 
   void read_row(std::size_t o, float* out) const override {

@@ -6,7 +6,8 @@ namespace turnbench::cuda {
 namespace {
 
 constexpr std::size_t kSlab = std::size_t{64} << 20, kAlignment = 256;
-constexpr std::size_t kLargest = std::size_t{1} << 20;  // that is cut from a slab
+constexpr std::size_t kLargest = std::size_t{1} << 20;     // that is cut from a slab
+constexpr std::size_t kTransfer = std::size_t{256} << 10;  // from here on, not staged in one piece
 
 std::size_t rounded(std::size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -71,15 +72,27 @@ bool DeviceMemory::owns(const std::byte* data) const {
 }
 
 void DeviceMemory::copy(std::span<const Copy> copies) {
-  std::vector<Copy> inside;
+  std::vector<Copy> inside, up, down;
   for (const Copy& c : copies) {
-    if (owns(c.from) && owns(c.to)) {
+    if (c.bytes == 0) continue;
+    if (!owns(c.to)) {
+      down.push_back(c);
+    } else if (owns(c.from)) {
       inside.push_back(c);
-    } else if (c.bytes > 0) {
-      context_->copy(c.to, c.from, c.bytes);
+    } else if (c.bytes >= kTransfer) {
+      up.push_back(c);
+    } else {
+      context_->put(c.to, {c.from, c.bytes});
     }
   }
   if (!inside.empty()) copy_bytes(*context_, inside);
+  if (up.empty() && down.empty()) return;
+  // All that goes to the host goes this way: of two copies to one place the later one must win.
+  Transfers& transfers = context_->transfers();
+  transfers.order_after(context_->stream());
+  for (const Copy& c : up) transfers.to_device(c.to, {c.from, c.bytes});
+  for (const Copy& c : down) transfers.to_host({c.to, c.bytes}, c.from);
+  transfers.order_before(context_->stream());
 }
 
 std::size_t DeviceMemory::bytes() const {

@@ -1,0 +1,176 @@
+// Transfers beside a stream of kernels, in all orders in which the emulation runs the two streams.
+
+#include "inference/cuda/transfers.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "inference/cuda/copies.h"
+#include "tests/cuda/bytes.h"
+#include "tests/cuda/device_array.h"
+
+namespace turnbench {
+namespace {
+
+using cuda::Transfers;
+using test::bytes_of;
+using test::DeviceArray;
+using Bytes = std::vector<std::byte>;
+
+constexpr std::size_t kBuffer = Transfers::kBufferBytes, kRing = Transfers::kBuffers * kBuffer;
+constexpr std::size_t kSizes[] = {0,       1,           1000,         kBuffer - 1,
+                                  kBuffer, kBuffer + 1, 2 * kBuffer,  kRing - 1,
+                                  kRing,   kRing + 1,   2 * kRing + 5};
+constexpr std::size_t kSome = 3 * kBuffer + 77;
+
+class TransfersTest : public testing::Test {
+ protected:
+  /// A kernel of the context's stream.
+  void copy_by_kernel(std::byte* to, const std::byte* from, std::size_t bytes) {
+    const Copy copy{to, from, bytes};
+    cuda::copy_bytes(context_, {&copy, 1});
+  }
+
+  cuda::Context context_{0};
+  Transfers& transfers_ = context_.transfers();
+};
+
+TEST_F(TransfersTest, OfAnySizeToTheDeviceWhoseSourceChangesAtOnce) {
+  for (std::size_t size : kSizes) {
+    SCOPED_TRACE(size);
+    const Bytes expected = bytes_of(size, 1);
+    test::in_every_order([&] {
+      DeviceArray<std::byte> device(Bytes(size), 3);
+      Bytes source = expected;
+      transfers_.to_device(device.data(), source);
+      std::fill(source.begin(), source.end(), std::byte{0});
+      context_.finish();
+      EXPECT_TRUE(std::equal(expected.begin(), expected.end(), device.data()));
+    });
+  }
+}
+
+TEST_F(TransfersTest, OfAnySizeToTheHost) {
+  for (std::size_t size : kSizes) {
+    SCOPED_TRACE(size);
+    const Bytes expected = bytes_of(size, 2);
+    DeviceArray<std::byte> device(expected, 1);
+    test::in_every_order([&] {
+      Bytes found(size);
+      transfers_.to_host(found, device.data());
+      context_.finish();
+      EXPECT_TRUE(found == expected);
+    });
+  }
+}
+
+TEST_F(TransfersTest, BothWaysAndManyAtATime) {
+  const std::size_t sizes[] = {5, kBuffer + 1, 300, 0, kRing, 77, kSome};
+  test::in_every_order([&] {
+    std::vector<std::unique_ptr<DeviceArray<std::byte>>> device;
+    std::vector<Bytes> found;
+    for (std::size_t size : sizes) {
+      device.push_back(std::make_unique<DeviceArray<std::byte>>(Bytes(size)));
+      found.emplace_back(size);
+    }
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      transfers_.to_device(device[i]->data(), bytes_of(sizes[i], static_cast<unsigned>(i)));
+      if (i % 2 == 0) transfers_.to_host(found[i], device[i]->data());
+    }
+    transfers_.finish();
+    for (std::size_t i = 0; i < found.size(); i += 2)
+      EXPECT_TRUE(found[i] == bytes_of(sizes[i], static_cast<unsigned>(i))) << i;
+  });
+}
+
+TEST_F(TransfersTest, PiecesAreFilledInOrder) {
+  const Bytes expected = bytes_of(kSome, 3);
+  DeviceArray<std::byte> device{Bytes(kSome)};
+  std::size_t filled = 0;
+  transfers_.to_device(device.data(), kSome, [&](std::size_t at, std::span<std::byte> piece) {
+    EXPECT_EQ(at, filled);
+    EXPECT_EQ(at % kBuffer, 0u);
+    std::copy_n(&expected[at], piece.size(), piece.data());
+    filled += piece.size();
+  });
+  EXPECT_EQ(filled, kSome);
+  context_.finish();
+  EXPECT_TRUE(device.values() == expected);
+}
+
+TEST_F(TransfersTest, AKernelReadsWhatCame) {
+  const Bytes expected = bytes_of(kSome, 4);
+  test::in_every_order([&] {
+    DeviceArray<std::byte> in{Bytes(kSome)}, out{Bytes(kSome)};
+    transfers_.to_device(in.data(), expected);
+    transfers_.order_before(context_.stream());
+    copy_by_kernel(out.data(), in.data(), kSome);
+    context_.finish();
+    EXPECT_TRUE(out.values() == expected);
+  });
+}
+
+TEST_F(TransfersTest, WhatAKernelReadsIsOverwrittenBehindIt) {
+  const Bytes before = bytes_of(kSome, 5), after = bytes_of(kSome, 6);
+  test::in_every_order([&] {
+    DeviceArray<std::byte> in(before), out{Bytes(kSome)};
+    copy_by_kernel(out.data(), in.data(), kSome);
+    transfers_.order_after(context_.stream());
+    transfers_.to_device(in.data(), after);
+    context_.finish();
+    EXPECT_TRUE(out.values() == before);
+    EXPECT_TRUE(in.values() == after);
+  });
+}
+
+TEST_F(TransfersTest, ToTheHostBetweenTwoKernels) {
+  const Bytes first = bytes_of(kSome, 7), second = bytes_of(kSome, 8);
+  DeviceArray<std::byte> a(first), b(second);
+  test::in_every_order([&] {
+    DeviceArray<std::byte> device{Bytes(kSome)};
+    Bytes found(kSome);
+    copy_by_kernel(device.data(), a.data(), kSome);
+    transfers_.order_after(context_.stream());
+    transfers_.to_host(found, device.data());
+    transfers_.order_before(context_.stream());
+    copy_by_kernel(device.data(), b.data(), kSome);
+    context_.finish();
+    EXPECT_TRUE(found == first);
+    EXPECT_TRUE(device.values() == second);
+  });
+}
+
+TEST_F(TransfersTest, SeveralThreadsMayAsk) {
+  std::vector<std::unique_ptr<DeviceArray<std::byte>>> device;
+  for (int i = 0; i < 4; ++i)
+    device.push_back(std::make_unique<DeviceArray<std::byte>>(Bytes(kSome)));
+  std::vector<Bytes> found(device.size(), Bytes(kSome));
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < device.size(); ++i) {
+    threads.emplace_back([&, i] {
+      transfers_.to_device(device[i]->data(), bytes_of(kSome, static_cast<unsigned>(i)));
+      transfers_.to_host(found[i], device[i]->data());
+      transfers_.finish();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (std::size_t i = 0; i < found.size(); ++i)
+    EXPECT_TRUE(found[i] == bytes_of(kSome, static_cast<unsigned>(i))) << i;
+}
+
+TEST_F(TransfersTest, TheRingIsMadeWhenItIsUsedAndCounted) {
+  transfers_.order_after(context_.stream());
+  transfers_.order_before(context_.stream());
+  transfers_.to_device(nullptr, {});
+  transfers_.finish();
+  EXPECT_EQ(context_.bytes(), 0u);
+  DeviceArray<std::byte> device{Bytes(1)};
+  for (int i = 0; i < 9; ++i) transfers_.to_device(device.data(), bytes_of(1, 1));
+  transfers_.finish();
+  EXPECT_EQ(transfers_.bytes(), kRing);
+  EXPECT_EQ(context_.bytes(), kRing);
+}
+
+}  // namespace
+}  // namespace turnbench
