@@ -36,18 +36,13 @@ PlantedLayer::PlantedLayer(Backend& backend, const ModelShape& shape, int tokens
                        [&](std::size_t s) { rows[s] = plant(static_cast<int>(s), q); });
 
   Memory& memory = *backend.memory();
-  const auto put = [&](Buffer& to, const std::vector<float>& from) {
-    const Copy copy{to.data(), reinterpret_cast<const std::byte*>(from.data()), to.size()};
-    memory.copy({&copy, 1});
-    memory.finish();
-  };
-  put(q_, q);
+  memory.copy_floats(q.data(), q_.as<float>(), q.size());
   const auto pool =
       std::make_shared<KvPool>(PageLayout{shape.head_dim, kv_dtype, false}, backend.memory());
   const auto d = static_cast<std::size_t>(shape.head_dim);
   Buffer staged(rows[0].size() * sizeof(float), backend.memory());
   for (const std::vector<float>& set_rows : rows) {
-    put(staged, set_rows);
+    memory.copy_floats(set_rows.data(), staged.as<float>(), set_rows.size());
     KvSet& set = sets_.emplace_back(pool);
     set.extend(positions_);
     const auto* from = staged.as<float>();

@@ -31,6 +31,13 @@ class HostMemory : public Memory {
 
 }  // namespace
 
+void Memory::copy_floats(const float* from, float* to, std::size_t count) {
+  const Copy copy{reinterpret_cast<std::byte*>(to), reinterpret_cast<const std::byte*>(from),
+                  count * sizeof(float)};
+  this->copy({&copy, 1});
+  finish();
+}
+
 const std::shared_ptr<Memory>& host_memory() {
   static const std::shared_ptr<Memory> memory = std::make_shared<HostMemory>();
   return memory;

@@ -30,6 +30,8 @@ class Memory {
   virtual void copy(std::span<const Copy> copies) = 0;
   /// Returns when every operation asked so far is done.
   virtual void finish() = 0;
+  /// One copy of `count` floats, which is there on return.
+  void copy_floats(const float* from, float* to, std::size_t count);
   /// Whether the host reads and writes it as fast as any other.
   virtual bool is_host() const = 0;
 };
@@ -107,10 +109,7 @@ class Floats {
   Floats() = default;
   Floats(std::span<const float> values, const std::shared_ptr<Memory>& memory)
       : bytes_(values.size_bytes(), memory) {
-    const Copy copy{bytes_.data(), reinterpret_cast<const std::byte*>(values.data()),
-                    values.size_bytes()};
-    memory->copy({&copy, 1});
-    memory->finish();
+    memory->copy_floats(values.data(), bytes_.as<float>(), values.size());
   }
 
   /// Null if there are none.

@@ -34,12 +34,6 @@ Engine::Stage::Stage(Backend& backend, int head_dim, DType kv_dtype)
       pool(std::make_shared<KvPool>(PageLayout{head_dim, kv_dtype, false}, memory)),
       raw_pool(std::make_shared<KvPool>(PageLayout{head_dim, kv_dtype, true}, memory)) {}
 
-void Engine::Stage::copy(const float* from, float* to, std::size_t count) const {
-  const Copy copy = copy_of(from, to, count);
-  memory->copy({&copy, 1});
-  memory->finish();
-}
-
 std::vector<const Scratch*> Engine::Stage::all_scratch() const {
   return {&hidden,   &normed, &wide, &q,   &k,      &raw_k, &v,
           &attended, &lse,    &cos,  &sin, &logits, &turned};
@@ -325,8 +319,8 @@ void Engine::turn_to(Stage& stage, std::span<const std::int32_t> positions, floa
   float* angles = staging_.get(2 * count);
   rope_tables(model_.frequencies(), model_.config().rope.attention_factor, positions, angles,
               angles + count);
-  stage.copy(angles, cos, count);
-  stage.copy(angles + count, sin, count);
+  stage.memory->copy_floats(angles, cos, count);
+  stage.memory->copy_floats(angles + count, sin, count);
 }
 
 void Engine::check_memory(const PassSize& pass) const {

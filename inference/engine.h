@@ -80,8 +80,6 @@ class Engine {
   /// in, all of it the backend's.
   struct Stage {
     Stage(Backend& backend, int head_dim, DType kv_dtype);
-    /// Copies `count` floats, and waits until they are there.
-    void copy(const float* from, float* to, std::size_t count) const;
     std::vector<const Scratch*> all_scratch() const;
 
     Backend& backend;

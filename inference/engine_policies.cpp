@@ -60,7 +60,8 @@ void Engine::remember_queries(int layer, const Pass& pass, std::size_t row, cons
   const std::size_t first = row + rows - count;
   float* queries = staging_.get(count * layout.q_width);
   const Stage& stage = stage_of(layer);
-  stage.copy(stage.q.data() + first * layout.q_width, queries, count * layout.q_width);
+  stage.memory->copy_floats(stage.q.data() + first * layout.q_width, queries,
+                            count * layout.q_width);
   for (std::size_t r = 0; r < count; ++r)
     tail.push(queries + r * layout.q_width, layout.positions[first + r]);
 }
@@ -244,7 +245,7 @@ void Engine::fill(Sequence& sequence, std::span<const int> tokens, const Dialogu
         block.resize(at.size() * 2 * head_dim);  // a row's key and value, drawn in this order
         draw(block, 2 * head_dim);
         float* from = stage.k.get(block.size());
-        stage.copy(block.data(), from, block.size());
+        stage.memory->copy_floats(block.data(), from, block.size());
         set.extend(at);
         const AppendJob job{&set,        first,           count,
                             from,        from + head_dim, set.layout().raw_keys ? from : nullptr,
@@ -253,7 +254,7 @@ void Engine::fill(Sequence& sequence, std::span<const int> tokens, const Dialogu
       }
     }
     draw(queries, width);
-    stage.copy(queries.data(), stage.q.get(queries.size()), queries.size());
+    stage.memory->copy_floats(queries.data(), stage.q.get(queries.size()), queries.size());
     QueryTail& tail = sequence.tails[static_cast<std::size_t>(l)];
     for (std::int32_t r = 0; r < rows; ++r)
       tail.push(queries.data() + static_cast<std::size_t>(r) * width, n - rows + r);
