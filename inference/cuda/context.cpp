@@ -137,6 +137,13 @@ void Context::put(void* to, std::span<const std::byte> from) {
   check(cudaMemcpyAsync(to, staged, from.size(), cudaMemcpyHostToDevice, stream_), "copying");
 }
 
+bool Context::is_on_another_device(const void* data) const {
+  cudaPointerAttributes found = {};
+  check(cudaPointerGetAttributes(&found, data), "asking where memory is");
+  return (found.type == cudaMemoryTypeDevice || found.type == cudaMemoryTypeManaged) &&
+         found.device != device_;
+}
+
 void Context::copy(void* to, const void* from, std::size_t bytes) {
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_), "copying");
 }

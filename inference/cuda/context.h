@@ -104,6 +104,8 @@ class Context {
   void prefer_device(void* data, std::size_t bytes);
   /// Copies from the host to device memory, in the stream's order; `from` may change at once.
   void put(void* to, std::span<const std::byte> from);
+  /// Whether it is in another device's memory.
+  bool is_on_another_device(const void* data) const;
   /// Copies between any two of host and device memory, in the stream's order: what there is of it
   /// on the host must stay until `finish` has returned.
   void copy(void* to, const void* from, std::size_t bytes);

@@ -79,6 +79,8 @@ void DeviceMemory::copy(std::span<const Copy> copies) {
       down.push_back(c);
     } else if (owns(c.from)) {
       inside.push_back(c);
+    } else if (context_->is_on_another_device(c.from)) {
+      context_->copy(c.to, c.from, c.bytes);  // from card to card
     } else if (c.bytes >= kTransfer) {
       up.push_back(c);
     } else {

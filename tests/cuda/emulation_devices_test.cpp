@@ -1,9 +1,12 @@
 // Several devices in one machine: whose memory and whose streams are whose, and which of them the
 // command line means.
 
+#include <array>
 #include <thread>
 
+#include "inference/cuda/device_memory.h"
 #include "inference/devices.h"
+#include "tests/cuda/bytes.h"
 #include "tests/cuda/emulated.h"
 
 namespace turnbench::cuda {
@@ -65,6 +68,23 @@ TEST_F(EmulatedDevices, RunWhatTheirStreamsAreAsked) {
   second.launch(fill, 1, 1, 0, &out, 3);
   second.finish();
   EXPECT_EQ(out, 3);
+}
+
+TEST_F(EmulatedDevices, CopyFromCardToCard) {
+  const auto one = std::make_shared<Context>(0), other = std::make_shared<Context>(1);
+  const auto first = std::make_shared<DeviceMemory>(one);
+  const auto second = std::make_shared<DeviceMemory>(other);
+  for (std::size_t size : {std::size_t{100}, 2 * Transfers::kBufferBytes}) {
+    const std::vector<std::byte> expected = test::bytes_of(size, 1);
+    Buffer from(size, first), to(size, second);
+    first->copy(std::array{Copy{from.data(), expected.data(), size}});
+    first->finish();
+    second->copy(std::array{Copy{to.data(), from.data(), size}});
+    second->finish();
+    EXPECT_TRUE(std::equal(expected.begin(), expected.end(), to.data())) << size;
+  }
+  EXPECT_GT(one->transfers().bytes(), 0u);
+  EXPECT_EQ(other->transfers().bytes(), 0u) << "by way of the host";
 }
 
 std::string refusal(const std::string& text) {

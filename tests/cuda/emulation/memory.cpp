@@ -82,6 +82,20 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   return cudaSuccess;
 }
 
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* data) {
+  const Lock lock(device().mutex);
+  const Allocation* found = find(data);
+  if (found == nullptr) {
+    *attributes = {cudaMemoryTypeUnregistered, -1};
+    return cudaSuccess;
+  }
+  *attributes = {found->kind == Kind::kDevice    ? cudaMemoryTypeDevice
+                 : found->kind == Kind::kManaged ? cudaMemoryTypeManaged
+                                                 : cudaMemoryTypeHost,
+                 found->device};
+  return cudaSuccess;
+}
+
 cudaError_t cudaMalloc(void** data, std::size_t bytes) {
   return allocate(data, bytes, Kind::kDevice);
 }

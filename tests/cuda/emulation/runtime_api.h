@@ -104,6 +104,17 @@ struct cudaMemLocation {
 };
 constexpr unsigned cudaMemAttachGlobal = 1;
 constexpr int cudaCpuDeviceId = -1;
+enum cudaMemoryType {
+  cudaMemoryTypeUnregistered = 0,
+  cudaMemoryTypeHost = 1,
+  cudaMemoryTypeDevice = 2,
+  cudaMemoryTypeManaged = 3,
+};
+struct cudaPointerAttributes {
+  cudaMemoryType type;
+  int device;
+};
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* data);
 /// All memory is filled with bytes 0xFF, of which floats are NaN.
 cudaError_t cudaMalloc(void** data, std::size_t bytes);
 cudaError_t cudaMallocManaged(void** data, std::size_t bytes, unsigned flags = cudaMemAttachGlobal);
