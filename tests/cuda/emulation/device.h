@@ -8,6 +8,9 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
+#include <set>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -21,11 +24,28 @@ constexpr std::size_t kMemoryBytes = std::size_t{16} << 30;  // of each
 /// The one that the calling thread has chosen.
 int current_device();
 
+using Task = std::function<void()>;
+
+/// What a stream is asked for between the beginning and the end of a capture.
+struct Capture {
+  cudaStreamCaptureMode mode;
+  std::thread::id thread;
+  bool valid = true;
+  std::vector<Task> tasks = {};
+};
+
 }  // namespace emulation
 
 struct CUstream_st {
-  std::deque<std::function<void()>> tasks;  ///< asked for and not yet run
+  std::deque<emulation::Task> tasks;  ///< asked for and not yet run
   int device = emulation::current_device();
+  std::optional<emulation::Capture> capture = {};
+};
+struct CUgraph_st {
+  std::vector<emulation::Task> tasks;
+};
+struct CUgraphExec_st {
+  std::vector<emulation::Task> tasks;
 };
 
 namespace emulation {
@@ -38,6 +58,8 @@ struct Allocation {
 };
 
 struct Device {
+  ~Device();
+
   std::recursive_mutex mutex;
   std::map<std::uintptr_t, Allocation> allocations;  ///< by address
   std::size_t used[kDevices] = {};
@@ -46,8 +68,22 @@ struct Device {
   /// By device and kernel.
   std::map<std::pair<int, const void*>, std::size_t> allowed_shared;
   cudaError_t last_error = cudaSuccess;
+  std::set<cudaGraph_t> graphs;
+  std::set<cudaGraphExec_t> graph_execs;
+  std::size_t graph_launches = 0;
 };
 Device& device();
+
+CUstream_st& stream_of(cudaStream_t stream);
+/// Runs what all streams have been asked for.
+void drain_all();
+
+/// The error of a call that must not be made of a stream while it captures; it ends the capture's
+/// use.
+cudaError_t refuse_in_capture(cudaStream_t stream,
+                              cudaError_t error = cudaErrorStreamCaptureUnsupported);
+/// The same of a call that must not be made anywhere, as the modes of all captures say.
+cudaError_t refuse_in_captures();
 
 using Lock = std::lock_guard<std::recursive_mutex>;
 

@@ -47,7 +47,7 @@ Gemm::~Gemm() = default;
 
 void Gemm::run(Context& context, DType type, const void* x, std::size_t rows, std::size_t ldx,
                const void* w, std::size_t out, std::size_t in, float* y, std::size_t ldy) {
-  emulation::enqueue(context.stream(), [=] {
+  const auto multiply = [=] {
     const std::vector<float> inputs = widened(x, type, rows, ldx, in);
     for (std::size_t first = 0; first < out; first += kBlock) {
       const std::size_t count = std::min(kBlock, out - first);
@@ -60,7 +60,8 @@ void Gemm::run(Context& context, DType type, const void* x, std::size_t rows, st
         }
       }
     }
-  });
+  };
+  check(emulation::enqueue(context.stream(), multiply), "multiplying");
 }
 
 std::size_t Gemm::bytes() const {

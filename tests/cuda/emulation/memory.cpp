@@ -47,6 +47,7 @@ bool from_device(cudaMemcpyKind kind) {
 cudaError_t allocate(void** data, std::size_t bytes, Kind kind) {
   const Lock lock(device().mutex);
   *data = nullptr;
+  if (const auto error = emulation::refuse_in_captures(); error != cudaSuccess) return error;
   if (bytes == 0) return cudaSuccess;
   const int owner = emulation::current_device();
   if (kind != Kind::kPinned) {
@@ -61,8 +62,9 @@ cudaError_t allocate(void** data, std::size_t bytes, Kind kind) {
 
 cudaError_t release(void* data, bool pinned) {
   if (data == nullptr) return cudaSuccess;
-  cudaDeviceSynchronize();
   const Lock lock(device().mutex);
+  if (const auto error = emulation::refuse_in_captures(); error != cudaSuccess) return error;
+  emulation::drain_all();
   const auto it = device().allocations.find(address(data));
   if (it == device().allocations.end() || (it->second.kind == Kind::kPinned) != pinned) {
     return cudaErrorInvalidValue;
@@ -122,7 +124,8 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
 }
 
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
-  cudaDeviceSynchronize();
+  if (const auto error = emulation::refuse_in_captures(); error != cudaSuccess) return error;
+  emulation::drain_all();
   const cudaError_t error = cudaMemcpyAsync(to, from, bytes, kind);
   cudaStreamSynchronize(nullptr);
   return error;
@@ -138,19 +141,22 @@ cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from,
       !is_valid(from, (height - 1) * from_pitch + width, kind, from_device(kind))) {
     return cudaErrorInvalidValue;
   }
+  if (emulation::stream_of(stream).capture && (find(to) == nullptr || find(from) == nullptr)) {
+    return emulation::refuse_in_capture(stream);  // pageable memory
+  }
   // The host's memory too is read when the copy runs: that a card's driver has taken pageable
   // memory before it returns is nothing to rely on.
-  emulation::enqueue(stream, [=] {
+  return emulation::enqueue(stream, [=] {
     for (std::size_t i = 0; i < height; ++i) {
       std::memcpy(static_cast<std::byte*>(to) + i * to_pitch,
                   static_cast<const std::byte*>(from) + i * from_pitch, width);
     }
   });
-  return cudaSuccess;
 }
 
 cudaError_t cudaMemset(void* to, int value, std::size_t bytes) {
-  cudaDeviceSynchronize();
+  if (const auto error = emulation::refuse_in_captures(); error != cudaSuccess) return error;
+  emulation::drain_all();
   const cudaError_t error = cudaMemsetAsync(to, value, bytes);
   cudaStreamSynchronize(nullptr);
   return error;
@@ -160,8 +166,7 @@ cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t
   const Lock lock(device().mutex);
   if (bytes == 0) return cudaSuccess;
   if (!is_valid(to, bytes, cudaMemcpyDeviceToDevice, true)) return cudaErrorInvalidValue;
-  emulation::enqueue(stream, [=] { std::memset(to, value, bytes); });
-  return cudaSuccess;
+  return emulation::enqueue(stream, [=] { std::memset(to, value, bytes); });
 }
 
 cudaError_t cudaMemAdvise(const void* data, std::size_t bytes, cudaMemoryAdvise, cudaMemLocation) {
@@ -174,6 +179,7 @@ cudaError_t cudaMemAdvise(const void* data, std::size_t bytes, cudaMemoryAdvise,
 }
 
 cudaError_t cudaMemPrefetchAsync(const void* data, std::size_t bytes, cudaMemLocation location,
-                                 unsigned, cudaStream_t) {
+                                 unsigned, cudaStream_t stream) {
+  if (emulation::stream_of(stream).capture) return emulation::refuse_in_capture(stream);
   return cudaMemAdvise(data, bytes, cudaMemAdviseSetPreferredLocation, location);
 }

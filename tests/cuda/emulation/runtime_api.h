@@ -18,7 +18,13 @@ enum cudaError_t {
   cudaErrorInvalidConfiguration = 9,
   cudaErrorInvalidDevice = 101,
   cudaErrorInvalidResourceHandle = 400,
+  cudaErrorIllegalState = 401,
   cudaErrorNotReady = 600,
+  cudaErrorNotSupported = 801,
+  cudaErrorStreamCaptureUnsupported = 900,
+  cudaErrorStreamCaptureInvalidated = 901,
+  cudaErrorStreamCaptureIsolation = 905,
+  cudaErrorStreamCaptureWrongThread = 908,
 };
 const char* cudaGetErrorString(cudaError_t error);
 const char* cudaGetErrorName(cudaError_t error);
@@ -75,6 +81,33 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = nullptr);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to);
+
+// ---- graphs ----
+
+struct CUgraph_st;
+struct CUgraphExec_st;
+using cudaGraph_t = CUgraph_st*;
+using cudaGraphExec_t = CUgraphExec_st*;
+enum cudaStreamCaptureMode {
+  cudaStreamCaptureModeGlobal = 0,
+  cudaStreamCaptureModeThreadLocal = 1,
+  cudaStreamCaptureModeRelaxed = 2,
+};
+enum cudaStreamCaptureStatus {
+  cudaStreamCaptureStatusNone = 0,
+  cudaStreamCaptureStatusActive = 1,
+  cudaStreamCaptureStatusInvalidated = 2,
+};
+/// A capture stays in its stream: an event in it is refused.
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph);
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph,
+                                 unsigned long long flags = 0);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
+/// What is left of either when the program ends is a leak, which aborts it.
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
 
 // ---- memory ----
 
@@ -163,8 +196,10 @@ struct cudaLaunchConfig_t {
 
 namespace emulation {
 
-/// The device runs `task` when its stream gets there.
-void enqueue(cudaStream_t stream, std::function<void()> task);
+/// The device runs `task` when its stream gets there; a stream that captures keeps it for a graph.
+cudaError_t enqueue(cudaStream_t stream, std::function<void()> task);
+/// Launches of graphs so far.
+std::size_t graph_launches();
 cudaError_t allow_shared(const void* kernel, cudaFuncAttribute attribute, int value);
 /// As a card checks it: the sizes of grid and block, and the shared memory that was allowed.
 cudaError_t check_launch(const cudaLaunchConfig_t& config, const void* kernel);
@@ -184,9 +219,8 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
   const cudaError_t error = emulation::check_launch(*config, reinterpret_cast<const void*>(kernel));
   if (error != cudaSuccess) return error;
   std::tuple<std::remove_cvref_t<Parameters>...> values(std::forward<Args>(args)...);
-  emulation::enqueue(config->stream, [config = *config, kernel, values] {
+  return emulation::enqueue(config->stream, [config = *config, kernel, values] {
     emulation::run_grid(config.gridDim, config.blockDim, config.dynamicSmemBytes,
                         [&] { std::apply(kernel, values); });
   });
-  return cudaSuccess;
 }

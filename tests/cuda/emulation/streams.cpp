@@ -20,11 +20,13 @@ struct CUevent_st {
 };
 using Point = CUevent_st::Point;
 
-namespace {
-
-CUstream_st& stream_of(cudaStream_t stream) {
+CUstream_st& emulation::stream_of(cudaStream_t stream) {
   return stream == nullptr ? device().default_stream : *stream;
 }
+
+namespace {
+
+using emulation::stream_of;
 
 void run_first(CUstream_st& stream) {
   const auto task = std::move(stream.tasks.front());
@@ -51,17 +53,35 @@ void run_early() {
 
 }  // namespace
 
-void emulation::enqueue(cudaStream_t stream, std::function<void()> task) {
+void emulation::drain_all() {
   const Lock lock(device().mutex);
-  stream_of(stream).tasks.push_back(std::move(task));
-  run_early();
+  drain(device().default_stream);
+  for (cudaStream_t stream : device().streams) drain(*stream);
+}
+
+cudaError_t emulation::enqueue(cudaStream_t stream, Task task) {
+  const Lock lock(device().mutex);
+  CUstream_st& s = stream_of(stream);
+  if (!s.capture) {
+    s.tasks.push_back(std::move(task));
+    run_early();
+  } else if (s.capture->valid) {
+    s.capture->tasks.push_back(std::move(task));
+  } else {
+    return cudaErrorStreamCaptureInvalidated;
+  }
+  return cudaSuccess;
 }
 
 cudaError_t cudaDeviceSynchronize() {
   const Lock lock(device().mutex);
-  drain(device().default_stream);
-  for (cudaStream_t stream : device().streams) drain(*stream);
-  return cudaSuccess;
+  cudaError_t error = cudaSuccess;
+  for (cudaStream_t stream : device().streams) {
+    if (stream->capture && stream->device == emulation::current_device())
+      error = emulation::refuse_in_capture(stream);
+  }
+  if (error == cudaSuccess) emulation::drain_all();
+  return error;
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
@@ -85,21 +105,24 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   const Lock lock(device().mutex);
+  if (stream_of(stream).capture) return emulation::refuse_in_capture(stream);
   drain(stream_of(stream));
   return cudaSuccess;
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   const Lock lock(device().mutex);
+  if (stream_of(stream).capture) return emulation::refuse_in_capture(stream);
   return stream_of(stream).tasks.empty() ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   const Lock lock(device().mutex);
-  if (!event->point->done) {
-    emulation::enqueue(stream, [point = event->point] { reach(*point); });
+  if (stream_of(stream).capture) {  // and no event is recorded in one
+    return emulation::refuse_in_capture(stream, cudaErrorStreamCaptureIsolation);
   }
-  return cudaSuccess;
+  if (event->point->done) return cudaSuccess;
+  return emulation::enqueue(stream, [point = event->point] { reach(*point); });
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
@@ -118,22 +141,26 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const Lock lock(device().mutex);
+  if (stream_of(stream).capture) {
+    return emulation::refuse_in_capture(stream, cudaErrorNotSupported);
+  }
   event->point = std::make_shared<Point>(Point{.stream = stream, .done = false});
-  emulation::enqueue(stream, [point = event->point] {
+  return emulation::enqueue(stream, [point = event->point] {
     point->time = std::chrono::steady_clock::now();
     point->done = true;
   });
-  return cudaSuccess;
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   const Lock lock(device().mutex);
+  if (const auto error = emulation::refuse_in_captures(); error != cudaSuccess) return error;
   reach(*event->point);
   return cudaSuccess;
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   const Lock lock(device().mutex);
+  if (const auto error = emulation::refuse_in_captures(); error != cudaSuccess) return error;
   return event->point->done ? cudaSuccess : cudaErrorNotReady;
 }
 
