@@ -100,6 +100,26 @@ class Matrix {
   virtual void read_row(std::size_t o, float* out) const = 0;
 };
 
+/// What the launches of a pass that is made over and over depend on.
+struct ReplayKey {
+  std::size_t rows = 0;
+  std::vector<const float*> memory = {};  ///< activations, in the backend's memory
+
+  bool operator==(const ReplayKey&) const = default;
+};
+
+/// Work that its owner asks of a backend over and over, which the backend may record and do again
+/// at once.  It must not outlive the backend.
+class Replay {
+ public:
+  virtual ~Replay() = default;
+  /// Does `work`, which is part `part` of the pass that the key describes: operations of the
+  /// backend, always the same ones with the same arguments, none of which takes anything from the
+  /// host's memory or waits.  What is in the backend's memory may be other each time.
+  /// @throws Error (runtime) if a backend that records finds one that does.
+  virtual void run(const ReplayKey& key, int part, const std::function<void()>& work) = 0;
+};
+
 /// The few operations that the decoder and the statistics are made of.  Activations are float32 and
 /// row-major; sums are accumulated in float32 in an order that depends on nothing but the shapes.
 /// One thread at a time asks for them, unless it says otherwise.
@@ -156,6 +176,8 @@ class Backend {
   virtual void add_mass(float scale, std::span<const MassJob> jobs) = 0;
   /// task(i) for i in [0, count) on the backend's host threads.
   virtual void parallel_for(std::size_t count, const std::function<void(std::size_t)>& task) = 0;
+
+  virtual std::unique_ptr<Replay> make_replay() = 0;
 
   /// Measured now, with all threads of this backend; fractions of a second.
   virtual Ceilings measure_ceilings() = 0;

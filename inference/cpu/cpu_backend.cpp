@@ -43,6 +43,12 @@ class CpuMatrix : public Matrix {
   cpu::PackedMatrix packed_;
 };
 
+/// Calls of functions: there is nothing to gain.
+class PlainReplay : public Replay {
+ public:
+  void run(const ReplayKey&, int, const std::function<void()>& work) override { work(); }
+};
+
 class CpuBackend : public Backend {
  public:
   explicit CpuBackend(int threads) : pool_(threads), workspace_(pool_.size()) {}
@@ -145,6 +151,8 @@ class CpuBackend : public Backend {
   void parallel_for(std::size_t count, const std::function<void(std::size_t)>& task) override {
     pool_.parallel_for(count, [&](std::size_t i, int) { task(i); });
   }
+
+  std::unique_ptr<Replay> make_replay() override { return std::make_unique<PlainReplay>(); }
 
   Ceilings measure_ceilings() override {
     if (stream_.size() == 0) {

@@ -62,6 +62,7 @@ void Stack::clear() {
       }
     }
     pieces_.clear();
+    ++generation_;
     take(all);
   }
   for (Piece& p : pieces_) p.used = 0;
@@ -94,6 +95,11 @@ void Context::begin() {
   uploads_.clear();
 }
 
+void Context::refuse_if_repeated(const char* what) const {
+  if (repeated_)
+    throw runtime_error("CUDA, {}: found among operations that are repeated as they are", what);
+}
+
 std::byte* Context::stage(std::size_t bytes) {
   if (!staging_.has_room(bytes)) {
     finish();
@@ -103,6 +109,7 @@ std::byte* Context::stage(std::size_t bytes) {
 }
 
 const std::byte* Context::upload_pieces(std::span<const std::span<const std::byte>> pieces) {
+  refuse_if_repeated("uploading");
   std::size_t bytes = 0;
   for (const auto piece : pieces) bytes += piece.size();
   if (bytes == 0) return nullptr;
@@ -131,6 +138,7 @@ void Context::prefer_device(void* data, std::size_t bytes) {
 }
 
 void Context::put(void* to, std::span<const std::byte> from) {
+  refuse_if_repeated("copying");
   if (from.empty()) return;
   std::byte* staged = stage(from.size());
   std::memcpy(staged, from.data(), from.size());
@@ -145,6 +153,7 @@ bool Context::is_on_another_device(const void* data) const {
 }
 
 void Context::copy(void* to, const void* from, std::size_t bytes) {
+  refuse_if_repeated("copying");
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_), "copying");
 }
 

@@ -34,6 +34,8 @@ class Stack {
   void clear();
   bool in_one_piece() const { return pieces_.size() <= 1; }
   std::size_t bytes() const;
+  /// Changes when bytes that were taken go back to the device.
+  int generation() const { return generation_; }
 
  private:
   struct Piece {
@@ -41,6 +43,7 @@ class Stack {
     std::size_t size, used;
   };
   Kind kind_;
+  int generation_ = 0;
   std::vector<Piece> pieces_;
 };
 
@@ -111,9 +114,18 @@ class Context {
   void copy(void* to, const void* from, std::size_t bytes);
   void clear(void* to, std::size_t bytes);
   /// Copies beside the stream, in no order with it but the one that is asked of them.
-  Transfers& transfers() { return transfers_; }
+  Transfers& transfers() {
+    refuse_if_repeated("transferring");
+    return transfers_;
+  }
   /// Waits for everything asked so far, transfers included.
   void finish();
+
+  /// Whether what is asked from here on will be done again without being asked.  Then nothing may
+  /// be uploaded or copied: the host's values will have changed.
+  void set_repeated(bool repeated) { repeated_ = repeated; }
+  /// Changes when scratch that was taken goes back to the device.
+  int scratch_generation() const { return scratch_.generation(); }
 
   /// Scratch, staging and the buffers of transfers held now.
   std::size_t bytes() const {
@@ -126,7 +138,10 @@ class Context {
 
   static constexpr std::size_t kDefaultShared = 48 << 10;
 
+  void refuse_if_repeated(const char* what) const;
+
   int device_;
+  bool repeated_ = false;
   cudaStream_t stream_ = nullptr;
   cudaDeviceProp properties_ = {};
   Stack scratch_{Stack::Kind::kDevice}, uploads_{Stack::Kind::kDevice},

@@ -12,6 +12,7 @@
 #include "inference/cuda/device_memory.h"
 #include "inference/cuda/elementwise.h"
 #include "inference/cuda/gemm.h"
+#include "inference/cuda/graphs.h"
 #include "inference/cuda/linear.h"
 #include "inference/cuda/statistics.h"
 
@@ -159,6 +160,8 @@ class CudaBackend : public Backend {
   void parallel_for(std::size_t count, const std::function<void(std::size_t)>& task) override {
     pool_.parallel_for(count, [&](std::size_t i, int) { task(i); });
   }
+
+  std::unique_ptr<Replay> make_replay() override { return std::make_unique<Graphs>(context_); }
 
   Ceilings measure_ceilings() override {
     return {measure_flops(*context_, gemm_), measure_read_bytes(*context_)};

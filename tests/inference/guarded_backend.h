@@ -100,6 +100,25 @@ class GuardedMemory : public Memory {
   int owner_;
 };
 
+/// Keeps its backend busy, whether it asks for its work or does it from a record.
+class GuardedReplay : public Replay {
+ public:
+  GuardedReplay(std::unique_ptr<Replay> inner, std::shared_ptr<Territories> all, int owner)
+      : inner_(std::move(inner)), all_(std::move(all)), owner_(owner) {}
+
+  void run(const ReplayKey& key, int part, const std::function<void()>& work) override {
+    for (const float* data : key.memory)
+      EXPECT_TRUE(data == nullptr || all_->owner_of(data) == owner_) << "replay of " << owner_;
+    all_->set_busy(owner_, true);
+    inner_->run(key, part, work);
+  }
+
+ private:
+  std::unique_ptr<Replay> inner_;
+  std::shared_ptr<Territories> all_;
+  int owner_;
+};
+
 /// A backend that fails a test when an operation is given what is not its own.
 class GuardedBackend : public Backend {
  public:
@@ -198,6 +217,9 @@ class GuardedBackend : public Backend {
   }
   void parallel_for(std::size_t count, const std::function<void(std::size_t)>& task) override {
     inner_->parallel_for(count, task);
+  }
+  std::unique_ptr<Replay> make_replay() override {
+    return std::make_unique<GuardedReplay>(inner_->make_replay(), all_, owner_);
   }
   Ceilings measure_ceilings() override { return inner_->measure_ceilings(); }
   std::size_t workspace_bytes() const override { return inner_->workspace_bytes(); }
