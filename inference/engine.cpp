@@ -9,6 +9,10 @@
 namespace turnbench {
 namespace {
 
+/// Rows of a decode step up to which launching its operations one by one takes a good part of their
+/// time.
+constexpr std::size_t kRepeatedRows = 64;
+
 Copy copy_of(const float* from, float* to, std::size_t count) {
   return {reinterpret_cast<std::byte*>(to), reinterpret_cast<const std::byte*>(from),
           count * sizeof(float)};
@@ -31,6 +35,7 @@ void rope_tables(std::span<const float> frequencies, double attention_factor,
 Engine::Stage::Stage(Backend& backend, int head_dim, DType kv_dtype)
     : backend(backend),
       memory(backend.memory()),
+      replay(backend.make_replay()),
       pool(std::make_shared<KvPool>(PageLayout{head_dim, kv_dtype, false}, memory)),
       raw_pool(std::make_shared<KvPool>(PageLayout{head_dim, kv_dtype, true}, memory)) {}
 
@@ -110,15 +115,30 @@ std::vector<std::vector<float>> Engine::forward(std::span<const Pass> passes) {
     } else {
       hand_over(stages_[s - 1], stages_[s], layout);
     }
-    for (int l = stages.first_layer(s); l < stages.first_layer(s + 1); ++l) {
-      project_rows(l, layout);
+    const int first = stages.first_layer(s), last = stages.first_layer(s + 1);
+    repeat(stages_[s], layout, first, [&] { project_rows(first, layout); });
+    for (int l = first; l < last; ++l) {
       append_keys(l, passes, layout);
       attention_layer(l, passes, layout);
-      mix_rows(l, layout);
+      repeat(stages_[s], layout, l + 1, [&] {
+        mix_rows(l, layout);
+        if (l + 1 < last) project_rows(l + 1, layout);
+      });
     }
   }
   end(passes);
   return read_logits(passes, layout);
+}
+
+void Engine::repeat(Stage& stage, const Layout& layout, int part,
+                    const std::function<void()>& work) const {
+  if (!layout.decodes || layout.rows > kRepeatedRows) return work();
+  stage.replay->run(
+      {layout.rows,
+       {stage.hidden.data(), stage.normed.data(), stage.wide.data(), stage.cos.data(),
+        stage.sin.data(), stage.q.data(), stage.k.data(),
+        layout.raw_keys ? stage.raw_k.data() : nullptr, stage.v.data(), stage.attended.data()}},
+      part, work);
 }
 
 Engine::Layout Engine::begin(std::span<const Pass> passes) {
@@ -141,6 +161,7 @@ Engine::Layout Engine::begin(std::span<const Pass> passes) {
     }
     layout.rows += pass.tokens.size();
     layout.raw_keys |= pass.sequence->cache.raw_keys();
+    layout.decodes &= pass.kind == Pass::Kind::kDecode;
     const std::size_t context =
         static_cast<std::size_t>(pass.sequence->next_position) + pass.tokens.size();
     size.context += context;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -84,6 +85,7 @@ class Engine {
 
     Backend& backend;
     std::shared_ptr<Memory> memory;
+    std::unique_ptr<Replay> replay;
     std::shared_ptr<KvPool> pool, raw_pool;
     Scratch hidden{memory}, normed{memory}, wide{memory}, q{memory}, k{memory}, raw_k{memory},
         v{memory}, attended{memory}, lse{memory}, cos{memory}, sin{memory}, logits{memory},
@@ -98,6 +100,7 @@ class Engine {
     std::size_t rows = 0;
     std::size_t block = 0;  // rows that go through the linear layers at a time
     bool raw_keys = false;
+    bool decodes = true;  // all passes
     std::size_t hidden = 0, q_width = 0, kv_width = 0, ffn = 0;
   };
 
@@ -115,6 +118,10 @@ class Engine {
   void attention_layer(int layer, std::span<const Pass> passes, const Layout& layout);
   /// What attention gave and the feed-forward network make of the hidden rows.
   void mix_rows(int layer, const Layout& layout);
+  /// Does part `part` of a stage's work on the rows, in which nothing but the layout's sizes and
+  /// the contents of the stage's memory differs from pass to pass.
+  void repeat(Stage& stage, const Layout& layout, int part,
+              const std::function<void()>& work) const;
   void end(std::span<const Pass> passes);
   std::vector<std::vector<float>> read_logits(std::span<const Pass> passes, const Layout& layout);
 
