@@ -7,26 +7,20 @@
 #include <cstdlib>
 #include <new>
 
-#ifdef __has_feature  // as Clang tells of its sanitizers
-#if __has_feature(address_sanitizer)
-#define __SANITIZE_ADDRESS__
-#elif __has_feature(thread_sanitizer)
-#define __SANITIZE_THREAD__
-#endif
-#endif
+#include "sanitizers.h"
 
-#ifdef __SANITIZE_ADDRESS__
+#ifdef EMULATION_ADDRESS_SANITIZER
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
-#ifdef __SANITIZE_THREAD__
+#ifdef EMULATION_THREAD_SANITIZER
 #include <sanitizer/tsan_interface.h>
 #endif
 
 namespace emulation {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(EMULATION_ADDRESS_SANITIZER) || defined(EMULATION_THREAD_SANITIZER)
 constexpr std::size_t kStackBytes = std::size_t{256} << 10;
 #else
 constexpr std::size_t kStackBytes = std::size_t{64} << 10;
@@ -115,24 +109,27 @@ Fiber::Fiber(std::size_t stagger) : stagger_(stagger) {
   mprotect(mapping_, guard_bytes(), PROT_NONE);  // an overflow is seen at once
   bottom_ = mapping_ + guard_bytes();
   size_ = kStackBytes;
-#ifdef __SANITIZE_THREAD__
+#ifdef EMULATION_THREAD_SANITIZER
   thread_ = __tsan_create_fiber(0);
 #endif
 }
 
 Fiber::~Fiber() {
   if (mapping_ == nullptr) return;
-#ifdef __SANITIZE_THREAD__
+#ifdef EMULATION_THREAD_SANITIZER
   __tsan_destroy_fiber(thread_);
 #endif
   munmap(mapping_, guard_bytes() + kStackBytes);
 }
 
 void Fiber::start(void (*entry)()) {
-#ifdef __SANITIZE_ADDRESS__
-  __asan_unpoison_memory_region(bottom_, size_);  // what frames that were never left had poisoned
-#endif
   std::byte* top = mapping_ + guard_bytes() + kStackBytes - stagger_;
+#ifdef EMULATION_ADDRESS_SANITIZER
+  // Frames that were never left have poisoned the stack from where its fiber stood.
+  const auto* stood = stack_pointer_ == nullptr ? bottom_ : stack_pointer_;
+  __asan_unpoison_memory_region(
+      stood, static_cast<std::size_t>(top - static_cast<const std::byte*>(stood)));
+#endif
   const auto address = reinterpret_cast<std::uintptr_t>(entry);
 #if defined(__x86_64__)
   // Six registers, the address to return to, and the caller's, of which there is none.
@@ -156,10 +153,10 @@ void Fiber::start(void (*entry)()) {
 }
 
 void Fiber::switch_to(Fiber& other, [[maybe_unused]] bool done) {
-#ifdef __SANITIZE_ADDRESS__
+#ifdef EMULATION_ADDRESS_SANITIZER
   __sanitizer_start_switch_fiber(done ? nullptr : &fake_stack_, other.bottom_, other.size_);
 #endif
-#ifdef __SANITIZE_THREAD__
+#ifdef EMULATION_THREAD_SANITIZER
   if (mapping_ == nullptr) thread_ = __tsan_get_current_fiber();
   __tsan_switch_to_fiber(other.thread_, 0);
 #endif
@@ -168,13 +165,13 @@ void Fiber::switch_to(Fiber& other, [[maybe_unused]] bool done) {
 #else
   swapcontext(&context_, &other.context_);
 #endif
-#ifdef __SANITIZE_ADDRESS__
+#ifdef EMULATION_ADDRESS_SANITIZER
   __sanitizer_finish_switch_fiber(fake_stack_, nullptr, nullptr);
 #endif
 }
 
 void Fiber::entered([[maybe_unused]] Fiber& from) {
-#ifdef __SANITIZE_ADDRESS__
+#ifdef EMULATION_ADDRESS_SANITIZER
   const void* bottom = nullptr;
   std::size_t size = 0;
   __sanitizer_finish_switch_fiber(nullptr, &bottom, &size);
