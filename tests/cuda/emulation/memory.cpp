@@ -77,6 +77,14 @@ cudaError_t release(void* data, bool pinned) {
 
 }  // namespace
 
+void emulation::copy_16(void* to, const void* from) {
+  if (from == nullptr) {
+    std::memset(to, 0, 16);
+  } else {
+    std::memcpy(to, from, 16);
+  }
+}
+
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   const Lock lock(device().mutex);
   *total = kMemoryBytes;

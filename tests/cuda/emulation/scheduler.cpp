@@ -346,21 +346,9 @@ bool is_shared(const void* data, std::size_t bytes) {
   return at >= begin && at - begin + bytes <= c.shared_size;
 }
 
-namespace {
-
-void copy_now(void* to, const void* from) {
-  if (from == nullptr) {
-    std::memset(to, 0, 16);
-  } else {
-    std::memcpy(to, from, 16);
-  }
-}
-
-}  // namespace
-
 void start_copy(void* to, const void* from) {
   if (early()) {
-    copy_now(to, from);
+    copy_16(to, from);
   } else {
     running->copies.push_back({to, from, running->groups});
   }
@@ -374,7 +362,7 @@ void wait_for_groups(int pending) {
   auto& copies = running->copies;
   auto it = copies.begin();
   for (; it != copies.end() && it->group < running->groups - pending; ++it) {
-    copy_now(it->to, it->from);
+    copy_16(it->to, it->from);
   }
   copies.erase(copies.begin(), it);
 }

@@ -97,5 +97,7 @@ bool is_shared(const void* data, std::size_t bytes);
 void start_copy(void* to, const void* from);
 void end_group();
 void wait_for_groups(int pending);
+/// Such a copy, as it arrives.
+void copy_16(void* to, const void* from);
 
 }  // namespace emulation
