@@ -33,8 +33,9 @@ class EnginePolicies : public testing::TestWithParam<std::string> {
  protected:
   EnginePolicies() : machine_(GetParam()) {}
   Machine machine_;
-  const std::vector<int> prompt_ = made_up_tokens(150, 1), answer_ = made_up_tokens(12, 2),
-                         question_ = made_up_tokens(21, 3);
+  const std::vector<int> prompt_ = made_up_tokens(150, 1),
+                         answer_ = made_up_tokens(is_emulated() ? 5 : 12, 2),
+                         question_ = made_up_tokens(is_emulated() ? 7 : 21, 3);
 };
 
 void expect_same_state(const Sequence& a, const Sequence& b, std::size_t who) {
