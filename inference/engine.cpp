@@ -340,8 +340,7 @@ void Engine::turn_to(Stage& stage, std::span<const std::int32_t> positions, floa
   float* angles = staging_.get(2 * count);
   rope_tables(model_.frequencies(), model_.config().rope.attention_factor, positions, angles,
               angles + count);
-  stage.memory->copy_floats(angles, cos, count);
-  stage.memory->copy_floats(angles + count, sin, count);
+  stage.memory->copy(std::array{copy_of(angles, cos, count), copy_of(angles + count, sin, count)});
 }
 
 void Engine::check_memory(const PassSize& pass) const {
