@@ -5,19 +5,12 @@
 #include <nlohmann/json.hpp>
 
 #include "common/error.h"
+#include "tests/message_of.h"
 
 namespace turnbench {
 namespace {
 
-std::string message_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.kind(), ErrorKind::kInput);
-    return e.what();
-  }
-  return "no error";
-}
+using test::message_of;
 
 TEST(Json, SyntaxErrorsNameThePlace) {
   EXPECT_EQ(message_of([] { parse_json("{\n  \"a\": 1,\n  b: 2}", "f.json"); }),

@@ -8,6 +8,7 @@
 #include "inference/devices.h"
 #include "tests/cuda/bytes.h"
 #include "tests/cuda/emulated.h"
+#include "tests/message_of.h"
 
 namespace turnbench::cuda {
 namespace {
@@ -88,12 +89,7 @@ TEST_F(EmulatedDevices, CopyFromCardToCard) {
 }
 
 std::string refusal(const std::string& text) {
-  try {
-    parse_devices(text, "--device");
-    return "";
-  } catch (const Error& e) {
-    return e.kind() == ErrorKind::kInput ? e.what() : "not an input error";
-  }
+  return test::message_of([&] { parse_devices(text, "--device"); });
 }
 
 TEST(Devices, AreNamed) {

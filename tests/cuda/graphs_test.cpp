@@ -8,6 +8,7 @@
 #include "inference/cuda/linear.h"
 #include "tests/cuda/device_array.h"
 #include "tests/inference/reference.h"
+#include "tests/message_of.h"
 
 namespace turnbench {
 namespace {
@@ -110,16 +111,9 @@ class GraphsTest : public testing::Test {
       });
     };
   }
-  /// What `run` throws.
   template <typename Run>
   static std::string error_of(const Run& run) {
-    try {
-      run();
-    } catch (const Error& e) {
-      EXPECT_EQ(e.kind(), ErrorKind::kRuntime);
-      return e.what();
-    }
-    return "nothing";
+    return test::message_of(run, ErrorKind::kRuntime);
   }
 
   std::shared_ptr<Context> context_ = std::make_shared<Context>(0);

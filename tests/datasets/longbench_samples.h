@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "datasets/longbench.h"
+#include "tests/message_of.h"
 
 namespace turnbench::test {
 
@@ -34,16 +35,5 @@ class TemporaryDirectory {
 
 /// The folder of real LongBench files, which is not part of the project; may be absent.
 std::filesystem::path shared_longbench();
-
-/// The message of the Error that `action` throws; "no error" if it throws none.
-template <typename Action>
-std::string message_of(Action&& action) {
-  try {
-    action();
-  } catch (const std::exception& e) {
-    return e.what();
-  }
-  return "no error";
-}
 
 }  // namespace turnbench::test

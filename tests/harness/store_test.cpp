@@ -5,6 +5,7 @@
 #include "common/error.h"
 #include "tests/harness/program.h"
 #include "tests/harness/store_dump.h"
+#include "tests/message_of.h"
 
 namespace turnbench {
 namespace {
@@ -247,32 +248,24 @@ TEST(Store, OlderStoresAreReadAsTheyAreAndMigratedToBeWritten) {
 
 TEST(Store, RefusesWhatIsNoStore) {
   const TemporaryDirectory directory;
-  const auto message = [](const auto& action) -> std::string {
-    try {
-      action();
-    } catch (const Error& e) {
-      EXPECT_EQ(e.kind(), ErrorKind::kInput);
-      return e.what();
-    }
-    return "no error";
-  };
-  EXPECT_NE(message([&] { Store::open(directory.path("none.db")); }).find("no such file"),
+  EXPECT_NE(test::message_of([&] { Store::open(directory.path("none.db")); }).find("no such file"),
             std::string::npos);
   const std::string text = directory.write("text.db", std::string(5000, 'x'));
-  EXPECT_NE(message([&] { Store::create(text); }).find("expected a turnbench store"),
+  EXPECT_NE(test::message_of([&] { Store::create(text); }).find("expected a turnbench store"),
             std::string::npos);
   {
     Database other(directory.path("other.db"), Database::Mode::kCreate);
     other.execute("CREATE TABLE t (x)");
   }
-  EXPECT_NE(message([&] { Store::create(directory.path("other.db")); }).find("another program"),
-            std::string::npos);
+  EXPECT_NE(
+      test::message_of([&] { Store::create(directory.path("other.db")); }).find("another program"),
+      std::string::npos);
   { Store::create(directory.path("new.db")); }
   {
     Database newer(directory.path("new.db"), Database::Mode::kExisting);
     newer.execute("PRAGMA user_version=99");
   }
-  EXPECT_NE(message([&] { Store::open(directory.path("new.db")); }).find("version 99"),
+  EXPECT_NE(test::message_of([&] { Store::open(directory.path("new.db")); }).find("version 99"),
             std::string::npos);
 }
 

@@ -9,22 +9,14 @@
 #include "common/file.h"
 #include "common/json.h"
 #include "inference/embedded_model.h"
+#include "tests/message_of.h"
 
 namespace turnbench {
 namespace {
 
 const std::filesystem::path kShared = TURNBENCH_SOURCE_DIR "/../shared/data";
 
-std::string message_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.kind(), ErrorKind::kInput);
-    return e.what();
-  }
-  ADD_FAILURE() << "nothing was refused";
-  return "";
-}
+using test::message_of;
 
 std::string render(const ChatTemplate& chat, const Json& turns,
                    const std::optional<std::string>& system) {
@@ -127,7 +119,7 @@ TEST(ChatTemplate, DetectsByDistinctiveMarks) {
   EXPECT_EQ(detect_chat_template("{{- \"[INST] \" + message[\"content\"] + \"[/INST]\" }}"),
             "mistral-v0.3");
   for (const char* unknown : {"", "{{ messages }}", "[INST]", "<|im_start|> You are a pirate."}) {
-    message_of([&] { detect_chat_template(unknown); });
+    EXPECT_NE(message_of([&] { detect_chat_template(unknown); }), "no error") << unknown;
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "common/error.h"
 #include "prescribed.h"
+#include "tests/message_of.h"
 
 namespace turnbench {
 namespace {
@@ -87,14 +88,8 @@ TEST(LayerBudgets, WhatFitsIsKept) {
 
 TEST(LayerBudgets, MistakesAreNamed) {
   Layer layer(1, 1, 16, 100, 100, 3);
-  const auto message = [&](const std::string& spec) -> std::string {
-    try {
-      kept(spec, layer);
-    } catch (const Error& e) {
-      EXPECT_EQ(e.kind(), ErrorKind::kInput);
-      return e.what();
-    }
-    return "no error";
+  const auto message = [&](const std::string& spec) {
+    return test::message_of([&] { kept(spec, layer); });
   };
   EXPECT_EQ(message("snapkv:budget=40,layers=3/2/1"),
             "snapkv: layers: found 3 numbers, expected the model's 4");

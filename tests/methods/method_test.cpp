@@ -6,18 +6,13 @@
 
 #include "common/error.h"
 #include "common/json.h"
+#include "tests/message_of.h"
 
 namespace turnbench {
 namespace {
 
 std::string message_of(const std::string& spec) {
-  try {
-    Method::parse(spec);
-  } catch (const Error& e) {
-    EXPECT_EQ(e.kind(), ErrorKind::kInput);
-    return e.what();
-  }
-  return "no error";
+  return test::message_of([&] { Method::parse(spec); });
 }
 
 TEST(Method, SpecsAndObjectsAgree) {

@@ -5,6 +5,7 @@
 #include "common/error.h"
 #include "common/file.h"
 #include "prefill_reference.h"
+#include "tests/message_of.h"
 
 namespace turnbench {
 namespace {
@@ -111,14 +112,8 @@ class PatternFile : public testing::Test {
     return "minference:config=" + path_.string() + more;
   }
   std::string message_of(const std::string& json, const std::string& more = "") const {
-    try {
-      Layer layer(1, 3, 16, 300, 300, 3);
-      plan(spec(json, more), layer);
-    } catch (const Error& e) {
-      EXPECT_EQ(e.kind(), ErrorKind::kInput);
-      return e.what();
-    }
-    return "no error";
+    Layer layer(1, 3, 16, 300, 300, 3);
+    return test::message_of([&] { plan(spec(json, more), layer); });
   }
   void TearDown() override { std::filesystem::remove(path_); }
   const std::filesystem::path path_ =
