@@ -41,6 +41,8 @@ void linear(ThreadPool& pool, const float* x, std::size_t ldx, std::size_t rows,
 
 /// The most rows that a task takes: its part of x stays in the second-level cache.
 constexpr std::size_t kRowBlock = 192;
+/// Panels that a single row is multiplied with at once.
+constexpr int kStreams = 4;
 
 /// One thread's share of a product: at most kRowBlock rows, panels [first_panel, last_panel).
 struct LinearTask {
