@@ -196,7 +196,7 @@ HWY_INLINE void softmax_row(float scale, float next, float* HWY_RESTRICT s, floa
     std::fill_n(s, kTile, 0.0f);
     return;
   }
-  const float shrink = m == kMasked ? 0.0f : exp_one(m - next);
+  const float shrink = m == next ? 1.0f : m == kMasked ? 0.0f : exp_one(m - next);
   l = l * shrink + exponentials(scale, next, s);
   m = next;
   if (shrink != 1.0f) {
@@ -218,7 +218,8 @@ HWY_INLINE void take_tile(const Strip& strip, const Tile& tile, int head_dim, fl
   product(static_cast<std::size_t>(strip.rows), columns, static_cast<std::size_t>(head_dim),
           strip.q, strip.q_stride, tile.kt, kTile, s, kTile, false);
   const std::int32_t* end = tile.positions + tile.count;
-  for (int r = 0; r < strip.rows; ++r) {
+  float maximum[kStripRows];
+  for (int r = 0; r < strip.rows; ++r) {  // all maxima first: each is a long chain
     float* row = s + r * kTile;
     const std::int32_t at = strip.position(r);
     std::int64_t first = 0, last = tile.count;  // what causality and the window leave
@@ -230,8 +231,11 @@ HWY_INLINE void take_tile(const Strip& strip, const Tile& tile, int head_dim, fl
     for (std::int64_t j = first; ask && j < last; ++j) {
       if (!visible(at, tile.positions[j])) row[j] = kMasked;
     }
+    maximum[r] = new_maximum(scale, row, state.m[first_row + static_cast<std::size_t>(r)]);
+  }
+  for (int r = 0; r < strip.rows; ++r) {
     const std::size_t i = first_row + static_cast<std::size_t>(r);
-    softmax_row(scale, new_maximum(scale, row, state.m[i]), row, state.m[i], state.l[i],
+    softmax_row(scale, maximum[r], s + r * kTile, state.m[i], state.l[i],
                 state.acc + i * state.width, state.width);
   }
   product(static_cast<std::size_t>(strip.rows), state.width, static_cast<std::size_t>(tile.count),
