@@ -103,18 +103,24 @@ std::string render_markdown(const Results& results) {
   const Manifest& m = results.manifest();
   std::string out = "# " + m.title + "\n\n";
   if (!m.description.empty()) out += m.description + "\n\n";
-  bool differences = false, counters = false;
+  std::vector<std::string> baselines;
+  bool counters = false;
   for (const TableSpec& spec : m.tables) {
     const Pivot p = make_pivot(results, spec);
     out += markdown_table(p, m.smoke) + "\n";
-    differences |= !spec.difference_to.empty();
+    if (!spec.difference_to.empty() &&
+        std::find(baselines.begin(), baselines.end(), spec.difference_to) == baselines.end()) {
+      baselines.push_back(spec.difference_to);
+    }
     counters |= shows_counters(p);
   }
   const bool measured = std::any_of(m.tables.begin(), m.tables.end(),
                                     [](const TableSpec& t) { return t.value != "score"; });
   out += measured ? "Means with 95% intervals (bootstrap over dialogues), scores x100"
                   : "Means x100 with 95% intervals (bootstrap over dialogues)";
-  if (differences) out += "; in parentheses the paired difference to " + m.tables[0].difference_to;
+  if (!baselines.empty()) {
+    out += "; in parentheses the paired difference to " + join(baselines, " or ");
+  }
   out += ".";
   if (counters) {
     out +=

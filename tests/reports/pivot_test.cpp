@@ -130,6 +130,21 @@ TEST(Intervals, AgreeWithAPlainBootstrap) {
   EXPECT_GT(high - low, 5);
 }
 
+// Whichever table shows differences, what they are to is named once.
+TEST(Markdown, NamesWhatDifferencesAreTo) {
+  std::string manifest = test::kManifest;
+  const std::string first = R"(, "difference_to": "full"},)";
+  const auto caption = [](const std::string& text) {
+    HandMadeStore hand(text);
+    hand.add(HandMadeStore::key("tiny-fact", "begin", "full"), "a", 1, 1);
+    return render_markdown(Results(hand.store(), "hand"));
+  };
+  const std::string to_full = "; in parentheses the paired difference to full.";
+  EXPECT_NE(caption(manifest).find(to_full), std::string::npos);
+  manifest.replace(manifest.find(first), first.size(), "},");  // the third table's stays
+  EXPECT_NE(caption(manifest).find(to_full), std::string::npos) << manifest;
+}
+
 // What failed and what has not run is to be seen in every format.
 TEST_F(Tables, HolesAreVisible) {
   const Results results(hand_store(), "hand");
