@@ -103,15 +103,12 @@ std::string render_markdown(const Results& results) {
   const Manifest& m = results.manifest();
   std::string out = "# " + m.title + "\n\n";
   if (!m.description.empty()) out += m.description + "\n\n";
-  std::vector<std::string> baselines;
+  std::set<std::string> baselines;
   bool counters = false;
   for (const TableSpec& spec : m.tables) {
     const Pivot p = make_pivot(results, spec);
     out += markdown_table(p, m.smoke) + "\n";
-    if (!spec.difference_to.empty() &&
-        std::find(baselines.begin(), baselines.end(), spec.difference_to) == baselines.end()) {
-      baselines.push_back(spec.difference_to);
-    }
+    if (!spec.difference_to.empty()) baselines.insert(spec.difference_to);
     counters |= shows_counters(p);
   }
   const bool measured = std::any_of(m.tables.begin(), m.tables.end(),

@@ -32,7 +32,7 @@ HWY_INLINE void one_row(std::size_t in, const float* x, const Weight* w, const W
                         float* y) {
   constexpr std::size_t lanes = HWY_LANES(float), panel = kPanelVecs * lanes;
   constexpr std::size_t kStepBytes = panel * sizeof(Weight), kLine = 64;
-  constexpr std::size_t kAhead = std::max<std::size_t>(1, kFetchAhead / kStepBytes);
+  constexpr std::size_t kAhead = kFetchAhead / kStepBytes;
   constexpr std::size_t kLineSteps = std::max<std::size_t>(1, kLine / kStepBytes);
   const FloatTag d;
   FloatVec acc[kPanels][kPanelVecs];
