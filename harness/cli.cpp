@@ -12,7 +12,7 @@
 #include "common/error.h"
 #include "common/file.h"
 #include "common/text.h"
-#include "harness/protocol.h"
+#include "harness/build.h"
 #include "harness/smoke.h"
 
 namespace turnbench {

@@ -8,7 +8,7 @@
 #include "common/error.h"
 #include "common/file.h"
 #include "harness/cli.h"
-#include "harness/protocol.h"
+#include "harness/build.h"
 #include "methods/pattern_search.h"
 
 namespace turnbench {

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "common/json.h"
 #include "common/process_memory.h"
@@ -10,7 +11,7 @@
 namespace turnbench {
 namespace {
 
-constexpr std::size_t kStoreBytes = std::size_t{2} << 20;  // SQLite's cache of pages
+constexpr std::size_t kStoreBytes = std::size_t{3} << 20;  // SQLite's cache of pages, and more
 
 /// What a run takes: this process as it stands, with its dialogues, then one model after the other
 /// with its workers.
@@ -108,7 +109,8 @@ void add_plan_command(CLI::App& app, const CommonOptions& common) {
     const RunOptions run = o->from.sweep.run_options();
     const Manifest manifest = o->from.load(o->manifest);
     Plan plan = make_plan(manifest, o->from.sweep.locations(), o->from.limit);
-    if (!o->db.empty()) drop_done(plan, Store::open(o->db));
+    // A store that is not there yet is an empty one.
+    if (!o->db.empty() && std::filesystem::exists(o->db)) drop_done(plan, Store::open(o->db));
     const PlanCost cost = estimate_cost(plan, run.devices.size());
     const PlannedMemory memory(plan, cost, run);
     if (common.json) {

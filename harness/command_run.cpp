@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "common/error.h"
@@ -8,6 +9,8 @@
 #include "common/text.h"
 #include "harness/cli.h"
 #include "harness/interrupts.h"
+#include "harness/rescore.h"
+#include "harness/stale.h"
 #include "reports/render.h"
 #include "runners/progress.h"
 
@@ -41,11 +44,22 @@ OrderedJson status_of(const Store& store, const std::string& experiment) {
     }
   }
   const auto failures = store.failures(experiment);
+  const std::vector<StaleCell> stale = stale_cells(store, experiment);
   OrderedJson out = {{"experiment", experiment},
                      {"done", complete},
                      {"pending", pending},
                      {"failed", failures.size()},
-                     {"failures", OrderedJson::array()}};
+                     {"failures", OrderedJson::array()},
+                     {"stale", describe(stale)},
+                     {"stale_cells", OrderedJson::array()}};
+  for (const StaleCell& s : stale) {
+    out["stale_cells"].push_back({{"model", s.cell.model},
+                                  {"dataset", s.cell.dataset},
+                                  {"position", s.cell.position},
+                                  {"method", s.cell.method},
+                                  {"dialogues", s.dialogues},
+                                  {"changed", s.changed}});
+  }
   for (const auto& f : failures) {
     out["failures"].push_back({{"dialogue", f.dialogue}, {"turn", f.turn + 1}, {"error", f.error}});
   }
@@ -57,11 +71,29 @@ void print_status(const std::vector<OrderedJson>& states) {
     fmt::print("{}: {} dialogues done, {} pending, {} records failed\n",
                s["experiment"].get<std::string>(), s["done"].get<std::int64_t>(),
                s["pending"].get<std::int64_t>(), s["failed"].get<std::size_t>());
+    const std::string stale = s["stale"].get<std::string>();
+    if (!stale.empty()) fmt::print("  stale: {}; run computes them anew\n", stale);
     for (const OrderedJson& f : s["failures"]) {
       fmt::print("  {}, turn {}: {}\n", f["dialogue"].get<std::string>(), f["turn"].get<int>(),
                  f["error"].get<std::string>());
     }
   }
+}
+
+/// Scores anew what other metrics' sources scored, and says what else is not of this program.
+void renew_scores(Store& store, const std::string& experiment, const Locations& locations) {
+  const std::vector<StaleCell> stale = stale_cells(store, experiment);
+  if (stale.empty()) return;
+  fmt::print(stderr, "{}: {}; computing them anew\n", experiment, describe(stale));
+  if (std::none_of(stale.begin(), stale.end(),
+                   [](const StaleCell& s) { return s.changed.contains("metrics"); }))
+    return;
+  std::vector<std::string> different;
+  for (const CellScores& scores : rescore(store, experiment, {"", "", true, locations})) {
+    different.insert(different.end(), scores.different.begin(), scores.different.end());
+    different.insert(different.end(), scores.refused.begin(), scores.refused.end());
+  }
+  print_problems("scored anew", different, "more");
 }
 
 void retry(Store& store, const std::vector<std::string>& experiments, const SweepOptions& options,
@@ -89,7 +121,8 @@ std::string run_manifest(const Manifest& manifest, const std::string& db,
   for (const PlannedModel& model : plan.models) model.checkpoint.stages(run.devices.size());
   Store store = Store::create(db);
   store.add_plan(stored_plan(plan, run.devices));
-  drop_done(plan, store);
+  renew_scores(store, manifest.name, options.locations());
+  store.adopt(drop_done(plan, store));
   RunSummary summary;
   {
     const Interrupts interrupts;
@@ -155,9 +188,10 @@ void add_status_command(CLI::App& app, const CommonOptions& common, int& exit_co
   command->add_option("--experiment", o->experiment, "only this one")->expected(1);
   o->sweep.add_to(*command);
   command->callback([o, &common, &exit_code] {
-    Store store = Store::open(o->db);
+    const bool writes = o->action == "retry";
+    Store store = writes ? Store::open_to_extend(o->db) : Store::open(o->db);
     const std::vector<std::string> experiments = wanted_experiments(store, o->experiment);
-    if (o->action == "retry") return retry(store, experiments, o->sweep, common, exit_code);
+    if (writes) return retry(store, experiments, o->sweep, common, exit_code);
     std::vector<OrderedJson> states;
     for (const std::string& name : experiments) states.push_back(status_of(store, name));
     if (common.json) {

@@ -12,7 +12,7 @@
 #include "common/text.h"
 #include "datasets/catalog.h"
 #include "datasets/jsonl.h"
-#include "harness/protocol.h"
+#include "harness/build.h"
 #include "harness/published.h"
 #include "metrics/metric.h"
 #include "metrics/postprocess.h"
@@ -192,8 +192,8 @@ ImportTarget import_target(const Store& store, const std::string& experiment,
   ImportTarget out;
   out.plan.experiment = experiment;
   out.plan.manifest = store.manifest(experiment);
-  const Manifest manifest =
-      parse_manifest(out.plan.manifest, store.path() + ": manifest of " + experiment);
+  const Manifest manifest = parse_manifest(
+      out.plan.manifest, store.path() + ": manifest of " + experiment, ManifestUse::kReport);
   out.plan.title = manifest.title;
   out.plan.directory = store.directory(experiment);
   out.plan.published = store.published(experiment);

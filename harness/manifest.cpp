@@ -118,16 +118,20 @@ DatasetEntry parse_dataset(const JsonView& json) {
   return out;
 }
 
-std::vector<std::string> parse_dimensions(const JsonView& json,
-                                          const std::vector<std::string>& labels,
-                                          const Manifest& manifest) {
+/// Whether any method or probe of the manifest has a setting.
+bool has_setting(const Manifest& manifest, std::string_view name) {
+  const auto has = [name](const auto& entry) { return entry.setting(name).has_value(); };
+  return std::any_of(manifest.methods.begin(), manifest.methods.end(), has) ||
+         std::any_of(manifest.probes.begin(), manifest.probes.end(), has);
+}
+
+std::vector<std::string> parse_dimensions(const JsonView& json, const Manifest& manifest,
+                                          ManifestUse use) {
   return one_or_more<std::string>(json, [&](const JsonView& item) {
     const std::string name = item.as_string();
     if (name.starts_with(kSettingPrefix)) {
-      const bool any = std::any_of(labels.begin(), labels.end(), [&](const std::string& label) {
-        return manifest.setting(label, name.substr(kSettingPrefix.size())).has_value();
-      });
-      if (!any) item.fail("method.name, or a parameter of one of the methods");
+      if (use == ManifestUse::kRun && !has_setting(manifest, name.substr(kSettingPrefix.size())))
+        item.fail("method.name, or a parameter of one of the methods");
       return name;
     }
     const auto& known = table_dimensions();
@@ -159,15 +163,15 @@ void check_value(const JsonView& json, const Manifest& manifest) {
 
 /// `labels`: of the manifest's methods and probes.
 TableSpec parse_table(const JsonView& json, const std::vector<std::string>& labels,
-                      const Manifest& manifest) {
+                      const Manifest& manifest, ManifestUse use) {
   json.require_known_keys({"title", "value", "rows", "columns", "difference_to"});
   TableSpec out;
   out.title = json.get("title", std::string());
   out.value = json.get("value", out.value);
-  if (json.has("value")) check_value(json.at("value"), manifest);
-  out.rows = json.has("rows") ? parse_dimensions(json.at("rows"), labels, manifest)
+  if (json.has("value") && use == ManifestUse::kRun) check_value(json.at("value"), manifest);
+  out.rows = json.has("rows") ? parse_dimensions(json.at("rows"), manifest, use)
                               : std::vector<std::string>{"method"};
-  out.columns = json.has("columns") ? parse_dimensions(json.at("columns"), labels, manifest)
+  out.columns = json.has("columns") ? parse_dimensions(json.at("columns"), manifest, use)
                                     : std::vector<std::string>{"dataset", "position"};
   for (const std::string& row : out.rows) {
     if (std::find(out.columns.begin(), out.columns.end(), row) != out.columns.end()) {
@@ -176,7 +180,7 @@ TableSpec parse_table(const JsonView& json, const std::vector<std::string>& labe
   }
   out.difference_to = json.get("difference_to", std::string());
   const bool known = std::find(labels.begin(), labels.end(), out.difference_to) != labels.end();
-  if (!out.difference_to.empty() && !known) {
+  if (!out.difference_to.empty() && !known && use == ManifestUse::kRun) {
     json.at("difference_to").fail("one of the manifest's methods, as it is written there");
   }
   return out;
@@ -222,17 +226,7 @@ const std::vector<std::string_view>& table_dimensions() {
   return dimensions;
 }
 
-std::optional<std::string> Manifest::setting(std::string_view label, std::string_view name) const {
-  for (const Method& method : methods) {
-    if (method.label() == label) return method.setting(name);
-  }
-  for (const ProbeSpec& probe : probes) {
-    if (probe.label() == label) return probe.setting(name);
-  }
-  return std::nullopt;
-}
-
-Manifest parse_manifest(std::string_view text, const std::string& source) {
+Manifest parse_manifest(std::string_view text, const std::string& source, ManifestUse use) {
   const Json document = parse_json(text, source);
   const JsonView json(document, source);
   json.require_known_keys({"name", "title", "description", "models", "datasets", "positions",
@@ -261,11 +255,12 @@ Manifest parse_manifest(std::string_view text, const std::string& source) {
                                             })
                     : std::vector<Position>{Position::kEnd};
   std::vector<std::string> labels;
-  if (json.has("methods") || !json.has("probes")) {
+  const bool to_run = use == ManifestUse::kRun;
+  if (to_run && (json.has("methods") || !json.has("probes"))) {
     m.methods = parse_specs<Method>(json.at("methods"), "method", labels);
     if (m.methods.empty() && !json.has("probes")) json.at("methods").fail("at least one method");
   }
-  if (json.has("probes")) {
+  if (to_run && json.has("probes")) {
     m.probes = parse_specs<ProbeSpec>(json.at("probes"), "probe", labels);
     if (m.probes.empty()) json.at("probes").fail("at least one probe");
   }
@@ -296,7 +291,7 @@ Manifest parse_manifest(std::string_view text, const std::string& source) {
   m.system_prompt = json.get("system_prompt", std::string());
   if (json.has("tables")) {
     for (const JsonView& table : json.at("tables").items())
-      m.tables.push_back(parse_table(table, labels, m));
+      m.tables.push_back(parse_table(table, labels, m, use));
   }
   if (m.tables.empty()) m.tables.push_back({"", "score", {"method"}, {"dataset", "position"}, ""});
   m.published = json.get("published", std::string());

@@ -97,15 +97,16 @@ struct Manifest {
 
   std::filesystem::path path;
   std::string text;
-
-  /// A setting of the method or probe with this label: "name" or a parameter, if it has it.
-  std::optional<std::string> setting(std::string_view label, std::string_view name) const;
 };
 
 /// Reads and checks a manifest; docs/manifest.md lists the keys.  Unknown keys are refused with the
 /// nearest known name.
 Manifest load_manifest(const std::filesystem::path& path);
-Manifest parse_manifest(std::string_view text, const std::string& source);
+/// What a manifest is read for.  A store keeps manifests of any age: to report on one nobody needs
+/// to know its methods, and `methods` and `probes` stay empty.
+enum class ManifestUse { kRun, kReport };
+Manifest parse_manifest(std::string_view text, const std::string& source,
+                        ManifestUse use = ManifestUse::kRun);
 
 /// The dimensions that a table's rows and columns may name; beside them, method.PARAMETER is a
 /// setting of the method, and method.name its name without settings.

@@ -119,6 +119,14 @@ bool is_probe(const Cell& cell) {
   return cell.method_canonical.starts_with(kProbePrefix);
 }
 
+std::optional<std::string> setting_of(const Cell& cell, std::string_view name) {
+  const std::string_view canonical = cell.method_canonical;
+  if (canonical.starts_with("imported:")) return std::nullopt;
+  if (!is_probe(cell)) return setting_in(canonical, name);
+  const std::string_view probe = canonical.substr(kProbePrefix.size());
+  return setting_in(probe.substr(0, probe.find(' ')), name);
+}
+
 std::string cell_key(const Cell& cell) {
   return hash_text(
       Json::array({cell.model_hash, cell.dataset_hash, cell.position, cell.method_canonical,
@@ -236,23 +244,10 @@ PlannedModel open_model(const ModelEntry& entry, const Locations& locations) {
           dtype, std::move(hash)};
 }
 
-std::vector<std::vector<const Plan::Unit*>> Plan::batches(std::size_t model) const {
-  constexpr std::size_t kUnits = 4;
-  constexpr std::int64_t kTokens = 32768;
-  std::vector<std::vector<const Unit*>> out;
-  std::int64_t tokens = 0;
+std::vector<const Plan::Unit*> Plan::units_of(std::size_t model) const {
+  std::vector<const Unit*> out;
   for (const Unit& unit : units) {
-    if (unit.model != model) continue;
-    std::int64_t own = 0;
-    for (const Turn& turn : unit.dialogue->turns) {
-      for (const Paragraph& p : turn.contexts) own += static_cast<std::int64_t>(p.text.size() / 3);
-    }
-    if (out.empty() || out.back().size() == kUnits || tokens + own > kTokens) {
-      out.emplace_back();
-      tokens = 0;
-    }
-    out.back().push_back(&unit);
-    tokens += own;
+    if (unit.model == model) out.push_back(&unit);
   }
   return out;
 }
@@ -339,24 +334,104 @@ Plan make_plan(const Manifest& manifest, const Locations& locations, std::size_t
   return plan;
 }
 
-void drop_done(Plan& plan, const Store& store) {
-  const auto done = store.done(plan.manifest.name);
-  const auto is_done = [&](const std::string& cell, const Dialogue& dialogue) {
-    const auto found = done.find({cell, dialogue.id});
-    return found != done.end() && found->second == static_cast<int>(dialogue.turns.size());
+namespace {
+
+/// Finds what a store holds of a plan's dialogues: under their own cells, or under cells that are
+/// alike but for the number of their dialogues.
+class HeldResults {
+ public:
+  HeldResults(const Plan& plan, const Store& store) : store_(store) {
+    for (const Cell& cell : plan.cells) cells_[cell.key] = &cell;
+    for (const PlannedDataset& dataset : plan.datasets) {
+      auto& texts = texts_[dataset.hash];
+      for (const Dialogue& d : dataset.dialogues) texts[d.id] = to_json_line(d);
+    }
+  }
+
+  /// Whether nothing is to be computed; notes what is to be adopted for that.
+  bool has(const std::string& cell, const Dialogue& dialogue) {
+    const auto known = cells_held_.try_emplace(cell);
+    if (known.second) known.first->second = {store_.held(cell), {}, false};
+    OfCell& own = known.first->second;
+    const auto found = own.held.find(dialogue.id);
+    if (found != own.held.end() && is_whole(found->second, dialogue) &&
+        found->second.changed.empty())
+      return true;
+    if (!own.looked_for_others) own.others = others(cell);
+    own.looked_for_others = true;
+    for (const Other& other : own.others) {
+      const auto there = other.held.find(dialogue.id);
+      if (there == other.held.end() || !is_whole(there->second, dialogue)) continue;
+      if (!there->second.changed.empty() || !other.same.contains(dialogue.id)) continue;
+      adoptions.push_back({cell, other.cell, dialogue.id});
+      return true;
+    }
+    return false;
+  }
+
+  std::vector<Store::Adoption> adoptions;
+
+ private:
+  using OfDialogues = std::map<std::string, Store::Held>;
+  struct Other {
+    std::string cell;
+    OfDialogues held;
+    std::set<std::string> same;  ///< dialogues of equal content
   };
+  struct OfCell {
+    OfDialogues held;
+    std::vector<Other> others;
+    bool looked_for_others = false;
+  };
+
+  static bool is_whole(const Store::Held& held, const Dialogue& dialogue) {
+    return held.turns == static_cast<int>(dialogue.turns.size());
+  }
+
+  std::vector<Other> others(const std::string& cell) {
+    std::vector<Other> result;
+    const Cell& own = *cells_.at(cell);
+    for (const Cell& other : store_.alike(own))
+      result.push_back({other.key, store_.held(other.key), same(own, other)});
+    return result;
+  }
+
+  const std::set<std::string>& same(const Cell& own, const Cell& other) {
+    const auto [known, is_new] = same_.try_emplace({own.dataset_hash, other.dataset_hash});
+    if (is_new) {
+      const auto& texts = texts_.at(own.dataset_hash);
+      for (const auto& [id, text] : store_.dialogue_texts(other.dataset_hash)) {
+        const auto found = texts.find(id);
+        if (found != texts.end() && found->second == text) known->second.insert(id);
+      }
+    }
+    return known->second;
+  }
+
+  const Store& store_;
+  std::map<std::string, const Cell*> cells_;
+  std::map<std::string, std::map<std::string, std::string>> texts_;  // dataset, id -> content
+  std::map<std::string, OfCell> cells_held_;
+  std::map<std::pair<std::string, std::string>, std::set<std::string>> same_;  // by datasets
+};
+
+}  // namespace
+
+std::vector<Store::Adoption> drop_done(Plan& plan, const Store& store) {
+  HeldResults held(plan, store);
   for (Plan::Unit& unit : plan.units) {
     std::erase_if(unit.cells,
-                  [&](const UnitCell& cell) { return is_done(cell.key, *unit.dialogue); });
+                  [&](const UnitCell& cell) { return held.has(cell.key, *unit.dialogue); });
   }
   for (Plan::Probing& probing : plan.probings) {
     std::erase_if(probing.cells, [&](const ProbeCell& cell) {
       return std::all_of(probing.dialogues.begin(), probing.dialogues.end(),
-                         [&](const auto& dialogue) { return is_done(cell.key, *dialogue); });
+                         [&](const auto& dialogue) { return held.has(cell.key, *dialogue); });
     });
   }
   std::erase_if(plan.units, [](const Plan::Unit& unit) { return unit.cells.empty(); });
   std::erase_if(plan.probings, [](const Plan::Probing& probing) { return probing.cells.empty(); });
+  return std::move(held.adoptions);
 }
 
 Store::Plan stored_plan(const Plan& plan, const std::vector<Device>& devices) {
@@ -375,7 +450,7 @@ Store::Plan stored_plan(const Plan& plan, const std::vector<Device>& devices) {
                             c.parameters()));
   }
   for (const PlannedDataset& d : plan.datasets) {
-    out.datasets.emplace_back(d.hash, dataset_description(d.entry));
+    out.datasets.push_back({d.hash, dataset_description(d.entry), d.size});
     for (const Dialogue& one : d.dialogues) {
       out.dialogues.push_back(
           {d.hash, one.id, static_cast<int>(one.turns.size()), to_json_line(one)});

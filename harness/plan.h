@@ -69,10 +69,9 @@ struct Plan {
   };
   std::vector<Probing> probings;  ///< run after the units
   std::size_t unit_count() const { return units.size() + probings.size(); }
-  /// The units of a model as a worker takes them, a batch at a time: more fill the decode steps,
-  /// fewer keep the memory, and what a crash loses, small.
-  std::vector<std::vector<const Unit*>> batches(std::size_t model) const;
-  /// The probings of a model, which workers take when no batch is left.
+  /// The units of a model, in the order in which workers take them.
+  std::vector<const Unit*> units_of(std::size_t model) const;
+  /// The probings of a model, which workers take when no unit is left.
   std::vector<const Probing*> probings_of(std::size_t model) const;
 
   Decoding decoding(const PlannedModel& model) const;
@@ -91,6 +90,10 @@ PlannedDataset load_dataset(const DatasetEntry& entry, const Manifest& manifest,
 /// Whether a cell measures by a probe: it has no answers to score.
 bool is_probe(const Cell& cell);
 
+/// A setting of a cell's method or probe, as it is stored with the cell: today's registry need not
+/// know it.  "name" is the method's own; nothing if it has no such setting.
+std::optional<std::string> setting_of(const Cell& cell, std::string_view name);
+
 /// Hash of all that can move a cell's results: everything else in it must be set.
 std::string cell_key(const Cell& cell);
 
@@ -98,8 +101,10 @@ std::string cell_key(const Cell& cell);
 /// weights.  `limit` > 0 bounds the dialogues of each dataset.
 Plan make_plan(const Manifest& manifest, const Locations& locations, std::size_t limit);
 
-/// Drops what the store already holds: complete (cell, dialogue) pairs, and units without cells.
-void drop_done(Plan& plan, const Store& store);
+/// Drops what the store already holds: complete (cell, dialogue) pairs whose results are those of
+/// this program's sources, and units without cells.  Writes nothing, but returns what the store is
+/// to adopt for that.
+std::vector<Store::Adoption> drop_done(Plan& plan, const Store& store);
 
 /// What the store needs to know before the first record: experiment, cells, dialogues, machine.
 Store::Plan stored_plan(const Plan& plan, const std::vector<Device>& devices = {Device{}});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 
 #include "common/thread_pool.h"
 #include "harness/plan_cost.h"
@@ -21,7 +22,7 @@ std::int64_t kept(const Method& method, std::int64_t prompt) {
   return prompt;
 }
 
-/// The sequences of a batch in one turn: their keys and values, and the largest pass over them.
+/// The sequences that run at the same time: their keys and values, and the largest pass over them.
 class Batch {
  public:
   Batch(const PlannedModel& model, std::size_t stages)
@@ -76,9 +77,10 @@ class Batch {
 /// same answers before; or nobody.
 enum class Sharing { kPrefills, kHistories, kNone };
 
-/// Adds what `unit` holds when every branch has answered turn `turn`.
+/// Adds what `unit` holds when every branch has answered turn `turn`, and the passes over its
+/// prompt if that is prefilled just then.
 void add_unit(Batch& out, const ModelConfig& c, const WorkUnit& unit, const PromptLengths& lengths,
-              std::size_t turn, Sharing sharing) {
+              std::size_t turn, Sharing sharing, bool prefills) {
   const bool trunks = sharing != Sharing::kNone;
   struct Trunk {
     bool continues = true, whole = false;
@@ -127,7 +129,7 @@ void add_unit(Batch& out, const ModelConfig& c, const WorkUnit& unit, const Prom
         own += prompt - first;
         first_prompts.insert(cell.method->prefill_key());
       }
-      out.add_prefill(fresh ? prompt : prompt - before, prompt, whole, p.raw_keys());
+      if (prefills) out.add_prefill(fresh ? prompt : prompt - before, prompt, whole, p.raw_keys());
       out.add_columns(columns.size(), prompt);
     }
     out.add(own, per_query_head ? c.heads : c.kv_heads, p.raw_keys(), forked ? window : p.window());
@@ -135,7 +137,8 @@ void add_unit(Batch& out, const ModelConfig& c, const WorkUnit& unit, const Prom
   for (const auto& [key, trunk] : shared) {
     // One that starts again is there beside the previous turn's.
     out.add(trunk.continues ? prompt - first : prompt + before, c.kv_heads, raw_keys, window);
-    out.add_prefill(trunk.continues ? prompt - before : prompt, prompt, trunk.whole, raw_keys);
+    if (prefills)
+      out.add_prefill(trunk.continues ? prompt - before : prompt, prompt, trunk.whole, raw_keys);
     out.add_columns(trunk.columns.size(), prompt);
   }
   for (std::size_t i = 0; i < first_prompts.size(); ++i) out.add_pages(first, c.kv_heads, raw_keys);
@@ -146,39 +149,51 @@ void add_unit(Batch& out, const ModelConfig& c, const WorkUnit& unit, const Prom
 WorkerBytes worker_bytes(const Plan& plan, std::size_t model, std::size_t stages,
                          PlannedLengths& lengths) {
   const PlannedModel& m = plan.models[model];
-  const auto most = [&](const std::vector<WorkUnit>& units, Sharing sharing) {
+  // Units follow each other at a distance: the oldest one is in its last turn when the others are
+  // on their way there; one at a time is prefilled.
+  const auto most = [&](std::span<const Plan::Unit* const> units, Sharing sharing) {
     std::size_t out = 0;
-    for (std::size_t turn = 0;; ++turn) {
+    for (std::size_t prefilled = 0; prefilled < units.size(); ++prefilled) {
       Batch batch(m, stages);
-      bool any = false;
-      for (const WorkUnit& unit : units) {
-        if (turn >= unit.dialogue->turns.size()) continue;
-        add_unit(batch, m.checkpoint.config, unit, lengths.of(model, *unit.dialogue), turn,
-                 sharing);
-        any = true;
+      for (std::size_t i = 0; i < units.size(); ++i) {
+        const Dialogue& dialogue = *units[i]->dialogue;
+        const std::size_t turns = dialogue.turns.size(),
+                          past = (turns * (units.size() - i) - 1) / units.size();
+        add_unit(batch, m.checkpoint.config, {&dialogue, units[i]->cells},
+                 lengths.of(model, dialogue), past, sharing, i == prefilled);
       }
-      if (!any) return out;
       out = std::max(out, batch.bytes());
     }
+    return out;
   };
   WorkerBytes out;
   const auto consider = [&](std::size_t agreeing, std::size_t at_most) {
     out.agreeing = std::max(out.agreeing, agreeing);
     out.at_most = std::max(out.at_most, at_most);
   };
-  for (const auto& batch : plan.batches(model)) {
-    std::vector<WorkUnit> units;
-    for (const Plan::Unit* unit : batch) units.push_back({unit->dialogue.get(), unit->cells});
-    if (!plan.manifest.alone) {
-      consider(most(units, Sharing::kPrefills), most(units, Sharing::kHistories));
+  const std::vector<const Plan::Unit*> units = plan.units_of(model);
+  for (std::size_t first = 0; first < units.size(); ++first) {
+    if (plan.manifest.alone) {
+      for (const UnitCell& cell : units[first]->cells) {
+        const Dialogue& dialogue = *units[first]->dialogue;
+        for (std::size_t turn = 0; turn < dialogue.turns.size(); ++turn) {
+          Batch batch(m, stages);
+          add_unit(batch, m.checkpoint.config, {&dialogue, {cell}}, lengths.of(model, dialogue),
+                   turn, Sharing::kNone, true);
+          consider(batch.bytes(), batch.bytes());
+        }
+      }
       continue;
     }
-    for (const WorkUnit& unit : units) {
-      for (const UnitCell& cell : unit.cells) {
-        const std::size_t bytes = most({{unit.dialogue, {cell}}}, Sharing::kNone);
-        consider(bytes, bytes);
-      }
+    std::size_t count = 0;
+    std::int64_t tokens = 0;
+    while (count < kUnitsAtOnce && first + count < units.size()) {
+      tokens += rough_tokens(*units[first + count]->dialogue);
+      if (count > 0 && tokens > kTokensAtOnce) break;
+      ++count;
     }
+    const auto together = std::span(units).subspan(first, count);
+    consider(most(together, Sharing::kPrefills), most(together, Sharing::kHistories));
   }
   for (const Plan::Probing* probing : plan.probings_of(model)) {
     const bool attends = sees_of(probing->cells) != ProbeInfo::Sees::kText;

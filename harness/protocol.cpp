@@ -1,12 +1,8 @@
 #include "harness/protocol.h"
 
-#include <sys/utsname.h>
-
 #include <nlohmann/json.hpp>
 
 #include "common/file.h"
-#include "common/thread_pool.h"
-#include "inference/devices.h"
 
 namespace turnbench {
 
@@ -58,22 +54,6 @@ std::string protocol_card(const Plan& plan, const PlannedModel& model,
                      {"count", dataset.size},
                      {"metric", dataset.metric},
                      {"postprocess", dataset.postprocess}};
-  return card.dump(1);
-}
-
-std::string build_description() {
-  return std::string("turnbench ") + TURNBENCH_VERSION + ", " + __VERSION__ + ", " +
-         TURNBENCH_BUILD_TYPE;
-}
-
-std::string environment_card(const std::vector<Device>& devices) {
-  utsname name{};
-  uname(&name);
-  OrderedJson card;
-  card["build"] = build_description();
-  card["backend"] = description_of(make_backends(devices, 1));
-  card["system"] = std::string(name.sysname) + " " + name.release + " " + name.machine;
-  card["processors"] = available_processors();
   return card.dump(1);
 }
 

@@ -12,10 +12,4 @@ namespace turnbench {
 std::string protocol_card(const Plan& plan, const PlannedModel& model,
                           const PlannedDataset& dataset);
 
-/// The machine and the build, as JSON.
-std::string environment_card(const std::vector<Device>& devices = {Device{}});
-
-/// Version, compiler and flags of this program.
-std::string build_description();
-
 }  // namespace turnbench

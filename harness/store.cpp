@@ -72,14 +72,19 @@ void Store::add_imported(const Plan& plan) {
 void Store::write_plan(const Plan& plan, bool imported) {
   Transaction transaction(*db_);
   environment_ = hash_text(plan.environment);
+  sources_ = sources_of(plan.environment);
   (db_->prepare("INSERT OR IGNORE INTO environment VALUES (?,?)")
    << environment_ << plan.environment)
       .run();
   for (const auto& [hash, description] : plan.models) {
     (db_->prepare("INSERT OR IGNORE INTO model VALUES (?,?)") << hash << description).run();
   }
-  for (const auto& [hash, description] : plan.datasets) {
-    (db_->prepare("INSERT OR IGNORE INTO dataset VALUES (?,?)") << hash << description).run();
+  for (const Plan::Dataset& dataset : plan.datasets) {
+    (db_->prepare("INSERT INTO dataset (hash, description, sources, size) VALUES (?,?,?,?) "
+                  "ON CONFLICT DO UPDATE SET sources = excluded.sources, size = excluded.size")
+     << dataset.hash << dataset.description << sources_["datasets"]
+     << static_cast<std::int64_t>(dataset.size))
+        .run();
   }
   Statement dialogue = db_->prepare("INSERT OR IGNORE INTO dialogue VALUES (?,?,?,?)");
   for (const StoredDialogue& d : plan.dialogues) {
@@ -128,12 +133,25 @@ void Store::write_plan(const Plan& plan, bool imported) {
 
 void Store::add_records(const std::vector<Record>& records, const std::vector<ScoreValue>& scores) {
   Transaction transaction(*db_);
+  Statement older = db_->prepare(
+      "SELECT DISTINCT r.environment, c.method FROM record r JOIN cell c ON c.key = r.cell "
+      "WHERE r.cell = ? AND r.dialogue = ? AND r.environment <> ?");
+  Statement forget = db_->prepare("DELETE FROM record WHERE cell = ? AND dialogue = ?");
   Statement record = db_->prepare("INSERT OR IGNORE INTO record VALUES (?,?,?,?,?,?,?,?,?,?,?,?)");
-  Statement score = db_->prepare("INSERT OR IGNORE INTO score VALUES (?,?,?,?,?,?)");
+  Statement score = db_->prepare("INSERT OR IGNORE INTO score VALUES (?,?,?,?,?,?,?)");
   Statement counter = db_->prepare("INSERT OR IGNORE INTO counter VALUES (?,?,?,?,?)");
   Statement timing = db_->prepare("INSERT OR IGNORE INTO timing VALUES (?,?,?,?,?)");
+  std::set<std::pair<std::string_view, std::string_view>> seen;
   std::set<std::tuple<std::string_view, std::string_view, int>> own, known;  // known: another run's
   for (const Record& r : records) {
+    if (seen.emplace(r.cell, r.dialogue).second) {
+      bool stale = false;
+      older << r.cell << r.dialogue << environment_;
+      while (older.next())
+        stale |= !changed_parts(older.text(1), sources_in(older.text(0)), sources_).empty();
+      older.reset();
+      if (stale) (forget << r.cell << r.dialogue).run();
+    }
     (record << r.cell << r.dialogue << r.turn << name_of(r.status) << r.error << r.prompt_hash
             << r.prompt_tokens << r.truncated_tokens << r.answer << Json(r.answer_tokens).dump()
             << (r.stopped ? 1 : 0) << environment_)
@@ -150,7 +168,9 @@ void Store::add_records(const std::vector<Record>& records, const std::vector<Sc
   }
   for (const ScoreValue& s : scores) {
     if (known.contains({s.cell, s.dialogue, s.turn})) continue;
-    (score << s.cell << s.dialogue << s.turn << s.metric << s.postprocess << s.value).run();
+    (score << s.cell << s.dialogue << s.turn << s.metric << s.postprocess << s.value
+           << sources_["metrics"])
+        .run();
   }
   transaction.commit();
 }
@@ -200,19 +220,18 @@ std::string Store::published(const std::string& experiment) const {
 
 std::vector<Cell> Store::cells(const std::string& experiment) const {
   std::vector<Cell> out;
-  Statement s =
-      db_->prepare(fmt::format("SELECT c.key, e.model, e.dataset, c.task, c.position, e.method, "
-                               "c.history, c.answers, c.metric, c.postprocess, "
-                               "c.model, c.dataset, c.method, c.protocol, p.json FROM "
-                               "experiment_cell e JOIN cell c ON c.key = e.cell "
-                               "JOIN protocol p ON p.id = c.protocol WHERE e.experiment = ?1 AND "
-                               "e.manifest_hash = {} ORDER BY e.ordinal",
-                               kLatest));
+  Statement s = db_->prepare(
+      fmt::format("SELECT e.model, e.dataset, e.method, {} FROM experiment_cell e "
+                  "JOIN cell c ON c.key = e.cell JOIN protocol p ON p.id = c.protocol "
+                  "WHERE e.experiment = ?1 AND e.manifest_hash = {} ORDER BY e.ordinal",
+                  kCellColumns, kLatest));
   s << experiment;
   while (s.next()) {
-    out.push_back({s.text(0), s.text(1), s.text(2), s.text(3), s.text(4), s.text(5), s.text(6),
-                   s.text(7), s.text(8), s.text(9), s.text(10), s.text(11), s.text(12), s.text(13),
-                   s.text(14)});
+    Cell cell = read_cell(s, 3);
+    cell.model = s.text(0);
+    cell.dataset = s.text(1);
+    cell.method = s.text(2);
+    out.push_back(std::move(cell));
   }
   return out;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "datasets/dialogue.h"
+#include "harness/build.h"
 #include "harness/record.h"
 #include "harness/sqlite.h"
 
@@ -83,10 +84,12 @@ std::string_view name_of(Judgement::Status status);
 /// repeated or resumed run adds nothing twice.
 class Store {
  public:
-  /// Opens or creates; refuses a file that is not a store, or one of a newer schema.
+  /// Opens or creates, and brings an older store up to date; refuses a file that is not a store, or
+  /// one of a newer schema.
   static Store create(const std::filesystem::path& path);
+  /// Opens to read, an older store as it is.
   static Store open(const std::filesystem::path& path);
-  /// Opens for what older stores have no tables for, and makes them.
+  /// Opens to write, and brings an older store up to date.
   static Store open_to_extend(const std::filesystem::path& path);
 
   // --- writing -------------------------------------------------------------------------------
@@ -96,13 +99,26 @@ class Store {
     std::string published;    ///< CSV text of the published numbers, or empty
     std::vector<Cell> cells;  ///< in table order
     std::vector<StoredDialogue> dialogues;
-    std::vector<std::pair<std::string, std::string>> models, datasets;  ///< hash, description
-    std::string environment;                                            ///< JSON: build, machine
+    std::vector<std::pair<std::string, std::string>> models;  ///< hash, description
+    struct Dataset {
+      std::string hash, description;
+      std::size_t size = 0;  ///< dialogues of the whole dataset, not only those in the plan
+    };
+    std::vector<Dataset> datasets;
+    std::string environment;  ///< JSON: build, machine
   };
   /// Makes the experiment known, and its manifest the one that reports use.
   void add_plan(const Plan& plan);
-  /// One transaction: the records of a unit and their scores.
+  /// One transaction: the records of a unit and their scores.  What is there already stays, unless
+  /// other sources computed it: then the dialogue's records in the cell are replaced as a whole.
   void add_records(const std::vector<Record>& records, const std::vector<ScoreValue>& scores);
+  /// A dialogue's results in one cell that are the results of another cell as well: the two differ
+  /// in nothing but how many dialogues stand beside it.
+  struct Adoption {
+    std::string cell, from, dialogue;
+  };
+  /// Copies them, in one transaction, over what the cell holds of the dialogues.
+  void adopt(const std::vector<Adoption>& adoptions);
   /// Adds cells to an experiment that is there, or is made, behind all that its manifest plans.
   void add_imported(const Plan& plan);
   /// Forgets the failed records of an experiment, so that `run` does them again; returns how many.
@@ -116,6 +132,27 @@ class Store {
   std::vector<Cell> cells(const std::string& experiment) const;
   /// Turns of each dialogue of a dataset: id -> number of turns.
   std::map<std::string, int> dialogues(const std::string& dataset_hash) const;
+  /// Dialogues of a dataset as a whole; 0 where the store does not know.
+  std::size_t dataset_size(const std::string& dataset_hash) const;
+  /// The content of the stored dialogues of a dataset, by their ids.
+  std::map<std::string, std::string> dialogue_texts(const std::string& dataset_hash) const;
+  /// What the store holds of a dialogue in one cell.
+  struct Held {
+    int turns = 0;
+    std::vector<std::string> changed;  ///< parts of the program that have changed since
+  };
+  /// By dialogue; `now`: the sources that count as unchanged.  Empty for an unknown cell.
+  std::map<std::string, Held> held(const std::string& cell,
+                                   const SourceHashes& now = source_state().hashes) const;
+  /// By cell: how many dialogues have scores by the cell's own metric, by the hash of the sources
+  /// that scored them.
+  std::map<std::string, std::map<std::string, std::size_t>> scored_by(
+      const std::string& experiment) const;
+  /// Hash of the sources that built a dataset's dialogues last; empty where it is not known.
+  std::string dataset_sources(const std::string& dataset_hash) const;
+  /// Cells whose results of a dialogue are those of this one: all but the dataset, of which they
+  /// have another number of dialogues, is the same.
+  std::vector<Cell> alike(const Cell& cell) const;
   /// (cell, dialogue) -> turns stored.
   std::map<std::pair<std::string, std::string>, int> done(const std::string& experiment) const;
   /// All turns; those that are ok but lack a score are refused for a cell's own metric and
@@ -175,8 +212,12 @@ class Store {
   explicit Store(std::unique_ptr<Database> db) : db_(std::move(db)) {}
   std::string column_of(const std::string& experiment, const std::string& column) const;
   void write_plan(const Plan& plan, bool imported);
+  /// Sources of an environment, by its id; read once each.
+  const SourceHashes& sources_in(const std::string& environment) const;
   std::unique_ptr<Database> db_;
-  std::string environment_;  ///< id of the plan's, for the records that follow
+  std::string environment_;                       ///< id of the plan's, for the records that follow
+  SourceHashes sources_ = source_state().hashes;  ///< of what is written
+  mutable std::map<std::string, SourceHashes> known_sources_;
 };
 
 }  // namespace turnbench

@@ -5,8 +5,8 @@
 namespace turnbench {
 namespace {
 
-constexpr int kSchemaVersion = 2;
-constexpr int kOldestSchema = 1;            // which lacks judgements
+constexpr int kSchemaVersion = 3;
+constexpr int kOldestSchema = 1;            // which lacks what came since: see below
 constexpr int kApplicationId = 0x7475726E;  // "turn": tells a store from any other SQLite file
 
 constexpr const char* kSchema = R"(
@@ -64,6 +64,13 @@ CREATE TABLE judgement (
   FOREIGN KEY (cell, dialogue, turn) REFERENCES record ON DELETE CASCADE) WITHOUT ROWID;
 )";
 
+// Since version 3.  Sources are hashes of the part of a program that made the row last.
+constexpr const char* kSourcesSchema = R"(
+ALTER TABLE dataset ADD COLUMN sources TEXT NOT NULL DEFAULT '';
+ALTER TABLE dataset ADD COLUMN size INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE score ADD COLUMN sources TEXT NOT NULL DEFAULT '';
+)";
+
 std::int64_t pragma(const Database& db, const std::string& name) {
   Statement s = db.prepare("PRAGMA " + name);
   return s.next() ? s.integer(0) : 0;
@@ -95,6 +102,10 @@ bool has_judgements(const Database& db) {
   return pragma(db, "user_version") >= 2;
 }
 
+bool has_sources(const Database& db) {
+  return pragma(db, "user_version") >= 3;
+}
+
 void prepare_schema(Database& db) {
   if (!is_new(db)) check_schema(db);
   db.prepare_for_writing();
@@ -106,6 +117,7 @@ void prepare_schema(Database& db) {
     check_schema(db);
   }
   if (!has_judgements(db)) db.execute(kJudgementSchema);
+  if (!has_sources(db)) db.execute(kSourcesSchema);
   db.execute(fmt::format("PRAGMA application_id={}; PRAGMA user_version={};", kApplicationId,
                          kSchemaVersion));
   transaction.commit();

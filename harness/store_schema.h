@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "harness/sqlite.h"
+#include "harness/store.h"
 
 namespace turnbench {
 
@@ -18,6 +19,10 @@ void prepare_schema(Database& db);
 /// Whether the store has the tables of judgements: older ones may be read without them.
 bool has_judgements(const Database& db);
 
+/// Whether its rows say which sources made them, and how large a dataset is as a whole: older
+/// stores may be read without.
+bool has_sources(const Database& db);
+
 /// SQL: the version of the manifest of experiment ?1 that was planned last.
 constexpr std::string_view kLatest =
     "(SELECT manifest_hash FROM experiment WHERE name = ?1 ORDER BY ordinal DESC LIMIT 1)";
@@ -28,5 +33,12 @@ inline const std::string kCells = fmt::format(
     "(SELECT cell, min(ordinal) AS ordinal FROM experiment_cell "
     "WHERE experiment = ?1 AND manifest_hash = {} GROUP BY cell)",
     kLatest);
+
+/// SQL: what the store holds of cell c under protocol p, for `read_cell`.
+constexpr std::string_view kCellColumns =
+    "c.key, c.task, c.position, c.history, c.answers, c.metric, c.postprocess, c.model, c.dataset, "
+    "c.method, c.protocol, p.json";
+/// A cell of a row that has these columns from `first` on; without an experiment's names for it.
+Cell read_cell(const Statement& row, int first);
 
 }  // namespace turnbench

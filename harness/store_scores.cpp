@@ -114,14 +114,15 @@ std::vector<std::optional<double>> Store::put_scores(const std::vector<ScoreValu
   Statement before = db_->prepare(
       "SELECT value FROM score WHERE cell = ? AND dialogue = ? AND turn = ? AND metric = ? AND "
       "postprocess = ?");
-  Statement put = db_->prepare(replace ? "INSERT OR REPLACE INTO score VALUES (?,?,?,?,?,?)"
-                                       : "INSERT OR IGNORE INTO score VALUES (?,?,?,?,?,?)");
+  Statement put = db_->prepare("INSERT OR REPLACE INTO score VALUES (?,?,?,?,?,?,?)");
   for (const ScoreValue& s : scores) {
     before << s.cell << s.dialogue << s.turn << s.metric << s.postprocess;
     out.push_back(before.next() ? std::optional(before.real(0)) : std::nullopt);
     before.reset();
-    if (out.back() != s.value)
-      (put << s.cell << s.dialogue << s.turn << s.metric << s.postprocess << s.value).run();
+    if (out.back() && out.back() != s.value && !replace) continue;
+    (put << s.cell << s.dialogue << s.turn << s.metric << s.postprocess << s.value
+         << sources_["metrics"])
+        .run();
   }
   transaction.commit();
   return out;

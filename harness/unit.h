@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,10 +40,25 @@ struct UnitResult {
   void add(UnitResult part);
 };
 
-/// Runs units together, as one batch on one engine.  Cells that prefill alike share it; all
-/// branches decode as one batch.  Sharing changes cost, never results.  A cell that fails is
-/// recorded with its error, and the others go on.
+/// Bounds of what runs at the same time: more units fill the decode steps, fewer keep the memory,
+/// and what a crash loses, small.
+constexpr std::size_t kUnitsAtOnce = 4;
+constexpr std::int64_t kTokensAtOnce = 32768;  ///< of their contexts, roughly
+
+/// Runs the units that `next` gives on one engine, some at the same time, and calls `done` with
+/// each as soon as it has ended, also while others run on; no more are begun when `next` gives
+/// none. Cells that prefill alike share it; the branches of all units decode as one batch.  Sharing
+/// changes cost, never results.  A cell that fails is recorded with its error, and the others go
+/// on; what `next` and `done` throw is passed on.
+void run_units(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
+               const std::function<std::optional<WorkUnit>()>& next,
+               const std::function<void(const WorkUnit&, UnitResult)>& done);
+
+/// The same for units that are at hand; results in the order in which the units ended.
 UnitResult run_units(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
                      const std::vector<WorkUnit>& units);
+
+/// Tokens of a dialogue's contexts, roughly: what kTokensAtOnce counts.
+std::int64_t rough_tokens(const Dialogue& dialogue);
 
 }  // namespace turnbench

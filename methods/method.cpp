@@ -376,4 +376,20 @@ Policies Method::make() const {
   return out;
 }
 
+std::optional<std::string> setting_in(std::string_view canonical, std::string_view name) {
+  std::vector<std::string> names;
+  const std::string_view methods = canonical.substr(0, canonical.find("@host:"));
+  for (const std::string& part : split(methods, "+")) {
+    const std::size_t colon = part.find(':');
+    names.push_back(part.substr(0, colon));
+    if (colon == std::string::npos) continue;
+    for (const std::string& setting : split(std::string_view(part).substr(colon + 1), ",")) {
+      const std::size_t equals = setting.find('=');
+      if (equals != std::string::npos && setting.substr(0, equals) == name)
+        return setting.substr(equals + 1);
+    }
+  }
+  return name == "name" ? std::optional(join(names, "+")) : std::nullopt;
+}
+
 }  // namespace turnbench

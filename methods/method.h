@@ -135,4 +135,8 @@ const MethodInfo& find_method(const std::string& name, const std::string& where)
 /// Parameters that every method takes: where keys and values live.
 const std::vector<ParameterInfo>& placement_parameters();
 
+/// A setting as a canonical text of any age has it, of the first method there that has it; "name" is
+/// the names of the methods, joined by +.  Texts are taken as they stand: no method needs to exist.
+std::optional<std::string> setting_in(std::string_view canonical, std::string_view name);
+
 }  // namespace turnbench

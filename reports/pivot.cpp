@@ -8,6 +8,7 @@
 
 #include "common/error.h"
 #include "common/text.h"
+#include "harness/plan.h"
 
 namespace turnbench {
 namespace {
@@ -68,8 +69,8 @@ const std::vector<std::string>& reported_counters() {
 }
 
 Results::Results(const Store& store, const std::string& experiment, const ScoreChoice& choice)
-    : manifest_(
-          parse_manifest(store.manifest(experiment), store.path() + ": manifest of " + experiment)),
+    : manifest_(parse_manifest(store.manifest(experiment),
+                               store.path() + ": manifest of " + experiment, ManifestUse::kReport)),
       cells_(store.cells(experiment)),
       failures_(store.failures(experiment)),
       environments_(store.environments(experiment)) {
@@ -200,7 +201,7 @@ std::string Results::dimension(const Cell& cell, int turn, const std::string& na
   if (name == "metric") return cell.metric;
   if (name == "turn") return turn < 0 ? "all" : std::to_string(turn + 1);
   if (name.starts_with(kSettingPrefix)) {
-    return manifest_.setting(cell.method, name.substr(kSettingPrefix.size())).value_or("-");
+    return setting_of(cell, name.substr(kSettingPrefix.size())).value_or("-");
   }
   throw input_error("table: found the unknown dimension \"{}\", expected one of: {}",
                     printable(name), join(table_dimensions(), ", "));

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "common/clock.h"
@@ -43,13 +45,21 @@ std::vector<ScoreValue> score_records(const Plan& plan, const Plan::Unit& unit,
 /// The work of one model, handed out in order.
 class Queue {
  public:
-  Queue(const Plan& plan, std::size_t model)
-      : batches_(plan.batches(model)), probings_(plan.probings_of(model)) {}
+  Queue(const Plan& plan, std::size_t model) : probings_(plan.probings_of(model)) {
+    for (const Plan::Unit* unit : plan.units_of(model)) {
+      by_dialogue_[unit->dialogue.get()] = unit;
+      if (!plan.manifest.alone) {
+        units_.push_back({unit->dialogue.get(), unit->cells});
+        continue;
+      }
+      for (const UnitCell& cell : unit->cells) units_.push_back({unit->dialogue.get(), {cell}});
+    }
+  }
 
-  /// The next batch of units, or none.
-  std::vector<const Plan::Unit*> take() {
+  /// The next unit (of one cell, if they run alone), or none.
+  std::optional<WorkUnit> take() {
     std::lock_guard lock(mutex_);
-    return next_ < batches_.size() ? batches_[next_++] : std::vector<const Plan::Unit*>{};
+    return next_ < units_.size() ? std::optional(units_[next_++]) : std::nullopt;
   }
 
   /// The next unit of probes, or null.
@@ -58,27 +68,16 @@ class Queue {
     return next_probing_ < probings_.size() ? probings_[next_probing_++] : nullptr;
   }
 
+  /// What of the plan a unit is, or is a cell of.
+  const Plan::Unit& planned(const WorkUnit& unit) const { return *by_dialogue_.at(unit.dialogue); }
+
  private:
   std::mutex mutex_;
-  std::vector<std::vector<const Plan::Unit*>> batches_;
+  std::vector<WorkUnit> units_;
+  std::map<const Dialogue*, const Plan::Unit*> by_dialogue_;
   std::vector<const Plan::Probing*> probings_;
   std::size_t next_ = 0, next_probing_ = 0;
 };
-
-/// Cell after cell; the first one twice unless the engine is warm.
-UnitResult run_alone(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
-                     const std::vector<WorkUnit>& units, bool warm) {
-  UnitResult out;
-  for (const WorkUnit& unit : units) {
-    for (const UnitCell& cell : unit.cells) {
-      const std::vector<WorkUnit> alone = {{unit.dialogue, {cell}}};
-      if (!warm) run_units(engine, renderer, decoding, alone);
-      warm = true;
-      out.add(run_units(engine, renderer, decoding, alone));
-    }
-  }
-  return out;
-}
 
 ProbeUnit probe_unit(const Plan::Probing& probing) {
   ProbeUnit out{{}, probing.cells, probing.answers};
@@ -90,7 +89,7 @@ ProbeUnit probe_unit(const Plan::Probing& probing) {
 
 Share share_out(const Plan& plan, std::size_t model, const RunOptions& options) {
   const int processors = available_processors(),
-            jobs = static_cast<int>(plan.batches(model).size() + plan.probings_of(model).size());
+            jobs = static_cast<int>(plan.units_of(model).size() + plan.probings_of(model).size());
   if (plan.manifest.alone)
     return {std::min(1, jobs), options.threads > 0 ? options.threads : processors};
   if (options.workers > 0) {
@@ -113,17 +112,19 @@ RunSummary run_plan(const Plan& plan, Store& store, const RunOptions& options,
   std::mutex mutex;  // of the store, the summary and the display
   std::atomic<bool> stop{false};
   std::exception_ptr failure;
-  // All under `mutex`.
-  const auto add = [&](const std::vector<Record>& records, const std::vector<ScoreValue>& scores) {
-    store.add_records(records, scores);
-    summary.progress.failed += static_cast<std::size_t>(std::count_if(
-        records.begin(), records.end(), [](const Record& r) { return is_failure(r.status); }));
-    ++summary.progress.units_done;
-  };
-  const auto show = [&](std::int64_t tokens) {
-    summary.progress.tokens += tokens;
-    summary.progress.seconds = seconds_since(start);
-    report(summary.progress);
+  /// Stores what a unit gave; `whole`: nothing of it is left to do.
+  const auto add = [&](const UnitResult& result, const std::vector<ScoreValue>& scores,
+                       bool whole) {
+    std::lock_guard lock(mutex);
+    store.add_records(result.records, scores);
+    Progress& progress = summary.progress;
+    progress.failed += static_cast<std::size_t>(
+        std::count_if(result.records.begin(), result.records.end(),
+                      [](const Record& r) { return is_failure(r.status); }));
+    progress.units_done += whole ? 1 : 0;
+    progress.tokens += result.prefilled_tokens + result.decoded_tokens;
+    progress.seconds = seconds_since(start);
+    report(progress);
     if (should_stop()) stop = true;
   };
 
@@ -143,36 +144,24 @@ RunSummary run_plan(const Plan& plan, Store& store, const RunOptions& options,
       engine_options.kv_dtype = planned.entry.kv_dtype;
       engine_options.memory_limit = options.memory_limit;
       Engine engine(model, pointers_to(backends), engine_options);
-      bool warm = false;
-      while (!stop) {
-        const std::vector<const Plan::Unit*> batch = queue.take();
-        if (batch.empty()) break;
-        std::vector<WorkUnit> units;
-        for (const Plan::Unit* unit : batch) units.push_back({unit->dialogue.get(), unit->cells});
-        const UnitResult result = decoding.alone
-                                      ? run_alone(engine, renderer, decoding, units, warm)
-                                      : run_units(engine, renderer, decoding, units);
-        warm = true;
-        std::lock_guard lock(mutex);
-        for (const Plan::Unit* unit : batch) {
-          std::vector<Record> records;
-          for (const Record& r : result.records) {
-            const bool own = std::any_of(unit->cells.begin(), unit->cells.end(),
-                                         [&](const UnitCell& c) { return c.key == r.cell; });
-            if (own && r.dialogue == unit->dialogue->id) records.push_back(r);
-          }
-          const std::vector<ScoreValue> scores = score_records(plan, *unit, records);
-          add(records, scores);
-        }
-        show(result.prefilled_tokens + result.decoded_tokens);
-      }
+      bool warm = !decoding.alone;
+      const auto next = [&]() {
+        std::optional<WorkUnit> unit = stop ? std::nullopt : queue.take();
+        if (unit && !warm) run_units(engine, renderer, decoding, {*unit});
+        warm |= unit.has_value();
+        return unit;
+      };
+      const auto done = [&](const WorkUnit& unit, UnitResult result) {
+        const Plan::Unit& whole = queue.planned(unit);
+        const std::vector<ScoreValue> scores = score_records(plan, whole, result.records);
+        add(result, scores, unit.cells.back().key == whole.cells.back().key);
+      };
+      run_units(engine, renderer, decoding, next, done);
       while (!stop) {
         const Plan::Probing* probing = queue.take_probing();
         if (probing == nullptr) return;
         const UnitResult result = run_probes(engine, renderer, decoding, probe_unit(*probing));
-        std::lock_guard lock(mutex);
-        add(result.records, result.scores);
-        show(result.prefilled_tokens + result.decoded_tokens);
+        add(result, result.scores, true);
       }
     };
     const auto guarded = [&]() {

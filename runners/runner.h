@@ -39,8 +39,8 @@ struct RunSummary {
 };
 
 /// Runs a plan's units in this process: workers with an engine each share the weights; records are
-/// stored a unit at a time, in one transaction.  `should_stop` is asked between batches of units;
-/// `report` is called after each.
+/// stored as soon as a unit has ended, in one transaction.  `should_stop` is asked after each unit,
+/// and those that have begun are ended; `report` is called after each.
 RunSummary run_plan(const Plan& plan, Store& store, const RunOptions& options,
                     const std::function<bool()>& should_stop,
                     const std::function<void(const Progress&)>& report);

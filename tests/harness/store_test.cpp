@@ -20,7 +20,7 @@ Store::Plan plan_of(const std::string& experiment, const std::string& manifest,
   plan.manifest = manifest;
   plan.environment = "{}";
   plan.models = {{"m", "model"}};
-  plan.datasets = {{"d", "dataset"}};
+  plan.datasets = {{"d", "dataset", 2}};
   plan.dialogues = {{"d", "x", 2, "{}"}, {"d", "y", 2, "{}"}};
   for (const std::string& key : keys) {
     plan.cells.push_back({key, "tiny", "facts", "qa", "end", "full", "reprefill", "own", "qa_f1",
@@ -215,7 +215,7 @@ TEST(Store, AFailedJudgingMayBeReplacedAndNoOther) {
   EXPECT_THROW(store.add_judgement(stray), Error);
 }
 
-// A store of schema 1 has everything but judgements.
+// A store of schema 1 has neither judgements nor sources.
 TEST(Store, OlderStoresAreReadAsTheyAreAndMigratedToBeWritten) {
   const TemporaryDirectory directory;
   const std::string path = directory.path("a.db");
@@ -226,7 +226,10 @@ TEST(Store, OlderStoresAreReadAsTheyAreAndMigratedToBeWritten) {
   }
   {
     Database db(path, Database::Mode::kExisting);
-    db.execute("DROP TABLE judgement; DROP TABLE judge; PRAGMA user_version=1");
+    db.execute(
+        "DROP TABLE judgement; DROP TABLE judge; ALTER TABLE score DROP COLUMN sources; "
+        "ALTER TABLE dataset DROP COLUMN sources; ALTER TABLE dataset DROP COLUMN size; "
+        "PRAGMA user_version=1");
   }
   const Dump before = dump(path, true);
   {
@@ -237,12 +240,16 @@ TEST(Store, OlderStoresAreReadAsTheyAreAndMigratedToBeWritten) {
   expect_same(dump(path, true), before);
   EXPECT_EQ(count(path, "PRAGMA user_version"), 1);
   Store::open_to_extend(path).add_judge({"j", "rubric", "hash", "text", "model"});
-  EXPECT_EQ(count(path, "PRAGMA user_version"), 2);
+  EXPECT_EQ(count(path, "PRAGMA user_version"), 3);
   EXPECT_EQ(Store::open(path).scores("e").size(), 2u);
   Dump after = dump(path, true);
   EXPECT_EQ(after.at("judge").size(), 1u);
   after.erase("judge");
   after.erase("judgement");
+  for (const char* table : {"score", "dataset"}) {  // which have more columns now
+    EXPECT_EQ(after.at(table).size(), before.at(table).size());
+    after[table] = before.at(table);
+  }
   expect_same(after, before);
 }
 

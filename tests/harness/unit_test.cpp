@@ -164,6 +164,42 @@ TEST(Unit, WorkedExampleOfTheHistories) {
   }
 }
 
+// Units that run at the same time end one after the other, so that each can be stored at its end.
+TEST(Unit, EachIsHandedOverWhenItEnds) {
+  const SmallWorld world;
+  const std::vector<Dialogue> dialogues = short_dialogues(12);
+  Cells cells;
+  cells.add("full");
+  const auto backend = make_cpu_backend(1);
+  Engine engine(world.model, *backend, {});
+  std::size_t begun = 0, ended = 0, at_once = 0;
+  std::vector<std::size_t> begun_at_end;
+  std::vector<Record> records;
+  run_units(
+      engine, world.renderer, {.max_prompt_tokens = 4000, .max_new_tokens = 8},
+      [&]() -> std::optional<WorkUnit> {
+        at_once = std::max(at_once, begun - ended);
+        if (begun == dialogues.size()) return std::nullopt;
+        return WorkUnit{&dialogues[begun++], cells.cells};
+      },
+      [&](const WorkUnit& unit, UnitResult result) {
+        ++ended;
+        begun_at_end.push_back(begun);
+        for (const Record& r : result.records) EXPECT_EQ(r.dialogue, unit.dialogue->id);
+        EXPECT_EQ(result.records.size(), cells.cells.size() * unit.dialogue->turns.size());
+        records.insert(records.end(), result.records.begin(), result.records.end());
+      });
+  ASSERT_EQ(begun_at_end.size(), dialogues.size());
+  EXPECT_LE(begun_at_end[0], kUnitsAtOnce + 1) << "one more is known, and waits";
+  EXPECT_LT(begun_at_end[3], dialogues.size()) << "not all at the end";
+  EXPECT_GE(at_once, 2u) << "several fill the decode steps";
+  EXPECT_LE(at_once, kUnitsAtOnce + 1);
+  std::vector<WorkUnit> units;
+  for (const Dialogue& dialogue : dialogues) units.push_back({&dialogue, cells.cells});
+  expect_equal(by_key(records),
+               by_key(world.run(units, {.max_prompt_tokens = 4000, .max_new_tokens = 8}).records));
+}
+
 // A cell that fails is recorded with its reason, in all its turns; the others are what they were.
 TEST(Unit, FailuresStandAlone) {
   const SmallWorld world;
