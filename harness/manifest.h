@@ -17,7 +17,7 @@ namespace turnbench {
 /// What happens to a method's cache when a later turn comes.
 enum class History {
   kReprefill,     ///< everything is computed anew and evicted anew: lost tokens come back
-  kCompressOnce,  ///< evicted after the first prompt only; later turns are appended in full
+  kCompressOnce,  ///< evicted after the first prompt only; all that follows is appended in full
   kRecompress     ///< evicted again after each prompt, from the survivors and the new tokens
 };
 std::string_view name_of(History history);

@@ -29,7 +29,9 @@ struct Branch : Conversation {
   double prefill_seconds = 0, decode_seconds = 0;  ///< of this turn: a share of what was batched
 
   bool reprefills() const { return cell->history == History::kReprefill; }
-  bool evicts(int turn) const { return turn == 0 || cell->history != History::kCompressOnce; }
+  /// When a prompt ends; and while it is answered.
+  bool evicts(int turn) const { return turn == 0 || evicts_in_answers(); }
+  bool evicts_in_answers() const { return cell->history != History::kCompressOnce; }
 };
 
 /// Sequences that hold everything a prompt computed: what later turns go on from.  By what decides
@@ -297,7 +299,7 @@ class Runner {
         pass.tokens = std::span(branch->answer).last(1);
         pass.kind = Pass::Kind::kDecode;
         pass.dialogue = &branch->view;
-        pass.evict = branch->evicts(unit->turn);
+        pass.evict = branch->evicts_in_answers();
         passes.push_back(pass);
       }
       const auto start = Clock::now();

@@ -200,6 +200,38 @@ TEST(Unit, EachIsHandedOverWhenItEnds) {
                by_key(world.run(units, {.max_prompt_tokens = 4000, .max_new_tokens = 8}).records));
 }
 
+// Under compress_once nothing leaves after the first prompt, also by methods that evict while they
+// decode: all that came since is there.
+TEST(Unit, CompressOnceEvictsOnce) {
+  const SmallWorld world;
+  const std::vector<Dialogue> dialogues = short_dialogues(2);
+  Cells cells;
+  for (const char* spec : {"streamingllm:budget=24", "streamingllm:budget=24,pos=shift",
+                           "h2o:budget=24", "tova:budget=24", "keyformer:budget=24"})
+    cells.add(spec);
+  const auto got = by_key(world
+                              .run({{&dialogues[0], cells.cells}, {&dialogues[1], cells.cells}},
+                                   {.max_prompt_tokens = 4000, .max_new_tokens = 6})
+                              .records);
+  std::size_t answered = 0;
+  for (const UnitCell& cell : cells.cells) {
+    if (cell.history != History::kCompressOnce) continue;
+    for (const Dialogue& dialogue : dialogues) {
+      const Result& first = got.at({cell.key, dialogue.id, 0});
+      EXPECT_EQ(first.error, "");
+      EXPECT_LE(first.counters.at("kv_tokens"), 24) << cell.key;
+      for (int turn : {1, 2}) {
+        const Result& later = got.at({cell.key, dialogue.id, turn});
+        EXPECT_EQ(later.counters.at("kv_tokens"),
+                  first.counters.at("kv_tokens") + later.prompt_tokens - first.prompt_tokens)
+            << cell.key << ", turn " << turn;
+      }
+      answered += first.answer_tokens.size() > 1;
+    }
+  }
+  EXPECT_GT(answered, 10u) << "answers of one token would prove nothing";
+}
+
 // A cell that fails is recorded with its reason, in all its turns; the others are what they were.
 TEST(Unit, FailuresStandAlone) {
   const SmallWorld world;

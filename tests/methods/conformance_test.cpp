@@ -375,8 +375,14 @@ TEST_P(Conformance, LaterTurns) {
   for_each_variant([&](const Method& method, const Values&) {
     for (const bool recompress : {false, true}) {
       Conversation c(machine.engine, method.make());
-      run(c, prompt_, std::span(answer_).first(5));
+      c.turn(prompt_);
+      const double first = c.sequence.cache.mean_tokens();
+      for (int token : std::span(answer_).first(5))
+        ASSERT_TRUE(all_finite(c.answer(token, recompress)));
       const double before = c.sequence.cache.mean_tokens();
+      if (!recompress) {
+        EXPECT_EQ(before, first + 5);
+      }
       for (int turn = 0; turn < 2; ++turn) {
         ASSERT_TRUE(all_finite(c.turn(question_, recompress)));
         for (int token : std::span(answer_).first(5))
