@@ -97,8 +97,9 @@ void Engine::attention_layer(int layer, std::span<const Pass> passes, const Layo
         QueryRows{q + row * layout.q_width, layout.q_width, layout.positions.data() + row, rows},
         &s.tails[static_cast<std::size_t>(layer)],
         decodes ? nullptr : &s.columns[static_cast<std::size_t>(layer)], noise_seed);
+    const int prompt_tokens = decodes ? s.prompt_tokens : static_cast<int>(s.tokens.size());
     views.push_back(LayerView{layer, shape_, sets, stats.back(), dialogue, layout.positions[row],
-                              rows, decodes ? s.prompt_tokens : 0, decodes ? s.generated : 0});
+                              rows, prompt_tokens, decodes ? s.generated : 0});
     const auto start = Clock::now();
     if (s.policies.prefill || s.policies.selection) stage.memory->finish();  // they may read keys
     if (pass.kind == Pass::Kind::kPrefill && s.policies.prefill && rows > 1) {
@@ -262,7 +263,7 @@ void Engine::fill(Sequence& sequence, std::span<const int> tokens, const Dialogu
                          model_.config().sliding_window[static_cast<std::size_t>(l)], sets,
                          {stage.q.data(), width, positions.data(), rows}, &tail,
                          &sequence.columns[static_cast<std::size_t>(l)], seed);
-    after_attention(l, pass, stats, {l, shape_, sets, stats, view, n - rows, rows, 0, 0});
+    after_attention(l, pass, stats, {l, shape_, sets, stats, view, n - rows, rows, n, 0});
   }
   sequence.prompt_tokens = n;
   sequence.next_position = sequence.policies.raw_keys() ? sequence.cache.layer(0)[0].size() : n;

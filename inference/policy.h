@@ -44,8 +44,10 @@ struct LayerView {
   const DialogueView& dialogue;
   std::int32_t first_row = 0;  ///< position of the pass's first row; the rows are consecutive
   int rows = 0;
-  int prompt_tokens = 0;  ///< of the dialogue when the turn's prefill ended (0 during it)
-  int generated = 0;      ///< tokens of this turn's answer, this pass included (0 during prefill)
+  /// Tokens of the dialogue up to the end of the turn's prompt (of this pass during prefill), still
+  /// cached or not: what shares of a prompt are shares of.
+  int prompt_tokens = 0;
+  int generated = 0;  ///< tokens of this turn's answer, this pass included (0 during prefill)
 
   /// Query heads that read one set.
   int heads_per_set() const { return shape.heads / static_cast<int>(sets.size()); }

@@ -21,7 +21,7 @@ class AdaKv : public EvictionPolicy {
 
   KeepSets after_prefill(const LayerView& view) override {
     const std::vector<KeptSet> sets = kept_sets(view, w_.per_query_head);
-    const int base = layer_base(view, sets);
+    const int base = w_.choices(view);  // tokens that a set chooses in the mean
     std::vector<int> candidates;
     for (const KeptSet& set : sets) candidates.push_back(std::max(0, set.tokens - w_.window));
     const int all = std::accumulate(candidates.begin(), candidates.end(), 0),
@@ -57,13 +57,6 @@ class AdaKv : public EvictionPolicy {
   }
 
  private:
-  /// Tokens that a set of this layer chooses in the mean.
-  int layer_base(const LayerView& view, const std::vector<KeptSet>& sets) const {
-    int tokens = 0;
-    for (const KeptSet& set : sets) tokens += set.tokens;
-    return w_.choices(view, tokens / static_cast<int>(sets.size()));
-  }
-
   /// The share of its mass that a head has in its `base` best tokens.
   static float concentration(const std::vector<float>& scores, int base) {
     double best = 0;

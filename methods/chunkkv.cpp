@@ -23,7 +23,7 @@ class ChunkKv : public EvictionPolicy {
   /// The best chunks, the last of them cut to fit, and the window.
   std::vector<std::int32_t> choose(const LayerView& view) const {
     const int n = view.sets[0].size(), candidates = n - s_.window;
-    int left = s_.choices(view, n);
+    int left = s_.choices(view);
     if (left >= candidates) return all_slots(n);
     const std::vector<float> scores =
         s_.scores(view, {.first_head = 0, .heads = view.shape.heads, .tokens = n});

@@ -10,8 +10,7 @@ KeepSets HeavyHitters::after_prefill(const LayerView& view) {
   if (!s_.dynamic) layer = {};
   const std::vector<KeptSet> sets = kept_sets(view, s_.per_query_head);
   add(sets, view.stats.column_mass(rule(0)), layer);
-  layer.limits.clear();
-  for (const KeptSet& set : sets) layer.limits.push_back(limit(view, set.tokens));
+  layer.limit = limit(view);
   return keep(view, sets, layer);
 }
 
@@ -34,15 +33,15 @@ void HeavyHitters::add(const std::vector<KeptSet>& sets, const ColumnMass& rows,
   }
 }
 
-/// What a set may keep of the `n` tokens that it holds when a prompt ends.
-HeavyHitters::Limit HeavyHitters::limit(const LayerView& view, int n) const {
-  const int budget = s_.budget.tokens(n), recent = s_.recent.tokens(budget);
+/// What a set may keep behind a prompt and behind each step.
+HeavyHitters::Limit HeavyHitters::limit(const LayerView& view) const {
+  const int n = view.prompt_tokens, budget = s_.budget.tokens(n), recent = s_.recent.tokens(budget);
   if (n > budget && (recent > budget || budget == 0)) {
     throw input_error("{}: found a budget of {} tokens and {} recent ones, expected no more",
                       s_.budget.method, budget, recent);
   }
   const int always = std::min(recent, budget);
-  return {always, s_.budget.choices(view, n, always)};
+  return {always, s_.budget.choices(view, always)};
 }
 
 KeepSets HeavyHitters::keep(const LayerView& view, const std::vector<KeptSet>& sets,
@@ -50,7 +49,7 @@ KeepSets HeavyHitters::keep(const LayerView& view, const std::vector<KeptSet>& s
   KeepSets out;
   for (std::size_t i = 0; i < sets.size(); ++i) {
     const int n = sets[i].tokens;
-    const auto [recent, hitters] = layer.limits[i];
+    const auto [recent, hitters] = layer.limit;
     if (n <= recent + hitters) {
       out.slots.push_back(all_slots(n));
       continue;

@@ -12,7 +12,7 @@ namespace turnbench {
 class HeavyHitters : public EvictionPolicy {
  public:
   struct Settings {
-    LayerBudget budget;    ///< tokens kept per set, of those cached when a prompt ends
+    LayerBudget budget;    ///< tokens kept per set
     Budget recent;         ///< of them the most recent ones, as a number or share of the mean
     bool dynamic = true;   ///< goes on while decoding, and sums live as long as their tokens
     bool per_row = false;  ///< sums are divided by the rows that could see the token
@@ -36,7 +36,7 @@ class HeavyHitters : public EvictionPolicy {
   };
   struct Layer {
     std::vector<std::vector<float>> mass;  // [set][slot]
-    std::vector<Limit> limits;             // [set]
+    Limit limit;                           // of each set, from the end of a prompt on
     int rows = 0;                          // summed in `mass`
   };
 
@@ -46,7 +46,7 @@ class HeavyHitters : public EvictionPolicy {
   }
   static void add(const std::vector<KeptSet>& sets, const ColumnMass& rows, Layer& layer);
   KeepSets keep(const LayerView& view, const std::vector<KeptSet>& sets, Layer& layer) const;
-  Limit limit(const LayerView& view, int n) const;
+  Limit limit(const LayerView& view) const;
 
   Settings s_;
   std::vector<Layer> layers_;

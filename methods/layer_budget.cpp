@@ -23,8 +23,9 @@ int LayerBudget::tokens(int n) const {
   return moved + static_cast<int>(std::max(0, n - kPqSinks) * share * kPqFetched);
 }
 
-int LayerBudget::choices(const LayerView& view, int n, int fixed) const {
-  const int layers = view.shape.layers, base = tokens(n) - fixed, candidates = n - fixed;
+int LayerBudget::choices(const LayerView& view, int fixed) const {
+  const int layers = view.shape.layers, n = view.prompt_tokens, base = tokens(n) - fixed,
+            candidates = n - fixed;
   if (rule.kind == LayerRule::Kind::kList &&
       rule.weights.size() != static_cast<std::size_t>(layers))
     throw input_error("{}: layers: found {} numbers, expected the model's {}", method,

@@ -24,13 +24,15 @@ struct LayerBudget {
   Compensation compensation = Compensation::kNone;
   double communication = 0;  ///< e
 
-  /// Tokens kept of `n` in the mean over the layers: floor(rho n), and floor(e n / 2) and the
-  /// fetched tokens where they count.
+  /// Tokens kept of a prompt of `n` in the mean over the layers: floor(rho n), and floor(e n / 2)
+  /// and the fetched tokens where they count.
   int tokens(int n) const;
 
-  /// Tokens that the view's layer chooses out of `n`, beside `fixed` ones that every layer keeps.
-  /// Refuses a list of layers that is not the model's.
-  int choices(const LayerView& view, int n, int fixed) const;
+  /// Tokens that the view's layer chooses beside `fixed` ones that every layer keeps.  The share is
+  /// one of the dialogue's prompt tokens, whatever the layer still holds of them: so shares do not
+  /// compound from turn to turn, and their mean stays the budget.  A layer that holds less keeps
+  /// all.  Refuses a list of layers that is not the model's.
+  int choices(const LayerView& view, int fixed) const;
 };
 
 /// Parameter "layers".

@@ -42,7 +42,7 @@ class SaBlock : public EvictionPolicy {
     cut(view);
     const int n = view.sets[0].size(), candidates = n - w_.window;
     return candidates <= 0 ? std::vector<SegmentBlocks>()
-                           : blocks(view, candidates, std::min(w_.choices(view, n), candidates));
+                           : blocks(view, candidates, std::min(w_.choices(view), candidates));
   }
 
  private:
@@ -55,7 +55,7 @@ class SaBlock : public EvictionPolicy {
   }
 
   std::vector<std::int32_t> choose(const LayerView& view) const {
-    const int n = view.sets[0].size(), candidates = n - w_.window, count = w_.choices(view, n);
+    const int n = view.sets[0].size(), candidates = n - w_.window, count = w_.choices(view);
     if (count >= candidates) return all_slots(n);
     std::vector<std::int32_t> out;
     for (const SegmentBlocks& segment : blocks(view, candidates, count))

@@ -27,7 +27,7 @@ class SentenceSelection : public SelectionPolicy {
     for (const KvSet& set : view.sets) {
       const int n = set.size();
       Index& index = layer.sets.emplace_back();
-      index.budget = budget(n);
+      index.budget = budget(view.prompt_tokens, n);
       const std::vector<int> of = slot_segments(segments_, set, n);
       for (int begin = 0, j = 1; j <= n; ++j) {
         const auto at = static_cast<std::size_t>(j);
@@ -75,12 +75,10 @@ class SentenceSelection : public SelectionPolicy {
     int length = 0;  // tokens of the sentence that is being written
   };
 
-  /// B, of which `n` cached tokens are the pool.  A share counts the prompt: the pool is r times
-  /// that share of it, or all of it.
-  int budget(int n) const {
-    const double share = std::max(s_.budget.value, 1 / s_.factor);
-    const int out = s_.budget.is_ratio ? static_cast<int>(share * n + 1e-6) : s_.budget.tokens(n);
-    if (out < s_.sinks + s_.recent && out < n) {
+  /// B, for a dialogue of so many prompt tokens, of which the pool is what stayed.
+  int budget(int prompt_tokens, int pool) const {
+    const int out = s_.budget.tokens(prompt_tokens);
+    if (out < s_.sinks + s_.recent && out < pool) {
       throw input_error(
           "sentencekv: found a budget of {} tokens, expected at least sinks + recent "
           "= {}",

@@ -12,7 +12,7 @@ class SnapKv : public EvictionPolicy {
   KeepSets after_prefill(const LayerView& view) override {
     KeepSets out;
     for (const KeptSet& set : kept_sets(view, s_.per_query_head)) {
-      out.slots.push_back(s_.kept(view, set, s_.choices(view, set.tokens)));
+      out.slots.push_back(s_.kept(view, set, s_.choices(view)));
     }
     return out;
   }

@@ -16,14 +16,14 @@ class StreamingLlm : public EvictionPolicy {
   bool shifts_positions() const override { return shift_; }
 
   KeepSets after_prefill(const LayerView& view) override {
-    const int n = view.sets[0].size(), budget = budget_.tokens(n);  // all sets are alike
+    const int n = view.prompt_tokens, budget = budget_.tokens(n);
     if (budget <= sinks_) {
       throw input_error(
           "streamingllm: found a budget of {} tokens of {}, expected more than the {} sinks",
           budget, n, sinks_);
     }
     recent_.resize(static_cast<std::size_t>(view.shape.layers));
-    recent_[static_cast<std::size_t>(view.layer)] = budget_.choices(view, n, sinks_);
+    recent_[static_cast<std::size_t>(view.layer)] = budget_.choices(view, sinks_);
     return drop_middle(view);
   }
 
@@ -34,7 +34,8 @@ class StreamingLlm : public EvictionPolicy {
  private:
   /// The sinks and the layer's most recent tokens.
   KeepSets drop_middle(const LayerView& view) const {
-    const int n = view.sets[0].size(), recent = recent_[static_cast<std::size_t>(view.layer)];
+    const int n = view.sets[0].size(),  // all sets are alike
+        recent = recent_[static_cast<std::size_t>(view.layer)];
     if (n <= sinks_ + recent) return {};
     return {{view.sets.size(), with_tail(all_slots(sinks_), n - recent, n)}};
   }

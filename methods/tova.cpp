@@ -12,8 +12,7 @@ class Tova : public EvictionPolicy {
 
   KeepSets after_prefill(const LayerView& view) override {
     kept_.resize(static_cast<std::size_t>(view.shape.layers));
-    const int n = view.sets[0].size();  // all sets are alike
-    kept_[static_cast<std::size_t>(view.layer)] = 1 + std::max(0, budget_.choices(view, n, 1));
+    kept_[static_cast<std::size_t>(view.layer)] = 1 + std::max(0, budget_.choices(view, 1));
     return best(view);
   }
   KeepSets after_decode(const LayerView& view) override {
@@ -23,7 +22,8 @@ class Tova : public EvictionPolicy {
  private:
   /// The tokens with the largest weight in the last row, meant over all heads: the same everywhere.
   KeepSets best(const LayerView& view) const {
-    const int n = view.sets[0].size(), candidates = protect_last_ ? n - 1 : n;
+    const int n = view.sets[0].size(),  // all sets are alike
+        candidates = protect_last_ ? n - 1 : n;
     const int kept = kept_[static_cast<std::size_t>(view.layer)];
     if (n <= kept) return {};
     const std::vector<float> weights =

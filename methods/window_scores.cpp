@@ -24,13 +24,13 @@ Scorer parse_scorer(const std::string& name) {
                                : Scorer::kSnapKv;
 }
 
-int WindowSettings::choices(const LayerView& view, int n) const {
-  const int tokens = budget.tokens(n);
+int WindowSettings::choices(const LayerView& view) const {
+  const int n = view.prompt_tokens, tokens = budget.tokens(n);
   if (n > tokens && n > window + 1 && tokens <= window) {
     throw input_error("{}: found a budget of {} tokens of {}, expected more than the window of {}",
                       budget.method, tokens, n, window);
   }
-  const int own = budget.choices(view, n, window);
+  const int own = budget.choices(view, window);
   return n <= tokens || n <= window + 1 ? std::max(0, n - window) : own;
 }
 

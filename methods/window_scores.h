@@ -38,9 +38,9 @@ struct WindowSettings {
   GroupRule group = GroupRule::kMean;
   bool per_query_head = false;
 
-  /// Tokens that the layer chooses before the window of `n` cached ones: all of them if the budget
-  /// holds all.  Refuses a budget that the window fills.
-  int choices(const LayerView& view, int n) const;
+  /// Tokens that the layer chooses before the window; all of a prompt that the budget holds.
+  /// Refuses a budget that the window fills.
+  int choices(const LayerView& view) const;
 
   /// What the scores ask of the statistics: the last rows of the prompt, or masses over all rows.
   int rows() const;

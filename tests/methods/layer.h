@@ -70,7 +70,8 @@ class Layer {
   }
 
   LayerView view(int layer = 0) {
-    return {layer, shape, sets, *stats, dialogue, n - rows, rows, prompt_tokens, generated};
+    const int prompt = prompt_tokens > 0 ? prompt_tokens : n;
+    return {layer, shape, sets, *stats, dialogue, n - rows, rows, prompt, generated};
   }
 
   /// Attention probability of key j for the row at position i of query head h, eagerly.
@@ -105,7 +106,8 @@ class Layer {
   std::vector<std::int32_t> positions;
   std::unique_ptr<AttentionStats> stats;
   DialogueView dialogue;
-  int prompt_tokens = 0, generated = 0;
+  int prompt_tokens = 0;  ///< 0: all n are
+  int generated = 0;
 
  private:
   static std::vector<float> draw(std::size_t count, std::uint64_t seed) {

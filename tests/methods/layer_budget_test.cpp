@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "common/error.h"
 #include "prescribed.h"
 #include "tests/message_of.h"
@@ -76,6 +78,61 @@ TEST(LayerBudgets, APyramidOfSnapKvIsPyramidKv) {
     const Sizes pyramid = sizes("streamingllm:budget=24,sinks=8,layers=pyramid", layer);
     EXPECT_EQ(pyramid[0] + pyramid[1] + pyramid[2] + pyramid[3], 96);
   }
+}
+
+/// What each of 32 layers keeps of what it holds (of what the first holds, if all are alike), of a
+/// dialogue of `prompt` tokens so far.
+Sizes sizes_of_32(const std::string& spec, const Sizes& held, int prompt) {
+  Sizes out;
+  const Policies p = Method::parse(spec).make();
+  std::unique_ptr<Layer> layer;
+  for (int l = 0; l < 32; ++l) {
+    const int n = held[static_cast<std::size_t>(l)];
+    if (!layer || layer->n != n) layer = std::make_unique<Layer>(1, 1, 8, n, 8, 1);
+    layer->shape.layers = 32;
+    layer->prompt_tokens = prompt;
+    out.push_back(static_cast<int>(p.eviction->after_prefill(layer->view(l)).slots[0].size()));
+  }
+  return out;
+}
+
+// The corrections' first: 8000 tokens, then 100 a turn, under recompress.  What a layer holds has
+// no say in its share, and the mean stays the budget.
+TEST(LayerBudgets, LaterTurnsDoNotFlattenThePyramid) {
+  for (const char* spec : {"pyramidkv:budget=128,window=8", "ada-pyramidkv:budget=128,window=8",
+                           "h2o:budget=128,recent=8,layers=pyramid"}) {
+    Sizes held(32, 8000);
+    for (int turn = 0; turn < 3; ++turn) {
+      const Sizes kept = sizes_of_32(spec, held, 8000 + 100 * turn);
+      EXPECT_EQ(kept.front(), 234 + 8) << spec << ", turn " << turn;
+      EXPECT_EQ(kept.back(), 6 + 8) << spec << ", turn " << turn;
+      EXPECT_EQ(std::accumulate(kept.begin(), kept.end(), 0), 32 * 128) << spec << ", " << turn;
+      for (std::size_t l = 0; l < 32; ++l) held[l] = kept[l] + 100;
+    }
+  }
+}
+
+// And its other: 20% of 1000 tokens are 200; 100 tokens later they are 220 of the 300 that are
+// there, not 60; a layer that holds less keeps what it has.
+TEST(LayerBudgets, SharesAreOfTheDialogue) {
+  const std::vector<int> tokens(1100, 0);
+  for (const char* spec :
+       {"streamingllm:budget=0.2", "h2o:budget=0.2", "h2o:budget=0.2,mode=prefill",
+        "tova:budget=0.2", "snapkv:budget=0.2", "pyramidkv:budget=0.2,beta=1",
+        "adakv:budget=0.2,floor_alpha=1", "ada-pyramidkv:budget=0.2,beta=1,floor_alpha=1",
+        "chunkkv:budget=0.2", "sablock:budget=0.2", "sentencekv:budget=0.1,semantic_factor=2"}) {
+    for (const int held : {300, 150}) {
+      Layer layer(2, 2, 16, held, held, 3);
+      layer.prompt_tokens = 1100;
+      layer.dialogue.tokens = tokens;
+      layer.dialogue.token_text = [](int) { return std::string("a"); };
+      EXPECT_EQ(sizes(spec, layer), Sizes(4, std::min(held, 220))) << spec;
+    }
+  }
+  Layer layer(2, 2, 16, 300, 300, 3);
+  layer.prompt_tokens = 1100;
+  const Sizes shares = sizes("snapkv:budget=0.2,window=20,layers=4/3/2/1", layer);
+  EXPECT_EQ(shares, (Sizes{300, 260, 180, 100}));  // 340, had the first layer so many
 }
 
 // A prompt that the budget holds is kept whole by every layer.
