@@ -88,6 +88,7 @@ std::vector<ParameterInfo> ada_parameters() {
 Policies make_ada(std::string_view method, const Parameters& p) {
   WindowSettings window = window_settings(method, p);
   window.scorer = parse_scorer(p.choice("scorer"));
+  window.budget.rule.short_equal = false;  // KVCache-Factory's, not Ada-KV's
   Policies out;
   out.eviction = std::make_unique<AdaKv>(window, AdaKv::Settings{.alpha = p.number("floor_alpha"),
                                                                  .exact = p.flag("ada_exact"),

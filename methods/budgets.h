@@ -11,6 +11,7 @@ struct LayerRule {
   Kind kind = Kind::kEqual;
   int beta = 20;                ///< of the pyramid: the last layer chooses 1/beta of the mean
   bool exact = true;            ///< the pyramid's layers sum to the mean's multiple
+  bool short_equal = true;      ///< no pyramid for prompts of less than twice the mean
   std::vector<double> weights;  ///< of the list, one per layer
 };
 

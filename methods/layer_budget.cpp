@@ -30,9 +30,9 @@ int LayerBudget::choices(const LayerView& view, int fixed) const {
       rule.weights.size() != static_cast<std::size_t>(layers))
     throw input_error("{}: layers: found {} numbers, expected the model's {}", method,
                       rule.weights.size(), layers);
-  // Prompts that fit are kept whole, and short ones have no room for a pyramid.
+  // Prompts that fit are kept whole; KVCache-Factory has no pyramid for short ones either.
   const bool even = rule.kind == LayerRule::Kind::kEqual || base <= 0 || base >= candidates ||
-                    (rule.kind == LayerRule::Kind::kPyramid && n < 2 * base);
+                    (rule.kind == LayerRule::Kind::kPyramid && rule.short_equal && n < 2 * base);
   if (even) return base;
   const std::vector<int> shares =
       rule.kind == LayerRule::Kind::kPyramid

@@ -135,6 +135,16 @@ TEST(LayerBudgets, SharesAreOfTheDialogue) {
   EXPECT_EQ(shares, (Sizes{300, 260, 180, 100}));  // 340, had the first layer so many
 }
 
+// Section 13: Ada-KV's pyramid is one for short prompts, too, where KVCache-Factory's is not.
+TEST(LayerBudgets, AdaKvsPyramidHasNoShortPrompts) {
+  const Sizes held(32, 1500);
+  const std::string tail = ":budget=1024,window=32,pyr_exact=false";
+  const Sizes ada = sizes_of_32("ada-pyramidkv" + tail, held, 1500);
+  EXPECT_EQ(ada.front(), 1468 + 32);
+  EXPECT_EQ(ada.back(), 538 + 32);
+  EXPECT_EQ(sizes_of_32("pyramidkv" + tail, held, 1500), Sizes(32, 1024));
+}
+
 // A prompt that the budget holds is kept whole by every layer.
 TEST(LayerBudgets, WhatFitsIsKept) {
   Layer layer(2, 2, 16, 60, 60, 3);
