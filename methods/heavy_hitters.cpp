@@ -41,7 +41,9 @@ HeavyHitters::Limit HeavyHitters::limit(const LayerView& view) const {
                       s_.budget.method, budget, recent);
   }
   const int always = std::min(recent, budget);
-  return {always, s_.budget.choices(view, always)};
+  Limit out{always, s_.budget.choices(view, always)};
+  if (s_.counts_current) --(out.recent > 0 ? out.recent : out.hitters);
+  return {out.recent, std::max(0, out.hitters)};
 }
 
 KeepSets HeavyHitters::keep(const LayerView& view, const std::vector<KeptSet>& sets,

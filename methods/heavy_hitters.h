@@ -12,8 +12,10 @@ namespace turnbench {
 class HeavyHitters : public EvictionPolicy {
  public:
   struct Settings {
-    LayerBudget budget;    ///< tokens kept per set
-    Budget recent;         ///< of them the most recent ones, as a number or share of the mean
+    LayerBudget budget;  ///< tokens kept per set
+    Budget recent;       ///< of them the most recent ones, as a number or share of the mean
+    /// The token of a decode step is one of the budget, and of its recent ones.
+    bool counts_current = false;
     bool dynamic = true;   ///< goes on while decoding, and sums live as long as their tokens
     bool per_row = false;  ///< sums are divided by the rows that could see the token
     bool per_query_head = false;

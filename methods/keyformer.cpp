@@ -12,14 +12,18 @@ MethodInfo keyformer() {
       .paper =
           "Adnan et al., Keyformer: KV Cache Reduction through Key Tokens Selection for Efficient "
           "Generative Inference, 2024",
-      .counts = "tokens kept per set, recent ones included, held while decoding",
+      .counts =
+          "tokens read per set and decode step, recent ones and the step's own included; one less "
+          "stays behind it",
       .deviates =
           "sums over the query heads of a KV head, where the official code knows multi-head "
           "attention only; the temperature reaches its end after t_max answer tokens (a guess); "
-          "the noise is a function of dialogue, layer, head, row and key",
-      .parameters = {{"budget", Kind::kBudget, "0.6", "tokens or share", "tokens kept per set"},
+          "the noise is a function of dialogue, layer, head, row and key; the token just before "
+          "the "
+          "recent ones can be a key token, where the official code passes over it",
+      .parameters = {{"budget", Kind::kBudget, "0.6", "tokens or share", "tokens read per set"},
                      {"recent", Kind::kBudget, "0.3", "tokens, or share of the budget",
-                      "most recent tokens, always kept"},
+                      "most recent tokens, always read"},
                      {"noise", Kind::kFlag, "true", "", "Gumbel noise on the scores"},
                      {"tau_init", Kind::kNumber, "1", "", "temperature of the prompt's rows", 0.01,
                       100},
@@ -34,6 +38,7 @@ MethodInfo keyformer() {
         out.eviction = std::make_unique<HeavyHitters>(
             HeavyHitters::Settings{.budget = layer_budget("keyformer", p),
                                    .recent = p.budget("recent"),
+                                   .counts_current = true,
                                    .per_query_head = p.choice("gran") == "query_head",
                                    .gumbel = p.flag("noise"),
                                    .first_temperature = p.number("tau_init"),

@@ -317,7 +317,7 @@ TEST_P(Conformance, AchievesItsBudget) {
       const std::string spec = spec_of(info_, values);
       Conversation c(machine.engine, Method::parse(spec).make());
       c.turn(prompt_);
-      double kept = tokens + compensation(values, tokens, kPrompt);
+      double kept = tokens + compensation(values, tokens, kPrompt) - counts_the_current(info_);
       for (const ParameterInfo& p : info_.parameters) {
         if (!find(kBudgetFactors, p)) continue;
         const auto given = values.find(std::string(p.name));

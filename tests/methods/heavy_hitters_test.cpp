@@ -174,21 +174,27 @@ TEST(H2o, Budgets) {
   EXPECT_THROW(kept("h2o:budget=0.02,recent=8", layer), Error);
 }
 
-// Section 18: n = 1000 keeps 600, the last 180 among them.
+// Section 18: of n = 1000, 600 are read at every step: 180 recent ones, the current among them, and
+// 420 key tokens.  599 of them survive the prompt.
 TEST(Keyformer, Split) {
   Layer layer(1, 1, 64, 1000, 1000, 5);
-  const Ints set = kept("keyformer", layer)[0];
-  EXPECT_EQ(set.size(), 600u);
-  for (int j = 820; j < 1000; ++j) EXPECT_TRUE(std::binary_search(set.begin(), set.end(), j));
-  EXPECT_LT(std::lower_bound(set.begin(), set.end(), 820) - set.begin(), 421);
+  const Policies p = Method::parse("keyformer").make();
+  const Ints set = p.eviction->after_prefill(layer.view()).slots[0];
+  EXPECT_EQ(set.size(), 599u);
+  for (int j = 821; j < 1000; ++j) EXPECT_TRUE(std::binary_search(set.begin(), set.end(), j));
+  EXPECT_EQ(std::lower_bound(set.begin(), set.end(), 821) - set.begin(), 420);
+  Layer step(1, 1, 64, 600, 1, 5);  // the survivors and the current token
+  step.prompt_tokens = 1000;
+  step.generated = 1;
+  EXPECT_EQ(p.eviction->after_decode(step.view()).slots[0].size(), 599u);
 }
 
-// Section 18: without noise, at temperature 1, it is H2O.
+// Section 18: without noise, at temperature 1, it is H2O, which counts what a step leaves.
 TEST(Keyformer, IsH2oWithoutNoise) {
   Layer layer(2, 4, 64, 200, 200, 5);
-  EXPECT_EQ(kept("keyformer:noise=false,budget=80,recent=20", layer),
+  EXPECT_EQ(kept("keyformer:noise=false,budget=81,recent=21", layer),
             kept("h2o:budget=80,recent=20", layer));
-  EXPECT_NE(kept("keyformer:budget=80,recent=20", layer), kept("h2o:budget=80,recent=20", layer));
+  EXPECT_NE(kept("keyformer:budget=81,recent=21", layer), kept("h2o:budget=80,recent=20", layer));
 }
 
 TEST(Keyformer, TemperatureEqualsTheDenseReference) {

@@ -37,6 +37,7 @@ TEST(WeightedBudgets, FollowTheWeightsAndSumToTheMean) {
 }
 
 // What every layer keeps (window, sinks, recent tokens) stays; the rest follows the weights.
+// (Keyformer's budget and recent tokens count the next step's own.)
 TEST(LayerBudgets, EveryEvictionMethodTakesThem) {
   Layer layer(2, 2, 16, 200, 200, 3);
   std::vector<int> tokens(200, 0);
@@ -45,7 +46,7 @@ TEST(LayerBudgets, EveryEvictionMethodTakesThem) {
   for (const char* spec :
        {"snapkv:budget=48,window=8", "chunkkv:budget=48,window=8", "sablock:budget=48,window=8",
         "streamingllm:budget=48,sinks=8", "h2o:budget=48,recent=8",
-        "h2o:budget=48,mode=prefill,window=8", "keyformer:budget=48,recent=8"}) {
+        "h2o:budget=48,mode=prefill,window=8", "keyformer:budget=49,recent=9"}) {
     EXPECT_EQ(sizes(fmt::format("{},layers=4/3/2/1", spec), layer), (Sizes{72, 56, 40, 24}))
         << spec;
     EXPECT_EQ(sizes(fmt::format("{},layers=1/0/0/1", spec), layer), (Sizes{88, 8, 8, 88})) << spec;

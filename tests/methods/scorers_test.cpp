@@ -57,7 +57,7 @@ TEST(AdaKv, AFloorOfEverythingIsTheScorersMethod) {
   const std::string ada = "adakv:budget=64,window=8,floor_alpha=1,gqa_agg=sum,scorer=";
   EXPECT_EQ(kept(ada + "snapkv", layer), kept("snapkv:budget=64,window=8,gqa_agg=sum", layer));
   EXPECT_EQ(kept(ada + "h2o", layer), kept("h2o:budget=64,mode=prefill,window=8", layer));
-  EXPECT_EQ(kept(ada + "keyformer", layer), kept("keyformer:budget=64,recent=8", layer));
+  EXPECT_EQ(kept(ada + "keyformer", layer), kept("keyformer:budget=65,recent=9", layer));
   Layer one(1, 2, 64, 300, 300, 9);  // TOVA has one set for all heads of a layer
   EXPECT_EQ(kept("adakv:budget=64,window=1,gqa_agg=mean,scorer=tova", one)[0],
             kept("tova:budget=64,protect_last=true", one)[0]);

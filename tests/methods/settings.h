@@ -61,6 +61,9 @@ inline const std::vector<Setting> kBudgetFactors = {
     {"factor", ParameterInfo::Kind::kNumber, ""},
     {"semantic_factor", ParameterInfo::Kind::kNumber, ""}};
 
+/// Methods whose budget counts the token that a step reads first: the prompt leaves one less.
+constexpr std::string_view kCountTheCurrent[] = {"keyformer"};
+
 /// Rules by which the layers of any model can share a budget.
 constexpr std::string_view kLayerRules[] = {"pyramid", "pyramid/3"};
 
@@ -101,6 +104,11 @@ inline bool rounds(const Values& values) {
   return std::any_of(values.begin(), values.end(), [](const auto& value) {
     return value.first.ends_with("_exact") && value.second == "false";
   });
+}
+
+inline bool counts_the_current(const MethodInfo& info) {
+  return std::find(std::begin(kCountTheCurrent), std::end(kCountTheCurrent), info.name) !=
+         std::end(kCountTheCurrent);
 }
 
 inline bool has_budget(const MethodInfo& info) {
