@@ -66,6 +66,10 @@ AttentionStats::AttentionStats(Backend& backend, const ModelShape& shape, float 
       columns_(columns),
       noise_seed_(noise_seed) {}
 
+AttentionStats AttentionStats::over(std::span<const KvSet> sets) const {
+  return {backend_, shape_, scale_, sliding_window_, sets, pass_, tail_, nullptr, noise_seed_};
+}
+
 const KvSet& AttentionStats::set_of(int head) const {
   const int heads_per_set = shape_.heads / static_cast<int>(sets_.size());
   return sets_[static_cast<std::size_t>(head / heads_per_set)];

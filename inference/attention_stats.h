@@ -93,6 +93,10 @@ class AttentionStats {
                  std::span<const KvSet> sets, QueryRows pass, const QueryTail* tail,
                  ColumnMasses* columns = nullptr, std::uint64_t noise_seed = 0);
 
+  /// The statistics of the same rows over other sets of the layer, with nothing computed yet and no
+  /// column masses of earlier passes.  `sets` must outlive them.
+  AttentionStats over(std::span<const KvSet> sets) const;
+
   /// Hands over the log-sum-exp [rows][heads] of this pass's rows, if its attention was dense, so
   /// that column masses need not find it again.  It must outlive this object.
   void set_log_sum_exp(const float* lse) { lse_ = lse; }

@@ -189,8 +189,10 @@ void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
     keep(*taker, layer, kept, view.sets);
     if (taker->policies.selection) {
       memory.finish();
-      LayerView own{view.layer, view.shape,         taker->cache.layer(layer),
-                    stats,      view.dialogue,      view.first_row,
+      const auto& left = taker->cache.layer(layer);
+      AttentionStats own_stats = stats.over(left);
+      LayerView own{view.layer, view.shape,         left,
+                    own_stats,  view.dialogue,      view.first_row,
                     view.rows,  view.prompt_tokens, view.generated};
       taker->policies.selection->after_prefill(own);
     }

@@ -105,7 +105,8 @@ class SelectionPolicy {
   virtual std::unique_ptr<SelectionPolicy> clone() const = 0;
   /// Most recent query rows that it asks the statistics for.
   virtual int window() const { return 1; }
-  /// Called for each layer when a turn's prefill has passed it, to build what `select` needs.
+  /// Called for each layer when a turn's prefill has passed it, to build what `select` needs.  Sets
+  /// and statistics are of what the eviction policy has left.
   virtual void after_prefill(const LayerView&) {}
   virtual Selection select(const LayerView& view) = 0;
 };

@@ -171,6 +171,69 @@ TEST_P(EnginePolicies, SetsPerQueryHead) {
   EXPECT_LE(distance(b, a), 1e-5);
 }
 
+/// Notes, for each set of each layer, what the statistics of a prompt's last row say of it.
+struct NoteMasses : SelectionPolicy {
+  struct Note {
+    int tokens;
+    double mass;
+  };
+  explicit NoteMasses(std::vector<Note>* notes) : notes(notes) {}
+  std::unique_ptr<SelectionPolicy> clone() const override {
+    return std::make_unique<NoteMasses>(*this);
+  }
+  void after_prefill(const LayerView& view) override {
+    for (std::size_t i = 0; i < view.sets.size(); ++i) {
+      const int n = view.sets[i].size(), head = static_cast<int>(i) * view.heads_per_set();
+      Note note{n, 0};
+      for (float p : view.stats.window_mass(1).head(head, n)) note.mass += static_cast<double>(p);
+      notes->push_back(note);
+    }
+  }
+  Selection select(const LayerView&) override { return {}; }
+  std::vector<Note>* notes;
+};
+
+// A selection policy meets what the eviction policy has left, its statistics included: a row's
+// attention over that sums to 1.
+TEST_P(EnginePolicies, SelectionSeesWhatEvictionLeft) {
+  const int group = machine_.engine.shape().group();
+  for (int lists : {1, group}) {
+    std::vector<NoteMasses::Note> notes;
+    Policies both = evicting<KeepList>(Ints{0, 5, 80, 149}, false, lists);
+    both.selection = std::make_unique<NoteMasses>(&notes);
+    Conversation c(machine_.engine, std::move(both));
+    c.turn(prompt_);
+    const ModelShape& shape = machine_.engine.shape();
+    EXPECT_EQ(notes.size(), static_cast<std::size_t>(shape.layers * shape.kv_heads * lists));
+    for (const auto& note : notes) {
+      EXPECT_EQ(note.tokens, 4);
+      EXPECT_NEAR(note.mass, 1, 1e-5);
+    }
+  }
+}
+
+/// Query head h reads slots h, 20 + h, and the current one.
+struct ReadByHead : SelectionPolicy {
+  std::unique_ptr<SelectionPolicy> clone() const override {
+    return std::make_unique<ReadByHead>(*this);
+  }
+  Selection select(const LayerView& view) override {
+    Selection out;
+    for (int h = 0; h < view.shape.heads; ++h)
+      out.slots.push_back({h, 20 + h, view.sets[0].size() - 1});
+    return out;
+  }
+};
+
+// Heads that select for themselves cost what their KV head must read for all of them: a token that
+// one of them reads counts, and counts once.
+TEST_P(EnginePolicies, ReadsOfQueryHeadsAreCounted) {
+  Conversation c(machine_.engine, selecting(std::make_unique<ReadByHead>()));
+  c.turn(prompt_);
+  c.answer(answer_[0]);
+  EXPECT_EQ(c.sequence.counters.mean_attended(), 2 * machine_.engine.shape().group() + 1);
+}
+
 // Shifted positions: what is left is a cache of keys that were rotated to their new places.
 TEST_P(EnginePolicies, ShiftedPositionsEqualAFreshCache) {
   const Ints kept = {0, 1, 40, 41, 42, 99, 149};
