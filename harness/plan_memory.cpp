@@ -22,6 +22,14 @@ std::int64_t kept(const Method& method, std::int64_t prompt) {
   return prompt;
 }
 
+/// Whether what evicts keeps a set for each query head.
+bool keeps_query_heads(const Method& method) {
+  return std::any_of(method.parts().begin(), method.parts().end(), [](const Method::Part& part) {
+    return part.parameters.has("gran") && part.parameters.choice("gran") == "query_head" &&
+           part.info->make(part.parameters).eviction;
+  });
+}
+
 /// The sequences that run at the same time: their keys and values, and the largest pass over them.
 class Batch {
  public:
@@ -100,7 +108,7 @@ void add_unit(Batch& out, const ModelConfig& c, const WorkUnit& unit, const Prom
   }
   for (const UnitCell& cell : unit.cells) {
     const Policies p = cell.method->make();
-    const bool per_query_head = p.eviction && cell.method->setting("gran") == "query_head",
+    const bool per_query_head = keeps_query_heads(*cell.method),
                forked = trunks && (turn == 0 || cell.history == History::kReprefill);
     std::set<ColumnRule> columns;
     if (p.eviction) {

@@ -1,6 +1,9 @@
+#include <algorithm>
+
 #include "common/error.h"
 #include "methods/method.h"
 #include "methods/scores.h"
+#include "methods/window_scores.h"
 
 namespace turnbench {
 namespace {
@@ -10,7 +13,7 @@ class LoopServeDecode : public SelectionPolicy {
   struct Settings {
     Budget budget;
     int interval, first;
-    bool force_observed;
+    bool force_observed, per_query_head;
   };
   explicit LoopServeDecode(const Settings& s) : s_(s) {}
 
@@ -21,41 +24,57 @@ class LoopServeDecode : public SelectionPolicy {
 
   void after_prefill(const LayerView& view) override {
     active_.resize(static_cast<std::size_t>(view.shape.layers));
-    active_[static_cast<std::size_t>(view.layer)].clear();
+    Lists& active = active_[static_cast<std::size_t>(view.layer)];
+    active.clear();
+    if (s_.first == 0) active = choose(view);
   }
 
   Selection select(const LayerView& view) override {
-    auto& active = active_[static_cast<std::size_t>(view.layer)];
+    Lists& active = active_[static_cast<std::size_t>(view.layer)];
     if (view.generated < s_.first) return {};
     if ((view.generated - s_.first) % s_.interval == 0) {
-      active.clear();
-      for (std::size_t i = 0; i < view.sets.size(); ++i) active.push_back(choose(view, i));
+      active = choose(view);
     } else {
-      for (std::size_t i = 0; i < active.size(); ++i) active[i].push_back(view.sets[i].size() - 1);
+      for (std::size_t i = 0; i < active.size(); ++i)
+        active[i].push_back(view.sets[i * view.sets.size() / active.size()].size() - 1);
     }
     return {active};
   }
 
  private:
+  using Lists = std::vector<std::vector<std::int32_t>>;  // [set or query head][slots]; none: all
+
+  Lists choose(const LayerView& view) const {
+    const std::vector<KeptSet> sets = kept_sets(view, s_.per_query_head);
+    if (std::all_of(sets.begin(), sets.end(), [&](const KeptSet& set) { return fits(set); }))
+      return {};
+    Lists out;
+    for (const KeptSet& set : sets) out.push_back(choose(view, set));
+    return out;
+  }
+
+  bool fits(const KeptSet& set) const { return set.tokens <= s_.budget.tokens(set.tokens); }
+
   /// The observed tokens and the ones that they attend to most.
-  std::vector<std::int32_t> choose(const LayerView& view, std::size_t i) const {
-    const int n = view.sets[i].size(), budget = s_.budget.tokens(n);
-    if (n <= budget) return all_slots(n);
-    const int observed = s_.force_observed ? view.stats.window_rows(s_.interval) : 0;
-    if (budget <= observed) {
+  std::vector<std::int32_t> choose(const LayerView& view, const KeptSet& set) const {
+    const int n = set.tokens, budget = s_.budget.tokens(n);
+    if (fits(set)) return all_slots(n);
+    // The current token is read in any case.
+    const int forced = s_.force_observed ? view.stats.window_rows(s_.interval) : 1;
+    if (budget <= forced) {
       throw input_error(
-          "loopserve-decode: found a budget of {} tokens of {}, expected more than n_d = {}",
-          budget, n, s_.interval);
+          "loopserve-decode: found a budget of {} tokens of {}, expected more than the {} that are "
+          "always read",
+          budget, n, forced);
     }
-    const int heads = view.heads_per_set();
     const std::vector<float> scores =
-        group_scores(view.stats.window_mass(s_.interval), static_cast<int>(i) * heads, heads,
-                     n - observed, GroupRule::kSum);
-    return with_tail(top_k(scores, budget - observed), n - observed, n);
+        group_scores(view.stats.window_mass(s_.interval), set.first_head, set.heads, n - forced,
+                     GroupRule::kSum);
+    return with_tail(top_k(scores, budget - forced), n - forced, n);
   }
 
   Settings s_;
-  std::vector<std::vector<std::vector<std::int32_t>>> active_;  // [layer][set]
+  std::vector<Lists> active_;  // of each layer
 };
 
 }  // namespace
@@ -72,29 +91,38 @@ MethodInfo loopserve_decode() {
           "Li et al., LoopServe: An Adaptive Dual-phase LLM Inference Acceleration System for "
           "Multi-Turn Dialogues, 2025",
       .counts =
-          "tokens read per KV head right after a selection, the observed ones included; up to n_d "
-          "- 1 more until the next",
+          "tokens read per query head (or KV head: gran) right after a selection, the observed "
+          "ones "
+          "included; up to n_d - 1 more until the next; the record counts what at least one head "
+          "of a KV head reads",
       .deviates =
           "the complete cache stays resident, as Equation 7 selects from all of it; observed "
-          "tokens are always read (force_obs); steps before the 16th token are dense, so short "
-          "answers equal full attention",
+          "tokens are always read (force_obs=false: only the current one); steps before the 16th "
+          "token are dense, so short answers equal full attention (first=0 selects from the "
+          "prompt's last tokens before the first step, as the printed trigger does for n_d = 16); "
+          "gran=kv_head, one list for a group by its summed scores, is not the paper's",
       .parameters = {{"budget", Kind::kBudget, "1024", "tokens or share",
-                      "tokens read per KV head"},
+                      "tokens read per query head, or KV head"},
                      {"n_d", Kind::kInteger, "16", "tokens",
                       "observation window and interval between selections", 1, 4096},
                      {"first", Kind::kInteger, "16", "tokens",
-                      "answer tokens before the first selection", 1},
-                     {"force_obs", Kind::kFlag, "true", "", "the observed tokens are always read"}},
+                      "answer tokens before the first selection"},
+                     {"force_obs", Kind::kFlag, "true", "", "the observed tokens are always read"},
+                     {"gran", Kind::kChoice, "query_head", "query_head|kv_head",
+                      "what has a selection of its own"}},
       .make = [](const Parameters& p) {
         const Budget budget = p.budget("budget");
-        if (!budget.is_ratio && budget.value <= p.integer("n_d")) {
+        const int forced = p.flag("force_obs") ? p.integer("n_d") : 1;
+        if (!budget.is_ratio && budget.value <= forced) {
           throw input_error(
-              "loopserve-decode: found a budget of {} and n_d = {}, expected a larger budget",
-              budget.value, p.integer("n_d"));
+              "loopserve-decode: found a budget of {} tokens, of which {} are always read, "
+              "expected a larger budget",
+              budget.value, forced);
         }
         Policies out;
-        out.selection = std::make_unique<LoopServeDecode>(LoopServeDecode::Settings{
-            budget, p.integer("n_d"), p.integer("first"), p.flag("force_obs")});
+        out.selection = std::make_unique<LoopServeDecode>(
+            LoopServeDecode::Settings{budget, p.integer("n_d"), p.integer("first"),
+                                      p.flag("force_obs"), p.choice("gran") == "query_head"});
         return out;
       }};
 }

@@ -342,7 +342,7 @@ TEST_P(Conformance, AchievesItsBudget) {
       const double sinks =
           tokens != kBudget && values.contains("sinks") ? std::stod(values["sinks"]) : 0;
       // What is read of a KV head's set is the union over the heads that choose for themselves.
-      const bool by_head = values.contains("gran") && values["gran"] == "query_head";
+      const bool by_head = Method::parse(spec).setting("gran") == "query_head";
       const double lists = by_head ? machine.engine.shape().group() : 1;
       EXPECT_LE(c.sequence.counters.mean_attended(), (tokens + sinks + interval) * lists) << spec;
       EXPECT_GE(c.sequence.counters.mean_attended(), 1) << spec;

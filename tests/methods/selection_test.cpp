@@ -1,4 +1,4 @@
-// Selection methods against dense references and the specification's examples.
+// The oracle against dense references and the specification's examples.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -102,79 +102,6 @@ TEST(Oracle, SmallPromptsAreReadWhole) {
   }
   const Policies all = Method::parse("oracle:budget=1000").make();
   for (const Ints& set : all.selection->select(layer.view()).slots) EXPECT_EQ(set.size(), 40u);
-}
-
-Ints loopserve_steps(const std::string& spec, int steps) {
-  // The steps at which a new selection is made: the list is not the last one plus the new token.
-  const Policies p = Method::parse(spec).make();
-  Layer start(1, 2, 16, 200, 200, 4);
-  p.selection->after_prefill(start.view());
-  Ints out, last;
-  for (int o = 1; o < steps; ++o) {
-    Layer layer(1, 2, 16, 200 + o, 40, 4);
-    layer.generated = o;
-    const Selection s = p.selection->select(layer.view());
-    if (s.all()) {
-      EXPECT_LT(o, 16);
-      continue;
-    }
-    last.push_back(200 + o - 1);
-    if (s.slots[0] != last) out.push_back(o);
-    last = s.slots[0];
-    EXPECT_TRUE(std::binary_search(last.begin(), last.end(), 200 + o - 1))
-        << "the current token is read";
-  }
-  return out;
-}
-
-// Section 8: re-selections for n_d = 32 and 100 outputs; the first 16 are dense.
-TEST(LoopServeDecode, SelectsWhenItShould) {
-  EXPECT_EQ(loopserve_steps("loopserve-decode:budget=64,n_d=32", 100), (Ints{16, 48, 80}));
-  EXPECT_EQ(loopserve_steps("loopserve-decode:budget=64,n_d=16", 64), (Ints{16, 32, 48}));
-}
-
-// Section 8: n = 6, B = 3, n_d = 1; the observed token is read in any case.
-TEST(LoopServeDecode, WorkedExample) {
-  test::PrescribedLayer layer({test::rows_like({.5, .1, .2, .05, .1})});
-  layer.generated = 16;
-  for (const auto& [forced, want] : {std::pair("true", Ints{0, 2, 5}), {"false", Ints{0, 1, 2}}}) {
-    const Policies p =
-        Method::parse(fmt::format("loopserve-decode:budget=3,n_d=1,force_obs={}", forced)).make();
-    p.selection->after_prefill(layer.view());
-    EXPECT_EQ(p.selection->select(layer.view()).slots, std::vector<Ints>{want}) << forced;
-  }
-}
-
-TEST(LoopServeDecode, EqualsTheDenseReference) {
-  for (int group : {1, 4, 7}) {
-    Layer layer(2, group, 64, 300, 20, 17);
-    layer.generated = 16;
-    const Policies p = Method::parse("loopserve-decode:budget=80,n_d=16").make();
-    Layer prompt(2, group, 64, 284, 284, 17);
-    p.selection->after_prefill(prompt.view());
-    const Selection got = p.selection->select(layer.view());
-    for (int s = 0; s < 2; ++s) {
-      std::vector<double> scores(300, 1e9);
-      for (int j = 0; j < 284; ++j) {
-        scores[static_cast<std::size_t>(j)] = 0;
-        for (int h = s * group; h < (s + 1) * group; ++h) {
-          for (int i = 284; i < 300; ++i)
-            scores[static_cast<std::size_t>(j)] += layer.probability(h, i, j);
-        }
-      }
-      EXPECT_TRUE(same_by_score(got.slots[static_cast<std::size_t>(s)], best(scores, 80), scores));
-    }
-  }
-}
-
-TEST(LoopServeDecode, BudgetRules) {
-  EXPECT_THROW(Method::parse("loopserve-decode:budget=16"), Error);
-  const Policies p = Method::parse("loopserve-decode:budget=1000").make();
-  Layer prompt(1, 1, 8, 50, 50, 1);
-  p.selection->after_prefill(prompt.view());
-  Layer layer(1, 1, 8, 66, 17, 1);
-  layer.generated = 16;
-  EXPECT_EQ(p.selection->select(layer.view()).slots[0].size(), 66u);
 }
 
 }  // namespace
