@@ -43,19 +43,23 @@ class SentenceSelection : public SelectionPolicy {
   Selection select(const LayerView& view) override {
     Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
     ++layer.length;
-    Selection out;
     for (std::size_t i = 0; i < view.sets.size(); ++i) {
-      Index& index = layer.sets[i];
       for (int h = 0; h < view.heads_per_set(); ++h) {
         const auto q = view.stats.query(static_cast<int>(i) * view.heads_per_set() + h, 0);
-        for (std::size_t d = 0; d < q.size(); ++d) index.query[d] += q[d];
+        for (std::size_t d = 0; d < q.size(); ++d) layer.sets[i].query[d] += q[d];
       }
-      const int n = view.sets[i].size();
-      out.slots.push_back(layer.length <= s_.short_sentence || n <= index.budget ? all_slots(n)
-                                                                                 : read(index, n));
     }
+    // As in the official code, a sentence ends before its last step selects: that step has a
+    // sentence of no tokens, the next one of one token.
     const int token = view.dialogue.tokens.back();
     if (ends_segment(view.dialogue.token_text(token), Cut::kSentence)) finish(layer, view);
+    Selection out;
+    for (std::size_t i = 0; i < view.sets.size(); ++i) {
+      const Index& index = layer.sets[i];
+      const int n = view.sets[i].size();
+      const bool whole = layer.length <= s_.short_sentence || n <= index.budget;
+      out.slots.push_back(whole ? all_slots(n) : read(index, n));
+    }
     return out;
   }
 
@@ -99,19 +103,21 @@ class SentenceSelection : public SelectionPolicy {
   }
 
   /// First and last tokens, and between them the sentences nearest to the query, until B is full.
+  /// A share of a short prompt may be less than the first and last tokens, which may overlap.
   std::vector<std::int32_t> read(const Index& index, int n) const {
+    const int sinks = std::min(s_.sinks, n), end = std::max(sinks, n - s_.recent);
     std::vector<float> nearness;
     for (const Sentence& s : index.sentences) {
       float dot = 0;
       for (std::size_t d = 0; d < s.mean.size(); ++d) dot += index.query[d] * s.mean[d];
       nearness.push_back(dot);
     }
-    std::vector<std::int32_t> out = all_slots(s_.sinks);
+    std::vector<std::int32_t> out = all_slots(sinks);
     int room = index.budget - s_.sinks - s_.recent;
-    const int end = n - s_.recent;
     for (std::int32_t k : ranking(nearness)) {
       const Sentence& s = index.sentences[static_cast<std::size_t>(k)];
-      for (int j = std::max(s.begin, s_.sinks); j < std::min(s.end, end) && room > 0; ++j) {
+      // The official code compares strictly: the slot behind the first tokens is not retrieved.
+      for (int j = std::max(s.begin, sinks + 1); j < std::min(s.end, end) && room > 0; ++j) {
         out.push_back(j);
         --room;
       }

@@ -100,4 +100,12 @@ inline bool equal_by_score(const Ints& got, const Ints& want, std::vector<double
   return std::is_sorted(got.begin(), got.end()) && same_by_score(got, want, scores);
 }
 
+/// Gives a layer a text: token t ends a segment if it is in `ends`.
+inline void tell(Layer& layer, std::vector<int>& tokens, const std::vector<int>& ends) {
+  tokens.assign(static_cast<std::size_t>(layer.n), 0);
+  for (int t : ends) tokens[static_cast<std::size_t>(t)] = 1;
+  layer.dialogue.tokens = tokens;
+  layer.dialogue.token_text = [](int token) { return std::string(token == 1 ? "." : "a"); };
+}
+
 }  // namespace turnbench::test

@@ -1,4 +1,4 @@
-// SABlock and SentenceKV: methods that cut the prompt where its text says so.
+// Segments, and SABlock, which cuts the prompt where its text says so.
 
 #include "methods/segments.h"
 
@@ -32,14 +32,6 @@ TEST(Segments, EndsOfClausesAndSentences) {
 TEST(Segments, TextIsNeeded) {
   Layer layer(1, 1, 16, 100, 100, 1);
   EXPECT_THROW(kept("sablock:budget=32", layer), Error);
-}
-
-/// Gives a layer a text: token t ends a segment if it is in `ends`.
-void tell(Layer& layer, std::vector<int>& tokens, const std::vector<int>& ends) {
-  tokens.assign(static_cast<std::size_t>(layer.n), 0);
-  for (int t : ends) tokens[static_cast<std::size_t>(t)] = 1;
-  layer.dialogue.tokens = tokens;
-  layer.dialogue.token_text = [](int token) { return std::string(token == 1 ? "." : "a"); };
 }
 
 // Section 16: three segments, B - w = 5: plain top-k keeps {0,4,5,6,8}.
@@ -198,128 +190,6 @@ TEST(SaBlock, EveryVariantKeepsTheBudget) {
   // A prompt without punctuation is one segment: any lambda gives the same order.
   tell(layer, tokens, {});
   EXPECT_EQ(kept("sablock:budget=96,lambda=0.9", layer), kept("sablock:budget=96,lambda=0", layer));
-}
-
-/// One decode step of a policy over the `n` cached tokens of a layer, the last of which is new.
-Selection step(const Policies& p, Layer& layer) {
-  return p.selection->select(layer.view());
-}
-
-// Section 15: nearness 1.0 and 0.2, sentences of five, room for seven: 5 + 2.
-TEST(SentenceKv, WorkedExample) {
-  const Policies p = Method::parse(
-                         "sentencekv:budget=11,window=1,sinks=2,recent=2,"
-                         "semantic_factor=8,length_threshold=0")
-                         .make();
-  Layer prompt(1, 1, 8, 18, 18, 1);
-  // Keys of the sentences {2..6} and {7..11} along the first axis, the rest far away.
-  const auto place = [](Layer& layer) {
-    for (int j = 0; j < layer.n; ++j) {
-      std::vector<float> key(8, 0);
-      key[0] = j >= 2 && j <= 6 ? .2f : j >= 7 && j <= 11 ? 1.0f : -1.0f;
-      layer.sets[0].write(j, key.data(), nullptr, nullptr);
-    }
-  };
-  place(prompt);
-  std::vector<int> tokens;
-  tell(prompt, tokens, {1, 6, 11});
-  p.selection->after_prefill(prompt.view());
-  Layer next(1, 1, 8, 19, 1, 1);
-  place(next);
-  tell(next, tokens, {1, 6, 11});
-  std::fill(next.queries.begin(), next.queries.end(), 0.0f);
-  next.queries[18 * 8] = 1;
-  EXPECT_EQ(step(p, next).slots[0], (Ints{0, 1, 2, 3, 7, 8, 9, 10, 11, 17, 18}));
-}
-
-// The first token of each sentence reads the pool; a finished sentence can be retrieved.
-TEST(SentenceKv, SentencesOfTheAnswer) {
-  const Policies p = Method::parse("sentencekv:budget=40,window=8,sinks=8,recent=8").make();
-  std::vector<int> tokens;
-  Layer prompt(2, 4, 64, 100, 100, 3);
-  tell(prompt, tokens, {9, 30, 31, 60, 99});
-  p.selection->after_prefill(prompt.view());
-  std::vector<int> said(tokens);
-  for (int o = 1; o <= 40; ++o) {
-    Layer layer(2, 4, 64, 100 + o, 1, 3);
-    const bool ends = o % 10 == 0;
-    said.push_back(ends);
-    layer.dialogue.tokens = said;
-    layer.dialogue.token_text = prompt.dialogue.token_text;
-    layer.generated = o;
-    const Selection got = step(p, layer);
-    for (const Ints& set : got.slots) {
-      EXPECT_TRUE(std::is_sorted(set.begin(), set.end()));
-      EXPECT_EQ(set.back(), 100 + o - 1);
-      EXPECT_EQ(static_cast<int>(set.size()), o % 10 == 1 ? 100 + o : 40) << o;
-      for (int j = 0; j < 8; ++j) EXPECT_TRUE(std::binary_search(set.begin(), set.end(), j));
-    }
-  }
-}
-
-/// The retrieved middle by the book: sentences by the dot product of mean query and mean key.
-TEST(SentenceKv, EqualsTheDenseReference) {
-  for (int group : {1, 4, 7}) {
-    for (int head_dim : {64, 128}) {
-      const int n = 400;
-      std::vector<int> tokens, ends;
-      std::mt19937 random(5);
-      for (int j = 0; j < n; ++j) {
-        if (random() % 12 == 0) ends.push_back(j);
-      }
-      const Policies p = Method::parse("sentencekv:budget=120,length_threshold=0").make();
-      Layer layer(2, group, head_dim, n + 1, 1, 21);
-      tell(layer, tokens, ends);
-      {  // the prompt is what the layer holds but for its last token
-        std::vector<KvSet> sets = layer.sets;
-        for (KvSet& set : sets) set.truncate(n);
-        LayerView view{0, layer.shape, sets, *layer.stats, layer.dialogue, 0, n, n, 0};
-        p.selection->after_prefill(view);
-      }
-      const Selection got = step(p, layer);
-      std::vector<Ints> sentences(1);
-      for (int j = 0; j < n; ++j) {
-        sentences.back().push_back(j);
-        if (tokens[static_cast<std::size_t>(j)] == 1 && j + 1 < n) sentences.emplace_back();
-      }
-      for (int s = 0; s < 2; ++s) {
-        std::vector<double> nearness;
-        for (const Ints& sentence : sentences) {
-          double dot = 0;
-          for (int d = 0; d < head_dim; ++d) {
-            double q = 0, k = 0;
-            for (int h = s * group; h < (s + 1) * group; ++h)
-              q += static_cast<double>(
-                  layer.queries[static_cast<std::size_t>((n * 2 * group + h) * head_dim + d)]);
-            for (int j : sentence)
-              k += static_cast<double>(layer.keys[static_cast<std::size_t>(s)]
-                                                 [static_cast<std::size_t>(j * head_dim + d)]);
-            dot += q / group * k / static_cast<double>(sentence.size());
-          }
-          nearness.push_back(dot);
-        }
-        std::set<std::int32_t> want;
-        for (int j = 0; j < 32; ++j) want.insert(j), want.insert(n - j);
-        while (want.size() < 120) {
-          const auto at = std::max_element(nearness.begin(), nearness.end());
-          for (int j : sentences[static_cast<std::size_t>(at - nearness.begin())]) {
-            if (want.size() < 120) want.insert(j);
-          }
-          *at = -INFINITY;
-        }
-        EXPECT_EQ(got.slots[static_cast<std::size_t>(s)], Ints(want.begin(), want.end()));
-      }
-    }
-  }
-}
-
-TEST(SentenceKv, PoolAndBudgets) {
-  Layer layer(2, 2, 64, 1000, 1000, 3);
-  EXPECT_EQ(kept("sentencekv:budget=100", layer)[0].size(), 300u);
-  EXPECT_EQ(kept("sentencekv:budget=100", layer), kept("snapkv:budget=300", layer));
-  EXPECT_EQ(kept("sentencekv:budget=0.1", layer)[0].size(), 300u);
-  EXPECT_EQ(kept("sentencekv:budget=400", layer)[0].size(), 1000u);
-  EXPECT_THROW(Method::parse("sentencekv:budget=63"), Error);
 }
 
 }  // namespace
