@@ -8,6 +8,7 @@
 #include "common/error.h"
 #include "common/random.h"
 #include "inference/engine.h"
+#include "inference/policy_checks.h"
 
 namespace turnbench {
 namespace {
@@ -101,12 +102,15 @@ void Engine::attention_layer(int layer, std::span<const Pass> passes, const Layo
     views.push_back(LayerView{layer, shape_, sets, stats.back(), dialogue, layout.positions[row],
                               rows, prompt_tokens, decodes ? s.generated : 0});
     const auto start = Clock::now();
+    const PolicyCheck check{s.policies.method, layer, shape_.heads};
     if (s.policies.prefill || s.policies.selection) stage.memory->finish();  // they may read keys
     if (pass.kind == Pass::Kind::kPrefill && s.policies.prefill && rows > 1) {
       patterns[i] = s.policies.prefill->plan(views[i]);
+      check.patterns(patterns[i], {layout.positions[row], rows});
       s.counters.policy_seconds += seconds_since(start);
     } else if (pass.kind == Pass::Kind::kDecode && s.policies.selection) {
       selections[i] = s.policies.selection->select(views[i]);
+      check.selection(selections[i], sets);
       s.counters.policy_seconds += seconds_since(start);
     }
   }
@@ -293,6 +297,8 @@ void Engine::count_columns(int layer, const Pass& pass, AttentionStats& stats,
 void Engine::keep(Sequence& sequence, int layer, const KeepSets& kept,
                   std::span<const KvSet> from) {
   auto& sets = sequence.cache.layer(layer);
+  const PolicyCheck check{sequence.policies.method, layer, shape_.heads};
+  check.keep(kept, from);
   if (!kept.keep_all()) {
     const std::shared_ptr<KvPool>& pool = sequence.cache.pool(layer);
     std::vector<KvSet> next;
@@ -309,6 +315,7 @@ void Engine::keep(Sequence& sequence, int layer, const KeepSets& kept,
     sets = std::move(next);
   }
   if (sequence.policies.raw_keys()) {
+    check.shifted(sets, sequence.cache.layer(0)[0].size());
     for (KvSet& set : sets) shift_positions(stage_of(layer), set);
   }
 }

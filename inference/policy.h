@@ -53,15 +53,19 @@ struct LayerView {
   int heads_per_set() const { return shape.heads / static_cast<int>(sets.size()); }
 };
 
-/// Sorted slots per kept set: as many lists as there are sets, or one per query head (each query
-/// head then gets a set of its own); or nothing at all, which keeps everything.
+/// What stays of a layer: [lists][kept slots], or no list at all, which keeps everything.  There is
+/// a list for each set of the LayerView, or one for each query head, which then gets a set of its
+/// own; list i is about set i * sets / lists.  Slots ascend without repeats from 0 to below the
+/// set's size.  Lists may be of different lengths, unless positions shift.  The engine refuses
+/// anything else (policy_checks.h), as it does for Selection and the patterns of a prefill.
 struct KeepSets {
   std::vector<std::vector<std::int32_t>> slots;
   bool keep_all() const { return slots.empty(); }
 };
 
-/// Sorted slots that decode attention reads: one list per set, or one per query head, or none,
-/// which reads everything.  The slot of the current token must be among them.
+/// What decode attention reads of a layer: [lists][slots], or no list at all, which reads
+/// everything.  Lists and slots are as in KeepSets; the current token's slot, the last one of its
+/// set, must be in every list.
 struct Selection {
   std::vector<std::vector<std::int32_t>> slots;
   bool all() const { return slots.empty(); }
@@ -78,7 +82,9 @@ class PrefillPolicy {
   virtual bool continues() const { return false; }
   /// Whether a turn's rows begin with the previous answer even where its tokens are cached.
   virtual bool recomputes_answer() const { return false; }
-  /// One pattern per query head, or none for dense attention.
+  /// One pattern per query head, or none for dense attention.  Columns and offsets ascend without
+  /// repeats from 0 to the position of the pass's last row; kBlocks has a list for every
+  /// `block_rows` rows, each of ascending blocks of the grid.
   virtual std::vector<HeadPattern> plan(const LayerView& view) = 0;
 };
 
@@ -92,7 +98,8 @@ class EvictionPolicy {
   virtual int window() const { return 0; }
   /// Column masses over all rows of the prompt that `after_prefill` asks the statistics for.
   virtual std::vector<ColumnRule> columns() const { return {}; }
-  /// Re-assigns positions 0, 1, ... to the kept tokens; the engine then keeps unrotated keys.
+  /// Re-assigns positions 0, 1, ... to the kept tokens; the engine then keeps unrotated keys.  All
+  /// sets of all layers must then keep equally many tokens.
   virtual bool shifts_positions() const { return false; }
   virtual KeepSets after_prefill(const LayerView& view) = 0;
   virtual KeepSets after_decode(const LayerView&) { return {}; }
@@ -125,10 +132,11 @@ struct Policies {
   std::unique_ptr<EvictionPolicy> eviction;
   std::unique_ptr<SelectionPolicy> selection;
   Placement placement;
+  std::string method = {};  ///< whose they are, for messages; may be empty
 
   Policies clone() const {
     return {prefill ? prefill->clone() : nullptr, eviction ? eviction->clone() : nullptr,
-            selection ? selection->clone() : nullptr, placement};
+            selection ? selection->clone() : nullptr, placement, method};
   }
   /// Query rows that must be remembered for them.
   int window() const {

@@ -373,6 +373,7 @@ Policies Method::make() const {
     if (p.selection) out.selection = std::move(p.selection);
   }
   out.placement = placement_;
+  out.method = name_;
   return out;
 }
 

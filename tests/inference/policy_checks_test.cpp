@@ -1,0 +1,194 @@
+// Policies that break a promise of policy.h: the engine refuses what they hand over, in one line.
+
+#include <gtest/gtest.h>
+
+#include "conversation.h"
+#include "made_up_policies.h"
+#include "tests/message_of.h"
+
+namespace turnbench {
+namespace {
+
+using namespace test;
+using Lists = std::vector<Ints>;
+
+/// Keeps what it is told to, whatever that is: behind the prompt, or behind each step of the
+/// answer.
+struct KeepAsTold : EvictionPolicy {
+  KeepAsTold(Lists lists, bool decoding, bool shift)
+      : lists(std::move(lists)), decoding(decoding), shift(shift) {}
+  std::unique_ptr<EvictionPolicy> clone() const override {
+    return std::make_unique<KeepAsTold>(*this);
+  }
+  bool shifts_positions() const override { return shift; }
+  KeepSets after_prefill(const LayerView& view) override { return told(!decoding, view); }
+  KeepSets after_decode(const LayerView& view) override { return told(decoding, view); }
+  KeepSets told(bool now, const LayerView& view) const {
+    return now && view.layer == 1 ? KeepSets{lists} : KeepSets{};
+  }
+  Lists lists;
+  bool decoding, shift;
+};
+
+struct ReadAsTold : SelectionPolicy {
+  explicit ReadAsTold(Lists lists) : lists(std::move(lists)) {}
+  std::unique_ptr<SelectionPolicy> clone() const override {
+    return std::make_unique<ReadAsTold>(*this);
+  }
+  Selection select(const LayerView&) override { return {lists}; }
+  Lists lists;
+};
+
+struct ComputeAsTold : PrefillPolicy {
+  explicit ComputeAsTold(std::vector<HeadPattern> patterns) : patterns(std::move(patterns)) {}
+  std::unique_ptr<PrefillPolicy> clone() const override {
+    return std::make_unique<ComputeAsTold>(*this);
+  }
+  std::vector<HeadPattern> plan(const LayerView&) override { return patterns; }
+  std::vector<HeadPattern> patterns;
+};
+
+/// Two sets of four query heads in each layer; prompts of 70 tokens.
+class PolicyChecks : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(machine_.engine.shape().heads, 8);
+    ASSERT_EQ(machine_.engine.shape().kv_heads, 2);
+  }
+
+  /// What the engine says when a prompt and one token of an answer run under these policies.
+  std::string said(Policies policies) {
+    policies.method = "made-up";
+    return message_of(
+        [&] {
+          Conversation c(machine_.engine, std::move(policies));
+          c.turn(made_up_tokens(70, 1));
+          c.answer(5);
+        },
+        ErrorKind::kRuntime);
+  }
+  std::string said_of_keeping(const Lists& lists, bool decoding = false, bool shift = false) {
+    return said(evicting<KeepAsTold>(lists, decoding, shift));
+  }
+  std::string said_of_reading(const Lists& lists) {
+    return said(selecting(std::make_unique<ReadAsTold>(lists)));
+  }
+  /// One pattern is every head's.
+  std::string said_of_computing(const HeadPattern& pattern, std::size_t heads = 8) {
+    Policies policies;
+    policies.prefill = std::make_unique<ComputeAsTold>(std::vector<HeadPattern>(heads, pattern));
+    return said(std::move(policies));
+  }
+
+  Machine machine_{"llama3"};
+};
+
+TEST_F(PolicyChecks, KeptSlots) {
+  const Ints good = {0, 1, 69};
+  EXPECT_EQ(said_of_keeping({good, good}), "no error");
+  EXPECT_EQ(said_of_keeping({good, {3}}), "no error") << "sets may differ in size";
+  EXPECT_EQ(said_of_keeping(Lists(8, good)), "no error") << "a set for each query head";
+  const std::string lists = "made-up: eviction at layer 1: found ",
+                    one_each =
+                        " lists of slots, expected one for each of 2 sets or of 8 query heads";
+  for (std::size_t count : {1, 3, 16})
+    EXPECT_EQ(said_of_keeping(Lists(count, good)), lists + std::to_string(count) + one_each);
+  const std::string second = "made-up: eviction at layer 1, list 1: found slot ",
+                    range = ", expected ascending slots from 0 to 69";
+  EXPECT_EQ(said_of_keeping({good, {5, 5}}), second + "5 behind 5" + range);
+  EXPECT_EQ(said_of_keeping({good, {0, 7, 3}}), second + "3 behind 7" + range);
+  EXPECT_EQ(said_of_keeping({good, {-1, 0}}), second + "-1" + range);
+  EXPECT_EQ(said_of_keeping({good, {69, 70}}), second + "70 behind 69" + range);
+  EXPECT_EQ(said_of_keeping({good, {0, 72}}, true),
+            second + "72 behind 0, expected ascending slots from 0 to 70")
+      << "behind a step of the answer";
+}
+
+TEST_F(PolicyChecks, ShiftedSetsAreOfOneSize) {
+  EXPECT_EQ(said_of_keeping({{0, 1}, {0, 1}}, false, true),
+            "made-up: eviction at layer 1: found a set of 2 tokens, expected 70 as in every other "
+            "set of every layer, because positions shift");
+}
+
+TEST_F(PolicyChecks, SlotsRead) {
+  const Ints good = {0, 1, 70};
+  EXPECT_EQ(said_of_reading({good, good}), "no error");
+  EXPECT_EQ(said_of_reading(Lists(8, good)), "no error");
+  EXPECT_EQ(
+      said_of_reading({good}),
+      "made-up: selection at layer 0: found 1 lists of slots, expected one for each of 2 sets "
+      "or of 8 query heads");
+  const std::string first = "made-up: selection at layer 0, list 0: found ",
+                    range = ", expected ascending slots from 0 to 70",
+                    current = " last, expected the current token's slot 70";
+  EXPECT_EQ(said_of_reading({{0, 0, 70}, good}), first + "slot 0 behind 0" + range);
+  EXPECT_EQ(said_of_reading({{70, 4}, good}), first + "slot 4 behind 70" + range);
+  EXPECT_EQ(said_of_reading({{-20, 70}, good}), first + "slot -20" + range);
+  EXPECT_EQ(said_of_reading({{70, 71}, good}), first + "slot 71 behind 70" + range);
+  EXPECT_EQ(said_of_reading({{0, 69}, good}), first + "slot 69" + current);
+  EXPECT_EQ(said_of_reading({{}, good}), first + "no slot" + current);
+}
+
+TEST_F(PolicyChecks, Patterns) {
+  using Kind = HeadPattern::Kind;
+  EXPECT_EQ(said_of_computing({}), "no error");
+  EXPECT_EQ(
+      said_of_computing({}, 2),
+      "made-up: prefill at layer 0: found 2 patterns, expected one for each of 8 query heads");
+  const std::string head = "made-up: prefill at layer 0, head 0";
+  HeadPattern band;
+  band.kind = Kind::kBand;
+  band.sinks = 1;
+  band.local = -3;
+  EXPECT_EQ(
+      said_of_computing(band),
+      head + ": found a band of 1 sinks, -3 local keys and 0 dense rows, expected none below 0");
+  const auto lines = [&](Ints columns, Ints offsets) {
+    HeadPattern p;
+    p.kind = Kind::kLines;
+    p.columns = std::move(columns);
+    p.offsets = std::move(offsets);
+    return said_of_computing(p);
+  };
+  EXPECT_EQ(lines({0, 69}, {0, 69}), "no error");
+  EXPECT_EQ(lines({0, 70}, {0}), head +
+                                     ": found column 70 behind 0, expected ascending columns from "
+                                     "0 to 69");
+  EXPECT_EQ(lines({-1}, {0}), head + ": found column -1, expected ascending columns from 0 to 69");
+  EXPECT_EQ(lines({}, {0, 3, 3}), head +
+                                      ": found offset 3 behind 3, expected ascending offsets from "
+                                      "0 to 69");
+  const auto blocks = [&](int size, int rows, Lists lists) {
+    HeadPattern p;
+    p.kind = Kind::kBlocks;
+    p.block_size = size;
+    p.block_rows = rows;
+    p.blocks = std::move(lists);
+    return said_of_computing(p);
+  };
+  EXPECT_EQ(blocks(32, 64, {{0, 1}, {0, 2}}), "no error");
+  EXPECT_EQ(blocks(32, 64, {{0, 1}}),
+            head + ": found 1 lists of key blocks, expected 2 for 70 rows");
+  EXPECT_EQ(blocks(0, 64, {{0}, {0}}), head +
+                                           ": found blocks of 0 keys and 64 rows, expected at "
+                                           "least 1 key and a multiple of 64 rows");
+  EXPECT_EQ(blocks(32, 100, {{0}, {0}}), head +
+                                             ": found blocks of 32 keys and 100 rows, expected at "
+                                             "least 1 key and a multiple of 64 rows");
+  EXPECT_EQ(
+      blocks(32, 64, {{0, 1}, {2, 1}}),
+      head + ", list 1: found key block 1 behind 2, expected ascending key blocks from 0 to 2");
+  EXPECT_EQ(
+      blocks(32, 64, {{0, 1}, {0, 3}}),
+      head + ", list 1: found key block 3 behind 0, expected ascending key blocks from 0 to 2");
+}
+
+TEST_F(PolicyChecks, PoliciesWithoutAName) {
+  Conversation c(machine_.engine, evicting<KeepAsTold>(Lists{{1, 0}, {0}}, false, false));
+  EXPECT_EQ(message_of([&] { c.turn(made_up_tokens(70, 1)); }, ErrorKind::kRuntime),
+            "policy: eviction at layer 1, list 0: found slot 0 behind 1, expected ascending slots "
+            "from 0 to 69");
+}
+
+}  // namespace
+}  // namespace turnbench
