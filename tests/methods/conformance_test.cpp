@@ -6,13 +6,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "common/error.h"
-#include "common/file.h"
 #include "common/text.h"
 #include "methods/method.h"
 #include "tests/inference/conversation.h"
+#include "tests/methods/constant_values.h"
 #include "tests/methods/settings.h"
 #include "tests/parameter_name.h"
 
@@ -136,35 +135,6 @@ TEST_P(Conformance, SmallSettingsAreFelt) {
       << method.label() << ": equals full attention on " << kPrompt
       << " tokens; add smaller settings of its parameters to kSmall of settings.h";
 }
-
-/// A copy of the model `qwen2` whose values are the same vector at every token.
-class ConstantValues {
- public:
-  ConstantValues() : directory_(testing::TempDir() + "turnbench-constant-values") {
-    std::filesystem::create_directories(directory_);
-    std::filesystem::copy_file(kModels / "qwen2" / "config.json", directory_ / "config.json",
-                               std::filesystem::copy_options::overwrite_existing);
-    std::string file = read_file(kModels / "qwen2" / "model.safetensors");
-    const Safetensors tensors =
-        Safetensors::from_memory(std::as_bytes(std::span(file)), "model.safetensors");
-    for (const auto& [name, tensor] : tensors.all()) {
-      const auto at = reinterpret_cast<const char*>(tensor.bytes.data()) - file.data();
-      char* data = file.data() + at;
-      if (name.ends_with("v_proj.weight")) std::memset(data, 0, tensor.bytes.size());
-      if (!name.ends_with("v_proj.bias")) continue;
-      for (std::size_t i = 0; i < tensor.bytes.size() / sizeof(float); ++i) {
-        const float value = 0.5f - 0.1f * static_cast<float>(i % 9);
-        std::memcpy(data + i * sizeof(float), &value, sizeof(float));
-      }
-    }
-    write_file(directory_ / "model.safetensors", file);
-  }
-  ~ConstantValues() { std::filesystem::remove_all(directory_); }
-  std::string path() const { return directory_.string(); }
-
- private:
-  std::filesystem::path directory_;
-};
 
 // If all values are equal, attention gives that value, whatever is kept, read or computed.
 TEST_P(Conformance, ConstantValuesComeOut) {
@@ -364,6 +334,44 @@ TEST_P(Conformance, TinyBudgetsAreRefusedOrWork) {
       } catch (const Error& e) {
         EXPECT_EQ(e.kind(), ErrorKind::kInput) << spec;
         EXPECT_NE(std::string(e.what()).find("expected"), std::string::npos) << e.what();
+      }
+    }
+  }
+}
+
+// Prompts that are shorter than every window and all that is always kept: a method refuses its
+// budget with a message, or it works, in its small settings and in its own; all of a prompt is all.
+TEST_P(Conformance, ShortPromptsAtAnyBudget) {
+  Machine machine("llama3");
+  const std::vector<std::string> budgets =
+      has_budget(info_) ? std::vector<std::string>{"100%", "1", "24"} : std::vector{std::string()};
+  std::vector<Values> settings = variants();
+  settings.emplace_back();
+  const std::vector<std::size_t> lengths =
+      is_emulated() ? std::vector<std::size_t>{1, 5} : std::vector<std::size_t>{1, 2, 3, 5};
+  for (Values values : settings) {
+    for (const std::string& budget : budgets) {
+      if (!budget.empty()) values["budget"] = budget;
+      const std::string spec = spec_of(info_, values);
+      std::size_t worked = 0;
+      for (std::size_t length : lengths) {
+        SCOPED_TRACE(spec + " on " + std::to_string(length) + " tokens");
+        try {
+          Conversation c(machine.engine, Method::parse(spec).make());
+          ASSERT_TRUE(all_finite(c.turn(std::span(prompt_).first(length))));
+          if (budget != "1") {
+            EXPECT_EQ(c.sequence.cache.mean_tokens(), static_cast<double>(length));
+          }
+          for (int token : std::span(answer_).first(is_emulated() ? 3 : 8))
+            ASSERT_TRUE(all_finite(c.answer(token)));
+          ++worked;
+        } catch (const Error& e) {
+          EXPECT_EQ(e.kind(), ErrorKind::kInput) << e.what();
+          EXPECT_NE(std::string(e.what()).find("expected"), std::string::npos) << e.what();
+        }
+      }
+      if (budget.empty()) {
+        EXPECT_EQ(worked, lengths.size()) << spec;
       }
     }
   }
