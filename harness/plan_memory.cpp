@@ -137,7 +137,10 @@ void add_unit(Batch& out, const ModelConfig& c, const WorkUnit& unit, const Prom
         own += prompt - first;
         first_prompts.insert(cell.method->prefill_key());
       }
-      if (prefills) out.add_prefill(fresh ? prompt : prompt - before, prompt, whole, p.raw_keys());
+      // A sparse prefill that goes on from earlier turns computes the rows of each in a pass.
+      const bool at_once = fresh && !(whole && continues);
+      if (prefills)
+        out.add_prefill(at_once ? prompt : prompt - before, prompt, whole, p.raw_keys());
       out.add_columns(columns.size(), prompt);
     }
     out.add(own, per_query_head ? c.heads : c.kv_heads, p.raw_keys(), forked ? window : p.window());

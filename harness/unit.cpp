@@ -11,6 +11,7 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/random.h"
+#include "harness/turn_plans.h"
 
 namespace turnbench {
 namespace {
@@ -21,8 +22,10 @@ constexpr std::size_t kDecodeBatch = 64;  // branches that decode in one forward
 struct Branch : Conversation {
   const UnitCell* cell;
   std::optional<Sequence> sequence;
-  std::size_t known = 0;  ///< tokens of the previous turn's prompt, with which this one begins
-  DialogueView view;      ///< of this turn, as policies see it
+  /// Tokens of each earlier turn's prompt, with which this one begins.
+  std::vector<std::size_t> known;
+  std::shared_ptr<TurnPlans> plans = std::make_shared<TurnPlans>();
+  DialogueView view;  ///< of this turn, as policies see it
   std::vector<float> logits;
   std::optional<Sequence>
       base;  ///< as it was before it answered, where the gold answer replaces its own
@@ -132,7 +135,7 @@ class Runner {
   std::size_t usual_steps() const { return ended_ > 0 ? ended_steps_ / ended_ : most_steps_; }
 
   void begin_turn(Branch& b, int turn) {
-    b.known = b.prompt.tokens.size();
+    if (turn > 0) b.known.push_back(b.prompt.tokens.size());
     b.begin_turn(renderer_, decoding_, b.cell->answers, turn);
     b.record.cell = b.cell->key;
     b.view = {b.prompt.tokens, b.prompt.spans, turn, policy_seed(b),
@@ -185,7 +188,7 @@ class Runner {
         if (continues || decoding_.alone) {  // no trunk; alone, so that memory is the method's own
           Work& own = work.emplace_back();
           own.pass.dialogue = &b.view;
-          own.tokens = continues ? continue_sequence(b) : b.prompt.tokens;
+          own.tokens = continues ? continue_sequence(b) : prefill_known(unit, b);
           own.takers.push_back(&b);
           own.pass.sequence = &*b.sequence;
           own.pass.evict = b.evicts(turn);
@@ -241,8 +244,9 @@ class Runner {
     const auto& [prefill_key, prompt] = key;
     Policies policies;
     policies.prefill = b.cell->method->make().prefill;
+    policies.method = b.cell->method->name();
     if (unit.turn > 0 && (!policies.prefill || policies.prefill->continues())) {
-      const auto fresh = prompt.begin() + static_cast<std::ptrdiff_t>(b.known);
+      const auto fresh = prompt.begin() + static_cast<std::ptrdiff_t>(b.known.back());
       Sequence next = unit.trunks.at({prefill_key, {prompt.begin(), fresh}}).fork();
       next.counters = {};
       return {std::move(next), std::vector<int>(fresh, prompt.end())};
@@ -255,6 +259,28 @@ class Runner {
       raw_keys |= p.raw_keys();
     }
     return {engine_.make_sequence(std::move(policies), window, raw_keys), prompt};
+  }
+
+  /// Makes a branch that prefills its whole dialogue by itself ready for its turn; returns the
+  /// tokens to prefill.  Where a prompt may go on from an earlier one, as it does in a trunk, the
+  /// rows of each earlier turn are computed in a pass of their own, as that turn planned them; what
+  /// is counted is the turn's own rows.
+  std::vector<int> prefill_known(ActiveUnit& unit, Branch& b) {
+    Sequence& s = *b.sequence;
+    const std::span<const int> prompt = b.prompt.tokens;
+    std::size_t done = 0;
+    if (b.reprefills() && s.policies.prefill && s.policies.prefill->continues()) {
+      s.policies.prefill = std::make_unique<PlansOnce>(std::move(s.policies.prefill), b.plans);
+      for (std::size_t end : b.known) {
+        const Pass pass{
+            .sequence = &s, .tokens = prompt.subspan(done, end - done), .dialogue = &b.view};
+        engine_.prefill({&pass, 1});
+        unit.result.prefilled_tokens += static_cast<std::int64_t>(end - done);
+        done = end;
+      }
+      s.counters = {};
+    }
+    return {prompt.begin() + static_cast<std::ptrdiff_t>(done), prompt.end()};
   }
 
   /// Makes a branch that kept its cache ready for its next turn; returns the tokens to prefill.

@@ -97,7 +97,8 @@ MethodInfo loopserve_prefill() {
           "rows",
       .deviates =
           "sample size and law, and the overlap of crossing lines, are not given by the paper: 64 "
-          "rows, uniform; exact residual gains (overlap=bound is the printed rule); reuse of "
+          "rows, uniform; offset 0 is always chosen, so that no row is empty; exact residual gains "
+          "(overlap=bound is the printed rule, with gains that are never below 0); reuse of "
           "lines is understood as: rows of earlier turns keep what their own lines gave; the "
           "paper's main runs say alpha 0.955, its sensitivity study 0.98 to 1",
       .parameters = {{"alpha", Kind::kNumber, "0.955", "share",

@@ -94,6 +94,52 @@ TEST(Sharing, NeverChangesAResult) {
   expect_equal(reversed, want);
 }
 
+// A cell that runs by itself for its times prefills the whole dialogue at each turn, and yet plans
+// the turn's own rows alone: the earlier ones keep what their turns planned.
+TEST(Sharing, CellsThatAreTimedGiveTheSame) {
+  const SmallWorld world;
+  const std::vector<Dialogue> dialogues = short_dialogues(2);
+  Cells all;
+  const std::string lines = "loopserve-prefill:alpha=0.8,samples=16,mask=line";
+  for (const char* spec :
+       {"full", "loopserve:alpha=0.8,budget=24,n_d=4", "a-shape:n_init=2,n_local=16", "minference"})
+    all.add(spec);
+  for (const char* with : {"", "+h2o:budget=24"}) all.add(lines + with);
+  // An answer that would end is cut in a shared run, and goes on in a timed one; gold answers keep
+  // the dialogues the same.
+  std::vector<UnitCell> cells;
+  for (const UnitCell& c : all.cells) {
+    if (c.answers == Answers::kGold && c.history == History::kReprefill) cells.push_back(c);
+  }
+  Decoding decoding{.max_prompt_tokens = 4000, .max_new_tokens = 6, .temperature = 4, .seed = 4};
+  const auto shared =
+      by_key(world.run({{&dialogues[0], cells}, {&dialogues[1], cells}}, decoding).records);
+  decoding.alone = true;
+  for (const Dialogue& dialogue : dialogues) {
+    for (const UnitCell& cell : cells) {
+      const UnitResult timed = world.run({{&dialogue, {cell}}}, decoding);
+      std::int64_t prompts = 0;
+      for (const auto& [key, got] : by_key(timed.records)) {
+        SCOPED_TRACE(cell.key + ", " + dialogue.id + ", turn " + std::to_string(std::get<2>(key)));
+        const Result& want = shared.at(key);
+        EXPECT_EQ(got.error, "");
+        EXPECT_EQ(got.prompt_hash, want.prompt_hash);
+        ASSERT_LE(want.answer_tokens.size(), got.answer_tokens.size());
+        EXPECT_EQ(std::vector(got.answer_tokens.begin(),
+                              got.answer_tokens.begin() + std::ssize(want.answer_tokens)),
+                  want.answer_tokens);
+        EXPECT_EQ(got.counters.at("prefill_pairs_share"), want.counters.at("prefill_pairs_share"));
+        EXPECT_EQ(got.counters.at("kv_tokens"), want.counters.at("kv_tokens"));
+        if (cell.key.starts_with(lines)) {
+          EXPECT_LT(want.counters.at("prefill_pairs_share"), 0.9);
+        }
+        prompts += got.prompt_tokens;
+      }
+      EXPECT_EQ(timed.prefilled_tokens, prompts) << cell.key << ": from the first token each time";
+    }
+  }
+}
+
 // Ten methods cost one prefill, and gold answers let later turns go on from it.
 TEST(Sharing, SavesWhatItPromises) {
   const SmallWorld world;

@@ -85,7 +85,7 @@ TEST(SentenceKv, EqualsTheDenseReference) {
       {  // the prompt is what the layer holds but for its last token
         std::vector<KvSet> sets = layer.sets;
         for (KvSet& set : sets) set.truncate(n);
-        LayerView view{0, layer.shape, sets, *layer.stats, layer.dialogue, 0, n, 0, 0};
+        LayerView view{0, layer.shape, sets, *layer.stats, layer.dialogue, 0, n, n, 0};
         p.selection->after_prefill(view);
       }
       const Selection got = step(p, layer);
