@@ -32,17 +32,30 @@ class LoopServeDecode : public SelectionPolicy {
   Selection select(const LayerView& view) override {
     Lists& active = active_[static_cast<std::size_t>(view.layer)];
     if (view.generated < s_.first) return {};
-    if ((view.generated - s_.first) % s_.interval == 0) {
+    if ((view.generated - s_.first) % s_.interval == 0 || has_moved(active, view)) {
       active = choose(view);
     } else {
       for (std::size_t i = 0; i < active.size(); ++i)
-        active[i].push_back(view.sets[i * view.sets.size() / active.size()].size() - 1);
+        active[i].push_back(set_of(active, i, view).size() - 1);
     }
     return {active};
   }
 
  private:
   using Lists = std::vector<std::vector<std::int32_t>>;  // [set or query head][slots]; none: all
+
+  static const KvSet& set_of(const Lists& lists, std::size_t i, const LayerView& view) {
+    return view.sets[i * view.sets.size() / lists.size()];
+  }
+
+  /// Whether tokens were evicted since the last step, whose own token ends each list: what the
+  /// lists call by slots is then elsewhere.
+  static bool has_moved(const Lists& lists, const LayerView& view) {
+    for (std::size_t i = 0; i < lists.size(); ++i) {
+      if (lists[i].back() + 2 != set_of(lists, i, view).size()) return true;
+    }
+    return false;
+  }
 
   Lists choose(const LayerView& view) const {
     const std::vector<KeptSet> sets = kept_sets(view, s_.per_query_head);
@@ -100,7 +113,8 @@ MethodInfo loopserve_decode() {
           "tokens are always read (force_obs=false: only the current one); steps before the 16th "
           "token are dense, so short answers equal full attention (first=0 selects from the "
           "prompt's last tokens before the first step, as the printed trigger does for n_d = 16); "
-          "gran=kv_head, one list for a group by its summed scores, is not the paper's",
+          "gran=kv_head, one list for a group by its summed scores, is not the paper's; beside a "
+          "method that evicts while decoding, each step that has lost tokens selects anew",
       .parameters = {{"budget", Kind::kBudget, "1024", "tokens or share",
                       "tokens read per query head, or KV head"},
                      {"n_d", Kind::kInteger, "16", "tokens",

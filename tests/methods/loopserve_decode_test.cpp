@@ -5,6 +5,7 @@
 
 #include "common/error.h"
 #include "prescribed.h"
+#include "tests/inference/conversation.h"
 
 namespace turnbench {
 namespace {
@@ -125,6 +126,39 @@ TEST(LoopServeDecode, FirstZeroSelectsAtThePromptsEnd) {
         }
       }
       EXPECT_TRUE(same_by_score(list, best(scores, 80), scores));
+    }
+  }
+}
+
+// A cache that loses a token at each step holds others at the slots that were chosen.
+TEST(LoopServeDecode, SelectsAnewWhenTokensWereEvicted) {
+  const Policies p = Method::parse("loopserve-decode:budget=80,n_d=16").make();
+  Layer prompt(2, 3, 64, 300, 300, 17);
+  p.selection->after_prefill(prompt.view());
+  for (int o : {16, 17, 18}) {
+    Layer layer(2, 3, 64, 300, 20, 17 + static_cast<std::uint64_t>(o));
+    layer.generated = o;
+    const Selection got = p.selection->select(layer.view());
+    for (int h = 0; h < 6; ++h) {
+      const std::vector<double> scores = scores_of(layer, h, 1, 16);
+      EXPECT_TRUE(same_by_score(got.slots[static_cast<std::size_t>(h)], best(scores, 80), scores))
+          << "step " << o << ", head " << h;
+    }
+  }
+}
+
+TEST(LoopServeDecode, ReadsWhatOthersEvictWhileDecoding) {
+  Machine machine("llama3");
+  for (const char* eviction :
+       {"streamingllm:budget=24", "streamingllm:budget=24,pos=shift", "tova:budget=24",
+        "h2o:budget=24", "adakv:budget=24,window=4", "snapkv:budget=24,window=4,gran=query_head"}) {
+    for (const char* first : {"0", "1"}) {
+      const std::string spec =
+          fmt::format("{}+loopserve-decode:budget=12,n_d=4,first={}", eviction, first);
+      SCOPED_TRACE(spec);
+      Conversation c(machine.engine, Method::parse(spec).make());
+      c.turn(made_up_tokens(100, 1));
+      for (int token : made_up_tokens(12, 2)) EXPECT_TRUE(all_finite(c.answer(token)));
     }
   }
 }
