@@ -55,6 +55,9 @@ struct HeadScores {
 struct ColumnRule {
   bool gumbel = false;
   double temperature = 1;
+  /// If not 0, only so many last rows of the prompt are causal: those before them see all that is
+  /// cached when it ends, also behind their sliding window.  The prompt must then be one pass.
+  int causal_rows = 0;
   auto operator<=>(const ColumnRule&) const = default;
 };
 
@@ -110,6 +113,7 @@ class AttentionStats {
   /// Sum over all rows of this pass, and of the passes that `columns` remembers, of what they give
   /// to every cached slot: per query head.  O(slots) memory; rows are added one by one in order, so
   /// the split into passes does not show.
+  /// @throws Error (runtime) if rows of earlier passes would have to see this one's keys.
   const ColumnMass& column_mass(const ColumnRule& rule = {});
 
   /// Row `row` of this pass for one query head, after RoPE: [head_dim].
@@ -141,7 +145,15 @@ class AttentionStats {
 
  private:
   const KvSet& set_of(int head) const;
+  /// Rows of this pass that follow each other, and the last position that each of them sees.
+  struct MassRows {
+    int first = 0, count = 0;
+    const std::int32_t* positions = nullptr;
+    int sliding_window = 0;
+    const float* lse = nullptr;  ///< [count][heads]; null if nobody has found it
+  };
   void add_masses(const ColumnRule& rule, HeadScores& scores);
+  void add_masses(const ColumnRule& rule, const MassRows& rows, HeadScores& scores);
 
   Backend& backend_;
   ModelShape shape_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "common/clock.h"
+#include "common/error.h"
 #include "common/random.h"
 #include "inference/attention_stats.h"
 
@@ -26,37 +27,51 @@ void grow(HeadScores& scores, int heads, std::size_t slots) {
 }  // namespace
 
 void AttentionStats::add_masses(const ColumnRule& rule, HeadScores& scores) {
+  if (rule.causal_rows == 0)
+    return add_masses(rule, {0, pass_.rows, pass_.positions, sliding_window_, lse_}, scores);
+  const int causal = std::min(rule.causal_rows, pass_.rows), others = pass_.rows - causal;
+  // A row sees what stands at or before its position: these stand at the end.
+  const std::vector<std::int32_t> end(static_cast<std::size_t>(others),
+                                      pass_.positions[pass_.rows - 1]);
+  if (others > 0) add_masses(rule, {.first = 0, .count = others, .positions = end.data()}, scores);
+  add_masses(rule, {.first = others, .count = causal, .positions = pass_.positions + others},
+             scores);
+}
+
+void AttentionStats::add_masses(const ColumnRule& rule, const MassRows& part, HeadScores& scores) {
   const auto heads = static_cast<std::size_t>(shape_.heads), group = heads / sets_.size(),
              head_dim = static_cast<std::size_t>(shape_.head_dim),
-             rows = static_cast<std::size_t>(pass_.rows);
-  Buffer lse, unused;
+             first = static_cast<std::size_t>(part.first),
+             rows = static_cast<std::size_t>(part.count);
+  Buffer found, unused;
   std::vector<std::uint64_t> seeds;
   seeds.reserve(rule.gumbel ? rows * heads : 0);
-  for (std::size_t r = 0; rule.gumbel && r < rows; ++r) {
+  for (std::size_t r = first; rule.gumbel && r < first + rows; ++r) {
     for (std::size_t h = 0; h < heads; ++h) {
       seeds.push_back(
           Random::from({noise_seed_, h, static_cast<std::uint64_t>(pass_.positions[r])}).next());
     }
   }
   std::vector<RowNoise> noises(sets_.size());
-  if (lse_ == nullptr) {
-    lse = Buffer(rows * heads * sizeof(float), backend_.memory());
+  if (part.lse == nullptr) {
+    found = Buffer(rows * heads * sizeof(float), backend_.memory());
     unused = Buffer(rows * heads * head_dim * sizeof(float), backend_.memory());
   }
+  const float* lse = part.lse == nullptr ? found.as<float>() : part.lse;
   std::vector<AttentionJob> dense;
   std::vector<ColumnJob> jobs;
   for (std::size_t s = 0; s < sets_.size(); ++s) {
     ColumnJob job;
     job.keys = &sets_[s];
-    job.q = pass_.q + s * group * head_dim;
+    job.q = pass_.q + first * pass_.stride + s * group * head_dim;
     job.q_stride = pass_.stride;
     job.heads = static_cast<int>(group);
-    job.positions = pass_.positions;
-    job.rows = pass_.rows;
-    job.lse = (lse_ == nullptr ? lse.as<float>() : lse_) + s * group;
+    job.positions = part.positions;
+    job.rows = part.count;
+    job.lse = lse + s * group;
     job.lse_stride = heads;
-    job.sliding_window = sliding_window_;
-    if (rule != ColumnRule{}) {
+    job.sliding_window = part.sliding_window;
+    if (rule.gumbel || rule.temperature != 1) {
       noises[s] = {rule.gumbel ? seeds.data() + s * group : nullptr,
                    static_cast<float>(1 / rule.temperature)};
       job.noise = &noises[s];
@@ -64,14 +79,14 @@ void AttentionStats::add_masses(const ColumnRule& rule, HeadScores& scores) {
     job.sums = scores.data.data() + s * group * scores.ld;
     job.sums_stride = scores.ld;
     jobs.push_back(job);
-    if (lse_ != nullptr) continue;
+    if (part.lse != nullptr) continue;
     AttentionJob attention;
     static_cast<CausalRows&>(attention) = job;
     attention.out = unused.as<float>() + s * group * head_dim;
     attention.out_stride = heads * head_dim;
-    attention.lse = lse.as<float>() + s * group;
+    attention.lse = found.as<float>() + s * group;
     attention.lse_stride = heads;
-    attention.pass = {pass_.positions[0], pass_.rows};
+    attention.pass = {part.positions[0], part.count};
     dense.push_back(attention);
   }
   if (!dense.empty()) backend_.attend(scale_, dense);
@@ -82,6 +97,10 @@ const ColumnMass& AttentionStats::column_mass(const ColumnRule& rule) {
   ColumnMasses& all = columns_ != nullptr ? *columns_ : own_columns_;
   ColumnMass& mass = all.by_rule[rule];
   if (!counted_.insert(rule).second) return mass;
+  if (rule.causal_rows > 0 && mass.rows > 0) {
+    throw runtime_error(
+        "column masses of rows that see ahead: found a prompt in several passes, expected one");
+  }
   const auto start = Clock::now();
   int largest = 0;
   for (const KvSet& set : sets_) largest = std::max(largest, set.size());

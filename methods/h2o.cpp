@@ -2,6 +2,19 @@
 #include "methods/heavy_hitters.h"
 
 namespace turnbench {
+namespace {
+
+/// Dense, but a prompt is one pass and begins at its first token: rows that see ahead cannot count
+/// before all that they see is there.
+class WholePrompt : public PrefillPolicy {
+ public:
+  std::unique_ptr<PrefillPolicy> clone() const override {
+    return std::make_unique<WholePrompt>(*this);
+  }
+  std::vector<HeadPattern> plan(const LayerView&) override { return {}; }
+};
+
+}  // namespace
 
 /// Heavy hitters: the tokens with the largest attention received so far, and the most recent ones.
 MethodInfo h2o() {
@@ -18,8 +31,9 @@ MethodInfo h2o() {
       .deviates =
           "one kept set per KV head by default (sums over its query heads), where official code "
           "has one per query head; the step that exceeds the budget attends before it evicts; "
-          "mode=prefill is KVCache-Factory's variant; the official default is budget=0.2; comp as "
-          "in snapkv",
+          "mode=prefill is KVCache-Factory's variant, and mask=corner what that one did until June "
+          "2026: it takes each prompt as a whole and composes with no prefill method; the official "
+          "default is budget=0.2; comp as in snapkv",
       .parameters = and_also(
           {{"budget", Kind::kBudget, "1024", "tokens or share", "tokens kept per set"},
            {"mode", Kind::kChoice, "dynamic", "dynamic|prefill",
@@ -27,7 +41,10 @@ MethodInfo h2o() {
            {"recent", Kind::kBudget, "0.5", "tokens, or share of the budget",
             "most recent tokens, always kept (mode=dynamic)"},
            {"window", Kind::kInteger, "8", "tokens",
-            "last tokens of the prompt, always kept (mode=prefill)", 1, 4096},
+            "last tokens of the prompt: always kept (mode=prefill), causal rows (mask=corner)", 1,
+            4096},
+           {"mask", Kind::kChoice, "causal", "causal|corner",
+            "what the scores' rows see; corner: all but the window's rows see the whole prompt"},
            {"norm", Kind::kFlag, "false", "", "divide sums by the rows that could see the token"},
            {"gran", Kind::kChoice, "kv_head", "kv_head|query_head",
             "what has a kept set of its own"},
@@ -42,13 +59,18 @@ MethodInfo h2o() {
           throw input_error("h2o: found a budget of {} and {} recent tokens, expected no more",
                             budget.mean.value, recent.value);
         }
+        const bool sees_ahead = p.choice("mask") == "corner";
+        if (sees_ahead && p.flag("norm"))
+          throw input_error("h2o: found norm=true and mask=corner, expected one of them");
         Policies out;
+        if (sees_ahead) out.prefill = std::make_unique<WholePrompt>();
         out.eviction = std::make_unique<HeavyHitters>(
             HeavyHitters::Settings{.budget = budget,
                                    .recent = recent,
                                    .dynamic = dynamic,
                                    .per_row = p.flag("norm"),
-                                   .per_query_head = p.choice("gran") == "query_head"});
+                                   .per_query_head = p.choice("gran") == "query_head",
+                                   .causal_rows = sees_ahead ? p.integer("window") : 0});
         return out;
       }};
 }

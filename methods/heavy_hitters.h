@@ -19,6 +19,7 @@ class HeavyHitters : public EvictionPolicy {
     bool dynamic = true;   ///< goes on while decoding, and sums live as long as their tokens
     bool per_row = false;  ///< sums are divided by the rows that could see the token
     bool per_query_head = false;
+    int causal_rows = 0;  ///< as in ColumnRule
     bool gumbel = false;  ///< rows count as Keyformer counts them, at a temperature that rises
     double first_temperature = 1, last_temperature = 1;
     int steps = 1;  ///< decode steps from the first to the last temperature
@@ -44,7 +45,8 @@ class HeavyHitters : public EvictionPolicy {
 
   ColumnRule rule(int step) const {
     const double part = std::min(1.0, static_cast<double>(step) / s_.steps);
-    return {s_.gumbel, s_.first_temperature + part * (s_.last_temperature - s_.first_temperature)};
+    return {s_.gumbel, s_.first_temperature + part * (s_.last_temperature - s_.first_temperature),
+            s_.causal_rows};
   }
   static void add(const std::vector<KeptSet>& sets, const ColumnMass& rows, Layer& layer);
   KeepSets keep(const LayerView& view, const std::vector<KeptSet>& sets, Layer& layer) const;

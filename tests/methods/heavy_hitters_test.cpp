@@ -15,7 +15,7 @@ using namespace test;
 
 const Rows kExample = {{1}, {.7, .3}, {.5, .2, .3}, {.4, .1, .3, .2}, {.3, .1, .1, .2, .3}};
 
-// Section 10: F = [2.9, .7, .7, .4, .3].
+// F = [2.9, .7, .7, .4, .3].
 TEST(H2o, WorkedExample) {
   PrescribedLayer layer({kExample});
   const auto& mass = layer.stats->column_mass();
@@ -79,6 +79,89 @@ TEST(H2o, EqualsTheDenseReference) {
       }
     }
   }
+}
+
+/// What rows [0, n - w), each over all n keys, and the last w, each over those up to its own, give
+/// to key j of query head h: in double precision, eagerly.
+std::vector<double> summed_under_a_corner(const Layer& layer, int h, int w) {
+  const int n = layer.n, d = layer.shape.head_dim;
+  const std::vector<float>& keys = layer.keys[static_cast<std::size_t>(h / layer.shape.group())];
+  std::vector<double> out(static_cast<std::size_t>(n), 0);
+  for (int i = 0; i < n; ++i) {
+    const int seen = i < n - w ? n : i + 1;
+    std::vector<double> row;
+    double top = -INFINITY, sum = 0;
+    for (int j = 0; j < seen; ++j) {
+      double dot = 0;
+      for (int x = 0; x < d; ++x)
+        dot += static_cast<double>(
+                   layer.queries[static_cast<std::size_t>((i * layer.shape.heads + h) * d + x)]) *
+               keys[static_cast<std::size_t>(j * d + x)];
+      top = std::max(top, row.emplace_back(dot / std::sqrt(static_cast<double>(d))));
+    }
+    for (double& x : row) sum += x = std::exp(x - top);
+    for (std::size_t j = 0; j < row.size(); ++j) out[j] += row[j] / sum;
+  }
+  return out;
+}
+
+// mask=corner: only the square of the last rows and keys is causal.
+TEST(H2o, UnderACornerMaskEqualsTheDenseReference) {
+  std::uint64_t seed = 3;
+  for (int group : {1, 4}) {
+    for (int n : {9, 64, 65, 200}) {
+      const int w = 8, budget = n / 3 + w;
+      Layer layer(2, group, 64, n, n, seed += 1000);
+      const auto& mass = layer.stats->column_mass({.causal_rows = w});
+      EXPECT_EQ(mass.rows, n);
+      const std::string spec =
+          fmt::format("h2o:mode=prefill,budget={},window=8,mask=corner", budget);
+      const auto sets = kept(spec, layer), heads = kept(spec + ",gran=query_head", layer);
+      double moved = 0;  // by the mask
+      for (int s = 0; s < 2; ++s) {
+        std::vector<double> of_group(static_cast<std::size_t>(n - w), 0);
+        for (int h = s * group; h < (s + 1) * group; ++h) {
+          const std::vector<double> want = summed_under_a_corner(layer, h, w),
+                                    causal = summed(layer, h, 1, 0, n);
+          const auto got = mass.scores.head(h, n);
+          for (std::size_t j = 0; j < want.size(); ++j) {
+            EXPECT_NEAR(got[j], want[j], 1e-5 * n) << n << " " << h << " " << j;
+            moved += std::abs(want[j] - causal[j]);
+          }
+          std::vector<double> scores(want.begin(), want.end() - w);
+          for (std::size_t j = 0; j < scores.size(); ++j) of_group[j] += scores[j];
+          EXPECT_TRUE(equal_by_score(heads[static_cast<std::size_t>(h)],
+                                     and_tail(best(scores, budget - w), n - w, n), scores, n));
+        }
+        EXPECT_TRUE(equal_by_score(sets[static_cast<std::size_t>(s)],
+                                   and_tail(best(of_group, budget - w), n - w, n), of_group, n));
+      }
+      EXPECT_GT(moved, 0.5) << n;
+    }
+  }
+}
+
+// Where the window is the whole prompt, nobody sees ahead.
+TEST(H2o, AWholeCornerIsCausal) {
+  Layer layer(2, 2, 64, 70, 70, 5);
+  const HeadScores causal = layer.stats->column_mass().scores,
+                   corner = layer.stats->column_mass({.causal_rows = 70}).scores;
+  for (std::size_t i = 0; i < causal.data.size(); ++i)
+    EXPECT_NEAR(corner.data[i], causal.data[i], 1e-4) << i;
+}
+
+TEST(H2o, SeesAheadOnlyInAWholePrompt) {
+  EXPECT_NE(Method::parse("h2o:mask=corner").make().prefill, nullptr);
+  EXPECT_EQ(Method::parse("h2o").make().prefill, nullptr);
+  EXPECT_THROW(Method::parse("minference+h2o:mask=corner"), Error);
+  EXPECT_THROW(Method::parse("h2o:mask=corner,norm=true"), Error);
+  Layer layer(1, 1, 64, 70, 20, 5);
+  ColumnMasses before;
+  before.by_rule[{.causal_rows = 8}].rows = 50;
+  AttentionStats stats(*layer.backend, layer.shape, 0.125f, 0, layer.sets,
+                       {layer.queries.data() + 50 * 64, 64, layer.positions.data() + 50, 20},
+                       &layer.tail, &before);
+  EXPECT_THROW(stats.column_mass({.causal_rows = 8}), Error);
 }
 
 /// H2O step by step over a growing prescribed matrix, by the book: F of the kept tokens, the row
@@ -174,7 +257,7 @@ TEST(H2o, Budgets) {
   EXPECT_THROW(kept("h2o:budget=0.02,recent=8", layer), Error);
 }
 
-// Section 18: of n = 1000, 600 are read at every step: 180 recent ones, the current among them, and
+// Of n = 1000, 600 are read at every step: 180 recent ones, the current among them, and
 // 420 key tokens.  599 of them survive the prompt.
 TEST(Keyformer, Split) {
   Layer layer(1, 1, 64, 1000, 1000, 5);
@@ -189,7 +272,7 @@ TEST(Keyformer, Split) {
   EXPECT_EQ(p.eviction->after_decode(step.view()).slots[0].size(), 599u);
 }
 
-// Section 18: without noise, at temperature 1, it is H2O, which counts what a step leaves.
+// Without noise, at temperature 1, it is H2O, which counts what a step leaves.
 TEST(Keyformer, IsH2oWithoutNoise) {
   Layer layer(2, 4, 64, 200, 200, 5);
   EXPECT_EQ(kept("keyformer:noise=false,budget=81,recent=21", layer),
@@ -246,7 +329,7 @@ TEST(Keyformer, NoiseIsGumbel) {
   }
 }
 
-// Section 17: mean weights [.4, .1, .2, .3], B = 3.
+// Mean weights [.4, .1, .2, .3], B = 3.
 TEST(Tova, WorkedExample) {
   const auto rows = [](std::vector<double> last) {
     return Rows{{1}, {.5, .5}, {.3, .3, .4}, std::move(last)};

@@ -133,6 +133,12 @@ TEST_F(Memory, EvictionAndSelectionAreLinear) {
   expect_to_fit(false);
 }
 
+// Also where rows see what comes later, so that the prompt is one pass.
+TEST_F(Memory, SeeingAheadIsLinear) {
+  if (!kLimitWorks) GTEST_SKIP() << "sanitizers reserve more address space than the limit";
+  EXPECT_EXIT(run_in_limits(config_, {"h2o:mask=corner"}), testing::ExitedWithCode(0), "");
+}
+
 // The limit bites: an n x n matrix would be refused.
 TEST_F(Memory, TheLimitIsOne) {
   if (!kLimitWorks) GTEST_SKIP() << "sanitizers reserve more address space than the limit";
