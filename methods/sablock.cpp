@@ -141,11 +141,12 @@ class SaBlock : public EvictionPolicy {
     };
     const double best = mass(top_k(own, count));
     std::vector<std::int32_t> places;
-    for (int block = std::min(s_.block_max, count); block >= 1; --block) {
+    const bool fixed = s_.blocks == Blocks::kFixed;
+    for (int block = fixed ? s_.block_max : std::min(s_.block_max, count); block >= 1; --block) {
       if (s_.blocks == Blocks::kOdd && block % 2 == 0) continue;
       places = in_blocks(own, block, count);
       out.block = block;
-      if (s_.blocks == Blocks::kFixed || mass(places) >= s_.tau * best) break;
+      if (fixed || mass(places) >= s_.tau * best) break;
     }
     for (std::int32_t i : places) out.slots.push_back(members[static_cast<std::size_t>(i)]);
     return out;
@@ -233,7 +234,8 @@ MethodInfo sablock() {
             "part of the best tokens' score that a block size must keep", 0, 1},
            {"block_max", Kind::kInteger, "10", "tokens", "largest block", 1, 1024},
            {"blocks", Kind::kChoice, "all", "all|odd|fixed",
-            "block sizes that are tried; fixed: block_max, whatever tau says"},
+            "block sizes that are tried; fixed: block_max, whatever tau and the segment's budget "
+            "say"},
            {"guide", Kind::kChoice, "mul", "mul|mix|pow",
             "guided score: s (1 + lambda F), (1 - lambda) s + lambda F, or s F^lambda"},
            {"weight", Kind::kChoice, "mul", "mul|add",

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <regex>
 #include <set>
 
 #include "common/file.h"
@@ -229,6 +230,7 @@ TEST(PublishedNumbers, SaBlockAblations) {
   } typed[] = {{"sablock/table3.json", base + ",lambda=0", 33.03, 2.22},
                {"sablock/table3.json", base + ",block_max=1", 33.36, 1.24},
                {"sablock/table4.json", base + ",lambda=0,block_max=1", 32.15, 4.83},
+               {"sablock/table4.json", base + ",block_max=1", 33.36, 1.24},
                {"sablock/table4.json", base + ",blocks=fixed,block_max=5", 32.81, 2.87},
                {"sablock/table4.json", base + ",blocks=fixed,block_max=10", 32.20, 4.68}};
   for (const auto& t : typed) {
@@ -238,6 +240,25 @@ TEST(PublishedNumbers, SaBlockAblations) {
     EXPECT_NEAR(100 * (33.78 - t.value) / 33.78, t.drop, 0.0051) << "as the paper prints it";
     const std::string csv = read_file(paper_manifest(t.manifest).path.replace_extension(".csv"));
     EXPECT_NE(csv.find(fmt::format("relative drop {:.2f}%", t.drop)), std::string::npos);
+  }
+}
+
+// The figures' methods are those of Table II at other budgets.
+TEST(PaperManifests, SaBlockFiguresRunTheMethodsOfTable2) {
+  const auto without_budget = [](const Method& method) {
+    return std::regex_replace(method.canonical(), std::regex("budget=[0-9.]+"), "budget=B");
+  };
+  std::set<std::string> methods;
+  for (const Method& method : paper_manifest("sablock/table2.json").methods)
+    methods.insert(without_budget(method));
+  ASSERT_EQ(methods.size(), 8u);
+  const std::pair<const char*, std::size_t> figures[] = {
+      {"sablock/figure6.json", 8}, {"sablock/figure7.json", 6}, {"sablock/figure8.json", 8}};
+  for (const auto& [figure, count] : figures) {
+    std::set<std::string> own;
+    for (const Method& method : paper_manifest(figure).methods) own.insert(without_budget(method));
+    EXPECT_EQ(own.size(), count) << figure;
+    EXPECT_TRUE(std::includes(methods.begin(), methods.end(), own.begin(), own.end())) << figure;
   }
 }
 

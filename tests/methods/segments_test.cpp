@@ -34,7 +34,7 @@ TEST(Segments, TextIsNeeded) {
   EXPECT_THROW(kept("sablock:budget=32", layer), Error);
 }
 
-// Section 16: three segments, B - w = 5: plain top-k keeps {0,4,5,6,8}.
+// Three segments, B - w = 5: plain top-k keeps {0,4,5,6,8}.
 TEST(SaBlock, WorkedExample) {
   PrescribedLayer layer({rows_like({.30, .02, .02, .02, .10, .12, .11, .09, .095, .01})});
   std::vector<int> tokens;
@@ -44,7 +44,7 @@ TEST(SaBlock, WorkedExample) {
   EXPECT_EQ(kept("sablock:budget=6,window=1", layer)[0], (Ints{0, 4, 5, 6, 7, 10}));
 }
 
-// Section 16: segment .10, .02, .03, .12 with two tokens: {2,3} keeps .6818 of the best two.
+// Segment .10, .02, .03, .12 with two tokens: {2,3} keeps .6818 of the best two.
 TEST(SaBlock, BlockSearch) {
   PrescribedLayer layer({rows_like({.10, .02, .03, .12, .0001, .0001})});
   std::vector<int> tokens;
@@ -56,8 +56,8 @@ TEST(SaBlock, BlockSearch) {
   EXPECT_EQ(kept(spec + "0.1,blocks=odd", layer)[0], (Ints{0, 3, 6}));
 }
 
-// The paper's ablations (Tables III and IV; section 16): without guidance, and with blocks of one
-// size instead of adaptive ones.
+// The paper's ablations (Tables III and IV): without guidance, and with blocks of one size instead
+// of adaptive ones.
 TEST(SaBlock, Ablations) {
   PrescribedLayer layer({rows_like({.30, .02, .02, .02, .10, .12, .11, .09, .095, .01})});
   std::vector<int> tokens;
@@ -72,14 +72,25 @@ TEST(SaBlock, Ablations) {
   EXPECT_EQ(of("lambda=0"), (Ints{0, 4, 5, 6, 8, 10}));
   // Fixed blocks of 2 over the whole prompt, sums .32 .04 .22 .20 .105: two and a half of them.
   EXPECT_EQ(of("lambda=0,segment=none,blocks=fixed,block_max=2"), (Ints{0, 1, 4, 5, 6, 10}));
-  // Fixed blocks of 5, sums .46 and .425: the first one.  Of 10: no more than the budget of 5.
+  // Fixed blocks of 5, sums .46 and .425: the first one.  Of 10: the best 5 of the only one.
   EXPECT_EQ(of("lambda=0,segment=none,blocks=fixed,block_max=5"), (Ints{0, 1, 2, 3, 4, 10}));
-  EXPECT_EQ(of("lambda=0,segment=none,blocks=fixed,block_max=10"), (Ints{0, 1, 2, 3, 4, 10}));
+  EXPECT_EQ(of("lambda=0,segment=none,blocks=fixed,block_max=10"), (Ints{0, 4, 5, 6, 8, 10}));
   layer.dialogue.token_text = nullptr;  // one segment needs no text
   EXPECT_EQ(of("lambda=0,segment=none,block_max=1"), (Ints{0, 4, 5, 6, 8, 10}));
 }
 
-/// SABlock by the book (section 16, steps 1 to 8).
+// A fixed size is that size also in a segment whose budget is smaller: sums .34 and .46, two
+// tokens.
+TEST(SaBlock, FixedBlocksAreNotCutToTheBudget) {
+  PrescribedLayer layer({rows_like({.30, .01, .01, .01, .01, .10, .09, .09, .09, .09})});
+  std::vector<int> tokens;
+  tell(layer, tokens, {9});
+  const std::string spec = "sablock:budget=3,window=1,lambda=0,block_max=5,blocks=";
+  EXPECT_EQ(kept(spec + "fixed", layer)[0], (Ints{5, 6, 10}));
+  EXPECT_EQ(kept(spec + "all", layer)[0], (Ints{0, 5, 10}));
+}
+
+/// SABlock step by step, in double precision.
 Ints sablock_reference(const std::vector<double>& s, const std::vector<Ints>& segments, int count,
                        double lambda, double gamma, double tau, int block_max) {
   std::vector<double> weight, guided = s;
