@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 
 #include "methods/method.h"
 #include "methods/scores.h"
@@ -8,11 +9,14 @@ namespace {
 
 class Oracle : public SelectionPolicy {
  public:
-  Oracle(Budget budget, int sinks, double local_share, bool per_query_head)
-      : budget_(budget),
-        sinks_(sinks),
-        local_share_(local_share),
-        per_query_head_(per_query_head) {}
+  struct Settings {
+    Budget budget;
+    int sinks;
+    double local;          ///< share of the budget
+    bool over_candidates;  ///< softmax over them alone, not over all keys
+    bool per_query_head;
+  };
+  explicit Oracle(const Settings& s) : s_(s) {}
 
   std::unique_ptr<SelectionPolicy> clone() const override {
     return std::make_unique<Oracle>(*this);
@@ -20,7 +24,7 @@ class Oracle : public SelectionPolicy {
 
   Selection select(const LayerView& view) override {
     Selection out;
-    const int lists = per_query_head_ ? view.shape.heads : static_cast<int>(view.sets.size());
+    const int lists = s_.per_query_head ? view.shape.heads : static_cast<int>(view.sets.size());
     const int heads = view.shape.heads / lists;
     for (int i = 0; i < lists; ++i) {
       const int n = view.sets[static_cast<std::size_t>(i) * view.sets.size() /
@@ -35,20 +39,20 @@ class Oracle : public SelectionPolicy {
   /// Sinks, the best of the middle, the local window and the current token (slot n - 1).
   std::vector<std::int32_t> read(const LayerView& view, int n, int first_head, int heads) const {
     // Segments are fixed when the turn's prefill ends: its length decides, not today's.
-    const int prompt = std::max(0, view.prompt_tokens - sinks_);
+    const int prompt = std::max(0, view.prompt_tokens - s_.sinks);
     const int budget =
-        budget_.is_ratio ? budget_.tokens(prompt) : std::max(0, budget_.tokens(0) - sinks_);
-    const int local = static_cast<int>(budget * local_share_), top = budget - local;
-    const int begin = std::min(sinks_, n - 1), end = std::max(begin, n - 1 - local);
-    if (end - begin <= top) return all_slots(n);
+        s_.budget.is_ratio ? s_.budget.tokens(prompt) : std::max(0, s_.budget.tokens(0) - s_.sinks);
+    // Either part is rounded down by itself, as in PQCache.
+    const int local = Budget{true, s_.local}.tokens(budget),
+              top = Budget{true, 1 - s_.local}.tokens(budget);
+    const int begin = std::min(s_.sinks, n - 1), end = std::max(begin, n - 1 - local);
+    if (n - 1 <= s_.sinks + budget) return all_slots(n);
     const HeadScores& probabilities = view.stats.window_mass(1);
     std::vector<float> scores(static_cast<std::size_t>(end - begin), 0.0f);
     for (int h = first_head; h < first_head + heads; ++h) {
-      // Softmax over the candidates alone, then summed over the group.
       const auto row =
           probabilities.head(h, n).subspan(static_cast<std::size_t>(begin), scores.size());
-      double mass = 0;
-      for (float p : row) mass += p;
+      const double mass = s_.over_candidates ? std::accumulate(row.begin(), row.end(), 0.0) : 1;
       if (mass == 0) continue;
       for (std::size_t j = 0; j < row.size(); ++j) scores[j] += static_cast<float>(row[j] / mass);
     }
@@ -57,10 +61,7 @@ class Oracle : public SelectionPolicy {
     return with_tail(std::move(out), end, n);
   }
 
-  Budget budget_;
-  int sinks_;
-  double local_share_;
-  bool per_query_head_;
+  Settings s_;
 };
 
 }  // namespace
@@ -76,21 +77,30 @@ MethodInfo oracle() {
       .paper = "baseline of Zhang et al., PQCache: Product Quantization-based KVCache, 2024",
       .counts =
           "tokens read per KV head and step: a share counts the prompt without its sinks, a number "
-          "counts the sinks too; the current token is free",
+          "counts the sinks too; recent and best tokens are rounded down each; the current token "
+          "is "
+          "free",
       .deviates =
           "the sinks and the half that goes to recent tokens come from PQCache's scripts, not "
-          "from its paper; the current token is read before an old one leaves the local window",
+          "from its paper; norm=candidates is how PQCache's own search weighs the heads of a "
+          "group; "
+          "the current token is read before an old one leaves the local window",
       .parameters = {{"budget", Kind::kBudget, "0.2", "tokens or share", "tokens read per step"},
                      {"sinks", Kind::kInteger, "32", "tokens", "first tokens that are always read"},
                      {"local", Kind::kNumber, "0.5", "share",
                       "part of the budget that goes to the most recent tokens", 0, 1},
+                     {"norm", Kind::kChoice, "all", "all|candidates",
+                      "keys that a head's softmax is over, before heads of a group are summed"},
                      {"gran", Kind::kChoice, "kv_head", "kv_head|query_head",
                       "what has a selection of its own"}},
       .make = [](const Parameters& p) {
         Policies out;
-        out.selection =
-            std::make_unique<Oracle>(p.budget("budget"), p.integer("sinks"), p.number("local"),
-                                     p.choice("gran") == "query_head");
+        out.selection = std::make_unique<Oracle>(
+            Oracle::Settings{.budget = p.budget("budget"),
+                             .sinks = p.integer("sinks"),
+                             .local = p.number("local"),
+                             .over_candidates = p.choice("norm") == "candidates",
+                             .per_query_head = p.choice("gran") == "query_head"});
         return out;
       }};
 }

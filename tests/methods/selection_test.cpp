@@ -1,4 +1,4 @@
-// The oracle against dense references and the specification's examples.
+// The oracle against dense references and worked examples.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -16,25 +16,60 @@ using Ints = std::vector<std::int32_t>;
 
 TEST(Oracle, EqualsTheExactTopOfTheMiddle) {
   for (int group : {1, 4}) {
-    Layer layer(2, group, 32, 400, 1, 3);
-    layer.prompt_tokens = 390;
-    const Policies p = Method::parse("oracle:budget=0.2,sinks=16").make();
-    const Selection got = p.selection->select(layer.view());
-    // budget = floor((390 - 16) * 0.2) = 74, half of it local; the current token comes on top.
-    const int local = 37, top = 37, begin = 16, end = 400 - 1 - local;
-    for (int s = 0; s < 2; ++s) {
-      std::vector<double> scores(400, 1e9);
-      std::fill(scores.begin() + begin, scores.begin() + end, 0.0);
-      for (int h = s * group; h < (s + 1) * group; ++h) {
-        double mass = 0;
-        for (int j = begin; j < end; ++j) mass += layer.probability(h, 399, j);
-        for (int j = begin; j < end; ++j)
-          scores[static_cast<std::size_t>(j)] += layer.probability(h, 399, j) / mass;
+    for (const bool all : {true, false}) {
+      Layer layer(2, group, 32, 400, 1, 3);
+      layer.prompt_tokens = 390;
+      const Policies p = Method::parse(fmt::format("oracle:budget=0.2,sinks=16,norm={}",
+                                                   all ? "all" : "candidates"))
+                             .make();
+      const Selection got = p.selection->select(layer.view());
+      // budget = floor((390 - 16) * 0.2) = 74, half of it local; the current token comes on top.
+      const int local = 37, top = 37, begin = 16, end = 400 - 1 - local;
+      for (int s = 0; s < 2; ++s) {
+        std::vector<double> scores(400, 1e9);
+        std::fill(scores.begin() + begin, scores.begin() + end, 0.0);
+        for (int h = s * group; h < (s + 1) * group; ++h) {
+          double mass = 0;
+          for (int j = begin; j < end; ++j) mass += layer.probability(h, 399, j);
+          for (int j = begin; j < end; ++j)
+            scores[static_cast<std::size_t>(j)] += layer.probability(h, 399, j) / (all ? 1 : mass);
+        }
+        const Ints want = best(scores, 16 + top + local + 1);
+        EXPECT_TRUE(same_by_score(got.slots[static_cast<std::size_t>(s)], want, scores));
       }
-      const Ints want = best(scores, 16 + top + local + 1);
-      EXPECT_TRUE(same_by_score(got.slots[static_cast<std::size_t>(s)], want, scores));
     }
   }
+}
+
+// Heads (.98, .015, .005) and (.1, .3, .6), the first key a sink: a head that looks at the sink
+// counts little (.315 against .605), or, over the candidates alone, as much as the other (1.083
+// against .917).
+TEST(Oracle, NormalizesOverAllKeysOrOverTheCandidates) {
+  test::PrescribedLayer layer({test::rows_like({.98, .015, .005}), test::rows_like({.1, .3, .6})});
+  layer.prompt_tokens = 3;
+  const auto read = [&](const std::string& settings) {
+    const std::string spec = "oracle:budget=2,sinks=1,local=0" + settings;
+    return Method::parse(spec).make().selection->select(layer.view()).slots;
+  };
+  EXPECT_EQ(read(""), (std::vector<Ints>{{0, 2, 3}}));
+  EXPECT_EQ(read(",norm=all"), (std::vector<Ints>{{0, 2, 3}}));
+  EXPECT_EQ(read(",norm=candidates"), (std::vector<Ints>{{0, 1, 3}}));
+}
+
+// 411 tokens, 32 of them sinks: floor(0.2 * 379) = 75, of which 37 are recent and 37 the best.
+TEST(Oracle, RoundsBothHalvesDown) {
+  Layer layer(1, 1, 32, 412, 1, 3);
+  layer.prompt_tokens = 411;
+  const auto read = [&](const char* spec) {
+    return Method::parse(spec).make().selection->select(layer.view()).slots[0];
+  };
+  const Ints half = read("oracle:budget=0.2");
+  EXPECT_EQ(half.size(), 32u + 37 + 37 + 1);
+  EXPECT_FALSE(std::binary_search(half.begin(), half.end(), 411 - 38));
+  for (int j = 411 - 37; j <= 411; ++j)
+    EXPECT_TRUE(std::binary_search(half.begin(), half.end(), j)) << j;
+  EXPECT_EQ(read("oracle:budget=0.2,local=0").size(), 32u + 75 + 1);
+  EXPECT_EQ(read("oracle:budget=0.2,local=1").size(), 32u + 75 + 1);
 }
 
 TEST(Oracle, PureFormHoldsTheMostMass) {
@@ -56,7 +91,7 @@ TEST(Oracle, PureFormHoldsTheMostMass) {
   }
 }
 
-// Section 19: what k tokens hold, more tokens hold, too.
+// What k tokens hold, more tokens hold, too.
 TEST(Oracle, IsMonotoneInK) {
   Layer layer(2, 2, 32, 200, 1, 9);
   layer.prompt_tokens = 199;
@@ -72,8 +107,8 @@ TEST(Oracle, IsMonotoneInK) {
   }
 }
 
-// Section 0.1 of the specification of selection methods: logits (10, 0, 8) and (0, 9, 8).  The sum
-// of the softmaxes ranks 0, 1, 2; the sum of the logits would rank 2 first.
+// Logits (10, 0, 8) and (0, 9, 8).  The sum of the softmaxes ranks 0, 1, 2; the sum of the logits
+// would rank 2 first.
 TEST(Oracle, SumsProbabilitiesOverTheGroup) {
   const auto rows = [](std::vector<double> logits) {
     double sum = 0;
@@ -97,9 +132,12 @@ TEST(Oracle, SmallPromptsAreReadWhole) {
   layer.prompt_tokens = 39;
   const Policies p = Method::parse("oracle").make();
   for (const Ints& set : p.selection->select(layer.view()).slots) {
-    // floor(7 * 0.2) = 1: no local token, one of the six candidates.
-    EXPECT_EQ(set.size(), 34u);
+    // floor(7 * 0.2) = 1, whose halves are none.
+    EXPECT_EQ(set.size(), 33u);
   }
+  // A share of everything is everything, though half of 7 is 3.
+  const Policies whole = Method::parse("oracle:budget=100%").make();
+  for (const Ints& set : whole.selection->select(layer.view()).slots) EXPECT_EQ(set.size(), 40u);
   const Policies all = Method::parse("oracle:budget=1000").make();
   for (const Ints& set : all.selection->select(layer.view()).slots) EXPECT_EQ(set.size(), 40u);
 }
