@@ -40,4 +40,14 @@ Error memory_error(fmt::format_string<Args...> format, Args&&... args) {
   return Error(ErrorKind::kMemory, fmt::format(format, std::forward<Args>(args)...));
 }
 
+/// What `work()` returns; the message of an Error in it begins with the place.
+template <typename Work>
+auto at_place(const std::string& place, const Work& work) -> decltype(work()) {
+  try {
+    return work();
+  } catch (const Error& error) {
+    throw Error(error.kind(), place + ": " + error.what());
+  }
+}
+
 }  // namespace turnbench

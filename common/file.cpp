@@ -21,7 +21,8 @@ constexpr std::size_t kBlock = 1 << 16;             // bytes read at a time
 constexpr std::size_t kMaxUnpackedLine = 64 << 20;  // a small archive may hold lines of any length
 
 [[noreturn]] void cannot_read(const std::filesystem::path& path) {
-  throw input_error("{}: found {}, expected a readable file", path.string(), std::strerror(errno));
+  throw input_error("{}: found no readable file ({}), expected one", path.string(),
+                    std::strerror(errno));
 }
 
 /// A file descriptor that closes itself.

@@ -18,7 +18,7 @@ zip_t* open_archive(const fs::path& path) {
   zip_error_init_with_code(&error, code);
   const std::string found = zip_error_strerror(&error);
   zip_error_fini(&error);
-  throw input_error("{}: found {}, expected a zip archive", path.string(), printable(found));
+  throw input_error("{}: found no zip archive ({}), expected one", path.string(), printable(found));
 }
 
 }  // namespace
@@ -55,7 +55,7 @@ ZipMember::ZipMember(const Place& place)
   }
   if (known) file_.reset(zip_fopen_index(archive, info.index, 0));
   if (file_ == nullptr) {
-    throw input_error("{}: found {}, expected a file in the archive", path_,
+    throw input_error("{}: found no readable file in the archive ({}), expected one", path_,
                       printable(zip_strerror(archive)));
   }
 }
@@ -64,7 +64,7 @@ std::size_t ZipMember::read_some(char* data, std::size_t size) {
   auto* file = static_cast<zip_file_t*>(file_.get());
   const zip_int64_t got = zip_fread(file, data, size);
   if (got < 0) {
-    throw input_error("{}: found {}, expected an undamaged archive", path_,
+    throw input_error("{}: found a damaged archive ({}), expected a whole one", path_,
                       printable(zip_file_strerror(file)));
   }
   return static_cast<std::size_t>(got);

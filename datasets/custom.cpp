@@ -81,6 +81,7 @@ Turn turn_of(const Fields& fields, std::size_t number, std::set<std::string>& so
   const std::string context = fields.has("context") ? "context" : "contexts";
   if (fields.has(context)) turn.contexts = paragraphs_of(fields.at(context), number);
   turn.question = fields.at("question").as_string();
+  if (trim(turn.question).empty()) fields.at("question").fail("a question");
   if (fields.has("position")) {
     const JsonView position = fields.at("position");
     turn.position =

@@ -51,6 +51,7 @@ std::vector<Dialogue> read_gsm8k(const fs::path& file, const fs::path& examples,
     Turn turn;
     turn.contexts = paragraphs;
     turn.question = view.at("question").as_string();
+    if (trim(turn.question).empty()) view.at("question").fail("a question");
     if (paragraphs.empty()) {
       turn.instruction =
           "Solve the problem step by step. End with \"The answer is\" and the number.";

@@ -7,6 +7,7 @@
 #include "common/error.h"
 #include "common/file.h"
 #include "common/json.h"
+#include "common/text.h"
 
 namespace turnbench {
 namespace {
@@ -42,8 +43,9 @@ Turn turn_of(const JsonView& view) {
       "Answer the question from our earlier chats. Reply with the answer only; say so if they do "
       "not tell.";
   turn.contexts = paragraphs_of(view);
-  turn.question = fmt::format("Today is {}. {}", view.at("question_date").as_string(),
-                              view.at("question").as_string());
+  const std::string question = view.at("question").as_string();
+  if (trim(question).empty()) view.at("question").fail("a question");
+  turn.question = fmt::format("Today is {}. {}", view.at("question_date").as_string(), question);
   const JsonView answer = view.at("answer");
   turn.references = {answer.is_number() ? std::to_string(answer.as_integer()) : answer.as_string()};
   turn.gold = turn.references.front();

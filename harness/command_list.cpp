@@ -266,6 +266,15 @@ void describe_parameters(const char* title, const std::vector<ParameterInfo>& pa
     fmt::print("    {:<{}}  {:<{}}  {:<{}}  {}\n", p.name, name, value_of(p), value, p.unit, unit,
                p.description);
   }
+  const bool has_budget =
+      std::any_of(parameters.begin(), parameters.end(),
+                  [](const ParameterInfo& p) { return p.kind == ParameterInfo::Kind::kBudget; });
+  if (has_budget) {
+    fmt::print(
+        "    (whole numbers are tokens; with a decimal point, a slash or a % it is a share: 0.2, "
+        "1/5, "
+        "20%, and 1.0 is all)\n");
+  }
 }
 
 constexpr const char* kParameters = "parameters: name, default, unit or choices";

@@ -280,7 +280,7 @@ Manifest parse_manifest(std::string_view text, const std::string& source, Manife
                                  })
           : std::vector<Answers>{Answers::kOwn};
   m.max_prompt_tokens = static_cast<int>(json.get_integer("max_prompt_tokens", 0, 0, 100'000'000));
-  m.max_new_tokens = static_cast<int>(json.get_integer("max_new_tokens", 0, 0, 1'000'000));
+  m.max_new_tokens = static_cast<int>(json.get_integer("max_new_tokens", 0, 1, 1'000'000));
   m.alone = json.get("alone", false);
   if (m.alone && m.max_new_tokens < 2)
     json.at("alone").fail("max_new_tokens of at least 2 beside it");

@@ -13,7 +13,8 @@ constexpr int kBusyMilliseconds = 30'000;  // another process may be writing
 Error sqlite_failure(sqlite3* db, const std::string& path) {
   const int code = sqlite3_errcode(db);
   if (code == SQLITE_NOTADB || code == SQLITE_CORRUPT || code == SQLITE_CANTOPEN) {
-    return input_error("{}: found {}, expected a turnbench store", path, sqlite3_errmsg(db));
+    return input_error("{}: found no usable database ({}), expected a turnbench store", path,
+                       sqlite3_errmsg(db));
   }
   return runtime_error("{}: {}", path, sqlite3_errmsg(db));
 }
@@ -30,8 +31,8 @@ Statement::Statement(sqlite3* db, std::string_view sql) : db_(db) {
       SQLITE_OK) {
     // The statements are right: the file lacks a table or a column that they name.
     if (sqlite3_errcode(db) == SQLITE_ERROR) {
-      throw input_error("{}: found {}, expected the tables of a turnbench store", path_of(db),
-                        sqlite3_errmsg(db));
+      throw input_error("{}: found no usable table ({}), expected the tables of a turnbench store",
+                        path_of(db), sqlite3_errmsg(db));
     }
     throw sqlite_failure(db, path_of(db));
   }

@@ -29,17 +29,19 @@ double parse_number(const std::string& text, const std::string& where) {
   throw input_error("{}: found \"{}\", expected a number", where, printable(shorten(text, 40)));
 }
 
+/// A share has a decimal point, a slash or a %, or is below 1 (1e-3); other numbers are tokens.
 Budget parse_budget(const std::string& text, const std::string& where) {
   std::string number = text;
   const bool percent = !number.empty() && number.back() == '%';
   if (percent) number.pop_back();
   const double value = parse_number(number, where);
-  const bool ratio = percent || value < 1;
+  const bool ratio = percent || value < 1 || number.find_first_of("./") != std::string::npos;
   const double share = percent ? value / 100 : value;
   if (!(value > 0) || (ratio && share > 1) || (!ratio && value != std::floor(value)) ||
       value > 1e9) {
     throw input_error(
-        "{}: found \"{}\", expected a whole number of tokens, a share below 1 or a percentage",
+        "{}: found \"{}\", expected a whole number of tokens, or a share: 0.2, 1/5, 20%, at most "
+        "1.0",
         where, printable(shorten(text, 40)));
   }
   return {ratio, ratio ? share : value};
@@ -92,7 +94,7 @@ std::string check_value(const ParameterInfo& p, const std::string& text, const s
   switch (p.kind) {
     case ParameterInfo::Kind::kBudget: {
       const Budget b = parse_budget(text, where);
-      return b.is_ratio && b.value == 1 ? "100%" : fmt::format("{}", b.value);  // 1 is one token
+      return b.is_ratio && b.value == 1 ? "100%" : fmt::format("{}", b.value);  // 1: one token
     }
     case ParameterInfo::Kind::kInteger:
     case ParameterInfo::Kind::kNumber: {
@@ -120,7 +122,8 @@ std::string check_value(const ParameterInfo& p, const std::string& text, const s
     case ParameterInfo::Kind::kFile: {
       const std::string path = text.substr(0, text.find('#'));
       if (path == "none") return path;
-      const std::string pinned = path + "#" + hash_text(read_file(path)).substr(0, 12);
+      const std::string pinned =
+          path + "#" + at_place(where, [&] { return hash_text(read_file(path)); }).substr(0, 12);
       if (text != path && text != pinned)
         throw input_error("{}: found the file {}, expected {}", where, pinned, printable(text));
       return pinned;
@@ -267,7 +270,7 @@ void Method::finish(std::string label, const std::string& where) {
     glue(name_, std::string(part.info->name));
     glue(canonical_, text);
     eager_ |= part.info->name == "full-eager";
-    const Policies p = part.info->make(part.parameters);
+    const Policies p = at_place(where, [&] { return part.info->make(part.parameters); });
     if (p.prefill) glue(prefill_key_, text);
     if ((p.prefill && prefill) || (p.eviction && eviction) || (p.selection && selection)) {
       throw input_error(

@@ -90,6 +90,8 @@ TEST(Custom, RefusesWithFileLineAndField) {
             "F:2: /id: found \"a\", expected an id that was not there before");
   EXPECT_EQ(refusal(good, {{"questoin", "q"}}),
             "fields: found the name \"questoin\", expected \"question\"");
+  EXPECT_EQ(refusal(R"({"turns": [{"question": " \n", "references": "a"}]})"),
+            "F:1: /turns/0/question: found \" \\n\", expected a question");
   EXPECT_NE(refusal(R"({"question": 5, "references": "a"})").find("F:1: /question: found 5"),
             std::string::npos);
 }

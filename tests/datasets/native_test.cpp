@@ -230,6 +230,8 @@ TEST(Gsm8k, NumbersWithoutSeparators) {
             "F:1: /answer: found \"18\", expected an answer with \"#### \" and a number");
   EXPECT_EQ(refusal(R"({"question": "q", "answer": "#### many"})", read),
             "F:1: /answer: found \"#### many\", expected a number behind \"#### \"");
+  EXPECT_EQ(refusal(R"({"question": " ", "answer": "#### 1"})", read),
+            "F:1: /question: found \" \", expected a question");
 }
 
 TEST(Gsm8k, RefusesExamplesThatAreNotUtf8) {
@@ -267,6 +269,9 @@ TEST(LongMemEval, RefusesSessionsThatDoNotFit) {
       refusal(replace_all(record, "\"d\"]", "\"d\", \"e\"]"), read)
           .find("expected as many sessions as haystack_session_ids (1) and haystack_dates (2)"),
       std::string::npos);
+  EXPECT_NE(refusal(replace_all(record, "\"?\"", "\"\""), read)
+                .find("/0/question: found \"\", expected a question"),
+            std::string::npos);
   EXPECT_NE(refusal(replace_all(record, "_ids\": [\"s\"]}", "_ids\": [\"x\"]}"), read)
                 .find("/0/answer_session_ids: found an array of 1, expected ids of"),
             std::string::npos);

@@ -193,6 +193,13 @@ TEST(List, MethodsSayTheirParameters) {
     const Finished described = run_program({"describe", "method", name});
     EXPECT_EQ(described.code, 0);
     EXPECT_TRUE(described.out.starts_with(name + "\n"));
+    EXPECT_TRUE(described.out.ends_with("\n") && !described.out.ends_with("\n\n"));
+    const Json& own = method["parameters"];
+    const bool has_budget =
+        std::any_of(own.begin(), own.end(), [](const Json& p) { return p["kind"] == "budget"; });
+    EXPECT_EQ(described.out.find("a share: 0.2, 1/5, 20%, and 1.0 is all") != std::string::npos,
+              has_budget)
+        << name;
     EXPECT_EQ(run_program({"describe", "method", name, "--json"}).json(), method);
   }
 }

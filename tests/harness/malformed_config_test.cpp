@@ -33,7 +33,7 @@ TEST(MalformedConfig, Refused) {
          d.write("m/model.safetensors", "");
          return logits(d.path("m"));
        },
-       "config.json: found No such file"},
+       "config.json: found no readable file (No such file or directory), expected one"},
       config_text("empty", "", "config.json: found nothing, expected JSON"),
       config_text("cut", "{\"model_type\": \"lla", "expected valid JSON"),
       config_text("a number", "7", "config.json: /: found 7, expected an object"),
@@ -86,7 +86,7 @@ TEST(MalformedConfig, Refused) {
        "random:CONFIG.json"},
       {"random weights, missing file",
        [](const TemporaryDirectory& d) { return logits("random:" + d.path("c.json") + ":7"); },
-       "c.json: found No such file"},
+       "c.json: found no readable file (No such file or directory), expected one"},
   };
   expect_refusals(cases);
 }

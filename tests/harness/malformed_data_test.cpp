@@ -41,7 +41,7 @@ TEST(MalformedData, LongBench) {
   const std::string line = good_record().dump();
   const Malformed cases[] = {
       {"no such file", [](const TemporaryDirectory& d) { return dialogues(d.path("x.jsonl")); },
-       "x.jsonl: found No such file"},
+       "x.jsonl: found no readable file (No such file or directory), expected one"},
       {"directory without the file",
        [](const TemporaryDirectory& d) { return dialogues(d.path("")); },
        "found none of hotpotqa.jsonl, data"},
@@ -146,7 +146,7 @@ TEST(MalformedData, Predictions) {
        [](const TemporaryDirectory& d) -> Arguments {
          return {"score", "--metric", "qa_f1", d.path("x.jsonl")};
        },
-       "x.jsonl: found No such file"},
+       "x.jsonl: found no readable file (No such file or directory), expected one"},
   };
   expect_refusals(cases);
 }

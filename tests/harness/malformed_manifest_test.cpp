@@ -61,7 +61,7 @@ TEST(MalformedManifest, Refused) {
        [](const TemporaryDirectory& d) -> Arguments {
          return {"plan", d.path("x.json")};
        },
-       "x.json: found No such file"},
+       "x.json: found no readable file (No such file or directory), expected one"},
       {"a directory",
        [](const TemporaryDirectory& d) -> Arguments {
          return {"plan", d.path("")};
@@ -93,6 +93,13 @@ TEST(MalformedManifest, Refused) {
       value("unknown method", "/methods/0", "snapkw:budget=1", "\"snapkw\", expected \"snapkv\""),
       value("unknown parameter", "/methods/0", "snapkv:bugdet=64",
             "\"bugdet\", expected \"budget\""),
+      value("a budget that the window fills", "/methods/0", "snapkv:budget=16,window=32",
+            "m.json: /methods/0: snapkv: found a budget of 16 and a window of 32"),
+      value("the same in an object", "/methods/0",
+            {{"name", "snapkv"}, {"budget", 16}, {"window", 32}},
+            "m.json: /methods/0: snapkv: found a budget of 16 and a window of 32"),
+      value("answers without tokens", "/max_new_tokens", 0,
+            "/max_new_tokens: found 0, expected an integer from 1"),
       value("negative budget", "/methods/0", "snapkv:budget=-5", "budget: found \"-5\""),
       value("budget of 120%", "/methods/0", "snapkv:budget=120%", "budget: found \"120%\""),
       value("alone without a length", "/alone", true, "max_new_tokens of at least 2"),
@@ -128,7 +135,8 @@ TEST(MalformedManifest, Refused) {
             {{{"rows", {"dataset"}}, {"columns", {"dataset"}}}}, "in rows or in columns"),
       value("difference to a method that is not there", "/tables", {{{"difference_to", "h2o"}}},
             "/tables/0/difference_to: found \"h2o\""),
-      value("published numbers are missing", "/published", "p.csv", "p.csv: found No such file"),
+      value("published numbers are missing", "/published", "p.csv",
+            "p.csv: found no readable file (No such file or directory), expected one"),
       published("unknown column", "metod,value\nfull,1\n",
                 "p.csv: line 1: found the unknown column \"metod\", expected \"method\""),
       published("no value", "method,note\nfull,1\n", "found no column \"value\""),

@@ -169,7 +169,7 @@ TEST(MalformedSafetensors, ShardIndex) {
           [](OrderedJson& index, const TemporaryDirectory&) {
             index["weight_map"]["model.norm.weight"] = "c.safetensors";
           },
-          "c.safetensors: found No such file"),
+          "c.safetensors: found no readable file (No such file or directory), expected one"),
       sharded(
           "tensor is not in its shard",
           [](OrderedJson& index, const TemporaryDirectory&) {

@@ -179,7 +179,7 @@ TEST(MalformedStore, RunsIntoOtherFiles) {
          d.write("small.csv", "");
          return {"run", d.write("m.json", small_manifest()), "--db", d.path("no/such.db")};
        },
-       "no/such.db: found unable to open database file"},
+       "no/such.db: found no usable database (unable to open database file)"},
       {"second manifest is bad, so the first does not run",
        [](const TemporaryDirectory& d) -> Arguments {
          d.write("small.csv", "");

@@ -105,7 +105,7 @@ TEST(MalformedUsage, Values) {
       generate("ids and a prompt", {"--prompt", "/dev/null"}, "found --"),
       generate("ids and a chat", {"--chat"}, "found --"),
       usage("prompt is missing", {"generate", "--model", "tiny", "--prompt", "/no/such"},
-            "/no/such: found No such file"),
+            "/no/such: found no readable file (No such file or directory), expected one"),
       usage("prompt is empty", {"generate", "--model", "tiny", "--prompt", "/dev/null"},
             "/dev/null: found no tokens"),
       usage("prompt of random weights",

@@ -73,6 +73,8 @@ TEST(Method, BadSpecsAreRefusedWithWhatWasExpected) {
   EXPECT_NE(message_of("snapkv:budgt=3").find("expected \"budget\""), std::string::npos);
   EXPECT_NE(message_of("snapkv:budget=-1").find("whole number of tokens"), std::string::npos);
   EXPECT_NE(message_of("snapkv:budget=12.5").find("whole number of tokens"), std::string::npos);
+  EXPECT_NE(message_of("snapkv:budget=1024.0").find("at most 1.0"), std::string::npos);
+  EXPECT_NE(message_of("snapkv:budget=3/2").find("at most 1.0"), std::string::npos);
   EXPECT_NE(message_of("snapkv:budget").find("NAME=VALUE"), std::string::npos);
   EXPECT_NE(message_of("snapkv:budget=64,budget=64").find("twice"), std::string::npos);
   EXPECT_NE(message_of("snapkv:pool=median").find("max, avg, none"), std::string::npos);
@@ -83,17 +85,39 @@ TEST(Method, BadSpecsAreRefusedWithWhatWasExpected) {
   EXPECT_NE(message_of("oracle:local=2").find("from 0 to 1"), std::string::npos);
 }
 
+// Settings that do not go together are told with their place, too, and files that are missing.
+TEST(Method, WhatAMethodRefusesHasAPlace) {
+  EXPECT_TRUE(message_of("snapkv:budget=16").starts_with("method: snapkv: found a budget of 16"))
+      << message_of("snapkv:budget=16");
+  const Json json = parse_json(
+      R"([["full", {"name": "h2o", "budget": 4, "recent": 8}],
+          {"label": "a", "method": "minference:config=no/such.json"}])",
+      "m.json");
+  const JsonView methods(json, "m.json");
+  EXPECT_EQ(test::message_of([&] { Method::parse(methods[0][1]); }),
+            "m.json: /0/1: h2o: found a budget of 4 and 8 recent tokens, expected no more");
+  EXPECT_EQ(test::message_of([&] { Method::parse(methods[1]); }),
+            "m.json: /1/method: minference: config: no/such.json: found no readable file (No such "
+            "file or directory), expected one");
+}
+
 TEST(Budget, TokensAndShares) {
   EXPECT_EQ((Budget{false, 128}.tokens(1000)), 128);
   EXPECT_EQ((Budget{true, 0.2}.tokens(999)), 199);
   EXPECT_EQ((Budget{true, 0.29}.tokens(100)), 29);  // 0.29 * 100 is 28.999999999999996
   const std::vector<ParameterInfo> declared = {
       {"budget", ParameterInfo::Kind::kBudget, "8", "tokens or share", "what is kept"}};
-  for (const auto& [text, tokens] : {std::pair("100%", 70), std::pair("50%", 35),
-                                     std::pair("0.5", 35), std::pair("1", 1), std::pair("1%", 0)}) {
+  for (const auto& [text, tokens] :
+       {std::pair("100%", 70), std::pair("50%", 35), std::pair("0.5", 35), std::pair("1", 1),
+        std::pair("1%", 0), std::pair("1.0", 70), std::pair("1/1", 70), std::pair("4/8", 35),
+        std::pair("1e-1", 7)}) {
     const Parameters p = Parameters::check(declared, {{"budget", text}}, "test");
     EXPECT_EQ(p.budget("budget").tokens(70), tokens) << text;
   }
+  const Json json =
+      parse_json(R"([{"name": "tova", "budget": 1.0}, {"name": "tova", "budget": 1}])", "m");
+  EXPECT_EQ(Method::parse(JsonView(json, "m")[0]).setting("budget"), "100%");
+  EXPECT_EQ(Method::parse(JsonView(json, "m")[1]).setting("budget"), "1");
 }
 
 TEST(Registry, EveryMethodIsDescribed) {
