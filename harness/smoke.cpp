@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "common/text.h"
 #include "datasets/catalog.h"
@@ -17,34 +18,60 @@ constexpr int kLength = 220;     // of a dialogue, in words
 constexpr int kMaxPrompt = 300;  // tokens: the same with markup
 constexpr int kMaxAnswer = 20;   // tokens: beyond the 16th, LoopServe selects
 constexpr int kMaxTurns = 2;
-constexpr double kKept = 64;  // token counts up to it stay as they are
+constexpr double kKept = 64;       // token counts up to it stay as they are
+constexpr int kRealPrompt = 8192;  // tokens: what a share in the experiment is taken of
 
 /// Token counts above 64 in the prompt's scale: 1,024 becomes 128, 4,096 becomes 160.  They keep
-/// their order and stay below the prompt's length, so that what is to be cut is cut.
-std::string scaled(double tokens) {
-  return fmt::format("{:.0f}", kKept + std::floor(16 * std::log2(tokens / kKept)));
+/// their order and stay below the prompt's length, so that what is to be cut is cut.  `more` sets
+/// apart what would come out equal.
+std::string scaled(double tokens, int more) {
+  if (tokens <= kKept) return fmt::format("{:.0f}", tokens);
+  return fmt::format("{:.0f}", kKept + std::floor(16 * std::log2(tokens / kKept)) + more);
 }
 
-/// The value of a parameter on short prompts: numbers of tokens or of lines shrink.
-std::string short_value(const ParameterInfo& p, const std::string& value) {
-  const bool amount = p.kind == ParameterInfo::Kind::kBudget ||
-                      (p.kind == ParameterInfo::Kind::kInteger &&
-                       (p.unit.starts_with("tokens") || p.unit == "lines"));
-  if (!amount || value.ends_with('%')) return value;
-  const double tokens = std::stod(value);
-  return tokens > kKept ? scaled(tokens) : value;
+/// The value of a parameter on short prompts: numbers of tokens or of lines shrink.  So do shares
+/// of a prompt, as the numbers of tokens that they mean: windows and sinks do not shrink with the
+/// prompt, and a tenth of 300 tokens would be less than they are.
+std::string short_value(const ParameterInfo& p, const Parameters& values, int more) {
+  const std::string& value = values.values().find(p.name)->second;
+  if (p.kind == ParameterInfo::Kind::kBudget) {
+    const Budget budget = values.budget(p.name);
+    const bool of_prompt = !p.unit.ends_with("of the budget");
+    if (budget.is_ratio && (!of_prompt || budget.value == 1)) return value;
+    return scaled(std::max(1, budget.tokens(kRealPrompt)), more);
+  }
+  const bool amount = p.kind == ParameterInfo::Kind::kInteger &&
+                      (p.unit.starts_with("tokens") || p.unit == "lines");
+  return amount ? scaled(values.integer(p.name), more) : value;
 }
 
-OrderedJson short_method(const Method& method) {
+OrderedJson short_method(const Method& method, int more) {
   OrderedJson parts = OrderedJson::array();
   for (const Method::Part& part : method.parts()) {
     OrderedJson out = {{"name", part.info->name}};
     for (const ParameterInfo& p : part.info->parameters)
-      out[std::string(p.name)] = short_value(p, part.parameters.values().find(p.name)->second);
+      out[std::string(p.name)] = short_value(p, part.parameters, more);
     for (const auto& [name, value] : part.placement.values()) out[name] = value;
     parts.push_back(std::move(out));
   }
   return {{"label", method.label()}, {"method", std::move(parts)}};
+}
+
+/// Methods that differ in the experiment differ here too: of a quarter and 2,048 tokens, which both
+/// become 144, the second becomes 145.
+OrderedJson short_methods(const std::vector<const Method*>& methods) {
+  OrderedJson out = OrderedJson::array();
+  std::set<std::string> seen;
+  for (const Method* method : methods) {
+    for (int more = 0;; ++more) {
+      OrderedJson one = short_method(*method, more);
+      const Json json = parse_json(one.dump(), "smoke run");
+      if (!seen.insert(Method::parse(JsonView(json, "smoke run")).canonical()).second) continue;
+      out.push_back(std::move(one));
+      break;
+    }
+  }
+  return out;
 }
 
 /// A made-up dataset whose answers have the form that this one's have: a label, a long text, or a
@@ -135,10 +162,8 @@ Manifest smoke_manifest(const Manifest& manifest, const Locations& locations) {
   }
 
   for (const TableSpec& table : manifest.tables) needed.push_back(table.difference_to);
-  json["methods"] = OrderedJson::array();
-  for (const Method* method : sweep_ends(
-           manifest.methods, [](const Method& m) { return m.label(); }, needed))
-    json["methods"].push_back(short_method(*method));
+  json["methods"] = short_methods(sweep_ends(
+      manifest.methods, [](const Method& m) { return m.label(); }, needed));
 
   json["max_prompt_tokens"] = kMaxPrompt;
   json["max_new_tokens"] = kMaxAnswer;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 
@@ -62,6 +63,32 @@ TEST_P(SmokeRun, StoresEveryCellAndSaysWhatItIs) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Papers, SmokeRun, testing::ValuesIn(paper_manifests()), parameter_name);
+
+// What is a share in earnest, of prompts that are longer than any window, is one here.
+TEST(SmokeRunOfShares, RunsEveryMethod) {
+  const TemporaryDirectory directory;
+  Json manifest = {{"name", "shares"},
+                   {"models", "tiny"},
+                   {"datasets", {"tiny-fact", "tiny-label"}},
+                   {"history", {"reprefill", "recompress"}},
+                   {"methods", Json::array()}};
+  for (const MethodInfo& info : all_methods()) {
+    const bool has_budget =
+        std::any_of(info.parameters.begin(), info.parameters.end(), [](const ParameterInfo& p) {
+          return p.kind == ParameterInfo::Kind::kBudget && p.name == "budget";
+        });
+    for (const char* share : {"1/4", "0.2", "30%", "1/10", "1.0"}) {
+      if (has_budget) manifest["methods"].push_back(std::string(info.name) + ":budget=" + share);
+    }
+  }
+  const std::string file = directory.write("shares.json", manifest.dump()),
+                    db = directory.path("s.db");
+  const Finished run = run_program({"run", file, "--smoke", "--db", db, "--workers", "1"});
+  ASSERT_EQ(run.code, 0) << run.err;
+  const Json report = run_program({"report", db, "--json"}).json();
+  for (const Json& cell : report["cells"]) EXPECT_EQ(cell["failed"], 0) << cell["method"];
+  EXPECT_GT(report["cells"].size(), 100u);
+}
 
 class SmokeRunOnRecords : public SmokeRun {};
 

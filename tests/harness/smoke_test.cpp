@@ -172,7 +172,7 @@ TEST(Smoke, ShrinksBudgetsBelowThePrompt) {
   EXPECT_EQ(value("snapkv:budget=96", "window"), "32");
   EXPECT_EQ(value("snapkv:budget=1024", "budget"), "128");
   EXPECT_EQ(value("snapkv:budget=4096", "budget"), "160");
-  EXPECT_EQ(value("snapkv:budget=20%", "budget"), "0.2");
+  EXPECT_EQ(value("snapkv:budget=20%", "budget"), "138") << "of 8,192 tokens";
   EXPECT_EQ(value("a-shape:n_local=896", "n_local"), "124");
   EXPECT_EQ(value("a-shape:n_local=896", "n_init"), "80");
   EXPECT_EQ(value("loopserve", "budget"), "128");
@@ -183,6 +183,29 @@ TEST(Smoke, ShrinksBudgetsBelowThePrompt) {
   EXPECT_EQ(composed.parts()[0].parameters.values().find("slash")->second, "144");
   EXPECT_TRUE(composed.make().placement.host);
   EXPECT_EQ(composed.make().placement.cache_tokens, 256);
+}
+
+// A share is felt on a short prompt as it is on a long one, where it is more than a window.
+TEST(Smoke, ShrinksSharesAsTheTokensThatTheyMean) {
+  Manifest m =
+      parse_manifest(R"({"name": "n", "models": ["tiny"], "datasets": ["tiny-fact"], "methods": [
+      "snapkv:budget=1/4", "snapkv:budget=0.2", "snapkv:budget=25%,window=64", "snapkv:budget=1/10",
+      "chunkkv:budget=1.0", "snapkv:budget=2049", "h2o:budget=0.2,recent=1/4",
+      "tova:budget=1/200", "tova:budget=0.00001"]})",
+                     "m.json");
+  const Manifest small = smoke_manifest(m, {});
+  const auto setting = [&](const std::string& label, const std::string& name = "budget") {
+    return *method(small, label).setting(name);
+  };
+  EXPECT_EQ(setting("snapkv:budget=1/4"), "144");
+  EXPECT_EQ(setting("snapkv:budget=0.2"), "138");
+  EXPECT_EQ(setting("snapkv:budget=25%,window=64"), "144");
+  EXPECT_EQ(setting("snapkv:budget=1/10"), "122");
+  EXPECT_EQ(setting("chunkkv:budget=1.0"), "100%") << "all is all";
+  EXPECT_EQ(setting("snapkv:budget=2049"), "145") << "not what a quarter is";
+  EXPECT_EQ(setting("h2o:budget=0.2,recent=1/4", "recent"), "0.25") << "a share of the budget";
+  EXPECT_EQ(setting("tova:budget=1/200"), "40");
+  EXPECT_EQ(setting("tova:budget=0.00001"), "1");
 }
 
 }  // namespace
