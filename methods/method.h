@@ -92,7 +92,7 @@ struct MethodInfo {
 /// A method as an experiment uses it: one entry of the registry, or several composed.
 class Method {
  public:
-  /// "snapkv:budget=1024", "minference+pqcache:m=2,b=6".
+  /// "snapkv:budget=1024", "minference+snapkv:budget=512".
   static Method parse(const std::string& spec, const std::string& where = "method");
   /// The same, an object {"name": ..., parameter: value, ...}, an array of those to compose, or any
   /// of these with a name of its own in tables: {"label": ..., "method": ...}.

@@ -182,9 +182,9 @@ Dialogue dialogue_of(const PromptRenderer& renderer, int first, int second) {
   return d;
 }
 
-// Section 0.8 of the method specifications: SnapKV with B = 4 and w = 1; a first turn of 6 tokens,
-// a second one that brings 3.  reprefill keeps 4 of 9, compress_once holds 7, recompress keeps 4 of
-// 7; the dialogue is 9 tokens long in all three.
+// SnapKV with B = 4 and w = 1; a first turn of 6 tokens, a second one that brings 3.  reprefill
+// keeps 4 of 9, compress_once holds 7, recompress keeps 4 of 7; the dialogue is 9 tokens long in
+// all three.
 TEST(Unit, WorkedExampleOfTheHistories) {
   const SmallWorld world;
   const ChatTemplate none = find_chat_template("none");

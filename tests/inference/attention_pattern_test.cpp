@@ -29,7 +29,7 @@ std::int64_t count(const HeadPattern& p, const PatternPass& pass) {
   return pairs;
 }
 
-// Section 2 of the specification: n = 8, n_init = 1, n_local = 3.
+// A-shape: n = 8, n_init = 1, n_local = 3.
 TEST(AttentionPattern, AShape) {
   const HeadPattern p = band(1, 3, 0);
   const PatternPass pass{0, 8};
@@ -42,13 +42,13 @@ TEST(AttentionPattern, AShape) {
   EXPECT_EQ(pattern_pairs(p, pass), 26);
 }
 
-// Section 3: the same with the last two rows dense.
+// The same with the last two rows dense.
 TEST(AttentionPattern, TriShape) {
   EXPECT_EQ(count(band(1, 3, 2), {0, 8}), 33);
   EXPECT_EQ(pattern_pairs(band(1, 3, 2), {0, 8}), 33);
 }
 
-// Section 4.2, step 4: what the block kernel reads.
+// MInference: what the block kernel reads.
 TEST(AttentionPattern, VerticalSlashBlocks) {
   std::vector<std::int32_t> keys, want;
   pattern_keys(lines({3, 130}, {0, 150}, HeadPattern::Granularity::kBlock64), {0, 256}, 3, keys);

@@ -291,7 +291,7 @@ INSTANTIATE_TEST_SUITE_P(Models, EnginePolicies,
                          testing::Values("llama3", "qwen2", "llama2", "qwen2-yarn"),
                          parameter_name);
 
-// Section 0.8: where the next token stands does not depend on what was evicted.
+// Where the next token stands does not depend on what was evicted.
 TEST(Engine, PositionsGoOnAfterEviction) {
   Machine machine("llama3");
   const std::vector<int> six = made_up_tokens(6, 1), three = made_up_tokens(3, 2);

@@ -1,4 +1,4 @@
-// A-shape and tri-shape: sections 2 and 3 of the methods' specification.
+// A-shape and tri-shape, against their masks written out.
 
 #include "prefill_reference.h"
 
@@ -12,7 +12,7 @@ std::int64_t pairs(const std::string& spec, int n) {
   return pattern_pairs(plan(spec, layer)[0], {0, n});
 }
 
-// Section 2, tests: n = 8, n_init = 1, n_local = 3.
+// n = 8, n_init = 1, n_local = 3.
 TEST(AShape, WorkedExample) {
   Layer layer(1, 1, 16, 8, 8, 1);
   const auto patterns = plan("a-shape:n_init=1,n_local=3", layer);
@@ -68,7 +68,7 @@ TEST(BandPrefill, GoesOnOnlyWhereEarlierRowsStay) {
   EXPECT_TRUE(continues("tri-shape:n_last=0"));
 }
 
-// Section 3, tests: the same with the last two rows dense; n_last = 0 is A-shape.
+// The same with the last two rows dense; n_last = 0 is A-shape.
 TEST(TriShape, WorkedExample) {
   EXPECT_EQ(pairs("tri-shape:n_init=1,n_local=3,n_last=2", 8), 33);
   EXPECT_EQ(pairs("tri-shape:n_init=1,n_local=3,n_last=0", 8), 26);

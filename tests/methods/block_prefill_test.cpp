@@ -1,4 +1,4 @@
-// FlexPrefill and CritiPrefill: sections 5 and 6 of the methods' specification.
+// FlexPrefill and CritiPrefill against plain references.
 
 #include <numeric>
 
@@ -43,7 +43,7 @@ Doubles mean(int begin, int end, const Vector& vector) {
   return out;
 }
 
-// Section 5, tests: the cover of [.5, .3, .15, .05] by 0.9 is 3.
+// The cover of [.5, .3, .15, .05] by 0.9 is 3.
 TEST(FlexPrefill, Cover) {
   EXPECT_EQ(cover_count({.05f, .5f, .15f, .3f}, 0.9), 3);
   EXPECT_EQ(cover_count({.5f, .5f}, 1.001), 3);
@@ -72,8 +72,8 @@ struct FlexSettings {
   int min_budget;
 };
 
-/// Section 5, steps 1 to 6, for one head: the blocks of the grid that begins at `begin` (0, or
-/// below it where the pass begins off the grid).
+/// FlexPrefill for one head: the blocks of the grid that begins at `begin` (0, or below it where
+/// the pass begins off the grid).
 std::set<std::pair<int, int>> reference_blocks(Layer& layer, int h, const FlexSettings& s, int bs,
                                                bool& query_aware) {
   const int n = layer.n, a = n - layer.rows, begin = -((bs - a % bs) % bs);
@@ -178,7 +178,7 @@ struct CritiSettings {
   int segment, block, budget, threshold;
 };
 
-/// Section 6 for one layer and one KV head; `before` are the scores of the layer before, if they
+/// CritiPrefill for one layer and one KV head; `before` are the scores of the layer before, if they
 /// are to be fused, and becomes this layer's.
 std::vector<std::set<int>> reference_segments(const Layer& layer, int set, const CritiSettings& s,
                                               std::vector<Doubles>& before, bool fuse) {
@@ -247,7 +247,7 @@ TEST(CritiPrefill, EqualsItsMaskInEveryLayer) {
   }
 }
 
-// Section 6, tests: a budget of everything is full attention; the last segment always is.
+// A budget of everything is full attention; the last segment always is.
 TEST(CritiPrefill, BudgetsOfEverythingAreFullAttention) {
   Layer layer(1, 2, 32, 700, 700, 4);
   for (const HeadPattern& p : plan("critiprefill:budget=704,threshold=0,segment=64", layer, 1))

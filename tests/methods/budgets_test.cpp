@@ -1,4 +1,4 @@
-// Shares of budgets: the specification's numbers, and their invariants.
+// Shares of budgets: worked examples, and their invariants.
 
 #include "methods/budgets.h"
 
@@ -16,7 +16,7 @@ int sum(const Sizes& x) {
   return std::accumulate(x.begin(), x.end(), 0);
 }
 
-// Section 12: L = 32, B = 128, w = 8, n = 8000.
+// L = 32, B = 128, w = 8, n = 8000.
 TEST(PyramidBudgets, WorkedExamples) {
   const Sizes floored = pyramid_budgets(32, 120, 20, 7992, false);
   EXPECT_EQ(floored.front(), 234);
@@ -51,7 +51,7 @@ TEST(PyramidBudgets, SumsToTheMeanAndNeverGrows) {
   }
 }
 
-// Section 13: B* = [2, 4], base = 3, a = 0.2.
+// B* = [2, 4], base = 3, a = 0.2.
 TEST(SafeguardedBudgets, WorkedExample) {
   const Sizes wanted = {2, 4}, caps = {6, 6};
   EXPECT_EQ(safeguarded_budgets(wanted, caps, 3, 0.2, false), (Sizes{2, 3}));

@@ -1,4 +1,4 @@
-// Eviction methods against dense references and the specification's examples.
+// Eviction methods against dense references and worked examples.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ std::vector<Ints> kept(const std::string& spec, Layer& layer) {
   return p.eviction->after_prefill(layer.view()).slots;
 }
 
-// Section 9: n = 10, B = 6, two sinks; then one rolling step.
+// n = 10, B = 6, two sinks; then one rolling step.
 TEST(StreamingLlm, WorkedExample) {
   const Policies p = Method::parse("streamingllm:budget=6,sinks=2").make();
   Layer ten(1, 1, 8, 10, 10, 1);
@@ -107,7 +107,7 @@ TEST(SnapKv, BudgetAndWindow) {
   EXPECT_THROW(Method::parse("snapkv:kernel=4"), Error);
 }
 
-// Section 0.8: a turn shorter than the window scores with the rows that it has.
+// A turn shorter than the window scores with the rows that it has.
 TEST(SnapKv, ShortTurnScoresWithItsOwnRows) {
   Layer layer(1, 2, 16, 100, 5, 5);
   const auto got = kept("snapkv:budget=40,window=8,pool=none", layer);

@@ -50,7 +50,7 @@ class History : public testing::Test {
   Engine engine_{model_, *backend_, {}};
 };
 
-// Section 0.8: SnapKV with B = 4, w = 1; turns of six and three tokens.
+// SnapKV with B = 4, w = 1; turns of six and three tokens.
 TEST_F(History, ThreeModes) {
   for (const bool evict : {false, true}) {
     Sequence s = sequence("snapkv:budget=4,window=1");
@@ -66,8 +66,7 @@ TEST_F(History, ThreeModes) {
   EXPECT_EQ(again.next_position, 9);
 }
 
-// Sections 0.4 and 0.10 (f): bytes are those of the sets that are really kept, each of its own
-// size.
+// Bytes are those of the sets that are really kept, each of its own size.
 TEST_F(History, BytesAreThoseOfTheKeptSets) {
   const double token = 2.0 * 4 * engine_.shape().head_dim;  // key and value in float32
   std::map<std::string, double> bytes;
@@ -126,7 +125,7 @@ TEST_F(History, DynamicMethodsHoldTheirBudget) {
   }
 }
 
-// Section 9: shifted positions are the places in the cache; with room for all they are the same.
+// Shifted positions are the places in the cache; with room for all they are the same.
 TEST_F(History, ShiftedPositions) {
   Sequence shifted = sequence("streamingllm:budget=24,pos=shift");
   prefill(shifted, 60);

@@ -61,7 +61,7 @@ TEST(LayerBudgets, EveryEvictionMethodTakesThem) {
   }
 }
 
-// Section 12: the pyramid is one rule, whoever scores the tokens.
+// The pyramid is one rule, whoever scores the tokens.
 TEST(LayerBudgets, APyramidOfSnapKvIsPyramidKv) {
   for (int n : {40, 100, 700}) {
     Layer layer(2, 2, 16, n, n, 3);
@@ -167,7 +167,7 @@ TEST(LayerBudgets, MistakesAreNamed) {
             std::string::npos);
 }
 
-// Section 0.2 of the specification of selection methods: n_p = 10000.
+// n_p = 10000.
 TEST(Compensation, WorkedExamples) {
   const auto tokens = [](double share, double e, LayerBudget::Compensation what) {
     const LayerBudget budget{.method = "test",
@@ -183,7 +183,7 @@ TEST(Compensation, WorkedExamples) {
   EXPECT_EQ(tokens(1. / 5, 1. / 64, Compensation::kIndex), 2078);
   EXPECT_EQ(tokens(1. / 10, 1. / 64, Compensation::kIndex), 1078);
   EXPECT_EQ(tokens(1. / 5, 1. / 128, Compensation::kNone), 2000);
-  // Section 8 there: PQCache fetches 996 and 498 tokens.
+  // PQCache fetches 996 and 498 tokens.
   EXPECT_EQ(tokens(1. / 5, 1. / 128, Compensation::kAll), 2039 + 996);
   EXPECT_EQ(tokens(1. / 10, 1. / 64, Compensation::kAll), 1078 + 498);
 }

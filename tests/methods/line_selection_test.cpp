@@ -30,7 +30,7 @@ struct Example {
 
 const Example kWorked({{1}, {.6f, .4f}, {.5f, .1f, .4f}, {.4f, .05f, .25f, .3f}});
 
-// Section 7 (LoopServe prefill), worked example.
+// A worked example of LoopServe's prefill.
 TEST(SelectLines, WorkedExample) {
   const LineSelection low = select_lines(kWorked.view(), 0.89);
   EXPECT_EQ(low.offsets, Ints{0});
@@ -107,8 +107,8 @@ TEST(SelectLines, SelectionsAreNestedInAlpha) {
   }
 }
 
-/// The specification's loop, written as literally as it reads: residuals are recomputed from the
-/// set of covered cells at every step.
+/// The paper's loop (Algorithm 2), written as literally as it reads: residuals are recomputed from
+/// the set of covered cells at every step.
 LineSelection reference_lines(const Example& e, double alpha) {
   const std::size_t n = e.keys.size();
   std::set<std::pair<std::size_t, std::int32_t>> covered;

@@ -62,8 +62,8 @@ TEST(LoopServePrefill, GroupsCanShareTheirLines) {
   EXPECT_TRUE(own[0].columns != own[1].columns || own[0].offsets != own[1].offsets);
 }
 
-/// Section 7, steps 1 to 3, on double-precision probabilities of the given rows of the given heads:
-/// residual gains are summed anew at every step.
+/// LoopServe's choice of lines on double-precision probabilities of the given rows of the given
+/// heads: residual gains are summed anew at every step.
 LineSelection reference_lines(Layer& layer, int first_head, int heads, double alpha) {
   const int first = layer.n - layer.rows;
   const auto cell = [&](int i, int j) {
@@ -167,8 +167,8 @@ class Recorder : public PrefillPolicy {
   std::shared_ptr<Plans> plans_;
 };
 
-// Section 7, reuse over turns: a dialogue that is prefilled anew, the lines of each turn re-applied
-// to the rows of that turn, gives what going on from the earlier turns' cache gives.
+// Reuse over turns: a dialogue that is prefilled anew, the lines of each turn re-applied to the
+// rows of that turn, gives what going on from the earlier turns' cache gives.
 TEST(LoopServePrefill, EarlierTurnsKeepTheirLines) {
   const auto backend = test::make_backend(2);
   const Model model(Checkpoint::open("tiny"), *backend, DType::kF32);

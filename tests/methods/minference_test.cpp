@@ -1,4 +1,4 @@
-// MInference: section 4 of the methods' specification.
+// MInference against plain references.
 
 #include <filesystem>
 
@@ -17,7 +17,7 @@ struct Lines {
   Ints columns, offsets;
 };
 
-/// Section 4.2, steps 1 to 3.
+/// The columns and offsets that a head chooses from its last rows.
 Lines reference_lines(Layer& layer, int h, int vertical, int slash) {
   std::vector<double> vert(static_cast<std::size_t>(layer.n)), diag(vert.size());
   for (int i = layer.n - std::min(64, layer.rows); i < layer.n; ++i) {
@@ -35,8 +35,8 @@ bool contains(const Ints& sorted, int x) {
   return std::binary_search(sorted.begin(), sorted.end(), x);
 }
 
-/// Section 4.2, step 4, walked as the kernel that makes the indices does: the keys of the row block
-/// that ends before `end`.
+/// What the block kernel reads, walked as the kernel that makes the indices does: the keys of the
+/// row block that ends before `end`.
 Ints reference_block(const Lines& lines, int end) {
   std::vector<std::pair<int, int>> ranges;
   for (auto o = lines.offsets.rbegin(); o != lines.offsets.rend(); ++o) {
@@ -87,7 +87,7 @@ TEST(MInference, BlocksEqualTheSupersetOfTheKernel) {
   });
 }
 
-// Section 4.2, the examples of step 4, also of the reference above.
+// Worked examples of that walk, also of the reference above.
 TEST(MInference, WorkedExamples) {
   const Ints third = reference_block({{3, 130}, {0, 150}}, 256);
   EXPECT_EQ(third.size(), 130u);
@@ -120,8 +120,8 @@ class PatternFile : public testing::Test {
       std::filesystem::path(testing::TempDir()) / "turnbench-minference.json";
 };
 
-// Section 4.1: a head's entry, the default of a missing one, and the ratio.  The test layer has 4
-// layers of 3 heads.
+// A head's entry, the default of a missing one, and the ratio.  The test layer has 4 layers of 3
+// heads.
 TEST_F(PatternFile, GivesEachHeadItsPattern) {
   const std::string json =
       R"([{"0": ["vertical_and_slash", 100, 400, 0.9], "2": ["stream_llm", 20, 60, 1]}, {}, {},
@@ -172,8 +172,8 @@ TEST_F(PatternFile, IsPartOfTheMethodsIdentity) {
   EXPECT_THROW(Method::parse("minference:config=" + path_.string()), Error);
 }
 
-// Section 4.4: mean pooling over 64 with zeros for what is missing, the 100 best block logits, the
-// diagonal not forced.
+// Mean pooling over 64 with zeros for what is missing, the 100 best block logits, the diagonal not
+// forced.
 TEST_F(PatternFile, BlockSparseHeads) {
   const int n = 64 * 120 + 13;
   Layer layer(1, 1, 16, n, n, 11);

@@ -1,4 +1,4 @@
-// The search for MInference's patterns: section 4.5 of the specification.
+// The search for MInference's patterns.
 
 #include "methods/pattern_search.h"
 
@@ -221,7 +221,7 @@ class PlantedLayer : public Layer {
   }
 };
 
-// Section 4.5: sinks and window, lines, and blocks are told apart.
+// Sinks and window, lines, and blocks are told apart.
 TEST(PatternSearch, PlantedHeadsGetTheirPatterns) {
   PlantedLayer layer;
   const FoundPatterns found =
@@ -258,7 +258,7 @@ TEST(PatternSearch, ShortPromptsAreRefused) {
   EXPECT_THROW(policy.plan(layer.view()), Error);
 }
 
-// Section 4.5: the sizes of both variants, and how the published files look.
+// The sizes of both variants, and how the published files look.
 TEST(PatternSearch, Candidates) {
   EXPECT_EQ(pattern_candidates(PatternObjective::kRecall).size(), 6u);
   EXPECT_EQ(pattern_candidates(PatternObjective::kOutput).size(), 8u);

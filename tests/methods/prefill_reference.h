@@ -14,7 +14,7 @@
 
 namespace turnbench::test {
 
-/// Whether query head h's row i sees key j, by a method's specification; causality is added.
+/// Whether query head h's row i sees key j, by a method's definition; causality is added.
 using DenseMask = std::function<bool(int h, int i, int j)>;
 
 inline PatternPass pass_of(const Layer& layer) {

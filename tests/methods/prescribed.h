@@ -1,6 +1,6 @@
 #pragma once
 
-// A layer whose attention probabilities are given, for the worked examples of the specification.
+// A layer whose attention probabilities are given, for worked examples.
 
 #include <cmath>
 #include <string>

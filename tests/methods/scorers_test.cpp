@@ -17,7 +17,7 @@ int first_row(const std::string& scorer, int n) {
   return scorer == "h2o" ? 0 : scorer == "tova" ? n - 1 : n - kWindow;
 }
 
-// Section 13, without a floor: head h keeps its members of the layer's H (B - w) best tokens.
+// Without a floor, head h keeps its members of the layer's H (B - w) best tokens.
 TEST(AdaKv, SharesOutTheJointTopOfAnyScores) {
   for (const char* scorer : {"snapkv", "h2o", "tova"}) {
     for (const auto& [group, per_head] : {std::pair(1, false), {4, false}, {4, true}}) {

@@ -16,7 +16,7 @@ void expect_near(const Floats& got, const Floats& want) {
   for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-4) << i;
 }
 
-// Section 11 (SnapKV), worked example of the pooling.
+// A worked example of SnapKV's pooling.
 TEST(Pooling, WorkedExample) {
   const Floats scores = {.1f, 0, .6f, 0, .1f, .2f};
   expect_near(pool1d(scores, 3, Pooling::kAvg), {.0333f, .2333f, .2f, .2333f, .1f, .1f});
@@ -41,7 +41,7 @@ TEST(Pooling, OrderAgainstTheGroupMean) {
   EXPECT_NE(pool1d(mean, 3, Pooling::kMax), pooled_mean(Pooling::kMax));
 }
 
-// Section 0.1 of the selection methods: sum against maximum over the group.
+// Sum against maximum over the group.
 TEST(GroupScores, Rules) {
   HeadScores heads;
   heads.ld = 3;
@@ -51,7 +51,7 @@ TEST(GroupScores, Rules) {
   expect_near(group_scores(heads, 0, 2, 3, GroupRule::kMean), {.3f, .4f, .3f});
 }
 
-// Section 0.3: higher score first, then the lower index; NaN is an error.
+// Higher score first, then the lower index; NaN is an error.
 TEST(TopK, TiesAndNan) {
   EXPECT_EQ(top_k(Floats{1, 2, 2, 2, 0}, 2), (std::vector<std::int32_t>{1, 2}));
   EXPECT_EQ(top_k(Floats{1, 1, 1}, 9), (std::vector<std::int32_t>{0, 1, 2}));

@@ -58,7 +58,6 @@ inline const std::vector<Setting> kOff = {{"budget", ParameterInfo::Kind::kBudge
 
 /// A budget of B tokens with this parameter keeps B times its value.
 inline const std::vector<Setting> kBudgetFactors = {
-    {"factor", ParameterInfo::Kind::kNumber, ""},
     {"semantic_factor", ParameterInfo::Kind::kNumber, ""}};
 
 /// Methods whose budget counts the token that a step reads first: the prompt leaves one less.
@@ -67,8 +66,7 @@ constexpr std::string_view kCountTheCurrent[] = {"keyformer"};
 /// Rules by which the layers of any model can share a budget.
 constexpr std::string_view kLayerRules[] = {"pyramid", "pyramid/3"};
 
-/// What a method is given on top of `tokens` kept of `prompt` (section 0.2 of the specification of
-/// selection methods).
+/// What a method is given on top of `tokens` kept of `prompt` (as its parameter comp says).
 inline int compensation(const Values& values, int tokens, int prompt) {
   const auto comp = values.find("comp");
   if (comp == values.end() || comp->second == "none") return 0;

@@ -1,4 +1,4 @@
-// PyramidKV, AdaKV and ChunkKV against dense references and the specification's examples.
+// PyramidKV, AdaKV and ChunkKV against dense references and worked examples.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ std::vector<double> window_scores(Layer& layer, int set, int heads, int kernel) 
   return pooled(s, kernel);
 }
 
-/// Calls check(layer, n, group) for the shapes of the specification (section 0.10).
+/// Calls check(layer, n, group) for the shapes that every such method is tested on.
 template <typename Check>
 void for_each_shape(const Check& check) {
   std::uint64_t seed = 1;
@@ -108,7 +108,7 @@ std::vector<Ints> ada_reference(const std::vector<std::vector<double>>& scores, 
   return out;
 }
 
-// Section 13: base = 3, a = .2; the joint top-6 takes 2 and 4.
+// base = 3, a = .2; the joint top-6 takes 2 and 4.
 TEST(AdaKv, WorkedExample) {
   PrescribedLayer layer(
       {rows_like({.5, .3, .1, .05, .03, .02}), rows_like({.2, .19, .18, .17, .16, .1})}, 2);
@@ -119,7 +119,7 @@ TEST(AdaKv, WorkedExample) {
             (std::vector<Ints>{{0, 1, 2, 6}, {0, 1, 2, 6}}));
 }
 
-// Section 0.1 of the specification of selection methods: the sum picks token 1, the largest 0.
+// The sum picks token 1, the largest 0.
 TEST(SnapKv, RulesOfTheGroup) {
   PrescribedLayer layer({rows_like({.6, .4, 0}), rows_like({0, .4, .6})});
   const std::string spec = "snapkv:budget=2,window=1,pool=none,gqa_agg=";
@@ -169,7 +169,7 @@ double pooled_mass(const std::vector<Ints>& sets, Layer& layer, int group) {
   return mass;
 }
 
-// Section 13: a = 1 is SnapKV; for a = 0 no other shares keep more pooled mass.
+// a = 1 is SnapKV; for a = 0 no other shares keep more pooled mass.
 TEST(AdaKv, ExtremesOfTheFloor) {
   Layer layer(4, 2, 64, 400, 400, 9);
   const auto snap = kept("snapkv:budget=64,window=8", layer);
@@ -211,7 +211,7 @@ TEST(AdaPyramidKv, LayerTotalsFollowThePyramid) {
   }
 }
 
-// Section 14: m = 10, c = 4, B - w = 6, chunk means .1, .3, .2 (of two tokens).
+// m = 10, c = 4, B - w = 6, chunk means .1, .3, .2 (of two tokens).
 TEST(ChunkKv, WorkedExample) {
   std::vector<double> last;
   for (double mean : {.1, .1, .1, .1, .3, .3, .3, .3, .2, .2}) last.push_back(mean / 2.5);
@@ -254,7 +254,7 @@ TEST(ChunkKv, EqualsTheDenseReference) {
   });
 }
 
-// Section 14: followers copy their leader's choice.
+// Followers copy their leader's choice.
 TEST(ChunkKv, LayersReuseTheChoice) {
   for (int reuse : {1, 2, 4}) {
     const Policies p =

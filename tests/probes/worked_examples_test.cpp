@@ -1,5 +1,4 @@
-// The worked examples of the measurements' specification (sections 11.1 and 11.2), and what must
-// hold whatever the attention is.
+// Worked examples of the measurements, and what must hold whatever the attention is.
 
 #include <gtest/gtest.h>
 
@@ -20,7 +19,7 @@ Shown prescribed(const std::vector<Rows>& heads) {
   return out;
 }
 
-// Section 11.1, figure 1: A = (1; .5, .5; .6, .1, .3).  Vertical lines weigh (2.1, .6, .3), slash
+// LoopServe's figure 1: A = (1; .5, .5; .6, .1, .3).  Vertical lines weigh (2.1, .6, .3), slash
 // lines (1.8, .6, .6); {v0, s0} cover (1 + .5 + .5 + .6 + .3) / 3, the cell (0, 0) once.
 TEST(WorkedExample, Coverage) {
   Shown shown = prescribed({{{1}, {.5, .5}, {.6, .1, .3}}});
@@ -36,8 +35,8 @@ TEST(WorkedExample, Coverage) {
   EXPECT_NE(measured("coverage:eta=0.1", shown).missing, "") << "0.6 lines are none";
 }
 
-// Section 11.2, redundancy: b = 1 loses nothing; scores (9, 0, 0, 1, 8, 0), K = 2, b = 3: blocks of
-// 9 and 9, the first one's best two are kept, 9 of 17.
+// Redundancy: b = 1 loses nothing; scores (9, 0, 0, 1, 8, 0), K = 2, b = 3: blocks of 9 and 9, the
+// first one's best two are kept, 9 of 17.
 TEST(WorkedExample, Redundancy) {
   const double sum = 18;
   Rows rows = rows_like({9 / sum, 0, 0, 1 / sum, 8 / sum, 0});
@@ -49,8 +48,8 @@ TEST(WorkedExample, Redundancy) {
   EXPECT_EQ(in_blocks(std::vector<float>{9, 0, 0, 1, 8, 0}, 3, 2), (Ints{0, 1}));
 }
 
-// Section 11.2, fragmentation: a block is fragmented if a token in it ends a segment and the next
-// one is in it too.  Segments of 3, 1 and 4 tokens before a window of 2.
+// Fragmentation: a block is fragmented if a token in it ends a segment and the next one is in it
+// too.  Segments of 3, 1 and 4 tokens before a window of 2.
 TEST(WorkedExample, Fragmentation) {
   Shown shown;
   shown.number_tokens(10);
@@ -68,7 +67,7 @@ TEST(WorkedExample, Fragmentation) {
   EXPECT_THROW(measured("fragmentation:block=4", shown), Error);
 }
 
-// Section 11.1, figure 2: slash lines by offset, vertical lines by column.  The head chooses v0 and
+// LoopServe's figure 2: slash lines by offset, vertical lines by column.  The head chooses v0 and
 // s0 of the first prompt, v1 and s0 of the second: 1 line of 3 in common.
 TEST(WorkedExample, LineOverlap) {
   Shown a = prescribed({{{1}, {.5, .5}, {.6, .1, .3}}}),
@@ -84,7 +83,7 @@ TEST(WorkedExample, LineOverlap) {
   }
 }
 
-// Section 11.1, figure 3: 4 tokens cut into 2 and 2.  The first part chooses v0 (1.9 of 2); the
+// LoopServe's figure 3: 4 tokens cut into 2 and 2.  The first part chooses v0 (1.9 of 2); the
 // second part's two lines are v2 and s0, or what is left of them without the first part's reach.
 TEST(WorkedExample, SegmentOverlap) {
   Shown shown = prescribed({{{1}, {.9, .1}, {.04, .05, .91}, {.3, .03, .6, .07}}});
