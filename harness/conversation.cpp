@@ -2,14 +2,41 @@
 
 #include <algorithm>
 
+#include "common/error.h"
 #include "common/file.h"
 #include "common/random.h"
+#include "common/text.h"
 
 namespace turnbench {
 
 int answer_limit(const Decoding& decoding, const Turn& turn) {
   return decoding.max_new_tokens > 0 ? decoding.max_new_tokens : turn.max_new_tokens;
 }
+
+int turn_limit(const Decoding& decoding, const Dialogue& dialogue) {
+  return std::max(1, decoding.max_prompt_tokens / static_cast<int>(dialogue.turns.size()));
+}
+
+namespace {
+
+std::vector<RenderedTurn> render_all(const PromptRenderer& renderer, const Decoding& decoding,
+                                     const Dialogue& dialogue) {
+  const int turns = static_cast<int>(dialogue.turns.size()), limit = turn_limit(decoding, dialogue);
+  std::vector<RenderedTurn> out;
+  for (int t = 0; t < turns; ++t) {
+    const RenderedTurn& turn = out.emplace_back(renderer.render(dialogue, t, limit));
+    if (turn.beyond > 0) {
+      throw input_error(
+          "found {} tokens of instruction, question and markup in turn {} of {}, expected at most "
+          "{}: max_prompt_tokens of {} for {} turns",
+          limit + turn.beyond, t + 1, printable(dialogue.id), limit, decoding.max_prompt_tokens,
+          turns);
+    }
+  }
+  return out;
+}
+
+}  // namespace
 
 void Conversation::begin_turn(const PromptRenderer& renderer, const Decoding& decoding,
                               Answers answers, int turn) {
@@ -19,8 +46,8 @@ void Conversation::begin_turn(const PromptRenderer& renderer, const Decoding& de
     prompt.add_answer(turn - 1,
                       answers == Answers::kGold ? renderer.gold_answer(turns[at - 1]) : answer);
   }
-  const RenderedTurn rendered =
-      renderer.render(*dialogue, turn, decoding.max_prompt_tokens / static_cast<int>(turns.size()));
+  if (turn == 0) rendered_ = render_all(renderer, decoding, *dialogue);
+  const RenderedTurn rendered = std::move(rendered_[at]);
   prompt.add_turn(rendered);
   answer.clear();
   stopped = finished = false;

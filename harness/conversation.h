@@ -23,6 +23,9 @@ struct Decoding {
 /// The most tokens that the answer of a turn may have: the same for every cell.
 int answer_limit(const Decoding& decoding, const Turn& turn);
 
+/// The most tokens that each turn of a dialogue may have: its equal share, at least 1.
+int turn_limit(const Decoding& decoding, const Dialogue& dialogue);
+
 /// A dialogue while its turns are asked and answered, one after the other.
 struct Conversation {
   const Dialogue* dialogue = nullptr;
@@ -32,8 +35,9 @@ struct Conversation {
   bool finished = false;  ///< by one, or because it is as long as it may be
   Record record;          ///< of this turn; which cell's, the caller says
 
-  /// The previous answer, its own or the gold one, joins the history; the next turn is rendered.
-  /// Answers are sampled alike in every cell.
+  /// The previous answer, its own or the gold one, joins the history, and the next turn.  Answers
+  /// are sampled alike in every cell.  The first turn renders them all, and refuses a dialogue that
+  /// is too long without its contexts before anything is computed for it.
   void begin_turn(const PromptRenderer& renderer, const Decoding& decoding, Answers answers,
                   int turn);
   /// Draws the next token of the answer, which ends at one of `stops`.
@@ -42,6 +46,7 @@ struct Conversation {
   void note_answer(const PromptRenderer& renderer, Record& record) const;
 
  private:
+  std::vector<RenderedTurn> rendered_;  ///< turns to come
   Sampler sampler_;
   std::size_t limit_ = 0;  ///< tokens of the answer
 };

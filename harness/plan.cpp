@@ -53,6 +53,20 @@ DType weight_dtype(const std::string& name, const Checkpoint& checkpoint) {
   return checkpoint.stored_dtype();
 }
 
+/// Refuses prompts that are longer than the model reads: its answers to them would say nothing.
+/// Times and memory may be measured at any length.
+void check_positions(const Manifest& manifest, const PlannedModel& model) {
+  const ModelConfig& config = model.checkpoint.config;
+  // Some files tell the positions before they are scaled.
+  const double most =
+      std::max(static_cast<double>(config.max_positions),
+               config.rope.factor * static_cast<double>(config.rope.original_max_positions));
+  if (manifest.alone || manifest.max_prompt_tokens <= most) return;
+  throw input_error("{}: /max_prompt_tokens: found {}, expected at most the {:.0f} positions of {}",
+                    manifest.path.string(), manifest.max_prompt_tokens, most,
+                    printable(model.entry.name));
+}
+
 /// The metric that all dialogues name.
 std::string metric_of(const std::vector<Dialogue>& dialogues, const std::string& label) {
   const std::string& metric = dialogues.front().metric;
@@ -283,8 +297,10 @@ Plan make_plan(const Manifest& manifest, const Locations& locations, std::size_t
   Plan plan;
   plan.manifest = manifest;
   plan.published = read_published(manifest);
-  for (const ModelEntry& entry : manifest.models)
+  for (const ModelEntry& entry : manifest.models) {
     plan.models.push_back(open_model(entry, locations));
+    check_positions(manifest, plan.models.back());
+  }
   for (const DatasetEntry& entry : manifest.datasets)
     plan.datasets.push_back(load_dataset(entry, manifest, locations, limit));
   for (const PlannedDataset& dataset : plan.datasets) {

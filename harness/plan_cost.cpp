@@ -61,7 +61,7 @@ const PromptLengths& PlannedLengths::of(std::size_t model, const Dialogue& dialo
   std::int64_t prompt = 0;
   for (int t = 0; t < turns; ++t) {
     prompt += static_cast<std::int64_t>(
-        renderer.render(dialogue, t, decoding.max_prompt_tokens / turns).tokens.size());
+        renderer.render(dialogue, t, turn_limit(decoding, dialogue)).tokens.size());
     out.prompts.push_back(prompt);
     out.answers.push_back(answer_limit(decoding, dialogue.turns[static_cast<std::size_t>(t)]));
   }

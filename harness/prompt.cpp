@@ -77,6 +77,7 @@ void truncate_contexts(RenderedTurn& turn, int excess) {
   for (const Span& s : turn.spans) {
     if (s.kind == SpanKind::kContext) contexts += s.end - s.begin;
   }
+  turn.beyond = std::max(excess - contexts, 0);
   excess = std::min(excess, contexts);
   const int first = (contexts - excess + 1) / 2;  // context tokens that stay in front
   std::vector<int> tokens;

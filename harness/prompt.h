@@ -15,6 +15,7 @@ struct RenderedTurn {
   std::vector<int> tokens;
   std::vector<Span> spans;  ///< over `tokens`, from 0; ascending, without gaps
   int truncated = 0;        ///< context tokens left out
+  int beyond = 0;           ///< tokens above the limit that are no contexts, and stayed
 };
 
 /// A dialogue up to the answer of one of its turns, as the model reads it.
@@ -37,10 +38,11 @@ class PromptRenderer {
   /// The pieces of turn `turn`: instruction, contexts and question in their order, wrapped by the
   /// template; the end of the previous answer comes first.  If the turn is longer than `max_tokens`
   /// (0 = no limit), tokens are taken out of the middle of its contexts, never out of anything
-  /// else.  A turn of another layout is put together as LongBench's pred.py does it: of a text of
-  /// more than `max_tokens` tokens the first and the last max_tokens / 2 are decoded apart, without
-  /// special tokens, and joined; then the template wraps it (none: the tokenizer adds its own
-  /// special tokens), and it is tokenized again, so that it may be longer than `max_tokens`.
+  /// else: what the rest is too long by is `beyond`.  A turn of another layout is put together as
+  /// LongBench's pred.py does it: of a text of more than `max_tokens` tokens the first and the last
+  /// max_tokens / 2 are decoded apart, without special tokens, and joined; then the template wraps
+  /// it (none: the tokenizer adds its own special tokens), and it is tokenized again, so that it
+  /// may be longer than `max_tokens`.
   RenderedTurn render(const Dialogue& dialogue, int turn, int max_tokens) const;
 
   /// The gold answer of a turn as it stands in the history.

@@ -13,6 +13,7 @@
 #include "harness/build.h"
 #include "harness/record.h"
 #include "harness/sqlite.h"
+#include "harness/truncation.h"
 
 namespace turnbench {
 
@@ -170,6 +171,8 @@ class Store {
   /// A counter or timing of every ok record that has it.
   std::vector<ScoredTurn> values(const std::string& experiment, const std::string& name) const;
   std::vector<std::string> environments(const std::string& experiment) const;
+  /// What each cell's prompts lost, by its key (truncation.cpp).
+  std::map<std::string, Truncation> truncations(const std::string& experiment) const;
 
   // --- scoring what is stored (store_scores.cpp) ----------------------------------------------
   struct Answer {

@@ -107,6 +107,8 @@ std::string render_html(const Results& results) {
       "<p class=\"note\">Means x100 with 95% intervals: percentile bootstrap over dialogues, 2,000 "
       "resamples; datasets "
       "weigh the same.</p>\n";
+  if (results.truncation().cut > 0)
+    out += "<p class=\"note\">" + text_of(results.truncation()) + ".</p>\n";
   if (results.pending() > 0) {
     out += fmt::format("<p class=\"note failed\">{} dialogues have not run yet.</p>\n",
                        results.pending());
@@ -123,11 +125,17 @@ std::string render_html(const Results& results) {
       out += "<figure>" + render_svg(position_chart(results, d)) + "</figure>\n";
   }
   out += "<h2>Protocol</h2>\n";
-  std::set<std::string> cards;
+  std::map<std::string, Truncation> truncations;  // by card: of the cells that have it
+  std::set<std::string> cells, cards;
+  for (const Cell& c : results.cells()) {
+    if (cells.insert(c.key).second) truncations[c.protocol] += results.truncation(c.key);
+  }
   for (const Cell& c : results.cells()) {
     if (!cards.insert(c.protocol).second) continue;
+    const std::string cut = text_of(truncations[c.protocol]);
     out += "<details><summary>" + escape_markup(c.model + ", " + c.dataset) + "</summary><pre>" +
-           escape_markup(c.protocol_text) + "</pre></details>\n";
+           escape_markup(c.protocol_text) + "</pre>" +
+           (cut.empty() ? "" : "<p class=\"note\">" + cut + ".</p>") + "</details>\n";
   }
   out += "<details><summary>manifest</summary><pre>" + escape_markup(m.text) + "</pre></details>\n";
   for (const std::string& e : results.environments()) {

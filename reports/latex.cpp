@@ -74,7 +74,12 @@ std::string render_latex(const Results& results) {
       for (const auto& e : p.entries[r]) fields.push_back(entry_text(e));
       out += join(fields, " & ") + " \\\\\n";
     }
-    out += "\\hline\n\\end{tabular}\n";
+    out += "\\hline\n";
+    if (const std::string cut = text_of(results.truncation()); !cut.empty()) {
+      out +=
+          fmt::format("\\multicolumn{{{}}}{{l}}{{\\footnotesize {}.}} \\\\\n", header.size(), cut);
+    }
+    out += "\\end{tabular}\n";
   }
   return out;
 }

@@ -73,7 +73,8 @@ Results::Results(const Store& store, const std::string& experiment, const ScoreC
                                store.path() + ": manifest of " + experiment, ManifestUse::kReport)),
       cells_(store.cells(experiment)),
       failures_(store.failures(experiment)),
-      environments_(store.environments(experiment)) {
+      environments_(store.environments(experiment)),
+      truncations_(store.truncations(experiment)) {
   for (const DatasetEntry& entry : manifest_.datasets) {
     if (entry.task.empty()) continue;
     for (Cell& cell : cells_) {
@@ -135,6 +136,15 @@ ScoreChoice Results::choice_of(const Store& store, const std::string& value) con
 const Stratum& Results::stratum(const std::string& cell, int turn, const std::string& value) const {
   const auto found = strata_.find({value, cell, turn < 0 ? -1 : turn});
   return found == strata_.end() ? kNothing : found->second;
+}
+
+Truncation Results::truncation(const std::string& cell) const {
+  const auto found = truncations_.find(cell);
+  return found == truncations_.end() ? Truncation() : found->second;
+}
+
+Truncation Results::truncation() const {
+  return total(truncations_);
 }
 
 std::optional<double> Results::counter(const std::string& cell, const std::string& name) const {

@@ -31,6 +31,9 @@ class Results {
   /// Dialogues, counted in each cell, that have not run yet.
   std::size_t pending() const { return pending_; }
   const std::vector<std::string>& environments() const { return environments_; }
+  /// What the prompts of a cell lost to their limit, and those of all cells.
+  Truncation truncation(const std::string& cell) const;
+  Truncation truncation() const;
 
   /// Value of a dimension of a cell, "-" for a setting that its method does not have.  `turn`
   /// counts from 0, or is negative where it is not a dimension.
@@ -63,6 +66,7 @@ class Results {
   std::vector<PublishedNumber> published_;
   std::vector<Store::Failure> failures_;
   std::vector<std::string> environments_;
+  std::map<std::string, Truncation> truncations_;  ///< by cell
   std::size_t pending_ = 0;
   int turns_ = 0;
 };

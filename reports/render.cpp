@@ -86,6 +86,10 @@ std::string markdown_table(const Pivot& p, const std::string& warning) {
   return out;
 }
 
+OrderedJson to_json(const Truncation& t) {
+  return {{"prompts", t.prompts}, {"cut", t.cut}, {"longest", t.longest}, {"cut_to", t.cut_to}};
+}
+
 }  // namespace
 
 std::vector<CellLine> cell_lines(const Results& results) {
@@ -126,6 +130,7 @@ std::string render_markdown(const Results& results) {
         "pairs: share of the causal pairs that prefill attention computes.";
   }
   out += "\n";
+  if (results.truncation().cut > 0) out += "\n" + text_of(results.truncation()) + ".\n";
   if (results.pending() > 0)
     out += fmt::format("\n{} dialogues have not run yet; `run` goes on with them.\n",
                        results.pending());
@@ -230,6 +235,8 @@ std::string render_json(const Results& results) {
     cell["failed"] = e.failed;
     const int without_value = results.stratum(line.cell.key, -1).without_value;
     if (without_value > 0) cell["without_value"] = without_value;
+    if (const Truncation t = results.truncation(line.cell.key); t.cut > 0)
+      cell["truncation"] = to_json(t);
     cell["published"] = line.published ? OrderedJson(*line.published) : OrderedJson(nullptr);
     out["cells"].push_back(std::move(cell));
   }
