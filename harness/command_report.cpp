@@ -42,7 +42,7 @@ void add_report_command(CLI::App& app, const CommonOptions& common) {
     }
     if (!o->choice.postprocess.empty() && o->choice.metric.empty())
       throw input_error("--postprocess: found no --metric, expected it beside");
-    const Store store = Store::open(o->db);
+    const Store store = Store::open_to_read(o->db);
     const std::vector<std::string> all = store.experiments();
     if (all.empty()) throw input_error("{}: found no experiment, expected at least one", o->db);
     const Results results(store, o->experiment.empty() ? all.back() : o->experiment, o->choice);

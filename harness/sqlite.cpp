@@ -24,6 +24,20 @@ std::string path_of(sqlite3* db) {
   return path == nullptr ? "store" : path;
 }
 
+/// How SQLite names a file that nobody changes while it is open: it is read without locks, and
+/// nothing is looked for or made beside it.
+std::string immutable_name(const std::string& path) {
+  std::string out = "file://";
+  for (char c : std::filesystem::absolute(path).string()) {
+    if (c == '%' || c == '?' || c == '#') {
+      out += fmt::format("%{:02x}", c);
+    } else {
+      out += c;
+    }
+  }
+  return out + "?immutable=1";
+}
+
 }  // namespace
 
 Statement::Statement(sqlite3* db, std::string_view sql) : db_(db) {
@@ -107,16 +121,52 @@ bool Statement::is_null(int column) const {
 }
 
 Database::Database(const std::filesystem::path& path, Mode mode) : path_(path.string()) {
-  if (mode == Mode::kExisting && !std::filesystem::exists(path)) {
+  if (mode != Mode::kCreate && !std::filesystem::exists(path)) {
     throw input_error("{}: found no such file, expected a turnbench store", path_);
   }
-  const int flags = SQLITE_OPEN_READWRITE | (mode == Mode::kCreate ? SQLITE_OPEN_CREATE : 0);
-  if (sqlite3_open_v2(path_.c_str(), &db_, flags, nullptr) != SQLITE_OK) {
+  open(path_, SQLITE_OPEN_READWRITE | (mode == Mode::kCreate ? SQLITE_OPEN_CREATE : 0));
+  if (mode == Mode::kRead) open_to_read();
+}
+
+void Database::open(const std::string& name, int flags) {
+  if (sqlite3_open_v2(name.c_str(), &db_, flags, nullptr) != SQLITE_OK) {
     const Error error = sqlite_failure(db_, path_);
-    sqlite3_close(db_);
+    close();
     throw error;
   }
   sqlite3_busy_timeout(db_, kBusyMilliseconds);
+}
+
+void Database::close() {
+  sqlite3_close(db_);
+  db_ = nullptr;
+}
+
+void Database::open_to_read() {
+  const auto size_of = [this](const char* suffix) {
+    std::error_code none;
+    const std::uintmax_t size = std::filesystem::file_size(path_ + suffix, none);
+    return none ? 0 : size;
+  };
+  const bool unmerged = size_of("-wal") > 0 || size_of("-journal") > 0,
+             shared = std::filesystem::exists(path_ + "-shm"),
+             writable = sqlite3_db_readonly(db_, "main") == 0;
+  // Readers of a file in WAL mode share an index beside it, which the first one makes.  With a file
+  // that it cannot write it would never take that away again: there is none of its making then.
+  int code = SQLITE_READONLY;
+  if (writable || shared || unmerged) {
+    sqlite3_exec(db_, "SELECT count(*) FROM sqlite_master", nullptr, nullptr, nullptr);
+    code = sqlite3_errcode(db_);
+  }
+  if (code != SQLITE_READONLY && code != SQLITE_CANTOPEN) return;  // it is read, or shows why not
+  close();
+  if (unmerged) {
+    throw input_error(
+        "{}: found changes beside it ({}-wal) that cannot be merged or read here, expected the "
+        "store as its last writer closed it, or a folder that can be written",
+        path_, std::filesystem::path(path_).filename().string());
+  }
+  open(immutable_name(path_), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI);
 }
 
 void Database::prepare_for_writing() {
@@ -131,7 +181,7 @@ void Database::prepare_for_writing() {
 }
 
 Database::~Database() {
-  sqlite3_close(db_);
+  close();
 }
 
 void Database::execute(const std::string& sql) {

@@ -45,7 +45,11 @@ class Statement {
 /// One SQLite file.
 class Database {
  public:
-  enum class Mode { kCreate, kExisting };
+  enum class Mode {
+    kCreate,
+    kExisting,
+    kRead  ///< also where nobody may write: a read-only file, or one in a read-only folder
+  };
   Database(const std::filesystem::path& path, Mode mode);
   ~Database();
   /// Sets the modes that a store is written in.  WAL mode is a property of the file: only after one
@@ -61,6 +65,10 @@ class Database {
   const std::string& path() const { return path_; }
 
  private:
+  void open(const std::string& name, int flags);
+  void close();
+  void open_to_read();
+
   sqlite3* db_ = nullptr;
   std::string path_;
 };

@@ -54,6 +54,12 @@ Store Store::open(const std::filesystem::path& path) {
   return Store(std::move(db));
 }
 
+Store Store::open_to_read(const std::filesystem::path& path) {
+  auto db = std::make_unique<Database>(path, Database::Mode::kRead);
+  check_schema(*db);
+  return Store(std::move(db));
+}
+
 Store Store::open_to_extend(const std::filesystem::path& path) {
   auto db = std::make_unique<Database>(path, Database::Mode::kExisting);
   check_schema(*db);

@@ -90,6 +90,8 @@ class Store {
   static Store create(const std::filesystem::path& path);
   /// Opens to read, an older store as it is.
   static Store open(const std::filesystem::path& path);
+  /// The same to read, which may be read-only.
+  static Store open_to_read(const std::filesystem::path& path);
   /// Opens to write, and brings an older store up to date.
   static Store open_to_extend(const std::filesystem::path& path);
 
