@@ -187,6 +187,19 @@ class Store {
   void for_each_answered(
       const std::string& experiment,
       const std::function<void(const StoredDialogue&, const std::vector<Answer>&)>& take) const;
+  /// A record with its score by the cell's own metric, if it has one.
+  struct StoredAnswer {
+    std::string cell;
+    int turn = 0;
+    std::string status, error, answer;
+    int prompt_tokens = 0, answer_tokens = 0;
+    std::optional<double> score;
+  };
+  /// The records of one dialogue in all cells of an experiment, also failed ones
+  /// (store_answers.cpp).
+  std::vector<StoredAnswer> answers_of(const std::string& experiment,
+                                       const std::string& dataset_hash,
+                                       const std::string& dialogue) const;
   StoredDialogue dialogue(const std::string& dataset_hash, const std::string& id) const;
   /// What is written in a stored dialogue; refuses one that has not the turns it is stored with.
   Dialogue parse(const StoredDialogue& stored) const;
