@@ -15,8 +15,6 @@ namespace turnbench {
 namespace {
 
 constexpr std::int64_t kMaxTurns = 10'000;  // no dialogue is near it
-// Cells of an experiment that its manifest does not plan stand behind all that it does.
-constexpr int kFirstImported = 1'000'000;
 
 Record::Status parse_status(const std::string& text) {
   return text == "ok"              ? Record::Status::kOk

@@ -17,6 +17,10 @@
 
 namespace turnbench {
 
+/// Cells of an experiment that its manifest does not plan stand behind all that it does, from this
+/// place on.
+constexpr int kFirstImported = 1'000'000;
+
 /// One entry of a table: what it measures, under which settings.
 struct Cell {
   std::string key;  ///< hash of everything that can move its results
@@ -175,6 +179,22 @@ class Store {
   std::vector<std::string> environments(const std::string& experiment) const;
   /// What each cell's prompts lost, by its key (truncation.cpp).
   std::map<std::string, Truncation> truncations(const std::string& experiment) const;
+
+  // --- taking results out (store_forget.cpp) ----------------------------------------------------
+  /// A cell as a version of an experiment's manifest names it, or none (empty): of it only key and
+  /// method.
+  struct CellUse {
+    std::string experiment;
+    Cell cell;
+  };
+  std::vector<CellUse> cell_uses() const;
+  struct Held {
+    std::size_t records = 0, scores = 0, judgements = 0;
+  };
+  Held held(const std::string& cell) const;
+  /// One transaction: the records of cells with all that hangs on them; an experiment with its plan
+  /// unless empty; and what then belongs to nothing.
+  void forget(const std::vector<std::string>& cells, const std::string& experiment);
 
   // --- scoring what is stored (store_scores.cpp) ----------------------------------------------
   struct Answer {
