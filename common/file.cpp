@@ -8,8 +8,8 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
-#include <fstream>
 
 #include "common/error.h"
 #include "common/zip.h"
@@ -58,6 +58,38 @@ class Descriptor {
   int fd_;
   std::size_t size_ = 0;
 };
+
+[[noreturn]] void cannot_write(const std::filesystem::path& path) {
+  throw runtime_error("{}: cannot be written: {}", path.string(), std::strerror(errno));
+}
+
+struct Closing {
+  int fd;
+  ~Closing() { close(fd); }
+};
+
+void write_all(int fd, std::string_view content, const std::filesystem::path& path) {
+  while (!content.empty()) {
+    const ssize_t written = write(fd, content.data(), content.size());
+    if (written > 0) content.remove_prefix(static_cast<std::size_t>(written));
+    if (written < 0 && errno != EINTR) cannot_write(path);
+  }
+}
+
+/// Where a chain of symbolic links ends, also one that leads to a file that is not there yet.
+std::filesystem::path followed(const std::filesystem::path& path) {
+  constexpr int kLongest = 40;  // as the kernel's
+  std::filesystem::path out = path;
+  std::error_code ignored;
+  for (int i = 0; std::filesystem::is_symlink(out, ignored); ++i) {
+    if (i == kLongest) {
+      errno = ELOOP;
+      cannot_write(path);
+    }
+    out = out.parent_path() / std::filesystem::read_symlink(out, ignored);
+  }
+  return out;
+}
 
 /// Cuts what `read_some(data, size)` gives, until it gives nothing, into lines.  `keep(size,
 /// number)` may refuse a line that has not ended after so many bytes.
@@ -109,14 +141,38 @@ std::string read_file(const std::filesystem::path& path) {
 }
 
 void write_file(const std::filesystem::path& path, std::string_view content) {
-  const std::filesystem::path partial = path.string() + ".partial";
-  {
-    std::ofstream out(partial, std::ios::binary | std::ios::trunc);
-    out.write(content.data(), static_cast<std::streamsize>(content.size()));
-    out.close();
-    if (!out) throw runtime_error("{}: cannot be written: {}", path.string(), std::strerror(errno));
+  struct stat info {};
+  const bool exists = stat(path.c_str(), &info) == 0;
+  if (exists && S_ISDIR(info.st_mode))
+    throw input_error("{}: found a directory, expected a file", path.string());
+  for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) {
+    struct stat open_file {};
+    if (!exists || fstat(stream, &open_file) != 0) continue;
+    if (open_file.st_dev != info.st_dev || open_file.st_ino != info.st_ino) continue;
+    std::fflush(nullptr);  // what was printed before comes first
+    return write_all(stream, content, path);
   }
-  std::filesystem::rename(partial, path);
+  if (exists && !S_ISREG(info.st_mode)) {
+    const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    if (fd < 0) cannot_write(path);
+    const Closing closing{fd};
+    return write_all(fd, content, path);
+  }
+  const std::filesystem::path target = followed(path);
+  const std::string partial = fmt::format("{}.{}.partial", target.string(), getpid());
+  const int fd = open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (fd < 0) cannot_write(path);
+  try {
+    {
+      const Closing closing{fd};
+      if (exists && fchmod(fd, info.st_mode & 0777) != 0) cannot_write(path);
+      write_all(fd, content, path);
+    }
+    if (rename(partial.c_str(), target.c_str()) != 0) cannot_write(path);
+  } catch (...) {
+    unlink(partial.c_str());
+    throw;
+  }
 }
 
 void for_each_line(const std::filesystem::path& path,

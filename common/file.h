@@ -14,7 +14,9 @@ namespace turnbench {
 /// Whole file as bytes; refuses what cannot be read with the path and the reason.
 std::string read_file(const std::filesystem::path& path);
 
-/// Writes next to `path` and renames, so that a reader never sees half a file.
+/// Writes next to `path` and renames, so that a reader never sees half a file and nothing is left
+/// of one that cannot be written.  Links are followed; what is no file (a device, a pipe), and what
+/// stdout or stderr goes to, is written to as it is.  Refuses directories.
 void write_file(const std::filesystem::path& path, std::string_view content);
 
 /// Calls `line(text, number)` for each line (without its end, numbers from 1).  Reads in blocks, so

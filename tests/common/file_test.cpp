@@ -1,14 +1,25 @@
 #include "common/file.h"
 
 #include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 
+#include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "common/process_memory.h"
+#include "tests/message_of.h"
 
 namespace turnbench {
 namespace {
+
+namespace fs = std::filesystem;
 
 TEST(MappedFile, ForgottenPartsLeaveMemoryAndComeBack) {
   const std::filesystem::path path =
@@ -28,6 +39,88 @@ TEST(MappedFile, ForgottenPartsLeaveMemoryAndComeBack) {
     file.forget(file.bytes().first(10));  // no whole page
   }
   std::filesystem::remove(path);
+}
+
+class WriteFile : public testing::Test {
+ protected:
+  WriteFile() {
+    std::string name = testing::TempDir() + "turnbench-XXXXXX";
+    directory_ = mkdtemp(name.data());
+  }
+  ~WriteFile() override { fs::remove_all(directory_); }
+  std::vector<std::string> names() const {
+    std::vector<std::string> out;
+    for (const auto& entry : fs::directory_iterator(directory_))
+      out.push_back(entry.path().filename());
+    std::sort(out.begin(), out.end());
+    return out;
+  }
+  fs::path directory_;
+};
+
+TEST_F(WriteFile, FollowsLinksAndKeepsThem) {
+  fs::create_directory(directory_ / "d");
+  write_file(directory_ / "d/target", "old");
+  fs::permissions(directory_ / "d/target", fs::perms(0640));
+  fs::create_symlink("d/target", directory_ / "link");
+  fs::create_symlink("link", directory_ / "second");
+  fs::create_symlink("d/new", directory_ / "dangling");
+  write_file(directory_ / "second", "one");
+  EXPECT_TRUE(fs::is_symlink(directory_ / "second") && fs::is_symlink(directory_ / "link"));
+  EXPECT_EQ(read_file(directory_ / "d/target"), "one");
+  EXPECT_EQ(fs::status(directory_ / "d/target").permissions(), fs::perms(0640));
+  write_file(directory_ / "dangling", "two");
+  EXPECT_TRUE(fs::is_symlink(directory_ / "dangling"));
+  EXPECT_EQ(read_file(directory_ / "d/new"), "two");
+  fs::create_symlink("loop", directory_ / "loop");
+  EXPECT_NE(test::message_of([&] { write_file(directory_ / "loop", "x"); }, ErrorKind::kRuntime)
+                .find("loop: cannot be written: "),
+            std::string::npos);
+  EXPECT_EQ(names(), (std::vector<std::string>{"d", "dangling", "link", "loop", "second"}));
+}
+
+TEST_F(WriteFile, WritesThroughPipesAndDevices) {
+  const fs::path fifo = directory_ / "fifo";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  std::string got;
+  std::thread reader([&] { got = read_file(fifo); });
+  write_file(fifo, "through the pipe");
+  reader.join();
+  EXPECT_EQ(got, "through the pipe");
+  EXPECT_TRUE(fs::is_fifo(fifo));
+  fs::create_symlink("/dev/null", directory_ / "null");
+  write_file(directory_ / "null", "gone");
+  EXPECT_TRUE(fs::is_symlink(directory_ / "null"));
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+  EXPECT_NE(
+      test::message_of([] { write_file("/dev/full", "x"); }, ErrorKind::kRuntime).find("No space"),
+      std::string::npos);
+  EXPECT_EQ(names(), (std::vector<std::string>{"fifo", "null"}));
+}
+
+TEST_F(WriteFile, RefusesDirectories) {
+  EXPECT_EQ(test::message_of([&] { write_file(directory_, "x"); }),
+            directory_.string() + ": found a directory, expected a file");
+}
+
+// A limit on the size of files ends a write as a full disk does.
+TEST_F(WriteFile, LeavesNothingOfWhatFails) {
+  write_file(directory_ / "old", "whole");
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{100, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  std::string messages;
+  for (const char* name : {"old", "new"}) {
+    messages += test::message_of([&] { write_file(directory_ / name, std::string(5000, 'x')); },
+                                 ErrorKind::kRuntime);
+  }
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_NE(messages.find("old: cannot be written: File too large"), std::string::npos) << messages;
+  EXPECT_EQ(names(), std::vector<std::string>{"old"});
+  EXPECT_EQ(read_file(directory_ / "old"), "whole");
 }
 
 }  // namespace
