@@ -13,8 +13,10 @@ void for_each_json_line(const std::filesystem::path& path,
   for_each_line(path, [&](std::string_view line, std::size_t number) {
     empty = false;
     const std::string source = fmt::format("{}:{}", path.string(), number);
+    constexpr std::string_view kMark = "\xEF\xBB\xBF";
+    if (number == 1 && line.starts_with(kMark)) line.remove_prefix(kMark.size());
     // The JSON parser would skip it in silence.
-    if (line.starts_with("\xEF\xBB\xBF")) {
+    if (line.starts_with(kMark)) {
       throw input_error("{}: found a byte order mark, expected a JSON object", source);
     }
     if (line.find_first_not_of(" \t") == std::string_view::npos) {

@@ -8,8 +8,8 @@
 namespace turnbench {
 
 /// Calls `take` for the document of every line of a jsonl file; the views name it "FILE:LINE".
-/// Streams: memory for the longest line alone.  Refuses what is not JSON, blank lines, a byte order
-/// mark and a file without lines.
+/// Streams: memory for the longest line alone.  Skips a byte order mark in front of the first line;
+/// refuses it elsewhere, what is not JSON, blank lines and a file without lines.
 void for_each_json_line(const std::filesystem::path& path,
                         const std::function<void(const JsonView&)>& take);
 
