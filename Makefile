@@ -19,7 +19,7 @@ build: setup
 
 quickstart: build
 	@$(PROGRAM) run experiments/quickstart.json --db $(BUILD)/quickstart.db
-	@$(PROGRAM) report $(BUILD)/quickstart.db --format html -o $(BUILD)/quickstart.html
+	@$(PROGRAM) report $(BUILD)/quickstart.db --format html --force -o $(BUILD)/quickstart.html
 	@echo "A page with charts: $(BUILD)/quickstart.html"
 
 test: setup

@@ -1,10 +1,12 @@
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "common/error.h"
-#include "common/file.h"
 #include "common/text.h"
 #include "harness/cli.h"
 #include "reports/render.h"
+#include "reports/report_file.h"
 
 namespace turnbench {
 
@@ -13,6 +15,7 @@ void add_report_command(CLI::App& app, const CommonOptions& common) {
     std::string db, experiment, output;
     ScoreChoice choice;
     RenderOptions render;
+    bool force = false;
   };
   auto o = std::make_shared<Options>();
   CLI::App* command =
@@ -29,7 +32,12 @@ void add_report_command(CLI::App& app, const CommonOptions& common) {
   const CLI::Option* format = command->add_option("--format", o->render.format,
                                                   "md, csv, tex, html, json; svg: the figure");
   command->add_flag("--long", o->render.long_csv, "csv with one cell a line");
-  command->add_option("-o,--output", o->output, "file; otherwise stdout");
+  command->add_option(
+      "-o,--output", o->output,
+      "file; otherwise stdout. Replaces what report wrote, and no other file: html, "
+      "tex and svg are known by their first lines, md by the caption under its "
+      "tables, csv by its columns, json by its keys");
+  command->add_flag("--force", o->force, "with -o: replace any file");
   command->callback([o, format, &common] {
     if (common.json && format->count() > 0 && o->render.format != "json") {
       throw input_error("--json: found --format {} beside it, expected only one of them",
@@ -42,6 +50,11 @@ void add_report_command(CLI::App& app, const CommonOptions& common) {
     }
     if (!o->choice.postprocess.empty() && o->choice.metric.empty())
       throw input_error("--postprocess: found no --metric, expected it beside");
+    std::error_code ignored;
+    if (!o->output.empty() && std::filesystem::equivalent(o->output, o->db, ignored)) {
+      throw input_error("--output: found the store {}, expected another file",
+                        printable(o->output));
+    }
     const Store store = Store::open_to_read(o->db);
     const std::vector<std::string> all = store.experiments();
     if (all.empty()) throw input_error("{}: found no experiment, expected at least one", o->db);
@@ -50,7 +63,7 @@ void add_report_command(CLI::App& app, const CommonOptions& common) {
     if (o->output.empty()) {
       fmt::print("{}", text);
     } else {
-      write_file(o->output, text);
+      write_report(o->output, text, o->force);
     }
   });
 }

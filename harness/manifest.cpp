@@ -191,11 +191,12 @@ TableSpec parse_table(const JsonView& json, const std::vector<std::string>& labe
 const std::vector<TableValue>& table_values() {
   static const std::vector<TableValue> values = {
       {"score", "x100", 100, "what the metric gives"},
-      {"ttft", "ms", 1e3, "time to the first token: the prefill of the turn"},
-      {"step", "ms", 1e3, "median time between two tokens of an answer"},
-      {"step_p95", "ms", 1e3, "95th percentile of the same"},
-      {"peak_bytes", "MiB", 1.0 / (1 << 20), "weights, keys and values, and workspace at most"},
-      {"kv_bytes", "MiB", 1.0 / (1 << 20), "keys and values when the answer begins"}};
+      {"ttft", "ms", 1e3, "time to the first token: the prefill of the turn", true},
+      {"step", "ms", 1e3, "median time between two tokens of an answer", true, 2},
+      {"step_p95", "ms", 1e3, "95th percentile of the same", true, 2},
+      {"peak_bytes", "MiB", 1.0 / (1 << 20), "weights, keys and values, and workspace at most",
+       true},
+      {"kv_bytes", "MiB", 1.0 / (1 << 20), "keys and values when the answer begins", true, 2}};
   return values;
 }
 

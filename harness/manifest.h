@@ -54,6 +54,8 @@ struct TableValue {
   std::string_view name, unit;
   double scale = 1;  ///< of the stored value, to its unit
   std::string_view meaning;
+  bool lower_is_better = false;
+  int digits = 1;  ///< behind the point, where it is printed
 };
 const std::vector<TableValue>& table_values();
 /// Null for the name of a metric: a table may show scores other than its cells' own.

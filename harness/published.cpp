@@ -59,6 +59,29 @@ double parse_value(const std::string& text, const std::string& place) {
   return *value;
 }
 
+/// Whether two rows name the same dimensions, and a value in common for each.
+bool are_of_one_cell(const PublishedNumber& a, const PublishedNumber& b) {
+  const auto meets = [](const auto& x, const auto& y) {
+    return x.first == y.first &&
+           std::any_of(x.second.begin(), x.second.end(), [&](const std::string& value) {
+             return std::find(y.second.begin(), y.second.end(), value) != y.second.end();
+           });
+  };
+  return a.averaged == b.averaged && std::equal(a.dimensions.begin(), a.dimensions.end(),
+                                                b.dimensions.begin(), b.dimensions.end(), meets);
+}
+
+void refuse_duplicates(const std::vector<PublishedNumber>& rows, const std::string& source) {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (!are_of_one_cell(rows[i], rows[j])) continue;
+      throw input_error(
+          "{}: line {}: found a second number for what line {} has one for, expected it once",
+          source, rows[i].line, rows[j].line);
+    }
+  }
+}
+
 }  // namespace
 
 bool PublishedNumber::agrees(
@@ -73,6 +96,7 @@ std::vector<PublishedNumber> parse_published(std::string_view csv, const std::st
   std::vector<PublishedNumber> out;
   std::vector<std::string> header;
   std::size_t number = 0;
+  if (csv.starts_with("\xEF\xBB\xBF")) csv.remove_prefix(3);
   for (const std::string& line : split(csv, "\n")) {
     const std::string place = fmt::format("{}: line {}", source, ++number);
     if (trim(line).empty() || line[0] == '#') continue;
@@ -86,12 +110,15 @@ std::vector<PublishedNumber> parse_published(std::string_view csv, const std::st
       throw input_error("{}: found {} fields, expected {}", place, fields.size(), header.size());
     }
     PublishedNumber& row = out.emplace_back();
+    row.line = number;
     for (std::size_t i = 0; i < fields.size(); ++i) {
       if (header[i] == "value") {
         row.value = parse_value(fields[i], place);
-      } else if (fields[i] == "mean" && header[i] != "note") {
+      } else if (header[i] == "note") {
+        row.note = fields[i];
+      } else if (fields[i] == "mean") {
         row.averaged.push_back(header[i]);
-      } else if (header[i] != "note" && !fields[i].empty()) {
+      } else if (!fields[i].empty()) {
         row.dimensions[header[i]] = split(fields[i], " | ");
       }
     }
@@ -103,7 +130,11 @@ std::string read_published(const Manifest& manifest) {
   if (manifest.published.empty()) return "";
   const std::filesystem::path path = manifest.path.parent_path() / manifest.published;
   std::string csv = read_file(path);
-  parse_published(csv, path.string());
+  const std::vector<PublishedNumber> rows = parse_published(csv, path.string());
+  if (rows.empty()) {
+    throw input_error("{}: found no numbers, expected a header and a line for each", path.string());
+  }
+  refuse_duplicates(rows, path.string());
   return csv;
 }
 

@@ -67,7 +67,6 @@ CREATE TABLE judgement (
 // Since version 3.  Sources are hashes of the part of a program that made the row last.
 constexpr const char* kSourcesSchema = R"(
 ALTER TABLE dataset ADD COLUMN sources TEXT NOT NULL DEFAULT '';
-ALTER TABLE dataset ADD COLUMN size INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE score ADD COLUMN sources TEXT NOT NULL DEFAULT '';
 )";
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "reports/escape.h"
+
 namespace turnbench {
 namespace {
 
@@ -13,7 +15,20 @@ const std::vector<std::string> kColors = {"#0072b2", "#e69f00", "#009e73",
 const std::vector<std::string> kMarks = {"circle", "square", "diamond"};
 
 constexpr double kLabelWidth = 210, kPlotWidth = 520, kRight = 40, kTop = 54, kBottom = 30,
-                 kLane = 13, kGap = 12;
+                 kLane = 13, kGap = 12, kTitleLine = 18, kNoteLine = 16;
+constexpr double kLetter = 7;  // width that a letter of a label may have, on average
+
+/// Lines of text from `y` on.
+std::string text_lines(const std::vector<std::string>& lines, double y, double step,
+                       const char* attributes) {
+  std::string out;
+  for (const std::string& line : lines) {
+    out += fmt::format("<text x=\"0\" y=\"{:.0f}\" {}>{}</text>\n", y, attributes,
+                       escape_markup(line));
+    y += step;
+  }
+  return out;
+}
 
 std::string mark(std::size_t series, double x, double y) {
   const std::string& color = kColors[series % kColors.size()];
@@ -32,36 +47,25 @@ std::string mark(std::size_t series, double x, double y) {
 
 }  // namespace
 
-std::string escape_markup(const std::string& text) {
-  std::string out;
-  for (char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
-
 std::string render_svg(const DotChart& chart) {
   const double lanes = static_cast<double>(std::max<std::size_t>(1, chart.series.size()));
   const double row_height = lanes * kLane + kGap;
-  const double height = kTop + row_height * static_cast<double>(chart.rows.size()) + kBottom;
-  const double width = kLabelWidth + kPlotWidth + kRight;
-  const auto x_of = [](double value) {
-    return kLabelWidth + kPlotWidth * std::clamp(value, 0.0, 100.0) / 100;
+  double label_width = kLabelWidth;
+  for (const DotChart::Row& row : chart.rows)
+    label_width = std::max(label_width, 20 + kLetter * text_width(one_line(row.label)));
+  const double width = label_width + kPlotWidth + kRight;
+  const auto titles = wrapped(one_line(chart.title), static_cast<int>(width / 8));
+  std::vector<std::string> notes;
+  for (const std::string& note : chart.notes) {
+    for (std::string& line : wrapped(one_line(note), static_cast<int>(width / 6.6)))
+      notes.push_back(std::move(line));
+  }
+  const double below_title = kTitleLine * static_cast<double>(titles.size() - 1),
+               top = kTop + below_title,
+               axis = top + row_height * static_cast<double>(chart.rows.size()),
+               height = axis + kBottom + kNoteLine * static_cast<double>(notes.size());
+  const auto x_of = [&](double value) {
+    return label_width + kPlotWidth * std::clamp(value, 0.0, 100.0) / 100;
   };
   std::string out = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
@@ -69,24 +73,25 @@ std::string render_svg(const DotChart& chart) {
       "font-family=\"system-ui, sans-serif\" font-size=\"12\" role=\"img\" aria-label=\"{2}\">\n",
       width, height, escape_markup(chart.title));
   out += fmt::format("<rect width=\"{:.0f}\" height=\"{:.0f}\" fill=\"#fff\"/>\n", width, height);
-  out += fmt::format("<text x=\"0\" y=\"14\" font-size=\"14\" font-weight=\"600\">{}</text>\n",
-                     escape_markup(chart.title));
-  double at = kLabelWidth;
+  out += text_lines(titles, 14, kTitleLine, "font-size=\"14\" font-weight=\"600\"");
+  double at = label_width;
   for (std::size_t s = 0; s < chart.series.size(); ++s) {
-    out += mark(s, at, 32) + fmt::format("<text x=\"{:.1f}\" y=\"36\">{}</text>\n", at + 9,
-                                         escape_markup(chart.series[s]));
-    at += 30 + 7.2 * static_cast<double>(chart.series[s].size());
+    out += mark(s, at, 32 + below_title) +
+           fmt::format("<text x=\"{:.1f}\" y=\"{:.0f}\">{}</text>\n", at + 9, 36 + below_title,
+                       escape_markup(chart.series[s]));
+    at += 30 + 7.2 * text_width(chart.series[s]);
   }
   for (int tick = 0; tick <= 100; tick += 20) {
     out += fmt::format(
         "<line x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1:.0f}\" y2=\"{2:.1f}\" stroke=\"#ddd\"/>"
         "<text x=\"{0:.1f}\" y=\"{3:.1f}\" text-anchor=\"middle\" fill=\"#555\">{4}</text>\n",
-        x_of(tick), kTop - 8, height - kBottom + 4, height - kBottom + 18, tick);
+        x_of(tick), top - 8, axis + 4, axis + 18, tick);
   }
-  double y = kTop;
+  out += text_lines(notes, axis + kBottom + 8, kNoteLine, "fill=\"#555\"");
+  double y = top;
   for (const DotChart::Row& row : chart.rows) {
     out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n",
-                       kLabelWidth - 12, y + lanes * kLane / 2 + 4, escape_markup(row.label));
+                       label_width - 12, y + lanes * kLane / 2 + 4, escape_markup(row.label));
     for (std::size_t s = 0; s < row.dots.size(); ++s) {
       const DotChart::Dot& d = row.dots[s];
       if (!d.present) continue;

@@ -18,11 +18,10 @@ struct DotChart {
   std::string title;
   std::vector<std::string> series;
   std::vector<Row> rows;
+  std::vector<std::string> notes;  ///< under the axis
 };
 
+/// As wide as its labels need; titles and notes are broken into lines.
 std::string render_svg(const DotChart& chart);
-
-/// Text for HTML and SVG.
-std::string escape_markup(const std::string& text);
 
 }  // namespace turnbench

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <string_view>
+#include <utility>
 
 #include "common/random.h"
 
@@ -13,6 +15,21 @@ constexpr int kResamples = 2000;
 constexpr double kTail = 0.025;
 constexpr std::uint64_t kSeed = 20250101;
 
+/// A dialogue's scores summed over its turns.
+struct Sum {
+  double score = 0;
+  int turns = 0;
+};
+
+Sum sum_of(const Stratum::Turns& turns) {
+  Sum out;
+  for (const auto& [turn, score] : turns) {
+    out.score += score;
+    ++out.turns;
+  }
+  return out;
+}
+
 /// Strata with their dialogues numbered by population, for fast resampling.
 class Resampler {
  public:
@@ -21,6 +38,7 @@ class Resampler {
     for (const Stratum* s : strata) {
       for (const auto& [id, sum] : s->dialogues) ids[s->population].insert(id);
     }
+    if (!strata.empty()) scale_ = strata.front()->scale;
     std::map<std::string, std::size_t> index;
     for (const auto& [population, members] : ids) {
       index[population] = sizes_.size();
@@ -31,13 +49,12 @@ class Resampler {
       strata_.push_back({index[s->population], {}});
       for (const std::string& id : members) {
         const auto found = s->dialogues.find(id);
-        strata_.back().sums.push_back(found == s->dialogues.end() ? Stratum::Sum{} : found->second);
+        strata_.back().sums.push_back(found == s->dialogues.end() ? Sum{} : sum_of(found->second));
       }
     }
   }
 
   std::size_t size() const { return strata_.size(); }
-  const std::vector<std::size_t>& sizes() const { return sizes_; }
 
   /// One draw with replacement for every population.
   std::vector<std::vector<std::size_t>> draw(Random& random) const {
@@ -56,12 +73,12 @@ class Resampler {
     int counted = 0;
     for (std::size_t s = first; s < last; ++s) {
       double score = 0, turns = 0;
-      const auto add = [&](const Stratum::Sum& sum) {
+      const auto add = [&](const Sum& sum) {
         score += sum.score;
         turns += sum.turns;
       };
       if (draw == nullptr) {
-        for (const Stratum::Sum& sum : strata_[s].sums) add(sum);
+        for (const Sum& sum : strata_[s].sums) add(sum);
       } else {
         for (std::size_t i : (*draw)[strata_[s].population]) add(strata_[s].sums[i]);
       }
@@ -69,14 +86,15 @@ class Resampler {
       total += score / turns;
       ++counted;
     }
-    return counted == 0 ? 0 : 100 * total / counted;
+    return counted == 0 ? 0 : scale_ * total / counted;
   }
 
  private:
   struct Numbered {
     std::size_t population;
-    std::vector<Stratum::Sum> sums;
+    std::vector<Sum> sums;
   };
+  double scale_ = 1;
   std::vector<std::size_t> sizes_;
   std::vector<Numbered> strata_;
 };
@@ -97,26 +115,77 @@ void bootstrap(const Resampler& resampler, const Statistic& statistic, Estimate&
   out.high = std::max(out.mean, at(1 - kTail));
 }
 
-void count(const std::vector<const Stratum*>& strata, Estimate& out) {
+/// Counts turns and dialogues.  True if every stratum has a scored turn, and there is a stratum.
+bool count(const std::vector<const Stratum*>& strata, Estimate& out) {
+  std::set<std::pair<std::string_view, std::string_view>> dialogues;
+  bool complete = !strata.empty();
   for (const Stratum* s : strata) {
     out.failed += s->failed;
-    for (const auto& [id, sum] : s->dialogues) out.turns += sum.turns;
+    int turns = 0;
+    for (const auto& [id, scores] : s->dialogues) {
+      turns += static_cast<int>(scores.size());
+      if (!scores.empty()) dialogues.emplace(s->population, id);
+    }
+    out.turns += turns;
+    complete &= turns > 0;
   }
+  out.dialogues = static_cast<int>(dialogues.size());
+  return complete;
 }
 
-/// The part of `stratum` whose dialogues `other` has too.
+/// The part of `stratum` whose turns `other` has too.
 Stratum restricted(const Stratum& stratum, const Stratum& other) {
   Stratum out = stratum;
-  std::erase_if(out.dialogues, [&](const auto& d) { return !other.dialogues.contains(d.first); });
+  for (auto& [id, turns] : out.dialogues) {
+    const auto found = other.dialogues.find(id);
+    std::erase_if(turns, [&, &id = id](const auto& turn) {
+      return found == other.dialogues.end() || !found->second.contains(turn.first);
+    });
+  }
+  std::erase_if(out.dialogues, [](const auto& d) { return d.second.empty(); });
   return out;
+}
+
+/// How large a mean may be of which all scores are 0, as a share: the largest weighted mean of the
+/// populations' probabilities p under which that has the probability kTail or more, that is
+/// product (1 - p)^n >= kTail.  Lagrange's condition gives 1 - p = lambda n / weight, or p = 0
+/// where that exceeds 1: dialogues of one population say nothing about those of another.
+double zero_bound(const std::vector<const Stratum*>& strata) {
+  struct Population {
+    double n = 0, weight = 0;
+  };
+  std::map<std::string_view, Population> named;
+  for (const Stratum* s : strata) {
+    Population& p = named[s->population];
+    const auto n = static_cast<double>(s->dialogues.size());
+    p.n = p.weight == 0 ? n : std::min(p.n, n);
+    p.weight += 1 / static_cast<double>(strata.size());
+  }
+  std::vector<Population> open;
+  for (const auto& [name, p] : named) open.push_back(p);
+  std::sort(open.begin(), open.end(), [](const Population& a, const Population& b) {
+    return a.n / a.weight < b.n / b.weight;
+  });
+  for (;; open.pop_back()) {
+    double n = 0, logs = std::log(kTail);
+    for (const Population& p : open) {
+      n += p.n;
+      logs -= p.n * std::log(p.n / p.weight);
+    }
+    const double lambda = std::exp(logs / n);
+    if (open.size() > 1 && lambda * open.back().n / open.back().weight > 1) continue;
+    double out = 0;
+    for (const Population& p : open) out += p.weight - lambda * p.n;
+    return out;
+  }
 }
 
 }  // namespace
 
 Estimate estimate(const std::vector<const Stratum*>& strata) {
   Estimate out;
-  count(strata, out);
-  if (out.turns == 0) return out;
+  out.known = count(strata, out);
+  if (!out.known) return out;
   const Resampler resampler(strata);
   out.mean = resampler.mean(0, resampler.size(), nullptr);
   bootstrap(
@@ -124,9 +193,7 @@ Estimate estimate(const std::vector<const Stratum*>& strata) {
   const bool scores =
       std::all_of(strata.begin(), strata.end(), [](const Stratum* s) { return s->is_score; });
   if (scores && out.low == out.high && (out.mean == 0 || out.mean == 100)) {
-    double dialogues = 0;
-    for (std::size_t n : resampler.sizes()) dialogues += static_cast<double>(n);
-    const double bound = 100 * (1 - std::pow(kTail, 1 / dialogues));
+    const double bound = 100 * zero_bound(strata);
     (out.mean == 0 ? out.high : out.low) = out.mean == 0 ? bound : 100 - bound;
   }
   return out;
@@ -135,16 +202,14 @@ Estimate estimate(const std::vector<const Stratum*>& strata) {
 Estimate estimate_difference(const std::vector<StratumPair>& pairs) {
   std::vector<Stratum> ours, theirs;
   for (const auto& [stratum, baseline] : pairs) {
-    Stratum a = restricted(*stratum, *baseline), b = restricted(*baseline, *stratum);
-    if (a.dialogues.empty()) continue;
-    ours.push_back(std::move(a));
-    theirs.push_back(std::move(b));
+    ours.push_back(restricted(*stratum, *baseline));
+    theirs.push_back(restricted(*baseline, *stratum));
   }
   std::vector<const Stratum*> all;
   for (const Stratum& s : ours) all.push_back(&s);
   Estimate out;
-  count(all, out);
-  if (out.turns == 0) return out;
+  out.known = count(all, out);
+  if (!out.known) return out;
   for (const Stratum& s : theirs) all.push_back(&s);
   const Resampler resampler(all);
   const auto difference = [&](const auto* draw) {

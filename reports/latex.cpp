@@ -1,51 +1,36 @@
 #include <fmt/format.h>
 
 #include "common/text.h"
+#include "reports/escape.h"
+#include "reports/notes.h"
 #include "reports/render.h"
+#include "reports/report_file.h"
 
 namespace turnbench {
 namespace {
 
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (char c : text) {
-    switch (c) {
-      case '\\':
-        out += "\\textbackslash{}";
-        break;
-      case '~':
-        out += "\\textasciitilde{}";
-        break;
-      case '^':
-        out += "\\textasciicircum{}";
-        break;
-      case '&':
-      case '%':
-      case '$':
-      case '#':
-      case '_':
-      case '{':
-      case '}':
-        out += '\\';
-        [[fallthrough]];
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
-
-std::string entry_text(const std::optional<Pivot::Entry>& e) {
+std::string entry_text(const std::optional<Pivot::Entry>& e, int digits) {
   if (!e) return "--";
-  if (e->estimate.turns == 0) return fmt::format("failed ({})", e->estimate.failed);
-  std::string out = fmt::format("${:.1f} \\pm {:.1f}$", e->estimate.mean, e->estimate.half_width());
-  if (e->difference)
-    out +=
-        fmt::format(" (${:+.1f} \\pm {:.1f}$)", e->difference->mean, e->difference->half_width());
+  if (!e->estimate.known) {
+    std::string out = e->missing.empty() ? fmt::format("failed ({})", e->estimate.failed) : "--";
+    if (e->published) out += fmt::format(" [{:.2f}]", *e->published);
+    return out;
+  }
+  std::string out = fmt::format("${:.{}f} \\pm {:.{}f}$", e->estimate.mean, digits,
+                                e->estimate.half_width(), digits);
+  if (e->difference) {
+    out += fmt::format(" (${:+.{}f} \\pm {:.{}f}$)", e->difference->mean, digits,
+                       e->difference->half_width(), digits);
+  }
   if (e->published)
     out += fmt::format(" [{:.2f}, ${:+.2f}$]", *e->published, e->estimate.mean - *e->published);
   if (e->estimate.failed > 0) out += fmt::format(" {} failed", e->estimate.failed);
   return out;
+}
+
+/// A line under the tables.
+std::string note_text(const std::string& note) {
+  return "\\par{\\footnotesize " + escape_latex(replace_all(note, "–", "--")) + "\\par}\n";
 }
 
 }  // namespace
@@ -54,33 +39,30 @@ std::string render_latex(const Results& results) {
   std::string out;
   for (const TableSpec& spec : results.manifest().tables) {
     const Pivot p = make_pivot(results, spec);
-    if (!out.empty()) out += "\n";
-    if (!p.title.empty()) out += "% " + p.title + "\n";
+    out += out.empty() ? std::string(kLatexMark) : "\n";
+    if (!p.title.empty()) out += "% " + one_line(p.title) + "\n";
     std::vector<std::string> header;
-    for (const std::string& d : p.row_dimensions) header.push_back(escaped(d));
-    for (const auto& column : p.columns) header.push_back(escaped(join(column, " / ")));
+    for (const std::string& d : p.row_dimensions) header.push_back(escape_latex(d));
+    for (const auto& column : p.columns) header.push_back(escape_latex(join(column, " / ")));
     out +=
         fmt::format("\\begin{{tabular}}{{{}{}}}\n\\hline\n",
                     std::string(p.row_dimensions.size(), 'l'), std::string(p.columns.size(), 'r'));
     const std::string& warning = results.manifest().smoke;
     if (!warning.empty()) {
       out += fmt::format("\\multicolumn{{{}}}{{l}}{{\\textbf{{{}}}}} \\\\\n", header.size(),
-                         escaped(warning));
+                         escape_latex(warning));
     }
     out += join(header, " & ") + " \\\\\n\\hline\n";
     for (std::size_t r = 0; r < p.rows.size(); ++r) {
       std::vector<std::string> fields;
-      for (const std::string& value : p.rows[r]) fields.push_back(escaped(value));
-      for (const auto& e : p.entries[r]) fields.push_back(entry_text(e));
+      for (const std::string& value : p.rows[r]) fields.push_back(escape_latex(value));
+      for (const auto& e : p.entries[r]) fields.push_back(entry_text(e, p.unit->digits));
       out += join(fields, " & ") + " \\\\\n";
     }
-    out += "\\hline\n";
-    if (const std::string cut = text_of(results.truncation()); !cut.empty()) {
-      out +=
-          fmt::format("\\multicolumn{{{}}}{{l}}{{\\footnotesize {}.}} \\\\\n", header.size(), cut);
-    }
-    out += "\\end{tabular}\n";
+    out += "\\hline\n\\end{tabular}\n";
+    for (const std::string& note : p.notes) out += note_text(note);
   }
+  for (const std::string& note : notes(results)) out += note_text(note);
   return out;
 }
 

@@ -6,14 +6,10 @@
 #include <iterator>
 #include <set>
 
-#include "common/error.h"
 #include "common/text.h"
-#include "harness/plan.h"
 
 namespace turnbench {
 namespace {
-
-const Stratum kNothing;
 
 /// Sorts rows and columns as the manifest lists the values of each of their dimensions: cells come
 /// in that order, so a value's rank is that of its first appearance.
@@ -33,312 +29,310 @@ class Order {
   std::map<std::string, std::map<std::string, std::size_t>> ranks_;
 };
 
-/// Settles which postprocess is meant: the cells' own, or the only one that there is.
-ScoreChoice choose(const Store& store, const std::string& experiment, ScoreChoice choice) {
-  const std::map<std::string, bool> known = store.postprocesses(experiment, choice.metric);
-  if (known.empty()) {
-    throw input_error("{}: found no scores of {} by \"{}\", expected a metric of: {}", store.path(),
-                      experiment, printable(choice.metric), join(store.metrics(experiment), ", "));
+bool contains(const std::vector<std::string>& list, std::string_view value) {
+  return std::find(list.begin(), list.end(), value) != list.end();
+}
+
+/// Makes one table: which strata make up which entry, and what follows from them.
+class PivotMaker {
+ public:
+  PivotMaker(const Results& results, const TableSpec& spec) : results_(results), spec_(spec) {
+    for (const auto* list : {&spec.rows, &spec.columns})
+      named_.insert(named_.end(), list->begin(), list->end());
+    by_turn_ = contains(named_, "turn");
+    place_cells();
   }
-  std::vector<std::string> names;
-  bool own = false;
-  for (const auto& [name, is_own] : known) {
-    names.push_back(name);
-    own |= is_own;
-  }
-  if (choice.postprocess.empty() && own) return choice;
-  if (choice.postprocess.empty() && names.size() == 1) choice.postprocess = names.front();
-  if (!known.contains(choice.postprocess)) {
-    throw input_error("--postprocess: found \"{}\" for {}, expected one of: {}",
-                      printable(choice.postprocess), printable(choice.metric), join(names, ", "));
-  }
-  return choice;
-}
 
-}  // namespace
+  Pivot make();
 
-std::string name_of(const ScoreChoice& choice) {
-  if (choice.postprocess.empty()) return choice.metric;
-  return fmt::format("{} ({})", choice.metric, choice.postprocess);
-}
-
-const std::vector<std::string>& reported_counters() {
-  static const std::vector<std::string> names = {"kv_tokens", "kv_bytes", "attended_tokens",
-                                                 "prefill_pairs_share"};
-  return names;
-}
-
-Results::Results(const Store& store, const std::string& experiment, const ScoreChoice& choice)
-    : manifest_(parse_manifest(store.manifest(experiment),
-                               store.path() + ": manifest of " + experiment, ManifestUse::kReport)),
-      cells_(store.cells(experiment)),
-      failures_(store.failures(experiment)),
-      environments_(store.environments(experiment)),
-      truncations_(store.truncations(experiment)) {
-  for (const DatasetEntry& entry : manifest_.datasets) {
-    if (entry.task.empty()) continue;
-    for (Cell& cell : cells_) {
-      if (cell.dataset == entry.label) cell.task = entry.task;
-    }
-  }
-  if (!choice.metric.empty()) {
-    choice_ = choose(store, experiment, choice);
-    for (Cell& cell : cells_) {
-      cell.metric = choice_.metric;
-      if (!choice_.postprocess.empty()) cell.postprocess = choice_.postprocess;
-    }
-  }
-  std::map<std::string, std::string> population;
-  for (const Cell& cell : cells_) population[cell.key] = cell.dataset_hash;
-  std::set<std::string> values = {"score"};
-  for (const TableSpec& table : manifest_.tables) values.insert(table.value);
-  for (const std::string& value : values) {
-    const TableValue* unit = find_table_value(value);
-    const bool is_score = shows_scores(value);
-    const double scale = unit == nullptr ? 1 : unit->scale / 100;
-    for (const ScoredTurn& turn : is_score ? store.scores(experiment, choice_of(store, value))
-                                           : store.values(experiment, value)) {
-      if (value == "score") turns_ = std::max(turns_, turn.turn + 1);
-      for (int key : {-1, turn.turn}) {
-        Stratum& stratum = strata_[{value, turn.cell, key}];
-        stratum.population = population[turn.cell];
-        stratum.is_score = is_score;
-        if (turn.status != Record::Status::kOk) {
-          ++(is_failure(turn.status) ? stratum.failed : stratum.without_value);
-          continue;
-        }
-        Stratum::Sum& sum = stratum.dialogues[turn.dialogue];
-        sum.score += turn.score * scale;
-        ++sum.turns;
-      }
-    }
-  }
-  const auto done = store.done(experiment);
-  for (const Cell& cell : cells_) {
-    for (const auto& [id, turns] : store.dialogues(cell.dataset_hash)) {
-      const auto found = done.find({cell.key, id});
-      pending_ += found == done.end() || found->second < turns;
-    }
-  }
-  for (const std::string& name : reported_counters())
-    counters_[name] = store.mean_counter(experiment, name);
-  published_ = parse_published(store.published(experiment),
-                               store.path() + ": published numbers of " + experiment);
-}
-
-ScoreChoice Results::choice_of(const Store& store, const std::string& value) const {
-  if (value == "score") return choice_;
-  const ScoreChoice metric{value, ""};
-  const bool any = !store.postprocesses(manifest_.name, value).empty();
-  return any ? choose(store, manifest_.name, metric) : metric;  // nothing was scored by it yet
-}
-
-const Stratum& Results::stratum(const std::string& cell, int turn, const std::string& value) const {
-  const auto found = strata_.find({value, cell, turn < 0 ? -1 : turn});
-  return found == strata_.end() ? kNothing : found->second;
-}
-
-Truncation Results::truncation(const std::string& cell) const {
-  const auto found = truncations_.find(cell);
-  return found == truncations_.end() ? Truncation() : found->second;
-}
-
-Truncation Results::truncation() const {
-  return total(truncations_);
-}
-
-std::optional<double> Results::counter(const std::string& cell, const std::string& name) const {
-  const auto& values = counters_.at(name);
-  const auto found = values.find(cell);
-  return found == values.end() ? std::nullopt : std::optional(found->second);
-}
-
-std::optional<double> Results::published(const Cell& cell, const std::string& metric) const {
-  for (const PublishedNumber& row : published_) {
-    if (row.averaged.empty() && belongs(row, cell, metric)) return row.value;
-  }
-  return std::nullopt;
-}
-
-/// Whether a printed number is one of a cell's scores by `metric`, or by its own.
-bool Results::belongs(const PublishedNumber& row, const Cell& cell,
-                      const std::string& metric) const {
-  const bool own = metric.empty() && choice_.metric.empty();
-  if (!own && !row.dimensions.contains("metric")) return false;
-  return row.agrees([&](const std::string& name) {
-    return name == "metric" && !metric.empty() ? metric : dimension(cell, -1, name);
-  });
-}
-
-std::optional<double> Results::published(const std::vector<const Cell*>& cells,
-                                         const std::string& metric) const {
-  const auto values = [this](const auto& of, const std::string& name) {
-    std::set<std::string> out;
-    for (const Cell* cell : of) out.insert(dimension(*cell, -1, name));
-    return out;
-  };
-  std::vector<const Cell*> all;
-  for (const Cell& cell : cells_) all.push_back(&cell);
-  for (const PublishedNumber& row : published_) {
-    if (row.averaged.empty()) continue;
-    const auto agrees = [&](const Cell* cell) { return belongs(row, *cell, metric); };
-    if (!std::all_of(cells.begin(), cells.end(), agrees)) continue;
-    // A mean over all datasets, say, is not that of some of them.
-    std::vector<const Cell*> whole;
-    std::copy_if(all.begin(), all.end(), std::back_inserter(whole), agrees);
-    const bool complete = std::all_of(
-        row.averaged.begin(), row.averaged.end(),
-        [&](const std::string& name) { return values(cells, name) == values(whole, name); });
-    if (complete) return row.value;
-  }
-  double sum = 0;
-  for (const Cell* cell : cells) {
-    const std::optional<double> value = published(*cell, metric);
-    if (!value) return std::nullopt;
-    sum += *value;
-  }
-  return sum / static_cast<double>(cells.size());
-}
-
-std::string Results::dimension(const Cell& cell, int turn, const std::string& name) const {
-  if (name == "model") return cell.model;
-  if (name == "dataset") return cell.dataset;
-  if (name == "task") return cell.task;
-  if (name == "position") return cell.position;
-  if (name == "method") return cell.method;
-  if (name == "history") return cell.history;
-  if (name == "answers") return cell.answers;
-  if (name == "metric") return cell.metric;
-  if (name == "turn") return turn < 0 ? "all" : std::to_string(turn + 1);
-  if (name.starts_with(kSettingPrefix)) {
-    return setting_of(cell, name.substr(kSettingPrefix.size())).value_or("-");
-  }
-  throw input_error("table: found the unknown dimension \"{}\", expected one of: {}",
-                    printable(name), join(table_dimensions(), ", "));
-}
-
-bool Pivot::has_published() const {
-  return std::any_of(entries.begin(), entries.end(), [](const auto& row) {
-    return std::any_of(row.begin(), row.end(),
-                       [](const auto& entry) { return entry && entry->published; });
-  });
-}
-
-bool Pivot::has_counters() const {
-  for (const auto& row : entries) {
-    for (const auto& e : row) {
-      if (e && !e->counters.empty()) return true;
-    }
-  }
-  return false;
-}
-
-std::optional<double> Pivot::mean_counter(std::size_t row, const std::string& name) const {
-  double sum = 0;
-  int count = 0;
-  for (const auto& e : entries[row]) {
-    if (!e || !e->counters.contains(name)) continue;
-    sum += e->counters.at(name);
-    ++count;
-  }
-  return count == 0 ? std::nullopt : std::optional(sum / count);
-}
-
-Pivot make_pivot(const Results& results, const TableSpec& spec) {
-  Pivot out;
-  out.title = spec.title;
-  const TableValue* unit = find_table_value(spec.value);
-  std::string meaning = unit == nullptr         ? spec.value
-                        : spec.value != "score" ? fmt::format("{} ({})", unit->meaning, unit->unit)
-                                                : name_of(results.choice());
-  if (!meaning.empty()) out.title += (out.title.empty() ? "" : ": ") + meaning;
-  out.row_dimensions = spec.rows;
-  out.column_dimensions = spec.columns;
-  out.baseline = spec.difference_to;
-  const auto has = [](const std::vector<std::string>& names, const std::string& name) {
-    return std::find(names.begin(), names.end(), name) != names.end();
-  };
-  const bool by_turn = has(spec.rows, "turn") || has(spec.columns, "turn");
-
-  // Which strata make up which entry, by row and column.
+ private:
   struct Part {
     const Cell* cell;
     int turn;
   };
-  std::map<std::pair<Order::Place, Order::Place>, std::vector<Part>> parts;
-  std::map<Order::Place, std::vector<std::string>> rows, columns;
-  Order order;
-  for (const Cell& cell : results.cells()) {
-    for (int turn = by_turn ? 0 : -1; turn < (by_turn ? results.turns() : 0); ++turn) {
-      std::vector<std::string> row, column;
-      for (const std::string& name : spec.rows) row.push_back(results.dimension(cell, turn, name));
-      for (const std::string& name : spec.columns)
-        column.push_back(results.dimension(cell, turn, name));
-      const Order::Place r = order.place(spec.rows, row), c = order.place(spec.columns, column);
-      rows[r] = std::move(row);
-      columns[c] = std::move(column);
-      parts[{r, c}].push_back({&cell, turn});
-    }
+  using Parts = std::vector<Part>;
+  using Values = std::vector<std::string>;
+
+  void place_cells();
+  const Stratum& stratum(const Part& part) const {
+    return results_.stratum(part.cell->key, part.turn, spec_.value);
   }
-  for (const auto& [place, values] : rows) out.rows.push_back(values);
-  for (const auto& [place, values] : columns) out.columns.push_back(values);
-  const auto index = [](const auto& places, const Order::Place& place) {
-    return static_cast<std::size_t>(std::distance(places.begin(), places.find(place)));
-  };
-  const auto strata_of = [&](const std::vector<Part>& list) {
-    std::vector<const Stratum*> strata;
-    for (const Part& p : list) {
-      const Stratum& s = results.stratum(p.cell->key, p.turn, spec.value);
-      if (!s.dialogues.empty() || s.failed > 0) strata.push_back(&s);
-    }
-    return strata;
-  };
-  // Each part beside the same part of the baseline method.
-  const auto pairs_of = [&](const std::vector<Part>& list) {
-    std::vector<StratumPair> pairs;
-    for (const Part& p : list) {
-      for (const Cell& other : results.cells()) {
-        if (other.method == spec.difference_to && other.model == p.cell->model &&
-            other.dataset == p.cell->dataset && other.position == p.cell->position &&
-            other.history == p.cell->history && other.answers == p.cell->answers) {
-          pairs.push_back({&results.stratum(p.cell->key, p.turn, spec.value),
-                           &results.stratum(other.key, p.turn, spec.value)});
-        }
-      }
-    }
-    return pairs;
-  };
-  out.entries.assign(out.rows.size(), std::vector<std::optional<Pivot::Entry>>(out.columns.size()));
-  for (const auto& [place, list] : parts) {
-    const std::vector<const Stratum*> strata = strata_of(list);
-    if (strata.empty()) continue;
-    Pivot::Entry entry;
-    entry.estimate = estimate(strata);
-    const bool is_baseline = std::all_of(list.begin(), list.end(), [&](const Part& p) {
-      return p.cell->method == spec.difference_to;
-    });
-    if (!spec.difference_to.empty() && !is_baseline) {
-      const Estimate difference = estimate_difference(pairs_of(list));
-      if (difference.turns > 0) entry.difference = difference;
-    }
-    std::vector<const Cell*> cells;
-    for (const Part& p : list) cells.push_back(p.cell);
-    if (!by_turn && shows_scores(spec.value))
-      entry.published = results.published(cells, unit == nullptr ? spec.value : "");
-    for (const std::string& name : reported_counters()) {
-      double sum = 0;
-      int count = 0;
-      for (const Part& p : list) {
-        if (const auto value = results.counter(p.cell->key, name)) {
-          sum += *value;
-          ++count;
-        }
-      }
-      if (count > 0) entry.counters[name] = sum / count;
-    }
-    out.entries[index(rows, place.first)][index(columns, place.second)] = std::move(entry);
+  std::string reason(const Part& part) const;
+  Values missing(const Parts& parts) const;
+  std::vector<StratumPair> pairs(const Parts& parts) const;
+  Values peers_place(const Cell& cell, int turn) const;
+  std::optional<Pivot::Entry> entry(const Parts& parts) const;
+  std::map<std::string, Pivot::Range> counters(const std::vector<const Parts*>& row) const;
+  void add_notes(Pivot& pivot) const;
+
+  const Results& results_;
+  const TableSpec& spec_;
+  Values named_;  ///< dimensions of rows and columns
+  bool by_turn_ = false;
+  Values averaged_;  ///< dimensions that entries average over: several values, and not named
+  std::map<Order::Place, Values> rows_, columns_;
+  std::map<std::pair<Order::Place, Order::Place>, Parts> parts_;
+  /// The datasets that any method was planned for, by where their entries stand.
+  std::map<Values, Values> datasets_;
+};
+
+/// Where a cell's entry stands, whatever its method.
+PivotMaker::Values PivotMaker::peers_place(const Cell& cell, int turn) const {
+  Values out;
+  for (const std::string& name : named_) {
+    const bool of_method = name == "method" || name.starts_with(kSettingPrefix) ||
+                           name == "history" || name == "answers" || name == "model";
+    if (!of_method) out.push_back(results_.dimension(cell, turn, name));
   }
   return out;
+}
+
+void PivotMaker::place_cells() {
+  Order order;
+  for (const Cell& cell : results_.cells()) {
+    const int turns = std::min(results_.turns(), results_.turns_of(cell));
+    for (int turn = by_turn_ ? 0 : -1; turn < (by_turn_ ? turns : 0); ++turn) {
+      Values row, column;
+      for (const std::string& name : spec_.rows)
+        row.push_back(results_.dimension(cell, turn, name));
+      for (const std::string& name : spec_.columns)
+        column.push_back(results_.dimension(cell, turn, name));
+      const Order::Place r = order.place(spec_.rows, row), c = order.place(spec_.columns, column);
+      rows_[r] = std::move(row);
+      columns_[c] = std::move(column);
+      parts_[{r, c}].push_back({&cell, turn});
+      Values& datasets = datasets_[peers_place(cell, turn)];
+      if (!contains(datasets, cell.dataset)) datasets.push_back(cell.dataset);
+    }
+  }
+  for (const char* name : {"model", "dataset", "position", "method", "history", "answers"}) {
+    std::set<std::string> values;
+    for (const Cell& cell : results_.cells()) values.insert(results_.dimension(cell, -1, name));
+    if (values.size() > 1 && !contains(named_, name)) averaged_.push_back(name);
+  }
+}
+
+/// Why a part has no value.
+std::string PivotMaker::reason(const Part& part) const {
+  const Stratum& own = stratum(part);
+  const Stratum& scores = results_.stratum(part.cell->key, part.turn);
+  if (own.failed + scores.failed > 0) return "failed";
+  const bool ran = own.without_value > 0 || !scores.dialogues.empty() || scores.without_value > 0;
+  return ran ? "no value" : "not run";
+}
+
+/// What an entry's mean would lack; nothing if no part of it has a value.
+PivotMaker::Values PivotMaker::missing(const Parts& parts) const {
+  Values out, datasets;
+  bool any = false;
+  for (const Part& part : parts) {
+    datasets.push_back(part.cell->dataset);
+    if (!stratum(part).dialogues.empty()) {
+      any = true;
+      continue;
+    }
+    Values names;
+    for (const std::string& name : averaged_)
+      names.push_back(results_.dimension(*part.cell, part.turn, name));
+    out.push_back(fmt::format("{} ({})", join(names, ", "), reason(part)));
+  }
+  if (!any) return {};
+  const Part& first = parts.front();
+  for (const std::string& dataset : datasets_.at(peers_place(*first.cell, first.turn))) {
+    if (!contains(datasets, dataset)) out.push_back(dataset + " (not there)");
+  }
+  return out;
+}
+
+/// Each part beside the same part of the baseline method.
+std::vector<StratumPair> PivotMaker::pairs(const Parts& parts) const {
+  static const Stratum nothing;
+  std::vector<StratumPair> out;
+  for (const Part& part : parts) {
+    const Cell& cell = *part.cell;
+    const auto other =
+        std::find_if(results_.cells().begin(), results_.cells().end(), [&](const Cell& c) {
+          return c.method == spec_.difference_to && c.model == cell.model &&
+                 c.dataset == cell.dataset && c.position == cell.position &&
+                 c.history == cell.history && c.answers == cell.answers;
+        });
+    const bool found = other != results_.cells().end();
+    out.push_back({&stratum(part), found ? &stratum({&*other, part.turn}) : &nothing});
+  }
+  return out;
+}
+
+std::optional<Pivot::Entry> PivotMaker::entry(const Parts& parts) const {
+  std::vector<const Stratum*> strata;
+  std::vector<const Cell*> cells;
+  bool any = false, is_baseline = true;
+  Pivot::Entry out;
+  for (const Part& part : parts) {
+    strata.push_back(&stratum(part));
+    cells.push_back(part.cell);
+    any |= !strata.back()->dialogues.empty() || strata.back()->failed > 0;
+    is_baseline &= part.cell->method == spec_.difference_to;
+    out.pending += results_.progress(*part.cell).pending();
+  }
+  if (!any) return std::nullopt;
+  out.missing = missing(parts);
+  out.estimate = estimate(strata);
+  out.estimate.known &= out.missing.empty();
+  if (out.estimate.known && !spec_.difference_to.empty() && !is_baseline) {
+    const Estimate difference = estimate_difference(pairs(parts));
+    if (difference.known) out.difference = difference;
+  }
+  if (!by_turn_ && shows_scores(spec_.value)) {
+    const std::string metric = find_table_value(spec_.value) == nullptr ? spec_.value : "";
+    if (const auto published = results_.published(cells, metric)) {
+      out.published = published->value;
+      out.published_notes = published->notes;
+    }
+  }
+  return out;
+}
+
+std::map<std::string, Pivot::Range> PivotMaker::counters(
+    const std::vector<const Parts*>& row) const {
+  struct Mean {
+    double sum = 0;
+    int count = 0;
+    void add(double value) {
+      sum += value;
+      ++count;
+    }
+    double value() const { return sum / count; }
+  };
+  std::map<std::string, Pivot::Range> out;
+  for (const ReportedCounter& counter : reported_counters()) {
+    using Setting = std::pair<std::string, std::string>;  // method, history
+    std::map<Setting, Mean> means;
+    for (const Parts* parts : row) {
+      std::map<Setting, Mean> of_entry;
+      for (const Part& part : *parts) {
+        if (const auto value = results_.counter(part.cell->key, counter.name))
+          of_entry[{part.cell->method_canonical, part.cell->history}].add(*value);
+      }
+      for (const auto& [setting, mean] : of_entry) means[setting].add(mean.value());
+    }
+    for (const auto& [setting, mean] : means) {
+      const auto [range, first] = out.try_emplace(counter.name, mean.value(), mean.value());
+      range->second.low = std::min(range->second.low, mean.value());
+      range->second.high = std::max(range->second.high, mean.value());
+    }
+  }
+  return out;
+}
+
+void PivotMaker::add_notes(Pivot& pivot) const {
+  constexpr std::size_t kShown = 8;
+  Values holes, remarks;                  // remarks in the order of their first entry
+  std::map<std::string, Values> entries;  // by remark
+  for (std::size_t r = 0; r < pivot.rows.size(); ++r) {
+    for (std::size_t c = 0; c < pivot.columns.size(); ++c) {
+      const auto& e = pivot.entries[r][c];
+      if (!e) continue;
+      const std::string place = join(pivot.rows[r], " / ") + ", " + join(pivot.columns[c], " / ");
+      if (!e->missing.empty())
+        holes.push_back(fmt::format("{} lacks {}", place, join(e->missing, ", ")));
+      for (const std::string& remark : e->published_notes) {
+        if (!contains(remarks, remark)) remarks.push_back(remark);
+        if (!contains(entries[remark], place)) entries[remark].push_back(place);
+      }
+    }
+  }
+  if (!holes.empty()) {
+    const std::size_t more = holes.size() - std::min(holes.size(), kShown);
+    holes.resize(holes.size() - more);
+    pivot.notes.push_back("No mean (–) where a part of it is missing: " + join(holes, "; ") +
+                          (more > 0 ? fmt::format("; and {} more.", more) : "."));
+  }
+  for (const std::string& remark : remarks)
+    pivot.notes.push_back(
+        fmt::format("The paper's number for {}: {}", join(entries[remark], "; "), remark));
+}
+
+Pivot PivotMaker::make() {
+  Pivot out;
+  const TableValue* unit = find_table_value(spec_.value);
+  const std::string meaning = unit == nullptr ? spec_.value
+                              : spec_.value != "score"
+                                  ? fmt::format("{} ({})", unit->meaning, unit->unit)
+                                  : name_of(results_.choice());
+  out.title = spec_.title;
+  if (!meaning.empty()) out.title += (out.title.empty() ? "" : ": ") + meaning;
+  out.unit = unit == nullptr ? find_table_value("score") : unit;
+  out.row_dimensions = spec_.rows;
+  out.column_dimensions = spec_.columns;
+  out.baseline = spec_.difference_to;
+  for (const auto& [place, values] : columns_) out.columns.push_back(values);
+  for (const auto& [row, values] : rows_) {
+    out.rows.push_back(values);
+    auto& entries = out.entries.emplace_back();
+    std::vector<const Parts*> of_row;
+    for (const auto& [column, names] : columns_) {
+      const auto found = parts_.find({row, column});
+      entries.push_back(found == parts_.end() ? std::nullopt : entry(found->second));
+      if (entries.back()) of_row.push_back(&found->second);
+    }
+    out.counters.push_back(counters(of_row));
+  }
+  add_notes(out);
+  return out;
+}
+
+template <typename Test>
+bool any_entry(const Pivot& pivot, const Test& test) {
+  return std::any_of(pivot.entries.begin(), pivot.entries.end(), [&](const auto& row) {
+    return std::any_of(row.begin(), row.end(),
+                       [&](const auto& entry) { return entry && test(*entry); });
+  });
+}
+
+}  // namespace
+
+const std::vector<ReportedCounter>& reported_counters() {
+  static const std::vector<ReportedCounter> counters = {
+      {"kv_tokens", "kept", "tokens cached per KV head when the answer begins", 0},
+      {"attended_tokens", "read", "tokens that a decode step attends to", 0},
+      {"prefill_pairs_share", "pairs", "share of the causal pairs that prefill attention computes",
+       2}};
+  return counters;
+}
+
+bool Pivot::has_published() const {
+  return any_entry(*this, [](const Entry& e) { return e.published.has_value(); });
+}
+
+bool Pivot::has_missing() const {
+  return any_entry(*this, [](const Entry& e) { return !e.missing.empty(); });
+}
+
+bool Pivot::has_pending() const {
+  return any_entry(*this, [](const Entry& e) { return e.pending > 0; });
+}
+
+bool Pivot::has_published_notes() const {
+  return any_entry(*this, [](const Entry& e) { return !e.published_notes.empty(); });
+}
+
+bool Pivot::has_counters() const {
+  return std::any_of(counters.begin(), counters.end(), [](const auto& c) { return !c.empty(); });
+}
+
+std::string Pivot::counter(std::size_t row, const std::string& name) const {
+  const auto found = counters[row].find(name);
+  if (found == counters[row].end()) return "";
+  const auto of_name = [&](const ReportedCounter& c) { return c.name == name; };
+  const int digits =
+      std::find_if(reported_counters().begin(), reported_counters().end(), of_name)->digits;
+  const std::string low = fmt::format("{:.{}f}", found->second.low, digits),
+                    high = fmt::format("{:.{}f}", found->second.high, digits);
+  return low == high ? low : low + "–" + high;
+}
+
+Pivot make_pivot(const Results& results, const TableSpec& spec) {
+  return PivotMaker(results, spec).make();
 }
 
 }  // namespace turnbench

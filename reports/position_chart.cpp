@@ -1,36 +1,64 @@
 #include "reports/position_chart.h"
 
-#include <algorithm>
+#include <set>
+
+#include "common/text.h"
+#include "reports/notes.h"
 
 namespace turnbench {
+namespace {
 
-DotChart position_chart(const Results& results, const std::string& dataset) {
+std::string title_of(const Results& results, const std::string& what) {
+  const std::string& warning = results.manifest().smoke;
+  return warning.empty() ? what : warning + " - " + what;
+}
+
+/// A table's rows; its columns are positions, or datasets and positions, of which one is drawn.
+DotChart chart_of(const Pivot& pivot, const std::string& dataset) {
   DotChart out;
-  out.title = dataset.empty() ? "all datasets" : dataset;
-  if (!results.manifest().smoke.empty()) out.title = results.manifest().smoke + " - " + out.title;
-  std::vector<std::string> methods;
-  const auto add = [](std::vector<std::string>& list, const std::string& value) {
-    if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
-  };
-  for (const Cell& c : results.cells()) {
-    add(methods, c.method);
-    add(out.series, c.position);
-  }
-  for (const std::string& method : methods) {
-    DotChart::Row row{method, std::vector<DotChart::Dot>(out.series.size())};
-    for (std::size_t s = 0; s < out.series.size(); ++s) {
-      std::vector<const Stratum*> strata;
-      for (const Cell& c : results.cells()) {
-        const bool wanted = c.method == method && c.position == out.series[s] &&
-                            (dataset.empty() || c.dataset == dataset);
-        if (wanted && !results.stratum(c.key, -1).dialogues.empty())
-          strata.push_back(&results.stratum(c.key, -1));
-      }
-      if (strata.empty()) continue;
-      const Estimate e = estimate(strata);
-      row.dots[s] = {e.mean, e.low, e.high, true};
+  for (const std::vector<std::string>& row : pivot.rows) out.rows.push_back({join(row, ", "), {}});
+  for (std::size_t c = 0; c < pivot.columns.size(); ++c) {
+    const std::vector<std::string>& column = pivot.columns[c];
+    if (!dataset.empty() && column.front() != dataset) continue;
+    out.series.push_back(column.back());
+    for (std::size_t r = 0; r < pivot.rows.size(); ++r) {
+      const auto& e = pivot.entries[r][c];
+      DotChart::Dot& dot = out.rows[r].dots.emplace_back();
+      if (e && e->estimate.known) dot = {e->estimate.mean, e->estimate.low, e->estimate.high, true};
     }
-    out.rows.push_back(std::move(row));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<DotChart> position_charts(const Results& results) {
+  TableSpec spec;
+  spec.rows = {"method"};
+  spec.columns = {"position"};
+  for (const char* name : {"model", "history", "answers"}) {
+    std::set<std::string> values;
+    for (const Cell& cell : results.cells()) values.insert(results.dimension(cell, -1, name));
+    if (values.size() > 1) spec.rows.emplace_back(name);
+  }
+  const Pivot all = make_pivot(results, spec);
+  std::vector<DotChart> out = {chart_of(all, "")};
+  out.back().title = title_of(results, "all datasets");
+  out.back().notes = all.notes;
+  spec.columns.insert(spec.columns.begin(), "dataset");
+  const Pivot each = make_pivot(results, spec);
+  std::vector<std::string> datasets;
+  for (const auto& column : each.columns) {
+    if (datasets.empty() || datasets.back() != column.front()) datasets.push_back(column.front());
+  }
+  for (const std::string& dataset : datasets) {
+    if (datasets.size() < 2) break;
+    out.push_back(chart_of(each, dataset));
+    out.back().title = title_of(results, dataset);
+  }
+  const std::string partial = progress_note(results);
+  for (DotChart& chart : out) {
+    if (!partial.empty()) chart.notes.push_back(partial);
   }
   return out;
 }

@@ -29,7 +29,8 @@ std::string render_html(const Results& results);
 struct CellLine {
   Cell cell;
   Estimate estimate;
-  std::optional<double> published;
+  std::size_t pending = 0;  ///< dialogues that have not run yet
+  std::optional<Results::Published> published;
 };
 std::vector<CellLine> cell_lines(const Results& results);
 

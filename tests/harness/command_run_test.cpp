@@ -56,7 +56,11 @@ TEST(Run, LimitLeavesTheRestPending) {
   EXPECT_EQ(sweep.run({"--limit", "1"}).code, 0);
   const Json plan = run_program({"plan", sweep.manifest, "--db", sweep.db, "--json"}).json();
   EXPECT_EQ(plan["units"], 2);
-  EXPECT_EQ(sweep.run().code, 0);
+  const std::string partial =
+      "4 dialogues have not run yet; turnbench run goes on with them. "
+      "Partial: tiny-fact 1 of 2 dialogues.";
+  EXPECT_NE(run_program({"report", sweep.db}).out.find(partial), std::string::npos);
+  EXPECT_EQ(sweep.run().out.find("Partial"), std::string::npos);
   EXPECT_EQ(run_program({"plan", sweep.manifest, "--db", sweep.db, "--json"}).json()["units"], 0);
 }
 
@@ -159,8 +163,10 @@ TEST(Report, Json) {
     for (const auto& [key, value] : cell.items()) keys.push_back(key);
     EXPECT_EQ(keys, (std::vector<std::string>{"model", "dataset", "position", "method", "settings",
                                               "metric", "mean", "low", "high", "n", "failed",
-                                              "published"}));
-    EXPECT_EQ(cell["n"], 4);
+                                              "published", "turns", "pending"}));
+    EXPECT_EQ(cell["n"], 2);
+    EXPECT_EQ(cell["turns"], 4);
+    EXPECT_EQ(cell["pending"], 0);
     EXPECT_LE(cell["low"], cell["mean"]);
     EXPECT_LE(cell["mean"], cell["high"]);
     EXPECT_EQ(cell["settings"]["history"], "reprefill");
@@ -179,16 +185,17 @@ TEST(Report, Csv) {
   const auto pivot = report.run({"--format", "csv"}).lines();
   ASSERT_EQ(pivot.size(), 3u);
   EXPECT_EQ(pivot[0],
-            "method,begin,begin low,begin high,begin n,begin failed,begin published,"
-            "begin difference,end,end low,end high,end n,end failed,end published,end difference");
+            "method,begin,begin low,begin high,begin n,begin turns,begin failed,begin published,"
+            "begin difference,end,end low,end high,end n,end turns,end failed,end published,"
+            "end difference");
   EXPECT_NE(pivot[1].find(",12.50,"), std::string::npos) << pivot[1];
   EXPECT_TRUE(pivot[1].starts_with("full,"));
   EXPECT_TRUE(pivot[2].starts_with("\"snapkv:budget=64,window=8\","));
   const auto cells = report.run({"--format", "csv", "--long"}).lines();
   ASSERT_EQ(cells.size(), 5u);
-  EXPECT_EQ(
-      cells[0],
-      "model,dataset,position,method,history,answers,metric,mean,low,high,n,failed,published");
+  EXPECT_EQ(cells[0],
+            "model,dataset,position,method,history,answers,metric,mean,low,high,n,failed,published,"
+            "turns,pending");
   EXPECT_TRUE(cells[1].starts_with("tiny,tiny-fact,begin,full,reprefill,own,qa_f1,")) << cells[1];
 }
 
@@ -213,16 +220,41 @@ TEST(Report, Html) {
 TEST(Report, OutputFileHoldsWhatStdoutWould) {
   const Report report;
   for (const char* format : {"md", "csv", "tex", "html", "json", "svg"}) {
-    const std::string file = report.directory.write("out", "old");
+    const std::string file = report.directory.path("out");  // each over the one before
     const Finished run = report.run({"--format", format, "-o", file});
     EXPECT_EQ(run.code, 0) << run.err;
     EXPECT_EQ(run.out, "");
     EXPECT_EQ(read_file(file), report.run({"--format", format}).out);
+    EXPECT_EQ(report.run({"--format", format, "-o", "/dev/stdout"}).out, read_file(file));
   }
   const Finished failed = report.run({"-o", report.directory.path("no/such/file")});
   EXPECT_EQ(failed.code, 1);
   EXPECT_EQ(failed.out, "");
   EXPECT_NE(failed.err.find("no/such/file: cannot be written"), std::string::npos) << failed.err;
+}
+
+TEST(Report, OutputReplacesNothingButReports) {
+  const Report report;
+  const std::string manifest = report.directory.write("m.json", small_manifest());
+  const Finished refused = report.run({"-o", manifest});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("m.json: found a file that is no report, expected another name, or "
+                             "--force to replace it\n"),
+            std::string::npos)
+      << refused.err;
+  EXPECT_EQ(read_file(manifest), small_manifest());
+  for (const char* force : {"--quiet", "--force"}) {
+    const Finished store = report.run({"-o", report.db, force});
+    EXPECT_EQ(store.code, 2);
+    EXPECT_NE(store.err.find("found the store "), std::string::npos) << store.err;
+    EXPECT_EQ(store.err.find('\n') + 1, store.err.size());
+  }
+  const Finished directory = report.run({"-o", report.directory.path("")});
+  EXPECT_EQ(directory.code, 2);
+  EXPECT_NE(directory.err.find("found a directory, expected a file"), std::string::npos);
+  EXPECT_EQ(report.run({"-o", manifest, "--force"}).code, 0);
+  EXPECT_EQ(read_file(manifest), report.run().out);
+  EXPECT_EQ(report.directory.content().size(), 2u) << "the store and the report";
 }
 
 // Reading leaves a store as it is, to the byte and without files beside it.

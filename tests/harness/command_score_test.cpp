@@ -93,7 +93,8 @@ TEST(ScoreStore, AddsAnotherMetricOnce) {
   for (const Json& cell : json["cells"]) {
     EXPECT_EQ(cell["metric"], "rouge_l_recall");
     EXPECT_TRUE(cell["published"].is_null());
-    EXPECT_EQ(cell["n"], 4);
+    EXPECT_EQ(cell["n"], 2);
+    EXPECT_EQ(cell["turns"], 4);
   }
 }
 

@@ -170,19 +170,19 @@ TEST(MalformedStore, RunsIntoOtherFiles) {
        [](const TemporaryDirectory& d) -> Arguments {
          const std::string file = d.write("s.db", small_store());
          execute(file, "PRAGMA user_version=4");
-         d.write("small.csv", "");
+         d.write("small.csv", "method,value\nfull,1\n");
          return {"run", d.write("m.json", small_manifest()), "--db", file};
        },
        "found schema version 4, expected 1 to 3"},
       {"no such directory",
        [](const TemporaryDirectory& d) -> Arguments {
-         d.write("small.csv", "");
+         d.write("small.csv", "method,value\nfull,1\n");
          return {"run", d.write("m.json", small_manifest()), "--db", d.path("no/such.db")};
        },
        "no/such.db: found no usable database (unable to open database file)"},
       {"second manifest is bad, so the first does not run",
        [](const TemporaryDirectory& d) -> Arguments {
-         d.write("small.csv", "");
+         d.write("small.csv", "method,value\nfull,1\n");
          return {"run", d.write("m.json", small_manifest()), d.write("n.json", "{}"), "--db",
                  d.path("s.db")};
        },

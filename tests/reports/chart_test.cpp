@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+
 namespace turnbench {
 namespace {
 
@@ -22,6 +25,50 @@ TEST(Chart, DrawsADotAndAnIntervalForWhatIsThere) {
   EXPECT_EQ(count("<evil>"), 0u);
   EXPECT_EQ(count("&lt;evil&gt;"), 1u);
   EXPECT_EQ(count("a &lt; b &amp; &quot;c&quot;"), 2u);
+}
+
+/// The number behind `name="` at its first appearance behind `from`.
+double attribute(const std::string& svg, const std::string& name, std::size_t from = 0) {
+  const std::string start = " " + name + "=\"";
+  return std::stod(svg.substr(svg.find(start, from) + start.size()));
+}
+
+// A label ends before the plot and begins behind the left edge, at 7 units a letter.
+TEST(Chart, LongLabelsAreNotClipped) {
+  for (const std::size_t length : {10u, 28u, 60u, 150u}) {
+    const std::string label(length, 'm');
+    DotChart chart;
+    chart.series = {"end"};
+    chart.rows = {{label, {{100, 90, 100, true}}}};
+    const std::string svg = render_svg(chart);
+    const std::size_t text = svg.rfind("<text", svg.find(">" + label + "<"));
+    const double end = attribute(svg, "x", text), width = attribute(svg, "width");
+    EXPECT_GE(end - 7.0 * static_cast<double>(length), 0) << length;
+    EXPECT_LE(attribute(svg, "x1", svg.find("<line")), end + 12 + 1e-9);
+    const std::size_t dot = svg.rfind("<circle");
+    EXPECT_GT(attribute(svg, "cx", dot), end) << length;
+    EXPECT_LE(attribute(svg, "cx", dot), width);
+    EXPECT_TRUE(length > 27 || width == 770) << "as wide as ever";
+  }
+}
+
+TEST(Chart, TitlesAndNotesAreBrokenIntoLines) {
+  DotChart chart;
+  for (int i = 0; i < 40; ++i) chart.title += "title ";
+  chart.series = {"end"};
+  chart.rows = {{"full", {{100, 90, 100, true}}}};
+  const double plain = attribute(render_svg(chart), "height");
+  chart.notes = {"short", std::string(200, 'n')};
+  const std::string svg = render_svg(chart);
+  EXPECT_EQ(attribute(svg, "height"), plain + 3 * 16) << "one line and two";
+  double highest = 0;
+  for (std::size_t at = svg.find("<text"); at != std::string::npos;
+       at = svg.find("<text", at + 1)) {
+    highest = std::max(highest, attribute(svg, "y", at));
+    const std::size_t begin = svg.find('>', at) + 1;
+    EXPECT_LE(svg.find('<', begin) - begin, 117u);
+  }
+  EXPECT_LT(highest, attribute(svg, "height"));
 }
 
 }  // namespace

@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <random>
+#include <string>
+#include <vector>
 
 namespace turnbench {
 namespace {
@@ -12,7 +15,7 @@ Stratum stratum(const std::string& population, const std::vector<double>& scores
   Stratum out;
   out.population = population;
   for (std::size_t i = 0; i < scores.size(); ++i)
-    out.dialogues[std::to_string(1000 + i)] = {scores[i], 1};
+    out.dialogues[std::to_string(1000 + i)] = {{0, scores[i]}};
   return out;
 }
 
@@ -21,6 +24,7 @@ TEST(Estimate, MeanOfStrataMeans) {
   const Estimate e = estimate({&a, &b});
   EXPECT_NEAR(e.mean, 100 * (5.0 / 6 + 0.5) / 2, 1e-9);
   EXPECT_EQ(e.turns, 8);
+  EXPECT_EQ(e.dialogues, 8);
   EXPECT_LE(e.low, e.mean);
   EXPECT_GE(e.high, e.mean);
 }
@@ -47,8 +51,9 @@ TEST(Estimate, DialoguesAreTheUnit) {
   Stratum clustered, independent;
   clustered.population = independent.population = "p";
   for (int i = 0; i < 40; ++i) {
-    clustered.dialogues[std::to_string(i)] = {i % 2 == 0 ? 3.0 : 0.0, 3};
-    independent.dialogues[std::to_string(i)] = {1.5, 3};
+    const double all = i % 2 == 0 ? 1 : 0;
+    clustered.dialogues[std::to_string(i)] = {{0, all}, {1, all}, {2, all}};
+    independent.dialogues[std::to_string(i)] = {{0, .5}, {1, .5}, {2, .5}};
   }
   EXPECT_GT(estimate({&clustered}).half_width(), 10);
   EXPECT_NEAR(estimate({&independent}).half_width(), 0, 1e-9);
@@ -84,14 +89,89 @@ TEST(Estimate, DifferencesArePaired) {
 TEST(Estimate, DifferencesAreOnCommonDialogues) {
   Stratum whole = stratum("p", {1, 1, 1, 0, 0, 0}), part = whole;
   for (const char* id : {"1000", "1001", "1002"}) part.dialogues.erase(id);
-  part.dialogues["1003"].score = 1;  // 1, 0, 0 against 0, 0, 0
+  part.dialogues["1003"] = {{0, 1}};  // 1, 0, 0 against 0, 0, 0
   EXPECT_NEAR(estimate_difference({{&part, &whole}}).mean, 100.0 / 3, 1e-9);
   EXPECT_NEAR(estimate_difference({{&whole, &part}}).mean, -100.0 / 3, 1e-9);
   EXPECT_EQ(estimate_difference({{&part, &whole}}).turns, 3);
-  const Stratum nothing, other = stratum("q", {1, 1});
-  EXPECT_EQ(estimate_difference({{&whole, &nothing}}).turns, 0);
-  const Stratum zero = stratum("q", {0, 0});
-  EXPECT_NEAR(estimate_difference({{&whole, &nothing}, {&other, &zero}}).mean, 100, 1e-9);
+}
+
+// A judge or a probe may have a value for one turn of a dialogue and none for another.
+TEST(Estimate, DifferencesAreOnCommonTurns) {
+  Stratum ours, theirs;
+  ours.population = theirs.population = "p";
+  ours.dialogues = {{"a", {{0, 1.0}, {1, 1.0}}}, {"b", {{1, .5}}}, {"c", {{0, 0.0}}}};
+  theirs.dialogues = {{"a", {{0, .25}}}, {"b", {{0, 1.0}, {1, .25}}}, {"c", {{1, 1.0}}}};
+  const Estimate d = estimate_difference({{&ours, &theirs}});  // a: 1 - .25; b: .5 - .25
+  EXPECT_NEAR(d.mean, 50, 1e-9);
+  EXPECT_EQ(d.turns, 2);
+  EXPECT_EQ(d.dialogues, 2) << "c has no turn in common";
+  EXPECT_NEAR(d.low, 25, 1e-9);
+  EXPECT_NEAR(d.high, 75, 1e-9);
+}
+
+// A mean over datasets of which one is missing is another number, so there is none.
+TEST(Estimate, IsUnknownWhereAStratumIsEmpty) {
+  Stratum nothing;
+  nothing.population = "q";
+  nothing.failed = 3;
+  const Stratum whole = stratum("p", {1, 0, 1}), other = stratum("q", {1, 1, 0});
+  EXPECT_TRUE(estimate({&whole, &other}).known);
+  for (const auto& strata : {std::vector<const Stratum*>{&whole, &nothing}, {&nothing}, {}}) {
+    const Estimate e = estimate(strata);
+    EXPECT_FALSE(e.known);
+    EXPECT_EQ(e.mean, 0);
+    EXPECT_EQ(e.turns, strata.size() == 2 ? 3 : 0);
+    EXPECT_EQ(e.failed, strata.empty() ? 0 : 3);
+  }
+  EXPECT_FALSE(estimate_difference({{&whole, &nothing}}).known);
+  EXPECT_FALSE(estimate_difference({{&whole, &nothing}, {&other, &other}}).known);
+  EXPECT_FALSE(estimate_difference({}).known);
+  Stratum apart = stratum("p", {1, 1});  // dialogues that nobody else has
+  std::map<std::string, Stratum::Turns> renamed;
+  for (const auto& [id, turns] : apart.dialogues) renamed["x" + id] = turns;
+  apart.dialogues = renamed;
+  EXPECT_FALSE(estimate_difference({{&whole, &apart}}).known);
+}
+
+/// The largest mean of p_k x 100 with product (1 - p_k)^n_k >= .025, on a grid.
+double bound_by_search(int n, int m) {
+  double best = 0;
+  for (int i = 0; i <= 4000; ++i) {
+    const double p = i / 4000.0, rest = .025 / std::pow(1 - p, n);
+    if (rest > 1) break;
+    best = std::max(best, (p + 1 - std::pow(rest, 1.0 / m)) / 2);
+  }
+  return 100 * best;
+}
+
+// Four dialogues that all are wrong say little, whatever a hundred of another dataset say.
+TEST(Estimate, BoundOfUnequalDatasets) {
+  for (const auto& [n, m] : {std::pair(4, 100), {100, 4}, {24, 24}, {20, 30}, {3, 4}, {1, 1}}) {
+    for (const double value : {0.0, 1.0}) {
+      const Stratum a = stratum("a", std::vector<double>(static_cast<std::size_t>(n), value)),
+                    b = stratum("b", std::vector<double>(static_cast<std::size_t>(m), value));
+      const Estimate e = estimate({&a, &b});
+      const double bound = value == 0 ? e.high : 100 - e.low;
+      EXPECT_NEAR(bound, bound_by_search(n, m), 0.02) << n << " " << m;
+      EXPECT_EQ(value == 0 ? e.low : e.high, 100 * value);
+      // The same dialogues at another position say nothing more about the dataset.
+      EXPECT_NEAR(estimate({&a, &a, &b, &b}).half_width(), e.half_width(), 1e-9);
+    }
+  }
+  const Stratum few = stratum("a", {0, 0, 0, 0}), many = stratum("b", std::vector<double>(100, 0));
+  EXPECT_GT(estimate({&few, &many}).high, 15) << "the mean of shares of .3 and 0";
+}
+
+TEST(Estimate, ValuesHaveAScaleOfTheirOwn) {
+  Stratum seconds = stratum("p", {0.25, 0.5, 0.75});
+  seconds.is_score = false;
+  seconds.scale = 1000;
+  EXPECT_NEAR(estimate({&seconds}).mean, 500, 1e-9);
+  Stratum slower = seconds;
+  for (auto& [id, turns] : slower.dialogues) turns[0] += 0.5;
+  const Estimate d = estimate_difference({{&slower, &seconds}});
+  EXPECT_NEAR(d.mean, 500, 1e-9);
+  EXPECT_NEAR(d.high, 500, 1e-9);
 }
 
 // Closed form: resampling n independent differences gives the normal interval of their mean.

@@ -27,7 +27,10 @@ constexpr const char* kPublished = "method,dataset,position,value\nfull,tiny-fac
 class HandMadeStore {
  public:
   explicit HandMadeStore(const std::string& manifest = kManifest,
-                         const std::string& published = kPublished)
+                         const std::string& published = kPublished,
+                         const std::vector<std::string>& methods = {"full", "snapkv:budget=64",
+                                                                    "streamingllm"},
+                         const std::string& card = "{}")
       : store_(Store::create(fresh_path())) {
     Store::Plan plan;
     plan.experiment = "hand";
@@ -41,7 +44,7 @@ class HandMadeStore {
       plan.datasets.emplace_back(dataset, "a dataset");
       for (const char* id : {"a", "b", "c", "d"}) plan.dialogues.push_back({dataset, id, 2, "{}"});
       for (const char* position : {"begin", "end"}) {
-        for (const char* method : {"full", "snapkv:budget=64", "streamingllm"}) {
+        for (const std::string& method : methods) {
           Cell c;
           c.key = key(dataset, position, method);
           c.model = "tiny";
@@ -55,7 +58,7 @@ class HandMadeStore {
           c.postprocess = "none";
           c.model_hash = "model-hash";
           c.protocol = "card";
-          c.protocol_text = "{}";
+          c.protocol_text = card;
           plan.cells.push_back(c);
         }
       }
@@ -69,9 +72,25 @@ class HandMadeStore {
     return dataset + "/" + position + "/" + method;
   }
 
-  /// Scores of the two turns of one dialogue, and the tokens that were kept.
+  /// A cell beside those of the manifest, as imported predictions have one.
+  void add_cell(const std::string& dataset, const std::string& position,
+                const std::string& method) {
+    Store::Plan plan;
+    plan.experiment = "hand";
+    plan.manifest = store_.manifest("hand");
+    plan.published = store_.published("hand");
+    Cell c = store_.cells("hand").front();
+    c.key = key(dataset, position, method);
+    c.dataset = c.dataset_hash = dataset;
+    c.position = position;
+    c.method = c.method_canonical = method;
+    plan.cells.push_back(c);
+    store_.add_imported(plan);
+  }
+
+  /// Scores of the two turns of one dialogue, the tokens that were kept, and a step's seconds.
   void add(const std::string& cell, const std::string& dialogue, double first, double second,
-           double kept = 100) {
+           double kept = 100, double step = 0) {
     std::vector<Record> records;
     std::vector<ScoreValue> scores;
     for (int turn = 0; turn < 2; ++turn) {
@@ -81,6 +100,7 @@ class HandMadeStore {
       r.turn = turn;
       r.answer = "answer";
       r.counters = {{"kv_tokens", kept}};
+      if (step > 0) r.timings = {{"step", step}};
       records.push_back(r);
       scores.push_back({cell, dialogue, turn, "qa_f1", "none", turn == 0 ? first : second});
     }

@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <random>
 
+#include "common/json.h"
 #include "hand_made_store.h"
 #include "reports/render.h"
 
@@ -69,7 +71,8 @@ TEST_F(Tables, MeansAreThoseOfThePaper) {
   }
   EXPECT_EQ(p.entries[0][0]->estimate.turns, 8);
   EXPECT_EQ(p.entries[1][2]->estimate.turns, 6);
-  EXPECT_EQ(p.entries[0][0]->counters.at("kv_tokens"), 200);
+  EXPECT_EQ(p.entries[0][0]->estimate.dialogues, 4);
+  EXPECT_EQ(p.counter(0, "kv_tokens"), "200");
   EXPECT_EQ(p.entries[0][0]->published, 60.5);
   EXPECT_FALSE(p.entries[0][1]->published);
 }
@@ -83,9 +86,8 @@ TEST_F(Tables, DifferencesArePaired) {
   // tiny-fact: 3/8 - 5/8.  tiny-hop without d: 1/6 - 2/6.
   EXPECT_NEAR(p.entries[1][0]->difference->mean, 100 * (-2 / 8. - 1 / 6.) / 2, 1e-9);
   EXPECT_NEAR(p.entries[1][1]->difference->mean, 100 * (1 / 8. - 2 / 8.) / 2, 1e-9);
-  // streamingllm on a and b of tiny-fact: 1/4 against 3/4.
-  EXPECT_NEAR(p.entries[2][0]->difference->mean, -50, 1e-9);
-  EXPECT_FALSE(p.entries[2][1]->difference) << "nothing to compare";
+  EXPECT_FALSE(p.entries[2][0]->difference) << "of one dataset there is nothing to compare";
+  EXPECT_FALSE(p.entries[2][1]->difference);
 }
 
 TEST_F(Tables, ByTurn) {
@@ -93,6 +95,9 @@ TEST_F(Tables, ByTurn) {
   ASSERT_EQ(p.rows, (std::vector<std::vector<std::string>>{{"1"}, {"2"}}));
   EXPECT_NEAR(p.entries[0][0]->estimate.mean, 100 * (3 / 4. + 1 + 2 / 4. + 2 / 4.) / 4, 1e-9);
   EXPECT_NEAR(p.entries[1][0]->estimate.mean, 100 * (2 / 4. + 3 / 4. + 1 / 4. + 2 / 4.) / 4, 1e-9);
+  EXPECT_EQ(p.entries[1][2]->missing,
+            (std::vector<std::string>{"tiny-fact, end (failed)", "tiny-hop, begin (not run)",
+                                      "tiny-hop, end (not run)"}));
 }
 
 /// A percentile bootstrap over the dialogues of one cell, with another generator than the
@@ -145,45 +150,145 @@ TEST(Markdown, NamesWhatDifferencesAreTo) {
   EXPECT_NE(caption(manifest).find(to_full), std::string::npos) << manifest;
 }
 
+// A mean of which a part is missing is a hole, which says what it lacks.
+TEST_F(Tables, MeansAreOverAllPartsOrHoles) {
+  const Pivot p = table(0);
+  ASSERT_TRUE(p.entries[2][0]);
+  EXPECT_FALSE(p.entries[2][0]->estimate.known) << "streamingllm, begin: one of two datasets";
+  EXPECT_EQ(p.entries[2][0]->missing, std::vector<std::string>{"tiny-hop (not run)"});
+  EXPECT_EQ(p.entries[2][0]->estimate.turns, 4);
+  EXPECT_FALSE(p.entries[2][1]->estimate.known) << "streamingllm, end: the only one failed";
+  EXPECT_TRUE(p.entries[2][1]->missing.empty()) << "nothing is there that could be averaged";
+  EXPECT_TRUE(p.entries[1][0]->estimate.known) << "a dialogue is missing, but no dataset";
+  const std::string note =
+      "No mean (–) where a part of it is missing: streamingllm, begin lacks tiny-hop (not run).";
+  EXPECT_EQ(p.notes, std::vector<std::string>{note});
+  // Where a part failed as a whole, too.
+  for (const char* id : {"a", "b", "c", "d"})
+    hand_.add_failure(HandMadeStore::key("tiny-hop", "begin", kStream), id);
+  const Results results(hand_.store(), "hand");
+  EXPECT_EQ(make_pivot(results, results.manifest().tables[0]).entries[2][0]->missing,
+            std::vector<std::string>{"tiny-hop (failed)"});
+  for (const char* format : {"md", "csv", "tex", "html", "json", "svg"})
+    EXPECT_NE(render_report(results, {format, false}), "") << format;
+}
+
+// Predictions that were imported for one dataset alone are no mean over both.
+TEST_F(Tables, ADatasetWithoutACellIsMissingToo) {
+  hand_.add_cell("tiny-fact", "begin", "imported:theirs");
+  hand_.add(HandMadeStore::key("tiny-fact", "begin", "imported:theirs"), "a", 1, 1);
+  const Pivot mean = table(0), each = table(1);
+  ASSERT_EQ(mean.rows.back(), std::vector<std::string>{"imported:theirs"});
+  EXPECT_FALSE(mean.entries[3][0]->estimate.known);
+  EXPECT_EQ(mean.entries[3][0]->missing, std::vector<std::string>{"tiny-hop (not there)"});
+  EXPECT_FALSE(mean.entries[3][1]);
+  EXPECT_EQ(each.entries[3][0]->estimate.mean, 100);
+}
+
 // What failed and what has not run is to be seen in every format.
 TEST_F(Tables, HolesAreVisible) {
   const Results results(hand_store(), "hand");
   EXPECT_EQ(results.pending(), 2u + 4 + 4) << "two dialogues of a cell, and two cells";
   EXPECT_EQ(results.failures().size(), 10u);
+  const std::string lack = "streamingllm, begin lacks tiny-hop (not run)";
+  const std::string partial = "Partial: tiny-fact 2 to 4 of 4, tiny-hop 0 to 4 of 4 dialogues.";
   const std::string md = render_markdown(results);
-  EXPECT_NE(md.find("| streamingllm | 25.0 "), std::string::npos) << md;
+  EXPECT_NE(md.find("| streamingllm | – | failed (8) | 64 |"), std::string::npos) << md;
+  EXPECT_NE(md.find("\nNo mean (–) where a part of it is missing: " + lack), std::string::npos)
+      << md;
   EXPECT_NE(md.find("| failed (8) |  |  |"), std::string::npos) << "a failed and two open cells";
   EXPECT_NE(md.find("2 failed"), std::string::npos) << "one dialogue of many";
   EXPECT_NE(md.find("10 dialogues have not run yet"), std::string::npos);
+  EXPECT_NE(md.find(partial), std::string::npos) << md;
   EXPECT_NE(md.find("10 records failed"), std::string::npos);
 
   const std::string csv = render_csv(results);
-  EXPECT_NE(csv.find("method,begin,begin low,begin high,begin n,begin failed,end,"),
+  EXPECT_NE(csv.find("method,begin,begin low,begin high,begin n,begin turns,begin failed,"
+                     "begin pending,begin missing,end,"),
             std::string::npos)
       << csv;
-  EXPECT_NE(csv.find(",,,,0,8\n"), std::string::npos) << csv;
+  EXPECT_NE(csv.find("\nstreamingllm,,,,2,4,0,6,tiny-hop (not run),,,,0,0,8,4,\n"),
+            std::string::npos)
+      << csv;
 
   const std::string lines = render_csv_long(results);
-  EXPECT_NE(lines.find("tiny,tiny-fact,end,streamingllm,reprefill,own,qa_f1,,,,0,8,\n"),
+  EXPECT_NE(lines.find("tiny,tiny-fact,end,streamingllm,reprefill,own,qa_f1,,,,0,8,,0,0\n"),
             std::string::npos)
       << lines;
-  EXPECT_NE(lines.find("tiny,tiny-hop,end,streamingllm,reprefill,own,qa_f1,,,,0,0,\n"),
+  EXPECT_NE(lines.find("tiny,tiny-hop,end,streamingllm,reprefill,own,qa_f1,,,,0,0,,0,4\n"),
             std::string::npos)
       << lines;
 
   const std::string html = render_html(results);
   EXPECT_NE(html.find("<td class=\"failed\">8 failed</td>"), std::string::npos);
-  EXPECT_NE(html.find("10 dialogues have not run yet"), std::string::npos);
+  EXPECT_NE(html.find("<td title=\"lacks tiny-hop (not run)\">–</td>"), std::string::npos);
+  for (const std::string& text : {std::string("10 dialogues have not run yet"), lack, partial})
+    EXPECT_NE(html.find(text), std::string::npos) << text;
   EXPECT_NE(html.find("needs &lt;more&gt; memory"), std::string::npos);
 
   const std::string tex = render_latex(results);
+  EXPECT_NE(tex.find("streamingllm & -- & failed (8) \\\\"), std::string::npos) << tex;
   EXPECT_NE(tex.find("failed (8) & -- & -- \\\\"), std::string::npos) << tex;
-  EXPECT_NE(tex.find("streamingllm & $25.0 \\pm "), std::string::npos) << tex;
   EXPECT_NE(tex.find("tiny-fact / begin"), std::string::npos) << tex;
+  for (const std::string& text : {lack, partial})
+    EXPECT_NE(tex.find(text), std::string::npos) << text;
 
-  const std::string json = render_json(results);
-  EXPECT_NE(json.find("\"mean\": null"), std::string::npos);
-  EXPECT_NE(json.find("\"failed\": 8"), std::string::npos);
+  const Json json = Json::parse(render_json(results));
+  for (const Json& cell : json["cells"]) {
+    const bool stream = cell["method"] == kStream, hop = cell["dataset"] == "tiny-hop",
+               end = cell["position"] == "end";
+    EXPECT_EQ(cell["mean"].is_null(), stream && (hop || end));
+    EXPECT_EQ(cell["failed"], stream && !hop && end                    ? 8
+                              : cell["method"] == kSnap && hop && !end ? 2
+                                                                       : 0);
+    EXPECT_EQ(cell["pending"], !stream ? 0 : hop ? 4 : end ? 0 : 2);
+    EXPECT_EQ(cell["turns"], 2 * cell["n"].get<int>());
+  }
+  EXPECT_NE(json["notes"].dump().find(partial), std::string::npos);
+
+  const std::string svg = render_report(results, {"svg", false});
+  for (const std::string& text : {lack, partial})
+    EXPECT_NE(svg.find(text), std::string::npos) << text;
+}
+
+// A run with --limit stores what it ran; what there is stands in the protocol card.
+TEST(Partial, TablesSaySo) {
+  HandMadeStore hand(test::kManifest, "", {"full", kSnap, kStream},
+                     R"({"dataset": {"name": "a dataset", "count": 8}})");
+  for (const Cell& cell : hand.store().cells("hand")) {
+    for (const char* id : {"a", "b", "c", "d"}) hand.add(cell.key, id, 1, 0);
+  }
+  const Results results(hand.store(), "hand");
+  EXPECT_EQ(results.pending(), 12u * 4);
+  const std::string partial = "Partial: tiny-fact 4 of 8, tiny-hop 4 of 8 dialogues.";
+  for (const char* format : {"md", "tex", "html", "json", "svg"})
+    EXPECT_NE(render_report(results, {format, false}).find(partial), std::string::npos) << format;
+  const std::string csv = render_csv(results);
+  EXPECT_TRUE(
+      csv.starts_with("method,begin,begin low,begin high,begin n,begin turns,begin failed,"
+                      "begin pending,end,"))
+      << csv;
+  EXPECT_NE(csv.find(",8,16,0,8,"), std::string::npos) << csv;
+}
+
+// What is kept under different budgets has no mean that means anything.
+TEST(Counters, AreRangesWhereARowHasSeveralMethods) {
+  HandMadeStore hand(R"({"name": "hand", "models": ["tiny"], "datasets": ["tiny-fact", "tiny-hop"],
+    "positions": ["begin", "end"], "methods": ["full", "snapkv:budget=64", "snapkv:budget=48"],
+    "tables": [{"rows": ["method.name"], "columns": ["method.budget"]}, {"columns": ["position"]}]})",
+                     "", {"full", kSnap, "snapkv:budget=48"});
+  for (const Cell& cell : hand.store().cells("hand"))
+    hand.add(cell.key, "a", 1, 0, cell.method == "full" ? 200 : cell.method == kSnap ? 64 : 48);
+  const Results results(hand.store(), "hand");
+  const Pivot sweep = make_pivot(results, results.manifest().tables[0]);
+  EXPECT_EQ(sweep.counter(0, "kv_tokens"), "200");
+  EXPECT_EQ(sweep.counter(1, "kv_tokens"), "48–64");
+  EXPECT_EQ(sweep.counter(1, "attended_tokens"), "") << "nothing was counted";
+  const Pivot each = make_pivot(results, results.manifest().tables[1]);
+  EXPECT_EQ(each.counter(1, "kv_tokens"), "64");
+  const std::string html = render_html(results);
+  EXPECT_NE(html.find("<td>48–64</td>"), std::string::npos);
+  EXPECT_NE(html.find("From–to where a row has several methods or histories."), std::string::npos);
 }
 
 TEST_F(Tables, NothingIsClaimedOfACompleteRun) {
@@ -194,6 +299,8 @@ TEST_F(Tables, NothingIsClaimedOfACompleteRun) {
   const std::string md = render_markdown(Results(complete.store(), "hand"));
   EXPECT_EQ(md.find("failed"), std::string::npos) << md;
   EXPECT_EQ(md.find("not run"), std::string::npos) << md;
+  EXPECT_EQ(md.find("Partial"), std::string::npos) << md;
+  EXPECT_EQ(md.find("No mean"), std::string::npos) << md;
   EXPECT_NE(md.find("| full | 50.0 ±"), std::string::npos) << md;
 }
 

@@ -2,10 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
+#include "common/file.h"
 #include "common/text.h"
 #include "hand_made_store.h"
+#include "harness/published.h"
 #include "reports/pivot.h"
 #include "reports/render.h"
+#include "tests/message_of.h"
 
 namespace turnbench {
 namespace {
@@ -98,11 +103,122 @@ TEST_F(PublishedTable, EveryFormatShowsNumberAndDifference) {
   const std::vector<std::string> lines = split(render_csv(results), "\n");
   EXPECT_TRUE(lines[0].starts_with(
       "method,begin / tiny-fact,begin / tiny-fact low,begin / tiny-fact high,begin / tiny-fact n,"
-      "begin / tiny-fact failed,begin / tiny-fact published,begin / tiny-fact difference,"))
+      "begin / tiny-fact turns,begin / tiny-fact failed,begin / tiny-fact published,"
+      "begin / tiny-fact difference,begin / tiny-fact note,"))
       << lines[0];
   EXPECT_TRUE(lines[1].starts_with("full,50.00,")) << lines[1];
-  EXPECT_NE(lines[1].find(",8,0,60.50,-10.50,50.00,"), std::string::npos) << lines[1];
-  EXPECT_TRUE(lines[2].ends_with(",8,0,,")) << lines[2];
+  EXPECT_NE(lines[1].find(",4,8,0,60.50,-10.50,,50.00,"), std::string::npos) << lines[1];
+  EXPECT_TRUE(lines[2].ends_with(",4,8,0,,,")) << lines[2];
+}
+
+TEST_F(PublishedTable, NotesStandUnderTheTable) {
+  EXPECT_EQ(table(0).notes,
+            std::vector<std::string>{"The paper's number for full, end / tiny-fact: a, b | c"});
+  EXPECT_EQ(table(1).notes, std::vector<std::string>{"The paper's number for full, end: mean"});
+  const Results results(hand_.store(), "hand");
+  const std::string note = "The paper's number for full, end / tiny-fact: a, b ";
+  EXPECT_NE(render_markdown(results).find("\n" + note + "\\| c\n"), std::string::npos);
+  EXPECT_NE(render_html(results).find(note + "| c</p>"), std::string::npos);
+  EXPECT_NE(render_latex(results).find(note + "\\textbar{} c\\par}"), std::string::npos);
+  EXPECT_NE(render_csv(results).find(",4,8,0,70.00,-20.00,\"a, b | c\",50.00,"), std::string::npos);
+  EXPECT_NE(render_json(results).find("\"note\": \"a, b | c\""), std::string::npos);
+}
+
+TEST(Published, NumbersWithoutACellAndSeveralForOneAreNamed) {
+  const std::string csv =
+      "# a comment\nmethod,dataset,position,value\nfull,tiny-fact,begin,1\n"
+      "full,tiny-fcat,begin,2\nsnapkv:budget=32 | quest,,end,3\nfull,,begin,4\n"
+      "full,mean,begin,5\n";
+  HandMadeStore hand(manifest(), csv);
+  for (const Cell& cell : hand.store().cells("hand")) hand.add(cell.key, "a", 1, 0);
+  const Results results(hand.store(), "hand");
+  EXPECT_EQ(results.published_problems(),
+            (std::vector<std::string>{
+                "2 of 5 published numbers belong to no cell: line 4 (tiny-fcat, full, begin); "
+                "line 5 (snapkv:budget=32 | quest, end).",
+                "Two published numbers for one cell, of which the first counts: line 3 (tiny-fact, "
+                "full, begin) and line 6 (full, begin)."}));
+  for (const char* format : {"md", "html", "tex", "json"}) {
+    EXPECT_NE(render_report(results, {format, false}).find("line 4 (tiny-fcat, full, begin)"),
+              std::string::npos)
+        << format;
+  }
+  std::string many = "method,value\n";
+  for (int i = 0; i < 20; ++i) many += "m" + std::to_string(i) + ",1\n";
+  HandMadeStore other(manifest(), many);
+  const std::vector<std::string> problems = Results(other.store(), "hand").published_problems();
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_TRUE(problems[0].ends_with("; line 6 (m4); and 15 more.")) << problems[0];
+}
+
+TEST(Published, AByteOrderMarkIsSkipped) {
+  const auto rows = parse_published("\xEF\xBB\xBFmethod,value\r\nfull,1.5\r\n", "p.csv");
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].value, 1.5);
+  EXPECT_EQ(rows[0].line, 2u);
+  EXPECT_EQ(rows[0].dimensions.at("method"), std::vector<std::string>{"full"});
+}
+
+// What a manifest names is refused where it says nothing, or one thing twice.
+TEST(Published, EmptyFilesAndDuplicatesAreRefused) {
+  std::string name = testing::TempDir() + "turnbench-XXXXXX";
+  const std::filesystem::path directory = mkdtemp(name.data());
+  Manifest manifest;
+  manifest.path = directory / "m.json";
+  manifest.published = "p.csv";
+  const auto message = [&](const std::string& csv) {
+    write_file(directory / "p.csv", csv);
+    return test::message_of([&] { read_published(manifest); });
+  };
+  for (const char* csv : {"", "\xEF\xBB\xBF", "# nothing\n\n", "method,value\n"})
+    EXPECT_TRUE(
+        message(csv).ends_with("p.csv: found no numbers, expected a header and a line for "
+                               "each"))
+        << message(csv);
+  const std::string second =
+      "p.csv: line 4: found a second number for what line 2 has one for, expected it once";
+  for (const char* csv : {"method,position,value\nfull,end,1\nfull,begin,1\nfull,end,1\n",
+                          "method,position,value\na | b,end,1\nfull,,1\nb | c,end | begin,2\n",
+                          "method,dataset,value,note\nfull,mean,1,x\nfull,x,1,\nfull,mean,1,y\n"})
+    EXPECT_TRUE(message(csv).ends_with(second)) << message(csv);
+  EXPECT_EQ(message("method,dataset,value\nfull,mean,1\nfull,x,1\nfull,,1\n"), "no error");
+  std::filesystem::remove_all(directory);
+}
+
+// Times and bytes: lower is better, and they are printed as what they are.
+TEST(Values, LowerMayBeBetter) {
+  std::string text = test::kManifest;
+  const std::size_t tables = text.find("\"tables\"");
+  text = text.substr(0, tables) +
+         R"("alone": true, "max_new_tokens": 2, "tables": [
+    {"value": "step", "rows": ["method"], "columns": ["position"], "difference_to": "full"},
+    {"rows": ["method"], "columns": ["position"], "difference_to": "full"}]})";
+  HandMadeStore hand(text, "");
+  for (const Cell& cell : hand.store().cells("hand")) {
+    const double step = cell.method == "full" ? .02 : cell.method == "streamingllm" ? .01 : .04;
+    for (const char* id : {"a", "b", "c", "d"})
+      hand.add(cell.key, id, cell.method == "full" ? 1 : 0, 0, 100, step);
+  }
+  const Results results(hand.store(), "hand");
+  const Pivot p = make_pivot(results, results.manifest().tables[0]);
+  EXPECT_EQ(p.title, "median time between two tokens of an answer (ms)");
+  EXPECT_NEAR(p.entries[1][0]->estimate.mean, 40, 1e-9);
+  EXPECT_NEAR(p.entries[2][0]->difference->mean, -10, 1e-9);
+  const std::string html = render_html(results);
+  EXPECT_NE(html.find("<td class=\"worse\">40.00 "), std::string::npos) << "slower than full";
+  EXPECT_NE(html.find("<td>10.00 "), std::string::npos) << "faster";
+  EXPECT_NE(html.find("<td class=\"worse\">0.0 "), std::string::npos) << "scores less";
+  for (const char* side : {"above", "below"}) {
+    EXPECT_NE(html.find(std::string("Shaded: worse than full, the whole 95% interval of the "
+                                    "difference ") +
+                        side + " zero."),
+              std::string::npos)
+        << side;
+  }
+  const std::string caption = "Means with 95% intervals (bootstrap over dialogues), scores x100; ";
+  EXPECT_NE(html.find(caption), std::string::npos);
+  EXPECT_NE(render_markdown(results).find(caption), std::string::npos);
+  EXPECT_NE(render_markdown(results).find("| 40.00 ±0.00 (+20.00 ±0.00) |"), std::string::npos);
 }
 
 TEST_F(PublishedTable, TasksAreTheManifests) {

@@ -1,0 +1,89 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/text.h"
+#include "reports/escape.h"
+#include "reports/notes.h"
+#include "reports/render.h"
+
+namespace turnbench {
+namespace {
+
+std::string markdown_line(const std::vector<std::string>& fields) {
+  std::string out = "|";
+  for (const std::string& field : fields) out += " " + field + " |";
+  return out + "\n";
+}
+
+/// "92.4 ±3.1", with the difference to the baseline and to the published number where there are
+/// any.
+std::string entry_text(const Pivot::Entry& e, int digits) {
+  const Estimate& x = e.estimate;
+  if (!x.known) {
+    std::string out = e.missing.empty() ? fmt::format("failed ({})", x.failed) : "–";
+    if (e.published) out += fmt::format(" [paper {:.2f}]", *e.published);
+    return out;
+  }
+  std::string out = fmt::format("{:.{}f} ±{:.{}f}", x.mean, digits, x.half_width(), digits);
+  if (e.difference) {
+    out += fmt::format(" ({:+.{}f} ±{:.{}f})", e.difference->mean, digits,
+                       e.difference->half_width(), digits);
+  }
+  if (e.published)
+    out += fmt::format(" [paper {:.2f}, {:+.2f}]", *e.published, x.mean - *e.published);
+  if (x.failed > 0) out += fmt::format(" {} failed", x.failed);
+  return out;
+}
+
+/// Whether a table has columns of counters: its rows are methods, and not probes alone.
+bool shows_counters(const Pivot& p) {
+  return p.row_dimensions == std::vector<std::string>{"method"} && p.has_counters();
+}
+
+std::string markdown_table(const Pivot& p, const std::string& warning) {
+  std::string out;
+  if (!p.title.empty()) out += "**" + escape_markdown(p.title) + "**\n\n";
+  if (!warning.empty()) out += "> **" + escape_markdown(warning) + "**\n\n";
+  const bool counted = shows_counters(p);
+  std::vector<std::string> header;
+  for (const std::string& d : p.row_dimensions) header.push_back(escape_markdown(d));
+  for (const auto& column : p.columns) header.push_back(escape_markdown(join(column, " / ")));
+  if (counted) {
+    for (const ReportedCounter& c : reported_counters()) header.emplace_back(c.heading);
+  }
+  out += markdown_line(header) + "|";
+  for (std::size_t i = 0; i < header.size(); ++i)
+    out += i < p.row_dimensions.size() ? " --- |" : " ---: |";
+  out += "\n";
+  for (std::size_t r = 0; r < p.rows.size(); ++r) {
+    std::vector<std::string> fields;
+    for (const std::string& value : p.rows[r]) fields.push_back(escape_markdown(value));
+    for (const auto& e : p.entries[r]) fields.push_back(e ? entry_text(*e, p.unit->digits) : "");
+    if (counted) {
+      for (const ReportedCounter& c : reported_counters()) fields.push_back(p.counter(r, c.name));
+    }
+    out += markdown_line(fields);
+  }
+  for (const std::string& note : p.notes) out += "\n" + markdown_paragraph(note) + "\n";
+  return out;
+}
+
+}  // namespace
+
+std::string render_markdown(const Results& results) {
+  const Manifest& m = results.manifest();
+  std::string out = "# " + escape_markdown(m.title) + "\n\n";
+  if (!m.description.empty()) out += markdown_paragraph(m.description) + "\n\n";
+  std::vector<Pivot> pivots;
+  for (const TableSpec& spec : m.tables) {
+    pivots.push_back(make_pivot(results, spec));
+    out += markdown_table(pivots.back(), m.smoke) + "\n";
+  }
+  const bool counted = std::any_of(pivots.begin(), pivots.end(), shows_counters);
+  out += markdown_paragraph(caption(results, pivots, "in parentheses", counted)) + "\n";
+  for (const std::string& note : notes(results)) out += "\n" + markdown_paragraph(note) + "\n";
+  return out;
+}
+
+}  // namespace turnbench

@@ -1,0 +1,112 @@
+#include "reports/notes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "common/text.h"
+
+namespace turnbench {
+namespace {
+
+/// Turns on which nothing could be measured, each cell's once: it may have several labels.
+int turns_without_value(const Results& results) {
+  int out = 0;
+  std::set<std::string> seen;
+  for (const Cell& cell : results.cells()) {
+    if (seen.insert(cell.key).second) out += results.stratum(cell.key, -1).without_value;
+  }
+  return out;
+}
+
+bool has_ranges(const std::vector<Pivot>& pivots) {
+  return std::any_of(pivots.begin(), pivots.end(), [](const Pivot& p) {
+    return std::any_of(p.counters.begin(), p.counters.end(), [](const auto& row) {
+      return std::any_of(row.begin(), row.end(),
+                         [](const auto& c) { return c.second.low != c.second.high; });
+    });
+  });
+}
+
+}  // namespace
+
+std::string caption(const Results& results, const std::vector<Pivot>& pivots,
+                    const std::string& differences, bool counters) {
+  const std::vector<TableSpec>& tables = results.manifest().tables;
+  const bool measured = std::any_of(tables.begin(), tables.end(),
+                                    [](const TableSpec& t) { return t.value != "score"; });
+  std::string out = measured ? "Means with 95% intervals (bootstrap over dialogues), scores x100"
+                             : "Means x100 with 95% intervals (bootstrap over dialogues)";
+  std::set<std::string> baselines;
+  for (const Pivot& p : pivots) {
+    if (!p.baseline.empty()) baselines.insert(p.baseline);
+  }
+  if (!baselines.empty())
+    out += fmt::format("; {} the paired difference to {}", differences, join(baselines, " or "));
+  out += ".";
+  if (!counters) return out;
+  std::vector<std::string> meanings;
+  for (const ReportedCounter& c : reported_counters())
+    meanings.push_back(fmt::format("{}: {}", c.heading, c.meaning));
+  out += " " + join(meanings, "; ") + ".";
+  if (has_ranges(pivots)) out += " From–to where a row has several methods or histories.";
+  return out;
+}
+
+std::string progress_note(const Results& results) {
+  struct Range {
+    std::size_t least = 0, most = 0, total = 0;
+  };
+  std::vector<std::string> datasets;
+  std::map<std::string, Range> ranges;
+  for (const Cell& cell : results.cells()) {
+    const Results::Progress& progress = results.progress(cell);
+    const auto [found, first] =
+        ranges.try_emplace(cell.dataset, progress.done, progress.done, progress.total);
+    if (first) datasets.push_back(cell.dataset);
+    Range& range = found->second;
+    range.least = std::min(range.least, progress.done);
+    range.most = std::max(range.most, progress.done);
+    range.total = std::max(range.total, progress.total);
+  }
+  std::vector<std::string> partial;
+  for (const std::string& dataset : datasets) {
+    const Range& range = ranges[dataset];
+    if (range.least == range.total) continue;
+    const std::string done = range.least == range.most
+                                 ? std::to_string(range.least)
+                                 : fmt::format("{} to {}", range.least, range.most);
+    partial.push_back(fmt::format("{} {} of {}", dataset, done, range.total));
+  }
+  if (partial.empty()) return "";
+  return "Partial: " + join(partial, ", ") + " dialogues.";
+}
+
+std::vector<std::string> notes(const Results& results) {
+  std::vector<std::string> out;
+  if (results.pending() > 0) {
+    out.push_back(fmt::format("{} dialogues have not run yet; turnbench run goes on with them. {}",
+                              results.pending(), progress_note(results)));
+  }
+  if (!results.stale().empty()) {
+    out.push_back(fmt::format("Stale: {}; turnbench run computes them anew.",
+                              describe(results.stale())));
+  }
+  if (results.truncation().cut > 0) out.push_back(text_of(results.truncation()) + ".");
+  if (!results.failures().empty())
+    out.push_back(
+        fmt::format("{} records failed; turnbench status lists them.", results.failures().size()));
+  if (const int turns = turns_without_value(results); turns > 0) {
+    const std::string chosen = name_of(results.choice());
+    out.push_back(
+        chosen.empty()
+            ? fmt::format("{} turns have no value: a probe had nothing to measure on them.", turns)
+            : fmt::format("{} turns have no value of {}.", turns, chosen));
+  }
+  const std::vector<std::string>& published = results.published_problems();
+  out.insert(out.end(), published.begin(), published.end());
+  return out;
+}
+
+}  // namespace turnbench

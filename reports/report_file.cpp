@@ -1,0 +1,67 @@
+#include "reports/report_file.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "common/error.h"
+#include "common/file.h"
+#include "common/json.h"
+#include "common/text.h"
+
+namespace turnbench {
+namespace {
+
+constexpr std::string_view kDoctype = "<!doctype html>\n";
+constexpr std::string_view kCaptions[] = {
+    "\nMeans x100 with 95% intervals (bootstrap over dialogues)",
+    "\nMeans with 95% intervals (bootstrap over dialogues), scores x100"};
+
+bool is_markdown_report(std::string_view text) {
+  return text.starts_with("# ") &&
+         std::any_of(std::begin(kCaptions), std::end(kCaptions),
+                     [&](std::string_view caption) { return text.find(caption) != text.npos; });
+}
+
+bool is_json_report(std::string_view text) {
+  if (!text.starts_with('{')) return false;
+  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return json.is_object() && json.contains("experiment") && json.contains("cells");
+}
+
+/// Whether the first line that is no comment is the header of a report's csv.
+bool is_csv_report(std::string_view text) {
+  while (text.starts_with('#')) text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
+  const std::vector<std::string> columns = split(text.substr(0, text.find('\n')), ",");
+  return std::any_of(columns.begin(), columns.end(), [&](const std::string& low) {
+    // Of "X low", in quotes or not, where the long form has "low" alone.
+    const std::size_t at = low.rfind("low");
+    if (at == std::string::npos) return false;
+    const auto has = [&](const char* other) {
+      const std::string name = low.substr(0, at) + other + low.substr(at + 3);
+      return std::find(columns.begin(), columns.end(), name) != columns.end();
+    };
+    return has("high") && has("n") && has("failed");
+  });
+}
+
+}  // namespace
+
+bool is_report(std::string_view text) {
+  if (text.empty() || text.starts_with(kLatexMark)) return true;
+  std::string_view markup = text;
+  if (markup.starts_with(kDoctype)) markup.remove_prefix(kDoctype.size());
+  return markup.starts_with(kMarkupMark) || is_markdown_report(text) || is_json_report(text) ||
+         is_csv_report(text);
+}
+
+void write_report(const std::filesystem::path& path, std::string_view report, bool force) {
+  std::error_code ignored;
+  if (!force && std::filesystem::is_regular_file(path, ignored) && !is_report(read_file(path))) {
+    throw input_error(
+        "{}: found a file that is no report, expected another name, or --force to replace it",
+        printable(path.string()));
+  }
+  write_file(path, report);
+}
+
+}  // namespace turnbench

@@ -1,0 +1,291 @@
+#include "reports/results.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "common/error.h"
+#include "common/json.h"
+#include "common/text.h"
+#include "harness/plan.h"
+#include "reports/pivot.h"
+
+namespace turnbench {
+namespace {
+
+const Stratum kNothing;
+
+/// Settles which postprocess is meant: the cells' own, or the only one that there is.
+ScoreChoice choose(const Store& store, const std::string& experiment, ScoreChoice choice) {
+  const std::map<std::string, bool> known = store.postprocesses(experiment, choice.metric);
+  if (known.empty()) {
+    throw input_error("{}: found no scores of {} by \"{}\", expected a metric of: {}", store.path(),
+                      experiment, printable(choice.metric), join(store.metrics(experiment), ", "));
+  }
+  std::vector<std::string> names;
+  bool own = false;
+  for (const auto& [name, is_own] : known) {
+    names.push_back(name);
+    own |= is_own;
+  }
+  if (choice.postprocess.empty() && own) return choice;
+  if (choice.postprocess.empty() && names.size() == 1) choice.postprocess = names.front();
+  if (!known.contains(choice.postprocess)) {
+    throw input_error("--postprocess: found \"{}\" for {}, expected one of: {}",
+                      printable(choice.postprocess), printable(choice.metric), join(names, ", "));
+  }
+  return choice;
+}
+
+/// How many dialogues the dataset of a protocol card has; 0 if the card does not say.
+std::size_t dialogues_of(const std::string& card) {
+  const Json json = Json::parse(card, nullptr, /*allow_exceptions=*/false);
+  const Json::json_pointer place("/dataset/count");
+  if (!json.is_object() || !json.contains(place)) return 0;
+  return json.at(place).is_number_unsigned() ? json.at(place).get<std::size_t>() : 0;
+}
+
+Results::Published as_published(const PublishedNumber& row) {
+  Results::Published out{row.value, {}};
+  if (!row.note.empty()) out.notes.push_back(row.note);
+  return out;
+}
+
+/// A published number in a message: its line, and what it is said to belong to.
+std::string place_of(const PublishedNumber& row) {
+  std::vector<std::string> named;
+  for (const auto& [name, values] : row.dimensions) named.push_back(join(values, " | "));
+  return fmt::format("line {} ({})", row.line, join(named, ", "));
+}
+
+}  // namespace
+
+std::string name_of(const ScoreChoice& choice) {
+  if (choice.postprocess.empty()) return choice.metric;
+  return fmt::format("{} ({})", choice.metric, choice.postprocess);
+}
+
+Results::Results(const Store& store, const std::string& experiment, const ScoreChoice& choice)
+    : manifest_(parse_manifest(store.manifest(experiment),
+                               store.path() + ": manifest of " + experiment, ManifestUse::kReport)),
+      cells_(store.cells(experiment)),
+      failures_(store.failures(experiment)),
+      environments_(store.environments(experiment)),
+      truncations_(store.truncations(experiment)),
+      stale_(stale_cells(store, experiment)) {
+  for (const DatasetEntry& entry : manifest_.datasets) {
+    if (entry.task.empty()) continue;
+    for (Cell& cell : cells_) {
+      if (cell.dataset == entry.label) cell.task = entry.task;
+    }
+  }
+  if (!choice.metric.empty()) {
+    choice_ = choose(store, experiment, choice);
+    for (Cell& cell : cells_) {
+      cell.metric = choice_.metric;
+      if (!choice_.postprocess.empty()) cell.postprocess = choice_.postprocess;
+    }
+  }
+  read_values(store, experiment);
+  read_progress(store, experiment);
+  for (const ReportedCounter& counter : reported_counters())
+    counters_[counter.name] = store.mean_counter(experiment, counter.name);
+  published_ = parse_published(store.published(experiment),
+                               store.path() + ": published numbers of " + experiment);
+  check_published();
+}
+
+void Results::read_values(const Store& store, const std::string& experiment) {
+  std::map<std::string, std::string> population;
+  for (const Cell& cell : cells_) population[cell.key] = cell.dataset_hash;
+  std::set<std::string> values = {"score"};
+  for (const TableSpec& table : manifest_.tables) values.insert(table.value);
+  for (const std::string& value : values) {
+    const TableValue* unit = find_table_value(value);
+    const bool is_score = shows_scores(value);
+    for (const ScoredTurn& turn : is_score ? store.scores(experiment, choice_of(store, value))
+                                           : store.values(experiment, value)) {
+      if (value == "score") turns_ = std::max(turns_, turn.turn + 1);
+      for (int key : {-1, turn.turn}) {
+        Stratum& stratum = strata_[{value, turn.cell, key}];
+        stratum.population = population[turn.cell];
+        stratum.is_score = is_score;
+        if (unit != nullptr) stratum.scale = unit->scale;
+        if (turn.status != Record::Status::kOk) {
+          ++(is_failure(turn.status) ? stratum.failed : stratum.without_value);
+          continue;
+        }
+        stratum.dialogues[turn.dialogue][turn.turn] = turn.score;
+      }
+    }
+  }
+}
+
+void Results::read_progress(const Store& store, const std::string& experiment) {
+  const auto done = store.done(experiment);
+  for (const Cell& cell : cells_) {
+    const std::map<std::string, int> dialogues = store.dialogues(cell.dataset_hash);
+    int& longest = turns_of_[cell.dataset_hash];
+    Progress progress;
+    // A run with --limit stores what it runs; the card says what there is.
+    progress.total = std::max(dialogues.size(), dialogues_of(cell.protocol_text));
+    for (const auto& [id, turns] : dialogues) {
+      const auto found = done.find({cell.key, id});
+      progress.done += found != done.end() && found->second >= turns;
+      longest = std::max(longest, turns);
+    }
+    progress_[cell.key] = progress;
+  }
+}
+
+void Results::check_published() {
+  std::vector<int> uses(published_.size(), 0);
+  std::vector<std::string> unused, several;
+  for (const Cell& cell : cells_) {
+    std::vector<const PublishedNumber*> own;
+    for (std::size_t i = 0; i < published_.size(); ++i) {
+      const PublishedNumber& row = published_[i];
+      const bool agrees = row.agrees([&](const std::string& name) {
+        return name == "metric" ? row.dimensions.at(name).front() : dimension(cell, -1, name);
+      });
+      if (!agrees) continue;
+      ++uses[i];
+      if (row.averaged.empty() && belongs(row, cell, "")) own.push_back(&row);
+    }
+    if (own.size() < 2) continue;
+    std::string both = fmt::format("{} and {}", place_of(*own[0]), place_of(*own[1]));
+    if (std::find(several.begin(), several.end(), both) == several.end())
+      several.push_back(std::move(both));
+  }
+  for (std::size_t i = 0; i < published_.size(); ++i) {
+    if (uses[i] == 0) unused.push_back(place_of(published_[i]));
+  }
+  const auto first_ones = [](const std::vector<std::string>& all) {
+    constexpr std::size_t kShown = 5;
+    const std::vector<std::string> shown(
+        all.begin(), all.begin() + static_cast<std::ptrdiff_t>(std::min(all.size(), kShown)));
+    return join(shown, "; ") +
+           (all.size() > kShown ? fmt::format("; and {} more", all.size() - kShown) : "");
+  };
+  if (!unused.empty()) {
+    published_problems_.push_back(fmt::format("{} of {} published numbers belong to no cell: {}.",
+                                              unused.size(), published_.size(),
+                                              first_ones(unused)));
+  }
+  if (!several.empty()) {
+    published_problems_.push_back(
+        "Two published numbers for one cell, of which the first counts: " + first_ones(several) +
+        ".");
+  }
+}
+
+std::size_t Results::pending() const {
+  std::size_t out = 0;
+  for (const Cell& cell : cells_) out += progress(cell).pending();
+  return out;
+}
+
+ScoreChoice Results::choice_of(const Store& store, const std::string& value) const {
+  if (value == "score") return choice_;
+  const ScoreChoice metric{value, ""};
+  const bool any = !store.postprocesses(manifest_.name, value).empty();
+  return any ? choose(store, manifest_.name, metric) : metric;  // nothing was scored by it yet
+}
+
+const Stratum& Results::stratum(const std::string& cell, int turn, const std::string& value) const {
+  const auto found = strata_.find({value, cell, turn < 0 ? -1 : turn});
+  return found == strata_.end() ? kNothing : found->second;
+}
+
+Truncation Results::truncation(const std::string& cell) const {
+  const auto found = truncations_.find(cell);
+  return found == truncations_.end() ? Truncation() : found->second;
+}
+
+Truncation Results::truncation() const {
+  return total(truncations_);
+}
+
+const StaleCell* Results::stale(const std::string& cell) const {
+  const auto found = std::find_if(stale_.begin(), stale_.end(),
+                                  [&](const StaleCell& s) { return s.cell.key == cell; });
+  return found == stale_.end() ? nullptr : &*found;
+}
+
+std::optional<double> Results::counter(const std::string& cell, const std::string& name) const {
+  const auto& values = counters_.at(name);
+  const auto found = values.find(cell);
+  return found == values.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<Results::Published> Results::published(const Cell& cell,
+                                                     const std::string& metric) const {
+  for (const PublishedNumber& row : published_) {
+    if (row.averaged.empty() && belongs(row, cell, metric)) return as_published(row);
+  }
+  return std::nullopt;
+}
+
+/// Whether a printed number is one of a cell's scores by `metric`, or by its own.
+bool Results::belongs(const PublishedNumber& row, const Cell& cell,
+                      const std::string& metric) const {
+  const bool own = metric.empty() && choice_.metric.empty();
+  if (!own && !row.dimensions.contains("metric")) return false;
+  return row.agrees([&](const std::string& name) {
+    return name == "metric" && !metric.empty() ? metric : dimension(cell, -1, name);
+  });
+}
+
+std::optional<Results::Published> Results::published(const std::vector<const Cell*>& cells,
+                                                     const std::string& metric) const {
+  const auto values = [this](const auto& of, const std::string& name) {
+    std::set<std::string> out;
+    for (const Cell* cell : of) out.insert(dimension(*cell, -1, name));
+    return out;
+  };
+  std::vector<const Cell*> all;
+  for (const Cell& cell : cells_) all.push_back(&cell);
+  for (const PublishedNumber& row : published_) {
+    if (row.averaged.empty()) continue;
+    const auto agrees = [&](const Cell* cell) { return belongs(row, *cell, metric); };
+    if (!std::all_of(cells.begin(), cells.end(), agrees)) continue;
+    // A mean over all datasets, say, is not that of some of them.
+    std::vector<const Cell*> whole;
+    std::copy_if(all.begin(), all.end(), std::back_inserter(whole), agrees);
+    const bool complete = std::all_of(
+        row.averaged.begin(), row.averaged.end(),
+        [&](const std::string& name) { return values(cells, name) == values(whole, name); });
+    if (complete) return as_published(row);
+  }
+  Published out;
+  for (const Cell* cell : cells) {
+    const std::optional<Published> one = published(*cell, metric);
+    if (!one) return std::nullopt;
+    out.value += one->value;
+    out.notes.insert(out.notes.end(), one->notes.begin(), one->notes.end());
+  }
+  out.value /= static_cast<double>(cells.size());
+  return out;
+}
+
+std::string Results::dimension(const Cell& cell, int turn, const std::string& name) const {
+  if (name == "model") return cell.model;
+  if (name == "dataset") return cell.dataset;
+  if (name == "task") return cell.task;
+  if (name == "position") return cell.position;
+  if (name == "method") return cell.method;
+  if (name == "history") return cell.history;
+  if (name == "answers") return cell.answers;
+  if (name == "metric") return cell.metric;
+  if (name == "turn") return turn < 0 ? "all" : std::to_string(turn + 1);
+  if (name.starts_with(kSettingPrefix)) {
+    return setting_of(cell, name.substr(kSettingPrefix.size())).value_or("-");
+  }
+  throw input_error("table: found the unknown dimension \"{}\", expected one of: {}",
+                    printable(name), join(table_dimensions(), ", "));
+}
+
+}  // namespace turnbench
