@@ -76,6 +76,16 @@ void write_all(int fd, std::string_view content, const std::filesystem::path& pa
   }
 }
 
+/// The descriptor of stdout or stderr if that is what a file is; otherwise -1.
+int standard_stream(const struct stat& file) {
+  for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) {
+    struct stat info {};
+    if (fstat(stream, &info) == 0 && info.st_dev == file.st_dev && info.st_ino == file.st_ino)
+      return stream;
+  }
+  return -1;
+}
+
 /// Where a chain of symbolic links ends, also one that leads to a file that is not there yet.
 std::filesystem::path followed(const std::filesystem::path& path) {
   constexpr int kLongest = 40;  // as the kernel's
@@ -140,15 +150,17 @@ std::string read_file(const std::filesystem::path& path) {
   }
 }
 
+bool is_replaceable(const std::filesystem::path& path) {
+  struct stat info {};
+  return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && standard_stream(info) < 0;
+}
+
 void write_file(const std::filesystem::path& path, std::string_view content) {
   struct stat info {};
   const bool exists = stat(path.c_str(), &info) == 0;
   if (exists && S_ISDIR(info.st_mode))
     throw input_error("{}: found a directory, expected a file", path.string());
-  for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) {
-    struct stat open_file {};
-    if (!exists || fstat(stream, &open_file) != 0) continue;
-    if (open_file.st_dev != info.st_dev || open_file.st_ino != info.st_ino) continue;
+  if (const int stream = exists ? standard_stream(info) : -1; stream >= 0) {
     std::fflush(nullptr);  // what was printed before comes first
     return write_all(stream, content, path);
   }

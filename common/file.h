@@ -18,6 +18,8 @@ std::string read_file(const std::filesystem::path& path);
 /// of one that cannot be written.  Links are followed; what is no file (a device, a pipe), and what
 /// stdout or stderr goes to, is written to as it is.  Refuses directories.
 void write_file(const std::filesystem::path& path, std::string_view content);
+/// Whether `write_file` would put another file in the place of one that is there.
+bool is_replaceable(const std::filesystem::path& path);
 
 /// Calls `line(text, number)` for each line (without its end, numbers from 1).  Reads in blocks, so
 /// a file of any size needs memory only for its longest line.  The path may lead into a zip

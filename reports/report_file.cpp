@@ -55,8 +55,7 @@ bool is_report(std::string_view text) {
 }
 
 void write_report(const std::filesystem::path& path, std::string_view report, bool force) {
-  std::error_code ignored;
-  if (!force && std::filesystem::is_regular_file(path, ignored) && !is_report(read_file(path))) {
+  if (!force && is_replaceable(path) && !is_report(read_file(path))) {
     throw input_error(
         "{}: found a file that is no report, expected another name, or --force to replace it",
         printable(path.string()));

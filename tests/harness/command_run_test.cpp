@@ -254,7 +254,11 @@ TEST(Report, OutputReplacesNothingButReports) {
   EXPECT_NE(directory.err.find("found a directory, expected a file"), std::string::npos);
   EXPECT_EQ(report.run({"-o", manifest, "--force"}).code, 0);
   EXPECT_EQ(read_file(manifest), report.run().out);
-  EXPECT_EQ(report.directory.content().size(), 2u) << "the store and the report";
+  // What stdout goes to is written to, whatever it holds.
+  const std::string log = report.directory.write("log", "mine");
+  EXPECT_EQ(run_program({"report", report.db, "-o", "/dev/stdout"}, "", log).code, 0);
+  EXPECT_EQ(read_file(log), read_file(manifest));
+  EXPECT_EQ(report.directory.content().size(), 3u) << "the store and the reports";
 }
 
 // Reading leaves a store as it is, to the byte and without files beside it.

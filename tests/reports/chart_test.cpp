@@ -4,6 +4,10 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
+
+#include "hand_made_store.h"
+#include "reports/position_chart.h"
 
 namespace turnbench {
 namespace {
@@ -69,6 +73,37 @@ TEST(Chart, TitlesAndNotesAreBrokenIntoLines) {
     EXPECT_LE(svg.find('<', begin) - begin, 117u);
   }
   EXPECT_LT(highest, attribute(svg, "height"));
+}
+
+// Histories are rows of their own, and of datasets all are averaged or none.
+TEST(PositionChart, AveragesOverDatasetsAlone) {
+  test::HandMadeStore hand;
+  for (const Cell& cell : hand.store().cells("hand")) {
+    for (const char* id : {"a", "b", "c", "d"}) hand.add(cell.key, id, 1, 1);
+  }
+  hand.add_cell("tiny-fact", "begin", "full", "recompress");
+  for (const char* id : {"a", "b", "c", "d"})
+    hand.add(test::HandMadeStore::key("tiny-fact", "begin", "full") + " recompress", id, 0, 1);
+  const std::vector<DotChart> charts = position_charts(Results(hand.store(), "hand"));
+  ASSERT_EQ(charts.size(), 3u);
+  EXPECT_EQ(charts[0].title, "all datasets");
+  EXPECT_EQ(charts[1].title, "tiny-fact");
+  const auto row = [](const DotChart& chart, const std::string& label) {
+    const auto found = std::find_if(chart.rows.begin(), chart.rows.end(),
+                                    [&](const DotChart::Row& r) { return r.label == label; });
+    EXPECT_NE(found, chart.rows.end()) << label;
+    return found->dots;
+  };
+  for (const DotChart& chart : charts) {
+    EXPECT_EQ(chart.series, (std::vector<std::string>{"begin", "end"}));
+    ASSERT_EQ(chart.rows.size(), 4u);
+    EXPECT_EQ(row(chart, "full, reprefill")[0].mean, 100);
+    EXPECT_FALSE(row(chart, "full, recompress")[1].present);
+  }
+  EXPECT_EQ(row(charts[1], "full, recompress")[0].mean, 50);
+  EXPECT_FALSE(row(charts[0], "full, recompress")[0].present) << "of one dataset alone";
+  EXPECT_NE(charts[0].notes.front().find("full / recompress, begin lacks tiny-hop (not there)"),
+            std::string::npos);
 }
 
 }  // namespace

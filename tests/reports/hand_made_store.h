@@ -73,16 +73,17 @@ class HandMadeStore {
   }
 
   /// A cell beside those of the manifest, as imported predictions have one.
-  void add_cell(const std::string& dataset, const std::string& position,
-                const std::string& method) {
+  void add_cell(const std::string& dataset, const std::string& position, const std::string& method,
+                const std::string& history = "reprefill") {
     Store::Plan plan;
     plan.experiment = "hand";
     plan.manifest = store_.manifest("hand");
     plan.published = store_.published("hand");
     Cell c = store_.cells("hand").front();
-    c.key = key(dataset, position, method);
+    c.key = key(dataset, position, method) + (history == "reprefill" ? "" : " " + history);
     c.dataset = c.dataset_hash = dataset;
     c.position = position;
+    c.history = history;
     c.method = c.method_canonical = method;
     plan.cells.push_back(c);
     store_.add_imported(plan);
