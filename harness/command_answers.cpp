@@ -46,7 +46,7 @@ void add_answers_command(CLI::App& app, const CommonOptions& common) {
     }
     for (const std::string& text : o->where)
       o->request.where.push_back(AnswerCondition::parse(text));
-    const Store store = Store::open_to_read(o->db);
+    const Store store = Store::open(o->db);
     const std::vector<std::string> all = store.experiments();
     if (all.empty()) throw input_error("{}: found no experiment, expected at least one", o->db);
     if (o->request.experiment.empty()) o->request.experiment = all.back();

@@ -23,7 +23,7 @@ struct Forgetting {
   struct Line {
     std::string experiment, method;
     std::size_t cells = 0;
-    Store::Held held;
+    Store::Content held;
   };
   std::vector<Line> lines;
   std::vector<std::string> cells;
@@ -46,7 +46,7 @@ struct Forgetting {
         shared += is_new;
         continue;
       }
-      const Store::Held held = store.held(key);
+      const Store::Content held = store.content(key);
       if (is_new) {
         cells.push_back(key);
         records += held.records;
@@ -72,7 +72,7 @@ void require_any(const Store& store, const ForgetOptions& o, const Forgetting& w
   if (what.records > 0) return;
   std::set<std::string> known;
   for (const Store::CellUse& use : store.cell_uses()) {
-    if (store.held(use.cell.key).records > 0) known.insert(use.cell.method);
+    if (store.content(use.cell.key).records > 0) known.insert(use.cell.method);
   }
   throw input_error("{}: found no results of \"{}\", expected {}", o.db, printable(o.method),
                     known.empty() ? std::string("a store that has some")
@@ -109,7 +109,7 @@ void print(const Forgetting& what) {
 void forget(const ForgetOptions& o, const CommonOptions& common) {
   if (o.method.empty() == o.experiment.empty())
     throw input_error("forget: found no --method and no --experiment, expected one of them");
-  Store store = o.dry_run ? Store::open_to_read(o.db) : Store::open(o.db);
+  Store store = o.dry_run ? Store::open(o.db) : Store::open_to_write(o.db);
   if (!o.experiment.empty()) store.manifest(o.experiment);  // refuses an unknown name
   const Forgetting what(store, o);
   require_any(store, o, what);

@@ -17,8 +17,7 @@ struct ImportOptions {
 
 ImportTarget target_of(const ImportOptions& o, const Locations& locations) {
   if (!o.manifest.empty()) return import_target(load_manifest(o.manifest), o.dataset, locations);
-  if (!o.experiment.empty())
-    return import_target(Store::open_to_read(o.db), o.experiment, o.dataset);
+  if (!o.experiment.empty()) return import_target(Store::open(o.db), o.experiment, o.dataset);
   if (o.dataset.empty()) {
     throw input_error(
         "--dataset: found none, expected one (see list datasets), or --manifest, or --experiment");

@@ -55,7 +55,7 @@ void add_report_command(CLI::App& app, const CommonOptions& common) {
       throw input_error("--output: found the store {}, expected another file",
                         printable(o->output));
     }
-    const Store store = Store::open_to_read(o->db);
+    const Store store = Store::open(o->db);
     const std::vector<std::string> all = store.experiments();
     if (all.empty()) throw input_error("{}: found no experiment, expected at least one", o->db);
     const Results results(store, o->experiment.empty() ? all.back() : o->experiment, o->choice);

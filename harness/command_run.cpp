@@ -191,7 +191,7 @@ void add_status_command(CLI::App& app, const CommonOptions& common, int& exit_co
   o->sweep.add_to(*command);
   command->callback([o, &common, &exit_code] {
     const bool writes = o->action == "retry";
-    Store store = writes ? Store::open_to_extend(o->db) : Store::open_to_read(o->db);
+    Store store = writes ? Store::open_to_write(o->db) : Store::open(o->db);
     const std::vector<std::string> experiments = wanted_experiments(store, o->experiment);
     if (writes) return retry(store, experiments, o->sweep, common, exit_code);
     std::vector<OrderedJson> states;

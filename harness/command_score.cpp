@@ -80,7 +80,7 @@ void score_store(const ScoreOptions& o, const CommonOptions& common, int& exit_c
       o.request.metric, o.postprocess, o.replace, {{}, names_and_values(o.data, "--data")}};
   if (!request.metric.empty()) find_metric(request.metric, "--metric");
   if (!request.postprocess.empty()) find_postprocess(request.postprocess, "--postprocess");
-  Store store = Store::open_to_extend(o.file);
+  Store store = Store::open_to_write(o.file);
   OrderedJson cells = OrderedJson::array();
   std::vector<std::string> refused, different;
   for (const std::string& name : wanted_experiments(store, o.experiments)) {

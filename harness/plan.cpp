@@ -466,7 +466,7 @@ Store::Plan stored_plan(const Plan& plan, const std::vector<Device>& devices) {
                             c.parameters()));
   }
   for (const PlannedDataset& d : plan.datasets) {
-    out.datasets.push_back({d.hash, dataset_description(d.entry), d.size});
+    out.datasets.emplace_back(d.hash, dataset_description(d.entry));
     for (const Dialogue& one : d.dialogues) {
       out.dialogues.push_back(
           {d.hash, one.id, static_cast<int>(one.turns.size()), to_json_line(one)});

@@ -125,7 +125,7 @@ Database::Database(const std::filesystem::path& path, Mode mode) : path_(path.st
     throw input_error("{}: found no such file, expected a turnbench store", path_);
   }
   open(path_, SQLITE_OPEN_READWRITE | (mode == Mode::kCreate ? SQLITE_OPEN_CREATE : 0));
-  if (mode == Mode::kRead) open_to_read();
+  if (mode == Mode::kRead) open();
 }
 
 void Database::open(const std::string& name, int flags) {
@@ -142,7 +142,7 @@ void Database::close() {
   db_ = nullptr;
 }
 
-void Database::open_to_read() {
+void Database::open() {
   const auto size_of = [this](const char* suffix) {
     std::error_code none;
     const std::uintmax_t size = std::filesystem::file_size(path_ + suffix, none);

@@ -67,7 +67,7 @@ class Database {
  private:
   void open(const std::string& name, int flags);
   void close();
-  void open_to_read();
+  void open();
 
   sqlite3* db_ = nullptr;
   std::string path_;

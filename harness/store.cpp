@@ -46,19 +46,12 @@ Store Store::create(const std::filesystem::path& path) {
 }
 
 Store Store::open(const std::filesystem::path& path) {
-  auto db = std::make_unique<Database>(path, Database::Mode::kExisting);
-  check_schema(*db);
-  db->prepare_for_writing();
-  return Store(std::move(db));
-}
-
-Store Store::open_to_read(const std::filesystem::path& path) {
   auto db = std::make_unique<Database>(path, Database::Mode::kRead);
   check_schema(*db);
   return Store(std::move(db));
 }
 
-Store Store::open_to_extend(const std::filesystem::path& path) {
+Store Store::open_to_write(const std::filesystem::path& path) {
   auto db = std::make_unique<Database>(path, Database::Mode::kExisting);
   check_schema(*db);
   prepare_schema(*db);
@@ -83,11 +76,10 @@ void Store::write_plan(const Plan& plan, bool imported) {
   for (const auto& [hash, description] : plan.models) {
     (db_->prepare("INSERT OR IGNORE INTO model VALUES (?,?)") << hash << description).run();
   }
-  for (const Plan::Dataset& dataset : plan.datasets) {
-    (db_->prepare("INSERT INTO dataset (hash, description, sources, size) VALUES (?,?,?,?) "
-                  "ON CONFLICT DO UPDATE SET sources = excluded.sources, size = excluded.size")
-     << dataset.hash << dataset.description << sources_["datasets"]
-     << static_cast<std::int64_t>(dataset.size))
+  for (const auto& [hash, description] : plan.datasets) {
+    (db_->prepare("INSERT INTO dataset (hash, description, sources) VALUES (?,?,?) "
+                  "ON CONFLICT DO UPDATE SET sources = excluded.sources")
+     << hash << description << sources_["datasets"])
         .run();
   }
   Statement dialogue = db_->prepare("INSERT OR IGNORE INTO dialogue VALUES (?,?,?,?)");

@@ -92,12 +92,10 @@ class Store {
   /// Opens or creates, and brings an older store up to date; refuses a file that is not a store, or
   /// one of a newer schema.
   static Store create(const std::filesystem::path& path);
-  /// Opens to read, an older store as it is.
+  /// Opens to read, an older store as it is; the file and its folder may be read-only.
   static Store open(const std::filesystem::path& path);
-  /// The same to read, which may be read-only.
-  static Store open_to_read(const std::filesystem::path& path);
   /// Opens to write, and brings an older store up to date.
-  static Store open_to_extend(const std::filesystem::path& path);
+  static Store open_to_write(const std::filesystem::path& path);
 
   // --- writing -------------------------------------------------------------------------------
   struct Plan {
@@ -106,13 +104,8 @@ class Store {
     std::string published;    ///< CSV text of the published numbers, or empty
     std::vector<Cell> cells;  ///< in table order
     std::vector<StoredDialogue> dialogues;
-    std::vector<std::pair<std::string, std::string>> models;  ///< hash, description
-    struct Dataset {
-      std::string hash, description;
-      std::size_t size = 0;  ///< dialogues of the whole dataset, not only those in the plan
-    };
-    std::vector<Dataset> datasets;
-    std::string environment;  ///< JSON: build, machine
+    std::vector<std::pair<std::string, std::string>> models, datasets;  ///< hash, description
+    std::string environment;                                            ///< JSON: build, machine
   };
   /// Makes the experiment known, and its manifest the one that reports use.
   void add_plan(const Plan& plan);
@@ -139,8 +132,6 @@ class Store {
   std::vector<Cell> cells(const std::string& experiment) const;
   /// Turns of each dialogue of a dataset: id -> number of turns.
   std::map<std::string, int> dialogues(const std::string& dataset_hash) const;
-  /// Dialogues of a dataset as a whole; 0 where the store does not know.
-  std::size_t dataset_size(const std::string& dataset_hash) const;
   /// The content of the stored dialogues of a dataset, by their ids.
   std::map<std::string, std::string> dialogue_texts(const std::string& dataset_hash) const;
   /// What the store holds of a dialogue in one cell.
@@ -188,10 +179,10 @@ class Store {
     Cell cell;
   };
   std::vector<CellUse> cell_uses() const;
-  struct Held {
+  struct Content {
     std::size_t records = 0, scores = 0, judgements = 0;
   };
-  Held held(const std::string& cell) const;
+  Content content(const std::string& cell) const;
   /// One transaction: the records of cells with all that hangs on them; an experiment with its plan
   /// unless empty; and what then belongs to nothing.
   void forget(const std::vector<std::string>& cells, const std::string& experiment);

@@ -19,7 +19,7 @@ std::vector<Store::CellUse> Store::cell_uses() const {
   return out;
 }
 
-Store::Held Store::held(const std::string& cell) const {
+Store::Content Store::content(const std::string& cell) const {
   const auto count = [&](const char* table) {
     Statement s = db_->prepare(fmt::format("SELECT count(*) FROM {} WHERE cell = ?", table));
     s << cell;

@@ -79,13 +79,6 @@ void Store::adopt(const std::vector<Adoption>& adoptions) {
   transaction.commit();
 }
 
-std::size_t Store::dataset_size(const std::string& dataset_hash) const {
-  if (!has_sources(*db_)) return 0;
-  Statement s = db_->prepare("SELECT size FROM dataset WHERE hash = ?");
-  s << dataset_hash;
-  return s.next() ? static_cast<std::size_t>(std::max<std::int64_t>(0, s.integer(0))) : 0;
-}
-
 std::string Store::dataset_sources(const std::string& dataset_hash) const {
   if (!has_sources(*db_)) return "";
   Statement s = db_->prepare("SELECT sources FROM dataset WHERE hash = ?");

@@ -19,8 +19,7 @@ void prepare_schema(Database& db);
 /// Whether the store has the tables of judgements: older ones may be read without them.
 bool has_judgements(const Database& db);
 
-/// Whether its rows say which sources made them, and how large a dataset is as a whole: older
-/// stores may be read without.
+/// Whether its rows say which sources made them: older stores may be read without.
 bool has_sources(const Database& db);
 
 /// SQL: the version of the manifest of experiment ?1 that was planned last.

@@ -43,7 +43,7 @@ TEST_F(Forget, ANameMeansEverySettingAndRunComputesThemAnew) {
   const std::string table = run("e", kThree, db_).out;
   const Dump before = dump(db_);
   {  // answers that are judged
-    Store store = Store::open_to_extend(db_);
+    Store store = Store::open_to_write(db_);
     store.add_judge({"j", "rubric", "hash", "text", "model"});
     for (const ScoredTurn& turn : store.scores("e"))
       store.add_judgement({turn.cell, turn.dialogue, turn.turn, "j", 0, "", {}, "", "", {}});

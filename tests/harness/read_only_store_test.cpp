@@ -48,7 +48,7 @@ std::string without_privileges(const std::function<std::string()>& make) {
 }
 
 std::string report(const std::string& db) {
-  return render_report(Results(Store::open_to_read(db), "small"), {});
+  return render_report(Results(Store::open(db), "small"), {});
 }
 
 class ReadOnlyStore : public testing::Test {
@@ -96,14 +96,14 @@ TEST_F(ReadOnlyStore, OfANameThatAnAddressWouldMisread) {
 TEST_F(ReadOnlyStore, NeverHidesWhatIsNotMergedYet) {
   const std::string db = store(0644, 0755);
   const Store writer = [&] {
-    Store out = Store::open(db);
+    Store out = Store::open_to_write(db);
     const ScoredTurn turn = out.scores("small")[0];
     out.put_scores({{turn.cell, turn.dialogue, turn.turn, "late", "none", 1}}, false);
     return out;
   }();
   ASSERT_GT(fs::file_size(db + "-wal"), 0u);
   const auto metrics = [](const std::string& path) {
-    return join(Store::open_to_read(path).metrics("small"), " ");
+    return join(Store::open(path).metrics("small"), " ");
   };
   fs::permissions(folder_, fs::perms(0555));
   EXPECT_EQ(without_privileges([&] { return metrics(db); }), "late qa_f1");

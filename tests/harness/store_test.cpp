@@ -20,7 +20,7 @@ Store::Plan plan_of(const std::string& experiment, const std::string& manifest,
   plan.manifest = manifest;
   plan.environment = "{}";
   plan.models = {{"m", "model"}};
-  plan.datasets = {{"d", "dataset", 2}};
+  plan.datasets = {{"d", "dataset"}};
   plan.dialogues = {{"d", "x", 2, "{}"}, {"d", "y", 2, "{}"}};
   for (const std::string& key : keys) {
     plan.cells.push_back({key, "tiny", "facts", "qa", "end", "full", "reprefill", "own", "qa_f1",
@@ -164,7 +164,7 @@ TEST(Store, AnswersAreReadBesideAnotherWriter) {
   store.add_plan(plan_of("e", "text", {"c1", "c2"}));
   for (const char* dialogue : {"x", "y"})
     store.add_records(records_of("c1", dialogue), scores_of("c1", dialogue, 0.5));
-  Store other = Store::open(directory.path("a.db"));
+  Store other = Store::open_to_write(directory.path("a.db"));
   other.add_plan(plan_of("e", "text", {"c1", "c2"}));
   std::vector<std::string> taken;
   store.for_each_answered("e", [&](const StoredDialogue& d, const std::vector<Store::Answer>& a) {
@@ -228,7 +228,7 @@ TEST(Store, OlderStoresAreReadAsTheyAreAndMigratedToBeWritten) {
     Database db(path, Database::Mode::kExisting);
     db.execute(
         "DROP TABLE judgement; DROP TABLE judge; ALTER TABLE score DROP COLUMN sources; "
-        "ALTER TABLE dataset DROP COLUMN sources; ALTER TABLE dataset DROP COLUMN size; "
+        "ALTER TABLE dataset DROP COLUMN sources; "
         "PRAGMA user_version=1");
   }
   const Dump before = dump(path, true);
@@ -239,7 +239,7 @@ TEST(Store, OlderStoresAreReadAsTheyAreAndMigratedToBeWritten) {
   }
   expect_same(dump(path, true), before);
   EXPECT_EQ(count(path, "PRAGMA user_version"), 1);
-  Store::open_to_extend(path).add_judge({"j", "rubric", "hash", "text", "model"});
+  Store::open_to_write(path).add_judge({"j", "rubric", "hash", "text", "model"});
   EXPECT_EQ(count(path, "PRAGMA user_version"), 3);
   EXPECT_EQ(Store::open(path).scores("e").size(), 2u);
   Dump after = dump(path, true);
