@@ -16,7 +16,10 @@ constexpr const char* kWarning =
     "Smoke run on stand-ins: these numbers say nothing about the experiment.";
 constexpr int kLength = 220;     // of a dialogue, in words
 constexpr int kMaxPrompt = 300;  // tokens: the same with markup
-constexpr int kMaxAnswer = 20;   // tokens: beyond the 16th, LoopServe selects
+// Tokens where records are read from files: their instructions, examples and questions, which are
+// never cut, have some hundred in tiny's small vocabulary.
+constexpr int kMaxRecordPrompt = 2048;
+constexpr int kMaxAnswer = 20;  // tokens: beyond the 16th, LoopServe selects
 constexpr int kMaxTurns = 2;
 constexpr double kKept = 64;       // token counts up to it stay as they are
 constexpr int kRealPrompt = 8192;  // tokens: what a share in the experiment is taken of
@@ -149,6 +152,7 @@ Manifest smoke_manifest(const Manifest& manifest, const Locations& locations) {
     json["models"].push_back({{"name", entry.name}, {"path", "tiny"}});
 
   std::vector<std::string> changes, needed;
+  int max_prompt = kMaxPrompt;
   const OrderedJson written =
       json["datasets"].is_array() ? json["datasets"] : OrderedJson::array({json["datasets"]});
   json["datasets"] = OrderedJson::array();
@@ -156,6 +160,7 @@ Manifest smoke_manifest(const Manifest& manifest, const Locations& locations) {
        sweep_ends(manifest.datasets, [](const DatasetEntry& d) { return d.label; }, {})) {
     const auto index = static_cast<std::size_t>(entry - manifest.datasets.data());
     const bool has_files = !find_source(*entry, manifest, locations).empty();
+    if (has_files) max_prompt = kMaxRecordPrompt;
     json["datasets"].push_back(short_dataset(*entry, written[index], index, has_files));
     const std::string name = json["datasets"].back()["name"].get<std::string>();
     if (name != entry->name) changes.push_back(entry->label + " by " + name);
@@ -165,12 +170,12 @@ Manifest smoke_manifest(const Manifest& manifest, const Locations& locations) {
   json["methods"] = short_methods(sweep_ends(
       manifest.methods, [](const Method& m) { return m.label(); }, needed));
 
-  json["max_prompt_tokens"] = kMaxPrompt;
+  json["max_prompt_tokens"] = max_prompt;
   json["max_new_tokens"] = kMaxAnswer;
   json["description"] = fmt::format(
       "{} Every model is the embedded tiny; prompts have at most {} tokens, answers {}; budgets "
       "shrink with them; of each sweep only the ends run.{}",
-      kWarning, kMaxPrompt, kMaxAnswer,
+      kWarning, max_prompt, kMaxAnswer,
       changes.empty() ? "" : " Datasets are replaced: " + join(changes, ", ") + ".");
   const std::string text = json.dump(1);
   Manifest out = parse_manifest(text, manifest.path.string() + ": smoke run");

@@ -148,6 +148,16 @@ TEST(Smoke, ShortensGeneratedDatasets) {
   EXPECT_EQ(dataset(small, "hop-100").length, 100);
 }
 
+// What instructs and asks in a record is never cut: there must be room for it.
+TEST(Smoke, ShortensPromptsAndLeavesRoomForRecords) {
+  EXPECT_EQ(smoke_manifest(paper(), {}).max_prompt_tokens, 2048) << "lcc is read from its file";
+  std::string text = kManifest;
+  text.replace(text.find("\"source\": \"files/lcc.jsonl\", "), 29, "");
+  Manifest made_up = parse_manifest(text, "paper.json");
+  EXPECT_EQ(smoke_manifest(made_up, {}).max_prompt_tokens, 300);
+  EXPECT_EQ(smoke_manifest(made_up, {{}, {{"longbench", "files"}}}).max_prompt_tokens, 2048);
+}
+
 // Of a sweep the ends stay, and what a table is compared to.
 TEST(Smoke, CutsSweeps) {
   std::vector<std::string> labels;
@@ -167,7 +177,6 @@ TEST(Smoke, ShrinksBudgetsBelowThePrompt) {
   const auto value = [&](const std::string& label, const std::string& name) {
     return method(small, label).parts()[0].parameters.values().find(name)->second;
   };
-  EXPECT_EQ(small.max_prompt_tokens, 300);
   EXPECT_EQ(value("snapkv:budget=96", "budget"), "73");
   EXPECT_EQ(value("snapkv:budget=96", "window"), "32");
   EXPECT_EQ(value("snapkv:budget=1024", "budget"), "128");
