@@ -8,6 +8,9 @@
 
 namespace turnbench {
 
+/// Words and marks that a generated set may have in all: they are held in memory.
+constexpr std::size_t kMostGenerated = 500'000'000;
+
 /// How the dialogues of a set are built or generated.
 struct BuildOptions {
   int turns = 0;  ///< 0: the set's own
@@ -25,8 +28,9 @@ struct BuildOptions {
   std::size_t max_irrelevant_length = 400;    ///< a turn of mt-TASK; words, for Chinese characters
 };
 
-/// Refuses turns out of [1, max_turns], less than `min_length` words and marks a turn, and a depth
-/// out of [0, 100]; `name` is the dataset's.  For generators, with their defaults filled in.
+/// Refuses turns out of [1, max_turns], less than `min_length` words and marks a turn, dialogues of
+/// more than kMostGenerated in all, and a depth out of [0, 100]; `name` is the dataset's.  For
+/// generators, with their defaults filled in.
 void check_generated(const std::string& name, const BuildOptions& options, int max_turns,
                      int min_length);
 

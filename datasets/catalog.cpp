@@ -27,6 +27,7 @@ namespace fs = std::filesystem;
 constexpr int kGeneratedTurns = 3;      // of the multi-turn variants of generated sets
 constexpr int kGeneratedLength = 4000;  // of their dialogues
 constexpr std::size_t kGeneratedDialogues = 100;
+constexpr int kMostTinyTurns = 3;  // of tiny-* where nothing is said: two and three in turn
 
 void require_one_turn(const std::string& name, const BuildOptions& options) {
   if (options.turns <= 1) return;
@@ -53,6 +54,11 @@ Dataset tiny(TinyTask task, const std::string& description) {
     tiny.seed = options.seed;
     if (options.length > 0) tiny.length = options.length;
     if (options.limit > 0) tiny.count = options.limit;
+    BuildOptions made = options;
+    if (made.turns == 0) made.turns = kMostTinyTurns;
+    made.length = tiny.length;
+    made.limit = tiny.count;
+    check_generated(std::string(name_of(task)), made, kMaxTinyTurns, least_length(task));
     return make_tiny_dialogues(task, tiny);
   };
   return {.name = std::string(name_of(task)),

@@ -24,6 +24,9 @@ constexpr double kFactShare = 0.5;   // of a turn's length that states facts
 constexpr double kEarlier = 0.35;    // questions of later turns that go back to an earlier turn
 constexpr std::size_t kNames = 64;   // people in a dialogue
 constexpr int kQuestionLength = 14;  // room that a question takes
+constexpr int kWeekLength = 60,
+              kLabelLength = 24;    // what a week and a noun's examples take at most
+constexpr std::size_t kUnseen = 2;  // adjectives of every noun that no example shows
 
 struct Lexicon {
   using Words = std::vector<std::string>;
@@ -53,6 +56,27 @@ const Lexicon& lexicon() {
 /// What the model's tokenizer makes of a sentence: one token a word or mark.
 int length_of(const std::string& sentence) {
   return static_cast<int>(count_words_and_marks(sentence));
+}
+
+int length_of(const std::vector<std::string>& sentences) {
+  int out = 0;
+  for (const std::string& s : sentences) out += length_of(s);
+  return out;
+}
+
+/// What one more thing to ask about takes at most.
+int room_of(TinyTask task) {
+  switch (task) {
+    case TinyTask::kFact:
+      return 10;
+    case TinyTask::kHop:
+      return 17;
+    case TinyTask::kLabel:
+      return kLabelLength;
+    case TinyTask::kList:
+      return kWeekLength;
+  }
+  return 0;
 }
 
 struct Fact {
@@ -106,8 +130,10 @@ class World {
     std::vector<std::string> adjectives = lexicon().adjectives, out;
     random_.shuffle(adjectives);
     const std::size_t count = 2 + random_.below(2);
+    std::set<std::string>& shown = examples[noun];
     for (std::size_t i = 0; i < count; ++i) {
-      examples[noun].insert(adjectives[i]);
+      if (!shown.contains(adjectives[i]) && shown.size() + kUnseen == adjectives.size()) continue;
+      shown.insert(adjectives[i]);
       out.push_back(fmt::format("the label of {} {} is {}.", adjectives[i], noun, fact.value));
     }
     label_turns[noun].insert(turn);
@@ -168,6 +194,7 @@ std::optional<Question> ask(TinyTask task, const World& world, Random& random) {
   Question q;
   switch (task) {
     case TinyTask::kFact: {
+      if (world.attributes.empty()) return std::nullopt;
       const auto& [key, fact] = random_entry(world.attributes, random);
       q.text = fmt::format("what is the {} of {}?", key.first, key.second);
       q.answer = fmt::format("the {} of {} is {}.", key.first, key.second, fact.value);
@@ -197,7 +224,6 @@ std::optional<Question> ask(TinyTask task, const World& world, Random& random) {
       for (const std::string& a : lexicon().adjectives) {
         if (!world.examples.at(noun).contains(a)) unseen.push_back(a);
       }
-      if (unseen.empty()) return std::nullopt;
       const std::string& adjective = random.choice(unseen);
       q.text = fmt::format("what is the label of {} {}?", adjective, noun);
       q.answer = fmt::format("the label of {} {} is {}.", adjective, noun, fact.value);
@@ -231,9 +257,8 @@ class Builder {
   Turn turn(int index, int length) {
     std::vector<std::string> sentences = facts(index, length);
     Turn out;
-    const Question q = question(index, sentences);
-    int used = 0;
-    for (const std::string& s : sentences) used += length_of(s);
+    const Question q = question(index, length - kQuestionLength, sentences);
+    int used = length_of(sentences);
     while (used + kQuestionLength < length) {
       sentences.push_back(world_.filler());
       used += length_of(sentences.back());
@@ -256,42 +281,51 @@ class Builder {
   }
 
  private:
+  /// Facts of all kinds.  Short turns keep room for what is asked about.
   std::vector<std::string> facts(int index, int length) {
     std::vector<std::string> out;
     int used = 0;
     while (used < kFactShare * length) {
+      const int room = length - kQuestionLength - room_of(task_) - used;
+      if (room < kLabelLength) break;
       const std::uint64_t kind = random_.below(9);
-      const bool room = length - used > 100;
+      const bool has_week = length - used > 100 && room >= kWeekLength;
       const std::vector<std::string> more = kind < 5   ? world_.attribute(index)
                                             : kind < 7 ? world_.relation(index)
                                             : kind < 8 ? world_.label(index)
-                                            : room     ? world_.week(index)
+                                            : has_week ? world_.week(index)
                                                        : world_.attribute(index);
-      for (const std::string& s : more) used += length_of(s);
+      used += length_of(more);
       out.insert(out.end(), more.begin(), more.end());
     }
     return out;
   }
 
-  /// A new question; adds facts of its kind if there are none to ask about.
-  Question question(int index, std::vector<std::string>& sentences) {
+  /// A new question; adds facts of its kind if there are none to ask about, as far as the turn's
+  /// sentences have `room`.
+  Question question(int index, int room, std::vector<std::string>& sentences) {
     const bool earlier = index > 0 && random_.uniform() < kEarlier;
+    bool any_turn = false;
     for (int attempt = 0;; ++attempt) {
       if (std::optional<Question> q = ask(task_, world_, random_)) {
         const bool is_earlier = *q->turns.begin() < index;
-        // After many attempts any question will do: the world may hold only one kind.
-        if (!asked_.contains(q->key) && (is_earlier == earlier || attempt > 200)) {
+        if (!asked_.contains(q->key) && (any_turn || is_earlier == earlier)) {
           asked_.insert(q->key);
           return *q;
         }
       }
-      if (attempt % 50 == 49) {
-        const std::vector<std::string> more = task_ == TinyTask::kHop     ? world_.relation(index)
-                                              : task_ == TinyTask::kLabel ? world_.label(index)
-                                              : task_ == TinyTask::kList  ? world_.week(index)
-                                                                          : world_.attribute(index);
-        sentences.insert(sentences.end(), more.begin(), more.end());
+      // After many attempts any question will do: the world may hold only one kind.
+      if (attempt == 200) any_turn = true;
+      if (attempt % 50 != 49) continue;
+      if (!any_turn && length_of(sentences) + room_of(task_) > room) {
+        any_turn = true;
+        continue;
       }
+      const std::vector<std::string> more = task_ == TinyTask::kHop     ? world_.relation(index)
+                                            : task_ == TinyTask::kLabel ? world_.label(index)
+                                            : task_ == TinyTask::kList  ? world_.week(index)
+                                                                        : world_.attribute(index);
+      sentences.insert(sentences.end(), more.begin(), more.end());
     }
   }
 
@@ -315,6 +349,10 @@ std::string_view name_of(TinyTask task) {
       return "tiny-list";
   }
   return "";
+}
+
+int least_length(TinyTask task) {
+  return kQuestionLength + room_of(task);
 }
 
 std::vector<Dialogue> make_tiny_dialogues(TinyTask task, const TinyOptions& options) {

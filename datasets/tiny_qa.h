@@ -19,14 +19,22 @@ enum class TinyTask {
   kList    ///< "what is the week of alice?": six facts, an answer of about 60 tokens
 };
 
+/// The most turns: a list asks about somebody else each time.
+constexpr int kMaxTinyTurns = 64;
+
 struct TinyOptions {
-  int turns = 0;      ///< 0: two and three in turn
-  int length = 1900;  ///< of a dialogue, in words and punctuation marks
+  int turns = 0;  ///< at most kMaxTinyTurns; 0: two and three in turn
+  /// Of a dialogue, in words and punctuation marks: each turn takes its share to within a sentence,
+  /// and at least what its question is about.
+  int length = 1900;
   std::size_t count = 100;
   std::uint64_t seed = 0;
 };
 
 std::vector<Dialogue> make_tiny_dialogues(TinyTask task, const TinyOptions& options);
+
+/// Words and marks in which a turn has room for its question and what that is about.
+int least_length(TinyTask task);
 
 /// Name of a task's dataset: `tiny-fact`, `tiny-hop`, `tiny-label`, `tiny-list`.
 std::string_view name_of(TinyTask task);
