@@ -69,6 +69,7 @@ Dataset tiny(TinyTask task, const std::string& description) {
           .collection = "",
           .turns = 2,
           .has_length = true,
+          .least_length = least_length(task),
           .load = load};
 }
 
@@ -101,6 +102,7 @@ void add_riddles(std::vector<Dataset>& out, const RiddleKind& kind) {
                           .metric = std::string(kind.metric),
                           .collection = kind.among_pairs ? "" : "essays",
                           .takes_source = !kind.among_pairs,
+                          .least_length = kLeastRiddleLength,
                           .has_depth = kind.one_place};
   add_generated(
       out, common,
@@ -115,7 +117,8 @@ void add_word_lists(std::vector<Dataset>& out, WordListTask task, const std::str
   const Dataset common = {.name = std::string(name_of(task)),
                           .description = description,
                           .task = "aggregation",
-                          .metric = "ruler_match_all"};
+                          .metric = "ruler_match_all",
+                          .least_length = kLeastListLength};
   add_generated(out, common,
                 [task](const std::string& name, const fs::path&, const BuildOptions& options) {
                   return make_word_lists(task, name, options);

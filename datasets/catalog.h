@@ -23,7 +23,8 @@ struct Dataset {
   int turns = 1;                        ///< by default; 0: as many as each of its records has
   bool needs_source = false;            ///< it is read from files
   bool takes_source = false;            ///< it may be read from files, otherwise it is made up
-  bool has_length = false;              ///< it is generated at any length
+  bool has_length = false;              ///< it is generated at any length ...
+  int least_length = 0;                 ///< ... of so many words and marks a turn or more
   bool has_depth = false;               ///< what answers stands at a depth that can be chosen
   bool has_fields = false;              ///< the fields of its files can be renamed
   bool has_official_prompts = false;    ///< its files may come with the prompts of its authors

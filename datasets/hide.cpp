@@ -163,7 +163,7 @@ class Hider {
 std::vector<Dialogue> hide_riddles(const RiddleKind& kind, const std::string& name,
                                    std::span<const std::string> essays,
                                    const BuildOptions& options) {
-  check_generated(name, options, kMaxRiddleTurns, 200);
+  check_generated(name, options, kMaxRiddleTurns, kLeastRiddleLength);
   std::vector<Dialogue> out;
   for (std::size_t i = 0; i < options.limit; ++i) {
     out.push_back(Hider(kind, name, essays, options, i).build());

@@ -10,6 +10,9 @@
 
 namespace turnbench {
 
+/// Words and marks that a turn has at least.
+constexpr int kLeastRiddleLength = 200;
+
 /// Dialogues of riddles hidden in filler, made of nothing but the options: byte-identical
 /// everywhere, at any length.  `name` is the dataset's; the filler is `essays` (sentences) if there
 /// are any, otherwise made up.

@@ -166,7 +166,7 @@ std::string_view name_of(WordListTask task) {
 
 std::vector<Dialogue> make_word_lists(WordListTask task, const std::string& name,
                                       const BuildOptions& options) {
-  check_generated(name, options, 16, 700);
+  check_generated(name, options, 16, kLeastListLength);
   std::vector<Dialogue> out;
   for (std::size_t i = 0; i < options.limit; ++i) {
     out.push_back(make_dialogue(task, name, options, i));

@@ -15,6 +15,9 @@ enum class WordListTask {
   kFrequent  ///< the 3 most frequent of made-up words with Zipf frequencies
 };
 
+/// Words and marks that a turn has at least.
+constexpr int kLeastListLength = 700;
+
 /// `common-words`, `frequent-words`.
 std::string_view name_of(WordListTask task);
 

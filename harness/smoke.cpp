@@ -106,8 +106,11 @@ OrderedJson short_dataset(const DatasetEntry& entry, const OrderedJson& written,
   out["limit"] = 1;
   if (replaced || dataset.turns > 0)
     out["turns"] = std::clamp(entry.turns > 0 ? entry.turns : dataset.turns, 1, kMaxTurns);
-  if (replaced || dataset.has_length)
-    out["length"] = entry.length > 0 ? std::min(entry.length, kLength) : kLength;
+  const Dataset& made = find_dataset(out["name"].get<std::string>(), "smoke run");
+  if (made.has_length) {
+    const int wanted = entry.length > 0 ? std::min(entry.length, kLength) : kLength;
+    out["length"] = std::max(wanted, made.least_length * out["turns"].get<int>());
+  }
   return out;
 }
 

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "common/error.h"
 #include "datasets/catalog.h"
 
@@ -156,6 +158,26 @@ TEST(Smoke, ShortensPromptsAndLeavesRoomForRecords) {
   Manifest made_up = parse_manifest(text, "paper.json");
   EXPECT_EQ(smoke_manifest(made_up, {}).max_prompt_tokens, 300);
   EXPECT_EQ(smoke_manifest(made_up, {{}, {{"longbench", "files"}}}).max_prompt_tokens, 2048);
+}
+
+// Some cannot be made that short: then they are as short as they can be.
+TEST(Smoke, EveryGeneratedDatasetCanBeMade) {
+  OrderedJson json = {{"name", "m"}, {"models", {"tiny"}}, {"methods", {"full"}}};
+  for (const Dataset& d : all_datasets()) {
+    if (!d.has_length) continue;
+    json["datasets"].push_back({{"name", d.name}, {"label", "long " + d.name}});
+    json["datasets"].push_back({{"name", d.name}, {"label", "short " + d.name}, {"length", 1}});
+  }
+  const Manifest small = smoke_manifest(parse_manifest(json.dump(), "m.json"), {});
+  EXPECT_EQ(small.datasets.size(), json["datasets"].size());
+  for (const DatasetEntry& d : small.datasets) {
+    PlannedDataset made;
+    ASSERT_NO_THROW(made = load_dataset(d, small, {}, 0)) << d.label;
+    EXPECT_EQ(made.dialogues.size(), 1u);
+    EXPECT_EQ(static_cast<int>(made.dialogues[0].turns.size()), d.turns);
+    const bool is_list = d.name.ends_with("-words");
+    EXPECT_LE(d.length, is_list ? 1400 : 400) << d.label;
+  }
 }
 
 // Of a sweep the ends stay, and what a table is compared to.
