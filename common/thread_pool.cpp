@@ -6,6 +6,8 @@
 #include <chrono>
 #include <utility>
 
+#include "common/error.h"
+
 namespace turnbench {
 namespace {
 
@@ -91,6 +93,21 @@ void ThreadPool::parallel_for(std::size_t count,
     for (std::size_t i = 0; i < count; ++i) task(i, 0);
     return;
   }
+  if (taken_.exchange(true))
+    throw runtime_error("ThreadPool: found a loop within or beside another");
+  run_team(count, task);
+}
+
+void ThreadPool::parallel_for_if_free(std::size_t count,
+                                      const std::function<void(std::size_t)>& task) {
+  if (workers_.empty() || count <= 1 || taken_.exchange(true)) {
+    for (std::size_t i = 0; i < count; ++i) task(i);
+    return;
+  }
+  run_team(count, [&](std::size_t i, int) { task(i); });
+}
+
+void ThreadPool::run_team(std::size_t count, const std::function<void(std::size_t, int)>& task) {
   {
     std::lock_guard lock(mutex_);
     count_ = count;
@@ -107,7 +124,9 @@ void ThreadPool::parallel_for(std::size_t count,
     std::unique_lock lock(mutex_);
     done_.wait(lock, finished);
   }
-  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+  const std::exception_ptr error = std::exchange(error_, nullptr);
+  taken_ = false;
+  if (error) std::rethrow_exception(error);
 }
 
 }  // namespace turnbench

@@ -27,12 +27,18 @@ class ThreadPool {
 
   /// Runs task(i, worker) for i in [0, count); `worker` is in [0, size()) and unique among the
   /// tasks that run at the same time.  Returns when all are done; the first exception is rethrown.
+  /// One loop at a time: throws Error (runtime) where the team is at work.
   void parallel_for(std::size_t count,
                     const std::function<void(std::size_t task, int worker)>& task);
+  /// The same for any caller, tasks of this pool and several threads at once among them: where the
+  /// team is at work, the calling thread runs its tasks one after the other.
+  void parallel_for_if_free(std::size_t count, const std::function<void(std::size_t task)>& task);
 
  private:
   void work(int worker);
   void run_tasks(int worker);
+  /// The loop of a team that the caller has taken; frees it.
+  void run_team(std::size_t count, const std::function<void(std::size_t, int)>& task);
 
   bool may_spin_ = true;
   std::vector<std::thread> workers_;
@@ -42,6 +48,7 @@ class ThreadPool {
   std::atomic<std::size_t> next_{0};
   std::atomic<int> busy_{0};
   std::atomic<bool> stop_{false};
+  std::atomic<bool> taken_{false};
   std::size_t count_ = 0;
   const std::function<void(std::size_t, int)>* task_ = nullptr;
   std::exception_ptr error_;

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "common/error.h"
+
 namespace turnbench {
 namespace {
 
@@ -85,8 +87,13 @@ void AttentionStats::for_each_head(const std::function<void(int)>& task) const {
 }
 
 const HeadScores& AttentionStats::window_mass(int rows) {
+  if (rows > tail_->capacity()) {
+    throw runtime_error(
+        "window_mass: found {} rows, expected at most the {} that the policies declare", rows,
+        tail_->capacity());
+  }
   const int count = window_rows(rows);
-  assert(count > 0 && "a policy asked for more rows than it declared");
+  if (count < 1) throw runtime_error("window_mass: found no row, expected at least one");
   const auto [found, is_new] = window_mass_.try_emplace(count);
   HeadScores& scores = found->second;
   if (!is_new) return scores;

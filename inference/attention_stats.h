@@ -106,6 +106,7 @@ class AttentionStats {
 
   /// Sum over the last `rows` query rows (as many as are remembered) of the attention probability
   /// of every cached slot: per query head.
+  /// @throws Error (runtime) for more rows than the policies declare (`window`), and for none.
   const HeadScores& window_mass(int rows);
   /// Rows that window_mass(rows) really sums.
   int window_rows(int rows) const;

@@ -172,7 +172,8 @@ class Backend {
   virtual void row_probabilities(float scale, const KvSet& keys, const float* q,
                                  std::size_t q_stride, const std::int32_t* positions, int rows,
                                  int sliding_window, float* out, std::size_t ld) = 0;
-  /// Sums of such probabilities; may be called by several threads at once.
+  /// Sums of such probabilities.  May be called by several threads at once, tasks of parallel_for
+  /// among them.
   virtual void add_mass(float scale, std::span<const MassJob> jobs) = 0;
   /// task(i) for i in [0, count) on the backend's host threads.
   virtual void parallel_for(std::size_t count, const std::function<void(std::size_t)>& task) = 0;

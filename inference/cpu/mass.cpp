@@ -49,8 +49,7 @@ void add_mass(float scale, const MassJob& job) {
 }  // namespace
 
 void add_mass(ThreadPool& pool, float scale, std::span<const MassJob> jobs) {
-  if (jobs.size() == 1) return add_mass(scale, jobs[0]);
-  pool.parallel_for(jobs.size(), [&](std::size_t i, int) { add_mass(scale, jobs[i]); });
+  pool.parallel_for_if_free(jobs.size(), [&](std::size_t i) { add_mass(scale, jobs[i]); });
 }
 
 }  // namespace turnbench::cpu

@@ -7,7 +7,7 @@
 
 namespace turnbench::cpu {
 
-/// See MassJob.  A single job runs in the calling thread.
+/// See MassJob.  Any thread may call it, also a task of the pool: then it works alone.
 void add_mass(ThreadPool& pool, float scale, std::span<const MassJob> jobs);
 
 }  // namespace turnbench::cpu

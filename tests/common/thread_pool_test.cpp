@@ -4,6 +4,9 @@
 
 #include <numeric>
 #include <stdexcept>
+#include <thread>
+
+#include "common/error.h"
 
 namespace turnbench {
 namespace {
@@ -43,6 +46,34 @@ TEST(ThreadPool, TheFirstExceptionComesOutAndThePoolGoesOn) {
   std::atomic<int> sum{0};
   pool.parallel_for(10, [&](std::size_t i, int) { sum += static_cast<int>(i); });
   EXPECT_EQ(sum, 45);
+}
+
+TEST(ThreadPool, OneLoopAtATime) {
+  ThreadPool pool(3);
+  EXPECT_THROW(pool.parallel_for(
+                   8, [&](std::size_t, int) { pool.parallel_for(8, [](std::size_t, int) {}); }),
+               Error);
+  pool.parallel_for(8, [&](std::size_t, int) { pool.parallel_for(1, [](std::size_t, int) {}); });
+}
+
+TEST(ThreadPool, ALoopThatNeedNotHaveTheTeamRunsAnywhere) {
+  ThreadPool pool(3);
+  std::atomic<int> runs{0};
+  const auto loop = [&] { pool.parallel_for_if_free(100, [&](std::size_t) { ++runs; }); };
+  pool.parallel_for(20, [&](std::size_t, int) { loop(); });
+  EXPECT_EQ(runs, 2000);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 50; ++i) loop();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(runs, 22000);
+  EXPECT_THROW(pool.parallel_for_if_free(100, [](std::size_t) { throw std::runtime_error("x"); }),
+               std::runtime_error);
+  loop();
+  EXPECT_EQ(runs, 22100);
 }
 
 }  // namespace
