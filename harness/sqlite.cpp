@@ -3,6 +3,7 @@
 #include <sqlite3.h>
 
 #include "common/error.h"
+#include "common/text.h"
 
 namespace turnbench {
 namespace {
@@ -56,19 +57,25 @@ Statement::~Statement() {
   sqlite3_finalize(statement_);
 }
 
+void Statement::bound(int code) {
+  if (code == SQLITE_OK) return;
+  throw runtime_error("{}: value {} of \"{}\": {}", path_of(db_), bound_,
+                      printable(shorten(sqlite3_sql(statement_), 60)), sqlite3_errstr(code));
+}
+
 Statement& Statement::operator<<(std::string_view text) {
-  sqlite3_bind_text64(statement_, ++bound_, text.data(), text.size(), SQLITE_TRANSIENT,
-                      SQLITE_UTF8);
+  bound(sqlite3_bind_text64(statement_, ++bound_, text.data(), text.size(), SQLITE_TRANSIENT,
+                            SQLITE_UTF8));
   return *this;
 }
 
 Statement& Statement::operator<<(std::int64_t value) {
-  sqlite3_bind_int64(statement_, ++bound_, value);
+  bound(sqlite3_bind_int64(statement_, ++bound_, value));
   return *this;
 }
 
 Statement& Statement::operator<<(double value) {
-  sqlite3_bind_double(statement_, ++bound_, value);
+  bound(sqlite3_bind_double(statement_, ++bound_, value));
   return *this;
 }
 

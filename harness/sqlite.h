@@ -11,7 +11,9 @@ struct sqlite3_stmt;
 
 namespace turnbench {
 
-/// A prepared statement: bind in order with `<<`, then `run` or `next` and the columns.
+/// A prepared statement: bind in order with `<<`, then `run` or `next` and the columns.  What
+/// SQLite refuses is an Error (runtime): a value too large, one more than the statement has, one
+/// while it still has rows.
 class Statement {
  public:
   Statement(sqlite3* db, std::string_view sql);
@@ -35,6 +37,7 @@ class Statement {
   bool is_null(int column) const;
 
  private:
+  void bound(int code);
   void require_number(int column) const;
 
   sqlite3* db_;
