@@ -39,6 +39,8 @@ void import_predictions(ImportOptions& o, const CommonOptions& common) {
   if (!common.quiet) {
     fmt::print(stderr, "{}: {} predictions stored as imported:{}\n", o.request.file.string(),
                imported.records.size(), o.request.label);
+    if (!imported.missing.empty())
+      fmt::print(stderr, "{}: {}\n", o.request.file.string(), imported.missing);
   }
   const Results results(store, imported.plan.experiment);
   fmt::print("{}", render_report(results, {common.json ? "json" : "md", false}));

@@ -76,7 +76,9 @@ void tokenize(const TokenizeOptions& o, bool json) {
 }
 
 struct DialogueOptions {
-  std::string dataset, source, positions = "end", model;
+  std::string manifest, dataset, source, model;
+  std::optional<std::string> positions;
+  std::vector<std::string> data;
   BuildOptions build;
   bool stats = false;
 };
@@ -92,6 +94,30 @@ std::vector<Position> parse_positions(const std::string& text) {
   return out;
 }
 
+/// Dialogues of one dataset, and where their questions are to stand.
+struct Printed {
+  std::string label, dataset, metric;
+  std::vector<Dialogue> dialogues;
+  std::vector<Position> positions;
+};
+
+/// A dataset of the catalog, as the options say.
+Printed of_catalog(const DialogueOptions& o, const std::string& name) {
+  return {name, name, find_dataset(name, "--dataset").metric,
+          load_dialogues(name, o.source, o.build), parse_positions(o.positions.value_or("end"))};
+}
+
+/// A dataset of a manifest as a run of it has it: with the same ids, at its positions.
+Printed of_manifest(const DialogueOptions& o) {
+  const Manifest manifest = load_manifest(o.manifest);
+  PlannedDataset dataset =
+      load_dataset(manifest.dataset(o.dataset), manifest,
+                   Locations{{}, names_and_values(o.data, "--data")}, o.build.limit);
+  for (Dialogue& dialogue : dataset.dialogues) dialogue.metric = dataset.metric;
+  return {dataset.entry.label, dataset.entry.name, dataset.metric, std::move(dataset.dialogues),
+          o.positions ? parse_positions(*o.positions) : manifest.positions};
+}
+
 /// A dataset's row: as built beside as published.
 struct StatsRow {
   std::string dataset, metric;
@@ -99,12 +125,11 @@ struct StatsRow {
   const PublishedDataset* paper = nullptr;
 };
 
-StatsRow stats_row(const std::string& name, const DialogueOptions& o, const Tokenizer& tokenizer) {
-  StatsRow out = {name, find_dataset(name, "--dataset").metric, std::nullopt,
-                  find_published_dataset(name)};
-  out.built = dialogue_stats(load_dialogues(name, o.source, o.build), [&](std::string_view text) {
-    return tokenizer.encode(text, {}).size();
-  });
+StatsRow stats_row(const Printed& printed, const Tokenizer& tokenizer) {
+  StatsRow out = {printed.label, printed.metric, std::nullopt,
+                  find_published_dataset(printed.dataset)};
+  out.built = dialogue_stats(
+      printed.dialogues, [&](std::string_view text) { return tokenizer.encode(text, {}).size(); });
   return out;
 }
 
@@ -114,7 +139,7 @@ std::vector<StatsRow> published_rows(const DialogueOptions& o, const Tokenizer& 
   for (const PublishedDataset& paper : published_datasets()) {
     const std::string name(paper.name);
     out.push_back(has_file(find_dataset(name, "--dataset"), o.source)
-                      ? stats_row(name, o, tokenizer)
+                      ? stats_row(of_catalog(o, name), tokenizer)
                       : StatsRow{name, find_dataset(name, "").metric, std::nullopt, &paper});
   }
   return out;
@@ -162,19 +187,11 @@ void print_stats(const std::vector<StatsRow>& rows, bool json) {
   }
 }
 
-void print_stats(const DialogueOptions& o, bool json) {
-  const Tokenizer tokenizer = o.model.empty() || o.model == "tiny"
-                                  ? open_tokenizer(Checkpoint::open("tiny"))
-                                  : Tokenizer::open(o.model);
-  print_stats(o.dataset.empty() ? published_rows(o, tokenizer)
-                                : std::vector{stats_row(o.dataset, o, tokenizer)},
-              json);
-}
-
 void check_source(const DialogueOptions& o) {
   if (o.dataset.empty()) {
     if (!o.stats) {
-      throw input_error("--dataset: found none, expected one (see list datasets), or --stats");
+      throw input_error(
+          "--dataset: found none, expected one (see list datasets), or a manifest, or --stats");
     }
     if (o.source.empty()) {
       throw input_error("--source: found none, expected LongBench's directory");
@@ -192,21 +209,31 @@ void check_source(const DialogueOptions& o) {
   }
 }
 
-void print_dialogues(const DialogueOptions& o, bool json) {
-  const std::vector<Position> positions = parse_positions(o.positions);
-  check_source(o);
-  if (o.stats) {
-    print_stats(o, json);
-    return;
-  }
-  for (const Dialogue& dialogue : load_dialogues(o.dataset, o.source, o.build)) {
-    for (Position position : positions) {
+void print_dialogues(const Printed& printed) {
+  for (const Dialogue& dialogue : printed.dialogues) {
+    for (Position position : printed.positions) {
       Dialogue moved = at_position(dialogue, position);
       // One line a position: ids stay unique.
       moved.id += fmt::format(":{}", name_of(position));
       fmt::print("{}\n", to_json_line(moved));
     }
   }
+}
+
+void dialogues(const DialogueOptions& o, bool json) {
+  if (o.positions) parse_positions(*o.positions);
+  if (o.manifest.empty()) check_source(o);
+  const auto printed = [&] {
+    return o.manifest.empty() ? of_catalog(o, o.dataset) : of_manifest(o);
+  };
+  if (!o.stats) return print_dialogues(printed());
+  const Tokenizer tokenizer = o.model.empty() || o.model == "tiny"
+                                  ? open_tokenizer(Checkpoint::open("tiny"))
+                                  : Tokenizer::open(o.model);
+  print_stats(o.manifest.empty() && o.dataset.empty()
+                  ? published_rows(o, tokenizer)
+                  : std::vector{stats_row(printed(), tokenizer)},
+              json);
 }
 
 }  // namespace
@@ -229,31 +256,48 @@ void add_dialogues_command(CLI::App& app, const CommonOptions& common) {
   CLI::App* command =
       app.add_subcommand("dialogues", "Built dialogues as jsonl, one line a dialogue and position");
   command->footer(
-      "Example: turnbench dialogues --dataset mt-hotpotqa --source longbench/ --positions "
-      "begin,middle,end --limit 2");
+      "Examples:\n"
+      "  turnbench dialogues --dataset mt-hotpotqa --source longbench/ --positions "
+      "begin,middle,end --limit 2\n"
+      "  turnbench dialogues mine.json --data jsonl=mine.jsonl");
+  CLI::Option* manifest = command->add_option(
+      "manifest,--manifest", o->manifest, "experiment file: one of its datasets, as a run has it");
   command->add_option("--dataset", o->dataset,
-                      "dataset; see list datasets; none with --stats: all of LoopServe's Table 3");
-  command->add_option("--source", o->source, "file or directory of its records, or of essays");
-  command->add_option("--turns", o->build.turns, "0: the set's own")
-      ->transform(whole_number(0, 100));
-  command->add_option("--positions", o->positions, "begin, middle, end, separated by commas");
-  command->add_option("--seed", o->build.seed, "of the builder")
-      ->transform(whole_number(0, INT64_MAX));
+                      "dataset of the manifest, if it has several; or of the catalog (see list "
+                      "datasets); none with --stats: all of LoopServe's Table 3");
+  command
+      ->add_option("--data", o->data, "NAME=DIR: where the manifest's dataset or collection lies")
+      ->allow_extra_args(false)
+      ->needs(manifest);
+  command->add_option("--positions", o->positions,
+                      "begin, middle, end, separated by commas; otherwise the manifest's, or end");
   command->add_option("--limit", o->build.limit, "dialogues; 0: the set's own number")
       ->transform(whole_number(0, 1'000'000'000));
+  command->add_option("--source", o->source, "file or directory of its records, or of essays")
+      ->excludes(manifest);
+  command->add_option("--turns", o->build.turns, "0: the set's own")
+      ->transform(whole_number(0, 100))
+      ->excludes(manifest);
+  command->add_option("--seed", o->build.seed, "of the builder")
+      ->transform(whole_number(0, INT64_MAX))
+      ->excludes(manifest);
   command
       ->add_option("--length", o->build.length,
                    "of generated dialogues, in words and marks; 0: the generator's own")
-      ->transform(whole_number(0, 10'000'000));
+      ->transform(whole_number(0, 10'000'000))
+      ->excludes(manifest);
   command->add_option("--depth", o->build.depth, "of what is hidden, in percent; otherwise drawn")
-      ->check(number(0, 100));
-  command->add_flag("--official-prompts", o->build.official_prompts,
-                    "LongBench's own, from config/dataset2prompt.json beside the records");
+      ->check(number(0, 100))
+      ->excludes(manifest);
+  command
+      ->add_flag("--official-prompts", o->build.official_prompts,
+                 "LongBench's own, from config/dataset2prompt.json beside the records")
+      ->excludes(manifest);
   command->add_flag("--stats", o->stats,
                     "turns, mean tokens and metric beside the published ones, instead of the "
                     "dialogues");
   command->add_option("--model", o->model, "whose tokenizer counts, for --stats; otherwise tiny");
-  command->callback([o, &common] { print_dialogues(*o, common.json); });
+  command->callback([o, &common] { dialogues(*o, common.json); });
 }
 
 }  // namespace turnbench

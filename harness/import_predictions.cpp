@@ -45,7 +45,7 @@ class ById {
       found = places_.find(id.substr(0, id.size() - ending.size()));
       out.position = p;
     }
-    if (found == places_.end()) line.at("dialogue").fail("a dialogue of " + target_.cell.dataset);
+    if (found == places_.end()) line.at("dialogue").fail(a_dialogue());
     out.dialogue = found->second;
     const auto turns = static_cast<std::int64_t>(target_.dialogues[out.dialogue].turns.size());
     out.turn = static_cast<int>(line.get_integer("turn", 1, 1, turns)) - 1;
@@ -54,6 +54,14 @@ class ById {
   }
 
  private:
+  std::string a_dialogue() const {
+    const std::string out = "a dialogue of " + target_.cell.dataset;
+    if (target_.dialogues.empty()) return out + ", which has none";
+    return fmt::format("{}, which has {}, from \"{}\" to \"{}\"", out, target_.dialogues.size(),
+                       printable(target_.dialogues.front().id),
+                       printable(target_.dialogues.back().id));
+  }
+
   const ImportTarget& target_;
   std::map<std::string, std::size_t> places_;
 };
@@ -108,6 +116,38 @@ class ByAnswers {
   std::size_t next_ = 0;
 };
 
+/// What a file of predictions lacks, as a half sentence; "" if nothing.  Each position that it has
+/// is to have every turn.
+std::string missing_of(const std::vector<Prediction>& predictions, const ImportTarget& target) {
+  std::set<Position> positions;
+  std::set<std::tuple<std::size_t, int, Position>> there;
+  for (const Prediction& p : predictions) {
+    positions.insert(p.position);
+    there.emplace(p.dialogue, p.turn, p.position);
+  }
+  std::size_t turns = 0;
+  std::set<std::size_t> counts;  // of turns
+  std::string first;
+  for (std::size_t d = 0; d < target.dialogues.size(); ++d) {
+    const Dialogue& dialogue = target.dialogues[d];
+    turns += dialogue.turns.size();
+    counts.insert(dialogue.turns.size());
+    for (std::size_t t = 0; t < dialogue.turns.size(); ++t) {
+      for (const Position position : positions) {
+        if (!first.empty() || there.contains({d, static_cast<int>(t), position})) continue;
+        first = fmt::format("{}, turn {}, {}", printable(dialogue.id), t + 1, name_of(position));
+      }
+    }
+  }
+  if (first.empty()) return "";
+  const std::string each = counts.size() == 1 ? fmt::format(" x {} turns", *counts.begin())
+                                              : fmt::format(" of {} turns", turns);
+  return fmt::format("found {} predictions, expected {} ({} dialogues{}{}); first missing: {}",
+                     predictions.size(), turns * positions.size(), target.dialogues.size(), each,
+                     positions.size() == 1 ? "" : fmt::format(" x {} positions", positions.size()),
+                     first);
+}
+
 std::vector<Prediction> read_lines(const ImportRequest& request, const ImportTarget& target) {
   std::vector<Prediction> out;
   std::optional<ById> by_id;
@@ -158,24 +198,15 @@ std::string only_model(const Manifest& manifest) {
 
 ImportTarget import_target(const Manifest& manifest, const std::string& label,
                            const Locations& locations) {
-  std::vector<std::string_view> labels;
-  const DatasetEntry* entry = nullptr;
-  for (const DatasetEntry& e : manifest.datasets) {
-    labels.push_back(e.label);
-    if (e.label == label || (label.empty() && manifest.datasets.size() == 1)) entry = &e;
-  }
-  if (entry == nullptr) {
-    throw input_error("--dataset: found \"{}\", expected {}", printable(label),
-                      nearest_or_all(label, labels));
-  }
+  const DatasetEntry& entry = manifest.dataset(label);
   Plan plan;
   plan.manifest = manifest;
   plan.published = read_published(manifest);
   const PlannedDataset& dataset =
-      plan.datasets.emplace_back(load_dataset(*entry, manifest, locations, 0));
+      plan.datasets.emplace_back(load_dataset(entry, manifest, locations, 0));
   ImportTarget out;
   out.plan = stored_plan(plan);
-  out.cell.dataset = entry->label;
+  out.cell.dataset = entry.label;
   out.cell.dataset_hash = dataset.hash;
   out.cell.task = dataset.task;
   out.cell.metric = dataset.metric;
@@ -251,6 +282,7 @@ Imported read_predictions(const ImportRequest& request, const ImportTarget& targ
   cell.protocol = hash_text(cell.protocol_text);
 
   Imported out;
+  out.missing = missing_of(predictions, target);
   out.plan = target.plan;
   out.plan.models = {{cell.model_hash, model + ": as imported predictions name it, not seen"}};
   const std::string machine = environment_card();

@@ -40,6 +40,9 @@ struct Imported {
   Store::Plan plan;
   std::vector<Record> records;
   std::vector<ScoreValue> scores;
+  /// How many predictions were found and expected, and the first turn without one; empty if there
+  /// is one for every turn at every position that the file has.
+  std::string missing;
 };
 
 /// Reads predictions that were made elsewhere, and scores them.  A line is

@@ -227,6 +227,16 @@ const std::vector<std::string_view>& table_dimensions() {
   return dimensions;
 }
 
+const DatasetEntry& Manifest::dataset(const std::string& label) const {
+  std::vector<std::string_view> labels;
+  for (const DatasetEntry& entry : datasets) {
+    if (entry.label == label || (label.empty() && datasets.size() == 1)) return entry;
+    labels.push_back(entry.label);
+  }
+  throw input_error("--dataset: found \"{}\", expected {}", printable(label),
+                    nearest_or_all(label, labels));
+}
+
 Manifest parse_manifest(std::string_view text, const std::string& source, ManifestUse use) {
   const Json document = parse_json(text, source);
   const JsonView json(document, source);

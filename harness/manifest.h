@@ -99,6 +99,10 @@ struct Manifest {
 
   std::filesystem::path path;
   std::string text;
+
+  /// The dataset of this label, which may be empty where there is only one; refuses others as
+  /// --dataset.
+  const DatasetEntry& dataset(const std::string& label) const;
 };
 
 /// Reads and checks a manifest; docs/manifest.md lists the keys.  Unknown keys are refused with the

@@ -87,6 +87,109 @@ TEST(Import, StandsBesideOurs) {
   EXPECT_EQ(import.run(other, {"--label", "more", "--experiment", "small"}).code, 0);
 }
 
+TEST(Import, ManifestsPrintTheIdsOfTheirOwnData) {
+  const TemporaryDirectory d;
+  d.write(
+      "data/mine.jsonl",
+      R"({"id": "first", "context": "One is 1. Two is 2.", "question": "One?", "references": "1"})"
+      "\n"
+      R"({"id": "other", "context": "Six is 6. Ten is 10.", "question": "Ten?", "references": "10"})"
+      "\n");
+  const std::string manifest = d.write("m.json", R"({"name": "own", "models": ["tiny"],
+    "datasets": [{"name": "jsonl", "label": "mine", "metric": "exact_match", "source": "data/mine.jsonl"},
+                 {"name": "tiny-fact", "label": "fact", "limit": 3, "length": 200, "turns": 2, "seed": 4}],
+    "positions": ["begin", "end"], "methods": ["full"]})");
+  const auto ids_of = [](const Finished& run) {
+    EXPECT_EQ(run.code, 0) << run.err;
+    std::vector<std::string> out;
+    for (const std::string& line : run.lines()) out.push_back(Json::parse(line)["id"]);
+    return out;
+  };
+  const Finished mine = run_program({"dialogues", manifest, "--dataset", "mine"});
+  EXPECT_EQ(ids_of(mine),
+            (std::vector<std::string>{"first:begin", "first:end", "other:begin", "other:end"}));
+  EXPECT_EQ(Json::parse(mine.lines()[0])["metric"], "exact_match");
+  EXPECT_EQ(run_program({"dialogues", "--manifest", manifest, "--dataset", "mine"}).out, mine.out);
+  EXPECT_EQ(ids_of(run_program({"dialogues", manifest, "--dataset", "mine", "--positions", "middle",
+                                "--limit", "1"})),
+            std::vector<std::string>{"first:middle"});
+  // Elsewhere on this machine.
+  const std::string other = d.write(
+      "elsewhere.jsonl", R"({"id": "third", "context": "a", "question": "b?", "references": ["c"]})"
+                         "\n");
+  EXPECT_EQ(ids_of(run_program({"dialogues", manifest, "--dataset", "mine", "--data",
+                                "mine=" + other, "--positions", "end"})),
+            std::vector<std::string>{"third:end"});
+  // The same lines as from the catalog.
+  EXPECT_EQ(run_program({"dialogues", manifest, "--dataset", "fact"}).out,
+            run_program({"dialogues", "--dataset", "tiny-fact", "--limit", "3", "--length", "200",
+                         "--turns", "2", "--seed", "4", "--positions", "begin,end"})
+                .out);
+  EXPECT_EQ(run_program({"dialogues", manifest, "--dataset", "fact", "--stats", "--json"})
+                .json()["dialogues"],
+            3);
+  // What is answered under these ids can be imported.
+  std::string answers;
+  for (const std::string& line : mine.lines()) {
+    const Json dialogue = Json::parse(line);
+    answers += Json{{"dialogue", dialogue["id"]}, {"answer", dialogue["turns"][0]["references"][0]}}
+                   .dump() +
+               "\n";
+  }
+  const Finished imported =
+      run_program({"import-predictions", d.write("p.jsonl", answers), "--db", d.path("s.db"),
+                   "--label", "me", "--manifest", manifest, "--dataset", "mine"});
+  EXPECT_EQ(imported.code, 0) << imported.err;
+  EXPECT_NE(imported.err.find("4 predictions stored as imported:me\n"), std::string::npos);
+  EXPECT_EQ(imported.err.find("expected"), std::string::npos) << imported.err;
+}
+
+TEST(Import, ManifestsDialoguesAreRefusedInOneLine) {
+  const TemporaryDirectory d;
+  const std::string manifest = d.write(
+      "m.json",
+      R"({"name": "m", "models": ["tiny"], "datasets": ["tiny-fact", "tiny-hop"], "methods": ["full"]})");
+  const auto refusal = [&](const Arguments& more) {
+    Arguments all = {"dialogues", manifest};
+    all.insert(all.end(), more.begin(), more.end());
+    const Finished run = run_program(all);
+    EXPECT_EQ(run.code, 2);
+    EXPECT_EQ(run.out, "");
+    return run.err;
+  };
+  EXPECT_EQ(refusal({}),
+            "turnbench: --dataset: found \"\", expected one of: tiny-fact, tiny-hop\n");
+  EXPECT_EQ(refusal({"--dataset", "tiny-hip"}),
+            "turnbench: --dataset: found \"tiny-hip\", expected \"tiny-hop\"\n");
+  for (const char* option : {"--seed", "--length", "--turns", "--depth", "--source"}) {
+    const std::string message = refusal({"--dataset", "tiny-hop", option, "3"});
+    EXPECT_NE(message.find("expected only one of them"), std::string::npos) << message;
+  }
+  EXPECT_EQ(run_program({"dialogues", "--dataset", "tiny-hop", "--data", "a=b"}).code, 2);
+  EXPECT_EQ(run_program({"dialogues", d.path("none.json")}).code, 2);
+}
+
+TEST(Import, WhatIsMissingIsCounted) {
+  const Import import;
+  const std::vector<std::string> lines = split(half_right(), "\n");
+  const std::string some = lines[0] + "\n" + lines[1] + "\n" + lines[4] + "\n";
+  const Finished one = import.run(import.directory.write("p.jsonl", some),
+                                  {"--label", "some", "--manifest", import.manifest});
+  EXPECT_EQ(one.code, 0);
+  EXPECT_NE(one.err.find("3 predictions stored as imported:some\n"), std::string::npos) << one.err;
+  EXPECT_NE(one.err.find("p.jsonl: found 3 predictions, expected 4 (2 dialogues x 2 turns); first "
+                         "missing: tiny-fact-1-00001, turn 2, begin\n"),
+            std::string::npos)
+      << one.err;
+  const std::string both = some + lines[2] + "\n";
+  const Finished two = import.run(import.directory.write("q.jsonl", both),
+                                  {"--label", "both", "--manifest", import.manifest});
+  EXPECT_NE(two.err.find("q.jsonl: found 4 predictions, expected 8 (2 dialogues x 2 turns x 2 "
+                         "positions); first missing: tiny-fact-1-00000, turn 2, end\n"),
+            std::string::npos)
+      << two.err;
+}
+
 TEST(Import, BeforeAnythingHasRun) {
   const Import import;
   const std::string file = import.directory.write("p.jsonl", half_right());
@@ -206,7 +309,8 @@ TEST(Import, Refusals) {
       {"answer of another kind", with(R"({"dialogue": ")" + id + "\", \"answer\": 5}\n"),
        "p.jsonl:1: /answer: found 5"},
       {"unknown dialogue", with(good + R"({"dialogue": "x", "answer": "a"})" + "\n"),
-       "p.jsonl:2: /dialogue: found \"x\", expected a dialogue of tiny-fact"},
+       "p.jsonl:2: /dialogue: found \"x\", expected a dialogue of tiny-fact, which has 2, from "
+       "\"tiny-fact-1-00000\" to \"tiny-fact-1-00001\""},
       {"turn beyond", with(R"({"dialogue": ")" + id + "\", \"turn\": 3, \"answer\": \"a\"}\n"),
        "p.jsonl:1: /turn: found 3"},
       {"turn below", with(R"({"dialogue": ")" + id + "\", \"turn\": 0, \"answer\": \"a\"}\n"),
