@@ -31,7 +31,7 @@ function(add_part name)
 endfunction()
 
 add_part(engine inference/*.h inference/*.cpp inference/cpu/*.h inference/cpu/*.cpp
-  harness/unit.* harness/probe_unit.* harness/conversation.* harness/turn_plans.h
+  harness/unit.* harness/unit_runner.* harness/probe_unit.* harness/conversation.* harness/turn_plans.h
   common/random.h)
 add_part(cuda inference/cuda/*)
 add_part(prompts harness/prompt.* inference/tokenizer/*.h inference/tokenizer/*.cpp)
