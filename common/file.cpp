@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
@@ -205,12 +206,41 @@ void for_each_line(const std::filesystem::path& path,
             [](std::size_t, std::size_t) {}, line);
 }
 
+bool is_there(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
+bool is_folder(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored);
+}
+
+bool is_plain_file(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path, ignored);
+}
+
+std::vector<std::filesystem::path> entries_of(const std::filesystem::path& directory) {
+  std::error_code error;
+  std::vector<std::filesystem::path> out;
+  for (std::filesystem::directory_iterator at(directory, error), end; !error && at != end;
+       at.increment(error))
+    out.push_back(at->path());
+  if (error) {
+    throw input_error("{}: found no readable directory ({}), expected one", directory.string(),
+                      error.message());
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
 std::filesystem::path project_directory(const std::filesystem::path& name) {
-  if (std::filesystem::is_directory(name)) return name;
+  if (is_folder(name)) return name;
   std::error_code ignored;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored);
   const auto beside = program.parent_path().parent_path() / name;
-  return !program.empty() && std::filesystem::is_directory(beside) ? beside : "";
+  return !program.empty() && is_folder(beside) ? beside : "";
 }
 
 MappedFile::MappedFile(const std::filesystem::path& path) {

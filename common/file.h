@@ -8,8 +8,17 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace turnbench {
+
+/// What a path leads to.  False also where the system does not look: for a name that is too long,
+/// or below a directory that this user may not enter.
+bool is_there(const std::filesystem::path& path);
+bool is_folder(const std::filesystem::path& path);
+bool is_plain_file(const std::filesystem::path& path);
+/// What a directory holds, in the order of the names; refuses one that cannot be read.
+std::vector<std::filesystem::path> entries_of(const std::filesystem::path& directory);
 
 /// Whole file as bytes; refuses what cannot be read with the path and the reason.
 std::string read_file(const std::filesystem::path& path);

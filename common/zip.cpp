@@ -3,6 +3,7 @@
 #include <zip.h>
 
 #include "common/error.h"
+#include "common/file.h"
 #include "common/text.h"
 
 namespace turnbench {
@@ -32,11 +33,11 @@ void ZipMember::CloseFile::operator()(void* file) const {
 }
 
 std::optional<ZipMember::Place> ZipMember::find(const fs::path& path) {
-  if (fs::exists(path)) return std::nullopt;
+  if (is_there(path)) return std::nullopt;
   for (fs::path archive = path.parent_path(); !archive.empty() && archive != archive.root_path();
        archive = archive.parent_path()) {
-    if (fs::is_directory(archive)) return std::nullopt;
-    if (fs::is_regular_file(archive)) {
+    if (is_folder(archive)) return std::nullopt;
+    if (is_plain_file(archive)) {
       return Place{archive, path.lexically_relative(archive).generic_string()};
     }
   }

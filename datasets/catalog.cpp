@@ -1,6 +1,7 @@
 #include "datasets/catalog.h"
 
 #include "common/error.h"
+#include "common/file.h"
 #include "common/json.h"
 #include "common/text.h"
 #include "datasets/custom.h"
@@ -334,7 +335,7 @@ const Dataset& find_dataset(std::string_view name, const std::string& where) {
 }
 
 bool has_file(const Dataset& dataset, const fs::path& source) {
-  if (!fs::exists(source)) return false;
+  if (!is_there(source)) return false;
   try {
     find_source_file(source, dataset.files);
     return true;

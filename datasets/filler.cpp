@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "common/error.h"
+#include "common/file.h"
 #include "common/text.h"
 #include "datasets/paragraphs.h"
 #include "datasets/source_file.h"
@@ -124,12 +125,9 @@ Sentences made_up_pairs(Random& random) {
 
 std::vector<std::string> read_sentences(const fs::path& source) {
   std::vector<fs::path> files = {source};
-  if (fs::is_directory(source)) {
-    files.clear();
-    for (const auto& entry : fs::directory_iterator(source)) {
-      if (entry.path().extension() == ".txt") files.push_back(entry.path());
-    }
-    std::sort(files.begin(), files.end());
+  if (is_folder(source)) {
+    files = entries_of(source);
+    std::erase_if(files, [](const fs::path& path) { return path.extension() != ".txt"; });
     if (files.empty()) {
       throw input_error("{}: found no .txt file, expected at least one", source.string());
     }

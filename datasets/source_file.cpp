@@ -14,21 +14,20 @@ namespace {
 namespace fs = std::filesystem;
 
 bool is_archive(const fs::path& path) {
-  return path.extension() == ".zip" && fs::is_regular_file(path);
+  return path.extension() == ".zip" && is_plain_file(path);
 }
 
 }  // namespace
 
 fs::path find_source_file(const fs::path& source, std::span<const std::string> names) {
-  if (!fs::is_directory(source) && !is_archive(source)) return source;
+  if (!is_folder(source) && !is_archive(source)) return source;
   std::vector<fs::path> archives = {source};
-  if (fs::is_directory(source)) {
+  if (is_folder(source)) {
     for (const std::string& name : names) {
-      if (fs::exists(source / name)) return source / name;
+      if (is_there(source / name)) return source / name;
     }
-    archives.assign(fs::directory_iterator(source), fs::directory_iterator());
+    archives = entries_of(source);
     std::erase_if(archives, [](const fs::path& path) { return !is_archive(path); });
-    std::sort(archives.begin(), archives.end());
   }
   for (const fs::path& archive : archives) {
     if (const auto name = first_in_zip(archive, names)) return archive / *name;

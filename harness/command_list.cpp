@@ -88,10 +88,9 @@ std::vector<std::string> below(const char* variable) {
   std::vector<std::string> out;
   const char* root = std::getenv(variable);
   if (root == nullptr || *root == '\0') return out;
-  if (!fs::is_directory(root))
+  if (!is_folder(root))
     throw input_error("${}: found \"{}\", expected a directory", variable, printable(root));
-  for (const auto& entry : fs::directory_iterator(root)) out.push_back(entry.path().string());
-  std::sort(out.begin(), out.end());
+  for (const fs::path& entry : entries_of(root)) out.push_back(entry.string());
   return out;
 }
 
@@ -137,7 +136,7 @@ std::vector<Item> items_of(const std::string& what) {
   } else if (what == "models") {
     add("tiny", "the embedded model: made-up facts, trained for this program");
     for (const std::string& path : below("TURNBENCH_MODELS")) {
-      if (fs::exists(fs::path(path) / "config.json")) add(fs::path(path).filename().string(), path);
+      if (is_there(fs::path(path) / "config.json")) add(fs::path(path).filename().string(), path);
     }
   } else {
     const fs::path directory = project_directory("experiments");
@@ -161,13 +160,14 @@ std::string gibibytes(double bytes) {
 
 /// What a model's directory lacks to be run.
 std::vector<std::string> missing_in_model(const fs::path& directory) {
-  const auto has = [&](const char* file) { return fs::exists(directory / file); };
+  const auto has = [&](const char* file) { return is_there(directory / file); };
   std::vector<std::string> out;
-  if (!fs::is_directory(directory)) return {"the directory"};
+  if (!is_folder(directory)) return {"the directory"};
   if (!has("config.json")) out.push_back("config.json");
-  const bool weights = std::any_of(
-      fs::directory_iterator(directory), fs::directory_iterator(),
-      [](const fs::directory_entry& e) { return e.path().extension() == ".safetensors"; });
+  const std::vector<fs::path> files = entries_of(directory);
+  const bool weights = std::any_of(files.begin(), files.end(), [](const fs::path& file) {
+    return file.extension() == ".safetensors";
+  });
   if (!weights) out.push_back("weights (*.safetensors)");
   const bool tokenizer =
       has("tokenizer.json") || has("tokenizer.model") || (has("vocab.json") && has("merges.txt"));

@@ -29,14 +29,14 @@ std::string under_environment(const char* variable, const std::string& name) {
   const char* root = std::getenv(variable);
   if (root == nullptr || *root == '\0') return "";
   const fs::path path = fs::path(root) / name;
-  return fs::exists(path) ? path.string() : "";
+  return is_there(path) ? path.string() : "";
 }
 
 std::string model_path(const ModelEntry& entry, const Locations& locations) {
   const auto given = locations.models.find(entry.name);
   if (given != locations.models.end()) return given->second;
   if (!entry.path.empty()) return entry.path;
-  if (entry.name == "tiny" || entry.name.starts_with("random:") || fs::is_directory(entry.name))
+  if (entry.name == "tiny" || entry.name.starts_with("random:") || is_folder(entry.name))
     return entry.name;
   const std::string found = under_environment("TURNBENCH_MODELS", entry.name);
   if (!found.empty()) return found;
@@ -242,7 +242,7 @@ Tokenizer open_tokenizer(const Checkpoint& checkpoint) {
 bool has_tokenizer(const Checkpoint& checkpoint) {
   if (checkpoint.name == "tiny") return true;
   if (checkpoint.directory.empty()) return false;
-  const auto exists = [&](const char* file) { return fs::exists(checkpoint.directory / file); };
+  const auto exists = [&](const char* file) { return is_there(checkpoint.directory / file); };
   return exists("tokenizer.json") || exists("vocab.json") || exists("tokenizer.model");
 }
 

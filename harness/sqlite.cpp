@@ -3,6 +3,7 @@
 #include <sqlite3.h>
 
 #include "common/error.h"
+#include "common/file.h"
 #include "common/text.h"
 
 namespace turnbench {
@@ -128,7 +129,7 @@ bool Statement::is_null(int column) const {
 }
 
 Database::Database(const std::filesystem::path& path, Mode mode) : path_(path.string()) {
-  if (mode != Mode::kCreate && !std::filesystem::exists(path)) {
+  if (mode != Mode::kCreate && !is_there(path)) {
     throw input_error("{}: found no such file, expected a turnbench store", path_);
   }
   open(path_, SQLITE_OPEN_READWRITE | (mode == Mode::kCreate ? SQLITE_OPEN_CREATE : 0));

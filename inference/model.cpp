@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/error.h"
+#include "common/file.h"
 #include "common/random.h"
 #include "common/text.h"
 #include "inference/embedded_model.h"
@@ -60,7 +61,7 @@ Checkpoint open_directory(const std::string& spec) {
   Checkpoint c;
   c.name = spec;
   c.directory = spec;
-  if (!std::filesystem::is_directory(c.directory)) {
+  if (!is_folder(c.directory)) {
     throw input_error(
         "{}: found no such directory, expected a model directory, tiny, or "
         "random:CONFIG.json[:seed]",
@@ -70,8 +71,7 @@ Checkpoint open_directory(const std::string& spec) {
   const Json json = parse_json(read_file(config), config);
   c.config = parse_model_config(JsonView(json, config));
   const std::filesystem::path generation = c.directory / "generation_config.json";
-  if (std::filesystem::exists(generation))
-    read_generation_config(c, read_file(generation), generation.string());
+  if (is_there(generation)) read_generation_config(c, read_file(generation), generation.string());
   c.tensors = Safetensors::open(c.directory);
   return c;
 }

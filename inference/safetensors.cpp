@@ -115,12 +115,12 @@ Safetensors Safetensors::open(const std::filesystem::path& directory) {
   };
   const std::filesystem::path single = directory / "model.safetensors";
   const std::filesystem::path index = directory / "model.safetensors.index.json";
-  if (std::filesystem::exists(single)) {
+  if (is_there(single)) {
     out.source_ = single.string();
     add(single);
     return out;
   }
-  if (!std::filesystem::exists(index)) {
+  if (!is_there(index)) {
     throw input_error(
         "{}: found neither model.safetensors nor model.safetensors.index.json, expected one",
         directory.string());

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/error.h"
 #include "common/process_memory.h"
 #include "tests/message_of.h"
 
@@ -121,6 +122,33 @@ TEST_F(WriteFile, LeavesNothingOfWhatFails) {
   EXPECT_NE(messages.find("old: cannot be written: File too large"), std::string::npos) << messages;
   EXPECT_EQ(names(), std::vector<std::string>{"old"});
   EXPECT_EQ(read_file(directory_ / "old"), "whole");
+}
+
+TEST(Paths, WhatTheSystemDoesNotLookUpIsNotThere) {
+  const std::string too_long(300, 'x');  // for a name
+  for (const std::filesystem::path& path :
+       {std::filesystem::path("/no/such"), std::filesystem::path(too_long),
+        std::filesystem::path(too_long) / "a"}) {
+    EXPECT_FALSE(is_there(path));
+    EXPECT_FALSE(is_folder(path));
+    EXPECT_FALSE(is_plain_file(path));
+    EXPECT_THROW(entries_of(path), Error);
+    EXPECT_THROW(read_file(path), Error);
+  }
+  EXPECT_TRUE(is_folder("/"));
+  EXPECT_FALSE(is_plain_file("/"));
+  EXPECT_TRUE(is_plain_file("/proc/self/exe"));
+}
+
+TEST(Paths, EntriesAreInTheOrderOfTheirNames) {
+  const std::filesystem::path directory =
+      std::filesystem::path(testing::TempDir()) / "turnbench_entries_test";
+  std::filesystem::create_directories(directory);
+  for (const char* name : {"b", "a.txt", "c", "B"}) std::ofstream(directory / name) << name;
+  const std::vector<std::filesystem::path> want = {directory / "B", directory / "a.txt",
+                                                   directory / "b", directory / "c"};
+  EXPECT_EQ(entries_of(directory), want);
+  std::filesystem::remove_all(directory);
 }
 
 }  // namespace
