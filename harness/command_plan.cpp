@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 
+#include "common/file.h"
 #include "common/json.h"
 #include "common/process_memory.h"
 #include "harness/cli.h"
@@ -110,7 +110,7 @@ void add_plan_command(CLI::App& app, const CommonOptions& common) {
     const Manifest manifest = o->from.load(o->manifest);
     Plan plan = make_plan(manifest, o->from.sweep.locations(), o->from.limit);
     // A store that is not there yet is an empty one.
-    if (!o->db.empty() && std::filesystem::exists(o->db)) drop_done(plan, Store::open(o->db));
+    if (!o->db.empty() && is_there(o->db)) drop_done(plan, Store::open(o->db));
     const PlanCost cost = estimate_cost(plan, run.devices.size());
     const PlannedMemory memory(plan, cost, run);
     if (common.json) {
