@@ -7,6 +7,7 @@
 #include "common/json.h"
 #include "common/process_memory.h"
 #include "common/text.h"
+#include "harness/cell_progress.h"
 #include "harness/cli.h"
 #include "harness/interrupts.h"
 #include "harness/rescore.h"
@@ -33,16 +34,25 @@ void run_manifests(const std::vector<Manifest>& manifests, const std::string& db
   if (common.json) print_documents(std::move(documents));
 }
 
+/// By its key, what the tables call a cell: "tiny, tiny-fact, end, snapkv:budget=64".
+std::map<std::string, std::string> cell_names(const Store& store, const std::string& experiment) {
+  std::map<std::string, std::string> out;
+  for (const Cell& c : store.cells(experiment)) {
+    out.emplace(c.key,
+                printable(fmt::format("{}, {}, {}, {}", c.model, c.dataset, c.position, c.method)));
+  }
+  return out;
+}
+
 /// The state of one experiment: dialogues done and pending in all its cells, and what failed.
 OrderedJson status_of(const Store& store, const std::string& experiment) {
-  std::int64_t pending = 0, complete = 0;
-  const auto done = store.done(experiment);
+  std::size_t pending = 0, complete = 0;
+  const auto progress = cell_progress(store, experiment);
   for (const Cell& cell : store.cells(experiment)) {
-    for (const auto& [id, turns] : store.dialogues(cell.dataset_hash)) {
-      const auto found = done.find({cell.key, id});
-      ++(found != done.end() && found->second == turns ? complete : pending);
-    }
+    complete += progress.at(cell.key).done;
+    pending += progress.at(cell.key).pending();
   }
+  const std::map<std::string, std::string> names = cell_names(store, experiment);
   const auto failures = store.failures(experiment);
   const std::vector<StaleCell> stale = stale_cells(store, experiment);
   OrderedJson out = {{"experiment", experiment},
@@ -61,7 +71,10 @@ OrderedJson status_of(const Store& store, const std::string& experiment) {
                                   {"changed", s.changed}});
   }
   for (const auto& f : failures) {
-    out["failures"].push_back({{"dialogue", f.dialogue}, {"turn", f.turn + 1}, {"error", f.error}});
+    out["failures"].push_back({{"cell", names.at(f.cell)},
+                               {"dialogue", f.dialogue},
+                               {"turn", f.turn + 1},
+                               {"error", f.error}});
   }
   return out;
 }
@@ -69,12 +82,13 @@ OrderedJson status_of(const Store& store, const std::string& experiment) {
 void print_status(const std::vector<OrderedJson>& states) {
   for (const OrderedJson& s : states) {
     fmt::print("{}: {} dialogues done, {} pending, {} records failed\n",
-               s["experiment"].get<std::string>(), s["done"].get<std::int64_t>(),
-               s["pending"].get<std::int64_t>(), s["failed"].get<std::size_t>());
+               s["experiment"].get<std::string>(), s["done"].get<std::size_t>(),
+               s["pending"].get<std::size_t>(), s["failed"].get<std::size_t>());
     const std::string stale = s["stale"].get<std::string>();
     if (!stale.empty()) fmt::print("  stale: {}; run computes them anew\n", stale);
     for (const OrderedJson& f : s["failures"]) {
-      fmt::print("  {}, turn {}: {}\n", f["dialogue"].get<std::string>(), f["turn"].get<int>(),
+      fmt::print("  {}: {}, turn {}: {}\n", f["cell"].get<std::string>(),
+                 f["dialogue"].get<std::string>(), f["turn"].get<int>(),
                  f["error"].get<std::string>());
     }
   }
@@ -84,7 +98,8 @@ void print_status(const std::vector<OrderedJson>& states) {
 void renew_scores(Store& store, const std::string& experiment, const Locations& locations) {
   const std::vector<StaleCell> stale = stale_cells(store, experiment);
   if (stale.empty()) return;
-  fmt::print(stderr, "{}: {}; computing them anew\n", experiment, describe(stale));
+  fmt::print(stderr, "{}: {}; what this run covers of them is computed anew\n", experiment,
+             describe(stale));
   if (std::none_of(stale.begin(), stale.end(),
                    [](const StaleCell& s) { return s.changed.contains("metrics"); }))
     return;
@@ -146,8 +161,11 @@ std::string run_manifest(const Manifest& manifest, const std::string& db,
                         manifest.name, p.units_done, p.units);
   }
   std::vector<std::string> failed;
-  for (const Store::Failure& f : store.failures(manifest.name))
-    failed.push_back(fmt::format("{}, turn {}: {}", f.dialogue, f.turn + 1, f.error));
+  const std::map<std::string, std::string> names = cell_names(store, manifest.name);
+  for (const Store::Failure& f : store.failures(manifest.name)) {
+    failed.push_back(
+        fmt::format("{}: {}, turn {}: {}", names.at(f.cell), f.dialogue, f.turn + 1, f.error));
+  }
   if (!failed.empty()) exit_code = 1;
   print_problems("failed", failed, "more; see status");
   return render_report(Results(store, manifest.name), {common.json ? "json" : "md", false});

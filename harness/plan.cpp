@@ -133,9 +133,13 @@ bool is_probe(const Cell& cell) {
   return cell.method_canonical.starts_with(kProbePrefix);
 }
 
+bool is_imported(const Cell& cell) {
+  return cell.method_canonical.starts_with("imported:");
+}
+
 std::optional<std::string> setting_of(const Cell& cell, std::string_view name) {
   const std::string_view canonical = cell.method_canonical;
-  if (canonical.starts_with("imported:")) return std::nullopt;
+  if (is_imported(cell)) return std::nullopt;
   if (!is_probe(cell)) return setting_in(canonical, name);
   const std::string_view probe = canonical.substr(kProbePrefix.size());
   return setting_in(probe.substr(0, probe.find(' ')), name);

@@ -90,6 +90,9 @@ PlannedDataset load_dataset(const DatasetEntry& entry, const Manifest& manifest,
 /// Whether a cell measures by a probe: it has no answers to score.
 bool is_probe(const Cell& cell);
 
+/// Whether its answers were made elsewhere.
+bool is_imported(const Cell& cell);
+
 /// A setting of a cell's method or probe, as it is stored with the cell: today's registry need not
 /// know it.  "name" is the method's own; nothing if it has no such setting.
 std::optional<std::string> setting_of(const Cell& cell, std::string_view name);

@@ -129,6 +129,10 @@ bool Statement::is_null(int column) const {
 }
 
 Database::Database(const std::filesystem::path& path, Mode mode) : path_(path.string()) {
+  // SQLite makes nothing that stays of these.
+  if (path_.empty() || path_.front() == ':') {
+    throw input_error("store: found the name \"{}\", expected a file", printable(path_));
+  }
   if (mode != Mode::kCreate && !is_there(path)) {
     throw input_error("{}: found no such file, expected a turnbench store", path_);
   }

@@ -2,6 +2,7 @@
 
 #include "common/text.h"
 #include "reports/escape.h"
+#include "reports/notes.h"
 #include "reports/render.h"
 
 namespace turnbench {
@@ -26,10 +27,15 @@ class CsvLine {
   std::vector<std::string> fields_;
 };
 
-/// A comment in front of the numbers of a smoke run.
+/// Comments in front of the numbers of a smoke run, or of other sources.
 std::string csv_warning(const Results& results) {
-  const std::string& warning = results.manifest().smoke;
-  return warning.empty() ? "" : "# " + one_line(warning) + "\n";
+  std::string out;
+  const auto add = [&out](const std::string& text) {
+    if (!text.empty()) out += "# " + one_line(text) + "\n";
+  };
+  add(results.manifest().smoke);
+  add(stale_note(results));
+  return out;
 }
 
 std::string csv_table(const Pivot& p) {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "common/text.h"
+#include "harness/plan.h"
 
 namespace turnbench {
 namespace {
@@ -61,7 +62,7 @@ std::string progress_note(const Results& results) {
   std::vector<std::string> datasets;
   std::map<std::string, Range> ranges;
   for (const Cell& cell : results.cells()) {
-    const Results::Progress& progress = results.progress(cell);
+    const CellProgress& progress = results.progress(cell);
     const auto [found, first] =
         ranges.try_emplace(cell.dataset, progress.done, progress.done, progress.total);
     if (first) datasets.push_back(cell.dataset);
@@ -83,16 +84,26 @@ std::string progress_note(const Results& results) {
   return "Partial: " + join(partial, ", ") + " dialogues.";
 }
 
+std::string stale_note(const Results& results) {
+  if (results.stale().empty()) return "";
+  return fmt::format("Stale: {}; turnbench run computes them anew.", describe(results.stale()));
+}
+
 std::vector<std::string> notes(const Results& results) {
   std::vector<std::string> out;
   if (results.pending() > 0) {
-    out.push_back(fmt::format("{} dialogues have not run yet; turnbench run goes on with them. {}",
-                              results.pending(), progress_note(results)));
+    std::size_t imported = 0;  // of what was not imported, nothing will be computed
+    for (const Cell& cell : results.cells()) {
+      if (is_imported(cell)) imported += results.progress(cell).pending();
+    }
+    const std::size_t own = results.pending() - imported;
+    std::string note;
+    if (own > 0)
+      note += fmt::format("{} dialogues have not run yet; turnbench run goes on with them. ", own);
+    if (imported > 0) note += fmt::format("{} dialogues have no imported prediction. ", imported);
+    out.push_back(note + progress_note(results));
   }
-  if (!results.stale().empty()) {
-    out.push_back(fmt::format("Stale: {}; turnbench run computes them anew.",
-                              describe(results.stale())));
-  }
+  if (std::string stale = stale_note(results); !stale.empty()) out.push_back(std::move(stale));
   if (results.truncation().cut > 0) out.push_back(text_of(results.truncation()) + ".");
   if (!results.failures().empty())
     out.push_back(

@@ -18,6 +18,9 @@ std::string caption(const Results& results, const std::vector<Pivot>& pivots,
 /// of 8 dialogues."; "" if all are complete.
 std::string progress_note(const Results& results);
 
+/// Which results other sources decided than those of this program; "" if none.
+std::string stale_note(const Results& results);
+
 /// What has not run, is stale, was cut, failed or has no value, and published numbers without a
 /// place.
 std::vector<std::string> notes(const Results& results);

@@ -40,14 +40,6 @@ ScoreChoice choose(const Store& store, const std::string& experiment, ScoreChoic
   return choice;
 }
 
-/// How many dialogues the dataset of a protocol card has; 0 if the card does not say.
-std::size_t dialogues_of(const std::string& card) {
-  const Json json = Json::parse(card, nullptr, /*allow_exceptions=*/false);
-  const Json::json_pointer place("/dataset/count");
-  if (!json.is_object() || !json.contains(place)) return 0;
-  return json.at(place).is_number_unsigned() ? json.at(place).get<std::size_t>() : 0;
-}
-
 Results::Published as_published(const PublishedNumber& row) {
   Results::Published out{row.value, {}};
   if (!row.note.empty()) out.notes.push_back(row.note);
@@ -74,6 +66,7 @@ Results::Results(const Store& store, const std::string& experiment, const ScoreC
       cells_(store.cells(experiment)),
       failures_(store.failures(experiment)),
       environments_(store.environments(experiment)),
+      progress_(cell_progress(store, experiment)),
       truncations_(store.truncations(experiment)),
       stale_(stale_cells(store, experiment)) {
   for (const DatasetEntry& entry : manifest_.datasets) {
@@ -90,7 +83,11 @@ Results::Results(const Store& store, const std::string& experiment, const ScoreC
     }
   }
   read_values(store, experiment);
-  read_progress(store, experiment);
+  for (const Cell& cell : cells_) {
+    int& longest = turns_of_[cell.dataset_hash];
+    for (const auto& [id, turns] : store.dialogues(cell.dataset_hash))
+      longest = std::max(longest, turns);
+  }
   for (const ReportedCounter& counter : reported_counters())
     counters_[counter.name] = store.mean_counter(experiment, counter.name);
   published_ = parse_published(store.published(experiment),
@@ -121,23 +118,6 @@ void Results::read_values(const Store& store, const std::string& experiment) {
         stratum.dialogues[turn.dialogue][turn.turn] = turn.score;
       }
     }
-  }
-}
-
-void Results::read_progress(const Store& store, const std::string& experiment) {
-  const auto done = store.done(experiment);
-  for (const Cell& cell : cells_) {
-    const std::map<std::string, int> dialogues = store.dialogues(cell.dataset_hash);
-    int& longest = turns_of_[cell.dataset_hash];
-    Progress progress;
-    // A run with --limit stores what it runs; the card says what there is.
-    progress.total = std::max(dialogues.size(), dialogues_of(cell.protocol_text));
-    for (const auto& [id, turns] : dialogues) {
-      const auto found = done.find({cell.key, id});
-      progress.done += found != done.end() && found->second >= turns;
-      longest = std::max(longest, turns);
-    }
-    progress_[cell.key] = progress;
   }
 }
 

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <vector>
 
+#include "harness/cell_progress.h"
 #include "harness/manifest.h"
 #include "harness/published.h"
 #include "harness/stale.h"
@@ -31,11 +32,7 @@ class Results {
   /// What the scores are, where they are not the cells' own.
   const ScoreChoice& choice() const { return choice_; }
   /// Dialogues of a cell: how many have run, of how many that its dataset has.
-  struct Progress {
-    std::size_t done = 0, total = 0;
-    std::size_t pending() const { return total - done; }
-  };
-  const Progress& progress(const Cell& cell) const { return progress_.at(cell.key); }
+  const CellProgress& progress(const Cell& cell) const { return progress_.at(cell.key); }
   /// Dialogues, counted in each cell, that have not run yet.
   std::size_t pending() const;
   const std::vector<std::string>& environments() const { return environments_; }
@@ -74,7 +71,6 @@ class Results {
  private:
   bool belongs(const PublishedNumber& row, const Cell& cell, const std::string& metric) const;
   void read_values(const Store& store, const std::string& experiment);
-  void read_progress(const Store& store, const std::string& experiment);
   void check_published();
   /// Which scores a table's value means: those of the report, or of a metric.
   ScoreChoice choice_of(const Store& store, const std::string& value) const;
@@ -88,11 +84,11 @@ class Results {
   std::vector<PublishedNumber> published_;
   std::vector<Store::Failure> failures_;
   std::vector<std::string> environments_;
+  std::map<std::string, CellProgress> progress_;   ///< by cell
   std::map<std::string, Truncation> truncations_;  ///< by cell
   std::vector<StaleCell> stale_;
   std::vector<std::string> published_problems_;
-  std::map<std::string, Progress> progress_;  ///< by cell
-  std::map<std::string, int> turns_of_;       ///< by dataset
+  std::map<std::string, int> turns_of_;  ///< by dataset
   int turns_ = 0;
 };
 

@@ -56,6 +56,9 @@ TEST(Run, LimitLeavesTheRestPending) {
   EXPECT_EQ(sweep.run({"--limit", "1"}).code, 0);
   const Json plan = run_program({"plan", sweep.manifest, "--db", sweep.db, "--json"}).json();
   EXPECT_EQ(plan["units"], 2);
+  const Json status = run_program({"status", sweep.db, "--json"}).json();
+  EXPECT_EQ(status[0]["done"], 4);
+  EXPECT_EQ(status[0]["pending"], 4);
   const std::string partial =
       "4 dialogues have not run yet; turnbench run goes on with them. "
       "Partial: tiny-fact 1 of 2 dialogues.";
@@ -116,12 +119,15 @@ TEST(Status, FailuresAreListedAndRetried) {
   EXPECT_EQ(text.code, 0);
   EXPECT_EQ(text.lines().size(), 17u);
   EXPECT_EQ(text.lines()[0], "small: 8 dialogues done, 0 pending, 16 records failed");
+  const std::string cell = "tiny, tiny-fact, begin, full: ";
+  EXPECT_TRUE(text.lines()[1].starts_with("  " + cell)) << text.lines()[1];
+  EXPECT_NE(failed.err.find("failed: " + cell), std::string::npos) << failed.err;
   const Json json = run_program({"status", sweep.db, "--json"}).json();
   ASSERT_EQ(json.size(), 1u);
   EXPECT_EQ(json[0]["experiment"], "small");
   EXPECT_EQ(json[0]["failed"], 16);
   ASSERT_EQ(json[0]["failures"].size(), 16u);
-  for (const char* key : {"dialogue", "turn", "error"})
+  for (const char* key : {"cell", "dialogue", "turn", "error"})
     EXPECT_TRUE(json[0]["failures"][0].contains(key)) << key;
   const Json report = run_program({"report", sweep.db, "--json"}).json();
   for (const Json& cell : report["cells"]) {

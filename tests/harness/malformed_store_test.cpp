@@ -180,6 +180,18 @@ TEST(MalformedStore, RunsIntoOtherFiles) {
          return {"run", d.write("m.json", small_manifest()), "--db", d.path("no/such.db")};
        },
        "no/such.db: found no usable database (unable to open database file)"},
+      {"no name",
+       [](const TemporaryDirectory& d) -> Arguments {
+         d.write("small.csv", "method,value\nfull,1\n");
+         return {"run", d.write("m.json", small_manifest()), "--db", ""};
+       },
+       "store: found the name \"\", expected a file"},
+      {"a store that would not stay",
+       [](const TemporaryDirectory& d) -> Arguments {
+         d.write("small.csv", "method,value\nfull,1\n");
+         return {"run", d.write("m.json", small_manifest()), "--db", ":memory:"};
+       },
+       "store: found the name \":memory:\", expected a file"},
       {"second manifest is bad, so the first does not run",
        [](const TemporaryDirectory& d) -> Arguments {
          d.write("small.csv", "method,value\nfull,1\n");

@@ -98,6 +98,10 @@ TEST(Stale, AMethodsResultsAreComputedAnewWhenItsSourcesChanged) {
                                 "methods/snapkv changed since (snapkv"),
             std::string::npos)
       << sweep.status();
+  for (const char* format : {"md", "csv", "tex", "html", "json"}) {
+    const Finished report = run_program({"report", sweep.db, "--format", format});
+    EXPECT_NE(report.out.find("methods/snapkv changed since"), std::string::npos) << format;
+  }
   // Nothing is lost while they are not computed yet.
   EXPECT_GT(count(sweep.db, "SELECT count(*) FROM record WHERE answer = 'old'"), 0);
   const Finished run = sweep.run();
