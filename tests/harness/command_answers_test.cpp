@@ -15,7 +15,7 @@ namespace {
 class Answers : public testing::Test {
  protected:
   Answers() {
-    directory_.write("small.csv", "");
+    directory_.write("small.csv", "method,value\nfull,1\n");
     const std::string manifest = replace_all(
         replace_all(small_manifest(), "\"max_new_tokens\": 4", "\"max_new_tokens\": 40"),
         "\"models\"", "\"probes\": [\"coverage:eta=0.1\"], \"models\"");

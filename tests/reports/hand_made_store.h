@@ -38,7 +38,7 @@ class HandMadeStore {
     plan.manifest = manifest;
     plan.directory = "/";
     plan.published = published;
-    plan.environment = R"({"build": "test"})";
+    plan.environment = environment_card();  // as if this program had computed it
     plan.models = {{"model-hash", "a model"}};
     for (const char* dataset : {"tiny-fact", "tiny-hop"}) {
       plan.datasets.emplace_back(dataset, "a dataset");
