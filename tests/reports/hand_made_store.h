@@ -10,7 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "common/error.h"
 #include "harness/store.h"
+#include "methods/method.h"
 
 namespace turnbench::test {
 
@@ -51,7 +53,8 @@ class HandMadeStore {
           c.dataset = c.dataset_hash = dataset;
           c.task = "qa";
           c.position = position;
-          c.method = c.method_canonical = method;
+          c.method = method;
+          c.method_canonical = canonical(method);
           c.history = "reprefill";
           c.answers = "own";
           c.metric = "qa_f1";
@@ -67,6 +70,15 @@ class HandMadeStore {
   }
   ~HandMadeStore() { std::filesystem::remove_all(directory_); }
 
+  /// A method as cells have it; of a label that is no method, the label.
+  static std::string canonical(const std::string& method) {
+    try {
+      return Method::parse(method).canonical();
+    } catch (const Error&) {
+      return method;
+    }
+  }
+
   static std::string key(const std::string& dataset, const std::string& position,
                          const std::string& method) {
     return dataset + "/" + position + "/" + method;
@@ -77,6 +89,7 @@ class HandMadeStore {
                 const std::string& history = "reprefill") {
     Store::Plan plan;
     plan.experiment = "hand";
+    plan.environment = environment_card();
     plan.manifest = store_.manifest("hand");
     plan.published = store_.published("hand");
     Cell c = store_.cells("hand").front();
