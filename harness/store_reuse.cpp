@@ -31,6 +31,7 @@ const SourceHashes& Store::sources_in(const std::string& environment) const {
 std::map<std::string, Store::Held> Store::held(const std::string& cell,
                                                const SourceHashes& now) const {
   std::map<std::string, Held> out;
+  std::map<std::string, std::vector<std::string>> changed;  // by environment
   Statement s = db_->prepare(
       "SELECT r.dialogue, r.environment, c.method, count(*) FROM record r "
       "JOIN cell c ON c.key = r.cell WHERE r.cell = ? GROUP BY r.dialogue, r.environment");
@@ -38,9 +39,11 @@ std::map<std::string, Store::Held> Store::held(const std::string& cell,
   while (s.next()) {
     Held& held = out[s.text(0)];
     held.turns += static_cast<int>(s.integer(3));
-    for (std::string& part : changed_parts(s.text(2), sources_in(s.text(1)), now)) {
+    const auto [of, is_new] = changed.try_emplace(s.text(1));
+    if (is_new) of->second = changed_parts(s.text(2), sources_in(s.text(1)), now);
+    for (const std::string& part : of->second) {
       if (std::find(held.changed.begin(), held.changed.end(), part) == held.changed.end())
-        held.changed.push_back(std::move(part));
+        held.changed.push_back(part);
     }
   }
   return out;
