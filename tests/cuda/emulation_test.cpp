@@ -27,6 +27,16 @@ TEST_F(Emulated, EveryThreadOfEveryBlockRunsOnce) {
   });
 }
 
+__global__ void count_blocks(std::uint32_t* out) {
+  ++*out;
+}
+
+TEST_F(Emulated, AGridMayHaveManyBlocks) {
+  std::uint32_t out = 0;
+  run(count_blocks, dim3(40'000), dim3(1), 0, &out);
+  EXPECT_EQ(out, 40'000u);
+}
+
 /// Every round each thread adds to its sum what its opposite in the block wrote.
 template <bool kFirst, bool kSecond>
 __global__ void exchange(float* out, int rounds) {

@@ -40,6 +40,7 @@ class Fiber {
   std::size_t size_ = 0;
   [[maybe_unused]] void* fake_stack_ = nullptr;
   [[maybe_unused]] void* thread_ = nullptr;
+  [[maybe_unused]] int starts_ = 0;
 };
 
 }  // namespace emulation
