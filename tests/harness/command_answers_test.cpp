@@ -89,7 +89,8 @@ TEST_F(Answers, AreTheRecordsOfEveryTurn) {
     }
   }
   EXPECT_EQ(places.size(), 16u);
-  for (const Json& cell : run_program({"report", db_, "--json"}).json()["cells"]) {
+  const Json report = run_program({"report", db_, "--json"}).json();
+  for (const Json& cell : report["cells"]) {
     if (cell["method"] != "full" || cell["position"] != "end") continue;
     EXPECT_NEAR(cell["mean"].get<double>(), sum / 4, 1e-9) << "as tables print it";
   }
