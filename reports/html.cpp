@@ -51,7 +51,7 @@ std::string entry_cell(const std::optional<Pivot::Entry>& e, const TableValue& u
         e->published ? second_line(fmt::format("paper {:.2f}", *e->published)) : "";
     return e->missing.empty()
                ? fmt::format("<td class=\"failed\">{} failed{}</td>", x.failed, paper)
-               : fmt::format("<td title=\"lacks {}\">–{}</td>",
+               : fmt::format("<td title=\"missing: {}\">–{}</td>",
                              escape_markup(join(e->missing, ", ")), paper);
   }
   const int digits = unit.digits;

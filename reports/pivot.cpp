@@ -11,6 +11,9 @@
 namespace turnbench {
 namespace {
 
+/// Why an entry, or a part of one, has no value.
+constexpr const char* kNotRun = "not run";
+
 /// Sorts rows and columns as the manifest lists the values of each of their dimensions: cells come
 /// in that order, so a value's rank is that of its first appearance.
 class Order {
@@ -118,7 +121,7 @@ std::string PivotMaker::reason(const Part& part) const {
   const Stratum& scores = results_.stratum(part.cell->key, part.turn);
   if (own.failed + scores.failed > 0) return "failed";
   const bool ran = own.without_value > 0 || !scores.dialogues.empty() || scores.without_value > 0;
-  return ran ? "no value" : "not run";
+  return ran ? "no value" : kNotRun;
 }
 
 /// What an entry's mean would lack; nothing if no part of it has a value.
@@ -174,8 +177,8 @@ std::optional<Pivot::Entry> PivotMaker::entry(const Parts& parts) const {
     is_baseline &= part.cell->method == spec_.difference_to;
     out.pending += results_.progress(*part.cell).pending();
   }
-  if (!any) return std::nullopt;
-  out.missing = missing(parts);
+  if (!any && out.pending == 0) return std::nullopt;
+  out.missing = any ? missing(parts) : Values{kNotRun};
   out.estimate = estimate(strata);
   out.estimate.known &= out.missing.empty();
   if (out.estimate.known && !spec_.difference_to.empty() && !is_baseline) {
@@ -233,7 +236,7 @@ void PivotMaker::add_notes(Pivot& pivot) const {
       const auto& e = pivot.entries[r][c];
       if (!e) continue;
       const std::string place = join(pivot.rows[r], " / ") + ", " + join(pivot.columns[c], " / ");
-      if (!e->missing.empty())
+      if (!e->missing.empty() && e->missing.front() != kNotRun)  // another note counts what has not
         holes.push_back(fmt::format("{} lacks {}", place, join(e->missing, ", ")));
       for (const std::string& remark : e->published_notes) {
         if (!contains(remarks, remark)) remarks.push_back(remark);

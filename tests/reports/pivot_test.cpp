@@ -196,7 +196,7 @@ TEST_F(Tables, HolesAreVisible) {
   EXPECT_NE(md.find("| streamingllm | – | failed (8) | 64 |"), std::string::npos) << md;
   EXPECT_NE(md.find("\nNo mean (–) where a part of it is missing: " + lack), std::string::npos)
       << md;
-  EXPECT_NE(md.find("| failed (8) |  |  |"), std::string::npos) << "a failed and two open cells";
+  EXPECT_NE(md.find("| failed (8) | – | – |"), std::string::npos) << "a failed and two open cells";
   EXPECT_NE(md.find("2 failed"), std::string::npos) << "one dialogue of many";
   EXPECT_NE(md.find("10 dialogues have not run yet"), std::string::npos);
   EXPECT_NE(md.find(partial), std::string::npos) << md;
@@ -211,6 +211,8 @@ TEST_F(Tables, HolesAreVisible) {
             std::string::npos)
       << csv;
 
+  EXPECT_NE(csv.find(",,,,0,0,0,4,not run,,,,,,0,0,0,4,not run,,\n"), std::string::npos) << csv;
+
   const std::string lines = render_csv_long(results);
   EXPECT_NE(lines.find("tiny,tiny-fact,end,streamingllm,reprefill,own,qa_f1,,,,0,8,,0,0\n"),
             std::string::npos)
@@ -221,7 +223,7 @@ TEST_F(Tables, HolesAreVisible) {
 
   const std::string html = render_html(results);
   EXPECT_NE(html.find("<td class=\"failed\">8 failed</td>"), std::string::npos);
-  EXPECT_NE(html.find("<td title=\"lacks tiny-hop (not run)\">–</td>"), std::string::npos);
+  EXPECT_NE(html.find("<td title=\"missing: tiny-hop (not run)\">–</td>"), std::string::npos);
   for (const std::string& text : {std::string("10 dialogues have not run yet"), lack, partial})
     EXPECT_NE(html.find(text), std::string::npos) << text;
   EXPECT_NE(html.find("needs &lt;more&gt; memory"), std::string::npos);
