@@ -30,13 +30,14 @@ function(add_part name)
   set(entries "${entries}      {\"${name}\", \"${hash}\"},\n" PARENT_SCOPE)
 endfunction()
 
-add_part(engine inference/*.h inference/*.cpp inference/cpu/*.h inference/cpu/*.cpp
-  harness/unit.* harness/unit_runner.* harness/probe_unit.* harness/conversation.* harness/turn_plans.h
-  common/random.h)
+add_part(engine inference/*.h inference/*.cpp inference/cpu/* inference/devices/*
+  harness/unit/conversation.* harness/unit/history.h harness/unit/probe_unit.*
+  harness/unit/turn_plans.h harness/unit/unit.* harness/unit/unit_runner.* common/random.h)
 add_part(cuda inference/cuda/*)
-add_part(prompts harness/prompt.* inference/tokenizer/*.h inference/tokenizer/*.cpp)
+add_part(prompts harness/unit/prompt.* inference/tokenizer/*.h inference/tokenizer/*.cpp
+  common/python_text.* common/special_casing.*)
 add_part(datasets datasets/*.h datasets/*.cpp)
-add_part(metrics metrics/*.h metrics/*.cpp)
+add_part(metrics metrics/*.h metrics/*.cpp common/python_text.* common/special_casing.*)
 
 file(GLOB described RELATIVE ${SOURCE} ${SOURCE}/methods/*.cpp ${SOURCE}/probes/*.cpp)
 foreach(file IN LISTS described)
@@ -93,7 +94,7 @@ endif()
 
 file(CONFIGURE OUTPUT ${OUTPUT} @ONLY CONTENT [[
 // Made by cmake/source_hashes.cmake at every build.
-#include "harness/build.h"
+#include "harness/store/build.h"
 
 namespace turnbench {
 

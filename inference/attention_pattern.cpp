@@ -1,6 +1,7 @@
 #include "inference/attention_pattern.h"
 
 #include <algorithm>
+#include <span>
 
 namespace turnbench {
 namespace {
@@ -57,67 +58,77 @@ bool pattern_has(const HeadPattern& p, const PatternPass& pass, std::int32_t row
   return contains(keys, key);
 }
 
+namespace {
+
+/// Adds keys [begin, end).
+void add_range(std::int32_t begin, std::int32_t end, std::vector<std::int32_t>& out) {
+  for (std::int32_t key = begin; key < end; ++key) out.push_back(key);
+}
+
+/// Adds the keys of ascending runs and the columns beside them, below `end`, each once.
+void add_runs_and_columns(std::span<const Run> runs, std::span<const std::int32_t> columns,
+                          std::int32_t end, std::vector<std::int32_t>& out) {
+  std::size_t c = 0;
+  for (const Run& run : runs) {
+    const std::int32_t run_end = std::min(run.end, end);
+    for (; c < columns.size() && columns[c] < run.begin; ++c) out.push_back(columns[c]);
+    while (c < columns.size() && columns[c] < run_end) ++c;
+    add_range(std::min(run.begin, end), run_end, out);
+  }
+  for (; c < columns.size() && columns[c] < end; ++c) out.push_back(columns[c]);
+}
+
+/// What the diagonals of single lines read in rows [first, end): ascending runs.
+std::vector<Run> diagonal_runs(const HeadPattern& p, std::int32_t first, std::int32_t end) {
+  std::vector<Run> runs;
+  for (auto o = p.offsets.rbegin(); o != p.offsets.rend(); ++o) {
+    const Run r{std::max(0, first - *o), end - *o};
+    if (r.end <= 0) continue;
+    if (!runs.empty() && r.begin <= runs.back().end) {
+      runs.back().end = std::max(runs.back().end, r.end);
+    } else {
+      runs.push_back(r);
+    }
+  }
+  return runs;
+}
+
+}  // namespace
+
 bool pattern_keys(const HeadPattern& p, const PatternPass& pass, std::int32_t block,
                   std::vector<std::int32_t>& out) {
   out.clear();
   const std::int32_t first = pass.first_row + block * kPatternBlock;
   const std::int32_t end = std::min(first + kPatternBlock, pass.first_row + pass.rows);
-  const auto add = [&](std::int32_t begin, std::int32_t stop) {
-    for (std::int32_t k = begin; k < stop; ++k) out.push_back(k);
-  };
   switch (p.kind) {
     case HeadPattern::Kind::kDense:
-      add(0, end);
+      add_range(0, end, out);
       return false;
     case HeadPattern::Kind::kBand: {
       if (end > pass.first_row + pass.rows - p.dense_rows) {
-        add(0, end);
+        add_range(0, end, out);
         return first < pass.first_row + pass.rows - p.dense_rows;
       }
       const std::int32_t local_begin = std::max(0, first - p.local + 1);
-      add(0, std::min(p.sinks, local_begin));
-      add(local_begin, end);
+      add_range(0, std::min(p.sinks, local_begin), out);
+      add_range(local_begin, end, out);
       return end - p.local > p.sinks;
     }
     case HeadPattern::Kind::kLines: {
       if (p.granularity == HeadPattern::Granularity::kLine) {
-        // Exactly the keys that some row of the block reads: columns, and each diagonal's keys.
-        std::vector<Run> runs;
-        for (auto o = p.offsets.rbegin(); o != p.offsets.rend(); ++o) {
-          const Run r{std::max(0, first - *o), end - *o};
-          if (r.end <= 0) continue;
-          if (!runs.empty() && r.begin <= runs.back().end) {
-            runs.back().end = std::max(runs.back().end, r.end);
-          } else {
-            runs.push_back(r);
-          }
-        }
-        std::size_t c = 0;
-        for (const Run& r : runs) {
-          for (; c < p.columns.size() && p.columns[c] < r.begin; ++c) out.push_back(p.columns[c]);
-          while (c < p.columns.size() && p.columns[c] < r.end) ++c;
-          add(r.begin, r.end);
-        }
-        for (; c < p.columns.size() && p.columns[c] < end; ++c) out.push_back(p.columns[c]);
+        add_runs_and_columns(diagonal_runs(p, first, end), p.columns, end, out);
         return true;
       }
       std::vector<Run> runs;
       slash_runs(p, first + kPatternBlock, runs);
-      std::size_t c = 0;
-      for (Run r : runs) {
-        r.end = std::min(r.end, end);
-        for (; c < p.columns.size() && p.columns[c] < r.begin; ++c) out.push_back(p.columns[c]);
-        while (c < p.columns.size() && p.columns[c] < r.end) ++c;
-        add(std::min(r.begin, end), r.end);
-      }
-      for (; c < p.columns.size() && p.columns[c] < end; ++c) out.push_back(p.columns[c]);
+      add_runs_and_columns(runs, p.columns, end, out);
       return false;
     }
     case HeadPattern::Kind::kBlocks: {
       const BlockGrid grid(p.block_size, pass.first_row);
       for (std::int32_t b :
            p.blocks[static_cast<std::size_t>(block * kPatternBlock / p.block_rows)])
-        add(grid.begin(b), std::min(grid.end(b), end));
+        add_range(grid.begin(b), std::min(grid.end(b), end), out);
       return false;
     }
   }

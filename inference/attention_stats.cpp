@@ -55,8 +55,8 @@ void QueryTail::clear() {
 }
 
 AttentionStats::AttentionStats(Backend& backend, const ModelShape& shape, float scale,
-                               int sliding_window, std::span<const KvSet> sets, QueryRows pass,
-                               const QueryTail* tail, ColumnMasses* columns,
+                               int sliding_window, std::span<const KvHeadCache> sets,
+                               QueryRows pass, const QueryTail* tail, ColumnMasses* columns,
                                std::uint64_t noise_seed)
     : backend_(backend),
       shape_(shape),
@@ -68,11 +68,11 @@ AttentionStats::AttentionStats(Backend& backend, const ModelShape& shape, float 
       columns_(columns),
       noise_seed_(noise_seed) {}
 
-AttentionStats AttentionStats::over(std::span<const KvSet> sets) const {
+AttentionStats AttentionStats::over(std::span<const KvHeadCache> sets) const {
   return {backend_, shape_, scale_, sliding_window_, sets, pass_, tail_, nullptr, noise_seed_};
 }
 
-const KvSet& AttentionStats::set_of(int head) const {
+const KvHeadCache& AttentionStats::set_of(int head) const {
   const int heads_per_set = shape_.heads / static_cast<int>(sets_.size());
   return sets_[static_cast<std::size_t>(head / heads_per_set)];
 }
@@ -98,7 +98,7 @@ const HeadScores& AttentionStats::window_mass(int rows) {
   HeadScores& scores = found->second;
   if (!is_new) return scores;
   int largest = 0;
-  for (const KvSet& set : sets_) largest = std::max(largest, set.size());
+  for (const KvHeadCache& set : sets_) largest = std::max(largest, set.size());
   scores.ld = padded_slots(largest);
   scores.data.assign(static_cast<std::size_t>(shape_.heads) * scores.ld, 0);
   const int first = tail_->rows() - count;
@@ -131,7 +131,7 @@ std::span<const float> AttentionStats::query(int head, int row) const {
 
 std::size_t AttentionStats::probabilities(int head, std::span<const int> rows,
                                           std::vector<float>& out) const {
-  const KvSet& set = set_of(head);
+  const KvHeadCache& set = set_of(head);
   // Rows a multiple of 4 KiB apart would share few cache sets when they are read down a column.
   const std::size_t slots = padded_slots(set.size());
   const std::size_t ld = slots % 1024 == 0 ? slots + kPageTokens : slots;
@@ -151,7 +151,7 @@ std::size_t AttentionStats::probabilities(int head, std::span<const int> rows,
 void AttentionStats::for_each_row(
     int head, int first, int rows,
     const std::function<void(std::int32_t, std::span<const float>)>& visit) const {
-  const KvSet& set = set_of(head);
+  const KvHeadCache& set = set_of(head);
   std::vector<float> cells;
   for (int begin = first; begin < first + rows; begin += kRowsPerBlock) {
     std::vector<int> block(static_cast<std::size_t>(std::min(kRowsPerBlock, first + rows - begin)));
@@ -171,7 +171,7 @@ LineMass AttentionStats::line_mass(int head, int rows) const {
 }
 
 LineMass AttentionStats::line_mass(int head, int first, int rows) const {
-  const KvSet& set = set_of(head);
+  const KvHeadCache& set = set_of(head);
   const std::int32_t end = pass_.positions[first + rows - 1] + 1;
   LineMass mass{std::vector<float>(static_cast<std::size_t>(set.lower_bound(end))),
                 std::vector<float>(static_cast<std::size_t>(end))};

@@ -93,12 +93,12 @@ struct LineMass {
 class AttentionStats {
  public:
   AttentionStats(Backend& backend, const ModelShape& shape, float scale, int sliding_window,
-                 std::span<const KvSet> sets, QueryRows pass, const QueryTail* tail,
+                 std::span<const KvHeadCache> sets, QueryRows pass, const QueryTail* tail,
                  ColumnMasses* columns = nullptr, std::uint64_t noise_seed = 0);
 
   /// The statistics of the same rows over other sets of the layer, with nothing computed yet and no
   /// column masses of earlier passes.  `sets` must outlive them.
-  AttentionStats over(std::span<const KvSet> sets) const;
+  AttentionStats over(std::span<const KvHeadCache> sets) const;
 
   /// Hands over the log-sum-exp [rows][heads] of this pass's rows, if its attention was dense, so
   /// that column masses need not find it again.  It must outlive this object.
@@ -145,7 +145,7 @@ class AttentionStats {
   double multiply_adds() const { return multiply_adds_; }
 
  private:
-  const KvSet& set_of(int head) const;
+  const KvHeadCache& set_of(int head) const;
   /// Rows of this pass that follow each other, and the last position that each of them sees.
   struct MassRows {
     int first = 0, count = 0;
@@ -160,7 +160,7 @@ class AttentionStats {
   ModelShape shape_;
   float scale_;
   int sliding_window_;
-  std::span<const KvSet> sets_;
+  std::span<const KvHeadCache> sets_;
   QueryRows pass_;
   const QueryTail* tail_;
   ColumnMasses* columns_;

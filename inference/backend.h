@@ -11,6 +11,8 @@
 #include "inference/attention_pattern.h"
 #include "inference/dtype.h"
 #include "inference/kv_cache.h"
+#include "inference/model_config.h"
+#include "inference/pass_size.h"
 
 namespace turnbench {
 
@@ -19,19 +21,19 @@ namespace turnbench {
 // is the host's, the operation returns when it is there.
 
 /// New rows of one set: slots [first, first + rows), whose positions the set knows, receive row r's
-/// key and value from k and v + r * stride, and its unrotated key from raw_k, as the set's dtype.
-/// Without v only the keys are written.
+/// key and value from k and v + r * stride, and its unrotated key from pre_rope_k, as the set's
+/// dtype. Without v only the keys are written.
 struct AppendJob {
-  KvSet* set = nullptr;
+  KvHeadCache* set = nullptr;
   int first = 0, rows = 0;
-  const float *k = nullptr, *v = nullptr, *raw_k = nullptr;
+  const float *k = nullptr, *v = nullptr, *pre_rope_k = nullptr;
   std::size_t stride = 0;
 };
 
 /// Consecutive rows of one sequence over one kept set, for the `heads` query heads that read it.  A
 /// row sees the keys at or before its own position (and within `sliding_window` if that is not 0).
 struct CausalRows {
-  const KvSet* keys = nullptr;
+  const KvHeadCache* keys = nullptr;
   const float* q = nullptr;  ///< row r, head h: q + r * q_stride + h * head_dim
   std::size_t q_stride = 0;
   int heads = 1;
@@ -85,7 +87,7 @@ struct Ceilings {
   double read_bytes = 0;  ///< from memory, one after the other
 };
 
-/// Weights of a linear layer, [out, in], in the form that a backend likes.
+/// Weights of a linear layer, [out, in], in a backend-specific layout.
 class Matrix {
  public:
   virtual ~Matrix() = default;
@@ -159,7 +161,7 @@ class Backend {
                          std::size_t width, float* to, std::size_t ld_to) = 0;
   virtual void append(std::span<const AppendJob> jobs) = 0;
   /// Unrotated keys of slots [first, first + rows) as floats, [rows, head_dim].
-  virtual void read_raw_keys(const KvSet& set, int first, int rows, float* out) = 0;
+  virtual void read_pre_rope_keys(const KvHeadCache& set, int first, int rows, float* out) = 0;
   /// Attention of all jobs; see AttentionJob.
   virtual void attend(float scale, std::span<const AttentionJob> jobs) = 0;
   /// sums += exp(scaled score - lse), or what its noise makes of it, over the rows of each job; see
@@ -169,7 +171,7 @@ class Backend {
   /// head over one set: out[r * ld + slot], the host's, 0 where a row does not see; `ld` is at
   /// least the set's size rounded up to 64 and is written whole.  May be called by several threads
   /// at once.
-  virtual void row_probabilities(float scale, const KvSet& keys, const float* q,
+  virtual void row_probabilities(float scale, const KvHeadCache& keys, const float* q,
                                  std::size_t q_stride, const std::int32_t* positions, int rows,
                                  int sliding_window, float* out, std::size_t ld) = 0;
   /// Sums of such probabilities.  May be called by several threads at once, tasks of parallel_for
@@ -183,6 +185,8 @@ class Backend {
   /// Measured now, with all threads of this backend; fractions of a second.
   virtual Ceilings measure_ceilings() = 0;
 
+  /// Bytes of scratch that the linear layers and the attention of a pass take at most.
+  virtual std::size_t scratch_bytes(const ModelConfig& config, const PassSize& pass) const = 0;
   /// Bytes of scratch that the backend holds now.
   virtual std::size_t workspace_bytes() const = 0;
 };
@@ -193,6 +197,9 @@ inline std::vector<Backend*> pointers_to(std::span<const std::unique_ptr<Backend
   for (const auto& backend : backends) out.push_back(backend.get());
   return out;
 }
+
+/// What a CPU backend of `threads` threads says of `Backend::scratch_bytes`.
+std::size_t cpu_scratch_bytes(const ModelConfig& config, const PassSize& pass, int threads);
 
 /// The CPU backend with `threads` threads (0 = all processors of this process).
 std::unique_ptr<Backend> make_cpu_backend(int threads);

@@ -103,7 +103,7 @@ const ColumnMass& AttentionStats::column_mass(const ColumnRule& rule) {
   }
   const auto start = Clock::now();
   int largest = 0;
-  for (const KvSet& set : sets_) largest = std::max(largest, set.size());
+  for (const KvHeadCache& set : sets_) largest = std::max(largest, set.size());
   grow(mass.scores, shape_.heads, static_cast<std::size_t>(largest));
   add_masses(rule, mass.scores);
   mass.rows += pass_.rows;

@@ -37,11 +37,11 @@ Engine::Stage::Stage(Backend& backend, int head_dim, DType kv_dtype)
       memory(backend.memory()),
       replay(backend.make_replay()),
       pool(std::make_shared<KvPool>(PageLayout{head_dim, kv_dtype, false}, memory)),
-      raw_pool(std::make_shared<KvPool>(PageLayout{head_dim, kv_dtype, true}, memory)) {}
+      pre_rope_pool(std::make_shared<KvPool>(PageLayout{head_dim, kv_dtype, true}, memory)) {}
 
 std::vector<const Scratch*> Engine::Stage::all_scratch() const {
-  return {&hidden,   &normed, &wide, &q,   &k,      &raw_k, &v,
-          &attended, &lse,    &cos,  &sin, &logits, &turned};
+  return {&hidden,   &normed, &wide, &q,   &k,      &pre_rope_k,  &v,
+          &attended, &lse,    &cos,  &sin, &logits, &rotated_keys};
 }
 
 Engine::Engine(const Model& model, Backend& backend, Options options)
@@ -59,12 +59,12 @@ Engine::Engine(const Model& model, std::span<Backend* const> backends, Options o
   scale_ = static_cast<float>(1.0 / std::sqrt(static_cast<double>(c.head_dim)));
 }
 
-Sequence Engine::make_sequence(Policies policies, int tail_rows, bool raw_keys) const {
-  const bool raw = raw_keys || policies.raw_keys();
+Sequence Engine::make_sequence(Policies policies, int tail_rows, bool pre_rope_keys) const {
+  const bool raw = pre_rope_keys || policies.pre_rope_keys();
   std::vector<std::shared_ptr<KvPool>> pools;
   for (int l = 0; l < shape_.layers; ++l) {
     const Stage& stage = stages_[model_.stages().stage_of(l)];
-    pools.push_back(raw ? stage.raw_pool : stage.pool);
+    pools.push_back(raw ? stage.pre_rope_pool : stage.pool);
   }
   return Sequence(shape_, std::move(policies), std::move(pools), tail_rows);
 }
@@ -116,13 +116,13 @@ std::vector<std::vector<float>> Engine::forward(std::span<const Pass> passes) {
       hand_over(stages_[s - 1], stages_[s], layout);
     }
     const int first = stages.first_layer(s), last = stages.first_layer(s + 1);
-    repeat(stages_[s], layout, first, [&] { project_rows(first, layout); });
+    repeat(stages_[s], layout, first, [&] { qkv_rope(first, layout); });
     for (int l = first; l < last; ++l) {
       append_keys(l, passes, layout);
       attention_layer(l, passes, layout);
       repeat(stages_[s], layout, l + 1, [&] {
-        mix_rows(l, layout);
-        if (l + 1 < last) project_rows(l + 1, layout);
+        output_and_ffn(l, layout);
+        if (l + 1 < last) qkv_rope(l + 1, layout);
       });
     }
   }
@@ -133,12 +133,12 @@ std::vector<std::vector<float>> Engine::forward(std::span<const Pass> passes) {
 void Engine::repeat(Stage& stage, const Layout& layout, int part,
                     const std::function<void()>& work) const {
   if (!layout.decodes || layout.rows > kRepeatedRows) return work();
-  stage.replay->run(
-      {layout.rows,
-       {stage.hidden.data(), stage.normed.data(), stage.wide.data(), stage.cos.data(),
-        stage.sin.data(), stage.q.data(), stage.k.data(),
-        layout.raw_keys ? stage.raw_k.data() : nullptr, stage.v.data(), stage.attended.data()}},
-      part, work);
+  stage.replay->run({layout.rows,
+                     {stage.hidden.data(), stage.normed.data(), stage.wide.data(), stage.cos.data(),
+                      stage.sin.data(), stage.q.data(), stage.k.data(),
+                      layout.pre_rope_keys ? stage.pre_rope_k.data() : nullptr, stage.v.data(),
+                      stage.attended.data()}},
+                    part, work);
 }
 
 Engine::Layout Engine::begin(std::span<const Pass> passes) {
@@ -160,7 +160,7 @@ Engine::Layout Engine::begin(std::span<const Pass> passes) {
       layout.positions.push_back(pass.sequence->next_position + static_cast<std::int32_t>(t));
     }
     layout.rows += pass.tokens.size();
-    layout.raw_keys |= pass.sequence->cache.raw_keys();
+    layout.pre_rope_keys |= pass.sequence->cache.pre_rope_keys();
     layout.decodes &= pass.kind == Pass::Kind::kDecode;
     const std::size_t context =
         static_cast<std::size_t>(pass.sequence->next_position) + pass.tokens.size();
@@ -169,7 +169,7 @@ Engine::Layout Engine::begin(std::span<const Pass> passes) {
   }
   layout.block = std::min(layout.rows, kActivationRows);
   size.rows = layout.rows;
-  size.raw_keys = layout.raw_keys;
+  size.pre_rope_keys = layout.pre_rope_keys;
   check_memory(size);
   for (const Pass& pass : passes) {  // from here on nothing is refused
     if (pass.kind == Pass::Kind::kDecode) ++pass.sequence->generated;
@@ -193,7 +193,7 @@ void Engine::make_room(Stage& stage, const Layout& layout) const {
   stage.q.get(rows * layout.q_width);
   stage.k.get(rows * layout.kv_width);
   stage.v.get(rows * layout.kv_width);
-  if (layout.raw_keys) stage.raw_k.get(rows * layout.kv_width);
+  if (layout.pre_rope_keys) stage.pre_rope_k.get(rows * layout.kv_width);
   stage.attended.get(rows * layout.q_width);
   stage.lse.get(rows * static_cast<std::size_t>(shape_.heads));
 }
@@ -204,7 +204,7 @@ void Engine::embed(std::span<const Pass> passes, const Layout& layout) {
   for (const Pass& pass : passes)
     tokens.insert(tokens.end(), pass.tokens.begin(), pass.tokens.end());
   stage.backend.embed(model_.embedding(), tokens, stage.hidden.data());
-  turn_to(stage, layout.positions, stage.cos.data(), stage.sin.data());
+  compute_rope(stage, layout.positions, stage.cos.data(), stage.sin.data());
 }
 
 void Engine::hand_over(Stage& from, Stage& to, const Layout& layout) const {
@@ -216,7 +216,7 @@ void Engine::hand_over(Stage& from, Stage& to, const Layout& layout) const {
                  copy_of(from.sin.data(), to.sin.data(), angles)});
 }
 
-void Engine::project_rows(int layer, const Layout& layout) {
+void Engine::qkv_rope(int layer, const Layout& layout) {
   Stage& stage = stage_of(layer);
   Backend& backend = stage.backend;
   const ModelConfig& c = model_.config();
@@ -237,9 +237,9 @@ void Engine::project_rows(int layer, const Layout& layout) {
                          c.norm_eps, head, qkv_width);
       }
     }
-    if (layout.raw_keys) {
-      backend.copy_rows(wide + q_width, qkv_width, n, kv_width, stage.raw_k.data() + r * kv_width,
-                        kv_width);
+    if (layout.pre_rope_keys) {
+      backend.copy_rows(wide + q_width, qkv_width, n, kv_width,
+                        stage.pre_rope_k.data() + r * kv_width, kv_width);
     }
     // Queries and keys stand side by side, so one call turns both.
     backend.rotate(wide, qkv_width, n, c.heads + c.kv_heads, c.head_dim,
@@ -252,7 +252,7 @@ void Engine::project_rows(int layer, const Layout& layout) {
   }
 }
 
-void Engine::mix_rows(int layer, const Layout& layout) {
+void Engine::output_and_ffn(int layer, const Layout& layout) {
   Stage& stage = stage_of(layer);
   Backend& backend = stage.backend;
   const LayerWeights& w = model_.layer(layer);
@@ -278,15 +278,16 @@ void Engine::end(std::span<const Pass> passes) {
   for (const Pass& pass : passes) {
     Sequence& s = *pass.sequence;
     const bool shifted =
-        s.policies.raw_keys() && (pass.kind == Pass::Kind::kDecode || pass.prompt_end);
+        s.policies.pre_rope_keys() && (pass.kind == Pass::Kind::kDecode || pass.prompt_end);
     s.next_position = shifted ? s.cache.layer(0)[0].size()
                               : s.next_position + static_cast<std::int32_t>(pass.tokens.size());
     if (!pass.prompt_end) continue;
     s.prompt_tokens = static_cast<int>(s.tokens.size());
     s.generated = 0;
-    for (Sequence* f : pass.followers) {
+    for (Sequence* f : pass.forks) {
       f->tokens = s.tokens;
-      f->next_position = f->policies.raw_keys() ? f->cache.layer(0)[0].size() : s.next_position;
+      f->next_position =
+          f->policies.pre_rope_keys() ? f->cache.layer(0)[0].size() : s.next_position;
       f->prompt_tokens = s.prompt_tokens;
       f->generated = 0;
       f->counters.prefill_pairs = s.counters.prefill_pairs;
@@ -334,8 +335,8 @@ std::vector<std::vector<float>> Engine::read_logits(std::span<const Pass> passes
   return out;
 }
 
-void Engine::turn_to(Stage& stage, std::span<const std::int32_t> positions, float* cos,
-                     float* sin) {
+void Engine::compute_rope(Stage& stage, std::span<const std::int32_t> positions, float* cos,
+                          float* sin) {
   const std::size_t count = positions.size() * static_cast<std::size_t>(shape_.head_dim / 2);
   float* angles = staging_.get(2 * count);
   rope_tables(model_.frequencies(), model_.config().rope.attention_factor, positions, angles,
@@ -348,9 +349,10 @@ void Engine::check_memory(const PassSize& pass) const {
   const Stage& any = stages_.front();
   const std::size_t need =
       model_.weight_bytes() + kv_bytes() +
-      kv_bytes_of((pass.raw_keys ? any.raw_pool : any.pool)->layout(), shape_.layers,
+      kv_bytes_of((pass.pre_rope_keys ? any.pre_rope_pool : any.pool)->layout(), shape_.layers,
                   shape_.kv_heads, pass.rows) +
-      workspace_bytes_of(model_.config(), pass, any.backend.threads(), stages_.size());
+      workspace_bytes_of(model_.config(), pass, any.backend.scratch_bytes(model_.config(), pass),
+                         stages_.size());
   if (need > options_.memory_limit) {
     throw memory_error(
         "needs {} MiB for {} rows on {} cached tokens, more than the limit of {} MiB", need >> 20,
@@ -360,20 +362,20 @@ void Engine::check_memory(const PassSize& pass) const {
 
 std::size_t Engine::kv_bytes() const {
   std::size_t total = 0;
-  for (const Stage& s : stages_) total += s.pool->live_bytes() + s.raw_pool->live_bytes();
+  for (const Stage& s : stages_) total += s.pool->live_bytes() + s.pre_rope_pool->live_bytes();
   return total;
 }
 
 std::size_t Engine::peak_kv_bytes() const {
   std::size_t total = 0;
-  for (const Stage& s : stages_) total += s.pool->peak_bytes() + s.raw_pool->peak_bytes();
+  for (const Stage& s : stages_) total += s.pool->peak_bytes() + s.pre_rope_pool->peak_bytes();
   return total;
 }
 
 void Engine::reset_peak() {
   for (Stage& s : stages_) {
     s.pool->reset_peak();
-    s.raw_pool->reset_peak();
+    s.pre_rope_pool->reset_peak();
   }
 }
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "inference/memory.h"
+#include "inference/memory_estimate.h"
 #include "inference/model.h"
 #include "inference/sequence.h"
 
@@ -27,7 +27,7 @@ struct Pass {
   /// Sequences that share this prefill: at the end of the prompt each becomes what `sequence` would
   /// be under its own eviction and selection policies; `sequence` itself then keeps everything.
   /// Passes before the end name them too, if their policies ask for column masses.
-  std::vector<Sequence*> followers = {};
+  std::vector<Sequence*> forks = {};
   bool all_logits = false;  ///< of every row, not only of the last
 };
 
@@ -52,8 +52,8 @@ class Engine {
   const ModelShape& shape() const { return shape_; }
   const Options& options() const { return options_; }
 
-  /// An empty sequence; `tail_rows` as in Sequence, `raw_keys` if a follower will need them.
-  Sequence make_sequence(Policies policies, int tail_rows = 0, bool raw_keys = false) const;
+  /// An empty sequence; `tail_rows` as in Sequence, `pre_rope_keys` if a fork will need them.
+  Sequence make_sequence(Policies policies, int tail_rows = 0, bool pre_rope_keys = false) const;
 
   /// Logits of each pass: the last row's [vocab], or [rows, vocab] with `all_logits`.  Rows are
   /// independent of each other's company: any split into passes, batches or chunks gives the same
@@ -67,8 +67,8 @@ class Engine {
   /// and values are cached, then the policies do what they do at a prompt's end.  For measuring
   /// decoding at any depth without a prefill; column masses count only the rows that the policies
   /// remember.
-  void fill(Sequence& sequence, std::span<const int> tokens, const DialogueView& dialogue,
-            std::uint64_t seed);
+  void fill_random_kv(Sequence& sequence, std::span<const int> tokens, const DialogueView& dialogue,
+                      std::uint64_t seed);
 
   std::size_t kv_bytes() const;  ///< live pages of all sequences
   std::size_t peak_kv_bytes() const;
@@ -86,10 +86,10 @@ class Engine {
     Backend& backend;
     std::shared_ptr<Memory> memory;
     std::unique_ptr<Replay> replay;
-    std::shared_ptr<KvPool> pool, raw_pool;
-    Scratch hidden{memory}, normed{memory}, wide{memory}, q{memory}, k{memory}, raw_k{memory},
+    std::shared_ptr<KvPool> pool, pre_rope_pool;
+    Scratch hidden{memory}, normed{memory}, wide{memory}, q{memory}, k{memory}, pre_rope_k{memory},
         v{memory}, attended{memory}, lse{memory}, cos{memory}, sin{memory}, logits{memory},
-        turned{memory};
+        rotated_keys{memory};
   };
 
   /// Where each pass's rows stand in the activations.
@@ -99,9 +99,21 @@ class Engine {
     std::vector<DialogueView> dialogues;  // of each pass, with what its sequence has read
     std::size_t rows = 0;
     std::size_t block = 0;  // rows that go through the linear layers at a time
-    bool raw_keys = false;
+    bool pre_rope_keys = false;
     bool decodes = true;  // all passes
     std::size_t hidden = 0, q_width = 0, kv_width = 0, ffn = 0;
+  };
+
+  /// What the policies want of a layer's attention, pass by pass.
+  struct LayerDecisions {
+    explicit LayerDecisions(std::size_t passes) : patterns(passes), selections(passes) {
+      stats.reserve(passes);  // which views refer to
+      views.reserve(passes);
+    }
+    std::vector<AttentionStats> stats;
+    std::vector<LayerView> views;
+    std::vector<std::vector<HeadPattern>> patterns;  // empty: dense
+    std::vector<Selection> selections;
   };
 
   Stage& stage_of(int layer) { return stages_[model_.stages().stage_of(layer)]; }
@@ -113,11 +125,17 @@ class Engine {
   /// The hidden rows and the rotary tables go from one stage to the next.
   void hand_over(Stage& from, Stage& to, const Layout& layout) const;
   /// Queries, keys and values of all rows, ahead of a layer's attention.
-  void project_rows(int layer, const Layout& layout);
+  void qkv_rope(int layer, const Layout& layout);
   void append_keys(int layer, std::span<const Pass> passes, const Layout& layout);
+  LayerDecisions ask_policies(int layer, std::span<const Pass> passes, const Layout& layout);
+  /// One job for each list that a pass's selection has, else for each of its sets.
+  std::vector<AttentionJob> attention_jobs(int layer, std::span<const Pass> passes,
+                                           const Layout& layout, const LayerDecisions& decisions);
+  void count_attention(int layer, const Pass& pass, std::int32_t first_position,
+                       const Selection& selection, std::span<const HeadPattern> patterns) const;
   void attention_layer(int layer, std::span<const Pass> passes, const Layout& layout);
   /// What attention gave and the feed-forward network make of the hidden rows.
-  void mix_rows(int layer, const Layout& layout);
+  void output_and_ffn(int layer, const Layout& layout);
   /// Does part `part` of a stage's work on the rows, in which nothing but the layout's sizes and
   /// the contents of the stage's memory differs from pass to pass.
   void repeat(Stage& stage, const Layout& layout, int part,
@@ -129,10 +147,10 @@ class Engine {
   void after_attention(int layer, const Pass& pass, AttentionStats& stats, const LayerView& view);
   void count_columns(int layer, const Pass& pass, AttentionStats& stats,
                      const LayerView& view) const;
-  void keep(Sequence& sequence, int layer, const KeepSets& keep, std::span<const KvSet> from);
-  void shift_positions(Stage& stage, KvSet& set);
+  void keep(Sequence& sequence, int layer, const KeepSets& keep, std::span<const KvHeadCache> from);
+  void shift_positions(Stage& stage, KvHeadCache& set);
   /// Leaves cos and sin [positions, head_dim / 2], in the stage's memory, of the positions.
-  void turn_to(Stage& stage, std::span<const std::int32_t> positions, float* cos, float* sin);
+  void compute_rope(Stage& stage, std::span<const std::int32_t> positions, float* cos, float* sin);
   void count_reads(Sequence& sequence, int layer, const Selection& selection) const;
   void check_memory(const PassSize& pass) const;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <numeric>
 
 namespace turnbench {
 namespace {
@@ -92,31 +93,31 @@ void KvPool::reset_peak() {
   peak_ = live_;
 }
 
-std::int32_t KvSet::position(int slot) const {
+std::int32_t KvHeadCache::position(int slot) const {
   assert(slot >= 0 && slot < size_);
   return page_of(slot).positions[slot % kPageTokens];
 }
 
-void KvSet::read_key(int slot, float* out) const {
+void KvHeadCache::read_key(int slot, float* out) const {
   read_row(layout(), page_of(slot).data + (slot % kPageTokens) * layout().row_bytes(), out);
 }
 
-void KvSet::read_raw_key(int slot, float* out) const {
-  assert(layout().raw_keys);
+void KvHeadCache::read_raw_key(int slot, float* out) const {
+  assert(layout().pre_rope_keys);
   read_row(
       layout(),
       page_of(slot).data + layout().raw_key_offset() + (slot % kPageTokens) * layout().row_bytes(),
       out);
 }
 
-void KvSet::read_value(int slot, float* out) const {
+void KvHeadCache::read_value(int slot, float* out) const {
   read_row(
       layout(),
       page_of(slot).data + layout().value_offset() + (slot % kPageTokens) * layout().row_bytes(),
       out);
 }
 
-KvPage& KvSet::writable_page(int slot) {
+KvPage& KvHeadCache::writable_page(int slot) {
   const auto index = static_cast<std::size_t>(slot / kPageTokens);
   if (index == pages_.size()) {
     pages_.push_back(pool_->acquire());
@@ -133,7 +134,7 @@ KvPage& KvSet::writable_page(int slot) {
   return *pages_[index];
 }
 
-void KvSet::extend(std::span<const std::int32_t> positions) {
+void KvHeadCache::extend(std::span<const std::int32_t> positions) {
   for (std::int32_t position : positions) {
     assert(size_ == 0 || this->position(size_ - 1) < position);
     writable_page(size_).positions[size_ % kPageTokens] = position;
@@ -141,37 +142,38 @@ void KvSet::extend(std::span<const std::int32_t> positions) {
   }
 }
 
-void KvSet::close_gaps(int first) {
+void KvHeadCache::close_gaps(int first) {
   for (int slot = first; slot < size_; ++slot)
     writable_page(slot).positions[slot % kPageTokens] = slot;
 }
 
-void KvSet::append(const float* key, const float* value, const float* raw_key,
-                   std::int32_t position) {
+void KvHeadCache::append(const float* key, const float* value, const float* raw_key,
+                         std::int32_t position) {
   extend({&position, 1});
   write(size_ - 1, key, value, raw_key);
 }
 
-void KvSet::write(int slot, const float* key, const float* value, const float* raw_key) {
+void KvHeadCache::write(int slot, const float* key, const float* value, const float* raw_key) {
   const PageLayout& l = layout();
   KvPage& page = writable_page(slot);
   const std::size_t in_page = static_cast<std::size_t>(slot % kPageTokens),
                     row = in_page * l.row_bytes();
   write_row(l, page.data + row, key);
   if (value != nullptr) write_row(l, page.data + l.value_offset() + row, value);
-  if (raw_key != nullptr && l.raw_keys) write_row(l, page.data + l.raw_key_offset() + row, raw_key);
+  if (raw_key != nullptr && l.pre_rope_keys)
+    write_row(l, page.data + l.raw_key_offset() + row, raw_key);
   std::memcpy(page.data + l.position_offset() + in_page * sizeof(std::int32_t),
               page.positions + in_page, sizeof(std::int32_t));
 }
 
-void KvSet::truncate(int size) {
+void KvHeadCache::truncate(int size) {
   assert(size >= 0 && size <= size_);
   size_ = size;
   pages_.resize(static_cast<std::size_t>((size + kPageTokens - 1) / kPageTokens));
   page_data_.resize(pages_.size());
 }
 
-void KvSet::append_slots(const KvSet& from, std::span<const std::int32_t> slots) {
+void KvHeadCache::append_slots(const KvHeadCache& from, std::span<const std::int32_t> slots) {
   const PageLayout &to_layout = layout(), &from_layout = from.layout();
   const std::size_t bytes = to_layout.row_bytes();
   std::vector<Copy> copies;
@@ -182,7 +184,7 @@ void KvSet::append_slots(const KvSet& from, std::span<const std::int32_t> slots)
     copies.push_back({page.data + to, source + at, bytes});
     copies.push_back({page.data + to_layout.value_offset() + to,
                       source + from_layout.value_offset() + at, bytes});
-    if (to_layout.raw_keys) {
+    if (to_layout.pre_rope_keys) {
       copies.push_back({page.data + to_layout.raw_key_offset() + to,
                         source + from_layout.raw_key_offset() + at, bytes});
     }
@@ -196,23 +198,25 @@ void KvSet::append_slots(const KvSet& from, std::span<const std::int32_t> slots)
   pool_->memory().copy(copies);
 }
 
-KvSet KvSet::gathered(std::span<const std::int32_t> slots, std::shared_ptr<KvPool> pool) const {
-  KvSet out(std::move(pool));
-  assert(out.layout().dtype == layout().dtype && (!out.layout().raw_keys || layout().raw_keys));
+KvHeadCache KvHeadCache::gathered(std::span<const std::int32_t> slots,
+                                  std::shared_ptr<KvPool> pool) const {
+  KvHeadCache out(std::move(pool));
+  assert(out.layout().dtype == layout().dtype &&
+         (!out.layout().pre_rope_keys || layout().pre_rope_keys));
   out.append_slots(*this, slots);
   return out;
 }
 
-void KvSet::keep(std::span<const std::int32_t> slots) {
+void KvHeadCache::keep(std::span<const std::int32_t> slots) {
   std::size_t same = 0;  // an unchanged prefix needs no copy
   while (same < slots.size() && slots[same] == static_cast<std::int32_t>(same)) ++same;
   if (static_cast<int>(same) == size_) return;
-  const KvSet old = *this;
+  const KvHeadCache old = *this;
   truncate(static_cast<int>(same));
   append_slots(old, slots.subspan(same));
 }
 
-int KvSet::lower_bound(std::int32_t wanted) const {
+int KvHeadCache::lower_bound(std::int32_t wanted) const {
   int low = 0, high = size_;
   while (low < high) {
     const int middle = low + (high - low) / 2;
@@ -228,29 +232,29 @@ int KvSet::lower_bound(std::int32_t wanted) const {
 KvCache::KvCache(int kv_heads, std::vector<std::shared_ptr<KvPool>> pools)
     : pools_(std::move(pools)), kv_heads_(kv_heads) {
   for (const auto& pool : pools_)
-    sets_.emplace_back(static_cast<std::size_t>(kv_heads), KvSet(pool));
+    sets_.emplace_back(static_cast<std::size_t>(kv_heads), KvHeadCache(pool));
 }
 
 KvCache::KvCache(int layers, int kv_heads, std::shared_ptr<KvPool> pool)
     : KvCache(kv_heads, std::vector(static_cast<std::size_t>(layers), std::move(pool))) {}
 
-bool KvCache::raw_keys() const {
-  return std::any_of(sets_.begin(), sets_.end(), [](const std::vector<KvSet>& sets) {
+bool KvCache::pre_rope_keys() const {
+  return std::any_of(sets_.begin(), sets_.end(), [](const std::vector<KvHeadCache>& sets) {
     return std::any_of(sets.begin(), sets.end(),
-                       [](const KvSet& set) { return set.layout().raw_keys; });
+                       [](const KvHeadCache& set) { return set.layout().pre_rope_keys; });
   });
 }
 
 void KvCache::truncate_to_position(std::int32_t position) {
   for (auto& sets : sets_) {
-    for (KvSet& set : sets) set.truncate(set.lower_bound(position));
+    for (KvHeadCache& set : sets) set.truncate(set.lower_bound(position));
   }
 }
 
 std::size_t KvCache::bytes() const {
   std::size_t total = 0;
   for (const auto& sets : sets_) {
-    for (const KvSet& set : sets) total += set.bytes();
+    for (const KvHeadCache& set : sets) total += set.bytes();
   }
   return total;
 }
@@ -258,7 +262,7 @@ std::size_t KvCache::bytes() const {
 double KvCache::mean_tokens() const {
   double tokens = 0, count = 0;
   for (const auto& sets : sets_) {
-    for (const KvSet& set : sets) {
+    for (const KvHeadCache& set : sets) {
       tokens += set.size();
       ++count;
     }
@@ -269,9 +273,15 @@ double KvCache::mean_tokens() const {
 std::size_t KvCache::logical_bytes() const {
   std::size_t tokens = 0;
   for (const auto& sets : sets_) {
-    for (const KvSet& set : sets) tokens += static_cast<std::size_t>(set.size());
+    for (const KvHeadCache& set : sets) tokens += static_cast<std::size_t>(set.size());
   }
   return tokens * 2 * pools_.front()->layout().row_bytes();
+}
+
+std::vector<std::int32_t> all_slots(int n) {
+  std::vector<std::int32_t> out(static_cast<std::size_t>(n));
+  std::iota(out.begin(), out.end(), 0);
+  return out;
 }
 
 }  // namespace turnbench

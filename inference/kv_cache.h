@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "inference/buffer.h"
 #include "inference/dtype.h"
+#include "inference/memory.h"
 
 namespace turnbench {
 
@@ -18,7 +18,7 @@ constexpr int kPageTokens = 64;  ///< tokens per page, and keys per tile of ever
 struct PageLayout {
   int head_dim = 0;
   DType dtype = DType::kF32;
-  bool raw_keys = false;
+  bool pre_rope_keys = false;
 
   constexpr std::size_t row_bytes() const {
     return static_cast<std::size_t>(head_dim) * size_of(dtype);
@@ -26,7 +26,7 @@ struct PageLayout {
   constexpr std::size_t value_offset() const { return kPageTokens * row_bytes(); }
   constexpr std::size_t raw_key_offset() const { return 2 * kPageTokens * row_bytes(); }
   constexpr std::size_t position_offset() const {
-    return (raw_keys ? 3 : 2) * kPageTokens * row_bytes();
+    return (pre_rope_keys ? 3 : 2) * kPageTokens * row_bytes();
   }
   constexpr std::size_t bytes() const {
     return position_offset() + kPageTokens * sizeof(std::int32_t);
@@ -71,9 +71,9 @@ class KvPool : public std::enable_shared_from_this<KvPool> {
 /// The cached tokens of one kept set: one KV head, or one query head where a method keeps a set for
 /// each.  Slots are in ascending order of position.  Copies share pages until one side writes.
 /// Reading and writing rows is for the host (see Memory); a backend reaches them by `pages`.
-class KvSet {
+class KvHeadCache {
  public:
-  explicit KvSet(std::shared_ptr<KvPool> pool) : pool_(std::move(pool)) {}
+  explicit KvHeadCache(std::shared_ptr<KvPool> pool) : pool_(std::move(pool)) {}
 
   int size() const { return size_; }
   const PageLayout& layout() const { return pool_->layout(); }
@@ -97,12 +97,12 @@ class KvSet {
   /// Keeps the listed slots (ascending), drops the others.
   void keep(std::span<const std::int32_t> slots);
   /// A set in `pool` (whose layout may lack raw keys) with the listed slots of this one.
-  KvSet gathered(std::span<const std::int32_t> slots, std::shared_ptr<KvPool> pool) const;
+  KvHeadCache gathered(std::span<const std::int32_t> slots, std::shared_ptr<KvPool> pool) const;
 
   /// The first slot whose position is at least `position`.
   int lower_bound(std::int32_t position) const;
   /// True if slot i holds position i throughout, so that slots and positions are the same.
-  bool is_whole() const {
+  bool is_contiguous() const {
     return size_ == 0 || (position(0) == 0 && position(size_ - 1) == size_ - 1);
   }
 
@@ -116,7 +116,7 @@ class KvSet {
   const KvPage& page_of(int slot) const {
     return *pages_[static_cast<std::size_t>(slot / kPageTokens)];
   }
-  void append_slots(const KvSet& from, std::span<const std::int32_t> slots);
+  void append_slots(const KvHeadCache& from, std::span<const std::int32_t> slots);
 
   std::shared_ptr<KvPool> pool_;
   std::vector<KvPool::Page> pages_;
@@ -134,13 +134,13 @@ class KvCache {
 
   int layers() const { return static_cast<int>(sets_.size()); }
   int kv_heads() const { return kv_heads_; }
-  std::vector<KvSet>& layer(int l) { return sets_[static_cast<std::size_t>(l)]; }
-  const std::vector<KvSet>& layer(int l) const { return sets_[static_cast<std::size_t>(l)]; }
+  std::vector<KvHeadCache>& layer(int l) { return sets_[static_cast<std::size_t>(l)]; }
+  const std::vector<KvHeadCache>& layer(int l) const { return sets_[static_cast<std::size_t>(l)]; }
   const std::vector<std::shared_ptr<KvPool>>& pools() const { return pools_; }
   const std::shared_ptr<KvPool>& pool(int l) const { return pools_[static_cast<std::size_t>(l)]; }
   /// True if some set holds unrotated keys: its pool's layout says so, or it shares the pages of a
   /// cache whose layout does.
-  bool raw_keys() const;
+  bool pre_rope_keys() const;
 
   /// Drops every token at or after `position` (only for caches from which nothing was evicted
   /// behind it, or whose positions were kept).
@@ -153,7 +153,10 @@ class KvCache {
  private:
   std::vector<std::shared_ptr<KvPool>> pools_;
   int kv_heads_;
-  std::vector<std::vector<KvSet>> sets_;
+  std::vector<std::vector<KvHeadCache>> sets_;
 };
+
+/// 0, 1, ..., n - 1.
+std::vector<std::int32_t> all_slots(int n);
 
 }  // namespace turnbench

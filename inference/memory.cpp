@@ -1,39 +1,46 @@
 #include "inference/memory.h"
 
-#include <algorithm>
+#include <sys/mman.h>
 
-#include "inference/cpu/attention_state.h"
+#include <cstdlib>
+#include <cstring>
+#include <new>
 
 namespace turnbench {
+namespace {
 
-std::size_t kv_bytes_of(const PageLayout& layout, int layers, int sets, std::int64_t tokens) {
-  const std::int64_t pages = (tokens + kPageTokens - 1) / kPageTokens;
-  return static_cast<std::size_t>(pages * sets * layers) * layout.bytes();
+class HostMemory : public Memory {
+ public:
+  std::byte* allocate(std::size_t bytes) override {
+    const bool large = bytes >= (std::size_t{4} << 20);
+    const std::size_t alignment = large ? std::size_t{2} << 20 : 64;
+    void* data = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+    if (data == nullptr) throw std::bad_alloc();
+    if (large) madvise(data, bytes, MADV_HUGEPAGE);
+    return static_cast<std::byte*>(data);
+  }
+  void release(std::byte* data, std::size_t) override { std::free(data); }
+  void copy(std::span<const Copy> copies) override {
+    for (const Copy& c : copies) {
+      if (c.bytes > 0) std::memcpy(c.to, c.from, c.bytes);
+    }
+  }
+  void finish() override {}
+  bool is_host() const override { return true; }
+};
+
+}  // namespace
+
+void Memory::copy_floats(const float* from, float* to, std::size_t count) {
+  const Copy copy{reinterpret_cast<std::byte*>(to), reinterpret_cast<const std::byte*>(from),
+                  count * sizeof(float)};
+  this->copy({&copy, 1});
+  finish();
 }
 
-std::size_t workspace_bytes_of(const ModelConfig& c, const PassSize& pass, int threads,
-                               std::size_t stages) {
-  const auto q = static_cast<std::size_t>(c.heads * c.head_dim),
-             kv = static_cast<std::size_t>(c.kv_heads * c.head_dim),
-             hidden = static_cast<std::size_t>(c.hidden), vocab = static_cast<std::size_t>(c.vocab),
-             head_dim = static_cast<std::size_t>(c.head_dim),
-             heads = static_cast<std::size_t>(c.heads),
-             kv_heads = static_cast<std::size_t>(c.kv_heads),
-             wide = std::max({q + 2 * kv, 3 * static_cast<std::size_t>(c.ffn), hidden}),
-             block = std::min(pass.rows, kActivationRows);
-  const std::size_t activations =
-      pass.rows * (hidden + 2 * q + (pass.raw_keys ? 3 : 2) * kv + head_dim + heads) +
-      block * (hidden + wide);
-  const std::size_t logits = 2 * pass.sequences * vocab;           // as a matrix, and one by one
-  const auto packed = [&](std::size_t tokens, std::size_t sets) {  // each ends in a part of a tile
-    return (tokens / cpu::kTile + sets) * cpu::tile_floats(c.head_dim);
-  };
-  const std::size_t attention =
-      std::max(packed(pass.longest, 1),
-               std::min(kPackedFloats, packed(pass.context, pass.sequences) * kv_heads)) +
-      static_cast<std::size_t>(threads) *
-          cpu::task_floats(c.head_dim, heads / kv_heads * cpu::kStripRows);
-  return (stages * (activations + attention) + logits) * sizeof(float);
+const std::shared_ptr<Memory>& host_memory() {
+  static const std::shared_ptr<Memory> memory = std::make_shared<HostMemory>();
+  return memory;
 }
 
 }  // namespace turnbench

@@ -43,7 +43,7 @@ struct LayerWeights {
 /// A loaded decoder: its shape, and its weights in its backends' form.
 class Model {
  public:
-  /// Weights are held as `dtype` in the form that `backend` (and any of its kind) likes; a
+  /// Weights are held as `dtype` in a layout of `backend` (and any of its kind); a
   /// checkpoint in another type is converted.
   Model(const Checkpoint& checkpoint, Backend& backend, DType dtype);
   /// The same with a stage in the memory of each backend.

@@ -39,7 +39,7 @@ struct DialogueView {
 struct LayerView {
   int layer = 0;
   ModelShape shape;
-  std::span<const KvSet> sets;  ///< what is cached, this pass included
+  std::span<const KvHeadCache> sets;  ///< what is cached, this pass included
   AttentionStats& stats;
   const DialogueView& dialogue;
   std::int32_t first_row = 0;  ///< position of the pass's first row; the rows are consecutive
@@ -142,7 +142,7 @@ struct Policies {
   int window() const {
     return std::max(eviction ? eviction->window() : 0, selection ? selection->window() : 0);
   }
-  bool raw_keys() const { return eviction && eviction->shifts_positions(); }
+  bool pre_rope_keys() const { return eviction && eviction->shifts_positions(); }
 };
 
 }  // namespace turnbench

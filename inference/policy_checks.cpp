@@ -75,7 +75,7 @@ std::string PolicyCheck::where(const char* decides) const {
 }
 
 void PolicyCheck::lists(const std::vector<std::vector<std::int32_t>>& lists,
-                        std::span<const KvSet> sets, const char* decides) const {
+                        std::span<const KvHeadCache> sets, const char* decides) const {
   if (lists.size() != sets.size() && lists.size() != static_cast<std::size_t>(heads)) {
     throw runtime_error(
         "{}: found {} lists of slots, expected one for each of {} sets or of {} query heads",
@@ -87,11 +87,11 @@ void PolicyCheck::lists(const std::vector<std::vector<std::int32_t>>& lists,
   }
 }
 
-void PolicyCheck::keep(const KeepSets& kept, std::span<const KvSet> sets) const {
+void PolicyCheck::keep(const KeepSets& kept, std::span<const KvHeadCache> sets) const {
   if (!kept.keep_all()) lists(kept.slots, sets, "eviction");
 }
 
-void PolicyCheck::selection(const Selection& selection, std::span<const KvSet> sets) const {
+void PolicyCheck::selection(const Selection& selection, std::span<const KvHeadCache> sets) const {
   if (selection.all()) return;
   lists(selection.slots, sets, "selection");
   for (std::size_t i = 0; i < selection.slots.size(); ++i) {
@@ -117,8 +117,8 @@ void PolicyCheck::patterns(const std::vector<HeadPattern>& patterns,
   }
 }
 
-void PolicyCheck::shifted(std::span<const KvSet> sets, int tokens) const {
-  for (const KvSet& set : sets) {
+void PolicyCheck::shifted(std::span<const KvHeadCache> sets, int tokens) const {
+  for (const KvHeadCache& set : sets) {
     if (set.size() == tokens) continue;
     throw runtime_error(
         "{}: found a set of {} tokens, expected {} as in every other set of every layer, because "

@@ -15,15 +15,15 @@ struct PolicyCheck {
   const std::string& method;  ///< whose policies these are; may be empty
   int layer = 0, heads = 0;   ///< query heads of the model
 
-  void keep(const KeepSets& kept, std::span<const KvSet> sets) const;
-  void selection(const Selection& selection, std::span<const KvSet> sets) const;
+  void keep(const KeepSets& kept, std::span<const KvHeadCache> sets) const;
+  void selection(const Selection& selection, std::span<const KvHeadCache> sets) const;
   void patterns(const std::vector<HeadPattern>& patterns, const PatternPass& pass) const;
   /// Sets whose positions have shifted; `tokens` are those of the first layer's first set.
-  void shifted(std::span<const KvSet> sets, int tokens) const;
+  void shifted(std::span<const KvHeadCache> sets, int tokens) const;
 
  private:
   std::string where(const char* decides) const;
-  void lists(const std::vector<std::vector<std::int32_t>>& lists, std::span<const KvSet> sets,
+  void lists(const std::vector<std::vector<std::int32_t>>& lists, std::span<const KvHeadCache> sets,
              const char* decides) const;
 };
 

@@ -28,6 +28,48 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return "[" + join(parts, ", ") + "]";
 }
 
+/// What a file's header says of a tensor, whose bytes lie in `data`.
+TensorView parse_tensor(const JsonView& entry, std::span<const std::byte> data) {
+  constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 50;
+  TensorView tensor;
+  tensor.dtype = parse_dtype(entry.at("dtype"));
+  std::uint64_t size = size_of(tensor.dtype);
+  for (const JsonView& dim : entry.at("shape").items()) {
+    tensor.shape.push_back(dim.as_integer(0, std::int64_t{1} << 40));
+    const auto extent = static_cast<std::uint64_t>(tensor.shape.back());
+    if (extent != 0 && size > kMostBytes / extent)
+      entry.at("shape").fail("a tensor that fits in memory");
+    size *= extent;
+  }
+  const JsonView offsets = entry.at("data_offsets");
+  if (offsets.size() != 2) offsets.fail("[begin, end]");
+  const auto begin = static_cast<std::uint64_t>(offsets[0].as_integer(0));
+  const auto end = static_cast<std::uint64_t>(offsets[1].as_integer(0));
+  if (end < begin || end > data.size())
+    offsets.fail(fmt::format("a range within the {} bytes of data", data.size()));
+  if (end - begin != size) {
+    offsets.fail(
+        fmt::format("{} bytes, as dtype and shape {} say", size, shape_text(tensor.shape)));
+  }
+  tensor.bytes = data.subspan(begin, end - begin);
+  return tensor;
+}
+
+using NamedBytes = std::pair<std::string, std::span<const std::byte>>;
+
+void check_overlaps(std::vector<NamedBytes> tensors, const std::string& source) {
+  const auto end = [](const NamedBytes& t) { return t.second.data() + t.second.size(); };
+  std::sort(tensors.begin(), tensors.end(), [&](const NamedBytes& a, const NamedBytes& b) {
+    return std::pair(a.second.data(), end(a)) < std::pair(b.second.data(), end(b));
+  });
+  for (std::size_t i = 1; i < tensors.size(); ++i) {
+    if (tensors[i].second.data() < end(tensors[i - 1])) {
+      throw input_error("{}: /{}: found data that overlaps the tensor {}, expected none", source,
+                        printable(tensors[i].first), printable(tensors[i - 1].first));
+    }
+  }
+}
+
 }  // namespace
 
 void Safetensors::add_file(std::span<const std::byte> bytes, const std::string& source) {
@@ -45,52 +87,17 @@ void Safetensors::add_file(std::span<const std::byte> bytes, const std::string& 
   const JsonView view(header, source);
   if (!view.is_object()) view.fail("an object of tensors");
   const std::span<const std::byte> data = bytes.subspan(8 + header_size);
-  struct Range {
-    std::uint64_t begin, end;
-    std::string name;
-  };
-  std::vector<Range> ranges;
+  std::vector<NamedBytes> added;
   for (const std::string& name : view.keys()) {
     if (name == "__metadata__") continue;
-    const JsonView entry = view.at(name);
-    TensorView tensor;
-    tensor.dtype = parse_dtype(entry.at("dtype"));
-    std::uint64_t size = size_of(tensor.dtype);
-    for (const JsonView& dim : entry.at("shape").items()) {
-      tensor.shape.push_back(dim.as_integer(0, std::int64_t{1} << 40));
-      if (tensor.shape.back() != 0 &&
-          size > (std::uint64_t{1} << 50) / static_cast<std::uint64_t>(tensor.shape.back())) {
-        entry.at("shape").fail("a tensor that fits in memory");
-      }
-      size *= static_cast<std::uint64_t>(tensor.shape.back());
-    }
-    const JsonView offsets = entry.at("data_offsets");
-    if (offsets.size() != 2) offsets.fail("[begin, end]");
-    const auto begin = static_cast<std::uint64_t>(offsets[0].as_integer(0));
-    const auto end = static_cast<std::uint64_t>(offsets[1].as_integer(0));
-    if (end < begin || end > data.size()) {
-      offsets.fail(fmt::format("a range within the {} bytes of data", data.size()));
-    }
-    if (end - begin != size) {
-      offsets.fail(
-          fmt::format("{} bytes, as dtype and shape {} say", size, shape_text(tensor.shape)));
-    }
-    tensor.bytes = data.subspan(begin, end - begin);
-    ranges.push_back({begin, end, name});
-    if (!tensors_.emplace(name, std::move(tensor)).second) {
+    const TensorView tensor = parse_tensor(view.at(name), data);
+    added.emplace_back(name, tensor.bytes);
+    if (!tensors_.emplace(name, tensor).second) {
       throw input_error("{}: /{}: found a tensor that another shard holds too, expected it once",
                         source, printable(name));
     }
   }
-  std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) {
-    return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
-  });
-  for (std::size_t i = 1; i < ranges.size(); ++i) {
-    if (ranges[i].begin < ranges[i - 1].end) {
-      throw input_error("{}: /{}: found data that overlaps the tensor {}, expected none", source,
-                        printable(ranges[i].name), printable(ranges[i - 1].name));
-    }
-  }
+  check_overlaps(std::move(added), source);
 }
 
 Safetensors Safetensors::from_memory(std::span<const std::byte> bytes, const std::string& source) {

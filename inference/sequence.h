@@ -37,7 +37,7 @@ class Sequence {
   /// A fork with other policies.
   Sequence fork_as(Policies policies) const;
   /// Back to the state after the first `position` tokens.  Only for sequences that evict nothing
-  /// and have no followers that ask for column masses.
+  /// and have no forks that ask for column masses.
   void truncate(std::int32_t position);
 
   const ModelShape& shape() const { return shape_; }

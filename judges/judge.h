@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/store.h"
+#include "harness/store/store.h"
 #include "judges/chat.h"
 #include "judges/rubric.h"
 

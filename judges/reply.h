@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/record.h"
+#include "harness/store/record.h"
 #include "judges/rubric.h"
 
 namespace turnbench {

@@ -9,7 +9,7 @@
 #include "common/json.h"
 #include "common/text.h"
 #include "datasets/fill_template.h"
-#include "harness/manifest.h"
+#include "harness/experiment/manifest.h"
 
 namespace turnbench {
 namespace {

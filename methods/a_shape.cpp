@@ -3,7 +3,7 @@
 namespace turnbench {
 namespace {
 
-using Kind = ParameterInfo::Kind;
+using ParameterKind = ParameterInfo::Kind;
 
 /// Sinks and a local window; `dense_rows` last rows of the pass see everything.
 class BandPrefill : public PrefillPolicy {
@@ -37,11 +37,12 @@ class BandPrefill : public PrefillPolicy {
 
 std::vector<ParameterInfo> band_parameters() {
   return {
-      {"n_init", Kind::kInteger, "128", "tokens", "first tokens that every row sees"},
-      {"n_local", Kind::kInteger, "3968", "tokens",
+      {"n_init", ParameterKind::kInteger, "128", "tokens", "first tokens that every row sees"},
+      {"n_local", ParameterKind::kInteger, "3968", "tokens",
        "most recent tokens that a row sees, itself included", 1},
-      {"starting_layer", Kind::kInteger, "-1", "layer", "layers below it are dense", -1},
-      {"followup", Kind::kChoice, "sparse", "sparse|dense", "later turns' rows on a kept cache"}};
+      {"starting_layer", ParameterKind::kInteger, "-1", "layer", "layers below it are dense", -1},
+      {"followup", ParameterKind::kChoice, "sparse", "sparse|dense",
+       "later turns' rows on a kept cache"}};
 }
 
 Policies make_band(const Parameters& p, int dense_rows) {
@@ -62,8 +63,8 @@ MethodInfo a_shape() {
       .paper =
           "Xiao et al., Efficient Streaming Language Models with Attention Sinks, 2023; as a "
           "prefill mask: Jiang et al., MInference 1.0, 2024",
-      .counts = "keys per prefill row: n_init + n_local; every token is kept",
-      .deviates =
+      .budget_unit = "keys per prefill row: n_init + n_local; every token is kept",
+      .deviations =
           "later turns on a kept cache follow the same mask, where the reference harness computes "
           "them densely (followup=dense); which sizes LoopServe's comparison used is a guess: "
           "these, or n_local=896 for its budget of 1024",
@@ -75,7 +76,7 @@ MethodInfo a_shape() {
 /// TriangleMix.
 MethodInfo tri_shape() {
   std::vector<ParameterInfo> parameters = band_parameters();
-  parameters.push_back({"n_last", Kind::kInteger, "100", "rows",
+  parameters.push_back({"n_last", ParameterKind::kInteger, "100", "rows",
                         "last rows of a pass that are dense, at most all but one"});
   return {
       .name = "tri-shape",
@@ -83,8 +84,8 @@ MethodInfo tri_shape() {
       .paper =
           "Li et al., SCBench: A KV Cache-Centric Analysis of Long-Context Methods, 2024; He et "
           "al., TriangleMix, 2025 (n_init=8, n_local=512, n_last=128, starting_layer=16)",
-      .counts = "keys per prefill row: n_init + n_local; every token is kept",
-      .deviates =
+      .budget_unit = "keys per prefill row: n_init + n_local; every token is kept",
+      .deviations =
           "in later turns on a kept cache the dense rows are the last ones of the turn, where the "
           "reference harness computes all of them densely (followup=dense)",
       .parameters = parameters,

@@ -109,10 +109,10 @@ MethodInfo adakv() {
   return {.name = "adakv",
           .summary = "a layer's budget shared out to its heads by SnapKV's or another's scores",
           .paper = kPaper,
-          .counts =
+          .budget_unit =
               "prompt tokens kept per set in the mean over a layer's sets, the window included; "
               "generated tokens come on top",
-          .deviates =
+          .deviations =
               "sets sum to the budget exactly, where the official code rounds each "
               "(ada_exact=false); one kept set per KV head by default, where it keeps one per "
               "query head (gran=query_head); floor_alpha is that of its LongBench runs (its "
@@ -127,10 +127,10 @@ MethodInfo ada_pyramidkv() {
       .name = "ada-pyramidkv",
       .summary = "PyramidKV's budgets per layer, AdaKV's per head",
       .paper = kPaper,
-      .counts =
+      .budget_unit =
           "prompt tokens kept per set in the mean over all layers and sets, the window included; "
           "generated tokens come on top",
-      .deviates =
+      .deviations =
           "as adakv and pyramidkv; layer budgets follow each prompt, where the official code "
           "computes them once from the first",
       .parameters = and_also(ada_parameters(), pyramid_parameters()),

@@ -30,7 +30,7 @@ double BlockPool::dot(const std::vector<float>& row, int block, const float* x) 
   return sum;
 }
 
-BlockPool pool_keys(const KvSet& set, const BlockGrid& grid, std::int32_t end) {
+BlockPool pool_keys(const KvHeadCache& set, const BlockGrid& grid, std::int32_t end) {
   const int head_dim = set.layout().head_dim;
   BlockPool out(grid.of(end - 1) + 1, head_dim);
   std::vector<float> key(static_cast<std::size_t>(head_dim));

@@ -24,7 +24,7 @@ struct BlockPool {
 };
 
 /// The cached keys of a set, in the blocks of `grid` up to position `end`.
-BlockPool pool_keys(const KvSet& set, const BlockGrid& grid, std::int32_t end);
+BlockPool pool_keys(const KvHeadCache& set, const BlockGrid& grid, std::int32_t end);
 
 /// One head's queries of a pass, `size` rows a block from the first row on.
 BlockPool pool_queries(const LayerView& view, int head, int size);

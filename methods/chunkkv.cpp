@@ -61,8 +61,8 @@ MethodInfo chunkkv() {
       .paper =
           "Liu et al., ChunkKV: Semantic-Preserving KV Cache Compression for Efficient "
           "Long-Context LLM Inference, 2025",
-      .counts = "prompt tokens kept per KV head, the window included; generated tokens on top",
-      .deviates =
+      .budget_unit = "prompt tokens kept per KV head, the window included; generated tokens on top",
+      .deviations =
           "a chunk scores the mean of its tokens, as kvpress does; the last chunk is cut so that "
           "the budget is met exactly; the window's size is SnapKV's",
       .parameters =

@@ -44,7 +44,7 @@ class CritiPrefill : public PrefillPolicy {
  private:
   /// One list of key blocks for each segment of rows, for all heads that share `set`.  `previous`
   /// holds each segment's scores of the layer before and takes those of this one.
-  HeadPattern select(const LayerView& view, int first_head, const KvSet& set, bool fuse,
+  HeadPattern select(const LayerView& view, int first_head, const KvHeadCache& set, bool fuse,
                      std::vector<std::vector<float>>& previous) const {
     const BlockGrid grid(s_.block, view.first_row);
     const BlockPool keys = pool_keys(set, grid, view.first_row + view.rows);
@@ -119,8 +119,8 @@ MethodInfo critiprefill() {
       .paper =
           "Lv et al., CritiPrefill: A Segment-wise Criticality-based Approach for Prefilling "
           "Acceleration in LLMs, 2024",
-      .counts = "keys per prefill row in front of its segment; every token is kept",
-      .deviates =
+      .budget_unit = "keys per prefill row in front of its segment; every token is kept",
+      .deviations =
           "threshold is the official API's (its command line has 1024); later turns on a kept "
           "cache are cut into segments and key blocks from the turn's first row on, and their "
           "last segment is dense (followup=dense: all of them)",

@@ -57,7 +57,7 @@ class FlexPrefill : public PrefillPolicy {
   int blocks_of(int tokens) const { return (tokens + s_.block - 1) / s_.block; }
 
   HeadPattern pattern(const LayerView& view, int head) const {
-    const KvSet& set = view.sets[static_cast<std::size_t>(head / view.heads_per_set())];
+    const KvHeadCache& set = view.sets[static_cast<std::size_t>(head / view.heads_per_set())];
     const BlockGrid grid(s_.block, view.first_row);
     const std::int32_t n = view.first_row + view.rows;
     const int blocks = grid.of(n - 1) + 1, first = grid.of(view.first_row);
@@ -173,8 +173,9 @@ MethodInfo flexprefill() {
       .paper =
           "Lai et al., FlexPrefill: A Context-Aware Sparse Attention Mechanism for Efficient "
           "Long-Sequence Inference, 2025",
-      .counts = "no token budget: gamma is the share of attention to cover; every token is kept",
-      .deviates =
+      .budget_unit =
+          "no token budget: gamma is the share of attention to cover; every token is kept",
+      .deviations =
           "0 log 0 is 0 where the official code yields NaN; a block of budget stands for as many "
           "lines as it is wide, where the official code divides by 128 at any width; later turns "
           "on a kept cache estimate "

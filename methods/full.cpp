@@ -7,8 +7,8 @@ MethodInfo full() {
   return {.name = "full",
           .summary = "full attention, tiled: the exact reference",
           .paper = "Vaswani et al., Attention Is All You Need, 2017",
-          .counts = "no budget: every token is kept and attended",
-          .deviates = "",
+          .budget_unit = "no budget: every token is kept and attended",
+          .deviations = "",
           .parameters = {},
           .make = [](const Parameters&) { return Policies{}; }};
 }
@@ -20,8 +20,8 @@ MethodInfo full_eager() {
       .summary =
           "full attention as an eager implementation holds it: scores materialised, KV repeated",
       .paper = "the eager attention of Hugging Face Transformers",
-      .counts = "no budget: every token is kept and attended",
-      .deviates =
+      .budget_unit = "no budget: every token is kept and attended",
+      .deviations =
           "scores are computed in tiles; the memory that they would take (heads x rows x "
           "tokens, and keys and values repeated to every query head) is added to what a run "
           "needs and decides whether it fits",

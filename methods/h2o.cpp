@@ -25,10 +25,10 @@ MethodInfo h2o() {
       .paper =
           "Zhang et al., H2O: Heavy-Hitter Oracle for Efficient Generative Inference of Large "
           "Language Models, 2023",
-      .counts =
+      .budget_unit =
           "tokens kept per set, recent ones included; mode=dynamic holds it while decoding, "
           "mode=prefill lets generated tokens come on top",
-      .deviates =
+      .deviations =
           "one kept set per KV head by default (sums over its query heads), where official code "
           "has one per query head; the step that exceeds the budget attends before it evicts; "
           "mode=prefill is KVCache-Factory's variant, and mask=corner what that one did until June "

@@ -57,7 +57,7 @@ KeepSets HeavyHitters::keep(const LayerView& view, const std::vector<KeptSet>& s
       continue;
     }
     const int candidates = n - recent;
-    const KvSet& set = view.sets[i * view.sets.size() / sets.size()];
+    const KvHeadCache& set = view.sets[i * view.sets.size() / sets.size()];
     std::vector<float> scores(layer.mass[i].begin(), layer.mass[i].begin() + candidates);
     if (s_.per_row) {
       const int last = set.position(n - 1);

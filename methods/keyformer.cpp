@@ -12,10 +12,10 @@ MethodInfo keyformer() {
       .paper =
           "Adnan et al., Keyformer: KV Cache Reduction through Key Tokens Selection for Efficient "
           "Generative Inference, 2024",
-      .counts =
+      .budget_unit =
           "tokens read per set and decode step, recent ones and the step's own included; one less "
           "stays behind it",
-      .deviates =
+      .deviations =
           "sums over the query heads of a KV head, where the official code knows multi-head "
           "attention only; the temperature reaches its end after t_max answer tokens (a guess); "
           "the noise is a function of dialogue, layer, head, row and key; the token just before "

@@ -42,11 +42,11 @@ class Lines {
   std::vector<std::pair<double, std::int32_t>> queue_;  // weight, -index
 };
 
-struct Matrix {
+struct ProbabilityMatrix {
   const SampledAttention& a;
   Lines slash, vertical;  // by offset; by key index
 
-  explicit Matrix(const SampledAttention& attention)
+  explicit ProbabilityMatrix(const SampledAttention& attention)
       : a(attention),
         slash(static_cast<std::size_t>(a.rows.empty() ? 0 : a.rows.back() + 1)),
         vertical(a.keys.size()) {
@@ -120,7 +120,7 @@ struct Matrix {
   }
 };
 
-void finish(LineSelection& out, const Matrix& m) {
+void finish(LineSelection& out, const ProbabilityMatrix& m) {
   for (std::int32_t& j : out.columns) j = m.a.keys[static_cast<std::size_t>(j)];
   std::sort(out.columns.begin(), out.columns.end());
   std::sort(out.offsets.begin(), out.offsets.end());
@@ -131,7 +131,7 @@ void finish(LineSelection& out, const Matrix& m) {
 LineSelection select_lines(const SampledAttention& attention, double alpha) {
   LineSelection out;
   if (attention.rows.empty()) return out;
-  Matrix m(attention);
+  ProbabilityMatrix m(attention);
   out.total = m.total();
   out.offsets.push_back(0);
   out.covered = m.take_slash(0);
@@ -161,7 +161,7 @@ LineSelection select_lines(const SampledAttention& attention, double alpha) {
 LineSelection select_lines_by_bound(const SampledAttention& attention, double alpha) {
   LineSelection out;
   if (attention.rows.empty()) return out;
-  Matrix m(attention);
+  ProbabilityMatrix m(attention);
   out.total = m.total();
   std::vector<float> largest_slash(m.slash.weight.size()), largest_vertical(attention.keys.size());
   m.for_each_run([&](std::size_t r, std::size_t begin, std::size_t end) {

@@ -11,8 +11,8 @@ MethodInfo loopserve() {
   MethodInfo out = prefill;
   out.name = "loopserve";
   out.summary = "LoopServe: sparse prefill by lines, then progressive decoding";
-  out.counts = decode.counts;
-  out.deviates = "as loopserve-prefill and loopserve-decode, whose parameters it takes";
+  out.budget_unit = decode.budget_unit;
+  out.deviations = "as loopserve-prefill and loopserve-decode, whose parameters it takes";
   out.parameters.insert(out.parameters.end(), decode.parameters.begin(), decode.parameters.end());
   out.make = [prefill, decode](const Parameters& p) {
     Policies both = prefill.make(p);

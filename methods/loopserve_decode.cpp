@@ -44,7 +44,7 @@ class LoopServeDecode : public SelectionPolicy {
  private:
   using Lists = std::vector<std::vector<std::int32_t>>;  // [set or query head][slots]; none: all
 
-  static const KvSet& set_of(const Lists& lists, std::size_t i, const LayerView& view) {
+  static const KvHeadCache& set_of(const Lists& lists, std::size_t i, const LayerView& view) {
     return view.sets[i * view.sets.size() / lists.size()];
   }
 
@@ -103,12 +103,12 @@ MethodInfo loopserve_decode() {
       .paper =
           "Li et al., LoopServe: An Adaptive Dual-phase LLM Inference Acceleration System for "
           "Multi-Turn Dialogues, 2025",
-      .counts =
+      .budget_unit =
           "tokens read per query head (or KV head: gran) right after a selection, the observed "
           "ones "
           "included; up to n_d - 1 more until the next; the record counts what at least one head "
           "of a KV head reads",
-      .deviates =
+      .deviations =
           "the complete cache stays resident, as Equation 7 selects from all of it; observed "
           "tokens are always read (force_obs=false: only the current one); steps before the 16th "
           "token are dense, so short answers equal full attention (first=0 selects from the "

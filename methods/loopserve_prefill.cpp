@@ -36,7 +36,7 @@ class LoopServePrefill : public PrefillPolicy {
     const int step = s_.per_group ? view.heads_per_set() : 1;
     view.stats.for_each_head([&](int head) {
       if (head % step != 0) return;
-      const KvSet& set = view.sets[static_cast<std::size_t>(head / view.heads_per_set())];
+      const KvHeadCache& set = view.sets[static_cast<std::size_t>(head / view.heads_per_set())];
       std::vector<std::int32_t> keys(static_cast<std::size_t>(set.size()));
       for (int j = 0; j < set.size(); ++j) keys[static_cast<std::size_t>(j)] = set.position(j);
       std::vector<float> cells, more;
@@ -92,10 +92,10 @@ MethodInfo loopserve_prefill() {
       .paper =
           "Li et al., LoopServe: An Adaptive Dual-phase LLM Inference Acceleration System for "
           "Multi-Turn Dialogues, 2025",
-      .counts =
+      .budget_unit =
           "no token budget: alpha is the share of attention mass to recover on the sampled new "
           "rows",
-      .deviates =
+      .deviations =
           "sample size and law, and the overlap of crossing lines, are not given by the paper: 64 "
           "rows, uniform; offset 0 is always chosen, so that no row is empty; exact residual gains "
           "(overlap=bound is the printed rule, with gains that are never below 0); reuse of "

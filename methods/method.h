@@ -80,10 +80,10 @@ struct Spec {
 /// One acceleration method: what it is, what can be set, and how its policies are made.
 struct MethodInfo {
   std::string_view name;
-  std::string_view summary;   ///< one line
-  std::string_view paper;     ///< authors, title, year
-  std::string_view counts;    ///< what its budget counts
-  std::string_view deviates;  ///< what is reconstructed or decided here, or ""
+  std::string_view summary;      ///< one line
+  std::string_view paper;        ///< authors, title, year
+  std::string_view budget_unit;  ///< what its budget counts
+  std::string_view deviations;   ///< what is reconstructed or decided here, or ""
   std::vector<ParameterInfo> parameters;
   /// Refuses combinations that make no sense with an Error.
   std::function<Policies(const Parameters&)> make;
@@ -135,8 +135,9 @@ const MethodInfo& find_method(const std::string& name, const std::string& where)
 /// Parameters that every method takes: where keys and values live.
 const std::vector<ParameterInfo>& placement_parameters();
 
-/// A setting as a canonical text of any age has it, of the first method there that has it; "name" is
-/// the names of the methods, joined by +.  Texts are taken as they stand: no method needs to exist.
+/// A setting as a canonical text of any age has it, of the first method there that has it; "name"
+/// is the names of the methods, joined by +.  Texts are taken as they stand: no method needs to
+/// exist.
 std::optional<std::string> setting_in(std::string_view canonical, std::string_view name);
 
 }  // namespace turnbench

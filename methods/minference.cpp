@@ -68,7 +68,7 @@ class MInference : public PrefillPolicy {
     p.granularity = s_.granularity;
     p.columns = chosen(mass.vertical, kForcedColumns, std::max(h.vertical, kForcedColumns));
     p.offsets = chosen(mass.slash, kForcedOffsets, h.slash);
-    const KvSet& set = view.sets[static_cast<std::size_t>(head / view.heads_per_set())];
+    const KvHeadCache& set = view.sets[static_cast<std::size_t>(head / view.heads_per_set())];
     for (std::int32_t& column : p.columns) column = set.position(column);
     return p;
   }
@@ -112,8 +112,8 @@ MethodInfo minference() {
       .paper =
           "Jiang et al., MInference 1.0: Accelerating Pre-filling for Long-Context LLMs via "
           "Dynamic Sparse Attention, 2024",
-      .counts = "lines per query head: columns and diagonals; every token is kept",
-      .deviates =
+      .budget_unit = "lines per query head: columns and diagonals; every token is kept",
+      .deviations =
           "later turns on a kept cache are sparse too, where the reference harness computes them "
           "densely (followup=dense); without a file of patterns all heads are vertical-slash with "
           "the sizes of the published Llama-3.1-8B file; fewer than 100 diagonals are refused, as "

@@ -75,12 +75,12 @@ MethodInfo oracle() {
       .summary =
           "attends to the truly highest-scoring tokens of each step: an upper bound, not a system",
       .paper = "baseline of Zhang et al., PQCache: Product Quantization-based KVCache, 2024",
-      .counts =
+      .budget_unit =
           "tokens read per KV head and step: a share counts the prompt without its sinks, a number "
           "counts the sinks too; recent and best tokens are rounded down each; the current token "
           "is "
           "free",
-      .deviates =
+      .deviations =
           "the sinks and the half that goes to recent tokens come from PQCache's scripts, not "
           "from its paper; norm=candidates is how PQCache's own search weighs the heads of a "
           "group; "

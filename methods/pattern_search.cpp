@@ -13,10 +13,10 @@
 namespace turnbench {
 namespace {
 
-using Kind = MInferenceConfig::Kind;
+using HeadKind = MInferenceConfig::Kind;
 using Head = MInferenceConfig::Head;
 
-constexpr int kEstimationRows = 64;
+constexpr int kSearchRows = 64;
 constexpr int kForcedLines = 30;  // columns and diagonals: the official search's, not the prefill's
 constexpr int kBlock = 32, kBlockShare = 8;
 constexpr float kVisible = 5e-3f;
@@ -25,20 +25,20 @@ constexpr float kVisible = 5e-3f;
 class Mask {
  public:
   Mask(const LayerView& view, int head, const Head& candidate) : c_(candidate) {
-    if (c_.kind == Kind::kVerticalSlash) estimate_lines(view, head);
-    if (c_.kind == Kind::kBlockSparse) estimate_blocks(view, head);
+    if (c_.kind == HeadKind::kVerticalSlash) estimate_lines(view, head);
+    if (c_.kind == HeadKind::kBlockSparse) estimate_blocks(view, head);
   }
 
   /// Of the row at `row`, each key once.
   void keys_of(std::int32_t row, std::vector<std::int32_t>& out) const {
     out.clear();
     switch (c_.kind) {
-      case Kind::kStream:
+      case HeadKind::kStream:
         for (std::int32_t j = 0; j < std::min(c_.vertical, row + 1); ++j) out.push_back(j);
         for (std::int32_t j = std::max(c_.vertical, row + 1 - c_.slash); j <= row; ++j)
           out.push_back(j);
         return;
-      case Kind::kVerticalSlash:
+      case HeadKind::kVerticalSlash:
         for (std::int32_t j : columns_) {
           if (j <= row) out.push_back(j);
         }
@@ -47,7 +47,7 @@ class Mask {
             out.push_back(row - o);
         }
         return;
-      case Kind::kBlockSparse:
+      case HeadKind::kBlockSparse:
         for (std::int32_t b : blocks_[static_cast<std::size_t>(row / kBlock)]) {
           for (std::int32_t j = b * kBlock; j <= std::min(row, (b + 1) * kBlock - 1); ++j)
             out.push_back(j);
@@ -58,7 +58,7 @@ class Mask {
 
  private:
   void estimate_lines(const LayerView& view, int head) {
-    LineMass mass = view.stats.line_mass(head, kEstimationRows);
+    LineMass mass = view.stats.line_mass(head, kSearchRows);
     const auto heaviest = [](std::vector<float>& weights, int count) {
       const auto forced = std::min<std::size_t>(kForcedLines, weights.size());
       std::fill_n(weights.begin(), forced, std::numeric_limits<float>::infinity());
@@ -71,7 +71,7 @@ class Mask {
   }
 
   void estimate_blocks(const LayerView& view, int head) {
-    const KvSet& set = view.sets[static_cast<std::size_t>(head / view.heads_per_set())];
+    const KvHeadCache& set = view.sets[static_cast<std::size_t>(head / view.heads_per_set())];
     const BlockPool keys = pool_keys(set, BlockGrid(kBlock, 0), view.rows);
     const BlockPool queries = pool_queries(view, head, kBlock);
     for (int r = 0; r < queries.blocks(); ++r) {
@@ -106,16 +106,16 @@ std::vector<float> output(std::span<const float> probabilities, std::span<const 
 }  // namespace
 
 std::vector<Head> pattern_candidates(PatternObjective objective) {
-  std::vector<Head> out = {{Kind::kStream, 100, 800},
-                           {Kind::kVerticalSlash, 30, 800},
-                           {Kind::kVerticalSlash, 100, 750},
-                           {Kind::kVerticalSlash, 500, 700},
-                           {Kind::kVerticalSlash, 3500, 100}};
+  std::vector<Head> out = {{HeadKind::kStream, 100, 800},
+                           {HeadKind::kVerticalSlash, 30, 800},
+                           {HeadKind::kVerticalSlash, 100, 750},
+                           {HeadKind::kVerticalSlash, 500, 700},
+                           {HeadKind::kVerticalSlash, 3500, 100}};
   if (objective == PatternObjective::kOutput) {
-    out.push_back({Kind::kVerticalSlash, 100, 800});
-    out.push_back({Kind::kVerticalSlash, 1000, 4096});
+    out.push_back({HeadKind::kVerticalSlash, 100, 800});
+    out.push_back({HeadKind::kVerticalSlash, 1000, 4096});
   }
-  out.push_back({Kind::kBlockSparse});
+  out.push_back({HeadKind::kBlockSparse});
   return out;
 }
 
@@ -138,7 +138,7 @@ FoundPattern PatternSearch::best(const LayerView& view, int head) const {
   const bool recall = s_.objective == PatternObjective::kRecall;
   const auto head_dim = static_cast<std::size_t>(view.shape.head_dim);
   std::vector<float> values(recall ? 0 : static_cast<std::size_t>(view.rows) * head_dim);
-  const KvSet& set = view.sets[static_cast<std::size_t>(head / view.heads_per_set())];
+  const KvHeadCache& set = view.sets[static_cast<std::size_t>(head / view.heads_per_set())];
   for (int j = 0; !recall && j < view.rows; ++j)
     set.read_value(j, values.data() + static_cast<std::size_t>(j) * head_dim);
 
@@ -168,8 +168,8 @@ FoundPattern PatternSearch::best(const LayerView& view, int head) const {
 }
 
 Head as_vertical_slash(Head pattern) {
-  if (pattern.kind == Kind::kBlockSparse) return Head{};
-  pattern.kind = Kind::kVerticalSlash;
+  if (pattern.kind == HeadKind::kBlockSparse) return Head{};
+  pattern.kind = HeadKind::kVerticalSlash;
   return pattern;
 }
 

@@ -10,10 +10,10 @@ MethodInfo pyramidkv() {
       .paper =
           "Cai et al., PyramidKV: Dynamic KV Cache Compression based on Pyramidal Information "
           "Funneling, 2024",
-      .counts =
+      .budget_unit =
           "prompt tokens kept per set in the mean over the layers, the window included; generated "
           "tokens come on top",
-      .deviates =
+      .deviations =
           "the layers' budgets sum to the mean exactly, where the official code floors the step "
           "and spends up to 5% more (pyr_exact=false); one kept set per KV head by default "
           "(gran=query_head is the official code's); window and kernel are KVCache-Factory's; "

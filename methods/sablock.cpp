@@ -64,8 +64,8 @@ class SaBlock : public EvictionPolicy {
   }
 
   std::vector<SegmentBlocks> blocks(const LayerView& view, int candidates, int count) const {
-    const KvSet& set = view.sets[0];  // all sets are alike
-    std::vector<Members> members;     // cached tokens of each segment that has some
+    const KvHeadCache& set = view.sets[0];  // all sets are alike
+    std::vector<Members> members;           // cached tokens of each segment that has some
     const std::vector<int> of = slot_segments(segments_, set, candidates);
     for (int j = 0; j < candidates; ++j) {
       const auto at = static_cast<std::size_t>(j);
@@ -216,8 +216,8 @@ MethodInfo sablock() {
       .summary = "keeps blocks of adaptive size inside segments that punctuation delimits",
       .paper =
           "SABlock: Semantic-Aware KV Cache Eviction with Adaptive Compression Block Size, 2025",
-      .counts = "prompt tokens kept per KV head, the window included; generated tokens on top",
-      .deviates =
+      .budget_unit = "prompt tokens kept per KV head, the window included; generated tokens on top",
+      .deviations =
           "a reconstruction: the equations of segment weights and guided scores, the delimiters, "
           "lambda, gamma, tau, the largest block and the window are inferred from the paper's "
           "prose, tables and neighbours; one kept set per layer, from scores meant over all "

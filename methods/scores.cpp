@@ -93,12 +93,6 @@ int cover_count(std::vector<float> scores, double share) {
   return count;
 }
 
-std::vector<std::int32_t> all_slots(int n) {
-  std::vector<std::int32_t> out(static_cast<std::size_t>(n));
-  std::iota(out.begin(), out.end(), 0);
-  return out;
-}
-
 std::vector<std::int32_t> with_tail(std::vector<std::int32_t> chosen, int begin, int end) {
   for (int i = begin; i < end; ++i) chosen.push_back(i);
   return chosen;

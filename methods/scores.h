@@ -33,9 +33,6 @@ std::vector<std::int32_t> ranking(std::span<const float> scores);
 /// are if it never does.
 int cover_count(std::vector<float> scores, double share);
 
-/// 0, 1, ..., n - 1.
-std::vector<std::int32_t> all_slots(int n);
-
 /// `chosen` (ascending, below `begin`) followed by begin .. end - 1.
 std::vector<std::int32_t> with_tail(std::vector<std::int32_t> chosen, int begin, int end);
 

@@ -34,7 +34,8 @@ std::vector<int> segments(const DialogueView& dialogue, Cut cut, std::string_vie
   return out;
 }
 
-std::vector<int> slot_segments(const std::vector<int>& segments, const KvSet& set, int slots) {
+std::vector<int> slot_segments(const std::vector<int>& segments, const KvHeadCache& set,
+                               int slots) {
   std::vector<int> out;
   for (int slot = 0; slot < slots; ++slot)
     out.push_back(segments[static_cast<std::size_t>(set.position(slot))]);

@@ -22,6 +22,6 @@ bool ends_segment(std::string_view text, Cut cut);
 std::vector<int> segments(const DialogueView& dialogue, Cut cut, std::string_view method);
 
 /// The same for the first `slots` cached tokens of a set whose positions are those of the dialogue.
-std::vector<int> slot_segments(const std::vector<int>& segments, const KvSet& set, int slots);
+std::vector<int> slot_segments(const std::vector<int>& segments, const KvHeadCache& set, int slots);
 
 }  // namespace turnbench

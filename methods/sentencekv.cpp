@@ -24,7 +24,7 @@ class SentenceSelection : public SelectionPolicy {
     if (view.layer == 0) segments_ = segments(view.dialogue, Cut::kSentence, "sentencekv");
     Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
     layer = {};
-    for (const KvSet& set : view.sets) {
+    for (const KvHeadCache& set : view.sets) {
       const int n = set.size();
       Index& index = layer.sets.emplace_back();
       index.budget = budget(view.prompt_tokens, n);
@@ -91,7 +91,7 @@ class SentenceSelection : public SelectionPolicy {
     return out;
   }
 
-  static Sentence summary(const KvSet& set, int begin, int end) {
+  static Sentence summary(const KvHeadCache& set, int begin, int end) {
     const auto head_dim = static_cast<std::size_t>(set.layout().head_dim);
     std::vector<float> key(head_dim), mean(head_dim, 0.0f);
     for (int j = begin; j < end; ++j) {
@@ -154,10 +154,10 @@ MethodInfo sentencekv() {
       .paper =
           "Zhu et al., SentenceKV: Efficient LLM Inference via Sentence-Level Semantic KV Caching, "
           "2025",
-      .counts =
+      .budget_unit =
           "tokens read per set and step, first and recent ones included; semantic_factor times as "
           "many prompt tokens stay cached, generated ones on top",
-      .deviates =
+      .deviations =
           "a sentence ends behind any token whose text ends in . ! ? or an empty line, merged "
           "tokens included; sets per KV head rank by the mean query of their heads "
           "(gran=query_head is the official code's)",

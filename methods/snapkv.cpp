@@ -7,12 +7,23 @@ class SnapKv : public EvictionPolicy {
  public:
   explicit SnapKv(const WindowSettings& s) : s_(s) {}
   std::unique_ptr<EvictionPolicy> clone() const override { return std::make_unique<SnapKv>(*this); }
-  int window() const override { return s_.rows(); }
+  int window() const override { return s_.window; }
 
   KeepSets after_prefill(const LayerView& view) override {
+    const int k = s_.choices(view);  // tokens chosen before the window
     KeepSets out;
     for (const KeptSet& set : kept_sets(view, s_.per_query_head)) {
-      out.slots.push_back(s_.kept(view, set, s_.choices(view)));
+      const int n = set.tokens, candidates = n - s_.window;
+      if (k >= candidates) {
+        out.slots.push_back(all_slots(n));
+        continue;
+      }
+      // [query heads, n]: softmax(q k / sqrt(d)), summed over the window's rows.
+      const HeadScores& attention = view.stats.window_mass(s_.window);
+      const std::vector<float> reduced =  // [candidates]
+          group_scores(attention, set.first_head, set.heads, candidates, s_.group);
+      const std::vector<float> pooled = pool1d(reduced, s_.kernel, s_.pooling);  // [candidates]
+      out.slots.push_back(with_tail(top_k(pooled, k), candidates, n));           // [k + window]
     }
     return out;
   }
@@ -35,8 +46,9 @@ MethodInfo snapkv() {
       .name = "snapkv",
       .summary = "keeps what the last tokens of the prompt attend to",
       .paper = "Li et al., SnapKV: LLM Knows What You Are Looking for Before Generation, 2024",
-      .counts = "prompt tokens kept per set, the window included; generated tokens come on top",
-      .deviates =
+      .budget_unit =
+          "prompt tokens kept per set, the window included; generated tokens come on top",
+      .deviations =
           "one kept set per KV head by default, where the official code keeps one per query head "
           "(gran=query_head); window and kernel are those of the official LongBench runs; the "
           "paper of PQCache prints no formula for its (C) baselines: comp=index is inferred, "

@@ -51,34 +51,34 @@ class StreamingLlm : public EvictionPolicy {
 /// Attention sinks and a window of recent tokens; what lies between is lost.
 MethodInfo streamingllm() {
   using Kind = ParameterInfo::Kind;
-  return {
-      .name = "streamingllm",
-      .summary = "keeps the first tokens (attention sinks) and the most recent ones",
-      .paper = "Xiao et al., Efficient Streaming Language Models with Attention Sinks, 2023",
-      .counts = "tokens kept per KV head, sinks included; with rolling=true also while decoding",
-      .deviates =
-          "prefill attention is dense; a decode step attends before the oldest token leaves; a "
-          "later turn is prefilled before it evicts, where the official demo makes room first; "
-          "positions are kept by default, where that demo shifts them (pos=shift)",
-      .parameters = {{"budget", Kind::kBudget, "1024", "tokens or share",
-                      "tokens kept per KV head"},
-                     {"sinks", Kind::kInteger, "4", "tokens", "first tokens that never leave"},
-                     {"pos", Kind::kChoice, "keep", "keep|shift",
-                      "positions of kept tokens: their own, or their place in the cache"},
-                     {"rolling", Kind::kFlag, "true", "", "the window moves on while decoding"},
-                     layers_parameter()},
-      .make = [](const Parameters& p) {
-        Policies out;
-        const LayerBudget budget = layer_budget("streamingllm", p);
-        if (!budget.mean.is_ratio && budget.mean.value <= p.integer("sinks")) {
-          throw input_error(
-              "streamingllm: found a budget of {} and {} sinks, expected a larger budget",
-              budget.mean.value, p.integer("sinks"));
-        }
-        out.eviction = std::make_unique<StreamingLlm>(
-            budget, p.integer("sinks"), p.choice("pos") == "shift", p.flag("rolling"));
-        return out;
-      }};
+  return {.name = "streamingllm",
+          .summary = "keeps the first tokens (attention sinks) and the most recent ones",
+          .paper = "Xiao et al., Efficient Streaming Language Models with Attention Sinks, 2023",
+          .budget_unit =
+              "tokens kept per KV head, sinks included; with rolling=true also while decoding",
+          .deviations =
+              "prefill attention is dense; a decode step attends before the oldest token leaves; a "
+              "later turn is prefilled before it evicts, where the official demo makes room first; "
+              "positions are kept by default, where that demo shifts them (pos=shift)",
+          .parameters = {{"budget", Kind::kBudget, "1024", "tokens or share",
+                          "tokens kept per KV head"},
+                         {"sinks", Kind::kInteger, "4", "tokens", "first tokens that never leave"},
+                         {"pos", Kind::kChoice, "keep", "keep|shift",
+                          "positions of kept tokens: their own, or their place in the cache"},
+                         {"rolling", Kind::kFlag, "true", "", "the window moves on while decoding"},
+                         layers_parameter()},
+          .make = [](const Parameters& p) {
+            Policies out;
+            const LayerBudget budget = layer_budget("streamingllm", p);
+            if (!budget.mean.is_ratio && budget.mean.value <= p.integer("sinks")) {
+              throw input_error(
+                  "streamingllm: found a budget of {} and {} sinks, expected a larger budget",
+                  budget.mean.value, p.integer("sinks"));
+            }
+            out.eviction = std::make_unique<StreamingLlm>(
+                budget, p.integer("sinks"), p.choice("pos") == "shift", p.flag("rolling"));
+            return out;
+          }};
 }
 
 }  // namespace turnbench

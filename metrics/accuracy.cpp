@@ -1,5 +1,5 @@
+#include "common/python_text.h"
 #include "metrics/normalize.h"
-#include "metrics/python_text.h"
 #include "metrics/scorers.h"
 
 namespace turnbench::scorers {

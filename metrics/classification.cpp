@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "common/error.h"
-#include "metrics/python_text.h"
+#include "common/python_text.h"
 #include "metrics/scorers.h"
 
 namespace turnbench::scorers {

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "metrics/python_text.h"
+#include "common/python_text.h"
 #include "metrics/scorers.h"
 
 namespace turnbench::scorers {

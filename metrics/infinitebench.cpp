@@ -2,8 +2,8 @@
 #include <array>
 #include <optional>
 
+#include "common/python_text.h"
 #include "metrics/labels.h"
-#include "metrics/python_text.h"
 #include "metrics/scorers.h"
 
 namespace turnbench::scorers {

@@ -1,8 +1,8 @@
 #include "metrics/labels.h"
 
 #include "common/error.h"
+#include "common/python_text.h"
 #include "common/text.h"
-#include "metrics/python_text.h"
 
 namespace turnbench::scorers {
 namespace {

@@ -2,9 +2,9 @@
 #include <optional>
 
 #include "common/error.h"
+#include "common/python_text.h"
 #include "common/text.h"
 #include "metrics/normalize.h"
-#include "metrics/python_text.h"
 #include "metrics/scorers.h"
 
 namespace turnbench::scorers {

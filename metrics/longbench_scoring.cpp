@@ -5,8 +5,8 @@
 
 #include "common/error.h"
 #include "common/json.h"
+#include "common/python_text.h"
 #include "common/text.h"
-#include "metrics/python_text.h"
 
 namespace turnbench {
 namespace {

@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "common/error.h"
+#include "common/python_text.h"
 #include "common/text.h"
-#include "metrics/python_text.h"
 #include "metrics/scorers.h"
 
 namespace turnbench::scorers {

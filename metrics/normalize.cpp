@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "common/python_text.h"
 #include "common/text.h"
-#include "metrics/python_text.h"
 
 namespace turnbench {
 namespace {

@@ -1,6 +1,6 @@
+#include "common/python_text.h"
 #include "common/text.h"
 #include "metrics/normalize.h"
-#include "metrics/python_text.h"
 #include "metrics/scorers.h"
 #include "metrics/segmenter.h"
 #include "metrics/words.h"

@@ -1,6 +1,6 @@
 #include "common/error.h"
+#include "common/python_text.h"
 #include "common/text.h"
-#include "metrics/python_text.h"
 #include "metrics/scorers.h"
 
 namespace turnbench::scorers {

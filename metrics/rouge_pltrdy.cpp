@@ -1,8 +1,8 @@
 #include <algorithm>
 
+#include "common/python_text.h"
 #include "common/text.h"
 #include "metrics/lcs.h"
-#include "metrics/python_text.h"
 #include "metrics/scorers.h"
 #include "metrics/segmenter.h"
 #include "metrics/words.h"

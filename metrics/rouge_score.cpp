@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "common/python_text.h"
 #include "common/text.h"
 #include "metrics/lcs.h"
-#include "metrics/python_text.h"
 #include "metrics/scorers.h"
 
 namespace turnbench::scorers {

@@ -1,7 +1,7 @@
 #include <algorithm>
 
+#include "common/python_text.h"
 #include "metrics/labels.h"
-#include "metrics/python_text.h"
 #include "metrics/scorers.h"
 
 namespace turnbench::scorers {

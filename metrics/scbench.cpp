@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/python_text.h"
 #include "metrics/labels.h"
-#include "metrics/python_text.h"
 #include "metrics/scorers.h"
 
 namespace turnbench::scorers {

@@ -4,8 +4,8 @@
 #include "common/error.h"
 #include "common/file.h"
 #include "common/json.h"
+#include "common/python_text.h"
 #include "common/text.h"
-#include "metrics/python_text.h"
 #include "metrics/segmenter.h"
 
 namespace turnbench {

@@ -65,7 +65,7 @@ ProbeInfo block_overlap() {
           .summary = "tokens of the prompt that are important to two blocks of the answer",
           .paper = "LoopServe, 2025, figure 5b",
           .metric = "overlap",
-          .deviates = "the paper does not give the number of blocks",
+          .deviations = "the paper does not give the number of blocks",
           .sees = ProbeInfo::Sees::kAnswer,
           .parameters = {token_budget(),
                          {"blocks", Kind::kInteger, "8", "blocks", "equal parts of the answer", 1,

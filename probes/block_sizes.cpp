@@ -50,7 +50,7 @@ ProbeInfo block_sizes() {
           .summary = "segments for which SABlock chooses blocks of a given size",
           .paper = "SABlock, 2025, figure 9",
           .metric = "share",
-          .deviates =
+          .deviations =
               "what is decided of sablock itself (describe method sablock); the paper does "
               "not say whether its bars count segments or tokens",
           .parameters = and_also(

@@ -36,7 +36,7 @@ ProbeInfo coverage() {
           .summary = "attention mass on the heaviest vertical and slash lines of a head",
           .paper = "LoopServe, 2025, figure 1",
           .metric = "coverage",
-          .deviates = "lines of both kinds compete in one pool, as the paper's 2n suggests",
+          .deviations = "lines of both kinds compete in one pool, as the paper's 2n suggests",
           .parameters = line_parameters(),
           .make = [](const Parameters& p) {
             return std::make_unique<Coverage>(p.number("eta"), parse_heads("coverage", p));

@@ -43,7 +43,7 @@ ProbeInfo fragmentation() {
           .summary = "blocks of a fixed size in which a segment of the text ends",
           .paper = "SABlock, 2025, figure 2a",
           .metric = "fragmentation",
-          .deviates =
+          .deviations =
               "the paper does not list its delimiters: clause cuts behind commas and "
               "colons too, sentence does not",
           .sees = ProbeInfo::Sees::kText,

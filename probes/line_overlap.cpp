@@ -77,7 +77,7 @@ ProbeInfo line_overlap() {
           .summary = "chosen lines that a head has in common on different dialogues",
           .paper = "LoopServe, 2025, figure 2",
           .metric = "overlap",
-          .deviates =
+          .deviations =
               "an interval treats the dialogues' means as independent, although they share "
               "their pairs",
           .compares = true,

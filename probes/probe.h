@@ -63,10 +63,10 @@ struct ProbeInfo {
     kAnswer   ///< the same, and attention of the answer that full attention gives
   };
   std::string_view name;
-  std::string_view summary;   ///< one line
-  std::string_view paper;     ///< title, year, figure
-  std::string_view metric;    ///< what its values are, in tables
-  std::string_view deviates;  ///< what is decided here, or ""
+  std::string_view summary;     ///< one line
+  std::string_view paper;       ///< title, year, figure
+  std::string_view metric;      ///< what its values are, in tables
+  std::string_view deviations;  ///< what is decided here, or ""
   Sees sees = Sees::kPrompt;
   bool compares = false;  ///< prompts of several dialogues with each other
   std::vector<ParameterInfo> parameters;

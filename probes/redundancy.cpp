@@ -71,7 +71,7 @@ ProbeInfo redundancy() {
       .summary = "attention that blocks of a fixed size lose against as many single tokens",
       .paper = "SABlock, 2025, figure 2c",
       .metric = "redundancy",
-      .deviates = "the paper prints no formula, budget or window; by=tokens is a second reading",
+      .deviations = "the paper prints no formula, budget or window; by=tokens is a second reading",
       .parameters = {{"block", Kind::kInteger, "7", "tokens", "of a block", 1},
                      {"budget", Kind::kBudget, "128", "tokens or share",
                       "tokens kept before the window", 1},

@@ -63,7 +63,7 @@ ProbeInfo segment_overlap() {
           .summary = "chosen lines of a prompt's second part that its first part chose too",
           .paper = "LoopServe, 2025, figure 3",
           .metric = "overlap",
-          .deviates = "the paper does not say where it cuts: at half",
+          .deviations = "the paper does not say where it cuts: at half",
           .parameters = std::move(parameters),
           .make = [](const Parameters& p) {
             return std::make_unique<SegmentOverlap>(p.number("eta"), p.number("split"),

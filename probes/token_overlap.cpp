@@ -38,7 +38,7 @@ ProbeInfo token_overlap() {
           .summary = "tokens important to the answer that the last rows of the prompt name too",
           .paper = "LoopServe, 2025, figure 4a",
           .metric = "overlap",
-          .deviates = "the paper does not give the rows of its observation window",
+          .deviations = "the paper does not give the rows of its observation window",
           .sees = ProbeInfo::Sees::kAnswer,
           .parameters = {token_budget(),
                          {"window", Kind::kInteger, "32", "tokens", "last rows of the prompt", 1}},

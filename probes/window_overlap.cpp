@@ -59,7 +59,7 @@ ProbeInfo window_overlap() {
       .summary = "tokens important to the answer that a window of prompt or answer names too",
       .paper = "LoopServe, 2025, figure 5a",
       .metric = "overlap",
-      .deviates = "the paper does not give its window; the answer's last one may be shorter",
+      .deviations = "the paper does not give its window; the answer's last one may be shorter",
       .sees = ProbeInfo::Sees::kAnswer,
       .parameters = {token_budget(),
                      {"window", Kind::kInteger, "16", "tokens", "rows of a window", 1},

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "common/text.h"
-#include "harness/plan.h"
+#include "harness/store/cell.h"
 
 namespace turnbench {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/manifest.h"
+#include "harness/experiment/manifest.h"
 #include "reports/estimate.h"
 #include "reports/results.h"
 

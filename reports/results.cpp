@@ -10,7 +10,7 @@
 #include "common/error.h"
 #include "common/json.h"
 #include "common/text.h"
-#include "harness/plan.h"
+#include "harness/store/cell.h"
 #include "reports/pivot.h"
 
 namespace turnbench {

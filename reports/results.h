@@ -6,12 +6,12 @@
 #include <tuple>
 #include <vector>
 
-#include "harness/cell_progress.h"
-#include "harness/manifest.h"
-#include "harness/published.h"
-#include "harness/stale.h"
-#include "harness/store.h"
-#include "harness/truncation.h"
+#include "harness/experiment/manifest.h"
+#include "harness/experiment/published.h"
+#include "harness/store/cell_progress.h"
+#include "harness/store/stale.h"
+#include "harness/store/store.h"
+#include "harness/store/truncation.h"
 #include "reports/estimate.h"
 
 namespace turnbench {

@@ -9,7 +9,7 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/thread_pool.h"
-#include "harness/prompt.h"
+#include "harness/unit/prompt.h"
 #include "metrics/metric.h"
 #include "metrics/postprocess.h"
 #include "runners/runner.h"
@@ -23,7 +23,7 @@ constexpr std::int64_t kSmallModel = 100'000'000;
 /// A record that cannot be scored is one that failed; its answer stays.
 std::vector<ScoreValue> score_records(const Plan& plan, const Plan::Unit& unit,
                                       std::vector<Record>& records) {
-  const PlannedDataset& dataset = plan.datasets[unit.dataset];
+  const ResolvedDataset& dataset = plan.experiment.datasets[unit.dataset];
   const Metric& metric = find_metric(dataset.metric, dataset.entry.label);
   const Postprocess& postprocess = find_postprocess(dataset.postprocess, dataset.entry.label);
   std::vector<ScoreValue> out;
@@ -32,8 +32,9 @@ std::vector<ScoreValue> score_records(const Plan& plan, const Plan::Unit& unit,
     const Turn& turn = unit.dialogue->turns[static_cast<std::size_t>(r.turn)];
     const std::string answer = postprocess.apply(r.answer);
     try {
-      out.push_back({r.cell, r.dialogue, r.turn, dataset.metric, dataset.postprocess,
-                     metric.score({answer, turn.references, turn.classes, plan.segmenter.get()})});
+      out.push_back(
+          {r.cell, r.dialogue, r.turn, dataset.metric, dataset.postprocess,
+           metric.score({answer, turn.references, turn.classes, plan.experiment.segmenter.get()})});
     } catch (const Error& error) {
       r.status = Record::Status::kError;
       r.error = error.what();
@@ -45,10 +46,10 @@ std::vector<ScoreValue> score_records(const Plan& plan, const Plan::Unit& unit,
 /// The work of one model, handed out in order.
 class Queue {
  public:
-  Queue(const Plan& plan, std::size_t model) : probings_(plan.probings_of(model)) {
+  Queue(const Plan& plan, std::size_t model) : probe_jobs_(plan.probe_jobs_of(model)) {
     for (const Plan::Unit* unit : plan.units_of(model)) {
       by_dialogue_[unit->dialogue.get()] = unit;
-      if (!plan.manifest.alone) {
+      if (!plan.experiment.manifest.isolated) {
         units_.push_back({unit->dialogue.get(), unit->cells});
         continue;
       }
@@ -63,9 +64,9 @@ class Queue {
   }
 
   /// The next unit of probes, or null.
-  const Plan::Probing* take_probing() {
+  const Plan::ProbeJob* take_probe_job() {
     std::lock_guard lock(mutex_);
-    return next_probing_ < probings_.size() ? probings_[next_probing_++] : nullptr;
+    return next_job_ < probe_jobs_.size() ? probe_jobs_[next_job_++] : nullptr;
   }
 
   /// What of the plan a unit is, or is a cell of.
@@ -75,22 +76,129 @@ class Queue {
   std::mutex mutex_;
   std::vector<WorkUnit> units_;
   std::map<const Dialogue*, const Plan::Unit*> by_dialogue_;
-  std::vector<const Plan::Probing*> probings_;
-  std::size_t next_ = 0, next_probing_ = 0;
+  std::vector<const Plan::ProbeJob*> probe_jobs_;
+  std::size_t next_ = 0, next_job_ = 0;
 };
 
-ProbeUnit probe_unit(const Plan::Probing& probing) {
-  ProbeUnit out{{}, probing.cells, probing.answers};
-  for (const auto& dialogue : probing.dialogues) out.dialogues.push_back(dialogue.get());
+ProbeUnit probe_unit(const Plan::ProbeJob& job) {
+  ProbeUnit out{{}, job.cells, job.answers};
+  for (const auto& dialogue : job.dialogues) out.dialogues.push_back(dialogue.get());
   return out;
 }
+
+/// Models one after the other, the units of each by workers side by side.
+class LocalRun {
+ public:
+  LocalRun(const Plan& plan, Store& store, const RunOptions& options,
+           const std::function<bool()>& should_stop,
+           const std::function<void(const Progress&)>& report)
+      : plan_(plan), store_(store), options_(options), should_stop_(should_stop), report_(report) {
+    progress_.units = plan.unit_count();
+  }
+
+  RunSummary run() {
+    for (std::size_t m = 0; m < plan_.experiment.models.size() && !stop_; ++m) run_model(m);
+    if (failure_) std::rethrow_exception(failure_);
+    return {progress_, progress_.units_done < progress_.units};
+  }
+
+ private:
+  /// What the workers of a model have in common.
+  struct Shared {
+    const ResolvedModel& resolved;
+    const Model& model;
+    const PromptRenderer& renderer;
+    const Decoding& decoding;
+    int threads;  ///< of each worker
+    Queue& queue;
+  };
+
+  void run_model(std::size_t m) {
+    const Share share = share_out(plan_, m, options_);
+    if (share.workers == 0) return;
+    Queue queue(plan_, m);
+    const ResolvedModel& resolved = plan_.experiment.models[m];
+    const auto loaders = make_backends(options_.devices, available_processors());
+    const Model model(resolved.checkpoint, pointers_to(loaders), resolved.dtype);
+    const PromptRenderer renderer = plan_.experiment.renderer(resolved);
+    const Decoding decoding = plan_.experiment.decoding(resolved);
+    const Shared shared{resolved, model, renderer, decoding, share.threads, queue};
+    std::vector<std::thread> others;
+    for (int w = 1; w < share.workers; ++w) others.emplace_back([&] { work_guarded(shared); });
+    work_guarded(shared);
+    for (std::thread& t : others) t.join();
+  }
+
+  void work_guarded(const Shared& shared) {
+    try {
+      work(shared);
+    } catch (...) {
+      std::lock_guard lock(mutex_);
+      if (!failure_) failure_ = std::current_exception();
+      stop_ = true;
+    }
+  }
+
+  void work(const Shared& shared) {
+    const auto& [resolved, model, renderer, decoding, threads, queue] = shared;
+    const auto backends = make_backends(options_.devices, threads);
+    Engine::Options engine_options;
+    engine_options.kv_dtype = resolved.entry.kv_dtype;
+    engine_options.memory_limit = options_.memory_limit;
+    Engine engine(model, pointers_to(backends), engine_options);
+    bool warm = !decoding.isolated;
+    const auto next = [&] {
+      std::optional<WorkUnit> unit = stop_ ? std::nullopt : shared.queue.take();
+      if (unit && !warm) run_units(engine, shared.renderer, shared.decoding, {*unit});
+      warm |= unit.has_value();
+      return unit;
+    };
+    const auto done = [&](const WorkUnit& unit, UnitResult result) {
+      const Plan::Unit& whole = shared.queue.planned(unit);
+      const std::vector<ScoreValue> scores = score_records(plan_, whole, result.records);
+      add(result, scores, unit.cells.back().key == whole.cells.back().key);
+    };
+    run_units(engine, renderer, decoding, next, done);
+    while (!stop_) {
+      const Plan::ProbeJob* job = queue.take_probe_job();
+      if (job == nullptr) return;
+      const UnitResult result = run_probes(engine, renderer, decoding, probe_unit(*job));
+      add(result, result.scores, true);
+    }
+  }
+
+  /// Stores what a unit gave; `whole`: nothing of it is left to do.
+  void add(const UnitResult& result, const std::vector<ScoreValue>& scores, bool whole) {
+    std::lock_guard lock(mutex_);
+    store_.add_records(result.records, scores);
+    progress_.failed += static_cast<std::size_t>(
+        std::count_if(result.records.begin(), result.records.end(),
+                      [](const Record& r) { return is_failure(r.status); }));
+    progress_.units_done += whole ? 1 : 0;
+    progress_.tokens += result.prefilled_tokens + result.decoded_tokens;
+    progress_.seconds = seconds_since(start_);
+    report_(progress_);
+    if (should_stop_()) stop_ = true;
+  }
+
+  const Plan& plan_;
+  Store& store_;
+  const RunOptions& options_;
+  const std::function<bool()>& should_stop_;
+  const std::function<void(const Progress&)>& report_;
+  const Clock::time_point start_ = Clock::now();
+  std::mutex mutex_;  // of all that follows, and of the store
+  Progress progress_;
+  std::exception_ptr failure_;
+  std::atomic<bool> stop_{false};
+};
 
 }  // namespace
 
 Share share_out(const Plan& plan, std::size_t model, const RunOptions& options) {
   const int processors = available_processors(),
-            jobs = static_cast<int>(plan.units_of(model).size() + plan.probings_of(model).size());
-  if (plan.manifest.alone)
+            jobs = static_cast<int>(plan.units_of(model).size() + plan.probe_jobs_of(model).size());
+  if (plan.experiment.manifest.isolated)
     return {std::min(1, jobs), options.threads > 0 ? options.threads : processors};
   if (options.workers > 0) {
     return {std::min(options.workers, jobs),
@@ -98,7 +206,7 @@ Share share_out(const Plan& plan, std::size_t model, const RunOptions& options) 
   }
   if (options.devices[0].cuda)
     return {std::min(1, jobs), options.threads > 0 ? options.threads : processors};
-  const bool small = plan.models[model].checkpoint.config.parameters() < kSmallModel;
+  const bool small = plan.experiment.models[model].checkpoint.config.parameters() < kSmallModel;
   const int threads = options.threads > 0 ? options.threads : small ? 1 : processors;
   return {std::min(small ? std::max(1, processors / threads) : 1, jobs), threads};
 }
@@ -106,81 +214,7 @@ Share share_out(const Plan& plan, std::size_t model, const RunOptions& options) 
 RunSummary run_plan(const Plan& plan, Store& store, const RunOptions& options,
                     const std::function<bool()>& should_stop,
                     const std::function<void(const Progress&)>& report) {
-  RunSummary summary;
-  summary.progress.units = plan.unit_count();
-  const auto start = Clock::now();
-  std::mutex mutex;  // of the store, the summary and the display
-  std::atomic<bool> stop{false};
-  std::exception_ptr failure;
-  /// Stores what a unit gave; `whole`: nothing of it is left to do.
-  const auto add = [&](const UnitResult& result, const std::vector<ScoreValue>& scores,
-                       bool whole) {
-    std::lock_guard lock(mutex);
-    store.add_records(result.records, scores);
-    Progress& progress = summary.progress;
-    progress.failed += static_cast<std::size_t>(
-        std::count_if(result.records.begin(), result.records.end(),
-                      [](const Record& r) { return is_failure(r.status); }));
-    progress.units_done += whole ? 1 : 0;
-    progress.tokens += result.prefilled_tokens + result.decoded_tokens;
-    progress.seconds = seconds_since(start);
-    report(progress);
-    if (should_stop()) stop = true;
-  };
-
-  for (std::size_t m = 0; m < plan.models.size() && !stop; ++m) {
-    const Share share = share_out(plan, m, options);
-    if (share.workers == 0) continue;
-    Queue queue(plan, m);
-    const PlannedModel& planned = plan.models[m];
-    const auto loaders = make_backends(options.devices, available_processors());
-    const Model model(planned.checkpoint, pointers_to(loaders), planned.dtype);
-    const PromptRenderer renderer = plan.renderer(planned);
-    const Decoding decoding = plan.decoding(planned);
-
-    const auto work = [&]() {
-      const auto backends = make_backends(options.devices, share.threads);
-      Engine::Options engine_options;
-      engine_options.kv_dtype = planned.entry.kv_dtype;
-      engine_options.memory_limit = options.memory_limit;
-      Engine engine(model, pointers_to(backends), engine_options);
-      bool warm = !decoding.alone;
-      const auto next = [&]() {
-        std::optional<WorkUnit> unit = stop ? std::nullopt : queue.take();
-        if (unit && !warm) run_units(engine, renderer, decoding, {*unit});
-        warm |= unit.has_value();
-        return unit;
-      };
-      const auto done = [&](const WorkUnit& unit, UnitResult result) {
-        const Plan::Unit& whole = queue.planned(unit);
-        const std::vector<ScoreValue> scores = score_records(plan, whole, result.records);
-        add(result, scores, unit.cells.back().key == whole.cells.back().key);
-      };
-      run_units(engine, renderer, decoding, next, done);
-      while (!stop) {
-        const Plan::Probing* probing = queue.take_probing();
-        if (probing == nullptr) return;
-        const UnitResult result = run_probes(engine, renderer, decoding, probe_unit(*probing));
-        add(result, result.scores, true);
-      }
-    };
-    const auto guarded = [&]() {
-      try {
-        work();
-      } catch (...) {
-        std::lock_guard lock(mutex);
-        if (!failure) failure = std::current_exception();
-        stop = true;
-      }
-    };
-    std::vector<std::thread> threads;
-    for (int w = 1; w < share.workers; ++w) threads.emplace_back(guarded);
-    guarded();
-    for (std::thread& t : threads) t.join();
-  }
-  if (failure) std::rethrow_exception(failure);
-  summary.stopped = summary.progress.units_done < summary.progress.units;
-  return summary;
+  return LocalRun(plan, store, options, should_stop, report).run();
 }
 
 }  // namespace turnbench

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "harness/plan.h"
-#include "harness/store.h"
-#include "inference/devices.h"
+#include "harness/experiment/plan.h"
+#include "harness/store/store.h"
+#include "inference/devices/devices.h"
 
 namespace turnbench {
 

@@ -10,7 +10,6 @@
 #include <hwy/highway.h>
 
 #include "inference/cpu/attention_tile-inl.h"
-#include "inference/memory.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace turnbench::cpu::HWY_NAMESPACE {
@@ -18,7 +17,7 @@ namespace turnbench::cpu::HWY_NAMESPACE {
 static_assert(kStripRows == kPatternBlock);
 
 /// Packs tile `t` of a set into its place in the shared buffer.
-void pack_shared(const KvSet& set, const PackedSet& packed, int t) {
+void pack_shared(const KvHeadCache& set, const PackedSet& packed, int t) {
   const auto i = static_cast<std::size_t>(t) * kTile;
   const int head_dim = set.layout().head_dim;
   pack_tile(set, nullptr, t * kTile, std::min(kTile, set.size() - t * kTile),
@@ -75,7 +74,7 @@ void dense_block(const AttentionJob& job, float scale, const PackedSet& packed, 
 /// are; its other keys are gathered into tiles of their own.
 void pattern_block(const AttentionJob& job, float scale, const PackedSet& packed, int head,
                    int block, float* scratch) {
-  const KvSet& keys = *job.keys;
+  const KvHeadCache& keys = *job.keys;
   const int head_dim = keys.layout().head_dim, first = block * kStripRows;
   const std::size_t width = padded(head_dim);
   const int rows = std::min(kStripRows, job.rows - first);
@@ -83,7 +82,7 @@ void pattern_block(const AttentionJob& job, float scale, const PackedSet& packed
   std::vector<std::int32_t> slots;
   std::optional<PatternMask> mask;
   if (pattern_keys(pattern, job.pass, block, slots)) mask.emplace(pattern, job.pass, block);
-  if (!keys.is_whole()) {  // positions -> slots, where they are still cached
+  if (!keys.is_contiguous()) {  // positions -> slots, where they are still cached
     std::size_t kept = 0;
     for (std::int32_t position : slots) {
       const int slot = keys.lower_bound(position);
@@ -166,7 +165,7 @@ struct Task {
 /// where attention is dense.
 void attend_rows(ThreadPool& pool, float scale, std::span<const AttentionJob> jobs,
                  std::span<const std::size_t> chosen, AttentionWorkspace& workspace) {
-  std::vector<const KvSet*> sets;
+  std::vector<const KvHeadCache*> sets;
   for (std::size_t job : chosen) sets.push_back(jobs[job].keys);
   in_packed_waves(pool, sets, workspace, [&](std::size_t begin, std::span<const PackedSet> packed) {
     std::size_t scratch = 0;
@@ -204,8 +203,21 @@ std::size_t AttentionWorkspace::bytes() const {
   return total;
 }
 
+std::size_t attention_scratch_bytes(const ModelConfig& c, const PassSize& pass, int threads) {
+  const auto heads = static_cast<std::size_t>(c.heads),
+             kv_heads = static_cast<std::size_t>(c.kv_heads);
+  const auto packed = [&](std::size_t tokens, std::size_t sets) {  // each ends in a part of a tile
+    return (tokens / kTile + sets) * tile_floats(c.head_dim);
+  };
+  const std::size_t shared =
+      std::max(packed(pass.longest, 1),
+               std::min(kPackedFloats, packed(pass.context, pass.sequences) * kv_heads));
+  const std::size_t of_worker = task_floats(c.head_dim, heads / kv_heads * kStripRows);
+  return (shared + static_cast<std::size_t>(threads) * of_worker) * sizeof(float);
+}
+
 void in_packed_waves(
-    ThreadPool& pool, std::span<const KvSet* const> sets, AttentionWorkspace& workspace,
+    ThreadPool& pool, std::span<const KvHeadCache* const> sets, AttentionWorkspace& workspace,
     const std::function<void(std::size_t begin, std::span<const PackedSet>)>& body) {
   for (std::size_t begin = 0, end = 0; begin < sets.size(); begin = end) {
     std::vector<std::size_t> at;

@@ -7,8 +7,8 @@
 
 #include "common/thread_pool.h"
 #include "inference/backend.h"
-#include "inference/buffer.h"
 #include "inference/cpu/attention_state.h"
+#include "inference/memory.h"
 
 namespace turnbench::cpu {
 
@@ -37,15 +37,18 @@ void attend_single(ThreadPool& pool, float scale, std::span<const AttentionJob> 
 void add_column_sums(ThreadPool& pool, float scale, std::span<const ColumnJob> jobs,
                      AttentionWorkspace& workspace);
 
+/// Bytes of scratch that the attention of a pass takes with `threads` threads.
+std::size_t attention_scratch_bytes(const ModelConfig& config, const PassSize& pass, int threads);
+
 /// Packs the tiles of sets, in waves that fit into the workspace: body(begin, packed) has those of
 /// sets[begin], sets[begin + 1], ... .
 void in_packed_waves(
-    ThreadPool& pool, std::span<const KvSet* const> sets, AttentionWorkspace& workspace,
+    ThreadPool& pool, std::span<const KvHeadCache* const> sets, AttentionWorkspace& workspace,
     const std::function<void(std::size_t begin, std::span<const PackedSet>)>& body);
 
 /// Dense causal probabilities of some rows of one query head: out[r * ld + s] for slot s, 0 beyond
 /// the row's position; `ld` >= size of the set rounded up to 64, and the whole of it is written.
-void row_probabilities(float scale, const KvSet& keys, const float* q, std::size_t q_stride,
+void row_probabilities(float scale, const KvHeadCache& keys, const float* q, std::size_t q_stride,
                        const std::int32_t* positions, int rows, int sliding_window, float* out,
                        std::size_t ld);
 

@@ -17,6 +17,9 @@ constexpr int kSegmentTiles = 16;  ///< softmax state is merged every so many ti
 constexpr int kStripRows = 64;     ///< query rows that go through the tiles together
 constexpr int kNoisyRows = 48;     ///< rows under noise whose weights are at hand together
 constexpr std::size_t kNoisyFloats = kNoisyRows + 3;  ///< what they need for each slot
+/// Packed keys and values that attention holds at a time, unless one set alone needs more: what is
+/// worth keeping in the outer caches.
+constexpr std::size_t kPackedFloats = std::size_t{8} << 20;
 constexpr float kMasked = -std::numeric_limits<float>::infinity();
 
 constexpr int tiles_of(int slots) {
@@ -101,10 +104,10 @@ struct PackedSet {
   float *kt, *v;
   std::int32_t* positions;
 
-  static std::size_t floats(const KvSet& set) {
+  static std::size_t floats(const KvHeadCache& set) {
     return static_cast<std::size_t>(tiles_of(set.size())) * tile_floats(set.layout().head_dim);
   }
-  static PackedSet in(float* memory, const KvSet& set) {
+  static PackedSet in(float* memory, const KvHeadCache& set) {
     const auto keys = static_cast<std::size_t>(tiles_of(set.size())) * kTile;
     float* v = memory + keys * static_cast<std::size_t>(set.layout().head_dim);
     return {memory, v, reinterpret_cast<std::int32_t*>(v + keys * padded(set.layout().head_dim))};

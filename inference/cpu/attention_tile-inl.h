@@ -104,8 +104,8 @@ void widen_values(const T* const* rows, int count, int head_dim, float* HWY_REST
 /// Packs slots[0..count) (or, if null, the `count` slots from `first`, a multiple of 64) of a set.
 /// `kt` has room for head_dim * 64 floats, `v` for 64 * padded(head_dim), `positions` for 64.
 template <typename T>
-Tile pack_tile_typed(const KvSet& set, const std::int32_t* slots, int first, int count, float* kt,
-                     float* v, std::int32_t* positions) {
+Tile pack_tile_typed(const KvHeadCache& set, const std::int32_t* slots, int first, int count,
+                     float* kt, float* v, std::int32_t* positions) {
   const PageLayout& layout = set.layout();
   const auto pages = set.pages();
   const T *keys[kTile], *values[kTile];
@@ -132,8 +132,8 @@ Tile pack_tile_typed(const KvSet& set, const std::int32_t* slots, int first, int
   return tile;
 }
 
-inline Tile pack_tile(const KvSet& set, const std::int32_t* slots, int first, int count, float* kt,
-                      float* v, std::int32_t* positions) {
+inline Tile pack_tile(const KvHeadCache& set, const std::int32_t* slots, int first, int count,
+                      float* kt, float* v, std::int32_t* positions) {
   switch (set.layout().dtype) {
     case DType::kF32:
       return pack_tile_typed<float>(set, slots, first, count, kt, v, positions);
@@ -146,7 +146,7 @@ inline Tile pack_tile(const KvSet& set, const std::int32_t* slots, int first, in
 }
 
 /// Tile `t` of a set as pack_shared left it.
-inline Tile shared_tile(const KvSet& set, const PackedSet& packed, int t) {
+inline Tile shared_tile(const KvHeadCache& set, const PackedSet& packed, int t) {
   const PageLayout& layout = set.layout();
   const auto i = static_cast<std::size_t>(t) * kTile;
   const bool in_page = layout.dtype == DType::kF32 && layout.head_dim % 16 == 0;

@@ -2,7 +2,7 @@
 
 #include "common/thread_pool.h"
 #include "inference/backend.h"
-#include "inference/buffer.h"
+#include "inference/memory.h"
 
 namespace turnbench::cpu {
 

@@ -184,7 +184,7 @@ HWY_INLINE void add_scaled_rows(const float* HWY_RESTRICT weights, std::size_t l
 /// and behind them the column sums and the keys' hashes: kNoisyFloats * ld floats in all.
 void sum_noisy_columns(const ColumnJob& job, float scale, const PackedSet& packed, std::size_t h,
                        float* scratch) {
-  const KvSet& keys = *job.keys;
+  const KvHeadCache& keys = *job.keys;
   const int tiles = tiles_of(keys.size());
   const std::size_t ld = weight_row_floats(keys.size());
   const bool weighs = job.noise->inverse_temperature == 1;
@@ -228,7 +228,7 @@ void sum_noisy_columns(const ColumnJob& job, float scale, const PackedSet& packe
 
 /// Tiles [begin, end) of the job's keys: every row that sees some of them, all heads.
 void sum_columns(const ColumnJob& job, float scale, int begin, int end, float* scratch) {
-  const KvSet& keys = *job.keys;
+  const KvHeadCache& keys = *job.keys;
   const int head_dim = keys.layout().head_dim;
   const auto tile_size = static_cast<std::size_t>(kTile) * static_cast<std::size_t>(head_dim);
   const auto tiles = static_cast<std::size_t>(end - begin),
@@ -297,7 +297,7 @@ std::size_t block_floats(const ColumnJob& job) {
 /// Jobs with noise; a task is one head, whose rows go in order.
 void add_noisy_sums(ThreadPool& pool, float scale, std::span<const ColumnJob* const> jobs,
                     AttentionWorkspace& workspace) {
-  std::vector<const KvSet*> sets;
+  std::vector<const KvHeadCache*> sets;
   for (const ColumnJob* job : jobs) sets.push_back(job->keys);
   in_packed_waves(pool, sets, workspace, [&](std::size_t begin, std::span<const PackedSet> packed) {
     std::size_t scratch = 0;

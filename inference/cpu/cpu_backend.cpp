@@ -121,12 +121,12 @@ class CpuBackend : public Backend {
       for (int r = 0; r < job.rows; ++r) {
         const std::size_t at = static_cast<std::size_t>(r) * job.stride;
         job.set->write(job.first + r, job.k + at, job.v == nullptr ? nullptr : job.v + at,
-                       job.raw_k == nullptr ? nullptr : job.raw_k + at);
+                       job.pre_rope_k == nullptr ? nullptr : job.pre_rope_k + at);
       }
     });
   }
 
-  void read_raw_keys(const KvSet& set, int first, int rows, float* out) override {
+  void read_pre_rope_keys(const KvHeadCache& set, int first, int rows, float* out) override {
     for (int r = 0; r < rows; ++r, out += set.layout().head_dim) set.read_raw_key(first + r, out);
   }
 
@@ -138,7 +138,7 @@ class CpuBackend : public Backend {
     cpu::add_column_sums(pool_, scale, jobs, workspace_);
   }
 
-  void row_probabilities(float scale, const KvSet& keys, const float* q, std::size_t q_stride,
+  void row_probabilities(float scale, const KvHeadCache& keys, const float* q, std::size_t q_stride,
                          const std::int32_t* positions, int rows, int sliding_window, float* out,
                          std::size_t ld) override {
     cpu::row_probabilities(scale, keys, q, q_stride, positions, rows, sliding_window, out, ld);
@@ -162,6 +162,9 @@ class CpuBackend : public Backend {
     return cpu::measure_ceilings(pool_, stream_);
   }
 
+  std::size_t scratch_bytes(const ModelConfig& config, const PassSize& pass) const override {
+    return cpu_scratch_bytes(config, pass, threads());
+  }
   std::size_t workspace_bytes() const override { return workspace_.bytes(); }
 
  private:
@@ -183,6 +186,10 @@ class CpuBackend : public Backend {
 };
 
 }  // namespace
+
+std::size_t cpu_scratch_bytes(const ModelConfig& config, const PassSize& pass, int threads) {
+  return cpu::attention_scratch_bytes(config, pass, threads);
+}
 
 std::unique_ptr<Backend> make_cpu_backend(int threads) {
   return std::make_unique<CpuBackend>(threads);

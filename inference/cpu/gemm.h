@@ -3,8 +3,8 @@
 #include <cstddef>
 
 #include "common/thread_pool.h"
-#include "inference/buffer.h"
 #include "inference/dtype.h"
+#include "inference/memory.h"
 
 namespace turnbench::cpu {
 
@@ -39,8 +39,8 @@ void pack_rows(PackedMatrix& matrix, std::size_t first, const void* source, DTyp
 void linear(ThreadPool& pool, const float* x, std::size_t ldx, std::size_t rows,
             const PackedMatrix& w, const float* bias, float* y, std::size_t ldy);
 
-/// The most rows that a task takes, a multiple of every register tile's: the more, the rarer a panel
-/// is read (and widened), while their part of x stays in a second-level cache of 1 MiB.
+/// The most rows that a task takes, a multiple of every register tile's: the more, the rarer a
+/// panel is read (and widened), while their part of x stays in a second-level cache of 1 MiB.
 constexpr std::size_t kRowBlock = 258;
 /// Panels that a single row is multiplied with at once.
 constexpr int kStreams = 4;

@@ -11,7 +11,7 @@ namespace {
 constexpr int kRowsPerBlock = 128;  // rows of all heads whose probabilities are held at a time
 
 void add_mass(float scale, const MassJob& job) {
-  const KvSet& keys = *job.keys;
+  const KvHeadCache& keys = *job.keys;
   const auto head_dim = static_cast<std::size_t>(keys.layout().head_dim),
              heads = static_cast<std::size_t>(job.heads);
   const std::size_t ld =

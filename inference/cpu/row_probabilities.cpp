@@ -13,7 +13,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace turnbench::cpu::HWY_NAMESPACE {
 
-void probabilities(float scale, const KvSet& keys, const float* q, std::size_t q_stride,
+void probabilities(float scale, const KvHeadCache& keys, const float* q, std::size_t q_stride,
                    const std::int32_t* positions, int rows, int sliding_window, float* out,
                    std::size_t ld) {
   const int head_dim = keys.layout().head_dim;
@@ -86,7 +86,7 @@ namespace turnbench::cpu {
 
 HWY_EXPORT(probabilities);
 
-void row_probabilities(float scale, const KvSet& keys, const float* q, std::size_t q_stride,
+void row_probabilities(float scale, const KvHeadCache& keys, const float* q, std::size_t q_stride,
                        const std::int32_t* positions, int rows, int sliding_window, float* out,
                        std::size_t ld) {
   HWY_DYNAMIC_DISPATCH(probabilities)

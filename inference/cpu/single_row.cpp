@@ -99,11 +99,11 @@ constexpr bool kWidensInProducts = HWY_TARGET <= HWY_AVX2 || HWY_TARGET == HWY_N
 
 /// The elements that the products read.
 template <typename T>
-using Turned = std::conditional_t<kWidensInProducts, T, float>;
+using Transposed = std::conditional_t<kWidensInProducts, T, float>;
 
 /// out[d][j] = rows[j][d] for 64 rows of 16-bit elements.
 template <typename T>
-void turn_halves(const T* const* rows, std::size_t head_dim, std::uint16_t* HWY_RESTRICT out) {
+void transpose_halves(const T* const* rows, std::size_t head_dim, std::uint16_t* HWY_RESTRICT out) {
   std::size_t c = 0;
 #if HWY_TARGET != HWY_SCALAR
   using D = hn::ScalableTag<std::uint16_t>;
@@ -150,14 +150,15 @@ void turn_halves(const T* const* rows, std::size_t head_dim, std::uint16_t* HWY_
   }
 }
 
-/// A tile's keys as [head_dim][64]; 16-bit elements are turned as they are.
+/// A tile's keys as [head_dim][64]; 16-bit elements are transposed as they are.
 template <typename T>
-inline const Turned<T>* turn_keys(const T* const* rows, std::size_t head_dim, float* memory) {
-  if constexpr (std::is_same_v<Turned<T>, float>) {
+inline const Transposed<T>* transpose_tile_keys(const T* const* rows, std::size_t head_dim,
+                                                float* memory) {
+  if constexpr (std::is_same_v<Transposed<T>, float>) {
     transpose_keys(rows, head_dim, memory);
     return memory;
   } else {
-    turn_halves(rows, head_dim, reinterpret_cast<std::uint16_t*>(memory));
+    transpose_halves(rows, head_dim, reinterpret_cast<std::uint16_t*>(memory));
     return reinterpret_cast<const T*>(memory);
   }
 }
@@ -193,13 +194,13 @@ HWY_INLINE void tile_weights(const AttentionJob& job, float scale, const TileRow
 template <typename T>
 void segment_typed(const AttentionJob& job, float scale, int segment, const AttentionJob* later,
                    int later_segment, float* scratch, const SoftmaxState& out) {
-  const KvSet& keys = *job.keys;
+  const KvHeadCache& keys = *job.keys;
   const int head_dim = keys.layout().head_dim;
   const auto heads = static_cast<std::size_t>(job.heads),
              width = static_cast<std::size_t>(head_dim);
   Bump bump(scratch);
   float* s = bump.floats(heads * kTile);
-  float* turned = bump.floats(kTile * width);
+  float* transposed = bump.floats(kTile * width);
   float* widened = bump.floats(kTile * padded(head_dim));
   float* maximum = bump.floats(heads);
   const int count = slots_of(job), end = std::min((segment + 1) * kSegmentSlots, count);
@@ -223,7 +224,7 @@ void segment_typed(const AttentionJob& job, float scale, int segment, const Atte
     Prefetch<T> ahead(next, head_dim, job.heads);
     const auto in_tile = static_cast<std::size_t>(tile.count);
     group_product(job.heads, (in_tile + 15) / 16 * 16, width, job.q, width,
-                  turn_keys(tile.keys, width, turned), kTile, s, kTile, false, ahead);
+                  transpose_tile_keys(tile.keys, width, transposed), kTile, s, kTile, false, ahead);
     tile_weights(job, scale, tile, s, maximum, out, ahead);
     const bool as_they_are = kWidensInProducts || std::is_same_v<T, float>;
     if (as_they_are && job.slots == nullptr && width == out.width) {  // the page itself serves

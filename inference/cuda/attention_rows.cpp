@@ -102,10 +102,10 @@ bool is_dense(const AttentionJob& job, int head) {
 
 /// The rows [first, first + rows) of a job, as a dense task.
 RowsTask dense_task(const AttentionJob& job, int index, int first, int rows) {
-  const KvSet& keys = *job.keys;
+  const KvHeadCache& keys = *job.keys;
   const std::int32_t lowest = job.positions[first];
   const std::int32_t highest = job.positions[std::min(first + rows, job.rows) - 1];
-  const bool whole = keys.is_whole();
+  const bool whole = keys.is_contiguous();
   const auto slot_of = [&](std::int32_t position) {  // the first at or after it
     return whole ? std::clamp(position, 0, keys.size()) : keys.lower_bound(position);
   };
@@ -126,11 +126,11 @@ RowsTask dense_task(const AttentionJob& job, int index, int first, int rows) {
 /// Few rows over many keys would leave most of the device idle: their keys are split (Dao et al.,
 /// "Flash-Decoding for long-context inference", 2023).  The parts are of a fixed length, so that
 /// they depend on nothing but the job.
-constexpr int kMostSplitRows = 256, kPartTiles = 64;
+constexpr int kPartTiles = 64;
 
 /// The parts of a job's keys; 1 if it is not split.
 int parts_of(const AttentionJob& job) {
-  if (job.patterns != nullptr || job.rows > kMostSplitRows) return 1;
+  if (job.patterns != nullptr || static_cast<std::size_t>(job.rows) > kMostSplitRows) return 1;
   const RowsTask all = dense_task(job, 0, 0, job.rows);
   return all.end - all.begin <= kPartTiles ? 1 : (all.end + kPartTiles - 1) / kPartTiles;
 }
@@ -229,6 +229,11 @@ DeviceList<T> uploaded(Context& context, const std::vector<T>& list) {
 }
 
 }  // namespace
+
+std::size_t most_parts(std::size_t keys) {
+  const std::size_t tiles = keys / kTileKeys + 2;  // the first and the last may be parts of one
+  return (tiles + kPartTiles - 1) / kPartTiles;
+}
 
 RowsPlan plan_rows(Context& context, std::span<const AttentionJob* const> jobs, int dense_rows) {
   Lists lists;

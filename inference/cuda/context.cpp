@@ -5,7 +5,7 @@
 namespace turnbench::cuda {
 namespace {
 
-constexpr std::size_t kAlignment = 256, kSmallestPiece = std::size_t{4} << 20;
+constexpr std::size_t kAlignment = 256;
 
 std::size_t rounded(std::size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -123,8 +123,8 @@ const std::byte* Context::upload_pieces(std::span<const std::span<const std::byt
   return out;
 }
 
-SetView Context::view(const KvSet& set) {
-  return {upload(set.page_data()), set.layout(), set.size(), set.is_whole()};
+SetView Context::view(const KvHeadCache& set) {
+  return {upload(set.page_data()), set.layout(), set.size(), set.is_contiguous()};
 }
 
 void Context::prefer_device(void* data, std::size_t bytes) {

@@ -20,6 +20,8 @@ void check(cudaError_t status, const char* what);
 /// operation so far has needed, so that nothing is allocated in steady state.
 class Stack {
  public:
+  static constexpr std::size_t kSmallestPiece = std::size_t{4} << 20;
+
   enum class Kind { kDevice, kPinned };
   explicit Stack(Kind kind) : kind_(kind) {}
   ~Stack();
@@ -83,7 +85,7 @@ class Context {
   /// The same of several pieces, one right after the other, in one copy.
   const std::byte* upload_pieces(std::span<const std::span<const std::byte>> pieces);
   /// A set's description, its table of pages uploaded.
-  SetView view(const KvSet& set);
+  SetView view(const KvHeadCache& set);
 
   /// kernel<<<grid, block, shared bytes>>>(args...)
   template <typename... Parameters, typename... Args>

@@ -47,7 +47,7 @@ struct PageRows {
   std::byte* page;
   PageLayout layout;
   int slot, rows;  ///< the first in the page, and how many
-  const float *k, *v, *raw_k;
+  const float *k, *v, *pre_rope_k;
   std::size_t stride;
   const std::int32_t* positions;
 };
@@ -68,7 +68,8 @@ template <typename T>
 __device__ void write_page(const PageRows& p) {
   write_rows<T>(p, p.k, 0);
   if (p.v != nullptr) write_rows<T>(p, p.v, p.layout.value_offset());
-  if (p.layout.raw_keys && p.raw_k != nullptr) write_rows<T>(p, p.raw_k, p.layout.raw_key_offset());
+  if (p.layout.pre_rope_keys && p.pre_rope_k != nullptr)
+    write_rows<T>(p, p.pre_rope_k, p.layout.raw_key_offset());
   auto* positions = reinterpret_cast<std::int32_t*>(p.page + p.layout.position_offset()) + p.slot;
   for (int r = static_cast<int>(threadIdx.x); r < p.rows; r += kThreads)
     positions[r] = p.positions[r];
@@ -131,10 +132,10 @@ void append(Context& context, std::span<const AppendJob> jobs) {
       const int slot = job.first + row;
       rows = std::min(job.rows - row, kPageTokens - slot % kPageTokens);
       const std::size_t skipped = static_cast<std::size_t>(row) * job.stride;
-      pages.push_back({job.set->pages()[static_cast<std::size_t>(slot / kPageTokens)]->data,
-                       job.set->layout(), slot % kPageTokens, rows, job.k + skipped,
-                       job.v == nullptr ? nullptr : job.v + skipped,
-                       job.raw_k == nullptr ? nullptr : job.raw_k + skipped, job.stride, at});
+      pages.push_back(
+          {job.set->pages()[static_cast<std::size_t>(slot / kPageTokens)]->data, job.set->layout(),
+           slot % kPageTokens, rows, job.k + skipped, job.v == nullptr ? nullptr : job.v + skipped,
+           job.pre_rope_k == nullptr ? nullptr : job.pre_rope_k + skipped, job.stride, at});
       at += rows;
     }
   }
@@ -142,7 +143,7 @@ void append(Context& context, std::span<const AppendJob> jobs) {
                  context.upload(pages));
 }
 
-void read_raw_keys(Context& context, const KvSet& set, int first, int rows, float* out) {
+void read_pre_rope_keys(Context& context, const KvHeadCache& set, int first, int rows, float* out) {
   context.begin();
   with_type(set.layout().dtype, [&](auto type) {
     context.launch(read_keys<decltype(type)>,

@@ -3,8 +3,8 @@
 #include <span>
 
 #include "inference/backend.h"
-#include "inference/buffer.h"
 #include "inference/cuda/context.h"
+#include "inference/memory.h"
 
 namespace turnbench::cuda {
 
@@ -15,7 +15,7 @@ void copy_bytes(Context& context, std::span<const Copy> copies);
 /// their type, and their positions, by one kernel.
 void append(Context& context, std::span<const AppendJob> jobs);
 
-/// Backend::read_raw_keys.
-void read_raw_keys(Context& context, const KvSet& set, int first, int rows, float* out);
+/// Backend::read_pre_rope_keys.
+void read_pre_rope_keys(Context& context, const KvHeadCache& set, int first, int rows, float* out);
 
 }  // namespace turnbench::cuda

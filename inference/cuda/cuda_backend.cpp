@@ -131,8 +131,8 @@ class CudaBackend : public Backend {
     cuda::copy_rows(*context_, from, ld_from, rows, width, to, ld_to);
   }
   void append(std::span<const AppendJob> jobs) override { cuda::append(*context_, jobs); }
-  void read_raw_keys(const KvSet& set, int first, int rows, float* out) override {
-    cuda::read_raw_keys(*context_, set, first, rows, out);
+  void read_pre_rope_keys(const KvHeadCache& set, int first, int rows, float* out) override {
+    cuda::read_pre_rope_keys(*context_, set, first, rows, out);
   }
 
   void attend(float scale, std::span<const AttentionJob> jobs) override {
@@ -146,7 +146,7 @@ class CudaBackend : public Backend {
   void add_column_sums(float scale, std::span<const ColumnJob> jobs) override {
     cuda::add_column_sums(*context_, scale, jobs);
   }
-  void row_probabilities(float scale, const KvSet& keys, const float* q, std::size_t q_stride,
+  void row_probabilities(float scale, const KvHeadCache& keys, const float* q, std::size_t q_stride,
                          const std::int32_t* positions, int rows, int sliding_window, float* out,
                          std::size_t ld) override {
     std::lock_guard lock(mutex_);
@@ -167,6 +167,9 @@ class CudaBackend : public Backend {
     return {measure_flops(*context_, gemm_), measure_read_bytes(*context_)};
   }
 
+  std::size_t scratch_bytes(const ModelConfig& config, const PassSize& pass) const override {
+    return cuda::scratch_bytes(config, pass);
+  }
   std::size_t workspace_bytes() const override { return context_->bytes() + gemm_.bytes(); }
 
  private:

@@ -14,4 +14,7 @@ int device_count();
 /// ahead of them until it asks for a result.
 std::unique_ptr<Backend> make_backend(int device, int threads);
 
+/// What a backend of any device says of `Backend::scratch_bytes`: an upper bound.
+std::size_t scratch_bytes(const ModelConfig& config, const PassSize& pass);
+
 }  // namespace turnbench::cuda

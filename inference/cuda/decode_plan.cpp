@@ -8,10 +8,11 @@
 namespace turnbench::cuda {
 namespace {
 
+constexpr int kSegments = 64, kShortest = 64, kLongest = 512;  // in keys, but for the first
+
 /// Short lists get short segments, so that one sequence keeps the device busy; long lists get long
 /// ones, so that partial results weigh little.
 constexpr int segment_keys(int keys) {
-  constexpr int kSegments = 64, kShortest = 64, kLongest = 512;
   return std::clamp((keys / kSegments + kShortest - 1) / kShortest * kShortest, kShortest,
                     kLongest);
 }
@@ -22,7 +23,7 @@ struct Range {
 };
 
 Range visible(const AttentionJob& job) {
-  const KvSet& keys = *job.keys;
+  const KvHeadCache& keys = *job.keys;
   const int all = job.slots == nullptr ? keys.size() : static_cast<int>(job.slots->size());
   const auto position = [&](int i) {
     return keys.position(job.slots == nullptr ? i : (*job.slots)[static_cast<std::size_t>(i)]);
@@ -55,7 +56,7 @@ void check(const PageLayout& layout) {
 
 DecodePlan plan_decode(std::span<const AttentionJob* const> jobs, int heads_per_block) {
   DecodePlan plan;
-  std::unordered_map<const KvSet*, int> tables;
+  std::unordered_map<const KvHeadCache*, int> tables;
   int all_pages = 0, all_slots = 0;
   for (const AttentionJob* job : jobs) {
     check(job->keys->layout());
@@ -84,6 +85,10 @@ DecodePlan plan_decode(std::span<const AttentionJob* const> jobs, int heads_per_
     plan.most_heads = std::max(plan.most_heads, job->heads);
   }
   return plan;
+}
+
+std::size_t most_segments(std::size_t keys) {
+  return std::max<std::size_t>(kSegments, keys / kLongest + 1);
 }
 
 }  // namespace turnbench::cuda

@@ -40,4 +40,7 @@ struct DecodePlan {
 /// cannot be read.
 DecodePlan plan_decode(std::span<const AttentionJob* const> jobs, int heads_per_block);
 
+/// Segments of up to `keys` keys, at most.
+std::size_t most_segments(std::size_t keys);
+
 }  // namespace turnbench::cuda

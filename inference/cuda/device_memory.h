@@ -5,8 +5,8 @@
 #include <mutex>
 #include <vector>
 
-#include "inference/buffer.h"
 #include "inference/cuda/context.h"
+#include "inference/memory.h"
 
 namespace turnbench::cuda {
 

@@ -12,6 +12,9 @@ namespace turnbench::cuda {
 /// same from run to run.
 class Gemm {
  public:
+  static constexpr std::size_t kWorkspaceBytes = std::size_t{32}
+                                                 << 20;  ///< of the library, at most
+
   explicit Gemm(Context& context);
   ~Gemm();
   Gemm(const Gemm&) = delete;

@@ -9,8 +9,6 @@
 namespace turnbench::cuda {
 namespace {
 
-constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
-
 void check_blas(cublasStatus_t status, const char* what) {
   if (status != CUBLAS_STATUS_SUCCESS)
     throw runtime_error("cuBLAS, {}: {}", what, cublasLtGetStatusString(status));
@@ -97,7 +95,7 @@ struct Plan {
           cublasLtMatmulPreferenceSetAttribute(preference.get(), name, &value, sizeof(value)),
           "choosing an algorithm");
     };
-    set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{kWorkspaceBytes});
+    set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{Gemm::kWorkspaceBytes});
     // Parts of a sum meet in float32 and in a step of their own.
     set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
         static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
@@ -127,7 +125,7 @@ struct Gemm::Impl {
 
   Impl() {
     check_blas(cublasLtCreate(library.receive()), "starting");
-    check(cudaMalloc(&workspace, kWorkspaceBytes), "allocating the workspace of cuBLAS");
+    check(cudaMalloc(&workspace, Gemm::kWorkspaceBytes), "allocating the workspace of cuBLAS");
   }
   ~Impl() { cudaFree(workspace); }
 
@@ -150,12 +148,12 @@ void Gemm::run(Context& context, DType type, const void* x, std::size_t rows, st
   const float one = 1, zero = 0;
   check_blas(cublasLtMatmul(impl_->library.get(), plan.product.get(), &one, w, plan.w.get(), x,
                             plan.x.get(), &zero, y, plan.y.get(), y, plan.y.get(), &plan.algorithm,
-                            impl_->workspace, kWorkspaceBytes, context.stream()),
+                            impl_->workspace, Gemm::kWorkspaceBytes, context.stream()),
              "multiplying");
 }
 
 std::size_t Gemm::bytes() const {
-  return kWorkspaceBytes;
+  return Gemm::kWorkspaceBytes;
 }
 
 }  // namespace turnbench::cuda

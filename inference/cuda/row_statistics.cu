@@ -157,7 +157,7 @@ std::size_t padded(int slots) {
 }
 
 /// The rows [first, first + rows) of positions on the host, to be found at `device`.
-void set_rows(Strip& strip, const KvSet& keys, const std::int32_t* positions,
+void set_rows(Strip& strip, const KvHeadCache& keys, const std::int32_t* positions,
               const std::int32_t* device, int first, int rows) {
   const auto [least, greatest] = std::minmax_element(positions + first, positions + first + rows);
   strip.positions = device + first;
@@ -210,7 +210,7 @@ struct Mass {
 
 Mass make_mass(Context& context, const MassJob& job) {
   assert(job.slash == nullptr || job.heads == 1);
-  const KvSet& keys = *job.keys;
+  const KvHeadCache& keys = *job.keys;
   Mass mass{&job};
   Strip& strip = mass.strip;
   strip.keys = context.view(keys);
@@ -279,7 +279,7 @@ void add_wave(Context& context, float scale, std::span<const Mass> wave, float* 
 
 }  // namespace
 
-void row_probabilities(Context& context, float scale, const KvSet& keys, const float* q,
+void row_probabilities(Context& context, float scale, const KvHeadCache& keys, const float* q,
                        std::size_t q_stride, const std::int32_t* positions, int rows,
                        int sliding_window, float* out, std::size_t ld) {
   if (rows == 0) return;

@@ -14,7 +14,7 @@ namespace turnbench::cuda {
 /// As Backend::row_probabilities, whose bits it has: scores by float32 multiply-adds in the order
 /// of head_dim whatever the keys' dtype.  `q` may be the host's or the device's; `out` [rows, ld]
 /// is the host's and complete on return.
-void row_probabilities(Context& context, float scale, const KvSet& keys, const float* q,
+void row_probabilities(Context& context, float scale, const KvHeadCache& keys, const float* q,
                        std::size_t q_stride, const std::int32_t* positions, int rows,
                        int sliding_window, float* out, std::size_t ld);
 

@@ -4,8 +4,8 @@
 
 #include "common/error.h"
 #include "common/json.h"
+#include "common/python_text.h"
 #include "common/text.h"
-#include "inference/tokenizer/unicode_forms.h"
 
 namespace turnbench {
 namespace {
@@ -126,19 +126,6 @@ std::vector<ChatTemplate> all_templates() {
           tiny()};
 }
 
-/// As Python's str.strip.
-std::string strip(std::string_view text) {
-  const auto is_space = [](char32_t c) { return is_white_space(c) || (c >= 0x1C && c <= 0x1F); };
-  std::size_t begin = 0, end = 0;
-  for (std::size_t i = 0; i < text.size();) {
-    const std::size_t at = i;
-    if (is_space(next_code_point(text, i))) continue;
-    if (end == 0) begin = at;
-    end = i;
-  }
-  return std::string(text.substr(begin, end - begin));
-}
-
 std::string numbered(const std::string& text, int turn) {
   return replace_all(text, "{n}", std::to_string(turn % kTinyTurns + 1));
 }
@@ -159,13 +146,14 @@ std::string ChatTemplate::before_user(int turn, const std::optional<std::string>
   std::string block;
   if (given) {
     block = fmt::format("{}{}{}", replace_all(system_begin, "{date}", date),
-                        own_message && trims_users ? strip(*given) : *given, system_end);
+                        own_message && trims_users ? std::string(python::strip(*given)) : *given,
+                        system_end);
   }
   return dialogue_begin + (own_message ? block + user_begin : user_begin + block);
 }
 
 std::string ChatTemplate::user_text(std::string_view message) const {
-  return trims_users ? strip(message) : std::string(message);
+  return std::string(trims_users ? python::strip(message) : message);
 }
 
 std::string ChatTemplate::question_prefix(int turn) const {
@@ -187,7 +175,7 @@ std::string ChatTemplate::answer_text(std::string_view answer) const {
     answer.remove_prefix(end + kEnd.size());
     answer.remove_prefix(std::min(answer.find_first_not_of('\n'), answer.size()));
   }
-  return trims_answers ? strip(answer) : std::string(answer);
+  return std::string(trims_answers ? python::strip(answer) : answer);
 }
 
 std::string ChatTemplate::after_answer() const {

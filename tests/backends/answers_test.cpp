@@ -8,7 +8,7 @@
 #include <iostream>
 
 #include "datasets/tiny_qa.h"
-#include "harness/prompt.h"
+#include "harness/unit/prompt.h"
 #include "inference/embedded_model.h"
 #include "inference/engine.h"
 #include "inference/sampler.h"

@@ -61,7 +61,7 @@ struct AttentionProblem {
     job.rows = rows;
     job.pass = {keys - rows, rows};
   }
-  KvSet set;
+  KvHeadCache set;
   std::vector<float> q, out;
   std::vector<std::int32_t> positions;
   AttentionJob job;

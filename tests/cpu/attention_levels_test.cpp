@@ -14,7 +14,7 @@ namespace {
 std::vector<float> attended(DType dtype, int head_dim, int n, int rows, int sliding_window) {
   constexpr int kHeads = 7;
   const auto width = static_cast<std::size_t>(head_dim);
-  KvSet set(std::make_shared<KvPool>(PageLayout{head_dim, dtype, false}));
+  KvHeadCache set(std::make_shared<KvPool>(PageLayout{head_dim, dtype, false}));
   const std::vector<float> keys = test::random_floats(static_cast<std::size_t>(n) * width, 1),
                            values = test::random_floats(keys.size(), 2);
   for (int j = 0; j < n; ++j) {

@@ -107,7 +107,7 @@ struct Rows {
     }
     return out;
   }
-  void fill(CausalRows& job, const KvSet& keys, int first = 0, int rows = -1) const {
+  void fill(CausalRows& job, const KvHeadCache& keys, int first = 0, int rows = -1) const {
     job.keys = &keys;
     job.q = query(0, first);
     job.q_stride = static_cast<std::size_t>(stride());
@@ -118,7 +118,7 @@ struct Rows {
   }
 
   Shape shape;
-  KvSet host, device;
+  KvHeadCache host, device;
   Buffer q, lse;
   std::vector<std::int32_t> positions;
   std::vector<std::vector<double>> probabilities;  // head by head, row by row

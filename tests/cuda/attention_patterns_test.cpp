@@ -123,7 +123,7 @@ TEST(CudaPatterns, EveryOrderOfThreadsGivesTheSameBits) {
 
 /// Tiles that a pattern takes over n rows and as many keys.
 std::int64_t tiles_of(const HeadPattern& pattern, int n) {
-  KvSet keys(std::make_shared<KvPool>(PageLayout{16, DType::kBF16, false}, managed_memory()));
+  KvHeadCache keys(std::make_shared<KvPool>(PageLayout{16, DType::kBF16, false}, managed_memory()));
   std::vector<std::int32_t> positions(static_cast<std::size_t>(n));
   for (int i = 0; i < n; ++i) positions[static_cast<std::size_t>(i)] = i;
   keys.extend(positions);

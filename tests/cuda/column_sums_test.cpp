@@ -30,7 +30,7 @@ struct ColumnSums {
     Random random(11);
     for (std::uint64_t& seed : seeds) seed = random.next();
   }
-  ColumnJob job(const KvSet& keys, int first = 0, int rows = -1) {
+  ColumnJob job(const KvHeadCache& keys, int first = 0, int rows = -1) {
     ColumnJob out;
     x.fill(out, keys, first, rows);
     const auto at = static_cast<std::size_t>(first * x.lse_stride());

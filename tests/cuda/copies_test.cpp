@@ -80,8 +80,8 @@ class Append : public testing::TestWithParam<std::tuple<DType, bool, int>> {
   };
 
   PageLayout layout() const {
-    const auto [dtype, raw_keys, head_dim] = GetParam();
-    return {head_dim, dtype, raw_keys};
+    const auto [dtype, pre_rope_keys, head_dim] = GetParam();
+    return {head_dim, dtype, pre_rope_keys};
   }
 
   static std::vector<std::int32_t> positions(int begin, int count) {
@@ -91,13 +91,13 @@ class Append : public testing::TestWithParam<std::tuple<DType, bool, int>> {
   }
 
   /// All bytes of the pages, which were filled with a pattern before anything was written.
-  static std::vector<std::byte> contents(const KvSet& set) {
+  static std::vector<std::byte> contents(const KvHeadCache& set) {
     std::vector<std::byte> out;
     for (const KvPool::Page& page : set.pages())
       out.insert(out.end(), page->data, page->data + set.layout().position_offset());
     return out;
   }
-  static void fill(const KvSet& set) {
+  static void fill(const KvHeadCache& set) {
     for (const KvPool::Page& page : set.pages())
       std::memset(page->data, 0x5A, set.layout().position_offset());
   }
@@ -120,7 +120,7 @@ TEST_P(Append, WritesWhatTheHostWouldWrite) {
 
   std::vector<std::byte> expected;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    KvSet set(std::make_shared<KvPool>(layout()));
+    KvHeadCache set(std::make_shared<KvPool>(layout()));
     set.extend(positions(0, parts[i].first + parts[i].rows));
     fill(set);
     for (int r = 0; r < parts[i].rows; ++r) {
@@ -133,7 +133,7 @@ TEST_P(Append, WritesWhatTheHostWouldWrite) {
 
   const std::vector<std::byte> found = test::in_every_order([&] {
     const auto pool = std::make_shared<KvPool>(layout(), memory_);
-    std::vector<KvSet> sets;
+    std::vector<KvHeadCache> sets;
     std::vector<AppendJob> jobs;
     for (const Part& part : parts) {
       sets.emplace_back(pool);
@@ -142,13 +142,13 @@ TEST_P(Append, WritesWhatTheHostWouldWrite) {
     }
     for (std::size_t i = 0; i < parts.size(); ++i) {
       jobs.push_back({&sets[i], parts[i].first, parts[i].rows, dk.data() + i * width,
-                      dv.data() + i * width, layout().raw_keys ? draw.data() + i * width : nullptr,
-                      stride});
+                      dv.data() + i * width,
+                      layout().pre_rope_keys ? draw.data() + i * width : nullptr, stride});
     }
     cuda::append(context_, jobs);
     context_.finish();
     std::vector<std::byte> out;
-    for (const KvSet& set : sets) {
+    for (const KvHeadCache& set : sets) {
       const std::vector<std::byte> bytes = contents(set);
       out.insert(out.end(), bytes.begin(), bytes.end());
     }
@@ -160,10 +160,10 @@ TEST_P(Append, WritesWhatTheHostWouldWrite) {
 TEST_P(Append, LeavesAForkAlone) {
   const auto width = static_cast<std::size_t>(layout().head_dim);
   DeviceArray<float> rows(test::random_floats(100 * width, 1));
-  KvSet set(std::make_shared<KvPool>(layout(), memory_));
+  KvHeadCache set(std::make_shared<KvPool>(layout(), memory_));
   set.extend(positions(0, 70));
   fill(set);
-  KvSet fork = set;
+  KvHeadCache fork = set;
   fork.extend(positions(70, 30));
   const std::vector<std::byte> before = contents(set);
   const AppendJob job = {&fork, 70, 30, rows.data(), rows.data(), rows.data(), width};

@@ -22,7 +22,7 @@ using test::managed_memory;
 using test::ManagedFloats;
 using test::random_floats;
 
-struct Case {
+struct DecodeCase {
   int keys, heads, head_dim;
   DType dtype = DType::kF32;
   int window = 0;
@@ -41,7 +41,7 @@ double tolerance(DType dtype) {
 /// One row over a set of its own in managed memory.
 class Row {
  public:
-  Row(const Case& c, std::uint64_t seed)
+  Row(const DecodeCase& c, std::uint64_t seed)
       : c_(c),
         keys_(random_floats(static_cast<std::size_t>(c.keys * c.head_dim), seed)),
         values_(random_floats(keys_.size(), seed + 1)),
@@ -143,9 +143,9 @@ class Row {
  private:
   static double larger(double a, double b) { return b <= a ? a : b; }  // NaN is largest
 
-  Case c_;
+  DecodeCase c_;
   std::vector<float> keys_, values_, query_;
-  KvSet set_;
+  KvHeadCache set_;
   ManagedFloats q_, out_, lse_;
   std::int32_t position_ = 0;
   std::optional<std::vector<std::int32_t>> slots_;
@@ -163,7 +163,7 @@ std::vector<std::int32_t> every_third(int keys, std::uint64_t seed) {
 class CudaDecodeAttention : public testing::Test {
  protected:
   /// Runs one row and holds it against the reference and the CPU.
-  void expect_right(const Case& c, std::optional<std::vector<std::int32_t>> slots = {}) {
+  void expect_right(const DecodeCase& c, std::optional<std::vector<std::int32_t>> slots = {}) {
     Row row(c, seed_ += 3);
     if (slots) row.choose(std::move(*slots));
     row.run(context_);
@@ -225,7 +225,7 @@ TEST_F(CudaDecodeAttention, Slots) {
     std::iota(all.begin(), all.end(), 0);
     for (bool holes : {false, true}) {
       for (int window : {0, 90}) {
-        const Case c{500, 4, 64, dtype, window, holes};
+        const DecodeCase c{500, 4, 64, dtype, window, holes};
         expect_right(c, std::vector{499});
         expect_right(c, all);
         expect_right(c, every_third(500, seed_));
@@ -277,20 +277,20 @@ TEST_F(CudaDecodeAttention, LogSumExpMayBeLeftOut) {
 }
 
 TEST_F(CudaDecodeAttention, JobsOfOneCallDoNotTouchEachOther) {
-  const std::vector<Case> cases = {{1, 4, 32},
-                                   {1000, 4, 32},
-                                   {64, 7, 32},
-                                   {65, 32, 32},
-                                   {300, 1, 32},
-                                   {130, 2, 32, DType::kBF16},
-                                   {700, 4, 64},
-                                   {300, 4, 32, DType::kF32, 70, true},
-                                   {300, 4, 32, DType::kF32, 0, true, 120},
-                                   {3000, 3, 32},
-                                   {10, 4, 32, DType::kF32, 0, false, -1}};
+  const std::vector<DecodeCase> cases = {{1, 4, 32},
+                                         {1000, 4, 32},
+                                         {64, 7, 32},
+                                         {65, 32, 32},
+                                         {300, 1, 32},
+                                         {130, 2, 32, DType::kBF16},
+                                         {700, 4, 64},
+                                         {300, 4, 32, DType::kF32, 70, true},
+                                         {300, 4, 32, DType::kF32, 0, true, 120},
+                                         {3000, 3, 32},
+                                         {10, 4, 32, DType::kF32, 0, false, -1}};
   std::vector<std::unique_ptr<Row>> rows;
   std::vector<AttentionJob> jobs;
-  for (const Case& c : cases) {
+  for (const DecodeCase& c : cases) {
     rows.push_back(std::make_unique<Row>(c, seed_ += 3));
     if (rows.size() % 4 == 2) rows.back()->choose(every_third(c.keys, seed_));
     jobs.push_back(rows.back()->job());

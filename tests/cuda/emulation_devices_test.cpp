@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "inference/cuda/device_memory.h"
-#include "inference/devices.h"
+#include "inference/devices/devices.h"
 #include "tests/cuda/bytes.h"
 #include "tests/cuda/emulated.h"
 #include "tests/message_of.h"
@@ -13,7 +13,7 @@
 namespace turnbench::cuda {
 namespace {
 
-__global__ void fill(int* out, int value) {
+__global__ void fill_on_device(int* out, int value) {
   *out = value;
 }
 
@@ -59,14 +59,14 @@ TEST_F(EmulatedDevices, RunWhatTheirStreamsAreAsked) {
   cudaLaunchConfig_t config = {};
   config.gridDim = config.blockDim = 1;
   config.stream = second.stream();
-  EXPECT_EQ(cudaLaunchKernelEx(&config, fill, &out, 1), cudaSuccess);
+  EXPECT_EQ(cudaLaunchKernelEx(&config, fill_on_device, &out, 1), cudaSuccess);
   cudaSetDevice(0);
-  EXPECT_EQ(cudaLaunchKernelEx(&config, fill, &out, 2), cudaErrorInvalidResourceHandle);
+  EXPECT_EQ(cudaLaunchKernelEx(&config, fill_on_device, &out, 2), cudaErrorInvalidResourceHandle);
   EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidResourceHandle);
   second.finish();
   EXPECT_EQ(out, 1);
   second.begin();
-  second.launch(fill, 1, 1, 0, &out, 3);
+  second.launch(fill_on_device, 1, 1, 0, &out, 3);
   second.finish();
   EXPECT_EQ(out, 3);
 }

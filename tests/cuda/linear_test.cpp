@@ -15,7 +15,7 @@ namespace {
 
 using test::DeviceArray;
 
-constexpr float kUntouched = -77;
+constexpr float kUntouchedOutput = -77;
 
 /// One product: its operands, and how they lie in memory.
 struct Problem {
@@ -43,7 +43,7 @@ class Linear : public testing::Test {
   std::vector<float> run(const Problem& p, std::size_t rows) {
     DeviceArray<float> x(p.x(), p.x_offset), bias(p.b());
     DeviceArray<std::byte> w(test::stored_as(p.dtype, p.w()), p.w_offset * size_of(p.dtype));
-    DeviceArray<float> y(std::vector<float>(rows * p.ldy(), kUntouched));
+    DeviceArray<float> y(std::vector<float>(rows * p.ldy(), kUntouchedOutput));
     cuda::linear(context_, gemm_, x.data(), p.ldx(), rows, {p.out, p.in, p.dtype, w.data()},
                  p.bias ? bias.data() : nullptr, y.data(), p.ldy());
     context_.finish();
@@ -61,7 +61,7 @@ class Linear : public testing::Test {
       for (std::size_t o = 0; o < p.ldy(); ++o) {
         const float found = y[r * p.ldy() + o];
         if (o >= p.out) {
-          ASSERT_EQ(found, kUntouched) << "behind row " << r;
+          ASSERT_EQ(found, kUntouchedOutput) << "behind row " << r;
           continue;
         }
         double sum = p.bias ? static_cast<double>(b[o]) : 0, magnitude = std::abs(sum);
@@ -79,10 +79,10 @@ class Linear : public testing::Test {
   cuda::Gemm gemm_{context_};
 };
 
-constexpr DType kTypes[] = {DType::kF32, DType::kF16, DType::kBF16};
+constexpr DType kWeightTypes[] = {DType::kF32, DType::kF16, DType::kBF16};
 
 TEST_F(Linear, MatchesDoubleSumsForAnyNumberOfRows) {
-  for (DType dtype : kTypes) {
+  for (DType dtype : kWeightTypes) {
     for (std::size_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 64}) {
       expect_right({.rows = rows, .out = 37, .in = 896, .dtype = dtype, .bias = rows % 2 == 0});
     }
@@ -90,7 +90,7 @@ TEST_F(Linear, MatchesDoubleSumsForAnyNumberOfRows) {
 }
 
 TEST_F(Linear, MatchesDoubleSumsForOddWidths) {
-  for (DType dtype : kTypes) {
+  for (DType dtype : kWeightTypes) {
     for (std::size_t rows : {1, 3, 8, 9}) {
       for (std::size_t in : {1, 3, 65}) {
         for (std::size_t out : {1, 3, 65}) {
@@ -102,7 +102,7 @@ TEST_F(Linear, MatchesDoubleSumsForOddWidths) {
 }
 
 TEST_F(Linear, GoesOnWhereBlocksAndSharedMemoryEnd) {
-  for (DType dtype : kTypes) {
+  for (DType dtype : kWeightTypes) {
     expect_right({.rows = 1, .out = 700, .in = 264, .dtype = dtype});
     expect_right({.rows = 8, .out = 300, .in = 264, .dtype = dtype});
     expect_right({.rows = 7, .out = 200, .in = 4864, .dtype = dtype});
@@ -112,7 +112,7 @@ TEST_F(Linear, GoesOnWhereBlocksAndSharedMemoryEnd) {
 }
 
 TEST_F(Linear, TakesStridesAndAddressesOfAnyAlignment) {
-  for (DType dtype : kTypes) {
+  for (DType dtype : kWeightTypes) {
     for (std::size_t rows : {1, 4, 6, 11}) {
       expect_right({.rows = rows,
                     .out = 40,
@@ -135,7 +135,7 @@ TEST_F(Linear, TakesStridesAndAddressesOfAnyAlignment) {
 }
 
 TEST_F(Linear, SumsARowInTheSameOrderAmongFewRows) {
-  for (DType dtype : kTypes) {
+  for (DType dtype : kWeightTypes) {
     for (std::size_t in : {65, 896, 4864}) {
       const Problem p = {.rows = cuda::kFewRows, .out = 35, .in = in, .dtype = dtype};
       const std::vector<float> all = run(p, p.rows);
@@ -150,7 +150,7 @@ TEST_F(Linear, SumsARowInTheSameOrderAmongFewRows) {
 
 TEST_F(Linear, AgreesWithTheCpu) {
   ThreadPool pool(1);
-  for (DType dtype : kTypes) {
+  for (DType dtype : kWeightTypes) {
     for (std::size_t rows : {1, 8, 20}) {
       const Problem p = {.rows = rows, .out = 50, .in = 896, .dtype = dtype, .bias = true};
       SCOPED_TRACE(describe(p));
@@ -173,7 +173,7 @@ TEST_F(Linear, LeavesWhatIsNoNumberToItsOwnRow) {
     std::vector<float> values = test::random_floats(rows * 65, 5);
     values[65 + 7] = std::numeric_limits<float>::quiet_NaN();
     DeviceArray<float> x(values), w(test::random_floats(4 * 65, 6));
-    DeviceArray<float> y(std::vector<float>(rows * 4, kUntouched));
+    DeviceArray<float> y(std::vector<float>(rows * 4, kUntouchedOutput));
     cuda::linear(context_, gemm_, x.data(), 65, rows,
                  {4, 65, DType::kF32, reinterpret_cast<const std::byte*>(w.data())}, nullptr,
                  y.data(), 4);

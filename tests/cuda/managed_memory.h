@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "inference/buffer.h"
 #include "inference/cuda/context.h"
+#include "inference/memory.h"
 
 namespace turnbench::test {
 

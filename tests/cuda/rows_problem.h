@@ -148,7 +148,7 @@ class Problem {
   std::vector<float> keys_, values_;
   std::size_t stride_;
   std::vector<float> q_, out_, lse_;
-  KvSet host_, device_;
+  KvHeadCache host_, device_;
   ManagedFloats device_q_, device_out_, device_lse_;
   std::vector<std::int32_t> positions_;
   std::vector<HeadPattern> patterns_;

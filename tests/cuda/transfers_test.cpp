@@ -16,12 +16,12 @@ namespace {
 using cuda::Transfers;
 using test::bytes_of;
 using test::DeviceArray;
-using Bytes = std::vector<std::byte>;
+using TransferBytes = std::vector<std::byte>;
 
 constexpr std::size_t kBuffer = Transfers::kBufferBytes, kRing = Transfers::kBuffers * kBuffer;
-constexpr std::size_t kSizes[] = {0,       1,           1000,         kBuffer - 1,
-                                  kBuffer, kBuffer + 1, 2 * kBuffer,  kRing - 1,
-                                  kRing,   kRing + 1,   2 * kRing + 5};
+constexpr std::size_t kTransferSizes[] = {0,       1,           1000,         kBuffer - 1,
+                                          kBuffer, kBuffer + 1, 2 * kBuffer,  kRing - 1,
+                                          kRing,   kRing + 1,   2 * kRing + 5};
 constexpr std::size_t kSome = 3 * kBuffer + 77;
 
 class TransfersTest : public testing::Test {
@@ -37,12 +37,12 @@ class TransfersTest : public testing::Test {
 };
 
 TEST_F(TransfersTest, OfAnySizeToTheDeviceWhoseSourceChangesAtOnce) {
-  for (std::size_t size : kSizes) {
+  for (std::size_t size : kTransferSizes) {
     SCOPED_TRACE(size);
-    const Bytes expected = bytes_of(size, 1);
+    const TransferBytes expected = bytes_of(size, 1);
     test::in_every_order([&] {
-      DeviceArray<std::byte> device(Bytes(size), 3);
-      Bytes source = expected;
+      DeviceArray<std::byte> device(TransferBytes(size), 3);
+      TransferBytes source = expected;
       transfers_.to_device(device.data(), source);
       std::fill(source.begin(), source.end(), std::byte{0});
       context_.finish();
@@ -52,12 +52,12 @@ TEST_F(TransfersTest, OfAnySizeToTheDeviceWhoseSourceChangesAtOnce) {
 }
 
 TEST_F(TransfersTest, OfAnySizeToTheHost) {
-  for (std::size_t size : kSizes) {
+  for (std::size_t size : kTransferSizes) {
     SCOPED_TRACE(size);
-    const Bytes expected = bytes_of(size, 2);
+    const TransferBytes expected = bytes_of(size, 2);
     DeviceArray<std::byte> device(expected, 1);
     test::in_every_order([&] {
-      Bytes found(size);
+      TransferBytes found(size);
       transfers_.to_host(found, device.data());
       context_.finish();
       EXPECT_TRUE(found == expected);
@@ -69,9 +69,9 @@ TEST_F(TransfersTest, BothWaysAndManyAtATime) {
   const std::size_t sizes[] = {5, kBuffer + 1, 300, 0, kRing, 77, kSome};
   test::in_every_order([&] {
     std::vector<std::unique_ptr<DeviceArray<std::byte>>> device;
-    std::vector<Bytes> found;
+    std::vector<TransferBytes> found;
     for (std::size_t size : sizes) {
-      device.push_back(std::make_unique<DeviceArray<std::byte>>(Bytes(size)));
+      device.push_back(std::make_unique<DeviceArray<std::byte>>(TransferBytes(size)));
       found.emplace_back(size);
     }
     for (std::size_t i = 0; i < found.size(); ++i) {
@@ -85,8 +85,8 @@ TEST_F(TransfersTest, BothWaysAndManyAtATime) {
 }
 
 TEST_F(TransfersTest, PiecesAreFilledInOrder) {
-  const Bytes expected = bytes_of(kSome, 3);
-  DeviceArray<std::byte> device{Bytes(kSome)};
+  const TransferBytes expected = bytes_of(kSome, 3);
+  DeviceArray<std::byte> device{TransferBytes(kSome)};
   std::size_t filled = 0;
   transfers_.to_device(device.data(), kSome, [&](std::size_t at, std::span<std::byte> piece) {
     EXPECT_EQ(at, filled);
@@ -100,9 +100,9 @@ TEST_F(TransfersTest, PiecesAreFilledInOrder) {
 }
 
 TEST_F(TransfersTest, AKernelReadsWhatCame) {
-  const Bytes expected = bytes_of(kSome, 4);
+  const TransferBytes expected = bytes_of(kSome, 4);
   test::in_every_order([&] {
-    DeviceArray<std::byte> in{Bytes(kSome)}, out{Bytes(kSome)};
+    DeviceArray<std::byte> in{TransferBytes(kSome)}, out{TransferBytes(kSome)};
     transfers_.to_device(in.data(), expected);
     transfers_.order_before(context_.stream());
     copy_by_kernel(out.data(), in.data(), kSome);
@@ -112,9 +112,9 @@ TEST_F(TransfersTest, AKernelReadsWhatCame) {
 }
 
 TEST_F(TransfersTest, WhatAKernelReadsIsOverwrittenBehindIt) {
-  const Bytes before = bytes_of(kSome, 5), after = bytes_of(kSome, 6);
+  const TransferBytes before = bytes_of(kSome, 5), after = bytes_of(kSome, 6);
   test::in_every_order([&] {
-    DeviceArray<std::byte> in(before), out{Bytes(kSome)};
+    DeviceArray<std::byte> in(before), out{TransferBytes(kSome)};
     copy_by_kernel(out.data(), in.data(), kSome);
     transfers_.order_after(context_.stream());
     transfers_.to_device(in.data(), after);
@@ -125,11 +125,11 @@ TEST_F(TransfersTest, WhatAKernelReadsIsOverwrittenBehindIt) {
 }
 
 TEST_F(TransfersTest, ToTheHostBetweenTwoKernels) {
-  const Bytes first = bytes_of(kSome, 7), second = bytes_of(kSome, 8);
+  const TransferBytes first = bytes_of(kSome, 7), second = bytes_of(kSome, 8);
   DeviceArray<std::byte> a(first), b(second);
   test::in_every_order([&] {
-    DeviceArray<std::byte> device{Bytes(kSome)};
-    Bytes found(kSome);
+    DeviceArray<std::byte> device{TransferBytes(kSome)};
+    TransferBytes found(kSome);
     copy_by_kernel(device.data(), a.data(), kSome);
     transfers_.order_after(context_.stream());
     transfers_.to_host(found, device.data());
@@ -144,8 +144,8 @@ TEST_F(TransfersTest, ToTheHostBetweenTwoKernels) {
 TEST_F(TransfersTest, SeveralThreadsMayAsk) {
   std::vector<std::unique_ptr<DeviceArray<std::byte>>> device;
   for (int i = 0; i < 4; ++i)
-    device.push_back(std::make_unique<DeviceArray<std::byte>>(Bytes(kSome)));
-  std::vector<Bytes> found(device.size(), Bytes(kSome));
+    device.push_back(std::make_unique<DeviceArray<std::byte>>(TransferBytes(kSome)));
+  std::vector<TransferBytes> found(device.size(), TransferBytes(kSome));
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < device.size(); ++i) {
     threads.emplace_back([&, i] {
@@ -165,7 +165,7 @@ TEST_F(TransfersTest, TheRingIsMadeWhenItIsUsedAndCounted) {
   transfers_.to_device(nullptr, {});
   transfers_.finish();
   EXPECT_EQ(context_.bytes(), 0u);
-  DeviceArray<std::byte> device{Bytes(1)};
+  DeviceArray<std::byte> device{TransferBytes(1)};
   for (int i = 0; i < 9; ++i) transfers_.to_device(device.data(), bytes_of(1, 1));
   transfers_.finish();
   EXPECT_EQ(transfers_.bytes(), kRing);

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "harness/manifest.h"
-#include "harness/published.h"
+#include "harness/experiment/manifest.h"
+#include "harness/experiment/published.h"
 
 namespace turnbench::test {
 

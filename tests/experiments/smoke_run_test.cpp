@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <set>
 
-#include "harness/sqlite.h"
+#include "harness/store/sqlite.h"
 #include "tests/experiments/experiment_files.h"
-#include "tests/harness/program.h"
+#include "tests/harness/cli/program.h"
 #include "tests/parameter_name.h"
 
 namespace turnbench::test {

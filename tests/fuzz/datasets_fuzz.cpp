@@ -23,8 +23,8 @@ void check(const Dialogue& dialogue, const std::filesystem::path& scratch) {
 }
 
 /// Where examples are read, the questions are read from a file beside them.
-struct Files : InputFile {
-  Files() : InputFile("dataset2prompt.json") {
+struct DatasetFiles : InputFile {
+  DatasetFiles() : InputFile("dataset2prompt.json") {
     write_file(beside("test.jsonl"), R"({"question": "1 + 1?", "answer": "#### 2"})");
   }
 };
@@ -42,7 +42,7 @@ std::vector<Dialogue> read(const std::string& name, const std::filesystem::path&
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace turnbench;
-  static const fuzz::Files input;
+  static const fuzz::DatasetFiles input;
   std::string_view text = fuzz::text_of(data, size);
   const std::string name(fuzz::take_line(text));
   write_file(input.path(), text);

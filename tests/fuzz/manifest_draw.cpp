@@ -7,7 +7,7 @@
 
 #include "common/text.h"
 #include "datasets/catalog.h"
-#include "harness/manifest.h"
+#include "harness/experiment/manifest.h"
 #include "methods/method.h"
 #include "metrics/metric.h"
 #include "probes/probe.h"
@@ -250,11 +250,16 @@ OrderedJson table(Draw& draw, const OrderedJson& methods, bool is_alone) {
 }  // namespace
 
 const std::vector<std::string>& drawn_keys(std::string_view where) {
-  static const std::vector<std::string> manifest = {
-      "name",          "title",          "description",       "models",      "datasets",
-      "methods",       "probes",         "positions",         "history",     "answers",
-      "alone",         "max_new_tokens", "max_prompt_tokens", "temperature", "seed",
-      "system_prompt", "tables",         "published",         "smoke"};
+  static const std::vector<std::string> manifest = {"name",           "title",
+                                                    "description",    "models",
+                                                    "datasets",       "methods",
+                                                    "probes",         "positions",
+                                                    "history",        "answers",
+                                                    "isolated",       "alone",
+                                                    "max_new_tokens", "max_prompt_tokens",
+                                                    "temperature",    "seed",
+                                                    "system_prompt",  "tables",
+                                                    "published",      "smoke"};
   static const std::vector<std::string> models = {"name", "path", "dtype", "kv_dtype", "template"};
   static const std::vector<std::string> datasets = {
       "name", "label", "task",   "source", "metric", "postprocess",     "limit",
@@ -291,7 +296,8 @@ OrderedJson draw_manifest(Draw& draw, const std::string& published) {
     if (key == "history")
       out[key] = one_or_more(draw, {"reprefill", "compress_once", "recompress"});
     if (key == "answers") out[key] = one_or_more(draw, {"own", "gold"});
-    if (key == "alone") {
+    const bool other_name = key == "alone" && (!out.contains("isolated") || draw.wrong(4));
+    if (key == "isolated" || other_name) {
       out[key] = value(draw, {true, false});
       out["max_new_tokens"] = value(draw, {4, 2}, {1, 0});
     }
@@ -302,11 +308,13 @@ OrderedJson draw_manifest(Draw& draw, const std::string& published) {
     if (key == "seed") out[key] = value(draw, {0, 1, INT64_MAX});
     if (key == "system_prompt") out[key] = value(draw, {""}, {"Be brief."});
     if (key == "tables") {
-      out[key] = OrderedJson::array({table(draw, out.value("methods", OrderedJson()),
-                                           out.value("alone", OrderedJson(false)) == true)});
-      if (draw.rarely(3))
-        out[key].push_back(table(draw, out.value("methods", OrderedJson()),
-                                 out.value("alone", OrderedJson(false)) == true));
+      const auto is_true = [&](const char* name) {
+        return out.value(name, OrderedJson(false)) == true;
+      };
+      const bool isolated = is_true("isolated") || is_true("alone");
+      const OrderedJson methods = out.value("methods", OrderedJson());
+      out[key] = OrderedJson::array({table(draw, methods, isolated)});
+      if (draw.rarely(3)) out[key].push_back(table(draw, methods, isolated));
     }
     if (key == "published" && !draw.rarely(3))
       out[key] = value(draw, {published, ""}, {"none.csv", "."});

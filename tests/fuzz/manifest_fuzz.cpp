@@ -1,12 +1,12 @@
 // Manifests through what `plan` and `run --smoke` do with them.  The bytes of an input choose what
 // a manifest says (manifest_draw.h); it is refused in one line, or planned, run and reported.  That
 // of a finding is left behind as manifest.json in turnbench_fuzz_PID.
-#include "harness/manifest.h"
+#include "harness/experiment/manifest.h"
 
 #include "common/file.h"
-#include "harness/plan_cost.h"
-#include "harness/smoke.h"
-#include "harness/store.h"
+#include "harness/experiment/plan_cost.h"
+#include "harness/experiment/smoke.h"
+#include "harness/store/store.h"
 #include "reports/render.h"
 #include "runners/runner.h"
 #include "tests/fuzz/fuzz.h"
@@ -62,10 +62,11 @@ struct Files : InputFile {
 
 /// As `plan` does.
 void plan(const Manifest& manifest) {
-  const Plan plan = make_plan(manifest, {}, 1);
-  const PlanCost cost = estimate_cost(plan);
-  require(cost.units == plan.units.size() || !plan.probings.empty(), "units that are not planned");
-  require(cost.memory.size() == plan.models.size(), "memory of other models");
+  const Plan plan = make_plan(resolve(manifest, {}, 1));
+  const PlanCost cost = estimate_cost(plan, std::vector{Device{}});
+  require(cost.units == plan.units.size() || !plan.probe_jobs.empty(),
+          "units that are not planned");
+  require(cost.memory.size() == plan.experiment.models.size(), "memory of other models");
 }
 
 /// Nothing may be left over, and what fails says why as a refusal does.
@@ -80,10 +81,10 @@ void require_all_done(const Plan& plan, const RunSummary& summary, const Results
 
 /// As `run --smoke` does.
 void run(const Manifest& manifest, const std::filesystem::path& db) {
-  Plan plan = make_plan(manifest, {}, 1);
+  Plan plan = make_plan(resolve(manifest, {}, 1));
   if (plan.cells.size() > kMostCells) return;
   Store store = Store::create(db);
-  store.add_plan(stored_plan(plan));
+  store.add_experiment(stored_experiment(plan));
   drop_done(plan, store);
   const RunSummary summary = run_plan(
       plan, store, {.workers = 1, .threads = 1}, [] { return false; }, [](const Progress&) {});

@@ -1,6 +1,6 @@
 // Predictions that are imported.  The first line has the metric and how many turns the dialogues
 // have, 1 or 2; the rest is the file.
-#include "harness/import_predictions.h"
+#include "harness/scoring/import_predictions.h"
 #include "metrics/metric.h"
 #include "tests/fuzz/prediction_input.h"
 
@@ -29,8 +29,8 @@ ImportTarget target_of(std::string_view metric, std::size_t turns) {
 void check(const Imported& imported, const ImportTarget& target) {
   require(imported.records.size() == imported.scores.size(), "other scores than records");
   const std::size_t turns = target.dialogues.size() * target.dialogues[0].turns.size();
-  require(imported.plan.cells.size() <= 3, "more cells than positions");
-  require(imported.records.size() <= turns * imported.plan.cells.size(),
+  require(imported.experiment.cells.size() <= 3, "more cells than positions");
+  require(imported.records.size() <= turns * imported.experiment.cells.size(),
           "turns that are not there");
   for (std::size_t i = 0; i < imported.records.size(); ++i) {
     const ScoreValue& score = imported.scores[i];

@@ -11,8 +11,8 @@
 #include <nlohmann/json.hpp>
 
 #include "common/error.h"
-#include "harness/bench.h"
-#include "harness/planted_layer.h"
+#include "harness/bench/bench.h"
+#include "harness/bench/planted_layer.h"
 #include "inference/cuda/cuda_backend.h"
 
 namespace turnbench {

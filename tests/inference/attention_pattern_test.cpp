@@ -11,8 +11,8 @@ namespace {
 
 using test::band;
 
-HeadPattern lines(std::vector<std::int32_t> columns, std::vector<std::int32_t> offsets,
-                  HeadPattern::Granularity granularity) {
+HeadPattern line_pattern(std::vector<std::int32_t> columns, std::vector<std::int32_t> offsets,
+                         HeadPattern::Granularity granularity) {
   HeadPattern p;
   p.kind = HeadPattern::Kind::kLines;
   p.columns = std::move(columns);
@@ -51,14 +51,15 @@ TEST(AttentionPattern, TriShape) {
 // MInference: what the block kernel reads.
 TEST(AttentionPattern, VerticalSlashBlocks) {
   std::vector<std::int32_t> keys, want;
-  pattern_keys(lines({3, 130}, {0, 150}, HeadPattern::Granularity::kBlock64), {0, 256}, 3, keys);
+  pattern_keys(line_pattern({3, 130}, {0, 150}, HeadPattern::Granularity::kBlock64), {0, 256}, 3,
+               keys);
   want = {3};
   for (int k = 42; k < 106; ++k) want.push_back(k);
   want.push_back(130);
   for (int k = 192; k < 256; ++k) want.push_back(k);
   EXPECT_EQ(keys, want);
 
-  const HeadPattern second = lines({3, 100}, {0, 70}, HeadPattern::Granularity::kBlock64);
+  const HeadPattern second = line_pattern({3, 100}, {0, 70}, HeadPattern::Granularity::kBlock64);
   pattern_keys(second, {0, 128}, 1, keys);
   want.clear();
   for (int k = 0; k < 128; ++k) want.push_back(k);
@@ -124,9 +125,9 @@ TEST(AttentionPattern, MasksAndCountsAgreeWithThePairs) {
   for (const PatternPass& pass : kPasses) {
     for (const HeadPattern& p :
          {HeadPattern{}, band(3, 20, 0), band(5, 100, 70), band(0, 1, 1), band(200, 1, 0),
-          lines({1, 90}, {0, 40}, HeadPattern::Granularity::kLine),
-          lines({0, 3, 64, 250}, {0, 1, 63, 64, 200, 299}, HeadPattern::Granularity::kLine),
-          lines({1, 90}, {0, 40, 41, 250}, HeadPattern::Granularity::kBlock64),
+          line_pattern({1, 90}, {0, 40}, HeadPattern::Granularity::kLine),
+          line_pattern({0, 3, 64, 250}, {0, 1, 63, 64, 200, 299}, HeadPattern::Granularity::kLine),
+          line_pattern({1, 90}, {0, 40, 41, 250}, HeadPattern::Granularity::kBlock64),
           key_blocks(32, 64, pass, 1), key_blocks(128, 128, pass, 2)}) {
       EXPECT_EQ(pattern_pairs(p, pass), count(p, pass));
       std::vector<std::int32_t> keys;
@@ -152,8 +153,8 @@ TEST(AttentionPattern, MasksAndCountsAgreeWithThePairs) {
 TEST(AttentionPattern, BlocksCoverTheirLines) {
   const std::vector<std::int32_t> columns = {0, 7, 64, 200}, offsets = {0, 1, 63, 64, 65, 130};
   for (const PatternPass pass : {PatternPass{0, 300}, PatternPass{77, 210}, PatternPass{100, 1}}) {
-    const HeadPattern exact = lines(columns, offsets, HeadPattern::Granularity::kLine);
-    const HeadPattern block = lines(columns, offsets, HeadPattern::Granularity::kBlock64);
+    const HeadPattern exact = line_pattern(columns, offsets, HeadPattern::Granularity::kLine);
+    const HeadPattern block = line_pattern(columns, offsets, HeadPattern::Granularity::kBlock64);
     for (int i = pass.first_row; i < pass.first_row + pass.rows; ++i) {
       for (int j = 0; j <= i; ++j) {
         if (pattern_has(exact, pass, i, j)) {
@@ -168,7 +169,7 @@ TEST(AttentionPattern, BlocksCoverTheirLines) {
 
 TEST(AttentionPattern, KeysOfABlockAreTheUnionOfItsRows) {
   for (const HeadPattern& p : {band(3, 20, 0), band(5, 100, 70),
-                               lines({1, 90}, {0, 40}, HeadPattern::Granularity::kLine)}) {
+                               line_pattern({1, 90}, {0, 40}, HeadPattern::Granularity::kLine)}) {
     const PatternPass pass{33, 200};
     for (int block = 0; block * kPatternBlock < pass.rows; ++block) {
       std::vector<std::int32_t> keys, want;

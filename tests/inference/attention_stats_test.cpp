@@ -77,7 +77,7 @@ struct Recorder : EvictionPolicy {
 };
 
 /// Dense causal attention in double precision: probability of each slot of a set for one query.
-std::vector<double> reference_row(const KvSet& set, const float* q, int head_dim,
+std::vector<double> reference_row(const KvHeadCache& set, const float* q, int head_dim,
                                   std::int32_t position) {
   std::vector<float> keys, key(static_cast<std::size_t>(head_dim));
   for (int j = 0; j < set.size(); ++j) {
@@ -114,7 +114,7 @@ TEST_P(WindowMass, EqualsDoublePrecision) {
           ASSERT_EQ(note.rows, std::min(window, rows_known));
           const QueryTail& tail = c.sequence.tails[static_cast<std::size_t>(note.layer)];
           for (int h = 0; h < shape.heads; ++h) {
-            const KvSet& set = before_eviction.cache.layer(
+            const KvHeadCache& set = before_eviction.cache.layer(
                 note.layer)[static_cast<std::size_t>(h / shape.group())];
             std::vector<double> want(static_cast<std::size_t>(set.size()), 0.0);
             for (int r = tail.rows() - note.rows; r < tail.rows(); ++r) {

@@ -88,7 +88,7 @@ struct Problem {
 
   Case c;
   std::vector<float> keys, values, q, out, lse;
-  KvSet set;
+  KvHeadCache set;
   std::vector<std::int32_t> positions;
 };
 

@@ -1,4 +1,4 @@
-// Column masses as the engine gathers them: chunk by chunk, and in a trunk turn by turn.
+// Column masses as the engine gathers them: chunk by chunk, and in a shared prefix turn by turn.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 const ColumnRule kPlain, kNoisy{.gumbel = true}, kWarm{.gumbel = true, .temperature = 1.5};
 
 /// Writes down what it is shown, and keeps the first half of every set if it is told to evict.
-class Recorder : public EvictionPolicy {
+class ColumnRecorder : public EvictionPolicy {
  public:
   struct Notes {
     std::map<std::pair<int, double>, std::vector<float>> mass;  // of layer and rule, all heads
@@ -24,9 +24,10 @@ class Recorder : public EvictionPolicy {
     std::size_t tokens = 0;
     int decoded = 0;
   };
-  Recorder(std::shared_ptr<Notes> notes, bool halve) : notes_(std::move(notes)), halve_(halve) {}
+  ColumnRecorder(std::shared_ptr<Notes> notes, bool halve)
+      : notes_(std::move(notes)), halve_(halve) {}
   std::unique_ptr<EvictionPolicy> clone() const override {
-    return std::make_unique<Recorder>(*this);
+    return std::make_unique<ColumnRecorder>(*this);
   }
   std::vector<ColumnRule> columns() const override { return {kPlain, kNoisy, kWarm}; }
 
@@ -81,25 +82,25 @@ class GatheredMass : public testing::Test {
   }
 
   Policies recording(bool halve = false) {
-    notes_ = std::make_shared<Recorder::Notes>();
+    notes_ = std::make_shared<ColumnRecorder::Notes>();
     Policies out;
-    out.eviction = std::make_unique<Recorder>(notes_, halve);
+    out.eviction = std::make_unique<ColumnRecorder>(notes_, halve);
     return out;
   }
 
   static void prefill(Engine& engine, Sequence& sequence, std::span<const int> tokens,
-                      std::vector<Sequence*> followers = {}) {
+                      std::vector<Sequence*> forks = {}) {
     DialogueView dialogue;
     dialogue.seed = 5;
     const Pass pass{.sequence = &sequence,
                     .tokens = tokens,
                     .dialogue = &dialogue,
                     .prompt_end = true,
-                    .followers = std::move(followers)};
+                    .forks = std::move(forks)};
     engine.prefill({&pass, 1});
   }
 
-  std::shared_ptr<Recorder::Notes> notes_;
+  std::shared_ptr<ColumnRecorder::Notes> notes_;
 };
 
 TEST_F(GatheredMass, ChunksAndThreadsDoNotMatter) {
@@ -108,7 +109,7 @@ TEST_F(GatheredMass, ChunksAndThreadsDoNotMatter) {
   Machine whole;
   Sequence first = whole.engine.make_sequence(recording());
   prefill(whole.engine, first, prompt);
-  const Recorder::Notes want = *notes_;
+  const ColumnRecorder::Notes want = *notes_;
   EXPECT_EQ(want.rows, 150);
   EXPECT_EQ(want.tokens, 150u);
   for (const auto& [key, mass] : want.mass) {
@@ -127,7 +128,7 @@ TEST_F(GatheredMass, ChunksAndThreadsDoNotMatter) {
   }
 }
 
-// A trunk's followers see the rows of the whole dialogue, as if it had been prefilled anew.
+// A shared prefix's forks see the rows of the whole dialogue, as if it had been prefilled anew.
 TEST_F(GatheredMass, ATrunkCountsEveryTurn) {
   SKIP_UNLESS_ROWS_ARE_INDEPENDENT();
   const std::vector<int> prompt = tokens(150);
@@ -135,11 +136,11 @@ TEST_F(GatheredMass, ATrunkCountsEveryTurn) {
   Sequence alone = machine.engine.make_sequence(recording());
   prefill(machine.engine, alone, prompt);
   const auto want = notes_->mass;
-  Sequence trunk = machine.engine.make_sequence({});
+  Sequence prefix = machine.engine.make_sequence({});
   Sequence early = machine.engine.make_sequence(recording(true));
-  prefill(machine.engine, trunk, std::span(prompt).first(90), {&early});
+  prefill(machine.engine, prefix, std::span(prompt).first(90), {&early});
   EXPECT_EQ(early.cache.layer(0)[0].size(), 45);
-  Sequence next = trunk.fork(), late = machine.engine.make_sequence(recording(true));
+  Sequence next = prefix.fork(), late = machine.engine.make_sequence(recording(true));
   prefill(machine.engine, next, std::span(prompt).subspan(90), {&late});
   EXPECT_EQ(notes_->mass, want);
 }
@@ -147,10 +148,10 @@ TEST_F(GatheredMass, ATrunkCountsEveryTurn) {
 TEST_F(GatheredMass, ATrunkMustKnowItsFollowers) {
   const std::vector<int> prompt = tokens(100);
   Machine machine;
-  Sequence trunk = machine.engine.make_sequence({});
-  prefill(machine.engine, trunk, std::span(prompt).first(50));
+  Sequence prefix = machine.engine.make_sequence({});
+  prefill(machine.engine, prefix, std::span(prompt).first(50));
   Sequence late = machine.engine.make_sequence(recording());
-  EXPECT_THROW(prefill(machine.engine, trunk, std::span(prompt).subspan(50), {&late}), Error);
+  EXPECT_THROW(prefill(machine.engine, prefix, std::span(prompt).subspan(50), {&late}), Error);
 }
 
 // A sequence that evicts counts the rows of the turn alone, over survivors and new tokens.

@@ -21,7 +21,7 @@ constexpr int kRows = 512, kPairs = 512;
 /// of equal score share what a row gives them.  [row][pair]
 std::vector<double> uniforms() {
   constexpr int kHeadDim = 16, kKeys = 2 * kPairs;
-  KvSet keys(std::make_shared<KvPool>(PageLayout{kHeadDim, DType::kF32, false}));
+  KvHeadCache keys(std::make_shared<KvPool>(PageLayout{kHeadDim, DType::kF32, false}));
   const std::vector<float> zeros(kHeadDim);
   for (int j = 0; j < kKeys; ++j) keys.append(zeros.data(), zeros.data(), nullptr, j);
   ThreadPool pool(1);

@@ -71,9 +71,9 @@ inline bool all_finite(const Logits& a) {
 /// One dialogue under one method: turns are prefilled, answers are fed token by token.
 class Conversation {
  public:
-  Conversation(Engine& engine, Policies policies, int tail_rows = 0, bool raw_keys = false)
+  Conversation(Engine& engine, Policies policies, int tail_rows = 0, bool pre_rope_keys = false)
       : engine_(&engine),
-        sequence(engine.make_sequence(std::move(policies), tail_rows, raw_keys)) {}
+        sequence(engine.make_sequence(std::move(policies), tail_rows, pre_rope_keys)) {}
   Conversation(Engine& engine, Sequence sequence)
       : engine_(&engine), sequence(std::move(sequence)) {}
 
@@ -86,16 +86,16 @@ class Conversation {
 
   /// Prefills a turn; logits of its last token.
   Logits turn(std::span<const int> tokens, bool evict = true) {
-    return turn_with_followers(tokens, {}, evict);
+    return turn_with_forks(tokens, {}, evict);
   }
 
-  /// The same for a trunk whose followers keep what their own policies say.
-  Logits turn_with_followers(std::span<const int> tokens, std::vector<Sequence*> followers,
-                             bool evict = true) {
+  /// The same for a shared prefix whose forks keep what their own policies say.
+  Logits turn_with_forks(std::span<const int> tokens, std::vector<Sequence*> forks,
+                         bool evict = true) {
     const DialogueView dialogue = begin_turn(tokens);
     Pass pass = prefill_pass(tokens, dialogue);
     pass.evict = evict;
-    pass.followers = std::move(followers);
+    pass.forks = std::move(forks);
     return engine_->prefill({&pass, 1})[0];
   }
 
@@ -148,7 +148,7 @@ inline std::vector<std::vector<int>> kept_sizes(const Sequence& s) {
   std::vector<std::vector<int>> out;
   for (int l = 0; l < s.cache.layers(); ++l) {
     out.emplace_back();
-    for (const KvSet& set : s.cache.layer(l)) out.back().push_back(set.size());
+    for (const KvHeadCache& set : s.cache.layer(l)) out.back().push_back(set.size());
   }
   return out;
 }
@@ -158,7 +158,7 @@ inline std::vector<float> cached_rows(const Sequence& s) {
   std::vector<float> out;
   std::vector<float> row(static_cast<std::size_t>(s.shape().head_dim));
   for (int l = 0; l < s.cache.layers(); ++l) {
-    for (const KvSet& set : s.cache.layer(l)) {
+    for (const KvHeadCache& set : s.cache.layer(l)) {
       for (int j = 0; j < set.size(); ++j) {
         out.push_back(static_cast<float>(set.position(j)));
         set.read_key(j, row.data());

@@ -36,19 +36,19 @@ TEST(EngineFill, LooksLikeAPrompt) {
   Machine machine("qwen2");
   const std::vector<int> tokens = made_up_tokens(100, 1);
   Sequence filled = machine.engine.make_sequence({});
-  machine.engine.fill(filled, tokens, {}, 7);
+  machine.engine.fill_random_kv(filled, tokens, {}, 7);
   EXPECT_EQ(filled.tokens, tokens);
   EXPECT_EQ(filled.next_position, 100);
   EXPECT_EQ(filled.prompt_tokens, 100);
   for (int l = 0; l < machine.engine.shape().layers; ++l) {
-    for (const KvSet& set : filled.cache.layer(l)) {
+    for (const KvHeadCache& set : filled.cache.layer(l)) {
       EXPECT_EQ(set.size(), 100);
-      EXPECT_TRUE(set.is_whole());
+      EXPECT_TRUE(set.is_contiguous());
     }
   }
   Sequence again = machine.engine.make_sequence({}), other = machine.engine.make_sequence({});
-  machine.engine.fill(again, tokens, {}, 7);
-  machine.engine.fill(other, tokens, {}, 8);
+  machine.engine.fill_random_kv(again, tokens, {}, 7);
+  machine.engine.fill_random_kv(other, tokens, {}, 8);
   const Logits logits = decode(machine.engine, filled);
   EXPECT_EQ(logits, decode(machine.engine, again));
   EXPECT_NE(logits, decode(machine.engine, other)) << "what is cached is read";
@@ -60,7 +60,7 @@ TEST(EngineFill, PoliciesDoWhatTheyDoAtAPromptsEnd) {
   Policies policies;
   policies.eviction = std::make_unique<KeepLast>(10);
   Sequence sequence = machine.engine.make_sequence(std::move(policies));
-  machine.engine.fill(sequence, made_up_tokens(100, 1), {}, 7);
+  machine.engine.fill_random_kv(sequence, made_up_tokens(100, 1), {}, 7);
   EXPECT_EQ(sequence.cache.mean_tokens(), 10);
   decode(machine.engine, sequence);
   EXPECT_EQ(sequence.counters.mean_attended(), 11);

@@ -57,20 +57,20 @@ void expect_same_state(const Sequence& a, const Sequence& b, std::size_t who) {
 // the other leaves the batch, so that every mixture of caches has to stand by itself.
 TEST_P(EnginePolicies, FollowersEqualSequencesAlone) {
   const std::size_t count = cast().size();
-  Conversation trunk(machine_.engine, {}, 40, true);
-  std::vector<Sequence> followers;
-  for (Policies& p : cast()) followers.push_back(machine_.engine.make_sequence(std::move(p)));
+  Conversation prefix(machine_.engine, {}, 40, true);
+  std::vector<Sequence> forks;
+  for (Policies& p : cast()) forks.push_back(machine_.engine.make_sequence(std::move(p)));
   std::vector<Sequence*> pointers;
-  for (Sequence& s : followers) pointers.push_back(&s);
-  const Logits first = trunk.turn_with_followers(prompt_, pointers);
-  EXPECT_EQ(kept_sizes(trunk.sequence)[0][0], 150) << "the trunk keeps everything";
+  for (Sequence& s : forks) pointers.push_back(&s);
+  const Logits first = prefix.turn_with_forks(prompt_, pointers);
+  EXPECT_EQ(kept_sizes(prefix.sequence)[0][0], 150) << "the shared prefix keeps everything";
 
   std::vector<Conversation> alone;
   std::vector<Policies> policies = cast();
   for (std::size_t i = 0; i < count; ++i) {
     alone.emplace_back(machine_.engine, std::move(policies[i]));
     EXPECT_TRUE(alone[i].turn(prompt_) == first) << i;
-    expect_same_state(followers[i], alone[i].sequence, i);
+    expect_same_state(forks[i], alone[i].sequence, i);
   }
   for (std::size_t step = 0; step < answer_.size(); ++step) {
     // Sequence i answers until step 5 + i from the back: the shifting one outlives nobody.
@@ -80,14 +80,14 @@ TEST_P(EnginePolicies, FollowersEqualSequencesAlone) {
       const std::size_t last = i == 4 ? 3 : answer_.size();
       if (step >= last) continue;
       passes.push_back(
-          {.sequence = &followers[i], .tokens = {&answer_[step], 1}, .kind = Pass::Kind::kDecode});
+          {.sequence = &forks[i], .tokens = {&answer_[step], 1}, .kind = Pass::Kind::kDecode});
       who.push_back(i);
     }
     const auto got = machine_.engine.forward(passes);
     for (std::size_t k = 0; k < who.size(); ++k)
       ASSERT_TRUE(got[k] == alone[who[k]].answer(answer_[step])) << who[k] << " step " << step;
   }
-  for (std::size_t i = 0; i < count; ++i) expect_same_state(followers[i], alone[i].sequence, i);
+  for (std::size_t i = 0; i < count; ++i) expect_same_state(forks[i], alone[i].sequence, i);
 }
 
 TEST_P(EnginePolicies, ForksAreIndependent) {
@@ -250,7 +250,7 @@ TEST_P(EnginePolicies, ShiftedPositionsEqualAFreshCache) {
   for (int l = 0; l < c.layers; ++l) {
     for (std::size_t s = 0; s < static_cast<std::size_t>(c.kv_heads); ++s) {
       for (int j = 0; j < 7; ++j) {
-        const KvSet& from = whole.sequence.cache.layer(l)[s];
+        const KvHeadCache& from = whole.sequence.cache.layer(l)[s];
         from.read_raw_key(kept[static_cast<std::size_t>(j)], raw.data());
         from.read_value(kept[static_cast<std::size_t>(j)], value.data());
         for (int d = 0; d < half; ++d) {

@@ -177,15 +177,15 @@ class GuardedBackend : public Backend {
   }
   void append(std::span<const AppendJob> jobs) override {
     for (const AppendJob& job : jobs) {
-      expect_own("append", {job.k, job.v, job.raw_k});
+      expect_own("append", {job.k, job.v, job.pre_rope_k});
       expect_own_pages("append", *job.set);
     }
     inner_->append(jobs);
   }
-  void read_raw_keys(const KvSet& set, int first, int rows, float* out) override {
-    expect_own("read_raw_keys", {out});
-    expect_own_pages("read_raw_keys", set);
-    inner_->read_raw_keys(set, first, rows, out);
+  void read_pre_rope_keys(const KvHeadCache& set, int first, int rows, float* out) override {
+    expect_own("read_pre_rope_keys", {out});
+    expect_own_pages("read_pre_rope_keys", set);
+    inner_->read_pre_rope_keys(set, first, rows, out);
   }
   void attend(float scale, std::span<const AttentionJob> jobs) override {
     for (const AttentionJob& job : jobs) {
@@ -201,7 +201,7 @@ class GuardedBackend : public Backend {
     }
     inner_->add_column_sums(scale, jobs);
   }
-  void row_probabilities(float scale, const KvSet& keys, const float* q, std::size_t q_stride,
+  void row_probabilities(float scale, const KvHeadCache& keys, const float* q, std::size_t q_stride,
                          const std::int32_t* positions, int rows, int sliding_window, float* out,
                          std::size_t ld) override {
     expect_no_others("row_probabilities", q);
@@ -222,6 +222,9 @@ class GuardedBackend : public Backend {
     return std::make_unique<GuardedReplay>(inner_->make_replay(), all_, owner_);
   }
   Ceilings measure_ceilings() override { return inner_->measure_ceilings(); }
+  std::size_t scratch_bytes(const ModelConfig& config, const PassSize& pass) const override {
+    return inner_->scratch_bytes(config, pass);
+  }
   std::size_t workspace_bytes() const override { return inner_->workspace_bytes(); }
 
  private:
@@ -237,7 +240,7 @@ class GuardedBackend : public Backend {
     EXPECT_EQ(all_->owner_of(data).value_or(owner_), owner_) << what;
     all_->set_busy(owner_, true);
   }
-  void expect_own_pages(const char* what, const KvSet& set) const {
+  void expect_own_pages(const char* what, const KvHeadCache& set) const {
     for (const std::byte* page : set.page_data())
       EXPECT_EQ(all_->owner_of(page), owner_) << "pages: " << what;
   }

@@ -55,26 +55,26 @@ struct Checked {
       ASSERT_EQ(row, t.key) << j;
       set.read_value(j, row.data());
       ASSERT_EQ(row, t.value) << j;
-      if (!set.layout().raw_keys) continue;
+      if (!set.layout().pre_rope_keys) continue;
       set.read_raw_key(j, row.data());
       ASSERT_EQ(row, t.raw) << j;
     }
   }
 
-  KvSet set;
+  KvHeadCache set;
   std::vector<Token> model;
 };
 
-std::shared_ptr<KvPool> make_pool(DType dtype = DType::kF32, bool raw_keys = false) {
-  return std::make_shared<KvPool>(PageLayout{kHeadDim, dtype, raw_keys});
+std::shared_ptr<KvPool> make_pool(DType dtype = DType::kF32, bool pre_rope_keys = false) {
+  return std::make_shared<KvPool>(PageLayout{kHeadDim, dtype, pre_rope_keys});
 }
 
 // Any mixture of appends, evictions, truncations, rewrites and copies, against plain vectors; pages
 // are shared by copies, and no write of one shows in another.
-TEST(KvSet, EqualsPlainVectorsUnderRandomUse) {
+TEST(KvHeadCache, EqualsPlainVectorsUnderRandomUse) {
   for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
-    for (const bool raw_keys : {false, true}) {
-      const auto pool = make_pool(dtype, raw_keys);
+    for (const bool pre_rope_keys : {false, true}) {
+      const auto pool = make_pool(dtype, pre_rope_keys);
       std::mt19937 random(7);
       std::vector<Checked> sets(3, Checked(pool));
       std::int32_t clock = 0;
@@ -115,7 +115,7 @@ TEST(KvSet, EqualsPlainVectorsUnderRandomUse) {
   }
 }
 
-TEST(KvSet, CopiesShareTheirPagesUntilOneIsWritten) {
+TEST(KvHeadCache, CopiesShareTheirPagesUntilOneIsWritten) {
   const auto pool = make_pool();
   const std::size_t page = pool->layout().bytes();
   Checked a(pool);
@@ -149,7 +149,7 @@ TEST(KvSet, CopiesShareTheirPagesUntilOneIsWritten) {
   EXPECT_EQ(pool->peak_bytes(), 0u);
 }
 
-TEST(KvSet, GatherIntoAPoolWithoutRawKeys) {
+TEST(KvHeadCache, GatherIntoAPoolWithoutRawKeys) {
   const auto raw = make_pool(DType::kF32, true), plain = make_pool();
   Checked a(raw);
   for (int i = 0; i < 200; ++i) a.append(make_token(i));
@@ -163,15 +163,15 @@ TEST(KvSet, GatherIntoAPoolWithoutRawKeys) {
   EXPECT_EQ(plain->live_bytes(), plain->layout().bytes());
 }
 
-TEST(KvSet, FindsPositions) {
+TEST(KvHeadCache, FindsPositions) {
   Checked a(make_pool());
   for (int i = 0; i < 100; ++i) a.append(make_token(3 * i));
-  EXPECT_FALSE(a.set.is_whole());
+  EXPECT_FALSE(a.set.is_contiguous());
   for (int p = -1; p < 305; ++p) EXPECT_EQ(a.set.lower_bound(p), std::clamp((p + 2) / 3, 0, 100));
   Checked b(make_pool());
-  EXPECT_TRUE(b.set.is_whole());
+  EXPECT_TRUE(b.set.is_contiguous());
   for (int i = 0; i < 70; ++i) b.append(make_token(i));
-  EXPECT_TRUE(b.set.is_whole());
+  EXPECT_TRUE(b.set.is_contiguous());
 }
 
 // Bytes are those of the kept sets: exact for the tokens, whole pages for what is allocated.

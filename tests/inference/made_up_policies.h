@@ -98,7 +98,7 @@ struct ReadSome : SelectionPolicy {
   void after_prefill(const LayerView& view) override {
     sizes.resize(static_cast<std::size_t>(view.shape.layers));
     sizes[static_cast<std::size_t>(view.layer)].clear();
-    for (const KvSet& set : view.sets)
+    for (const KvHeadCache& set : view.sets)
       sizes[static_cast<std::size_t>(view.layer)].push_back(set.size());
   }
   Selection select(const LayerView& view) override {

@@ -67,10 +67,10 @@ inline EagerRow eager_attention(const float* q, const std::vector<float>& keys,
 }
 
 /// A set whose slot j holds row j of keys and values at positions[j].
-inline KvSet make_set(const std::vector<float>& keys, const std::vector<float>& values,
-                      int head_dim, const std::vector<std::int32_t>& positions,
-                      DType dtype = DType::kF32) {
-  KvSet set(std::make_shared<KvPool>(PageLayout{head_dim, dtype, false}));
+inline KvHeadCache make_set(const std::vector<float>& keys, const std::vector<float>& values,
+                            int head_dim, const std::vector<std::int32_t>& positions,
+                            DType dtype = DType::kF32) {
+  KvHeadCache set(std::make_shared<KvPool>(PageLayout{head_dim, dtype, false}));
   for (std::size_t j = 0; j < positions.size(); ++j) {
     set.append(keys.data() + j * static_cast<std::size_t>(head_dim),
                values.data() + j * static_cast<std::size_t>(head_dim), nullptr, positions[j]);

@@ -12,16 +12,16 @@
 namespace turnbench {
 namespace {
 
-constexpr int kHeadDim = 64;
+constexpr int kRotatedDim = 64;
 
 double plain(double theta, int pair) {
-  return std::pow(theta, -2.0 * pair / kHeadDim);
+  return std::pow(theta, -2.0 * pair / kRotatedDim);
 }
 
 void expect_frequencies(const RopeConfig& rope, const std::function<double(int)>& want) {
-  const std::vector<float> got = rope_frequencies(rope, kHeadDim);
-  ASSERT_EQ(got.size(), static_cast<std::size_t>(kHeadDim / 2));
-  for (int i = 0; i < kHeadDim / 2; ++i)
+  const std::vector<float> got = rope_frequencies(rope, kRotatedDim);
+  ASSERT_EQ(got.size(), static_cast<std::size_t>(kRotatedDim / 2));
+  for (int i = 0; i < kRotatedDim / 2; ++i)
     EXPECT_NEAR(got[static_cast<std::size_t>(i)] / want(i), 1, 2e-6) << i;
 }
 
@@ -62,10 +62,10 @@ TEST(Rope, Yarn) {
   rope.factor = 4;
   rope.original_max_positions = 32768;
   const auto pair_of = [](double turns) {
-    return kHeadDim * std::log(32768 / (turns * 2 * std::numbers::pi)) / (2 * std::log(1e6));
+    return kRotatedDim * std::log(32768 / (turns * 2 * std::numbers::pi)) / (2 * std::log(1e6));
   };
   const double low = std::max(0.0, std::floor(pair_of(32))),
-               high = std::min(kHeadDim - 1.0, std::ceil(pair_of(1)));
+               high = std::min(kRotatedDim - 1.0, std::ceil(pair_of(1)));
   int between = 0;
   expect_frequencies(rope, [&](int i) {
     const double f = plain(1e6, i), ramp = std::clamp((i - low) / (high - low), 0.0, 1.0);
@@ -93,7 +93,7 @@ TEST(Rope, YarnAttentionFactor) {
 TEST(Rope, Tables) {
   RopeConfig rope;
   rope.theta = 10'000;
-  const std::vector<float> frequencies = rope_frequencies(rope, kHeadDim);
+  const std::vector<float> frequencies = rope_frequencies(rope, kRotatedDim);
   const std::vector<std::int32_t> positions = {0, 1, 2, 1000, 999'999};
   const std::size_t half = frequencies.size();
   std::vector<float> cos(positions.size() * half), sin = cos;

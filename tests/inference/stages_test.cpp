@@ -8,7 +8,7 @@
 
 #include "conversation.h"
 #include "guarded_backend.h"
-#include "inference/memory.h"
+#include "inference/memory_estimate.h"
 #include "inference/sampler.h"
 #include "made_up_policies.h"
 #include "tests/message_of.h"
@@ -107,7 +107,7 @@ struct Pipeline {
 };
 
 /// Everything that sequences show: logits, greedy tokens, what is cached, what it has cost.
-struct Trace {
+struct StagesTrace {
   std::vector<Logits> logits;
   std::vector<int> tokens;
   std::vector<std::vector<float>> cached;
@@ -129,7 +129,7 @@ struct Trace {
   }
 };
 
-void expect_equal(const Trace& a, const Trace& b) {
+void expect_equal(const StagesTrace& a, const StagesTrace& b) {
   EXPECT_TRUE(a.logits == b.logits);
   EXPECT_EQ(a.tokens, b.tokens);
   EXPECT_TRUE(a.cached == b.cached);
@@ -151,7 +151,7 @@ std::vector<Sequence> sequences_of(const Engine& engine, std::vector<Policies> p
 }
 
 /// Feeds each sequence the best token of its last logits, all in one batch, `steps` times.
-void answer(Engine& engine, std::vector<Sequence>& sequences, int steps, Trace& trace) {
+void answer(Engine& engine, std::vector<Sequence>& sequences, int steps, StagesTrace& trace) {
   for (int step = 0; step < steps; ++step) {
     const std::vector<int> next(trace.tokens.end() - static_cast<std::ptrdiff_t>(sequences.size()),
                                 trace.tokens.end());
@@ -165,8 +165,8 @@ void answer(Engine& engine, std::vector<Sequence>& sequences, int steps, Trace& 
 }
 
 /// Two turns of sequences of different lengths and policies, prefilled in one batch of chunks.
-Trace two_turns(Engine& engine) {
-  Trace trace;
+StagesTrace two_turns(Engine& engine) {
+  StagesTrace trace;
   std::vector<Policies> policies = everyone();
   policies.emplace_back().prefill = std::make_unique<ComputeLines>();
   std::vector<Sequence> sequences = sequences_of(engine, std::move(policies));
@@ -184,24 +184,24 @@ Trace two_turns(Engine& engine) {
   return trace;
 }
 
-Trace followers(Engine& engine) {
-  Trace trace;
+StagesTrace forks(Engine& engine) {
+  StagesTrace trace;
   std::vector<Sequence> sequences = sequences_of(engine, everyone());
   std::vector<Sequence*> pointers;
   for (Sequence& s : sequences) pointers.push_back(&s);
-  Conversation trunk(engine, {}, 40, true);
-  const Logits last = trunk.turn_with_followers(made_up_tokens(150, 1), pointers);
+  Conversation prefix(engine, {}, 40, true);
+  const Logits last = prefix.turn_with_forks(made_up_tokens(150, 1), pointers);
   trace.add(std::vector(sequences.size(), last));
   answer(engine, sequences, 2, trace);
   for (const Sequence& s : sequences) trace.add(s);
-  trace.add(trunk.sequence);
+  trace.add(prefix.sequence);
   return trace;
 }
 
-Trace filled(Engine& engine) {
-  Trace trace;
+StagesTrace filled(Engine& engine) {
+  StagesTrace trace;
   std::vector<Sequence> sequences = sequences_of(engine, everyone());
-  for (Sequence& s : sequences) engine.fill(s, made_up_tokens(150, 1), {}, 7);
+  for (Sequence& s : sequences) engine.fill_random_kv(s, made_up_tokens(150, 1), {}, 7);
   trace.tokens.assign(sequences.size(), 9);
   answer(engine, sequences, 2, trace);
   for (const Sequence& s : sequences) trace.add(s);
@@ -214,7 +214,7 @@ class StagesOf : public testing::TestWithParam<std::string> {
   template <typename Run>
   void expect_the_same(const Run& run, Engine::Options options = {}) const {
     Pipeline whole(GetParam(), 1, options);
-    const Trace want = run(whole.engine);
+    const StagesTrace want = run(whole.engine);
     for (std::size_t stages : {2, 3}) {
       SCOPED_TRACE(fmt::format("{} stages", stages));
       Pipeline pipeline(GetParam(), stages, options);
@@ -234,7 +234,7 @@ TEST_P(StagesOf, ComputeTheSameInSixteenBits) {
 }
 
 TEST_P(StagesOf, ServeFollowers) {
-  expect_the_same(followers, {.prefill_chunk = 64});
+  expect_the_same(forks, {.prefill_chunk = 64});
 }
 
 TEST_P(StagesOf, AreFilled) {
@@ -260,12 +260,12 @@ TEST_P(StagesOf, HoldWhatIsTheirs) {
     const bool copied = count > 1 && p.model.config().tied_embeddings;
     EXPECT_EQ(total, alone + (copied ? p.model.head().bytes() : 0)) << "a tied table at both ends";
 
-    for (bool raw_keys : {false, true}) {
-      Conversation c(p.engine, {}, 0, raw_keys);
+    for (bool pre_rope_keys : {false, true}) {
+      Conversation c(p.engine, {}, 0, pre_rope_keys);
       c.turn(made_up_tokens(100, 1));
       for (int l = 0; l < p.model.config().layers; ++l) {
-        for (const KvSet& set : c.sequence.cache.layer(l)) {
-          EXPECT_EQ(set.layout().raw_keys, raw_keys);
+        for (const KvHeadCache& set : c.sequence.cache.layer(l)) {
+          EXPECT_EQ(set.layout().pre_rope_keys, pre_rope_keys);
           for (const std::byte* page : set.page_data())
             EXPECT_EQ(p.territories->owner_of(page), static_cast<int>(stages.stage_of(l)));
         }
@@ -296,11 +296,12 @@ TEST(Stages, CountAgainstTheMemoryLimit) {
   Pipeline one("untied", 1), two("untied", 2);
   const PassSize size{.rows = 100, .sequences = 1, .context = 100, .longest = 100};
   const ModelConfig& c = one.model.config();
-  ASSERT_LT(workspace_bytes_of(c, size, 2, 1), workspace_bytes_of(c, size, 2, 2));
+  const std::size_t scratch = one.backends[0]->scratch_bytes(c, size);
+  ASSERT_LT(workspace_bytes_of(c, size, scratch, 1), workspace_bytes_of(c, size, scratch, 2));
   const auto limit_of = [&](const Pipeline& p) {
     return p.model.weight_bytes() +
            kv_bytes_of({c.head_dim, DType::kF32, false}, c.layers, c.kv_heads, 100) +
-           workspace_bytes_of(c, size, 2, p.model.stages().count());
+           workspace_bytes_of(c, size, scratch, p.model.stages().count());
   };
   for (const Pipeline* p : {&one, &two}) {
     for (std::size_t missing : {0, 1}) {

@@ -40,7 +40,7 @@ std::string refusal_of(const std::string& pointer, const std::string& value) {
   return refusal([&] { Tokenizer::from_json(json.dump(), "", "t.json"); });
 }
 
-struct Case {
+struct DamageCase {
   const char* pointer;
   const char* value;
   const char* message;  // what the line starts with
@@ -52,7 +52,7 @@ TEST(MalformedTokenizer, GoodOneLoads) {
 }
 
 TEST(MalformedTokenizer, EveryDamageIsNamed) {
-  const Case cases[] = {
+  const DamageCase cases[] = {
       {"/model", "null", "t.json: /model: found null, expected an object"},
       {"/model/type", R"("WordPiece")", "t.json: /model/type: found \"WordPiece\", expected BPE"},
       {"/model/vocab", "[]", "t.json: /model/vocab: found an array of 0, expected an object of"},
@@ -132,7 +132,7 @@ TEST(MalformedTokenizer, EveryDamageIsNamed) {
         [{"SpecialToken": {"id": "<s>"}}], "special_tokens": {"<s>": {"ids": [77]}}})",
        "t.json: /post_processor/special_tokens/<s>/ids/0: found 77, expected the id of a token"},
   };
-  for (const Case& c : cases) {
+  for (const DamageCase& c : cases) {
     const std::string message = refusal_of(c.pointer, c.value);
     EXPECT_TRUE(message.starts_with(c.message)) << c.pointer << " " << c.value << "\n" << message;
   }

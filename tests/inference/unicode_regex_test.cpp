@@ -9,18 +9,18 @@
 namespace turnbench {
 namespace {
 
-const Json& golden() {
+const Json& golden_regexes() {
   static const Json json = load_json(kTokenizerData / "regex.json");
   return json;
 }
 
 // tests/golden/make_tokenizer_golden.py: Oniguruma as the `tokenizers` package has it.
 TEST(UnicodeRegex, CutsTextsWhereOnigurumaDoes) {
-  for (const Json& split : golden()["splits"]) {
+  for (const Json& split : golden_regexes()["splits"]) {
     const std::string pattern = split["pattern"];
     const Splitter splitter(UnicodeRegex::compile(pattern, "test"), Splitter::Behavior::kIsolated);
     for (std::size_t i = 0; i < split["pieces"].size(); ++i) {
-      const std::string text = golden()["texts"][i];
+      const std::string text = golden_regexes()["texts"][i];
       std::vector<TextRange> ranges{{0, text.size()}};
       splitter.apply(text, ranges);
       std::vector<std::string> pieces;
@@ -45,7 +45,7 @@ TEST(UnicodeRegex, ClassesHoldTheSameCharacters) {
   }
   ASSERT_GT(assigned.size(), 140'000u);
   const std::string text = to_utf8(assigned);
-  for (const auto& [pattern, hash] : golden()["classes"].items()) {
+  for (const auto& [pattern, hash] : golden_regexes()["classes"].items()) {
     RegexMatcher matcher(UnicodeRegex::compile(pattern, "test"));
     matcher.start(text);
     FuzzHash members;

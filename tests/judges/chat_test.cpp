@@ -14,12 +14,12 @@
 namespace turnbench::test {
 namespace {
 
-constexpr const char* kKey = "sk-very/secret-1234";
+constexpr const char* kChatKey = "sk-very/secret-1234";
 
 ChatOptions options_for(const Server& server) {
   ChatOptions out;
   out.url = server.url();
-  out.key = kKey;
+  out.key = kChatKey;
   out.model = "judge-model";
   out.timeout = 5;
   out.retries = 3;
@@ -51,7 +51,7 @@ TEST(Chat, SendsWhatTheEndpointExpects) {
   ASSERT_EQ(server.requests().size(), 1u);
   const Server::Request request = server.requests()[0];
   EXPECT_TRUE(request.head.starts_with("POST /v1/chat/completions HTTP/1.1\r\n")) << request.head;
-  EXPECT_EQ(request.header("Authorization"), std::string("Bearer ") + kKey);
+  EXPECT_EQ(request.header("Authorization"), std::string("Bearer ") + kChatKey);
   EXPECT_EQ(request.header("Content-Type"), "application/json");
   const Json body = Json::parse(request.body);
   EXPECT_EQ(body["model"], "judge-model");

@@ -9,8 +9,8 @@
 
 #include "common/clock.h"
 #include "common/text.h"
-#include "tests/harness/small_store.h"
-#include "tests/harness/store_dump.h"
+#include "tests/harness/cli/small_store.h"
+#include "tests/harness/store/store_dump.h"
 #include "tests/judges/server.h"
 
 namespace turnbench::test {

@@ -19,7 +19,7 @@ namespace turnbench {
 namespace {
 
 using namespace test;
-using Kind = ParameterInfo::Kind;
+using ParameterKind = ParameterInfo::Kind;
 
 constexpr int kPrompt = 200;
 
@@ -33,9 +33,10 @@ class Conformance : public testing::TestWithParam<std::string> {
     if (is_emulated()) return out;
     for (const ParameterInfo& p : info_.parameters) {
       std::vector<std::string> values;
-      if (p.kind == Kind::kChoice) values = split(p.unit, "|");
-      if (p.kind == Kind::kFlag) values = {"true", "false"};
-      if (p.kind == Kind::kLayers) values.assign(std::begin(kLayerRules), std::end(kLayerRules));
+      if (p.kind == ParameterKind::kChoice) values = split(p.unit, "|");
+      if (p.kind == ParameterKind::kFlag) values = {"true", "false"};
+      if (p.kind == ParameterKind::kLayers)
+        values.assign(std::begin(kLayerRules), std::end(kLayerRules));
       for (const std::string& value : values) {
         if (value == p.fallback) continue;
         out.push_back(out[0]);
@@ -160,29 +161,29 @@ TEST_P(Conformance, IsDeterministic) {
   });
 }
 
-// A prompt that was prefilled in two parts (an earlier turn's trunk, and the rest) gives what one
-// prefill gives.  (A sparse prefill plans each part by itself.)
+// A prompt that was prefilled in two parts (an earlier turn's shared prefix, and the rest) gives
+// what one prefill gives.  (A sparse prefill plans each part by itself.)
 TEST_P(Conformance, SplitPrefillsAgree) {
   Machine machine("llama3");
   for_each_variant([&](const Method& method, const Values&) {
     if (method.make().prefill) return;
     const auto want = run(machine.engine, method, prompt_, answer_);
-    Conversation trunk(machine.engine, Policies{}, 64, true);
+    Conversation prefix(machine.engine, Policies{}, 64, true);
     Sequence earlier = machine.engine.make_sequence(method.make());
-    trunk.turn_with_followers(std::span(prompt_).first(static_cast<std::size_t>(kPrompt * 2 / 3)),
-                              {&earlier});
-    Sequence follower = machine.engine.make_sequence(method.make());
-    const Logits first = trunk.turn_with_followers(
-        std::span(prompt_).subspan(static_cast<std::size_t>(kPrompt * 2 / 3)), {&follower});
+    prefix.turn_with_forks(std::span(prompt_).first(static_cast<std::size_t>(kPrompt * 2 / 3)),
+                           {&earlier});
+    Sequence fork = machine.engine.make_sequence(method.make());
+    const Logits first = prefix.turn_with_forks(
+        std::span(prompt_).subspan(static_cast<std::size_t>(kPrompt * 2 / 3)), {&fork});
     EXPECT_TRUE(agree(machine, first, want[0]));
-    Conversation rest(machine.engine, std::move(follower));
-    rest.spans = trunk.spans;
+    Conversation rest(machine.engine, std::move(fork));
+    rest.spans = prefix.spans;
     for (std::size_t i = 0; i < answer_.size(); ++i)
       ASSERT_TRUE(agree(machine, rest.answer(answer_[i]), want[i + 1])) << "step " << i;
   });
 }
 
-// As one follower among others of a trunk that remembers more than the method asks for.
+// As one fork among others of a shared prefix that remembers more than the method asks for.
 TEST_P(Conformance, FollowersEqualSequencesAlone) {
   Machine machine("llama3");
   for_each_variant([&](const Method& method, const Values&) {
@@ -190,12 +191,12 @@ TEST_P(Conformance, FollowersEqualSequencesAlone) {
     const auto want = run(alone, prompt_, answer_);
     Policies dense;
     dense.prefill = method.make().prefill;
-    Conversation trunk(machine.engine, std::move(dense), 64, true);
+    Conversation prefix(machine.engine, std::move(dense), 64, true);
     Sequence full = machine.engine.make_sequence({}),
-             follower = machine.engine.make_sequence(method.make());
-    EXPECT_TRUE(agree(machine, trunk.turn_with_followers(prompt_, {&full, &follower}), want[0]));
-    Conversation rest(machine.engine, std::move(follower));
-    rest.spans = trunk.spans;
+             fork = machine.engine.make_sequence(method.make());
+    EXPECT_TRUE(agree(machine, prefix.turn_with_forks(prompt_, {&full, &fork}), want[0]));
+    Conversation rest(machine.engine, std::move(fork));
+    rest.spans = prefix.spans;
     for (std::size_t i = 0; i < answer_.size(); ++i)
       ASSERT_TRUE(agree(machine, rest.answer(answer_[i]), want[i + 1])) << "step " << i;
     EXPECT_EQ(kept_sizes(rest.sequence), kept_sizes(alone.sequence));

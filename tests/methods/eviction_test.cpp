@@ -6,19 +6,16 @@
 #include "common/error.h"
 #include "layer.h"
 #include "methods/method.h"
+#include "prescribed.h"
 
 namespace turnbench {
 namespace {
 
 using test::best;
+using test::kept;
 using test::Layer;
 using test::same_by_score;
 using Ints = std::vector<std::int32_t>;
-
-std::vector<Ints> kept(const std::string& spec, Layer& layer) {
-  const Policies p = Method::parse(spec).make();
-  return p.eviction->after_prefill(layer.view()).slots;
-}
 
 // n = 10, B = 6, two sinks; then one rolling step.
 TEST(StreamingLlm, WorkedExample) {

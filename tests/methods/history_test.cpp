@@ -38,7 +38,7 @@ class History : public testing::Test {
     return out;
   }
 
-  static std::vector<int> positions(const KvSet& set) {
+  static std::vector<int> positions(const KvHeadCache& set) {
     std::vector<int> out;
     for (int slot = 0; slot < set.size(); ++slot) out.push_back(set.position(slot));
     return out;
@@ -77,7 +77,7 @@ TEST_F(History, BytesAreThoseOfTheKeptSets) {
     prefill(s, 60);
     double tokens = 0;
     for (int l = 0; l < 3; ++l) {
-      for (const KvSet& set : s.cache.layer(l)) tokens += set.size();
+      for (const KvHeadCache& set : s.cache.layer(l)) tokens += set.size();
     }
     bytes[spec] = static_cast<double>(s.cache.logical_bytes());
     EXPECT_EQ(bytes[spec], tokens * token) << spec;
@@ -100,7 +100,8 @@ TEST_F(History, RaggedSetsAreRecompressed) {
       const auto& sets = s.cache.layer(l);
       EXPECT_EQ(sets[0].size() + sets[1].size(), 48);
       ragged |= sets[0].size() != sets[1].size();
-      for (const KvSet& set : sets) EXPECT_EQ(set.position(set.size() - 4), s.next_position - 4);
+      for (const KvHeadCache& set : sets)
+        EXPECT_EQ(set.position(set.size() - 4), s.next_position - 4);
     }
   }
   EXPECT_TRUE(ragged);

@@ -41,7 +41,7 @@ class Layer {
           draw(static_cast<std::size_t>(n * head_dim), seed + 1 + static_cast<std::uint64_t>(h)));
       values.push_back(
           draw(static_cast<std::size_t>(n * head_dim), seed + 100 + static_cast<std::uint64_t>(h)));
-      KvSet set(pool);
+      KvHeadCache set(pool);
       for (int j = 0; j < n; ++j)
         set.append(keys.back().data() + j * head_dim, values.back().data() + j * head_dim, nullptr,
                    j);
@@ -102,7 +102,7 @@ class Layer {
   std::vector<std::vector<float>> keys, values;
   Buffer query_memory;       ///< of the backend
   std::span<float> queries;  ///< over it
-  std::vector<KvSet> sets;
+  std::vector<KvHeadCache> sets;
   std::vector<std::int32_t> positions;
   std::unique_ptr<AttentionStats> stats;
   DialogueView dialogue;

@@ -15,11 +15,11 @@ namespace turnbench {
 namespace {
 
 using namespace test;
-using Sizes = std::vector<int>;
+using LayerSizes = std::vector<int>;
 
 /// Tokens that each of the test layer's four layers keeps in its first set.
-Sizes sizes(const std::string& spec, Layer& layer) {
-  Sizes out;
+LayerSizes sizes(const std::string& spec, Layer& layer) {
+  LayerSizes out;
   const Policies p = Method::parse(spec).make();
   for (int l = 0; l < 4; ++l) {
     const KeepSets kept = p.eviction->after_prefill(layer.view(l));
@@ -30,10 +30,11 @@ Sizes sizes(const std::string& spec, Layer& layer) {
 
 TEST(WeightedBudgets, FollowTheWeightsAndSumToTheMean) {
   const std::vector<double> weights = {4, 3, 2, 1}, thirds = {1, 1, 1}, most = {9, 1, 0};
-  EXPECT_EQ(weighted_budgets(weights, 10, 100), (Sizes{16, 12, 8, 4}));
-  EXPECT_EQ(weighted_budgets(thirds, 7, 100), (Sizes{7, 7, 7}));
-  EXPECT_EQ(weighted_budgets(most, 10, 100), (Sizes{27, 3, 0}));
-  EXPECT_EQ(weighted_budgets(most, 10, 15), (Sizes{15, 9, 6}));  // what is above the cap goes round
+  EXPECT_EQ(weighted_budgets(weights, 10, 100), (LayerSizes{16, 12, 8, 4}));
+  EXPECT_EQ(weighted_budgets(thirds, 7, 100), (LayerSizes{7, 7, 7}));
+  EXPECT_EQ(weighted_budgets(most, 10, 100), (LayerSizes{27, 3, 0}));
+  EXPECT_EQ(weighted_budgets(most, 10, 15),
+            (LayerSizes{15, 9, 6}));  // what is above the cap goes round
 }
 
 // What every layer keeps (window, sinks, recent tokens) stays; the rest follows the weights.
@@ -47,13 +48,14 @@ TEST(LayerBudgets, EveryEvictionMethodTakesThem) {
        {"snapkv:budget=48,window=8", "chunkkv:budget=48,window=8", "sablock:budget=48,window=8",
         "streamingllm:budget=48,sinks=8", "h2o:budget=48,recent=8",
         "h2o:budget=48,mode=prefill,window=8", "keyformer:budget=49,recent=9"}) {
-    EXPECT_EQ(sizes(fmt::format("{},layers=4/3/2/1", spec), layer), (Sizes{72, 56, 40, 24}))
+    EXPECT_EQ(sizes(fmt::format("{},layers=4/3/2/1", spec), layer), (LayerSizes{72, 56, 40, 24}))
         << spec;
-    EXPECT_EQ(sizes(fmt::format("{},layers=1/0/0/1", spec), layer), (Sizes{88, 8, 8, 88})) << spec;
-    EXPECT_EQ(sizes(fmt::format("{},layers=7/7/7/7", spec), layer), (Sizes{48, 48, 48, 48}))
+    EXPECT_EQ(sizes(fmt::format("{},layers=1/0/0/1", spec), layer), (LayerSizes{88, 8, 8, 88}))
+        << spec;
+    EXPECT_EQ(sizes(fmt::format("{},layers=7/7/7/7", spec), layer), (LayerSizes{48, 48, 48, 48}))
         << spec;
   }
-  EXPECT_EQ(sizes("tova:budget=41,layers=4/3/2/1", layer), (Sizes{65, 49, 33, 17}));
+  EXPECT_EQ(sizes("tova:budget=41,layers=4/3/2/1", layer), (LayerSizes{65, 49, 33, 17}));
   const Policies ada = Method::parse("adakv:budget=48,window=8,layers=4/3/2/1").make();
   for (int l = 0; l < 4; ++l) {
     const auto kept = ada.eviction->after_prefill(layer.view(l)).slots;
@@ -76,15 +78,15 @@ TEST(LayerBudgets, APyramidOfSnapKvIsPyramidKv) {
                   kept("ada-pyramidkv" + tail, layer, l));
       }
     }
-    const Sizes pyramid = sizes("streamingllm:budget=24,sinks=8,layers=pyramid", layer);
+    const LayerSizes pyramid = sizes("streamingllm:budget=24,sinks=8,layers=pyramid", layer);
     EXPECT_EQ(pyramid[0] + pyramid[1] + pyramid[2] + pyramid[3], 96);
   }
 }
 
 /// What each of 32 layers keeps of what it holds (of what the first holds, if all are alike), of a
 /// dialogue of `prompt` tokens so far.
-Sizes sizes_of_32(const std::string& spec, const Sizes& held, int prompt) {
-  Sizes out;
+LayerSizes sizes_of_32(const std::string& spec, const LayerSizes& held, int prompt) {
+  LayerSizes out;
   const Policies p = Method::parse(spec).make();
   std::unique_ptr<Layer> layer;
   for (int l = 0; l < 32; ++l) {
@@ -102,9 +104,9 @@ Sizes sizes_of_32(const std::string& spec, const Sizes& held, int prompt) {
 TEST(LayerBudgets, LaterTurnsDoNotFlattenThePyramid) {
   for (const char* spec : {"pyramidkv:budget=128,window=8", "ada-pyramidkv:budget=128,window=8",
                            "h2o:budget=128,recent=8,layers=pyramid"}) {
-    Sizes held(32, 8000);
+    LayerSizes held(32, 8000);
     for (int turn = 0; turn < 3; ++turn) {
-      const Sizes kept = sizes_of_32(spec, held, 8000 + 100 * turn);
+      const LayerSizes kept = sizes_of_32(spec, held, 8000 + 100 * turn);
       EXPECT_EQ(kept.front(), 234 + 8) << spec << ", turn " << turn;
       EXPECT_EQ(kept.back(), 6 + 8) << spec << ", turn " << turn;
       EXPECT_EQ(std::accumulate(kept.begin(), kept.end(), 0), 32 * 128) << spec << ", " << turn;
@@ -127,30 +129,31 @@ TEST(LayerBudgets, SharesAreOfTheDialogue) {
       layer.prompt_tokens = 1100;
       layer.dialogue.tokens = tokens;
       layer.dialogue.token_text = [](int) { return std::string("a"); };
-      EXPECT_EQ(sizes(spec, layer), Sizes(4, std::min(held, 220))) << spec;
+      EXPECT_EQ(sizes(spec, layer), LayerSizes(4, std::min(held, 220))) << spec;
     }
   }
   Layer layer(2, 2, 16, 300, 300, 3);
   layer.prompt_tokens = 1100;
-  const Sizes shares = sizes("snapkv:budget=0.2,window=20,layers=4/3/2/1", layer);
-  EXPECT_EQ(shares, (Sizes{300, 260, 180, 100}));  // 340, had the first layer so many
+  const LayerSizes shares = sizes("snapkv:budget=0.2,window=20,layers=4/3/2/1", layer);
+  EXPECT_EQ(shares, (LayerSizes{300, 260, 180, 100}));  // 340, had the first layer so many
 }
 
 // Section 13: Ada-KV's pyramid is one for short prompts, too, where KVCache-Factory's is not.
 TEST(LayerBudgets, AdaKvsPyramidHasNoShortPrompts) {
-  const Sizes held(32, 1500);
+  const LayerSizes held(32, 1500);
   const std::string tail = ":budget=1024,window=32,pyr_exact=false";
-  const Sizes ada = sizes_of_32("ada-pyramidkv" + tail, held, 1500);
+  const LayerSizes ada = sizes_of_32("ada-pyramidkv" + tail, held, 1500);
   EXPECT_EQ(ada.front(), 1468 + 32);
   EXPECT_EQ(ada.back(), 538 + 32);
-  EXPECT_EQ(sizes_of_32("pyramidkv" + tail, held, 1500), Sizes(32, 1024));
+  EXPECT_EQ(sizes_of_32("pyramidkv" + tail, held, 1500), LayerSizes(32, 1024));
 }
 
 // A prompt that the budget holds is kept whole by every layer.
 TEST(LayerBudgets, WhatFitsIsKept) {
   Layer layer(2, 2, 16, 60, 60, 3);
   for (const char* spec : {"snapkv", "h2o", "tova", "streamingllm", "chunkkv", "adakv"}) {
-    EXPECT_EQ(sizes(fmt::format("{}:budget=60,layers=9/1/0/0", spec), layer), Sizes(4, 60)) << spec;
+    EXPECT_EQ(sizes(fmt::format("{}:budget=60,layers=9/1/0/0", spec), layer), LayerSizes(4, 60))
+        << spec;
   }
 }
 
@@ -194,13 +197,14 @@ TEST(Compensation, MethodsKeepTheirCompensatedBudget) {
   for (const char* method : {"snapkv", "h2o"}) {
     for (const auto& [comp, want] :
          {std::pair("none", 200), std::pair("index", 203), std::pair("all", 299)}) {
-      EXPECT_EQ(sizes(fmt::format("{}:budget=1/5,comp={}", method, comp), layer), Sizes(4, want))
+      EXPECT_EQ(sizes(fmt::format("{}:budget=1/5,comp={}", method, comp), layer),
+                LayerSizes(4, want))
           << method;
     }
     EXPECT_EQ(sizes(fmt::format("{}:budget=1/5,comp=index,comm=1/64", method), layer),
-              Sizes(4, 207));
+              LayerSizes(4, 207));
   }
-  const Sizes pyramid = sizes("pyramidkv:budget=1/5,comp=index", layer);
+  const LayerSizes pyramid = sizes("pyramidkv:budget=1/5,comp=index", layer);
   EXPECT_EQ(pyramid[0] + pyramid[1] + pyramid[2] + pyramid[3], 4 * 203);
 }
 

@@ -38,20 +38,20 @@ class Machine {
 
   /// The prompt and two tokens of an answer.  Methods that prefill densely share one prefill.
   void run(const std::vector<std::string>& specs) {
-    Sequence trunk = engine_.make_sequence({}, 256);
+    Sequence prefix = engine_.make_sequence({}, 256);
     std::vector<Sequence> sequences;
     for (const std::string& spec : specs)
       sequences.push_back(engine_.make_sequence(Method::parse(spec).make()));
-    Pass shared{.sequence = &trunk, .tokens = tokens_, .dialogue = &dialogue_, .prompt_end = true};
+    Pass shared{.sequence = &prefix, .tokens = tokens_, .dialogue = &dialogue_, .prompt_end = true};
     for (Sequence& s : sequences) {
       if (!s.policies.prefill) {
-        shared.followers.push_back(&s);
+        shared.forks.push_back(&s);
         continue;
       }
       const Pass own{.sequence = &s, .tokens = tokens_, .dialogue = &dialogue_, .prompt_end = true};
       engine_.prefill({&own, 1});
     }
-    if (!shared.followers.empty()) engine_.prefill({&shared, 1});
+    if (!shared.forks.empty()) engine_.prefill({&shared, 1});
     for (int step = 0; step < 2; ++step) {
       for (Sequence& s : sequences) {
         const Pass next{.sequence = &s,

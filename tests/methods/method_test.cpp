@@ -124,7 +124,7 @@ TEST(Registry, EveryMethodIsDescribed) {
   for (const MethodInfo& m : all_methods()) {
     EXPECT_FALSE(m.summary.empty()) << m.name;
     EXPECT_FALSE(m.paper.empty()) << m.name;
-    EXPECT_FALSE(m.counts.empty()) << m.name;
+    EXPECT_FALSE(m.budget_unit.empty()) << m.name;
     EXPECT_NO_THROW(Method::parse(std::string(m.name))) << m.name;
     for (const ParameterInfo& p : m.parameters)
       EXPECT_FALSE(p.description.empty()) << m.name << " " << p.name;

@@ -26,7 +26,7 @@ Json golden(const char* part) {
   return parse_json(read_file(path), path.string()).at(part);
 }
 
-Ints positions_of(const Json& runs) {
+Ints golden_positions_of(const Json& runs) {
   Ints out;
   for (const Json& run : runs) {
     for (int i = 0; i < run[1].get<int>(); ++i) out.push_back(run[0].get<int>() + i);
@@ -77,8 +77,8 @@ TEST(MInferenceGolden, Lines) {
     const auto patterns = plan(spec, layer);
     ASSERT_EQ(patterns.size(), heads.size());
     for (std::size_t h = 0; h < heads.size(); ++h) {
-      EXPECT_EQ(patterns[h].columns, positions_of(heads[h].at("columns"))) << "head " << h;
-      EXPECT_EQ(patterns[h].offsets, positions_of(heads[h].at("offsets"))) << "head " << h;
+      EXPECT_EQ(patterns[h].columns, golden_positions_of(heads[h].at("columns"))) << "head " << h;
+      EXPECT_EQ(patterns[h].offsets, golden_positions_of(heads[h].at("offsets"))) << "head " << h;
     }
   }
 }
@@ -93,7 +93,7 @@ TEST(MInferenceGolden, KeysOfRowBlocks) {
     std::vector<std::vector<Ints>> keys;  // [head][row block]
     for (const Json& head : c.at("heads")) {
       keys.emplace_back();
-      for (const Json& runs : head.at("keys")) keys.back().push_back(positions_of(runs));
+      for (const Json& runs : head.at("keys")) keys.back().push_back(golden_positions_of(runs));
     }
     GoldenLayer layer(c, static_cast<int>(keys.size()), c.at("kv_heads"));
     expect_equal(layer, plan(spec, layer), [&](int h, int i, int j) {

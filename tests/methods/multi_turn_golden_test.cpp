@@ -13,7 +13,7 @@ namespace {
 
 using namespace test;
 
-enum class History { kReprefill, kCompressOnce, kRecompress };
+enum class KeptHistory { kReprefill, kCompressOnce, kRecompress };
 
 /// A dialogue on the plain decoder.
 struct PlainDialogue {
@@ -65,7 +65,7 @@ Positions positions(const Sequence& s) {
   Positions out;
   for (int l = 0; l < s.cache.layers(); ++l) {
     out.emplace_back();
-    for (const KvSet& set : s.cache.layer(l)) {
+    for (const KvHeadCache& set : s.cache.layer(l)) {
       out.back().emplace_back();
       for (int slot = 0; slot < set.size(); ++slot) out.back().back().push_back(set.position(slot));
     }
@@ -86,8 +86,8 @@ class MultiTurn : public testing::Test {
  protected:
   /// Three turns, the second of them shorter than the windows, with answers between them.
   void expect_golden(const std::string& spec, const PlainMethod& method, std::uint64_t seed = 1) {
-    for (const History history :
-         {History::kReprefill, History::kCompressOnce, History::kRecompress}) {
+    for (const KeptHistory history :
+         {KeptHistory::kReprefill, KeptHistory::kCompressOnce, KeptHistory::kRecompress}) {
       SCOPED_TRACE(spec + ", history " + std::to_string(static_cast<int>(history)));
       double closest = 1;
       std::optional<Conversation> c;
@@ -95,7 +95,7 @@ class MultiTurn : public testing::Test {
       std::vector<int> dialogue;
       for (std::size_t turn = 0; turn < 3; ++turn) {
         std::vector<int> prompt = made_up_tokens(kPrompts[turn], 10 * seed + turn);
-        if (turn == 0 || history == History::kReprefill) {
+        if (turn == 0 || history == KeptHistory::kReprefill) {
           prompt.insert(prompt.begin(), dialogue.begin(), dialogue.end());
           c.emplace(machine_.engine, Method::parse(spec).make());
           plain.emplace(decoder_, method, closest);
@@ -103,8 +103,8 @@ class MultiTurn : public testing::Test {
         }
         dialogue.insert(dialogue.end(), prompt.begin(), prompt.end());
         for (QueryTail& tail : c->sequence.tails) tail.clear();  // scores are this turn's
-        const bool evict = turn == 0 || history != History::kCompressOnce,
-                   rolls = history != History::kCompressOnce;
+        const bool evict = turn == 0 || history != KeptHistory::kCompressOnce,
+                   rolls = history != KeptHistory::kCompressOnce;
         expect_alike(c->turn(prompt, evict), plain->prompt(prompt, evict));
         ASSERT_EQ(positions(c->sequence), positions(*plain)) << "after prompt " << turn;
         const std::vector<int> answer = made_up_tokens(5, 20 * seed + turn);

@@ -71,8 +71,8 @@ class PlainDecoder {
       for (std::size_t r = 0; r < x.size(); ++r) {
         const int position = first + static_cast<int>(r);
         const Row in = normed(x[r], name + "input_layernorm.weight");
-        queries.push_back(turned(product(name + "self_attn.q_proj.weight", in), position));
-        const Row keys = turned(product(name + "self_attn.k_proj.weight", in), position),
+        queries.push_back(rotated(product(name + "self_attn.q_proj.weight", in), position));
+        const Row keys = rotated(product(name + "self_attn.k_proj.weight", in), position),
                   values = product(name + "self_attn.v_proj.weight", in);
         for (std::size_t s = 0; s < sets.size(); ++s) {
           const std::size_t head = s * static_cast<std::size_t>(config.kv_heads) / sets.size();
@@ -125,8 +125,8 @@ class PlainDecoder {
     return out;
   }
 
-  /// Every head's halves turned against each other.
-  Row turned(Row x, int position) const {
+  /// Every head rotated to a position.
+  Row rotated(Row x, int position) const {
     const std::size_t half = frequencies_.size();
     for (std::size_t head = 0; head < x.size(); head += 2 * half) {
       for (std::size_t i = 0; i < half; ++i) {

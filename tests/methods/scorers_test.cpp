@@ -10,11 +10,11 @@ namespace {
 
 using namespace test;
 
-constexpr int kWindow = 8;
+constexpr int kScorerWindow = 8;
 
 /// Rows whose attention a scorer sums, from the first to the last.
 int first_row(const std::string& scorer, int n) {
-  return scorer == "h2o" ? 0 : scorer == "tova" ? n - 1 : n - kWindow;
+  return scorer == "h2o" ? 0 : scorer == "tova" ? n - 1 : n - kScorerWindow;
 }
 
 // Without a floor, head h keeps its members of the layer's H (B - w) best tokens.
@@ -23,7 +23,7 @@ TEST(AdaKv, SharesOutTheJointTopOfAnyScores) {
     for (const auto& [group, per_head] : {std::pair(1, false), {4, false}, {4, true}}) {
       for (int n : {63, 64, 65, 300}) {
         Layer layer(2, group, 64, n, n, 40 + static_cast<std::uint64_t>(n));
-        const int budget = n / 3, m = n - kWindow, heads = per_head ? 1 : group;
+        const int budget = n / 3, m = n - kScorerWindow, heads = per_head ? 1 : group;
         const auto sets = static_cast<std::size_t>(2 * group / heads);
         const auto got =
             kept(fmt::format("adakv:scorer={},budget={},window=8,floor_alpha=0,pool=none,gran={}",
@@ -36,7 +36,7 @@ TEST(AdaKv, SharesOutTheJointTopOfAnyScores) {
               summed(layer, static_cast<int>(s) * heads, heads, first_row(scorer, n), m);
           joint.insert(joint.end(), own.begin(), own.end());
         }
-        const Ints want = best(joint, static_cast<int>(sets) * (budget - kWindow));
+        const Ints want = best(joint, static_cast<int>(sets) * (budget - kScorerWindow));
         Ints chosen;
         for (std::size_t s = 0; s < sets; ++s) {
           for (int j : got[s]) {

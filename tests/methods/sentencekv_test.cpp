@@ -83,8 +83,8 @@ TEST(SentenceKv, EqualsTheDenseReference) {
       Layer layer(2, group, head_dim, n + 1, 1, 21);
       tell(layer, tokens, ends);
       {  // the prompt is what the layer holds but for its last token
-        std::vector<KvSet> sets = layer.sets;
-        for (KvSet& set : sets) set.truncate(n);
+        std::vector<KvHeadCache> sets = layer.sets;
+        for (KvHeadCache& set : sets) set.truncate(n);
         LayerView view{0, layer.shape, sets, *layer.stats, layer.dialogue, 0, n, n, 0};
         p.selection->after_prefill(view);
       }

@@ -281,7 +281,7 @@ TEST(KeptSets, AttentionOverThemEqualsTheMaskedReference) {
     for (int n : {63, 64, 65, 300}) {
       Layer layer(2, 4, 64, n, n, 77);
       const auto sets = kept(spec, layer);
-      std::vector<KvSet> gathered;
+      std::vector<KvHeadCache> gathered;
       gathered.reserve(sets.size());
       const std::int32_t position = n - 1;
       const int heads = 8 / static_cast<int>(sets.size());

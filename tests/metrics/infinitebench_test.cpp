@@ -9,30 +9,30 @@
 namespace turnbench {
 namespace {
 
-using Strings = std::vector<std::string>;
+using Texts = std::vector<std::string>;
 
 TEST(InfiniteBench, KeysAndNumbers) {
   using namespace scorers;
-  EXPECT_EQ(infinitebench_first_number("The key is 71432.", Strings{"71432"}), 1.0);
-  EXPECT_EQ(infinitebench_first_number("1 or 71432", Strings{"71432"}), 0.0);
-  EXPECT_EQ(infinitebench_kv_retrieval("it is \"ab-1\".", Strings{"ab-1"}), 1.0);
-  EXPECT_EQ(infinitebench_kv_retrieval("it is xab-1", Strings{"ab-1"}), 0.0);
-  EXPECT_EQ(scbench_kv("it is xab-1", Strings{"ab-1"}), 1.0);
+  EXPECT_EQ(infinitebench_first_number("The key is 71432.", Texts{"71432"}), 1.0);
+  EXPECT_EQ(infinitebench_first_number("1 or 71432", Texts{"71432"}), 0.0);
+  EXPECT_EQ(infinitebench_kv_retrieval("it is \"ab-1\".", Texts{"ab-1"}), 1.0);
+  EXPECT_EQ(infinitebench_kv_retrieval("it is xab-1", Texts{"ab-1"}), 0.0);
+  EXPECT_EQ(scbench_kv("it is xab-1", Texts{"ab-1"}), 1.0);
   EXPECT_THROW(scbench_kv("x", {}), Error);
 }
 
 TEST(InfiniteBench, Names) {
   using namespace scorers;
-  const Strings labels = {"ACE", "ACE ROTHSTEIN"};
+  const Texts labels = {"ACE", "ACE ROTHSTEIN"};
   EXPECT_EQ(infinitebench_dialogue_qa("Ace, maybe", labels), 1.0);
   EXPECT_EQ(infinitebench_dialogue_qa("Aceman", labels), 0.0);
   EXPECT_EQ(scbench_qa("an Aceman", labels), 1.0);
-  EXPECT_EQ(scbench_qa("it is STRASSE", Strings{"Straße"}), 1.0);
+  EXPECT_EQ(scbench_qa("it is STRASSE", Texts{"Straße"}), 1.0);
 }
 
 TEST(InfiniteBench, Choice) {
   using scorers::infinitebench_choice;
-  const Strings labels = {"Hall Farm", "C"};
+  const Texts labels = {"Hall Farm", "C"};
   EXPECT_EQ(infinitebench_choice(" C. anything", labels), 1.0);
   EXPECT_EQ(infinitebench_choice("Definitely C", labels), 0.0);  // D
   EXPECT_EQ(infinitebench_choice("Hall Farm", labels), 1.0);
@@ -46,21 +46,21 @@ TEST(InfiniteBench, Choice) {
 
 TEST(InfiniteBench, Mathematics) {
   using namespace scorers;
-  EXPECT_EQ(infinitebench_math_find("it is 88.", Strings{"88"}), 1.0);
-  EXPECT_EQ(infinitebench_math_find("it is 88.0", Strings{"88"}), 0.0);
-  EXPECT_EQ(scbench_math_find("it is 88.9", Strings{"88"}), 1.0);
-  EXPECT_EQ(scbench_math_find(std::string(400, '9'), Strings{"88"}), 0.0);
-  EXPECT_EQ(infinitebench_math_find("2.50", Strings{"2.5"}), 1.0);
-  EXPECT_THROW(infinitebench_math_find("1", Strings{"one"}), Error);
-  EXPECT_EQ(infinitebench_math_calc("[1, 02, 4]", Strings{"1", "2", "3", "4"}), 0.5);
-  EXPECT_EQ(infinitebench_math_calc("", Strings{"1"}), 0.0);
+  EXPECT_EQ(infinitebench_math_find("it is 88.", Texts{"88"}), 1.0);
+  EXPECT_EQ(infinitebench_math_find("it is 88.0", Texts{"88"}), 0.0);
+  EXPECT_EQ(scbench_math_find("it is 88.9", Texts{"88"}), 1.0);
+  EXPECT_EQ(scbench_math_find(std::string(400, '9'), Texts{"88"}), 0.0);
+  EXPECT_EQ(infinitebench_math_find("2.50", Texts{"2.5"}), 1.0);
+  EXPECT_THROW(infinitebench_math_find("1", Texts{"one"}), Error);
+  EXPECT_EQ(infinitebench_math_calc("[1, 02, 4]", Texts{"1", "2", "3", "4"}), 0.5);
+  EXPECT_EQ(infinitebench_math_calc("", Texts{"1"}), 0.0);
 }
 
 TEST(InfiniteBench, Code) {
   using namespace scorers;
-  EXPECT_EQ(infinitebench_code_run("so\nfunc(2) = `-4`.", Strings{"-4"}), 1.0);
-  EXPECT_EQ(infinitebench_code_run("4 it is", Strings{"4"}), 0.0);
-  const Strings labels = {"_parser", "D"};
+  EXPECT_EQ(infinitebench_code_run("so\nfunc(2) = `-4`.", Texts{"-4"}), 1.0);
+  EXPECT_EQ(infinitebench_code_run("4 it is", Texts{"4"}), 0.0);
+  const Texts labels = {"_parser", "D"};
   EXPECT_EQ(infinitebench_code_debug("D. x", labels), 1.0);
   EXPECT_EQ(infinitebench_code_debug("The correct answer is:\n\nD. x", labels), 1.0);
   EXPECT_EQ(infinitebench_code_debug("the error is: `_parser`", labels), 1.0);
@@ -70,8 +70,8 @@ TEST(InfiniteBench, Code) {
 }
 
 TEST(ScBench, VariableTrackingIsRounded) {
-  EXPECT_EQ(scorers::scbench_vt("x Y", Strings{"X", "y", "z"}), 0.67);
-  EXPECT_EQ(scorers::ruler_match_all("x Y", Strings{"X", "y", "z"}), 2.0 / 3);
+  EXPECT_EQ(scorers::scbench_vt("x Y", Texts{"X", "y", "z"}), 0.67);
+  EXPECT_EQ(scorers::ruler_match_all("x Y", Texts{"X", "y", "z"}), 2.0 / 3);
 }
 
 TEST(InfiniteBench, PublishedPredictionsScoreAsTheOfficialRulesSay) {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/error.h"
-#include "harness/store.h"
+#include "harness/store/store.h"
 #include "methods/method.h"
 
 namespace turnbench::test {
@@ -34,17 +34,18 @@ class HandMadeStore {
                                                                     "streamingllm"},
                          const std::string& card = "{}")
       : store_(Store::create(fresh_path())) {
-    Store::Plan plan;
-    plan.experiment = "hand";
-    plan.title = "By hand";
-    plan.manifest = manifest;
-    plan.directory = "/";
-    plan.published = published;
-    plan.environment = environment_card();  // as if this program had computed it
-    plan.models = {{"model-hash", "a model"}};
+    StoredExperiment experiment;
+    experiment.name = "hand";
+    experiment.title = "By hand";
+    experiment.manifest = manifest;
+    experiment.directory = "/";
+    experiment.published = published;
+    experiment.environment = environment_card();  // as if this program had computed it
+    experiment.models = {{"model-hash", "a model"}};
     for (const char* dataset : {"tiny-fact", "tiny-hop"}) {
-      plan.datasets.emplace_back(dataset, "a dataset");
-      for (const char* id : {"a", "b", "c", "d"}) plan.dialogues.push_back({dataset, id, 2, "{}"});
+      experiment.datasets.emplace_back(dataset, "a dataset");
+      for (const char* id : {"a", "b", "c", "d"})
+        experiment.dialogues.push_back({dataset, id, 2, "{}"});
       for (const char* position : {"begin", "end"}) {
         for (const std::string& method : methods) {
           Cell c;
@@ -62,11 +63,11 @@ class HandMadeStore {
           c.model_hash = "model-hash";
           c.protocol = "card";
           c.protocol_text = card;
-          plan.cells.push_back(c);
+          experiment.cells.push_back(c);
         }
       }
     }
-    store_.add_plan(plan);
+    store_.add_experiment(experiment);
   }
   ~HandMadeStore() { std::filesystem::remove_all(directory_); }
 
@@ -87,19 +88,19 @@ class HandMadeStore {
   /// A cell beside those of the manifest, as imported predictions have one.
   void add_cell(const std::string& dataset, const std::string& position, const std::string& method,
                 const std::string& history = "reprefill") {
-    Store::Plan plan;
-    plan.experiment = "hand";
-    plan.environment = environment_card();
-    plan.manifest = store_.manifest("hand");
-    plan.published = store_.published("hand");
+    StoredExperiment experiment;
+    experiment.name = "hand";
+    experiment.environment = environment_card();
+    experiment.manifest = store_.manifest("hand");
+    experiment.published = store_.published("hand");
     Cell c = store_.cells("hand").front();
     c.key = key(dataset, position, method) + (history == "reprefill" ? "" : " " + history);
     c.dataset = c.dataset_hash = dataset;
     c.position = position;
     c.history = history;
     c.method = c.method_canonical = method;
-    plan.cells.push_back(c);
-    store_.add_imported(plan);
+    experiment.cells.push_back(c);
+    store_.add_imported(experiment);
   }
 
   /// Scores of the two turns of one dialogue, the tokens that were kept, and a step's seconds.

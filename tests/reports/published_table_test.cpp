@@ -7,7 +7,7 @@
 #include "common/file.h"
 #include "common/text.h"
 #include "hand_made_store.h"
-#include "harness/published.h"
+#include "harness/experiment/published.h"
 #include "reports/pivot.h"
 #include "reports/render.h"
 #include "tests/message_of.h"

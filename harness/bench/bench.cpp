@@ -1,0 +1,221 @@
+#include "harness/bench/bench.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "common/clock.h"
+#include "common/random.h"
+#include "harness/bench/planted_layer.h"
+
+namespace turnbench {
+namespace {
+
+// Steps of one repeat of decoding: enough to be timed well, few enough that the depth stays.
+constexpr int kDecodeSteps = 8;
+
+double median(std::vector<double> x) {
+  if (x.empty()) return 0;
+  std::sort(x.begin(), x.end());
+  const std::size_t middle = x.size() / 2;
+  return x.size() % 2 == 1 ? x[middle] : (x[middle - 1] + x[middle]) / 2;
+}
+
+std::vector<int> random_tokens(int count, int vocab) {
+  Random random(1);
+  std::vector<int> out;
+  for (int i = 0; i < count; ++i)
+    out.push_back(static_cast<int>(random.below(static_cast<std::uint64_t>(vocab))));
+  return out;
+}
+
+/// Text of a kind, so that methods that look for sentences find some.
+DialogueView made_up_dialogue() {
+  DialogueView out;
+  out.seed = 1;
+  out.token_text = [](int token) { return token % 16 == 0 ? "." : " word"; };
+  return out;
+}
+
+/// One run of what is measured.
+struct Run {
+  double seconds = 0;
+  double flops = 0;
+  double pairs = 1;  ///< share of dense attention's (query, key) pairs
+};
+
+/// Dense if `method` is null.
+Run prefill(Engine& engine, const Method* method, const std::vector<int>& tokens, int batch) {
+  const ModelConfig& c = engine.model().config();
+  const DialogueView dialogue = made_up_dialogue();
+  std::vector<Sequence> sequences;
+  std::vector<Pass> passes;
+  for (int i = 0; i < batch; ++i)
+    sequences.push_back(engine.make_sequence(method == nullptr ? Policies{} : method->make()));
+  for (Sequence& s : sequences) {
+    passes.push_back({.sequence = &s, .tokens = tokens, .dialogue = &dialogue, .prompt_end = true});
+  }
+  const auto start = Clock::now();
+  engine.prefill(passes);
+  Run out{seconds_since(start)};
+  double pairs = 0, dense_pairs = 0;
+  for (const Sequence& s : sequences) {
+    pairs += s.counters.prefill_pairs;
+    dense_pairs += s.counters.prefill_pairs_dense;
+  }
+  const double last_row = 2.0 * c.hidden * c.vocab;  // the only one that the head takes
+  out.flops = batch * (static_cast<double>(tokens.size()) * c.linear_flops_per_token() + last_row) +
+              4.0 * c.head_dim * pairs;
+  out.pairs = pairs / dense_pairs;
+  return out;
+}
+
+/// Adds repeats of `run` to a row: each right after `dense` if there is one, and between two
+/// measurements of the multiply-add peak if there is a `backend` to ask.
+void repeat(BenchRow& row, int repeats, Backend* backend, const std::function<Run()>& dense,
+            const std::function<Run()>& run) {
+  const auto peak = [&] { return backend == nullptr ? 0 : backend->measure_ceilings().flops; };
+  std::vector<double> shares, ratios;
+  for (int i = 0; i < repeats; ++i) {
+    const double beside = dense ? dense().seconds : 0;
+    const double before = peak();
+    const Run one = run();
+    const double best = std::max(before, peak());
+    row.seconds.push_back(one.seconds);
+    row.pairs = one.pairs;
+    if (best > 0) shares.push_back(one.flops / one.seconds / best);
+    if (beside > 0) ratios.push_back(one.seconds / beside);
+  }
+  row.of_ceiling = median(shares);
+  row.of_dense = median(ratios);
+}
+
+BenchRow row_of(const char* what, const Method& method, int tokens, int batch) {
+  BenchRow row;
+  row.what = what;
+  row.method = method.label();
+  row.tokens = tokens;
+  row.batch = batch;
+  return row;
+}
+
+}  // namespace
+
+double BenchRow::median_seconds() const {
+  return median(seconds);
+}
+
+std::vector<BenchRow> bench_prefill(Engine& engine, Backend& backend, const BenchOptions& options) {
+  const std::string full = Method::parse("full").canonical();
+  std::vector<BenchRow> out;
+  for (int n : options.tokens) {
+    const std::vector<int> tokens = random_tokens(n, engine.model().config().vocab);
+    for (int batch : options.batches) {
+      const auto dense = [&] { return prefill(engine, nullptr, tokens, batch); };
+      dense();  // touches all memory once
+      for (const Method& method : options.methods) {
+        BenchRow& row = out.emplace_back(row_of("prefill", method, n, batch));
+        row.tokens_per_run = static_cast<double>(n) * batch;
+        repeat(row, options.repeats, &backend,
+               method.canonical() == full ? std::function<Run()>() : dense,
+               [&] { return prefill(engine, &method, tokens, batch); });
+      }
+    }
+  }
+  return out;
+}
+
+std::vector<BenchRow> bench_decode(Engine& engine, Backend& backend, const BenchOptions& options) {
+  const ModelConfig& c = engine.model().config();
+  const DialogueView dialogue = made_up_dialogue();
+  std::vector<BenchRow> out;
+  for (int depth : options.tokens) {
+    const std::vector<int> tokens = random_tokens(std::max(depth, 1), c.vocab);
+    for (int batch : options.batches) {
+      for (const Method& method : options.methods) {
+        BenchRow row = row_of("decode", method, depth, batch);
+        row.tokens_per_run = batch;
+        std::vector<Sequence> sequences;
+        for (int i = 0; i < batch; ++i) {
+          sequences.push_back(engine.make_sequence(method.make()));
+          engine.fill_random_kv(sequences.back(), tokens, dialogue,
+                                static_cast<std::uint64_t>(i) + 1);
+        }
+        const auto step = [&] {
+          std::vector<Pass> passes;
+          for (Sequence& s : sequences) {
+            passes.push_back({.sequence = &s,
+                              .tokens = {tokens.data(), 1},
+                              .kind = Pass::Kind::kDecode,
+                              .dialogue = &dialogue});
+          }
+          const auto start = Clock::now();
+          engine.forward(passes);
+          return seconds_since(start);
+        };
+        step();  // touches all memory once
+        std::vector<double> shares;
+        for (int i = 0; i < options.repeats; ++i) {
+          const double before = backend.measure_ceilings().read_bytes;
+          std::vector<double> steps;
+          double attended = 0;
+          for (const Sequence& s : sequences) attended -= s.counters.attended_tokens;
+          for (int k = 0; k < kDecodeSteps; ++k) steps.push_back(step());
+          for (const Sequence& s : sequences) attended += s.counters.attended_tokens;
+          const double bandwidth = std::max(before, backend.measure_ceilings().read_bytes);
+          const double kv_bytes = attended / kDecodeSteps * 2.0 * c.head_dim *
+                                  static_cast<double>(size_of(engine.options().kv_dtype));
+          row.seconds.push_back(median(steps));
+          shares.push_back((static_cast<double>(engine.model().step_bytes()) + kv_bytes) /
+                           row.seconds.back() / bandwidth);
+        }
+        row.of_ceiling = median(shares);
+        out.push_back(std::move(row));
+      }
+    }
+  }
+  return out;
+}
+
+std::vector<BenchRow> bench_attention(const ModelShape& shape, Backend& backend,
+                                      const BenchOptions& options) {
+  std::vector<BenchRow> out;
+  for (int n : options.tokens) {
+    PlantedLayer layer(backend, shape, n, options.kv_dtype);
+    const auto time = [&](PrefillPolicy* policy) {
+      const auto start = Clock::now();
+      layer.run(policy);
+      const double seconds = seconds_since(start);
+      return Run{seconds, 4.0 * shape.head_dim * layer.pairs(),
+                 layer.pairs() / layer.dense_pairs()};
+    };
+    const auto dense = [&] { return time(nullptr); };
+    dense();  // touches all memory once
+    for (const Method& method : options.methods) {
+      const Policies policies = method.make();
+      BenchRow& row = out.emplace_back(row_of("attention", method, n, 1));
+      row.tokens_per_run = n;
+      repeat(row, options.repeats, &backend,
+             policies.prefill == nullptr ? std::function<Run()>() : dense,
+             [&] { return time(policies.prefill.get()); });
+    }
+  }
+  return out;
+}
+
+std::vector<BenchRow> bench_statistics(Engine& engine, const BenchOptions& options) {
+  std::vector<BenchRow> out;
+  for (int n : options.tokens) {
+    const std::vector<int> tokens = random_tokens(n, engine.model().config().vocab);
+    const auto dense = [&] { return prefill(engine, nullptr, tokens, 1); };
+    dense();  // touches all memory once
+    for (const Method& method : options.methods) {
+      BenchRow& row = out.emplace_back(row_of("statistics", method, n, 1));
+      row.tokens_per_run = n;
+      repeat(row, options.repeats, nullptr, dense,
+             [&] { return prefill(engine, &method, tokens, 1); });
+    }
+  }
+  return out;
+}
+
+}  // namespace turnbench

@@ -1,0 +1,68 @@
+#include "harness/cli/catalog_json.h"
+
+#include <nlohmann/json.hpp>
+
+namespace turnbench {
+namespace {
+
+std::string_view kind_name(ParameterInfo::Kind kind) {
+  switch (kind) {
+    case ParameterInfo::Kind::kBudget:
+      return "budget";
+    case ParameterInfo::Kind::kInteger:
+      return "integer";
+    case ParameterInfo::Kind::kNumber:
+      return "number";
+    case ParameterInfo::Kind::kFlag:
+      return "flag";
+    case ParameterInfo::Kind::kChoice:
+      return "choice";
+    case ParameterInfo::Kind::kFile:
+      return "file";
+    case ParameterInfo::Kind::kLayers:
+      return "layers";
+  }
+  return "";
+}
+
+OrderedJson to_json(const ParameterInfo& p) {
+  return {{"name", p.name},
+          {"kind", kind_name(p.kind)},
+          {"default", p.fallback},
+          {"unit", p.unit},
+          {"description", p.description}};
+}
+
+}  // namespace
+
+std::string_view name_of(ProbeInfo::Sees sees) {
+  switch (sees) {
+    case ProbeInfo::Sees::kText:
+      return "the prompt's text";
+    case ProbeInfo::Sees::kPrompt:
+      return "attention over the prompt";
+    case ProbeInfo::Sees::kAnswer:
+      return "attention over the prompt and of the answer";
+  }
+  return "";
+}
+
+OrderedJson to_json(const MethodInfo& m) {
+  OrderedJson out = {{"name", m.name},           {"summary", m.summary},
+                     {"paper", m.paper},         {"budget", m.budget_unit},
+                     {"deviates", m.deviations}, {"parameters", OrderedJson::array()}};
+  for (const ParameterInfo& p : m.parameters) out["parameters"].push_back(to_json(p));
+  return out;
+}
+
+OrderedJson to_json(const ProbeInfo& p) {
+  OrderedJson out = {{"name", p.name},           {"summary", p.summary},
+                     {"paper", p.paper},         {"metric", p.metric},
+                     {"sees", name_of(p.sees)},  {"compares_dialogues", p.compares},
+                     {"deviates", p.deviations}, {"parameters", OrderedJson::array()}};
+  for (const ParameterInfo& parameter : p.parameters)
+    out["parameters"].push_back(to_json(parameter));
+  return out;
+}
+
+}  // namespace turnbench

@@ -1,0 +1,160 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "common/error.h"
+#include "common/text.h"
+#include "harness/bench/bench.h"
+#include "harness/cli/cli.h"
+#include "inference/cpu/simd.h"
+
+namespace turnbench {
+namespace {
+
+struct Options {
+  std::string what;
+  ModelOptions model;
+  std::string tokens, depth, batch = "1", simd;
+  std::vector<std::string> methods;
+  int repeats = 3;
+};
+
+/// "512,2048" as numbers from `min` on.
+std::vector<int> number_list(const std::string& text, const char* option, int min) {
+  std::vector<int> out;
+  for (const std::string& part : split(text, ",")) {
+    const std::string number = trim(part);
+    if (number.empty() || number.size() > 7 ||
+        number.find_first_not_of("0123456789") != std::string::npos || std::stoi(number) < min) {
+      throw input_error("{}: found \"{}\", expected whole numbers from {} on, separated by commas",
+                        option, printable(shorten(number, 40)), min);
+    }
+    out.push_back(std::stoi(number));
+  }
+  return out;
+}
+
+std::vector<int> lengths(const Options& o) {
+  const bool decodes = o.what == "decode";
+  if (decodes ? !o.tokens.empty() : !o.depth.empty()) {
+    throw input_error("{}: found it with {}, expected {}", decodes ? "--tokens" : "--depth", o.what,
+                      decodes ? "--depth, the tokens in the cache" : "--tokens");
+  }
+  if (decodes) return number_list(o.depth.empty() ? "0,2048,8192" : o.depth, "--depth", 0);
+  return number_list(o.tokens.empty() ? "512,2048" : o.tokens, "--tokens", 1);
+}
+
+OrderedJson to_json(const BenchRow& row) {
+  const auto [fastest, slowest] = std::minmax_element(row.seconds.begin(), row.seconds.end());
+  const auto share = [](double x) { return x > 0 ? OrderedJson(x) : OrderedJson(nullptr); };
+  OrderedJson out;
+  out["what"] = row.what;
+  out["method"] = row.method;
+  out[row.what == "decode" ? "depth" : "tokens"] = row.tokens;
+  out["batch"] = row.batch;
+  out["seconds"] = {{"median", row.median_seconds()}, {"min", *fastest}, {"max", *slowest}};
+  out["tokens_per_s"] = {{"median", row.tokens_per_run / row.median_seconds()},
+                         {"min", row.tokens_per_run / *slowest},
+                         {"max", row.tokens_per_run / *fastest}};
+  out["of_ceiling"] = share(row.of_ceiling);
+  out["of_dense"] = share(row.of_dense);
+  out["pairs"] = row.pairs;
+  return out;
+}
+
+void print(const std::vector<BenchRow>& rows, const Options& o) {
+  const auto percent = [](double x) {
+    return x > 0 ? fmt::format("{:.1f}%", 100 * x) : std::string("-");
+  };
+  const std::string ceiling = o.what == "decode"       ? "of bandwidth"
+                              : o.what == "statistics" ? "of peak"
+                                                       : "of FMA peak";
+  fmt::print("{:<11} {:<36} {:>7} {:>5} {:>11} {:>10} {:>10} {:>12} {:>8} {:>8}\n", "what",
+             "method", o.what == "decode" ? "depth" : "tokens", "batch", "tokens/s", "median ms",
+             "min ms", ceiling, "of dense", "pairs");
+  for (const BenchRow& row : rows) {
+    fmt::print("{:<11} {:<36} {:>7} {:>5} {:>11.1f} {:>10.3f} {:>10.3f} {:>12} {:>8} {:>8}\n",
+               row.what, row.method, row.tokens, row.batch,
+               row.tokens_per_run / row.median_seconds(), 1e3 * row.median_seconds(),
+               1e3 * *std::min_element(row.seconds.begin(), row.seconds.end()),
+               percent(row.of_ceiling), percent(row.of_dense), percent(row.pairs));
+  }
+}
+
+void bench(const Options& o, bool json) {
+  if (!o.simd.empty()) cpu::limit_simd(o.simd);
+  BenchOptions options;
+  options.tokens = lengths(o);
+  options.batches = number_list(o.batch, "--batch", 1);
+  options.repeats = o.repeats;
+  options.kv_dtype = o.model.kv_type();
+  for (const std::string& spec : o.methods.empty() ? std::vector<std::string>{"full"} : o.methods)
+    options.methods.push_back(Method::parse(spec, "--method"));
+  std::vector<BenchRow> rows;
+  Ceilings ceilings;
+  std::string machine;
+  if (o.what == "attention") {  // needs a shape, no weights
+    const std::vector<Device> devices = parse_devices(o.model.device, "--device");
+    if (devices.size() > 1) {
+      throw input_error("--device: found {} devices, expected one: attention is of one layer",
+                        devices.size());
+    }
+    const ModelConfig c = Checkpoint::open(o.model.model).config;
+    const std::unique_ptr<Backend> backend = make_backend(devices[0], o.model.threads);
+    rows = bench_attention({c.layers, c.heads, c.kv_heads, c.head_dim}, *backend, options);
+    ceilings = backend->measure_ceilings();
+    machine = backend->description();
+  } else {
+    LoadedModel loaded = load_model(o.model);
+    Engine& engine = *loaded.engine;
+    Backend& backend = *loaded.backends[0];  // stages run one after the other: one's ceilings count
+    rows = o.what == "prefill"  ? bench_prefill(engine, backend, options)
+           : o.what == "decode" ? bench_decode(engine, backend, options)
+                                : bench_statistics(engine, options);
+    ceilings = backend.measure_ceilings();
+    machine = description_of(loaded.backends);
+  }
+  if (!json) {
+    fmt::print("{} on {}: {:.1f} GFLOP/s of multiply-adds, {:.1f} GB/s read\n", o.model.model,
+               machine, ceilings.flops / 1e9, ceilings.read_bytes / 1e9);
+    return print(rows, o);
+  }
+  OrderedJson out;
+  out["model"] = o.model.model;
+  out["backend"] = machine;
+  out["peak_flops"] = ceilings.flops;
+  out["read_bytes_per_s"] = ceilings.read_bytes;
+  out["rows"] = OrderedJson::array();
+  for (const BenchRow& row : rows) out["rows"].push_back(to_json(row));
+  fmt::print("{}\n", dump(out));
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app, const CommonOptions& common) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "bench", "Measure prefill, decoding, one layer's attention, or what statistics cost");
+  command->footer(
+      "Examples:\n"
+      "  turnbench bench prefill --model random:config.json --tokens 512,8192\n"
+      "  turnbench bench decode --model random:config.json --depth 0,8192 --batch 1,8\n"
+      "  turnbench bench attention --model random:config.json --tokens 16384 --method minference\n"
+      "  turnbench bench statistics --model random:config.json --tokens 8192 --method h2o");
+  command->add_option("what", o->what, "prefill, decode, attention, statistics")
+      ->required()
+      ->check(one_of({"prefill", "decode", "attention", "statistics"}));
+  o->model.add_to(*command);
+  command->add_option("--tokens", o->tokens, "lengths of the prompt: 512,2048");
+  command->add_option("--depth", o->depth, "decode: tokens in the cache, filled at random: 0,8192");
+  command->add_option("--batch", o->batch, "sequences at the same time: 1,8");
+  command->add_option("--method", o->methods, "one or more methods, e.g. snapkv:budget=1024")
+      ->allow_extra_args(false);
+  command->add_option("--simd", o->simd, "no better instruction set than this: AVX2");
+  command->add_option("--repeats", o->repeats, "measurements of each row")
+      ->transform(whole_number(1, 1000));
+  command->callback([o, &common] { bench(*o, common.json); });
+}
+
+}  // namespace turnbench

@@ -1,0 +1,204 @@
+#include <fmt/format.h>
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "common/clock.h"
+#include "common/error.h"
+#include "common/process_memory.h"
+#include "common/text.h"
+#include "harness/cli/cli.h"
+#include "inference/checkpoint_tokenizer.h"
+#include "inference/sampler.h"
+#include "inference/tokenizer/chat_template.h"
+#include "methods/method.h"
+
+namespace turnbench {
+namespace {
+
+std::vector<int> parse_ids(const std::string& text) {
+  std::vector<int> out;
+  if (trim(text).empty()) return out;
+  for (const std::string& part : split(text, ",")) {
+    const std::string number = trim(part);
+    if (number.empty() || number.size() > 9 ||
+        number.find_first_not_of("0123456789") != std::string::npos) {
+      throw input_error("--ids: found \"{}\", expected token ids separated by commas",
+                        printable(shorten(number, 40)));
+    }
+    out.push_back(std::stoi(number));
+  }
+  return out;
+}
+
+struct GenerateOptions {
+  ModelOptions model;
+  std::string prompt, ids, method = "full";
+  bool has_ids = false, chat = false, ignore_eos = false;
+  int max_tokens = 128;
+  double temperature = 0;
+  std::uint64_t seed = 0;
+};
+
+struct Prompt {
+  std::vector<int> ids;
+  std::vector<int> stops;
+};
+
+/// Token ids of the prompt, and what ends the answer.
+Prompt make_prompt(const GenerateOptions& o, const Checkpoint& checkpoint,
+                   const std::optional<Tokenizer>& tokenizer) {
+  Prompt out;
+  if (o.has_ids) {
+    out.ids = parse_ids(o.ids);
+  } else if (!tokenizer) {
+    throw input_error("{}: found no tokenizer, expected one, or --ids", checkpoint.name);
+  } else if (o.chat) {
+    const ChatTemplate t = find_chat_template(detect_chat_template(tokenizer->chat_template()));
+    Dialogue dialogue;
+    Turn turn;
+    turn.question = read_text(o.prompt);
+    dialogue.turns = {turn};
+    const PromptRenderer renderer(*tokenizer, t, "", checkpoint.config.eos_tokens);
+    out.ids = renderer.render(dialogue, 0, 0).tokens;
+    out.stops = renderer.stop_tokens();
+  } else {
+    out.ids = tokenizer->encode(read_text(o.prompt), {.parse_special = true, .add_special = true});
+  }
+  if (out.ids.empty()) {
+    throw input_error("{}: found no tokens, expected at least one",
+                      o.has_ids ? "--ids" : input_name(o.prompt));
+  }
+  out.stops.insert(out.stops.end(), checkpoint.config.eos_tokens.begin(),
+                   checkpoint.config.eos_tokens.end());
+  if (tokenizer && tokenizer->eos()) out.stops.push_back(*tokenizer->eos());
+  if (o.ignore_eos) out.stops.clear();
+  return out;
+}
+
+void generate(const GenerateOptions& o, bool json) {
+  const Method method = Method::parse(o.method, "--method");
+  LoadedModel loaded = load_model(o.model);
+  std::optional<Tokenizer> tokenizer;
+  if (has_tokenizer(loaded.checkpoint)) tokenizer = open_tokenizer(loaded.checkpoint);
+  const Prompt prompt = make_prompt(o, loaded.checkpoint, tokenizer);
+  Engine& engine = *loaded.engine;
+  Sequence sequence = engine.make_sequence(method.make());
+  DialogueView dialogue;
+  dialogue.tokens = prompt.ids;
+  dialogue.seed = o.seed;
+  if (tokenizer) dialogue.token_text = [&](int token) { return tokenizer->token_text(token); };
+  Sampler sampler(o.temperature, o.seed);
+  std::vector<int> ids;
+  std::vector<double> times;  // of each token, from the start
+  const auto start = Clock::now();
+  const Pass first{
+      .sequence = &sequence, .tokens = prompt.ids, .dialogue = &dialogue, .prompt_end = true};
+  std::vector<float> logits = engine.prefill({&first, 1})[0];
+  const double kv_tokens = sequence.cache.mean_tokens();
+  while (static_cast<int>(ids.size()) < o.max_tokens) {
+    const int token = sampler.sample(logits);
+    times.push_back(seconds_since(start));
+    if (std::find(prompt.stops.begin(), prompt.stops.end(), token) != prompt.stops.end()) break;
+    ids.push_back(token);
+    if (static_cast<int>(ids.size()) == o.max_tokens) break;
+    const Pass next{.sequence = &sequence,
+                    .tokens = {&ids.back(), 1},
+                    .kind = Pass::Kind::kDecode,
+                    .dialogue = &dialogue};
+    logits = engine.forward({&next, 1})[0];
+  }
+  const std::string text = tokenizer ? tokenizer->decode(ids, true) : "";
+  if (!json) {
+    fmt::print("{}\n", tokenizer ? text : fmt::format("{}", fmt::join(ids, ",")));
+    return;
+  }
+  const auto null_or = [](bool there, double x) {
+    return there ? OrderedJson(x) : OrderedJson(nullptr);
+  };
+  const std::size_t n = times.size();
+  OrderedJson out;
+  out["ids"] = ids;
+  out["text"] = text;
+  out["ttft_s"] = null_or(n > 0, n > 0 ? times[0] : 0);
+  out["tt2t_s"] = null_or(n > 1, n > 1 ? times[1] : 0);
+  out["tpot_s"] =
+      null_or(n > 2, n > 2 ? (times[n - 1] - times[1]) / static_cast<double>(n - 2) : 0);
+  out["kv_tokens"] = kv_tokens;
+  out["kv_bytes"] = sequence.cache.logical_bytes();
+  const Traffic& t = sequence.counters.traffic;
+  out["transfer_bytes"] = t.to_device_bytes + t.cache_fill_bytes + t.to_host_bytes;
+  out["peak_memory_bytes"] = peak_resident_bytes();
+  fmt::print("{}\n", dump(out));
+}
+
+}  // namespace
+
+void add_generate_command(CLI::App& app, const CommonOptions& common) {
+  auto o = std::make_shared<GenerateOptions>();
+  CLI::App* command = app.add_subcommand("generate", "Answer one prompt under a method");
+  command->footer(
+      "Example: echo 'what is the color of alice?' | turnbench generate --model tiny --chat");
+  o->model.add_to(*command);
+  CLI::Option* prompt = command->add_option("--prompt", o->prompt, "file; otherwise stdin");
+  CLI::Option* chat = command->add_flag(
+      "--chat", o->chat, "the prompt is one user message of the model's chat template");
+  const CLI::Option* ids =
+      command->add_option("--ids", o->ids, "token ids instead of a prompt: 1,2,3")
+          ->excludes(prompt)
+          ->excludes(chat);
+  command->add_option("--method", o->method, "method, e.g. snapkv:budget=1024");
+  command->add_option("--max-tokens", o->max_tokens, "length limit of the answer")
+      ->transform(whole_number(0, 10'000'000));
+  command->add_flag("--ignore-eos", o->ignore_eos, "generate exactly --max-tokens");
+  command->add_option("--temperature", o->temperature, "0: greedy")->check(number(0, 100));
+  command->add_option("--seed", o->seed, "of the sampling and of methods that draw")
+      ->transform(whole_number(0, INT64_MAX));
+  command->callback([o, ids, &common] {
+    o->has_ids = ids->count() > 0;
+    generate(*o, common.json);
+  });
+}
+
+void add_logits_command(CLI::App& app) {
+  struct Options {
+    ModelOptions model;
+    std::string ids, method = "full";
+    bool last = false;
+  };
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "logits", "Logits of every position (or the last) of given token ids, as JSON");
+  command->footer("Example: turnbench logits --model tiny --ids 1,2,3 --last");
+  o->model.add_to(*command);
+  command->add_option("--ids", o->ids, "token ids: 1,2,3")->required();
+  command->add_option("--method", o->method, "method; only its prefill matters");
+  command->add_flag("--last", o->last, "of the last position only");
+  command->callback([o] {
+    const Method method = Method::parse(o->method, "--method");
+    const std::vector<int> ids = parse_ids(o->ids);
+    if (ids.empty()) throw input_error("--ids: found no tokens, expected at least one");
+    LoadedModel loaded = load_model(o->model);
+    Sequence sequence = loaded.engine->make_sequence(method.make());
+    const Pass pass{
+        .sequence = &sequence, .tokens = ids, .prompt_end = true, .all_logits = !o->last};
+    const std::vector<float> logits = loaded.engine->prefill({&pass, 1})[0];
+    for (float x : logits) {
+      if (!std::isfinite(x)) {
+        throw runtime_error("{}: computed the logit {}, which JSON has no word for",
+                            loaded.checkpoint.name, x);
+      }
+    }
+    const auto vocab = static_cast<std::size_t>(loaded.model->config().vocab);
+    std::string out = "{\"logits\": [";
+    for (std::size_t r = 0; r * vocab < logits.size(); ++r) {
+      out += r == 0 ? "[" : ", [";
+      for (std::size_t i = 0; i < vocab; ++i)
+        out += fmt::format("{}{}", i == 0 ? "" : ", ", logits[r * vocab + i]);
+      out += "]";
+    }
+    fmt::print("{}]}}\n", out);
+  });
+}
+
+}  // namespace turnbench

@@ -1,0 +1,124 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/file.h"
+#include "common/json.h"
+#include "common/process_memory.h"
+#include "harness/cli/cli.h"
+#include "harness/experiment/plan_cost.h"
+
+namespace turnbench {
+namespace {
+
+constexpr std::size_t kStoreBytes = std::size_t{3} << 20;  // SQLite's cache of pages, and more
+
+/// What a run takes: this process as it stands, with its dialogues, then one model after the other
+/// with its workers.
+struct PlannedMemory {
+  struct OfModel {
+    std::string name;
+    PlanCost::Memory bytes;
+    int workers;
+  };
+  std::size_t process = resident_bytes() + kStoreBytes;
+  std::vector<OfModel> models;
+  std::size_t total = process, at_most = process;  ///< where answers agree, and where none do
+
+  PlannedMemory(const Plan& plan, const PlanCost& cost, const RunOptions& options) {
+    for (std::size_t m = 0; m < plan.experiment.models.size(); ++m) {
+      const PlanCost::Memory& bytes = cost.memory[m];
+      const auto workers = static_cast<std::size_t>(share_out(plan, m, options).workers);
+      if (workers == 0) continue;  // nothing is left to do
+      models.push_back({plan.experiment.models[m].entry.name, bytes, static_cast<int>(workers)});
+      total = std::max(total, process + bytes.weights + workers * bytes.worker.agreeing);
+      at_most = std::max(at_most, process + bytes.weights + workers * bytes.worker.at_most);
+    }
+  }
+};
+
+OrderedJson to_json(const PlannedMemory& memory) {
+  OrderedJson out = {{"total_bytes", memory.total},
+                     {"at_most_bytes", memory.at_most},
+                     {"process_bytes", memory.process},
+                     {"models", OrderedJson::array()}};
+  for (const PlannedMemory::OfModel& m : memory.models) {
+    out["models"].push_back({{"model", m.name},
+                             {"weights_bytes", m.bytes.weights},
+                             {"workers", m.workers},
+                             {"worker_bytes", m.bytes.worker.agreeing},
+                             {"worker_at_most_bytes", m.bytes.worker.at_most}});
+  }
+  return out;
+}
+
+OrderedJson to_json(const std::string& experiment, const PlanCost& c, const PlannedMemory& memory) {
+  return {{"experiment", experiment},
+          {"cells", c.cells},
+          {"units", c.units},
+          {"shared_prefills", c.shared_prefills},
+          {"unshared_prefills", c.cell_dialogues},
+          {"prompt_tokens", c.prompt_tokens},
+          {"unshared_prompt_tokens", c.unshared_tokens},
+          {"max_new_tokens", c.max_new_tokens},
+          {"longest_prompt", c.longest_prompt},
+          {"memory", to_json(memory)},
+          {"prefill_flop", c.flops},
+          {"prefill_s_at_100_gflops", c.flops / 1e11}};
+}
+
+/// "176 MiB", or "176 to 190 MiB" where it depends on the answers.
+std::string range(std::size_t least, std::size_t most) {
+  const auto mebibytes = [](std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
+  return least == most ? fmt::format("{:.0f} MiB", mebibytes(least))
+                       : fmt::format("{:.0f} to {:.0f} MiB", mebibytes(least), mebibytes(most));
+}
+
+void print_plan(const std::string& experiment, const PlanCost& c, const PlannedMemory& memory) {
+  fmt::print(
+      "{}\n  cells            {}\n  work units       {}\n  prefills         {} shared, instead "
+      "of {}\n"
+      "  prompt tokens    {} computed, instead of {}\n  answer tokens    at most {}\n"
+      "  longest prompt   {} tokens\n  prefill          {:.2f} TFLOP, about {:.0f} s at 100 "
+      "GFLOP/s\n  memory           {}\n",
+      experiment, c.cells, c.units, c.shared_prefills, c.cell_dialogues, c.prompt_tokens,
+      c.unshared_tokens, c.max_new_tokens, c.longest_prompt, c.flops / 1e12, c.flops / 1e11,
+      range(memory.total, memory.at_most));
+  for (const PlannedMemory::OfModel& m : memory.models) {
+    fmt::print("    {}: weights {}, each of {} workers {}\n", m.name,
+               range(m.bytes.weights, m.bytes.weights), m.workers,
+               range(m.bytes.worker.agreeing, m.bytes.worker.at_most));
+  }
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& app, const CommonOptions& common) {
+  struct Options {
+    std::string manifest, db;
+    ManifestOptions from;
+  };
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "plan", "What a manifest would run: cells, units, tokens, time, memory; runs nothing");
+  command->footer("Example: turnbench plan experiments/quickstart.json");
+  command->add_option("manifest", o->manifest, "experiment file")->required();
+  command->add_option("--db", o->db, "count only what this store lacks");
+  o->from.add_to(*command);
+  command->callback([o, &common] {
+    const RunOptions run = o->from.sweep.run_options();
+    const Manifest manifest = o->from.load(o->manifest);
+    Plan plan = make_plan(resolve(manifest, o->from.sweep.locations(), o->from.limit));
+    // A store that is not there yet is an empty one.
+    if (!o->db.empty() && is_there(o->db)) drop_done(plan, Store::open(o->db));
+    const PlanCost cost = estimate_cost(plan, run.devices);
+    const PlannedMemory memory(plan, cost, run);
+    if (common.json) {
+      fmt::print("{}\n", dump(to_json(plan.experiment.manifest.name, cost, memory)));
+    } else {
+      print_plan(plan.experiment.manifest.name, cost, memory);
+    }
+  });
+}
+
+}  // namespace turnbench

@@ -1,0 +1,71 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "common/error.h"
+#include "common/text.h"
+#include "harness/cli/cli.h"
+#include "reports/render.h"
+#include "reports/report_file.h"
+
+namespace turnbench {
+
+void add_report_command(CLI::App& app, const CommonOptions& common) {
+  struct Options {
+    std::string db, experiment, output;
+    ScoreChoice choice;
+    RenderOptions render;
+    bool force = false;
+  };
+  auto o = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("report", "The tables of an experiment, from the store alone");
+  command->footer(
+      "Examples:\n  turnbench report results.db --format html -o results.html\n"
+      "  turnbench report results.db --metric judge:round-attention");
+  command->add_option("db", o->db, "store")->required();
+  command->add_option("--experiment", o->experiment, "the latest, unless named");
+  command->add_option("--metric", o->choice.metric,
+                      "scores by another metric, that score or judge stored");
+  command->add_option("--postprocess", o->choice.postprocess,
+                      "of these scores: how answers were cut, or which judge judged them");
+  const CLI::Option* format = command->add_option("--format", o->render.format,
+                                                  "md, csv, tex, html, json; svg: the figure");
+  command->add_flag("--long", o->render.long_csv, "csv with one cell a line");
+  command->add_option(
+      "-o,--output", o->output,
+      "file; otherwise stdout. Replaces what report wrote, and no other file: html, "
+      "tex and svg are known by their first lines, md by the caption under its "
+      "tables, csv by its columns, json by its keys");
+  command->add_flag("--force", o->force, "with -o: replace any file");
+  command->callback([o, format, &common] {
+    if (common.json && format->count() > 0 && o->render.format != "json") {
+      throw input_error("--json: found --format {} beside it, expected only one of them",
+                        printable(o->render.format));
+    }
+    if (common.json) o->render.format = "json";
+    if (o->render.long_csv && o->render.format != "csv") {
+      throw input_error("--long: found the format {}, expected --format csv",
+                        printable(o->render.format));
+    }
+    if (!o->choice.postprocess.empty() && o->choice.metric.empty())
+      throw input_error("--postprocess: found no --metric, expected it beside");
+    std::error_code ignored;
+    if (!o->output.empty() && std::filesystem::equivalent(o->output, o->db, ignored)) {
+      throw input_error("--output: found the store {}, expected another file",
+                        printable(o->output));
+    }
+    const Store store = Store::open(o->db);
+    const std::vector<std::string> all = store.experiments();
+    if (all.empty()) throw input_error("{}: found no experiment, expected at least one", o->db);
+    const Results results(store, o->experiment.empty() ? all.back() : o->experiment, o->choice);
+    const std::string text = render_report(results, o->render);
+    if (o->output.empty()) {
+      fmt::print("{}", text);
+    } else {
+      write_report(o->output, text, o->force);
+    }
+  });
+}
+
+}  // namespace turnbench

@@ -1,0 +1,186 @@
+#include "harness/experiment/experiment.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "common/error.h"
+#include "common/file.h"
+#include "common/text.h"
+#include "datasets/catalog.h"
+#include "datasets/dialogue_io.h"
+#include "harness/experiment/published.h"
+#include "inference/checkpoint_tokenizer.h"
+#include "metrics/postprocess.h"
+
+namespace turnbench {
+namespace {
+
+DType weight_dtype(const std::string& name, const Checkpoint& checkpoint) {
+  if (name == "f32") return DType::kF32;
+  if (name == "f16") return DType::kF16;
+  if (name == "bf16") return DType::kBF16;
+  return checkpoint.stored_dtype();
+}
+
+/// Refuses prompts that are longer than the model reads: its answers to them would say nothing.
+/// Times and memory may be measured at any length.
+void check_positions(const Manifest& manifest, const ResolvedModel& model) {
+  const ModelConfig& config = model.checkpoint.config;
+  // Some files tell the positions before they are scaled.
+  const double most =
+      std::max(static_cast<double>(config.max_positions),
+               config.rope.factor * static_cast<double>(config.rope.original_max_positions));
+  if (manifest.isolated || manifest.max_prompt_tokens <= most) return;
+  throw input_error("{}: /max_prompt_tokens: found {}, expected at most the {:.0f} positions of {}",
+                    manifest.path.string(), manifest.max_prompt_tokens, most,
+                    printable(model.entry.name));
+}
+
+/// The metric that all dialogues name.
+std::string metric_of(const std::vector<Dialogue>& dialogues, const std::string& label) {
+  const std::string& metric = dialogues.front().metric;
+  for (const Dialogue& d : dialogues) {
+    if (d.metric != metric) {
+      throw input_error(
+          "dataset {}: found the metrics \"{}\" and \"{}\", expected one, or a \"metric\" in the "
+          "manifest",
+          printable(label), printable(metric), printable(d.metric));
+    }
+  }
+  return metric;
+}
+
+/// One line on where a dataset comes from.
+std::string dataset_description(const DatasetEntry& entry) {
+  return fmt::format("{}: source {}, seed {}, turns {}, length {}, depth {}{}", entry.name,
+                     entry.source.empty() ? "-" : entry.source, entry.seed, entry.turns,
+                     entry.length, entry.depth ? fmt::format("{}", *entry.depth) : "-",
+                     entry.official_prompts ? ", official prompts" : "");
+}
+
+}  // namespace
+
+ResolvedDataset resolve_dataset(const DatasetEntry& entry, const Manifest& manifest,
+                                const Locations& locations, std::size_t limit) {
+  const Dataset& dataset = find_dataset(entry.name, manifest.path.string() + ": /datasets");
+  BuildOptions options;
+  options.turns = entry.turns;
+  options.seed = entry.seed;
+  options.limit = entry.limit;
+  options.length = entry.length;
+  options.depth = entry.depth;
+  options.fields = entry.fields;
+  options.official_prompts = entry.official_prompts;
+  ResolvedDataset out;
+  out.entry = entry;
+  out.task = entry.task.empty() ? dataset.task : entry.task;
+  out.metric = entry.metric;
+  out.postprocess = entry.postprocess.empty() ? dataset.postprocess : entry.postprocess;
+  find_postprocess(out.postprocess, manifest.path.string() + ": dataset " + entry.label);
+  const std::string source = locations.of_dataset(entry, manifest);
+  if (dataset.needs_source && source.empty()) {
+    throw input_error(
+        "dataset {}: found no files for it, expected --data {}=DIR, a \"source\" in the manifest, "
+        "or {} below $TURNBENCH_DATA",
+        printable(entry.label), dataset.collection, dataset.collection);
+  }
+  out.dialogues = load_dialogues(entry.name, source, options);
+  if (out.dialogues.empty())
+    throw input_error("dataset {}: found no dialogues, expected at least one", entry.label);
+  if (out.metric.empty()) out.metric = metric_of(out.dialogues, entry.label);
+  find_metric(out.metric, manifest.path.string() + ": dataset " + entry.label);
+  // The hash is of all dialogues, so that a run with --limit belongs to the same cells.
+  std::string text;
+  for (const Dialogue& d : out.dialogues) text += to_json_line(d) + "\n";
+  out.hash = hash_text(text);
+  out.size = out.dialogues.size();
+  if (limit > 0 && out.dialogues.size() > limit) out.dialogues.resize(limit);
+  return out;
+}
+
+std::shared_ptr<const Segmenter> open_segmenter(const Metric& metric, const Locations& locations) {
+  if (!metric.needs_segmenter) return nullptr;
+  const std::string folder = locations.of_files("jieba");
+  if (folder.empty()) {
+    throw input_error(
+        "metric {}: found no dictionary of Chinese words, expected the folder of jieba 0.42.1 with "
+        "dict.txt and finalseg/: --data jieba=DIR, or jieba below $TURNBENCH_DATA",
+        metric.name);
+  }
+  return std::make_shared<const Segmenter>(Segmenter::from_jieba(folder));
+}
+
+ResolvedModel resolve_model(const ModelEntry& entry, const Locations& locations) {
+  Checkpoint checkpoint = Checkpoint::open(locations.of_model(entry));
+  Tokenizer tokenizer = open_tokenizer(checkpoint);
+  ChatTemplate chat_template = find_chat_template(
+      entry.chat_template == "auto" ? detect_chat_template(tokenizer.chat_template())
+                                    : entry.chat_template);
+  const DType dtype = weight_dtype(entry.dtype, checkpoint);
+  std::string hash = checkpoint.content_hash();
+  return {entry, std::move(checkpoint), std::move(tokenizer), chat_template,
+          dtype, std::move(hash)};
+}
+
+PromptRenderer Experiment::renderer(const ResolvedModel& model) const {
+  return {model.tokenizer, model.chat_template, manifest.system_prompt,
+          model.checkpoint.config.eos_tokens};
+}
+
+Decoding Experiment::decoding(const ResolvedModel& model) const {
+  Decoding d;
+  d.max_new_tokens = manifest.max_new_tokens;
+  d.temperature = manifest.temperature;
+  d.seed = manifest.seed;
+  d.isolated = manifest.isolated;
+  // What the model was trained for, less room for the answers of a dialogue.
+  const std::int64_t positions = model.checkpoint.config.max_positions;
+  const std::int64_t own = std::max<std::int64_t>(positions / 2, positions - 2048);
+  d.max_prompt_tokens =
+      manifest.max_prompt_tokens > 0 ? manifest.max_prompt_tokens : static_cast<int>(own);
+  return d;
+}
+
+Experiment resolve(const Manifest& manifest, const Locations& locations, std::size_t limit) {
+  Experiment out;
+  out.manifest = manifest;
+  out.published = read_published(manifest);
+  for (const ModelEntry& entry : manifest.models) {
+    out.models.push_back(resolve_model(entry, locations));
+    check_positions(manifest, out.models.back());
+  }
+  for (const DatasetEntry& entry : manifest.datasets)
+    out.datasets.push_back(resolve_dataset(entry, manifest, locations, limit));
+  for (const ResolvedDataset& dataset : out.datasets) {
+    if (!out.segmenter)
+      out.segmenter = open_segmenter(find_metric(dataset.metric, dataset.entry.label), locations);
+  }
+  return out;
+}
+
+StoredExperiment stored_experiment(const Experiment& experiment) {
+  const Manifest& manifest = experiment.manifest;
+  StoredExperiment out;
+  out.name = manifest.name;
+  out.title = manifest.title;
+  out.manifest = manifest.text;
+  out.directory = (std::filesystem::current_path() / manifest.path).parent_path().string();
+  out.published = experiment.published;
+  for (const ResolvedModel& m : experiment.models) {
+    const ModelConfig& c = m.checkpoint.config;
+    out.models.emplace_back(
+        m.hash, fmt::format("{}: {}, {} layers, {} heads, {} KV heads, head_dim {}, {} parameters",
+                            m.checkpoint.name, c.family, c.layers, c.heads, c.kv_heads, c.head_dim,
+                            c.parameters()));
+  }
+  for (const ResolvedDataset& d : experiment.datasets) {
+    out.datasets.emplace_back(d.hash, dataset_description(d.entry));
+    for (const Dialogue& one : d.dialogues) {
+      out.dialogues.push_back(
+          {d.hash, one.id, static_cast<int>(one.turns.size()), to_json_line(one)});
+    }
+  }
+  return out;
+}
+
+}  // namespace turnbench

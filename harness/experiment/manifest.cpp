@@ -1,0 +1,324 @@
+#include "harness/experiment/manifest.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "common/error.h"
+#include "common/file.h"
+#include "common/text.h"
+#include "metrics/metric.h"
+
+namespace turnbench {
+namespace {
+
+/// A value, or an array of values, without repetition.
+template <typename T, typename Parse>
+std::vector<T> one_or_more(const JsonView& json, const Parse& parse) {
+  std::vector<T> out;
+  std::set<std::string> seen;
+  const auto add = [&](const JsonView& item) {
+    out.push_back(parse(item));
+    if (!seen.insert(item.json().dump()).second) item.fail("each value once");
+  };
+  if (!json.is_array()) {
+    add(json);
+  } else {
+    for (const JsonView& item : json.items()) add(item);
+  }
+  if (out.empty()) json.fail("at least one value");
+  return out;
+}
+
+template <typename Enum>
+Enum parse_enum(const JsonView& json, const std::vector<Enum>& values) {
+  const std::string name = json.as_string();
+  std::vector<std::string_view> names;
+  for (Enum v : values) {
+    if (name_of(v) == name) return v;
+    names.push_back(name_of(v));
+  }
+  json.fail("one of: " + join(names, ", "));
+}
+
+/// Refuses two entries that a table could not tell apart.
+template <typename Entries, typename Label>
+void require_distinct(const JsonView& json, const Entries& entries, const Label& label) {
+  std::set<std::string> seen;
+  for (const auto& entry : entries) {
+    if (!seen.insert(label(entry)).second) {
+      json.fail("each name once (found \"" + printable(label(entry)) + "\" twice)");
+    }
+  }
+}
+
+/// Methods or probes, each once; their labels join `labels`.
+template <typename T>
+std::vector<T> parse_specs(const JsonView& json, const std::string& what,
+                           std::vector<std::string>& labels) {
+  std::vector<T> out;
+  std::set<std::string> seen;
+  for (const JsonView& item : json.items()) {
+    out.push_back(T::parse(item));
+    labels.push_back(out.back().label());
+    if (!seen.insert(out.back().canonical()).second) item.fail("each " + what + " once");
+  }
+  require_distinct(json, labels, [](const std::string& label) { return label; });
+  return out;
+}
+
+ModelEntry parse_model(const JsonView& json) {
+  ModelEntry out;
+  if (json.is_string()) {
+    out.name = json.as_string();
+    return out;
+  }
+  json.require_known_keys({"name", "path", "dtype", "kv_dtype", "template"});
+  out.name = json.at("name").as_string();
+  out.path = json.get("path", std::string());
+  out.dtype = json.get("dtype", std::string("auto"));
+  const std::vector<std::string> dtypes = {"auto", "f32", "f16", "bf16"};
+  if (std::find(dtypes.begin(), dtypes.end(), out.dtype) == dtypes.end()) {
+    json.at("dtype").fail("one of: " + join(dtypes, ", "));
+  }
+  if (json.has("kv_dtype")) {
+    out.kv_dtype = parse_enum<DType>(json.at("kv_dtype"), {DType::kF32, DType::kF16, DType::kBF16});
+  }
+  out.chat_template = json.get("template", std::string("auto"));
+  return out;
+}
+
+DatasetEntry parse_dataset(const JsonView& json) {
+  DatasetEntry out;
+  if (json.is_string()) {
+    out.name = out.label = json.as_string();
+    return out;
+  }
+  json.require_known_keys({"name", "label", "task", "source", "metric", "postprocess", "limit",
+                           "seed", "turns", "length", "depth", "fields", "official_prompts"});
+  out.name = json.at("name").as_string();
+  out.label = json.get("label", out.name);
+  out.task = json.get("task", std::string());
+  out.source = json.get("source", std::string());
+  out.metric = json.get("metric", std::string());
+  out.postprocess = json.get("postprocess", std::string());
+  out.limit = static_cast<std::size_t>(json.get_integer("limit", 0, 0, 1'000'000));
+  out.seed = static_cast<std::uint64_t>(json.get_integer("seed", 0, 0));
+  out.turns = static_cast<int>(json.get_integer("turns", 0, 0, 16));
+  out.length = static_cast<int>(json.get_integer("length", 0, 0, 10'000'000));
+  if (json.has("depth")) {
+    out.depth = json.at("depth").as_number();
+    if (!(*out.depth >= 0 && *out.depth <= 100)) json.at("depth").fail("a number from 0 to 100");
+  }
+  if (json.has("fields")) {
+    const JsonView fields = json.at("fields");
+    for (const std::string& ours : fields.keys()) out.fields[ours] = fields.at(ours).as_string();
+  }
+  out.official_prompts = json.get("official_prompts", false);
+  return out;
+}
+
+/// Whether any method or probe of the manifest has a setting.
+bool has_setting(const Manifest& manifest, std::string_view name) {
+  const auto has = [name](const auto& entry) { return entry.setting(name).has_value(); };
+  return std::any_of(manifest.methods.begin(), manifest.methods.end(), has) ||
+         std::any_of(manifest.probes.begin(), manifest.probes.end(), has);
+}
+
+std::vector<std::string> parse_dimensions(const JsonView& json, const Manifest& manifest,
+                                          ManifestUse use) {
+  return one_or_more<std::string>(json, [&](const JsonView& item) {
+    const std::string name = item.as_string();
+    if (name.starts_with(kSettingPrefix)) {
+      if (use == ManifestUse::kRun && !has_setting(manifest, name.substr(kSettingPrefix.size())))
+        item.fail("method.name, or a parameter of one of the methods");
+      return name;
+    }
+    const auto& known = table_dimensions();
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      item.fail("one of: " + join(known, ", ") + ", method.PARAMETER");
+    }
+    return name;
+  });
+}
+
+void check_value(const JsonView& json, const Manifest& manifest) {
+  const std::string name = json.as_string();
+  if (find_table_value(name) != nullptr) {
+    if (!shows_scores(name) && !manifest.isolated)
+      json.fail("score, or \"isolated\": true in the manifest");
+    return;
+  }
+  if (name.starts_with(kJudgePrefix) && name.size() > kJudgePrefix.size()) return;
+  std::vector<std::string_view> values, metrics;
+  for (const TableValue& value : table_values()) values.push_back(value.name);
+  for (const Metric& metric : all_metrics()) {
+    if (metric.name == name) return;
+    metrics.push_back(metric.name);
+  }
+  const std::string near = nearest_name(name, metrics);
+  json.fail(near.empty() ? "one of: " + join(values, ", ") + ", a metric, judge:RUBRIC"
+                         : "\"" + near + "\"");
+}
+
+/// `labels`: of the manifest's methods and probes.
+TableSpec parse_table(const JsonView& json, const std::vector<std::string>& labels,
+                      const Manifest& manifest, ManifestUse use) {
+  json.require_known_keys({"title", "value", "rows", "columns", "difference_to"});
+  TableSpec out;
+  out.title = json.get("title", std::string());
+  out.value = json.get("value", out.value);
+  if (json.has("value") && use == ManifestUse::kRun) check_value(json.at("value"), manifest);
+  out.rows = json.has("rows") ? parse_dimensions(json.at("rows"), manifest, use)
+                              : std::vector<std::string>{"method"};
+  out.columns = json.has("columns") ? parse_dimensions(json.at("columns"), manifest, use)
+                                    : std::vector<std::string>{"dataset", "position"};
+  for (const std::string& row : out.rows) {
+    if (std::find(out.columns.begin(), out.columns.end(), row) != out.columns.end()) {
+      json.fail("each dimension in rows or in columns, not in both");
+    }
+  }
+  out.difference_to = json.get("difference_to", std::string());
+  const bool known = std::find(labels.begin(), labels.end(), out.difference_to) != labels.end();
+  if (!out.difference_to.empty() && !known && use == ManifestUse::kRun) {
+    json.at("difference_to").fail("one of the manifest's methods, as it is written there");
+  }
+  return out;
+}
+
+/// The name of an experiment is part of file names and of commands.
+std::string parse_name(const JsonView& json) {
+  const std::string name = json.as_string();
+  const char* known = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+  if (name.empty() || name.find_first_not_of(known) != std::string::npos)
+    json.fail("letters, digits, dots, dashes and underscores");
+  return name;
+}
+
+/// Methods and probes, of which there is at least one; their labels.
+std::vector<std::string> parse_measured(const JsonView& json, Manifest& m) {
+  std::vector<std::string> labels;
+  if (json.has("methods") || !json.has("probes")) {
+    m.methods = parse_specs<Method>(json.at("methods"), "method", labels);
+    if (m.methods.empty() && !json.has("probes")) json.at("methods").fail("at least one method");
+  }
+  if (json.has("probes")) {
+    m.probes = parse_specs<ProbeSpec>(json.at("probes"), "probe", labels);
+    if (m.probes.empty()) json.at("probes").fail("at least one probe");
+  }
+  return labels;
+}
+
+/// The values of a key, each once; `fallback` where there is none.
+template <typename Enum>
+std::vector<Enum> parse_enums(const JsonView& json, const char* key, Enum fallback,
+                              const std::vector<Enum>& values) {
+  if (!json.has(key)) return {fallback};
+  return one_or_more<Enum>(json.at(key),
+                           [&](const JsonView& item) { return parse_enum<Enum>(item, values); });
+}
+
+/// How answers are made, and how long prompts and answers are.
+void parse_decoding(const JsonView& json, Manifest& m) {
+  m.max_prompt_tokens = static_cast<int>(json.get_integer("max_prompt_tokens", 0, 0, 100'000'000));
+  m.max_new_tokens = static_cast<int>(json.get_integer("max_new_tokens", 0, 1, 1'000'000));
+  if (json.has("alone") && json.has("isolated"))
+    json.at("alone").fail("isolated without its older name");
+  const char* isolated = json.has("alone") ? "alone" : "isolated";
+  m.isolated = json.get(isolated, false);
+  if (m.isolated && m.max_new_tokens < 2)
+    json.at(isolated).fail("max_new_tokens of at least 2 beside it");
+  m.temperature = json.get("temperature", 0.0);
+  if (m.temperature < 0 || m.temperature > 100)
+    json.at("temperature").fail("a number from 0 to 100");
+  m.seed = static_cast<std::uint64_t>(json.get_integer("seed", 0, 0));
+  m.system_prompt = json.get("system_prompt", std::string());
+}
+
+}  // namespace
+
+const std::vector<TableValue>& table_values() {
+  static const std::vector<TableValue> values = {
+      {"score", "x100", 100, "what the metric gives"},
+      {"ttft", "ms", 1e3, "time to the first token: the prefill of the turn", true},
+      {"step", "ms", 1e3, "median time between two tokens of an answer", true, 2},
+      {"step_p95", "ms", 1e3, "95th percentile of the same", true, 2},
+      {"peak_bytes", "MiB", 1.0 / (1 << 20), "weights, keys and values, and workspace at most",
+       true},
+      {"kv_bytes", "MiB", 1.0 / (1 << 20), "keys and values when the answer begins", true, 2}};
+  return values;
+}
+
+const TableValue* find_table_value(std::string_view name) {
+  for (const TableValue& value : table_values()) {
+    if (value.name == name) return &value;
+  }
+  return nullptr;
+}
+
+bool shows_scores(std::string_view value) {
+  return value == "score" || find_table_value(value) == nullptr;
+}
+
+const std::vector<std::string_view>& table_dimensions() {
+  static const std::vector<std::string_view> dimensions = {
+      "model", "dataset", "task", "position", "method", "history", "answers", "metric", "turn"};
+  return dimensions;
+}
+
+const DatasetEntry& Manifest::dataset(const std::string& label) const {
+  std::vector<std::string_view> labels;
+  for (const DatasetEntry& entry : datasets) {
+    if (entry.label == label || (label.empty() && datasets.size() == 1)) return entry;
+    labels.push_back(entry.label);
+  }
+  throw input_error("--dataset: found \"{}\", expected {}", printable(label),
+                    nearest_or_all(label, labels));
+}
+
+Manifest parse_manifest(std::string_view text, const std::string& source, ManifestUse use) {
+  const Json document = parse_json(text, source);
+  const JsonView json(document, source);
+  json.require_known_keys({"name",          "title",     "description",       "models",
+                           "datasets",      "positions", "methods",           "probes",
+                           "history",       "answers",   "max_prompt_tokens", "max_new_tokens",
+                           "isolated",      "alone",     "temperature",       "seed",
+                           "system_prompt", "tables",    "published",         "smoke"});
+  Manifest m;
+  m.text = text;
+  m.name = parse_name(json.at("name"));
+  m.title = json.get("title", m.name);
+  m.description = json.get("description", std::string());
+  m.models = one_or_more<ModelEntry>(json.at("models"), parse_model);
+  require_distinct(json.at("models"), m.models, [](const ModelEntry& e) { return e.name; });
+  m.datasets = one_or_more<DatasetEntry>(json.at("datasets"), parse_dataset);
+  require_distinct(json.at("datasets"), m.datasets, [](const DatasetEntry& e) { return e.label; });
+  m.positions = {Position::kEnd};
+  if (json.has("positions")) {
+    m.positions = one_or_more<Position>(json.at("positions"), [](const JsonView& p) {
+      return parse_position(p.as_string(), p.source() + ": " + p.path());
+    });
+  }
+  std::vector<std::string> labels;
+  if (use == ManifestUse::kRun) labels = parse_measured(json, m);
+  m.histories = parse_enums(json, "history", History::kReprefill,
+                            {History::kReprefill, History::kCompressOnce, History::kRecompress});
+  m.answers = parse_enums(json, "answers", Answers::kOwn, {Answers::kOwn, Answers::kGold});
+  parse_decoding(json, m);
+  if (json.has("tables")) {
+    for (const JsonView& table : json.at("tables").items())
+      m.tables.push_back(parse_table(table, labels, m, use));
+  }
+  if (m.tables.empty()) m.tables.push_back({"", "score", {"method"}, {"dataset", "position"}, ""});
+  m.published = json.get("published", std::string());
+  m.smoke = json.get("smoke", std::string());
+  return m;
+}
+
+Manifest load_manifest(const std::filesystem::path& path) {
+  Manifest m = parse_manifest(read_file(path), path.string());
+  m.path = path;
+  return m;
+}
+
+}  // namespace turnbench

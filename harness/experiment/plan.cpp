@@ -1,0 +1,145 @@
+#include "harness/experiment/plan.h"
+
+#include <set>
+#include <utility>
+
+#include "common/file.h"
+#include "harness/experiment/protocol.h"
+
+namespace turnbench {
+namespace {
+
+using Dialogues = std::vector<std::shared_ptr<const Dialogue>>;
+
+/// Adds the cells and units of a plan, dataset by dataset.
+class Planner {
+ public:
+  explicit Planner(Plan& plan) : plan_(plan), manifest_(plan.experiment.manifest) {}
+
+  void add(std::size_t model, std::size_t dataset) {
+    const ResolvedDataset& resolved = plan_.experiment.datasets[dataset];
+    Cell cell = cell_of(plan_.experiment.models[model], resolved);
+    for (Position position : manifest_.positions) {
+      cell.position = name_of(position);
+      Dialogues dialogues;
+      for (const Dialogue& dialogue : resolved.dialogues)
+        dialogues.push_back(std::make_shared<Dialogue>(at_position(dialogue, position)));
+      add_units(model, dataset, cell, dialogues);
+      add_probe_jobs(model, dataset, cell, dialogues);
+    }
+  }
+
+ private:
+  /// What the cells of a model and a dataset have in common.
+  Cell cell_of(const ResolvedModel& model, const ResolvedDataset& dataset) const {
+    Cell cell;
+    cell.model = model.entry.name;
+    cell.dataset = dataset.entry.label;
+    cell.task = dataset.task;
+    cell.metric = dataset.metric;
+    cell.postprocess = dataset.postprocess;
+    cell.model_hash = model.hash;
+    cell.dataset_hash = dataset.hash;
+    cell.protocol_text = protocol_card(plan_.experiment, model, dataset);
+    cell.protocol = hash_text(cell.protocol_text);
+    return cell;
+  }
+
+  /// Gives a cell its key and its place in the tables.  False if an equal one is planned already,
+  /// as under another label of the same dialogues: what is computed once is shown twice.
+  bool add_cell(Cell& cell) {
+    cell.key = cell_key(cell);
+    plan_.cells.push_back(cell);
+    return planned_.insert(cell.key).second;
+  }
+
+  void add_units(std::size_t model, std::size_t dataset, Cell cell, const Dialogues& dialogues) {
+    std::vector<UnitCell> cells;
+    for (const Method& method : manifest_.methods) {
+      for (History history : manifest_.histories) {
+        for (Answers answers : manifest_.answers) {
+          cell.method = method.label();
+          cell.method_canonical = method.canonical();
+          cell.history = name_of(history);
+          cell.answers = name_of(answers);
+          if (add_cell(cell)) cells.push_back({cell.key, &method, history, answers});
+        }
+      }
+    }
+    if (cells.empty()) return;
+    for (const auto& dialogue : dialogues) plan_.units.push_back({model, dataset, dialogue, cells});
+  }
+
+  /// Probes that look at a dialogue by itself share a job for each dialogue, those that compare
+  /// share one for all.
+  void add_probe_jobs(std::size_t model, std::size_t dataset, Cell cell,
+                      const Dialogues& dialogues) {
+    std::string ids;
+    for (const auto& dialogue : dialogues) ids += dialogue->id + "\n";
+    cell.history = name_of(History::kReprefill);  // nothing is evicted
+    cell.postprocess = "none";
+    for (Answers answers : manifest_.answers) {
+      std::vector<ProbeCell> single, comparing;
+      cell.answers = name_of(answers);
+      for (const ProbeSpec& probe : manifest_.probes) {
+        cell.metric = probe.info().metric;
+        cell.method = probe.label();
+        cell.method_canonical = std::string(kProbePrefix) + probe.canonical();
+        if (probe.info().compares) {  // with fewer dialogues each has another value
+          cell.method_canonical +=
+              fmt::format(" over {} dialogues {}", dialogues.size(), hash_text(ids).substr(0, 12));
+        }
+        if (!add_cell(cell)) continue;
+        (probe.info().compares ? comparing : single).push_back({cell.key, &probe});
+      }
+      if (!single.empty()) {
+        for (const auto& dialogue : dialogues)
+          plan_.probe_jobs.push_back({model, dataset, {dialogue}, single, answers});
+      }
+      if (!comparing.empty())
+        plan_.probe_jobs.push_back({model, dataset, dialogues, comparing, answers});
+    }
+  }
+
+  Plan& plan_;
+  const Manifest& manifest_;
+  std::set<std::string> planned_;  // keys of cells
+};
+
+}  // namespace
+
+std::vector<const Plan::Unit*> Plan::units_of(std::size_t model) const {
+  std::vector<const Unit*> out;
+  for (const Unit& unit : units) {
+    if (unit.model == model) out.push_back(&unit);
+  }
+  return out;
+}
+
+std::vector<const Plan::ProbeJob*> Plan::probe_jobs_of(std::size_t model) const {
+  std::vector<const ProbeJob*> out;
+  for (const ProbeJob& job : probe_jobs) {
+    if (job.model == model) out.push_back(&job);
+  }
+  return out;
+}
+
+Plan make_plan(Experiment experiment) {
+  Plan plan;
+  plan.experiment = std::move(experiment);
+  Planner planner(plan);
+  for (std::size_t model = 0; model < plan.experiment.models.size(); ++model) {
+    for (std::size_t dataset = 0; dataset < plan.experiment.datasets.size(); ++dataset)
+      planner.add(model, dataset);
+  }
+  return plan;
+}
+
+StoredExperiment stored_experiment(const Plan& plan, const std::vector<Device>& devices) {
+  StoredExperiment out = stored_experiment(plan.experiment);
+  out.cells = plan.cells;
+  out.environment = environment_card(devices);
+  return out;
+}
+
+}  // namespace turnbench

@@ -1,0 +1,93 @@
+#include "harness/experiment/plan_cost.h"
+
+#include <algorithm>
+#include <set>
+
+namespace turnbench {
+namespace {
+
+/// Adds the work of a prefill, done `times` times.
+void add_prefill(PlanCost& out, const ModelConfig& c, std::int64_t prompt, std::int64_t times) {
+  const double n = static_cast<double>(prompt);
+  out.prompt_tokens += prompt * times;
+  out.flops += static_cast<double>(times) *
+               (c.linear_flops_per_token() * n + 2.0 * c.layers * c.heads * c.head_dim * n * n);
+}
+
+void add_cost(PlanCost& out, const ModelConfig& model, const Plan::Unit& unit,
+              const PromptLengths& lengths) {
+  const std::int64_t prompt = lengths.prompts.back();
+  std::set<std::string> prefills;
+  for (const UnitCell& cell : unit.cells) prefills.insert(cell.method->prefill_key());
+  const auto cells = static_cast<std::int64_t>(unit.cells.size()),
+             shared = static_cast<std::int64_t>(prefills.size());
+  out.cell_dialogues += unit.cells.size();
+  out.shared_prefills += prefills.size();
+  out.unshared_tokens += prompt * cells;
+  out.max_new_tokens += lengths.all_answers() * cells;
+  out.longest_prompt = std::max(out.longest_prompt, prompt);
+  add_prefill(out, model, prompt, shared);
+}
+
+/// Every turn is prefilled from its first token, in one pass; probes of the text alone need none.
+void add_cost(PlanCost& out, const ModelConfig& model, const Plan::ProbeJob& job,
+              PlannedLengths& planned) {
+  const ProbeInfo::Sees sees = sees_of(job.cells);
+  for (const auto& dialogue : job.dialogues) {
+    const PromptLengths& lengths = planned.of(job.model, *dialogue);
+    const bool own = job.answers == Answers::kOwn && dialogue->turns.size() > 1;
+    out.cell_dialogues += job.cells.size();
+    if (sees == ProbeInfo::Sees::kText && !own) continue;
+    out.shared_prefills += 1;
+    if (sees == ProbeInfo::Sees::kAnswer || own) out.max_new_tokens += lengths.all_answers();
+    for (std::int64_t prompt : lengths.prompts) {
+      add_prefill(out, model, prompt, 1);
+      out.unshared_tokens += prompt * static_cast<std::int64_t>(job.cells.size());
+      out.longest_prompt = std::max(out.longest_prompt, prompt);
+    }
+  }
+}
+
+}  // namespace
+
+const PromptLengths& PlannedLengths::of(std::size_t model, const Dialogue& dialogue) {
+  const auto [found, is_new] = known_.try_emplace({model, &dialogue});
+  PromptLengths& out = found->second;
+  if (!is_new) return out;
+  const ResolvedModel& planned = plan_.experiment.models[model];
+  const Decoding decoding = plan_.experiment.decoding(planned);
+  const PromptRenderer renderer = plan_.experiment.renderer(planned);
+  const int turns = static_cast<int>(dialogue.turns.size());
+  std::int64_t prompt = 0;
+  for (int t = 0; t < turns; ++t) {
+    prompt += static_cast<std::int64_t>(
+        renderer.render(dialogue, t, turn_limit(decoding, dialogue)).tokens.size());
+    out.prompts.push_back(prompt);
+    out.answers.push_back(answer_limit(decoding, dialogue.turns[static_cast<std::size_t>(t)]));
+  }
+  return out;
+}
+
+PlanCost estimate_cost(const Plan& plan, std::span<const Device> devices) {
+  PlanCost out;
+  out.cells = plan.cells.size();
+  out.units = plan.unit_count();
+  PlannedLengths lengths(plan);
+  for (const Plan::Unit& unit : plan.units) {
+    add_cost(out, plan.experiment.models[unit.model].checkpoint.config, unit,
+             lengths.of(unit.model, *unit.dialogue));
+  }
+  for (const Plan::ProbeJob& job : plan.probe_jobs)
+    add_cost(out, plan.experiment.models[job.model].checkpoint.config, job, lengths);
+  for (std::size_t m = 0; m < plan.experiment.models.size(); ++m) {
+    const ResolvedModel& model = plan.experiment.models[m];
+    model.checkpoint.stages(devices.size());  // refuses too many
+    out.memory.push_back(
+        {static_cast<std::size_t>(model.checkpoint.config.parameters(devices.size())) *
+             size_of(model.dtype),
+         worker_bytes(plan, m, devices, lengths)});
+  }
+  return out;
+}
+
+}  // namespace turnbench

@@ -1,0 +1,110 @@
+// What of a plan a store holds already.
+
+#include <algorithm>
+#include <set>
+
+#include "datasets/dialogue_io.h"
+#include "harness/experiment/plan.h"
+
+namespace turnbench {
+namespace {
+
+/// Finds what a store holds of a plan's dialogues: under their own cells, or under cells that are
+/// alike but for the number of their dialogues.
+class HeldResults {
+ public:
+  HeldResults(const Plan& plan, const Store& store) : store_(store) {
+    for (const Cell& cell : plan.cells) cells_[cell.key] = &cell;
+    for (const ResolvedDataset& dataset : plan.experiment.datasets) {
+      auto& texts = texts_[dataset.hash];
+      for (const Dialogue& d : dataset.dialogues) texts[d.id] = to_json_line(d);
+    }
+  }
+
+  /// Whether nothing is to be computed; notes what is to be adopted for that.
+  bool has(const std::string& cell, const Dialogue& dialogue) {
+    const auto known = cells_held_.try_emplace(cell);
+    if (known.second) known.first->second = {store_.held(cell), {}, false};
+    OfCell& own = known.first->second;
+    const auto found = own.held.find(dialogue.id);
+    if (found != own.held.end() && is_whole(found->second, dialogue) &&
+        found->second.changed.empty())
+      return true;
+    if (!own.looked_for_others) own.others = others(cell);
+    own.looked_for_others = true;
+    for (const Other& other : own.others) {
+      const auto there = other.held.find(dialogue.id);
+      if (there == other.held.end() || !is_whole(there->second, dialogue)) continue;
+      if (!there->second.changed.empty() || !other.same.contains(dialogue.id)) continue;
+      adoptions.push_back({cell, other.cell, dialogue.id});
+      return true;
+    }
+    return false;
+  }
+
+  std::vector<Store::Adoption> adoptions;
+
+ private:
+  using OfDialogues = std::map<std::string, Store::Held>;
+  struct Other {
+    std::string cell;
+    OfDialogues held;
+    std::set<std::string> same;  ///< dialogues of equal content
+  };
+  struct OfCell {
+    OfDialogues held;
+    std::vector<Other> others;
+    bool looked_for_others = false;
+  };
+
+  static bool is_whole(const Store::Held& held, const Dialogue& dialogue) {
+    return held.turns == static_cast<int>(dialogue.turns.size());
+  }
+
+  std::vector<Other> others(const std::string& cell) {
+    std::vector<Other> result;
+    const Cell& own = *cells_.at(cell);
+    for (const Cell& other : store_.alike(own))
+      result.push_back({other.key, store_.held(other.key), same(own, other)});
+    return result;
+  }
+
+  const std::set<std::string>& same(const Cell& own, const Cell& other) {
+    const auto [known, is_new] = same_.try_emplace({own.dataset_hash, other.dataset_hash});
+    if (is_new) {
+      const auto& texts = texts_.at(own.dataset_hash);
+      for (const auto& [id, text] : store_.dialogue_texts(other.dataset_hash)) {
+        const auto found = texts.find(id);
+        if (found != texts.end() && found->second == text) known->second.insert(id);
+      }
+    }
+    return known->second;
+  }
+
+  const Store& store_;
+  std::map<std::string, const Cell*> cells_;
+  std::map<std::string, std::map<std::string, std::string>> texts_;  // dataset, id -> content
+  std::map<std::string, OfCell> cells_held_;
+  std::map<std::pair<std::string, std::string>, std::set<std::string>> same_;  // by datasets
+};
+
+}  // namespace
+
+std::vector<Store::Adoption> drop_done(Plan& plan, const Store& store) {
+  HeldResults held(plan, store);
+  for (Plan::Unit& unit : plan.units) {
+    std::erase_if(unit.cells,
+                  [&](const UnitCell& cell) { return held.has(cell.key, *unit.dialogue); });
+  }
+  for (Plan::ProbeJob& job : plan.probe_jobs) {
+    std::erase_if(job.cells, [&](const ProbeCell& cell) {
+      return std::all_of(job.dialogues.begin(), job.dialogues.end(),
+                         [&](const auto& dialogue) { return held.has(cell.key, *dialogue); });
+    });
+  }
+  std::erase_if(plan.units, [](const Plan::Unit& unit) { return unit.cells.empty(); });
+  std::erase_if(plan.probe_jobs, [](const Plan::ProbeJob& job) { return job.cells.empty(); });
+  return std::move(held.adoptions);
+}
+
+}  // namespace turnbench

@@ -1,0 +1,189 @@
+#include "harness/experiment/smoke.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "common/text.h"
+#include "datasets/catalog.h"
+
+namespace turnbench {
+namespace {
+
+constexpr const char* kWarning =
+    "Smoke run on stand-ins: these numbers say nothing about the experiment.";
+constexpr int kLength = 220;     // of a dialogue, in words
+constexpr int kMaxPrompt = 300;  // tokens: the same with markup
+// Tokens where records are read from files: their instructions, examples and questions, which are
+// never cut, have some hundred in tiny's small vocabulary.
+constexpr int kMaxRecordPrompt = 2048;
+constexpr int kMaxAnswer = 20;  // tokens: beyond the 16th, LoopServe selects
+constexpr int kMaxTurns = 2;
+constexpr double kKept = 64;       // token counts up to it stay as they are
+constexpr int kRealPrompt = 8192;  // tokens: what a share in the experiment is taken of
+
+/// Token counts above 64 in the prompt's scale: 1,024 becomes 128, 4,096 becomes 160.  They keep
+/// their order and stay below the prompt's length, so that what is to be cut is cut.  `more` sets
+/// apart what would come out equal.
+std::string scaled(double tokens, int more) {
+  if (tokens <= kKept) return fmt::format("{:.0f}", tokens);
+  return fmt::format("{:.0f}", kKept + std::floor(16 * std::log2(tokens / kKept)) + more);
+}
+
+/// The value of a parameter on short prompts: numbers of tokens or of lines shrink.  So do shares
+/// of a prompt, as the numbers of tokens that they mean: windows and sinks do not shrink with the
+/// prompt, and a tenth of 300 tokens would be less than they are.
+std::string short_value(const ParameterInfo& p, const Parameters& values, int more) {
+  const std::string& value = values.values().find(p.name)->second;
+  if (p.kind == ParameterInfo::Kind::kBudget) {
+    const Budget budget = values.budget(p.name);
+    const bool of_prompt = !p.unit.ends_with("of the budget");
+    if (budget.is_ratio && (!of_prompt || budget.value == 1)) return value;
+    return scaled(std::max(1, budget.tokens(kRealPrompt)), more);
+  }
+  const bool amount = p.kind == ParameterInfo::Kind::kInteger &&
+                      (p.unit.starts_with("tokens") || p.unit == "lines");
+  return amount ? scaled(values.integer(p.name), more) : value;
+}
+
+OrderedJson short_method(const Method& method, int more) {
+  OrderedJson parts = OrderedJson::array();
+  for (const Method::Part& part : method.parts()) {
+    OrderedJson out = {{"name", part.info->name}};
+    for (const ParameterInfo& p : part.info->parameters)
+      out[std::string(p.name)] = short_value(p, part.parameters, more);
+    for (const auto& [name, value] : part.placement.values()) out[name] = value;
+    parts.push_back(std::move(out));
+  }
+  return {{"label", method.label()}, {"method", std::move(parts)}};
+}
+
+/// Methods that differ in the experiment differ here too: of a quarter and 2,048 tokens, which both
+/// become 144, the second becomes 145.
+OrderedJson short_methods(const std::vector<const Method*>& methods) {
+  OrderedJson out = OrderedJson::array();
+  std::set<std::string> seen;
+  for (const Method* method : methods) {
+    for (int more = 0;; ++more) {
+      OrderedJson one = short_method(*method, more);
+      const Json json = parse_json(one.dump(), "smoke run");
+      if (!seen.insert(Method::parse(JsonView(json, "smoke run")).canonical()).second) continue;
+      out.push_back(std::move(one));
+      break;
+    }
+  }
+  return out;
+}
+
+/// A made-up dataset whose answers have the form that this one's have: a label, a long text, or a
+/// short fact.  The metric stays where it can score them.
+struct StandIn {
+  std::string name, metric;
+};
+
+StandIn stand_in(const std::string& metric, std::size_t index) {
+  if (metric == "accuracy" || metric == "classification") return {"tiny-label", metric};
+  const bool english = !metric.ends_with("_zh");
+  if (english && (metric.starts_with("rouge") || metric.starts_with("code_sim")))
+    return {"tiny-list", metric};
+  const std::string fact = index % 2 == 0 ? "tiny-fact" : "tiny-hop";
+  return {fact, metric == "exact_match" ? metric : "qa_f1"};
+}
+
+OrderedJson short_dataset(const DatasetEntry& entry, const OrderedJson& written, std::size_t index,
+                          bool has_files) {
+  const Dataset& dataset = find_dataset(entry.name, "smoke run");
+  OrderedJson out = written.is_object() ? written : OrderedJson{{"name", entry.name}};
+  const bool replaced = dataset.needs_source && !has_files;
+  if (replaced) {
+    const StandIn other = stand_in(entry.metric.empty() ? dataset.metric : entry.metric, index);
+    out = {{"name", other.name}, {"metric", other.metric}, {"seed", index}};  // no two alike
+  }
+  out["label"] = entry.label;
+  out["task"] = entry.task.empty() ? dataset.task : entry.task;
+  out["limit"] = 1;
+  if (replaced || dataset.turns > 0)
+    out["turns"] = std::clamp(entry.turns > 0 ? entry.turns : dataset.turns, 1, kMaxTurns);
+  const Dataset& made = find_dataset(out["name"].get<std::string>(), "smoke run");
+  if (made.has_length) {
+    const int wanted = entry.length > 0 ? std::min(entry.length, kLength) : kLength;
+    out["length"] = std::max(wanted, made.least_length * out["turns"].get<int>());
+  }
+  return out;
+}
+
+/// The label with one mark for every number: equal for the values of one sweep.
+std::string sweep_of(const std::string& label) {
+  std::string out;
+  for (char c : label) {
+    const bool number = (c >= '0' && c <= '9') || c == '.';
+    if (!number) out += c;
+    if (number && !out.ends_with('#')) out += '#';
+  }
+  return out;
+}
+
+/// The entries that stay: the first and the last value of every sweep, and those named in `needed`.
+template <typename Entries, typename Label>
+std::vector<const typename Entries::value_type*> sweep_ends(
+    const Entries& entries, const Label& label, const std::vector<std::string>& needed) {
+  std::map<std::string, std::pair<std::size_t, std::size_t>> ends;
+  for (std::size_t i = 0; i < entries.size(); ++i)
+    ends.try_emplace(sweep_of(label(entries[i])), i, i).first->second.second = i;
+  std::vector<const typename Entries::value_type*> out;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const std::string name = label(entries[i]);
+    const auto [first, last] = ends.at(sweep_of(name));
+    const bool is_needed = std::find(needed.begin(), needed.end(), name) != needed.end();
+    if (i == first || i == last || is_needed) out.push_back(&entries[i]);
+  }
+  return out;
+}
+
+}  // namespace
+
+Manifest smoke_manifest(const Manifest& manifest, const Locations& locations) {
+  OrderedJson json = OrderedJson::parse(manifest.text);
+  json["name"] = manifest.name + ".smoke";
+  json["title"] = "Smoke run of: " + manifest.title;
+  json["smoke"] = kWarning;
+
+  json["models"] = OrderedJson::array();
+  for (const ModelEntry& entry : manifest.models)
+    json["models"].push_back({{"name", entry.name}, {"path", "tiny"}});
+
+  std::vector<std::string> changes, needed;
+  int max_prompt = kMaxPrompt;
+  const OrderedJson written =
+      json["datasets"].is_array() ? json["datasets"] : OrderedJson::array({json["datasets"]});
+  json["datasets"] = OrderedJson::array();
+  for (const DatasetEntry* entry :
+       sweep_ends(manifest.datasets, [](const DatasetEntry& d) { return d.label; }, {})) {
+    const auto index = static_cast<std::size_t>(entry - manifest.datasets.data());
+    const bool has_files = !locations.of_dataset(*entry, manifest).empty();
+    if (has_files) max_prompt = kMaxRecordPrompt;
+    json["datasets"].push_back(short_dataset(*entry, written[index], index, has_files));
+    const std::string name = json["datasets"].back()["name"].get<std::string>();
+    if (name != entry->name) changes.push_back(entry->label + " by " + name);
+  }
+
+  for (const TableSpec& table : manifest.tables) needed.push_back(table.difference_to);
+  json["methods"] = short_methods(sweep_ends(
+      manifest.methods, [](const Method& m) { return m.label(); }, needed));
+
+  json["max_prompt_tokens"] = max_prompt;
+  json["max_new_tokens"] = kMaxAnswer;
+  json["description"] = fmt::format(
+      "{} Every model is the embedded tiny; prompts have at most {} tokens, answers {}; budgets "
+      "shrink with them; of each sweep only the ends run.{}",
+      kWarning, max_prompt, kMaxAnswer,
+      changes.empty() ? "" : " Datasets are replaced: " + join(changes, ", ") + ".");
+  const std::string text = json.dump(1);
+  Manifest out = parse_manifest(text, manifest.path.string() + ": smoke run");
+  out.path = manifest.path;
+  return out;
+}
+
+}  // namespace turnbench

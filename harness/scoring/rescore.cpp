@@ -1,0 +1,86 @@
+#include "harness/scoring/rescore.h"
+
+#include <map>
+#include <memory>
+
+#include "common/error.h"
+#include "common/text.h"
+#include "harness/experiment/experiment.h"
+#include "metrics/metric.h"
+#include "metrics/postprocess.h"
+
+namespace turnbench {
+namespace {
+
+/// What scores one cell.
+struct Scorer {
+  const Metric* metric;
+  const Postprocess* postprocess;
+  std::shared_ptr<const Segmenter> segmenter;
+};
+
+std::string place_of(const CellScores& scores, const std::string& dialogue, int turn) {
+  return fmt::format("{}, {}, {}, {}: {}, turn {}", scores.cell.model, scores.cell.dataset,
+                     scores.cell.position, scores.cell.method, printable(dialogue), turn + 1);
+}
+
+}  // namespace
+
+std::vector<CellScores> rescore(Store& store, const std::string& experiment,
+                                const RescoreRequest& request) {
+  std::vector<CellScores> out;
+  std::map<std::string, std::size_t> by_key;
+  std::vector<Scorer> scorers;
+  std::map<std::string, std::shared_ptr<const Segmenter>> segmenters;  // by metric
+  for (const Cell& cell : store.cells(experiment)) {
+    if (is_probe(cell) || !by_key.emplace(cell.key, out.size()).second) continue;
+    CellScores& scores = out.emplace_back();
+    scores.cell = cell;
+    scores.metric = request.metric.empty() ? cell.metric : request.metric;
+    scores.postprocess = request.postprocess.empty() ? cell.postprocess : request.postprocess;
+    const Metric& metric = find_metric(scores.metric, "--metric");
+    auto& segmenter = segmenters[scores.metric];
+    if (!segmenter) segmenter = open_segmenter(metric, request.locations);
+    scorers.push_back({&metric, &find_postprocess(scores.postprocess, "--postprocess"), segmenter});
+  }
+  store.for_each_answered(
+      experiment, [&](const StoredDialogue& stored, const std::vector<Store::Answer>& answers) {
+        const Dialogue dialogue = store.parse(stored);
+        std::vector<ScoreValue> values;
+        for (const Store::Answer& answer : answers) {
+          const auto found = by_key.find(answer.cell);
+          if (found == by_key.end()) continue;
+          CellScores& scores = out[found->second];
+          const Scorer& scorer = scorers[found->second];
+          const Turn& turn = dialogue.turns[static_cast<std::size_t>(answer.turn)];
+          const std::string cut = scorer.postprocess->apply(answer.text);
+          try {
+            const double value =
+                scorer.metric->score({cut, turn.references, turn.classes, scorer.segmenter.get()});
+            values.push_back(
+                {answer.cell, stored.id, answer.turn, scores.metric, scores.postprocess, value});
+            scores.sum += value;
+            ++scores.count;
+          } catch (const Error& error) {
+            scores.refused.push_back(
+                fmt::format("{}: {}", place_of(scores, stored.id, answer.turn), error.what()));
+          }
+        }
+        const std::vector<std::optional<double>> before = store.put_scores(values, request.replace);
+        for (std::size_t i = 0; i < values.size(); ++i) {
+          CellScores& scores = out[by_key.at(values[i].cell)];
+          if (!before[i]) {
+            ++scores.added;
+          } else if (*before[i] == values[i].value) {
+            ++scores.equal;
+          } else {
+            scores.different.push_back(fmt::format("{}: found {} stored, expected {}",
+                                                   place_of(scores, stored.id, values[i].turn),
+                                                   *before[i], values[i].value));
+          }
+        }
+      });
+  return out;
+}
+
+}  // namespace turnbench

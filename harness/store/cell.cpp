@@ -1,0 +1,34 @@
+#include "harness/store/cell.h"
+
+#include <nlohmann/json.hpp>
+
+#include "common/file.h"
+#include "common/json.h"
+#include "methods/method.h"
+
+namespace turnbench {
+
+bool is_probe(const Cell& cell) {
+  return cell.method_canonical.starts_with(kProbePrefix);
+}
+
+bool is_imported(const Cell& cell) {
+  return cell.method_canonical.starts_with("imported:");
+}
+
+std::optional<std::string> setting_of(const Cell& cell, std::string_view name) {
+  const std::string_view canonical = cell.method_canonical;
+  if (is_imported(cell)) return std::nullopt;
+  if (!is_probe(cell)) return setting_in(canonical, name);
+  const std::string_view probe = canonical.substr(kProbePrefix.size());
+  return setting_in(probe.substr(0, probe.find(' ')), name);
+}
+
+std::string cell_key(const Cell& cell) {
+  return hash_text(
+      Json::array({cell.model_hash, cell.dataset_hash, cell.position, cell.method_canonical,
+                   cell.history, cell.answers, cell.metric, cell.postprocess, cell.protocol})
+          .dump());
+}
+
+}  // namespace turnbench

@@ -1,0 +1,39 @@
+#include "harness/store/cell_progress.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "common/json.h"
+
+namespace turnbench {
+namespace {
+
+/// How many dialogues the dataset of a protocol card has; 0 if the card does not say.
+std::size_t dialogues_of(const std::string& card) {
+  const Json json = Json::parse(card, nullptr, /*allow_exceptions=*/false);
+  const Json::json_pointer place("/dataset/count");
+  if (!json.is_object() || !json.contains(place)) return 0;
+  return json.at(place).is_number_unsigned() ? json.at(place).get<std::size_t>() : 0;
+}
+
+}  // namespace
+
+std::map<std::string, CellProgress> cell_progress(const Store& store,
+                                                  const std::string& experiment) {
+  std::map<std::string, CellProgress> out;
+  const auto done = store.done(experiment);
+  for (const Cell& cell : store.cells(experiment)) {
+    const std::map<std::string, int> dialogues = store.dialogues(cell.dataset_hash);
+    CellProgress progress;
+    // A run with --limit stores what it runs; the card says what there is.
+    progress.total = std::max(dialogues.size(), dialogues_of(cell.protocol_text));
+    for (const auto& [id, turns] : dialogues) {
+      const auto found = done.find({cell.key, id});
+      progress.done += found != done.end() && found->second >= turns;
+    }
+    out[cell.key] = progress;
+  }
+  return out;
+}
+
+}  // namespace turnbench

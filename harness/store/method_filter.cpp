@@ -1,0 +1,61 @@
+#include "harness/store/method_filter.h"
+
+#include "common/error.h"
+#include "harness/store/cell.h"
+#include "methods/method.h"
+#include "probes/probe.h"
+
+namespace turnbench {
+namespace {
+
+/// The canonical text of a method or probe; empty if the word is none.
+template <typename Spec>
+std::string canonical_of(const std::string& spec) {
+  try {
+    return Spec::parse(spec).canonical();
+  } catch (const Error&) {  // the label of another store's methods, or of imported predictions
+    return "";
+  }
+}
+
+/// Names joined by + out of a canonical text, whose values may hold any character: what follows a +
+/// is a part if it is a method.
+std::string name_of_canonical(const std::string& canonical) {
+  std::string out;
+  for (std::size_t begin = 0; begin != std::string::npos;) {
+    const std::string name = canonical.substr(begin, canonical.find_first_of(":+@", begin) - begin);
+    bool known = begin == 0;
+    for (const MethodInfo& info : all_methods()) known |= info.name == name;
+    if (known) out += (out.empty() ? "" : "+") + name;
+    const std::size_t plus = canonical.find('+', begin);
+    begin = plus == std::string::npos ? plus : plus + 1;
+  }
+  return out;
+}
+
+/// The canonical text of a cell's probe: "probe TEXT", or "probe TEXT over N dialogues HASH".
+std::string probe_of(const Cell& cell) {
+  const std::string text = cell.method_canonical.substr(cell.method_canonical.find(' ') + 1);
+  return text.substr(0, text.find(" over "));
+}
+
+}  // namespace
+
+MethodFilter::MethodFilter(std::string spec) : spec_(std::move(spec)) {
+  const bool bare = spec_.find_first_of(":@") == std::string::npos;
+  if (bare) return;  // with its defaults it would be one setting
+  method_ = canonical_of<Method>(spec_);
+  probe_ = canonical_of<ProbeSpec>(spec_);
+}
+
+bool MethodFilter::matches(const Cell& cell) const {
+  const std::string& canonical = cell.method_canonical;
+  if (cell.method == spec_ || canonical == spec_) return true;
+  if (!is_probe(cell)) {
+    return (!method_.empty() && canonical == method_) || name_of_canonical(canonical) == spec_;
+  }
+  const std::string probe = probe_of(cell);
+  return (!probe_.empty() && probe == probe_) || probe.substr(0, probe.find(':')) == spec_;
+}
+
+}  // namespace turnbench

@@ -1,0 +1,222 @@
+#include "harness/store/sqlite.h"
+
+#include <sqlite3.h>
+
+#include "common/error.h"
+#include "common/file.h"
+#include "common/text.h"
+
+namespace turnbench {
+namespace {
+
+constexpr int kBusyMilliseconds = 30'000;  // another process may be writing
+
+/// What an SQLite failure means to the user: a file that is no store is bad input.
+Error sqlite_failure(sqlite3* db, const std::string& path) {
+  const int code = sqlite3_errcode(db);
+  if (code == SQLITE_NOTADB || code == SQLITE_CORRUPT || code == SQLITE_CANTOPEN) {
+    return input_error("{}: found no usable database ({}), expected a turnbench store", path,
+                       sqlite3_errmsg(db));
+  }
+  return runtime_error("{}: {}", path, sqlite3_errmsg(db));
+}
+
+std::string path_of(sqlite3* db) {
+  const char* path = sqlite3_db_filename(db, "main");
+  return path == nullptr ? "store" : path;
+}
+
+/// How SQLite names a file that nobody changes while it is open: it is read without locks, and
+/// nothing is looked for or made beside it.
+std::string immutable_name(const std::string& path) {
+  std::string out = "file://";
+  for (char c : std::filesystem::absolute(path).string()) {
+    if (c == '%' || c == '?' || c == '#') {
+      out += fmt::format("%{:02x}", c);
+    } else {
+      out += c;
+    }
+  }
+  return out + "?immutable=1";
+}
+
+}  // namespace
+
+Statement::Statement(sqlite3* db, std::string_view sql) : db_(db) {
+  if (sqlite3_prepare_v2(db, sql.data(), static_cast<int>(sql.size()), &statement_, nullptr) !=
+      SQLITE_OK) {
+    // The statements are right: the file lacks a table or a column that they name.
+    if (sqlite3_errcode(db) == SQLITE_ERROR) {
+      throw input_error("{}: found no usable table ({}), expected the tables of a turnbench store",
+                        path_of(db), sqlite3_errmsg(db));
+    }
+    throw sqlite_failure(db, path_of(db));
+  }
+}
+
+Statement::~Statement() {
+  sqlite3_finalize(statement_);
+}
+
+void Statement::bound(int code) {
+  if (code == SQLITE_OK) return;
+  throw runtime_error("{}: value {} of \"{}\": {}", path_of(db_), bound_,
+                      printable(shorten(sqlite3_sql(statement_), 60)), sqlite3_errstr(code));
+}
+
+Statement& Statement::operator<<(std::string_view text) {
+  bound(sqlite3_bind_text64(statement_, ++bound_, text.data(), text.size(), SQLITE_TRANSIENT,
+                            SQLITE_UTF8));
+  return *this;
+}
+
+Statement& Statement::operator<<(std::int64_t value) {
+  bound(sqlite3_bind_int64(statement_, ++bound_, value));
+  return *this;
+}
+
+Statement& Statement::operator<<(double value) {
+  bound(sqlite3_bind_double(statement_, ++bound_, value));
+  return *this;
+}
+
+bool Statement::next() {
+  const int code = sqlite3_step(statement_);
+  if (code == SQLITE_ROW) return true;
+  if (code == SQLITE_DONE) return false;
+  throw sqlite_failure(db_, path_of(db_));
+}
+
+void Statement::reset() {
+  sqlite3_reset(statement_);
+  bound_ = 0;
+}
+
+void Statement::run() {
+  while (next()) {
+  }
+  reset();
+}
+
+std::string Statement::text(int column) const {
+  const auto* data = reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
+  return data == nullptr
+             ? ""
+             : std::string(data,
+                           static_cast<std::size_t>(sqlite3_column_bytes(statement_, column)));
+}
+
+void Statement::require_number(int column) const {
+  const int type = sqlite3_column_type(statement_, column);
+  if (type == SQLITE_INTEGER || type == SQLITE_FLOAT) return;
+  throw input_error("{}: {}: found a {}, expected a number", path_of(db_),
+                    sqlite3_column_name(statement_, column),
+                    type == SQLITE_TEXT   ? "text"
+                    : type == SQLITE_BLOB ? "blob"
+                                          : "null");
+}
+
+std::int64_t Statement::integer(int column) const {
+  require_number(column);
+  return sqlite3_column_int64(statement_, column);
+}
+double Statement::real(int column) const {
+  require_number(column);
+  return sqlite3_column_double(statement_, column);
+}
+bool Statement::is_null(int column) const {
+  return sqlite3_column_type(statement_, column) == SQLITE_NULL;
+}
+
+Database::Database(const std::filesystem::path& path, Mode mode) : path_(path.string()) {
+  // SQLite makes nothing that stays of these.
+  if (path_.empty() || path_.front() == ':') {
+    throw input_error("store: found the name \"{}\", expected a file", printable(path_));
+  }
+  if (mode != Mode::kCreate && !is_there(path)) {
+    throw input_error("{}: found no such file, expected a turnbench store", path_);
+  }
+  open(path_, SQLITE_OPEN_READWRITE | (mode == Mode::kCreate ? SQLITE_OPEN_CREATE : 0));
+  if (mode == Mode::kRead) open();
+}
+
+void Database::open(const std::string& name, int flags) {
+  if (sqlite3_open_v2(name.c_str(), &db_, flags, nullptr) != SQLITE_OK) {
+    const Error error = sqlite_failure(db_, path_);
+    close();
+    throw error;
+  }
+  sqlite3_busy_timeout(db_, kBusyMilliseconds);
+}
+
+void Database::close() {
+  sqlite3_close(db_);
+  db_ = nullptr;
+}
+
+void Database::open() {
+  const auto size_of = [this](const char* suffix) {
+    std::error_code none;
+    const std::uintmax_t size = std::filesystem::file_size(path_ + suffix, none);
+    return none ? 0 : size;
+  };
+  const bool unmerged = size_of("-wal") > 0 || size_of("-journal") > 0,
+             shared = std::filesystem::exists(path_ + "-shm"),
+             writable = sqlite3_db_readonly(db_, "main") == 0;
+  // Readers of a file in WAL mode share an index beside it, which the first one makes.  With a file
+  // that it cannot write it would never take that away again: there is none of its making then.
+  int code = SQLITE_READONLY;
+  if (writable || shared || unmerged) {
+    sqlite3_exec(db_, "SELECT count(*) FROM sqlite_master", nullptr, nullptr, nullptr);
+    code = sqlite3_errcode(db_);
+  }
+  if (code != SQLITE_READONLY && code != SQLITE_CANTOPEN) return;  // it is read, or shows why not
+  close();
+  if (unmerged) {
+    throw input_error(
+        "{}: found changes beside it ({}-wal) that cannot be merged or read here, expected the "
+        "store as its last writer closed it, or a folder that can be written",
+        path_, std::filesystem::path(path_).filename().string());
+  }
+  open(immutable_name(path_), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI);
+}
+
+void Database::prepare_for_writing() {
+  // SQLite does not wait for a lock when the journal's mode changes: two programs that make one
+  // file at the same moment would meet here.
+  int waited = 0;
+  while (sqlite3_exec(db_, "PRAGMA journal_mode=WAL", nullptr, nullptr, nullptr) == SQLITE_BUSY &&
+         waited < kBusyMilliseconds) {
+    waited += sqlite3_sleep(10);
+  }
+  execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;");
+}
+
+Database::~Database() {
+  close();
+}
+
+void Database::execute(const std::string& sql) {
+  if (sqlite3_exec(db_, sql.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) {
+    throw sqlite_failure(db_, path_);
+  }
+}
+
+int Database::changes() const {
+  return sqlite3_changes(db_);
+}
+
+Transaction::~Transaction() {
+  if (!open_) return;
+  try {
+    db_.execute("ROLLBACK");
+  } catch (const Error&) {  // the file is gone or full: nothing was committed either way
+  }
+}
+
+void Transaction::commit() {
+  db_.execute("COMMIT");
+  open_ = false;
+}
+
+}  // namespace turnbench

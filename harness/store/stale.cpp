@@ -1,0 +1,75 @@
+#include "harness/store/stale.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "common/text.h"
+#include "harness/store/cell.h"
+
+namespace turnbench {
+
+std::vector<StaleCell> stale_cells(const Store& store, const std::string& experiment,
+                                   const SourceHashes& now) {
+  std::vector<StaleCell> out;
+  const auto scored = store.scored_by(experiment);
+  const auto hash = [&](const char* part) {
+    const auto found = now.find(part);
+    return found == now.end() ? std::string() : found->second;
+  };
+  std::map<std::string, bool> built;  // by dataset: whether today's sources made its dialogues
+  std::set<std::string> seen;
+  for (const Cell& cell : store.cells(experiment)) {
+    if (!seen.insert(cell.key).second) continue;
+    StaleCell stale{cell, 0, {}};
+    const auto held = store.held(cell.key, now);
+    for (const auto& [dialogue, part] : held) {
+      if (part.changed.empty()) continue;
+      ++stale.dialogues;
+      stale.changed.insert(part.changed.begin(), part.changed.end());
+    }
+    const auto scores = scored.find(cell.key);
+    if (scores != scored.end() && !is_probe(cell)) {
+      std::size_t others = 0;
+      for (const auto& [sources, dialogues] : scores->second)
+        others += sources == hash("metrics") ? 0 : dialogues;
+      if (others > 0) stale.changed.insert("metrics");
+      stale.dialogues = std::max(stale.dialogues, others);
+    }
+    const auto [known, is_new] = built.try_emplace(cell.dataset_hash);
+    if (is_new) known->second = store.dataset_sources(cell.dataset_hash) == hash("datasets");
+    if (!known->second && !held.empty()) {
+      stale.changed.insert("datasets");
+      stale.dialogues = held.size();
+    }
+    if (stale.dialogues > 0) out.push_back(std::move(stale));
+  }
+  return out;
+}
+
+std::string describe(const std::vector<StaleCell>& stale) {
+  if (stale.empty()) return "";
+  std::size_t dialogues = 0;
+  std::map<std::string, std::set<std::string>> methods;  // by what changed
+  for (const StaleCell& s : stale) {
+    dialogues += s.dialogues;
+    methods[join(std::vector<std::string>(s.changed.begin(), s.changed.end()), ", ")].insert(
+        s.cell.method);
+  }
+  std::vector<std::string> reasons;
+  for (const auto& [changed, of] : methods) {
+    constexpr std::size_t kNamed = 4;
+    std::vector<std::string> names(of.begin(), of.end());
+    if (names.size() > kNamed) {
+      const std::size_t more = names.size() - kNamed;
+      names.resize(kNamed);
+      names.push_back(fmt::format("{} more", more));
+    }
+    reasons.push_back(fmt::format("{} changed since ({})", changed, join(names, ", ")));
+  }
+  return fmt::format("{} results of dialogues in {} cells are of other sources: {}", dialogues,
+                     stale.size(), join(reasons, "; "));
+}
+
+}  // namespace turnbench

@@ -1,0 +1,343 @@
+#include "harness/store/store.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <tuple>
+
+#include "common/error.h"
+#include "common/file.h"
+#include "common/json.h"
+#include "common/text.h"
+#include "harness/store/schema.h"
+
+namespace turnbench {
+namespace {
+
+constexpr std::int64_t kMaxTurns = 10'000;  // no dialogue is near it
+
+Record::Status parse_status(const std::string& text) {
+  return text == "ok"              ? Record::Status::kOk
+         : text == "no_value"      ? Record::Status::kNoValue
+         : text == "out_of_memory" ? Record::Status::kOutOfMemory
+                                   : Record::Status::kError;
+}
+
+}  // namespace
+
+std::string_view name_of(Record::Status status) {
+  switch (status) {
+    case Record::Status::kOk:
+      return "ok";
+    case Record::Status::kError:
+      return "error";
+    case Record::Status::kOutOfMemory:
+      return "out_of_memory";
+    case Record::Status::kNoValue:
+      return "no_value";
+  }
+  return "error";
+}
+
+Store Store::create(const std::filesystem::path& path) {
+  auto db = std::make_unique<Database>(path, Database::Mode::kCreate);
+  prepare_schema(*db);
+  return Store(std::move(db));
+}
+
+Store Store::open(const std::filesystem::path& path) {
+  auto db = std::make_unique<Database>(path, Database::Mode::kRead);
+  check_schema(*db);
+  return Store(std::move(db));
+}
+
+Store Store::open_to_write(const std::filesystem::path& path) {
+  auto db = std::make_unique<Database>(path, Database::Mode::kExisting);
+  check_schema(*db);
+  prepare_schema(*db);
+  return Store(std::move(db));
+}
+
+void Store::add_experiment(const StoredExperiment& experiment) {
+  write_experiment(experiment, false);
+}
+
+void Store::add_imported(const StoredExperiment& experiment) {
+  write_experiment(experiment, true);
+}
+
+void Store::write_experiment(const StoredExperiment& experiment, bool imported) {
+  Transaction transaction(*db_);
+  environment_ = hash_text(experiment.environment);
+  sources_ = sources_of(experiment.environment);
+  (db_->prepare("INSERT OR IGNORE INTO environment VALUES (?,?)")
+   << environment_ << experiment.environment)
+      .run();
+  for (const auto& [hash, description] : experiment.models) {
+    (db_->prepare("INSERT OR IGNORE INTO model VALUES (?,?)") << hash << description).run();
+  }
+  for (const auto& [hash, description] : experiment.datasets) {
+    (db_->prepare("INSERT INTO dataset (hash, description, sources) VALUES (?,?,?) "
+                  "ON CONFLICT DO UPDATE SET sources = excluded.sources")
+     << hash << description << sources_["datasets"])
+        .run();
+  }
+  Statement dialogue = db_->prepare("INSERT OR IGNORE INTO dialogue VALUES (?,?,?,?)");
+  for (const StoredDialogue& d : experiment.dialogues) {
+    (dialogue << d.dataset_hash << d.id << d.turns << d.json).run();
+  }
+  const std::string hash = hash_text(experiment.manifest);
+  Statement newest =
+      db_->prepare("SELECT manifest_hash, ordinal FROM experiment ORDER BY ordinal DESC LIMIT 1");
+  const bool any = newest.next();
+  const std::int64_t ordinal = !any ? 0 : newest.integer(1) + (newest.text(0) == hash ? 0 : 1);
+  (db_->prepare("INSERT INTO experiment VALUES (?,?,?,?,?,?,?) "
+                "ON CONFLICT DO UPDATE SET ordinal = excluded.ordinal, title = excluded.title, "
+                "directory = excluded.directory, published = excluded.published")
+   << experiment.name << hash << experiment.title << experiment.manifest << experiment.directory
+   << experiment.published << ordinal)
+      .run();
+  Statement protocol = db_->prepare("INSERT OR IGNORE INTO protocol VALUES (?,?)");
+  Statement method = db_->prepare("INSERT OR IGNORE INTO method VALUES (?)");
+  Statement cell = db_->prepare("INSERT OR IGNORE INTO cell VALUES (?,?,?,?,?,?,?,?,?,?,?)");
+  Statement entry = db_->prepare("INSERT OR REPLACE INTO experiment_cell VALUES (?,?,?,?,?,?,?)");
+  int position = 0;
+  std::set<std::pair<std::string, std::string>> listed;  // cells, by their datasets' labels
+  if (imported) {
+    position = kFirstImported;
+    Statement there = db_->prepare(
+        "SELECT cell, dataset, ordinal FROM experiment_cell "
+        "WHERE experiment = ? AND manifest_hash = ?");
+    there << experiment.name << hash;
+    while (there.next()) {
+      listed.emplace(there.text(0), there.text(1));
+      position = std::max(position, static_cast<int>(there.integer(2)) + 1);
+    }
+  }
+  for (const Cell& c : experiment.cells) {
+    (protocol << c.protocol << c.protocol_text).run();
+    (method << c.method_canonical).run();
+    (cell << c.key << c.model_hash << c.dataset_hash << c.task << c.position << c.method_canonical
+          << c.history << c.answers << c.metric << c.postprocess << c.protocol)
+        .run();
+    if (listed.contains({c.key, c.dataset})) continue;
+    (entry << experiment.name << hash << position++ << c.key << c.model << c.dataset << c.method)
+        .run();
+  }
+  transaction.commit();
+}
+
+void Store::add_records(const std::vector<Record>& records, const std::vector<ScoreValue>& scores) {
+  Transaction transaction(*db_);
+  Statement older = db_->prepare(
+      "SELECT DISTINCT r.environment, c.method FROM record r JOIN cell c ON c.key = r.cell "
+      "WHERE r.cell = ? AND r.dialogue = ? AND r.environment <> ?");
+  Statement forget = db_->prepare("DELETE FROM record WHERE cell = ? AND dialogue = ?");
+  Statement record = db_->prepare("INSERT OR IGNORE INTO record VALUES (?,?,?,?,?,?,?,?,?,?,?,?)");
+  Statement score = db_->prepare("INSERT OR IGNORE INTO score VALUES (?,?,?,?,?,?,?)");
+  Statement counter = db_->prepare("INSERT OR IGNORE INTO counter VALUES (?,?,?,?,?)");
+  Statement timing = db_->prepare("INSERT OR IGNORE INTO timing VALUES (?,?,?,?,?)");
+  std::set<std::pair<std::string_view, std::string_view>> seen;
+  std::set<std::tuple<std::string_view, std::string_view, int>> own, known;  // known: another run's
+  for (const Record& r : records) {
+    if (seen.emplace(r.cell, r.dialogue).second) {
+      bool stale = false;
+      older << r.cell << r.dialogue << environment_;
+      while (older.next())
+        stale |= !changed_parts(older.text(1), sources_in(older.text(0)), sources_).empty();
+      older.reset();
+      if (stale) (forget << r.cell << r.dialogue).run();
+    }
+    (record << r.cell << r.dialogue << r.turn << name_of(r.status) << r.error << r.prompt_hash
+            << r.prompt_tokens << r.truncated_tokens << r.answer << Json(r.answer_tokens).dump()
+            << (r.stopped ? 1 : 0) << environment_)
+        .run();
+    if (db_->changes() == 0) {
+      if (!own.contains({r.cell, r.dialogue, r.turn})) known.emplace(r.cell, r.dialogue, r.turn);
+      continue;
+    }
+    own.emplace(r.cell, r.dialogue, r.turn);
+    for (const auto& [name, value] : r.counters)
+      (counter << r.cell << r.dialogue << r.turn << name << value).run();
+    for (const auto& [name, value] : r.timings)
+      (timing << r.cell << r.dialogue << r.turn << name << value).run();
+  }
+  for (const ScoreValue& s : scores) {
+    if (known.contains({s.cell, s.dialogue, s.turn})) continue;
+    (score << s.cell << s.dialogue << s.turn << s.metric << s.postprocess << s.value
+           << sources_["metrics"])
+        .run();
+  }
+  transaction.commit();
+}
+
+int Store::forget_failed(const std::string& experiment) {
+  Transaction transaction(*db_);
+  const std::size_t count = failures(experiment).size();
+  // A dialogue is run as a whole: its later turns depend on the earlier ones.
+  (db_->prepare(fmt::format(
+       "DELETE FROM record WHERE (cell, dialogue) IN (SELECT r.cell, r.dialogue FROM record r "
+       "JOIN {} e ON e.cell = r.cell WHERE r.status NOT IN ('ok', 'no_value'))",
+       kCells))
+   << experiment)
+      .run();
+  transaction.commit();
+  return static_cast<int>(count);
+}
+
+std::vector<std::string> Store::experiments() const {
+  std::vector<std::string> out;
+  Statement s = db_->prepare("SELECT name, max(ordinal) FROM experiment GROUP BY name ORDER BY 2");
+  while (s.next()) out.push_back(s.text(0));
+  return out;
+}
+
+std::string Store::column_of(const std::string& experiment, const std::string& column) const {
+  Statement s = db_->prepare("SELECT " + column +
+                             " FROM experiment WHERE name = ?1 ORDER BY ordinal DESC LIMIT 1");
+  s << experiment;
+  if (!s.next()) {
+    throw input_error("{}: found no experiment \"{}\", expected one of: {}", path(),
+                      printable(experiment), join(experiments(), ", "));
+  }
+  return s.text(0);
+}
+
+std::string Store::manifest(const std::string& experiment) const {
+  return column_of(experiment, "manifest");
+}
+std::string Store::directory(const std::string& experiment) const {
+  return column_of(experiment, "directory");
+}
+
+std::string Store::published(const std::string& experiment) const {
+  return column_of(experiment, "published");
+}
+
+std::vector<Cell> Store::cells(const std::string& experiment) const {
+  std::vector<Cell> out;
+  Statement s = db_->prepare(
+      fmt::format("SELECT e.model, e.dataset, e.method, {} FROM experiment_cell e "
+                  "JOIN cell c ON c.key = e.cell JOIN protocol p ON p.id = c.protocol "
+                  "WHERE e.experiment = ?1 AND e.manifest_hash = {} ORDER BY e.ordinal",
+                  kCellColumns, kLatest));
+  s << experiment;
+  while (s.next()) {
+    Cell cell = read_cell(s, 3);
+    cell.model = s.text(0);
+    cell.dataset = s.text(1);
+    cell.method = s.text(2);
+    out.push_back(std::move(cell));
+  }
+  return out;
+}
+
+std::map<std::string, int> Store::dialogues(const std::string& dataset_hash) const {
+  std::map<std::string, int> out;
+  Statement s = db_->prepare("SELECT id, turns FROM dialogue WHERE dataset = ?1");
+  s << dataset_hash;
+  while (s.next()) out[s.text(0)] = static_cast<int>(s.integer(1));
+  return out;
+}
+
+std::map<std::pair<std::string, std::string>, int> Store::done(
+    const std::string& experiment) const {
+  std::map<std::pair<std::string, std::string>, int> out;
+  Statement s = db_->prepare(
+      fmt::format("SELECT r.cell, r.dialogue, count(*) FROM record r JOIN {} e ON e.cell = r.cell "
+                  "GROUP BY r.cell, r.dialogue",
+                  kCells));
+  s << experiment;
+  while (s.next()) out[{s.text(0), s.text(1)}] = static_cast<int>(s.integer(2));
+  return out;
+}
+
+std::vector<ScoredTurn> Store::scores(const std::string& experiment,
+                                      const ScoreChoice& choice) const {
+  std::vector<ScoredTurn> out;
+  Statement s = db_->prepare(fmt::format(
+      "SELECT r.cell, r.dialogue, r.turn, r.status, s.value FROM {} e "
+      "JOIN cell c ON c.key = e.cell JOIN record r ON r.cell = c.key "
+      "LEFT JOIN score s ON s.cell = r.cell AND s.dialogue = r.dialogue AND s.turn = r.turn "
+      "AND s.metric = iif(?2 = '', c.metric, ?2) "
+      "AND s.postprocess = iif(?3 = '', c.postprocess, ?3) "
+      "ORDER BY e.ordinal, r.dialogue, r.turn",
+      kCells));
+  s << experiment << choice.metric << choice.postprocess;
+  const bool own = choice.metric.empty() && choice.postprocess.empty();
+  while (s.next()) {
+    const std::string dialogue = s.text(1);
+    const std::int64_t turn = s.integer(2);
+    if (turn < 0 || turn > kMaxTurns) {
+      throw input_error("{}: found the turn {} of dialogue {}, expected 0 to {}", path(), turn,
+                        printable(dialogue), kMaxTurns);
+    }
+    Record::Status status = parse_status(s.text(3));
+    if (status == Record::Status::kOk && s.is_null(4)) {
+      if (own) {
+        throw input_error("{}: found no score of dialogue {}, turn {}, expected one", path(),
+                          printable(dialogue), turn + 1);
+      }
+      status = Record::Status::kNoValue;
+    }
+    out.push_back({s.text(0), dialogue, static_cast<int>(turn), status,
+                   status == Record::Status::kOk ? s.real(4) : 0.0});
+  }
+  return out;
+}
+
+std::vector<Store::Failure> Store::failures(const std::string& experiment) const {
+  std::vector<Failure> out;
+  Statement s =
+      db_->prepare(fmt::format("SELECT r.cell, r.dialogue, r.error, r.turn FROM record r "
+                               "JOIN {} e ON e.cell = r.cell "
+                               "WHERE r.status NOT IN ('ok', 'no_value') "
+                               "ORDER BY e.ordinal, r.dialogue, r.turn",
+                               kCells));
+  s << experiment;
+  while (s.next()) out.push_back({s.text(0), s.text(1), s.text(2), static_cast<int>(s.integer(3))});
+  return out;
+}
+
+std::map<std::string, double> Store::mean_counter(const std::string& experiment,
+                                                  const std::string& counter) const {
+  std::map<std::string, double> out;
+  Statement s = db_->prepare(
+      fmt::format("SELECT n.cell, avg(n.value) FROM counter n JOIN {} e ON e.cell = n.cell "
+                  "WHERE n.name = ?2 GROUP BY n.cell",
+                  kCells));
+  s << experiment << counter;
+  while (s.next()) out[s.text(0)] = s.real(1);
+  return out;
+}
+
+std::vector<ScoredTurn> Store::values(const std::string& experiment,
+                                      const std::string& name) const {
+  std::vector<ScoredTurn> out;
+  for (const char* table : {"counter", "timing"}) {
+    Statement s = db_->prepare(fmt::format(
+        "SELECT n.cell, n.dialogue, n.turn, n.value FROM {} n JOIN {} e ON e.cell = n.cell "
+        "WHERE n.name = ?2",
+        table, kCells));
+    s << experiment << name;
+    while (s.next()) {
+      out.push_back(
+          {s.text(0), s.text(1), static_cast<int>(s.integer(2)), Record::Status::kOk, s.real(3)});
+    }
+  }
+  return out;
+}
+
+std::vector<std::string> Store::environments(const std::string& experiment) const {
+  std::vector<std::string> out;
+  Statement s =
+      db_->prepare(fmt::format("SELECT DISTINCT v.json FROM record r JOIN {} e ON "
+                               "e.cell = r.cell JOIN environment v ON v.id = r.environment "
+                               "ORDER BY v.id",
+                               kCells));
+  s << experiment;
+  while (s.next()) out.push_back(s.text(0));
+  return out;
+}
+
+}  // namespace turnbench

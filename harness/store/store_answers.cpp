@@ -1,0 +1,41 @@
+#include "common/error.h"
+#include "common/text.h"
+#include "harness/store/schema.h"
+#include "harness/store/store.h"
+
+namespace turnbench {
+
+std::vector<Store::StoredAnswer> Store::answers_of(const std::string& experiment,
+                                                   const std::string& dataset_hash,
+                                                   const std::string& dialogue) const {
+  Statement s = db_->prepare(fmt::format(
+      "SELECT r.cell, r.turn, r.status, r.error, r.answer, r.prompt_tokens, "
+      "json_array_length(r.answer_tokens), s.value, d.turns FROM {} e "
+      "JOIN cell c ON c.key = e.cell JOIN record r ON r.cell = c.key "
+      "JOIN dialogue d ON d.dataset = c.dataset AND d.id = r.dialogue "
+      "LEFT JOIN score s ON s.cell = r.cell AND s.dialogue = r.dialogue AND s.turn = r.turn "
+      "AND s.metric = c.metric AND s.postprocess = c.postprocess "
+      "WHERE c.dataset = ?2 AND r.dialogue = ?3 ORDER BY e.ordinal, r.turn",
+      kCells));
+  s << experiment << dataset_hash << dialogue;
+  std::vector<StoredAnswer> out;
+  while (s.next()) {
+    const std::int64_t turn = s.integer(1), turns = s.integer(8);
+    if (turn < 0 || turn >= turns) {
+      throw input_error("{}: found the turn {} of dialogue {}, expected 0 to {}", path(), turn,
+                        printable(dialogue), turns - 1);
+    }
+    StoredAnswer& answer = out.emplace_back();
+    answer.cell = s.text(0);
+    answer.turn = static_cast<int>(turn);
+    answer.status = s.text(2);
+    answer.error = s.text(3);
+    answer.answer = s.text(4);
+    answer.prompt_tokens = static_cast<int>(s.integer(5));
+    answer.answer_tokens = static_cast<int>(s.integer(6));
+    if (!s.is_null(7)) answer.score = s.real(7);
+  }
+  return out;
+}
+
+}  // namespace turnbench

@@ -1,0 +1,58 @@
+#include "harness/store/schema.h"
+#include "harness/store/store.h"
+
+namespace turnbench {
+
+std::vector<Store::CellUse> Store::cell_uses() const {
+  Statement s = db_->prepare(
+      "SELECT ifnull(e.experiment, ''), ifnull(e.method, c.method), c.key, c.method "
+      "FROM cell c LEFT JOIN experiment_cell e ON e.cell = c.key "
+      "GROUP BY 1, 2, 3 ORDER BY 1, min(e.ordinal), 2, 3");
+  std::vector<CellUse> out;
+  while (s.next()) {
+    CellUse& use = out.emplace_back();
+    use.experiment = s.text(0);
+    use.cell.method = s.text(1);
+    use.cell.key = s.text(2);
+    use.cell.method_canonical = s.text(3);
+  }
+  return out;
+}
+
+Store::Content Store::content(const std::string& cell) const {
+  const auto count = [&](const char* table) {
+    Statement s = db_->prepare(fmt::format("SELECT count(*) FROM {} WHERE cell = ?", table));
+    s << cell;
+    return s.next() ? static_cast<std::size_t>(s.integer(0)) : 0;
+  };
+  return {count("record"), count("score"), has_judgements(*db_) ? count("judgement") : 0};
+}
+
+void Store::forget(const std::vector<std::string>& cells, const std::string& experiment) {
+  Transaction transaction(*db_);
+  Statement record = db_->prepare("DELETE FROM record WHERE cell = ?");  // and what hangs on it
+  // What was imported is in no manifest: without its records it would be awaited for ever.
+  Statement imported = db_->prepare("DELETE FROM experiment_cell WHERE cell = ? AND ordinal >= ?");
+  for (const std::string& cell : cells) {
+    (record << cell).run();
+    (imported << cell << kFirstImported).run();
+  }
+  for (const char* table : {"experiment_cell WHERE experiment", "experiment WHERE name"}) {
+    if (!experiment.empty())
+      (db_->prepare(fmt::format("DELETE FROM {} = ?", table)) << experiment).run();
+  }
+  // Nothing stays that nobody names any more, but for environments: another process may be about to
+  // store a record of one.
+  for (const char* orphans :
+       {"cell WHERE key NOT IN (SELECT cell FROM experiment_cell) AND key NOT IN (SELECT cell FROM "
+        "record)",
+        "dialogue WHERE dataset NOT IN (SELECT dataset FROM cell)",
+        "dataset WHERE hash NOT IN (SELECT dataset FROM cell)",
+        "model WHERE hash NOT IN (SELECT model FROM cell)",
+        "method WHERE canonical NOT IN (SELECT method FROM cell)",
+        "protocol WHERE id NOT IN (SELECT protocol FROM cell)"})
+    db_->execute(std::string("DELETE FROM ") + orphans);
+  transaction.commit();
+}
+
+}  // namespace turnbench

@@ -1,0 +1,113 @@
+// What a store holds that a run need not compute, and what of it other sources computed.
+
+#include <algorithm>
+#include <set>
+
+#include "common/error.h"
+#include "harness/store/schema.h"
+#include "harness/store/store.h"
+
+namespace turnbench {
+
+Cell read_cell(const Statement& row, int first) {
+  Cell out;
+  for (std::string* field : {&out.key, &out.task, &out.position, &out.history, &out.answers,
+                             &out.metric, &out.postprocess, &out.model_hash, &out.dataset_hash,
+                             &out.method_canonical, &out.protocol, &out.protocol_text})
+    *field = row.text(first++);
+  return out;
+}
+
+const SourceHashes& Store::sources_in(const std::string& environment) const {
+  const auto [known, is_new] = known_sources_.try_emplace(environment);
+  if (is_new) {
+    Statement s = db_->prepare("SELECT json FROM environment WHERE id = ?");
+    s << environment;
+    if (s.next()) known->second = sources_of(s.text(0));
+  }
+  return known->second;
+}
+
+std::map<std::string, Store::Held> Store::held(const std::string& cell,
+                                               const SourceHashes& now) const {
+  std::map<std::string, Held> out;
+  std::map<std::string, std::vector<std::string>> changed;  // by environment
+  Statement s = db_->prepare(
+      "SELECT r.dialogue, r.environment, c.method, count(*) FROM record r "
+      "JOIN cell c ON c.key = r.cell WHERE r.cell = ? GROUP BY r.dialogue, r.environment");
+  s << cell;
+  while (s.next()) {
+    Held& held = out[s.text(0)];
+    held.turns += static_cast<int>(s.integer(3));
+    const auto [of, is_new] = changed.try_emplace(s.text(1));
+    if (is_new) of->second = changed_parts(s.text(2), sources_in(s.text(1)), now);
+    for (const std::string& part : of->second) {
+      if (std::find(held.changed.begin(), held.changed.end(), part) == held.changed.end())
+        held.changed.push_back(part);
+    }
+  }
+  return out;
+}
+
+std::vector<Cell> Store::alike(const Cell& cell) const {
+  // A protocol card names its dialogues and counts them.
+  constexpr const char* kAnyDialogues = "json_remove({}, '$.dataset.dialogues', '$.dataset.count')";
+  Statement s = db_->prepare(fmt::format(
+      "SELECT {} FROM cell c JOIN protocol p ON p.id = c.protocol WHERE c.dataset <> ? AND "
+      "c.model = ? AND c.position = ? AND c.method = ? AND c.history = ? AND c.answers = ? AND "
+      "c.metric = ? AND c.postprocess = ? AND {} = {} ORDER BY c.key",
+      kCellColumns, fmt::format(kAnyDialogues, "p.json"), fmt::format(kAnyDialogues, "?")));
+  s << cell.dataset_hash << cell.model_hash << cell.position << cell.method_canonical
+    << cell.history << cell.answers << cell.metric << cell.postprocess << cell.protocol_text;
+  std::vector<Cell> out;
+  while (s.next()) out.push_back(read_cell(s, 0));
+  return out;
+}
+
+void Store::adopt(const std::vector<Adoption>& adoptions) {
+  Transaction transaction(*db_);
+  Statement forget = db_->prepare("DELETE FROM record WHERE cell = ? AND dialogue = ?");
+  for (const Adoption& a : adoptions) (forget << a.cell << a.dialogue).run();
+  for (const char* table : {"record", "score", "counter", "timing", "judgement"}) {
+    std::string columns;  // but for the first, the cell
+    Statement info = db_->prepare(fmt::format("PRAGMA table_info({})", table));
+    while (info.next()) {
+      if (info.text(1) != "cell") columns += ", " + info.text(1);
+    }
+    Statement copy = db_->prepare(fmt::format(
+        "INSERT INTO {0} (cell{1}) SELECT ?{1} FROM {0} WHERE cell = ? AND dialogue = ?", table,
+        columns));
+    for (const Adoption& a : adoptions) (copy << a.cell << a.from << a.dialogue).run();
+  }
+  transaction.commit();
+}
+
+std::string Store::dataset_sources(const std::string& dataset_hash) const {
+  if (!has_sources(*db_)) return "";
+  Statement s = db_->prepare("SELECT sources FROM dataset WHERE hash = ?");
+  s << dataset_hash;
+  return s.next() ? s.text(0) : "";
+}
+
+std::map<std::string, std::map<std::string, std::size_t>> Store::scored_by(
+    const std::string& experiment) const {
+  std::map<std::string, std::map<std::string, std::size_t>> out;
+  Statement s = db_->prepare(fmt::format(
+      "SELECT s.cell, {}, count(DISTINCT s.dialogue) FROM {} e JOIN cell c ON c.key = e.cell "
+      "JOIN score s ON s.cell = c.key AND s.metric = c.metric AND s.postprocess = c.postprocess "
+      "GROUP BY 1, 2",
+      has_sources(*db_) ? "s.sources" : "''", kCells));
+  s << experiment;
+  while (s.next()) out[s.text(0)][s.text(1)] = static_cast<std::size_t>(s.integer(2));
+  return out;
+}
+
+std::map<std::string, std::string> Store::dialogue_texts(const std::string& dataset_hash) const {
+  std::map<std::string, std::string> out;
+  Statement s = db_->prepare("SELECT id, json FROM dialogue WHERE dataset = ?");
+  s << dataset_hash;
+  while (s.next()) out[s.text(0)] = s.text(1);
+  return out;
+}
+
+}  // namespace turnbench

@@ -1,0 +1,203 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "common/error.h"
+#include "common/json.h"
+#include "common/text.h"
+#include "datasets/dialogue_io.h"
+#include "harness/store/schema.h"
+#include "harness/store/store.h"
+
+namespace turnbench {
+namespace {
+
+Judgement::Status parse_judgement_status(const std::string& text) {
+  return text == "ok"         ? Judgement::Status::kOk
+         : text == "unparsed" ? Judgement::Status::kUnparsed
+                              : Judgement::Status::kFailed;
+}
+
+constexpr std::string_view kDialogue =
+    "SELECT dataset, id, turns, json FROM dialogue WHERE dataset = ? AND id = ?";
+
+/// Runs and resets a statement of kDialogue.
+StoredDialogue read_dialogue(Statement& s, const std::string& dataset, const std::string& id,
+                             const std::string& path) {
+  s << dataset << id;
+  if (!s.next()) {
+    throw input_error("{}: found no dialogue {}, expected one", path, printable(id));
+  }
+  StoredDialogue out{s.text(0), s.text(1), static_cast<int>(s.integer(2)), s.text(3)};
+  s.reset();
+  return out;
+}
+
+}  // namespace
+
+std::string_view name_of(Judgement::Status status) {
+  switch (status) {
+    case Judgement::Status::kOk:
+      return "ok";
+    case Judgement::Status::kUnparsed:
+      return "unparsed";
+    case Judgement::Status::kFailed:
+      return "failed";
+  }
+  return "failed";
+}
+
+void Store::for_each_answered(
+    const std::string& experiment,
+    const std::function<void(const StoredDialogue&, const std::vector<Answer>&)>& take) const {
+  // `take` may write, and SQLite lets nobody write who is still reading what another process has
+  // changed since: all statements are at their end when it is called.
+  std::vector<std::pair<std::string, std::string>> ids;  // dataset, dialogue
+  Statement all = db_->prepare(
+      fmt::format("SELECT dataset, id FROM dialogue WHERE dataset IN (SELECT c.dataset "
+                  "FROM {} e JOIN cell c ON c.key = e.cell) ORDER BY dataset, id",
+                  kCells));
+  all << experiment;
+  while (all.next()) ids.emplace_back(all.text(0), all.text(1));
+  all.reset();
+  Statement dialogues = db_->prepare(kDialogue);
+  Statement records = db_->prepare(
+      fmt::format("SELECT r.cell, r.turn, r.answer FROM {} e JOIN cell c ON c.key = e.cell "
+                  "JOIN record r ON r.cell = c.key WHERE c.dataset = ?2 AND r.dialogue = ?3 AND "
+                  "r.status = 'ok' ORDER BY r.cell, r.turn",
+                  kCells));
+  for (const auto& [dataset, id] : ids) {
+    const StoredDialogue dialogue = read_dialogue(dialogues, dataset, id, path());
+    records << experiment << dataset << id;
+    std::vector<Answer> answers;
+    while (records.next()) {
+      const std::int64_t turn = records.integer(1);
+      if (turn < 0 || turn >= dialogue.turns) {
+        throw input_error("{}: found the turn {} of dialogue {}, expected 0 to {}", path(), turn,
+                          printable(id), dialogue.turns - 1);
+      }
+      answers.push_back({records.text(0), static_cast<int>(turn), records.text(2)});
+    }
+    records.reset();
+    if (!answers.empty()) take(dialogue, answers);
+  }
+}
+
+StoredDialogue Store::dialogue(const std::string& dataset_hash, const std::string& id) const {
+  Statement s = db_->prepare(kDialogue);
+  return read_dialogue(s, dataset_hash, id, path());
+}
+
+Dialogue Store::parse(const StoredDialogue& stored) const {
+  const std::string place = path() + ": dialogue " + printable(stored.id);
+  Dialogue out = parse_dialogue(stored.json, place);
+  if (out.turns.size() != static_cast<std::size_t>(stored.turns)) {
+    throw input_error("{}: found {} turns, expected {}", place, out.turns.size(), stored.turns);
+  }
+  return out;
+}
+
+std::map<int, std::string> Store::answers(const std::string& cell,
+                                          const std::string& dialogue) const {
+  std::map<int, std::string> out;
+  Statement s = db_->prepare(
+      "SELECT turn, answer FROM record WHERE cell = ? AND dialogue = ? AND status = 'ok'");
+  s << cell << dialogue;
+  while (s.next()) out[static_cast<int>(s.integer(0))] = s.text(1);
+  return out;
+}
+
+std::vector<std::optional<double>> Store::put_scores(const std::vector<ScoreValue>& scores,
+                                                     bool replace) {
+  std::vector<std::optional<double>> out;
+  if (scores.empty()) return out;
+  Transaction transaction(*db_);
+  Statement before = db_->prepare(
+      "SELECT value FROM score WHERE cell = ? AND dialogue = ? AND turn = ? AND metric = ? AND "
+      "postprocess = ?");
+  Statement put = db_->prepare("INSERT OR REPLACE INTO score VALUES (?,?,?,?,?,?,?)");
+  for (const ScoreValue& s : scores) {
+    before << s.cell << s.dialogue << s.turn << s.metric << s.postprocess;
+    out.push_back(before.next() ? std::optional(before.real(0)) : std::nullopt);
+    before.reset();
+    if (out.back() && out.back() != s.value && !replace) continue;
+    (put << s.cell << s.dialogue << s.turn << s.metric << s.postprocess << s.value
+         << sources_["metrics"])
+        .run();
+  }
+  transaction.commit();
+  return out;
+}
+
+std::vector<std::string> Store::metrics(const std::string& experiment) const {
+  Statement s = db_->prepare(fmt::format(
+      "SELECT DISTINCT s.metric FROM {} e JOIN score s ON s.cell = e.cell ORDER BY 1", kCells));
+  s << experiment;
+  std::vector<std::string> out;
+  while (s.next()) out.push_back(s.text(0));
+  return out;
+}
+
+std::map<std::string, bool> Store::postprocesses(const std::string& experiment,
+                                                 const std::string& metric) const {
+  Statement s =
+      db_->prepare(fmt::format("SELECT s.postprocess, max(s.postprocess = c.postprocess) FROM {} e "
+                               "JOIN cell c ON c.key = e.cell JOIN score s ON s.cell = c.key "
+                               "WHERE s.metric = ?2 GROUP BY 1",
+                               kCells));
+  s << experiment << metric;
+  std::map<std::string, bool> out;
+  while (s.next()) out[s.text(0)] = s.integer(1) != 0;
+  return out;
+}
+
+void Store::add_judge(const Judge& judge) {
+  (db_->prepare("INSERT OR IGNORE INTO judge VALUES (?,?,?,?,?)")
+   << judge.id << judge.rubric << judge.rubric_hash << judge.rubric_text << judge.model)
+      .run();
+}
+
+void Store::add_judgement(const Judgement& j) {
+  OrderedJson values = OrderedJson::object();
+  for (const auto& [name, value] : j.scores) values[name] = value;
+  Transaction transaction(*db_);
+  (db_->prepare("DELETE FROM judgement WHERE cell = ? AND dialogue = ? AND turn = ? AND judge = ? "
+                "AND ordinal = ? AND status = 'failed'")
+   << j.cell << j.dialogue << j.turn << j.judge << j.ordinal)
+      .run();
+  (db_->prepare("INSERT OR IGNORE INTO judgement VALUES (?,?,?,?,?,?,?,?,?,?)")
+   << j.cell << j.dialogue << j.turn << j.judge << j.ordinal << j.url << name_of(j.status)
+   << j.error << j.reply << values.dump())
+      .run();
+  transaction.commit();
+}
+
+std::vector<Judgement> Store::judgements(const std::string& judge, const std::string& cell,
+                                         const std::string& dialogue, int turn) const {
+  std::vector<Judgement> out;
+  if (!has_judgements(*db_)) return out;
+  Statement s = db_->prepare(
+      "SELECT ordinal, url, status, error, reply, scores FROM judgement WHERE cell = ? AND "
+      "dialogue = ? AND turn = ? AND judge = ? ORDER BY ordinal");
+  s << cell << dialogue << turn << judge;
+  while (s.next()) {
+    Judgement j{cell,
+                dialogue,
+                turn,
+                judge,
+                static_cast<int>(s.integer(0)),
+                s.text(1),
+                parse_judgement_status(s.text(2)),
+                s.text(3),
+                s.text(4),
+                {}};
+    const std::string place = path() + ": judgement of " + printable(dialogue);
+    const Json values = parse_json(s.text(5), place);
+    const JsonView view(values, place);
+    for (const std::string& name : view.keys())
+      j.scores.push_back({name, view.at(name).as_number()});
+    out.push_back(std::move(j));
+  }
+  return out;
+}
+
+}  // namespace turnbench

@@ -1,0 +1,195 @@
+#include "harness/unit/probe_unit.h"
+
+#include <algorithm>
+#include <functional>
+#include <new>
+
+#include "common/clock.h"
+#include "common/error.h"
+#include "probes/layer_sums.h"
+
+namespace turnbench {
+namespace {
+
+/// Shows each layer of a prefill to the probes, all rows at once, and leaves attention dense.
+class Observer : public PrefillPolicy {
+ public:
+  explicit Observer(std::function<void(LayerSums&)> show) : show_(std::move(show)) {}
+  std::unique_ptr<PrefillPolicy> clone() const override {
+    return std::make_unique<Observer>(*this);
+  }
+  std::vector<HeadPattern> plan(const LayerView& view) override {
+    LayerSums sums(view);
+    show_(sums);
+    return {};
+  }
+
+ private:
+  std::function<void(LayerSums&)> show_;
+};
+
+class ProbeRun {
+ public:
+  ProbeRun(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
+           const ProbeUnit& unit)
+      : engine_(engine),
+        renderer_(renderer),
+        decoding_(decoding),
+        unit_(unit),
+        sees_(sees_of(unit.cells)) {
+    for (const Dialogue* dialogue : unit.dialogues)
+      conversations_.emplace_back().dialogue = dialogue;
+  }
+
+  UnitResult run() {
+    for (std::size_t turn = 0;; ++turn) {
+      std::vector<Conversation*> active;
+      for (Conversation& conversation : conversations_) {
+        if (turn < conversation.dialogue->turns.size()) active.push_back(&conversation);
+      }
+      if (active.empty()) return std::move(result_);
+      const auto start = Clock::now();
+      probes_.clear();
+      for (const ProbeCell& cell : unit_.cells) probes_.push_back(cell.probe->make());
+      for (Conversation* conversation : active) {
+        conversation->begin_turn(renderer_, decoding_, unit_.answers, static_cast<int>(turn));
+        measure(*conversation, static_cast<int>(turn));
+      }
+      finish_turn(active,
+                  seconds_since(start) / static_cast<double>(active.size() * probes_.size()));
+    }
+  }
+
+ private:
+  void measure(Conversation& conversation, int turn) {
+    const bool attends = sees_ != ProbeInfo::Sees::kText,
+               answers = sees_ == ProbeInfo::Sees::kAnswer,
+               goes_on = static_cast<std::size_t>(turn) + 1 < conversation.dialogue->turns.size() &&
+                         unit_.answers == Answers::kOwn;
+    if (conversation.prompt.tokens.size() < 2)
+      throw input_error("found a prompt of {} tokens, expected at least 2",
+                        conversation.prompt.tokens.size());
+    const DialogueView view{conversation.prompt.tokens, conversation.prompt.spans, turn, 0,
+                            [this](int token) { return renderer_.token_text(token); }};
+    for (const auto& probe : probes_) probe->begin(view);
+    if (attends || goes_on) {
+      bool in_answer = false;
+      Sequence sequence = start(attends, [&](LayerSums& layer) {
+        for (const auto& probe : probes_)
+          in_answer ? probe->see_answer(layer) : probe->see_prompt(layer);
+      });
+      std::vector<float> logits = prefill(sequence, conversation.prompt.tokens, view);
+      if (answers || goes_on) decode(conversation, sequence, view, std::move(logits));
+      in_answer = true;
+      if (answers && !conversation.answer.empty()) see_answer(conversation, sequence, view);
+    }
+    for (const auto& probe : probes_) probe->end();
+  }
+
+  Sequence start(bool observed, const std::function<void(LayerSums&)>& show) const {
+    Policies policies;
+    if (observed) policies.prefill = std::make_unique<Observer>(show);
+    int window = 0;
+    for (const auto& probe : probes_) window = std::max(window, probe->window());
+    return engine_.make_sequence(std::move(policies), window);
+  }
+
+  std::vector<float> prefill(Sequence& sequence, std::span<const int> tokens,
+                             const DialogueView& view) {
+    const Pass pass{.sequence = &sequence, .tokens = tokens, .dialogue = &view, .prompt_end = true};
+    result_.prefilled_tokens += static_cast<std::int64_t>(tokens.size());
+    return engine_.prefill({&pass, 1})[0];
+  }
+
+  /// What `full` answers.
+  void decode(Conversation& conversation, Sequence& sequence, const DialogueView& view,
+              std::vector<float> logits) {
+    for (;;) {
+      conversation.draw(logits, renderer_.stop_tokens());
+      if (conversation.finished) return;
+      const Pass pass{.sequence = &sequence,
+                      .tokens = std::span(conversation.answer).last(1),
+                      .kind = Pass::Kind::kDecode,
+                      .dialogue = &view};
+      logits = engine_.forward({&pass, 1})[0];
+      ++result_.decoded_tokens;
+    }
+  }
+
+  /// The answer's rows in one pass.  The prompt's last row comes along: a pass of one row would not
+  /// be shown.
+  void see_answer(const Conversation& conversation, Sequence& sequence, const DialogueView& view) {
+    std::vector<int> rows = {conversation.prompt.tokens.back()};
+    rows.insert(rows.end(), conversation.answer.begin(), conversation.answer.end());
+    sequence.truncate(static_cast<std::int32_t>(conversation.prompt.tokens.size()) - 1);
+    prefill(sequence, rows, view);
+  }
+
+  void finish_turn(const std::vector<Conversation*>& active, double seconds) {
+    for (std::size_t c = 0; c < probes_.size(); ++c) {
+      const ProbeCell& cell = unit_.cells[c];
+      const std::vector<Measured> results = probes_[c]->results();
+      for (std::size_t i = 0; i < active.size(); ++i) {
+        const Conversation& conversation = *active[i];
+        Record r = conversation.record;
+        r.cell = cell.key;
+        if (cell.probe->info().sees == ProbeInfo::Sees::kAnswer)
+          conversation.note_answer(renderer_, r);
+        r.timings = {{"probe_share", seconds}};
+        if (results[i].missing.empty()) {
+          result_.scores.push_back({r.cell, r.dialogue, r.turn,
+                                    std::string(cell.probe->info().metric), "none",
+                                    results[i].value});
+        } else {
+          r.status = Record::Status::kNoValue;
+          r.error = results[i].missing;
+        }
+        result_.records.push_back(std::move(r));
+      }
+    }
+  }
+
+  Engine& engine_;
+  const PromptRenderer& renderer_;
+  const Decoding& decoding_;
+  const ProbeUnit& unit_;
+  ProbeInfo::Sees sees_;
+  std::vector<Conversation> conversations_;
+  std::vector<std::unique_ptr<Probe>> probes_;  ///< of this turn, one for each cell
+  UnitResult result_;
+};
+
+UnitResult failed(const ProbeUnit& unit, const Error& error) {
+  UnitResult out;
+  for (const Dialogue* dialogue : unit.dialogues) {
+    for (Record& r : failed_records(unit.cells[0].key, *dialogue, error))
+      out.records.push_back(std::move(r));
+  }
+  return out;
+}
+
+}  // namespace
+
+ProbeInfo::Sees sees_of(const std::vector<ProbeCell>& cells) {
+  auto sees = ProbeInfo::Sees::kText;
+  for (const ProbeCell& cell : cells) sees = std::max(sees, cell.probe->info().sees);
+  return sees;
+}
+
+UnitResult run_probes(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
+                      const ProbeUnit& unit) {
+  const bool alone = unit.cells.size() == 1;
+  try {
+    return ProbeRun(engine, renderer, decoding, unit).run();
+  } catch (const Error& error) {
+    if (alone) return failed(unit, error);
+  } catch (const std::bad_alloc&) {
+    if (alone) return failed(unit, memory_error("the system gave no more memory"));
+  }
+  UnitResult out;
+  for (const ProbeCell& cell : unit.cells)  // what fails fails alone
+    out.add(run_probes(engine, renderer, decoding, {unit.dialogues, {cell}, unit.answers}));
+  return out;
+}
+
+}  // namespace turnbench

@@ -1,0 +1,312 @@
+#include "harness/unit/unit_runner.h"
+
+#include <algorithm>
+#include <iterator>
+#include <span>
+
+#include "common/clock.h"
+#include "common/error.h"
+#include "common/random.h"
+
+namespace turnbench {
+namespace {
+
+constexpr std::size_t kDecodeBatch = 64;  // branches that decode in one forward pass
+
+}  // namespace
+
+bool UnitRunner::has_room(const WorkUnit& next) const {
+  if (active_.empty()) return true;
+  if (decoding_.isolated || active_.size() >= kUnitsAtOnce) return false;
+  std::int64_t tokens = rough_tokens(*next.dialogue);
+  for (const ActiveUnit& unit : active_) tokens += unit.tokens;
+  // A little closer than would be even, so that there is always a next one.
+  return tokens <= kTokensAtOnce && 4 * kUnitsAtOnce * steps_since_ >= 3 * usual_steps();
+}
+
+void UnitRunner::add(WorkUnit unit) {
+  ActiveUnit& active = active_.emplace_back();
+  active.unit = std::move(unit);
+  active.tokens = rough_tokens(*active.unit.dialogue);
+  active.branches.resize(active.unit.cells.size());
+  for (std::size_t i = 0; i < active.branches.size(); ++i) {
+    Branch& b = active.branches[i];
+    b.dialogue = active.unit.dialogue;
+    b.cell = &active.unit.cells[i];
+  }
+  steps_since_ = 0;
+  if (ended_ > 0) return;
+  most_steps_ = 0;
+  for (const Turn& turn : active.unit.dialogue->turns)
+    most_steps_ += static_cast<std::size_t>(answer_limit(decoding_, turn));
+}
+
+std::list<ActiveUnit> UnitRunner::step() {
+  std::vector<ActiveUnit*> starting;
+  for (ActiveUnit& unit : active_) {
+    if (!unit.answered()) continue;
+    ++unit.turn;
+    for (Branch& b : unit.branches) begin_turn(b, unit.turn);
+    starting.push_back(&unit);
+  }
+  if (!starting.empty()) prefill(starting);
+  decode_step();
+  std::list<ActiveUnit> ended;
+  for (auto unit = active_.begin(); unit != active_.end();) {
+    const auto next = std::next(unit);
+    if (unit->answered()) {
+      for (Branch& b : unit->branches) finish_turn(*unit, b);
+      if (unit->turn + 1 == static_cast<int>(unit->unit.dialogue->turns.size())) {
+        ++ended_;
+        ended_steps_ += unit->steps;
+        ended.splice(ended.end(), active_, unit);
+      }
+    }
+    unit = next;
+  }
+  return ended;
+}
+
+std::vector<WorkUnit> UnitRunner::give_up() {
+  std::vector<WorkUnit> out;
+  for (ActiveUnit& unit : active_) out.push_back(std::move(unit.unit));
+  active_.clear();
+  return out;
+}
+
+void UnitRunner::begin_turn(Branch& b, int turn) {
+  if (turn > 0) b.known.push_back(b.prompt.tokens.size());
+  b.begin_turn(renderer_, decoding_, b.cell->answers, turn);
+  b.record.cell = b.cell->key;
+  b.view = {b.prompt.tokens, b.prompt.spans, turn, policy_seed(b),
+            [this](int token) { return renderer_.token_text(token); }};
+  if (b.cell->method->eager()) check_eager(b);
+}
+
+void UnitRunner::check_eager(Branch& b) const {
+  const ModelShape& s = engine_.shape();
+  const double n = static_cast<double>(b.prompt.tokens.size()),
+               size = static_cast<double>(size_of(engine_.options().kv_dtype));
+  const double bytes = s.heads * n * n * size + 2.0 * s.heads * n * s.head_dim * size;
+  b.record.counters = {{"modelled_attention_bytes", bytes}};
+  const std::size_t limit = engine_.options().memory_limit;
+  if (limit > 0 &&
+      bytes + static_cast<double>(engine_.model().weight_bytes()) > static_cast<double>(limit)) {
+    throw memory_error(
+        "eager attention over {} tokens needs {:.0f} MiB for its scores, more than the limit of "
+        "{} MiB",
+        b.prompt.tokens.size(), bytes / (1 << 20), limit >> 20);
+  }
+}
+
+std::uint64_t UnitRunner::policy_seed(const Branch& b) const {
+  return Random::from({decoding_.seed, seed_of(b.dialogue->id)}).next();
+}
+
+void UnitRunner::add_own_prefill(ActiveUnit& unit, Branch& b, std::vector<Prefill>& work) {
+  const bool continues = unit.turn > 0 && !b.reprefills();
+  Prefill& own = work.emplace_back();
+  own.unit = &unit;
+  own.forks.push_back(&b);
+  own.tokens = continues ? continue_sequence(b) : prefill_known(unit, b);
+  own.pass.dialogue = &b.view;
+  own.pass.sequence = &*b.sequence;
+  own.pass.evict = b.evicts(unit.turn);
+}
+
+std::map<PrefixKey, Sequence> UnitRunner::add_prefills(ActiveUnit& unit,
+                                                       std::vector<Prefill>& work) {
+  std::map<PrefixKey, Sequence> prefixes;
+  std::map<PrefixKey, std::size_t> groups;  // index in `work`
+  for (Branch& b : unit.branches) {
+    const bool continues = unit.turn > 0 && !b.reprefills();
+    if (!continues) b.sequence = engine_.make_sequence(b.cell->method->make());
+    if (continues || decoding_.isolated) {  // an isolated cell's memory is the method's own
+      add_own_prefill(unit, b, work);
+      continue;
+    }
+    const PrefixKey key{b.cell->method->prefill_key(), b.prompt.tokens};
+    const auto [group, is_new] = groups.try_emplace(key, work.size());
+    if (is_new) {
+      auto [prefix, rest] = start_prefix(unit, b, key);
+      const auto at = prefixes.emplace(key, std::move(prefix)).first;
+      Prefill& shared = work.emplace_back();
+      shared.unit = &unit;
+      shared.tokens = std::move(rest);
+      shared.pass.dialogue = &b.view;
+      shared.pass.sequence = &at->second;
+    }
+    work[group->second].forks.push_back(&b);
+    work[group->second].pass.forks.push_back(&*b.sequence);
+  }
+  return prefixes;
+}
+
+void UnitRunner::prefill(const std::vector<ActiveUnit*>& starting) {
+  const auto start = Clock::now();
+  if (decoding_.isolated) engine_.reset_peak();
+  std::vector<Prefill> work;
+  std::vector<std::map<PrefixKey, Sequence>> prefixes;  // of each unit; the last turn's still serve
+  for (ActiveUnit* unit : starting) prefixes.push_back(add_prefills(*unit, work));
+  std::vector<Pass> passes;
+  for (Prefill& w : work) {
+    w.pass.tokens = w.tokens;
+    w.pass.prompt_end = true;
+    w.unit->result.prefilled_tokens += static_cast<std::int64_t>(w.tokens.size());
+    passes.push_back(w.pass);
+  }
+  const std::vector<std::vector<float>> logits = engine_.prefill(passes);
+  std::size_t branches = 0;
+  for (std::size_t i = 0; i < work.size(); ++i) {
+    for (Branch* b : work[i].forks) {
+      b->logits = logits[i];
+      if (!b->reprefills() && b->cell->answers == Answers::kGold) b->base = b->sequence->fork();
+    }
+    branches += work[i].forks.size();
+  }
+  const double seconds = seconds_since(start) / static_cast<double>(branches);
+  for (std::size_t i = 0; i < starting.size(); ++i) {
+    starting[i]->prefixes = std::move(prefixes[i]);
+    for (Branch& b : starting[i]->branches) {
+      b.prefill_seconds = seconds;
+      b.decode_seconds = 0;
+      note_cache(b);
+    }
+  }
+  steps_.clear();
+}
+
+std::pair<Sequence, std::vector<int>> UnitRunner::start_prefix(const ActiveUnit& unit,
+                                                               const Branch& b,
+                                                               const PrefixKey& key) const {
+  const auto& [prefill_key, prompt] = key;
+  Policies policies;
+  policies.prefill = b.cell->method->make().prefill;
+  policies.method = b.cell->method->name();
+  if (unit.turn > 0 && (!policies.prefill || policies.prefill->continues())) {
+    const auto fresh = prompt.begin() + static_cast<std::ptrdiff_t>(b.known.back());
+    Sequence next = unit.prefixes.at({prefill_key, {prompt.begin(), fresh}}).fork();
+    next.counters = {};
+    return {std::move(next), std::vector<int>(fresh, prompt.end())};
+  }
+  int window = 0;
+  bool pre_rope_keys = false;
+  for (const UnitCell& cell : unit.unit.cells) {
+    const Policies p = cell.method->make();
+    window = std::max(window, p.window());
+    pre_rope_keys |= p.pre_rope_keys();
+  }
+  return {engine_.make_sequence(std::move(policies), window, pre_rope_keys), prompt};
+}
+
+std::vector<int> UnitRunner::prefill_known(ActiveUnit& unit, Branch& b) {
+  Sequence& s = *b.sequence;
+  const std::span<const int> prompt = b.prompt.tokens;
+  std::size_t done = 0;
+  if (b.reprefills() && s.policies.prefill && s.policies.prefill->continues()) {
+    s.policies.prefill = std::make_unique<PlansOnce>(std::move(s.policies.prefill), b.plans);
+    for (std::size_t end : b.known) {
+      const Pass pass{
+          .sequence = &s, .tokens = prompt.subspan(done, end - done), .dialogue = &b.view};
+      engine_.prefill({&pass, 1});
+      unit.result.prefilled_tokens += static_cast<std::int64_t>(end - done);
+      done = end;
+    }
+    s.counters = {};
+  }
+  return {prompt.begin() + static_cast<std::ptrdiff_t>(done), prompt.end()};
+}
+
+std::vector<int> UnitRunner::continue_sequence(Branch& b) const {
+  if (b.base) b.sequence = std::move(*b.base);
+  b.base.reset();
+  Sequence& s = *b.sequence;
+  s.counters = {};
+  if (s.policies.prefill && s.policies.prefill->recomputes_answer() && !s.policies.eviction)
+    s.truncate(s.prompt_tokens);
+  if (s.policies.eviction) {  // scores come from this turn's rows alone
+    for (QueryTail& tail : s.tails) tail.clear();
+  }
+  const std::vector<int>& prompt = b.prompt.tokens;
+  return {prompt.begin() + static_cast<std::ptrdiff_t>(s.tokens.size()), prompt.end()};
+}
+
+void UnitRunner::decode_step() {
+  const std::vector<int> stops = decoding_.isolated ? std::vector<int>{} : renderer_.stop_tokens();
+  struct Feeding {
+    ActiveUnit* unit;
+    Branch* branch;
+  };
+  std::vector<Feeding> feeding;
+  for (ActiveUnit& unit : active_) {
+    for (Branch& b : unit.branches) {
+      if (b.finished) continue;
+      b.draw(b.logits, stops);
+      if (!b.finished) feeding.push_back({&unit, &b});
+    }
+    ++unit.steps;
+  }
+  ++steps_since_;
+  for (std::size_t first = 0; first < feeding.size(); first += kDecodeBatch) {
+    const std::span<Feeding> batch =
+        std::span(feeding).subspan(first, std::min(kDecodeBatch, feeding.size() - first));
+    std::vector<Pass> passes;
+    for (const auto& [unit, branch] : batch) {
+      Pass pass;
+      pass.sequence = &*branch->sequence;
+      pass.tokens = std::span(branch->answer).last(1);
+      pass.kind = Pass::Kind::kDecode;
+      pass.dialogue = &branch->view;
+      pass.evict = branch->evicts_in_answers();
+      passes.push_back(pass);
+    }
+    const auto start = Clock::now();
+    std::vector<std::vector<float>> logits = engine_.forward(passes);
+    const double seconds = seconds_since(start);
+    if (decoding_.isolated) steps_.push_back(seconds);
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      batch[i].branch->logits = std::move(logits[i]);
+      batch[i].branch->decode_seconds += seconds / static_cast<double>(batch.size());
+      ++batch[i].unit->result.decoded_tokens;
+    }
+  }
+}
+
+void UnitRunner::note_cache(Branch& b) const {
+  b.record.counters.push_back({"kv_tokens", b.sequence->cache.mean_tokens()});
+  b.record.counters.push_back({"kv_bytes", static_cast<double>(b.sequence->cache.logical_bytes())});
+}
+
+void UnitRunner::finish_turn(ActiveUnit& unit, Branch& b) {
+  Record& r = b.record;
+  const Counters& c = b.sequence->counters;
+  b.note_answer(renderer_, r);
+  if (c.attentions > 0) r.counters.push_back({"attended_tokens", c.mean_attended()});
+  if (c.prefill_pairs_dense > 0)
+    r.counters.push_back({"prefill_pairs_share", c.prefill_pairs / c.prefill_pairs_dense});
+  if (b.sequence->policies.placement.host) {
+    r.counters.push_back({"to_device_bytes", static_cast<double>(c.traffic.to_device_bytes)});
+    r.counters.push_back({"cache_fill_bytes", static_cast<double>(c.traffic.cache_fill_bytes)});
+    r.counters.push_back({"to_host_bytes", static_cast<double>(c.traffic.to_host_bytes)});
+    r.counters.push_back({"cache_hits", static_cast<double>(c.traffic.hits)});
+    r.counters.push_back({"cache_misses", static_cast<double>(c.traffic.misses)});
+  }
+  r.timings = {{"prefill_share", b.prefill_seconds},
+               {"decode_share", b.decode_seconds},
+               {"policy", c.policy_seconds}};
+  if (decoding_.isolated) {
+    std::sort(steps_.begin(), steps_.end());
+    const auto at = [&](double share) {
+      return steps_[static_cast<std::size_t>(share * static_cast<double>(steps_.size() - 1) + 0.5)];
+    };
+    r.timings.insert(r.timings.end(),
+                     {{"ttft", b.prefill_seconds}, {"step", at(0.5)}, {"step_p95", at(0.95)}});
+    r.counters.push_back(
+        {"peak_bytes", static_cast<double>(engine_.model().weight_bytes() +
+                                           engine_.peak_kv_bytes() + engine_.workspace_bytes())});
+  }
+  unit.result.records.push_back(r);
+  if (b.reprefills()) b.sequence.reset();
+}
+
+}  // namespace turnbench

@@ -1,0 +1,37 @@
+#include <algorithm>
+
+#include "inference/cuda/attention_rows.h"
+#include "inference/cuda/context.h"
+#include "inference/cuda/cuda_backend.h"
+#include "inference/cuda/decode_plan.h"
+#include "inference/cuda/gemm.h"
+#include "inference/cuda/transfers.h"
+
+namespace turnbench::cuda {
+
+std::size_t scratch_bytes(const ModelConfig& c, const PassSize& pass) {
+  const auto heads = static_cast<std::size_t>(c.heads), kv = static_cast<std::size_t>(c.kv_heads),
+             head_dim = static_cast<std::size_t>(c.head_dim),
+             widest = std::max({static_cast<std::size_t>(c.hidden), heads * head_dim,
+                                static_cast<std::size_t>(c.ffn)});
+  // One operation after the other: rows rounded to the weights' type, attention of many rows in
+  // parts of the keys, attention of single rows in segments of them.
+  const std::size_t parts = most_parts(pass.longest);
+  const std::size_t rounded = std::min(pass.rows, kActivationRows) * widest * 2,
+                    split_rows = std::min(pass.rows, kMostSplitRows * pass.sequences),
+                    in_parts = parts == 1 ? 0 : split_rows * parts * heads * (head_dim + 1),
+                    in_segments =
+                        pass.sequences * most_segments(pass.longest) * heads * (head_dim + 2);
+  const std::size_t scratch = std::max(rounded, sizeof(float) * std::max(in_parts, in_segments));
+  // What the host says of an attention's jobs: tables of pages, positions, jobs, tasks.
+  const std::size_t uploads = (pass.context / kPageTokens + pass.sequences) * kv * sizeof(void*) +
+                              pass.rows * sizeof(std::int32_t) +
+                              pass.sequences * kv * (parts + 1) * sizeof(RowsJob) +
+                              (pass.rows / 16 + pass.sequences) * heads * parts * sizeof(RowsTask);
+  // Memory grows by doubling; uploads stand in pinned memory too, which keeps several.
+  const auto grown = [](std::size_t bytes) { return 2 * bytes + Stack::kSmallestPiece; };
+  return Gemm::kWorkspaceBytes + Transfers::kBuffers * Transfers::kBufferBytes + grown(scratch) +
+         grown(uploads) + grown(2 * uploads);
+}
+
+}  // namespace turnbench::cuda

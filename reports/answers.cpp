@@ -1,0 +1,237 @@
+#include "reports/answers.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <tuple>
+
+#include "common/error.h"
+#include "common/text.h"
+#include "harness/store/cell.h"
+#include "harness/store/method_filter.h"
+
+namespace turnbench {
+namespace {
+
+// Bytes of a text that Markdown shows.
+constexpr std::size_t kShownQuestion = 600, kShownReferences = 300, kShownAnswer = 400;
+
+const std::vector<std::string_view>& condition_fields() {
+  static const std::vector<std::string_view> fields = {"score", "turn", "prompt_tokens",
+                                                       "answer_tokens"};
+  return fields;
+}
+
+/// Cells whose answers stand side by side: those of all methods under equal settings.
+using Group = std::vector<const Cell*>;
+
+/// The cells that a request means, in table order; refuses what means none.
+std::vector<Cell> wanted_cells(const Store& store, const AnswersRequest& request) {
+  store.manifest(request.experiment);  // refuses an unknown name
+  std::vector<Cell> cells = store.cells(request.experiment);
+  std::erase_if(cells, is_probe);
+  if (cells.empty()) {
+    throw input_error("{}: found no methods in {}, expected some: probes have no answers",
+                      store.path(), request.experiment);
+  }
+  const auto names = [&](const std::string Cell::*name) {
+    std::set<std::string_view> out;
+    for (const Cell& cell : cells) out.insert(cell.*name);
+    return std::vector<std::string_view>(out.begin(), out.end());
+  };
+  std::vector<MethodFilter> filters;
+  for (const std::string& spec : request.methods) {
+    const MethodFilter& filter = filters.emplace_back(spec);
+    if (std::none_of(cells.begin(), cells.end(), [&](const Cell& c) { return filter.matches(c); }))
+      throw input_error("--method: found \"{}\", expected {}", printable(spec),
+                        nearest_or_all(spec, names(&Cell::method)));
+  }
+  const std::vector<std::string_view> labels = names(&Cell::dataset);
+  if (!request.dataset.empty() &&
+      std::find(labels.begin(), labels.end(), request.dataset) == labels.end()) {
+    throw input_error("--dataset: found \"{}\", expected {}", printable(request.dataset),
+                      nearest_or_all(request.dataset, labels));
+  }
+  std::erase_if(cells, [&](const Cell& cell) {
+    const bool shown =
+        filters.empty() ||
+        std::any_of(filters.begin(), filters.end(), [&](const auto& f) { return f.matches(cell); });
+    return !shown || (!request.dataset.empty() && cell.dataset != request.dataset);
+  });
+  return cells;
+}
+
+MethodAnswer answer_of(const Cell& cell, const Store::StoredAnswer* stored) {
+  MethodAnswer out{cell.method, "pending", {}, {}, {}, {}, {}};
+  if (stored == nullptr) return out;
+  out.status = stored->status;
+  out.error = stored->error;
+  out.answer = stored->answer;
+  if (stored->score) out.score = 100 * *stored->score;
+  if (stored->prompt_tokens > 0) {
+    out.prompt_tokens = stored->prompt_tokens;
+    out.tokens = stored->answer_tokens;
+  }
+  return out;
+}
+
+/// Text as Markdown shows it: on one line, without marks of its own.
+std::string plain(std::string_view text, std::size_t most) {
+  std::string words;
+  for (char c : text) {
+    const bool space = c == ' ' || c == '\n' || c == '\t' || c == '\r';
+    if (!space) words += c;
+    if (space && !words.empty() && words.back() != ' ') words += ' ';
+  }
+  std::string out;
+  for (char c : printable(shorten(words, most))) {
+    if (std::string_view("\\`*_[]<>#|~$&").find(c) != std::string_view::npos) out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+template <typename Number>
+OrderedJson or_null(const std::optional<Number>& number) {
+  return number ? OrderedJson(*number) : OrderedJson(nullptr);
+}
+
+}  // namespace
+
+AnswerCondition AnswerCondition::parse(const std::string& text) {
+  constexpr std::string_view kOperators = "<>=!";
+  const std::size_t begin = std::min(text.find_first_of(kOperators), text.size()),
+                    end = std::min(text.find_first_not_of(kOperators, begin), text.size());
+  AnswerCondition out;
+  out.field_ = trim(text.substr(0, begin));
+  out.operator_ = text.substr(begin, end - begin);
+  const auto& fields = condition_fields();
+  if (std::find(fields.begin(), fields.end(), out.field_) == fields.end()) {
+    throw input_error("--where: found the field \"{}\", expected {}", printable(out.field_),
+                      nearest_or_all(out.field_, fields));
+  }
+  const std::set<std::string_view> operators = {"<", "<=", ">", ">=", "=", "!="};
+  if (!operators.contains(out.operator_)) {
+    throw input_error("--where: found the operator \"{}\" in \"{}\", expected one of: {}",
+                      out.operator_, printable(text), join(operators, ", "));
+  }
+  const std::string number = trim(text.substr(end));
+  const std::optional<double> value = parse_number<double>(number);
+  if (!value || !std::isfinite(*value)) {
+    throw input_error("--where: found \"{}\" in \"{}\", expected a number", printable(number),
+                      printable(text));
+  }
+  out.value_ = *value;
+  return out;
+}
+
+bool AnswerCondition::holds(const AnsweredTurn& turn, const MethodAnswer& answer) const {
+  std::optional<double> value;
+  if (field_ == "score") value = answer.score;
+  if (field_ == "turn") value = turn.turn + 1;
+  if (field_ == "prompt_tokens") value = answer.prompt_tokens;
+  if (field_ == "answer_tokens") value = answer.tokens;
+  if (!value) return false;
+  if (operator_ == "<") return *value < value_;
+  if (operator_ == "<=") return *value <= value_;
+  if (operator_ == ">") return *value > value_;
+  if (operator_ == ">=") return *value >= value_;
+  return (*value == value_) == (operator_ == "=");
+}
+
+void for_each_answered_turn(const Store& store, const AnswersRequest& request,
+                            const std::function<void(const AnsweredTurn&)>& take) {
+  const std::vector<Cell> cells = wanted_cells(store, request);
+  std::vector<std::string> datasets;
+  std::map<std::string, std::vector<Group>> groups;  // by dataset, in table order
+  using Settings = std::tuple<std::string, std::string, std::string, std::string, std::string>;
+  std::map<Settings, std::size_t> places;
+  for (const Cell& c : cells) {
+    std::vector<Group>& of_dataset = groups[c.dataset];
+    if (of_dataset.empty()) datasets.push_back(c.dataset);
+    const auto [place, is_new] = places.try_emplace(
+        {c.dataset, c.model, c.position, c.history, c.answers}, of_dataset.size());
+    if (is_new) of_dataset.emplace_back();
+    of_dataset[place->second].push_back(&c);
+  }
+  for (const std::string& dataset : datasets) {
+    const std::string& hash = groups.at(dataset).front().front()->dataset_hash;
+    for (const auto& [id, turns] : store.dialogues(hash)) {
+      const std::vector<Store::StoredAnswer> stored =
+          store.answers_of(request.experiment, hash, id);
+      if (stored.empty()) continue;
+      std::map<std::pair<std::string_view, int>, const Store::StoredAnswer*> by_place;
+      for (const Store::StoredAnswer& a : stored) by_place[{a.cell, a.turn}] = &a;
+      const Dialogue dialogue = store.parse(store.dialogue(hash, id));
+      for (const Group& group : groups.at(dataset)) {
+        for (int t = 0; t < turns; ++t) {
+          const Turn& turn = dialogue.turns[static_cast<std::size_t>(t)];
+          AnsweredTurn out{*group.front(), id, turn.question, t, turn.references, {}};
+          bool asked = false;
+          for (const Cell* cell : group) {
+            const auto found = by_place.find({cell->key, t});
+            asked |= found != by_place.end();
+            out.answers.push_back(
+                answer_of(*cell, found == by_place.end() ? nullptr : found->second));
+          }
+          const bool wanted =
+              std::any_of(out.answers.begin(), out.answers.end(), [&](const MethodAnswer& answer) {
+                return std::all_of(request.where.begin(), request.where.end(),
+                                   [&](const auto& c) { return c.holds(out, answer); });
+              });
+          if (asked && wanted) take(out);
+        }
+      }
+    }
+  }
+}
+
+OrderedJson to_json(const AnsweredTurn& turn) {
+  OrderedJson out = {{"model", turn.cell.model},
+                     {"dataset", turn.cell.dataset},
+                     {"position", turn.cell.position},
+                     {"dialogue", turn.dialogue},
+                     {"turn", turn.turn + 1},
+                     {"settings", {{"history", turn.cell.history}, {"answers", turn.cell.answers}}},
+                     {"metric", turn.cell.metric},
+                     {"question", turn.question},
+                     {"references", turn.references},
+                     {"answers", OrderedJson::array()}};
+  for (const MethodAnswer& a : turn.answers) {
+    const bool answered = a.status == "ok" || !a.answer.empty();  // or not scored, and there
+    out["answers"].push_back(
+        {{"method", a.method},
+         {"score", or_null(a.score)},
+         {"answer", answered ? OrderedJson(a.answer) : OrderedJson(nullptr)},
+         {"tokens", or_null(a.tokens)},
+         {"prompt_tokens", or_null(a.prompt_tokens)},
+         {"status", a.status},
+         {"error", a.error.empty() ? OrderedJson(nullptr) : OrderedJson(a.error)}});
+  }
+  return out;
+}
+
+std::string to_markdown(const AnsweredTurn& turn) {
+  const Cell& c = turn.cell;
+  std::string out = fmt::format(
+      "## {}, {}, turn {}\n\n{}, question at the {}, history {}, answers {}, {}\n\n"
+      "**Question:** {}\n\n**References:** {}\n\n"
+      "| method | score | tokens | answer |\n| --- | ---: | ---: | --- |\n",
+      plain(c.dataset, kShownReferences), plain(turn.dialogue, kShownReferences), turn.turn + 1,
+      plain(c.model, kShownReferences), c.position, c.history, c.answers,
+      plain(c.metric, kShownReferences), plain(turn.question, kShownQuestion),
+      plain(join(turn.references, " / "), kShownReferences));
+  for (const MethodAnswer& a : turn.answers) {
+    const std::string text = a.status == "ok"  ? plain(a.answer, kShownAnswer)
+                             : a.error.empty() ? a.status
+                                               : a.status + ": " + plain(a.error, kShownAnswer);
+    out += fmt::format("| {} | {} | {} | {} |\n", plain(a.method, kShownReferences),
+                       a.score ? fmt::format("{:.1f}", *a.score) : "",
+                       a.tokens ? std::to_string(*a.tokens) : "", text);
+  }
+  return out + "\n";
+}
+
+}  // namespace turnbench

@@ -1,0 +1,111 @@
+// The floors of README's table: no file includes from its own floor's neighbours or from above.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <regex>
+#include <string>
+
+#include "common/file.h"
+#include "common/text.h"
+
+namespace turnbench {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Folder (with its slash) -> floor.
+using Floors = std::map<std::string, int>;
+
+Floors floors_of(const std::string& readme) {
+  Floors out;
+  const std::regex row("^\\| (-?[0-9]+) \\| (`[a-z/`, ]+`) \\|"), name("`([a-z/]+)`");
+  for (const std::string& line : split(readme, "\n")) {
+    std::smatch found;
+    if (!std::regex_search(line, found, row)) continue;
+    const std::string folders = found[2];
+    for (std::sregex_iterator it(folders.begin(), folders.end(), name), end; it != end; ++it)
+      out[(*it)[1]] = std::stoi(found[1]);
+  }
+  return out;
+}
+
+/// The innermost folder of the table that a file is in; the end if it is in none.
+Floors::const_iterator room_of(const Floors& floors, const std::string& file) {
+  auto out = floors.end();
+  for (auto it = floors.begin(); it != floors.end(); ++it) {
+    const bool longer = out == floors.end() || it->first.size() > out->first.size();
+    if (file.starts_with(it->first) && longer) out = it;
+  }
+  return out;
+}
+
+/// What stands between quotes behind #include, line by line.
+std::vector<std::string> includes_of(const std::string& text) {
+  std::vector<std::string> out;
+  const std::regex include("^#include \"([^\"]+)\"");
+  for (const std::string& line : split(text, "\n")) {
+    std::smatch found;
+    if (std::regex_search(line, found, include)) out.push_back(found[1]);
+  }
+  return out;
+}
+
+/// What is wrong with a file's includes, one line each.
+std::vector<std::string> faults_of(const Floors& floors, const std::string& file,
+                                   const std::string& text) {
+  const auto room = room_of(floors, file);
+  if (room == floors.end()) return {file + ": in no folder of README's table"};
+  std::vector<std::string> out;
+  for (const std::string& include : includes_of(text)) {
+    if (include.find('/') == std::string::npos)
+      continue;  // of the emulation that tests compile it with
+    const auto other = room_of(floors, include);
+    if (other == floors.end()) {
+      out.push_back(file + ": includes " + include + ", which no folder of README's table holds");
+    } else if (other != room && other->second >= room->second) {
+      out.push_back(file + ": includes " + include + ", of a floor that is not below its own");
+    }
+  }
+  return out;
+}
+
+TEST(Includes, GoDownTheFloorsOfTheReadme) {
+  const fs::path root = TURNBENCH_SOURCE_DIR;
+  const Floors floors = floors_of(read_file(root / "README.md"));
+  ASSERT_GE(floors.size(), 17u);
+  std::size_t files = 0;
+  for (const char* top : {"common", "datasets", "harness", "inference", "judges", "methods",
+                          "metrics", "probes", "reports", "runners"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
+      const std::string extension = entry.path().extension();
+      if (extension != ".cpp" && extension != ".h" && extension != ".cu") continue;
+      ++files;
+      const std::string file = fs::relative(entry.path(), root);
+      for (const std::string& fault : faults_of(floors, file, read_file(entry.path())))
+        ADD_FAILURE() << fault;
+    }
+  }
+  EXPECT_GT(files, 300u);
+}
+
+TEST(Includes, OneThatGoesUpOrSidewaysIsFound) {
+  const Floors floors =
+      floors_of("| 2 | `upper/` | x |\n| 1 | `left/`, `right/` | x |\n| 0 | `left/deep/` | x |\n");
+  ASSERT_EQ(floors.size(), 4u);
+  const auto faults = [&](const std::string& file, const std::string& include) {
+    return faults_of(floors, file, "// text\n#include \"" + include + "\"\n").size();
+  };
+  EXPECT_EQ(faults("upper/a.h", "left/b.h"), 0u);
+  EXPECT_EQ(faults("left/a.h", "left/b.h"), 0u);
+  EXPECT_EQ(faults("left/a.h", "left/deep/b.h"), 0u);
+  EXPECT_EQ(faults("left/a.h", "upper/b.h"), 1u);
+  EXPECT_EQ(faults("left/a.h", "right/b.h"), 1u);
+  EXPECT_EQ(faults("left/deep/a.h", "left/b.h"), 1u);
+  EXPECT_EQ(faults("left/a.h", "elsewhere/b.h"), 1u);
+  EXPECT_EQ(faults("elsewhere/a.h", "left/b.h"), 1u);
+}
+
+}  // namespace
+}  // namespace turnbench

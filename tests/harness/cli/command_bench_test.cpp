@@ -1,0 +1,77 @@
+// What bench measures and prints.  Times are a machine's own; what they are times of is not.
+
+#include <gtest/gtest.h>
+
+#include "tests/harness/cli/program.h"
+
+namespace turnbench::test {
+namespace {
+
+Json bench(Arguments arguments) {
+  arguments.insert(arguments.begin(), "bench");
+  for (const char* more : {"--model", "tiny", "--threads", "1", "--repeats", "2", "--json"})
+    arguments.push_back(more);
+  const Finished run = run_program(arguments);
+  EXPECT_EQ(run.code, 0) << run.err;
+  return run.json();
+}
+
+TEST(Bench, PrefillTimesEveryLengthBatchAndMethod) {
+  const Json json = bench({"prefill", "--tokens", "64,200", "--batch", "1,3", "--method", "full",
+                           "--method", "a-shape:n_init=64,n_local=64"});
+  EXPECT_GT(json["peak_flops"], 1e8);
+  EXPECT_GT(json["read_bytes_per_s"], 1e8);
+  ASSERT_EQ(json["rows"].size(), 8u);
+  for (const Json& row : json["rows"]) {
+    const double seconds = row["seconds"]["median"], batch = row["batch"], tokens = row["tokens"];
+    EXPECT_NEAR(row["tokens_per_s"]["median"], tokens * batch / seconds, 1e-6 / seconds);
+    EXPECT_GT(row["of_ceiling"], 0);
+    EXPECT_LT(row["of_ceiling"], 10)
+        << "a share, of a ceiling that may have been measured in noise";
+    const bool dense = row["method"] == "full";
+    EXPECT_EQ(row["of_dense"].is_null(), dense);
+    if (dense) {
+      EXPECT_EQ(row["pairs"], 1);
+    }
+  }
+  EXPECT_LT(json["rows"][5]["pairs"], 1) << "of 200 tokens a sink and a band";
+}
+
+// The bytes that a step must read at least decide its share of the bandwidth.
+TEST(Bench, DecodeReadsWhatTheMethodLeaves) {
+  const Json json = bench({"decode", "--depth", "0,512", "--batch", "2", "--method", "full",
+                           "--method", "snapkv:budget=64"});
+  ASSERT_EQ(json["rows"].size(), 4u);
+  for (const Json& row : json["rows"]) {
+    EXPECT_EQ(row["batch"], 2);
+    EXPECT_GT(row["of_ceiling"], 0);
+    EXPECT_TRUE(row["of_dense"].is_null());
+  }
+  EXPECT_EQ(json["rows"][3]["depth"], 512);
+}
+
+TEST(Bench, AttentionAndStatisticsStandBesideDense) {
+  const Json attention =
+      bench({"attention", "--tokens", "512", "--method", "full", "--method", "loopserve-prefill"});
+  ASSERT_EQ(attention["rows"].size(), 2u);
+  EXPECT_TRUE(attention["rows"][0]["of_dense"].is_null());
+  EXPECT_GT(attention["rows"][1]["of_dense"], 0);
+  EXPECT_LT(attention["rows"][1]["pairs"], 1);
+  const Json statistics = bench({"statistics", "--tokens", "256", "--method", "h2o:budget=64"});
+  ASSERT_EQ(statistics["rows"].size(), 1u);
+  EXPECT_GT(statistics["rows"][0]["of_dense"], 0);
+}
+
+TEST(Bench, PrintsATable) {
+  const Finished run = run_program(
+      {"bench", "decode", "--model", "tiny", "--depth", "32", "--repeats", "1", "--threads", "1"});
+  EXPECT_EQ(run.code, 0);
+  const auto lines = run.lines();
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_NE(lines[0].find("GB/s read"), std::string::npos);
+  EXPECT_NE(lines[1].find("of bandwidth"), std::string::npos);
+  EXPECT_NE(lines[2].find("full"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace turnbench::test

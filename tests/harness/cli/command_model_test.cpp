@@ -1,0 +1,177 @@
+// What generate, logits and tokenize print.
+
+#include <gtest/gtest.h>
+
+#include "tests/harness/cli/small_model.h"
+
+namespace turnbench::test {
+namespace {
+
+std::vector<std::string> keys_of(const std::string& text) {
+  std::vector<std::string> keys;
+  const OrderedJson json = OrderedJson::parse(text);
+  for (const auto& [key, value] : json.items()) keys.push_back(key);
+  return keys;
+}
+
+TEST(Generate, JsonHasThePromisedKeys) {
+  const Finished run = run_program({"generate", "--model", "tiny", "--ids", "5,6,7", "--max-tokens",
+                                    "4", "--ignore-eos", "--json"});
+  EXPECT_EQ(run.code, 0);
+  EXPECT_EQ(run.err, "");
+  EXPECT_EQ(keys_of(run.out),
+            (std::vector<std::string>{"ids", "text", "ttft_s", "tt2t_s", "tpot_s", "kv_tokens",
+                                      "kv_bytes", "transfer_bytes", "peak_memory_bytes"}));
+  const Json json = run.json();
+  EXPECT_EQ(json["ids"].size(), 4u);
+  EXPECT_EQ(json["kv_tokens"], 3);
+  EXPECT_EQ(json["transfer_bytes"], 0);
+  EXPECT_LE(json["ttft_s"], json["tt2t_s"]);
+  EXPECT_GT(json["kv_bytes"], 0);
+}
+
+TEST(Generate, TimesThatAreNotThereAreNull) {
+  const auto json = [](const char* tokens) {
+    return run_program({"generate", "--model", "tiny", "--ids", "5", "--ignore-eos", "--json",
+                        "--max-tokens", tokens})
+        .json();
+  };
+  EXPECT_TRUE(json("0")["ttft_s"].is_null());
+  EXPECT_EQ(json("0")["ids"], Json::array());
+  EXPECT_TRUE(json("1")["tt2t_s"].is_null());
+  EXPECT_TRUE(json("2")["tpot_s"].is_null());
+  EXPECT_TRUE(json("3")["tpot_s"].is_number());
+}
+
+// Of a model whose every token ends an answer.
+TEST(Generate, IgnoreEosGeneratesExactlySoMany) {
+  const TemporaryDirectory d;
+  Model m;
+  for (int id = 0; id < 16; ++id) m.config["eos_token_id"].push_back(id);
+  write_model(d, m);
+  Arguments arguments = {"generate", "--model", d.path("m"),    "--ids",
+                         "1",        "--json",  "--max-tokens", "40"};
+  EXPECT_EQ(run_program(arguments).json()["ids"], Json::array());
+  arguments.push_back("--ignore-eos");
+  EXPECT_EQ(run_program(arguments).json()["ids"].size(), 40u);
+}
+
+// Instruction-tuned models name more ends in generation_config.json than in config.json.
+TEST(Generate, EndsOfTheGenerationConfigStop) {
+  const TemporaryDirectory d;
+  write_model(d, Model());
+  const Arguments arguments = {"generate", "--model", d.path("m"),    "--ids",
+                               "1",        "--json",  "--max-tokens", "12"};
+  const Json ids = run_program(arguments).json()["ids"];
+  ASSERT_EQ(ids.size(), 12u);
+  d.write("m/generation_config.json", "{\"eos_token_id\": [" + ids[0].dump() + ", 999]}");
+  EXPECT_EQ(run_program(arguments).json()["ids"], Json::array());
+  d.write("m/generation_config.json", "{\"eos_token_id\": \"no\"}");
+  EXPECT_EQ(run_program(arguments).code, 2);
+}
+
+TEST(Generate, TextIsTheDecodedIds) {
+  const Arguments base = {"generate",    "--model",      "tiny",         "--ids",
+                          "100,200,300", "--ignore-eos", "--max-tokens", "6"};
+  Arguments json = base;
+  json.push_back("--json");
+  const Json answer = run_program(json).json();
+  EXPECT_EQ(run_program(base).out, answer["text"].get<std::string>() + "\n");
+  const Finished decoded =
+      run_program({"tokenize", "--model", "tiny", "--decode"}, answer["ids"].dump());
+  EXPECT_EQ(decoded.out, answer["text"].get<std::string>());
+}
+
+TEST(Generate, PromptFromAFileOrStdin) {
+  const TemporaryDirectory d;
+  const std::string text = "alice has the color red .";
+  const Arguments base = {"generate", "--model", "tiny", "--max-tokens", "3"};
+  Arguments file = base;
+  file.insert(file.end(), {"--prompt", d.write("p", text)});
+  const Finished from_file = run_program(file);
+  EXPECT_EQ(from_file.code, 0) << from_file.err;
+  EXPECT_EQ(from_file.out, run_program(base, text).out);
+  // The model's own tokenizer adds nothing.
+  const Json ids = run_program({"tokenize", "--model", "tiny"}, text).json()["ids"];
+  std::string list = ids.dump();
+  list = list.substr(1, list.size() - 2);
+  Arguments given = base;
+  given.insert(given.end(), {"--ids", list});
+  EXPECT_EQ(run_program(given).out, from_file.out);
+}
+
+TEST(Generate, SeedsRepeatAndDiffer) {
+  const auto ids = [](const char* seed) {
+    return run_program({"generate", "--model", "tiny", "--ids", "5,6,7", "--ignore-eos", "--json",
+                        "--max-tokens", "12", "--temperature", "5", "--seed", seed})
+        .json()["ids"];
+  };
+  EXPECT_EQ(ids("1"), ids("1"));
+  EXPECT_NE(ids("1"), ids("2"));
+  EXPECT_EQ(ids("010"), ids("10"));  // decimal, whatever it begins with
+}
+
+TEST(Generate, MethodsShrinkTheCache) {
+  std::string list = "7";
+  for (int i = 0; i < 99; ++i) list += ",7";
+  const auto kept = [&](const char* method) {
+    return run_program({"generate", "--model", "tiny", "--ids", list, "--method", method, "--json",
+                        "--max-tokens", "1"})
+        .json()["kv_tokens"]
+        .get<double>();
+  };
+  EXPECT_EQ(kept("full"), 100);
+  EXPECT_EQ(kept("streamingllm:budget=20"), 20);
+}
+
+TEST(Logits, OneRowAPosition) {
+  const Finished all = run_program({"logits", "--model", "tiny", "--ids", "5,6,7", "--json"});
+  EXPECT_EQ(all.code, 0);
+  EXPECT_EQ(all.err, "");
+  EXPECT_EQ(keys_of(all.out), std::vector<std::string>{"logits"});
+  const Json rows = all.json()["logits"];
+  ASSERT_EQ(rows.size(), 3u);
+  for (const Json& row : rows) EXPECT_EQ(row.size(), 1591u);
+  const Json last =
+      run_program({"logits", "--model", "tiny", "--ids", "5,6,7", "--last"}).json()["logits"];
+  ASSERT_EQ(last.size(), 1u);
+  for (std::size_t i = 0; i < last[0].size(); ++i)
+    EXPECT_NEAR(last[0][i].get<double>(), rows[2][i].get<double>(), 1e-4);
+}
+
+TEST(Tokenize, ThereAndBack) {
+  const std::string text = "what is the color of alice ?\n <q1> é \xF0\x9F\x99\x82";
+  const Finished there = run_program({"tokenize", "--model", "tiny"}, text);
+  EXPECT_EQ(there.code, 0);
+  EXPECT_EQ(keys_of(there.out), std::vector<std::string>{"ids"});
+  EXPECT_EQ(there.lines().size(), 1u);
+  const Arguments back = {"tokenize", "--model", "tiny", "--decode"};
+  EXPECT_EQ(run_program(back, there.out).out, text);
+  EXPECT_EQ(run_program(back, there.json()["ids"].dump()).out, text);
+  Arguments json = back;
+  json.push_back("--json");
+  EXPECT_EQ(run_program(json, there.out).json(), (Json{{"text", text}}));
+}
+
+TEST(Tokenize, Lines) {
+  const TemporaryDirectory d;
+  const Finished run =
+      run_program({"tokenize", "--model", "tiny", "--lines", d.write("t", "alice\n\nbob")});
+  ASSERT_EQ(run.lines().size(), 3u);
+  EXPECT_EQ(run.lines()[1], R"({"ids":[]})");
+  EXPECT_EQ(run_program({"tokenize", "--model", "tiny", "--lines", "--decode"}, run.out).out,
+            "alice\n\nbob\n");
+}
+
+TEST(Tokenize, SpecialTokensOnlyIfAsked) {
+  const Json plain = run_program({"tokenize", "--model", "tiny"}, "<eos>").json()["ids"];
+  const Finished special = run_program({"tokenize", "--model", "tiny", "--special"}, "<eos>");
+  EXPECT_GT(plain.size(), 1u);
+  EXPECT_EQ(special.json()["ids"], Json::array({1558}));
+  EXPECT_EQ(run_program({"tokenize", "--model", "tiny", "--decode"}, special.out).out, "");
+  EXPECT_EQ(run_program({"tokenize", "--model", "tiny", "--decode", "--special"}, special.out).out,
+            "<eos>");
+}
+
+}  // namespace
+}  // namespace turnbench::test

@@ -1,0 +1,280 @@
+// What run, plan, status and report print.
+
+#include <gtest/gtest.h>
+
+#include "common/file.h"
+#include "common/text.h"
+#include "tests/harness/cli/small_store.h"
+
+namespace turnbench::test {
+namespace {
+
+struct Sweep {
+  TemporaryDirectory directory;
+  std::string manifest = directory.write("m.json", small_manifest());
+  std::string published = directory.write("small.csv", "method,position,value\nfull,end,12.5\n");
+  std::string db = directory.path("s.db");
+
+  Finished run(Arguments more = {}) const {
+    more.insert(more.begin(), {"run", manifest, "--db", db});
+    return run_program(more);
+  }
+};
+
+TEST(Run, PrintsTheTableAndIsResumed) {
+  const Sweep sweep;
+  const Finished first = sweep.run();
+  EXPECT_EQ(first.code, 0) << first.err;
+  EXPECT_TRUE(first.out.starts_with("# A small one\n"));
+  EXPECT_NE(first.out.find("| method | begin | end |"), std::string::npos) << first.out;
+  EXPECT_NE(first.err.find("small: 4 units done"), std::string::npos) << first.err;
+  const Finished second = sweep.run();
+  EXPECT_EQ(second.out, first.out);
+  EXPECT_NE(second.err.find("small: 0 units done"), std::string::npos) << second.err;
+}
+
+TEST(Run, QuietSaysNothingBesideTheResult) {
+  const Sweep sweep;
+  const Finished run = sweep.run({"--quiet", "--json"});
+  EXPECT_EQ(run.code, 0);
+  EXPECT_EQ(run.err, "");
+  EXPECT_EQ(run.json()["experiment"], "small");
+}
+
+TEST(Run, SeveralManifestsAreOneDocument) {
+  const Sweep sweep;
+  const std::string other =
+      sweep.directory.write("o.json", replace_all(small_manifest(), "\"small\"", "\"other\""));
+  const Json json = sweep.run({other, "--json", "--quiet"}).json();
+  ASSERT_EQ(json.size(), 2u);
+  EXPECT_EQ(json[0]["experiment"], "small");
+  EXPECT_EQ(json[1]["experiment"], "other");
+}
+
+TEST(Run, LimitLeavesTheRestPending) {
+  const Sweep sweep;
+  EXPECT_EQ(sweep.run({"--limit", "1"}).code, 0);
+  const Json plan = run_program({"plan", sweep.manifest, "--db", sweep.db, "--json"}).json();
+  EXPECT_EQ(plan["units"], 2);
+  const Json status = run_program({"status", sweep.db, "--json"}).json();
+  EXPECT_EQ(status[0]["done"], 4);
+  EXPECT_EQ(status[0]["pending"], 4);
+  const std::string partial =
+      "4 dialogues have not run yet; turnbench run goes on with them. "
+      "Partial: tiny-fact 1 of 2 dialogues.";
+  EXPECT_NE(run_program({"report", sweep.db}).out.find(partial), std::string::npos);
+  EXPECT_EQ(sweep.run().out.find("Partial"), std::string::npos);
+  EXPECT_EQ(run_program({"plan", sweep.manifest, "--db", sweep.db, "--json"}).json()["units"], 0);
+}
+
+// A smoke run has its own name in the store, and takes no model.
+TEST(Run, SmokeIsAnotherExperiment) {
+  const Sweep sweep;
+  EXPECT_EQ(sweep.run({"--smoke"}).code, 0);
+  EXPECT_EQ(sweep.run({"--limit", "1"}).code, 0);
+  const Json status = run_program({"status", sweep.db, "--json"}).json();
+  ASSERT_EQ(status.size(), 2u);
+  EXPECT_EQ(status[0]["experiment"], "small.smoke");
+  EXPECT_EQ(status[1]["experiment"], "small");
+  EXPECT_EQ(status[1]["done"], 4) << "no cell is taken from the smoke run";
+  const Json plan = run_program({"plan", sweep.manifest, "--smoke", "--json"}).json();
+  EXPECT_EQ(plan["experiment"], "small.smoke");
+  EXPECT_EQ(plan["units"], 2);
+  const Finished model = sweep.run({"--smoke", "--model", "tiny=/models/tiny"});
+  EXPECT_EQ(model.code, 2);
+  EXPECT_NE(model.err.find("expected only one of them"), std::string::npos) << model.err;
+  const Finished retried = run_program({"status", sweep.db, "retry", "--quiet"});
+  EXPECT_EQ(retried.code, 0) << retried.err;
+}
+
+TEST(Plan, SaysWhatItWouldBeAndRunsNothing) {
+  const Sweep sweep;
+  const auto before = sweep.directory.content();
+  const Finished text = run_program({"plan", sweep.manifest});
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_EQ(text.err, "");
+  for (const char* line : {"cells            4", "work units       4", "prefills         4 shared"})
+    EXPECT_NE(text.out.find(line), std::string::npos) << text.out;
+  const Json json = run_program({"plan", sweep.manifest, "--json"}).json();
+  EXPECT_EQ(json["experiment"], "small");
+  EXPECT_EQ(json["cells"], 4);
+  EXPECT_EQ(json["shared_prefills"], 4);
+  EXPECT_EQ(json["unshared_prefills"], 8);
+  EXPECT_EQ(json["max_new_tokens"], 2 * 2 * 4 * 4);  // dialogues, turns, cells, tokens
+  for (const char* key : {"prompt_tokens", "longest_prompt", "prefill_s_at_100_gflops"})
+    EXPECT_GT(json[key], 0) << key;
+  EXPECT_TRUE(sweep.directory.content() == before);
+}
+
+TEST(Status, FailuresAreListedAndRetried) {
+  const Sweep sweep;
+  const Finished failed = sweep.run({"--memory-limit", "1"});
+  EXPECT_EQ(failed.code, 1);
+  EXPECT_NE(failed.out.find("failed"), std::string::npos) << failed.out;
+  const auto lines = std::count(failed.err.begin(), failed.err.end(), '\n');
+  EXPECT_GE(lines, 16) << failed.err;  // 8 dialogues of 2 turns
+  EXPECT_NE(failed.err.find("more than the limit of 1 MiB"), std::string::npos) << failed.err;
+
+  const Finished text = run_program({"status", sweep.db});
+  EXPECT_EQ(text.code, 0);
+  EXPECT_EQ(text.lines().size(), 17u);
+  EXPECT_EQ(text.lines()[0], "small: 8 dialogues done, 0 pending, 16 records failed");
+  const std::string cell = "tiny, tiny-fact, begin, full: ";
+  EXPECT_TRUE(text.lines()[1].starts_with("  " + cell)) << text.lines()[1];
+  EXPECT_NE(failed.err.find("failed: " + cell), std::string::npos) << failed.err;
+  const Json json = run_program({"status", sweep.db, "--json"}).json();
+  ASSERT_EQ(json.size(), 1u);
+  EXPECT_EQ(json[0]["experiment"], "small");
+  EXPECT_EQ(json[0]["failed"], 16);
+  ASSERT_EQ(json[0]["failures"].size(), 16u);
+  for (const char* key : {"cell", "dialogue", "turn", "error"})
+    EXPECT_TRUE(json[0]["failures"][0].contains(key)) << key;
+  const Json report = run_program({"report", sweep.db, "--json"}).json();
+  for (const Json& cell : report["cells"]) {
+    EXPECT_EQ(cell["failed"], 4);
+    EXPECT_EQ(cell["n"], 0);
+    EXPECT_TRUE(cell["mean"].is_null());
+  }
+
+  const Finished retried = run_program({"status", sweep.db, "retry", "--quiet"});
+  EXPECT_EQ(retried.code, 0) << retried.err;
+  EXPECT_EQ(retried.err, "");
+  EXPECT_EQ(retried.out, run_program({"report", sweep.db}).out);
+  EXPECT_EQ(run_program({"status", sweep.db}).out,
+            "small: 8 dialogues done, 0 pending, 0 records failed\n");
+}
+
+struct Report {
+  TemporaryDirectory directory;
+  std::string db = directory.write("s.db", small_store());
+
+  Finished run(Arguments more = {}) const {
+    more.insert(more.begin(), {"report", db});
+    return run_program(more);
+  }
+};
+
+TEST(Report, Json) {
+  const Report report;
+  const Finished run = report.run({"--format", "json"});
+  EXPECT_EQ(run.code, 0);
+  EXPECT_EQ(run.err, "");
+  EXPECT_EQ(report.run({"--json"}).out, run.out);
+  const OrderedJson json = OrderedJson::parse(run.out);
+  EXPECT_EQ(json["experiment"], "small");
+  ASSERT_EQ(json["cells"].size(), 4u);
+  int published = 0;
+  for (const OrderedJson& cell : json["cells"]) {
+    std::vector<std::string> keys;
+    for (const auto& [key, value] : cell.items()) keys.push_back(key);
+    EXPECT_EQ(keys, (std::vector<std::string>{"model", "dataset", "position", "method", "settings",
+                                              "metric", "mean", "low", "high", "n", "failed",
+                                              "published", "turns", "pending"}));
+    EXPECT_EQ(cell["n"], 2);
+    EXPECT_EQ(cell["turns"], 4);
+    EXPECT_EQ(cell["pending"], 0);
+    EXPECT_LE(cell["low"], cell["mean"]);
+    EXPECT_LE(cell["mean"], cell["high"]);
+    EXPECT_EQ(cell["settings"]["history"], "reprefill");
+    if (!cell["published"].is_null()) {
+      ++published;
+      EXPECT_EQ(cell["published"], 12.5);
+      EXPECT_EQ(cell["method"], "full");
+      EXPECT_EQ(cell["position"], "end");
+    }
+  }
+  EXPECT_EQ(published, 1);
+}
+
+TEST(Report, Csv) {
+  const Report report;
+  const auto pivot = report.run({"--format", "csv"}).lines();
+  ASSERT_EQ(pivot.size(), 3u);
+  EXPECT_EQ(pivot[0],
+            "method,begin,begin low,begin high,begin n,begin turns,begin failed,begin published,"
+            "begin difference,end,end low,end high,end n,end turns,end failed,end published,"
+            "end difference");
+  EXPECT_NE(pivot[1].find(",12.50,"), std::string::npos) << pivot[1];
+  EXPECT_TRUE(pivot[1].starts_with("full,"));
+  EXPECT_TRUE(pivot[2].starts_with("\"snapkv:budget=64,window=8\","));
+  const auto cells = report.run({"--format", "csv", "--long"}).lines();
+  ASSERT_EQ(cells.size(), 5u);
+  EXPECT_EQ(cells[0],
+            "model,dataset,position,method,history,answers,metric,mean,low,high,n,failed,published,"
+            "turns,pending");
+  EXPECT_TRUE(cells[1].starts_with("tiny,tiny-fact,begin,full,reprefill,own,qa_f1,")) << cells[1];
+}
+
+TEST(Report, Markdown) {
+  const Report report;
+  const Finished run = report.run();
+  EXPECT_EQ(report.run({"--format", "md"}).out, run.out);
+  EXPECT_NE(run.out.find("**All**"), std::string::npos);
+  EXPECT_NE(run.out.find("[paper 12.50, "), std::string::npos) << run.out;
+  EXPECT_NE(run.out.find("| method | begin | end | kept | read | pairs |"), std::string::npos);
+}
+
+TEST(Report, Html) {
+  const Report report;
+  const std::string page = report.run({"--format", "html"}).out;
+  EXPECT_TRUE(page.starts_with("<!doctype html>")) << page.substr(0, 40);
+  EXPECT_NE(page.find("</html>"), std::string::npos);
+  EXPECT_NE(page.find("<svg"), std::string::npos);
+  EXPECT_EQ(page.find("src=\"http"), std::string::npos);
+}
+
+TEST(Report, OutputFileHoldsWhatStdoutWould) {
+  const Report report;
+  for (const char* format : {"md", "csv", "tex", "html", "json", "svg"}) {
+    const std::string file = report.directory.path("out");  // each over the one before
+    const Finished run = report.run({"--format", format, "-o", file});
+    EXPECT_EQ(run.code, 0) << run.err;
+    EXPECT_EQ(run.out, "");
+    EXPECT_EQ(read_file(file), report.run({"--format", format}).out);
+    EXPECT_EQ(report.run({"--format", format, "-o", "/dev/stdout"}).out, read_file(file));
+  }
+  const Finished failed = report.run({"-o", report.directory.path("no/such/file")});
+  EXPECT_EQ(failed.code, 1);
+  EXPECT_EQ(failed.out, "");
+  EXPECT_NE(failed.err.find("no/such/file: cannot be written"), std::string::npos) << failed.err;
+}
+
+TEST(Report, OutputReplacesNothingButReports) {
+  const Report report;
+  const std::string manifest = report.directory.write("m.json", small_manifest());
+  const Finished refused = report.run({"-o", manifest});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("m.json: found a file that is no report, expected another name, or "
+                             "--force to replace it\n"),
+            std::string::npos)
+      << refused.err;
+  EXPECT_EQ(read_file(manifest), small_manifest());
+  for (const char* force : {"--quiet", "--force"}) {
+    const Finished store = report.run({"-o", report.db, force});
+    EXPECT_EQ(store.code, 2);
+    EXPECT_NE(store.err.find("found the store "), std::string::npos) << store.err;
+    EXPECT_EQ(store.err.find('\n') + 1, store.err.size());
+  }
+  const Finished directory = report.run({"-o", report.directory.path("")});
+  EXPECT_EQ(directory.code, 2);
+  EXPECT_NE(directory.err.find("found a directory, expected a file"), std::string::npos);
+  EXPECT_EQ(report.run({"-o", manifest, "--force"}).code, 0);
+  EXPECT_EQ(read_file(manifest), report.run().out);
+  // What stdout goes to is written to, whatever it holds.
+  const std::string log = report.directory.write("log", "mine");
+  EXPECT_EQ(run_program({"report", report.db, "-o", "/dev/stdout"}, "", log).code, 0);
+  EXPECT_EQ(read_file(log), read_file(manifest));
+  EXPECT_EQ(report.directory.content().size(), 3u) << "the store and the reports";
+}
+
+// Reading leaves a store as it is, to the byte and without files beside it.
+TEST(Report, ReadingChangesNothing) {
+  const Report report;
+  const auto before = report.directory.content();
+  EXPECT_EQ(report.run().code, 0);
+  EXPECT_EQ(run_program({"status", report.db}).code, 0);
+  EXPECT_TRUE(report.directory.content() == before);
+}
+
+}  // namespace
+}  // namespace turnbench::test

@@ -1,0 +1,188 @@
+// Manifests and published numbers that cannot be run, through the command line.
+
+#include <gtest/gtest.h>
+
+#include "tests/harness/cli/program.h"
+
+namespace turnbench::test {
+namespace {
+
+Json good_manifest() {
+  return {{"name", "m"},
+          {"models", {"tiny"}},
+          {"datasets", {{{"name", "tiny-fact"}, {"limit", 1}, {"length", 100}}}},
+          {"methods", {"full"}}};
+}
+
+Arguments plan_of(const TemporaryDirectory& d, const std::string& text) {
+  return {"plan", d.write("m.json", text)};
+}
+
+Malformed text(const char* name, std::string text, const char* expected) {
+  return {name, [text](const TemporaryDirectory& d) { return plan_of(d, text); }, expected};
+}
+
+/// A case that sets the value at a JSON pointer of the good manifest.
+Malformed value(const char* name, const char* pointer, Json value, const char* expected) {
+  return {name,
+          [pointer, value](const TemporaryDirectory& d) {
+            Json json = good_manifest();
+            json[Json::json_pointer(pointer)] = value;
+            return plan_of(d, json.dump());
+          },
+          expected};
+}
+
+/// A case with a CSV of published numbers beside the manifest.
+Malformed published(const char* name, const char* csv, const char* expected) {
+  return {name,
+          [csv](const TemporaryDirectory& d) {
+            d.write("p.csv", csv);
+            Json json = good_manifest();
+            json["published"] = "p.csv";
+            return plan_of(d, json.dump());
+          },
+          expected};
+}
+
+TEST(MalformedManifest, GoodOnesArePlanned) {
+  const TemporaryDirectory d;
+  EXPECT_EQ(run_program(plan_of(d, good_manifest().dump())).code, 0);
+  const Malformed good = published(
+      "good",
+      "# from a paper\nmethod,value,note\n\"snapkv:budget=64,window=8\",1.5,\"a \"\"b\"\"\"\n", "");
+  const Finished run = run_program(good.make(d));
+  EXPECT_EQ(run.code, 0) << run.err;
+}
+
+TEST(MalformedManifest, Refused) {
+  const Malformed cases[] = {
+      {"missing",
+       [](const TemporaryDirectory& d) -> Arguments {
+         return {"plan", d.path("x.json")};
+       },
+       "x.json: found no readable file (No such file or directory), expected one"},
+      {"a directory",
+       [](const TemporaryDirectory& d) -> Arguments {
+         return {"plan", d.path("")};
+       },
+       "found a directory, expected a file"},
+      text("empty", "", "m.json: found nothing, expected JSON"),
+      text("cut", "{\"name\": \"m\",\n \"models\": [", "m.json: line 2, column"),
+      text("an array", "[]", "m.json: /: found an array of 0, expected an object"),
+      text("no UTF-8", "{\"name\": \"\xff\"}", "m.json: column"),
+      text("deep nesting", std::string(100000, '['), "nesting deeper than 256"),
+      text("number beyond doubles", "{\"seed\": 1e999}", "expected valid JSON"),
+      text("one key twice", R"({"name": "a", "name": "b"})", "the key \"name\" twice"),
+      text("no models", R"({"name": "m", "datasets": ["tiny-fact"], "methods": ["full"]})",
+           "found no key \"models\""),
+      value("name with a slash", "/name", "../x", "/name: found \"../x\", expected letters"),
+      value("name with a line break", "/name", "a\nb", "/name: found \"a\\nb\""),
+      value("no method", "/methods", Json::array(), "/methods: found an array of 0"),
+      value("methods are text", "/methods", "full", "/methods: found \"full\", expected an array"),
+      value("method twice", "/methods", {"snapkv:budget=64", "snapkv:budget=64,window=32"},
+            "/methods/1: found"),
+      value(
+          "two methods of one label", "/methods",
+          {{{"label", "a"}, {"method", "full"}}, {{"label", "a"}, {"method", "snapkv:budget=64"}}},
+          "/methods: found an array of 2, expected each name once (found \"a\" twice)"),
+      value("label is empty", "/methods/0", {{"label", " "}, {"method", "full"}},
+            "/methods/0/label: found \" \", expected a name for tables"),
+      value("method without a label", "/methods/0", {{"method", "full"}},
+            "/methods/0: found no key \"label\""),
+      value("unknown method", "/methods/0", "snapkw:budget=1", "\"snapkw\", expected \"snapkv\""),
+      value("unknown parameter", "/methods/0", "snapkv:bugdet=64",
+            "\"bugdet\", expected \"budget\""),
+      value("a budget that the window fills", "/methods/0", "snapkv:budget=16,window=32",
+            "m.json: /methods/0: snapkv: found a budget of 16 and a window of 32"),
+      value("the same in an object", "/methods/0",
+            {{"name", "snapkv"}, {"budget", 16}, {"window", 32}},
+            "m.json: /methods/0: snapkv: found a budget of 16 and a window of 32"),
+      value("answers without tokens", "/max_new_tokens", 0,
+            "/max_new_tokens: found 0, expected an integer from 1"),
+      value("negative budget", "/methods/0", "snapkv:budget=-5", "budget: found \"-5\""),
+      value("budget of 120%", "/methods/0", "snapkv:budget=120%", "budget: found \"120%\""),
+      value("isolated without a length", "/isolated", true,
+            "/isolated: found true, expected max_new_tokens of at least 2"),
+      value("the same by its older name", "/alone", true,
+            "/alone: found true, expected max_new_tokens of at least 2"),
+      value("times of cells that share", "/tables", {{{"value", "ttft"}}}, "\"isolated\": true"),
+      value("unknown value of a table", "/tables", {{{"value", "tfft"}}}, "one of: score, ttft"),
+      value("parameter is a list", "/methods/0", {{"name", "snapkv"}, {"budget", {1, 2}}},
+            "/methods/0/budget: found an array of 2"),
+      value("two methods of one kind", "/methods/0", "snapkv:budget=64+streamingllm:budget=64",
+            "decide the same thing"),
+      value("unknown dataset", "/datasets/0", "tiny-fcat", "\"tiny-fcat\", expected \"tiny-fact\""),
+      value("dataset twice", "/datasets/1", {{"name", "tiny-fact"}}, "/datasets: found"),
+      value("negative limit", "/datasets/0/limit", -1, "/datasets/0/limit: found -1"),
+      value("limit beyond 64 bits", "/datasets/0/limit", 1e30, "/datasets/0/limit: found 1e+30"),
+      value("unknown metric", "/datasets/0/metric", "qa_f2", "\"qa_f2\", expected \"qa_f1\""),
+      value("unknown post-processing", "/datasets/0/postprocess", "first", "expected"),
+      value("missing source", "/datasets/0", "hotpotqa", "dataset hotpotqa: found no files"),
+      value("missing model", "/models/0", "llama-99", "model llama-99: found no directory"),
+      value("unknown dtype", "/models/0", {{"name", "tiny"}, {"dtype", "f8"}},
+            "/models/0/dtype: found \"f8\""),
+      value("unknown template", "/models/0", {{"name", "tiny"}, {"template", "chatmll"}},
+            "\"chatmll\", expected"),
+      value("unknown position", "/positions", {"end", "start"}, "/positions/1: found the position"),
+      value("position twice", "/positions", {"end", "end"}, "/positions/1: found \"end\""),
+      value("unknown history", "/history", "compress",
+            "/history: found \"compress\", expected one of"),
+      value("temperature is negative", "/temperature", -0.5, "/temperature: found -0.5"),
+      value("seed is negative", "/seed", -1, "/seed: found -1"),
+      value("row is no dimension", "/tables", {{{"rows", {"methods"}}}},
+            "/tables/0/rows/0: found \"methods\""),
+      value("row is no setting of a method", "/tables", {{{"rows", {"method.budgets"}}}},
+            "/tables/0/rows/0: found \"method.budgets\", expected method.name, or a parameter"),
+      value("dimension in rows and columns", "/tables",
+            {{{"rows", {"dataset"}}, {"columns", {"dataset"}}}}, "in rows or in columns"),
+      value("difference to a method that is not there", "/tables", {{{"difference_to", "h2o"}}},
+            "/tables/0/difference_to: found \"h2o\""),
+      value("published numbers are missing", "/published", "p.csv",
+            "p.csv: found no readable file (No such file or directory), expected one"),
+      published("unknown column", "metod,value\nfull,1\n",
+                "p.csv: line 1: found the unknown column \"metod\", expected \"method\""),
+      published("no value", "method,note\nfull,1\n", "found no column \"value\""),
+      published("column twice", "value,value\n1,2\n", "the column \"value\" 2 times"),
+      published("value is text", "method,value\nfull,about 40\n",
+                "line 2: found the value \"about 40\""),
+      published("too many fields", "method,value\nsnapkv:budget=64,window=8,1\n",
+                "found 3 fields, expected 2"),
+      published("open quote", "method,value\n\"full,1\n", "a quote that is not closed"),
+  };
+  expect_refusals(cases);
+}
+
+// A key that is nearly one of the manifest's is answered with it, on every level.
+TEST(MalformedManifest, UnknownKeysNameTheNearest) {
+  const Malformed cases[] = {
+      value("manifest", "/position", "end",
+            "m.json: /: found the unknown key \"position\", expected \"positions\""),
+      value("manifest, another", "/max_tokens", 1, "expected \"max_"),
+      value("manifest, far away", "/zzzzzzzzzzzzzzzzzzz", 1, "expected one of: name, title"),
+      value("model", "/models/0", {{"name", "tiny"}, {"dype", "f32"}},
+            "/models/0: found the unknown key \"dype\", expected \"dtype\""),
+      value("dataset", "/datasets/0/lenght", 5,
+            "/datasets/0: found the unknown key \"lenght\", expected \"length\""),
+      value("depth", "/datasets/0/depth", 101,
+            "/datasets/0/depth: found 101, expected a number from 0 to 100"),
+      value("depth is text", "/datasets/0/depth", "end", "/datasets/0/depth: found \"end\""),
+      value("depth of no place", "/datasets/0/depth", 50,
+            "tiny-fact: found the depth 50, expected none"),
+      value("source of none", "/datasets/0/source", "essays", "tiny-fact: found the source \""),
+      value("fields", "/datasets/0/fields", {{"question", 1}},
+            "/datasets/0/fields/question: found 1"),
+      value("fields of none", "/datasets/0/fields", {{"question", "q"}},
+            "tiny-fact: found names of fields, expected none"),
+      value("table", "/tables", {{{"column", {"dataset"}}}},
+            "/tables/0: found the unknown key \"column\", expected \"columns\""),
+      value("labelled method", "/methods/0", {{"method", "full"}, {"lable", "a"}},
+            "/methods/0: found the unknown key \"lable\", expected \"label\""),
+      value("method", "/methods/0", {{"name", "snapkv"}, {"budgets", 64}},
+            "/methods/0: snapkv: found the unknown parameter \"budgets\", expected \"budget\""),
+  };
+  expect_refusals(cases);
+}
+
+}  // namespace
+}  // namespace turnbench::test

@@ -1,0 +1,105 @@
+// What plan says about memory is what run then takes.
+
+#include <gtest/gtest.h>
+
+#include "common/error.h"
+#include "harness/experiment/plan_cost.h"
+#include "tests/harness/cli/program.h"
+
+namespace turnbench::test {
+namespace {
+
+struct Case {
+  const char *name, *manifest, *workers;
+  bool answers_matter = false;  // to what is shared
+};
+
+/// What run says that it took: the kernel's own count.
+double peak_bytes(const std::string& err) {
+  const std::string before = "peak memory ";
+  const std::size_t at = err.find(before);
+  return at == std::string::npos ? 0 : std::stod(err.substr(at + before.size())) * (1 << 20);
+}
+
+class PlanMemory : public testing::TestWithParam<Case> {};
+
+TEST_P(PlanMemory, IsWhatRunTakes) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers need memory of their own";
+#endif
+  const TemporaryDirectory directory;
+  const std::string manifest = directory.write("memory.json", GetParam().manifest);
+  const Finished plan =
+      run_program({"plan", manifest, "--workers", GetParam().workers, "--threads", "1", "--json"});
+  ASSERT_EQ(plan.code, 0) << plan.err;
+  const Finished run = run_program({"run", manifest, "--workers", GetParam().workers, "--threads",
+                                    "1", "--db", directory.path("memory.db")});
+  ASSERT_EQ(run.code, 0) << run.err;
+  const double planned = plan.json()["memory"]["total_bytes"],
+               at_most = plan.json()["memory"]["at_most_bytes"], taken = peak_bytes(run.err);
+  EXPECT_GT(taken, 0.9 * planned) << planned / (1 << 20) << " and " << taken / (1 << 20);
+  EXPECT_LT(taken, 1.1 * at_most) << at_most / (1 << 20) << " and " << taken / (1 << 20);
+  EXPECT_EQ(planned == at_most, !GetParam().answers_matter);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Runs, PlanMemory,
+    testing::Values(Case{"FullAttention", R"({"name": "m", "models": ["tiny"], "max_new_tokens": 4,
+              "datasets": [{"name": "tiny-fact", "limit": 4, "length": 7000, "turns": 1}],
+              "positions": ["begin"], "methods": ["full"]})",
+                         "1"},
+                    Case{"GoldAnswers", R"({"name": "m", "models": ["tiny"], "max_new_tokens": 8,
+              "datasets": [{"name": "tiny-fact", "limit": 8, "length": 1500}], "answers": "gold",
+              "positions": ["begin"], "methods": ["full", "snapkv:budget=512", "h2o:budget=512",
+              "streamingllm:budget=512,pos=shift", "oracle", "loopserve"]})",
+                         "2"},
+                    Case{"OwnAnswers", R"({"name": "m", "models": ["tiny"], "max_new_tokens": 8,
+              "datasets": [{"name": "tiny-fact", "limit": 8, "length": 1500}],
+              "positions": ["begin"], "methods": ["full", "snapkv:budget=512", "h2o:budget=512",
+              "streamingllm:budget=512,pos=shift", "oracle", "loopserve"]})",
+                         "2", true},
+                    Case{"KeptCaches", R"({"name": "m", "models": ["tiny"], "max_new_tokens": 8,
+              "datasets": [{"name": "tiny-fact", "limit": 4, "length": 3000}],
+              "history": ["recompress", "compress_once"],
+              "positions": ["end"], "methods": ["full", "snapkv:budget=1024"]})",
+                         "1"},
+                    Case{"AloneOverTurns",
+                         R"({"name": "m", "models": ["tiny"], "max_new_tokens": 8, "alone": true,
+              "datasets": [{"name": "tiny-fact", "limit": 1, "length": 6000, "turns": 3}],
+              "positions": ["end"], "methods": ["full", "snapkv:budget=512", "loopserve"]})",
+                         "1"},
+                    Case{"ProbesAlone", R"({"name": "m", "models": ["tiny"], "max_new_tokens": 4,
+              "datasets": [{"name": "tiny-fact", "limit": 4, "length": 4000, "turns": 1}],
+              "positions": ["end"], "probes": ["token-overlap"]})",
+                         "2"},
+                    Case{"Alone",
+                         R"({"name": "m", "models": ["tiny"], "max_new_tokens": 8, "alone": true,
+              "datasets": [{"name": "tiny-fact", "limit": 1, "length": 7000, "turns": 1}],
+              "positions": ["end"], "methods": ["full", "snapkv:budget=512"]})",
+                         "1"}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+// Each stage has the scratch of a pass, and the tied table stands at both ends.
+TEST(PlannedStages, AreCounted) {
+  const std::string text = R"({"name": "m", "models": ["tiny"],
+    "datasets": [{"name": "tiny-fact", "limit": 1, "length": 300}],
+    "positions": ["begin"], "methods": ["full"]})";
+  const Plan plan = make_plan(resolve(parse_manifest(text, "m"), {}, 0));
+  const ModelConfig& c = plan.experiment.models[0].checkpoint.config;
+  ASSERT_TRUE(c.tied_embeddings);
+  const auto stages = [](std::size_t count) { return std::vector<Device>(count); };
+  const PlanCost::Memory one = estimate_cost(plan, stages(1)).memory[0],
+                         two = estimate_cost(plan, stages(2)).memory[0],
+                         four = estimate_cost(plan, stages(4)).memory[0];
+  const std::size_t table = static_cast<std::size_t>(c.vocab) * static_cast<std::size_t>(c.hidden) *
+                            size_of(plan.experiment.models[0].dtype);
+  EXPECT_EQ(two.weights, one.weights + table);
+  EXPECT_EQ(four.weights, two.weights);
+  EXPECT_GT(two.worker.agreeing, one.worker.agreeing);
+  EXPECT_EQ(four.worker.agreeing - two.worker.agreeing,
+            2 * (two.worker.agreeing - one.worker.agreeing));
+  EXPECT_THROW(estimate_cost(plan, stages(5)), Error) << "more stages than layers";
+}
+
+}  // namespace
+}  // namespace turnbench::test

@@ -1,0 +1,243 @@
+// The smoke run of a manifest: what is replaced, what shrinks, what stays.
+
+#include "harness/experiment/smoke.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "common/error.h"
+#include "datasets/catalog.h"
+
+namespace turnbench {
+namespace {
+
+constexpr const char* kSmokeManifest = R"({
+  "name": "paper", "title": "A paper's table", "description": "Of the paper.",
+  "models": [{"name": "large", "path": "/models/large", "dtype": "bf16"}, "larger"],
+  "datasets": [
+    {"name": "mt-hotpotqa", "label": "Hotpot", "limit": 500},
+    {"name": "mt-gov_report", "label": "Reports"},
+    {"name": "trec", "task": "few shots"},
+    {"name": "passage_count", "label": "Count"},
+    {"name": "multifieldqa_zh", "label": "Chinese"},
+    {"name": "lcc", "source": "files/lcc.jsonl", "metric": "code_sim_levenshtein"},
+    {"name": "tiny-hop", "label": "hop-8000", "length": 8000, "turns": 3, "seed": 4},
+    {"name": "tiny-hop", "label": "hop-9000", "length": 9000},
+    {"name": "tiny-hop", "label": "hop-100", "length": 100}
+  ],
+  "positions": ["begin", "end"],
+  "methods": [
+    "full",
+    "snapkv:budget=96", "snapkv:budget=1024", "snapkv:budget=2048", "snapkv:budget=4096",
+    "snapkv:budget=20%", {"name": "a-shape", "n_local": 896},
+    "loopserve", "critiprefill", "minference+oracle:budget=512,placement=host,cache_tokens=256"
+  ],
+  "history": ["reprefill", "recompress"], "answers": "gold", "seed": 7, "max_new_tokens": 512,
+  "tables": [{"title": "T", "rows": ["model", "method"], "columns": ["dataset"], "difference_to": "snapkv:budget=1024"}],
+  "published": "table.csv"})";
+
+Manifest paper() {
+  Manifest out = parse_manifest(kSmokeManifest, "paper.json");
+  out.path = "/experiments/paper.json";
+  return out;
+}
+
+const DatasetEntry& dataset(const Manifest& m, const std::string& label) {
+  for (const DatasetEntry& d : m.datasets)
+    if (d.label == label) return d;
+  throw input_error("no dataset {}", label);
+}
+
+const Method& method(const Manifest& m, const std::string& label) {
+  for (const Method& each : m.methods)
+    if (each.label() == label) return each;
+  throw input_error("no method {}", label);
+}
+
+TEST(Smoke, IsAManifestOfItsOwn) {
+  const Manifest small = smoke_manifest(paper(), {});
+  EXPECT_EQ(small.name, "paper.smoke");
+  EXPECT_EQ(small.title, "Smoke run of: A paper's table");
+  EXPECT_NE(small.smoke.find("Smoke run on stand-ins"), std::string::npos);
+  EXPECT_TRUE(small.description.starts_with(small.smoke)) << small.description;
+  EXPECT_NE(small.description.find("Hotpot by tiny-"), std::string::npos) << small.description;
+  EXPECT_EQ(small.path, "/experiments/paper.json") << "its published numbers lie there";
+  // What a store keeps is the text: it says the same.
+  const Manifest again = parse_manifest(small.text, "store");
+  EXPECT_EQ(again.name, small.name);
+  EXPECT_EQ(again.smoke, small.smoke);
+  EXPECT_EQ(again.methods.size(), small.methods.size());
+}
+
+TEST(Smoke, KeepsWhatTablesShow) {
+  const Manifest large = paper(), small = smoke_manifest(large, {});
+  EXPECT_EQ(small.positions, large.positions);
+  EXPECT_EQ(small.histories, large.histories);
+  EXPECT_EQ(small.answers, large.answers);
+  EXPECT_EQ(small.seed, 7u);
+  EXPECT_EQ(small.published, "table.csv");
+  EXPECT_EQ(small.tables[0].difference_to, "snapkv:budget=1024");
+  ASSERT_EQ(small.models.size(), 2u);
+  EXPECT_EQ(small.models[0].name, "large");
+  EXPECT_EQ(small.models[1].name, "larger");
+  for (const ModelEntry& m : small.models) {
+    EXPECT_EQ(m.path, "tiny");
+    EXPECT_EQ(m.dtype, "auto");
+  }
+  for (const DatasetEntry& d : small.datasets) {
+    const DatasetEntry& real = dataset(large, d.label);
+    EXPECT_EQ(d.task, real.task.empty() ? find_dataset(real.name, "").task : real.task);
+  }
+}
+
+// Stand-ins have answers of the same form, and a metric that can score them.
+TEST(Smoke, ReplacesDatasetsWithoutFiles) {
+  const Manifest small = smoke_manifest(paper(), {});
+  const struct {
+    const char *label, *name, *metric;
+    int turns;
+  } want[] = {{"Hotpot", "tiny-fact", "qa_f1", 2},
+              {"Reports", "tiny-list", "rouge_l_recall", 2},
+              {"trec", "tiny-label", "classification", 1},
+              {"Count", "tiny-hop", "qa_f1", 1},
+              {"Chinese", "tiny-fact", "qa_f1", 1}};
+  for (const auto& w : want) {
+    const DatasetEntry& d = dataset(small, w.label);
+    EXPECT_EQ(d.name, w.name) << w.label;
+    EXPECT_EQ(d.metric, w.metric) << w.label;
+    EXPECT_EQ(d.turns, w.turns) << w.label;
+    EXPECT_EQ(d.limit, 1u) << w.label;
+    EXPECT_LE(d.length, 220) << w.label;
+  }
+  EXPECT_NE(dataset(small, "Hotpot").seed, dataset(small, "Chinese").seed) << "no two alike";
+}
+
+TEST(Smoke, KeepsDatasetsWithFiles) {
+  Locations locations;
+  locations.data["longbench"] = "/data/longbench";
+  for (const bool given : {false, true}) {
+    const Manifest small = smoke_manifest(paper(), given ? locations : Locations{});
+    const DatasetEntry &report = dataset(small, "Reports"), &code = dataset(small, "lcc");
+    EXPECT_EQ(report.name, given ? "mt-gov_report" : "tiny-list");
+    EXPECT_EQ(report.limit, 1u);
+    EXPECT_EQ(code.name, "lcc") << "the manifest names its file";
+    EXPECT_EQ(code.source, "files/lcc.jsonl");
+    EXPECT_EQ(code.metric, "code_sim_levenshtein");
+    EXPECT_EQ(code.length, 0);
+  }
+}
+
+TEST(Smoke, LeavesRecordsTheirOwnTurns) {
+  Manifest m = parse_manifest(
+      R"({"name": "n", "models": ["tiny"], "methods": ["full"], "datasets": ["gsm8k", "sharegpt"]})",
+      "m.json");
+  Locations locations;
+  locations.data["gsm8k"] = "/data/gsm8k";
+  const Manifest small = smoke_manifest(m, locations);
+  EXPECT_EQ(dataset(small, "gsm8k").name, "gsm8k");
+  EXPECT_EQ(dataset(small, "gsm8k").turns, 0);
+  EXPECT_EQ(dataset(small, "sharegpt").turns, 1) << "replaced";
+}
+
+TEST(Smoke, ShortensGeneratedDatasets) {
+  const Manifest small = smoke_manifest(paper(), {});
+  const DatasetEntry& d = dataset(small, "hop-8000");
+  EXPECT_EQ(d.name, "tiny-hop");
+  EXPECT_EQ(d.length, 220);
+  EXPECT_EQ(d.turns, 2);
+  EXPECT_EQ(d.seed, 4u);
+  EXPECT_EQ(dataset(small, "hop-100").length, 100);
+}
+
+// What instructs and asks in a record is never cut: there must be room for it.
+TEST(Smoke, ShortensPromptsAndLeavesRoomForRecords) {
+  EXPECT_EQ(smoke_manifest(paper(), {}).max_prompt_tokens, 2048) << "lcc is read from its file";
+  std::string text = kSmokeManifest;
+  text.replace(text.find("\"source\": \"files/lcc.jsonl\", "), 29, "");
+  Manifest made_up = parse_manifest(text, "paper.json");
+  EXPECT_EQ(smoke_manifest(made_up, {}).max_prompt_tokens, 300);
+  EXPECT_EQ(smoke_manifest(made_up, {{}, {{"longbench", "files"}}}).max_prompt_tokens, 2048);
+}
+
+// Some cannot be made that short: then they are as short as they can be.
+TEST(Smoke, EveryGeneratedDatasetCanBeMade) {
+  OrderedJson json = {{"name", "m"}, {"models", {"tiny"}}, {"methods", {"full"}}};
+  for (const Dataset& d : all_datasets()) {
+    if (!d.has_length) continue;
+    json["datasets"].push_back({{"name", d.name}, {"label", "long " + d.name}});
+    json["datasets"].push_back({{"name", d.name}, {"label", "short " + d.name}, {"length", 1}});
+  }
+  const Manifest small = smoke_manifest(parse_manifest(json.dump(), "m.json"), {});
+  EXPECT_EQ(small.datasets.size(), json["datasets"].size());
+  for (const DatasetEntry& d : small.datasets) {
+    ResolvedDataset made;
+    ASSERT_NO_THROW(made = resolve_dataset(d, small, {}, 0)) << d.label;
+    EXPECT_EQ(made.dialogues.size(), 1u);
+    EXPECT_EQ(static_cast<int>(made.dialogues[0].turns.size()), d.turns);
+    const bool is_list = d.name.ends_with("-words");
+    EXPECT_LE(d.length, is_list ? 1400 : 400) << d.label;
+  }
+}
+
+// Of a sweep the ends stay, and what a table is compared to.
+TEST(Smoke, CutsSweeps) {
+  std::vector<std::string> labels;
+  const Manifest small = smoke_manifest(paper(), {});
+  for (const Method& m : small.methods) labels.push_back(m.label());
+  EXPECT_EQ(labels, (std::vector<std::string>{
+                        "full", "snapkv:budget=96", "snapkv:budget=1024", "snapkv:budget=4096",
+                        "snapkv:budget=20%", "a-shape:n_local=896", "loopserve", "critiprefill",
+                        "minference+oracle:budget=512,placement=host,cache_tokens=256"}));
+  EXPECT_EQ(small.datasets.size(), 8u);
+  EXPECT_THROW(dataset(small, "hop-9000"), Error);
+}
+
+// Up to 64 tokens settings stay; larger ones come to bite on prompts of 300, in their order.
+TEST(Smoke, ShrinksBudgetsBelowThePrompt) {
+  const Manifest small = smoke_manifest(paper(), {});
+  const auto value = [&](const std::string& label, const std::string& name) {
+    return method(small, label).parts()[0].parameters.values().find(name)->second;
+  };
+  EXPECT_EQ(value("snapkv:budget=96", "budget"), "73");
+  EXPECT_EQ(value("snapkv:budget=96", "window"), "32");
+  EXPECT_EQ(value("snapkv:budget=1024", "budget"), "128");
+  EXPECT_EQ(value("snapkv:budget=4096", "budget"), "160");
+  EXPECT_EQ(value("snapkv:budget=20%", "budget"), "138") << "of 8,192 tokens";
+  EXPECT_EQ(value("a-shape:n_local=896", "n_local"), "124");
+  EXPECT_EQ(value("a-shape:n_local=896", "n_init"), "80");
+  EXPECT_EQ(value("loopserve", "budget"), "128");
+  EXPECT_EQ(value("loopserve", "first"), "16");
+  EXPECT_GT(small.max_new_tokens, 16) << "so that LoopServe selects";
+  const Method& composed = small.methods.back();
+  EXPECT_EQ(composed.name(), "minference+oracle");
+  EXPECT_EQ(composed.parts()[0].parameters.values().find("slash")->second, "144");
+  EXPECT_TRUE(composed.make().placement.host);
+  EXPECT_EQ(composed.make().placement.cache_tokens, 256);
+}
+
+// A share is felt on a short prompt as it is on a long one, where it is more than a window.
+TEST(Smoke, ShrinksSharesAsTheTokensThatTheyMean) {
+  Manifest m =
+      parse_manifest(R"({"name": "n", "models": ["tiny"], "datasets": ["tiny-fact"], "methods": [
+      "snapkv:budget=1/4", "snapkv:budget=0.2", "snapkv:budget=25%,window=64", "snapkv:budget=1/10",
+      "chunkkv:budget=1.0", "snapkv:budget=2049", "h2o:budget=0.2,recent=1/4",
+      "tova:budget=1/200", "tova:budget=0.00001"]})",
+                     "m.json");
+  const Manifest small = smoke_manifest(m, {});
+  const auto setting = [&](const std::string& label, const std::string& name = "budget") {
+    return *method(small, label).setting(name);
+  };
+  EXPECT_EQ(setting("snapkv:budget=1/4"), "144");
+  EXPECT_EQ(setting("snapkv:budget=0.2"), "138");
+  EXPECT_EQ(setting("snapkv:budget=25%,window=64"), "144");
+  EXPECT_EQ(setting("snapkv:budget=1/10"), "122");
+  EXPECT_EQ(setting("chunkkv:budget=1.0"), "100%") << "all is all";
+  EXPECT_EQ(setting("snapkv:budget=2049"), "145") << "not what a quarter is";
+  EXPECT_EQ(setting("h2o:budget=0.2,recent=1/4", "recent"), "0.25") << "a share of the budget";
+  EXPECT_EQ(setting("tova:budget=1/200"), "40");
+  EXPECT_EQ(setting("tova:budget=0.00001"), "1");
+}
+
+}  // namespace
+}  // namespace turnbench

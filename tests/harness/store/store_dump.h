@@ -1,0 +1,58 @@
+#pragma once
+
+// What a store holds, for comparison.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "harness/store/sqlite.h"
+
+namespace turnbench::test {
+
+/// All rows of all tables, ordered; timings without their values, unless asked for.
+using Dump = std::map<std::string, std::vector<std::string>>;
+inline Dump dump(const std::string& path, bool timings = false) {
+  const Database db(path, Database::Mode::kExisting);
+  Dump out;
+  Statement tables = db.prepare("SELECT name FROM sqlite_master WHERE type = 'table'");
+  while (tables.next()) {
+    const std::string table = tables.text(0);
+    std::vector<std::string>& rows = out[table];
+    std::vector<std::string> columns;
+    Statement info = db.prepare("PRAGMA table_info(" + table + ")");
+    while (info.next()) {
+      if (table != "timing" || info.text(1) != "value" || timings) columns.push_back(info.text(1));
+    }
+    Statement all = db.prepare("SELECT * FROM " + table);
+    while (all.next()) {
+      std::string& row = rows.emplace_back();
+      for (std::size_t c = 0; c < columns.size(); ++c)
+        row += columns[c] + "=" + all.text(static_cast<int>(c)) + "\x1f";
+    }
+    std::sort(rows.begin(), rows.end());
+  }
+  return out;
+}
+
+/// One number from a store.
+inline std::int64_t count(const std::string& path, const std::string& sql) {
+  const Database db(path, Database::Mode::kExisting);
+  Statement s = db.prepare(sql);
+  return s.next() ? s.integer(0) : -1;
+}
+
+inline void expect_same(const Dump& got, const Dump& want) {
+  ASSERT_EQ(got.size(), want.size());
+  for (const auto& [table, rows] : want) {
+    const std::vector<std::string>& other = got.at(table);
+    EXPECT_EQ(other.size(), rows.size()) << table;
+    for (std::size_t i = 0; i < std::min(rows.size(), other.size()); ++i)
+      ASSERT_EQ(other[i], rows[i]) << table;
+  }
+}
+
+}  // namespace turnbench::test

@@ -1,0 +1,280 @@
+#include "harness/store/store.h"
+
+#include <gtest/gtest.h>
+
+#include "common/error.h"
+#include "tests/harness/cli/program.h"
+#include "tests/harness/store/store_dump.h"
+#include "tests/message_of.h"
+
+namespace turnbench {
+namespace {
+
+using namespace test;
+
+StoredExperiment plan_of(const std::string& experiment, const std::string& manifest,
+                         const std::vector<std::string>& keys) {
+  StoredExperiment out;
+  out.name = experiment;
+  out.title = experiment;
+  out.manifest = manifest;
+  out.environment = "{}";
+  out.models = {{"m", "model"}};
+  out.datasets = {{"d", "dataset"}};
+  out.dialogues = {{"d", "x", 2, "{}"}, {"d", "y", 2, "{}"}};
+  for (const std::string& key : keys) {
+    out.cells.push_back({key, "tiny", "facts", "qa", "end", "full", "reprefill", "own", "qa_f1",
+                         "none", "m", "d", "full", "p", "{}"});
+  }
+  return out;
+}
+
+std::vector<Record> records_of(const std::string& cell, const std::string& dialogue,
+                               Record::Status status = Record::Status::kOk) {
+  std::vector<Record> out(2);
+  for (int turn = 0; turn < 2; ++turn) {
+    Record& r = out[static_cast<std::size_t>(turn)];
+    r.cell = cell;
+    r.dialogue = dialogue;
+    r.turn = turn;
+    r.status = status;
+    r.error = status == Record::Status::kOk ? "" : "why";
+    r.answer_tokens = {1, 2};
+    if (status == Record::Status::kOk) r.counters = {{"kv_tokens", 5}};
+  }
+  return out;
+}
+
+std::vector<ScoreValue> scores_of(const std::string& cell, const std::string& dialogue,
+                                  double value) {
+  return {{cell, dialogue, 0, "qa_f1", "none", value}, {cell, dialogue, 1, "qa_f1", "none", value}};
+}
+
+TEST(Store, WritesAreIdempotent) {
+  const TemporaryDirectory directory;
+  Store store = Store::create(directory.path("a.db"));
+  store.add_experiment(plan_of("e", "text", {"c1", "c2"}));
+  store.add_records(records_of("c1", "x"), scores_of("c1", "x", 0.5));
+  const Dump before = dump(directory.path("a.db"), true);
+  store.add_experiment(plan_of("e", "text", {"c1", "c2"}));
+  store.add_records(records_of("c1", "x"), scores_of("c1", "x", 0.5));
+  expect_same(dump(directory.path("a.db"), true), before);
+  EXPECT_EQ(store.done("e"),
+            (std::map<std::pair<std::string, std::string>, int>{{{"c1", "x"}, 2}}));
+}
+
+// A record that comes twice in one batch is stored once, with its score.
+TEST(Store, ARecordTwiceInOneWriteKeepsItsScore) {
+  const TemporaryDirectory directory;
+  Store store = Store::create(directory.path("a.db"));
+  store.add_experiment(plan_of("e", "text", {"c1"}));
+  std::vector<Record> records = records_of("c1", "x");
+  const std::vector<Record> again = records;
+  records.insert(records.end(), again.begin(), again.end());
+  store.add_records(records, scores_of("c1", "x", 0.5));
+  EXPECT_EQ(store.scores("e").size(), again.size());
+}
+
+// A record that is there stays as it is, with its own scores: the first one stored wins whole.
+TEST(Store, TheFirstRecordWins) {
+  const TemporaryDirectory directory;
+  Store store = Store::create(directory.path("a.db"));
+  store.add_experiment(plan_of("e", "text", {"c1"}));
+  store.add_records(records_of("c1", "x", Record::Status::kOutOfMemory), {});
+  const Dump before = dump(directory.path("a.db"), true);
+  store.add_records(records_of("c1", "x"), scores_of("c1", "x", 1));
+  expect_same(dump(directory.path("a.db"), true), before);
+  EXPECT_EQ(store.failures("e").size(), 2u);
+  EXPECT_EQ(store.forget_failed("e"), 2);
+  store.add_records(records_of("c1", "x"), scores_of("c1", "x", 1));
+  EXPECT_TRUE(store.failures("e").empty());
+  EXPECT_EQ(store.scores("e").size(), 2u);
+  EXPECT_EQ(store.mean_counter("e", "kv_tokens").at("c1"), 5);
+}
+
+// A failure inside a transaction leaves nothing of it.
+TEST(Store, AHalfWrittenUnitIsNotThere) {
+  const TemporaryDirectory directory;
+  Store store = Store::create(directory.path("a.db"));
+  store.add_experiment(plan_of("e", "text", {"c1"}));
+  const Dump before = dump(directory.path("a.db"), true);
+  std::vector<Record> records = records_of("c1", "x");
+  records[1].cell = "unknown";  // refused by its foreign key, after the first one was written
+  EXPECT_THROW(store.add_records(records, scores_of("c1", "x", 1)), Error);
+  expect_same(dump(directory.path("a.db"), true), before);
+  store.add_records(records_of("c1", "x"), scores_of("c1", "x", 1));
+  EXPECT_EQ(store.done("e").size(), 1u);
+}
+
+// Each experiment reads with the manifest that was planned last, and forgets only its own failures.
+TEST(Store, ExperimentsKeepApart) {
+  const TemporaryDirectory directory;
+  Store store = Store::create(directory.path("a.db"));
+  store.add_experiment(plan_of("a", "a1", {"c1"}));
+  store.add_experiment(plan_of("b", "b1", {"c2"}));
+  store.add_experiment(plan_of("a", "a2", {"c1", "c3"}));
+  EXPECT_EQ(store.experiments(), (std::vector<std::string>{"b", "a"}));
+  EXPECT_EQ(store.manifest("a"), "a2");
+  EXPECT_EQ(store.cells("a").size(), 2u);
+  store.add_records(records_of("c1", "x", Record::Status::kError), {});
+  store.add_records(records_of("c2", "x", Record::Status::kError), {});
+  EXPECT_EQ(store.forget_failed("a"), 2);
+  EXPECT_EQ(store.failures("b").size(), 2u);
+  store.add_experiment(plan_of("a", "a1", {"c1"}));  // back to the earlier text
+  EXPECT_EQ(store.manifest("a"), "a1");
+  EXPECT_EQ(store.cells("a").size(), 1u);
+  EXPECT_THROW(store.manifest("c"), Error);
+}
+
+// What the manifest plans keeps its places, however often it is planned and something is imported.
+TEST(Store, ImportedCellsStandBehindThePlan) {
+  const TemporaryDirectory directory;
+  Store store = Store::create(directory.path("a.db"));
+  store.add_experiment(plan_of("e", "text", {"c1", "c2"}));
+  for (const char* key : {"i1", "i2", "i1"}) store.add_imported(plan_of("e", "text", {key}));
+  store.add_experiment(plan_of("e", "text", {"c1", "c2"}));
+  std::vector<std::string> keys;
+  for (const Cell& c : store.cells("e")) keys.push_back(c.key);
+  EXPECT_EQ(keys, (std::vector<std::string>{"c1", "c2", "i1", "i2"}));
+}
+
+TEST(Store, ScoresAreAddedAndReplacedOnlyWhenAsked) {
+  const TemporaryDirectory directory;
+  Store store = Store::create(directory.path("a.db"));
+  store.add_experiment(plan_of("e", "text", {"c1"}));
+  store.add_records(records_of("c1", "x"), scores_of("c1", "x", 0.5));
+  using Before = std::vector<std::optional<double>>;
+  const std::vector<ScoreValue> more = {{"c1", "x", 0, "qa_f1", "none", 0.25},
+                                        {"c1", "x", 1, "rouge", "none", 1}};
+  EXPECT_EQ(store.put_scores(more, false), (Before{0.5, std::nullopt}));
+  EXPECT_EQ(store.put_scores(more, true), (Before{0.5, 1.0}));
+  EXPECT_EQ(store.put_scores(more, false), (Before{0.25, 1.0}));
+  EXPECT_EQ(store.metrics("e"), (std::vector<std::string>{"qa_f1", "rouge"}));
+  EXPECT_EQ(store.postprocesses("e", "rouge"), (std::map<std::string, bool>{{"none", true}}));
+  // By another metric a turn may have no value; by its own it must.
+  const std::vector<ScoredTurn> rouge = store.scores("e", {"rouge", ""});
+  EXPECT_EQ(rouge[0].status, Record::Status::kNoValue);
+  EXPECT_EQ(rouge[1].score, 1);
+}
+
+// What reads the answers may write between two dialogues, whatever another process has committed.
+TEST(Store, AnswersAreReadBesideAnotherWriter) {
+  const TemporaryDirectory directory;
+  Store store = Store::create(directory.path("a.db"));
+  store.add_experiment(plan_of("e", "text", {"c1", "c2"}));
+  for (const char* dialogue : {"x", "y"})
+    store.add_records(records_of("c1", dialogue), scores_of("c1", dialogue, 0.5));
+  Store other = Store::open_to_write(directory.path("a.db"));
+  other.add_experiment(plan_of("e", "text", {"c1", "c2"}));
+  std::vector<std::string> taken;
+  store.for_each_answered("e", [&](const StoredDialogue& d, const std::vector<Store::Answer>& a) {
+    EXPECT_EQ(a.size(), 2u);
+    store.put_scores({{"c1", d.id, 0, "rouge", "none", 1}}, false);
+    other.add_records(records_of("c2", d.id), scores_of("c2", d.id, 0.25));
+    store.put_scores({{"c1", d.id, 1, "rouge", "none", 1}}, false);
+    taken.push_back(d.id);
+  });
+  EXPECT_EQ(taken, (std::vector<std::string>{"x", "y"}));
+  EXPECT_EQ(store.metrics("e"), (std::vector<std::string>{"qa_f1", "rouge"}));
+}
+
+Judgement judgement_of(int ordinal, Judgement::Status status, double score) {
+  Judgement out;
+  out.cell = "c1";
+  out.dialogue = "x";
+  out.judge = "j";
+  out.ordinal = ordinal;
+  out.status = status;
+  out.reply = "what \"it\" said";
+  if (status == Judgement::Status::kOk) out.scores = {{"overall", score}};
+  return out;
+}
+
+TEST(Store, AFailedJudgingMayBeReplacedAndNoOther) {
+  const TemporaryDirectory directory;
+  Store store = Store::create(directory.path("a.db"));
+  store.add_experiment(plan_of("e", "text", {"c1"}));
+  store.add_records(records_of("c1", "x"), scores_of("c1", "x", 0.5));
+  store.add_judge({"j", "rubric", "hash", "text", "model"});
+  using Status = Judgement::Status;
+  store.add_judgement(judgement_of(0, Status::kFailed, 0));
+  store.add_judgement(judgement_of(1, Status::kUnparsed, 0));
+  store.add_judgement(judgement_of(0, Status::kOk, 7));
+  store.add_judgement(judgement_of(0, Status::kOk, 8));
+  store.add_judgement(judgement_of(1, Status::kOk, 9));
+  const std::vector<Judgement> got = store.judgements("j", "c1", "x", 0);
+  ASSERT_EQ(got.size(), 2u);
+  EXPECT_EQ(got[0].status, Status::kOk);
+  EXPECT_EQ(got[0].reply, "what \"it\" said");
+  EXPECT_EQ(got[0].scores.at(0).value, 7);
+  EXPECT_EQ(got[1].status, Status::kUnparsed);
+  EXPECT_TRUE(got[1].scores.empty());
+  EXPECT_TRUE(store.judgements("j", "c1", "x", 1).empty());
+  Judgement stray = judgement_of(0, Status::kOk, 1);
+  stray.turn = 7;  // there is no such record
+  EXPECT_THROW(store.add_judgement(stray), Error);
+}
+
+// A store of schema 1 has neither judgements nor sources.
+TEST(Store, OlderStoresAreReadAsTheyAreAndMigratedToBeWritten) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path("a.db");
+  {
+    Store store = Store::create(path);
+    store.add_experiment(plan_of("e", "text", {"c1"}));
+    store.add_records(records_of("c1", "x"), scores_of("c1", "x", 0.5));
+  }
+  {
+    Database db(path, Database::Mode::kExisting);
+    db.execute(
+        "DROP TABLE judgement; DROP TABLE judge; ALTER TABLE score DROP COLUMN sources; "
+        "ALTER TABLE dataset DROP COLUMN sources; "
+        "PRAGMA user_version=1");
+  }
+  const Dump before = dump(path, true);
+  {
+    const Store store = Store::open(path);
+    EXPECT_EQ(store.scores("e").size(), 2u);
+    EXPECT_TRUE(store.judgements("j", "c1", "x", 0).empty());
+  }
+  expect_same(dump(path, true), before);
+  EXPECT_EQ(count(path, "PRAGMA user_version"), 1);
+  Store::open_to_write(path).add_judge({"j", "rubric", "hash", "text", "model"});
+  EXPECT_EQ(count(path, "PRAGMA user_version"), 3);
+  EXPECT_EQ(Store::open(path).scores("e").size(), 2u);
+  Dump after = dump(path, true);
+  EXPECT_EQ(after.at("judge").size(), 1u);
+  after.erase("judge");
+  after.erase("judgement");
+  for (const char* table : {"score", "dataset"}) {  // which have more columns now
+    EXPECT_EQ(after.at(table).size(), before.at(table).size());
+    after[table] = before.at(table);
+  }
+  expect_same(after, before);
+}
+
+TEST(Store, RefusesWhatIsNoStore) {
+  const TemporaryDirectory directory;
+  EXPECT_NE(test::message_of([&] { Store::open(directory.path("none.db")); }).find("no such file"),
+            std::string::npos);
+  const std::string text = directory.write("text.db", std::string(5000, 'x'));
+  EXPECT_NE(test::message_of([&] { Store::create(text); }).find("expected a turnbench store"),
+            std::string::npos);
+  {
+    Database other(directory.path("other.db"), Database::Mode::kCreate);
+    other.execute("CREATE TABLE t (x)");
+  }
+  EXPECT_NE(
+      test::message_of([&] { Store::create(directory.path("other.db")); }).find("another program"),
+      std::string::npos);
+  { Store::create(directory.path("new.db")); }
+  {
+    Database newer(directory.path("new.db"), Database::Mode::kExisting);
+    newer.execute("PRAGMA user_version=99");
+  }
+  EXPECT_NE(test::message_of([&] { Store::open(directory.path("new.db")); }).find("version 99"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace turnbench
