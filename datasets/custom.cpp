@@ -12,7 +12,7 @@
 namespace turnbench {
 namespace {
 
-constexpr int kMaxNewTokens = 64;  // unless the file says something else
+constexpr int kCustomAnswerTokens = 64;  // unless the file says something else
 
 const std::vector<std::string_view>& known_fields() {
   static const std::vector<std::string_view> known = {
@@ -94,7 +94,7 @@ Turn turn_of(const Fields& fields, std::size_t number, std::set<std::string>& so
   turn.gold = fields.has("gold") ? fields.text("gold") : turn.references.front();
   turn.max_new_tokens = fields.has("max_new_tokens")
                             ? static_cast<int>(fields.at("max_new_tokens").as_integer(1, 1 << 20))
-                            : kMaxNewTokens;
+                            : kCustomAnswerTokens;
   std::set<std::string> own;
   for (const Paragraph& p : turn.contexts) own.insert(p.source);
   sources.insert(own.begin(), own.end());

@@ -12,7 +12,7 @@
 namespace turnbench {
 namespace {
 
-constexpr std::int64_t kMaxNewTokens = 1 << 20;
+constexpr std::int64_t kMostAnswerTokens = 1 << 20;
 
 OrderedJson to_json(const Turn& turn) {
   OrderedJson contexts = OrderedJson::array();
@@ -59,7 +59,8 @@ Turn turn_from(const JsonView& view) {
   turn.references = view.at("references").as_strings();
   if (turn.references.empty()) view.at("references").fail("at least one reference");
   turn.relevance = view.at("relevance").as_strings();
-  turn.max_new_tokens = static_cast<int>(view.at("max_new_tokens").as_integer(1, kMaxNewTokens));
+  turn.max_new_tokens =
+      static_cast<int>(view.at("max_new_tokens").as_integer(1, kMostAnswerTokens));
   turn.classes = view.at("classes").as_strings();
   turn.gold = view.get("gold", turn.references.front());
   return turn;

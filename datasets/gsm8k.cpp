@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kMark = "#### ";
 constexpr std::string_view kSteps = "Let's think step by step";
-constexpr int kMaxNewTokens = 400;
+constexpr int kGsm8kAnswerTokens = 400;
 
 std::vector<Paragraph> read_examples(const fs::path& file) {
   std::vector<Paragraph> out;
@@ -60,7 +60,7 @@ std::vector<Dialogue> read_gsm8k(const fs::path& file, const fs::path& examples,
     }
     turn.references = {number_of(view.at("answer"))};
     turn.gold = fmt::format("The answer is {}.", turn.references.front());
-    turn.max_new_tokens = kMaxNewTokens;
+    turn.max_new_tokens = kGsm8kAnswerTokens;
     out.push_back({.id = fmt::format("{}-{:04}", name, out.size()),
                    .dataset = name,
                    .task = "reasoning",

@@ -19,7 +19,7 @@ constexpr std::string_view kBook =
     "Answer the question about the following book. Reply with the answer only.";
 
 // name, description, kind, max_new_tokens, has_options, instruction, ask
-constexpr InfiniteBenchTask kTasks[] = {
+constexpr InfiniteBenchTask kInfiniteBenchTasks[] = {
     {"passkey", "a pass key in repeated noise", "retrieval", 6, false, kHidden, ""},
     {"number_string", "a sequence of digits in repeated noise", "retrieval", 12, false, kHidden,
      ""},
@@ -74,7 +74,7 @@ Turn turn_of(const JsonView& view, const InfiniteBenchTask& task) {
 }  // namespace
 
 std::span<const InfiniteBenchTask> infinitebench_tasks() {
-  return kTasks;
+  return kInfiniteBenchTasks;
 }
 
 std::vector<Dialogue> read_infinitebench(const std::filesystem::path& file,

@@ -10,7 +10,7 @@ namespace turnbench {
 namespace {
 
 constexpr std::string_view kClosed = "Closed-ended-tasks", kOpen = "Open-ended-tasks";
-constexpr int kMaxNewTokens = 512;            // of the official LEval_config.py
+constexpr int kLEvalAnswerTokens = 512;       // of the official LEval_config.py
 constexpr std::string_view kFact = "[fact:";  // what is true outside the document
 
 constexpr std::string_view kOneOption =
@@ -18,7 +18,7 @@ constexpr std::string_view kOneOption =
     "only.";
 
 // name, folder, description, kind, evaluation, metric, answer, flow, instruction
-constexpr LEvalTask kTasks[] = {
+constexpr LEvalTask kLEvalTasks[] = {
     {"coursera", kClosed, "questions on lectures, several options may be right", "qa", "exam",
      "leval_letters", LEvalAnswer::kLetters, Flow::kProse,
      "Answer the question about the following document. One option or several are right. Reply "
@@ -94,7 +94,7 @@ Turn turn_of(const JsonView& instruction, const JsonView& output, const LEvalTas
   turn.references = {answer};
   turn.gold = std::move(answer);
   turn.relevance = {"document"};
-  turn.max_new_tokens = kMaxNewTokens;
+  turn.max_new_tokens = kLEvalAnswerTokens;
   return turn;
 }
 
@@ -121,7 +121,7 @@ std::vector<Turn> turns_of(const JsonView& view, const LEvalTask& task) {
 }  // namespace
 
 std::span<const LEvalTask> leval_tasks() {
-  return kTasks;
+  return kLEvalTasks;
 }
 
 std::vector<std::string> leval_files(const LEvalTask& task) {

@@ -86,7 +86,7 @@ constexpr auto kExamples = Grouping::kExamples;
 
 // name, description, kind, language, metric, max_new_tokens, in_e, grouping, turns,
 // layout, wording
-constexpr std::array<LongBenchTask, 21> kTasks = {{
+constexpr std::array<LongBenchTask, 21> kLongBenchTasks = {{
     {"narrativeqa", "questions on novels and film scripts", "qa", "en", "qa_f1", 128, false,
      kRecords, 3, kProse, kStory},
     {"qasper", "questions on NLP papers", "qa", "en", "qa_f1", 128, true, kRecords, 3, kProse,
@@ -134,7 +134,7 @@ constexpr std::array<LongBenchTask, 21> kTasks = {{
 }  // namespace
 
 std::span<const LongBenchTask> longbench_tasks() {
-  return kTasks;
+  return kLongBenchTasks;
 }
 
 const LongBenchTask& find_longbench_task(std::string_view name, const std::string& where) {
@@ -142,7 +142,7 @@ const LongBenchTask& find_longbench_task(std::string_view name, const std::strin
   const bool e = plain.ends_with("_e");
   if (e) plain.remove_suffix(2);
   std::vector<std::string_view> known;
-  for (const LongBenchTask& task : kTasks) {
+  for (const LongBenchTask& task : kLongBenchTasks) {
     if (task.name == plain && (!e || task.in_e)) return task;
     known.push_back(task.name);
   }

@@ -7,7 +7,7 @@
 namespace turnbench {
 namespace {
 
-constexpr int kMaxNewTokens = 32768;
+constexpr int kLongBenchWriteAnswerTokens = 32768;
 constexpr std::int64_t kMaxLength = 1'000'000;
 
 }  // namespace
@@ -24,7 +24,7 @@ std::vector<Dialogue> read_longbench_write(const std::filesystem::path& file,
     if (trim(turn.question).empty()) view.at("prompt").fail("a prompt");
     turn.references = {std::to_string(view.at("length").as_integer(1, kMaxLength))};
     turn.gold = turn.references.front();
-    turn.max_new_tokens = kMaxNewTokens;
+    turn.max_new_tokens = kLongBenchWriteAnswerTokens;
     out.push_back({.id = fmt::format("{}-{:04}", name, out.size()),
                    .dataset = name,
                    .task = "writing",

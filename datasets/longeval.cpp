@@ -15,9 +15,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kOpening = "USER: I would like to discuss the topic of ";
-constexpr std::size_t kLines = 8;        // a paragraph
-constexpr std::size_t kTopics = 3;       // of a summary's dialogue; two are asked for
-constexpr std::size_t kSummaries = 100;  // dialogues
+constexpr std::size_t kLinesOfParagraph = 8;  // a paragraph
+constexpr std::size_t kTopicsOfSummary = 3;   // of a summary's dialogue; two are asked for
+constexpr std::size_t kSummaries = 100;       // dialogues
 constexpr std::int64_t kMaxInteger = 1LL << 53;
 
 /// A prompt in its three parts.
@@ -133,14 +133,14 @@ std::vector<Dialogue> read_longeval_lines(const fs::path& file, const std::strin
       view.at("expected_number").fail("the number of correct_line");
     }
     for (std::size_t i = 0; i < lines.size(); ++i) {
-      if (i % kLines != 0) {
+      if (i % kLinesOfParagraph != 0) {
         turn.contexts.back().text += "\n" + lines[i];
         continue;
       }
-      turn.contexts.push_back({fmt::format("lines-{}", i / kLines + 1), lines[i]});
+      turn.contexts.push_back({fmt::format("lines-{}", i / kLinesOfParagraph + 1), lines[i]});
     }
     const auto at = static_cast<std::size_t>(found - lines.begin());
-    turn.relevance = {turn.contexts[at / kLines].source};
+    turn.relevance = {turn.contexts[at / kLinesOfParagraph].source};
     turn.question = prompt.question;
     turn.references = {number};
     turn.gold = number;
@@ -153,17 +153,18 @@ std::vector<Dialogue> read_longeval_lines(const fs::path& file, const std::strin
 std::vector<Dialogue> make_longeval_summaries(const fs::path& file, const std::string& name,
                                               const BuildOptions& options) {
   const std::vector<Conversation> pool = read_pool(file);
-  if (pool.size() < kTopics) {
+  if (pool.size() < kTopicsOfSummary) {
     throw input_error("{}: found {} conversations, expected at least {}", file.string(),
-                      pool.size(), kTopics);
+                      pool.size(), kTopicsOfSummary);
   }
   std::vector<Dialogue> out;
   const std::size_t count = options.limit == 0 ? kSummaries : options.limit;
   for (std::size_t i = 0; i < count; ++i) {
     Random random = Random::from({options.seed, seed_of("longeval-summary"), i});
-    std::vector<std::size_t> chosen = choose_ascending(pool.size(), kTopics, random);
+    std::vector<std::size_t> chosen = choose_ascending(pool.size(), kTopicsOfSummary, random);
     random.shuffle(chosen);
-    std::vector<std::size_t> asked = choose_ascending(kTopics, kTopics - 1, random);
+    std::vector<std::size_t> asked =
+        choose_ascending(kTopicsOfSummary, kTopicsOfSummary - 1, random);
     Turn turn;
     turn.instruction = "The following is a record of our previous conversations.";
     for (std::size_t at : chosen) {

@@ -12,7 +12,7 @@
 namespace turnbench {
 namespace {
 
-constexpr int kMaxNewTokens = 128;
+constexpr int kLongMemEvalAnswerTokens = 128;
 
 /// The messages of all sessions, in order.
 std::vector<Paragraph> paragraphs_of(const JsonView& view) {
@@ -56,7 +56,7 @@ Turn turn_of(const JsonView& view) {
       view.at("answer_session_ids").fail("ids of haystack_session_ids");
     }
   }
-  turn.max_new_tokens = kMaxNewTokens;
+  turn.max_new_tokens = kLongMemEvalAnswerTokens;
   return turn;
 }
 

@@ -9,7 +9,7 @@
 namespace turnbench {
 namespace {
 
-constexpr int kMaxNewTokens = 1024;
+constexpr int kMtBenchAnswerTokens = 1024;
 
 std::vector<Turn> turns_of(const JsonView& view) {
   const std::vector<std::string> questions = view.at("turns").as_strings();
@@ -28,7 +28,7 @@ std::vector<Turn> turns_of(const JsonView& view) {
     turn.question = questions[i];
     turn.references = {references[i]};
     turn.gold = references[i];
-    turn.max_new_tokens = kMaxNewTokens;
+    turn.max_new_tokens = kMtBenchAnswerTokens;
     out.push_back(std::move(turn));
   }
   return out;

@@ -12,25 +12,25 @@
 namespace turnbench {
 namespace {
 
-constexpr int kMaxTurns = 100;
+constexpr int kMostTurns = 100;
 constexpr std::size_t kMinExamples = 4;
 constexpr std::size_t kDefaultDialogues = 500;
 
 using Group = std::vector<const SourceDocument*>;
 
 /// Makes the dialogues of one task; `documents` are all of its usable records.
-class Builder {
+class MultiTurnBuilder {
  public:
-  Builder(const LongBenchTask& task, std::span<const LongBenchRecord> records,
-          const BuildOptions& options)
+  MultiTurnBuilder(const LongBenchTask& task, std::span<const LongBenchRecord> records,
+                   const BuildOptions& options)
       : task_(task),
         options_(options),
         name_("mt-" + std::string(task.name)),
         turns_(static_cast<std::size_t>(options.turns == 0 ? task.turns : options.turns)),
         documents_(split_documents(task, records)) {
-    if (options.turns < 0 || options.turns > kMaxTurns) {
+    if (options.turns < 0 || options.turns > kMostTurns) {
       throw input_error("{}: found {} turns, expected from 1 to {}", name_, options.turns,
-                        kMaxTurns);
+                        kMostTurns);
     }
     const bool examples = task.grouping == Grouping::kExamples;
     const std::size_t least = examples ? std::max(kMinExamples, turns_) : 1;
@@ -245,7 +245,7 @@ class Builder {
 std::vector<Dialogue> build_multi_turn(const LongBenchTask& task,
                                        std::span<const LongBenchRecord> records,
                                        const BuildOptions& options) {
-  return Builder(task, records, options).build();
+  return MultiTurnBuilder(task, records, options).build();
 }
 
 }  // namespace turnbench

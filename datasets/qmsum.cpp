@@ -10,7 +10,7 @@
 namespace turnbench {
 namespace {
 
-constexpr int kMaxNewTokens = 512;  // as LongBench's summaries of the same meetings
+constexpr int kQmSumAnswerTokens = 512;  // as LongBench's summaries of the same meetings
 
 /// The paragraphs of a meeting, and the paragraph of each utterance.
 struct Transcript {
@@ -77,7 +77,7 @@ Turn turn_of(const JsonView& view, std::vector<std::string> relevance) {
   if (trim(turn.references[0]).empty()) view.at("answer").fail("an answer");
   turn.gold = turn.references[0];
   turn.relevance = std::move(relevance);
-  turn.max_new_tokens = kMaxNewTokens;
+  turn.max_new_tokens = kQmSumAnswerTokens;
   return turn;
 }
 

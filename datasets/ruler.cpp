@@ -12,7 +12,7 @@ namespace turnbench {
 namespace {
 
 // name, description, kind, metric, max_new_tokens (RULER's tokens_to_generate)
-constexpr RulerTask kTasks[] = {
+constexpr RulerTask kRulerTasks[] = {
     {"niah_single_1", "a number in repeated noise", "retrieval", "ruler_match_all", 128},
     {"niah_single_2", "a number in essays", "retrieval", "ruler_match_all", 128},
     {"niah_single_3", "a UUID in essays", "retrieval", "ruler_match_all", 128},
@@ -62,7 +62,7 @@ Turn turn_of(const JsonView& view, const RulerTask& task) {
 }  // namespace
 
 std::span<const RulerTask> ruler_tasks() {
-  return kTasks;
+  return kRulerTasks;
 }
 
 std::vector<std::string> ruler_files(const RulerTask& task) {

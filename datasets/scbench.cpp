@@ -10,19 +10,19 @@
 namespace turnbench {
 namespace {
 
-constexpr std::size_t kMaxTurns = 5;  // the official args.py
+constexpr std::size_t kSCBenchTurns = 5;  // the official args.py
 
-constexpr std::string_view kPairs =
+constexpr std::string_view kPairsInstruction =
     "Find the value of a key in the following JSON object. Reply with the value only.";
 constexpr std::string_view kPassage =
     "Find the value of a key in the following passage. Reply with the value only.";
 
 // name, description, kind, metric, max_new_tokens, has_options, flow, instruction
-constexpr SCBenchTask kTasks[] = {
+constexpr SCBenchTask kSCBenchTasks[] = {
     {"kv", "values of keys in a JSON object", "retrieval", "scbench_kv", 150, false, Flow::kProse,
-     kPairs},
+     kPairsInstruction},
     {"kv_hard", "values of keys in a large JSON object", "retrieval", "scbench_kv", 150, false,
-     Flow::kProse, kPairs},
+     Flow::kProse, kPairsInstruction},
     {"kv_compressible", "values of keys in a text", "retrieval", "scbench_kv", 150, false,
      Flow::kProse, kPassage},
     {"prefix_suffix", "strings with a prefix and a suffix", "retrieval", "scbench_kv", 150, false,
@@ -72,7 +72,7 @@ Turn turn_of(const JsonView& view, const SCBenchTask& task) {
 std::vector<Turn> turns_of(const JsonView& view, const SCBenchTask& task) {
   std::vector<Turn> out;
   for (const JsonView& item : view.at("multi_turns").items()) {
-    if (out.size() < kMaxTurns) out.push_back(turn_of(item, task));
+    if (out.size() < kSCBenchTurns) out.push_back(turn_of(item, task));
   }
   if (out.empty()) view.at("multi_turns").fail("at least one turn");
   const bool is_input = task.name == "vt" && !view.has("context");
@@ -88,7 +88,7 @@ std::vector<Turn> turns_of(const JsonView& view, const SCBenchTask& task) {
 }  // namespace
 
 std::span<const SCBenchTask> scbench_tasks() {
-  return kTasks;
+  return kSCBenchTasks;
 }
 
 std::vector<Dialogue> read_scbench(const std::filesystem::path& file, const SCBenchTask& task,

@@ -16,7 +16,7 @@ namespace {
 constexpr std::array<std::string_view, 2> kUsers = {"human", "user"};
 constexpr std::array<std::string_view, 5> kAssistants = {"gpt", "assistant", "chatgpt", "bard",
                                                          "bing"};
-constexpr int kMaxNewTokens = 256;
+constexpr int kShareGptAnswerTokens = 256;
 
 struct Message {
   std::string who, text;
@@ -47,7 +47,7 @@ std::vector<Turn> turns_of(const JsonView& conversation) {
     turn.question = question.text;
     turn.references = {answer.text};
     turn.gold = answer.text;
-    turn.max_new_tokens = kMaxNewTokens;
+    turn.max_new_tokens = kShareGptAnswerTokens;
     out.push_back(std::move(turn));
   }
   return out;

@@ -250,9 +250,9 @@ std::optional<Question> ask(TinyTask task, const World& world, Random& random) {
   return q;
 }
 
-class Builder {
+class TinyBuilder {
  public:
-  Builder(TinyTask task, std::uint64_t seed) : task_(task), random_(seed), world_(random_) {}
+  TinyBuilder(TinyTask task, std::uint64_t seed) : task_(task), random_(seed), world_(random_) {}
 
   Turn turn(int index, int length) {
     std::vector<std::string> sentences = facts(index, length);
@@ -359,7 +359,7 @@ std::vector<Dialogue> make_tiny_dialogues(TinyTask task, const TinyOptions& opti
   std::vector<Dialogue> out;
   for (std::size_t i = 0; i < options.count; ++i) {
     const int turns = options.turns > 0 ? options.turns : 2 + static_cast<int>(i % 2);
-    Builder builder(task, Random::from({seed_of(name_of(task)), options.seed, i}).next());
+    TinyBuilder builder(task, Random::from({seed_of(name_of(task)), options.seed, i}).next());
     Dialogue d;
     d.id = fmt::format("{}-{}-{:05}", name_of(task), options.seed, i);
     d.dataset = name_of(task);

@@ -9,17 +9,10 @@
 
 #include "common/error.h"
 #include "common/text.h"
+#include "tests/datasets/dialogue_text.h"
 
 namespace turnbench::test {
 namespace {
-
-std::string without_space(std::string_view text) {
-  std::string out;
-  for (char c : text) {
-    if (std::string_view(" \t\r\n\f\v").find(c) == std::string_view::npos) out += c;
-  }
-  return out;
-}
 
 /// Words, or the characters of Chinese.
 std::size_t length_of(const LongBenchTask& task, const std::string& text) {

@@ -9,6 +9,7 @@
 #include "datasets/catalog.h"
 #include "datasets/dialogue_io.h"
 #include "datasets/filler.h"
+#include "tests/datasets/dialogue_text.h"
 #include "tests/message_of.h"
 #include "tests/parameter_name.h"
 
@@ -27,12 +28,6 @@ std::vector<std::string> generated() {
   for (const Dataset& dataset : all_datasets()) {
     if (dataset.has_length) out.push_back(dataset.name);
   }
-  return out;
-}
-
-std::string lines_of(const std::vector<Dialogue>& dialogues) {
-  std::string out;
-  for (const Dialogue& d : dialogues) out += to_json_line(d) + "\n";
   return out;
 }
 
@@ -140,11 +135,11 @@ void check(const Dataset& dataset, BuildOptions options) {
       test::message_of([&] { dialogues = load_dialogues(dataset.name, "", options); });
   if (refusal == "no error") {
     expect_as_asked(dataset, options, dialogues);
-    EXPECT_EQ(lines_of(load_dialogues(dataset.name, "", options)), lines_of(dialogues));
+    EXPECT_EQ(test::lines_of(load_dialogues(dataset.name, "", options)), test::lines_of(dialogues));
     BuildOptions fewer = options;
     fewer.limit = 1 + dialogues.size() / 3;
     dialogues.resize(fewer.limit);
-    EXPECT_EQ(lines_of(load_dialogues(dataset.name, "", fewer)), lines_of(dialogues));
+    EXPECT_EQ(test::lines_of(load_dialogues(dataset.name, "", fewer)), test::lines_of(dialogues));
     return;
   }
   ASSERT_TRUE(refusal.starts_with(

@@ -15,6 +15,7 @@
 #include "datasets/dialogue_io.h"
 #include "datasets/filler.h"
 #include "longbench_samples.h"
+#include "tests/datasets/dialogue_text.h"
 
 namespace turnbench {
 namespace {
@@ -35,12 +36,6 @@ BuildOptions small(int turns, int length, std::size_t limit = 6, std::uint64_t s
 
 std::vector<Dialogue> make(const RiddleKind& kind, const BuildOptions& options) {
   return hide_riddles(kind, std::string(kind.name), {}, options);
-}
-
-std::string lines_of(const std::vector<Dialogue>& dialogues) {
-  std::string out;
-  for (const Dialogue& dialogue : dialogues) out += to_json_line(dialogue) + "\n";
-  return out;
 }
 
 std::string text_of(const Turn& turn) {
@@ -253,11 +248,12 @@ TEST(Hide, UnaskedDepthsAreSpread) {
 TEST(Hide, TheSameSeedGivesTheSameBytesOnEveryMachine) {
   std::string all;
   for (const RiddleKind& kind : riddle_kinds()) {
-    all += lines_of(make(kind, small(1, 1000, 2)));
-    all += lines_of(make(kind, small(3, 2000, 2)));
-    EXPECT_NE(lines_of(make(kind, small(1, 1000, 2, 4))), lines_of(make(kind, small(1, 1000, 2))));
-    const std::string few = lines_of(make(kind, small(2, 900, 2)));
-    EXPECT_TRUE(lines_of(make(kind, small(2, 900, 5))).starts_with(few));
+    all += test::lines_of(make(kind, small(1, 1000, 2)));
+    all += test::lines_of(make(kind, small(3, 2000, 2)));
+    EXPECT_NE(test::lines_of(make(kind, small(1, 1000, 2, 4))),
+              test::lines_of(make(kind, small(1, 1000, 2))));
+    const std::string few = test::lines_of(make(kind, small(2, 900, 2)));
+    EXPECT_TRUE(test::lines_of(make(kind, small(2, 900, 5))).starts_with(few));
   }
   EXPECT_EQ(hash_text(all), "73690b053870f7d2c85af5a94ca1bc57");
 }

@@ -13,6 +13,7 @@
 #include "datasets/dialogue_stats.h"
 #include "dialogue_checks.h"
 #include "longbench_samples.h"
+#include "tests/datasets/dialogue_text.h"
 
 namespace turnbench {
 namespace {
@@ -24,12 +25,6 @@ using test::Records;
 
 const LongBenchTask& task_named(std::string_view name) {
   return find_longbench_task(name, "test");
-}
-
-std::string lines_of(const std::vector<Dialogue>& dialogues) {
-  std::string out;
-  for (const Dialogue& dialogue : dialogues) out += to_json_line(dialogue) + "\n";
-  return out;
 }
 
 void check_all(const LongBenchTask& task, const Records& records, const BuildOptions& options) {
@@ -78,13 +73,14 @@ TEST(MultiTurn, InvariantsOnRealRecords) {
 TEST(MultiTurn, TheSameSeedGivesTheSameBytesOnEveryMachine) {
   std::string all;
   for (const LongBenchTask& task : longbench_tasks()) {
-    all += lines_of(build_multi_turn(task, test::make_records(task, 9), {.seed = 42, .limit = 4}));
+    all += test::lines_of(
+        build_multi_turn(task, test::make_records(task, 9), {.seed = 42, .limit = 4}));
   }
   EXPECT_EQ(hash_text(all), "a04c2767ba68acc4f4823f4d325d03ab");
   const LongBenchTask& task = task_named("hotpotqa");
   const Records records = test::make_records(task, 9);
   const auto built = [&](std::uint64_t seed) {
-    return lines_of(build_multi_turn(task, records, {.seed = seed, .limit = 4}));
+    return test::lines_of(build_multi_turn(task, records, {.seed = seed, .limit = 4}));
   };
   EXPECT_EQ(built(1), built(1));
   EXPECT_NE(built(1), built(2));
@@ -94,8 +90,8 @@ TEST(MultiTurn, ALargerLimitOnlyAdds) {
   for (const char* name : {"qasper", "gov_report", "trec"}) {
     const LongBenchTask& task = task_named(name);
     const Records records = test::make_records(task, 7);
-    const std::string few = lines_of(build_multi_turn(task, records, {.limit = 5}));
-    const std::string many = lines_of(build_multi_turn(task, records, {.limit = 20}));
+    const std::string few = test::lines_of(build_multi_turn(task, records, {.limit = 5}));
+    const std::string many = test::lines_of(build_multi_turn(task, records, {.limit = 20}));
     EXPECT_TRUE(many.starts_with(few)) << name;
     EXPECT_GT(many.size(), few.size());
   }
@@ -211,8 +207,8 @@ TEST(MultiTurn, QuestionsDoNotDependOnTheAnswers) {
         }
       }
     }
-    EXPECT_EQ(lines_of(built), lines_of(expected)) << task.name;
-    EXPECT_EQ(lines_of(built).find("xyzzy"), std::string::npos);
+    EXPECT_EQ(test::lines_of(built), test::lines_of(expected)) << task.name;
+    EXPECT_EQ(test::lines_of(built).find("xyzzy"), std::string::npos);
   }
 }
 

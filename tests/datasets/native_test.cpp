@@ -15,6 +15,7 @@
 #include "datasets/ruler.h"
 #include "datasets/sharegpt.h"
 #include "native_checks.h"
+#include "tests/datasets/dialogue_text.h"
 
 namespace turnbench {
 namespace {
@@ -24,16 +25,11 @@ using test::load_checked;
 using test::refusal;
 using test::shared_data;
 
-std::string without_space(std::string text) {
-  std::erase_if(text, [](char c) { return c == ' ' || c == '\n'; });
-  return text;
-}
-
 /// Instruction, contexts and question as one text without white space.
 std::string whole(const Turn& turn) {
   std::string out = turn.instruction;
   for (const Paragraph& p : turn.contexts) out += p.text;
-  return without_space(out + turn.question);
+  return test::without_space(out + turn.question);
 }
 
 TEST(LongEval, RealTopics) {
@@ -91,7 +87,7 @@ TEST(LongEval, RealSummaries) {
     for (const std::string& source : turn.relevance) {
       for (const Paragraph& p : turn.contexts) relevant += p.source == source ? p.text + "\n" : "";
     }
-    EXPECT_EQ(without_space(relevant), without_space(turn.references.at(0)));
+    EXPECT_EQ(test::without_space(relevant), test::without_space(turn.references.at(0)));
     asked.insert(turn.question);
   }
   EXPECT_GT(asked.size(), 35u);
@@ -148,7 +144,7 @@ TEST(Ruler, RealRecords) {
     const auto at = std::find_if(turn.contexts.begin(), turn.contexts.end(),
                                  [&](const Paragraph& p) { return p.source == turn.relevance[0]; });
     EXPECT_NE(at->text.find(turn.references[0]), std::string::npos);
-    EXPECT_EQ(without_space(whole(turn)).size(), whole(turn).size());
+    EXPECT_EQ(test::without_space(whole(turn)).size(), whole(turn).size());
   }
 }
 

@@ -8,17 +8,10 @@
 #include "common/random.h"
 #include "common/text.h"
 #include "longbench_samples.h"
+#include "tests/datasets/dialogue_text.h"
 
 namespace turnbench {
 namespace {
-
-std::string without_space(std::string_view text) {
-  std::string out;
-  for (char c : text) {
-    if (std::string_view(" \t\r\n\f\v").find(c) == std::string_view::npos) out += c;
-  }
-  return out;
-}
 
 TEST(Paragraphs, SentenceBreaks) {
   EXPECT_TRUE(sentence_break("It rained. ", "We left."));
@@ -111,17 +104,17 @@ void check_sentences_stay_whole(bool chinese, Flow flow) {
     std::size_t count = 0;
     for (const std::string& sentence : sentences) {
       text += sentence;
-      count += without_space(sentence).size();
+      count += test::without_space(sentence).size();
       ends.insert(count);
       const std::uint64_t gap = random.below(8);
       text += gap == 0 ? "\n\n" : gap == 1 ? "\n" : chinese ? "" : " ";
     }
     const auto paragraphs = split_context(text, {.flow = flow});
-    EXPECT_EQ(without_space(join(paragraphs, "")), without_space(text));
+    EXPECT_EQ(test::without_space(join(paragraphs, "")), test::without_space(text));
     EXPECT_GT(paragraphs.size(), 4u);
     count = 0;
     for (const std::string& paragraph : paragraphs) {
-      count += without_space(paragraph).size();
+      count += test::without_space(paragraph).size();
       EXPECT_TRUE(ends.contains(count))
           << "cut within a sentence after: " << paragraph.substr(paragraph.size() - 40);
       EXPECT_LT(paragraph.size(), kLongParagraph + 300);
@@ -155,7 +148,7 @@ TEST(Paragraphs, RandomBytesLoseNothing) {
     }
     for (Flow flow : {Flow::kWhole, Flow::kProse, Flow::kLines, Flow::kCode}) {
       const auto paragraphs = split_context(text, {.flow = flow});
-      EXPECT_EQ(without_space(join(paragraphs, "")), without_space(text));
+      EXPECT_EQ(test::without_space(join(paragraphs, "")), test::without_space(text));
     }
   }
 }

@@ -9,6 +9,7 @@
 #include "common/json.h"
 #include "datasets/leval.h"
 #include "native_checks.h"
+#include "tests/datasets/dialogue_text.h"
 
 namespace turnbench {
 namespace {
@@ -24,17 +25,10 @@ std::vector<Json> records_of(const fs::path& file) {
   return out;
 }
 
-std::string without_space(std::string text) {
-  std::erase_if(text, [](char c) {
-    return std::string_view(" \n\r\t\v\f").find(c) != std::string_view::npos;
-  });
-  return text;
-}
-
 std::string document_of(const Dialogue& dialogue) {
   std::string out;
   for (const Paragraph& p : dialogue.turns.at(0).contexts) out += p.text;
-  return without_space(out);
+  return test::without_space(out);
 }
 
 TEST(RealLongBenchWrite, EveryRecord) {
@@ -90,7 +84,7 @@ TEST(RealQMSum, EveryMeetingAndQuery) {
       for (const Json& u : records[i]["meeting_transcripts"]) {
         transcript += u["speaker"].get<std::string>() + ":" + u["content"].get<std::string>();
       }
-      EXPECT_EQ(document_of(meetings[i]), without_space(transcript));
+      EXPECT_EQ(document_of(meetings[i]), test::without_space(transcript));
       const Json &general = records[i]["general_query_list"],
                  &specific = records[i]["specific_query_list"];
       ASSERT_EQ(meetings[i].turns.size(), general.size() + specific.size());
@@ -136,7 +130,8 @@ TEST(RealLEval, EveryDocumentAndQuestion) {
     std::size_t questions = 0;
     for (std::size_t i = 0; i < records.size(); ++i) {
       SCOPED_TRACE(documents[i].id);
-      EXPECT_EQ(document_of(documents[i]), without_space(records[i]["input"]));
+      EXPECT_EQ(document_of(documents[i]),
+                test::without_space(records[i]["input"].get<std::string>()));
       const Json& instructions = records[i]["instructions"];
       ASSERT_EQ(documents[i].turns.size(), instructions.size());
       questions += instructions.size();

@@ -11,11 +11,12 @@
 #include "datasets/dialogue_io.h"
 #include "datasets/filler.h"
 #include "longbench_samples.h"
+#include "tests/datasets/dialogue_text.h"
 
 namespace turnbench {
 namespace {
 
-constexpr WordListTask kTasks[] = {WordListTask::kCommon, WordListTask::kFrequent};
+constexpr WordListTask kWordListTasks[] = {WordListTask::kCommon, WordListTask::kFrequent};
 
 BuildOptions small(int turns, int length, std::size_t limit = 4, std::uint64_t seed = 3) {
   return {.turns = turns, .seed = seed, .limit = limit, .length = length};
@@ -23,12 +24,6 @@ BuildOptions small(int turns, int length, std::size_t limit = 4, std::uint64_t s
 
 std::vector<Dialogue> make(WordListTask task, const BuildOptions& options) {
   return make_word_lists(task, std::string(name_of(task)), options);
-}
-
-std::string lines_of(const std::vector<Dialogue>& dialogues) {
-  std::string out;
-  for (const Dialogue& dialogue : dialogues) out += to_json_line(dialogue) + "\n";
-  return out;
 }
 
 /// The words of every list, in order, put together from the text of the turns up to one.
@@ -73,7 +68,7 @@ std::vector<std::string> without_numbers(const std::vector<std::string>& words) 
 }
 
 TEST(WordLists, CountingTheTextAnswersEveryQuestion) {
-  for (WordListTask task : kTasks) {
+  for (WordListTask task : kWordListTasks) {
     const bool common = task == WordListTask::kCommon;
     for (int turns : {1, 3, 16}) {
       for (int length : {700, 1500, 6000}) {
@@ -145,11 +140,12 @@ TEST(WordLists, FrequenciesFollowZipf) {
 
 TEST(WordLists, TheSameSeedGivesTheSameBytesOnEveryMachine) {
   std::string all;
-  for (WordListTask task : kTasks) {
-    all += lines_of(make(task, small(1, 1000))) + lines_of(make(task, small(3, 3000)));
-    EXPECT_NE(lines_of(make(task, small(1, 1000, 2, 4))), lines_of(make(task, small(1, 1000, 2))));
-    EXPECT_TRUE(lines_of(make(task, small(1, 1000, 5)))
-                    .starts_with(lines_of(make(task, small(1, 1000, 2)))));
+  for (WordListTask task : kWordListTasks) {
+    all += test::lines_of(make(task, small(1, 1000))) + test::lines_of(make(task, small(3, 3000)));
+    EXPECT_NE(test::lines_of(make(task, small(1, 1000, 2, 4))),
+              test::lines_of(make(task, small(1, 1000, 2))));
+    EXPECT_TRUE(test::lines_of(make(task, small(1, 1000, 5)))
+                    .starts_with(test::lines_of(make(task, small(1, 1000, 2)))));
   }
   EXPECT_EQ(hash_text(all), "10e6c579be0427283f82a7afbeb8d3cf");
 }
