@@ -13,11 +13,6 @@ namespace {
 /// time.
 constexpr std::size_t kRepeatedRows = 64;
 
-Copy copy_of(const float* from, float* to, std::size_t count) {
-  return {reinterpret_cast<std::byte*>(to), reinterpret_cast<const std::byte*>(from),
-          count * sizeof(float)};
-}
-
 }  // namespace
 
 void rope_tables(std::span<const float> frequencies, double attention_factor,

@@ -32,8 +32,7 @@ class HostMemory : public Memory {
 }  // namespace
 
 void Memory::copy_floats(const float* from, float* to, std::size_t count) {
-  const Copy copy{reinterpret_cast<std::byte*>(to), reinterpret_cast<const std::byte*>(from),
-                  count * sizeof(float)};
+  const Copy copy = copy_of(from, to, count);
   this->copy({&copy, 1});
   finish();
 }

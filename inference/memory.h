@@ -13,6 +13,11 @@ struct Copy {
   const std::byte* from = nullptr;
   std::size_t bytes = 0;
 };
+/// Of `count` floats.
+inline Copy copy_of(const float* from, float* to, std::size_t count) {
+  return {reinterpret_cast<std::byte*>(to), reinterpret_cast<const std::byte*>(from),
+          count * sizeof(float)};
+}
 
 /// Memory that a backend's operations work on.  The host can reach all of it through its pointers,
 /// but may do so only when `finish` has returned since the last operation on it; a backend with

@@ -3,23 +3,12 @@
 
 #include <benchmark/benchmark.h>
 
-#include <numeric>
-#include <random>
-
 #include "common/thread_pool.h"
-#include "inference/cpu/attention.h"
 #include "inference/cpu/gemm.h"
+#include "tests/cpu/attention_problem.h"
 
 namespace turnbench {
 namespace {
-
-std::vector<float> random_floats(std::size_t n) {
-  std::mt19937 engine(1);
-  std::uniform_real_distribution<float> uniform(-1, 1);
-  std::vector<float> out(n);
-  for (float& x : out) x = uniform(engine);
-  return out;
-}
 
 void set_rate(benchmark::State& state, const char* name, double per_iteration) {
   state.counters[name] =
@@ -34,7 +23,8 @@ void Linear(benchmark::State& state) {
   const DType dtype = state.range(3) == 32 ? DType::kF32 : DType::kBF16;
   ThreadPool pool;
   cpu::PackedMatrix w = cpu::make_packed(out, in, dtype);
-  const std::vector<float> weights = random_floats(out * in), x = random_floats(rows * in);
+  const std::vector<float> weights = test::random_floats(out * in, 1),
+                           x = test::random_floats(rows * in, 2);
   cpu::pack_rows(w, 0, weights.data(), DType::kF32, out);
   std::vector<float> y(rows * out);
   for (auto _ : state) cpu::linear(pool, x.data(), in, rows, w, nullptr, y.data(), out);
@@ -42,35 +32,10 @@ void Linear(benchmark::State& state) {
   set_rate(state, "GB/s", static_cast<double>(w.bytes()));
 }
 
-struct AttentionProblem {
-  AttentionProblem(int rows, int keys, int heads, int head_dim, DType dtype)
-      : set(std::make_shared<KvPool>(PageLayout{head_dim, dtype, false})),
-        q(random_floats(static_cast<std::size_t>(rows * heads * head_dim))),
-        out(q.size()),
-        positions(static_cast<std::size_t>(rows)) {
-    const std::vector<float> kv = random_floats(static_cast<std::size_t>(keys * head_dim));
-    for (int j = 0; j < keys; ++j)
-      set.append(kv.data() + j * head_dim, kv.data() + j * head_dim, nullptr, j);
-    std::iota(positions.begin(), positions.end(), keys - rows);
-    job.keys = &set;
-    job.q = q.data();
-    job.out = out.data();
-    job.q_stride = job.out_stride = static_cast<std::size_t>(heads * head_dim);
-    job.heads = heads;
-    job.positions = positions.data();
-    job.rows = rows;
-    job.pass = {keys - rows, rows};
-  }
-  KvHeadCache set;
-  std::vector<float> q, out;
-  std::vector<std::int32_t> positions;
-  AttentionJob job;
-};
-
 /// Dense causal prefill of n tokens, 7 query heads of 64 on one KV head.
 void PrefillAttention(benchmark::State& state) {
   const int n = static_cast<int>(state.range(0));
-  AttentionProblem p(n, n, 7, 64, DType::kF32);
+  test::AttentionProblem p(n, n, 7, 64, DType::kF32);
   ThreadPool pool;
   cpu::AttentionWorkspace workspace(pool.size());
   for (auto _ : state) cpu::attend(pool, 0.125f, {&p.job, 1}, workspace);
@@ -80,7 +45,7 @@ void PrefillAttention(benchmark::State& state) {
 /// The same with a band that keeps the given percentage of the pairs.
 void BandAttention(benchmark::State& state) {
   const int n = static_cast<int>(state.range(0));
-  AttentionProblem p(n, n, 7, 64, DType::kF32);
+  test::AttentionProblem p(n, n, 7, 64, DType::kF32);
   HeadPattern band;
   band.kind = HeadPattern::Kind::kBand;
   band.local = static_cast<int>(n * state.range(1) / 200);
@@ -97,7 +62,7 @@ void DecodeAttention(benchmark::State& state) {
   const int n = static_cast<int>(state.range(0));
   const auto dtype = static_cast<DType>(state.range(1));
   state.SetLabel(std::string(name_of(dtype)));
-  AttentionProblem p(1, n, 7, 64, dtype);
+  test::AttentionProblem p(1, n, 7, 64, dtype);
   ThreadPool pool;
   cpu::AttentionWorkspace workspace(pool.size());
   for (auto _ : state) cpu::attend(pool, 0.125f, {&p.job, 1}, workspace);

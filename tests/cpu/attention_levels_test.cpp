@@ -1,45 +1,20 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <numeric>
-
-#include "inference/cpu/attention.h"
+#include "tests/cpu/attention_problem.h"
 #include "tests/cpu/simd_levels.h"
-#include "tests/inference/reference.h"
 
 namespace turnbench {
 namespace {
 
 /// Outputs of the last `rows` of `n` positions, 7 heads.
 std::vector<float> attended(DType dtype, int head_dim, int n, int rows, int sliding_window) {
-  constexpr int kHeads = 7;
-  const auto width = static_cast<std::size_t>(head_dim);
-  KvHeadCache set(std::make_shared<KvPool>(PageLayout{head_dim, dtype, false}));
-  const std::vector<float> keys = test::random_floats(static_cast<std::size_t>(n) * width, 1),
-                           values = test::random_floats(keys.size(), 2);
-  for (int j = 0; j < n; ++j) {
-    const std::size_t at = static_cast<std::size_t>(j) * width;
-    set.append(keys.data() + at, values.data() + at, nullptr, j);
-  }
-  const std::vector<float> q =
-      test::random_floats(static_cast<std::size_t>(rows * kHeads) * width, 3);
-  std::vector<float> out(q.size());
-  std::vector<std::int32_t> positions(static_cast<std::size_t>(rows));
-  std::iota(positions.begin(), positions.end(), n - rows);
-  AttentionJob job;
-  job.keys = &set;
-  job.q = q.data();
-  job.out = out.data();
-  job.q_stride = job.out_stride = kHeads * width;
-  job.heads = kHeads;
-  job.positions = positions.data();
-  job.rows = rows;
-  job.sliding_window = sliding_window;
-  job.pass = {n - rows, rows};
+  test::AttentionProblem p(rows, n, 7, head_dim, dtype);
+  p.job.sliding_window = sliding_window;
   ThreadPool pool(2);
   cpu::AttentionWorkspace workspace(pool.size());
-  cpu::attend(pool, 0.125f, {&job, 1}, workspace);
-  return out;
+  cpu::attend(pool, 0.125f, {&p.job, 1}, workspace);
+  return p.out;
 }
 
 TEST(AttentionLevels, InstructionSetsThatFuseGiveTheSameBits) {

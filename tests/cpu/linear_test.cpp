@@ -29,12 +29,9 @@ TEST(Linear, IsOneChainOfMultiplyAddsWhateverTheBlocksTypesAndThreads) {
       const std::size_t ldx = s.in + s.more_x, ldy = s.out + s.more_y;
       const std::vector<float> x = test::random_floats(s.rows * ldx, 1),
                                bias = test::random_floats(s.out, 2);
-      std::vector<float> w = test::random_floats(s.out * s.in, 3);
-      std::vector<std::byte> stored(w.size() * size_of(dtype));
-      for (std::size_t i = 0; i < w.size(); ++i) {
-        store_element(stored.data(), dtype, i, w[i]);
-        w[i] = load_element(stored.data(), dtype, i);
-      }
+      const std::vector<float> given = test::random_floats(s.out * s.in, 3),
+                               w = test::rounded_to(dtype, given);
+      const std::vector<std::byte> stored = test::stored_as(dtype, given);
       std::vector<float> chain(s.rows * s.out);
       std::vector<double> exact(chain.size());
       for (std::size_t r = 0; r < s.rows; ++r) {

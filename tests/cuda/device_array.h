@@ -58,17 +58,4 @@ class DeviceArray {
   std::byte* memory_ = nullptr;
 };
 
-/// Floats stored as `dtype`, and what they are then.
-inline std::vector<std::byte> stored_as(DType dtype, const std::vector<float>& values) {
-  std::vector<std::byte> out(values.size() * size_of(dtype));
-  for (std::size_t i = 0; i < values.size(); ++i) store_element(out.data(), dtype, i, values[i]);
-  return out;
-}
-inline std::vector<float> rounded_to(DType dtype, const std::vector<float>& values) {
-  const std::vector<std::byte> stored = stored_as(dtype, values);
-  std::vector<float> out(values.size());
-  for (std::size_t i = 0; i < out.size(); ++i) out[i] = load_element(stored.data(), dtype, i);
-  return out;
-}
-
 }  // namespace turnbench::test

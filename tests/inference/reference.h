@@ -21,6 +21,19 @@ inline std::vector<float> random_floats(std::size_t n, std::uint64_t seed, float
   return out;
 }
 
+/// Floats stored as `dtype`, and what they are then.
+inline std::vector<std::byte> stored_as(DType dtype, const std::vector<float>& values) {
+  std::vector<std::byte> out(values.size() * size_of(dtype));
+  for (std::size_t i = 0; i < values.size(); ++i) store_element(out.data(), dtype, i, values[i]);
+  return out;
+}
+inline std::vector<float> rounded_to(DType dtype, const std::vector<float>& values) {
+  const std::vector<std::byte> stored = stored_as(dtype, values);
+  std::vector<float> out(values.size());
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = load_element(stored.data(), dtype, i);
+  return out;
+}
+
 inline HeadPattern band(int sinks, int local, int dense_rows = 0) {
   HeadPattern p;
   p.kind = HeadPattern::Kind::kBand;

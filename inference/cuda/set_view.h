@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "inference/kv_cache.h"
+
+namespace turnbench::cuda {
+
+/// A kept set as kernels see it; everything it points to is in device memory.
+struct SetView {
+  const std::byte* const* pages = nullptr;
+  PageLayout layout;
+  int size = 0;
+  bool whole = false;  ///< slot i holds position i
+
+  template <typename T>
+  __device__ const T* key(int slot) const {
+    return reinterpret_cast<const T*>(pages[slot / kPageTokens]) +
+           static_cast<std::size_t>(slot % kPageTokens) * layout.head_dim;
+  }
+  template <typename T>
+  __device__ const T* value(int slot) const {
+    return reinterpret_cast<const T*>(pages[slot / kPageTokens] + layout.value_offset()) +
+           static_cast<std::size_t>(slot % kPageTokens) * layout.head_dim;
+  }
+  __device__ std::int32_t position(int slot) const {
+    return reinterpret_cast<const std::int32_t*>(pages[slot / kPageTokens] +
+                                                 layout.position_offset())[slot % kPageTokens];
+  }
+  /// The first slot whose position is at least `wanted`.
+  __device__ int lower_bound(std::int32_t wanted) const {
+    int low = 0, high = size;
+    while (low < high) {
+      const int middle = low + (high - low) / 2;
+      if (position(middle) < wanted) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    return low;
+  }
+};
+
+}  // namespace turnbench::cuda
