@@ -33,16 +33,15 @@ if(TURNBENCH_HAS_CUDA)
   endif()
 endif()
 
-# A library of the sources that a CUDA compiler compiles; all of a folder, as its headers have code
-# for the device.
+# A library of a folder's kernels (.cu) and of what the host does for them (.cpp).
 function(turnbench_cuda_library name folder)
   file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cu ${folder}/*.cpp)
-  set_source_files_properties(${sources} PROPERTIES LANGUAGE CUDA)
   add_library(turnbench_${name} STATIC ${sources})
   target_link_libraries(turnbench_${name} PUBLIC ${ARGN})
+  set(warnings -Wall -Wextra -ffp-contract=off $<$<BOOL:${TURNBENCH_WERROR}>:--Werror=all-warnings>)
   target_compile_options(turnbench_${name} PRIVATE
-    --expt-relaxed-constexpr -Wall -Wextra -ffp-contract=off
-    $<$<BOOL:${TURNBENCH_WERROR}>:--Werror=all-warnings>)
+    "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;${warnings}>")
   # Else the package is half constexpr under this compiler.
-  target_compile_definitions(turnbench_${name} PRIVATE FMT_USE_CONSTEXPR=1)
+  target_compile_definitions(turnbench_${name} PRIVATE
+    $<$<COMPILE_LANGUAGE:CUDA>:FMT_USE_CONSTEXPR=1>)
 endfunction()

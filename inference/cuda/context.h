@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/error.h"
-#include "inference/cuda/device.h"
+#include "inference/cuda/set_view.h"
 #include "inference/cuda/transfers.h"
 
 namespace turnbench::cuda {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "inference/cuda/decode_plan.h"
+#include "inference/cuda/device.h"
 
 // Split-KV attention of single rows.  The keys that a row sees are cut into segments; a block takes
 // one segment for up to kHeads query heads, so that a row of the cache is read from memory once,

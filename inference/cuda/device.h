@@ -3,7 +3,8 @@
 #include <type_traits>
 
 #include "inference/cuda/intrinsics.h"
-#include "inference/kv_cache.h"
+#include "inference/cuda/set_view.h"
+#include "inference/dtype.h"
 
 namespace turnbench::cuda {
 
@@ -55,41 +56,5 @@ void with_type(DType dtype, const Body& body) {
       return body(__nv_bfloat16{});
   }
 }
-
-/// A kept set as kernels see it; everything it points to is in device memory.
-struct SetView {
-  const std::byte* const* pages = nullptr;
-  PageLayout layout;
-  int size = 0;
-  bool whole = false;  ///< slot i holds position i
-
-  template <typename T>
-  __device__ const T* key(int slot) const {
-    return reinterpret_cast<const T*>(pages[slot / kPageTokens]) +
-           static_cast<std::size_t>(slot % kPageTokens) * layout.head_dim;
-  }
-  template <typename T>
-  __device__ const T* value(int slot) const {
-    return reinterpret_cast<const T*>(pages[slot / kPageTokens] + layout.value_offset()) +
-           static_cast<std::size_t>(slot % kPageTokens) * layout.head_dim;
-  }
-  __device__ std::int32_t position(int slot) const {
-    return reinterpret_cast<const std::int32_t*>(pages[slot / kPageTokens] +
-                                                 layout.position_offset())[slot % kPageTokens];
-  }
-  /// The first slot whose position is at least `wanted`.
-  __device__ int lower_bound(std::int32_t wanted) const {
-    int low = 0, high = size;
-    while (low < high) {
-      const int middle = low + (high - low) / 2;
-      if (position(middle) < wanted) {
-        low = middle + 1;
-      } else {
-        high = middle;
-      }
-    }
-    return low;
-  }
-};
 
 }  // namespace turnbench::cuda

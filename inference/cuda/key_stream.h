@@ -1,6 +1,7 @@
 #pragma once
 
 #include "inference/cuda/attention_rows.h"
+#include "inference/cuda/device.h"
 
 namespace turnbench::cuda {
 

@@ -2,6 +2,7 @@
 #include <array>
 #include <memory>
 
+#include "inference/cuda/device.h"
 #include "inference/cuda/event.h"
 #include "inference/cuda/gemm.h"
 

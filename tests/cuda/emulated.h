@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "inference/cuda/context.h"
+#include "inference/cuda/device.h"
 #include "tests/cuda/orders.h"
 
 namespace turnbench::cuda {

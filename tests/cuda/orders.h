@@ -17,7 +17,7 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
          (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 
-#ifndef __CUDACC__
+#ifdef TURNBENCH_EMULATED
 /// An order in which the emulated card runs threads and streams.
 struct ThreadOrder {
   const char* name;
@@ -36,7 +36,7 @@ template <typename Run>
 auto in_every_order(const Run& run) {
   using Result = decltype(run());
   const auto each = [](const auto& body) {
-#ifdef __CUDACC__
+#ifndef TURNBENCH_EMULATED
     body();
     body();
 #else
