@@ -1,5 +1,7 @@
 #include "harness/experiment/smoke.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>

@@ -1,5 +1,6 @@
 #include "harness/store/build.h"
 
+#include <fmt/format.h>
 #include <sys/utsname.h>
 
 #include <algorithm>
