@@ -30,12 +30,12 @@ test: setup
 test-asan: setup
 	@cmake --preset asan > /dev/null
 	@cmake --build --preset asan -j $(JOBS)
-	@ctest --preset asan
+	@ctest --preset asan -j $(JOBS)
 
 test-tsan: setup
 	@cmake --preset tsan > /dev/null
 	@cmake --build --preset tsan -j $(JOBS)
-	@ctest --preset tsan
+	@ctest --preset tsan -j $(JOBS)
 
 # Each fuzzer for FUZZ_SECONDS; needs clang and its runtime (Debian: clang, libclang-rt-dev).
 fuzz: setup
