@@ -35,7 +35,7 @@ class EnginePolicies : public testing::TestWithParam<std::string> {
   Machine machine_;
   const std::vector<int> prompt_ = made_up_tokens(150, 1),
                          answer_ = made_up_tokens(is_emulated() ? 5 : 12, 2),
-                         question_ = made_up_tokens(is_emulated() ? 7 : 21, 3);
+                         question_ = made_up_tokens(is_emulated() ? 3 : 21, 3);
 };
 
 void expect_same_state(const Sequence& a, const Sequence& b, std::size_t who) {

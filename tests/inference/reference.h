@@ -52,30 +52,26 @@ struct EagerRow {
 inline EagerRow eager_attention(const float* q, const std::vector<float>& keys,
                                 const std::vector<float>& values, int head_dim,
                                 const std::function<bool(int)>& visible) {
-  const int n = static_cast<int>(keys.size()) / head_dim;
-  std::vector<double> z(static_cast<std::size_t>(n), -INFINITY);
-  double top = -INFINITY;
-  for (int j = 0; j < n; ++j) {
-    if (!visible(j)) continue;
-    double dot = 0;
-    for (int d = 0; d < head_dim; ++d)
-      dot += static_cast<double>(q[d]) * keys[static_cast<std::size_t>(j * head_dim + d)];
-    z[static_cast<std::size_t>(j)] = dot / std::sqrt(static_cast<double>(head_dim));
-    top = std::max(top, z[static_cast<std::size_t>(j)]);
+  const auto width = static_cast<std::size_t>(head_dim), n = keys.size() / width;
+  std::vector<std::size_t> seen;
+  std::vector<double> z(n, 0);  // scores, then probabilities; 0 where nothing is seen
+  double top = -INFINITY, sum = 0;
+  for (std::size_t j = 0; j < n; ++j) {
+    if (!visible(static_cast<int>(j))) continue;
+    seen.push_back(j);
+    for (std::size_t d = 0; d < width; ++d) z[j] += static_cast<double>(q[d]) * keys[j * width + d];
+    z[j] /= std::sqrt(static_cast<double>(head_dim));
+    top = std::max(top, z[j]);
   }
-  double sum = 0;
-  for (double& x : z) sum += x = std::exp(x - top);
+  for (std::size_t j : seen) sum += z[j] = std::exp(z[j] - top);
   EagerRow row;
-  row.out.assign(static_cast<std::size_t>(head_dim), 0);
+  row.out.assign(width, 0);
   row.lse = top + std::log(sum);
-  for (int j = 0; j < n; ++j) {
-    z[static_cast<std::size_t>(j)] /= sum;
-    for (int d = 0; d < head_dim; ++d) {
-      row.out[static_cast<std::size_t>(d)] +=
-          z[static_cast<std::size_t>(j)] * values[static_cast<std::size_t>(j * head_dim + d)];
-    }
+  for (std::size_t j : seen) {
+    z[j] /= sum;
+    for (std::size_t d = 0; d < width; ++d) row.out[d] += z[j] * values[j * width + d];
   }
-  row.probabilities = z;
+  row.probabilities = std::move(z);
   return row;
 }
 

@@ -31,7 +31,7 @@ inline const std::vector<Setting> kSmall = {{"budget", ParameterInfo::Kind::kBud
                                             {"local", ParameterInfo::Kind::kInteger, "16"},
                                             {"recent", ParameterInfo::Kind::kInteger, "6"},
                                             {"last", ParameterInfo::Kind::kInteger, "8"},
-                                            {"n_d", ParameterInfo::Kind::kInteger, "4"},
+                                            {"n_d", ParameterInfo::Kind::kInteger, "2"},
                                             {"first", ParameterInfo::Kind::kInteger, "1"},
                                             {"alpha", ParameterInfo::Kind::kNumber, "0.8"},
                                             {"samples", ParameterInfo::Kind::kInteger, "16"},
