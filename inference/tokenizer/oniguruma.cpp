@@ -1,6 +1,9 @@
 #include "inference/tokenizer/oniguruma.h"
 
+#include <utf8proc.h>
+
 #include <algorithm>
+#include <array>
 #include <cctype>
 
 #include "common/error.h"
@@ -16,9 +19,16 @@ constexpr std::string_view kWord = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc})";
 // Oniguruma counts these numbers of Latin-1 in when \w stands by itself, not in a class.
 constexpr std::string_view kLatinNumbers = R"(\x{b2}\x{b3}\x{b9}\x{bc}-\x{be})";
 
-// Pairs of letters that some characters (ß, ligatures) fold to: Oniguruma finds these, PCRE2 does
-// not.
+// Without case, Oniguruma matches a pair of letters with the one character that folds to it (ß,
+// ligatures), and that character with the pair.  PCRE2 does neither.
 constexpr std::string_view kFoldedPairs[] = {"ss", "st", "ff", "fi", "fl"};
+
+/// Whether a character without case is two or three characters.
+bool folds_to_several(char32_t c) {
+  std::array<utf8proc_int32_t, 4> folded;
+  return utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c), folded.data(), folded.size(),
+                                 UTF8PROC_CASEFOLD, nullptr) > 1;
+}
 
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
@@ -113,7 +123,8 @@ class Translator {
       return c == '_' || (c < 0x80 && std::isalpha(c));
     });
     if (name.empty() || !alphabetic) refuse(fmt::format("\\p with the name {}", printable(name)));
-    const char* kind = name.size() <= 2 ? "" : "sc:";
+    const bool is_script = name.size() > 2 || (name.size() == 2 && (name[0] | 0x20) == 'y');  // Yi
+    const char* kind = is_script ? "sc:" : "";
     put(fmt::format("\\{}{{{}{}}}", negative ? 'P' : 'p', kind, name), close + 1 - at_);
   }
 
@@ -173,15 +184,20 @@ class Translator {
     const char end = i < pattern_.size() ? pattern_[i] : '\0';
     // In the middle of a pattern the engines disagree about what (?i) takes in.
     if (options.empty() || (end != ':' && (end != ')' || start != 0))) refuse("this kind of group");
-    if (options.find('i') != std::string::npos) refuse_folded_pairs();
+    if (options.find('i') != std::string::npos) refuse_multiple_folds();
     put(fmt::format("(?{}{}", options, end), i + 1 - at_);
   }
 
-  void refuse_folded_pairs() const {
+  void refuse_multiple_folds() const {
     std::string lower(pattern_);
     for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
     for (std::string_view pair : kFoldedPairs) {
       if (lower.find(pair) != std::string::npos) refuse(fmt::format("(?i) and \"{}\"", pair));
+    }
+    for (std::size_t i = 0; i < pattern_.size();) {
+      const std::size_t begin = i;
+      if (folds_to_several(next_code_point(pattern_, i)))
+        refuse(fmt::format("(?i) and \"{}\"", pattern_.substr(begin, i - begin)));
     }
   }
 

@@ -37,9 +37,10 @@ std::shared_ptr<const void> compile_code(std::string_view pattern, std::uint32_t
 }  // namespace
 
 UnicodeRegex UnicodeRegex::compile(std::string_view pattern, const std::string& where) {
-  return UnicodeRegex(compile_code(oniguruma_to_pcre(pattern, where),
-                                   PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, pattern,
-                                   where));
+  // PCRE2 10.42 makes repeats possessive that are not, as in \P{L}+\P{N} or a+(?:x)?+a.
+  constexpr std::uint32_t kOptions =
+      PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C | PCRE2_NO_AUTO_POSSESS;
+  return UnicodeRegex(compile_code(oniguruma_to_pcre(pattern, where), kOptions, pattern, where));
 }
 
 UnicodeRegex UnicodeRegex::parse(const JsonView& json) {

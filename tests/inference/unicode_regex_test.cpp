@@ -99,6 +99,8 @@ TEST(UnicodeRegex, RefusesWhatItCannotReadTheSameWay) {
                               "(?i:mass)",
                               "(?i:First|X)",
                               "(?i)Fl",
+                              "(?i:\u00df)",
+                              "(?i:[a-z\ufb01])",
                               "a\\\n"}) {
     try {
       UnicodeRegex::compile(pattern, "file: place");
@@ -108,6 +110,34 @@ TEST(UnicodeRegex, RefusesWhatItCannotReadTheSameWay) {
       EXPECT_TRUE(std::string(e.what()).starts_with("file: place: found ")) << e.what();
       EXPECT_EQ(std::string(e.what()).find('\n'), std::string::npos) << e.what();
     }
+  }
+}
+
+// What repeats give back, as Oniguruma 6.9.8 does it.
+TEST(UnicodeRegex, RepeatsGiveBack) {
+  struct Case {
+    const char *pattern, *text;
+    std::size_t end;
+  };
+  for (const Case& c : {Case{R"(\P{L}+\P{N})", "..", 2}, Case{R"(\P{L}?\P{N})", "_", 1},
+                        Case{R"(\P{Lu}+\P{Nd})", "..", 2}, Case{R"(\d+(?:x)?+\w)", "123", 3},
+                        Case{R"(a+(?:x)?+a)", "aaa", 3}, Case{R"(\w+(?:')?+\S)", "sa1", 3}}) {
+    RegexMatcher matcher(UnicodeRegex::compile(c.pattern, "test"));
+    matcher.start(c.text);
+    TextRange match;
+    ASSERT_TRUE(matcher.next(match)) << c.pattern;
+    EXPECT_EQ(match, (TextRange{0, c.end})) << c.pattern;
+  }
+}
+
+// A name of two letters that is a script, not a category.  U+3001 is used with Yi and is not of it.
+TEST(UnicodeRegex, YiIsAScript) {
+  for (const char* pattern : {R"(\p{Yi}+)", R"(\p{yi}+)"}) {
+    RegexMatcher matcher(UnicodeRegex::compile(pattern, "test"));
+    matcher.start("\u3001\ua000\u3001");
+    TextRange match;
+    ASSERT_TRUE(matcher.next(match));
+    EXPECT_EQ(match, (TextRange{3, 6}));
   }
 }
 
