@@ -16,6 +16,7 @@
 #include "common/error.h"
 #include "common/process_memory.h"
 #include "tests/message_of.h"
+#include "tests/temporary_directory.h"
 
 namespace turnbench {
 namespace {
@@ -23,8 +24,8 @@ namespace {
 namespace fs = std::filesystem;
 
 TEST(MappedFile, ForgottenPartsLeaveMemoryAndComeBack) {
-  const std::filesystem::path path =
-      std::filesystem::path(testing::TempDir()) / "turnbench_mapped_file_test";
+  const test::TemporaryDirectory directory;
+  const fs::path path = directory.path("mapped");
   constexpr std::size_t kSize = std::size_t{64} << 20;
   std::string content(kSize, 'a');
   for (std::size_t i = 0; i < kSize; i += 4096) content[i] = static_cast<char>('a' + i / 4096 % 26);
@@ -39,16 +40,10 @@ TEST(MappedFile, ForgottenPartsLeaveMemoryAndComeBack) {
     EXPECT_EQ(hash_bytes(file.bytes()), hash);
     file.forget(file.bytes().first(10));  // no whole page
   }
-  std::filesystem::remove(path);
 }
 
 class WriteFile : public testing::Test {
  protected:
-  WriteFile() {
-    std::string name = testing::TempDir() + "turnbench-XXXXXX";
-    directory_ = mkdtemp(name.data());
-  }
-  ~WriteFile() override { fs::remove_all(directory_); }
   std::vector<std::string> names() const {
     std::vector<std::string> out;
     for (const auto& entry : fs::directory_iterator(directory_))
@@ -56,7 +51,8 @@ class WriteFile : public testing::Test {
     std::sort(out.begin(), out.end());
     return out;
   }
-  fs::path directory_;
+  const test::TemporaryDirectory own_;
+  const fs::path& directory_ = own_.path();
 };
 
 TEST_F(WriteFile, FollowsLinksAndKeepsThem) {
@@ -141,14 +137,12 @@ TEST(Paths, WhatTheSystemDoesNotLookUpIsNotThere) {
 }
 
 TEST(Paths, EntriesAreInTheOrderOfTheirNames) {
-  const std::filesystem::path directory =
-      std::filesystem::path(testing::TempDir()) / "turnbench_entries_test";
-  std::filesystem::create_directories(directory);
+  const test::TemporaryDirectory own;
+  const fs::path& directory = own.path();
   for (const char* name : {"b", "a.txt", "c", "B"}) std::ofstream(directory / name) << name;
   const std::vector<std::filesystem::path> want = {directory / "B", directory / "a.txt",
                                                    directory / "b", directory / "c"};
   EXPECT_EQ(entries_of(directory), want);
-  std::filesystem::remove_all(directory);
 }
 
 }  // namespace

@@ -19,8 +19,7 @@ std::vector<Dialogue> read(const std::string& content, const FieldNames& fields 
 std::string refusal(const std::string& content, const FieldNames& fields = {}) {
   const test::TemporaryDirectory directory;
   const auto file = directory.write("f.jsonl", content);
-  return replace_all(test::message_of([&] { read_custom(file, fields, "jsonl", 0); }),
-                     file.string(), "F");
+  return replace_all(test::message_of([&] { read_custom(file, fields, "jsonl", 0); }), file, "F");
 }
 
 TEST(Custom, OneTurnALine) {

@@ -113,7 +113,7 @@ TEST(DialogueIo, RefusesWhatDoesNotFit) {
     }
     const auto path = directory.write("bad.jsonl", to_json_line(sample()) + "\n" + json.dump());
     const std::string message = test::message_of([&] { read_dialogues(path); });
-    EXPECT_TRUE(message.starts_with(path.string() + ":2: ")) << bad.name << ": " << message;
+    EXPECT_TRUE(message.starts_with(path + ":2: ")) << bad.name << ": " << message;
     EXPECT_NE(message.find(bad.expected), std::string::npos) << bad.name << ": " << message;
   }
 }
@@ -123,7 +123,7 @@ TEST(DialogueIo, RefusesTheSameIdTwice) {
   const auto path =
       directory.write("twice.jsonl", to_json_line(sample()) + "\n" + to_json_line(sample()) + "\n");
   EXPECT_EQ(test::message_of([&] { read_dialogues(path); }),
-            path.string() + ":2: /id: found \"d-1\", expected an id that was not there before");
+            path + ":2: /id: found \"d-1\", expected an id that was not there before");
 }
 
 }  // namespace

@@ -104,9 +104,9 @@ TEST(Filler, RefusesWhatIsNoText) {
   const auto refusal = [&] { return test::message_of([&] { read_sentences(directory.path()); }); };
   EXPECT_EQ(refusal(), directory.path().string() + ": found no .txt file, expected at least one");
   const auto file = directory.write("a.txt", " \n ");
-  EXPECT_EQ(refusal(), file.string() + ": found no text, expected sentences");
+  EXPECT_EQ(refusal(), file + ": found no text, expected sentences");
   directory.write("a.txt", "ab\xFFzz.");
-  EXPECT_EQ(refusal(), file.string() + ": byte 2: found 0xff, expected well-formed UTF-8");
+  EXPECT_EQ(refusal(), file + ": byte 2: found 0xff, expected well-formed UTF-8");
   EXPECT_NE(test::message_of([&] { read_sentences(directory.path() / "no"); }), "no error");
 }
 

@@ -33,7 +33,7 @@ TEST(LongBenchPrompts, AreReadWhereTheyLie) {
   EXPECT_TRUE(load_prompts(directory.path()).empty());
   const auto bad = directory.write("dataset2prompt.json", R"({"qasper": "{question}"})");
   EXPECT_EQ(message_of([&] { load_prompts(directory.path()); }),
-            bad.string() + ": /qasper: found \"{question}\", expected {context} or {input}");
+            bad + ": /qasper: found \"{question}\", expected {context} or {input}");
 }
 
 TEST(LongBenchPrompts, AreWhatTheFilesSay) {

@@ -1,10 +1,8 @@
 #include "longbench_samples.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <array>
-#include <atomic>
 #include <nlohmann/json.hpp>
 
 #include "common/file.h"
@@ -122,26 +120,6 @@ std::string to_native_line(std::string_view dataset, const LongBenchRecord& reco
                                  {"all_classes", nullptr},    {"_id", record.id}};
   if (!record.classes.empty()) json["all_classes"] = record.classes;
   return json.dump();
-}
-
-TemporaryDirectory::TemporaryDirectory() {
-  static std::atomic<int> counter{0};
-  path_ = std::filesystem::temp_directory_path() /
-          fmt::format("turnbench-datasets-{}-{}", getpid(), counter++);
-  std::filesystem::create_directories(path_);
-}
-
-TemporaryDirectory::~TemporaryDirectory() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
-
-std::filesystem::path TemporaryDirectory::write(const std::string& name,
-                                                std::string_view content) const {
-  const std::filesystem::path file = path_ / name;
-  std::filesystem::create_directories(file.parent_path());
-  write_file(file, content);
-  return file;
 }
 
 std::filesystem::path shared_longbench() {

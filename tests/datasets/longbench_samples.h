@@ -8,6 +8,7 @@
 
 #include "datasets/longbench.h"
 #include "tests/message_of.h"
+#include "tests/temporary_directory.h"
 
 namespace turnbench::test {
 
@@ -20,18 +21,6 @@ std::string to_native_line(std::string_view dataset, const LongBenchRecord& reco
 
 /// Made-up sentences, with full stops inside some of them.
 std::vector<std::string> make_sentences(int count, std::uint64_t seed, bool chinese = false);
-
-/// A directory that goes away with the object.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory();
-  ~TemporaryDirectory();
-  std::filesystem::path write(const std::string& name, std::string_view content) const;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 /// The folder of real LongBench files, which is not part of the project; may be absent.
 std::filesystem::path shared_longbench();

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "common/file.h"
@@ -11,6 +9,7 @@
 #include "conversation.h"
 #include "inference/memory_estimate.h"
 #include "tests/backends/backend.h"
+#include "tests/temporary_directory.h"
 
 namespace turnbench {
 namespace {
@@ -23,10 +22,9 @@ TEST_P(MemoryOfStages, OfAPassIsSaidBefore) {
   const std::string geometry = TURNBENCH_SOURCE_DIR "/tests/bench/qwen2.5-0.5b-2-layers.json";
   Json config = parse_json(read_file(geometry), geometry);
   config["vocab_size"] = 1000;
-  const std::string path = testing::TempDir() + "turnbench_memory_test.json";
-  std::ofstream(path) << config;
-  const Checkpoint checkpoint = Checkpoint::open("random:" + path);
-  std::filesystem::remove(path);
+  const TemporaryDirectory directory;
+  const Checkpoint checkpoint =
+      Checkpoint::open("random:" + directory.write("config.json", config.dump()));
   const std::size_t stage_count = GetParam();
   const auto loaders = make_backends(static_cast<int>(stage_count), 2);
   const Model model(checkpoint, pointers_to(loaders), DType::kBF16);

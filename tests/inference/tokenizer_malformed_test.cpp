@@ -5,6 +5,7 @@
 #include "common/error.h"
 #include "inference/tokenizer/tokenizer.h"
 #include "tests/inference/tokenizer_fuzz.h"
+#include "tests/temporary_directory.h"
 
 // Damaged and unsupported tokenizer files: one clear line each, and never a crash.
 
@@ -164,29 +165,18 @@ TEST(MalformedTokenizer, RefusesDamagedConfig) {
   }
 }
 
-/// A directory with the files given as name, content, name, content, ...
-class Directory {
- public:
-  explicit Directory(const std::vector<std::string>& files) {
-    std::string pattern = std::filesystem::temp_directory_path() / "turnbench-XXXXXX";
-    path_ = mkdtemp(pattern.data());
-    for (std::size_t i = 0; i < files.size(); i += 2) write_file(path_ / files[i], files[i + 1]);
-  }
-  ~Directory() { std::filesystem::remove_all(path_); }
-
-  /// The refusal, without the directory's own name.
-  std::string refusal_to_open() const {
-    return replace_all(refusal([&] { Tokenizer::open(path_); }), path_.string() + "/", "");
-  }
-  std::filesystem::path path_;
-};
+/// The refusal of a directory with the files given as name, content, name, content, ...; without
+/// the directory's own name.
+std::string refusal_to_open(const std::vector<std::string>& files) {
+  const test::TemporaryDirectory directory;
+  for (std::size_t i = 0; i < files.size(); i += 2) directory.write(files[i], files[i + 1]);
+  return replace_all(refusal([&] { Tokenizer::open(directory.path()); }), directory.path(""), "");
+}
 
 TEST(MalformedTokenizer, DirectoriesAndOldFormats) {
   const std::string vocab = R"({"a": 0, "b": 1, "ab": 2})";
   const std::string special = R"({"added_tokens_decoder": {}})";
-  const auto message = [](const std::vector<std::string>& files) {
-    return Directory(files).refusal_to_open();
-  };
+  const auto message = refusal_to_open;
   EXPECT_NE(message({}).find("found no tokenizer, expected tokenizer.json"), std::string::npos);
   EXPECT_NE(message({"vocab.json", vocab}).find("found no tokenizer"), std::string::npos);
   EXPECT_EQ(message({"vocab.json", vocab, "merges.txt", "#version: 0.2\na b\nb x\n"}),
@@ -231,7 +221,7 @@ TEST(MalformedTokenizer, SentencePieceModels) {
   const std::string normalizer = field(3, std::string("\x20\x00", 2));
   const std::string good = piece + trainer + normalizer;
   const auto message = [](const std::string& model) {
-    return Directory({"tokenizer.model", model}).refusal_to_open();
+    return refusal_to_open({"tokenizer.model", model});
   };
   EXPECT_EQ(message(good), "nothing was refused");
   const std::pair<std::string, const char*> cases[] = {
@@ -291,9 +281,11 @@ TEST(MalformedTokenizer, RandomDamageNeverCrashes) {
         refusal([&] { probe(Tokenizer::from_json(damaged, "", "t")); }) != "nothing was refused";
     for (const char* name : {"sentencepiece", "tiktoken"}) {
       const std::string model = read_file(kTokenizerData / name / "tokenizer.model");
-      const Directory directory(
-          {"tokenizer.model", damage(model, random), "tokenizer_config.json", config});
-      refused += refusal([&] { probe(Tokenizer::open(directory.path_)); }) != "nothing was refused";
+      const test::TemporaryDirectory directory;
+      directory.write("tokenizer.model", damage(model, random));
+      directory.write("tokenizer_config.json", config);
+      refused +=
+          refusal([&] { probe(Tokenizer::open(directory.path())); }) != "nothing was refused";
     }
   }
   EXPECT_GT(refused, 300u);

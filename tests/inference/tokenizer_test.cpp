@@ -8,6 +8,7 @@
 #include "common/error.h"
 #include "inference/embedded_model.h"
 #include "tests/inference/tokenizer_fuzz.h"
+#include "tests/temporary_directory.h"
 
 namespace turnbench {
 namespace {
@@ -24,23 +25,6 @@ std::string repeat(std::string_view text, std::size_t bytes) {
   while (out.size() < bytes) out += text;
   return out;
 }
-
-/// A directory that goes away with the object.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string pattern = std::filesystem::temp_directory_path() / "turnbench-XXXXXX";
-    path_ = mkdtemp(pattern.data());
-  }
-  ~TemporaryDirectory() { std::filesystem::remove_all(path_); }
-  const std::filesystem::path& path() const { return path_; }
-  void add(const std::string& name, std::string_view content) const {
-    write_file(path_ / name, content);
-  }
-
- private:
-  std::filesystem::path path_;
-};
 
 /// ends[k] is the start of the character that the k-th token ends in.
 void expect_ends_follow_bytes(const Tokenizer& tokenizer, const std::string& text) {
@@ -202,28 +186,28 @@ TEST(Tokenizer, ReadsTokenizerConfig) {
       {"name": "tool_use", "template": "a"}, {"name": "default", "template": "b"}]})");
   EXPECT_EQ(listed.bos(), std::nullopt);
   EXPECT_EQ(listed.chat_template(), "b");
-  TemporaryDirectory directory;
-  directory.add("tokenizer.json", json);
-  directory.add("chat_template.jinja", "c");
+  const test::TemporaryDirectory directory;
+  directory.write("tokenizer.json", json);
+  directory.write("chat_template.jinja", "c");
   EXPECT_EQ(Tokenizer::open(directory.path()).chat_template(), "c");
 }
 
 TEST(Tokenizer, VocabAndMergesAreTheSameModelAsTokenizerJson) {
   for (const std::string name : {"qwen2", "gpt2"}) {
     const Json json = load_json(kTokenizerData / (name + ".json"));
-    TemporaryDirectory directory;
-    directory.add("vocab.json", json["model"]["vocab"].dump());
+    const test::TemporaryDirectory directory;
+    directory.write("vocab.json", json["model"]["vocab"].dump());
     std::string merges = "#version: 0.2\n";
     for (const Json& merge : json["model"]["merges"]) {
       merges += merge[0].get<std::string>() + " " + merge[1].get<std::string>() + "\n";
     }
-    directory.add("merges.txt", merges);
+    directory.write("merges.txt", merges);
     Json config{{"tokenizer_class", name == "qwen2" ? "Qwen2Tokenizer" : "GPT2Tokenizer"}};
     for (Json token : json["added_tokens"]) {
       const std::string id = token["id"].dump();
       config["added_tokens_decoder"][id] = token;
     }
-    directory.add("tokenizer_config.json", config.dump());
+    directory.write("tokenizer_config.json", config.dump());
     const Tokenizer tokenizer = Tokenizer::open(directory.path());
     const Tokenizer expected = small(name);
     EXPECT_EQ(tokenizer.vocab_size(), expected.vocab_size());
@@ -343,9 +327,9 @@ TEST_F(Conformance, LongTextsQwen2) {
 
 TEST_F(Conformance, MistralModelAndJsonAgree) {
   const std::filesystem::path folder = kRealTokenizers / "mistral-7b-v0.2";
-  TemporaryDirectory directory;
-  directory.add("tokenizer.model", read_file(folder / "tokenizer.model"));
-  directory.add("tokenizer_config.json", read_file(folder / "tokenizer_config.json"));
+  const test::TemporaryDirectory directory;
+  directory.write("tokenizer.model", read_file(folder / "tokenizer.model"));
+  directory.write("tokenizer_config.json", read_file(folder / "tokenizer_config.json"));
   const Tokenizer model = Tokenizer::open(directory.path());
   const Tokenizer json = Tokenizer::open(folder);
   EXPECT_EQ(model.vocab_size(), json.vocab_size());

@@ -1,23 +1,19 @@
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <cstring>
-#include <filesystem>
 #include <string>
 
 #include "common/file.h"
 #include "tests/inference/conversation.h"
+#include "tests/temporary_directory.h"
 
 namespace turnbench::test {
 
 /// A copy of the model `qwen2` whose values are the same vector at every token.
 class ConstantValues {
  public:
-  ConstantValues() : directory_(testing::TempDir() + "turnbench-constant-values") {
-    std::filesystem::create_directories(directory_);
-    std::filesystem::copy_file(kModels / "qwen2" / "config.json", directory_ / "config.json",
-                               std::filesystem::copy_options::overwrite_existing);
+  ConstantValues() {
+    directory_.write("config.json", read_file(kModels / "qwen2" / "config.json"));
     std::string file = read_file(kModels / "qwen2" / "model.safetensors");
     const Safetensors tensors =
         Safetensors::from_memory(std::as_bytes(std::span(file)), "model.safetensors");
@@ -31,13 +27,12 @@ class ConstantValues {
         std::memcpy(data + i * sizeof(float), &value, sizeof(float));
       }
     }
-    write_file(directory_ / "model.safetensors", file);
+    directory_.write("model.safetensors", file);
   }
-  ~ConstantValues() { std::filesystem::remove_all(directory_); }
-  std::string path() const { return directory_.string(); }
+  std::string path() const { return directory_.path().string(); }
 
  private:
-  std::filesystem::path directory_;
+  TemporaryDirectory directory_;
 };
 
 }  // namespace turnbench::test

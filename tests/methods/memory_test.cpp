@@ -5,11 +5,11 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <fstream>
 
 #include "inference/engine.h"
 #include "methods/method.h"
 #include "tests/backends/backend.h"
+#include "tests/temporary_directory.h"
 
 namespace turnbench {
 namespace {
@@ -103,13 +103,11 @@ void limit_memory() {
 
 class Memory : public testing::Test {
  protected:
-  Memory() : config_(testing::TempDir() + "one-layer-" + std::to_string(getpid()) + ".json") {
-    std::ofstream(config_) << R"({"model_type": "llama", "hidden_size": 32,
+  Memory()
+      : config_(directory_.write("one-layer.json", R"({"model_type": "llama", "hidden_size": 32,
       "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2,
       "num_key_value_heads": 1, "head_dim": 16, "vocab_size": 97, "rope_theta": 1000000.0,
-      "rms_norm_eps": 1e-6, "max_position_embeddings": 65536, "tie_word_embeddings": true})";
-  }
-  ~Memory() override { std::remove(config_.c_str()); }
+      "rms_norm_eps": 1e-6, "max_position_embeddings": 65536, "tie_word_embeddings": true})")) {}
 
   void expect_to_fit(bool with_prefill) {
     if (!kLimitWorks) GTEST_SKIP() << "sanitizers reserve more address space than the limit";
@@ -122,6 +120,7 @@ class Memory : public testing::Test {
     EXPECT_EXIT(run_in_limits(config_, specs), testing::ExitedWithCode(0), "");
   }
 
+  test::TemporaryDirectory directory_;
   std::string config_;
 };
 

@@ -5,13 +5,13 @@
 // refused here; later turns, which the package computes densely; and the search by outputs, for
 // which the package executes kernels (see PatternObjective::kOutput).
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "common/file.h"
 #include "common/json.h"
 #include "methods/pattern_search.h"
 #include "prefill_reference.h"
+#include "tests/temporary_directory.h"
 
 namespace turnbench {
 namespace {
@@ -104,14 +104,15 @@ TEST(MInferenceGolden, KeysOfRowBlocks) {
 }
 
 TEST(MInferenceGolden, Blocks) {
-  const auto path = std::filesystem::path(testing::TempDir()) / "turnbench-minference-blocks.json";
+  const test::TemporaryDirectory directory;
   const std::string blocks = R"({"0":["block_sparse",1,1,1]})";
-  write_file(path, "[" + blocks + "," + blocks + "," + blocks + "," + blocks + "]");
+  const std::string path = directory.write(
+      "blocks.json", "[" + blocks + "," + blocks + "," + blocks + "," + blocks + "]");
   const Json cases = golden("blocks");
   ASSERT_FALSE(cases.empty());
   for (const Json& c : cases) {
     GoldenLayer layer(c, 1, 1);
-    const HeadPattern pattern = plan("minference:config=" + path.string(), layer)[0];
+    const HeadPattern pattern = plan("minference:config=" + path, layer)[0];
     const auto left_out = c.at("left_out").get<std::vector<Ints>>();
     ASSERT_EQ(pattern.blocks.size(), left_out.size());
     for (std::size_t r = 0; r < left_out.size(); ++r) {
@@ -122,7 +123,6 @@ TEST(MInferenceGolden, Blocks) {
       for (std::size_t b = 0; b <= r; ++b) ASSERT_EQ(all[b], static_cast<int>(b)) << r;
     }
   }
-  std::filesystem::remove(path);
 }
 
 /// What the script's function of the same name does to one head.

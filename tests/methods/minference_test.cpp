@@ -6,6 +6,7 @@
 #include "common/file.h"
 #include "prefill_reference.h"
 #include "tests/message_of.h"
+#include "tests/temporary_directory.h"
 
 namespace turnbench {
 namespace {
@@ -108,16 +109,13 @@ TEST(MInference, ManyLinesAreFullAttention) {
 class PatternFile : public testing::Test {
  protected:
   std::string spec(const std::string& json, const std::string& more = "") const {
-    write_file(path_, json);
-    return "minference:config=" + path_.string() + more;
+    return "minference:config=" + directory_.write("patterns.json", json) + more;
   }
   std::string message_of(const std::string& json, const std::string& more = "") const {
     Layer layer(1, 3, 16, 300, 300, 3);
     return test::message_of([&] { plan(spec(json, more), layer); });
   }
-  void TearDown() override { std::filesystem::remove(path_); }
-  const std::filesystem::path path_ =
-      std::filesystem::path(testing::TempDir()) / "turnbench-minference.json";
+  const test::TemporaryDirectory directory_;
 };
 
 // A head's entry, the default of a missing one, and the ratio.  The test layer has 4 layers of 3
@@ -168,8 +166,8 @@ TEST_F(PatternFile, IsPartOfTheMethodsIdentity) {
       Method::parse(spec(R"([{"0": ["stream_llm", 1, 2, 3]}, {}, {}, {}])")).canonical();
   EXPECT_NE(first, second);
   EXPECT_THROW(Method::parse(first), Error);
-  std::filesystem::remove(path_);
-  EXPECT_THROW(Method::parse("minference:config=" + path_.string()), Error);
+  std::filesystem::remove(directory_.path("patterns.json"));
+  EXPECT_THROW(Method::parse("minference:config=" + directory_.path("patterns.json")), Error);
 }
 
 // Mean pooling over 64 with zeros for what is missing, the 100 best block logits, the diagonal not

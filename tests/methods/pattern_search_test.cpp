@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <numbers>
 #include <numeric>
 
@@ -12,6 +11,7 @@
 #include "common/file.h"
 #include "layer.h"
 #include "methods/method.h"
+#include "tests/temporary_directory.h"
 
 namespace turnbench {
 namespace {
@@ -284,8 +284,8 @@ TEST(PatternSearch, FilesComeBack) {
       " {\"0\":[\"stream_llm\",100,800,0.75],\"1\":[\"vertical_and_slash\",500,700,1.0]},\n"
       " {\"0\":[\"block_sparse\",1000,6096,0.5],\"1\":[\"vertical_and_slash\",3500,100,0.25]}\n"
       "]\n");
-  const auto path = std::filesystem::path(testing::TempDir()) / "turnbench-found-patterns.json";
-  write_file(path, text);
+  const test::TemporaryDirectory directory;
+  const std::string path = directory.write("patterns.json", text);
   const MInferenceConfig config = MInferenceConfig::load(path, 1);
   config.check_shape({.layers = 2, .heads = 2, .kv_heads = 1, .head_dim = 8});
   for (int l = 0; l < 2; ++l) {
@@ -297,8 +297,7 @@ TEST(PatternSearch, FilesComeBack) {
       EXPECT_EQ(got.slash, want.slash);
     }
   }
-  EXPECT_NO_THROW(Method::parse("minference:config=" + path.string()));
-  std::filesystem::remove(path);
+  EXPECT_NO_THROW(Method::parse("minference:config=" + path));
 }
 
 }  // namespace

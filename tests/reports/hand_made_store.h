@@ -4,7 +4,6 @@
 // on paper.
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <string>
@@ -13,6 +12,7 @@
 #include "common/error.h"
 #include "harness/store/store.h"
 #include "methods/method.h"
+#include "tests/temporary_directory.h"
 
 namespace turnbench::test {
 
@@ -33,7 +33,7 @@ class HandMadeStore {
                          const std::vector<std::string>& methods = {"full", "snapkv:budget=64",
                                                                     "streamingllm"},
                          const std::string& card = "{}")
-      : store_(Store::create(fresh_path())) {
+      : store_(Store::create(directory_.path("hand.db"))) {
     StoredExperiment experiment;
     experiment.name = "hand";
     experiment.title = "By hand";
@@ -69,7 +69,6 @@ class HandMadeStore {
     }
     store_.add_experiment(experiment);
   }
-  ~HandMadeStore() { std::filesystem::remove_all(directory_); }
 
   /// A method as cells have it; of a label that is no method, the label.
   static std::string canonical(const std::string& method) {
@@ -138,12 +137,7 @@ class HandMadeStore {
   Store& store() { return store_; }
 
  private:
-  std::filesystem::path fresh_path() {
-    std::string name = testing::TempDir() + "turnbench-XXXXXX";
-    directory_ = mkdtemp(name.data());
-    return directory_ / "hand.db";
-  }
-  std::filesystem::path directory_;
+  TemporaryDirectory directory_;
   Store store_;
 };
 

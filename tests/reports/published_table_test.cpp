@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
 #include "common/file.h"
 #include "common/text.h"
 #include "hand_made_store.h"
@@ -11,6 +9,7 @@
 #include "reports/pivot.h"
 #include "reports/render.h"
 #include "tests/message_of.h"
+#include "tests/temporary_directory.h"
 
 namespace turnbench {
 namespace {
@@ -161,13 +160,12 @@ TEST(Published, AByteOrderMarkIsSkipped) {
 
 // What a manifest names is refused where it says nothing, or one thing twice.
 TEST(Published, EmptyFilesAndDuplicatesAreRefused) {
-  std::string name = testing::TempDir() + "turnbench-XXXXXX";
-  const std::filesystem::path directory = mkdtemp(name.data());
+  const test::TemporaryDirectory directory;
   Manifest manifest;
-  manifest.path = directory / "m.json";
+  manifest.path = directory.path("m.json");
   manifest.published = "p.csv";
   const auto message = [&](const std::string& csv) {
-    write_file(directory / "p.csv", csv);
+    directory.write("p.csv", csv);
     return test::message_of([&] { read_published(manifest); });
   };
   for (const char* csv : {"", "\xEF\xBB\xBF", "# nothing\n\n", "method,value\n"})
@@ -182,7 +180,6 @@ TEST(Published, EmptyFilesAndDuplicatesAreRefused) {
                           "method,dataset,value,note\nfull,mean,1,x\nfull,x,1,\nfull,mean,1,y\n"})
     EXPECT_TRUE(message(csv).ends_with(second)) << message(csv);
   EXPECT_EQ(message("method,dataset,value\nfull,mean,1\nfull,x,1\nfull,,1\n"), "no error");
-  std::filesystem::remove_all(directory);
 }
 
 // Times and bytes: lower is better, and they are printed as what they are.

@@ -8,6 +8,7 @@
 #include "hand_made_store.h"
 #include "reports/render.h"
 #include "tests/message_of.h"
+#include "tests/temporary_directory.h"
 
 namespace turnbench {
 namespace {
@@ -47,8 +48,8 @@ TEST(ReportFile, OtherFilesAreNot) {
 }
 
 TEST(ReportFile, OnlyForceReplacesOtherFiles) {
-  std::string name = testing::TempDir() + "turnbench-XXXXXX";
-  const std::filesystem::path directory = mkdtemp(name.data()), file = directory / "m.json";
+  const test::TemporaryDirectory directory;
+  const std::filesystem::path file = directory.path("m.json");
   write_report(file, "% turnbench report\n1", false);
   write_report(file, "% turnbench report\n2", false);
   EXPECT_EQ(read_file(file), "% turnbench report\n2");
@@ -62,7 +63,6 @@ TEST(ReportFile, OnlyForceReplacesOtherFiles) {
   EXPECT_EQ(read_file(file), test::kManifest);
   write_report(file, "% turnbench report\n3", true);
   EXPECT_EQ(read_file(file), "% turnbench report\n3");
-  std::filesystem::remove_all(directory);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
+#include <filesystem>
 
 #include "common/file.h"
 #include "common/text.h"
@@ -23,32 +23,6 @@ std::vector<std::string> Finished::lines() const {
   std::vector<std::string> out_lines = split(out, "\n");
   if (out_lines.back().empty()) out_lines.pop_back();
   return out_lines;
-}
-
-TemporaryDirectory::TemporaryDirectory() {
-  std::string name = (fs::temp_directory_path() / "turnbench-test-XXXXXX").string();
-  if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make " + name);
-  path_ = name;
-}
-
-TemporaryDirectory::~TemporaryDirectory() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-}
-
-std::string TemporaryDirectory::write(const std::string& name, std::string_view text) const {
-  const fs::path file = path_ / name;
-  fs::create_directories(file.parent_path());
-  std::ofstream(file, std::ios::binary) << text;
-  return file.string();
-}
-
-std::map<std::string, std::string> TemporaryDirectory::content() const {
-  std::map<std::string, std::string> files;
-  for (const auto& entry : fs::recursive_directory_iterator(path_)) {
-    files[entry.path().string()] = entry.is_regular_file() ? read_file(entry.path()) : "";
-  }
-  return files;
 }
 
 Program::Program(const Arguments& arguments, std::string_view input, const std::string& to)

@@ -1,8 +1,6 @@
 #pragma once
 
-#include <filesystem>
 #include <functional>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "common/json.h"
+#include "tests/temporary_directory.h"
 
 namespace turnbench::test {
 
@@ -28,24 +27,6 @@ struct Finished {
 /// stdout goes, if not into the result.
 Finished run_program(const Arguments& arguments, std::string_view input = "",
                      const std::string& out = "");
-
-/// A directory of its own that goes when the object goes.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory();
-  ~TemporaryDirectory();
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-
-  std::string path(const std::string& name) const { return (path_ / name).string(); }
-  /// Writes a file, with the directories above it, and returns its path.
-  std::string write(const std::string& name, std::string_view content) const;
-  /// Every file's path and content.
-  std::map<std::string, std::string> content() const;
-
- private:
-  std::filesystem::path path_;
-};
 
 /// The built program while it runs; killed if nobody waits for it.
 class Program {
