@@ -1,9 +1,7 @@
-#include "methods/method.h"
+#include "methods/loopserve_decode.h"
+#include "methods/loopserve_prefill.h"
 
 namespace turnbench {
-
-MethodInfo loopserve_prefill();
-MethodInfo loopserve_decode();
 
 /// Both halves of LoopServe: sparse prefill and progressive decoding.
 MethodInfo loopserve() {

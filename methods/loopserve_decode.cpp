@@ -1,7 +1,8 @@
+#include "methods/loopserve_decode.h"
+
 #include <algorithm>
 
 #include "common/error.h"
-#include "methods/method.h"
 #include "methods/scores.h"
 #include "methods/window_scores.h"
 

@@ -1,8 +1,9 @@
+#include "methods/loopserve_prefill.h"
+
 #include <algorithm>
 
 #include "common/random.h"
 #include "methods/line_selection.h"
-#include "methods/method.h"
 #include "methods/scores.h"
 
 namespace turnbench {

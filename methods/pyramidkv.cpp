@@ -1,4 +1,4 @@
-#include "methods/window_scores.h"
+#include "methods/snapkv.h"
 
 namespace turnbench {
 

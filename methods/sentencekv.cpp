@@ -2,7 +2,7 @@
 
 #include "common/error.h"
 #include "methods/segments.h"
-#include "methods/window_scores.h"
+#include "methods/snapkv.h"
 
 namespace turnbench {
 namespace {

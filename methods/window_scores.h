@@ -1,6 +1,5 @@
 #pragma once
 
-#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -63,9 +62,6 @@ std::vector<ParameterInfo> window_parameters(std::string_view budget, std::strin
 WindowSettings budget_settings(std::string_view method, const Parameters& parameters);
 /// What the second list declares; refuses an even kernel, too.
 WindowSettings window_settings(std::string_view method, const Parameters& parameters);
-
-/// SnapKV itself: every set keeps its layer's budget.
-std::unique_ptr<EvictionPolicy> make_snapkv(const WindowSettings& settings);
 
 /// The same list with more at its end.
 std::vector<ParameterInfo> and_also(std::vector<ParameterInfo> list,

@@ -1,0 +1,9 @@
+#pragma once
+
+#include "methods/method.h"
+
+namespace turnbench {
+
+MethodInfo loopserve_decode();
+
+}  // namespace turnbench
