@@ -7,62 +7,103 @@
 namespace turnbench {
 namespace {
 
+/// What the tokens before the window are scored by.
+enum class Scorer {
+  kSnapKv,    ///< attention of the window's rows, pooled
+  kH2o,       ///< attention of all rows
+  kTova,      ///< attention of the last row
+  kKeyformer  ///< attention of all rows, with Gumbel noise
+};
+
+Scorer parse_scorer(const std::string& name) {
+  return name == "h2o"         ? Scorer::kH2o
+         : name == "tova"      ? Scorer::kTova
+         : name == "keyformer" ? Scorer::kKeyformer
+                               : Scorer::kSnapKv;
+}
+
 class AdaKv : public EvictionPolicy {
  public:
   struct Settings {
-    double alpha;
+    Scorer scorer;
+    double floor_alpha;
     bool exact, normalize;
-    int skip;
+    int skipped_layers;
   };
   AdaKv(const WindowSettings& window, const Settings& settings) : w_(window), s_(settings) {}
   std::unique_ptr<EvictionPolicy> clone() const override { return std::make_unique<AdaKv>(*this); }
-  int window() const override { return w_.rows(); }
-  std::vector<ColumnRule> columns() const override { return w_.columns(); }
+
+  /// Last rows that the scorer sums; 0: it sums all rows.
+  int window() const override {
+    return s_.scorer == Scorer::kSnapKv ? w_.window : s_.scorer == Scorer::kTova ? 1 : 0;
+  }
+  std::vector<ColumnRule> columns() const override {
+    if (window() > 0) return {};
+    return {{.gumbel = s_.scorer == Scorer::kKeyformer, .temperature = 1}};
+  }
 
   KeepSets after_prefill(const LayerView& view) override {
     const std::vector<KeptSet> sets = kept_sets(view, w_.per_query_head);
     const int base = w_.choices(view);  // tokens that a set chooses in the mean
-    std::vector<int> candidates;
+    std::vector<int> candidates;        // [sets]: tokens before the window
     for (const KeptSet& set : sets) candidates.push_back(std::max(0, set.tokens - w_.window));
-    const int all = std::accumulate(candidates.begin(), candidates.end(), 0),
-              total = base * static_cast<int>(sets.size());
     KeepSets out;
-    if (total >= all || view.layer < s_.skip) {
-      for (const KeptSet& set : sets) {
-        out.slots.push_back(w_.kept(view, set, total >= all ? set.tokens : base));
-      }
+    if (base * static_cast<int>(sets.size()) >= sum_of(candidates)) {
+      for (const KeptSet& set : sets) out.slots.push_back(all_slots(set.tokens));
       return out;
     }
-    std::vector<float> joint;
-    std::vector<std::size_t> begin;
-    for (const KeptSet& set : sets) {
-      begin.push_back(joint.size());
-      const std::vector<float> scores = w_.scores(view, set);
-      const float weight = s_.normalize ? concentration(scores, base) : 1.0f;
-      for (float x : scores) joint.push_back(x * weight);
+    std::vector<std::vector<float>> scores;  // [sets][candidates]
+    for (std::size_t h = 0; h < sets.size(); ++h)
+      scores.push_back(this->scores(view, sets[h], candidates[h]));
+    std::vector<int> budgets(sets.size(), base);  // [sets]: tokens that each chooses
+    if (view.layer >= s_.skipped_layers) {
+      if (s_.normalize) weigh_by_concentration(scores, base);
+      const std::vector<int> wanted = joint_counts(scores, base * static_cast<int>(sets.size()));
+      budgets = safeguarded_budgets(wanted, candidates, base, s_.floor_alpha, s_.exact);
     }
-    std::vector<int> wanted(sets.size(), 0);
-    for (std::int32_t j : top_k(joint, total)) {
-      const auto next = std::upper_bound(begin.begin(), begin.end(), static_cast<std::size_t>(j));
-      ++wanted[static_cast<std::size_t>(next - begin.begin()) - 1];
-    }
-    const std::vector<int> counts =
-        safeguarded_budgets(wanted, candidates, base, s_.alpha, s_.exact);
     for (std::size_t h = 0; h < sets.size(); ++h) {
-      const std::span<const float> own(joint.data() + begin[h],
-                                       static_cast<std::size_t>(candidates[h]));
-      out.slots.push_back(with_tail(top_k(own, counts[h]), candidates[h], sets[h].tokens));
+      const std::vector<std::int32_t> chosen = top_k(scores[h], budgets[h]);  // [budgets[h]]
+      out.slots.push_back(with_tail(chosen, candidates[h], sets[h].tokens));
     }
     return out;
   }
 
  private:
-  /// The share of its mass that a head has in its `base` best tokens.
-  static float concentration(const std::vector<float>& scores, int base) {
-    double best = 0;
-    for (std::int32_t j : top_k(scores, base)) best += scores[static_cast<std::size_t>(j)];
-    const double all = std::accumulate(scores.begin(), scores.end(), 0.0);
-    return all > 0 ? static_cast<float>(best / all) : 1.0f;
+  static int sum_of(const std::vector<int>& x) { return std::accumulate(x.begin(), x.end(), 0); }
+
+  /// Attention of the scorer's rows, summed -> reduced over the heads of the set -> pooled if the
+  /// scorer is SnapKV's: [candidates].
+  std::vector<float> scores(const LayerView& view, const KeptSet& set, int candidates) const {
+    const HeadScores& attention =  // [query heads, n]
+        window() > 0 ? view.stats.window_mass(window())
+                     : view.stats.column_mass(columns()[0]).scores;
+    const std::vector<float> reduced =
+        group_scores(attention, set.first_head, set.heads, candidates, w_.group);
+    return s_.scorer == Scorer::kSnapKv ? pool1d(reduced, w_.kernel, w_.pooling) : reduced;
+  }
+
+  /// Multiplies the scores of a set by the share of their sum that its `base` best tokens hold.
+  static void weigh_by_concentration(std::vector<std::vector<float>>& scores, int base) {
+    for (std::vector<float>& own : scores) {
+      double best = 0;
+      for (std::int32_t j : top_k(own, base)) best += own[static_cast<std::size_t>(j)];
+      const double all = std::accumulate(own.begin(), own.end(), 0.0);
+      const float share = all > 0 ? static_cast<float>(best / all) : 1.0f;
+      for (float& x : own) x *= share;
+    }
+  }
+
+  /// How many of the `total` best scores of all sets together are each set's: [sets].
+  static std::vector<int> joint_counts(const std::vector<std::vector<float>>& scores, int total) {
+    std::vector<float> joint;  // [sets * candidates]
+    std::vector<std::size_t> set_of;
+    for (std::size_t h = 0; h < scores.size(); ++h) {
+      joint.insert(joint.end(), scores[h].begin(), scores[h].end());
+      set_of.resize(joint.size(), h);
+    }
+    std::vector<int> out(scores.size(), 0);
+    for (std::int32_t j : top_k(joint, total)) ++out[set_of[static_cast<std::size_t>(j)]];
+    return out;
   }
 
   WindowSettings w_;
@@ -87,13 +128,14 @@ std::vector<ParameterInfo> ada_parameters() {
 
 Policies make_ada(std::string_view method, const Parameters& p) {
   WindowSettings window = window_settings(method, p);
-  window.scorer = parse_scorer(p.choice("scorer"));
   window.budget.rule.short_equal = false;  // KVCache-Factory's, not Ada-KV's
   Policies out;
-  out.eviction = std::make_unique<AdaKv>(window, AdaKv::Settings{.alpha = p.number("floor_alpha"),
-                                                                 .exact = p.flag("ada_exact"),
-                                                                 .normalize = p.flag("normalize"),
-                                                                 .skip = p.integer("skip")});
+  out.eviction =
+      std::make_unique<AdaKv>(window, AdaKv::Settings{.scorer = parse_scorer(p.choice("scorer")),
+                                                      .floor_alpha = p.number("floor_alpha"),
+                                                      .exact = p.flag("ada_exact"),
+                                                      .normalize = p.flag("normalize"),
+                                                      .skipped_layers = p.integer("skip")});
   return out;
 }
 
@@ -103,8 +145,10 @@ constexpr std::string_view kPaper =
 
 }  // namespace
 
-/// SnapKV, or another method that scores tokens, whose budget goes, within a layer, to the heads
-/// whose tokens score best.
+/// SnapKV, or another method that scores tokens, whose budget goes within a layer to the heads
+/// whose tokens score best (Ada-KV, Algorithm 1): scores of each head -> joint top-k of all heads
+/// -> its counts per head, never below floor_alpha of the mean -> top-k of each head, and the
+/// window.
 MethodInfo adakv() {
   return {.name = "adakv",
           .summary = "a layer's budget shared out to its heads by SnapKV's or another's scores",
@@ -121,7 +165,7 @@ MethodInfo adakv() {
           .make = [](const Parameters& p) { return make_ada("adakv", p); }};
 }
 
-/// AdaKV within layers whose budgets are PyramidKV's.
+/// Ada-KV within layers whose budgets are PyramidKV's (pyramid_budgets in budgets.cpp).
 MethodInfo ada_pyramidkv() {
   return {
       .name = "ada-pyramidkv",

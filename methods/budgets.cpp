@@ -36,41 +36,42 @@ std::vector<int> apportion(std::span<const double> targets, std::span<const int>
 }
 
 std::vector<int> pyramid_budgets(int layers, int base, int beta, int candidates, bool exact) {
-  int low = base / beta, high = 2 * base - low;
-  if (high >= candidates) {
-    high = candidates;
-    low = 2 * base - candidates;
-  }
-  const auto count = static_cast<std::size_t>(layers);
   if (layers == 1) return {std::min(base, candidates)};
-  if (exact) {
-    std::vector<double> targets;
-    for (int l = 0; l < layers; ++l) {
-      targets.push_back(high - static_cast<double>(l) * (high - low) / (layers - 1));
-    }
-    return apportion(targets, std::vector<int>(count, candidates), layers * base);
+  int last = base / beta, first = 2 * base - last;  // of the first and the last layer
+  if (first >= candidates) {
+    first = candidates;
+    last = 2 * base - candidates;
   }
-  std::vector<int> out;
-  const int step = (high - low) / (layers - 1);
-  for (int l = 0; l < layers; ++l) out.push_back(std::clamp(high - l * step, 0, candidates));
-  return out;
+  if (!exact) {
+    const int step = (first - last) / (layers - 1);
+    std::vector<int> out;  // [layers]
+    for (int l = 0; l < layers; ++l) out.push_back(std::clamp(first - l * step, 0, candidates));
+    return out;
+  }
+  std::vector<double> targets;  // [layers]
+  for (int l = 0; l < layers; ++l)
+    targets.push_back(first - static_cast<double>(l) * (first - last) / (layers - 1));
+  const std::vector<int> caps(targets.size(), candidates);
+  return apportion(targets, caps, layers * base);
 }
 
 std::vector<int> weighted_budgets(std::span<const double> weights, int base, int candidates) {
   const double total = static_cast<double>(base) * static_cast<double>(weights.size());
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
-  std::vector<double> targets;
+  std::vector<double> targets;  // [layers]
   for (double w : weights) targets.push_back(total * w / sum);
-  return apportion(targets, std::vector<int>(weights.size(), candidates),
-                   base * static_cast<int>(weights.size()));
+  const std::vector<int> caps(targets.size(), candidates);
+  return apportion(targets, caps, base * static_cast<int>(weights.size()));
 }
 
 std::vector<int> safeguarded_budgets(std::span<const int> wanted, std::span<const int> caps,
                                      int base, double alpha, bool exact) {
-  std::vector<double> targets;
-  for (int w : wanted) targets.push_back(alpha * base + (1 - alpha) * w);
-  if (exact) return apportion(targets, caps, std::accumulate(wanted.begin(), wanted.end(), 0));
-  std::vector<int> out;
+  if (exact) {
+    std::vector<double> targets;  // [heads]
+    for (int w : wanted) targets.push_back(alpha * base + (1 - alpha) * w);
+    return apportion(targets, caps, std::accumulate(wanted.begin(), wanted.end(), 0));
+  }
+  std::vector<int> out;  // [heads]
   for (std::size_t h = 0; h < wanted.size(); ++h) {
     const double rounded = std::nearbyint((1 - alpha) * wanted[h] + std::floor(alpha * base));
     out.push_back(std::min(caps[h], static_cast<int>(rounded)));

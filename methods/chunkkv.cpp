@@ -16,43 +16,58 @@ class ChunkKv : public EvictionPolicy {
 
   KeepSets after_prefill(const LayerView& view) override {
     if (view.layer % reuse_ == 0) chosen_ = choose(view);
-    return {{view.sets.size(), chosen_}};
+    return in_every_set(view, chosen_);
   }
 
  private:
-  /// The best chunks, the last of them cut to fit, and the window.
+  /// The tokens of the best chunks, and the window.
   std::vector<std::int32_t> choose(const LayerView& view) const {
-    const int n = view.sets[0].size(), candidates = n - s_.window;
-    int left = s_.choices(view);
-    if (left >= candidates) return all_slots(n);
-    const std::vector<float> scores =
-        s_.scores(view, {.first_head = 0, .heads = view.shape.heads, .tokens = n});
-    std::vector<float> means;
-    for (int begin = 0; begin < candidates; begin += chunk_) {
-      const int end = std::min(begin + chunk_, candidates);
-      float sum = 0;
-      for (int j = begin; j < end; ++j) sum += scores[static_cast<std::size_t>(j)];
-      means.push_back(sum / static_cast<float>(end - begin));
+    const int n = view.sets[0].size(), candidates = n - s_.window;  // all sets hold the same tokens
+    const int k = s_.choices(view);  // tokens chosen before the window
+    if (k >= candidates) return all_slots(n);
+    // [query heads, n]: softmax(q k / sqrt(d)), summed over the window's rows.
+    const HeadScores& attention = view.stats.window_mass(s_.window);
+    const std::vector<float> scores =  // [candidates]
+        group_scores(attention, 0, view.shape.heads, candidates, GroupRule::kMean);
+    const std::vector<std::int32_t> best = ranking(chunk_means(scores));  // [chunks]
+    return with_tail(tokens_of(best, candidates, k), candidates, n);      // [k + window]
+  }
+
+  /// Mean score of each chunk: [ceil(candidates / chunk)].
+  std::vector<float> chunk_means(std::span<const float> scores) const {
+    const int candidates = static_cast<int>(scores.size());
+    std::vector<float> out = block_sums(scores, chunk_);
+    for (int c = 0; c < static_cast<int>(out.size()); ++c) {
+      const int size = std::min(chunk_, candidates - c * chunk_);
+      out[static_cast<std::size_t>(c)] /= static_cast<float>(size);
     }
+    return out;
+  }
+
+  /// The first `k` tokens of `chunks` in their order, the last chunk cut to fit: [k], ascending.
+  std::vector<std::int32_t> tokens_of(std::span<const std::int32_t> chunks, int candidates,
+                                      int k) const {
     std::vector<std::int32_t> out;
-    for (std::int32_t c : ranking(means)) {
-      const int begin = c * chunk_, end = std::min({begin + chunk_, candidates, begin + left});
+    for (std::int32_t c : chunks) {
+      const int begin = c * chunk_, left = k - static_cast<int>(out.size());
+      const int end = std::min({begin + chunk_, candidates, begin + left});
       for (int j = begin; j < end; ++j) out.push_back(j);
-      left -= end - begin;
     }
     std::sort(out.begin(), out.end());
-    return with_tail(std::move(out), candidates, n);
+    return out;
   }
 
   WindowSettings s_;
   int chunk_, reuse_;
-  std::vector<std::int32_t> chosen_;  // by the first layer of a group, for all of it
+  std::vector<std::int32_t> chosen_;  // slots, by the first of `reuse_` layers for all of them
 };
 
 }  // namespace
 
-/// Keeps whole chunks of neighbouring tokens, the same for all heads of a layer, and may let the
-/// layers that follow use a layer's choice.
+/// Keeps whole chunks of neighbouring tokens, the same for all heads of a layer: attention of the
+/// window's rows, summed -> mean over all heads -> mean over each chunk -> best chunks, and the
+/// window.  With reuse=N, one layer in N chooses for the N - 1 layers behind it too (Liu et al.,
+/// 2025).
 MethodInfo chunkkv() {
   using Kind = ParameterInfo::Kind;
   return {

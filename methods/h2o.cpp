@@ -4,8 +4,8 @@
 namespace turnbench {
 namespace {
 
-/// Dense, but a prompt is one pass and begins at its first token: rows that see ahead cannot count
-/// before all that they see is there.
+/// Dense, but each prompt is one pass from its first token on: rows that see ahead cannot be summed
+/// before all that they see is cached.
 class WholePrompt : public PrefillPolicy {
  public:
   std::unique_ptr<PrefillPolicy> clone() const override {
@@ -16,7 +16,10 @@ class WholePrompt : public PrefillPolicy {
 
 }  // namespace
 
-/// Heavy hitters: the tokens with the largest attention received so far, and the most recent ones.
+/// Heavy hitters (heavy_hitters.cpp): attention of all rows so far, summed per token -> summed over
+/// the heads that share a set -> top-k before the most recent tokens, which are always kept.
+/// mode=dynamic goes on so after each decode step (Zhang et al., 2023); mode=prefill does it once,
+/// after the prompt (KVCache-Factory).
 MethodInfo h2o() {
   using Kind = ParameterInfo::Kind;
   return {
@@ -68,7 +71,7 @@ MethodInfo h2o() {
             HeavyHitters::Settings{.budget = budget,
                                    .recent = recent,
                                    .dynamic = dynamic,
-                                   .per_row = p.flag("norm"),
+                                   .divide_by_rows = p.flag("norm"),
                                    .per_query_head = p.choice("gran") == "query_head",
                                    .causal_rows = sees_ahead ? p.integer("window") : 0});
         return out;

@@ -3,76 +3,98 @@
 #include "common/error.h"
 
 namespace turnbench {
+namespace {
+
+/// mass[j] += more[j], where tokens that are new begin at 0.
+void accumulate(std::span<const float> more, std::vector<float>& mass) {
+  mass.resize(more.size(), 0.0f);
+  for (std::size_t j = 0; j < more.size(); ++j) mass[j] += more[j];
+}
+
+/// The elements at `slots`.
+std::vector<float> gathered(std::span<const float> mass, std::span<const std::int32_t> slots) {
+  std::vector<float> out;
+  for (std::int32_t slot : slots) out.push_back(mass[static_cast<std::size_t>(slot)]);
+  return out;
+}
+
+}  // namespace
 
 KeepSets HeavyHitters::after_prefill(const LayerView& view) {
   layers_.resize(static_cast<std::size_t>(view.shape.layers));
   Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
   if (!s_.dynamic) layer = {};
-  const std::vector<KeptSet> sets = kept_sets(view, s_.per_query_head);
-  add(sets, view.stats.column_mass(rule(0)), layer);
-  layer.limit = limit(view);
-  return keep(view, sets, layer);
+  // [query heads, n]: attention of all the prompt's rows, summed.
+  const ColumnMass& attention = view.stats.column_mass(rule(0));
+  layer.split = split(view);
+  return evict(view, attention, layer);
 }
 
 KeepSets HeavyHitters::after_decode(const LayerView& view) {
   if (!s_.dynamic || layers_.empty()) return {};
-  Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
+  // [query heads, n]: attention of the step's row.
+  const ColumnMass& attention = view.stats.column_mass(rule(view.generated));
+  return evict(view, attention, layers_[static_cast<std::size_t>(view.layer)]);
+}
+
+/// The new rows' attention -> summed over the heads of a set -> added to the masses -> top-k of the
+/// tokens before the recent ones.
+KeepSets HeavyHitters::evict(const LayerView& view, const ColumnMass& attention,
+                             Layer& layer) const {
   const std::vector<KeptSet> sets = kept_sets(view, s_.per_query_head);
-  add(sets, view.stats.column_mass(rule(view.generated)), layer);
-  return keep(view, sets, layer);
-}
-
-void HeavyHitters::add(const std::vector<KeptSet>& sets, const ColumnMass& rows, Layer& layer) {
+  layer.rows += attention.rows;
   layer.mass.resize(sets.size());
-  layer.rows += rows.rows;
-  for (std::size_t i = 0; i < sets.size(); ++i) {
-    const std::vector<float> more = group_scores(rows.scores, sets[i].first_head, sets[i].heads,
-                                                 sets[i].tokens, GroupRule::kSum);
-    layer.mass[i].resize(more.size(), 0.0f);
-    for (std::size_t j = 0; j < more.size(); ++j) layer.mass[i][j] += more[j];
-  }
-}
-
-/// What a set may keep behind a prompt and behind each step.
-HeavyHitters::Limit HeavyHitters::limit(const LayerView& view) const {
-  const int n = view.prompt_tokens, budget = s_.budget.tokens(n), recent = s_.recent.tokens(budget);
-  if (n > budget && (recent > budget || budget == 0)) {
-    throw input_error("{}: found a budget of {} tokens and {} recent ones, expected no more",
-                      s_.budget.method, budget, recent);
-  }
-  const int always = std::min(recent, budget);
-  Limit out{always, s_.budget.choices(view, always)};
-  if (s_.counts_current) --(out.recent > 0 ? out.recent : out.hitters);
-  return {out.recent, std::max(0, out.hitters)};
-}
-
-KeepSets HeavyHitters::keep(const LayerView& view, const std::vector<KeptSet>& sets,
-                            Layer& layer) const {
   KeepSets out;
   for (std::size_t i = 0; i < sets.size(); ++i) {
-    const int n = sets[i].tokens;
-    const auto [recent, hitters] = layer.limit;
+    const KeptSet& set = sets[i];
+    const int n = set.tokens;
+    std::vector<float>& mass = layer.mass[i];  // [n]
+    accumulate(group_scores(attention.scores, set.first_head, set.heads, n, GroupRule::kSum), mass);
+
+    const auto [recent, hitters] = layer.split;
     if (n <= recent + hitters) {
       out.slots.push_back(all_slots(n));
       continue;
     }
     const int candidates = n - recent;
-    const KvHeadCache& set = view.sets[i * view.sets.size() / sets.size()];
-    std::vector<float> scores(layer.mass[i].begin(), layer.mass[i].begin() + candidates);
-    if (s_.per_row) {
-      const int last = set.position(n - 1);
-      for (int j = 0; j < candidates; ++j) {
-        const int seeing = std::min(layer.rows, last - set.position(j) + 1);
-        scores[static_cast<std::size_t>(j)] /= static_cast<float>(seeing);
-      }
-    }
-    out.slots.push_back(with_tail(top_k(scores, hitters), candidates, n));
-    std::vector<float> kept;
-    for (std::int32_t slot : out.slots.back())
-      kept.push_back(layer.mass[i][static_cast<std::size_t>(slot)]);
-    layer.mass[i] = std::move(kept);
+    const std::vector<float> scores =  // [candidates]
+        this->scores(set, std::span(mass).first(static_cast<std::size_t>(candidates)), layer.rows);
+    out.slots.push_back(with_tail(top_k(scores, hitters), candidates, n));  // [hitters + recent]
+    mass = gathered(mass, out.slots.back());  // evicted tokens lose their masses
   }
   return out;
+}
+
+/// The masses of a set's first tokens, as they are or divided by the rows that could see them.
+std::vector<float> HeavyHitters::scores(const KeptSet& set, std::span<const float> mass,
+                                        int rows) const {
+  std::vector<float> out(mass.begin(), mass.end());
+  if (!s_.divide_by_rows) return out;
+  const int last = set.cache->position(set.tokens - 1);
+  for (std::size_t j = 0; j < out.size(); ++j) {
+    const int behind = last - set.cache->position(static_cast<int>(j)) + 1;
+    out[j] /= static_cast<float>(std::min(rows, behind));
+  }
+  return out;
+}
+
+/// What a set may keep after a prompt and after each step.
+HeavyHitters::Split HeavyHitters::split(const LayerView& view) const {
+  const int n = view.prompt_tokens, budget = s_.budget.tokens(n), wanted = s_.recent.tokens(budget);
+  if (n > budget && (wanted > budget || budget == 0)) {
+    throw input_error("{}: found a budget of {} tokens and {} recent ones, expected no more",
+                      s_.budget.method, budget, wanted);
+  }
+  int recent = std::min(wanted, budget), hitters = s_.budget.choices(view, recent);
+  if (s_.counts_current) --(recent > 0 ? recent : hitters);
+  return {recent, std::max(0, hitters)};
+}
+
+/// How the rows of a decode step count; step 0 is the prompt.
+ColumnRule HeavyHitters::rule(int step) const {
+  const double part = std::min(1.0, static_cast<double>(step) / s_.temperature_steps);
+  const double rise = s_.last_temperature - s_.first_temperature;
+  return {s_.gumbel_noise, s_.first_temperature + part * rise, s_.causal_rows};
 }
 
 }  // namespace turnbench

@@ -7,22 +7,22 @@
 
 namespace turnbench {
 
-/// Keeps the most recent tokens and, before them, those with the largest column mass: the sum over
-/// all query rows so far of what they give to a token.  What H2O and Keyformer share.
+/// What H2O and Keyformer share.  A token's mass F_j is the sum of the attention that all query
+/// rows so far gave it.  Each set keeps its most recent tokens and, of the tokens before them,
+/// those with the largest mass (the heavy hitters).
 class HeavyHitters : public EvictionPolicy {
  public:
   struct Settings {
     LayerBudget budget;  ///< tokens kept per set
-    Budget recent;       ///< of them the most recent ones, as a number or share of the mean
-    /// The token of a decode step is one of the budget, and of its recent ones.
-    bool counts_current = false;
-    bool dynamic = true;   ///< goes on while decoding, and sums live as long as their tokens
-    bool per_row = false;  ///< sums are divided by the rows that could see the token
-    bool per_query_head = false;
-    int causal_rows = 0;  ///< as in ColumnRule
-    bool gumbel = false;  ///< rows count as Keyformer counts them, at a temperature that rises
-    double first_temperature = 1, last_temperature = 1;
-    int steps = 1;  ///< decode steps from the first to the last temperature
+    Budget recent;       ///< how many of them are the most recent: a number, or a share of the mean
+    bool counts_current = false;  ///< the token of a decode step counts as one of the recent ones
+    bool dynamic = true;  ///< evicts after decode steps too; masses live as long as their tokens
+    bool divide_by_rows = false;  ///< a token scores its mass per row that could see it
+    bool per_query_head = false;  ///< a kept set for each query head, else for each KV head
+    int causal_rows = 0;          ///< as in ColumnRule
+    bool gumbel_noise = false;    ///< on the logits, as in ColumnRule
+    double first_temperature = 1, last_temperature = 1;  ///< of the softmax
+    int temperature_steps = 1;  ///< decode steps from the first temperature to the last
   };
   explicit HeavyHitters(const Settings& s) : s_(s) {}
 
@@ -34,23 +34,20 @@ class HeavyHitters : public EvictionPolicy {
   KeepSets after_decode(const LayerView& view) override;
 
  private:
-  struct Limit {
-    int recent = 0, hitters = 0;  ///< tokens
+  /// How a set's budget is divided, in tokens.
+  struct Split {
+    int recent = 0, hitters = 0;
   };
   struct Layer {
-    std::vector<std::vector<float>> mass;  // [set][slot]
-    Limit limit;                           // of each set, from the end of a prompt on
+    std::vector<std::vector<float>> mass;  // [sets][n]: F
     int rows = 0;                          // summed in `mass`
+    Split split;                           // decided at the end of a prompt
   };
 
-  ColumnRule rule(int step) const {
-    const double part = std::min(1.0, static_cast<double>(step) / s_.steps);
-    return {s_.gumbel, s_.first_temperature + part * (s_.last_temperature - s_.first_temperature),
-            s_.causal_rows};
-  }
-  static void add(const std::vector<KeptSet>& sets, const ColumnMass& rows, Layer& layer);
-  KeepSets keep(const LayerView& view, const std::vector<KeptSet>& sets, Layer& layer) const;
-  Limit limit(const LayerView& view) const;
+  ColumnRule rule(int step) const;
+  Split split(const LayerView& view) const;
+  KeepSets evict(const LayerView& view, const ColumnMass& attention, Layer& layer) const;
+  std::vector<float> scores(const KeptSet& set, std::span<const float> mass, int rows) const;
 
   Settings s_;
   std::vector<Layer> layers_;

@@ -2,8 +2,9 @@
 
 namespace turnbench {
 
-/// H2O whose rows are softmax((logit + Gumbel noise) / temperature), the temperature rising while
-/// it decodes.  The noise decides what stays, never what attention computes.
+/// H2O (heavy_hitters.cpp) whose rows count as softmax((logit + g) / tau): g is drawn from
+/// Gumbel(0, 1), and tau rises linearly from tau_init to tau_end over the first t_max decode steps.
+/// The noise decides what stays, never what attention computes.
 MethodInfo keyformer() {
   using Kind = ParameterInfo::Kind;
   return {
@@ -40,10 +41,10 @@ MethodInfo keyformer() {
                                    .recent = p.budget("recent"),
                                    .counts_current = true,
                                    .per_query_head = p.choice("gran") == "query_head",
-                                   .gumbel = p.flag("noise"),
+                                   .gumbel_noise = p.flag("noise"),
                                    .first_temperature = p.number("tau_init"),
                                    .last_temperature = p.number("tau_end"),
-                                   .steps = p.integer("t_max")});
+                                   .temperature_steps = p.integer("t_max")});
         return out;
       }};
 }

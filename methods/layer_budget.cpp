@@ -15,30 +15,29 @@ constexpr double kPqFetched = 0.5;
 }  // namespace
 
 int LayerBudget::tokens(int n) const {
-  const int selected = mean.tokens(n);
+  const int selected = mean.tokens(n);  // B, or floor(rho n)
   if (compensation == Compensation::kNone) return selected;
-  const int moved = selected + static_cast<int>(communication * n / 2);
-  if (compensation == Compensation::kIndex) return moved;
+  const int with_index = selected + static_cast<int>(communication * n / 2);
+  if (compensation == Compensation::kIndex) return with_index;
   const double share = mean.is_ratio ? mean.value : mean.value / std::max(1, n);
-  return moved + static_cast<int>(std::max(0, n - kPqSinks) * share * kPqFetched);
+  const int fetched = static_cast<int>(std::max(0, n - kPqSinks) * share * kPqFetched);
+  return with_index + fetched;
 }
 
 int LayerBudget::choices(const LayerView& view, int fixed) const {
-  const int layers = view.shape.layers, n = view.prompt_tokens, base = tokens(n) - fixed,
-            candidates = n - fixed;
-  if (rule.kind == LayerRule::Kind::kList &&
-      rule.weights.size() != static_cast<std::size_t>(layers))
+  using Kind = LayerRule::Kind;
+  const int layers = view.shape.layers, n = view.prompt_tokens;
+  if (rule.kind == Kind::kList && rule.weights.size() != static_cast<std::size_t>(layers))
     throw input_error("{}: layers: found {} numbers, expected the model's {}", method,
                       rule.weights.size(), layers);
+  const int base = tokens(n) - fixed, candidates = n - fixed;  // base: chosen in the mean
   // Prompts that fit are kept whole; KVCache-Factory has no pyramid for short ones either.
-  const bool even = rule.kind == LayerRule::Kind::kEqual || base <= 0 || base >= candidates ||
-                    (rule.kind == LayerRule::Kind::kPyramid && rule.short_equal && n < 2 * base);
-  if (even) return base;
-  const std::vector<int> shares =
-      rule.kind == LayerRule::Kind::kPyramid
-          ? pyramid_budgets(layers, base, rule.beta, candidates, rule.exact)
-          : weighted_budgets(rule.weights, base, candidates);
-  return shares[static_cast<std::size_t>(view.layer)];
+  if (rule.kind == Kind::kEqual || base <= 0 || base >= candidates) return base;
+  if (rule.kind == Kind::kPyramid && rule.short_equal && n < 2 * base) return base;
+  const std::vector<int> budgets =  // [layers]
+      rule.kind == Kind::kPyramid ? pyramid_budgets(layers, base, rule.beta, candidates, rule.exact)
+                                  : weighted_budgets(rule.weights, base, candidates);
+  return budgets[static_cast<std::size_t>(view.layer)];
 }
 
 ParameterInfo layers_parameter() {

@@ -3,7 +3,7 @@
 
 namespace turnbench {
 
-/// Both halves of LoopServe: sparse prefill and progressive decoding.
+/// Both halves of LoopServe (Algorithm 1): sparse prefill and progressive decoding.
 MethodInfo loopserve() {
   MethodInfo prefill = loopserve_prefill(), decode = loopserve_decode();
   MethodInfo out = prefill;

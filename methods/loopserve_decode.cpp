@@ -13,7 +13,8 @@ class LoopServeDecode : public SelectionPolicy {
  public:
   struct Settings {
     Budget budget;
-    int interval, first;
+    int interval;  ///< n_d: tokens of the observation window, and between two selections
+    int first;     ///< answer tokens before the first selection
     bool force_observed, per_query_head;
   };
   explicit LoopServeDecode(const Settings& s) : s_(s) {}
@@ -30,6 +31,7 @@ class LoopServeDecode : public SelectionPolicy {
     if (s_.first == 0) active = choose(view);
   }
 
+  /// Dense at first; then a selection every n_d tokens, to which each step's token is added.
   Selection select(const LayerView& view) override {
     Lists& active = active_[static_cast<std::size_t>(view.layer)];
     if (view.generated < s_.first) return {};
@@ -37,23 +39,23 @@ class LoopServeDecode : public SelectionPolicy {
       active = choose(view);
     } else {
       for (std::size_t i = 0; i < active.size(); ++i)
-        active[i].push_back(set_of(active, i, view).size() - 1);
+        active[i].push_back(cache_of(active, i, view).size() - 1);
     }
     return {active};
   }
 
  private:
-  using Lists = std::vector<std::vector<std::int32_t>>;  // [set or query head][slots]; none: all
+  using Lists = std::vector<std::vector<std::int32_t>>;  // [sets or query heads][slots]; none: all
 
-  static const KvHeadCache& set_of(const Lists& lists, std::size_t i, const LayerView& view) {
+  static const KvHeadCache& cache_of(const Lists& lists, std::size_t i, const LayerView& view) {
     return view.sets[i * view.sets.size() / lists.size()];
   }
 
-  /// Whether tokens were evicted since the last step, whose own token ends each list: what the
-  /// lists call by slots is then elsewhere.
+  /// Whether tokens were evicted since the last step, whose own token ends each list.  If so, the
+  /// slots in the lists mean other tokens now.
   static bool has_moved(const Lists& lists, const LayerView& view) {
     for (std::size_t i = 0; i < lists.size(); ++i) {
-      if (lists[i].back() + 2 != set_of(lists, i, view).size()) return true;
+      if (lists[i].back() + 2 != cache_of(lists, i, view).size()) return true;
     }
     return false;
   }
@@ -69,7 +71,8 @@ class LoopServeDecode : public SelectionPolicy {
 
   bool fits(const KeptSet& set) const { return set.tokens <= s_.budget.tokens(set.tokens); }
 
-  /// The observed tokens and the ones that they attend to most.
+  /// Attention of the observed tokens' rows, summed -> summed over the heads of the set -> top-k of
+  /// the tokens before the observed ones, and these (Equation 7).
   std::vector<std::int32_t> choose(const LayerView& view, const KeptSet& set) const {
     const int n = set.tokens, budget = s_.budget.tokens(n);
     if (fits(set)) return all_slots(n);
@@ -81,14 +84,16 @@ class LoopServeDecode : public SelectionPolicy {
           "always read",
           budget, n, forced);
     }
-    const std::vector<float> scores =
-        group_scores(view.stats.window_mass(s_.interval), set.first_head, set.heads, n - forced,
-                     GroupRule::kSum);
-    return with_tail(top_k(scores, budget - forced), n - forced, n);
+    const int candidates = n - forced;
+    // [query heads, n]: softmax(q k / sqrt(d)), summed over the last n_d rows.
+    const HeadScores& attention = view.stats.window_mass(s_.interval);
+    const std::vector<float> scores =  // [candidates]
+        group_scores(attention, set.first_head, set.heads, candidates, GroupRule::kSum);
+    return with_tail(top_k(scores, budget - forced), candidates, n);  // [budget]
   }
 
   Settings s_;
-  std::vector<Lists> active_;  // of each layer
+  std::vector<Lists> active_;  // [layers]: what is read since the last selection
 };
 
 }  // namespace

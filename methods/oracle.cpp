@@ -2,7 +2,7 @@
 #include <numeric>
 
 #include "methods/method.h"
-#include "methods/scores.h"
+#include "methods/window_scores.h"
 
 namespace turnbench {
 namespace {
@@ -11,9 +11,9 @@ class Oracle : public SelectionPolicy {
  public:
   struct Settings {
     Budget budget;
-    int sinks;
+    int sinks;             ///< tokens
     double local;          ///< share of the budget
-    bool over_candidates;  ///< softmax over them alone, not over all keys
+    bool over_candidates;  ///< the heads' softmax is over these alone, not over all keys
     bool per_query_head;
   };
   explicit Oracle(const Settings& s) : s_(s) {}
@@ -22,43 +22,47 @@ class Oracle : public SelectionPolicy {
     return std::make_unique<Oracle>(*this);
   }
 
+  /// Attention of the step's query -> summed over the heads of a set -> top-k between the sinks and
+  /// the local window.
   Selection select(const LayerView& view) override {
+    // The prompt's length decides, not today's: segments are fixed when the turn's prefill ends.
+    const int prompt = std::max(0, view.prompt_tokens - s_.sinks);
+    const int budget =
+        s_.budget.is_ratio ? s_.budget.tokens(prompt) : std::max(0, s_.budget.tokens(0) - s_.sinks);
+    // Each part is rounded down by itself, as in PQCache.
+    const int local = Budget{true, s_.local}.tokens(budget),
+              k = Budget{true, 1 - s_.local}.tokens(budget);
     Selection out;
-    const int lists = s_.per_query_head ? view.shape.heads : static_cast<int>(view.sets.size());
-    const int heads = view.shape.heads / lists;
-    for (int i = 0; i < lists; ++i) {
-      const int n = view.sets[static_cast<std::size_t>(i) * view.sets.size() /
-                              static_cast<std::size_t>(lists)]
-                        .size();
-      out.slots.push_back(read(view, n, i * heads, heads));
+    for (const KeptSet& set : kept_sets(view, s_.per_query_head)) {
+      const int n = set.tokens, current = n - 1;  // the current token is read in any case
+      if (current <= s_.sinks + budget) {
+        out.slots.push_back(all_slots(n));
+        continue;
+      }
+      const int begin = s_.sinks, end = current - local;        // of the candidates
+      const HeadScores& attention = view.stats.window_mass(1);  // [query heads, n]
+      const std::vector<float> scores =                         // [candidates]
+          summed_over_heads(attention, set, begin, end);
+      std::vector<std::int32_t> slots = all_slots(begin);
+      for (std::int32_t j : top_k(scores, k)) slots.push_back(begin + j);
+      out.slots.push_back(with_tail(std::move(slots), end, n));  // [sinks + k + local + 1]
     }
     return out;
   }
 
  private:
-  /// Sinks, the best of the middle, the local window and the current token (slot n - 1).
-  std::vector<std::int32_t> read(const LayerView& view, int n, int first_head, int heads) const {
-    // Segments are fixed when the turn's prefill ends: its length decides, not today's.
-    const int prompt = std::max(0, view.prompt_tokens - s_.sinks);
-    const int budget =
-        s_.budget.is_ratio ? s_.budget.tokens(prompt) : std::max(0, s_.budget.tokens(0) - s_.sinks);
-    // Either part is rounded down by itself, as in PQCache.
-    const int local = Budget{true, s_.local}.tokens(budget),
-              top = Budget{true, 1 - s_.local}.tokens(budget);
-    const int begin = std::min(s_.sinks, n - 1), end = std::max(begin, n - 1 - local);
-    if (n - 1 <= s_.sinks + budget) return all_slots(n);
-    const HeadScores& probabilities = view.stats.window_mass(1);
-    std::vector<float> scores(static_cast<std::size_t>(end - begin), 0.0f);
-    for (int h = first_head; h < first_head + heads; ++h) {
-      const auto row =
-          probabilities.head(h, n).subspan(static_cast<std::size_t>(begin), scores.size());
-      const double mass = s_.over_candidates ? std::accumulate(row.begin(), row.end(), 0.0) : 1;
-      if (mass == 0) continue;
-      for (std::size_t j = 0; j < row.size(); ++j) scores[j] += static_cast<float>(row[j] / mass);
+  /// Probabilities of the candidates, slots [begin, end), summed over the query heads of a set.
+  std::vector<float> summed_over_heads(const HeadScores& attention, const KeptSet& set, int begin,
+                                       int end) const {
+    std::vector<float> out(static_cast<std::size_t>(end - begin), 0.0f);
+    for (int h = set.first_head; h < set.first_head + set.heads; ++h) {
+      const std::span<const float> row =
+          attention.head(h, set.tokens).subspan(static_cast<std::size_t>(begin), out.size());
+      const double all = s_.over_candidates ? std::accumulate(row.begin(), row.end(), 0.0) : 1;
+      if (all == 0) continue;
+      for (std::size_t j = 0; j < row.size(); ++j) out[j] += static_cast<float>(row[j] / all);
     }
-    std::vector<std::int32_t> out = all_slots(begin);
-    for (std::int32_t j : top_k(scores, top)) out.push_back(begin + j);
-    return with_tail(std::move(out), end, n);
+    return out;
   }
 
   Settings s_;
@@ -67,7 +71,8 @@ class Oracle : public SelectionPolicy {
 }  // namespace
 
 /// Exact top-k attention: the upper bound of methods that select tokens while decoding.  Segments
-/// as in PQCache (sinks, local window, top-k of the middle); sinks=0, local=0 is the pure form.
+/// are PQCache's: sinks, the top-k of the middle, a local window.  sinks=0, local=0 is the pure
+/// form.
 MethodInfo oracle() {
   using Kind = ParameterInfo::Kind;
   return {

@@ -2,7 +2,8 @@
 
 namespace turnbench {
 
-/// SnapKV with more tokens in low layers and fewer in high ones, linearly.
+/// SnapKV (snapkv.cpp) whose budgets fall linearly from the first layer to the last
+/// (pyramid_budgets in budgets.cpp; PyramidKV, section 3.2).
 MethodInfo pyramidkv() {
   return {
       .name = "pyramidkv",

@@ -33,131 +33,151 @@ class SaBlock : public EvictionPolicy {
   int window() const override { return w_.window; }
 
   KeepSets after_prefill(const LayerView& view) override {
-    cut(view);
-    return {{view.sets.size(), choose(view)}};
+    cut_segments(view);
+    const int n = view.sets[0].size(), candidates = n - w_.window;  // all sets hold the same tokens
+    const int k = w_.choices(view);  // tokens chosen before the window
+    if (k >= candidates) return in_every_set(view, all_slots(n));
+    std::vector<std::int32_t> chosen;  // [k]
+    for (const SegmentBlocks& segment : choose(view, candidates, k))
+      chosen.insert(chosen.end(), segment.slots.begin(), segment.slots.end());
+    return in_every_set(view, with_tail(std::move(chosen), candidates, n));  // [k + window]
   }
 
-  /// All segments that have candidates, whatever the budget.
+  /// The segments of a layer with what each keeps, whatever the budget.
   std::vector<SegmentBlocks> blocks(const LayerView& view) {
-    cut(view);
-    const int n = view.sets[0].size(), candidates = n - w_.window;
-    return candidates <= 0 ? std::vector<SegmentBlocks>()
-                           : blocks(view, candidates, std::min(w_.choices(view), candidates));
+    cut_segments(view);
+    const int candidates = view.sets[0].size() - w_.window;
+    if (candidates <= 0) return {};
+    return choose(view, candidates, std::min(w_.choices(view), candidates));
   }
 
  private:
-  using Members = std::vector<std::int32_t>;
+  using Members = std::vector<std::int32_t>;  // slots of one segment, ascending
 
-  void cut(const LayerView& view) {
+  /// The segment of each token of the dialogue, once per prompt (section III-A).
+  void cut_segments(const LayerView& view) {
     if (view.layer > 0) return;
-    segments_ = s_.cut ? segments(view.dialogue, *s_.cut, "sablock")
-                       : std::vector<int>(view.dialogue.tokens.size(), 0);
+    segment_of_ = s_.cut ? segments(view.dialogue, *s_.cut, "sablock")
+                         : std::vector<int>(view.dialogue.tokens.size(), 0);
   }
 
-  std::vector<std::int32_t> choose(const LayerView& view) const {
-    const int n = view.sets[0].size(), candidates = n - w_.window, count = w_.choices(view);
-    if (count >= candidates) return all_slots(n);
-    std::vector<std::int32_t> out;
-    for (const SegmentBlocks& segment : blocks(view, candidates, count))
-      out.insert(out.end(), segment.slots.begin(), segment.slots.end());
-    return with_tail(std::move(out), candidates, n);
-  }
-
-  std::vector<SegmentBlocks> blocks(const LayerView& view, int candidates, int count) const {
-    const KvHeadCache& set = view.sets[0];  // all sets are alike
-    std::vector<Members> members;           // cached tokens of each segment that has some
-    const std::vector<int> of = slot_segments(segments_, set, candidates);
-    for (int j = 0; j < candidates; ++j) {
-      const auto at = static_cast<std::size_t>(j);
-      if (j == 0 || of[at] != of[at - 1]) members.emplace_back();
-      members.back().push_back(j);
-    }
-    const std::vector<float> scores =
-        guided(w_.scores(view, {.first_head = 0, .heads = view.shape.heads, .tokens = set.size()}),
-               members);
-    std::vector<int> budget(members.size(), 0);
-    std::size_t segment = 0;
-    for (std::int32_t j : top_k(scores, count)) {
-      while (members[segment].back() < j) ++segment;
-      ++budget[segment];
-    }
-    std::vector<SegmentBlocks> out;
-    for (std::size_t k = 0; k < members.size(); ++k)
-      out.push_back(largest_faithful_blocks(scores, members[k], budget[k]));
+  /// Token scores -> segment weights -> guided scores -> top-k, which gives each segment its budget
+  /// -> the largest faithful blocks of each segment.
+  std::vector<SegmentBlocks> choose(const LayerView& view, int candidates, int k) const {
+    const std::vector<Members> segments = members(view.sets[0], candidates);  // [segments]
+    // Equations 3 and 4: mean over the heads, sum over the window's rows (here in the other order).
+    const HeadScores& attention = view.stats.window_mass(w_.window);  // [query heads, n]
+    const std::vector<float> scores =                                 // [candidates]
+        group_scores(attention, 0, view.shape.heads, candidates, GroupRule::kMean);
+    std::vector<double> weights;  // [segments]: equations 5 to 7
+    for (const Members& segment : segments) weights.push_back(segment_weight(scores, segment));
+    const std::vector<float> guided = guide(scores, segments, weights);  // [candidates]: equation 8
+    const std::vector<int> budgets =                                     // [segments]: equation 10
+        budgets_of(segments, top_k(guided, k));
+    std::vector<SegmentBlocks> out;  // [segments]: equations 11 to 13
+    for (std::size_t i = 0; i < segments.size(); ++i)
+      out.push_back(largest_faithful_blocks(guided, segments[i], budgets[i]));
     return out;
   }
 
+  /// The slots of each segment that has cached tokens before the window.
+  std::vector<Members> members(const KvHeadCache& set, int candidates) const {
+    const std::vector<int> of = slot_segments(segment_of_, set, candidates);  // [candidates]
+    std::vector<Members> out;
+    for (int j = 0; j < candidates; ++j) {
+      const auto at = static_cast<std::size_t>(j);
+      if (j == 0 || of[at] != of[at - 1]) out.emplace_back();
+      out.back().push_back(j);
+    }
+    return out;
+  }
+
+  /// F from the mean score I of a segment's tokens, and the entropy D of how they share their sum.
+  double segment_weight(const std::vector<float>& scores, const Members& segment) const {
+    double sum = 0, entropy = 0;
+    for (std::int32_t j : segment) sum += scores[static_cast<std::size_t>(j)];
+    for (std::int32_t j : segment) {
+      const double p = scores[static_cast<std::size_t>(j)] / (sum + kEpsilon);
+      entropy -= p * std::log(p + kEpsilon);
+    }
+    const auto size = static_cast<double>(segment.size());
+    if (segment.size() == 1) entropy = 0;
+    if (segment.size() > 1 && s_.normalize_entropy) entropy /= std::log(size);
+    const double mean = sum / size;
+    return s_.add_diversity ? mean + s_.gamma * entropy : mean * (1 + s_.gamma * entropy);
+  }
+
   /// Token scores raised by the weight of their segment.
-  std::vector<float> guided(std::vector<float> scores, const std::vector<Members>& members) const {
-    std::vector<double> weights;
-    for (const Members& m : members) weights.push_back(segment_weight(scores, m));
+  std::vector<float> guide(std::vector<float> scores, const std::vector<Members>& segments,
+                           const std::vector<double>& weights) const {
     const double largest = *std::max_element(weights.begin(), weights.end());
-    for (std::size_t k = 0; k < members.size(); ++k) {
-      const double relative = largest > 0 ? weights[k] / largest : 0;
-      for (std::int32_t j : members[k]) {
+    for (std::size_t i = 0; i < segments.size(); ++i) {
+      const double relative = largest > 0 ? weights[i] / largest : 0;
+      for (std::int32_t j : segments[i]) {
         float& s = scores[static_cast<std::size_t>(j)];
-        switch (s_.guide) {
-          case Guide::kMultiply:
-            s = static_cast<float>(s * (1 + s_.lambda * relative));
-            break;
-          case Guide::kMix:
-            s = static_cast<float>((1 - s_.lambda) * s + s_.lambda * weights[k]);
-            break;
-          case Guide::kPower:
-            s = static_cast<float>(s * std::pow(relative, s_.lambda));
-            break;
-        }
+        s = guided(s, weights[i], relative);
       }
     }
     return scores;
   }
 
-  /// Mean score of a segment, and how evenly its tokens share it.
-  double segment_weight(const std::vector<float>& scores, const Members& members) const {
-    double sum = 0, entropy = 0;
-    for (std::int32_t j : members) sum += scores[static_cast<std::size_t>(j)];
-    for (std::int32_t j : members) {
-      const double p = scores[static_cast<std::size_t>(j)] / (sum + kEpsilon);
-      entropy -= p * std::log(p + kEpsilon);
+  float guided(float score, double weight, double relative_weight) const {
+    switch (s_.guide) {
+      case Guide::kMultiply:
+        return static_cast<float>(score * (1 + s_.lambda * relative_weight));
+      case Guide::kMix:
+        return static_cast<float>((1 - s_.lambda) * score + s_.lambda * weight);
+      case Guide::kPower:
+        return static_cast<float>(score * std::pow(relative_weight, s_.lambda));
     }
-    const auto size = static_cast<double>(members.size());
-    if (members.size() == 1) entropy = 0;
-    if (members.size() > 1 && s_.normalize_entropy) entropy /= std::log(size);
-    const double mean = sum / size;
-    return s_.add_diversity ? mean + s_.gamma * entropy : mean * (1 + s_.gamma * entropy);
+    return score;
   }
 
-  /// `count` tokens of a segment in blocks as large as the fidelity allows, ascending.
-  SegmentBlocks largest_faithful_blocks(const std::vector<float>& scores, const Members& members,
-                                        int count) const {
-    SegmentBlocks out;
-    if (count == 0) return out;
-    std::vector<float> own;
-    for (std::int32_t j : members) own.push_back(scores[static_cast<std::size_t>(j)]);
-    const auto mass = [&](const std::vector<std::int32_t>& places) {
-      double sum = 0;
-      for (std::int32_t i : places) sum += own[static_cast<std::size_t>(i)];
-      return sum;
-    };
-    const double best = mass(top_k(own, count));
-    std::vector<std::int32_t> places;
-    const bool fixed = s_.blocks == Blocks::kFixed;
-    for (int block = fixed ? s_.block_max : std::min(s_.block_max, count); block >= 1; --block) {
-      if (s_.blocks == Blocks::kOdd && block % 2 == 0) continue;
-      places = in_blocks(own, block, count);
-      out.block = block;
-      if (fixed || mass(places) >= s_.tau * best) break;
+  /// How many of the `chosen` slots (ascending) are each segment's.
+  static std::vector<int> budgets_of(const std::vector<Members>& segments,
+                                     const std::vector<std::int32_t>& chosen) {
+    std::vector<int> out(segments.size(), 0);
+    std::size_t i = 0;
+    for (std::int32_t j : chosen) {
+      while (segments[i].back() < j) ++i;
+      ++out[i];
     }
-    for (std::int32_t i : places) out.slots.push_back(members[static_cast<std::size_t>(i)]);
     return out;
+  }
+
+  /// `budget` tokens of a segment in the largest blocks that keep tau of the score of its `budget`
+  /// best tokens (Algorithm 2).
+  SegmentBlocks largest_faithful_blocks(const std::vector<float>& scores, const Members& segment,
+                                        int budget) const {
+    SegmentBlocks out;
+    if (budget == 0) return out;
+    std::vector<float> own;  // [tokens of the segment]
+    for (std::int32_t j : segment) own.push_back(scores[static_cast<std::size_t>(j)]);
+    const double best = sum_of(own, top_k(own, budget));
+    const bool fixed = s_.blocks == Blocks::kFixed;
+    std::vector<std::int32_t> chosen;  // [budget]: indices into `own`
+    for (int block = fixed ? s_.block_max : std::min(s_.block_max, budget); block >= 1; --block) {
+      if (s_.blocks == Blocks::kOdd && block % 2 == 0) continue;
+      chosen = in_blocks(own, block, budget);
+      out.block = block;
+      if (fixed || sum_of(own, chosen) >= s_.tau * best) break;
+    }
+    for (std::int32_t i : chosen) out.slots.push_back(segment[static_cast<std::size_t>(i)]);
+    return out;
+  }
+
+  static double sum_of(const std::vector<float>& scores, const std::vector<std::int32_t>& chosen) {
+    double sum = 0;
+    for (std::int32_t i : chosen) sum += scores[static_cast<std::size_t>(i)];
+    return sum;
   }
 
   WindowSettings w_;
   Settings s_;
-  std::vector<int> segments_;  // of each token of the dialogue
+  std::vector<int> segment_of_;  // of each token of the dialogue
 };
 
-SaBlock::Settings settings(const Parameters& p) {
+SaBlock::Settings sablock_settings(const Parameters& p) {
   const std::string &blocks = p.choice("blocks"), &guide = p.choice("guide"),
                     &segment = p.choice("segment");
   return {.lambda = p.number("lambda"),
@@ -180,35 +200,26 @@ SaBlock::Settings settings(const Parameters& p) {
 }  // namespace
 
 std::vector<std::int32_t> in_blocks(std::span<const float> scores, int block, int count) {
-  const int n = static_cast<int>(scores.size());
-  std::vector<float> sums;
-  for (int begin = 0; begin < n; begin += block) {
-    float sum = 0;
-    for (int i = begin; i < std::min(begin + block, n); ++i)
-      sum += scores[static_cast<std::size_t>(i)];
-    sums.push_back(sum);
-  }
   std::vector<std::int32_t> out;
-  for (std::int32_t b : ranking(sums)) {
-    const int begin = b * block, size = std::min(block, n - begin);
+  for (std::int32_t b : ranking(block_sums(scores, block))) {
+    const auto begin = static_cast<std::size_t>(b) * static_cast<std::size_t>(block);
+    const std::size_t size = std::min(static_cast<std::size_t>(block), scores.size() - begin);
     const int left = count - static_cast<int>(out.size());
-    for (std::int32_t i :
-         top_k(scores.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(size)),
-               std::min(left, size))) {
-      out.push_back(begin + i);
-    }
+    for (std::int32_t i : top_k(scores.subspan(begin, size), left))
+      out.push_back(static_cast<std::int32_t>(begin) + i);
   }
   std::sort(out.begin(), out.end());
   return out;
 }
 
 std::function<std::vector<SegmentBlocks>(const LayerView&)> sablock_blocks(const Parameters& p) {
-  auto method = std::make_shared<SaBlock>(budget_settings("sablock", p), settings(p));
+  auto method = std::make_shared<SaBlock>(budget_settings("sablock", p), sablock_settings(p));
   return [method](const LayerView& view) { return method->blocks(view); };
 }
 
-/// Punctuation cuts the prompt into segments; segment weights guide the tokens' scores; a global
-/// top-k gives each segment its budget, which it spends in blocks as large as they may be.
+/// Punctuation cuts the prompt into segments; the weight of its segment raises a token's score; a
+/// top-k over all segments gives each its budget, which it spends in the largest blocks that keep a
+/// share tau of the score (SABlock, section III, Algorithms 1 and 2, reconstructed).
 MethodInfo sablock() {
   using Kind = ParameterInfo::Kind;
   return {
@@ -220,7 +231,7 @@ MethodInfo sablock() {
       .deviations =
           "a reconstruction: the equations of segment weights and guided scores, the delimiters, "
           "lambda, gamma, tau, the largest block and the window are inferred from the paper's "
-          "prose, tables and neighbours; one kept set per layer, from scores meant over all "
+          "prose, tables and neighbours; one kept set per layer, from scores averaged over all "
           "heads. Its ablations: lambda=0 (no guidance); block_max=1 (no adaptive blocks); token "
           "level: both; fixed blocks of 5 or 10: block_max=5,blocks=fixed, over the whole prompt "
           "with segment=none",
@@ -245,7 +256,8 @@ MethodInfo sablock() {
             "where the prompt is cut; none: it is one segment"}}),
       .make = [](const Parameters& p) {
         Policies out;
-        out.eviction = std::make_unique<SaBlock>(budget_settings("sablock", p), settings(p));
+        out.eviction =
+            std::make_unique<SaBlock>(budget_settings("sablock", p), sablock_settings(p));
         return out;
       }};
 }

@@ -2,25 +2,26 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "methods/method.h"
 
 namespace turnbench {
 
-/// What SABlock keeps of one segment: tokens before the window, in blocks of `block` neighbours.
+/// What SABlock keeps of one segment's tokens before the window, in blocks of neighbours.
 struct SegmentBlocks {
-  int block = 0;  ///< 0 if it keeps nothing
-  std::vector<std::int32_t> slots;
+  int block = 0;                    ///< tokens of a block; 0 if the segment keeps nothing
+  std::vector<std::int32_t> slots;  ///< ascending
 };
 
 /// SABlock's choice in each segment of a layer that has cached tokens before the window, also where
-/// its budget holds them all.  To be asked layer by layer, the first one first.
+/// its budget holds them all.  Ask for the first layer of a prompt first: it cuts the segments.
 std::function<std::vector<SegmentBlocks>(const LayerView&)> sablock_blocks(
     const Parameters& parameters);
 
-/// `count` places in the blocks of `block` neighbours with the highest sums, ascending; the last
-/// block gives its best ones.
+/// Indices of `count` scores, ascending: the blocks of `block` neighbours with the highest sums,
+/// the last of them cut to its best scores.
 std::vector<std::int32_t> in_blocks(std::span<const float> scores, int block, int count);
 
 }  // namespace turnbench

@@ -66,6 +66,16 @@ std::vector<float> pool1d(std::span<const float> scores, int kernel, Pooling poo
   return out;
 }
 
+std::vector<float> block_sums(std::span<const float> scores, int block) {
+  const int n = static_cast<int>(scores.size());
+  std::vector<float> out;
+  for (int begin = 0; begin < n; begin += block) {
+    const int end = std::min(begin + block, n);
+    out.push_back(std::accumulate(scores.begin() + begin, scores.begin() + end, 0.0f));
+  }
+  return out;
+}
+
 std::vector<std::int32_t> top_k(std::span<const float> scores, int k) {
   check_numbers(scores);
   std::vector<std::int32_t> order = all_slots(static_cast<int>(scores.size()));
@@ -76,6 +86,12 @@ std::vector<std::int32_t> top_k(std::span<const float> scores, int k) {
     std::sort(order.begin(), order.end());
   }
   return order;
+}
+
+std::vector<std::int32_t> top_k_with_first(std::vector<float> scores, int forced, int k) {
+  const auto first = std::min(static_cast<std::size_t>(forced), scores.size());
+  std::fill_n(scores.begin(), first, std::numeric_limits<float>::infinity());
+  return top_k(scores, k);
 }
 
 std::vector<std::int32_t> ranking(std::span<const float> scores) {
@@ -96,6 +112,16 @@ int cover_count(std::vector<float> scores, double share) {
 std::vector<std::int32_t> with_tail(std::vector<std::int32_t> chosen, int begin, int end) {
   for (int i = begin; i < end; ++i) chosen.push_back(i);
   return chosen;
+}
+
+KeepSets in_every_set(const LayerView& view, const std::vector<std::int32_t>& slots) {
+  KeepSets out;
+  out.slots.assign(view.sets.size(), slots);
+  return out;
+}
+
+const KvHeadCache& cache_of_head(const LayerView& view, int head) {
+  return view.sets[static_cast<std::size_t>(head / view.heads_per_set())];
 }
 
 }  // namespace turnbench

@@ -12,19 +12,26 @@ namespace turnbench {
 enum class GroupRule { kMean, kMax, kSum };
 GroupRule parse_group_rule(const std::string& name);
 
-/// The window scores of one kept set: rows `first_head` .. + `heads` of `scores`, slots [0, slots),
-/// reduced by `rule`.
+/// Reduces the rows of query heads [first_head, first_head + heads) to one: [slots], the scores of
+/// the first `slots` cached tokens.
 std::vector<float> group_scores(const HeadScores& scores, int first_head, int heads, int slots,
                                 GroupRule rule);
 
-/// Stride-1 pooling of the same length with an odd kernel.  `max` pads with -inf; `avg` pads with
-/// zeros and always divides by the kernel.
+/// Pooling along the sequence, stride 1, output as long as the input: [n] -> [n].  `kernel` is odd,
+/// in tokens.  `max` pads with -inf; `avg` pads with zeros and always divides by the kernel.
 enum class Pooling { kNone, kMax, kAvg };
 Pooling parse_pooling(const std::string& name);
 std::vector<float> pool1d(std::span<const float> scores, int kernel, Pooling pooling);
 
+/// Sums of blocks of `block` neighbouring scores, the last block shorter if need be:
+/// [n] -> [ceil(n / block)].
+std::vector<float> block_sums(std::span<const float> scores, int block);
+
 /// Indices of the k highest scores, ascending.  Ties go to the lower index; NaN is an error.
 std::vector<std::int32_t> top_k(std::span<const float> scores, int k);
+
+/// The same where the first `forced` scores count as infinite, so that they are chosen first.
+std::vector<std::int32_t> top_k_with_first(std::vector<float> scores, int forced, int k);
 
 /// All indices from the highest score to the lowest.  Ties go to the lower index; NaN is an error.
 std::vector<std::int32_t> ranking(std::span<const float> scores);
@@ -35,5 +42,11 @@ int cover_count(std::vector<float> scores, double share);
 
 /// `chosen` (ascending, below `begin`) followed by begin .. end - 1.
 std::vector<std::int32_t> with_tail(std::vector<std::int32_t> chosen, int begin, int end);
+
+/// The same slots for every set of the layer, whose sets hold the same tokens.
+KeepSets in_every_set(const LayerView& view, const std::vector<std::int32_t>& slots);
+
+/// The cached keys and values that a query head reads.
+const KvHeadCache& cache_of_head(const LayerView& view, int head);
 
 }  // namespace turnbench

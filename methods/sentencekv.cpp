@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 
 #include "common/error.h"
 #include "methods/segments.h"
@@ -10,76 +11,71 @@ namespace {
 class SentenceSelection : public SelectionPolicy {
  public:
   struct Settings {
-    Budget budget;
-    double factor;
-    int sinks, recent, short_sentence;
+    Budget budget;           ///< tokens read
+    double semantic_factor;  ///< tokens cached per token read
+    int sinks, recent, length_threshold;
   };
   explicit SentenceSelection(const Settings& s) : s_(s) {}
   std::unique_ptr<SelectionPolicy> clone() const override {
     return std::make_unique<SentenceSelection>(*this);
   }
 
+  /// Cuts what stayed of the prompt (the pool) into sentences, each with its mean key.
   void after_prefill(const LayerView& view) override {
     layers_.resize(static_cast<std::size_t>(view.shape.layers));
-    if (view.layer == 0) segments_ = segments(view.dialogue, Cut::kSentence, "sentencekv");
+    if (view.layer == 0) sentence_of_ = segments(view.dialogue, Cut::kSentence, "sentencekv");
     Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
     layer = {};
     for (const KvHeadCache& set : view.sets) {
       const int n = set.size();
-      Index& index = layer.sets.emplace_back();
-      index.budget = budget(view.prompt_tokens, n);
-      const std::vector<int> of = slot_segments(segments_, set, n);
-      for (int begin = 0, j = 1; j <= n; ++j) {
+      Pool& pool = layer.pools.emplace_back();
+      pool.budget = budget(view.prompt_tokens, n);
+      const std::vector<int> of = slot_segments(sentence_of_, set, n);  // [n]
+      for (int j = 1; j <= n; ++j) {
         const auto at = static_cast<std::size_t>(j);
-        if (j < n && of[at] == of[at - 1]) continue;
-        index.sentences.push_back(summary(set, begin, j));
-        begin = j;
+        if (j == n || of[at] != of[at - 1]) add_sentence(set, j, pool);
       }
-      index.begin = n;
-      index.query.assign(static_cast<std::size_t>(view.shape.head_dim), 0.0f);
+      pool.query_sum.assign(static_cast<std::size_t>(view.shape.head_dim), 0.0f);
     }
   }
 
+  /// Queries of the sentence that is being written, summed -> dot products with the mean keys ->
+  /// the nearest sentences, up to the budget.
   Selection select(const LayerView& view) override {
     Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
-    ++layer.length;
-    for (std::size_t i = 0; i < view.sets.size(); ++i) {
-      for (int h = 0; h < view.heads_per_set(); ++h) {
-        const auto q = view.stats.query(static_cast<int>(i) * view.heads_per_set() + h, 0);
-        for (std::size_t d = 0; d < q.size(); ++d) layer.sets[i].query[d] += q[d];
-      }
-    }
+    add_query(view, layer);
     // As in the official code, a sentence ends before its last step selects: that step has a
     // sentence of no tokens, the next one of one token.
     const int token = view.dialogue.tokens.back();
-    if (ends_segment(view.dialogue.token_text(token), Cut::kSentence)) finish(layer, view);
+    if (ends_segment(view.dialogue.token_text(token), Cut::kSentence)) end_sentence(view, layer);
     Selection out;
     for (std::size_t i = 0; i < view.sets.size(); ++i) {
-      const Index& index = layer.sets[i];
+      const Pool& pool = layer.pools[i];
       const int n = view.sets[i].size();
-      const bool whole = layer.length <= s_.short_sentence || n <= index.budget;
-      out.slots.push_back(whole ? all_slots(n) : read(index, n));
+      const bool whole = layer.length <= s_.length_threshold || n <= pool.budget;
+      out.slots.push_back(whole ? all_slots(n) : nearest_sentences(pool, n));
     }
     return out;
   }
 
  private:
   struct Sentence {
-    int begin, end;           // slots
-    std::vector<float> mean;  // key
+    int begin, end;               // slots
+    std::vector<float> mean_key;  // [head_dim], after RoPE
   };
-  struct Index {
-    int budget = 0;
-    std::vector<Sentence> sentences;
-    int begin = 0;             // of the sentence that is being written
-    std::vector<float> query;  // sum over its tokens: ranks as the mean does
+  /// The sentences of one set, and the one that is being written behind them.
+  struct Pool {
+    int budget = 0;                   // tokens read per step
+    std::vector<Sentence> sentences;  // in order, without gaps
+    std::vector<float> query_sum;     // [head_dim]: of the sentence being written, all heads
+    int end() const { return sentences.empty() ? 0 : sentences.back().end; }
   };
   struct Layer {
-    std::vector<Index> sets;
-    int length = 0;  // tokens of the sentence that is being written
+    std::vector<Pool> pools;  // [sets]
+    int length = 0;           // tokens of the sentence that is being written
   };
 
-  /// B, for a dialogue of so many prompt tokens, of which the pool is what stayed.
+  /// B for a dialogue of so many prompt tokens, of which `pool` are still cached.
   int budget(int prompt_tokens, int pool) const {
     const int out = s_.budget.tokens(prompt_tokens);
     if (out < s_.sinks + s_.recent && out < pool) {
@@ -91,61 +87,75 @@ class SentenceSelection : public SelectionPolicy {
     return out;
   }
 
-  static Sentence summary(const KvHeadCache& set, int begin, int end) {
+  /// The slots behind the last sentence, up to `end`, as a sentence with their mean key.
+  static void add_sentence(const KvHeadCache& set, int end, Pool& pool) {
     const auto head_dim = static_cast<std::size_t>(set.layout().head_dim);
+    const int begin = pool.end();
     std::vector<float> key(head_dim), mean(head_dim, 0.0f);
     for (int j = begin; j < end; ++j) {
       set.read_key(j, key.data());
       for (std::size_t d = 0; d < head_dim; ++d) mean[d] += key[d];
     }
     for (float& x : mean) x /= static_cast<float>(end - begin);
-    return {begin, end, std::move(mean)};
+    pool.sentences.push_back({begin, end, std::move(mean)});
   }
 
-  /// First and last tokens, and between them the sentences nearest to the query, until B is full.
-  /// A share of a short prompt may be less than the first and last tokens, which may overlap.
-  std::vector<std::int32_t> read(const Index& index, int n) const {
-    const int sinks = std::min(s_.sinks, n), end = std::max(sinks, n - s_.recent);
-    std::vector<float> nearness;
-    for (const Sentence& s : index.sentences) {
-      float dot = 0;
-      for (std::size_t d = 0; d < s.mean.size(); ++d) dot += index.query[d] * s.mean[d];
-      nearness.push_back(dot);
+  /// Adds the step's queries to the sums of their sets.  Sums rank sentences as means do.
+  static void add_query(const LayerView& view, Layer& layer) {
+    ++layer.length;
+    for (int h = 0; h < view.shape.heads; ++h) {
+      Pool& pool = layer.pools[static_cast<std::size_t>(h / view.heads_per_set())];
+      const std::span<const float> q = view.stats.query(h, 0);  // [head_dim]
+      for (std::size_t d = 0; d < q.size(); ++d) pool.query_sum[d] += q[d];
+    }
+  }
+
+  /// From now on the sentence that was being written can be retrieved.
+  static void end_sentence(const LayerView& view, Layer& layer) {
+    layer.length = 0;
+    for (std::size_t i = 0; i < layer.pools.size(); ++i) {
+      Pool& pool = layer.pools[i];
+      add_sentence(view.sets[i], view.sets[i].size(), pool);
+      std::fill(pool.query_sum.begin(), pool.query_sum.end(), 0.0f);
+    }
+  }
+
+  /// The first and the last tokens, and between them those of the nearest sentences, until the
+  /// budget is full.  A share of a short prompt may be less than the first and last tokens, which
+  /// may overlap.
+  std::vector<std::int32_t> nearest_sentences(const Pool& pool, int n) const {
+    const int sinks = std::min(s_.sinks, n), recent_begin = std::max(sinks, n - s_.recent);
+    std::vector<float> nearness;  // [sentences]
+    for (const Sentence& sentence : pool.sentences) {
+      nearness.push_back(std::inner_product(pool.query_sum.begin(), pool.query_sum.end(),
+                                            sentence.mean_key.begin(), 0.0f));
     }
     std::vector<std::int32_t> out = all_slots(sinks);
-    int room = index.budget - s_.sinks - s_.recent;
+    int room = pool.budget - s_.sinks - s_.recent;  // tokens left to retrieve
     for (std::int32_t k : ranking(nearness)) {
-      const Sentence& s = index.sentences[static_cast<std::size_t>(k)];
+      const Sentence& sentence = pool.sentences[static_cast<std::size_t>(k)];
       // The official code compares strictly: the slot behind the first tokens is not retrieved.
-      for (int j = std::max(s.begin, sinks + 1); j < std::min(s.end, end) && room > 0; ++j) {
+      const int begin = std::max(sentence.begin, sinks + 1);
+      for (int j = begin; j < std::min(sentence.end, recent_begin) && room > 0; ++j) {
         out.push_back(j);
         --room;
       }
     }
     std::sort(out.begin(), out.end());
-    return with_tail(std::move(out), end, n);
-  }
-
-  /// The sentence that was being written can be retrieved from now on.
-  static void finish(Layer& layer, const LayerView& view) {
-    layer.length = 0;
-    for (std::size_t i = 0; i < layer.sets.size(); ++i) {
-      Index& index = layer.sets[i];
-      index.sentences.push_back(summary(view.sets[i], index.begin, view.sets[i].size()));
-      index.begin = view.sets[i].size();
-      std::fill(index.query.begin(), index.query.end(), 0.0f);
-    }
+    return with_tail(std::move(out), recent_begin, n);
   }
 
   Settings s_;
-  std::vector<int> segments_;  // sentence of each token of the dialogue
+  std::vector<int> sentence_of_;  // of each token of the dialogue
   std::vector<Layer> layers_;
 };
 
 }  // namespace
 
-/// SnapKV keeps a pool of r B tokens; each decode step reads the sentences of it whose mean key is
-/// nearest to the mean query of the sentence that is being written.
+/// SnapKV (snapkv.cpp) keeps a pool of semantic_factor times the budget; each decode step reads of
+/// it the first and the last tokens, and the sentences whose mean key has the largest dot product
+/// with the mean query of the sentence that is being written (Zhu et al., 2025; details of the
+/// official code).
 MethodInfo sentencekv() {
   using Kind = ParameterInfo::Kind;
   return {
@@ -179,7 +189,7 @@ MethodInfo sentencekv() {
               "budget",
               settings.budget.value, settings.sinks, settings.recent);
         }
-        pool.budget.mean.value *= settings.factor;
+        pool.budget.mean.value *= settings.semantic_factor;
         Policies out;
         out.eviction = make_snapkv(pool);
         out.selection = std::make_unique<SentenceSelection>(settings);

@@ -38,9 +38,9 @@ std::unique_ptr<EvictionPolicy> make_snapkv(const WindowSettings& settings) {
   return std::make_unique<SnapKv>(settings);
 }
 
-/// Keeps the last w tokens of the prompt and what they attend to most: attention probabilities of
-/// the last w rows, summed, reduced over the heads that share a set, pooled along the sequence,
-/// top-k.
+/// Keeps the last w tokens of the prompt (the window) and what they attend to most: attention of
+/// the window's rows, summed -> reduced over the heads that share a set -> pooled along the
+/// sequence -> top-k (Li et al., 2024; order of reduction and pooling as in the code of Ada-KV).
 MethodInfo snapkv() {
   return {
       .name = "snapkv",

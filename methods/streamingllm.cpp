@@ -32,23 +32,24 @@ class StreamingLlm : public EvictionPolicy {
   }
 
  private:
-  /// The sinks and the layer's most recent tokens.
+  /// The sinks and the layer's most recent tokens: the same in every set.
   KeepSets drop_middle(const LayerView& view) const {
-    const int n = view.sets[0].size(),  // all sets are alike
-        recent = recent_[static_cast<std::size_t>(view.layer)];
+    const int n = view.sets[0].size(), recent = recent_[static_cast<std::size_t>(view.layer)];
     if (n <= sinks_ + recent) return {};
-    return {{view.sets.size(), with_tail(all_slots(sinks_), n - recent, n)}};
+    return in_every_set(view, with_tail(all_slots(sinks_), n - recent, n));  // [sinks + recent]
   }
 
   LayerBudget budget_;
   int sinks_;
   bool shift_, rolling_;
-  std::vector<int> recent_;  // tokens of each layer, from the end of a prompt on
+  std::vector<int> recent_;  // [layers]: tokens, decided at the end of a prompt
 };
 
 }  // namespace
 
-/// Attention sinks and a window of recent tokens; what lies between is lost.
+/// Keeps the first tokens (attention sinks) and the most recent ones, budget - sinks of them; what
+/// lies between is lost.  After each step the oldest token behind the sinks leaves (Xiao et al.,
+/// 2023).
 MethodInfo streamingllm() {
   using Kind = ParameterInfo::Kind;
   return {.name = "streamingllm",

@@ -11,35 +11,35 @@ class Tova : public EvictionPolicy {
   int window() const override { return 1; }
 
   KeepSets after_prefill(const LayerView& view) override {
-    kept_.resize(static_cast<std::size_t>(view.shape.layers));
-    kept_[static_cast<std::size_t>(view.layer)] = 1 + std::max(0, budget_.choices(view, 1));
-    return best(view);
+    budgets_.resize(static_cast<std::size_t>(view.shape.layers));
+    budgets_[static_cast<std::size_t>(view.layer)] = 1 + std::max(0, budget_.choices(view, 1));
+    return evict(view);
   }
   KeepSets after_decode(const LayerView& view) override {
-    return kept_.empty() ? KeepSets{} : best(view);
+    return budgets_.empty() ? KeepSets{} : evict(view);
   }
 
  private:
-  /// The tokens with the largest weight in the last row, meant over all heads: the same everywhere.
-  KeepSets best(const LayerView& view) const {
-    const int n = view.sets[0].size(),  // all sets are alike
-        candidates = protect_last_ ? n - 1 : n;
-    const int kept = kept_[static_cast<std::size_t>(view.layer)];
-    if (n <= kept) return {};
-    const std::vector<float> weights =
-        group_scores(view.stats.window_mass(1), 0, view.shape.heads, candidates, GroupRule::kMean);
-    return {{view.sets.size(), with_tail(top_k(weights, kept - (n - candidates)), candidates, n)}};
+  /// Attention of the last row -> mean over all query heads -> top-k: the same tokens in every set.
+  KeepSets evict(const LayerView& view) const {
+    const int n = view.sets[0].size(), budget = budgets_[static_cast<std::size_t>(view.layer)];
+    if (n <= budget) return {};
+    const int always = protect_last_ ? 1 : 0, candidates = n - always;
+    const HeadScores& attention = view.stats.window_mass(1);  // [query heads, n]
+    const std::vector<float> mean =                           // [candidates]
+        group_scores(attention, 0, view.shape.heads, candidates, GroupRule::kMean);
+    return in_every_set(view, with_tail(top_k(mean, budget - always), candidates, n));  // [budget]
   }
 
   LayerBudget budget_;
   bool protect_last_;
-  std::vector<int> kept_;  // tokens of each layer, from the end of a prompt on
+  std::vector<int> budgets_;  // [layers]: tokens, decided at the end of a prompt
 };
 
 }  // namespace
 
-/// A cache of fixed size from which, step by step, the token leaves that the last query attends to
-/// least.
+/// A cache of fixed size: after the prompt and after each step it keeps the tokens that the last
+/// query attends to most, by the mean over all query heads of the layer (Oren et al., 2024).
 MethodInfo tova() {
   using Kind = ParameterInfo::Kind;
   return {.name = "tova",

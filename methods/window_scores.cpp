@@ -12,16 +12,10 @@ std::vector<KeptSet> kept_sets(const LayerView& view, bool per_query_head) {
   const int heads = view.shape.heads / static_cast<int>(count);
   std::vector<KeptSet> out;
   for (std::size_t i = 0; i < count; ++i) {
-    out.push_back({static_cast<int>(i) * heads, heads, view.sets[i * cached / count].size()});
+    const KvHeadCache& cache = view.sets[i * cached / count];
+    out.push_back({static_cast<int>(i) * heads, heads, cache.size(), &cache});
   }
   return out;
-}
-
-Scorer parse_scorer(const std::string& name) {
-  return name == "h2o"         ? Scorer::kH2o
-         : name == "tova"      ? Scorer::kTova
-         : name == "keyformer" ? Scorer::kKeyformer
-                               : Scorer::kSnapKv;
 }
 
 int WindowSettings::choices(const LayerView& view) const {
@@ -30,33 +24,9 @@ int WindowSettings::choices(const LayerView& view) const {
     throw input_error("{}: found a budget of {} tokens of {}, expected more than the window of {}",
                       budget.method, tokens, n, window);
   }
-  const int own = budget.choices(view, window);
-  return n <= tokens || n <= window + 1 ? std::max(0, n - window) : own;
-}
-
-int WindowSettings::rows() const {
-  return scorer == Scorer::kSnapKv ? window : scorer == Scorer::kTova ? 1 : 0;
-}
-
-std::vector<ColumnRule> WindowSettings::columns() const {
-  if (rows() > 0) return {};
-  return {{.gumbel = scorer == Scorer::kKeyformer, .temperature = 1}};
-}
-
-std::vector<float> WindowSettings::scores(const LayerView& view, const KeptSet& set) const {
-  const HeadScores& mass =
-      rows() > 0 ? view.stats.window_mass(rows()) : view.stats.column_mass(columns()[0]).scores;
-  const int candidates = std::max(0, set.tokens - window);
-  const std::vector<float> reduced =
-      group_scores(mass, set.first_head, set.heads, candidates, group);
-  return scorer == Scorer::kSnapKv ? pool1d(reduced, kernel, pooling) : reduced;
-}
-
-std::vector<std::int32_t> WindowSettings::kept(const LayerView& view, const KeptSet& set,
-                                               int count) const {
-  const int candidates = set.tokens - window;
-  if (count >= candidates) return all_slots(set.tokens);
-  return with_tail(top_k(scores(view, set), count), candidates, set.tokens);
+  const int chosen = budget.choices(view, window);
+  const bool fits = n <= tokens || n <= window + 1;
+  return fits ? std::max(0, n - window) : chosen;
 }
 
 std::vector<ParameterInfo> budget_parameters(std::string_view budget, std::string_view window) {
