@@ -5,11 +5,14 @@ namespace {
 
 using ParameterKind = ParameterInfo::Kind;
 
-/// Sinks and a local window; `dense_rows` last rows of the pass see everything.
+/// Row i sees key j <= i if i - j < local or j < sinks; the last `dense_rows` rows of the pass see
+/// everything.
 class BandPrefill : public PrefillPolicy {
  public:
   struct Settings {
-    int sinks, local, dense_rows, first_layer;
+    int sinks, local;  ///< tokens
+    int dense_rows;
+    int first_layer;  ///< that is sparse
     bool sparse_followup;
   };
   explicit BandPrefill(const Settings& s) : s_(s) {}
@@ -55,7 +58,8 @@ Policies make_band(const Parameters& p, int dense_rows) {
 
 }  // namespace
 
-/// StreamingLLM's mask in the prefill alone: each row sees the first tokens and a local window.
+/// StreamingLLM's mask in the prefill alone: each row sees the first n_init tokens and the last
+/// n_local ones, itself included.
 MethodInfo a_shape() {
   return {
       .name = "a-shape",
@@ -72,8 +76,8 @@ MethodInfo a_shape() {
       .make = [](const Parameters& p) { return make_band(p, 0); }};
 }
 
-/// A-shape whose last rows are dense.  n_init=8, n_local=512, n_last=128, starting_layer=16 is
-/// TriangleMix.
+/// A-shape whose last n_last rows are dense (SCBench).  n_init=8, n_local=512, n_last=128,
+/// starting_layer=16 is TriangleMix.
 MethodInfo tri_shape() {
   std::vector<ParameterInfo> parameters = band_parameters();
   parameters.push_back({"n_last", ParameterKind::kInteger, "100", "rows",

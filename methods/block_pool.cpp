@@ -6,28 +6,21 @@
 namespace turnbench {
 
 BlockPool::BlockPool(int blocks, int head_dim)
-    : head_dim(head_dim), count(static_cast<std::size_t>(blocks)) {
+    : head_dim_(head_dim), count_(static_cast<std::size_t>(blocks)) {
   const auto size = static_cast<std::size_t>(blocks * head_dim);
-  sum.assign(size, 0);
-  low.assign(size, std::numeric_limits<float>::infinity());
-  high.assign(size, -std::numeric_limits<float>::infinity());
+  sum_.assign(size, 0);
+  min_.assign(size, std::numeric_limits<float>::infinity());
+  max_.assign(size, -std::numeric_limits<float>::infinity());
 }
 
 void BlockPool::add(int block, const float* vector) {
-  ++count[static_cast<std::size_t>(block)];
-  const auto first = static_cast<std::size_t>(block * head_dim);
-  for (std::size_t d = 0; d < static_cast<std::size_t>(head_dim); ++d) {
-    sum[first + d] += vector[d];
-    low[first + d] = std::min(low[first + d], vector[d]);
-    high[first + d] = std::max(high[first + d], vector[d]);
+  ++count_[static_cast<std::size_t>(block)];
+  const auto first = static_cast<std::size_t>(block * head_dim_);
+  for (std::size_t d = 0; d < static_cast<std::size_t>(head_dim_); ++d) {
+    sum_[first + d] += vector[d];
+    min_[first + d] = std::min(min_[first + d], vector[d]);
+    max_[first + d] = std::max(max_[first + d], vector[d]);
   }
-}
-
-double BlockPool::dot(const std::vector<float>& row, int block, const float* x) const {
-  const float* y = at(row, block);
-  double sum = 0;
-  for (int d = 0; d < head_dim; ++d) sum += static_cast<double>(x[d]) * y[d];
-  return sum;
 }
 
 BlockPool pool_keys(const KvHeadCache& set, const BlockGrid& grid, std::int32_t end) {
@@ -45,6 +38,12 @@ BlockPool pool_queries(const LayerView& view, int head, int size) {
   BlockPool out((view.rows + size - 1) / size, view.shape.head_dim);
   for (int r = 0; r < view.rows; ++r) out.add(r / size, view.stats.query(head, r).data());
   return out;
+}
+
+double dot(std::span<const float> a, std::span<const float> b) {
+  double sum = 0;
+  for (std::size_t d = 0; d < a.size(); ++d) sum += static_cast<double>(a[d]) * b[d];
+  return sum;
 }
 
 }  // namespace turnbench

@@ -1,32 +1,46 @@
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "inference/policy.h"
 
 namespace turnbench {
 
-/// Element-wise sums and bounds of the vectors in each block: [blocks][head_dim].  A block without
-/// vectors has count 0, sum 0 and bounds of infinite size.
-struct BlockPool {
-  int head_dim = 0;
-  std::vector<int> count;
-  std::vector<float> sum, low, high;
-
+/// Keys or queries pooled in blocks: element-wise sum, minimum and maximum of the vectors of each
+/// block, each [head_dim].
+class BlockPool {
+ public:
   BlockPool(int blocks, int head_dim);
-  int blocks() const { return static_cast<int>(count.size()); }
+
   void add(int block, const float* vector);
-  /// Sum over d of x[d] * row[block][d], where row is one of the three tables.
-  double dot(const std::vector<float>& row, int block, const float* x) const;
-  const float* at(const std::vector<float>& row, int block) const {
-    return row.data() + static_cast<std::size_t>(block * head_dim);
+
+  int head_dim() const { return head_dim_; }
+  int blocks() const { return static_cast<int>(count_.size()); }
+  /// Vectors of a block.  Where there are none (all evicted), the sum is 0 and the bounds infinite.
+  int count(int block) const { return count_[static_cast<std::size_t>(block)]; }
+  std::span<const float> sum(int block) const { return row(sum_, block); }
+  std::span<const float> min(int block) const { return row(min_, block); }
+  std::span<const float> max(int block) const { return row(max_, block); }
+
+ private:
+  std::span<const float> row(const std::vector<float>& table, int block) const {
+    return std::span(table).subspan(static_cast<std::size_t>(block * head_dim_),
+                                    static_cast<std::size_t>(head_dim_));
   }
+
+  int head_dim_;
+  std::vector<int> count_;              // [blocks]
+  std::vector<float> sum_, min_, max_;  // [blocks][head_dim]
 };
 
-/// The cached keys of a set, in the blocks of `grid` up to position `end`.
+/// The cached keys of a set (after RoPE), in the blocks of `grid` up to position `end`.
 BlockPool pool_keys(const KvHeadCache& set, const BlockGrid& grid, std::int32_t end);
 
-/// One head's queries of a pass, `size` rows a block from the first row on.
+/// One head's queries of a pass (after RoPE), `size` rows a block from the pass's first row on.
 BlockPool pool_queries(const LayerView& view, int head, int size);
+
+/// Dot product of two vectors [head_dim], summed in double precision.
+double dot(std::span<const float> a, std::span<const float> b);
 
 }  // namespace turnbench

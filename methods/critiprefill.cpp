@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "common/error.h"
 #include "methods/block_pool.h"
@@ -9,13 +11,15 @@
 namespace turnbench {
 namespace {
 
-constexpr float kOfPreviousLayer = 0.25f;
+constexpr float kPreviousLayerShare = 0.25f;  // of a fused score
 
 class CritiPrefill : public PrefillPolicy {
  public:
   struct Settings {
-    Budget budget;
-    int segment, block, threshold, skipped_layers;
+    Budget budget;       ///< keys of a segment in front of it
+    int segment, block;  ///< rows, keys
+    int threshold;       ///< position from which on rows are sparse
+    int skipped_layers;
     bool fusion, sparse_followup;
   };
   explicit CritiPrefill(const Settings& s) : s_(s) {}
@@ -34,67 +38,81 @@ class CritiPrefill : public PrefillPolicy {
     std::vector<HeadPattern> out(static_cast<std::size_t>(view.shape.heads));
     view.stats.for_each_head([&](int head) {
       if (head % heads != 0) return;
-      const auto set = static_cast<std::size_t>(head / heads);
-      const HeadPattern pattern = select(view, head, view.sets[set], fuse, previous_[set]);
-      std::fill_n(out.begin() + head, heads, pattern);
+      SegmentScores& previous = previous_[static_cast<std::size_t>(head / heads)];
+      std::fill_n(out.begin() + head, heads, pattern(view, head, fuse, previous));
     });
     return out;
   }
 
  private:
-  /// One list of key blocks for each segment of rows, for all heads that share `set`.  `previous`
-  /// holds each segment's scores of the layer before and takes those of this one.
-  HeadPattern select(const LayerView& view, int first_head, const KvHeadCache& set, bool fuse,
-                     std::vector<std::vector<float>>& previous) const {
+  using SegmentScores = std::vector<std::vector<float>>;  // [segments][key blocks before it]
+
+  /// Bounds of queries per segment, bounds of keys per block -> criticality of each block for each
+  /// segment -> fused with the layer before -> top-k blocks before the segment, and its own.  The
+  /// query heads that share a set share the pattern.  `previous` holds the scores of the layer
+  /// before and takes those of this one.
+  HeadPattern pattern(const LayerView& view, int first_head, bool fuse,
+                      SegmentScores& previous) const {
     const BlockGrid grid(s_.block, view.first_row);
-    const BlockPool keys = pool_keys(set, grid, view.first_row + view.rows);
-    std::vector<BlockPool> queries;
+    const BlockPool keys = pool_keys(cache_of_head(view, first_head), grid,
+                                     view.first_row + view.rows);  // [key blocks]
+    std::vector<BlockPool> queries;                                // [heads][segments]
     for (int h = first_head; h < first_head + view.heads_per_set(); ++h)
       queries.push_back(pool_queries(view, h, s_.segment));
+    const int segments = queries[0].blocks(), first = grid.of(view.first_row);
+    const int segment_blocks = s_.segment / s_.block;  // key blocks on a segment's diagonal
+    const int k = s_.budget.tokens(view.first_row + view.rows) / s_.block;
     HeadPattern p;
     p.kind = HeadPattern::Kind::kBlocks;
     p.block_size = s_.block;
     p.block_rows = s_.segment;
-    const int segments = queries[0].blocks(), first = grid.of(view.first_row);
-    const int kept = s_.budget.tokens(view.first_row + view.rows) / s_.block;
     previous.resize(static_cast<std::size_t>(segments));
     for (int i = 0; i < segments; ++i) {
-      const int before = first + i * (s_.segment / s_.block);
-      const int end = std::min(before + s_.segment / s_.block, keys.blocks());
-      std::vector<float> scores = attention(queries, i, keys, before);
+      const int before = first + i * segment_blocks;  // key blocks in front of the segment
+      const int end = std::min(before + segment_blocks, keys.blocks());
+      std::vector<float> scores = criticality(queries, i, keys, before);  // [before]
+      std::vector<float>& last = previous[static_cast<std::size_t>(i)];
       if (fuse) {
-        const std::vector<float>& last = previous[static_cast<std::size_t>(i)];
         for (std::size_t c = 0; c < scores.size(); ++c)
-          scores[c] = kOfPreviousLayer * last[c] + (1 - kOfPreviousLayer) * scores[c];
+          scores[c] = kPreviousLayerShare * last[c] + (1 - kPreviousLayerShare) * scores[c];
       }
       const bool sparse = view.first_row + i * s_.segment >= s_.threshold && i < segments - 1;
-      p.blocks.push_back(with_tail(sparse ? top_k(scores, kept) : all_slots(before), before, end));
-      previous[static_cast<std::size_t>(i)] = std::move(scores);
+      p.blocks.push_back(with_tail(sparse ? top_k(scores, k) : all_slots(before), before, end));
+      last = std::move(scores);
     }
     return p;
   }
 
-  /// Softmax over the key blocks in front of a segment of the bound's mean over the heads.  The
-  /// bound of a head: the middle of its largest and least query against the largest, and against
-  /// the least key, whichever is more.
-  static std::vector<float> attention(const std::vector<BlockPool>& queries, int segment,
-                                      const BlockPool& keys, int before) {
+  /// softmax over the first `before` key blocks of the bound on their attention, which is the mean
+  /// over the heads: [before].
+  static std::vector<float> criticality(const std::vector<BlockPool>& queries, int segment,
+                                        const BlockPool& keys, int before) {
     std::vector<float> scores(static_cast<std::size_t>(before), 0.0f);
-    std::vector<float> middle(static_cast<std::size_t>(keys.head_dim));
-    for (const BlockPool& q : queries) {
-      const float *low = q.at(q.low, segment), *high = q.at(q.high, segment);
-      for (std::size_t d = 0; d < middle.size(); ++d) middle[d] = (low[d] + high[d]) / 2;
+    for (const BlockPool& head : queries) {
+      const std::vector<float> middle = middle_of(head.min(segment), head.max(segment));
       for (int c = 0; c < before; ++c) {
         float& score = scores[static_cast<std::size_t>(c)];
-        if (keys.count[static_cast<std::size_t>(c)] == 0) {  // all evicted
+        if (keys.count(c) == 0) {  // all evicted
           score = -std::numeric_limits<float>::infinity();
           continue;
         }
-        score += static_cast<float>(std::max(keys.dot(keys.high, c, middle.data()),
-                                             keys.dot(keys.low, c, middle.data()))) /
-                 static_cast<float>(queries.size());
+        // The mean of both query bounds against either key bound: the larger product.
+        const double bound = std::max(dot(middle, keys.max(c)), dot(middle, keys.min(c)));
+        score += static_cast<float>(bound) / static_cast<float>(queries.size());
       }
     }
+    return softmax_of_blocks(std::move(scores));
+  }
+
+  /// (low + high) / 2: [head_dim].
+  static std::vector<float> middle_of(std::span<const float> low, std::span<const float> high) {
+    std::vector<float> out;
+    for (std::size_t d = 0; d < low.size(); ++d) out.push_back((low[d] + high[d]) / 2);
+    return out;
+  }
+
+  /// All 0 where every block was evicted.
+  static std::vector<float> softmax_of_blocks(std::vector<float> scores) {
     const float top = scores.empty() ? 0 : *std::max_element(scores.begin(), scores.end());
     if (std::isinf(top)) return std::vector<float>(scores.size());
     double sum = 0;
@@ -104,12 +122,12 @@ class CritiPrefill : public PrefillPolicy {
   }
 
   Settings s_;
-  std::vector<std::vector<std::vector<float>>> previous_;  // [set][segment][block]
+  std::vector<SegmentScores> previous_;  // [sets]: of the layer before
 };
 
 }  // namespace
 
-/// Segments of rows that share the key blocks with the highest bounds on their attention
+/// Segments of rows share the key blocks that have the highest bounds on their attention
 /// (CritiPrefill, section 3; sizes and the fusion of layers as in the official code).
 MethodInfo critiprefill() {
   using Kind = ParameterInfo::Kind;

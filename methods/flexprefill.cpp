@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "methods/block_pool.h"
 #include "methods/method.h"
@@ -17,7 +19,8 @@ std::vector<double> softmax(std::vector<double> x) {
   return x;
 }
 
-/// Square root of the Jensen-Shannon divergence, natural logarithm, 0 log 0 = 0.
+/// Square root of the Jensen-Shannon divergence of two distributions, natural logarithm,
+/// 0 log 0 = 0.
 double js_distance(const std::vector<double>& p, const std::vector<float>& q) {
   const auto term = [](double x, double m) { return x > 0 ? 0.5 * x * std::log(x / m) : 0; };
   double sum = 0;
@@ -28,11 +31,52 @@ double js_distance(const std::vector<double>& p, const std::vector<float>& q) {
   return std::sqrt(std::max(0.0, sum));
 }
 
+/// Which key blocks each block of rows of a pass computes: [row blocks][key blocks].
+class ChosenBlocks {
+ public:
+  /// `blocks` key blocks, of which number `first` is on the first row block's diagonal.
+  ChosenBlocks(int first, int blocks) : first_(first), blocks_(blocks) {
+    chosen_.resize(index(blocks, 0));
+  }
+
+  /// All row blocks that see key block `column`.
+  void add_column(int column) {
+    for (int r = std::max(column, first_); r < blocks_; ++r) add(r, column);
+  }
+  /// The key blocks `offset` blocks before the diagonal.
+  void add_diagonal(int offset) {
+    for (int r = std::max(offset, first_); r < blocks_; ++r) add(r, r - offset);
+  }
+  /// One cell.  Rows are counted as key blocks are.
+  void add(int row, int column) { chosen_[index(row, column)] = 1; }
+
+  /// Ascending key blocks of each row block.
+  std::vector<std::vector<std::int32_t>> lists() const {
+    std::vector<std::vector<std::int32_t>> out;
+    for (int r = first_; r < blocks_; ++r) {
+      out.emplace_back();
+      for (int c = 0; c <= r; ++c) {
+        if (chosen_[index(r, c)]) out.back().push_back(c);
+      }
+    }
+    return out;
+  }
+
+ private:
+  std::size_t index(int row, int column) const {
+    return static_cast<std::size_t>(row - first_) * static_cast<std::size_t>(blocks_) +
+           static_cast<std::size_t>(column);
+  }
+  int first_, blocks_;
+  std::vector<char> chosen_;
+};
+
 class FlexPrefill : public PrefillPolicy {
  public:
   struct Settings {
     double gamma, tau;
-    int min_budget, max_budget, block;
+    int min_budget, max_budget;  ///< tokens; no maximum if 0
+    int block;                   ///< rows and keys
     bool sparse_followup;
   };
   explicit FlexPrefill(const Settings& s) : s_(s) {}
@@ -56,95 +100,112 @@ class FlexPrefill : public PrefillPolicy {
  private:
   int blocks_of(int tokens) const { return (tokens + s_.block - 1) / s_.block; }
 
+  /// Attention of the last rows along columns and diagonals -> budgets that cover gamma of it ->
+  /// pooled in blocks -> top-k columns and diagonals of blocks.  A head whose blockwise estimate is
+  /// close to the truth is query-aware: the estimate adds its heaviest blocks.
   HeadPattern pattern(const LayerView& view, int head) const {
-    const KvHeadCache& set = view.sets[static_cast<std::size_t>(head / view.heads_per_set())];
+    const KvHeadCache& set = cache_of_head(view, head);
     const BlockGrid grid(s_.block, view.first_row);
     const std::int32_t n = view.first_row + view.rows;
-    const int blocks = grid.of(n - 1) + 1, first = grid.of(view.first_row);
-    const int least = blocks_of(s_.min_budget);
-    const int most = s_.max_budget == 0 ? blocks : std::min(blocks, blocks_of(s_.max_budget));
-    const auto size = static_cast<std::size_t>(blocks);
-    const BlockPool keys = pool_keys(set, grid, n);
-
+    const int blocks = grid.of(n - 1) + 1;      // of keys
+    const int first = grid.of(view.first_row);  // the first block of rows on that grid
     const int rows = std::min(s_.block, view.rows);
-    LineMass mass = view.stats.line_mass(head, rows);
-    for (float& x : mass.vertical) x /= static_cast<float>(rows);
-    for (float& x : mass.slash) x /= static_cast<float>(rows);
-    const auto budget = [&](const std::vector<float>& weights) {
-      return std::min(std::max(cover_count(weights, s_.gamma) / s_.block + 1, least), most);
-    };
-    int columns = budget(mass.vertical), diagonals = budget(mass.slash);
-    std::vector<float> vertical(size), slash(size);
-    for (std::size_t j = 0; j < mass.vertical.size(); ++j)
-      vertical[static_cast<std::size_t>(grid.of(set.position(static_cast<int>(j))))] +=
-          mass.vertical[j];
-    // Diagonals are pooled from the farthest offset on, as the official code does: where n is not a
-    // multiple of the block, the pools lie askew to the diagonals of blocks that they choose.
-    for (std::int32_t o = 0; o < n; ++o)
-      slash[static_cast<std::size_t>(blocks - 1 - grid.of(n - 1 - o))] +=
-          mass.slash[static_cast<std::size_t>(o)];
 
-    const bool query_aware = js_distance(estimate(view, head, rows, keys), vertical) < s_.tau;
-    if (query_aware) columns = diagonals = least;
-    vertical[0] = slash[0] = std::numeric_limits<float>::infinity();
-    std::vector<char> chosen((size - static_cast<std::size_t>(first)) * size, 0);
-    const auto cell = [&](int row, int column) -> char& {
-      return chosen[static_cast<std::size_t>(row - first) * size +
-                    static_cast<std::size_t>(column)];
-    };
-    for (int c : top_k(vertical, columns)) {
-      for (int r = std::max(c, first); r < blocks; ++r) cell(r, c) = 1;
-    }
-    for (int o : top_k(slash, diagonals)) {
-      for (int r = std::max(o, first); r < blocks; ++r) cell(r, r - o) = 1;
-    }
+    const LineMass attention = mean_over_rows(view.stats.line_mass(head, rows), rows);
+    int columns = budget(attention.vertical, blocks),  // blocks
+        diagonals = budget(attention.slash, blocks);
+    std::vector<float> vertical = pool_columns(attention.vertical, set, grid, blocks);  // [blocks]
+    std::vector<float> slash = pool_diagonals(attention.slash, grid, blocks);           // [blocks]
+
+    const BlockPool keys = pool_keys(set, grid, n);                          // [blocks]
+    const std::vector<double> estimated = estimate(view, head, rows, keys);  // [blocks]
+    const bool query_aware = js_distance(estimated, vertical) < s_.tau;
+    if (query_aware) columns = diagonals = blocks_of(s_.min_budget);
+
+    ChosenBlocks chosen(first, blocks);
+    for (int c : top_k_with_first(std::move(vertical), 1, columns)) chosen.add_column(c);
+    for (int o : top_k_with_first(std::move(slash), 1, diagonals)) chosen.add_diagonal(o);
     if (query_aware) add_heaviest_blocks(view, head, keys, first, chosen);
 
     HeadPattern p;
     p.kind = HeadPattern::Kind::kBlocks;
     p.block_size = p.block_rows = s_.block;
-    for (int r = first; r < blocks; ++r) {
-      std::vector<std::int32_t>& list = p.blocks.emplace_back();
-      for (int c = 0; c <= r; ++c) {
-        if (cell(r, c)) list.push_back(c);
-      }
-    }
+    p.blocks = chosen.lists();
     return p;
   }
 
-  /// The attention of the last rows' mean query over the blocks' mean keys.
+  static LineMass mean_over_rows(LineMass mass, int rows) {
+    for (float& x : mass.vertical) x /= static_cast<float>(rows);
+    for (float& x : mass.slash) x /= static_cast<float>(rows);
+    return mass;
+  }
+
+  /// Blocks that stand for the lines that cover gamma of the mass, between the limits.
+  int budget(const std::vector<float>& lines, int blocks) const {
+    const int least = blocks_of(s_.min_budget);
+    const int most = s_.max_budget == 0 ? blocks : std::min(blocks, blocks_of(s_.max_budget));
+    return std::min(std::max(cover_count(lines, s_.gamma) / s_.block + 1, least), most);
+  }
+
+  /// Sums of the columns of each block: [slots] -> [blocks].
+  static std::vector<float> pool_columns(const std::vector<float>& vertical, const KvHeadCache& set,
+                                         const BlockGrid& grid, int blocks) {
+    std::vector<float> out(static_cast<std::size_t>(blocks));
+    for (std::size_t j = 0; j < vertical.size(); ++j)
+      out[static_cast<std::size_t>(grid.of(set.position(static_cast<int>(j))))] += vertical[j];
+    return out;
+  }
+
+  /// Sums of the diagonals of each block: [offsets] -> [blocks].  They are pooled from the farthest
+  /// offset on, as in the official code: where n is not a multiple of the block, the pools lie
+  /// askew to the diagonals of blocks that they choose.
+  static std::vector<float> pool_diagonals(const std::vector<float>& slash, const BlockGrid& grid,
+                                           int blocks) {
+    const auto n = static_cast<std::int32_t>(slash.size());
+    std::vector<float> out(static_cast<std::size_t>(blocks));
+    for (std::int32_t o = 0; o < n; ++o)
+      out[static_cast<std::size_t>(blocks - 1 - grid.of(n - 1 - o))] +=
+          slash[static_cast<std::size_t>(o)];
+    return out;
+  }
+
+  /// Attention of the last rows' mean query over the mean keys of the blocks: [blocks].
   std::vector<double> estimate(const LayerView& view, int head, int rows,
                                const BlockPool& keys) const {
-    std::vector<float> mean(static_cast<std::size_t>(keys.head_dim));
+    std::vector<float> mean(static_cast<std::size_t>(keys.head_dim()));
     for (int r = view.rows - rows; r < view.rows; ++r) {
       const std::span<const float> q = view.stats.query(head, r);
       for (std::size_t d = 0; d < mean.size(); ++d) mean[d] += q[d] / static_cast<float>(rows);
     }
-    std::vector<double> logits;
-    for (int b = 0; b < keys.blocks(); ++b) logits.push_back(logit(keys, b, mean.data()));
-    return softmax(logits);
+    return attention_of(mean, keys, keys.blocks());
   }
 
-  /// Blocks without keys (all evicted) weigh nothing.
-  static double logit(const BlockPool& keys, int block, const float* q) {
-    const int count = keys.count[static_cast<std::size_t>(block)];
-    return count == 0 ? -std::numeric_limits<double>::infinity()
-                      : keys.dot(keys.sum, block, q) / count / std::sqrt(keys.head_dim);
+  /// softmax(q mean key / sqrt(d)) over the first `blocks` blocks.  Blocks without keys (all
+  /// evicted) weigh nothing.
+  static std::vector<double> attention_of(std::span<const float> query, const BlockPool& keys,
+                                          int blocks) {
+    std::vector<double> logits;
+    for (int b = 0; b < blocks; ++b) {
+      const int count = keys.count(b);
+      logits.push_back(count == 0 ? -std::numeric_limits<double>::infinity()
+                                  : dot(query, keys.sum(b)) / count / std::sqrt(keys.head_dim()));
+    }
+    return softmax(logits);
   }
 
   /// Adds the cells of the blockwise attention map, heaviest first, that hold gamma of its mass.
   void add_heaviest_blocks(const LayerView& view, int head, const BlockPool& keys, int first,
-                           std::vector<char>& chosen) const {
-    const BlockPool queries = pool_queries(view, head, s_.block);
-    const auto size = static_cast<std::size_t>(keys.blocks());
-    std::vector<double> map(chosen.size(), 0);
+                           ChosenBlocks& chosen) const {
+    const BlockPool queries = pool_queries(view, head, s_.block);  // [row blocks]
+    const auto blocks = static_cast<std::size_t>(keys.blocks());
+    std::vector<double> map;  // [row blocks][key blocks]: each row sums to 1
     for (int r = 0; r < queries.blocks(); ++r) {
-      std::vector<float> q(queries.at(queries.sum, r), queries.at(queries.sum, r + 1));
-      for (float& x : q) x /= static_cast<float>(queries.count[static_cast<std::size_t>(r)]);
-      std::vector<double> logits;
-      for (int c = 0; c <= first + r; ++c) logits.push_back(logit(keys, c, q.data()));
-      const std::vector<double> row = softmax(logits);
-      std::copy(row.begin(), row.end(), map.begin() + static_cast<std::ptrdiff_t>(r * size));
+      const std::span<const float> sum = queries.sum(r);
+      std::vector<float> mean(sum.begin(), sum.end());
+      for (float& x : mean) x /= static_cast<float>(queries.count(r));
+      const std::vector<double> row = attention_of(mean, keys, first + r + 1);
+      map.insert(map.end(), row.begin(), row.end());
+      map.resize((static_cast<std::size_t>(r) + 1) * blocks, 0);
     }
     std::vector<std::size_t> order(map.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
@@ -153,7 +214,7 @@ class FlexPrefill : public PrefillPolicy {
     double sum = 0;
     for (std::size_t i : order) {
       if (map[i] == 0 || (sum += map[i]) > s_.gamma * queries.blocks()) break;
-      chosen[i] = 1;
+      chosen.add(first + static_cast<int>(i / blocks), static_cast<int>(i % blocks));
     }
   }
 
@@ -162,9 +223,9 @@ class FlexPrefill : public PrefillPolicy {
 
 }  // namespace
 
-/// Pattern and budget of each head chosen online on the last rows: vertical and slash blocks that
-/// cover a share of the attention, or, where the blockwise estimate is close to the truth, the
-/// heaviest blocks of that estimate (FlexPrefill, Algorithms 1 to 4).
+/// The last rows choose pattern and budget of each head: vertical and slash blocks that cover a
+/// share of the attention, or, where a blockwise estimate is close to the truth, the heaviest
+/// blocks of that estimate (FlexPrefill, Algorithms 1 to 4).
 MethodInfo flexprefill() {
   using Kind = ParameterInfo::Kind;
   return {

@@ -2,27 +2,29 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace turnbench {
 namespace {
 
 constexpr double kTolerance = 1e-6;  // of the total: what rounding may leave uncovered
 
-/// The lines of one direction: residual weights and cells by index, and a queue of the lines by
-/// their whole weight, heaviest first, lower index first on ties.
+/// The lines of one direction, by index: offsets, or keys.
 class Lines {
  public:
-  std::vector<double> weight;
-  std::vector<int> cells;
-  std::vector<char> taken;
-
   explicit Lines(std::size_t n) : weight(n), cells(n + 1), taken(n) {}
 
-  /// One more cell on the lines [begin, end); `finish` makes counts of it.
+  std::vector<double> weight;  ///< probability mass that no taken line covers
+  std::vector<int> cells;      ///< cells that no taken line covers
+  std::vector<char> taken;
+
+  /// One more cell on each of the lines [begin, end).  Until `finish`, `cells` holds differences.
   void add_cells(std::size_t begin, std::size_t end) {
     ++cells[begin];
     --cells[end];
   }
+  /// Counts the cells, and queues the lines by their whole weight: heaviest first, lower index
+  /// first on ties.
   void finish() {
     std::partial_sum(cells.begin(), cells.end(), cells.begin());
     for (std::size_t i = 0; i < weight.size(); ++i) {
@@ -32,19 +34,22 @@ class Lines {
   }
 
   bool empty() const { return queue_.empty(); }
-  std::int32_t head() const { return -queue_.front().second; }
-  void pop() {
+  std::int32_t next() const { return -queue_.front().second; }
+  std::int32_t pop() {
+    const std::int32_t line = next();
     std::pop_heap(queue_.begin(), queue_.end());
     queue_.pop_back();
+    return line;
   }
 
  private:
   std::vector<std::pair<double, std::int32_t>> queue_;  // weight, -index
 };
 
+/// The sampled cells summed along both directions.  A cell is on one slash and one vertical line.
 struct ProbabilityMatrix {
   const SampledAttention& a;
-  Lines slash, vertical;  // by offset; by key index
+  Lines slash, vertical;  // by offset; by index into a.keys
 
   explicit ProbabilityMatrix(const SampledAttention& attention)
       : a(attention),
@@ -94,7 +99,7 @@ struct ProbabilityMatrix {
                : a.keys.size();
   }
 
-  /// Takes a line: its residual weight, which the lines that cross it lose.
+  /// Takes a line, whose cells the lines that cross it lose.  Returns the weight that it gains.
   double take_slash(std::int32_t offset) {
     const auto o = static_cast<std::size_t>(offset);
     slash.taken[o] = 1;
@@ -120,11 +125,40 @@ struct ProbabilityMatrix {
   }
 };
 
-void finish(LineSelection& out, const ProbabilityMatrix& m) {
-  for (std::int32_t& j : out.columns) j = m.a.keys[static_cast<std::size_t>(j)];
+/// Key indices -> positions; ascending.
+LineSelection finished(LineSelection out, const SampledAttention& attention) {
+  for (std::int32_t& j : out.columns) j = attention.keys[static_cast<std::size_t>(j)];
   std::sort(out.columns.begin(), out.columns.end());
   std::sort(out.offsets.begin(), out.offsets.end());
+  return out;
 }
+
+/// Mass to cover, less what rounding may leave uncovered.
+double wanted(double total, double alpha) {
+  return alpha * total - kTolerance * total;
+}
+
+/// Offset 0 is chosen before the others; it leaves the queue when it comes up.
+bool any_left(ProbabilityMatrix& m) {
+  if (!m.slash.empty() && m.slash.next() == 0) m.slash.pop();
+  return !m.slash.empty() || !m.vertical.empty();
+}
+
+/// Largest entry of each line of both directions.
+struct LargestEntries {
+  std::vector<float> slash, vertical;  // [offsets], [keys]
+
+  explicit LargestEntries(const ProbabilityMatrix& m)
+      : slash(m.slash.weight.size()), vertical(m.a.keys.size()) {
+    m.for_each_run([&](std::size_t r, std::size_t begin, std::size_t end) {
+      for (std::size_t j = begin; j < end; ++j) {
+        float& along = slash[static_cast<std::size_t>(m.a.rows[r] - m.a.keys[j])];
+        along = std::max(along, m.a.at(r, j));
+        vertical[j] = std::max(vertical[j], m.a.at(r, j));
+      }
+    });
+  }
+};
 
 }  // namespace
 
@@ -135,73 +169,56 @@ LineSelection select_lines(const SampledAttention& attention, double alpha) {
   out.total = m.total();
   out.offsets.push_back(0);
   out.covered = m.take_slash(0);
-  const double wanted = alpha * out.total - kTolerance * out.total;
-  while (out.covered < wanted) {
-    if (!m.slash.empty() && m.slash.head() == 0) m.slash.pop();  // taken already
-    if (m.slash.empty() && m.vertical.empty()) break;
-    const auto gain = [](const Lines& lines) {
-      if (lines.empty()) return -1.0;
-      const auto line = static_cast<std::size_t>(lines.head());
-      return lines.weight[line] / std::max(1, lines.cells[line]);
-    };
-    if (gain(m.slash) >= gain(m.vertical)) {
-      out.offsets.push_back(m.slash.head());
-      out.covered += m.take_slash(m.slash.head());
-      m.slash.pop();
+  const auto gain_per_cell = [](const Lines& lines) {  // of the next line
+    if (lines.empty()) return -1.0;
+    const auto line = static_cast<std::size_t>(lines.next());
+    return lines.weight[line] / std::max(1, lines.cells[line]);
+  };
+  while (out.covered < wanted(out.total, alpha) && any_left(m)) {
+    if (gain_per_cell(m.slash) >= gain_per_cell(m.vertical)) {
+      out.offsets.push_back(m.slash.pop());
+      out.covered += m.take_slash(out.offsets.back());
     } else {
-      out.columns.push_back(m.vertical.head());
-      out.covered += m.take_vertical(m.vertical.head());
-      m.vertical.pop();
+      out.columns.push_back(m.vertical.pop());
+      out.covered += m.take_vertical(out.columns.back());
     }
   }
-  finish(out, m);
-  return out;
+  return finished(std::move(out), attention);
 }
 
 LineSelection select_lines_by_bound(const SampledAttention& attention, double alpha) {
   LineSelection out;
   if (attention.rows.empty()) return out;
   ProbabilityMatrix m(attention);
+  const LargestEntries largest(m);
   out.total = m.total();
-  std::vector<float> largest_slash(m.slash.weight.size()), largest_vertical(attention.keys.size());
-  m.for_each_run([&](std::size_t r, std::size_t begin, std::size_t end) {
-    for (std::size_t j = begin; j < end; ++j) {
-      float& slash = largest_slash[static_cast<std::size_t>(attention.rows[r] - attention.keys[j])];
-      slash = std::max(slash, attention.at(r, j));
-      largest_vertical[j] = std::max(largest_vertical[j], attention.at(r, j));
-    }
-  });
   out.offsets.push_back(0);
   out.covered = m.slash.weight[0];
-  double slash_overlap = largest_slash[0], vertical_overlap = 0;
-  const double wanted = alpha * out.total - kTolerance * out.total;
-  while (out.covered < wanted) {
-    if (!m.slash.empty() && m.slash.head() == 0) m.slash.pop();  // taken already
-    if (m.slash.empty() && m.vertical.empty()) break;
-    const auto gain = [](const Lines& lines, double overlap) {
-      if (lines.empty()) return -1.0;
-      return std::max(0.0, lines.weight[static_cast<std::size_t>(lines.head())] - overlap);
-    };
-    const auto length = [](const Lines& lines, std::size_t chosen) {
-      if (lines.empty()) return 1.0;
-      return std::max(
-          1.0, lines.cells[static_cast<std::size_t>(lines.head())] - static_cast<double>(chosen));
-    };
-    const double ds = gain(m.slash, vertical_overlap), dv = gain(m.vertical, slash_overlap);
-    if (ds / length(m.slash, out.columns.size()) >= dv / length(m.vertical, out.offsets.size())) {
-      out.offsets.push_back(m.slash.head());
-      slash_overlap += largest_slash[static_cast<std::size_t>(m.slash.head())];
-      out.covered += ds;
-      m.slash.pop();
+  double slash_overlap = largest.slash[0], vertical_overlap = 0;  // ol_s, ol_v
+  const auto gain = [](const Lines& lines, double overlap) {      // of the next line
+    if (lines.empty()) return -1.0;
+    return std::max(0.0, lines.weight[static_cast<std::size_t>(lines.next())] - overlap);
+  };
+  const auto length = [](const Lines& lines, std::size_t crossing) {
+    if (lines.empty()) return 1.0;
+    return std::max(
+        1.0, lines.cells[static_cast<std::size_t>(lines.next())] - static_cast<double>(crossing));
+  };
+  while (out.covered < wanted(out.total, alpha) && any_left(m)) {
+    const double slash_gain = gain(m.slash, vertical_overlap),
+                 vertical_gain = gain(m.vertical, slash_overlap);
+    if (slash_gain / length(m.slash, out.columns.size()) >=
+        vertical_gain / length(m.vertical, out.offsets.size())) {
+      out.offsets.push_back(m.slash.pop());
+      slash_overlap += largest.slash[static_cast<std::size_t>(out.offsets.back())];
+      out.covered += slash_gain;
     } else {
-      out.columns.push_back(m.vertical.head());
-      vertical_overlap += largest_vertical[static_cast<std::size_t>(m.vertical.head())];
-      out.covered += dv;
-      m.vertical.pop();
+      out.columns.push_back(m.vertical.pop());
+      vertical_overlap += largest.vertical[static_cast<std::size_t>(out.columns.back())];
+      out.covered += vertical_gain;
     }
   }
-  finish(out, m);
-  return out;
+  return finished(std::move(out), attention);
 }
 
 }  // namespace turnbench

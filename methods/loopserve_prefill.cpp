@@ -1,6 +1,7 @@
 #include "methods/loopserve_prefill.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "common/random.h"
 #include "methods/line_selection.h"
@@ -12,9 +13,9 @@ namespace {
 class LoopServePrefill : public PrefillPolicy {
  public:
   struct Settings {
-    double alpha;
-    int samples;
-    bool bound, per_group, recompute_answer;
+    double alpha;  ///< share of attention mass to recover
+    int samples;   ///< rows
+    bool overlap_by_bound, per_group, recompute_answer;
     HeadPattern::Granularity granularity;
   };
   explicit LoopServePrefill(const Settings& s) : s_(s) {}
@@ -28,43 +29,57 @@ class LoopServePrefill : public PrefillPolicy {
   bool continues() const override { return true; }
   bool recomputes_answer() const override { return s_.recompute_answer; }
 
+  /// Algorithm 2: sampled rows -> their attention -> lines that recover alpha of it, for each head.
   std::vector<HeadPattern> plan(const LayerView& view) override {
     if (s_.alpha >= 1) return {};
-    const std::vector<int> rows = sample(view);
+    const std::vector<int> rows = sampled_rows(view);  // of this pass
     std::vector<std::int32_t> row_positions;
     for (int r : rows) row_positions.push_back(view.first_row + r);
+    const int heads = s_.per_group ? view.heads_per_set() : 1;  // that share their lines
     std::vector<HeadPattern> out(static_cast<std::size_t>(view.shape.heads));
-    const int step = s_.per_group ? view.heads_per_set() : 1;
     view.stats.for_each_head([&](int head) {
-      if (head % step != 0) return;
-      const KvHeadCache& set = view.sets[static_cast<std::size_t>(head / view.heads_per_set())];
-      std::vector<std::int32_t> keys(static_cast<std::size_t>(set.size()));
-      for (int j = 0; j < set.size(); ++j) keys[static_cast<std::size_t>(j)] = set.position(j);
-      std::vector<float> cells, more;
-      const std::size_t ld = view.stats.probabilities(head, rows, cells);
-      for (int h = head + 1; h < head + step; ++h) {
-        view.stats.probabilities(h, rows, more);
-        for (std::size_t i = 0; i < cells.size(); ++i) cells[i] += more[i];
-      }
-      const SampledAttention attention{row_positions, keys, cells, ld};
-      LineSelection lines =
-          s_.bound ? select_lines_by_bound(attention, s_.alpha) : select_lines(attention, s_.alpha);
-      for (int h = head; h < head + step; ++h) {
-        HeadPattern& p = out[static_cast<std::size_t>(h)];
-        p.kind = HeadPattern::Kind::kLines;
-        p.granularity = s_.granularity;
-        p.columns = lines.columns;
-        p.offsets = lines.offsets;
-      }
+      if (head % heads != 0) return;
+      const std::vector<std::int32_t> keys = positions(cache_of_head(view, head));  // [n]
+      std::vector<float> cells;                                                     // [rows][ld]
+      const std::size_t ld = attention(view, head, heads, rows, cells);
+      const SampledAttention sampled{row_positions, keys, cells, ld};
+      const LineSelection lines = s_.overlap_by_bound ? select_lines_by_bound(sampled, s_.alpha)
+                                                      : select_lines(sampled, s_.alpha);
+      HeadPattern pattern;
+      pattern.kind = HeadPattern::Kind::kLines;
+      pattern.granularity = s_.granularity;
+      pattern.columns = lines.columns;
+      pattern.offsets = lines.offsets;
+      std::fill_n(out.begin() + head, heads, pattern);
     });
     return out;
   }
 
  private:
-  /// The same rows for every layer and head of a turn: uniform, without replacement, ascending.
-  std::vector<int> sample(const LayerView& view) const {
+  static std::vector<std::int32_t> positions(const KvHeadCache& set) {
+    std::vector<std::int32_t> out;
+    for (int slot = 0; slot < set.size(); ++slot) out.push_back(set.position(slot));
+    return out;
+  }
+
+  /// Attention probabilities of `rows`, summed over `heads` query heads from `first_head` on, into
+  /// `cells`: [rows][ld].  Returns ld.
+  static std::size_t attention(const LayerView& view, int first_head, int heads,
+                               std::span<const int> rows, std::vector<float>& cells) {
+    const std::size_t ld = view.stats.probabilities(first_head, rows, cells);
+    std::vector<float> more;
+    for (int h = first_head + 1; h < first_head + heads; ++h) {
+      view.stats.probabilities(h, rows, more);
+      for (std::size_t i = 0; i < cells.size(); ++i) cells[i] += more[i];
+    }
+    return ld;
+  }
+
+  /// Rows of this pass, drawn uniformly without replacement, ascending.  They are the same for
+  /// every layer and head of a turn.
+  std::vector<int> sampled_rows(const LayerView& view) const {
     std::vector<int> rows(static_cast<std::size_t>(view.rows));
-    for (int r = 0; r < view.rows; ++r) rows[static_cast<std::size_t>(r)] = r;
+    std::iota(rows.begin(), rows.end(), 0);
     if (view.rows <= s_.samples) return rows;
     Random random = Random::from(
         {view.dialogue.seed, static_cast<std::uint64_t>(view.dialogue.turn), seed_of("loopserve")});

@@ -1,5 +1,4 @@
-#include <cmath>
-#include <limits>
+#include <utility>
 
 #include "common/error.h"
 #include "methods/block_pool.h"
@@ -11,8 +10,9 @@ namespace turnbench {
 namespace {
 
 constexpr int kEstimationRows = 64;
-constexpr int kForcedColumns = 30, kForcedOffsets = 100;  // always chosen
-constexpr int kSparseBlock = 64, kSparseBlocksKept = 100;
+constexpr int kForcedColumns = 30, kForcedOffsets = 100;  // the first ones: always chosen
+constexpr int kSparseBlock = 64;                          // rows and keys of a block
+constexpr int kSparseBlocksKept = 100;                    // key blocks for each block of rows
 
 class MInference : public PrefillPolicy {
  public:
@@ -32,66 +32,66 @@ class MInference : public PrefillPolicy {
     s_.config.check_shape(view.shape);
     if (view.layer < s_.first_layer || (view.first_row > 0 && !s_.sparse_followup)) return {};
     std::vector<HeadPattern> out(static_cast<std::size_t>(view.shape.heads));
-    view.stats.for_each_head([&](int head) {
-      const MInferenceConfig::Head& h = s_.config.head(view.layer, head);
-      HeadPattern& p = out[static_cast<std::size_t>(head)];
-      switch (h.kind) {
-        case MInferenceConfig::Kind::kVerticalSlash:
-          p = vertical_slash(view, head, h);
-          break;
-        case MInferenceConfig::Kind::kStream:
-          p.kind = HeadPattern::Kind::kBand;
-          p.sinks = h.vertical;
-          p.local = h.slash;
-          break;
-        case MInferenceConfig::Kind::kBlockSparse:
-          p = block_sparse(view, head);
-          break;
-      }
-    });
+    view.stats.for_each_head(
+        [&](int head) { out[static_cast<std::size_t>(head)] = pattern(view, head); });
     return out;
   }
 
  private:
-  /// The heaviest columns and diagonals of the last rows' attention.
+  HeadPattern pattern(const LayerView& view, int head) const {
+    const MInferenceConfig::Head& h = s_.config.head(view.layer, head);
+    switch (h.kind) {
+      case MInferenceConfig::Kind::kVerticalSlash:
+        return vertical_slash(view, head, h);
+      case MInferenceConfig::Kind::kStream:
+        return stream(h);
+      case MInferenceConfig::Kind::kBlockSparse:
+        return block_sparse(view, head);
+    }
+    return {};
+  }
+
+  static HeadPattern stream(const MInferenceConfig::Head& h) {
+    HeadPattern p;
+    p.kind = HeadPattern::Kind::kBand;
+    p.sinks = h.vertical;
+    p.local = h.slash;
+    return p;
+  }
+
+  /// Attention of the last 64 rows, summed along columns and along diagonals -> top-k of each
+  /// (Algorithm 2).
   HeadPattern vertical_slash(const LayerView& view, int head,
                              const MInferenceConfig::Head& h) const {
-    LineMass mass = view.stats.line_mass(head, kEstimationRows);
-    const auto chosen = [](std::vector<float>& weights, int forced, int k) {
-      std::fill_n(weights.begin(),
-                  std::min<std::size_t>(static_cast<std::size_t>(forced), weights.size()),
-                  std::numeric_limits<float>::infinity());
-      return top_k(weights, k);
-    };
+    LineMass attention = view.stats.line_mass(head, kEstimationRows);  // [slots], [offsets]
     HeadPattern p;
     p.kind = HeadPattern::Kind::kLines;
     p.granularity = s_.granularity;
-    p.columns = chosen(mass.vertical, kForcedColumns, std::max(h.vertical, kForcedColumns));
-    p.offsets = chosen(mass.slash, kForcedOffsets, h.slash);
-    const KvHeadCache& set = view.sets[static_cast<std::size_t>(head / view.heads_per_set())];
+    p.columns = top_k_with_first(std::move(attention.vertical), kForcedColumns,
+                                 std::max(h.vertical, kForcedColumns));
+    p.offsets = top_k_with_first(std::move(attention.slash), kForcedOffsets, h.slash);
+    const KvHeadCache& set = cache_of_head(view, head);
     for (std::int32_t& column : p.columns) column = set.position(column);
     return p;
   }
 
-  /// For each block of 64 rows, the blocks of 64 keys whose mean key suits the mean query best.
-  /// Places of a block that hold no token count as zeros.
+  /// Mean queries of blocks of rows, mean keys of blocks of keys -> their dot products -> top-k for
+  /// each block of rows (Algorithm 3).  Places of a block that hold no token count as zeros.
   HeadPattern block_sparse(const LayerView& view, int head) const {
     const BlockGrid grid(kSparseBlock, view.first_row);
     const BlockPool keys =
-        pool_keys(view.sets[static_cast<std::size_t>(head / view.heads_per_set())], grid,
-                  view.first_row + view.rows);
-    const BlockPool queries = pool_queries(view, head, kSparseBlock);
+        pool_keys(cache_of_head(view, head), grid, view.first_row + view.rows);  // [key blocks]
+    const BlockPool queries = pool_queries(view, head, kSparseBlock);            // [row blocks]
+    const int first = grid.of(view.first_row);  // the key block on the first row block's diagonal
     HeadPattern p;
     p.kind = HeadPattern::Kind::kBlocks;
     p.block_size = kSparseBlock;
-    const int first = grid.of(view.first_row);
     for (int r = 0; r < queries.blocks(); ++r) {
-      std::vector<float> scores;
-      for (int c = 0; c <= first + r; ++c) {
-        scores.push_back(static_cast<float>(keys.dot(keys.sum, c, queries.at(queries.sum, r)) /
-                                            (kSparseBlock * kSparseBlock)));
-      }
-      p.blocks.push_back(top_k(scores, kSparseBlocksKept));
+      std::vector<float> logits;  // [key blocks up to the diagonal]
+      for (int c = 0; c <= first + r; ++c)
+        logits.push_back(
+            static_cast<float>(dot(queries.sum(r), keys.sum(c)) / (kSparseBlock * kSparseBlock)));
+      p.blocks.push_back(top_k(logits, kSparseBlocksKept));
     }
     return p;
   }
@@ -101,9 +101,10 @@ class MInference : public PrefillPolicy {
 
 }  // namespace
 
-/// Each head has a pattern chosen offline: vertical and slash lines whose places are estimated on
-/// the last 64 rows, sinks with a local window, or blocks (MInference, section 3 and Algorithms 1
-/// to 3; facts of the official code where the paper is silent).
+/// Each head has a pattern that was chosen offline: vertical and slash lines whose places are
+/// estimated on the last 64 rows, sinks with a local window, or blocks whose places are estimated
+/// on block means (MInference, section 3 and Algorithms 1 to 3; the official code where the paper
+/// is silent).
 MethodInfo minference() {
   using Kind = ParameterInfo::Kind;
   return {

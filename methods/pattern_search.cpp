@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "common/error.h"
 #include "common/json.h"
@@ -18,10 +18,11 @@ using Head = MInferenceConfig::Head;
 
 constexpr int kSearchRows = 64;
 constexpr int kForcedLines = 30;  // columns and diagonals: the official search's, not the prefill's
-constexpr int kBlock = 32, kBlockShare = 8;
-constexpr float kVisible = 5e-3f;
+constexpr int kBlock = 32;        // rows and keys of a block
+constexpr int kBlockShare = 8;    // one key block in so many is kept
+constexpr float kVisible = 5e-3f;  // a difference of outputs that counts
 
-/// The keys that rows of one head see under a candidate, exactly (no 64-key runs).
+/// The keys that the rows of one head see under a candidate, exactly (no 64-key runs).
 class Mask {
  public:
   Mask(const LayerView& view, int head, const Head& candidate) : c_(candidate) {
@@ -29,7 +30,7 @@ class Mask {
     if (c_.kind == HeadKind::kBlockSparse) estimate_blocks(view, head);
   }
 
-  /// Of the row at `row`, each key once.
+  /// The keys that the row at position `row` sees, each once.
   void keys_of(std::int32_t row, std::vector<std::int32_t>& out) const {
     out.clear();
     switch (c_.kind) {
@@ -58,37 +59,33 @@ class Mask {
 
  private:
   void estimate_lines(const LayerView& view, int head) {
-    LineMass mass = view.stats.line_mass(head, kSearchRows);
-    const auto heaviest = [](std::vector<float>& weights, int count) {
-      const auto forced = std::min<std::size_t>(kForcedLines, weights.size());
-      std::fill_n(weights.begin(), forced, std::numeric_limits<float>::infinity());
-      return top_k(weights, count);
-    };
-    columns_ = heaviest(mass.vertical, c_.vertical);
-    offsets_ = heaviest(mass.slash, c_.slash);
-    is_column_.assign(mass.vertical.size(), 0);
+    LineMass attention = view.stats.line_mass(head, kSearchRows);  // [slots], [offsets]
+    is_column_.assign(attention.vertical.size(), 0);
+    columns_ = top_k_with_first(std::move(attention.vertical), kForcedLines, c_.vertical);
+    offsets_ = top_k_with_first(std::move(attention.slash), kForcedLines, c_.slash);
     for (std::int32_t j : columns_) is_column_[static_cast<std::size_t>(j)] = 1;
   }
 
   void estimate_blocks(const LayerView& view, int head) {
-    const KvHeadCache& set = view.sets[static_cast<std::size_t>(head / view.heads_per_set())];
-    const BlockPool keys = pool_keys(set, BlockGrid(kBlock, 0), view.rows);
-    const BlockPool queries = pool_queries(view, head, kBlock);
+    const BlockPool keys =
+        pool_keys(cache_of_head(view, head), BlockGrid(kBlock, 0), view.rows);  // [blocks]
+    const BlockPool queries = pool_queries(view, head, kBlock);                 // [blocks]
     for (int r = 0; r < queries.blocks(); ++r) {
-      std::vector<float> scores;
+      std::vector<float> logits;  // [key blocks up to the diagonal]
       for (int c = 0; c <= r; ++c)
-        scores.push_back(static_cast<float>(keys.dot(keys.sum, c, queries.at(queries.sum, r))));
-      blocks_.push_back(top_k(scores, keys.blocks() / kBlockShare));
+        logits.push_back(static_cast<float>(dot(queries.sum(r), keys.sum(c))));
+      blocks_.push_back(top_k(logits, keys.blocks() / kBlockShare));
     }
   }
 
   Head c_;
-  std::vector<std::int32_t> columns_, offsets_;
-  std::vector<char> is_column_;
-  std::vector<std::vector<std::int32_t>> blocks_;  // of each block of rows
+  std::vector<std::int32_t> columns_, offsets_;    // key positions, distances: ascending
+  std::vector<char> is_column_;                    // [n]
+  std::vector<std::vector<std::int32_t>> blocks_;  // [row blocks][key blocks]
 };
 
-/// Attention of one row over `keys`, normalised over them: [head_dim].
+/// Attention output of one row that sees `keys` alone: its probabilities [n], normalised over the
+/// keys, times the values [n][head_dim]: [head_dim].
 std::vector<float> output(std::span<const float> probabilities, std::span<const std::int32_t> keys,
                           const std::vector<float>& values, std::size_t head_dim) {
   std::vector<float> out(head_dim, 0.0f);
@@ -100,6 +97,15 @@ std::vector<float> output(std::span<const float> probabilities, std::span<const 
     mass += p;
   }
   for (float& x : out) x = mass > 0 ? x / mass : 0;
+  return out;
+}
+
+/// The values of the first `n` slots: [n][head_dim].
+std::vector<float> values_of(const KvHeadCache& set, int n) {
+  const auto head_dim = static_cast<std::size_t>(set.layout().head_dim);
+  std::vector<float> out(static_cast<std::size_t>(n) * head_dim);
+  for (int j = 0; j < n; ++j)
+    set.read_value(j, out.data() + static_cast<std::size_t>(j) * head_dim);
   return out;
 }
 
@@ -132,17 +138,17 @@ std::vector<HeadPattern> PatternSearch::plan(const LayerView& view) {
   return {};
 }
 
+/// Each row's attention -> what each candidate's mask retains of it, or changes in its output ->
+/// summed over the rows -> the best candidate.
 FoundPattern PatternSearch::best(const LayerView& view, int head) const {
-  std::vector<Mask> masks;
+  std::vector<Mask> masks;  // [candidates]
   for (const Head& c : s_.candidates) masks.emplace_back(view, head, c);
   const bool recall = s_.objective == PatternObjective::kRecall;
   const auto head_dim = static_cast<std::size_t>(view.shape.head_dim);
-  std::vector<float> values(recall ? 0 : static_cast<std::size_t>(view.rows) * head_dim);
-  const KvHeadCache& set = view.sets[static_cast<std::size_t>(head / view.heads_per_set())];
-  for (int j = 0; !recall && j < view.rows; ++j)
-    set.read_value(j, values.data() + static_cast<std::size_t>(j) * head_dim);
+  const std::vector<float> values =  // [n][head_dim]
+      recall ? std::vector<float>() : values_of(cache_of_head(view, head), view.rows);
 
-  std::vector<double> scores(masks.size(), 0.0);
+  std::vector<double> scores(masks.size(), 0.0);  // [candidates]
   std::vector<std::int32_t> keys;
   const auto judge = [&](std::int32_t position, std::span<const float> row) {
     const std::vector<float> dense =
@@ -158,9 +164,10 @@ FoundPattern PatternSearch::best(const LayerView& view, int head) const {
         scores[c] += std::abs(sparse[d] - dense[d]) > kVisible ? 1 : 0;
     }
   };
-  view.stats.for_each_row(head, s_.first_row, view.rows - s_.first_row, judge);
-  if (recall) {  // sums that are equal but for rounding must tie
-    for (double& s : scores) s = std::round(s / (view.rows - s_.first_row) * 1e9) / 1e9;
+  const int rows = view.rows - s_.first_row;
+  view.stats.for_each_row(head, s_.first_row, rows, judge);
+  if (recall) {  // means over the rows; sums that are equal but for rounding must tie
+    for (double& s : scores) s = std::round(s / rows * 1e9) / 1e9;
   }
   const auto winner = recall ? std::max_element(scores.begin(), scores.end())
                              : std::min_element(scores.begin(), scores.end());
