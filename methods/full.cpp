@@ -2,7 +2,7 @@
 
 namespace turnbench {
 
-/// Exact attention over everything that was ever said.
+/// Exact attention over all tokens of the dialogue.
 MethodInfo full() {
   return {.name = "full",
           .summary = "full attention, tiled: the exact reference",
@@ -13,7 +13,7 @@ MethodInfo full() {
           .make = [](const Parameters&) { return Policies{}; }};
 }
 
-/// The same answers; the memory is that of an attention that materialises its scores.
+/// The same answers, with the memory of an attention that materialises its scores.
 MethodInfo full_eager() {
   return {
       .name = "full-eager",

@@ -18,8 +18,8 @@ namespace turnbench {
 /// A number of tokens, or a share of the tokens that are there.
 struct Budget {
   bool is_ratio = false;
-  double value = 0;
-  /// Tokens out of `n`: the number itself, or floor(ratio * n), where 0.29 of 100 are 29.
+  double value = 0;  ///< tokens, or the share
+  /// Tokens out of `n`: the number itself, or floor(share * n), where 0.29 of 100 are 29.
   int tokens(int n) const;
 };
 
@@ -37,7 +37,7 @@ struct ParameterInfo {
 /// The checked values of a method's parameters; every declared one has a value.
 class Parameters {
  public:
-  /// Whether the method takes it.
+  /// Whether the method declares this parameter.
   bool has(std::string_view name) const { return values_.contains(name); }
   Budget budget(std::string_view name) const;
   int integer(std::string_view name) const;
@@ -49,7 +49,8 @@ class Parameters {
   std::optional<std::filesystem::path> file(std::string_view name) const;
 
   /// "name=value,..." in the order of declaration, defaults included.  A file is written as
-  /// PATH#HASH of its content, and refused if it has another one when it is read so.
+  /// PATH#HASH, the hash of its content.  A file that is given so is refused if its content has
+  /// another hash.
   const std::string& canonical() const { return canonical_; }
   const std::map<std::string, std::string, std::less<>>& values() const { return values_; }
 
@@ -71,9 +72,9 @@ struct Spec {
 
   /// "snapkv:budget=1024"; `where` names the place in messages.
   static Spec parse(const std::string& text, const std::string& where);
-  /// {"name": "snapkv", "budget": 1024}; `what` it should be, for messages.
+  /// {"name": "snapkv", "budget": 1024}; `what` names in messages what was expected.
   static Spec parse(const JsonView& object, const std::string& what);
-  /// As `parse` reads it, settings in the order of their names.
+  /// As `parse` reads it, with the settings in alphabetical order.
   std::string text() const;
 };
 
@@ -94,27 +95,28 @@ class Method {
  public:
   /// "snapkv:budget=1024", "minference+snapkv:budget=512".
   static Method parse(const std::string& spec, const std::string& where = "method");
-  /// The same, an object {"name": ..., parameter: value, ...}, an array of those to compose, or any
-  /// of these with a name of its own in tables: {"label": ..., "method": ...}.
+  /// A string of this form, an object {"name": ..., parameter: value, ...}, an array of such
+  /// objects to compose, or any of these with a name for tables: {"label": ..., "method": ...}.
   static Method parse(const JsonView& json);
 
-  const std::string& label() const { return label_; }  ///< its own, or as it was written
-  const std::string& name() const { return name_; }    ///< names joined by +
-  /// Name and every parameter with its value: equal if and only if the methods are.
+  const std::string& label() const { return label_; }  ///< as given for tables, or as written
+  const std::string& name() const { return name_; }    ///< of its entries, joined by +
+  /// Names and every parameter with its value: equal if and only if the methods are.
   const std::string& canonical() const { return canonical_; }
-  /// The part of `canonical` that decides the prefill: equal ones can share it.
+  /// The part of `canonical` that decides the prefill: methods with the same key can share one.
   const std::string& prefill_key() const { return prefill_key_; }
   Policies make() const;
-  /// Attention is modelled as materialised scores: adds to the memory that a run needs.
+  /// Whether attention counts as materialised scores, which add to the memory that a run needs.
   bool eager() const { return eager_; }
 
-  /// One entry of the registry with its settings; `placement` has no values if none were given.
+  /// One entry of the registry with its settings.  `placement` is empty if none was given.
   struct Part {
     const MethodInfo* info;
     Parameters parameters, placement;
   };
   const std::vector<Part>& parts() const { return parts_; }
-  /// The value of a parameter as text, of the first part that has it; `name` is its own name.
+  /// The value of a parameter as text, from the first part that has it.  "name" gives the method's
+  /// name.
   std::optional<std::string> setting(std::string_view name) const;
 
  private:
@@ -135,8 +137,8 @@ const MethodInfo& find_method(const std::string& name, const std::string& where)
 /// Parameters that every method takes: where keys and values live.
 const std::vector<ParameterInfo>& placement_parameters();
 
-/// A setting as a canonical text of any age has it, of the first method there that has it; "name"
-/// is the names of the methods, joined by +.  Texts are taken as they stand: no method needs to
+/// The value of a setting in a canonical text, from the first method in it that has the setting.
+/// "name" gives the names of the methods, joined by +.  The text may be old: its methods need not
 /// exist.
 std::optional<std::string> setting_in(std::string_view canonical, std::string_view name);
 

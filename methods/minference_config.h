@@ -9,21 +9,22 @@
 
 namespace turnbench {
 
-/// Which pattern each head has: a file in MInference's own format, an array with one object per
-/// layer, {"head": [type, vertical_size, slash_size, score], ...}, or one pattern for all.
+/// Which pattern each head has: one for all, or those of a file in MInference's own format, an
+/// array with one object per layer, {"head": [type, vertical_size, slash_size, score], ...}.
 class MInferenceConfig {
  public:
   enum class Kind { kVerticalSlash, kStream, kBlockSparse };
   struct Head {
     Kind kind = Kind::kVerticalSlash;
-    int vertical = 1000, slash = 6096;  ///< lines; sinks and window of a stream head
+    int vertical = 1000, slash = 6096;  ///< lines; of a stream head: tokens of sinks and window
   };
 
   /// All heads vertical-slash; sizes times `ratio`, rounded down.
   MInferenceConfig(int vertical, int slash, double ratio);
   static MInferenceConfig load(const std::filesystem::path& path, double ratio);
 
-  /// The pattern of a query head; what the file does not name is vertical-slash (1000, 6096).
+  /// The pattern of a query head; heads that the file does not name are vertical-slash (1000,
+  /// 6096).
   const Head& head(int layer, int head) const;
   /// Refuses a file made for a model of another shape.
   void check_shape(const ModelShape& shape) const;
@@ -37,7 +38,7 @@ class MInferenceConfig {
   std::vector<std::vector<Head>> layers_;  // empty: all heads are `other_`
 };
 
-/// As the files name it: vertical_and_slash, stream_llm, block_sparse.
+/// A kind's name in such files: vertical_and_slash, stream_llm, block_sparse.
 std::string_view name_of(MInferenceConfig::Kind kind);
 
 }  // namespace turnbench

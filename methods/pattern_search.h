@@ -7,42 +7,42 @@
 
 namespace turnbench {
 
-/// What a search holds a candidate's attention against.
+/// How a search scores a candidate.
 enum class PatternObjective {
-  kRecall,  ///< the attention mass that it retains, meant over rows: the most wins
-  kOutput   ///< outputs that differ from dense attention's by more than 0.005: the fewest win
+  kRecall,  ///< share of attention mass that it retains, mean over rows: the largest wins
+  kOutput   ///< elements of outputs that differ from dense ones by more than 0.005: the fewest win
 };
 
-/// A pattern and what it scored: a share of mass, or a count of outputs.
+/// A pattern and its score: a share of mass, or a count of elements.
 struct FoundPattern {
   MInferenceConfig::Head pattern;
   double score = 0;
 };
 
-/// [layer][head]
+/// [layers][heads]
 using FoundPatterns = std::vector<std::vector<FoundPattern>>;
 
 /// The patterns among which the search chooses, of about equal cost on a prompt of 30 thousand
 /// tokens: sinks with a window (100, 800), vertical and slash lines of several sizes, and one
 /// eighth of the blocks of 32 (MInference, section 3.2 and Algorithm 1; sizes of the official
-/// code).  The sizes of a block-sparse candidate do not count.
+/// code).  A block-sparse candidate's vertical and slash sizes mean nothing.
 std::vector<MInferenceConfig::Head> pattern_candidates(PatternObjective objective);
 
 /// Chooses for each head the candidate that serves it best on one long prompt, layer by layer while
-/// that is prefilled densely: a prefill policy for the calibration of `minference` (Jiang et al.,
-/// MInference 1.0, 2024, Algorithm 1).  Places of lines and blocks are estimated as in a prefill,
-/// on the last 64 rows and on block means; then every row from `first_row` on is held against dense
-/// attention.  Of equals, the earlier candidate wins.
+/// the prompt is prefilled densely: a prefill policy for the calibration of `minference` (Jiang et
+/// al., MInference 1.0, 2024, Algorithm 1).  Places of lines and blocks are estimated as in a
+/// prefill, on the last 64 rows and on block means.  Then every row from `first_row` on is compared
+/// with dense attention.  The earlier candidate wins ties.
 ///
-/// Differs from the official code (0.1.6) where that is at odds with its own prefill: the mask of
-/// its search by recall has a window of one key more, and its search by outputs leaves out the
-/// scale of logits when it places lines.  The latter also runs the prefill's kernels (64-key runs
-/// for lines, 100 blocks of 64), where here masks are exact and the same for both objectives.
+/// The official code (0.1.6) differs where it is at odds with its own prefill: the mask of its
+/// search by recall has a window of one key more, and its search by outputs leaves out the scale of
+/// logits when it places lines.  Its search by outputs also runs the prefill's kernels (64-key runs
+/// for lines, 100 blocks of 64); here masks are exact and the same for both objectives.
 class PatternSearch : public PrefillPolicy {
  public:
   struct Settings {
     PatternObjective objective = PatternObjective::kRecall;
-    int first_row = 2500;
+    int first_row = 2500;  ///< of the rows that score
     std::vector<MInferenceConfig::Head> candidates;
   };
   /// Fills `found`, which must outlive the policy.
@@ -62,8 +62,8 @@ class PatternSearch : public PrefillPolicy {
   FoundPatterns* found_;
 };
 
-/// What the published files make of a pattern: a window becomes lines of the same sizes, blocks
-/// become lines (1000, 6096).
+/// A pattern as the published files have it: sinks with a window become lines of the same sizes,
+/// blocks become lines (1000, 6096).
 MInferenceConfig::Head as_vertical_slash(MInferenceConfig::Head pattern);
 
 /// The text of a file that `minference` reads: [{"0": [type, vertical, slash, score], ...}, ...].

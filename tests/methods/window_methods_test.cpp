@@ -16,7 +16,7 @@ using namespace test;
 
 constexpr int kWindow = 8;
 
-/// Pooled scores of the tokens before the window, meant over a set's heads.
+/// Pooled scores of the tokens before the window, averaged over the heads of a set.
 std::vector<double> window_scores(Layer& layer, int set, int heads, int kernel) {
   auto s = summed(layer, set * heads, heads, layer.n - kWindow, layer.n - kWindow);
   for (double& x : s) x /= heads;
