@@ -42,7 +42,7 @@ Error memory_error(fmt::format_string<Args...> format, Args&&... args) {
 
 /// What `work()` returns; the message of an Error in it begins with the place.
 template <typename Work>
-auto at_place(const std::string& place, const Work& work) -> decltype(work()) {
+auto with_error_prefix(const std::string& place, const Work& work) -> decltype(work()) {
   try {
     return work();
   } catch (const Error& error) {

@@ -221,7 +221,7 @@ bool is_plain_file(const std::filesystem::path& path) {
   return std::filesystem::is_regular_file(path, ignored);
 }
 
-std::vector<std::filesystem::path> entries_of(const std::filesystem::path& directory) {
+std::vector<std::filesystem::path> list_directory(const std::filesystem::path& directory) {
   std::error_code error;
   std::vector<std::filesystem::path> out;
   for (std::filesystem::directory_iterator at(directory, error), end; !error && at != end;

@@ -18,7 +18,7 @@ bool is_there(const std::filesystem::path& path);
 bool is_folder(const std::filesystem::path& path);
 bool is_plain_file(const std::filesystem::path& path);
 /// What a directory holds, in the order of the names; refuses one that cannot be read.
-std::vector<std::filesystem::path> entries_of(const std::filesystem::path& directory);
+std::vector<std::filesystem::path> list_directory(const std::filesystem::path& directory);
 
 /// Whole file as bytes; refuses what cannot be read with the path and the reason.
 std::string read_file(const std::filesystem::path& path);

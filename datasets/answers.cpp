@@ -19,7 +19,7 @@ std::string text_of(const JsonView& view) {
 
 }  // namespace
 
-std::vector<std::string> answers_of(const JsonView& answer) {
+std::vector<std::string> parse_references(const JsonView& answer) {
   std::vector<std::string> out;
   if (!answer.is_array()) return {text_of(answer)};
   for (const JsonView& item : answer.items()) out.push_back(text_of(item));

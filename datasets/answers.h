@@ -12,7 +12,7 @@ namespace turnbench {
 
 /// The references of an `answer`: a text, a number in its digits, or a list of these.  Refuses
 /// other types and an empty list.
-std::vector<std::string> answers_of(const JsonView& answer);
+std::vector<std::string> parse_references(const JsonView& answer);
 
 /// Puts the four `options` of a record behind the question; the references become the right one,
 /// which the first of them names, and its letter.  Refuses another number of options and an

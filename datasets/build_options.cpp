@@ -13,10 +13,10 @@ void check_generated(const std::string& name, const BuildOptions& options, int m
     throw input_error("{}: found the length {} for {} turns, expected at least {}", name,
                       options.length, options.turns, min_length * options.turns);
   }
-  if (options.limit > kMostGenerated / static_cast<std::size_t>(options.length)) {
+  if (options.limit > kMaxGeneratedWords / static_cast<std::size_t>(options.length)) {
     throw input_error("{}: found {} dialogues of the length {}, expected at most {} of them", name,
                       options.limit, options.length,
-                      kMostGenerated / static_cast<std::size_t>(options.length));
+                      kMaxGeneratedWords / static_cast<std::size_t>(options.length));
   }
   if (options.depth && !(*options.depth >= 0 && *options.depth <= 100)) {
     throw input_error("{}: found the depth {}, expected a number from 0 to 100", name,

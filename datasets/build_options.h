@@ -9,7 +9,7 @@
 namespace turnbench {
 
 /// Words and marks that a generated set may have in all: they are held in memory.
-constexpr std::size_t kMostGenerated = 500'000'000;
+constexpr std::size_t kMaxGeneratedWords = 500'000'000;
 
 /// How the dialogues of a set are built or generated.
 struct BuildOptions {
@@ -29,7 +29,7 @@ struct BuildOptions {
 };
 
 /// Refuses turns out of [1, max_turns], less than `min_length` words and marks a turn, dialogues of
-/// more than kMostGenerated in all, and a depth out of [0, 100]; `name` is the dataset's.  For
+/// more than kMaxGeneratedWords in all, and a depth out of [0, 100]; `name` is the dataset's.  For
 /// generators, with their defaults filled in.
 void check_generated(const std::string& name, const BuildOptions& options, int max_turns,
                      int min_length);

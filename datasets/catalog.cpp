@@ -7,7 +7,7 @@
 #include "datasets/custom.h"
 #include "datasets/filler.h"
 #include "datasets/gsm8k.h"
-#include "datasets/hide.h"
+#include "datasets/haystack.h"
 #include "datasets/infinitebench.h"
 #include "datasets/longbench.h"
 #include "datasets/longeval.h"
@@ -59,7 +59,7 @@ Dataset tiny(TinyTask task, const std::string& description) {
     if (made.turns == 0) made.turns = kMostTinyTurns;
     made.length = tiny.length;
     made.limit = tiny.count;
-    check_generated(std::string(name_of(task)), made, kMaxTinyTurns, least_length(task));
+    check_generated(std::string(name_of(task)), made, kMaxTinyTurns, min_turn_length(task));
     return make_tiny_dialogues(task, tiny);
   };
   return {.name = std::string(name_of(task)),
@@ -70,7 +70,7 @@ Dataset tiny(TinyTask task, const std::string& description) {
           .collection = "",
           .turns = 2,
           .has_length = true,
-          .least_length = least_length(task),
+          .min_turn_length = min_turn_length(task),
           .load = load};
 }
 
@@ -96,21 +96,21 @@ void add_generated(std::vector<Dataset>& out, const Dataset& common, const auto&
   }
 }
 
-void add_riddles(std::vector<Dataset>& out, const RiddleKind& kind) {
+void add_needle_dataset(std::vector<Dataset>& out, const NeedleTask& kind) {
   const Dataset common = {.name = std::string(kind.name),
                           .description = std::string(kind.description),
                           .task = std::string(kind.task),
                           .metric = std::string(kind.metric),
-                          .collection = kind.among_pairs ? "" : "essays",
-                          .takes_source = !kind.among_pairs,
-                          .least_length = kLeastRiddleLength,
-                          .has_depth = kind.one_place};
+                          .collection = kind.in_uuid_pairs ? "" : "essays",
+                          .takes_source = !kind.in_uuid_pairs,
+                          .min_turn_length = kMinNeedleTurnLength,
+                          .has_depth = kind.single_depth};
   add_generated(
       out, common,
       [&kind](const std::string& name, const fs::path& source, const BuildOptions& options) {
         std::vector<std::string> essays;
         if (!source.empty()) essays = read_sentences(source);
-        return hide_riddles(kind, name, essays, options);
+        return make_needle_dialogues(kind, name, essays, options);
       });
 }
 
@@ -119,7 +119,7 @@ void add_word_lists(std::vector<Dataset>& out, WordListTask task, const std::str
                           .description = description,
                           .task = "aggregation",
                           .metric = "ruler_match_all",
-                          .least_length = kLeastListLength};
+                          .min_turn_length = kMinListTurnLength};
   add_generated(out, common,
                 [task](const std::string& name, const fs::path&, const BuildOptions& options) {
                   return make_word_lists(task, name, options);
@@ -173,57 +173,59 @@ Dataset multi_turn(const LongBenchTask& task) {
 }
 
 void add_longeval(std::vector<Dataset>& out) {
-  out.push_back(native({.name = "longeval-topics",
-                        .description = "the first of several topics talked about",
-                        .task = "retrieval",
-                        .metric = "ruler_match_all",
-                        .collection = "longeval",
-                        .files = {"topics/5_topics.jsonl"}},
-                       [](const fs::path& file, const std::string& name, const BuildOptions& o) {
-                         return read_longeval_topics(file, name, o.limit);
-                       }));
-  out.push_back(native({.name = "longeval-lines",
-                        .description = "the number of one of many lines",
-                        .task = "retrieval",
-                        .metric = "gsm8k",
-                        .collection = "longeval",
-                        .files = {"lines/200_lines.jsonl"}},
-                       [](const fs::path& file, const std::string& name, const BuildOptions& o) {
-                         return read_longeval_lines(file, name, o.limit);
-                       }));
-  out.push_back(native({.name = "longeval-summary",
-                        .description = "summaries of two of three topics talked about",
-                        .task = "summary",
-                        .metric = "rouge_l_recall",
-                        .collection = "longeval",
-                        .files = {"topics/conversations.jsonl"}},
-                       make_longeval_summaries));
+  out.push_back(
+      native_dataset({.name = "longeval-topics",
+                      .description = "the first of several topics talked about",
+                      .task = "retrieval",
+                      .metric = "ruler_match_all",
+                      .collection = "longeval",
+                      .files = {"topics/5_topics.jsonl"}},
+                     [](const fs::path& file, const std::string& name, const BuildOptions& o) {
+                       return read_longeval_topics(file, name, o.limit);
+                     }));
+  out.push_back(
+      native_dataset({.name = "longeval-lines",
+                      .description = "the number of one of many lines",
+                      .task = "retrieval",
+                      .metric = "gsm8k",
+                      .collection = "longeval",
+                      .files = {"lines/200_lines.jsonl"}},
+                     [](const fs::path& file, const std::string& name, const BuildOptions& o) {
+                       return read_longeval_lines(file, name, o.limit);
+                     }));
+  out.push_back(native_dataset({.name = "longeval-summary",
+                                .description = "summaries of two of three topics talked about",
+                                .task = "summary",
+                                .metric = "rouge_l_recall",
+                                .collection = "longeval",
+                                .files = {"topics/conversations.jsonl"}},
+                               make_longeval_summaries));
 }
 
 void add_ruler(std::vector<Dataset>& out, const RulerTask& task) {
   out.push_back(
-      native({.name = fmt::format("ruler-{}", task.name),
-              .description = fmt::format("{} (RULER)", task.description),
-              .task = std::string(task.kind),
-              .metric = std::string(task.metric),
-              .collection = "ruler",
-              .files = ruler_files(task)},
-             [&task](const fs::path& file, const std::string& name, const BuildOptions& o) {
-               return read_ruler(file, task, name, o.limit);
-             }));
+      native_dataset({.name = fmt::format("ruler-{}", task.name),
+                      .description = fmt::format("{} (RULER)", task.description),
+                      .task = std::string(task.kind),
+                      .metric = std::string(task.metric),
+                      .collection = "ruler",
+                      .files = ruler_files(task)},
+                     [&task](const fs::path& file, const std::string& name, const BuildOptions& o) {
+                       return read_ruler(file, task, name, o.limit);
+                     }));
 }
 
 void add_infinitebench(std::vector<Dataset>& out, const InfiniteBenchTask& task) {
   out.push_back(
-      native({.name = fmt::format("infinitebench-{}", task.name),
-              .description = fmt::format("{} (InfiniteBench)", task.description),
-              .task = std::string(task.kind),
-              .metric = fmt::format("infinitebench_{}", task.name),
-              .collection = "infinitebench",
-              .files = {fmt::format("{}.jsonl", task.name)}},
-             [&task](const fs::path& file, const std::string& name, const BuildOptions& o) {
-               return read_infinitebench(file, task, name, o.limit);
-             }));
+      native_dataset({.name = fmt::format("infinitebench-{}", task.name),
+                      .description = fmt::format("{} (InfiniteBench)", task.description),
+                      .task = std::string(task.kind),
+                      .metric = fmt::format("infinitebench_{}", task.name),
+                      .collection = "infinitebench",
+                      .files = {fmt::format("{}.jsonl", task.name)}},
+                     [&task](const fs::path& file, const std::string& name, const BuildOptions& o) {
+                       return read_infinitebench(file, task, name, o.limit);
+                     }));
 }
 
 void add_gsm8k(std::vector<Dataset>& out) {
@@ -233,15 +235,15 @@ void add_gsm8k(std::vector<Dataset>& out) {
                          .metric = "gsm8k",
                          .collection = "gsm8k",
                          .files = {"test.jsonl"}};
-  out.push_back(
-      native(plain, [](const fs::path& file, const std::string& name, const BuildOptions& o) {
+  out.push_back(native_dataset(
+      plain, [](const fs::path& file, const std::string& name, const BuildOptions& o) {
         return read_gsm8k(file, "", name, o.limit);
       }));
   Dataset with_examples = plain;
   with_examples.name = "gsm8k-cot";
   with_examples.description += ", with worked examples";
   with_examples.files = {"gsm8k_cot_prompt_formal.txt"};
-  out.push_back(native(
+  out.push_back(native_dataset(
       with_examples, [](const fs::path& examples, const std::string& name, const BuildOptions& o) {
         return read_gsm8k(examples.parent_path() / "test.jsonl", examples, name, o.limit);
       }));
@@ -249,20 +251,21 @@ void add_gsm8k(std::vector<Dataset>& out) {
 
 void add_longmemeval(std::vector<Dataset>& out, const std::string& variant,
                      const std::string& description) {
-  out.push_back(native({.name = "longmemeval-" + variant,
-                        .description = description,
-                        .task = "memory",
-                        .metric = "qa_f1",
-                        .collection = "longmemeval",
-                        .files = {fmt::format("longmemeval_{}.json", variant),
-                                  fmt::format("longmemeval_{}_cleaned.json", variant)}},
-                       [](const fs::path& file, const std::string& name, const BuildOptions& o) {
-                         return read_longmemeval(file, name, o.limit);
-                       }));
+  out.push_back(
+      native_dataset({.name = "longmemeval-" + variant,
+                      .description = description,
+                      .task = "memory",
+                      .metric = "qa_f1",
+                      .collection = "longmemeval",
+                      .files = {fmt::format("longmemeval_{}.json", variant),
+                                fmt::format("longmemeval_{}_cleaned.json", variant)}},
+                     [](const fs::path& file, const std::string& name, const BuildOptions& o) {
+                       return read_longmemeval(file, name, o.limit);
+                     }));
 }
 
 void add_sharegpt(std::vector<Dataset>& out) {
-  out.push_back(native(
+  out.push_back(native_dataset(
       {.name = "sharegpt",
        .description = "chats of several turns, as their users had them",
        .task = "chat",
@@ -275,15 +278,16 @@ void add_sharegpt(std::vector<Dataset>& out) {
 }
 
 Dataset custom() {
-  Dataset out = native({.name = "jsonl",
-                        .description = "dialogues of one's own, one a line",
-                        .task = "custom",
-                        .metric = "qa_f1",
-                        .collection = "jsonl",
-                        .files = {"dialogues.jsonl"}},
-                       [](const fs::path& file, const std::string& name, const BuildOptions& o) {
-                         return read_custom(file, o.fields, name, o.limit);
-                       });
+  Dataset out =
+      native_dataset({.name = "jsonl",
+                      .description = "dialogues of one's own, one a line",
+                      .task = "custom",
+                      .metric = "qa_f1",
+                      .collection = "jsonl",
+                      .files = {"dialogues.jsonl"}},
+                     [](const fs::path& file, const std::string& name, const BuildOptions& o) {
+                       return read_custom(file, o.fields, name, o.limit);
+                     });
   out.has_fields = true;
   return out;
 }
@@ -294,14 +298,14 @@ std::vector<Dataset> make_catalog() {
       tiny(TinyTask::kHop, "made-up facts: two facts, one leading to the other"),
       tiny(TinyTask::kLabel, "made-up facts: a label by examples"),
       tiny(TinyTask::kList, "made-up facts: a week, day by day; long answers")};
-  for (const RiddleKind& kind : riddle_kinds()) add_riddles(out, kind);
+  for (const NeedleTask& kind : needle_tasks()) add_needle_dataset(out, kind);
   add_word_lists(out, WordListTask::kCommon, "the ten most common words of a long list");
   add_word_lists(out, WordListTask::kFrequent, "the three most frequent of made-up words");
   for (const LongBenchTask& task : longbench_tasks()) {
     out.push_back(single_turn(task, std::string(task.name)));
   }
   for (const LongBenchTask& task : longbench_tasks()) {
-    if (task.in_e) out.push_back(single_turn(task, std::string(task.name) + "_e"));
+    if (task.in_longbench_e) out.push_back(single_turn(task, std::string(task.name) + "_e"));
   }
   for (const LongBenchTask& task : longbench_tasks()) out.push_back(multi_turn(task));
   add_longeval(out);
@@ -312,7 +316,7 @@ std::vector<Dataset> make_catalog() {
   add_longmemeval(out, "s", "questions on some fifty earlier chats");
   add_longmemeval(out, "m", "questions on some five hundred earlier chats");
   add_sharegpt(out);
-  add_question_sets(out);
+  add_question_datasets(out);
   out.push_back(custom());
   return out;
 }

@@ -24,7 +24,7 @@ struct Dataset {
   bool needs_source = false;            ///< it is read from files
   bool takes_source = false;            ///< it may be read from files, otherwise it is made up
   bool has_length = false;              ///< it is generated at any length ...
-  int least_length = 0;                 ///< ... of so many words and marks a turn or more
+  int min_turn_length = 0;              ///< ... of so many words and marks a turn or more
   bool has_depth = false;               ///< what answers stands at a depth that can be chosen
   bool has_fields = false;              ///< the fields of its files can be renamed
   bool has_official_prompts = false;    ///< its files may come with the prompts of its authors

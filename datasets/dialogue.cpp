@@ -38,7 +38,7 @@ std::string_view name_of(Layout layout) {
   return "";
 }
 
-std::size_t question_slot(const Turn& turn) {
+std::size_t question_index(const Turn& turn) {
   const std::size_t n = turn.contexts.size();
   if (turn.position == Position::kEnd) return n;
   if (turn.position == Position::kBegin || n < 2) return 0;
@@ -57,7 +57,7 @@ std::size_t question_slot(const Turn& turn) {
   return best;
 }
 
-std::string gold_of(const Turn& turn) {
+std::string gold_answer_text(const Turn& turn) {
   return turn.gold.empty() && !turn.references.empty() ? turn.references[0] : turn.gold;
 }
 
@@ -70,13 +70,14 @@ void check_position(const Dialogue& dialogue, Position position) {
   }
 }
 
-Dialogue at_position(Dialogue dialogue, Position position) {
+Dialogue with_questions_at(Dialogue dialogue, Position position) {
   check_position(dialogue, position);
   for (Turn& turn : dialogue.turns) turn.position = position;
   return dialogue;
 }
 
-std::vector<Dialogue> one_dialogue_a_turn(std::span<const Dialogue> dialogues, std::size_t limit) {
+std::vector<Dialogue> split_into_single_turns(std::span<const Dialogue> dialogues,
+                                              std::size_t limit) {
   std::vector<Dialogue> out;
   for (const Dialogue& dialogue : dialogues) {
     const Turn& first = dialogue.turns[0];

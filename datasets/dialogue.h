@@ -58,19 +58,20 @@ struct Dialogue {
 /// the end, and in the middle the boundary between two paragraphs that is nearest to half of the
 /// text (bytes; the earlier one on a tie).  With fewer than two paragraphs the middle is the
 /// beginning.
-std::size_t question_slot(const Turn& turn);
+std::size_t question_index(const Turn& turn);
 
 /// What stands as a turn's answer where answers are gold: its first reference if nothing else does.
-std::string gold_of(const Turn& turn);
+std::string gold_answer_text(const Turn& turn);
 
 /// Refuses a position to which the question of a turn cannot move, as its pieces stand as they are.
 void check_position(const Dialogue& dialogue, Position position);
 
 /// The same dialogue with every question at `position`; refuses as `check_position` does.
-Dialogue at_position(Dialogue dialogue, Position position);
+Dialogue with_questions_at(Dialogue dialogue, Position position);
 
 /// The turns of dialogues that have their context in the first turn, `limit` at most (0: all), each
 /// as a dialogue of its own, ID-1, ID-2, ..., with that turn's instruction and contexts.
-std::vector<Dialogue> one_dialogue_a_turn(std::span<const Dialogue> dialogues, std::size_t limit);
+std::vector<Dialogue> split_into_single_turns(std::span<const Dialogue> dialogues,
+                                              std::size_t limit);
 
 }  // namespace turnbench

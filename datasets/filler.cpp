@@ -82,7 +82,7 @@ void append_sentences(std::vector<std::string>& out, const std::string& text) {
   for (std::size_t i = 1; i <= text.size(); ++i) {
     const std::string_view before = std::string_view(text).substr(begin, i - begin);
     const bool ends = i == text.size() || before.ends_with("\n\n") ||
-                      sentence_break(before, std::string_view(text).substr(i));
+                      is_sentence_break(before, std::string_view(text).substr(i));
     if (!ends) continue;
     begin = i;
     std::vector<std::string> words = split(replace_all(std::string(before), "\n", " "), " ");
@@ -112,11 +112,11 @@ std::string random_uuid(Random& random) {
                      high & 0xFFFF, low >> 48, low & 0xFFFFFFFFFFFFull);
 }
 
-Sentences made_up_sentences(Random& random) {
+SentenceGenerator random_sentences(Random& random) {
   return [&random] { return fill(random.choice(templates()), random); };
 }
 
-Sentences made_up_pairs(Random& random) {
+SentenceGenerator random_uuid_pairs(Random& random) {
   return [&random] {
     const std::string key = random_uuid(random);
     return fmt::format("\"{}\": \"{}\",", key, random_uuid(random));
@@ -126,7 +126,7 @@ Sentences made_up_pairs(Random& random) {
 std::vector<std::string> read_sentences(const fs::path& source) {
   std::vector<fs::path> files = {source};
   if (is_folder(source)) {
-    files = entries_of(source);
+    files = list_directory(source);
     std::erase_if(files, [](const fs::path& path) { return path.extension() != ".txt"; });
     if (files.empty()) {
       throw input_error("{}: found no .txt file, expected at least one", source.string());
@@ -134,7 +134,7 @@ std::vector<std::string> read_sentences(const fs::path& source) {
   }
   std::vector<std::string> out;
   for (const fs::path& file : files) {
-    const std::string text = replace_all(replace_all(read_text(file), "\r", ""), "\t", " ");
+    const std::string text = replace_all(replace_all(read_utf8_file(file), "\r", ""), "\t", " ");
     const std::size_t before = out.size();
     append_sentences(out, text);
     if (out.size() == before) {
@@ -144,7 +144,7 @@ std::vector<std::string> read_sentences(const fs::path& source) {
   return out;
 }
 
-Sentences cyclic_sentences(std::span<const std::string> sentences, Random& random) {
+SentenceGenerator cyclic_sentences(std::span<const std::string> sentences, Random& random) {
   return [sentences, next = random.below(sentences.size())]() mutable {
     return sentences[next++ % sentences.size()];
   };

@@ -19,13 +19,13 @@ std::size_t count_words_and_marks(std::string_view text);
 std::string random_uuid(Random& random);
 
 /// Gives one sentence after another, without end.
-using Sentences = std::function<std::string()>;
+using SentenceGenerator = std::function<std::string()>;
 
 /// Sentences of everyday life, without digits.  Few are like another: there are some billions.
-Sentences made_up_sentences(Random& random);
+SentenceGenerator random_sentences(Random& random);
 
 /// Pairs of UUIDs as lines of a JSON object: `"KEY": "VALUE",`.
-Sentences made_up_pairs(Random& random);
+SentenceGenerator random_uuid_pairs(Random& random);
 
 /// The sentences of all .txt files of a directory (or of one file), in the order of their names;
 /// white space is one space.  Refuses a directory without such files, texts without a sentence and
@@ -33,6 +33,6 @@ Sentences made_up_pairs(Random& random);
 std::vector<std::string> read_sentences(const std::filesystem::path& source);
 
 /// The given sentences in their order from a random one on, and from the first after the last.
-Sentences cyclic_sentences(std::span<const std::string> sentences, Random& random);
+SentenceGenerator cyclic_sentences(std::span<const std::string> sentences, Random& random);
 
 }  // namespace turnbench

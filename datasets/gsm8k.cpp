@@ -16,7 +16,7 @@ constexpr int kGsm8kAnswerTokens = 400;
 
 std::vector<Paragraph> read_examples(const fs::path& file) {
   std::vector<Paragraph> out;
-  for (const std::string& text : split("\n" + read_text(file), "\nQuestion: ")) {
+  for (const std::string& text : split("\n" + read_utf8_file(file), "\nQuestion: ")) {
     if (trim(text).empty()) continue;
     out.push_back({fmt::format("example-{}", out.size() + 1), "Question: " + trim(text)});
   }

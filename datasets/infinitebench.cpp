@@ -54,15 +54,15 @@ constexpr InfiniteBenchTask kInfiniteBenchTasks[] = {
 Turn turn_of(const JsonView& view, const InfiniteBenchTask& task) {
   Turn turn;
   turn.instruction = task.instruction;
-  const Flow flow = task.kind == "code" ? Flow::kCode : Flow::kProse;
-  for (std::string& text : split_context(view.at("context").as_string(), {.flow = flow})) {
+  const SplitRule split = task.kind == "code" ? SplitRule::kCode : SplitRule::kProse;
+  for (std::string& text : split_context(view.at("context").as_string(), {.split = split})) {
     turn.contexts.push_back({"context", std::move(text)});
   }
   if (turn.contexts.empty()) view.at("context").fail("a text");
   turn.question = view.get("input", std::string());
-  if (trim(turn.question).empty()) turn.question = task.ask;
+  if (trim(turn.question).empty()) turn.question = task.default_question;
   if (turn.question.empty()) view.at("input").fail("a question");
-  turn.references = answers_of(view.at("answer"));
+  turn.references = parse_references(view.at("answer"));
   if (task.has_options) add_options(turn, view);
   turn.relevance = {"context"};
   turn.gold = task.name == "math_calc" ? fmt::format("[{}]", join(turn.references, ", "))

@@ -18,7 +18,8 @@ struct InfiniteBenchTask {
   int max_new_tokens = 0;        ///< of the official eval_utils.py
   bool has_options = false;      ///< four, A to D
   std::string_view instruction;  ///< our own wording, as is `ask`
-  std::string_view ask;          ///< the question of records that have none; empty if all have one
+  std::string_view
+      default_question;  ///< the question of records that have none; empty if all have one
 };
 
 std::span<const InfiniteBenchTask> infinitebench_tasks();

@@ -20,25 +20,25 @@ constexpr std::string_view kOneOption =
 // name, folder, description, kind, evaluation, metric, answer, flow, instruction
 constexpr LEvalTask kLEvalTasks[] = {
     {"coursera", kClosed, "questions on lectures, several options may be right", "qa", "exam",
-     "leval_letters", LEvalAnswer::kLetters, Flow::kProse,
+     "leval_letters", LEvalAnswer::kLetters, SplitRule::kProse,
      "Answer the question about the following document. One option or several are right. Reply "
      "with their letters only, like A or AB."},
     {"quality", kClosed, "questions on stories, with four options", "qa", "exam", "leval_letter",
-     LEvalAnswer::kLetters, Flow::kProse, kOneOption},
+     LEvalAnswer::kLetters, SplitRule::kProse, kOneOption},
     {"tpo", kClosed, "questions on lectures, with four options", "qa", "exam", "leval_letter",
-     LEvalAnswer::kLetters, Flow::kProse, kOneOption},
+     LEvalAnswer::kLetters, SplitRule::kProse, kOneOption},
     {"gsm100", kClosed, "grade school mathematics, with many worked examples", "reasoning", "exam",
-     "gsm8k", LEvalAnswer::kWords, Flow::kProse,
+     "gsm8k", LEvalAnswer::kWords, SplitRule::kProse,
      "Solve the last problem like the examples. End with \"The answer is\" and the number."},
     {"codeU", kClosed, "what a call of a large code base gives", "code", "exam", "leval_code",
-     LEvalAnswer::kWords, Flow::kCode,
+     LEvalAnswer::kWords, SplitRule::kCode,
      "Read the following code and its comments. Reply with what the call at the end gives."},
     {"sci_fi", kClosed, "statements on science fiction, true or false", "qa", "exam", "accuracy",
-     LEvalAnswer::kTruth, Flow::kProse,
+     LEvalAnswer::kTruth, SplitRule::kProse,
      "Is the statement true or false in the following story? Go by the story alone. Reply with "
      "True or False."},
     {"topic_retrieval_longchat", kClosed, "the first, second and third of the topics talked about",
-     "retrieval", "exam", "leval_stated", LEvalAnswer::kWords, Flow::kLines,
+     "retrieval", "exam", "leval_stated", LEvalAnswer::kWords, SplitRule::kLines,
      "The following is a record of our conversations on several topics."},
     {"financial_qa", kOpen, "questions on earnings calls", "qa", "f1", "qa_f1"},
     {"legal_contract_qa", kOpen, "questions on contracts", "qa", "f1", "qa_f1"},
@@ -49,14 +49,14 @@ constexpr LEvalTask kLEvalTasks[] = {
     {"gov_report_summ", kOpen, "summaries of government reports", "summary", "rouge",
      "rouge_score_l"},
     {"meeting_summ", kOpen, "summaries of meetings that answer a query", "summary", "rouge",
-     "rouge_score_l", LEvalAnswer::kText, Flow::kLines},
+     "rouge_score_l", LEvalAnswer::kText, SplitRule::kLines},
     {"news_summ", kOpen, "summaries of several news articles", "summary", "rouge", "rouge_score_l"},
     {"paper_assistant", kOpen, "sections and reviews of papers", "summary", "rouge",
      "rouge_score_l"},
     {"patent_summ", kOpen, "summaries of patents", "summary", "rouge", "rouge_score_l"},
     {"review_summ", kOpen, "summaries of reviews of a hotel", "summary", "rouge", "rouge_score_l"},
     {"tv_show_summ", kOpen, "summaries of scripts of a series", "summary", "rouge", "rouge_score_l",
-     LEvalAnswer::kText, Flow::kLines},
+     LEvalAnswer::kText, SplitRule::kLines},
 };
 
 /// The letters from A to D of the first word, in its order.
@@ -111,7 +111,7 @@ std::vector<Turn> turns_of(const JsonView& view, const LEvalTask& task) {
     out.push_back(turn_of(instructions[i], outputs[i], task));
   }
   out[0].instruction = task.instruction;
-  for (std::string& text : split_context(view.at("input").as_string(), {.flow = task.flow})) {
+  for (std::string& text : split_context(view.at("input").as_string(), {.split = task.split})) {
     out[0].contexts.push_back({"document", std::move(text)});
   }
   if (out[0].contexts.empty()) view.at("input").fail("a document");

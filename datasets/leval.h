@@ -28,7 +28,7 @@ struct LEvalTask {
   std::string_view evaluation;  ///< of its records: exam, f1 or rouge
   std::string_view metric;      ///< ours
   LEvalAnswer answer = LEvalAnswer::kText;
-  Flow flow = Flow::kProse;
+  SplitRule split = SplitRule::kProse;
   /// In our own wording, after the official one.
   std::string_view instruction = "Follow the instruction about the following document.";
 };

@@ -31,7 +31,8 @@ LongBenchRecord record_from(const JsonView& view, const LongBenchTask& task,
   if (record.id.empty()) view.at("_id").fail("an id");
   record.language = view.at("language").as_string();
   record.input = view.at("input").as_string();
-  if (record.input.empty() && task.wording.ask.empty()) view.at("input").fail("a question");
+  if (record.input.empty() && task.wording.default_question.empty())
+    view.at("input").fail("a question");
   record.context = view.at("context").as_string();
   if (trim(record.context).empty()) view.at("context").fail("a text");
   record.answers = view.at("answers").as_strings();
@@ -86,7 +87,8 @@ Dialogue longbench_dialogue(std::string_view name, const LongBenchRecord& record
   }
   turn.question = record.input;
   if (record.input.empty()) {
-    turn.question = fill_template(wording.ask, {{"document", wording.the_document}}, "");
+    turn.question =
+        fill_template(wording.default_question, {{"document", wording.document_name}}, "");
   }
   turn.references = record.answers;
   turn.classes = record.classes;
@@ -100,7 +102,7 @@ Dialogue longbench_dialogue(std::string_view name, const LongBenchRecord& record
           .turns = {std::move(turn)}};
 }
 
-std::map<std::string, std::string> load_prompts(const fs::path& source) {
+std::map<std::string, std::string> load_official_prompts(const fs::path& source) {
   const fs::path directory = is_folder(source) ? source : source.parent_path();
   std::map<std::string, std::string> out;
   for (const fs::path& folder : {directory, directory / "config", directory / ".." / "config"}) {
@@ -120,7 +122,7 @@ std::map<std::string, std::string> load_prompts(const fs::path& source) {
 }
 
 std::string official_prompt(const fs::path& source, std::string_view name) {
-  const std::map<std::string, std::string> prompts = load_prompts(source);
+  const std::map<std::string, std::string> prompts = load_official_prompts(source);
   const auto found = prompts.find(std::string(find_longbench_task(name, source.string()).name));
   if (found == prompts.end()) {
     throw input_error("{}: found no prompt of {}, expected one in config/dataset2prompt.json",

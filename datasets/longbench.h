@@ -47,10 +47,10 @@ Dialogue longbench_dialogue(std::string_view name, const LongBenchRecord& record
 
 /// Official prompt templates by task, from dataset2prompt.json in the directory of `source`, in its
 /// config/ or in the config/ beside it; none if there is no such file.
-std::map<std::string, std::string> load_prompts(const std::filesystem::path& source);
+std::map<std::string, std::string> load_official_prompts(const std::filesystem::path& source);
 
-/// The template of task `name`, with or without "_e", among those of `load_prompts`.  Refuses a
-/// source that has none.
+/// The template of task `name`, with or without "_e", among those of `load_official_prompts`.
+/// Refuses a source that has none.
 std::string official_prompt(const std::filesystem::path& source, std::string_view name);
 
 /// The record as a dialogue whose one turn is its official prompt: {context} and {input} filled in,

@@ -10,21 +10,22 @@
 namespace turnbench {
 namespace {
 
-constexpr ContextLayout kProse = {.flow = Flow::kProse};
-constexpr ContextLayout kLines = {.flow = Flow::kLines};
-constexpr ContextLayout kCode = {.flow = Flow::kCode};
+constexpr ContextLayout kProse = {.split = SplitRule::kProse};
+constexpr ContextLayout kLines = {.split = SplitRule::kLines};
+constexpr ContextLayout kCode = {.split = SplitRule::kCode};
 
-constexpr ContextLayout numbered(Flow flow, std::string_view marker, std::string_view suffix) {
-  return {.flow = flow, .marker = marker, .numbered = true, .suffix = suffix};
+constexpr ContextLayout numbered(SplitRule split, std::string_view marker,
+                                 std::string_view suffix) {
+  return {.split = split, .marker = marker, .numbered = true, .suffix = suffix};
 }
 
 constexpr ContextLayout examples(std::string_view marker, std::string_view answer) {
-  return {.flow = Flow::kWhole, .marker = marker, .answer = answer};
+  return {.split = SplitRule::kNever, .marker = marker, .answer = answer};
 }
 
-constexpr Wording about(std::string_view instruction, std::string_view the_document,
+constexpr Wording about(std::string_view instruction, std::string_view document_name,
                         std::string_view label) {
-  return {instruction, "", "About {document}: {input}", the_document, label};
+  return {instruction, "", "About {document}: {input}", document_name, label};
 }
 
 constexpr Wording kPassages = {
@@ -84,7 +85,7 @@ constexpr Wording kNextLine = {
 constexpr auto kRecords = Grouping::kRecords;
 constexpr auto kExamples = Grouping::kExamples;
 
-// name, description, kind, language, metric, max_new_tokens, in_e, grouping, turns,
+// name, description, kind, language, metric, max_new_tokens, in_longbench_e, grouping, turns,
 // layout, wording
 constexpr std::array<LongBenchTask, 21> kLongBenchTasks = {{
     {"narrativeqa", "questions on novels and film scripts", "qa", "en", "qa_f1", 128, false,
@@ -96,19 +97,19 @@ constexpr std::array<LongBenchTask, 21> kLongBenchTasks = {{
     {"multifieldqa_zh", "questions on articles of several fields, Chinese", "qa", "zh", "qa_f1_zh",
      64, false, kRecords, 3, kProse, kTextZh},
     {"hotpotqa", "two-hop questions on Wikipedia passages", "qa", "en", "qa_f1", 32, true, kRecords,
-     3, numbered(Flow::kWhole, "Passage ", ":"), kPassages},
+     3, numbered(SplitRule::kNever, "Passage ", ":"), kPassages},
     {"2wikimqa", "questions of up to five hops on Wikipedia passages", "qa", "en", "qa_f1", 32,
-     true, kRecords, 3, numbered(Flow::kWhole, "Passage ", ":"), kPassages},
+     true, kRecords, 3, numbered(SplitRule::kNever, "Passage ", ":"), kPassages},
     {"musique", "questions of up to four hops on Wikipedia passages", "qa", "en", "qa_f1", 32,
-     false, kRecords, 3, numbered(Flow::kWhole, "Passage ", ":"), kPassages},
+     false, kRecords, 3, numbered(SplitRule::kNever, "Passage ", ":"), kPassages},
     {"dureader", "search questions on web pages, Chinese", "qa", "zh", "rouge_zh", 128, false,
-     kRecords, 3, numbered(Flow::kWhole, "文章", "\n"), kPassagesZh},
+     kRecords, 3, numbered(SplitRule::kNever, "文章", "\n"), kPassagesZh},
     {"gov_report", "summaries of government reports", "summary", "en", "rouge", 512, true, kRecords,
      2, kProse, kReport},
     {"qmsum", "summaries of meetings that answer a query", "summary", "en", "rouge", 512, false,
      kRecords, 2, kLines, kMeeting},
     {"multi_news", "summaries of several news articles", "summary", "en", "rouge", 512, true,
-     kRecords, 2, numbered(Flow::kProse, "Passage ", ":"), kNews},
+     kRecords, 2, numbered(SplitRule::kProse, "Passage ", ":"), kNews},
     {"vcsum", "summaries of meetings, Chinese", "summary", "zh", "rouge_zh", 512, false, kRecords,
      2, kLines, kMeetingZh},
     {"trec", "types of questions, from examples", "few-shot", "en", "classification", 64, true,
@@ -120,11 +121,12 @@ constexpr std::array<LongBenchTask, 21> kLongBenchTasks = {{
     {"lsht", "classes of news, from examples, Chinese", "few-shot", "zh", "classification", 64,
      false, kExamples, 2, examples("新闻内容：\n", "\n类别："), kNewsTypesZh},
     {"passage_count", "number of different paragraphs", "synthetic", "en", "count", 32, true,
-     kRecords, 2, numbered(Flow::kWhole, "Paragraph ", ":"), kCount},
+     kRecords, 2, numbered(SplitRule::kNever, "Paragraph ", ":"), kCount},
     {"passage_retrieval_en", "the paragraph of an abstract", "synthetic", "en", "retrieval", 32,
-     true, kRecords, 3, numbered(Flow::kWhole, "Paragraph ", ":"), kRetrieval},
+     true, kRecords, 3, numbered(SplitRule::kNever, "Paragraph ", ":"), kRetrieval},
     {"passage_retrieval_zh", "the paragraph of an abstract, Chinese", "synthetic", "zh",
-     "retrieval_zh", 32, false, kRecords, 3, numbered(Flow::kWhole, "段落", "："), kRetrievalZh},
+     "retrieval_zh", 32, false, kRecords, 3, numbered(SplitRule::kNever, "段落", "："),
+     kRetrievalZh},
     {"lcc", "the next line of a source file", "code", "code", "code_sim", 64, true, kRecords, 2,
      kCode, kNextLine},
     {"repobench-p", "the next line of a source file, from its repository", "code", "code",
@@ -143,7 +145,7 @@ const LongBenchTask& find_longbench_task(std::string_view name, const std::strin
   if (e) plain.remove_suffix(2);
   std::vector<std::string_view> known;
   for (const LongBenchTask& task : kLongBenchTasks) {
-    if (task.name == plain && (!e || task.in_e)) return task;
+    if (task.name == plain && (!e || task.in_longbench_e)) return task;
     known.push_back(task.name);
   }
   throw input_error("{}: found the LongBench task \"{}\", expected {}", where,

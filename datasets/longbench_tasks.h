@@ -12,11 +12,14 @@ namespace turnbench {
 /// official prompts are read from LongBench's dataset2prompt.json.  {document} is the name of the
 /// record's context, {input} the record's question.
 struct Wording {
-  std::string_view instruction;   ///< before everything else, in every turn
-  std::string_view ask;           ///< the question of records that have none; empty if all have one
-  std::string_view ask_about;     ///< the question where a dialogue holds several contexts
-  std::string_view the_document;  ///< {document} where there is one context
-  std::string_view label;         ///< {document} where there are several; {letter} tells them apart
+  std::string_view instruction;  ///< before everything else, in every turn
+  std::string_view
+      default_question;  ///< the question of records that have none; empty if all have one
+  std::string_view
+      question_about_document;     ///< the question where a dialogue holds several contexts
+  std::string_view document_name;  ///< {document} where there is one context
+  std::string_view
+      document_label;  ///< {document} where there are several; {letter} tells them apart
 };
 
 /// How multi-turn dialogues are made of a task's records (see multi_turn.h).
@@ -34,7 +37,7 @@ struct LongBenchTask {
   std::string_view language;  ///< en, zh or code
   std::string_view metric;
   int max_new_tokens = 0;
-  bool in_e = false;  ///< also part of LongBench-E
+  bool in_longbench_e = false;  ///< also part of LongBench-E
   Grouping grouping = Grouping::kRecords;
   int turns = 0;  ///< of its multi-turn variant
   ContextLayout layout;

@@ -7,7 +7,7 @@
 #include "common/random.h"
 #include "common/text.h"
 #include "datasets/jsonl.h"
-#include "datasets/spread.h"
+#include "datasets/sample.h"
 
 namespace turnbench {
 namespace {
@@ -161,10 +161,11 @@ std::vector<Dialogue> make_longeval_summaries(const fs::path& file, const std::s
   const std::size_t count = options.limit == 0 ? kSummaries : options.limit;
   for (std::size_t i = 0; i < count; ++i) {
     Random random = Random::from({options.seed, seed_of("longeval-summary"), i});
-    std::vector<std::size_t> chosen = choose_ascending(pool.size(), kTopicsOfSummary, random);
+    std::vector<std::size_t> chosen =
+        sample_without_replacement(pool.size(), kTopicsOfSummary, random);
     random.shuffle(chosen);
     std::vector<std::size_t> asked =
-        choose_ascending(kTopicsOfSummary, kTopicsOfSummary - 1, random);
+        sample_without_replacement(kTopicsOfSummary, kTopicsOfSummary - 1, random);
     Turn turn;
     turn.instruction = "The following is a record of our previous conversations.";
     for (std::size_t at : chosen) {

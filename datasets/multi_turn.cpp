@@ -7,7 +7,7 @@
 #include "datasets/chunks.h"
 #include "datasets/dialogue_stats.h"
 #include "datasets/fill_template.h"
-#include "datasets/spread.h"
+#include "datasets/sample.h"
 
 namespace turnbench {
 namespace {
@@ -138,7 +138,8 @@ class MultiTurnBuilder {
       out.push_back(turn_of(*group[j]->record));
       const std::size_t most = std::min(j + 1, group[j]->paragraphs.size());
       const std::vector<Chunk> parts = cut_at_random(*group[j], 1 + random.below(most), random);
-      const std::vector<std::size_t> places = choose_ascending(j + 1, parts.size(), random);
+      const std::vector<std::size_t> places =
+          sample_without_replacement(j + 1, parts.size(), random);
       for (std::size_t part = 0; part < parts.size(); ++part) {
         chunks[places[part]].push_back(parts[part]);
         out[j].relevance.push_back(parts[part].source());
@@ -198,7 +199,7 @@ class MultiTurnBuilder {
   Labels label_documents(const Group& group, const std::vector<std::vector<Chunk>>& chunks,
                          Random& random) const {
     Labels labels;
-    if (task_.wording.label.empty()) return labels;
+    if (task_.wording.document_label.empty()) return labels;
     std::vector<const LongBenchRecord*> records;
     for (const SourceDocument* member : group) records.push_back(member->record);
     for (const auto& turn : chunks) {
@@ -210,7 +211,8 @@ class MultiTurnBuilder {
     }
     random.shuffle(records);
     for (std::size_t i = 0; i < records.size(); ++i) {
-      labels[records[i]] = fill_template(task_.wording.label, {{"letter", letters(i)}}, name_);
+      labels[records[i]] =
+          fill_template(task_.wording.document_label, {{"letter", letters(i)}}, name_);
     }
     return labels;
   }
@@ -229,7 +231,8 @@ class MultiTurnBuilder {
   std::string question_of(const SourceDocument& document, const Labels& labels) const {
     const LongBenchRecord& record = *document.record;
     const std::string label = labels.empty() ? "" : labels.at(&record);
-    return fill_template(record.input.empty() ? task_.wording.ask : task_.wording.ask_about,
+    return fill_template(record.input.empty() ? task_.wording.default_question
+                                              : task_.wording.question_about_document,
                          {{"document", label}, {"input", record.input}}, name_);
   }
 

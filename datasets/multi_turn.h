@@ -49,9 +49,9 @@ namespace turnbench {
 /// passage_retrieval_*); tasks about a whole document two, like summaries (vcsum, passage_count,
 /// lcc, repobench-p); tasks with examples two, like few-shot learning (triviaqa, lsht).
 ///
-/// The dialogues of mt-TASK, all questions at the end (`at_position` moves them).  The same records
-/// and options give the same bytes on every machine.  Refuses fewer records than turns, records
-/// without enough examples, and a turn count out of [1, 100].
+/// The dialogues of mt-TASK, all questions at the end (`with_questions_at` moves them).  The same
+/// records and options give the same bytes on every machine.  Refuses fewer records than turns,
+/// records without enough examples, and a turn count out of [1, 100].
 std::vector<Dialogue> build_multi_turn(const LongBenchTask& task,
                                        std::span<const LongBenchRecord> records,
                                        const BuildOptions& options);

@@ -19,30 +19,30 @@ using ReadDocuments = std::function<std::vector<Dialogue>(
 
 /// Both forms of a set of several questions on a document.
 void add_documents(std::vector<Dataset>& out, const Dataset& common, const ReadDocuments& read) {
-  out.push_back(
-      native(common, [read](const fs::path& file, const std::string& name, const BuildOptions& o) {
-        return one_dialogue_a_turn(read(file, name, o.limit), o.limit);
+  out.push_back(native_dataset(
+      common, [read](const fs::path& file, const std::string& name, const BuildOptions& o) {
+        return split_into_single_turns(read(file, name, o.limit), o.limit);
       }));
   Dataset several = common;
   several.name = "mt-" + common.name;
   several.description += ", over several turns";
   out.push_back(
-      native(several, [read](const fs::path& file, const std::string& name, const BuildOptions& o) {
-        return read(file, name, o.limit);
-      }));
+      native_dataset(several, [read](const fs::path& file, const std::string& name,
+                                     const BuildOptions& o) { return read(file, name, o.limit); }));
 }
 
 void add_longbench_write(std::vector<Dataset>& out, const std::string& name,
                          const std::string& file, const std::string& description) {
-  out.push_back(native({.name = name,
-                        .description = description,
-                        .task = "writing",
-                        .metric = "longbench_write_length",
-                        .collection = "longbench_write",
-                        .files = {file, "evaluation/" + file}},
-                       [](const fs::path& path, const std::string& set, const BuildOptions& o) {
-                         return read_longbench_write(path, set, o.limit);
-                       }));
+  out.push_back(
+      native_dataset({.name = name,
+                      .description = description,
+                      .task = "writing",
+                      .metric = "longbench_write_length",
+                      .collection = "longbench_write",
+                      .files = {file, "evaluation/" + file}},
+                     [](const fs::path& path, const std::string& set, const BuildOptions& o) {
+                       return read_longbench_write(path, set, o.limit);
+                     }));
 }
 
 void add_qmsum(std::vector<Dataset>& out, const std::string& name, MeetingQueries queries,
@@ -62,7 +62,7 @@ void add_qmsum(std::vector<Dataset>& out, const std::string& name, MeetingQuerie
 }
 
 void add_mt_bench(std::vector<Dataset>& out, bool referenced) {
-  out.push_back(native(
+  out.push_back(native_dataset(
       {.name = referenced ? "mtbench-reference" : "mtbench",
        .description = referenced ? "questions of two turns that have a reference"
                                  : "questions of two turns, most without a reference: no scores",
@@ -104,7 +104,7 @@ void add_scbench(std::vector<Dataset>& out, const SCBenchTask& task) {
 
 }  // namespace
 
-Dataset native(Dataset dataset, const ReadFile& read) {
+Dataset native_dataset(Dataset dataset, const ReadFile& read) {
   dataset.needs_source = dataset.takes_source = true;
   dataset.turns = 0;
   dataset.load = [read, name = dataset.name, files = dataset.files](const fs::path& source,
@@ -118,7 +118,7 @@ Dataset native(Dataset dataset, const ReadFile& read) {
   return dataset;
 }
 
-void add_question_sets(std::vector<Dataset>& out) {
+void add_question_datasets(std::vector<Dataset>& out) {
   add_longbench_write(out, "longbench-write", "longbench_write.jsonl",
                       "texts of a length asked for, up to 20,000 words");
   add_longbench_write(out, "longbench-write-en", "longbench_write_en.jsonl",

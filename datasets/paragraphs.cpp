@@ -113,21 +113,21 @@ bool may_cut(std::string_view before, std::string_view after, const ContextLayou
   if (line_start && begins_marked(after, layout)) {
     return layout.answer.empty() || before.find(layout.answer) != std::string_view::npos;
   }
-  if (layout.flow == Flow::kWhole || before.size() < kShortParagraph) return false;
+  if (layout.split == SplitRule::kNever || before.size() < kShortParagraph) return false;
   if (line_start) {
-    if (layout.flow == Flow::kCode) return !continues_comment(before, after);
-    if (layout.flow == Flow::kLines) return true;
+    if (layout.split == SplitRule::kCode) return !continues_comment(before, after);
+    if (layout.split == SplitRule::kLines) return true;
     return (is_blank_line_before(before) && parts_sentences(before, after)) ||
-           sentence_break(before, after);
+           is_sentence_break(before, after);
   }
-  if (layout.flow == Flow::kCode) return false;
+  if (layout.split == SplitRule::kCode) return false;
   if (before.ends_with(kWrittenBlankLine)) return parts_sentences(before, after);
-  return before.size() >= kLongParagraph && sentence_break(before, after);
+  return before.size() >= kLongParagraph && is_sentence_break(before, after);
 }
 
 }  // namespace
 
-bool sentence_break(std::string_view before, std::string_view after) {
+bool is_sentence_break(std::string_view before, std::string_view after) {
   const std::string_view text = without_closers(before);
   if (!first_ending(text, kCjkStops).empty()) {
     return !starts_with_any(after, kClosers) && !starts_with_any(after, kCjkStops);

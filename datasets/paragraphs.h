@@ -8,8 +8,8 @@
 namespace turnbench {
 
 /// Where a context may be cut apart from its markers.
-enum class Flow {
-  kWhole,  ///< nowhere
+enum class SplitRule {
+  kNever,  ///< nowhere
   kProse,  ///< at blank lines, at line ends that end a sentence, and within overlong lines at
            ///< sentences
   kLines,  ///< at every line end (a speaker's turn), and within overlong lines at sentences
@@ -18,7 +18,7 @@ enum class Flow {
 
 /// What the context of a task is made of.
 struct ContextLayout {
-  Flow flow = Flow::kProse;
+  SplitRule split = SplitRule::kProse;
   /// A line that begins so (followed by a number and `suffix`, if `numbered`) begins a paragraph.
   std::string_view marker = "";
   bool numbered = false;
@@ -31,12 +31,12 @@ constexpr std::size_t kShortParagraph = 500;  ///< bytes below which unmarked pa
 constexpr std::size_t kLongParagraph = 1500;  ///< bytes above which a line is cut at sentences
 
 /// Cuts a context into paragraphs, in order.  Nothing but white space between paragraphs is lost; a
-/// sentence is never cut (see `sentence_break`), nor is an example.
+/// sentence is never cut (see `is_sentence_break`), nor is an example.
 std::vector<std::string> split_context(std::string_view context, const ContextLayout& layout);
 
 /// True if a sentence ends with `before` and another may begin with `after`.  Knows Latin and CJK
 /// full stops, closing quotes, initials and common abbreviations, and errs on the side of no break.
-bool sentence_break(std::string_view before, std::string_view after);
+bool is_sentence_break(std::string_view before, std::string_view after);
 
 /// The number of words between ASCII white space.
 std::size_t count_words(std::string_view text);

@@ -43,7 +43,7 @@ Turn turn_of(const JsonView& view, const RulerTask& task) {
   }
   turn.references = view.at("outputs").as_strings();
   if (turn.references.empty()) view.at("outputs").fail("at least one output");
-  for (std::string& paragraph : split_context(context, {.flow = Flow::kLines})) {
+  for (std::string& paragraph : split_context(context, {.split = SplitRule::kLines})) {
     const std::string source = fmt::format("part-{}", turn.contexts.size() + 1);
     const bool relevant =
         std::any_of(turn.references.begin(), turn.references.end(),

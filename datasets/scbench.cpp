@@ -19,32 +19,32 @@ constexpr std::string_view kPassage =
 
 // name, description, kind, metric, max_new_tokens, has_options, flow, instruction
 constexpr SCBenchTask kSCBenchTasks[] = {
-    {"kv", "values of keys in a JSON object", "retrieval", "scbench_kv", 150, false, Flow::kProse,
-     kPairsInstruction},
+    {"kv", "values of keys in a JSON object", "retrieval", "scbench_kv", 150, false,
+     SplitRule::kProse, kPairsInstruction},
     {"kv_hard", "values of keys in a large JSON object", "retrieval", "scbench_kv", 150, false,
-     Flow::kProse, kPairsInstruction},
+     SplitRule::kProse, kPairsInstruction},
     {"kv_compressible", "values of keys in a text", "retrieval", "scbench_kv", 150, false,
-     Flow::kProse, kPassage},
+     SplitRule::kProse, kPassage},
     {"prefix_suffix", "strings with a prefix and a suffix", "retrieval", "scbench_kv", 150, false,
-     Flow::kLines},
+     SplitRule::kLines},
     {"hashhop", "hashes through a chain of pairs", "tracing", "scbench_kv", 150, false,
-     Flow::kLines},
+     SplitRule::kLines},
     {"vt", "variables through chains of assignments", "tracing", "scbench_vt", 30},
     {"passkey", "pass keys in repeated noise", "retrieval", "scbench_passkey", 15, false,
-     Flow::kProse,
+     SplitRule::kProse,
      "Something important is hidden in a lot of other text. Remember it: you will be asked about "
      "it. Reply with it only."},
-    {"qa_eng", "questions on novels", "qa", "scbench_qa_eng", 40, false, Flow::kProse,
+    {"qa_eng", "questions on novels", "qa", "scbench_qa_eng", 40, false, SplitRule::kProse,
      "Answer the question about the following book. Reply with the answer only."},
-    {"qa_chn", "questions on novels, Chinese", "qa", "scbench_qa_chn", 40, false, Flow::kProse,
+    {"qa_chn", "questions on novels, Chinese", "qa", "scbench_qa_chn", 40, false, SplitRule::kProse,
      "请根据下面的书回答问题，只回答答案。"},
     {"choice_eng", "questions on novels, with four options", "qa", "scbench_choice_eng", 40, true,
-     Flow::kProse,
+     SplitRule::kProse,
      "Answer the question about the following book. Reply with the letter of the right option "
      "only."},
     {"many_shot", "classes by hundreds of examples", "few-shot", "scbench_qa_eng", 10, false,
-     Flow::kLines},
-    {"mf", "special numbers of a list", "reasoning", "scbench_mf", 5, false, Flow::kWhole,
+     SplitRule::kLines},
+    {"mf", "special numbers of a list", "reasoning", "scbench_mf", 5, false, SplitRule::kNever,
      "The following text is a list of numbers. Reply with a number only."},
     {"summary", "summaries of papers", "summary", "scbench_summary", 200},
 };
@@ -61,7 +61,7 @@ Turn turn_of(const JsonView& view, const SCBenchTask& task) {
   Turn turn;
   turn.question = trim(view.at("input").as_string());
   if (turn.question.empty()) view.at("input").fail("a question");
-  turn.references = answers_of(view.at("answer"));
+  turn.references = parse_references(view.at("answer"));
   turn.gold = join(turn.references, ", ");
   if (task.has_options) add_options(turn, view);
   turn.relevance = {"context"};
@@ -78,7 +78,7 @@ std::vector<Turn> turns_of(const JsonView& view, const SCBenchTask& task) {
   const bool is_input = task.name == "vt" && !view.has("context");
   const JsonView context = view.at(is_input ? "input" : "context");
   out[0].instruction = task.instruction;
-  for (std::string& text : split_context(context_of(context), {.flow = task.flow})) {
+  for (std::string& text : split_context(context_of(context), {.split = task.split})) {
     out[0].contexts.push_back({"context", std::move(text)});
   }
   if (out[0].contexts.empty()) context.fail("a context");

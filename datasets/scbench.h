@@ -19,7 +19,7 @@ struct SCBenchTask {
   std::string_view metric;
   int max_new_tokens = 0;    ///< of the official eval_utils.py
   bool has_options = false;  ///< four, A to D
-  Flow flow = Flow::kProse;
+  SplitRule split = SplitRule::kProse;
   std::string_view instruction =
       "";  ///< our own wording; the official contexts of some have theirs
 };

@@ -26,7 +26,7 @@ fs::path find_source_file(const fs::path& source, std::span<const std::string> n
     for (const std::string& name : names) {
       if (is_there(source / name)) return source / name;
     }
-    archives = entries_of(source);
+    archives = list_directory(source);
     std::erase_if(archives, [](const fs::path& path) { return !is_archive(path); });
   }
   for (const fs::path& archive : archives) {
@@ -35,7 +35,7 @@ fs::path find_source_file(const fs::path& source, std::span<const std::string> n
   throw input_error("{}: found none of {}, expected one", source.string(), join(names, ", "));
 }
 
-std::string read_text(const fs::path& file) {
+std::string read_utf8_file(const fs::path& file) {
   std::string text = read_file(file);
   require_utf8(text, file.string());
   return text;

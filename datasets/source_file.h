@@ -13,6 +13,6 @@ std::filesystem::path find_source_file(const std::filesystem::path& source,
                                        std::span<const std::string> names);
 
 /// A file of text.  Refuses what is not UTF-8 as `require_utf8` does.
-std::string read_text(const std::filesystem::path& file);
+std::string read_utf8_file(const std::filesystem::path& file);
 
 }  // namespace turnbench

@@ -351,7 +351,7 @@ std::string_view name_of(TinyTask task) {
   return "";
 }
 
-int least_length(TinyTask task) {
+int min_turn_length(TinyTask task) {
   return kQuestionLength + room_of(task);
 }
 

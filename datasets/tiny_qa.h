@@ -34,7 +34,7 @@ struct TinyOptions {
 std::vector<Dialogue> make_tiny_dialogues(TinyTask task, const TinyOptions& options);
 
 /// Words and marks in which a turn has room for its question and what that is about.
-int least_length(TinyTask task);
+int min_turn_length(TinyTask task);
 
 /// Name of a task's dataset: `tiny-fact`, `tiny-hop`, `tiny-label`, `tiny-list`.
 std::string_view name_of(TinyTask task);

@@ -8,7 +8,7 @@
 #include "common/text.h"
 #include "datasets/chunks.h"
 #include "datasets/filler.h"
-#include "datasets/spread.h"
+#include "datasets/sample.h"
 #include "datasets/vocabulary.h"
 
 namespace turnbench {
@@ -143,7 +143,7 @@ Dialogue make_dialogue(WordListTask task, const std::string& name, const BuildOp
     const SourceDocument document = document_of(list, record);
     const std::vector<Chunk> parts = cut_at_random(
         document, 1 + random.below(std::min(j + 1, document.paragraphs.size())), random);
-    const std::vector<std::size_t> places = choose_ascending(j + 1, parts.size(), random);
+    const std::vector<std::size_t> places = sample_without_replacement(j + 1, parts.size(), random);
     for (std::size_t part = 0; part < parts.size(); ++part) {
       const std::string heading =
           parts.size() == 1 ? fmt::format("[{}]", label)
@@ -166,7 +166,7 @@ std::string_view name_of(WordListTask task) {
 
 std::vector<Dialogue> make_word_lists(WordListTask task, const std::string& name,
                                       const BuildOptions& options) {
-  check_generated(name, options, 16, kLeastListLength);
+  check_generated(name, options, 16, kMinListTurnLength);
   std::vector<Dialogue> out;
   for (std::size_t i = 0; i < options.limit; ++i) {
     out.push_back(make_dialogue(task, name, options, i));

@@ -16,7 +16,7 @@ enum class WordListTask {
 };
 
 /// Words and marks that a turn has at least.
-constexpr int kLeastListLength = 700;
+constexpr int kMinListTurnLength = 700;
 
 /// `common-words`, `frequent-words`.
 std::string_view name_of(WordListTask task);

@@ -147,10 +147,10 @@ class Judging {
     std::map<int, std::string> answers = store_.answers(item.cell->key, item.dialogue);
     if (item.cell->answers == name_of(Answers::kGold)) {
       for (int t = 0; t < item.turn; ++t)
-        answers[t] = gold_of(dialogue.turns[static_cast<std::size_t>(t)]);
+        answers[t] = gold_answer_text(dialogue.turns[static_cast<std::size_t>(t)]);
     }
     const Position position = parse_position(item.cell->position, store_.path());
-    return judge_prompt(rubric_, at_position(dialogue, position), item.turn, answers);
+    return judge_prompt(rubric_, with_questions_at(dialogue, position), item.turn, answers);
   }
 
   /// Asks for one judging and stores it; false if it was stopped before a reply came.

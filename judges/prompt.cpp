@@ -14,7 +14,7 @@ std::string contexts_of(const Turn& turn, std::size_t first, std::size_t last) {
 
 /// All that the user says in a turn, in the order of the prompt.
 std::string message_of(const Turn& turn) {
-  const std::size_t slot = question_slot(turn);
+  const std::size_t slot = question_index(turn);
   const std::string instruction = turn.instruction.empty() ? "" : turn.instruction + "\n";
   return trim(instruction + contexts_of(turn, 0, slot) + turn.question + "\n" +
               contexts_of(turn, slot, turn.contexts.size()));

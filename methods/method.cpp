@@ -122,8 +122,9 @@ std::string check_value(const ParameterInfo& p, const std::string& text, const s
     case ParameterInfo::Kind::kFile: {
       const std::string path = text.substr(0, text.find('#'));
       if (path == "none") return path;
-      const std::string pinned =
-          path + "#" + at_place(where, [&] { return hash_text(read_file(path)); }).substr(0, 12);
+      const std::string pinned = path + "#" + with_error_prefix(where, [&] {
+                                                return hash_text(read_file(path));
+                                              }).substr(0, 12);
       if (text != path && text != pinned)
         throw input_error("{}: found the file {}, expected {}", where, pinned, printable(text));
       return pinned;
@@ -270,7 +271,7 @@ void Method::finish(std::string label, const std::string& where) {
     glue(name_, std::string(part.info->name));
     glue(canonical_, text);
     eager_ |= part.info->name == "full-eager";
-    const Policies p = at_place(where, [&] { return part.info->make(part.parameters); });
+    const Policies p = with_error_prefix(where, [&] { return part.info->make(part.parameters); });
     if (p.prefill) glue(prefill_key_, text);
     if ((p.prefill && prefill) || (p.eviction && eviction) || (p.selection && selection)) {
       throw input_error(

@@ -122,13 +122,15 @@ class SequenceMatcher {
 };
 
 double difflib_ratio(const CodePair& pair) {
-  refuse_oversize(pair.line.size(), pair.reference.size(), "characters", std::size_t{1} << 26);
+  check_comparison_size(pair.line.size(), pair.reference.size(), "characters",
+                        std::size_t{1} << 26);
   return 2.0 * static_cast<double>(SequenceMatcher(pair).matches()) /
          static_cast<double>(pair.line.size() + pair.reference.size());
 }
 
 double indel_ratio(const CodePair& pair) {
-  refuse_oversize(pair.line.size(), pair.reference.size(), "characters", std::size_t{1} << 36);
+  check_comparison_size(pair.line.size(), pair.reference.size(), "characters",
+                        std::size_t{1} << 36);
   const std::size_t length = pair.line.size() + pair.reference.size();
   const std::size_t distance = length - 2 * lcs_length(pair.line, pair.reference, pair.alphabet);
   return 1.0 - static_cast<double>(distance) / static_cast<double>(length);

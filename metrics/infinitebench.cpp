@@ -85,8 +85,8 @@ double infinitebench_math_find(std::string_view prediction, Texts labels) {
   const std::optional<std::string> number = python::first_number(prediction);
   if (!number) return 0;
   // For a whole label the official scorer stops with an exception at "3.0": no match here.
-  return (label.whole ? python::parse_int(*number) == label.whole
-                      : python::parse_float(*number) == label.value)
+  return (label.integer ? python::parse_int(*number) == label.integer
+                        : python::parse_float(*number) == label.value)
              ? 1
              : 0;
 }
@@ -95,14 +95,14 @@ double infinitebench_math_calc(std::string_view prediction, Texts labels) {
   const std::vector<std::string_view> numbers = python::ascii_digit_runs(prediction);
   const std::size_t most = std::min(numbers.size(), labels.size());
   std::size_t right = 0;
-  while (right < most && python::parse_int(numbers[right]) == whole_label(labels, right)) ++right;
+  while (right < most && python::parse_int(numbers[right]) == integer_label(labels, right)) ++right;
   return labels.empty() ? 0 : static_cast<double>(right) / static_cast<double>(labels.size());
 }
 
 double infinitebench_code_run(std::string_view prediction, Texts labels) {
   const std::string text = blank_out(prediction, "\n.`'\":");
   const std::vector<std::string_view> words = python::split_words(text);
-  return !words.empty() && python::parse_int(words.back()) == whole_label(labels, 0) ? 1 : 0;
+  return !words.empty() && python::parse_int(words.back()) == integer_label(labels, 0) ? 1 : 0;
 }
 
 double infinitebench_code_debug(std::string_view prediction, Texts labels) {

@@ -21,7 +21,7 @@ const std::string& label_at(Texts labels, std::size_t index) {
   return labels[index];
 }
 
-std::string whole_label(Texts labels, std::size_t index) {
+std::string integer_label(Texts labels, std::size_t index) {
   const std::string& label = label_at(labels, index);
   const std::optional<std::string> whole = python::parse_int(label);
   if (!whole) refuse(label, "a whole number");

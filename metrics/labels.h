@@ -11,10 +11,10 @@ namespace turnbench::scorers {
 const std::string& label_at(Texts labels, std::size_t index);
 
 /// A label as a canonical whole number (see `parse_int`); refuses anything else.
-std::string whole_label(Texts labels, std::size_t index);
+std::string integer_label(Texts labels, std::size_t index);
 
 struct NumberLabel {
-  std::optional<std::string> whole;  ///< canonical, if the label is written as a whole number
+  std::optional<std::string> integer;  ///< canonical, if the label is written as a whole number
   double value = 0;
 };
 

@@ -14,7 +14,7 @@ void set_bit(std::uint64_t* bits, std::size_t bit) {
 
 }  // namespace
 
-LcsTable::LcsTable(const Sequences& columns, std::size_t vocabulary)
+LcsTable::LcsTable(const WordSequences& columns, std::size_t vocabulary)
     : columns_(columns),
       row_words_((columns.words.size() + columns.size() + 63) / 64),
       places_begin_(vocabulary + 1),
@@ -65,7 +65,7 @@ void LcsTable::next_row(const std::uint64_t* match) {
   }
 }
 
-void LcsTable::fill(std::span<const std::uint32_t> rows, std::size_t keep) {
+void LcsTable::compute(std::span<const std::uint32_t> rows, std::size_t keep) {
   rows_ = rows;
   row_ = live_;
   first_kept_ = rows.size() - std::min(keep, rows.size());
@@ -97,7 +97,8 @@ bool LcsTable::is_zero(std::size_t k) const {
   return true;
 }
 
-std::size_t LcsTable::walk(std::size_t k, std::size_t max_steps, std::vector<bool>& matched) const {
+std::size_t LcsTable::backtrack(std::size_t k, std::size_t max_steps,
+                                std::vector<bool>& matched) const {
   if (is_zero(k) && !rows_.empty()) {  // all the way to the left
     return columns_.ends[k] - columns_.begin(k);
   }
@@ -121,9 +122,9 @@ std::size_t lcs_length(std::span<const std::uint32_t> a, std::span<const std::ui
                        std::size_t vocabulary) {
   const std::span<const std::uint32_t> shorter = a.size() < b.size() ? a : b;
   const std::span<const std::uint32_t> longer = a.size() < b.size() ? b : a;
-  const Sequences columns{{shorter.begin(), shorter.end()}, {shorter.size()}};
+  const WordSequences columns{{shorter.begin(), shorter.end()}, {shorter.size()}};
   LcsTable table(columns, vocabulary);
-  table.fill(longer, 0);
+  table.compute(longer, 0);
   return table.length(0);
 }
 

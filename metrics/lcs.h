@@ -21,10 +21,10 @@ std::size_t lcs_length(std::span<const std::uint32_t> a, std::span<const std::ui
 class LcsTable {
  public:
   /// `columns` must outlive the table; its numbers are below `vocabulary`.
-  LcsTable(const Sequences& columns, std::size_t vocabulary);
+  LcsTable(const WordSequences& columns, std::size_t vocabulary);
 
   /// Computes the tables for `rows` in O(|rows| |columns| / 64) and keeps the last `keep` rows.
-  void fill(std::span<const std::uint32_t> rows, std::size_t keep);
+  void compute(std::span<const std::uint32_t> rows, std::size_t keep);
 
   /// LCS length of the rows and column sequence `k`.
   std::size_t length(std::size_t k) const;
@@ -33,7 +33,7 @@ class LcsTable {
   /// one row up if the cell above is larger than the cell to the left, else one column to the left.
   /// Marks the matched columns (indices into `columns.words`).  Returns the number of steps; stops
   /// when it exceeds `max_steps`, which must not be more than the rows kept unless all are.
-  std::size_t walk(std::size_t k, std::size_t max_steps, std::vector<bool>& matched) const;
+  std::size_t backtrack(std::size_t k, std::size_t max_steps, std::vector<bool>& matched) const;
 
  private:
   /// Column c of sequence k is bit c + k.
@@ -47,7 +47,7 @@ class LcsTable {
   /// Whether the table of sequence `k` is zero throughout.
   bool is_zero(std::size_t k) const;
 
-  const Sequences& columns_;
+  const WordSequences& columns_;
   std::size_t row_words_;
   std::vector<std::size_t> places_begin_, places_;  // for each word, the bits where it stands
   std::vector<std::size_t> mask_of_;  // for each word, its place in masks_, or kNoMask

@@ -134,9 +134,9 @@ double leval_letters(std::string_view prediction, std::string_view reference) {
 }
 
 double leval_stated(std::string_view prediction, std::string_view reference) {
-  const std::string letters = normalize_cased(reference);
+  const std::string letters = normalize_english_cased(reference);
   if (std::all_of(letters.begin(), letters.end(), is_letter)) {
-    return compare_letters(normalize_cased(prediction), letters);
+    return compare_letters(normalize_english_cased(prediction), letters);
   }
   const auto number = [](std::string_view text) {
     return python::parse_float(python::strip(text));

@@ -11,7 +11,7 @@
 namespace turnbench {
 namespace {
 
-// dataset, metric, postprocess, max_new_tokens, chat_wrap, in_e
+// dataset, metric, postprocess, max_new_tokens, uses_chat_template, in_longbench_e
 constexpr LongBenchScoring kScorings[] = {
     {"narrativeqa", "qa_f1", "none", 128, true, false},
     {"qasper", "qa_f1", "none", 128, true, true},
@@ -67,7 +67,7 @@ const LongBenchScoring& find_longbench_scoring(std::string_view dataset, const s
   const std::string_view plain = dataset.substr(0, dataset.size() - (e ? 2 : 0));
   std::vector<std::string_view> known;
   for (const LongBenchScoring& scoring : kScorings) {
-    if (scoring.dataset == plain && (!e || scoring.in_e)) return scoring;
+    if (scoring.dataset == plain && (!e || scoring.in_longbench_e)) return scoring;
     known.push_back(scoring.dataset);
   }
   throw input_error("{}: found the LongBench dataset \"{}\", expected {}", where,

@@ -15,8 +15,8 @@ struct LongBenchScoring {
   std::string_view metric;
   std::string_view postprocess;  ///< `first_line` or `none`
   int max_new_tokens;
-  bool chat_wrap;  ///< whether the prompt goes into the model's chat markup
-  bool in_e;       ///< also part of LongBench-E
+  bool uses_chat_template;  ///< whether the prompt goes into the model's chat markup
+  bool in_longbench_e;      ///< also part of LongBench-E
 };
 
 std::span<const LongBenchScoring> longbench_scorings();

@@ -13,9 +13,9 @@ namespace {
 
 /// The best score over the references, at least 0, as LongBench's `eval.py` takes it.
 template <typename ScoreOne>
-double best(const Scored& scored, ScoreOne score_one) {
+double best(const ScoringInput& input, ScoreOne score_one) {
   double best = 0;
-  for (const std::string& reference : scored.references) {
+  for (const std::string& reference : input.references) {
     best = std::max(best, score_one(reference));
   }
   return best;
@@ -26,46 +26,46 @@ using AllReferences = double (*)(std::string_view, scorers::Texts);
 using WithClasses = double (*)(std::string_view, std::string_view, scorers::Texts);
 
 Metric metric(std::string_view name, std::string_view description, OneReference score) {
-  return {name, description, [score](const Scored& scored) {
-            return best(scored, [&](const std::string& reference) {
-              return score(scored.prediction, reference);
+  return {name, description, [score](const ScoringInput& input) {
+            return best(input, [&](const std::string& reference) {
+              return score(input.prediction, reference);
             });
           }};
 }
 
 Metric metric(std::string_view name, std::string_view description, AllReferences score) {
   return {name, description,
-          [score](const Scored& scored) { return score(scored.prediction, scored.references); }};
+          [score](const ScoringInput& input) { return score(input.prediction, input.references); }};
 }
 
 Metric metric(std::string_view name, std::string_view description, WithClasses score) {
-  return {name, description, [score](const Scored& scored) {
-            return best(scored, [&](const std::string& reference) {
-              return score(scored.prediction, reference, scored.classes);
+  return {name, description, [score](const ScoringInput& input) {
+            return best(input, [&](const std::string& reference) {
+              return score(input.prediction, reference, input.classes);
             });
           }};
 }
 
-const Segmenter& need_segmenter(const Scored& scored) {
-  if (scored.segmenter == nullptr) {
+const Segmenter& need_segmenter(const ScoringInput& input) {
+  if (input.segmenter == nullptr) {
     throw input_error(
         "found no dictionary of Chinese words, expected the folder of jieba 0.42.1 with dict.txt "
         "and finalseg/");
   }
-  return *scored.segmenter;
+  return *input.segmenter;
 }
 
 template <typename Rouge>
 Metric rouge_metric(std::string_view name, std::string_view description, Rouge rouge_l) {
   return {name, description,
-          [rouge_l](const Scored& scored) {
-            return best(scored,
-                        [&](const std::string& reference) { return rouge_l(scored, reference).f; });
+          [rouge_l](const ScoringInput& input) {
+            return best(input,
+                        [&](const std::string& reference) { return rouge_l(input, reference).f; });
           },
-          [rouge_l](const Scored& scored) -> std::string_view {
-            const bool any = std::any_of(scored.references.begin(), scored.references.end(),
+          [rouge_l](const ScoringInput& input) -> std::string_view {
+            const bool any = std::any_of(input.references.begin(), input.references.end(),
                                          [&](const std::string& reference) {
-                                           return rouge_l(scored, reference).recursion_zero;
+                                           return rouge_l(input, reference).recursion_zero;
                                          });
             return any ? "recursion_zero" : "";
           }};
@@ -73,19 +73,19 @@ Metric rouge_metric(std::string_view name, std::string_view description, Rouge r
 
 Metric qa_f1_zh_metric() {
   return {"qa_f1_zh", "F1 over jieba's tokens, normalised (LongBench qa_f1_zh_score)",
-          [](const Scored& scored) {
-            const Segmenter& segmenter = need_segmenter(scored);
-            return best(scored, [&](const std::string& reference) {
-              return scorers::qa_f1_zh(scored.prediction, reference, segmenter);
+          [](const ScoringInput& input) {
+            const Segmenter& segmenter = need_segmenter(input);
+            return best(input, [&](const std::string& reference) {
+              return scorers::qa_f1_zh(input.prediction, reference, segmenter);
             });
           }};
 }
 
 /// Puts the metric's name before what it complains about.
 void name_errors(Metric& metric) {
-  metric.score = [name = metric.name, score = std::move(metric.score)](const Scored& scored) {
+  metric.score = [name = metric.name, score = std::move(metric.score)](const ScoringInput& input) {
     try {
-      return score(scored);
+      return score(input);
     } catch (const Error& error) {
       throw Error(error.kind(), fmt::format("metric {}: {}", name, error.what()));
     }
@@ -169,8 +169,8 @@ std::vector<Metric> make_metrics() {
       metric("retrieval_zh", "the same for Chinese paragraph names (LongBench retrieval_zh_score)",
              scorers::retrieval_zh),
       rouge_metric("rouge", "F of rouge-l of the package rouge 1.0.1 (LongBench rouge_score)",
-                   [](const Scored& scored, const std::string& reference) {
-                     return scorers::rouge(scored.prediction, reference);
+                   [](const ScoringInput& input, const std::string& reference) {
+                     return scorers::rouge(input.prediction, reference);
                    }),
       metric("rouge_l_recall", "LCS / length of the reference, in words (LoopServe, section 6.1.3)",
              scorers::rouge_l_recall),
@@ -180,8 +180,8 @@ std::vector<Metric> make_metrics() {
              "F of rougeLsum of google's rouge-score, no stemmer, a sentence a line",
              scorers::rouge_score_lsum),
       rouge_metric("rouge_zh", "rouge over jieba's tokens (LongBench rouge_zh_score)",
-                   [](const Scored& scored, const std::string& reference) {
-                     return scorers::rouge_zh(scored.prediction, reference, need_segmenter(scored));
+                   [](const ScoringInput& input, const std::string& reference) {
+                     return scorers::rouge_zh(input.prediction, reference, need_segmenter(input));
                    }),
       metric("ruler_match_all", "share of the references that occur (RULER string_match_all)",
              scorers::ruler_match_all),

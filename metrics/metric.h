@@ -10,7 +10,7 @@ namespace turnbench {
 class Segmenter;
 
 /// What a metric may look at.
-struct Scored {
+struct ScoringInput {
   std::string_view prediction;
   const std::vector<std::string>& references;
   const std::vector<std::string>& classes;  ///< empty unless the task is a classification
@@ -22,10 +22,10 @@ struct Scored {
 struct Metric {
   std::string_view name;         ///< as manifests and `score --metric` write it
   std::string_view description;  ///< one line, with the source whose behaviour it has
-  std::function<double(const Scored&)> score;
+  std::function<double(const ScoringInput&)> score;
   /// Empty, or gives what a reader should know about this score ("" for nothing): "recursion_zero"
   /// where an official scorer gives 0 only because it exceeds Python's recursion limit.
-  std::function<std::string_view(const Scored&)> remark = nullptr;
+  std::function<std::string_view(const ScoringInput&)> remark = nullptr;
   bool needs_segmenter = false;  ///< refuses to score without a dictionary of Chinese words
 };
 

@@ -56,7 +56,7 @@ std::string normalize_english(std::string_view text) {
   return bare_words(lowered(text));
 }
 
-std::string normalize_cased(std::string_view text) {
+std::string normalize_english_cased(std::string_view text) {
   return bare_words(to_code_points(text));
 }
 

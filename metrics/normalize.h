@@ -11,7 +11,7 @@ namespace turnbench {
 std::string normalize_english(std::string_view text);
 
 /// The same without lower case (L-Eval's).
-std::string normalize_cased(std::string_view text);
+std::string normalize_english_cased(std::string_view text);
 
 /// LongBench's `normalize_zh_answer`: lower case; ASCII and a fixed list of CJK punctuation and all
 /// white space deleted.

@@ -10,10 +10,10 @@ namespace {
 
 double f1(std::span<const std::string_view> prediction,
           std::span<const std::string_view> reference) {
-  WordNumbers numbers;
-  const std::vector<std::uint32_t> predicted = numbers.ids(prediction);
-  const std::vector<std::uint32_t> expected = numbers.ids(reference);
-  std::vector<std::size_t> left(numbers.size());
+  WordIds ids;
+  const std::vector<std::uint32_t> predicted = ids.ids(prediction);
+  const std::vector<std::uint32_t> expected = ids.ids(reference);
+  std::vector<std::size_t> left(ids.size());
   for (std::uint32_t id : expected) ++left[id];
   std::size_t common = 0;
   for (std::uint32_t id : predicted) {

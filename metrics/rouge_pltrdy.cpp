@@ -14,15 +14,15 @@ constexpr std::size_t kMaxPairs = std::size_t{1} << 30;
 
 /// Sentences end at each full stop; an empty piece is none, a blank one is a sentence of one empty
 /// word.
-Sequences sentences_of(std::string_view text, WordNumbers& numbers) {
-  Sequences out;
+WordSequences sentences_of(std::string_view text, WordIds& ids) {
+  WordSequences out;
   for (std::size_t start = 0; start < text.size();) {
     const std::size_t stop = std::min(text.find('.', start), text.size());
     if (stop > start) {
       const std::vector<std::string_view> words =
           python::split_words(text.substr(start, stop - start));
-      for (std::string_view word : words) out.words.push_back(numbers.id(word));
-      if (words.empty()) out.words.push_back(numbers.id(""));
+      for (std::string_view word : words) out.words.push_back(ids.id(word));
+      if (words.empty()) out.words.push_back(ids.id(""));
       out.ends.push_back(out.words.size());
     }
     start = stop + 1;
@@ -39,37 +39,36 @@ std::size_t distinct(const std::vector<std::uint32_t>& words, std::size_t vocabu
 }  // namespace
 
 RougeL rouge(std::string_view prediction, std::string_view reference, std::size_t max_steps) {
-  WordNumbers numbers;
-  const Sequences hypothesis = sentences_of(prediction, numbers);
-  const Sequences target = sentences_of(reference, numbers);
-  refuse_oversize(hypothesis.words.size(), target.words.size(), "words", kMaxPairs);
+  WordIds ids;
+  const WordSequences hypothesis = sentences_of(prediction, ids);
+  const WordSequences target = sentences_of(reference, ids);
+  check_comparison_size(hypothesis.words.size(), target.words.size(), "words", kMaxPairs);
   if (hypothesis.size() == 0 || target.size() == 0) return {};
 
   // The union over all pairs of sentences of the words of one LCS each.  The words matched are
   // those of the hypothesis' marked columns, so one mark a column collects them all.
-  LcsTable table(hypothesis, numbers.size());
+  LcsTable table(hypothesis, ids.size());
   std::vector<bool> matched(hypothesis.words.size());
   for (std::size_t r = 0; r < target.size(); ++r) {
-    table.fill(target[r], max_steps);
+    table.compute(target[r], max_steps);
     for (std::size_t h = 0; h < hypothesis.size(); ++h) {
-      if (table.walk(h, max_steps, matched) > max_steps) return {0, true};
+      if (table.backtrack(h, max_steps, matched) > max_steps) return {0, true};
     }
   }
   std::vector<std::uint32_t> common;
   for (std::size_t c = 0; c < matched.size(); ++c) {
     if (matched[c]) common.push_back(hypothesis.words[c]);
   }
-  const auto overlap = static_cast<double>(distinct(common, numbers.size()));
-  const double recall = overlap / static_cast<double>(distinct(target.words, numbers.size()));
-  const double precision =
-      overlap / static_cast<double>(distinct(hypothesis.words, numbers.size()));
+  const auto overlap = static_cast<double>(distinct(common, ids.size()));
+  const double recall = overlap / static_cast<double>(distinct(target.words, ids.size()));
+  const double precision = overlap / static_cast<double>(distinct(hypothesis.words, ids.size()));
   return {2.0 * (precision * recall / (precision + recall + 1e-8)), false};
 }
 
 RougeL rouge_zh(std::string_view prediction, std::string_view reference,
                 const Segmenter& segmenter) {
   return rouge(join(segmenter.cut(prediction), " "), join(segmenter.cut(reference), " "),
-               kRougeZhSteps);
+               kMaxRougeZhSteps);
 }
 
 }  // namespace turnbench::scorers

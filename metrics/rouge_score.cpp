@@ -17,28 +17,28 @@ double f_measure(std::size_t hits, std::size_t predicted, std::size_t expected) 
 }
 
 /// Appends the tokens of lower-case `text` as one sequence.
-void add_tokens(std::string_view text, WordNumbers& numbers, Sequences& out) {
+void add_tokens(std::string_view text, WordIds& ids, WordSequences& out) {
   const auto in_token = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
   for (std::size_t i = 0; i < text.size();) {
     std::size_t end = i;
     while (end < text.size() && in_token(text[end])) ++end;
-    if (end > i) out.words.push_back(numbers.id(text.substr(i, end - i)));
+    if (end > i) out.words.push_back(ids.id(text.substr(i, end - i)));
     i = end + 1;
   }
   out.ends.push_back(out.words.size());
 }
 
-Sequences lines_of(std::string_view text, WordNumbers& numbers) {
-  Sequences out;
+WordSequences lines_of(std::string_view text, WordIds& ids) {
+  WordSequences out;
   for (std::size_t start = 0; start < text.size();) {
     const std::size_t stop = std::min(text.find('\n', start), text.size());
-    if (stop > start) add_tokens(text.substr(start, stop - start), numbers, out);
+    if (stop > start) add_tokens(text.substr(start, stop - start), ids, out);
     start = stop + 1;
   }
   return out;
 }
 
-std::vector<std::size_t> counts_of(const Sequences& sentences, std::size_t vocabulary) {
+std::vector<std::size_t> counts_of(const WordSequences& sentences, std::size_t vocabulary) {
   std::vector<std::size_t> counts(vocabulary);
   for (std::uint32_t word : sentences.words) ++counts[word];
   return counts;
@@ -48,33 +48,33 @@ std::vector<std::size_t> counts_of(const Sequences& sentences, std::size_t vocab
 
 double rouge_score_l(std::string_view prediction, std::string_view reference) {
   const std::string predicted = python::lower(prediction), expected = python::lower(reference);
-  WordNumbers numbers;
-  Sequences candidate, target;
-  add_tokens(predicted, numbers, candidate);
-  add_tokens(expected, numbers, target);
-  refuse_oversize(candidate.words.size(), target.words.size(), "words", std::size_t{1} << 36);
-  return f_measure(lcs_length(candidate.words, target.words, numbers.size()),
-                   candidate.words.size(), target.words.size());
+  WordIds ids;
+  WordSequences candidate, target;
+  add_tokens(predicted, ids, candidate);
+  add_tokens(expected, ids, target);
+  check_comparison_size(candidate.words.size(), target.words.size(), "words", std::size_t{1} << 36);
+  return f_measure(lcs_length(candidate.words, target.words, ids.size()), candidate.words.size(),
+                   target.words.size());
 }
 
 double rouge_score_lsum(std::string_view prediction, std::string_view reference) {
   const std::string predicted = python::lower(prediction), expected = python::lower(reference);
-  WordNumbers numbers;
-  const Sequences candidate = lines_of(predicted, numbers);
-  const Sequences target = lines_of(expected, numbers);
-  refuse_oversize(candidate.words.size(), target.words.size(), "words", std::size_t{1} << 30);
+  WordIds ids;
+  const WordSequences candidate = lines_of(predicted, ids);
+  const WordSequences target = lines_of(expected, ids);
+  check_comparison_size(candidate.words.size(), target.words.size(), "words", std::size_t{1} << 30);
 
   // The places of the reference that some LCS with a candidate sentence uses.
-  LcsTable table(target, numbers.size());
+  LcsTable table(target, ids.size());
   std::vector<bool> matched(target.words.size());
   constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
   for (std::size_t c = 0; c < candidate.size(); ++c) {
-    table.fill(candidate[c], kAll);
-    for (std::size_t t = 0; t < target.size(); ++t) table.walk(t, kAll, matched);
+    table.compute(candidate[c], kAll);
+    for (std::size_t t = 0; t < target.size(); ++t) table.backtrack(t, kAll, matched);
   }
   // A place counts only while both texts still have its word.
-  std::vector<std::size_t> left_candidate = counts_of(candidate, numbers.size());
-  std::vector<std::size_t> left_target = counts_of(target, numbers.size());
+  std::vector<std::size_t> left_candidate = counts_of(candidate, ids.size());
+  std::vector<std::size_t> left_target = counts_of(target, ids.size());
   std::size_t hits = 0;
   for (std::size_t place = 0; place < matched.size(); ++place) {
     const std::uint32_t word = target.words[place];

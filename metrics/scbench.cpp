@@ -27,8 +27,8 @@ double scbench_math_find(std::string_view prediction, Texts labels) {
   if (!number) return 0;
   const double value = *python::parse_float(*number);
   // int(float(number)), compared exactly; of infinity the official scorer makes an exception.
-  const bool equal =
-      label.whole ? fmt::format("{:.0f}", std::trunc(value)) == *label.whole : value == label.value;
+  const bool equal = label.integer ? fmt::format("{:.0f}", std::trunc(value)) == *label.integer
+                                   : value == label.value;
   return equal ? 1 : 0;
 }
 

@@ -117,7 +117,7 @@ FileScores score_file(const std::filesystem::path& path, const ScoreRequest& req
   std::vector<double> scores;
   for (const Record& record : records) {
     const std::string answer = postprocess.apply(record.prediction);
-    const Scored scored{answer, record.references, record.classes, request.segmenter};
+    const ScoringInput scored{answer, record.references, record.classes, request.segmenter};
     try {
       scores.push_back(metric.score(scored));
     } catch (const Error& error) {

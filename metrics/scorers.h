@@ -51,12 +51,12 @@ struct RougeL {
 
 /// Rebuilding the LCS may take this many steps when called as LongBench calls it; one less in
 /// Chinese, where the call stands one function deeper.
-inline constexpr std::size_t kRougeSteps = 990;
-inline constexpr std::size_t kRougeZhSteps = kRougeSteps - 1;
+inline constexpr std::size_t kMaxRougeSteps = 990;
+inline constexpr std::size_t kMaxRougeZhSteps = kMaxRougeSteps - 1;
 
 /// O(words x words / 64) time, at most 2^30 pairs of words: more are refused.
 RougeL rouge(std::string_view prediction, std::string_view reference,
-             std::size_t max_steps = kRougeSteps);
+             std::size_t max_steps = kMaxRougeSteps);
 /// The same over jieba's tokens joined by spaces.
 RougeL rouge_zh(std::string_view prediction, std::string_view reference,
                 const Segmenter& segmenter);

@@ -11,7 +11,7 @@ namespace turnbench {
 
 /// Numbers for words, from 0 in the order of first sight, so that texts are compared as integers.
 /// The words' text must outlive it.
-class WordNumbers {
+class WordIds {
  public:
   std::uint32_t id(std::string_view word);
   std::vector<std::uint32_t> ids(std::span<const std::string_view> words);
@@ -22,7 +22,7 @@ class WordNumbers {
 };
 
 /// Sequences of word numbers, one after the other.
-struct Sequences {
+struct WordSequences {
   std::vector<std::uint32_t> words;
   std::vector<std::size_t> ends;  ///< ends[k]: index after the last word of sequence k
 
@@ -34,7 +34,7 @@ struct Sequences {
 };
 
 /// Refuses texts whose comparison, quadratic in their lengths, would take more than `limit` cells.
-void refuse_oversize(std::size_t prediction, std::size_t reference, std::string_view unit,
-                     std::size_t limit);
+void check_comparison_size(std::size_t prediction, std::size_t reference, std::string_view unit,
+                           std::size_t limit);
 
 }  // namespace turnbench

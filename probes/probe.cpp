@@ -20,7 +20,7 @@ ProbeSpec::ProbeSpec(const Spec& spec, std::string label, const std::string& whe
       parameters_(Parameters::check(info_->parameters, spec.given, where + ": " + spec.name)),
       label_(std::move(label)),
       canonical_(spec.name + ":" + parameters_.canonical()) {
-  at_place(where, [&] { return make(); });  // refuses settings that do not go together
+  with_error_prefix(where, [&] { return make(); });  // refuses settings that do not go together
 }
 
 std::optional<std::string> ProbeSpec::setting(std::string_view name) const {

@@ -72,7 +72,7 @@ std::vector<std::string> wanted_experiments(const Store& store,
   return named.empty() ? store.experiments() : named;
 }
 
-std::string read_text(const std::string& file) {
+std::string read_utf8_input(const std::string& file) {
   std::string text = read_input(file);
   require_utf8(text, input_name(file));
   return text;

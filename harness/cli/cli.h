@@ -105,7 +105,7 @@ std::vector<std::string> wanted_experiments(const Store& store,
 /// A file, or standard input for "" and "-".
 std::string read_input(const std::string& file);
 /// The same, refusing what is not UTF-8.
-std::string read_text(const std::string& file);
+std::string read_utf8_input(const std::string& file);
 /// How messages name it.
 std::string input_name(const std::string& file);
 

@@ -39,7 +39,7 @@ FoundPatterns search(const CalibrateOptions& o, const LoadedModel& loaded,
 }
 
 void calibrate(const CalibrateOptions& o, bool json) {
-  const std::string text = read_text(o.text);
+  const std::string text = read_utf8_input(o.text);
   const LoadedModel loaded = load_model(o.model);
   const std::vector<int> ids =
       open_tokenizer(loaded.checkpoint).encode(text, {.parse_special = true, .add_special = true});

@@ -153,7 +153,7 @@ void check_source(const DialogueOptions& o) {
 void print_dialogues(const Printed& printed) {
   for (const Dialogue& dialogue : printed.dialogues) {
     for (Position position : printed.positions) {
-      Dialogue moved = at_position(dialogue, position);
+      Dialogue moved = with_questions_at(dialogue, position);
       // One line a position: ids stay unique.
       moved.id += fmt::format(":{}", name_of(position));
       fmt::print("{}\n", to_json_line(moved));

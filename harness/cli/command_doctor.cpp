@@ -29,7 +29,7 @@ std::vector<std::string> missing_in_model(const fs::path& directory) {
   std::vector<std::string> out;
   if (!is_folder(directory)) return {"the directory"};
   if (!has("config.json")) out.push_back("config.json");
-  const std::vector<fs::path> files = entries_of(directory);
+  const std::vector<fs::path> files = list_directory(directory);
   const bool weights = std::any_of(files.begin(), files.end(), [](const fs::path& file) {
     return file.extension() == ".safetensors";
   });

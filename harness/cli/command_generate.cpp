@@ -57,13 +57,14 @@ Prompt make_prompt(const GenerateOptions& o, const Checkpoint& checkpoint,
     const ChatTemplate t = find_chat_template(detect_chat_template(tokenizer->chat_template()));
     Dialogue dialogue;
     Turn turn;
-    turn.question = read_text(o.prompt);
+    turn.question = read_utf8_input(o.prompt);
     dialogue.turns = {turn};
     const PromptRenderer renderer(*tokenizer, t, "", checkpoint.config.eos_tokens);
     out.ids = renderer.render(dialogue, 0, 0).tokens;
     out.stops = renderer.stop_tokens();
   } else {
-    out.ids = tokenizer->encode(read_text(o.prompt), {.parse_special = true, .add_special = true});
+    out.ids =
+        tokenizer->encode(read_utf8_input(o.prompt), {.parse_special = true, .add_special = true});
   }
   if (out.ids.empty()) {
     throw input_error("{}: found no tokens, expected at least one",

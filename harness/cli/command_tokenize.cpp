@@ -46,7 +46,7 @@ struct TokenizeOptions {
 void tokenize(const TokenizeOptions& o, bool json) {
   const Tokenizer tokenizer =
       o.model == "tiny" ? open_tokenizer(Checkpoint::open("tiny")) : Tokenizer::open(o.model);
-  const std::string input = read_text(o.file), source = input_name(o.file);
+  const std::string input = read_utf8_input(o.file), source = input_name(o.file);
   std::vector<std::string> documents;
   if (o.lines) {
     documents = split(input, "\n");

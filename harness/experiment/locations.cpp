@@ -63,7 +63,7 @@ std::vector<std::string> found_below(const char* variable) {
   if (root == nullptr || *root == '\0') return out;
   if (!is_folder(root))
     throw input_error("${}: found \"{}\", expected a directory", variable, printable(root));
-  for (const fs::path& entry : entries_of(root)) out.push_back(entry.string());
+  for (const fs::path& entry : list_directory(root)) out.push_back(entry.string());
   return out;
 }
 

@@ -23,7 +23,7 @@ class Planner {
       cell.position = name_of(position);
       Dialogues dialogues;
       for (const Dialogue& dialogue : resolved.dialogues)
-        dialogues.push_back(std::make_shared<Dialogue>(at_position(dialogue, position)));
+        dialogues.push_back(std::make_shared<Dialogue>(with_questions_at(dialogue, position)));
       add_units(model, dataset, cell, dialogues);
       add_probe_jobs(model, dataset, cell, dialogues);
     }

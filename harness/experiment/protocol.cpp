@@ -21,7 +21,8 @@ std::string protocol_card(const Experiment& experiment, const ResolvedModel& mod
   turn.gold = "answer";
   probe.turns = {turn, turn};
   std::vector<int> rendered = renderer.render(probe, 0, 0).tokens;
-  for (const auto& more : {renderer.gold_answer(turn), renderer.render(probe, 1, 0).tokens}) {
+  for (const auto& more :
+       {renderer.gold_answer_tokens(turn), renderer.render(probe, 1, 0).tokens}) {
     rendered.insert(rendered.end(), more.begin(), more.end());
   }
   OrderedJson card;

@@ -111,7 +111,7 @@ OrderedJson short_dataset(const DatasetEntry& entry, const OrderedJson& written,
   const Dataset& made = find_dataset(out["name"].get<std::string>(), "smoke run");
   if (made.has_length) {
     const int wanted = entry.length > 0 ? std::min(entry.length, kLength) : kLength;
-    out["length"] = std::max(wanted, made.least_length * out["turns"].get<int>());
+    out["length"] = std::max(wanted, made.min_turn_length * out["turns"].get<int>());
   }
   return out;
 }

@@ -43,8 +43,8 @@ void Conversation::begin_turn(const PromptRenderer& renderer, const Decoding& de
   const std::vector<Turn>& turns = dialogue->turns;
   const auto at = static_cast<std::size_t>(turn);
   if (turn > 0) {
-    prompt.add_answer(turn - 1,
-                      answers == Answers::kGold ? renderer.gold_answer(turns[at - 1]) : answer);
+    prompt.add_answer(
+        turn - 1, answers == Answers::kGold ? renderer.gold_answer_tokens(turns[at - 1]) : answer);
   }
   if (turn == 0) rendered_ = render_all(renderer, decoding, *dialogue);
   const RenderedTurn rendered = std::move(rendered_[at]);

@@ -140,7 +140,7 @@ RenderedTurn PromptRenderer::render(const Dialogue& dialogue, int turn, int max_
     first = false;
   };
   piece(SpanKind::kInstruction, template_.paragraph_prefix, t.instruction);
-  const std::size_t slot = question_slot(t);
+  const std::size_t slot = question_index(t);
   for (std::size_t i = 0; i <= t.contexts.size(); ++i) {
     if (i == slot) piece(SpanKind::kQuestion, template_.question_prefix(turn), t.question);
     if (i < t.contexts.size())
@@ -179,11 +179,11 @@ RenderedTurn PromptRenderer::render_verbatim(const Turn& t, int turn, int max_to
   return out;
 }
 
-std::vector<int> PromptRenderer::gold_answer(const Turn& turn) const {
+std::vector<int> PromptRenderer::gold_answer_tokens(const Turn& turn) const {
   // The generation prompt is in the cache already; what a template puts before a given answer alone
   // comes on top.
   const std::string prefix = template_.generated_prefix.empty() ? template_.given_prefix : "";
-  return tokenizer_.encode(prefix + template_.answer_text(gold_of(turn)),
+  return tokenizer_.encode(prefix + template_.answer_text(gold_answer_text(turn)),
                            {.parse_special = true, .add_special = false});
 }
 

@@ -46,7 +46,7 @@ class PromptRenderer {
   RenderedTurn render(const Dialogue& dialogue, int turn, int max_tokens) const;
 
   /// The gold answer of a turn as it stands in the history.
-  std::vector<int> gold_answer(const Turn& turn) const;
+  std::vector<int> gold_answer_tokens(const Turn& turn) const;
   const std::vector<int>& stop_tokens() const { return stop_tokens_; }
   /// The text of an answer, without special tokens and white space around it.
   std::string answer_text(const std::vector<int>& tokens) const;

@@ -25,8 +25,8 @@ namespace fs = std::filesystem;
 /// order, are those of every other text with this seed.
 std::string prose(std::size_t words, std::uint64_t shared, std::uint64_t own_seed) {
   Random common(1), own(own_seed);
-  const Sentences common_sentences = made_up_sentences(common);
-  const Sentences own_sentences = made_up_sentences(own);
+  const SentenceGenerator common_sentences = random_sentences(common);
+  const SentenceGenerator own_sentences = random_sentences(own);
   std::string out;
   for (std::size_t n = 0; n < words; n = count_words_and_marks(out)) {
     const std::string sentence = common_sentences();
@@ -52,7 +52,7 @@ void Score(benchmark::State& state, const Metric& metric) {
   std::vector<std::string> references = {reference_for(metric.name)};
   if (metric.name == "infinitebench_code_debug") references.push_back("A");
   const std::vector<std::string> classes = {"Food", "Date", "Location", "Other entity"};
-  const Scored scored{prediction, references, classes, &segmenter};
+  const ScoringInput scored{prediction, references, classes, &segmenter};
   try {
     metric.score(scored);
   } catch (const Error& error) {
@@ -68,7 +68,7 @@ fs::path longbench_file() {
   const fs::path path = fs::temp_directory_path() / "turnbench_bench_hotpotqa.jsonl";
   std::string context;
   Random random(5);
-  const Sentences sentences = made_up_sentences(random);
+  const SentenceGenerator sentences = random_sentences(random);
   while (context.size() < 50'000) {
     context += sentences();
     context += random.below(8) == 0   ? " He said: \"“Déjà vu”\".\n"

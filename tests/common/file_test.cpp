@@ -128,7 +128,7 @@ TEST(Paths, WhatTheSystemDoesNotLookUpIsNotThere) {
     EXPECT_FALSE(is_there(path));
     EXPECT_FALSE(is_folder(path));
     EXPECT_FALSE(is_plain_file(path));
-    EXPECT_THROW(entries_of(path), Error);
+    EXPECT_THROW(list_directory(path), Error);
     EXPECT_THROW(read_file(path), Error);
   }
   EXPECT_TRUE(is_folder("/"));
@@ -142,7 +142,7 @@ TEST(Paths, EntriesAreInTheOrderOfTheirNames) {
   for (const char* name : {"b", "a.txt", "c", "B"}) std::ofstream(directory / name) << name;
   const std::vector<std::filesystem::path> want = {directory / "B", directory / "a.txt",
                                                    directory / "b", directory / "c"};
-  EXPECT_EQ(entries_of(directory), want);
+  EXPECT_EQ(list_directory(directory), want);
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ TEST(Catalog, HoldsEveryLongBenchTaskInEveryForm) {
     const std::string name(task.name);
     EXPECT_TRUE(names.contains(name));
     EXPECT_TRUE(names.contains("mt-" + name));
-    EXPECT_EQ(names.contains(name + "_e"), task.in_e);
+    EXPECT_EQ(names.contains(name + "_e"), task.in_longbench_e);
     EXPECT_EQ(find_dataset("mt-" + name, "test").turns, task.turns);
   }
   for (const PublishedDataset& published : published_datasets()) {

@@ -4,8 +4,8 @@
 
 #include "common/text.h"
 #include "datasets/dialogue_io.h"
-#include "datasets/hide.h"
-#include "datasets/riddles.h"
+#include "datasets/haystack.h"
+#include "datasets/needles.h"
 #include "longbench_samples.h"
 
 namespace turnbench {
@@ -61,8 +61,8 @@ TEST(Custom, FieldsCanBeRenamed) {
 
 TEST(Custom, ReadsWhatTheProgramWrites) {
   std::string lines;
-  std::vector<Dialogue> expected =
-      hide_riddles(riddle_kinds()[0], "jsonl", {}, {.turns = 3, .limit = 2, .length = 900});
+  std::vector<Dialogue> expected = make_needle_dialogues(needle_tasks()[0], "jsonl", {},
+                                                         {.turns = 3, .limit = 2, .length = 900});
   for (Dialogue& d : expected) {
     d.task = "custom";
     lines += to_json_line(d) + "\n";

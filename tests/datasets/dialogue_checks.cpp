@@ -24,7 +24,7 @@ std::size_t length_of(const LongBenchTask& task, const std::string& text) {
 
 /// Takes the heading that tells documents apart from the first paragraph of a chunk.
 std::string without_heading(const LongBenchTask& task, const std::string& text) {
-  if (task.wording.label.empty()) return text;
+  if (task.wording.document_label.empty()) return text;
   const std::size_t end = text.find('\n');
   EXPECT_TRUE(text.starts_with("[") || text.starts_with("【")) << text.substr(0, 60);
   return text.substr(end + 1);
@@ -116,7 +116,7 @@ void check_dialogue(const LongBenchTask& task, const Records& records, const Dia
         text += "\n";
       }
       // The question names the document by the words of its headings.
-      if (!task.wording.label.empty()) {
+      if (!task.wording.document_label.empty()) {
         const std::string heading = placed.texts[0].substr(0, placed.texts[0].find('\n'));
         const std::string label = label_in(heading);
         EXPECT_NE(turn.question.find(label), std::string::npos)
@@ -156,10 +156,10 @@ void check_dialogue(const LongBenchTask& task, const Records& records, const Dia
 
   // The question can be put anywhere, and the text stays the same.
   for (Position position : {Position::kBegin, Position::kMiddle, Position::kEnd}) {
-    const Dialogue moved = at_position(dialogue, position);
+    const Dialogue moved = with_questions_at(dialogue, position);
     EXPECT_EQ(moved.id, dialogue.id);
     for (const Turn& turn : moved.turns) {
-      const std::size_t n = turn.contexts.size(), slot = question_slot(turn);
+      const std::size_t n = turn.contexts.size(), slot = question_index(turn);
       EXPECT_TRUE(position != Position::kBegin || slot == 0);
       EXPECT_TRUE(position != Position::kEnd || slot == n);
       EXPECT_TRUE(position != Position::kMiddle || n < 2 || (slot > 0 && slot < n));

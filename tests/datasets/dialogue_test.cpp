@@ -16,7 +16,7 @@ Turn turn_with(const std::vector<int>& sizes, Position position) {
 }
 
 std::size_t slot(const std::vector<int>& sizes, Position position) {
-  return question_slot(turn_with(sizes, position));
+  return question_index(turn_with(sizes, position));
 }
 
 TEST(Dialogue, SlotAtTheEnds) {
@@ -48,7 +48,7 @@ TEST(Dialogue, AtPositionMovesEveryQuestionAndNothingElse) {
   Dialogue dialogue;
   dialogue.id = "d";
   dialogue.turns = {turn_with({1, 2}, Position::kEnd), turn_with({3}, Position::kBegin)};
-  const Dialogue moved = at_position(dialogue, Position::kMiddle);
+  const Dialogue moved = with_questions_at(dialogue, Position::kMiddle);
   EXPECT_EQ(moved.id, "d");
   ASSERT_EQ(moved.turns.size(), 2u);
   for (const Turn& turn : moved.turns) EXPECT_EQ(turn.position, Position::kMiddle);

@@ -43,7 +43,7 @@ TEST(Filler, UuidsAreOfVersionFour) {
 
 TEST(Filler, MadeUpSentencesAreManyAndHoldNoDigits) {
   Random random(7);
-  const Sentences next = made_up_sentences(random);
+  const SentenceGenerator next = random_sentences(random);
   const std::regex article("\\b([Aa] [aeiou]|[Aa]n [^aeiou])");
   std::set<std::string> seen;
   for (int i = 0; i < 3000; ++i) {
@@ -89,7 +89,7 @@ TEST(Filler, ReadsSentencesOfADirectoryInOrder) {
   EXPECT_EQ(read_sentences(directory.path()), expected);
   EXPECT_EQ(read_sentences(directory.path() / "b.txt").size(), 2u);
   Random random(3);
-  const Sentences next = cyclic_sentences(expected, random);
+  const SentenceGenerator next = cyclic_sentences(expected, random);
   const std::string first = next();
   std::vector<std::string> cycle = {first};
   for (int i = 0; i < 4; ++i) cycle.push_back(next());

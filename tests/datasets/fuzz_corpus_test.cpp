@@ -28,7 +28,7 @@ TEST(FuzzCorpus, IsAcceptedAndHasEveryCollection) {
     const std::string name = text.substr(0, end);
     const std::filesystem::path file = directory.write("input.jsonl", text.substr(end + 1));
     if (name == "prompts") {
-      EXPECT_NO_THROW(load_prompts(file));
+      EXPECT_NO_THROW(load_official_prompts(file));
       continue;
     }
     std::vector<Dialogue> dialogues;

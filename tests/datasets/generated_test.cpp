@@ -85,10 +85,10 @@ void expect_whole(const Dialogue& dialogue) {
   }
   EXPECT_EQ(to_json_line(parse_dialogue(to_json_line(dialogue), "line")), to_json_line(dialogue));
   for (Position position : {Position::kBegin, Position::kMiddle, Position::kEnd}) {
-    const Dialogue moved = at_position(dialogue, position);
+    const Dialogue moved = with_questions_at(dialogue, position);
     EXPECT_EQ(size_of(moved), size_of(dialogue));
     for (const Turn& turn : moved.turns) {
-      const std::size_t n = turn.contexts.size(), slot = question_slot(turn);
+      const std::size_t n = turn.contexts.size(), slot = question_index(turn);
       EXPECT_LE(slot, n);
       EXPECT_EQ(slot == 0,
                 position == Position::kBegin || n == 0 || (position == Position::kMiddle && n < 2));
@@ -112,7 +112,7 @@ void expect_as_asked(const Dataset& dataset, const BuildOptions& options,
     const std::int64_t length =
         options.length > 0 ? options.length : kDefaultLengths[is_tiny(dataset) ? 0 : 1];
     const auto n = static_cast<std::int64_t>(turns);
-    // To within a sentence a turn; short turns may have to hold more riddles' statements than
+    // To within a sentence a turn; short turns may have to hold more needles than
     // their share, headings of lists are extra, and lists leave rare words out.
     const std::int64_t more = is_tiny(dataset) ? 12 * n : (40 + 12 * n) * n;
     EXPECT_LE(size_of(d), length + more);

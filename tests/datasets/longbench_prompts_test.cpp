@@ -18,7 +18,7 @@ TEST(LongBenchPrompts, AreReadWhereTheyLie) {
     const TemporaryDirectory directory;
     directory.write(place, json);
     const auto file = directory.write("data/qasper.jsonl", "x");
-    const auto prompts = load_prompts(directory.path());
+    const auto prompts = load_official_prompts(directory.path());
     ASSERT_EQ(prompts.size(), 1u) << place;
     LongBenchRecord record;
     record.context = "text";
@@ -27,12 +27,13 @@ TEST(LongBenchPrompts, AreReadWhereTheyLie) {
     const Turn turn = official_dialogue("qasper", record, prompts.at("qasper")).turns.at(0);
     EXPECT_EQ(turn.instruction + turn.contexts.at(0).text + turn.question,
               "Read text\nand tell: {question}\nAnswer:");
-    EXPECT_EQ(load_prompts(file).size(), std::string_view(place).starts_with("config") ? 1u : 0u);
+    EXPECT_EQ(load_official_prompts(file).size(),
+              std::string_view(place).starts_with("config") ? 1u : 0u);
   }
   const TemporaryDirectory directory;
-  EXPECT_TRUE(load_prompts(directory.path()).empty());
+  EXPECT_TRUE(load_official_prompts(directory.path()).empty());
   const auto bad = directory.write("dataset2prompt.json", R"({"qasper": "{question}"})");
-  EXPECT_EQ(message_of([&] { load_prompts(directory.path()); }),
+  EXPECT_EQ(message_of([&] { load_official_prompts(directory.path()); }),
             bad + ": /qasper: found \"{question}\", expected {context} or {input}");
 }
 
@@ -59,9 +60,9 @@ TEST(LongBenchPrompts, AreWhatTheFilesSay) {
   write_dialogues(directory.path() / "d.jsonl", std::vector{dialogue});
   EXPECT_EQ(to_json_line(read_dialogues(directory.path() / "d.jsonl").at(0)),
             to_json_line(dialogue));
-  EXPECT_EQ(message_of([&] { at_position(dialogue, Position::kBegin); }),
+  EXPECT_EQ(message_of([&] { with_questions_at(dialogue, Position::kBegin); }),
             "trec: found the position begin, expected end, where the official prompt has it");
-  EXPECT_EQ(at_position(dialogue, Position::kEnd).turns[0].layout, Layout::kPlain);
+  EXPECT_EQ(with_questions_at(dialogue, Position::kEnd).turns[0].layout, Layout::kPlain);
   directory.write("config/dataset2prompt.json", R"({"trec": "{input}"})");
   EXPECT_EQ(message_of(load), "trec: found the prompt \"{input}\", expected one with {context}");
   EXPECT_EQ(

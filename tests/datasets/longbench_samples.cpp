@@ -34,7 +34,7 @@ std::string context_of(const LongBenchTask& task, const std::string& id, Random&
   const bool chinese = task.language == "zh";
   const int pieces = static_cast<int>(random.between(5, 9));
   std::string out;
-  if (task.layout.flow == Flow::kCode) {
+  if (task.layout.split == SplitRule::kCode) {
     for (int i = 0; i < 12 * pieces; ++i) {
       const std::string_view name = random.choice(kWords);
       out += fmt::format("    {} = {}(\"{}\")\n", name, random.choice(kWords), id);
@@ -48,7 +48,7 @@ std::string context_of(const LongBenchTask& task, const std::string& id, Random&
                          prose(random, 12, chinese, chinese ? "" : " "));
     } else if (!layout.marker.empty()) {
       out += fmt::format("{}{}{} {}\n", layout.marker, words(random, 8), layout.answer, id);
-    } else if (layout.flow == Flow::kLines) {
+    } else if (layout.split == SplitRule::kLines) {
       for (int line = 0; line < 8; ++line) {
         out += fmt::format("Speaker {}: {} and so, {},\n", line % 3, id, words(random, 20));
       }
@@ -102,7 +102,7 @@ std::vector<LongBenchRecord> make_records(const LongBenchTask& task, int count,
     LongBenchRecord record;
     record.id = fmt::format("{}:{}", task.name, i);
     record.language = task.language;
-    if (task.wording.ask.empty())
+    if (task.wording.default_question.empty())
       record.input = fmt::format("Where is the {} {}?", i, words(random, 4));
     record.context = context_of(task, record.id, random);
     record.answers = {fmt::format("answer {} {}", i, words(random, 2))};

@@ -115,7 +115,7 @@ TEST(LongBench, UnknownTasksAreRefusedWithTheNearest) {
   EXPECT_EQ(message_of([] { find_longbench_task("hotpot_qa", "m.json: /dataset"); }),
             "m.json: /dataset: found the LongBench task \"hotpot_qa\", expected \"hotpotqa\"");
   EXPECT_EQ(std::count_if(longbench_tasks().begin(), longbench_tasks().end(),
-                          [](const LongBenchTask& task) { return task.in_e; }),
+                          [](const LongBenchTask& task) { return task.in_longbench_e; }),
             13);
   EXPECT_NE(message_of([] { find_longbench_task("musique_e", "x"); }), "no error")
       << "musique is not part of LongBench-E";
@@ -323,7 +323,7 @@ TEST(LongBench, TheTableAgreesWithTheOfficialConfiguration) {
   const auto config = test::shared_longbench() / "config";
   if (!std::filesystem::exists(config)) GTEST_SKIP() << "no official configuration at " << config;
   const Json lengths = parse_json(read_file(config / "dataset2maxlen.json"), "dataset2maxlen.json");
-  const auto prompts = load_prompts(test::shared_longbench());
+  const auto prompts = load_official_prompts(test::shared_longbench());
   EXPECT_EQ(lengths.size(), longbench_tasks().size());
   EXPECT_EQ(prompts.size(), longbench_tasks().size());
   for (const LongBenchTask& task : longbench_tasks()) {
@@ -332,14 +332,14 @@ TEST(LongBench, TheTableAgreesWithTheOfficialConfiguration) {
     // Tasks without a question of the records' own are those whose prompt does not ask for one, and
     // the code tasks, where the question continues the context.
     const bool asks = prompts.at(name).find("{input}") != std::string::npos;
-    EXPECT_EQ(asks, task.wording.ask.empty() || name == "repobench-p") << name;
+    EXPECT_EQ(asks, task.wording.default_question.empty() || name == "repobench-p") << name;
   }
 }
 
 TEST(LongBench, RealFilesAreReadWhole) {
   const auto shared = test::shared_longbench();
   if (!std::filesystem::exists(shared)) GTEST_SKIP() << "no real files at " << shared;
-  const auto prompts = load_prompts(shared);
+  const auto prompts = load_official_prompts(shared);
   int files = 0;
   for (const LongBenchTask& task : longbench_tasks()) {
     const std::string name(task.name);

@@ -16,8 +16,8 @@ void check(const Dialogue& dialogue, const std::filesystem::path& scratch) {
   write_file(scratch, line);
   require(to_json_line(read_dialogues(scratch).at(0)) == line, line);
   for (const Position position : {Position::kBegin, Position::kMiddle, Position::kEnd}) {
-    for (const Turn& turn : at_position(dialogue, position).turns) {
-      require(question_slot(turn) <= turn.contexts.size(), line);
+    for (const Turn& turn : with_questions_at(dialogue, position).turns) {
+      require(question_index(turn) <= turn.contexts.size(), line);
     }
   }
 }
@@ -47,7 +47,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string name(fuzz::take_line(text));
   write_file(input.path(), text);
   if (name == "prompts") {
-    fuzz::expect_value_or_refusal([&] { load_prompts(input.path()); });
+    fuzz::expect_value_or_refusal([&] { load_official_prompts(input.path()); });
     return 0;
   }
   std::vector<Dialogue> dialogues;

@@ -197,7 +197,7 @@ OrderedJson dataset(Draw& draw, std::size_t index) {
     if (key == "limit") out[key] = value(draw, {1, 2, 3});
     // Mostly short: a run takes its time for every token.
     if (key == "length" && d.has_length) {
-      const int least = d.least_length * std::max(3, d.turns);
+      const int least = d.min_turn_length * std::max(3, d.turns);
       out[key] = value(draw, {least, least + 10, 2200}, {1, 90, -1});
     }
     if (draw.below(5) != 0) continue;

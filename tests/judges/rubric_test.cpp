@@ -70,13 +70,14 @@ TEST(Rubric, PromptHasEverythingInPlace) {
       "R<{reference}>\nA<{answer}> {{}}\n",
       "mine", "mine.txt");
   Dialogue d = dialogue_of("x", "qa");
-  EXPECT_EQ(judge_prompt(r, at_position(d, Position::kBegin), 1, {{0, "{question}"}, {1, "b"}}),
-            "H<[User]\nBe brief.\nWhat {answer} now?\nFirst text.\nSecond "
-            "text.\n[Assistant]\n{question}>\nM<What {answer} now?\nFirst text.\nSecond "
-            "text.>\nC<First text.\nSecond text.>\nQ<What {answer} now?>\nR<one\ntwo>\nA<b> {}");
+  EXPECT_EQ(
+      judge_prompt(r, with_questions_at(d, Position::kBegin), 1, {{0, "{question}"}, {1, "b"}}),
+      "H<[User]\nBe brief.\nWhat {answer} now?\nFirst text.\nSecond "
+      "text.\n[Assistant]\n{question}>\nM<What {answer} now?\nFirst text.\nSecond "
+      "text.>\nC<First text.\nSecond text.>\nQ<What {answer} now?>\nR<one\ntwo>\nA<b> {}");
   EXPECT_NE(judge_prompt(r, d, 1, {{1, "b"}}).find("[Assistant]\n(no answer)>"), std::string::npos);
   EXPECT_NE(judge_prompt(r, d, 0, {{0, "b"}}).find("H<(none)>"), std::string::npos);
-  EXPECT_NE(judge_prompt(r, at_position(d, Position::kMiddle), 0, {{0, "b"}})
+  EXPECT_NE(judge_prompt(r, with_questions_at(d, Position::kMiddle), 0, {{0, "b"}})
                 .find("M<Be brief.\nFirst text.\nWhat {answer} now?\nSecond text.>"),
             std::string::npos);
 }

@@ -105,7 +105,7 @@ TEST(Golden, RougeMarksTheRecursionLimit) {
   int marked = 0;
   for (std::size_t i = 0; i < 5000; ++i) {
     const GoldenCase one = cases.make("unbroken", i);
-    const Scored scored{one.prediction, one.references, one.classes};
+    const ScoringInput scored{one.prediction, one.references, one.classes};
     if (rouge.remark(scored).empty()) continue;
     EXPECT_EQ(golden.at("rouge/unbroken")[i], 0.0);
     ++marked;

@@ -72,7 +72,7 @@ TEST(Lcs, SideBySideSequencesWalkAsEachAlone) {
   Random random(2);
   for (int trial = 0; trial < 300; ++trial) {
     const std::size_t vocabulary = 1 + random.below(20);
-    Sequences columns;
+    WordSequences columns;
     for (std::size_t k = random.below(8) + 1; k > 0; --k) {
       const Words words = random_words(random, random.below(70), vocabulary);
       columns.words.insert(columns.words.end(), words.begin(), words.end());
@@ -80,12 +80,12 @@ TEST(Lcs, SideBySideSequencesWalkAsEachAlone) {
     }
     const Words rows = random_words(random, random.below(90), vocabulary);
     LcsTable table(columns, vocabulary);
-    table.fill(rows, rows.size());
+    table.compute(rows, rows.size());
     for (std::size_t k = 0; k < columns.size(); ++k) {
       const Walk expected = plain_walk(rows, columns[k]);
       EXPECT_EQ(table.length(k), expected.columns.size());
       std::vector<bool> matched(columns.words.size());
-      EXPECT_EQ(table.walk(k, 1000, matched), expected.steps);
+      EXPECT_EQ(table.backtrack(k, 1000, matched), expected.steps);
       std::vector<std::size_t> places;
       for (std::size_t c = 0; c < matched.size(); ++c) {
         if (matched[c]) places.push_back(c - columns.begin(k));
@@ -93,9 +93,9 @@ TEST(Lcs, SideBySideSequencesWalkAsEachAlone) {
       EXPECT_EQ(places, expected.columns);
       // With only the last rows kept, a walk that stays in them is the same, a longer one stops.
       LcsTable partial(columns, vocabulary);
-      partial.fill(rows, 20);
+      partial.compute(rows, 20);
       std::vector<bool> again(columns.words.size());
-      const std::size_t steps = partial.walk(k, 20, again);
+      const std::size_t steps = partial.backtrack(k, 20, again);
       if (expected.steps <= 20) {
         EXPECT_EQ(steps, expected.steps);
         EXPECT_EQ(again, matched);

@@ -63,9 +63,10 @@ TEST(LongBenchScoring, NamesExistingMetricsAndPostprocesses) {
     datasets.insert(scoring.dataset);
   }
   EXPECT_EQ(datasets.size(), 21u);
-  const auto in_e = std::count_if(longbench_scorings().begin(), longbench_scorings().end(),
-                                  [](const LongBenchScoring& scoring) { return scoring.in_e; });
-  EXPECT_EQ(in_e, 13);
+  const auto in_longbench_e =
+      std::count_if(longbench_scorings().begin(), longbench_scorings().end(),
+                    [](const LongBenchScoring& scoring) { return scoring.in_longbench_e; });
+  EXPECT_EQ(in_longbench_e, 13);
   const auto first_line = std::count_if(
       longbench_scorings().begin(), longbench_scorings().end(),
       [](const LongBenchScoring& scoring) { return scoring.postprocess == "first_line"; });

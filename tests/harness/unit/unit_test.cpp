@@ -17,7 +17,7 @@ std::vector<Dialogue> short_dialogues(std::size_t count, int length = 130, int t
   std::vector<Dialogue> out = make_tiny_dialogues(
       TinyTask::kList, {.turns = turns, .length = length, .count = count, .seed = 3});
   for (std::size_t i = 0; i < out.size(); ++i)
-    out[i] = at_position(out[i], i % 2 == 0 ? Position::kBegin : Position::kEnd);
+    out[i] = with_questions_at(out[i], i % 2 == 0 ? Position::kBegin : Position::kEnd);
   return out;
 }
 
@@ -178,7 +178,7 @@ Dialogue dialogue_of(const PromptRenderer& renderer, int first, int second) {
   };
   EXPECT_TRUE(grow(0, first));
   EXPECT_TRUE(grow(1, second));
-  EXPECT_TRUE(renderer.gold_answer(d.turns[0]).empty());
+  EXPECT_TRUE(renderer.gold_answer_tokens(d.turns[0]).empty());
   return d;
 }
 

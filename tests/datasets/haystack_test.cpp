@@ -1,4 +1,4 @@
-#include "datasets/hide.h"
+#include "datasets/haystack.h"
 
 #include <gtest/gtest.h>
 
@@ -22,8 +22,8 @@ namespace {
 
 using Answers = std::vector<std::string>;
 
-const RiddleKind& kind_named(std::string_view name) {
-  for (const RiddleKind& kind : riddle_kinds()) {
+const NeedleTask& kind_named(std::string_view name) {
+  for (const NeedleTask& kind : needle_tasks()) {
     if (kind.name == name) return kind;
   }
   throw runtime_error("no kind {}", name);
@@ -34,8 +34,8 @@ BuildOptions small(int turns, int length, std::size_t limit = 6, std::uint64_t s
   return {.turns = turns, .seed = seed, .limit = limit, .length = length};
 }
 
-std::vector<Dialogue> make(const RiddleKind& kind, const BuildOptions& options) {
-  return hide_riddles(kind, std::string(kind.name), {}, options);
+std::vector<Dialogue> make(const NeedleTask& kind, const BuildOptions& options) {
+  return make_needle_dialogues(kind, std::string(kind.name), {}, options);
 }
 
 std::string text_of(const Turn& turn) {
@@ -103,7 +103,7 @@ Answers solve(std::string_view kind, const std::string& question, const std::str
   return out;
 }
 
-void check(const RiddleKind& kind, const Dialogue& dialogue, int turns) {
+void check(const NeedleTask& kind, const Dialogue& dialogue, int turns) {
   SCOPED_TRACE(dialogue.id);
   ASSERT_EQ(dialogue.turns.size(), static_cast<std::size_t>(turns));
   EXPECT_EQ(dialogue.metric, kind.metric);
@@ -152,7 +152,7 @@ void check(const RiddleKind& kind, const Dialogue& dialogue, int turns) {
 }
 
 TEST(Hide, TheTextAnswersEveryQuestionAndTheRelevanceSaysWhere) {
-  for (const RiddleKind& kind : riddle_kinds()) {
+  for (const NeedleTask& kind : needle_tasks()) {
     SCOPED_TRACE(kind.name);
     for (int turns : {1, 2, 3, 16}) {
       for (std::uint64_t seed : {0, 1}) {
@@ -166,7 +166,7 @@ TEST(Hide, TheTextAnswersEveryQuestionAndTheRelevanceSaysWhere) {
 }
 
 TEST(Hide, FillsTheLengthAskedFor) {
-  for (const RiddleKind& kind : riddle_kinds()) {
+  for (const NeedleTask& kind : needle_tasks()) {
     for (int length : {600, 5000}) {
       for (int turns : {1, 3}) {
         for (const Dialogue& d : make(kind, small(turns, length, 3))) {
@@ -184,15 +184,15 @@ TEST(Hide, FillsTheLengthAskedFor) {
 }
 
 TEST(Hide, TheDepthIsWhereItWasAskedFor) {
-  for (const RiddleKind& kind : riddle_kinds()) {
-    if (!kind.one_place) continue;
+  for (const NeedleTask& kind : needle_tasks()) {
+    if (!kind.single_depth) continue;
     for (double depth : {0.0, 10.0, 33.3, 50.0, 90.0, 100.0}) {
       BuildOptions options = small(1, 4000, 4);
       options.depth = depth;
       for (const Dialogue& d : make(kind, options)) {
         const std::string text = text_of(d.turns[0]);
         const std::size_t at =
-            text.rfind(kind.among_pairs ? asked(d.turns[0].question, "key \"", "\"") : "The ",
+            text.rfind(kind.in_uuid_pairs ? asked(d.turns[0].question, "key \"", "\"") : "The ",
                        text.find(d.turns[0].references[0]));
         const auto before = static_cast<double>(count_words_and_marks(text.substr(0, at)));
         const auto all = static_cast<double>(count_words_and_marks(text));
@@ -204,7 +204,7 @@ TEST(Hide, TheDepthIsWhereItWasAskedFor) {
 }
 
 TEST(Hide, TheDepthChangesNothingElse) {
-  const RiddleKind& kind = kind_named("needle");
+  const NeedleTask& kind = kind_named("needle");
   const auto sentences = [&](double depth) {
     BuildOptions options = small(3, 2400, 3);
     options.depth = depth;
@@ -247,7 +247,7 @@ TEST(Hide, UnaskedDepthsAreSpread) {
 
 TEST(Hide, TheSameSeedGivesTheSameBytesOnEveryMachine) {
   std::string all;
-  for (const RiddleKind& kind : riddle_kinds()) {
+  for (const NeedleTask& kind : needle_tasks()) {
     all += test::lines_of(make(kind, small(1, 1000, 2)));
     all += test::lines_of(make(kind, small(3, 2000, 2)));
     EXPECT_NE(test::lines_of(make(kind, small(1, 1000, 2, 4))),
@@ -261,8 +261,8 @@ TEST(Hide, TheSameSeedGivesTheSameBytesOnEveryMachine) {
 TEST(Hide, EssaysAreFillerInTheirOrder) {
   std::vector<std::string> essays;
   for (int i = 0; i < 50; ++i) essays.push_back(fmt::format("Sentence {} of the essay.", i));
-  const RiddleKind& kind = kind_named("needle");
-  for (const Dialogue& d : hide_riddles(kind, "needle", essays, small(1, 600, 3))) {
+  const NeedleTask& kind = kind_named("needle");
+  for (const Dialogue& d : make_needle_dialogues(kind, "needle", essays, small(1, 600, 3))) {
     check(kind, d, 1);
     const Answers numbers =
         all_matches(replace_all(text_of(d.turns[0]), "\n", " "), "Sentence (\\d+) of the essay\\.");
@@ -286,7 +286,7 @@ TEST(Hide, RealEssays) {
 }
 
 TEST(Hide, RefusesWhatCannotBeMade) {
-  const RiddleKind& kind = kind_named("needle");
+  const NeedleTask& kind = kind_named("needle");
   const auto refusal = [&](const BuildOptions& o) {
     return test::message_of([&] { make(kind, o); });
   };

@@ -1,4 +1,4 @@
-#include "datasets/riddles.h"
+#include "datasets/needles.h"
 
 #include <fmt/format.h>
 
@@ -60,34 +60,34 @@ struct Code {
   }
 };
 
-Code make_code(Supply& supply) {
-  const std::string thing = supply.thing();
-  return {thing, supply.number(kCodeDigits)};
+Code make_code(UniqueValues& values) {
+  const std::string thing = values.thing();
+  return {thing, values.number(kCodeDigits)};
 }
 
-Riddle ask_code(const Code& code) {
-  return {.statements = {code.statement()},
+NeedleQuestion ask_code(const Code& code) {
+  return {.needles = {code.statement()},
           .question = fmt::format("What is the access code of the {}?", code.thing),
           .references = {code.number},
           .gold = code.statement()};
 }
 
-Riddle needle(Supply& supply) {
-  return ask_code(make_code(supply));
+NeedleQuestion needle(UniqueValues& values) {
+  return ask_code(make_code(values));
 }
 
-Riddle multi_key_needle(Supply& supply) {
-  Riddle out = needle(supply);
-  for (int i = 1; i < kNeedles; ++i) out.distractors.push_back(make_code(supply).statement());
+NeedleQuestion multi_key_needle(UniqueValues& values) {
+  NeedleQuestion out = needle(values);
+  for (int i = 1; i < kNeedles; ++i) out.distractors.push_back(make_code(values).statement());
   return out;
 }
 
-Riddle multi_value_needle(Supply& supply) {
-  const std::string thing = supply.thing();
-  Riddle out;
+NeedleQuestion multi_value_needle(UniqueValues& values) {
+  const std::string thing = values.thing();
+  NeedleQuestion out;
   for (int i = 0; i < kNeedles; ++i) {
-    out.references.push_back(supply.number(kCodeDigits));
-    out.statements.push_back(
+    out.references.push_back(values.number(kCodeDigits));
+    out.needles.push_back(
         fmt::format("One of the access codes of the {} is {}.", thing, out.references.back()));
   }
   out.question = fmt::format("What are the {} access codes of the {}?", kNeedles, thing);
@@ -95,27 +95,27 @@ Riddle multi_value_needle(Supply& supply) {
   return out;
 }
 
-Riddle multi_needle(Supply& supply) {
+NeedleQuestion multi_needle(UniqueValues& values) {
   std::vector<std::string> things;
-  Riddle out;
+  NeedleQuestion out;
   for (int i = 0; i < kNeedles; ++i) {
-    const Code code = make_code(supply);
+    const Code code = make_code(values);
     things.push_back("the " + code.thing);
     out.references.push_back(code.number);
-    out.statements.push_back(code.statement());
+    out.needles.push_back(code.statement());
   }
   out.question = fmt::format("What are the access codes of {}, in this order?", join(things, ", "));
   out.gold = fmt::format("The access codes are {}.", join(out.references, ", "));
   return out;
 }
 
-Riddle needle_reasoning(Supply& supply) {
-  Riddle out;
+NeedleQuestion needle_reasoning(UniqueValues& values) {
+  NeedleQuestion out;
   for (int chain = 0; chain < kChains; ++chain) {
-    const std::string person = supply.person(), thing = supply.thing(), room = supply.room();
-    auto& statements = chain == 0 ? out.statements : out.distractors;
-    statements.push_back(fmt::format("{} looks after the {}.", person, thing));
-    statements.push_back(fmt::format("The {} is kept in the {}.", thing, room));
+    const std::string person = values.person(), thing = values.thing(), room = values.room();
+    auto& needles = chain == 0 ? out.needles : out.distractors;
+    needles.push_back(fmt::format("{} looks after the {}.", person, thing));
+    needles.push_back(fmt::format("The {} is kept in the {}.", thing, room));
     if (chain > 0) continue;
     out.question = fmt::format(
         "In which room is the thing kept that {} looks after? Reply with the room only.", person);
@@ -127,39 +127,39 @@ Riddle needle_reasoning(Supply& supply) {
 }
 
 /// A number that is said twice, as InfiniteBench does.
-Riddle remembered(const std::string& what, const std::string& number) {
-  Riddle out;
-  out.statements = {fmt::format("The {} is {}. Remember it: {}.", what, number, number)};
+NeedleQuestion remembered(const std::string& what, const std::string& number) {
+  NeedleQuestion out;
+  out.needles = {fmt::format("The {} is {}. Remember it: {}.", what, number, number)};
   out.question = fmt::format("What is the {}?", what);
   out.references = {number};
   out.gold = fmt::format("The {} is {}.", what, number);
   return out;
 }
 
-Riddle passkey(Supply& supply) {
-  const std::string what = fmt::format("pass key of the {}", supply.thing());
-  return remembered(what, supply.number(kKeyDigits));
+NeedleQuestion passkey(UniqueValues& values) {
+  const std::string what = fmt::format("pass key of the {}", values.thing());
+  return remembered(what, values.number(kKeyDigits));
 }
 
-Riddle number_retrieval(Supply& supply) {
-  const std::string what = fmt::format("sequence of digits on the {}", supply.thing());
-  return remembered(what, supply.digits_in_runs(kLongDigits));
+NeedleQuestion number_retrieval(UniqueValues& values) {
+  const std::string what = fmt::format("sequence of digits on the {}", values.thing());
+  return remembered(what, values.run_of_digits(kLongDigits));
 }
 
-Riddle kv_retrieval(Supply& supply) {
-  const std::string key = supply.uuid(), value = supply.uuid();
-  return {.statements = {fmt::format("\"{}\": \"{}\",", key, value)},
+NeedleQuestion kv_retrieval(UniqueValues& values) {
+  const std::string key = values.uuid(), value = values.uuid();
+  return {.needles = {fmt::format("\"{}\": \"{}\",", key, value)},
           .question = fmt::format("What is the value of the key \"{}\"?", key),
           .references = {value},
           .gold = value};
 }
 
-Riddle variable_tracking(Supply& supply) {
-  const std::string value = supply.number(kKeyDigits);
-  Riddle out;
+NeedleQuestion variable_tracking(UniqueValues& values) {
+  const std::string value = values.number(kKeyDigits);
+  NeedleQuestion out;
   for (int hop = 0; hop <= kHops; ++hop) {
-    const std::string variable = supply.variable();
-    out.statements.push_back(
+    const std::string variable = values.variable();
+    out.needles.push_back(
         fmt::format("VAR {} = {}.", variable, hop == 0 ? value : "VAR " + out.references.back()));
     out.references.push_back(variable);
   }
@@ -186,8 +186,8 @@ constexpr std::string_view kVariables =
     "Assignments of variables are hidden in the following text. Remember them: you will be asked "
     "about them. Reply with the names of the variables only.";
 
-// name, description, task, metric, max_new_tokens, one_place, among_pairs, instruction, make
-constexpr RiddleKind kKinds[] = {
+// name, description, task, metric, max_new_tokens, single_depth, in_uuid_pairs, instruction, make
+constexpr NeedleTask kKinds[] = {
     {"needle", "a number hidden in other text", "retrieval", "ruler_match_all", 64, true, false,
      kCodes, needle},
     {"multi-key-needle", "one of four hidden numbers, told apart by their names", "retrieval",
@@ -210,7 +210,7 @@ constexpr RiddleKind kKinds[] = {
 
 }  // namespace
 
-Supply::Supply(Random& random)
+UniqueValues::UniqueValues(Random& random)
     : random_(random),
       people_(shuffled(vocabulary::people(), random)),
       rooms_(shuffled(vocabulary::rooms(), random)) {
@@ -222,36 +222,36 @@ Supply::Supply(Random& random)
   random.shuffle(things_);
 }
 
-std::string Supply::unused(std::string (*draw)(Random&, int), int size) {
+std::string UniqueValues::unused(std::string (*draw)(Random&, int), int size) {
   for (;;) {
     std::string out = draw(random_, size);
     if (given_.insert(out).second) return out;
   }
 }
 
-std::string Supply::thing() {
+std::string UniqueValues::thing() {
   return take(things_);
 }
-std::string Supply::person() {
+std::string UniqueValues::person() {
   return take(people_);
 }
-std::string Supply::room() {
+std::string UniqueValues::room() {
   return take(rooms_);
 }
-std::string Supply::number(int digits) {
+std::string UniqueValues::number(int digits) {
   return unused(draw_number, digits);
 }
-std::string Supply::digits_in_runs(int digits) {
+std::string UniqueValues::run_of_digits(int digits) {
   return unused(draw_runs, digits);
 }
-std::string Supply::variable() {
+std::string UniqueValues::variable() {
   return unused(draw_letters, 5);
 }
-std::string Supply::uuid() {
+std::string UniqueValues::uuid() {
   return random_uuid(random_);
 }
 
-std::span<const RiddleKind> riddle_kinds() {
+std::span<const NeedleTask> needle_tasks() {
   return kKinds;
 }
 

@@ -10,7 +10,8 @@
 namespace turnbench {
 
 /// `count` different numbers below `n`, ascending, every such set with the same probability.
-inline std::vector<std::size_t> choose_ascending(std::size_t n, std::size_t count, Random& random) {
+inline std::vector<std::size_t> sample_without_replacement(std::size_t n, std::size_t count,
+                                                           Random& random) {
   std::vector<std::size_t> out(n);
   std::iota(out.begin(), out.end(), std::size_t{0});
   random.shuffle(out);

@@ -1,4 +1,4 @@
-#include "datasets/hide.h"
+#include "datasets/haystack.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,33 +6,34 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "datasets/filler.h"
-#include "datasets/spread.h"
+#include "datasets/sample.h"
 
 namespace turnbench {
 namespace {
 
-constexpr std::size_t kNoRiddle = SIZE_MAX;
+constexpr std::size_t kNoQuestion = SIZE_MAX;
 
-/// A sentence, and which riddle it helps to answer.
+/// A sentence, and the turn whose question it answers.
 struct Sentence {
   std::string text;
-  std::size_t riddle = kNoRiddle;
+  std::size_t question = kNoQuestion;
   double depth = 0;
 };
 
 /// Makes one dialogue.
-class Hider {
+class HaystackBuilder {
  public:
-  Hider(const RiddleKind& kind, const std::string& name, std::span<const std::string> essays,
-        const BuildOptions& options, std::size_t index)
+  HaystackBuilder(const NeedleTask& kind, const std::string& name,
+                  std::span<const std::string> essays, const BuildOptions& options,
+                  std::size_t index)
       : kind_(kind),
         options_(options),
         turns_(static_cast<std::size_t>(options.turns)),
         random_(Random::from({options.seed, seed_of(kind.name), index})),
         filler_random_(Random::from({options.seed, seed_of(kind.name), index, seed_of("filler")})),
-        next_filler_(kind.among_pairs ? made_up_pairs(filler_random_)
-                     : essays.empty() ? made_up_sentences(filler_random_)
-                                      : cyclic_sentences(essays, filler_random_)) {
+        next_filler_(kind.in_uuid_pairs ? random_uuid_pairs(filler_random_)
+                     : essays.empty()   ? random_sentences(filler_random_)
+                                        : cyclic_sentences(essays, filler_random_)) {
     dialogue_ = {.id = fmt::format("{}-{}-{:05}", name, options.seed, index),
                  .dataset = name,
                  .task = std::string(kind.task),
@@ -42,16 +43,16 @@ class Hider {
 
   Dialogue build() {
     std::vector<std::vector<Sentence>> hidden(turns_);
-    Supply supply(random_);
+    UniqueValues supply(random_);
     for (std::size_t j = 0; j < turns_; ++j) {
-      const Riddle riddle = kind_.make(supply);
-      place(riddle, j, hidden);
+      const NeedleQuestion question = kind_.make(supply);
+      place(question, j, hidden);
       Turn& turn = dialogue_.turns[j];
       turn.instruction = kind_.instruction;
-      turn.question = riddle.question;
-      turn.references = riddle.references;
-      turn.classes = riddle.classes;
-      turn.gold = riddle.gold;
+      turn.question = question.question;
+      turn.references = question.references;
+      turn.classes = question.classes;
+      turn.gold = question.gold;
       turn.max_new_tokens = kind_.max_new_tokens;
     }
     for (std::size_t j = 0; j < turns_; ++j) {
@@ -62,23 +63,24 @@ class Hider {
   }
 
  private:
-  /// Deals a riddle's statements out to the turns up to its own.
-  void place(const Riddle& riddle, std::size_t turn, std::vector<std::vector<Sentence>>& hidden) {
-    const std::size_t n = riddle.statements.size();
+  /// Distributes the needles of a question over the turns up to its own.
+  void place(const NeedleQuestion& question, std::size_t turn,
+             std::vector<std::vector<Sentence>>& hidden) {
+    const std::size_t n = question.needles.size();
     const std::size_t parts = 1 + random_.below(std::min(turn + 1, n));
-    const std::vector<std::size_t> places = choose_ascending(turn + 1, parts, random_);
-    std::vector<std::size_t> ends = choose_ascending(n - 1, parts - 1, random_);
+    const std::vector<std::size_t> places = sample_without_replacement(turn + 1, parts, random_);
+    std::vector<std::size_t> ends = sample_without_replacement(n - 1, parts - 1, random_);
     ends.push_back(n - 1);
     std::size_t next = 0;
     for (std::size_t part = 0; part < parts; ++part) {
       const std::size_t count = ends[part] + 1 - next;
       for (double depth : depths(count)) {
-        hidden[places[part]].push_back({riddle.statements[next++], turn, depth});
+        hidden[places[part]].push_back({question.needles[next++], turn, depth});
       }
     }
-    for (const std::string& text : riddle.distractors) {
+    for (const std::string& text : question.distractors) {
       const std::size_t at = random_.below(turn + 1);
-      hidden[at].push_back({text, kNoRiddle, random_.uniform()});
+      hidden[at].push_back({text, kNoQuestion, random_.uniform()});
     }
   }
 
@@ -134,7 +136,7 @@ class Hider {
 
   void add_paragraphs(std::size_t turn, const std::vector<Sentence>& sentences) {
     auto& contexts = dialogue_.turns[turn].contexts;
-    const std::string_view separator = kind_.among_pairs ? "\n" : " ";
+    const std::string_view separator = kind_.in_uuid_pairs ? "\n" : " ";
     std::size_t left = 0;
     for (const Sentence& s : sentences) {
       if (left-- == 0) {
@@ -143,30 +145,30 @@ class Hider {
       } else {
         contexts.back().text.append(separator).append(s.text);
       }
-      if (s.riddle == kNoRiddle) continue;
-      auto& relevance = dialogue_.turns[s.riddle].relevance;
+      if (s.question == kNoQuestion) continue;
+      auto& relevance = dialogue_.turns[s.question].relevance;
       const std::string& source = contexts.back().source;
       if (relevance.empty() || relevance.back() != source) relevance.push_back(source);
     }
   }
 
-  const RiddleKind& kind_;
+  const NeedleTask& kind_;
   const BuildOptions& options_;
   const std::size_t turns_;
   Random random_, filler_random_;
-  Sentences next_filler_;
+  SentenceGenerator next_filler_;
   Dialogue dialogue_;
 };
 
 }  // namespace
 
-std::vector<Dialogue> hide_riddles(const RiddleKind& kind, const std::string& name,
-                                   std::span<const std::string> essays,
-                                   const BuildOptions& options) {
-  check_generated(name, options, kMaxRiddleTurns, kLeastRiddleLength);
+std::vector<Dialogue> make_needle_dialogues(const NeedleTask& kind, const std::string& name,
+                                            std::span<const std::string> essays,
+                                            const BuildOptions& options) {
+  check_generated(name, options, kMaxNeedleTurns, kMinNeedleTurnLength);
   std::vector<Dialogue> out;
   for (std::size_t i = 0; i < options.limit; ++i) {
-    out.push_back(Hider(kind, name, essays, options, i).build());
+    out.push_back(HaystackBuilder(kind, name, essays, options, i).build());
   }
   return out;
 }

@@ -11,8 +11,8 @@
 namespace turnbench {
 
 /// Statements to be hidden in other text, and a question that they answer.
-struct Riddle {
-  std::vector<std::string> statements = {};   ///< keep their order
+struct NeedleQuestion {
+  std::vector<std::string> needles = {};      ///< keep their order
   std::vector<std::string> distractors = {};  ///< of the same form, about other things
   std::string question = "";
   std::vector<std::string> references = {};
@@ -21,16 +21,16 @@ struct Riddle {
 };
 
 /// Names and values, each given once.  Draws from `random`, which must outlive it.
-class Supply {
+class UniqueValues {
  public:
-  explicit Supply(Random& random);
+  explicit UniqueValues(Random& random);
 
   std::string thing();   ///< "marble statue"; 400 of them
   std::string person();  ///< 48 of them
   std::string room();    ///< 48 of them
   std::string number(int digits);
-  std::string digits_in_runs(int digits);  ///< 7733355200
-  std::string variable();                  ///< five capital letters
+  std::string run_of_digits(int digits);  ///< 7733355200
+  std::string variable();                 ///< five capital letters
   std::string uuid();
 
  private:
@@ -42,19 +42,19 @@ class Supply {
 };
 
 /// A kind of riddle, which makes a dataset of its name.
-struct RiddleKind {
+struct NeedleTask {
   std::string_view name, description;
   std::string_view task;  ///< RULER's categories: retrieval, tracing; and reasoning
   std::string_view metric;
   int max_new_tokens = 0;
-  bool one_place = false;    ///< all that answers stands in one place, whose depth can be chosen
-  bool among_pairs = false;  ///< hidden among pairs of UUIDs, a line each, instead of sentences
+  bool single_depth = false;   ///< all that answers stands in one place, whose depth can be chosen
+  bool in_uuid_pairs = false;  ///< hidden among pairs of UUIDs, a line each, instead of sentences
   std::string_view instruction;
-  Riddle (*make)(Supply& supply) = nullptr;
+  NeedleQuestion (*make)(UniqueValues& values) = nullptr;
 };
 
 /// The most turns that there are names for.
-constexpr int kMaxRiddleTurns = 16;
+constexpr int kMaxNeedleTurns = 16;
 
 /// All kinds:
 /// - needle, multi-key-needle, multi-value-needle, multi-needle: one number for a name; one of four
@@ -64,6 +64,6 @@ constexpr int kMaxRiddleTurns = 16;
 /// - passkey, number-retrieval, kv-retrieval: as in InfiniteBench (Zhang et al. 2024, section 3).
 /// - variable-tracking: one chain of four assignments (RULER's vt with one chain and four hops).
 /// Wording, names and values are our own.
-std::span<const RiddleKind> riddle_kinds();
+std::span<const NeedleTask> needle_tasks();
 
 }  // namespace turnbench

@@ -6,12 +6,12 @@
 
 #include "datasets/build_options.h"
 #include "datasets/dialogue.h"
-#include "datasets/riddles.h"
+#include "datasets/needles.h"
 
 namespace turnbench {
 
 /// Words and marks that a turn has at least.
-constexpr int kLeastRiddleLength = 200;
+constexpr int kMinNeedleTurnLength = 200;
 
 /// Dialogues of riddles hidden in filler, made of nothing but the options: byte-identical
 /// everywhere, at any length.  `name` is the dataset's; the filler is `essays` (sentences) if there
@@ -29,8 +29,8 @@ constexpr int kLeastRiddleLength = 200;
 /// - Four to eight sentences make a paragraph; every paragraph is a source, "turn-T#P".
 ///
 /// Refuses turns out of [1, 16], a depth out of [0, 100] and less than 200 words and marks a turn.
-std::vector<Dialogue> hide_riddles(const RiddleKind& kind, const std::string& name,
-                                   std::span<const std::string> essays,
-                                   const BuildOptions& options);
+std::vector<Dialogue> make_needle_dialogues(const NeedleTask& kind, const std::string& name,
+                                            std::span<const std::string> essays,
+                                            const BuildOptions& options);
 
 }  // namespace turnbench
