@@ -4,7 +4,7 @@
 
 namespace turnbench {
 
-/// Never goes back, whatever the wall clock is set to.
+/// A monotonic clock: changes of the wall clock do not move it.
 using Clock = std::chrono::steady_clock;
 
 inline double seconds_since(Clock::time_point start) {

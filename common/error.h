@@ -8,11 +8,11 @@
 
 namespace turnbench {
 
-/// What went wrong, as far as the caller must tell cases apart.
+/// The kinds of failure that callers treat differently.
 enum class ErrorKind {
-  kInput,    ///< bad usage or bad input: exit code 2
+  kInput,    ///< wrong usage or invalid input: exit code 2
   kRuntime,  ///< a failure while running: exit code 1
-  kMemory,   ///< a run that would not fit: recorded as such, exit code 1
+  kMemory,   ///< not enough memory: recorded as out of memory, exit code 1
 };
 
 /// The one exception type of the project; `what()` is one line for the user.
@@ -40,7 +40,7 @@ Error memory_error(fmt::format_string<Args...> format, Args&&... args) {
   return Error(ErrorKind::kMemory, fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// What `work()` returns; the message of an Error in it begins with the place.
+/// Calls `work()` and returns its result.  Rethrows an Error with "PLACE: " before its message.
 template <typename Work>
 auto with_error_prefix(const std::string& place, const Work& work) -> decltype(work()) {
   try {

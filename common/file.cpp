@@ -189,7 +189,7 @@ void write_file(const std::filesystem::path& path, std::string_view content) {
 }
 
 void for_each_line(const std::filesystem::path& path,
-                   const std::function<void(std::string_view, std::size_t)>& line) {
+                   const std::function<void(std::string_view, std::size_t)>& visit) {
   if (const auto place = ZipMember::find(path)) {
     ZipMember member(*place);
     cut_lines([&](char* data, std::size_t size) { return member.read_some(data, size); },
@@ -198,12 +198,12 @@ void for_each_line(const std::filesystem::path& path,
                 throw input_error("{}:{}: found a line of more than {} MiB, expected shorter ones",
                                   path.string(), number, kMaxUnpackedLine >> 20);
               },
-              line);
+              visit);
     return;
   }
   const Descriptor file(path);
   cut_lines([&](char* data, std::size_t size) { return file.read_some(data, size, path); },
-            [](std::size_t, std::size_t) {}, line);
+            [](std::size_t, std::size_t) {}, visit);
 }
 
 bool is_there(const std::filesystem::path& path) {

@@ -12,35 +12,39 @@
 
 namespace turnbench {
 
-/// What a path leads to.  False also where the system does not look: for a name that is too long,
-/// or below a directory that this user may not enter.
+/// The kind of file at a path; links are followed.  These return false instead of an error where
+/// the system cannot look: a name that is too long, or a directory without permission to enter.
 bool is_there(const std::filesystem::path& path);
 bool is_folder(const std::filesystem::path& path);
 bool is_plain_file(const std::filesystem::path& path);
-/// What a directory holds, in the order of the names; refuses one that cannot be read.
+/// The paths in a directory, sorted by name.
+/// @throws Error (input) if the directory cannot be read.
 std::vector<std::filesystem::path> list_directory(const std::filesystem::path& directory);
 
-/// Whole file as bytes; refuses what cannot be read with the path and the reason.
+/// The whole file as bytes.
+/// @throws Error (input), with the path and the reason, if it cannot be read.
 std::string read_file(const std::filesystem::path& path);
 
-/// Writes next to `path` and renames, so that a reader never sees half a file and nothing is left
-/// of one that cannot be written.  Links are followed; what is no file (a device, a pipe), and what
-/// stdout or stderr goes to, is written to as it is.  Refuses directories.
+/// Writes a temporary file beside `path` and renames it, so that readers never see half a file. If
+/// writing fails, nothing is left behind.  Follows links.  Devices, pipes and the files behind
+/// stdout and stderr are written in place.
+/// @throws Error if `path` is a directory or cannot be written.
 void write_file(const std::filesystem::path& path, std::string_view content);
-/// Whether `write_file` would put another file in the place of one that is there.
+/// True if `write_file` would replace an existing file.
 bool is_replaceable(const std::filesystem::path& path);
 
-/// Calls `line(text, number)` for each line (without its end, numbers from 1).  Reads in blocks, so
-/// a file of any size needs memory only for its longest line.  The path may lead into a zip
-/// archive: DIR/data.zip/data/qasper.jsonl, whose lines may have 64 MiB.
+/// Calls `visit(line, number)` for each line, without its line end; numbers start at 1.  Reads in
+/// blocks: memory is needed for the longest line only.  `path` may lead into a zip archive
+/// (DIR/data.zip/data/qasper.jsonl); lines there have at most 64 MiB.
+/// @throws Error (input) if the file cannot be read.
 void for_each_line(const std::filesystem::path& path,
-                   const std::function<void(std::string_view, std::size_t)>& line);
+                   const std::function<void(std::string_view, std::size_t)>& visit);
 
-/// A directory of the project's own files: below the working directory, or beside the program's
-/// build; empty if it is in neither.
+/// Finds a directory of the project: `name` in the working directory, else in the parent of the
+/// directory that holds the program.  Empty if it is in neither.
 std::filesystem::path project_directory(const std::filesystem::path& name);
 
-/// A read-only memory map of a file.
+/// A read-only memory map of a file, unmapped when destroyed.
 class MappedFile {
  public:
   explicit MappedFile(const std::filesystem::path& path);
@@ -49,8 +53,8 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
-  /// Lets the whole pages of a part of `bytes` leave this process's memory; a later read brings
-  /// them back from the file.
+  /// Releases the pages that lie completely inside `part`, a part of `bytes`, from resident memory.
+  /// A later access reads them from the file again.
   void forget(std::span<const std::byte> part) const;
 
  private:

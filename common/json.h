@@ -11,12 +11,13 @@ namespace turnbench {
 using Json = nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;
 
-/// Parses one JSON document.  Refuses syntax errors (with line and column), duplicate keys and
-/// nesting deeper than 256.  `source` names the text in messages (a file, or a file and a line).
+/// Parses one JSON document.  `source` names the text in messages: a file, or a file and a line.
+/// @throws Error (input) on a syntax error (with line and column), a duplicate key, or nesting
+/// deeper than 256.
 Json parse_json(std::string_view text, const std::string& source);
 
-/// A place in a parsed document that knows its own path, so that every complaint names the file,
-/// the place, what was found and what was expected.  Cheap to copy; the document must outlive it.
+/// A value in a parsed document, with its path.  Every error names the file, the path, what was
+/// found and what was expected.  Cheap to copy.  The document must outlive the view.
 class JsonView {
  public:
   JsonView(const Json& value, std::string source, std::string path = "");
@@ -32,11 +33,12 @@ class JsonView {
   bool is_bool() const;
   bool is_null() const;
 
-  /// Object access.  `at` refuses a missing key, `has` is false for a missing one or null.
+  /// Object access.  `at` throws if the key is missing; `has` is false for a missing key and for
+  /// null.
   bool has(const std::string& key) const;
   JsonView at(const std::string& key) const;
   std::vector<std::string> keys() const;
-  /// Refuses keys that are not in `known`, with the nearest known name.
+  /// @throws Error (input) if a key is not in `known`; the message suggests the nearest known key.
   void require_known_keys(const std::vector<std::string_view>& known) const;
 
   /// Array access.
@@ -44,14 +46,14 @@ class JsonView {
   JsonView operator[](std::size_t index) const;
   std::vector<JsonView> items() const;
 
-  /// Typed values; anything else is refused.
+  /// Typed values; they throw if the value has another type or is out of range.
   std::string as_string() const;
   bool as_bool() const;
   double as_number() const;
   std::int64_t as_integer(std::int64_t min = INT64_MIN, std::int64_t max = INT64_MAX) const;
   std::vector<std::string> as_strings() const;
 
-  /// The same with a default for a missing key.
+  /// Typed value of a key, or `fallback` if the key is missing.
   std::string get(const std::string& key, const std::string& fallback) const;
   std::string get(const std::string& key, const char* fallback) const {
     return get(key, std::string(fallback));
@@ -61,7 +63,7 @@ class JsonView {
   std::int64_t get_integer(const std::string& key, std::int64_t fallback,
                            std::int64_t min = INT64_MIN, std::int64_t max = INT64_MAX) const;
 
-  /// Throws "SOURCE: PATH: found X, expected WHAT".
+  /// @throws Error (input): "SOURCE: PATH: found VALUE, expected EXPECTED".
   [[noreturn]] void fail(const std::string& expected) const;
 
  private:
@@ -70,11 +72,11 @@ class JsonView {
   std::string path_;
 };
 
-/// The element of `known` with the smallest edit distance to `name`, or "" if all are far away.
+/// The element of `known` with the smallest edit distance to `name`, or "" if none is near.
 std::string nearest_name(std::string_view name, const std::vector<std::string_view>& known);
 
-/// What a refusal of the unknown `name` expects: the nearest of `known` in quotes, or "one of: "
-/// and all of them if none is near.
+/// For the error message about an unknown `name`: the nearest of `known` in quotes, or, if none is
+/// near, "one of: " and all of them.
 std::string nearest_or_all(std::string_view name, const std::vector<std::string_view>& known);
 
 }  // namespace turnbench

@@ -4,7 +4,7 @@
 
 namespace turnbench {
 
-/// Bytes of this process that are in memory now, and at their most so far.
+/// Resident set size of this process in bytes: now, and its maximum so far.
 std::size_t resident_bytes();
 std::size_t peak_resident_bytes();
 

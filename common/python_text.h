@@ -7,21 +7,22 @@
 
 namespace turnbench::python {
 
-/// The parts of Python 3's `str`, `re` and `round` that the official scorers stand on, over UTF-8.
-/// Ill-formed bytes count as U+FFFD.  All functions take time linear in their texts.
+/// The parts of Python 3's `str`, `re` and `round` that the official scorers use, for UTF-8 text.
+/// Ill-formed bytes are read as U+FFFD.  All functions take time linear in the length of the text.
 
 bool is_space(char32_t c);      ///< `str.isspace` and `\s`
 bool is_word(char32_t c);       ///< `\w`: letters, numbers of any kind, `_`; no combining marks
 int decimal_digit(char32_t c);  ///< the value of a `\d`, or -1
 
-/// `str.lower`: U+0130 becomes two code points, a capital sigma at a word's end the final one.
+/// `str.lower`: U+0130 becomes two code points; a capital sigma at the end of a word becomes a
+/// final sigma.
 std::u32string lower(std::u32string_view text);
 std::string lower(std::string_view text);
 
-/// `str.upper` with the mappings to several code points (sharp s, ligatures, Greek iotas).
+/// `str.upper`, including mappings to several code points (sharp s, ligatures, Greek iotas).
 std::string upper(std::string_view text);
 
-/// The first character of a text that is not empty.
+/// The first character of `text`, which must not be empty.
 std::string_view first_character(std::string_view text);
 
 /// `str.split()`: the maximal runs of characters that are not white space; views into `text`.
@@ -33,33 +34,33 @@ std::string_view strip(std::string_view text);
 /// `part in text`
 bool contains(std::string_view text, std::string_view part);
 
-/// `text.find(part)` in linear time, which `std::string_view::find` does not promise; npos for
-/// none.
+/// `text.find(part)`, or npos.  Linear time, which `std::string_view::find` does not promise.
 std::size_t find(std::string_view text, std::string_view part);
 
-/// `str.replace`, left to right, without looking at what was put in.
+/// `str.replace`: left to right; replaced text is not searched again.
 std::string replace_all(std::string_view text, std::string_view from, std::string_view to);
 
 /// `re.findall(r"\d+", text)`; views into `text`.
 std::vector<std::string_view> digit_runs(std::string_view text);
 
-/// The same for `[0-9]+`.
+/// `re.findall(r"[0-9]+", text)`; views into `text`.
 std::vector<std::string_view> ascii_digit_runs(std::string_view text);
 
-/// The first match of `\d+\.\d+|\d+`, with its digits turned to ASCII.
+/// The first match of `\d+\.\d+|\d+`, with ASCII digits.
 std::optional<std::string> first_number(std::string_view text);
 
-/// `re.findall(r"\d*\.?\d+", text)`, each with its digits turned to ASCII.
+/// `re.findall(r"\d*\.?\d+", text)`, with ASCII digits.
 std::vector<std::string> decimal_numbers(std::string_view text);
 
-/// What `int(text)` accepts, as a canonical decimal string of any length ("-12", "0").
+/// `int(text)` as a canonical decimal string of any length ("-12", "0"); nullopt if Python refuses
+/// the text.
 std::optional<std::string> parse_int(std::string_view text);
 
-/// `float(text)` of ASCII text that is a number, without regard to the locale; too large is
-/// infinity.
+/// `float(text)` for ASCII text, independent of the locale; nullopt if it is no number.  A number
+/// that is too large becomes infinity.
 std::optional<double> parse_float(std::string_view text);
 
-/// `round(value, digits)`: correctly rounded on the exact value, ties to even.
+/// `round(value, digits)`: rounds the exact binary value correctly, ties to even.
 double round_decimal(double value, int digits);
 
 }  // namespace turnbench::python

@@ -7,13 +7,13 @@
 
 namespace turnbench {
 
-/// A small seeded generator (SplitMix64) whose stream is the same on every machine and compiler,
-/// unlike the standard library's distributions.
+/// A seeded random number generator (SplitMix64).  Its stream is the same on every machine and
+/// compiler, unlike that of the standard library's distributions.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
 
-  /// A generator for one named purpose: seeds mix in order, so (1, 2) and (2, 1) differ.
+  /// A generator seeded by several numbers.  Their order matters: (1, 2) and (2, 1) differ.
   static Random from(std::initializer_list<std::uint64_t> seeds) {
     Random mixer(kStep);
     for (std::uint64_t s : seeds) mixer.state_ = mixer.next() ^ s;
@@ -27,8 +27,8 @@ class Random {
     return z ^ (z >> 31);
   }
 
-  /// As after `count` calls of `next` or `uniform`, at once: parts of a stream can be drawn in
-  /// parallel.
+  /// Skips `count` calls of `next` or `uniform` in O(1), so that threads can draw parts of one
+  /// stream.
   void skip(std::uint64_t count) { state_ += count * kStep; }
 
   /// Uniform in [0, n), without modulo bias; n > 0.
@@ -63,7 +63,7 @@ class Random {
   std::uint64_t state_;
 };
 
-/// A 64-bit seed from a name (FNV-1a), to derive one stream per dialogue, turn or layer.
+/// A 64-bit seed from a name (FNV-1a hash), for `Random::from`.
 inline std::uint64_t seed_of(std::string_view name) {
   std::uint64_t h = 0xCBF29CE484222325ull;
   for (unsigned char c : name) h = (h ^ c) * 0x100000001B3ull;

@@ -12,12 +12,12 @@
 
 namespace turnbench {
 
-/// A fixed team of threads for fork-join loops.  The calling thread works too, so a pool of one
-/// starts no thread.  Tasks are handed out dynamically; results must not depend on which thread
-/// runs a task, and nothing here makes them.
+/// A fixed team of threads for fork-join loops.  The calling thread takes part, so a pool of size 1
+/// starts no thread.  Threads take tasks dynamically: results must not depend on which thread runs
+/// a task.
 class ThreadPool {
  public:
-  /// `threads` >= 1; 0 means all processors that this process may use.
+  /// `threads`: the size of the team, or 0 for all processors that this process may use.
   explicit ThreadPool(int threads = 0);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -25,19 +25,20 @@ class ThreadPool {
 
   int size() const { return static_cast<int>(workers_.size()) + 1; }
 
-  /// Runs task(i, worker) for i in [0, count); `worker` is in [0, size()) and unique among the
-  /// tasks that run at the same time.  Returns when all are done; the first exception is rethrown.
-  /// One loop at a time: throws Error (runtime) where the team is at work.
+  /// Calls task(i, worker) for i in [0, count) and returns when all calls have ended.  `worker` is
+  /// in [0, size()); calls that run at the same time have different workers.  Rethrows the first
+  /// exception of a task.
+  /// @throws Error (runtime) if the team already runs a loop.
   void parallel_for(std::size_t count,
                     const std::function<void(std::size_t task, int worker)>& task);
-  /// The same for any caller, tasks of this pool and several threads at once among them: where the
-  /// team is at work, the calling thread runs its tasks one after the other.
+  /// The same without the restriction to one loop: if the team already runs one, the calling thread
+  /// runs all tasks itself.  May be called from several threads and from tasks of this pool.
   void parallel_for_if_free(std::size_t count, const std::function<void(std::size_t task)>& task);
 
  private:
   void work(int worker);
   void run_tasks(int worker);
-  /// The loop of a team that the caller has taken; frees it.
+  /// Runs a loop.  The caller has reserved the team; this frees it.
   void run_team(std::size_t count, const std::function<void(std::size_t, int)>& task);
 
   bool may_spin_ = true;
@@ -54,7 +55,7 @@ class ThreadPool {
   std::exception_ptr error_;
 };
 
-/// Processors that this process may use (its affinity mask).
+/// The number of processors that this process may use, by its affinity mask.
 int available_processors();
 
 }  // namespace turnbench

@@ -9,21 +9,25 @@
 
 namespace turnbench {
 
-/// A file inside of a zip archive, from which it is unpacked as it is read.
+/// Reads one file of a zip archive as a stream, unpacking it on the way.
 class ZipMember {
  public:
-  /// What a path like DIR/data.zip/data/qasper.jsonl leads to: the archive is the file on it.
+  /// The two parts of a path like DIR/data.zip/data/qasper.jsonl: the archive DIR/data.zip and its
+  /// member data/qasper.jsonl.
   struct Place {
     std::filesystem::path archive;
     std::string member;
   };
-  /// None if `path` is a file, a directory, or leads nowhere.
+  /// Splits `path` at the archive.  Nullopt if `path` is itself a file or directory, or if no part
+  /// of it is a file.
   static std::optional<Place> find(const std::filesystem::path& path);
 
-  /// Refuses what is no zip archive and members that are not there, or neither stored nor deflated.
+  /// @throws Error (input) if the file is no zip archive, the member is missing, or its compression
+  /// is neither "stored" nor "deflated".
   explicit ZipMember(const Place& place);
 
-  /// Reads up to `size` bytes; 0 at the end.  Refuses damaged data.
+  /// Reads up to `size` bytes and returns their number, 0 at the end.
+  /// @throws Error (input) if the data is damaged.
   std::size_t read_some(char* data, std::size_t size);
 
  private:
@@ -38,7 +42,8 @@ class ZipMember {
   std::unique_ptr<void, CloseFile> file_;
 };
 
-/// The first of `names` that an archive has.  Refuses what is no zip archive.
+/// The first of `names` that the archive contains.
+/// @throws Error (input) if the file is no zip archive.
 std::optional<std::string> first_in_zip(const std::filesystem::path& path,
                                         std::span<const std::string> names);
 

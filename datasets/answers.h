@@ -8,15 +8,15 @@
 
 namespace turnbench {
 
-// What the records of InfiniteBench and SCBench have in common.
+// Shared by the readers of InfiniteBench and SCBench.
 
-/// The references of an `answer`: a text, a number in its digits, or a list of these.  Refuses
-/// other types and an empty list.
+/// The references in an `answer`: a string, a number (as its digits), or a list of these.
+/// @throws Error (input) for other types and an empty list.
 std::vector<std::string> parse_references(const JsonView& answer);
 
-/// Puts the four `options` of a record behind the question; the references become the right one,
-/// which the first of them names, and its letter.  Refuses another number of options and an
-/// `answer` that is none of them.
+/// Appends the four `options` of a record to the question.  The first reference names the right
+/// option; the references become this option and its letter.
+/// @throws Error (input) unless there are four options and the answer is one of them.
 void add_options(Turn& turn, const JsonView& record);
 
 }  // namespace turnbench

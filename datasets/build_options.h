@@ -8,29 +8,29 @@
 
 namespace turnbench {
 
-/// Words and marks that a generated set may have in all: they are held in memory.
+/// The most words and punctuation marks of a generated dataset, which is held in memory.
 constexpr std::size_t kMaxGeneratedWords = 500'000'000;
 
-/// How the dialogues of a set are built or generated.
+/// How the dialogues of a dataset are built or generated.
 struct BuildOptions {
-  int turns = 0;  ///< 0: the set's own
+  int turns = 0;  ///< 0: the dataset's default
   std::uint64_t seed = 0;
-  /// How many dialogues; 0: the set's own number.  A larger limit only adds to them.
+  /// Number of dialogues; 0: the dataset's default.  A larger limit only adds dialogues.
   std::size_t limit = 0;
-  int length = 0;  ///< of generated dialogues, in words and marks; 0: the generator's own
-  /// Where in a turn's text the hidden statement stands, in percent; otherwise drawn for each.
+  int length = 0;  ///< of a generated dialogue, in words and punctuation marks; 0: the default
+  /// Depth of the needle in its turn's text, in percent; without a value it is drawn for each.
   std::optional<double> depth = std::nullopt;
-  /// What a file of one's own calls its fields, by our names (see custom.h).
+  /// The names of the fields in a custom file, by our names (see custom.h).
   std::map<std::string, std::string> fields = {};
-  bool official_prompts = false;  ///< LongBench's own, of dataset2prompt.json
-  bool reuse_records = true;      ///< false: no record in two dialogues, so there may be fewer
-  std::size_t max_irrelevant_paragraphs = 3;  ///< a turn of mt-TASK
-  std::size_t max_irrelevant_length = 400;    ///< a turn of mt-TASK; words, for Chinese characters
+  bool official_prompts = false;  ///< LongBench's prompts, from dataset2prompt.json
+  bool reuse_records = true;  ///< false: each record is in one dialogue only; there may be fewer
+  std::size_t max_irrelevant_paragraphs = 3;  ///< per turn of mt-TASK
+  std::size_t max_irrelevant_length = 400;  ///< per turn of mt-TASK; words, characters for Chinese
 };
 
-/// Refuses turns out of [1, max_turns], less than `min_length` words and marks a turn, dialogues of
-/// more than kMaxGeneratedWords in all, and a depth out of [0, 100]; `name` is the dataset's.  For
-/// generators, with their defaults filled in.
+/// Checks the options of a generator whose defaults are filled in.  `name` is the dataset's.
+/// @throws Error (input) for turns outside [1, max_turns], fewer than `min_length` words and
+/// punctuation marks per turn, more than kMaxGeneratedWords in all, or a depth outside [0, 100].
 void check_generated(const std::string& name, const BuildOptions& options, int max_turns,
                      int min_length);
 

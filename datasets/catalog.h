@@ -11,42 +11,42 @@
 
 namespace turnbench {
 
-/// A named source of dialogues.
+/// A named source of dialogues, and which build options it has.
 struct Dataset {
   std::string name;
   std::string description;  ///< one line
   std::string task;         ///< kind: qa, summary, few-shot, synthetic, code, ...
   std::string metric;
-  std::string postprocess = "none";     ///< of an answer, before it is scored
-  std::string collection = "";          ///< whose files it is read from (longbench), or empty
-  std::vector<std::string> files = {};  ///< where the collection's directory may have its file
-  int turns = 1;                        ///< by default; 0: as many as each of its records has
+  std::string postprocess = "none";     ///< applied to an answer before it is scored
+  std::string collection = "";          ///< the collection that its files belong to, or empty
+  std::vector<std::string> files = {};  ///< possible paths of its file in the collection
+  int turns = 1;                        ///< the default; 0: as many as each record has
   bool needs_source = false;            ///< it is read from files
-  bool takes_source = false;            ///< it may be read from files, otherwise it is made up
-  bool has_length = false;              ///< it is generated at any length ...
-  int min_turn_length = 0;              ///< ... of so many words and marks a turn or more
-  bool has_depth = false;               ///< what answers stands at a depth that can be chosen
-  bool has_fields = false;              ///< the fields of its files can be renamed
-  bool has_official_prompts = false;    ///< its files may come with the prompts of its authors
+  bool takes_source = false;            ///< it can be read from files; otherwise it is generated
+  bool has_length = false;              ///< it is generated, and its length can be chosen
+  int min_turn_length = 0;  ///< if `has_length`: words and punctuation marks of a turn at least
+  bool has_depth = false;   ///< the depth of the needle can be chosen
+  bool has_fields = false;  ///< the fields of its files can have other names
+  bool has_official_prompts = false;  ///< its files may come with official prompts
   std::function<std::vector<Dialogue>(const std::filesystem::path& source, const BuildOptions&)>
       load = nullptr;
 };
 
-/// All datasets: the generators for the embedded model (tiny-*); what is hidden in other text and
-/// lists of words (needle, ...); LongBench's tasks, those of LongBench-E (TASK_e), and the
-/// multi-turn variants of both (mt-NAME); the native files of other collections; `jsonl`, files of
-/// one's own.
+/// All datasets: generators for the embedded model (tiny-*); generated needles and word lists
+/// (needle, ...); LongBench's tasks, those of LongBench-E (TASK_e), and the multi-turn variants of
+/// both (mt-NAME); native files of other collections; `jsonl`, for custom files.
 const std::vector<Dataset>& all_datasets();
 
-/// True if `source` is a file, or a directory or a zip archive that has the dataset's.
+/// True if `source` is a file, or a directory or zip archive that contains the dataset's file.
 bool has_file(const Dataset& dataset, const std::filesystem::path& source);
 
-/// Refuses an unknown name with the nearest known one; `where` names the place in messages.
+/// @throws Error (input) for an unknown name, with the nearest known one; `where` names the place.
 const Dataset& find_dataset(std::string_view name, const std::string& where);
 
-/// The dialogues of a dataset, questions at the end.  `source` is a file or a directory, empty for
-/// datasets that need none.  Refuses a source, a length, a depth, names of fields or official
-/// prompts for datasets that have none, and several turns for sets of one.
+/// The dialogues of a dataset, with the questions at the end.  `source` is a file or a directory,
+/// empty for datasets that need none.
+/// @throws Error (input) for options that the dataset does not have (a source, a length, a depth,
+/// names of fields, official prompts, several turns).
 std::vector<Dialogue> load_dialogues(std::string_view name, const std::filesystem::path& source,
                                      const BuildOptions& options);
 

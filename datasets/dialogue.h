@@ -8,69 +8,70 @@
 
 namespace turnbench {
 
-/// Where the question stands among its turn's context paragraphs.
+/// The place of the question among the context paragraphs of its turn.
 enum class Position { kBegin, kMiddle, kEnd };
 
 std::string_view name_of(Position position);
-/// `begin`, `middle` or `end`; `where` names the place in messages.
+/// Parses `begin`, `middle` or `end`; `where` names the place in messages.
 Position parse_position(std::string_view name, const std::string& where);
 
-/// How the pieces of a turn become a prompt.
+/// How the pieces of a turn (instruction, contexts, question) become a prompt.
 enum class Layout {
-  kPieces,    ///< put together and wrapped by the chat template; contexts are what can be cut
-  kVerbatim,  ///< one behind the other as they are, cut in the middle of them all, then wrapped
-  kPlain,     ///< the same without the chat template
+  kPieces,    ///< joined and wrapped by the chat template; truncation cuts contexts only
+  kVerbatim,  ///< concatenated unchanged, truncated in the middle of the whole, then wrapped
+  kPlain,     ///< as kVerbatim, without the chat template
 };
 
 std::string_view name_of(Layout layout);
 
-/// A stretch of context that is never cut, and the document it was taken from.
+/// A piece of context that dataset builders never split, and where it comes from.
 struct Paragraph {
-  std::string source;
+  std::string source;  ///< name of the document or part; `Turn::relevance` refers to it
   std::string text;
 };
 
-/// One exchange: what the user says, and what is expected in answer.
+/// One turn: the user's message and the expected answer.
 struct Turn {
-  std::string instruction;  ///< stands before everything else; may be empty
+  std::string instruction;  ///< comes first in the turn; may be empty
   std::vector<Paragraph> contexts;
   std::string question;
   Position position = Position::kEnd;
   Layout layout = Layout::kPieces;
   std::vector<std::string> references;
   std::vector<std::string> classes;  ///< all labels of a classification task
-  std::vector<std::string>
-      relevance;     ///< the sources that the answer comes from, also of earlier turns
-  std::string gold;  ///< what stands in the history where `answers` is `gold`
+  /// The sources that the answer comes from, of this and of earlier turns.
+  std::vector<std::string> relevance;
+  std::string gold;  ///< the answer in the history if `answers` is `gold`; empty: first reference
   int max_new_tokens = 64;
 };
 
-/// A conversation with its scoring.
+/// Turns in order, and how their answers are scored.
 struct Dialogue {
   std::string id;       ///< unique within its dataset, the same for every position
   std::string dataset;  ///< `hotpotqa`, `mt-hotpotqa`, `tiny-fact`, ...
-  std::string task;     ///< qa, summary, few-shot, ... (groups rows of a table)
+  std::string task;     ///< qa, summary, few-shot, ...: groups rows of a table
   std::string metric;   ///< name of a metric, e.g. `qa_f1`
   std::vector<Turn> turns;
 };
 
-/// Index of the paragraph before which the question stands: 0 at the beginning, all paragraphs at
-/// the end, and in the middle the boundary between two paragraphs that is nearest to half of the
-/// text (bytes; the earlier one on a tie).  With fewer than two paragraphs the middle is the
-/// beginning.
+/// The number of paragraphs before the question: 0 at the beginning, all at the end.  In the middle
+/// the question is at the boundary of paragraphs nearest to half of the text (in bytes; the earlier
+/// boundary on a tie).  With fewer than two paragraphs the middle is the beginning.
 std::size_t question_index(const Turn& turn);
 
-/// What stands as a turn's answer where answers are gold: its first reference if nothing else does.
+/// The gold answer of a turn: `gold`, or the first reference if `gold` is empty.
 std::string gold_answer_text(const Turn& turn);
 
-/// Refuses a position to which the question of a turn cannot move, as its pieces stand as they are.
+/// @throws Error (input) if a turn's question cannot move to `position` because its layout fixes
+/// the order of the pieces.
 void check_position(const Dialogue& dialogue, Position position);
 
-/// The same dialogue with every question at `position`; refuses as `check_position` does.
+/// The same dialogue with every question at `position`; throws as `check_position`.
 Dialogue with_questions_at(Dialogue dialogue, Position position);
 
-/// The turns of dialogues that have their context in the first turn, `limit` at most (0: all), each
-/// as a dialogue of its own, ID-1, ID-2, ..., with that turn's instruction and contexts.
+/// Makes a dialogue of one turn from each turn of dialogues whose context is in their first turn.
+/// Each gets the first turn's instruction and contexts, and the id ID-1, ID-2, ...  At most `limit`
+/// dialogues (0: all).
 std::vector<Dialogue> split_into_single_turns(std::span<const Dialogue> dialogues,
                                               std::size_t limit);
 

@@ -115,12 +115,12 @@ void write_dialogues(const std::filesystem::path& path, std::span<const Dialogue
 }
 
 void for_each_dialogue(const std::filesystem::path& path,
-                       const std::function<void(Dialogue&&)>& take) {
+                       const std::function<void(Dialogue&&)>& visit) {
   std::unordered_set<std::string> ids;
   for_each_json_line(path, [&](const JsonView& view) {
     Dialogue dialogue = dialogue_from(view);
     if (!ids.insert(dialogue.id).second) view.at("id").fail("an id that was not there before");
-    take(std::move(dialogue));
+    visit(std::move(dialogue));
   });
 }
 

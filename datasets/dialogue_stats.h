@@ -8,37 +8,36 @@
 
 namespace turnbench {
 
-/// Sizes of a dataset: what a dialogue says itself (instructions, contexts, questions), without
-/// chat markup and answers.
+/// Sizes of a dataset.  Counts instructions, contexts and questions, not chat markup or answers.
 struct DialogueStats {
   std::size_t dialogues = 0;
   double mean_turns = 0;
-  double mean_tokens = 0;       ///< a dialogue
-  double mean_turn_tokens = 0;  ///< a turn
+  double mean_tokens = 0;       ///< per dialogue
+  double mean_turn_tokens = 0;  ///< per turn
 };
 
-/// `count_tokens` is called for each text on its own; its results are added up.
+/// `count_tokens` is called for each text separately; the results are added.
 DialogueStats dialogue_stats(std::span<const Dialogue> dialogues,
                              const std::function<std::size_t(std::string_view)>& count_tokens);
 
 /// One row of LoopServe's table 3.
 struct PublishedDataset {
   std::string_view name;  ///< as in the catalog, e.g. mt-hotpotqa
-  /// "|D|".  TREC and SAMSum share one cell, 199: TREC's scores in table 4 are, up to rounding,
-  /// means of two turns of 199 answers that are right or wrong.
+  /// "|D|".  The paper's cell for TREC and SAMSum together is 199: TREC's scores in table 4 are, up
+  /// to rounding, means over two turns of 199 answers that are right or wrong.
   std::size_t dialogues = 0;
   int turns = 0;
-  /// "Avg Token".  The paper names neither the tokenizer nor whether a dialogue or a turn is meant;
-  /// the numbers are near the mean size of one LongBench record.
+  /// "Avg Token".  The paper does not name the tokenizer, or say whether the mean is per dialogue
+  /// or per turn; the numbers are near the mean size of one LongBench record.
   double mean_tokens = 0;
-  /// As the paper names it.  SAMSum has no labels to be right or wrong about, and its scores in
-  /// table 4 are no such means: the catalog scores it by Rouge-L, as summaries.
+  /// As the paper names it.  For SAMSum the paper names accuracy, but its answers are no labels and
+  /// its scores in table 4 are no means of right and wrong: the catalog scores it by Rouge-L.
   std::string_view metric;
 };
 
 std::span<const PublishedDataset> published_datasets();
 
-/// The row of that name, or null.
+/// The row with that name, or null.
 const PublishedDataset* find_published_dataset(std::string_view name);
 
 }  // namespace turnbench

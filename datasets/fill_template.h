@@ -9,9 +9,9 @@ namespace turnbench {
 
 using TemplateValues = std::vector<std::pair<std::string_view, std::string_view>>;
 
-/// `text` with every {name} replaced by its value; {{ and }} are plain braces, as in Python's
-/// str.format.  Values are not looked into.  Refuses any other brace or name; `where` names the
-/// template in messages.
+/// Replaces every {name} in `text` by its value.  {{ and }} are literal braces, as in Python's
+/// str.format.  Braces in values are kept.
+/// @throws Error (input) for any other brace and for unknown names; `where` names the template.
 std::string fill_template(std::string_view text, const TemplateValues& values,
                           const std::string& where);
 

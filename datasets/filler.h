@@ -11,28 +11,32 @@
 
 namespace turnbench {
 
-/// Words (runs of letters, digits and apostrophes) and marks (every other character but white
-/// space): the unit of the length of generated dialogues, which needs no tokenizer.
+/// The number of words (runs of letters, digits and apostrophes) and marks (all other characters
+/// except white space).  Lengths of generated dialogues use this unit: it needs no tokenizer.
 std::size_t count_words_and_marks(std::string_view text);
 
 /// A version-4 UUID in lower case.
 std::string random_uuid(Random& random);
 
-/// Gives one sentence after another, without end.
+/// Returns the next sentence at each call; it never ends.
 using SentenceGenerator = std::function<std::string()>;
 
-/// Sentences of everyday life, without digits.  Few are like another: there are some billions.
+/// Random sentences about everyday life, without digits.  There are some billions, so few repeat.
+/// `random` must outlive the generator.
 SentenceGenerator random_sentences(Random& random);
 
-/// Pairs of UUIDs as lines of a JSON object: `"KEY": "VALUE",`.
+/// Random pairs of UUIDs as lines of a JSON object: `"KEY": "VALUE",`.  `random` must outlive the
+/// generator.
 SentenceGenerator random_uuid_pairs(Random& random);
 
-/// The sentences of all .txt files of a directory (or of one file), in the order of their names;
-/// white space is one space.  Refuses a directory without such files, texts without a sentence and
-/// what is not UTF-8.
+/// The sentences of all .txt files of a directory (or of one file), in the order of the file names.
+/// White space becomes one space.
+/// @throws Error (input) for a directory without .txt files, text without a sentence, and text that
+/// is not UTF-8.
 std::vector<std::string> read_sentences(const std::filesystem::path& source);
 
-/// The given sentences in their order from a random one on, and from the first after the last.
+/// The given sentences in order, starting at a random one and wrapping around.  `sentences` must
+/// outlive the generator.
 SentenceGenerator cyclic_sentences(std::span<const std::string> sentences, Random& random);
 
 }  // namespace turnbench

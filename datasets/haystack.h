@@ -10,25 +10,26 @@
 
 namespace turnbench {
 
-/// Words and marks that a turn has at least.
+/// The shortest turn, in words and punctuation marks.
 constexpr int kMinNeedleTurnLength = 200;
 
-/// Dialogues of riddles hidden in filler, made of nothing but the options: byte-identical
-/// everywhere, at any length.  `name` is the dataset's; the filler is `essays` (sentences) if there
-/// are any, otherwise made up.
+/// Generates needle-in-a-haystack dialogues.  The same options give the same bytes on every
+/// machine, at any length.  `name` is the dataset's.  The filler is `essays` (sentences), or random
+/// sentences if there are none.
 ///
-/// - `options.turns` turns share `options.length` equally: instruction, context and question.
-/// - Turn j asks riddle j.  The riddle's statements are cut, in order, into k stretches, k drawn
-///   uniformly from 1..j (at most their number), which stand in k of the turns 1..j, drawn
-///   uniformly (the relevance of LoopServe's section 4.1).  Distractors stand in any of the turns
-///   1..j.
-/// - A statement of depth d stands at the end of a sentence, the one nearest to d percent of its
-///   turn's filler (words and marks; the earlier one on a tie).  Depths are drawn uniformly, in
-///   ascending order for the statements of a riddle in one turn, unless `options.depth` is given.
-///   Everything else does not depend on the depth, so that a grid of depths asks the same.
-/// - Four to eight sentences make a paragraph; every paragraph is a source, "turn-T#P".
+/// - The turns share `options.length` equally; it counts instruction, context and question.
+/// - Turn j asks question j.  Its needles are cut, in order, into k groups, placed in k of
+///   the turns 1..j.  k is drawn uniformly from 1..j (at most the number of needles), the turns
+///   uniformly (the relevance of LoopServe's section 4.1).  Distractors are placed in any of the
+///   turns 1..j.
+/// - A needle of depth d is placed at the sentence boundary nearest to d percent of its turn's
+///   filler (in words and marks; the earlier boundary on a tie).  Without `options.depth`, depths
+///   are drawn uniformly and ascend for the needles of one question in one turn.  Nothing else
+///   depends on the depth: a grid of depths asks the same questions about the same text.
+/// - A paragraph has four to eight sentences.  Every paragraph is a source, "turn-T#P".
 ///
-/// Refuses turns out of [1, 16], a depth out of [0, 100] and less than 200 words and marks a turn.
+/// @throws Error (input) for turns outside [1, 16], a depth outside [0, 100], or fewer than 200
+/// words and marks per turn.
 std::vector<Dialogue> make_needle_dialogues(const NeedleTask& kind, const std::string& name,
                                             std::span<const std::string> essays,
                                             const BuildOptions& options);

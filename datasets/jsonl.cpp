@@ -8,7 +8,7 @@
 namespace turnbench {
 
 void for_each_json_line(const std::filesystem::path& path,
-                        const std::function<void(const JsonView&)>& take) {
+                        const std::function<void(const JsonView&)>& visit) {
   bool empty = true;
   for_each_line(path, [&](std::string_view line, std::size_t number) {
     empty = false;
@@ -25,7 +25,7 @@ void for_each_json_line(const std::filesystem::path& path,
     const Json json = parse_json(line, source);
     const JsonView view(json, source);
     if (!view.is_object()) view.fail("an object");
-    take(view);
+    visit(view);
   });
   if (empty) throw input_error("{}: found an empty file, expected jsonl", path.string());
 }

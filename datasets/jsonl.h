@@ -7,10 +7,11 @@
 
 namespace turnbench {
 
-/// Calls `take` for the document of every line of a jsonl file; the views name it "FILE:LINE".
-/// Streams: memory for the longest line alone.  Skips a byte order mark in front of the first line;
-/// refuses it elsewhere, what is not JSON, blank lines and a file without lines.
+/// Calls `visit` for the JSON document on each line of a jsonl file; the views name it "FILE:LINE".
+/// Memory is needed for the longest line only.  Skips a byte order mark at the start of the file.
+/// @throws Error (input) for invalid JSON, blank lines, a byte order mark elsewhere, and a file
+/// without lines.
 void for_each_json_line(const std::filesystem::path& path,
-                        const std::function<void(const JsonView&)>& take);
+                        const std::function<void(const JsonView&)>& visit);
 
 }  // namespace turnbench

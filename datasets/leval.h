@@ -11,12 +11,12 @@
 
 namespace turnbench {
 
-/// How the answers of a task of L-Eval stand in its files.
+/// The form of the answers in the files of a task of L-Eval.
 enum class LEvalAnswer {
-  kText,     ///< as they are to be given; open-ended questions say how long
+  kText,     ///< the expected text; open-ended questions also state its length
   kLetters,  ///< "B", "BD" or "(B) the option's text": the letters are the reference
   kWords,    ///< a name or a number
-  kTruth,    ///< "True [fact: False]": what the document says is the reference
+  kTruth,    ///< "True [fact: False]": the part before the bracket is the reference
 };
 
 /// A task of L-Eval (An et al. 2023).
@@ -25,34 +25,36 @@ struct LEvalTask {
   std::string_view folder;  ///< Closed-ended-tasks or Open-ended-tasks
   std::string_view description;
   std::string_view kind;
-  std::string_view evaluation;  ///< of its records: exam, f1 or rouge
+  std::string_view evaluation;  ///< `evaluation` of its records: exam, f1 or rouge
   std::string_view metric;      ///< ours
   LEvalAnswer answer = LEvalAnswer::kText;
   SplitRule split = SplitRule::kProse;
-  /// In our own wording, after the official one.
+  /// Our own wording, modelled on the official one.
   std::string_view instruction = "Follow the instruction about the following document.";
 };
 
-/// All twenty.  Metrics are ours that come nearest to the official auto_eval.py:
-///   - f1 is qa_f1, the same.
-///   - rouge is rouge_score_l, the same as the official rougeL; the official score is the geometric
-///     mean of it, rouge-1 and rouge-2.
-///   - exam is leval_letter for options, leval_letters for coursera, leval_code for codeU and
-///     leval_stated for topic_retrieval_longchat, all the same; gsm100 is gsm8k (the last number;
-///     officially the one behind "The answer is" before others).
-///   - sci_fi is accuracy of the document's half; the official score asks a second time without the
+/// All twenty tasks.  Each has the metric of ours that is nearest to the official auto_eval.py:
+///   - f1: qa_f1, the same.
+///   - rouge: rouge_score_l, the same as the official rougeL.  The official score is the geometric
+///     mean of rougeL, rouge-1 and rouge-2.
+///   - exam: leval_letter for options, leval_letters for coursera, leval_code for codeU and
+///     leval_stated for topic_retrieval_longchat, all the same.  gsm100: gsm8k, which takes the
+///     last number; the official scorer prefers the one after "The answer is".
+///   - sci_fi: accuracy of the answer from the document.  The official scorer also asks without the
 ///     document and counts both.
 std::span<const LEvalTask> leval_tasks();
 
-/// Where a directory may have the file of a task: in its folder, also below LEval-data/, or itself.
+/// Possible paths of a task's file in a directory: in the task's folder, also below LEval-data/, or
+/// in the directory itself.
 std::vector<std::string> leval_files(const LEvalTask& task);
 
-/// A native file, a document a line: {"instructions", "outputs", "input", "source", "evaluation"}.
-/// Each is a dialogue whose first turn has the document, and whose turns are its questions.  Every
-/// paragraph has the source "document".  Records that the official harness leaves to judges
-/// (evaluation "human" or "LLM") are left out.  Refuses, with file, line and field, other fields,
-/// wrong types, empty documents and questions, another number of outputs than of instructions, and
-/// another evaluation than the task's.
+/// Reads a native file, one document a line: {"instructions", "outputs", "input", "source",
+/// "evaluation"}.  A document becomes a dialogue: each question is a turn, and the first turn has
+/// the document.  Every paragraph has the source "document".  Skips records that the official
+/// harness leaves to judges (evaluation "human" or "LLM").
+/// @throws Error (input), with file, line and field, for other fields, wrong types, empty documents
+/// and questions, unequal numbers of outputs and instructions, and another evaluation than the
+/// task's.
 std::vector<Dialogue> read_leval(const std::filesystem::path& file, const LEvalTask& task,
                                  const std::string& name, std::size_t limit);
 

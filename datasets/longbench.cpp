@@ -61,9 +61,9 @@ fs::path find_longbench_file(const fs::path& source, std::string_view name) {
 }
 
 void for_each_longbench_record(const fs::path& file, std::string_view name,
-                               const std::function<void(LongBenchRecord&&)>& take) {
+                               const std::function<void(LongBenchRecord&&)>& visit) {
   const LongBenchTask& task = find_longbench_task(name, file.string());
-  for_each_json_line(file, [&](const JsonView& view) { take(record_from(view, task, name)); });
+  for_each_json_line(file, [&](const JsonView& view) { visit(record_from(view, task, name)); });
 }
 
 std::vector<LongBenchRecord> read_longbench(const fs::path& source, std::string_view name) {

@@ -16,47 +16,47 @@ namespace turnbench {
 struct LongBenchRecord {
   std::string id;        ///< `_id`
   std::string language;  ///< en, zh, or a programming language
-  std::string input;     ///< the question; empty for tasks that are a question themselves
+  std::string input;     ///< the question; empty for tasks with one question for all records
   std::string context;
   std::vector<std::string> answers;  ///< at least one
   std::vector<std::string> classes;  ///< `all_classes`; empty unless the task is a classification
-  std::int64_t length = 0;           ///< words (characters of Chinese), as the file says
+  std::int64_t length = 0;           ///< `length`: in words (characters for Chinese)
 };
 
-/// Where a directory or an archive may have the file of a task: NAME.jsonl, there or in its folders
-/// data/, native/ or recovered/.  `name` is a task's name, with "_e" for LongBench-E.
+/// Possible paths of a task's file in a directory or archive: NAME.jsonl, also in the folders
+/// data/, native/ and recovered/.  `name` is a task's name, with "_e" for LongBench-E.
 std::vector<std::string> longbench_files(std::string_view name);
 
-/// The first of `longbench_files`; see `find_source_file`.
+/// The first of `longbench_files` that exists; see `find_source_file`.
 std::filesystem::path find_longbench_file(const std::filesystem::path& source,
                                           std::string_view name);
 
-/// Calls `take` for each record of a native file, one at a time.  Refuses, with file, line and
-/// field, what lacks one of the eight fields or has another one, wrong types, records of another
-/// task.
+/// Calls `visit` for each record of a native file.  Only one record is in memory at a time.
+/// @throws Error (input), with file, line and field, if one of the eight fields is missing, for
+/// other fields, wrong types, and records of another task.
 void for_each_longbench_record(const std::filesystem::path& file, std::string_view name,
-                               const std::function<void(LongBenchRecord&&)>& take);
+                               const std::function<void(LongBenchRecord&&)>& visit);
 
-/// All records of a task.  Where an id occurs again, the later records get "~2", "~3", ... added.
+/// All records of a task.  If an id is repeated, "~2", "~3", ... is appended to the later ones.
 std::vector<LongBenchRecord> read_longbench(const std::filesystem::path& source,
                                             std::string_view name);
 
-/// The record as a dialogue of one turn: its context in paragraphs, its question (where it has
-/// none, the task's own) and its answers.  Every paragraph has the record's id as its source.
+/// The record as a dialogue of one turn: its context in paragraphs, its question (or the task's
+/// default question) and its answers.  The source of every paragraph is the record's id.
 Dialogue longbench_dialogue(std::string_view name, const LongBenchRecord& record);
 
-/// Official prompt templates by task, from dataset2prompt.json in the directory of `source`, in its
-/// config/ or in the config/ beside it; none if there is no such file.
+/// Official prompt templates by task, from dataset2prompt.json.  Looks for it in the directory of
+/// `source`, in its config/, and in the config/ beside it; empty if there is no such file.
 std::map<std::string, std::string> load_official_prompts(const std::filesystem::path& source);
 
-/// The template of task `name`, with or without "_e", among those of `load_official_prompts`.
-/// Refuses a source that has none.
+/// The template of task `name`, with or without "_e", from `load_official_prompts`.
+/// @throws Error (input) if the source has none.
 std::string official_prompt(const std::filesystem::path& source, std::string_view name);
 
-/// The record as a dialogue whose one turn is its official prompt: {context} and {input} filled in,
-/// everything else as it stands.  The instruction is what stands before the context, the question
-/// what stands behind it.  As in the official pred.py, few-shot and code tasks are not wrapped by
-/// the chat template.
+/// The record as a dialogue whose single turn is its official prompt, with {context} and {input}
+/// filled in and nothing else changed.  The text before the context becomes the instruction, the
+/// text after it the question.  As in the official pred.py, few-shot and code tasks are not wrapped
+/// by the chat template.
 Dialogue official_dialogue(std::string_view name, const LongBenchRecord& record,
                            std::string_view prompt);
 

@@ -8,28 +8,26 @@
 
 namespace turnbench {
 
-/// What a dialogue says besides the record's own text.  These sentences are the project's own; the
-/// official prompts are read from LongBench's dataset2prompt.json.  {document} is the name of the
-/// record's context, {input} the record's question.
+/// The texts that a dialogue adds to those of its records.  The wording is ours; the official
+/// prompts are in LongBench's dataset2prompt.json.  {document} stands for the name of the record's
+/// context, {input} for the record's question.
 struct Wording {
-  std::string_view instruction;  ///< before everything else, in every turn
-  std::string_view
-      default_question;  ///< the question of records that have none; empty if all have one
-  std::string_view
-      question_about_document;     ///< the question where a dialogue holds several contexts
-  std::string_view document_name;  ///< {document} where there is one context
-  std::string_view
-      document_label;  ///< {document} where there are several; {letter} tells them apart
+  std::string_view instruction;       ///< comes first in every turn
+  std::string_view default_question;  ///< for records without a question; empty if all have one
+  std::string_view question_about_document;  ///< the question if a dialogue has several contexts
+  std::string_view document_name;            ///< {document} if there is one context
+  /// {document} if there are several contexts; {letter} tells them apart.
+  std::string_view document_label;
 };
 
-/// How multi-turn dialogues are made of a task's records (see multi_turn.h).
+/// How a task's records become multi-turn dialogues (see multi_turn.h).
 enum class Grouping {
-  kRecords,   ///< one record a turn
-  kExamples,  ///< one record for all turns, which share its examples
+  kRecords,   ///< one record per turn
+  kExamples,  ///< one record per dialogue; its examples are distributed over the turns
 };
 
-/// Facts on one of LongBench's 21 tasks.  Metrics, lengths and LongBench-E membership are those of
-/// the official eval.py, dataset2maxlen.json and pred.py.
+/// One of LongBench's 21 tasks.  Metric, answer length and LongBench-E membership are those of the
+/// official eval.py, dataset2maxlen.json and pred.py.
 struct LongBenchTask {
   std::string_view name;
   std::string_view description;
@@ -46,16 +44,17 @@ struct LongBenchTask {
 
 std::span<const LongBenchTask> longbench_tasks();
 
-/// The task of `name`, which is a task's name or, for LongBench-E, that and "_e".  Refuses any
-/// other name with the nearest known one; `where` names the place in messages.
+/// The task called `name`, which may end in "_e" for LongBench-E.
+/// @throws Error (input) for an unknown name, with the nearest known one; `where` names the place.
 const LongBenchTask& find_longbench_task(std::string_view name, const std::string& where);
 
-/// Stands before each stretch of a record's context where a dialogue holds several records:
+/// The heading of each chunk of a record's context in dialogues of several records:
 /// "[Report B, part 1 of 2]".
 std::string chunk_heading(const LongBenchTask& task, std::string_view label, std::size_t part,
                           std::size_t parts);
 
-/// The instruction of the later turns where each turn brings further examples.
+/// The instruction of the second and later turns of `Grouping::kExamples`, which bring more
+/// examples.
 std::string_view refine_instruction(const LongBenchTask& task);
 
 }  // namespace turnbench

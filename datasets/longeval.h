@@ -9,25 +9,25 @@
 
 namespace turnbench {
 
-// LongEval (Li et al. 2023, LongChat): native files of its two tasks, and its pool of
-// conversations.
+// LongEval (Li et al. 2023, LongChat): native files of its two tasks, and dialogues made from its
+// pool of conversations.
 
-/// N_topics.jsonl: a record of conversations on N topics; what was the first?  An exchange (what
-/// the user says and the answer) is a paragraph; its source is "topic-1", ... .  Refuses, with
-/// file, line and field, prompts without the sentences that begin and end the record, and another
-/// number of conversations than of topics.
+/// Reads N_topics.jsonl: conversations on N topics, and the question which topic was the first.  A
+/// paragraph is a user message with its answer; its source is "topic-1", ...
+/// @throws Error (input), with file, line and field, for prompts without the sentences that begin
+/// and end the conversations, and for unequal numbers of conversations and topics.
 std::vector<Dialogue> read_longeval_topics(const std::filesystem::path& file,
                                            const std::string& name, std::size_t limit);
 
-/// N_lines.jsonl: lines with a number each; which number stands in one of them?  Eight lines are a
-/// paragraph with a source of its own, "lines-1", ... .
+/// Reads N_lines.jsonl: lines with a number each, and the question which number one of them has.  A
+/// paragraph has eight lines; its source is "lines-1", ...
 std::vector<Dialogue> read_longeval_lines(const std::filesystem::path& file,
                                           const std::string& name, std::size_t limit);
 
-/// conversations.jsonl, as in LoopServe's section 3.2 (figures 4 and 5): conversations on three
-/// topics, two of which are to be summarized.  Topics are drawn from the pool by the seed.  The
-/// paper names no references and no metric: the references are the two conversations themselves, so
-/// that Rouge-L recall says how much of them the summary holds.
+/// Makes dialogues from conversations.jsonl, as in LoopServe's section 3.2 (figures 4 and 5):
+/// conversations on three topics, two of which are to be summarized.  The seed draws the topics
+/// from the pool.  The paper names no references and no metric.  Here the references are the two
+/// conversations themselves: Rouge-L recall measures how much of them the summary contains.
 std::vector<Dialogue> make_longeval_summaries(const std::filesystem::path& file,
                                               const std::string& name, const BuildOptions& options);
 

@@ -8,11 +8,12 @@
 
 namespace turnbench {
 
-/// LongMemEval (Wu et al. 2024): one JSON array of questions on a user's earlier chats.  A message
-/// is a paragraph, headed by its date where a session begins; its source is the session's id.
-/// Relevant are the sessions of `answer_session_ids`.  The official score is a language model's
-/// judgement; here F1 over words stands for it.  Refuses other fields, wrong types, lists of
-/// sessions, ids and dates of different lengths, and answers from sessions that are not there.
+/// Reads LongMemEval (Wu et al. 2024): a JSON array of questions about a user's earlier chats.  A
+/// message is a paragraph; its source is the session's id.  The first message of a session is
+/// headed by its date.  The sessions in `answer_session_ids` are relevant.  The official score
+/// comes from a judge model; the metric here is F1 over words.
+/// @throws Error (input) for other fields, wrong types, unequal numbers of sessions, ids and dates,
+/// and answer sessions that do not exist.
 std::vector<Dialogue> read_longmemeval(const std::filesystem::path& file, const std::string& name,
                                        std::size_t limit);
 

@@ -9,49 +9,50 @@
 
 namespace turnbench {
 
-/// LoopServe's multi-turn long-context benchmark, built from LongBench records (paper, sections 4.1
-/// and 4.2 and table 3).  The datasets are named mt-TASK.
+/// Builds LoopServe's multi-turn long-context benchmark from LongBench records (sections 4.1 and
+/// 4.2 and table 3 of the paper).  The datasets are named mt-TASK.
 ///
 /// What the paper says:
 /// - Question answering: an instance has three turns, made from three randomly selected pairs of
-///   question and answer; their contexts are split and recombined, irrelevant contexts added.
-/// - Summaries: two randomly selected records; their contexts are segmented and recombined into
-///   two turns, source paragraphs are recorded, noisy contexts added.
-/// - Few-shot learning: one record an instance, without those of fewer than four examples; its
-///   examples are segmented and shared out to two turns, the second of which refines the answer.
+///   question and answer.  Their contexts are split and recombined, and irrelevant contexts added.
+/// - Summaries: two randomly selected records.  Their contexts are segmented and recombined into
+///   two turns, the source paragraphs are recorded, and noisy contexts added.
+/// - Few-shot learning: one record per instance; those with fewer than four examples are left out.
+///   The examples are segmented and distributed over two turns; the second refines the answer.
 /// - Relevance: the answer of turn j comes from a subset of the contexts of turns 1..j, whose size
 ///   varies in {1, ..., j}.  A turn's context may be empty.
 /// - Position: the question stands at the beginning, at the end, or between two segments.
-/// - 500 instances a dataset, 199 for the sets of few-shot learning (see `published_datasets`).
+/// - 500 instances per dataset, 199 for few-shot learning (see `published_datasets`).
 ///
-/// What was decided where it is silent:
-/// - Turn j asks record j of its group.  The size k of its relevance is drawn uniformly from 1..j
-///   (at most the record's paragraphs), then k of the turns 1..j uniformly.  The record's
-///   paragraphs are cut at random into k contiguous chunks (each at least half of its fair share),
-///   which go to those turns in order.  Every chunk is a source, "RECORD#FIRST-LAST" (paragraphs
-///   from 1), so that `relevance` has k entries and names turns and paragraphs exactly.
+/// What we decided where the paper says nothing:
+/// - Turn j asks the question of record j of its group.  The size k of its relevance is drawn
+///   uniformly from 1..j (at most the record's number of paragraphs), then k of the turns 1..j are
+///   drawn uniformly.  The record's paragraphs are cut at random into k contiguous chunks (each at
+///   least half of an even share), which go to those turns in order.  Every chunk is a source,
+///   "RECORD#FIRST-LAST" (paragraphs from 1).  So `relevance` has k entries and names turns and
+///   paragraphs exactly.
 /// - Within a turn whole chunks are shuffled; the paragraphs of a chunk stay in order.
-/// - Irrelevant context: each turn gets one stretch of consecutive paragraphs from a record outside
-///   the group, a different record for every turn, within the bounds of the options, as long as
-///   there are records with paragraphs that short.  Such stretches are sources as well.
-/// - Groups: the records are shuffled and taken in order, again and again, so that all are used
-///   about equally often.  No group has two records with the same question or the same context.
-/// - Where a question can only be understood with its document (all but the sets of passages), each
-///   record's context gets a letter, which a heading before each of its chunks and the question
-///   name.
-/// - Few-shot: each turn's share of the examples is random (at least half of the fair share), in
-///   the record's order.  Every turn asks the record's question; its relevance is all shares so
-///   far.
-/// - Paragraphs are those of `split_context`: never cut within a sentence or an example.
+/// - Irrelevant context: each turn gets consecutive paragraphs of a record outside the group, a
+///   different record for every turn.  The options bound their number and length; a turn gets none
+///   if no record has paragraphs that short.  They are sources as well.
+/// - Groups: the records are shuffled and taken in order, repeatedly, so that all are used about
+///   equally often.  No group has two records with the same question or the same context.
+/// - If a question can only be understood with its document (all tasks except those on passages),
+///   each record's context gets a letter.  The question and a heading before each chunk name it.
+/// - Few-shot: each turn gets a random number of examples (at least half of an even share), in the
+///   record's order.  Every turn asks the record's question; all examples so far are relevant.
+/// - Paragraphs come from `split_context`: no sentence and no example is cut.
 ///
-/// The other tasks of LongBench, which LoopServe does not have, follow the same rules: tasks with a
-/// question for each record have three turns, like question answering (multifieldqa_zh, dureader,
-/// passage_retrieval_*); tasks about a whole document two, like summaries (vcsum, passage_count,
-/// lcc, repobench-p); tasks with examples two, like few-shot learning (triviaqa, lsht).
+/// The other tasks of LongBench, which LoopServe does not use, follow the same rules.  Tasks with a
+/// question per record have three turns, as question answering (multifieldqa_zh, dureader,
+/// passage_retrieval_*).  Tasks about a whole document have two, as summaries (vcsum,
+/// passage_count, lcc, repobench-p).  Tasks with examples have two, as few-shot learning (triviaqa,
+/// lsht).
 ///
-/// The dialogues of mt-TASK, all questions at the end (`with_questions_at` moves them).  The same
-/// records and options give the same bytes on every machine.  Refuses fewer records than turns,
-/// records without enough examples, and a turn count out of [1, 100].
+/// Returns dialogues with all questions at the end (`with_questions_at` moves them).  The same
+/// records and options give the same bytes on every machine.
+/// @throws Error (input) for fewer records than turns, records without enough examples, and a
+/// number of turns outside [1, 100].
 std::vector<Dialogue> build_multi_turn(const LongBenchTask& task,
                                        std::span<const LongBenchRecord> records,
                                        const BuildOptions& options);

@@ -12,12 +12,12 @@ namespace turnbench {
 using ReadFile = std::function<std::vector<Dialogue>(
     const std::filesystem::path& file, const std::string& name, const BuildOptions& options)>;
 
-/// A set of which every record has turns of its own: `dataset` with what all of them have in
-/// common, and `read` for the file found.
+/// A dataset that is read from one native file and whose records define their own turns.  Returns
+/// `dataset` with its loader, which finds the file and calls `read`.
 Dataset native_dataset(Dataset dataset, const ReadFile& read);
 
-/// LongBench-Write, QMSum, L-Eval, MT-Bench and SCBench.  Sets of several questions on one document
-/// come in two forms: NAME, a dialogue for each question, and mt-NAME, one for each document.
+/// Appends LongBench-Write, QMSum, L-Eval, MT-Bench and SCBench.  Datasets with several questions
+/// per document have two forms: NAME, one dialogue per question, and mt-NAME, one per document.
 void add_question_datasets(std::vector<Dataset>& out);
 
 }  // namespace turnbench

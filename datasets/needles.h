@@ -10,17 +10,17 @@
 
 namespace turnbench {
 
-/// Statements to be hidden in other text, and a question that they answer.
+/// A question, and the needles (statements to be hidden in filler) that answer it.
 struct NeedleQuestion {
-  std::vector<std::string> needles = {};      ///< keep their order
+  std::vector<std::string> needles = {};      ///< their order is kept
   std::vector<std::string> distractors = {};  ///< of the same form, about other things
   std::string question = "";
   std::vector<std::string> references = {};
-  std::vector<std::string> classes = {};  ///< empty unless one of them is the answer
+  std::vector<std::string> classes = {};  ///< all possible answers of a classification, or empty
   std::string gold = "";
 };
 
-/// Names and values, each given once.  Draws from `random`, which must outlive it.
+/// Draws names and values from `random`, none of them twice.  `random` must outlive it.
 class UniqueValues {
  public:
   explicit UniqueValues(Random& random);
@@ -41,26 +41,27 @@ class UniqueValues {
   std::set<std::string> given_;
 };
 
-/// A kind of riddle, which makes a dataset of its name.
+/// A kind of needle question.  Each is a dataset with its name.
 struct NeedleTask {
   std::string_view name, description;
-  std::string_view task;  ///< RULER's categories: retrieval, tracing; and reasoning
+  std::string_view task;  ///< retrieval or tracing, RULER's categories, or reasoning
   std::string_view metric;
   int max_new_tokens = 0;
-  bool single_depth = false;   ///< all that answers stands in one place, whose depth can be chosen
-  bool in_uuid_pairs = false;  ///< hidden among pairs of UUIDs, a line each, instead of sentences
+  bool single_depth = false;   ///< all needles are in one place, so the depth can be chosen
+  bool in_uuid_pairs = false;  ///< the filler is pairs of UUIDs, one a line, not sentences
   std::string_view instruction;
   NeedleQuestion (*make)(UniqueValues& values) = nullptr;
 };
 
-/// The most turns that there are names for.
+/// The most turns: there are not enough names for more.
 constexpr int kMaxNeedleTurns = 16;
 
 /// All kinds:
-/// - needle, multi-key-needle, multi-value-needle, multi-needle: one number for a name; one of four
-///   names asked; four numbers of one name; four names asked at once (RULER's niah_single,
-///   niah_multikey, niah_multivalue, niah_multiquery; Hsieh et al. 2024, section 3, after Kamradt).
-/// - needle-reasoning: who keeps what, and where that is; among two like it.
+/// - needle, multi-key-needle, multi-value-needle, multi-needle: one number of one name; the number
+///   of one of four names; four numbers of one name; the numbers of four names (RULER's
+///   niah_single, niah_multikey, niah_multivalue, niah_multiquery; Hsieh et al. 2024, section 3,
+///   after Kamradt).
+/// - needle-reasoning: who looks after what, and where it is kept; with two chains as distractors.
 /// - passkey, number-retrieval, kv-retrieval: as in InfiniteBench (Zhang et al. 2024, section 3).
 /// - variable-tracking: one chain of four assignments (RULER's vt with one chain and four hops).
 /// Wording, names and values are our own.

@@ -8,19 +8,20 @@
 
 namespace turnbench {
 
-/// Which of a meeting's queries are asked.
+/// Which queries of a meeting are asked.
 enum class MeetingQueries { kGeneral, kSpecific, kAll };
 
-/// QMSum (Zhong et al. 2021), a meeting a line: {"meeting_transcripts": [{"speaker", "content"}],
-/// "general_query_list": [{"query", "answer"}], "specific_query_list": the same with
-/// "relevant_text_span", "topic_list"}.  Each meeting is a dialogue whose first turn has the
-/// transcript and whose turns are its queries, the general ones first; meetings without any are
-/// left out.  "SPEAKER: CONTENT" is a line; consecutive lines of together some 500 bytes are a
-/// paragraph with the source "utterances-FIRST-LAST", numbers from 0 as in the file.  Relevant to a
-/// specific query are the paragraphs that its spans touch, to a general one all.  Scored by Rouge-L
-/// of rouge-score, as summaries of QMSum usually are (the official ROUGE-1.5.5 stems words, this
-/// does not).  Refuses, with file, line and field, other fields, wrong types, empty queries and
-/// answers, meetings without a transcript, and spans outside it.
+/// Reads QMSum (Zhong et al. 2021), one meeting a line: {"meeting_transcripts": [{"speaker",
+/// "content"}], "general_query_list": [{"query", "answer"}], "specific_query_list": the same with
+/// "relevant_text_span", "topic_list"}.  A meeting becomes a dialogue: its queries are the turns,
+/// the general ones first, and the first turn has the transcript.  Meetings without queries are
+/// skipped. An utterance is a line "SPEAKER: CONTENT".  Consecutive lines of some 500 bytes
+/// together are a paragraph with the source "utterances-FIRST-LAST", numbered from 0 as in the
+/// file.  The relevant paragraphs of a specific query are those that its spans touch; for a general
+/// query all are relevant.  The metric is Rouge-L of rouge-score, which is usual for QMSum (the
+/// official ROUGE-1.5.5 stems words, this one does not).
+/// @throws Error (input), with file, line and field, for other fields, wrong types, empty queries
+/// and answers, meetings without a transcript, and spans outside it.
 std::vector<Dialogue> read_qmsum(const std::filesystem::path& file, MeetingQueries queries,
                                  const std::string& name, std::size_t limit);
 

@@ -10,7 +10,7 @@
 
 namespace turnbench {
 
-/// A task of RULER (Hsieh et al. 2024) as its own generator writes it.
+/// A task of RULER (Hsieh et al. 2024), read from the files of RULER's own generator.
 struct RulerTask {
   std::string_view name;  ///< as its file, e.g. niah_multikey_3
   std::string_view description;
@@ -21,14 +21,15 @@ struct RulerTask {
 
 std::span<const RulerTask> ruler_tasks();
 
-/// Where a directory may have the file of a task.
+/// Possible paths of a task's file in a directory.
 std::vector<std::string> ruler_files(const RulerTask& task);
 
-/// A native file: {"index", "input", "outputs", "length"}, where `input` is the whole prompt.  Its
-/// first line is the instruction and its last the question with the beginning of the answer (where
-/// there are only two lines, the first is the context); what is between is the context, in
-/// paragraphs with sources "part-1", ... .  Relevant are those that hold an output, all if none
-/// does.  Refuses other fields, wrong types and prompts of one line.
+/// Reads a native file: {"index", "input", "outputs", "length"}; `input` is the whole prompt.  Its
+/// first line is the instruction, its last line the question with the beginning of the answer, and
+/// the lines between are the context, in paragraphs with the sources "part-1", ...  If there are
+/// only two lines, the first is the context.  Paragraphs that contain an output are relevant; if
+/// none does, all are.
+/// @throws Error (input) for other fields, wrong types and prompts of one line.
 std::vector<Dialogue> read_ruler(const std::filesystem::path& file, const RulerTask& task,
                                  const std::string& name, std::size_t limit);
 

@@ -20,27 +20,28 @@ struct SCBenchTask {
   int max_new_tokens = 0;    ///< of the official eval_utils.py
   bool has_options = false;  ///< four, A to D
   SplitRule split = SplitRule::kProse;
-  std::string_view instruction =
-      "";  ///< our own wording; the official contexts of some have theirs
+  /// Our own wording; empty if the official contexts have an instruction.
+  std::string_view instruction = "";
 };
 
-/// The tasks that have one automatic metric.  Not here are repoqa and repoqa_and_kv, whose official
-/// score parses the answer as code, and summary_with_needles, which has two metrics.
+/// The tasks with one automatic metric.  repoqa and repoqa_and_kv are missing because their
+/// official score parses the answer as code, and summary_with_needles because it has two metrics.
 ///
-/// The official scorer takes the answers of qa_chn and many_shot, which are texts, for lists, and
-/// so compares with their single characters.  Here they are compared as a whole.
+/// The answers of qa_chn and many_shot are texts.  The official scorer treats them as lists and so
+/// compares with single characters; here they are compared as a whole.
 std::span<const SCBenchTask> scbench_tasks();
 
-/// A native file, jsonl as the data set's page describes it: {"context", "multi_turns": [{"input",
-/// "answer", "options"}]}.  In vt the context is called `input`, in mf it is a list of integers; an
-/// `answer` is a text, a number or a list of these.  Each record is a dialogue whose first turn has
-/// the context; as in the official runs, turns after the fifth are left out.  References of tasks
-/// with options are the right option and its letter, as the official get_ground_truth gives them.
-/// Every paragraph has the source "context".  The fields of a record differ from task to task and
-/// others are ignored.  Refuses, with file, line and field, missing ones, wrong types, empty
+/// Reads a native file, jsonl as the dataset's page describes it: {"context", "multi_turns":
+/// [{"input", "answer", "options"}]}.  In vt the context is called `input`; in mf it is a list of
+/// integers.  An `answer` is a text, a number or a list of these.  A record becomes a dialogue
+/// whose first turn has the context.  As in the official runs, turns after the fifth are left out.
+/// In tasks with options the references are the right option and its letter, as in the official
+/// get_ground_truth.  Every paragraph has the source "context".  Other fields are ignored, because
+/// they differ between tasks.
+/// @throws Error (input), with file, line and field, for missing fields, wrong types, empty
 /// contexts and questions, and answers that are none of the options.
 ///
-/// Written from the official code and the data set's page alone: no original file has been read.
+/// Written from the official code and the dataset's page; no original file was at hand.
 std::vector<Dialogue> read_scbench(const std::filesystem::path& file, const SCBenchTask& task,
                                    const std::string& name, std::size_t limit);
 

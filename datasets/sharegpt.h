@@ -8,12 +8,13 @@
 
 namespace turnbench {
 
-/// Chats in ShareGPT's form, a JSON array or jsonl of {"conversations": [{"from", "value"}]};
-/// `role` and `content` are read as well.  What a user (human, user) says is a question without
-/// context; the answer (gpt, assistant, chatgpt, bard, bing) that follows is its reference.  A chat
-/// ends before the first message that breaks this order (system messages at its beginning are left
-/// out), and is left out if nothing is left.  Refuses messages without both texts, with file and
-/// place, and a file without a usable chat.
+/// Reads chats in ShareGPT's form, a JSON array or jsonl of {"conversations": [{"from", "value"}]};
+/// the keys `role` and `content` are read as well.  A message of the user (human, user) is a
+/// question without context; the answer that follows (gpt, assistant, chatgpt, bard, bing) is its
+/// reference. System messages at the beginning are skipped.  A chat is cut before the first message
+/// that breaks this order, and skipped if nothing remains.
+/// @throws Error (input), with file and place, for messages without both texts, and for a file
+/// without a usable chat.
 std::vector<Dialogue> read_sharegpt(const std::filesystem::path& file, const std::string& name,
                                     std::size_t limit);
 

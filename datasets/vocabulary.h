@@ -5,8 +5,8 @@
 
 namespace turnbench::vocabulary {
 
-// The words that generated texts are made of.  The lists of what is hidden (materials, objects,
-// people, rooms) share no word with those of the filler, so that filler never answers a question.
+// The vocabulary of generated texts.  The lists for needles (materials, objects, people, rooms)
+// share no word with the lists for filler, so filler never answers a question.
 
 std::span<const std::string_view> adjectives();
 std::span<const std::string_view> nouns();

@@ -7,18 +7,21 @@
 
 namespace turnbench::scorers {
 
-/// The label at `index`; refuses a task with fewer labels.
+// Labels of InfiniteBench's and SCBench's metrics.  All functions throw Error (input) if the label
+// is missing or has another form.
+
+/// The label at `index`.
 const std::string& label_at(Texts labels, std::size_t index);
 
-/// A label as a canonical whole number (see `parse_int`); refuses anything else.
+/// The label as a canonical integer (see `parse_int`).
 std::string integer_label(Texts labels, std::size_t index);
 
 struct NumberLabel {
-  std::optional<std::string> integer;  ///< canonical, if the label is written as a whole number
+  std::optional<std::string> integer;  ///< canonical form, if the label is written as an integer
   double value = 0;
 };
 
-/// A label that is a number; refuses anything else.
+/// The label as a number.
 NumberLabel number_label(Texts labels, std::size_t index);
 
 }  // namespace turnbench::scorers

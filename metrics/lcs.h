@@ -9,30 +9,31 @@
 
 namespace turnbench {
 
-/// Length of a longest common subsequence; numbers are below `vocabulary`.  Bit-parallel:
-/// O(|a| |b| / 64) time, O(|a| + |b| + vocabulary) memory.
+/// Length of the longest common subsequence of two sequences of ids in [0, vocabulary).
+/// Bit-parallel: O(|a| |b| / 64) time, O(|a| + |b| + vocabulary) memory.
 std::size_t lcs_length(std::span<const std::uint32_t> a, std::span<const std::uint32_t> b,
                        std::size_t vocabulary);
 
-/// The LCS tables of one sequence (rows) against several at once (columns, side by side), held as
-/// bits: the step of the table from one column to the next is 0 or 1, and a row is computed from
-/// the one above by an addition (Hyyro, "Bit-parallel LCS-length computation revisited", 2004).  A
-/// dead bit behind each column sequence stops the carry.
+/// The LCS tables of one sequence (rows) against several sequences at once (columns, side by side).
+/// A table is stored as bits: neighbouring cells of a row differ by 0 or 1, and each row is
+/// computed from the one above by an addition (Hyyro, "Bit-parallel LCS-length computation
+/// revisited", 2004).  A dead bit after each column sequence stops the carry.
 class LcsTable {
  public:
-  /// `columns` must outlive the table; its numbers are below `vocabulary`.
+  /// `columns` must outlive the table; its ids are in [0, vocabulary).
   LcsTable(const WordSequences& columns, std::size_t vocabulary);
 
-  /// Computes the tables for `rows` in O(|rows| |columns| / 64) and keeps the last `keep` rows.
+  /// Computes the tables for `rows` in O(|rows| |columns| / 64) and stores the last `keep` rows.
   void compute(std::span<const std::uint32_t> rows, std::size_t keep);
 
-  /// LCS length of the rows and column sequence `k`.
+  /// LCS length of the row sequence and column sequence `k`.
   std::size_t length(std::size_t k) const;
 
-  /// Walks from the end of both sequences back to the start of one: equal words are matched, else
-  /// one row up if the cell above is larger than the cell to the left, else one column to the left.
-  /// Marks the matched columns (indices into `columns.words`).  Returns the number of steps; stops
-  /// when it exceeds `max_steps`, which must not be more than the rows kept unless all are.
+  /// Backtracks from the end of both sequences to the start of one.  Equal words are matched;
+  /// otherwise it goes one row up if the cell above is larger than the cell to the left, else one
+  /// column to the left.  Marks the matched columns in `matched` (indices into `columns.words`).
+  /// Returns the number of steps, and stops when it exceeds `max_steps`.  `max_steps` must not
+  /// exceed the number of stored rows, unless all rows are stored.
   std::size_t backtrack(std::size_t k, std::size_t max_steps, std::vector<bool>& matched) const;
 
  private:
@@ -44,7 +45,7 @@ class LcsTable {
   std::span<const std::size_t> places_of(std::size_t word) const;
   void next_row(std::uint32_t word);
   void next_row(const std::uint64_t* match);
-  /// Whether the table of sequence `k` is zero throughout.
+  /// True if all cells of the table of sequence `k` are zero.
   bool is_zero(std::size_t k) const;
 
   const WordSequences& columns_;

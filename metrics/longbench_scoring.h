@@ -15,17 +15,17 @@ struct LongBenchScoring {
   std::string_view metric;
   std::string_view postprocess;  ///< `first_line` or `none`
   int max_new_tokens;
-  bool uses_chat_template;  ///< whether the prompt goes into the model's chat markup
+  bool uses_chat_template;  ///< the prompt is wrapped by the model's chat template
   bool in_longbench_e;      ///< also part of LongBench-E
 };
 
 std::span<const LongBenchScoring> longbench_scorings();
 
-/// The entry of `dataset`, which may end in `_e` if it is part of LongBench-E.  Refuses any other
-/// name with the nearest known one; `where` names the place in messages.
+/// The entry of `dataset`, which may end in `_e` if it is part of LongBench-E.
+/// @throws Error (input) for an unknown name, with the nearest known one; `where` names the place.
 const LongBenchScoring& find_longbench_scoring(std::string_view dataset, const std::string& where);
 
-/// The dataset's score as `eval.py` prints it: 100 x sum / n with the sum in file order, rounded to
+/// The dataset's score as `eval.py` prints it: 100 x the mean, summed in file order and rounded to
 /// two decimals.  `scores` must not be empty.
 double longbench_mean(std::span<const double> scores);
 
@@ -36,7 +36,8 @@ struct LengthBucket {
   double mean = 0;  ///< x100 as numpy means and rounds it; NaN for an empty bucket
 };
 
-/// Scores by the records' `length` (words, or characters in Chinese): below 4000, below 8000, rest.
+/// Mean scores by the records' `length` (words; characters for Chinese): below 4000, below 8000,
+/// and the rest.
 std::array<LengthBucket, 3> longbench_e_means(std::span<const double> scores,
                                               std::span<const std::int64_t> lengths);
 

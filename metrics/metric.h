@@ -9,30 +9,31 @@ namespace turnbench {
 
 class Segmenter;
 
-/// What a metric may look at.
+/// The input of a metric: one answer with its references.  References to the caller's data.
 struct ScoringInput {
   std::string_view prediction;
   const std::vector<std::string>& references;
   const std::vector<std::string>& classes;  ///< empty unless the task is a classification
-  const Segmenter* segmenter = nullptr;     ///< what the metrics of Chinese words need
+  const Segmenter* segmenter = nullptr;     ///< for metrics of Chinese words; otherwise null
 };
 
-/// A named way to turn an answer into a number in [0, 1] (tables multiply by 100).  Pure: the same
-/// input gives the same bits everywhere.  Refuses references that it cannot use.
+/// A metric: scores an answer in [0, 1] (tables multiply by 100).  A pure function: the same input
+/// gives the same bits on every machine.
 struct Metric {
   std::string_view name;         ///< as manifests and `score --metric` write it
-  std::string_view description;  ///< one line, with the source whose behaviour it has
+  std::string_view description;  ///< one line; names the scorer that it reproduces
+  /// @throws Error (input) if the references do not have the form that the metric needs.
   std::function<double(const ScoringInput&)> score;
-  /// Empty, or gives what a reader should know about this score ("" for nothing): "recursion_zero"
-  /// where an official scorer gives 0 only because it exceeds Python's recursion limit.
+  /// A remark on one score, "" for none.  May be null.  The only remark is "recursion_zero": the
+  /// official scorer gives 0 because it exceeds Python's recursion limit.
   std::function<std::string_view(const ScoringInput&)> remark = nullptr;
-  bool needs_segmenter = false;  ///< refuses to score without a dictionary of Chinese words
+  bool needs_segmenter = false;  ///< cannot score without a segmenter of Chinese words
 };
 
-/// All metrics, by name.
+/// All metrics, sorted by name.
 const std::vector<Metric>& all_metrics();
 
-/// Refuses an unknown name with the nearest known one; `where` names the place in messages.
+/// @throws Error (input) for an unknown name, with the nearest known one; `where` names the place.
 const Metric& find_metric(std::string_view name, const std::string& where);
 
 }  // namespace turnbench

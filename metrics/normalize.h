@@ -5,16 +5,16 @@
 
 namespace turnbench {
 
-/// LongBench's `normalize_answer` (SQuAD's): lower case; the 32 ASCII punctuation characters
-/// deleted, which joins their neighbours; the words a, an, the replaced by a space; white space
-/// collapsed.
+/// LongBench's `normalize_answer` (SQuAD's): converts to lower case, deletes the 32 ASCII
+/// punctuation characters (which joins their neighbours), replaces the words a, an, the by a space,
+/// and collapses white space.
 std::string normalize_english(std::string_view text);
 
-/// The same without lower case (L-Eval's).
+/// The same without the conversion to lower case (L-Eval's).
 std::string normalize_english_cased(std::string_view text);
 
-/// LongBench's `normalize_zh_answer`: lower case; ASCII and a fixed list of CJK punctuation and all
-/// white space deleted.
+/// LongBench's `normalize_zh_answer`: converts to lower case and deletes white space, ASCII
+/// punctuation and a fixed list of CJK punctuation.
 std::string normalize_chinese(std::string_view text);
 
 }  // namespace turnbench

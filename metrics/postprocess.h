@@ -7,17 +7,17 @@
 
 namespace turnbench {
 
-/// A named way to cut the scored part out of an answer.
+/// A named rule that cuts the part to score out of an answer.
 struct Postprocess {
   std::string_view name;
   std::string_view description;
   std::function<std::string(std::string_view answer)> apply;
 };
 
-/// All of them, by name: `all_values`, `first_line`, `last_value`, `none`.
+/// All rules, sorted by name: `all_values`, `first_line`, `last_value`, `none`.
 const std::vector<Postprocess>& all_postprocesses();
 
-/// Refuses an unknown name with the nearest known one; `where` names the place in messages.
+/// @throws Error (input) for an unknown name, with the nearest known one; `where` names the place.
 const Postprocess& find_postprocess(std::string_view name, const std::string& where);
 
 }  // namespace turnbench

@@ -12,11 +12,12 @@
 
 namespace turnbench {
 
-/// What `turnbench score` was asked for.
+/// The options of `turnbench score FILE`.
 struct ScoreRequest {
-  std::string metric = "";   ///< "" takes the dataset's
-  std::string dataset = "";  ///< "" or a LongBench dataset, whose post-processing applies; NAME_e
-                             ///< also gives LongBench-E's means, for which each line has `length`
+  std::string metric = "";  ///< "": the dataset's metric
+  /// "" or a LongBench dataset, whose post-processing applies.  NAME_e adds LongBench-E's means by
+  /// length; then every line needs `length`.
+  std::string dataset = "";
   const Segmenter* segmenter = nullptr;
 };
 
@@ -30,24 +31,24 @@ struct FileScores {
   std::string metric, dataset, postprocess;
   std::vector<LineScore> lines;
   double mean = 0;  ///< x100, two decimals, as LongBench's `eval.py` computes it
-  std::vector<LengthBucket> by_length;  ///< of LongBench-E; else empty
+  std::vector<LengthBucket> by_length;  ///< for LongBench-E; otherwise empty
 };
 
-/// Scores a file of one JSON object a line, which holds
+/// Scores a jsonl file.  Each line is a JSON object with the keys
 ///   prediction    `prediction` or `pred`: a string
 ///   references    `references`, `answers`, `ground_truth` or `label`: strings or numbers, one or a
 ///                 list
-///   classes       `classes`: strings or null; or LongBench's `all_classes`, which as in `eval.py`
-///                 counts for the whole file as it stands in the last line
-/// and maybe `length`; other keys are passed over, and so are blank lines.  Refuses anything else
-/// with the file and line, and a file without lines.
+///   classes       `classes`: strings or null; or LongBench's `all_classes`, whose value in the
+///                 last line applies to the whole file, as in `eval.py`
+/// and optionally `length`.  Ignores other keys and blank lines.
+/// @throws Error (input), with file and line, for anything else and for a file without lines.
 FileScores score_file(const std::filesystem::path& path, const ScoreRequest& request);
 
-/// A line for each line of the file, and the mean.
+/// One text line per line of the file, then the mean.
 std::string to_text(const FileScores& scores);
 
 /// {"metric", "dataset", "postprocess", "n", "mean", "by_length": {NAME: {"n", "mean"}}, "scores":
-/// [{"line", "score", "remark"}]}; `dataset`, `by_length` and `remark` only where there is one.
+/// [{"line", "score", "remark"}]}.  `dataset`, `by_length` and `remark` are left out if empty.
 OrderedJson to_json(const FileScores& scores);
 
 }  // namespace turnbench

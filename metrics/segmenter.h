@@ -10,8 +10,8 @@
 
 namespace turnbench {
 
-/// The hidden Markov model that jieba segments unknown words with: log probabilities of the states
-/// begin, end, middle, single (B, E, M, S: the order in which ties are broken).
+/// The hidden Markov model with which jieba segments unknown words: log probabilities of the states
+/// begin, end, middle, single (B, E, M, S; ties are broken in this order).
 struct SegmenterModel {
   using States = std::array<double, 4>;
 
@@ -19,22 +19,25 @@ struct SegmenterModel {
   std::array<States, 4> transition{};  ///< [from][to]
   std::unordered_map<char32_t, States> emission;
 
-  /// Reads `prob_start.py`, `prob_trans.py` and `prob_emit.py` of jieba's folder `finalseg`.
+  /// Reads `prob_start.py`, `prob_trans.py` and `prob_emit.py` from jieba's folder `finalseg`.
+  /// @throws Error (input) if a file is missing or malformed.
   static SegmenterModel read(const std::filesystem::path& folder);
 
-  /// Where the words of a run of unknown words end, the last being `text.size()`: Viterbi's most
-  /// probable states, cut behind each end and single; O(length).
+  /// Segments a run of unknown words: the end of each word, the last one being `text.size()`. Takes
+  /// the most probable states (Viterbi) and cuts after each end and single; O(length).
   std::vector<std::size_t> word_ends(std::u32string_view text) const;
 };
 
-/// Word segmentation of Chinese text exactly as `jieba.cut(text, cut_all=False)` of jieba 0.42.1
-/// does it, with its HMM.
+/// Word segmentation of Chinese text, exactly as `jieba.cut(text, cut_all=False)` of jieba 0.42.1,
+/// including its HMM.  Thread-safe: `cut` only reads.
 class Segmenter {
  public:
-  /// Reads `dict.txt` and `finalseg/` from a folder of jieba's Python package.
+  /// Reads `dict.txt` and `finalseg/` from the folder of the Python package jieba.
+  /// @throws Error (input) if a file is missing or malformed.
   static Segmenter from_jieba(const std::filesystem::path& package);
 
-  /// The words of `text` in order; together they are `text`.  O(length x longest word's length).
+  /// The words of `text` in order, as views into it; concatenated they are `text`.  O(length x
+  /// length of the longest word).
   std::vector<std::string_view> cut(std::string_view text) const;
 
  private:
@@ -51,7 +54,7 @@ class Segmenter {
   void cut_unknown(const Text& text, std::size_t begin, std::size_t end,
                    std::vector<std::string_view>& out) const;
   std::vector<std::size_t> best_ends(const Text& text, std::size_t begin, std::size_t end) const;
-  /// The frequency of a word; 0 for a mere beginning of words, -1 for anything else.
+  /// The frequency of a word; 0 for a prefix of words, -1 for anything else.
   std::int64_t frequency(std::string_view word) const;
 
   std::unordered_map<std::string, std::int64_t, Hash, std::equal_to<>> frequencies_;

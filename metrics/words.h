@@ -9,11 +9,12 @@
 
 namespace turnbench {
 
-/// Numbers for words, from 0 in the order of first sight, so that texts are compared as integers.
-/// The words' text must outlive it.
+/// Assigns ids to words, from 0 in the order of their first use, so that texts can be compared as
+/// integers.  The text of the words must outlive it.
 class WordIds {
  public:
   std::uint32_t id(std::string_view word);
+  /// The ids of several words.
   std::vector<std::uint32_t> ids(std::span<const std::string_view> words);
   std::size_t size() const { return ids_.size(); }
 
@@ -21,7 +22,7 @@ class WordIds {
   std::unordered_map<std::string_view, std::uint32_t> ids_;
 };
 
-/// Sequences of word numbers, one after the other.
+/// Sequences of word ids, stored one after the other.
 struct WordSequences {
   std::vector<std::uint32_t> words;
   std::vector<std::size_t> ends;  ///< ends[k]: index after the last word of sequence k
@@ -33,7 +34,8 @@ struct WordSequences {
   }
 };
 
-/// Refuses texts whose comparison, quadratic in their lengths, would take more than `limit` cells.
+/// @throws Error (input) if a comparison quadratic in the lengths (in `unit`s) of the texts would
+/// need more than `limit` cells.
 void check_comparison_size(std::size_t prediction, std::size_t reference, std::string_view unit,
                            std::size_t limit);
 
