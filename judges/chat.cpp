@@ -81,7 +81,7 @@ ChatReply ChatClient::ask(const ChatRequest& request, const std::function<bool()
       out.error = fmt::format("found the status {} ({}), expected 200", reply.status, quoted);
     }
     if (reply.status == 401 || reply.status == 403 || reply.status == 404)
-      throw runtime_error("{}: {}", url_.shown, out.error);
+      throw runtime_error("{}: {}", url_.display, out.error);
     const bool again = reply.status == 0 || reply.status == 200 || may_pass(reply.status);
     if (!again || attempt == options_.retries) break;
     if (reply.retry_after > kLongestAskedWait) {

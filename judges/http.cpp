@@ -63,7 +63,7 @@ Url chat_url(const std::string& base) {
   Url out;
   out.full = part_of(url.get(), CURLUPART_URL);
   curl_url_set(url.get(), CURLUPART_QUERY, nullptr, 0);
-  out.shown = part_of(url.get(), CURLUPART_URL);
+  out.display = part_of(url.get(), CURLUPART_URL);
   return out;
 }
 

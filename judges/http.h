@@ -7,29 +7,30 @@
 
 namespace turnbench {
 
-/// Where requests go.
+/// The address of an endpoint.
 struct Url {
-  std::string full;   ///< as it is requested
-  std::string shown;  ///< without its query, which may hold a secret: for messages and the store
+  std::string full;  ///< for requests
+  std::string
+      display;  ///< for messages and the store: without the query, which may contain a secret
 };
 
-/// BASE/chat/completions of a base URL such as http://127.0.0.1:8080/v1.  Refuses other schemes
-/// than http and https, and credentials in the URL, without repeating them.
+/// BASE/chat/completions for a base URL such as http://127.0.0.1:8080/v1.
+/// @throws Error (input) for schemes other than http and https, and for credentials in the URL
+/// (which the message does not repeat).
 Url chat_url(const std::string& base);
 
-/// What came back.
 struct HttpReply {
-  long status = 0;  ///< 0: no whole reply came, and `error` says why
+  long status = 0;  ///< 0: there is no complete reply, and `error` says why
   std::string body, error;
-  double retry_after = 0;  ///< seconds that the server asks to wait; 0: it does not
+  double retry_after = 0;  ///< seconds that the server asks to wait, or 0
 };
 
-/// Posts JSON; one connection, kept open.  To be used by one thread at a time.  The key goes into
-/// the Authorization header and nowhere else: where the server repeats it, it reads [key].
+/// Posts JSON over one connection, which it keeps open.  Not thread-safe.  The key is only sent in
+/// the Authorization header; if a reply repeats it, it is replaced by [key].
 class HttpClient {
  public:
-  /// `timeout`: seconds for a whole exchange.  `key` may be empty.  Proxies and certificates are as
-  /// the environment says.
+  /// `timeout`: seconds for one request and its reply.  `key` may be empty.  Proxies and
+  /// certificates are taken from the environment.
   HttpClient(Url url, std::string key, double timeout);
   ~HttpClient();
   HttpClient(const HttpClient&) = delete;

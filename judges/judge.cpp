@@ -44,7 +44,7 @@ class Judging {
         rubric_(rubric),
         options_(options),
         judge_(judge_of(rubric, options.chat.model)),
-        url_(chat_url(options.chat.url).shown) {
+        url_(chat_url(options.chat.url).display) {
     summary_.postprocess = options.chat.model + "@" + judge_.id.substr(0, 8);
     store_.add_judge(judge_);
     for (const std::string& experiment : options.experiments) collect(experiment);
@@ -83,7 +83,7 @@ class Judging {
       cells_.push_back(std::move(cell));
       cells[cells_.back().key] = &cells_.back();
     }
-    store_.for_each_answered(
+    store_.for_each_answered_dialogue(
         experiment, [&](const StoredDialogue& dialogue, const std::vector<Store::Answer>& answers) {
           // An end between the last reply of an answer and its scores leaves them out.
           std::vector<ScoreValue> scores;

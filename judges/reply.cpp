@@ -57,7 +57,7 @@ std::optional<ParsedReply> judgement_of(const Rubric& rubric, const Json& object
   for (const std::string& dimension : rubric.dimensions) {
     const Json* value = nullptr;
     for (const auto& [key, item] : object.items()) {
-      if (plain_name(key) != plain_name(dimension)) continue;
+      if (normalized_name(key) != normalized_name(dimension)) continue;
       if (value != nullptr && *value != item)
         return failure(fmt::format("found two values for {}, expected one", dimension));
       value = &item;
@@ -114,7 +114,7 @@ ParsedReply parse_scores(const Rubric& rubric, std::string_view text) {
 
 /// Whether a word is yes or no.
 std::optional<bool> verdict(std::string_view word) {
-  const std::string plain = plain_name(word);
+  const std::string plain = normalized_name(word);
   return plain == "yes" ? std::optional(true) : plain == "no" ? std::optional(false) : std::nullopt;
 }
 

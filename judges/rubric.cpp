@@ -96,7 +96,7 @@ void check(const Rubric& r, const std::string& source) {
     need(!r.dimensions.empty(), "no dimensions", "at least one");
     std::set<std::string> names;
     for (const std::string& d : r.dimensions) {
-      const std::string name = plain_name(d);
+      const std::string name = normalized_name(d);
       need(!name.empty() && names.insert(name).second, "an empty or repeated dimension", "names");
     }
     need(r.overall.empty() ||
@@ -116,7 +116,7 @@ void check(const Rubric& r, const std::string& source) {
 
 }  // namespace
 
-std::string plain_name(std::string_view name) {
+std::string normalized_name(std::string_view name) {
   std::string out;
   for (char c : name) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');

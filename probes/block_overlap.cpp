@@ -1,7 +1,7 @@
 #include <cstdint>
 
 #include "common/error.h"
-#include "probes/mean.h"
+#include "common/mean.h"
 #include "probes/token_scores.h"
 
 namespace turnbench {
@@ -24,8 +24,8 @@ class BlockOverlap : public PromptProbe {
     scores_.assign(static_cast<std::size_t>(blocks_), TokenScores(tokens_));
   }
 
-  void see_answer(LayerSums& layer) override {
-    const Range answer = answer_rows(layer, tokens_);
+  void observe_answer(LayerSums& layer) override {
+    const PositionRange answer = answer_rows(layer, tokens_);
     if (answer.size() < blocks_) return;
     const auto border = [&](std::int64_t block) {
       return answer.begin + static_cast<std::int32_t>(block * answer.size() / blocks_);
@@ -35,13 +35,13 @@ class BlockOverlap : public PromptProbe {
   }
 
  protected:
-  Measured result() override {
+  ProbeResult result() override {
     if (scores_[0].empty()) return {0, "the answer has fewer tokens than there are blocks"};
     Mean mean;
     for (int b = std::max(first_, 0); b + distance_ < blocks_; ++b) {
-      const Measured pair =
-          best_in_common(scores_[static_cast<std::size_t>(b)],
-                         scores_[static_cast<std::size_t>(b + distance_)], budget_, tokens_);
+      const ProbeResult pair =
+          top_token_overlap(scores_[static_cast<std::size_t>(b)],
+                            scores_[static_cast<std::size_t>(b + distance_)], budget_, tokens_);
       if (!pair.missing.empty()) return pair;
       mean.add(pair.value);
       if (first_ >= 0) break;
@@ -66,8 +66,8 @@ ProbeInfo block_overlap() {
           .paper = "LoopServe, 2025, figure 5b",
           .metric = "overlap",
           .deviations = "the paper does not give the number of blocks",
-          .sees = ProbeInfo::Sees::kAnswer,
-          .parameters = {token_budget(),
+          .input = ProbeInfo::Input::kAnswer,
+          .parameters = {token_budget_parameter(),
                          {"blocks", Kind::kInteger, "8", "blocks", "equal parts of the answer", 1,
                           4096},
                          {"first", Kind::kInteger, "-1", "block",

@@ -17,7 +17,7 @@ class BlockSizes : public PromptProbe {
   int window() const override { return window_; }
   void begin(const DialogueView&) override { of_size_ = all_ = 0; }
 
-  void see_prompt(LayerSums& layer) override {
+  void observe_prompt(LayerSums& layer) override {
     for (const SegmentBlocks& segment : blocks_of_(layer.view())) {
       if (segment.block == 0) continue;
       const double weight = by_tokens_ ? static_cast<double>(segment.slots.size()) : 1;
@@ -27,7 +27,7 @@ class BlockSizes : public PromptProbe {
   }
 
  protected:
-  Measured result() override {
+  ProbeResult result() override {
     if (all_ == 0) return {0, "the prompt has no token before the window"};
     return {of_size_ / all_, ""};
   }

@@ -6,11 +6,11 @@ namespace {
 
 class Coverage : public PromptProbe {
  public:
-  Coverage(double eta, Heads heads) : eta_(eta), heads_(std::move(heads)) {}
+  Coverage(double eta, HeadSelection heads) : eta_(eta), heads_(std::move(heads)) {}
 
   void begin(const DialogueView&) override { values_.clear(); }
 
-  void see_prompt(LayerSums& layer) override {
+  void observe_prompt(LayerSums& layer) override {
     heads_.for_each(layer.view(), [&](std::size_t head) {
       const std::vector<double>& curve = layer.coverage()[head];
       const int count = line_count(eta_, curve.size() - 1);
@@ -19,11 +19,11 @@ class Coverage : public PromptProbe {
   }
 
  protected:
-  Measured result() override { return heads_.reduce(values_); }
+  ProbeResult result() override { return heads_.reduce(values_); }
 
  private:
   double eta_;
-  Heads heads_;
+  HeadSelection heads_;
   std::vector<double> values_;  ///< of the heads
 };
 
@@ -39,7 +39,7 @@ ProbeInfo coverage() {
           .deviations = "lines of both kinds compete in one pool, as the paper's 2n suggests",
           .parameters = line_parameters(),
           .make = [](const Parameters& p) {
-            return std::make_unique<Coverage>(p.number("eta"), parse_heads("coverage", p));
+            return std::make_unique<Coverage>(p.number("eta"), parse_head_selection("coverage", p));
           }};
 }
 

@@ -22,7 +22,7 @@ class Fragmentation : public PromptProbe {
   }
 
  protected:
-  Measured result() override {
+  ProbeResult result() override {
     if (blocks_ == 0) return {0, "the prompt has no token before the window"};
     return {static_cast<double>(fragmented_) / blocks_, ""};
   }
@@ -46,7 +46,7 @@ ProbeInfo fragmentation() {
           .deviations =
               "the paper does not list its delimiters: clause cuts behind commas and "
               "colons too, sentence does not",
-          .sees = ProbeInfo::Sees::kText,
+          .input = ProbeInfo::Input::kText,
           .parameters = {{"block", Kind::kInteger, "7", "tokens", "of a block", 1},
                          {"window", Kind::kInteger, "8", "tokens",
                           "at the end of the prompt, not cut into blocks", 0},

@@ -8,7 +8,8 @@
 
 namespace turnbench {
 
-void Heads::for_each(const LayerView& view, const std::function<void(std::size_t)>& task) const {
+void HeadSelection::for_each(const LayerView& view,
+                             const std::function<void(std::size_t)>& task) const {
   const auto check = [&](const char* what, int value, int count) {
     if (value >= count)
       throw input_error("{}: {}: found {}, expected at most {}", probe, what, value, count - 1);
@@ -20,12 +21,12 @@ void Heads::for_each(const LayerView& view, const std::function<void(std::size_t
   for (int h = begin; h < end; ++h) task(static_cast<std::size_t>(h));
 }
 
-Measured Heads::reduce(std::vector<double> values) const {
+ProbeResult HeadSelection::reduce(std::vector<double> values) const {
   if (values.empty()) return {0, "eta is no line of so short a prompt"};
   const auto count = static_cast<double>(values.size());
-  if (over == "mean") return {std::accumulate(values.begin(), values.end(), 0.0) / count, ""};
+  if (aggregate == "mean") return {std::accumulate(values.begin(), values.end(), 0.0) / count, ""};
   std::sort(values.begin(), values.end());
-  const double place = std::stod(over.substr(1)) / 100 * (count - 1);
+  const double place = std::stod(aggregate.substr(1)) / 100 * (count - 1);
   return {values[static_cast<std::size_t>(std::ceil(place - 0.5))], ""};
 }
 
@@ -38,7 +39,7 @@ std::vector<ParameterInfo> line_parameters() {
            "what is taken over the heads: their mean, or a percentile"}};
 }
 
-Heads parse_heads(std::string_view probe, const Parameters& p) {
+HeadSelection parse_head_selection(std::string_view probe, const Parameters& p) {
   return {probe, p.integer("layer"), p.integer("head"), p.choice("over")};
 }
 

@@ -9,25 +9,26 @@
 
 namespace turnbench {
 
-/// The query heads that a probe of lines looks at, and what becomes of their values.
-struct Heads {
-  std::string_view probe;     ///< as messages name it
-  int layer = -1, head = -1;  ///< -1: all
-  std::string over = "mean";  ///< or p0, p10, ...: a percentile
+/// The query heads that a probe of vertical and slash lines measures, and how it aggregates them.
+struct HeadSelection {
+  std::string_view probe;          ///< its name, for messages
+  int layer = -1, head = -1;       ///< -1: all
+  std::string aggregate = "mean";  ///< mean, or p0, p10, ...: a percentile
 
-  /// task(head) for those of a layer, in order; refuses a layer or head that the model lacks.
+  /// Calls task(head) for the selected heads of a layer, in order.
+  /// @throws Error (input) if the model has no such layer or head.
   void for_each(const LayerView& view, const std::function<void(std::size_t head)>& task) const;
 
-  /// The mean over heads, or the value at a percentile (the nearest one, the lower of two); missing
-  /// where no head has a value because `eta` was no line.
-  Measured reduce(std::vector<double> values) const;
+  /// The mean of the heads' values, or a percentile of them (the nearest value; the lower of two).
+  /// Missing if there are no values, because `eta` is less than one line.
+  ProbeResult reduce(std::vector<double> values) const;
 };
 
 /// Parameters "eta", "layer", "head" and "over".
 std::vector<ParameterInfo> line_parameters();
-Heads parse_heads(std::string_view probe, const Parameters& parameters);
+HeadSelection parse_head_selection(std::string_view probe, const Parameters& parameters);
 
-/// How many of `lines` lines the share `eta` is: floor(eta x lines), where 0.29 of 100 are 29.
+/// floor(eta x lines), robust to rounding: 0.29 of 100 lines are 29.
 int line_count(double eta, std::size_t lines);
 
 }  // namespace turnbench

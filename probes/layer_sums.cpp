@@ -7,7 +7,7 @@
 
 namespace turnbench {
 
-const std::vector<std::vector<std::int32_t>>& LayerSums::rankings(Range rows) {
+const std::vector<std::vector<std::int32_t>>& LayerSums::ranked_lines(PositionRange rows) {
   const auto [found, is_new] = rankings_.try_emplace(rows);
   std::vector<std::vector<std::int32_t>>& orders = found->second;
   if (!is_new) return orders;
@@ -23,7 +23,7 @@ const std::vector<std::vector<std::int32_t>>& LayerSums::rankings(Range rows) {
 
 const std::vector<std::vector<double>>& LayerSums::coverage() {
   if (!coverage_.empty()) return coverage_;
-  const std::vector<std::vector<std::int32_t>>& orders = rankings(rows());
+  const std::vector<std::vector<std::int32_t>>& orders = ranked_lines(rows());
   coverage_.resize(orders.size());
   view_.stats.for_each_head([&](int h) {
     const auto at = static_cast<std::size_t>(h);
@@ -54,7 +54,7 @@ std::vector<double> LayerSums::cover(int head, std::span<const std::int32_t> ord
   return curve;
 }
 
-std::vector<double> LayerSums::columns(Range rows, int end) {
+std::vector<double> LayerSums::column_mass(PositionRange rows, int end) {
   const auto [found, is_new] = columns_.try_emplace(rows);
   std::vector<double>& sum = found->second;
   if (is_new) {

@@ -9,20 +9,20 @@ namespace {
 
 /// Lines in both sets over lines in either.
 double overlap(const LineSet& a, const LineSet& b) {
-  const int both = in_common(a, b);
+  const int both = count_common_lines(a, b);
   return static_cast<double>(both) / (a.size + b.size - both);
 }
 
 class LineOverlap : public Probe {
  public:
-  LineOverlap(double eta, bool self, Heads heads)
+  LineOverlap(double eta, bool self, HeadSelection heads)
       : eta_(eta), self_(self), heads_(std::move(heads)) {}
 
   void begin(const DialogueView&) override { prompts_.emplace_back(); }
 
-  void see_prompt(LayerSums& layer) override {
+  void observe_prompt(LayerSums& layer) override {
     heads_.for_each(layer.view(), [&](std::size_t head) {
-      const std::vector<std::int32_t>& ranking = layer.rankings(layer.rows())[head];
+      const std::vector<std::int32_t>& ranking = layer.ranked_lines(layer.rows())[head];
       const int count = line_count(eta_, ranking.size());
       if (count > 0) prompts_.back().emplace_back(ranking, count);
     });
@@ -30,7 +30,7 @@ class LineOverlap : public Probe {
 
   void end() override {}
 
-  std::vector<Measured> results() override {
+  std::vector<ProbeResult> results() override {
     std::vector<std::vector<double>> sums;  // of each prompt and head
     std::vector<int> others(prompts_.size());
     for (const auto& heads : prompts_) sums.emplace_back(heads.size(), self_ ? 1.0 : 0.0);
@@ -47,10 +47,10 @@ class LineOverlap : public Probe {
         ++others[j];
       }
     }
-    std::vector<Measured> out;
+    std::vector<ProbeResult> out;
     for (std::size_t i = 0; i < prompts_.size(); ++i) {
       for (double& sum : sums[i]) sum /= std::max(others[i], 1);
-      Measured& own = out.emplace_back(heads_.reduce(std::move(sums[i])));
+      ProbeResult& own = out.emplace_back(heads_.reduce(std::move(sums[i])));
       if (others[i] == 0 && !prompts_[i].empty()) own.missing = "no other prompt has lines";
     }
     return out;
@@ -59,7 +59,7 @@ class LineOverlap : public Probe {
  private:
   double eta_;
   bool self_;
-  Heads heads_;
+  HeadSelection heads_;
   std::vector<std::vector<LineSet>> prompts_;  ///< of each prompt, the heads in their order
 };
 
@@ -80,11 +80,11 @@ ProbeInfo line_overlap() {
           .deviations =
               "an interval treats the dialogues' means as independent, although they share "
               "their pairs",
-          .compares = true,
+          .compares_dialogues = true,
           .parameters = std::move(parameters),
           .make = [](const Parameters& p) {
             return std::make_unique<LineOverlap>(p.number("eta"), p.flag("self"),
-                                                 parse_heads("line-overlap", p));
+                                                 parse_head_selection("line-overlap", p));
           }};
 }
 

@@ -8,12 +8,12 @@
 
 namespace turnbench {
 
-/// Lines of one head as bits, so that those of a whole dataset fit in memory.
+/// A set of lines of one head, as bits: the sets of a whole dataset fit in memory.
 struct LineSet {
   std::vector<std::uint64_t> vertical, slash;
   int size = 0;
 
-  /// The first `count` lines of a ranking of as many vertical as slash lines.
+  /// The first `count` lines of `ranking`, which ranks as many vertical as slash lines.
   LineSet(std::span<const std::int32_t> ranking, int count)
       : vertical(ranking.size() / 2 / 64 + 1), slash(vertical.size()), size(count) {
     const std::size_t tokens = ranking.size() / 2;
@@ -24,8 +24,8 @@ struct LineSet {
   }
 };
 
-/// How many lines are in both sets, which may be of prompts of different lengths.
-inline int in_common(const LineSet& a, const LineSet& b) {
+/// The number of lines in both sets.  Their prompts may have different lengths.
+inline int count_common_lines(const LineSet& a, const LineSet& b) {
   const auto shared = [](const std::vector<std::uint64_t>& x, const std::vector<std::uint64_t>& y) {
     int out = 0;
     for (std::size_t i = 0; i < std::min(x.size(), y.size()); ++i)

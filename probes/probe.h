@@ -13,79 +13,80 @@ namespace turnbench {
 
 class LayerSums;
 
-/// What a probe found on one prompt.
-struct Measured {
-  double value = 0;     ///< a share: 0 to 1
+/// The value of a probe on one prompt.
+struct ProbeResult {
+  double value = 0;     ///< in [0, 1]
   std::string missing;  ///< why there is no value; empty if there is one
 };
 
-/// Measures attention itself, on one prompt after the other.  It decides nothing: attention is
-/// dense, whatever it sees.
+/// Measures attention on one prompt after another.  It observes only: attention stays dense.
 class Probe {
  public:
   virtual ~Probe() = default;
-  /// Most recent rows of the prompt that it asks the statistics' window for.
+  /// The number of most recent prompt rows whose attention `LayerView::stats` must provide.
   virtual int window() const { return 0; }
 
-  /// A prompt begins: its tokens, their text and their spans.
+  /// Called at the start of each prompt, with its tokens, their text and their spans.
   virtual void begin(const DialogueView& prompt) = 0;
-  /// Each layer in its order, with all rows of the prompt.
-  virtual void see_prompt(LayerSums&) {}
-  /// Then each layer again, with the prompt's last row and those of the answer; not at all if the
-  /// answer is empty.
-  virtual void see_answer(LayerSums&) {}
-  /// The prompt has been seen.
+  /// Called for each layer in order, with all rows of the prompt.
+  virtual void observe_prompt(LayerSums&) {}
+  /// Then called for each layer in order, with the last row of the prompt and the rows of the
+  /// answer; not called if the answer is empty.
+  virtual void observe_answer(LayerSums&) {}
+  /// Called at the end of each prompt.
   virtual void end() = 0;
 
-  /// What was found on each prompt that has ended, in their order.
-  virtual std::vector<Measured> results() = 0;
+  /// One result for each prompt that has ended, in order.
+  virtual std::vector<ProbeResult> results() = 0;
 };
 
-/// A probe whose value of one prompt has nothing to do with the others.
+/// A probe whose result for a prompt does not depend on other prompts.
 class PromptProbe : public Probe {
  public:
   void end() final { results_.push_back(result()); }
-  std::vector<Measured> results() final { return results_; }
+  std::vector<ProbeResult> results() final { return results_; }
 
  protected:
-  virtual Measured result() = 0;
+  virtual ProbeResult result() = 0;
 
  private:
-  std::vector<Measured> results_;
+  std::vector<ProbeResult> results_;
 };
 
-/// One probe: what it is, what can be set, and how it is made.
+/// An entry of the registry: description, parameters and factory of a probe.
 struct ProbeInfo {
-  /// What it must be shown.
-  enum class Sees {
-    kText,    ///< the prompt's tokens: nothing is computed
+  /// What the probe has to observe, in ascending order of cost.
+  enum class Input {
+    kText,    ///< the tokens of the prompt; the model does not run
     kPrompt,  ///< attention over the prompt
-    kAnswer   ///< the same, and attention of the answer that full attention gives
+    kAnswer   ///< also attention of the answer, which full attention generates
   };
   std::string_view name;
   std::string_view summary;     ///< one line
   std::string_view paper;       ///< title, year, figure
-  std::string_view metric;      ///< what its values are, in tables
-  std::string_view deviations;  ///< what is decided here, or ""
-  Sees sees = Sees::kPrompt;
-  bool compares = false;  ///< prompts of several dialogues with each other
+  std::string_view metric;      ///< name of its values in tables
+  std::string_view deviations;  ///< from the paper, or where the paper is silent; "" for none
+  Input input = Input::kPrompt;
+  bool compares_dialogues = false;  ///< a result depends on the prompts of other dialogues
   std::vector<ParameterInfo> parameters;
   std::function<std::unique_ptr<Probe>(const Parameters&)> make;
 };
 
-/// A probe as an experiment uses it: an entry of the registry and its settings.
+/// A probe with its settings, as an experiment uses it.
 class ProbeSpec {
  public:
-  /// "coverage:eta=0.1"; `where` names the place in messages.
+  /// Parses "coverage:eta=0.1"; `where` names the place in messages.
+  /// @throws Error (input) for an unknown probe or parameter, or a value out of range.
   static ProbeSpec parse(const std::string& text, const std::string& where = "probe");
   /// The same, or an object {"name": ..., parameter: value, ...}.
   static ProbeSpec parse(const JsonView& json);
 
   const ProbeInfo& info() const { return *info_; }
   const std::string& label() const { return label_; }  ///< as it was written
-  /// Name and every parameter with its value: equal if and only if the probes are.
+  /// The name and every parameter with its value: equal if and only if the probes are equal.
   const std::string& canonical() const { return canonical_; }
-  /// "name", or a parameter's value as the canonical text writes it; nothing if it has none such.
+  /// The value of a parameter as in the canonical text, or the probe's name for "name"; nullopt if
+  /// there is no such parameter.
   std::optional<std::string> setting(std::string_view name) const;
   std::unique_ptr<Probe> make() const { return info_->make(parameters_); }
 
@@ -97,9 +98,9 @@ class ProbeSpec {
   std::string label_, canonical_;
 };
 
-/// All probes, in the order in which `list probes` prints them.
+/// All probes, in the order of `list probes`.
 const std::vector<ProbeInfo>& all_probes();
-/// Refuses an unknown name with the nearest known one; `where` names the place in messages.
+/// @throws Error (input) for an unknown name, with the nearest known one; `where` names the place.
 const ProbeInfo& find_probe(const std::string& name, const std::string& where);
 
 }  // namespace turnbench

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <iterator>
 
+#include "common/mean.h"
 #include "methods/sablock.h"
 #include "methods/scores.h"
 #include "probes/layer_sums.h"
-#include "probes/mean.h"
 #include "probes/probe.h"
 
 namespace turnbench {
@@ -17,11 +17,11 @@ class Redundancy : public PromptProbe {
 
   void begin(const DialogueView&) override { mean_ = {}; }
 
-  void see_prompt(LayerSums& layer) override {
+  void observe_prompt(LayerSums& layer) override {
     const std::int32_t n = layer.rows().end, candidates = n - window_;
     const int count = std::min(budget_.tokens(n), candidates);
     if (count <= 0) return;
-    const std::vector<double> sums = layer.columns({candidates, n}, candidates);
+    const std::vector<double> sums = layer.column_mass({candidates, n}, candidates);
     const std::vector<float> scores(sums.begin(), sums.end());
     const std::vector<std::int32_t> best = top_k(scores, count),
                                     kept = in_blocks(scores, block_, count);
@@ -29,7 +29,7 @@ class Redundancy : public PromptProbe {
   }
 
  protected:
-  Measured result() override {
+  ProbeResult result() override {
     if (mean_.count == 0) return {0, "the prompt has no token before the window to keep"};
     return {mean_.value(), ""};
   }

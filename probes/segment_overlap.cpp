@@ -7,7 +7,7 @@ namespace {
 
 class SegmentOverlap : public PromptProbe {
  public:
-  SegmentOverlap(double eta, double split, bool shared, Heads heads)
+  SegmentOverlap(double eta, double split, bool shared, HeadSelection heads)
       : eta_(eta), split_(split), shared_(shared), heads_(std::move(heads)) {}
 
   void begin(const DialogueView& prompt) override {
@@ -16,22 +16,22 @@ class SegmentOverlap : public PromptProbe {
     values_.clear();
   }
 
-  void see_prompt(LayerSums& layer) override {
+  void observe_prompt(LayerSums& layer) override {
     if (!has_parts()) return;
     heads_.for_each(layer.view(), [&](std::size_t head) {
-      const std::span<const std::int32_t> earlier = layer.rankings({0, cut_})[head],
-                                          later = layer.rankings({cut_, tokens_})[head];
+      const std::span<const std::int32_t> earlier = layer.ranked_lines({0, cut_})[head],
+                                          later = layer.ranked_lines({cut_, tokens_})[head];
       const int count = line_count(eta_, earlier.size());
       if (count == 0) return;
       const LineSet first(earlier, count), second(later, line_count(eta_, later.size()));
       const LineSet possible(earlier, static_cast<int>(earlier.size()));
-      const int of = shared_ ? in_common(possible, second) : second.size;
-      values_.push_back(of == 0 ? 0 : static_cast<double>(in_common(first, second)) / of);
+      const int of = shared_ ? count_common_lines(possible, second) : second.size;
+      values_.push_back(of == 0 ? 0 : static_cast<double>(count_common_lines(first, second)) / of);
     });
   }
 
  protected:
-  Measured result() override {
+  ProbeResult result() override {
     if (!has_parts()) return {0, "split leaves one part of the prompt without tokens"};
     return heads_.reduce(values_);
   }
@@ -41,7 +41,7 @@ class SegmentOverlap : public PromptProbe {
 
   double eta_, split_;
   bool shared_;
-  Heads heads_;
+  HeadSelection heads_;
   std::int32_t tokens_ = 0, cut_ = 0;  ///< of the prompt and of its first part
   std::vector<double> values_;         ///< of the heads
 };
@@ -68,7 +68,7 @@ ProbeInfo segment_overlap() {
           .make = [](const Parameters& p) {
             return std::make_unique<SegmentOverlap>(p.number("eta"), p.number("split"),
                                                     p.choice("of") == "shared",
-                                                    parse_heads("segment-overlap", p));
+                                                    parse_head_selection("segment-overlap", p));
           }};
 }
 

@@ -11,15 +11,15 @@ class TokenOverlap : public PromptProbe {
     tokens_ = static_cast<int>(prompt.tokens.size());
     guess_ = truth_ = TokenScores(tokens_);
   }
-  void see_prompt(LayerSums& layer) override {
+  void observe_prompt(LayerSums& layer) override {
     guess_.add(layer, {std::max(0, tokens_ - window_), tokens_});
   }
-  void see_answer(LayerSums& layer) override { truth_.add(layer, answer_rows(layer, tokens_)); }
+  void observe_answer(LayerSums& layer) override { truth_.add(layer, answer_rows(layer, tokens_)); }
 
  protected:
-  Measured result() override {
+  ProbeResult result() override {
     if (truth_.empty()) return {0, "the answer is empty"};
-    return best_in_common(guess_, truth_, budget_, tokens_);
+    return top_token_overlap(guess_, truth_, budget_, tokens_);
   }
 
  private:
@@ -39,8 +39,8 @@ ProbeInfo token_overlap() {
           .paper = "LoopServe, 2025, figure 4a",
           .metric = "overlap",
           .deviations = "the paper does not give the rows of its observation window",
-          .sees = ProbeInfo::Sees::kAnswer,
-          .parameters = {token_budget(),
+          .input = ProbeInfo::Input::kAnswer,
+          .parameters = {token_budget_parameter(),
                          {"window", Kind::kInteger, "32", "tokens", "last rows of the prompt", 1}},
           .make = [](const Parameters& p) {
             return std::make_unique<TokenOverlap>(p.budget("budget"), p.integer("window"));

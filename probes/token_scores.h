@@ -9,31 +9,33 @@
 
 namespace turnbench {
 
-/// Scores of the prompt's tokens: what some query rows give them, summed over all heads and layers
-/// (LoopServe, equations 4 and 5).
+/// Scores of the prompt's tokens: the attention that some query rows give them, summed over all
+/// heads and layers (LoopServe, equations 4 and 5).
 class TokenScores {
  public:
   explicit TokenScores(int prompt_tokens = 0) : prompt_tokens_(prompt_tokens) {}
 
-  /// Adds what rows of a layer give.
-  void add(LayerSums& layer, Range rows);
+  /// Adds the attention of `rows` in one layer.
+  void add(LayerSums& layer, PositionRange rows);
   bool empty() const { return sums_.empty(); }
-  /// The `count` best tokens, ascending; the lower position first on ties.
-  std::vector<std::int32_t> best(int count) const;
+  /// Positions of the `count` tokens with the highest scores, ascending.  On ties the lower
+  /// position is taken.
+  std::vector<std::int32_t> top(int count) const;
 
  private:
   int prompt_tokens_;
   std::vector<double> sums_;
 };
 
-/// The share of `budget` tokens that are best by both; missing if the budget is no token.
-Measured best_in_common(const TokenScores& a, const TokenScores& b, const Budget& budget,
-                        int prompt_tokens);
+/// The overlap of the top tokens of two scores: the share of `budget` tokens that are in both.
+/// Missing if the budget is less than one token.
+ProbeResult top_token_overlap(const TokenScores& a, const TokenScores& b, const Budget& budget,
+                              int prompt_tokens);
 
-/// Rows of the answer in a layer that has been seen with it.
-Range answer_rows(const LayerSums& layer, int prompt_tokens);
+/// The rows of the answer in the pass of `Probe::observe_answer`.
+PositionRange answer_rows(const LayerSums& layer, int prompt_tokens);
 
-/// Parameter "budget".
-ParameterInfo token_budget();
+/// The parameter "budget".
+ParameterInfo token_budget_parameter();
 
 }  // namespace turnbench

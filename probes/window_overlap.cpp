@@ -16,15 +16,15 @@ class WindowOverlap : public PromptProbe {
     guess_ = truth_ = TokenScores(tokens_);
   }
 
-  void see_prompt(LayerSums& layer) override {
+  void observe_prompt(LayerSums& layer) override {
     const std::int64_t begin = tokens_ + static_cast<std::int64_t>(index_) * window_;
     if (index_ >= 0 || begin < 0) return;
     const auto first = static_cast<std::int32_t>(begin);
     guess_.add(layer, {first, first + window_});
   }
 
-  void see_answer(LayerSums& layer) override {
-    const Range answer = answer_rows(layer, tokens_);
+  void observe_answer(LayerSums& layer) override {
+    const PositionRange answer = answer_rows(layer, tokens_);
     truth_.add(layer, answer);
     const std::int64_t begin = answer.begin + static_cast<std::int64_t>(index_) * window_;
     if (index_ < 0 || begin >= answer.end) return;
@@ -33,13 +33,13 @@ class WindowOverlap : public PromptProbe {
   }
 
  protected:
-  Measured result() override {
+  ProbeResult result() override {
     if (truth_.empty()) return {0, "the answer is empty"};
     if (guess_.empty()) {
       return {0, index_ < 0 ? "the prompt is shorter than its windows up to this one"
                             : "the answer ends before this window"};
     }
-    return best_in_common(guess_, truth_, budget_, tokens_);
+    return top_token_overlap(guess_, truth_, budget_, tokens_);
   }
 
  private:
@@ -60,8 +60,8 @@ ProbeInfo window_overlap() {
       .paper = "LoopServe, 2025, figure 5a",
       .metric = "overlap",
       .deviations = "the paper does not give its window; the answer's last one may be shorter",
-      .sees = ProbeInfo::Sees::kAnswer,
-      .parameters = {token_budget(),
+      .input = ProbeInfo::Input::kAnswer,
+      .parameters = {token_budget_parameter(),
                      {"window", Kind::kInteger, "16", "tokens", "rows of a window", 1},
                      {"index", Kind::kInteger, "-1", "window",
                       "-1, -2, ...: of the prompt, counted from its end; 0, 1, ...: of the answer",

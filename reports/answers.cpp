@@ -142,7 +142,7 @@ bool AnswerCondition::holds(const AnsweredTurn& turn, const MethodAnswer& answer
 }
 
 void for_each_answered_turn(const Store& store, const AnswersRequest& request,
-                            const std::function<void(const AnsweredTurn&)>& take) {
+                            const std::function<void(const AnsweredTurn&)>& visit) {
   const std::vector<Cell> cells = wanted_cells(store, request);
   std::vector<std::string> datasets;
   std::map<std::string, std::vector<Group>> groups;  // by dataset, in table order
@@ -158,7 +158,7 @@ void for_each_answered_turn(const Store& store, const AnswersRequest& request,
   }
   for (const std::string& dataset : datasets) {
     const std::string& hash = groups.at(dataset).front().front()->dataset_hash;
-    for (const auto& [id, turns] : store.dialogues(hash)) {
+    for (const auto& [id, turns] : store.turn_counts(hash)) {
       const std::vector<Store::StoredAnswer> stored =
           store.answers_of(request.experiment, hash, id);
       if (stored.empty()) continue;
@@ -181,7 +181,7 @@ void for_each_answered_turn(const Store& store, const AnswersRequest& request,
                 return std::all_of(request.where.begin(), request.where.end(),
                                    [&](const auto& c) { return c.holds(out, answer); });
               });
-          if (asked && wanted) take(out);
+          if (asked && wanted) visit(out);
         }
       }
     }

@@ -12,31 +12,32 @@
 
 namespace turnbench {
 
-/// What one method answered to one question.
+/// The answer of one method to one question.
 struct MethodAnswer {
-  std::string method;                        ///< as tables call it
-  std::string status;                        ///< of the record, or "pending" without one
-  std::string error;                         ///< one line, of a failed one
-  std::string answer;                        ///< empty unless there is one
+  std::string method;                        ///< its label in tables
+  std::string status;                        ///< of the record, or "pending" if there is none
+  std::string error;                         ///< one line, if the record failed
+  std::string answer;                        ///< empty if there is none
   std::optional<double> score;               ///< by the cell's own metric, x100
-  std::optional<int> prompt_tokens, tokens;  ///< of prompt and answer; imported ones have none
+  std::optional<int> prompt_tokens, tokens;  ///< of prompt and answer; none if imported
 };
 
-/// One question with what all methods answered to it, under equal settings.
+/// One question with the answers of all methods under the same settings.
 struct AnsweredTurn {
-  Cell cell;  ///< what the methods have in common; its method is the first one
+  Cell cell;  ///< the settings that the methods share; its method is that of the first answer
   std::string dialogue, question;
   int turn = 0;
   std::vector<std::string> references;
   std::vector<MethodAnswer> answers;  ///< in table order
 };
 
-/// "score<50": a comparison that an answer satisfies or not; one without the field never does.
+/// A condition on an answer, such as "score<50".
 class AnswerCondition {
  public:
-  /// Refuses unknown fields and operators; the fields are score (x100), turn, prompt_tokens and
-  /// answer_tokens.
+  /// The fields are score (x100), turn, prompt_tokens and answer_tokens.
+  /// @throws Error (input) for unknown fields and operators.
   static AnswerCondition parse(const std::string& text);
+  /// False if the answer does not have the field.
   bool holds(const AnsweredTurn& turn, const MethodAnswer& answer) const;
 
  private:
@@ -48,17 +49,17 @@ struct AnswersRequest {
   std::string experiment;
   std::vector<std::string> methods;    ///< as MethodFilter reads them; empty: all
   std::string dataset;                 ///< label; empty: all
-  std::vector<AnswerCondition> where;  ///< all of them, by one and the same answer
+  std::vector<AnswerCondition> where;  ///< one answer must satisfy all of them
 };
 
-/// Calls `take` for each turn that was asked, dialogue by dialogue: no more than one dialogue's
-/// answers are in memory.  Probes have no answers.  Refuses methods and datasets that are not
-/// there.
+/// Calls `visit` for each requested turn, dialogue by dialogue.  Only one dialogue's answers are in
+/// memory at a time.  Probes have no answers.
+/// @throws Error (input) for methods and datasets that the experiment does not have.
 void for_each_answered_turn(const Store& store, const AnswersRequest& request,
-                            const std::function<void(const AnsweredTurn&)>& take);
+                            const std::function<void(const AnsweredTurn&)>& visit);
 
 OrderedJson to_json(const AnsweredTurn& turn);
-/// For a person to read: a heading, the question, a table of the answers; long texts are shortened.
+/// A heading, the question and a table of the answers; long texts are shortened.
 std::string to_markdown(const AnsweredTurn& turn);
 
 }  // namespace turnbench

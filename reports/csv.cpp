@@ -52,7 +52,7 @@ std::string csv_table(const Pivot& p) {
     for (const std::string& suffix : suffixes) header.text(join(column, " / ") + suffix);
   }
   std::string out = header.str();
-  const int digits = p.unit->digits + 1;
+  const int digits = p.value->digits + 1;
   for (std::size_t r = 0; r < p.rows.size(); ++r) {
     CsvLine line;
     for (const std::string& value : p.rows[r]) line.text(value);

@@ -85,10 +85,10 @@ std::string table(const Pivot& p) {
     out += "<tr>";
     for (const std::string& value : p.rows[r])
       out += "<td class=\"label\">" + escape_markup(value) + "</td>";
-    for (const auto& e : p.entries[r]) out += entry_cell(e, *p.unit);
+    for (const auto& e : p.entries[r]) out += entry_cell(e, *p.value);
     if (counters) {
       for (const ReportedCounter& c : reported_counters())
-        out += "<td>" + p.counter(r, c.name) + "</td>";
+        out += "<td>" + p.counter_text(r, c.name) + "</td>";
     }
     out += "</tr>\n";
   }
@@ -115,7 +115,7 @@ std::string protocol(const Results& results) {
   for (const Cell& c : results.cells()) {
     if (!cards.insert(c.protocol).second) continue;
     out += details(c.model + ", " + c.dataset, c.protocol_text);
-    if (const std::string cut = text_of(truncations[c.protocol]); !cut.empty())
+    if (const std::string cut = describe(truncations[c.protocol]); !cut.empty())
       out += paragraph(cut + ".");
   }
   out += details("manifest", results.manifest().text);
@@ -143,7 +143,7 @@ std::string render_html(const Results& results) {
     if (!p.baseline.empty()) {
       out += paragraph(
           fmt::format("Shaded: worse than {}, the whole 95% interval of the difference {} zero.",
-                      p.baseline, p.unit->lower_is_better ? "above" : "below"));
+                      p.baseline, p.value->lower_is_better ? "above" : "below"));
     }
     for (const std::string& note : p.notes) out += paragraph(note);
   }

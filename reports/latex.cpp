@@ -56,7 +56,7 @@ std::string render_latex(const Results& results) {
     for (std::size_t r = 0; r < p.rows.size(); ++r) {
       std::vector<std::string> fields;
       for (const std::string& value : p.rows[r]) fields.push_back(escape_latex(value));
-      for (const auto& e : p.entries[r]) fields.push_back(entry_text(e, p.unit->digits));
+      for (const auto& e : p.entries[r]) fields.push_back(entry_text(e, p.value->digits));
       out += join(fields, " & ") + " \\\\\n";
     }
     out += "\\hline\n\\end{tabular}\n";

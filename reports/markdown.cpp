@@ -59,9 +59,10 @@ std::string markdown_table(const Pivot& p, const std::string& warning) {
   for (std::size_t r = 0; r < p.rows.size(); ++r) {
     std::vector<std::string> fields;
     for (const std::string& value : p.rows[r]) fields.push_back(escape_markdown(value));
-    for (const auto& e : p.entries[r]) fields.push_back(e ? entry_text(*e, p.unit->digits) : "");
+    for (const auto& e : p.entries[r]) fields.push_back(e ? entry_text(*e, p.value->digits) : "");
     if (counted) {
-      for (const ReportedCounter& c : reported_counters()) fields.push_back(p.counter(r, c.name));
+      for (const ReportedCounter& c : reported_counters())
+        fields.push_back(p.counter_text(r, c.name));
     }
     out += markdown_line(fields);
   }

@@ -104,12 +104,12 @@ std::vector<std::string> notes(const Results& results) {
     out.push_back(note + progress_note(results));
   }
   if (std::string stale = stale_note(results); !stale.empty()) out.push_back(std::move(stale));
-  if (results.truncation().cut > 0) out.push_back(text_of(results.truncation()) + ".");
+  if (results.truncation().cut > 0) out.push_back(describe(results.truncation()) + ".");
   if (!results.failures().empty())
     out.push_back(
         fmt::format("{} records failed; turnbench status lists them.", results.failures().size()));
   if (const int turns = turns_without_value(results); turns > 0) {
-    const std::string chosen = name_of(results.choice());
+    const std::string chosen = name_of(results.score_choice());
     out.push_back(
         chosen.empty()
             ? fmt::format("{} turns have no value: a probe had nothing to measure on them.", turns)

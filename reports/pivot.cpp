@@ -6,6 +6,7 @@
 #include <iterator>
 #include <set>
 
+#include "common/mean.h"
 #include "common/text.h"
 
 namespace turnbench {
@@ -197,15 +198,6 @@ std::optional<Pivot::Entry> PivotMaker::entry(const Parts& parts) const {
 
 std::map<std::string, Pivot::Range> PivotMaker::counters(
     const std::vector<const Parts*>& row) const {
-  struct Mean {
-    double sum = 0;
-    int count = 0;
-    void add(double value) {
-      sum += value;
-      ++count;
-    }
-    double value() const { return sum / count; }
-  };
   std::map<std::string, Pivot::Range> out;
   for (const ReportedCounter& counter : reported_counters()) {
     using Setting = std::pair<std::string, std::string>;  // method, history
@@ -261,10 +253,10 @@ Pivot PivotMaker::make() {
   const std::string meaning = unit == nullptr ? spec_.value
                               : spec_.value != "score"
                                   ? fmt::format("{} ({})", unit->meaning, unit->unit)
-                                  : name_of(results_.choice());
+                                  : name_of(results_.score_choice());
   out.title = spec_.title;
   if (!meaning.empty()) out.title += (out.title.empty() ? "" : ": ") + meaning;
-  out.unit = unit == nullptr ? find_table_value("score") : unit;
+  out.value = unit == nullptr ? find_table_value("score") : unit;
   out.row_dimensions = spec_.rows;
   out.column_dimensions = spec_.columns;
   out.baseline = spec_.difference_to;
@@ -323,7 +315,7 @@ bool Pivot::has_counters() const {
   return std::any_of(counters.begin(), counters.end(), [](const auto& c) { return !c.empty(); });
 }
 
-std::string Pivot::counter(std::size_t row, const std::string& name) const {
+std::string Pivot::counter_text(std::size_t row, const std::string& name) const {
   const auto found = counters[row].find(name);
   if (found == counters[row].end()) return "";
   const auto of_name = [&](const ReportedCounter& c) { return c.name == name; };

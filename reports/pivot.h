@@ -11,47 +11,49 @@
 
 namespace turnbench {
 
-/// One printed table: a label per row and column, and an estimate where there are results.
+/// A table to print: labels of rows and columns, and an estimate for each entry with results.
 struct Pivot {
   std::string title;
-  const TableValue* unit = nullptr;  ///< of its estimates: that of scores for every metric
+  const TableValue* value = nullptr;  ///< what the estimates are; "score" for every metric
   std::vector<std::string> row_dimensions, column_dimensions;
-  /// Values of the dimensions, each in the order in which the manifest lists them.
+  /// Values of the dimensions, in the order of the manifest.
   std::vector<std::vector<std::string>> rows, columns;
   struct Entry {
     Estimate estimate;
-    /// The parts without which there is no mean, with the reason: "tiny-fact (failed)".
+    /// The parts that are missing for a mean, with the reason: "tiny-fact (failed)".
     std::vector<std::string> missing;
     std::size_t pending = 0;             ///< dialogues of its cells that have not run yet
     std::optional<Estimate> difference;  ///< to the baseline method
-    std::optional<double> published;     ///< what the paper prints for the entry
+    std::optional<double> published;     ///< the number in the paper
     std::vector<std::string> published_notes;
   };
   std::vector<std::vector<std::optional<Entry>>> entries;  ///< [row][column]
-  std::string baseline;
-  /// Of each row, by name: a counter's mean over the row's entries, from the least to the greatest
-  /// of the methods and histories that stand in the row.
+  std::string baseline;  ///< label of the method that differences refer to, or empty
+  /// For each row, by name of a counter: its mean over the row's entries.  If the row has several
+  /// methods or histories, the range of their means.
   struct Range {
     double low = 0, high = 0;
   };
   std::vector<std::map<std::string, Range>> counters;
-  std::vector<std::string> notes;  ///< what holes lack, and what papers remark
+  std::vector<std::string> notes;  ///< why entries have no mean, and remarks of papers
 
-  bool has_published() const;  ///< for any entry
+  // Whether any entry has one.
+  bool has_published() const;
   bool has_missing() const;
   bool has_pending() const;
   bool has_published_notes() const;
-  bool has_counters() const;  ///< probes alone have none
-  /// "1378", "256–512" where that depends on the method; "" where nothing was counted.
-  std::string counter(std::size_t row, const std::string& name) const;
+  bool has_counters() const;  ///< false if all rows are probes
+  /// A counter of a row: "1378", or "256–512" if it depends on the method; "" if nothing was
+  /// counted.
+  std::string counter_text(std::size_t row, const std::string& name) const;
 };
 
 Pivot make_pivot(const Results& results, const TableSpec& spec);
 
-/// Counters that reports show: name, heading, meaning, digits behind the point.
+/// A counter that reports show.
 struct ReportedCounter {
   const char *name, *heading, *meaning;
-  int digits;
+  int digits;  ///< after the decimal point
 };
 const std::vector<ReportedCounter>& reported_counters();
 

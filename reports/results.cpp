@@ -85,7 +85,7 @@ Results::Results(const Store& store, const std::string& experiment, const ScoreC
   read_values(store, experiment);
   for (const Cell& cell : cells_) {
     int& longest = turns_of_[cell.dataset_hash];
-    for (const auto& [id, turns] : store.dialogues(cell.dataset_hash))
+    for (const auto& [id, turns] : store.turn_counts(cell.dataset_hash))
       longest = std::max(longest, turns);
   }
   for (const ReportedCounter& counter : reported_counters())
@@ -128,12 +128,12 @@ void Results::check_published() {
     std::vector<const PublishedNumber*> own;
     for (std::size_t i = 0; i < published_.size(); ++i) {
       const PublishedNumber& row = published_[i];
-      const bool agrees = row.agrees([&](const std::string& name) {
+      const bool agrees = row.matches([&](const std::string& name) {
         return name == "metric" ? row.dimensions.at(name).front() : dimension(cell, -1, name);
       });
       if (!agrees) continue;
       ++uses[i];
-      if (row.averaged.empty() && belongs(row, cell, "")) own.push_back(&row);
+      if (row.averaged_over.empty() && belongs(row, cell, "")) own.push_back(&row);
     }
     if (own.size() < 2) continue;
     std::string both = fmt::format("{} and {}", place_of(*own[0]), place_of(*own[1]));
@@ -204,7 +204,7 @@ std::optional<double> Results::counter(const std::string& cell, const std::strin
 std::optional<Results::Published> Results::published(const Cell& cell,
                                                      const std::string& metric) const {
   for (const PublishedNumber& row : published_) {
-    if (row.averaged.empty() && belongs(row, cell, metric)) return as_published(row);
+    if (row.averaged_over.empty() && belongs(row, cell, metric)) return as_published(row);
   }
   return std::nullopt;
 }
@@ -214,7 +214,7 @@ bool Results::belongs(const PublishedNumber& row, const Cell& cell,
                       const std::string& metric) const {
   const bool own = metric.empty() && choice_.metric.empty();
   if (!own && !row.dimensions.contains("metric")) return false;
-  return row.agrees([&](const std::string& name) {
+  return row.matches([&](const std::string& name) {
     return name == "metric" && !metric.empty() ? metric : dimension(cell, -1, name);
   });
 }
@@ -229,14 +229,14 @@ std::optional<Results::Published> Results::published(const std::vector<const Cel
   std::vector<const Cell*> all;
   for (const Cell& cell : cells_) all.push_back(&cell);
   for (const PublishedNumber& row : published_) {
-    if (row.averaged.empty()) continue;
+    if (row.averaged_over.empty()) continue;
     const auto agrees = [&](const Cell* cell) { return belongs(row, *cell, metric); };
     if (!std::all_of(cells.begin(), cells.end(), agrees)) continue;
     // A mean over all datasets, say, is not that of some of them.
     std::vector<const Cell*> whole;
     std::copy_if(all.begin(), all.end(), std::back_inserter(whole), agrees);
     const bool complete = std::all_of(
-        row.averaged.begin(), row.averaged.end(),
+        row.averaged_over.begin(), row.averaged_over.end(),
         [&](const std::string& name) { return values(cells, name) == values(whole, name); });
     if (complete) return as_published(row);
   }

@@ -16,63 +16,66 @@
 
 namespace turnbench {
 
-/// How tables call scores that are not their cells' own; empty for those.
+/// The name in tables of scores that are not by the cells' own metric; empty for those that are.
 std::string name_of(const ScoreChoice& choice);
 
-/// Everything that a report needs of one experiment, read from the store alone.
+/// Everything that a report needs about one experiment, read from the store.
 class Results {
  public:
-  /// The score of a table is that of `choice`.  Refuses one by which nothing was scored, and one
-  /// that leaves open which postprocess (for judgements: which judge) is meant.
+  /// `choice`: which scores the tables show.
+  /// @throws Error (input) if there are no such scores, or if `choice` does not decide between
+  /// several postprocesses (for judgements: judges).
   Results(const Store& store, const std::string& experiment, const ScoreChoice& choice = {});
 
   const Manifest& manifest() const { return manifest_; }
   const std::vector<Cell>& cells() const { return cells_; }
   const std::vector<Store::Failure>& failures() const { return failures_; }
-  /// What the scores are, where they are not the cells' own.
-  const ScoreChoice& choice() const { return choice_; }
-  /// Dialogues of a cell: how many have run, of how many that its dataset has.
+  /// Which scores the tables show.
+  const ScoreChoice& score_choice() const { return choice_; }
+  /// The number of a cell's dialogues, and how many of them have run.
   const CellProgress& progress(const Cell& cell) const { return progress_.at(cell.key); }
-  /// Dialogues, counted in each cell, that have not run yet.
+  /// The number of dialogues that have not run yet, summed over the cells.
   std::size_t pending() const;
   const std::vector<std::string>& environments() const { return environments_; }
-  /// What the prompts of a cell lost to their limit, and those of all cells.
+  /// Truncation of the prompts of one cell, and of all cells.
   Truncation truncation(const std::string& cell) const;
   Truncation truncation() const;
-  /// Cells with results that other sources decided than those of this program.
+  /// Cells with results that were computed by other sources than this program's.
   const std::vector<StaleCell>& stale() const { return stale_; }
   const StaleCell* stale(const std::string& cell) const;  ///< null if it has none
 
-  /// Value of a dimension of a cell, "-" for a setting that its method does not have.  `turn`
-  /// counts from 0, or is negative where it is not a dimension.
+  /// The value of a table dimension for a cell; "-" for a setting that its method does not have.
+  /// `turn` counts from 0, and is negative if turn is not a dimension.
   std::string dimension(const Cell& cell, int turn, const std::string& name) const;
-  /// A table's value in one cell; `turn` < 0 means all turns.
+  /// The values of one cell for a table; `turn` < 0 means all turns.
   const Stratum& stratum(const std::string& cell, int turn,
                          const std::string& value = "score") const;
   int turns() const { return turns_; }  ///< of the longest dialogue
-  /// Of the longest dialogue of a cell's dataset.
+  /// Turns of the longest dialogue of a cell's dataset.
   int turns_of(const Cell& cell) const { return turns_of_.at(cell.dataset_hash); }
-  /// Mean of a counter over a cell's records, if it has any.
+  /// Mean of a counter over a cell's records; nullopt if no record has it.
   std::optional<double> counter(const std::string& cell, const std::string& name) const;
-  /// What the paper prints, with its remarks.
+  /// A number of a paper, with its remarks.
   struct Published {
     double value = 0;
     std::vector<std::string> notes;
   };
-  /// For a cell, if anything.
+  /// The published number for a cell, if any.
   std::optional<Published> published(const Cell& cell, const std::string& metric = "") const;
-  /// For the mean over these cells: as such, or else the mean of what it prints for each of them,
-  /// if it does so for all.  Of a `metric` other than the cells' own only what names it counts.
+  /// The published number for the mean over these cells: the paper's own mean, or else the mean of
+  /// its numbers for all of them.  For a `metric` other than the cells' own, only numbers that name
+  /// this metric are used.
   std::optional<Published> published(const std::vector<const Cell*>& cells,
                                      const std::string& metric = "") const;
-  /// The paper's numbers that belong to no cell, and those of which a cell has several.
+  /// One line for each published number that belongs to no cell, or that is not the only one of its
+  /// cell.
   const std::vector<std::string>& published_problems() const { return published_problems_; }
 
  private:
   bool belongs(const PublishedNumber& row, const Cell& cell, const std::string& metric) const;
   void read_values(const Store& store, const std::string& experiment);
   void check_published();
-  /// Which scores a table's value means: those of the report, or of a metric.
+  /// The scores that a table's value stands for: those of the report, or those by a metric.
   ScoreChoice choice_of(const Store& store, const std::string& value) const;
 
   Manifest manifest_;

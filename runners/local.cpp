@@ -114,7 +114,7 @@ class LocalRun {
   };
 
   void run_model(std::size_t m) {
-    const Share share = share_out(plan_, m, options_);
+    const WorkerAssignment share = assign_workers(plan_, m, options_);
     if (share.workers == 0) return;
     Queue queue(plan_, m);
     const ResolvedModel& resolved = plan_.experiment.models[m];
@@ -195,7 +195,7 @@ class LocalRun {
 
 }  // namespace
 
-Share share_out(const Plan& plan, std::size_t model, const RunOptions& options) {
+WorkerAssignment assign_workers(const Plan& plan, std::size_t model, const RunOptions& options) {
   const int processors = available_processors(),
             jobs = static_cast<int>(plan.units_of(model).size() + plan.probe_jobs_of(model).size());
   if (plan.experiment.manifest.isolated)

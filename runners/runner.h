@@ -12,21 +12,21 @@
 namespace turnbench {
 
 struct RunOptions {
-  int workers = 0;  ///< units that run at the same time; 0: as many as serve the model's size
-  int threads = 0;  ///< of each worker; 0: the processors shared out
-  std::vector<Device> devices = {Device{}};  ///< of a model's stages
-  std::size_t memory_limit = 0;              ///< bytes of a worker's engine; 0 = none
+  int workers = 0;  ///< number of engines that run units; 0: chosen by the model's size
+  int threads = 0;  ///< per worker; 0: the processors divided by the workers
+  std::vector<Device> devices = {Device{}};  ///< one for each stage of a model
+  std::size_t memory_limit = 0;              ///< bytes per engine; 0: no limit
 };
 
-/// Workers of a model and the threads of each.
-struct Share {
+/// The number of workers for a model, and the threads of each.
+struct WorkerAssignment {
   int workers, threads;
 };
-/// As `options` say, or as serves the model's size; cells that run alone have one worker.  No more
-/// workers than there is work for the model.
-Share share_out(const Plan& plan, std::size_t model, const RunOptions& options);
+/// As in `options`, or by default chosen by the model's size.  Isolated experiments get one worker.
+/// Never more workers than units and probe jobs of the model.
+WorkerAssignment assign_workers(const Plan& plan, std::size_t model, const RunOptions& options);
 
-/// How far a run is, for a display.
+/// Progress of a run, for display.
 struct Progress {
   std::size_t units_done = 0, units = 0, failed = 0;
   std::int64_t tokens = 0;  ///< prefilled and decoded
@@ -35,12 +35,12 @@ struct Progress {
 
 struct RunSummary {
   Progress progress;
-  bool stopped = false;  ///< ended early, by `should_stop`
+  bool stopped = false;  ///< `should_stop` ended the run early
 };
 
-/// Runs a plan's units in this process: workers with an engine each share the weights; records are
-/// stored as soon as a unit has ended, in one transaction.  `should_stop` is asked after each unit,
-/// and those that have begun are ended; `report` is called after each.
+/// Runs a plan's units in this process.  Workers have an engine each and share the weights.  The
+/// records of a unit are stored in one transaction as soon as it ends.  After each unit, calls
+/// `report` and polls `should_stop`; if it returns true, units that have begun are still finished.
 RunSummary run_plan(const Plan& plan, Store& store, const RunOptions& options,
                     const std::function<bool()>& should_stop,
                     const std::function<void(const Progress&)>& report);

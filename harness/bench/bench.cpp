@@ -81,17 +81,17 @@ void repeat(BenchRow& row, int repeats, Backend* backend, const std::function<Ru
     const Run one = run();
     const double best = std::max(before, peak());
     row.seconds.push_back(one.seconds);
-    row.pairs = one.pairs;
+    row.pair_share = one.pairs;
     if (best > 0) shares.push_back(one.flops / one.seconds / best);
     if (beside > 0) ratios.push_back(one.seconds / beside);
   }
-  row.of_ceiling = median(shares);
-  row.of_dense = median(ratios);
+  row.ceiling_share = median(shares);
+  row.ratio_to_dense = median(ratios);
 }
 
 BenchRow row_of(const char* what, const Method& method, int tokens, int batch) {
   BenchRow row;
-  row.what = what;
+  row.benchmark = what;
   row.method = method.label();
   row.tokens = tokens;
   row.batch = batch;
@@ -168,7 +168,7 @@ std::vector<BenchRow> bench_decode(Engine& engine, Backend& backend, const Bench
           shares.push_back((static_cast<double>(engine.model().step_bytes()) + kv_bytes) /
                            row.seconds.back() / bandwidth);
         }
-        row.of_ceiling = median(shares);
+        row.ceiling_share = median(shares);
         out.push_back(std::move(row));
       }
     }

@@ -35,13 +35,13 @@ OrderedJson to_json(const ParameterInfo& p) {
 
 }  // namespace
 
-std::string_view name_of(ProbeInfo::Sees sees) {
-  switch (sees) {
-    case ProbeInfo::Sees::kText:
+std::string_view name_of(ProbeInfo::Input input) {
+  switch (input) {
+    case ProbeInfo::Input::kText:
       return "the prompt's text";
-    case ProbeInfo::Sees::kPrompt:
+    case ProbeInfo::Input::kPrompt:
       return "attention over the prompt";
-    case ProbeInfo::Sees::kAnswer:
+    case ProbeInfo::Input::kAnswer:
       return "attention over the prompt and of the answer";
   }
   return "";
@@ -58,7 +58,7 @@ OrderedJson to_json(const MethodInfo& m) {
 OrderedJson to_json(const ProbeInfo& p) {
   OrderedJson out = {{"name", p.name},           {"summary", p.summary},
                      {"paper", p.paper},         {"metric", p.metric},
-                     {"sees", name_of(p.sees)},  {"compares_dialogues", p.compares},
+                     {"sees", name_of(p.input)}, {"compares_dialogues", p.compares_dialogues},
                      {"deviates", p.deviations}, {"parameters", OrderedJson::array()}};
   for (const ParameterInfo& parameter : p.parameters)
     out["parameters"].push_back(to_json(parameter));

@@ -9,10 +9,10 @@
 
 namespace turnbench {
 
-/// A method or probe in full, as `list --json` and `describe --json` print it.
+/// A method or probe with all its fields, as `list --json` and `describe --json` print it.
 OrderedJson to_json(const MethodInfo& m);
 OrderedJson to_json(const ProbeInfo& p);
 
-std::string_view name_of(ProbeInfo::Sees sees);
+std::string_view name_of(ProbeInfo::Input input);
 
 }  // namespace turnbench

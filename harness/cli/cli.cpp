@@ -66,7 +66,7 @@ void print_problems(std::string_view title, const std::vector<std::string>& line
   if (lines.size() > shown) fmt::print(stderr, "{}: {} {}\n", title, lines.size() - shown, more);
 }
 
-std::vector<std::string> wanted_experiments(const Store& store,
+std::vector<std::string> select_experiments(const Store& store,
                                             const std::vector<std::string>& named) {
   for (const std::string& name : named) store.manifest(name);  // refuses an unknown name
   return named.empty() ? store.experiments() : named;
@@ -115,8 +115,8 @@ LoadedModel load_model(const ModelOptions& options) {
   return out;
 }
 
-std::map<std::string, std::string> names_and_values(const std::vector<std::string>& given,
-                                                    const char* option) {
+std::map<std::string, std::string> parse_name_values(const std::vector<std::string>& given,
+                                                     const char* option) {
   std::map<std::string, std::string> out;
   for (const std::string& text : given) {
     const std::size_t equals = text.find('=');
@@ -147,7 +147,7 @@ void SweepOptions::add_to(CLI::App& command) {
 }
 
 Locations SweepOptions::locations() const {
-  return {names_and_values(models, "--model"), names_and_values(data, "--data")};
+  return {parse_name_values(models, "--model"), parse_name_values(data, "--data")};
 }
 
 RunOptions SweepOptions::run_options() const {

@@ -10,16 +10,17 @@
 
 namespace turnbench {
 
-/// The program: parses, calls, prints.  Returns the exit code: 0 done, 1 a failure at run time, 2
-/// bad usage or bad input.
+/// Runs the program.  Returns the exit code: 0 success, 1 failure at run time, 2 wrong usage or
+/// invalid input.
 int run_cli(int argc, char** argv);
 
-/// What several commands take.
+/// Options of all commands.
 struct CommonOptions {
   bool json = false, quiet = false;
 };
 
-// Each command adds itself to the program; its callback throws Error, or sets `exit_code`.
+// Each function adds a command to the program.  The callback of the command throws Error, or sets
+// `exit_code`.  `common` and `exit_code` must outlive `app`.
 void add_run_command(CLI::App& app, const CommonOptions& common, int& exit_code);
 void add_plan_command(CLI::App& app, const CommonOptions& common);
 void add_status_command(CLI::App& app, const CommonOptions& common, int& exit_code);
@@ -39,7 +40,7 @@ void add_bench_command(CLI::App& app, const CommonOptions& common);
 void add_calibrate_command(CLI::App& app, const CommonOptions& common);
 void add_doctor_command(CLI::App& app, const CommonOptions& common);
 
-/// --model, --dtype, --kv-dtype, --threads, --device: one model, loaded.
+/// --model, --dtype, --kv-dtype, --threads, --device, --memory-limit: how one model is loaded.
 struct ModelOptions {
   std::string model, dtype = "auto", kv_dtype = "f32", device = "auto";
   int threads = 0;
@@ -50,15 +51,16 @@ struct ModelOptions {
 
 struct LoadedModel {
   Checkpoint checkpoint;
-  std::vector<std::unique_ptr<Backend>> backends;  ///< of the model's stages
+  std::vector<std::unique_ptr<Backend>> backends;  ///< one for each stage of the model
   std::unique_ptr<Model> model;
   std::unique_ptr<Engine> engine;
 };
 LoadedModel load_model(const ModelOptions& options);
 
-/// The values of an option of the form NAME=DIR, each name once.
-std::map<std::string, std::string> names_and_values(const std::vector<std::string>& given,
-                                                    const char* option);
+/// Parses the values NAME=DIR of an option.
+/// @throws Error (input) for values of another form and repeated names.
+std::map<std::string, std::string> parse_name_values(const std::vector<std::string>& given,
+                                                     const char* option);
 
 /// --model NAME=DIR, --data NAME=DIR, --workers, --threads, --device, --memory-limit: how a sweep
 /// runs.
@@ -72,41 +74,44 @@ struct SweepOptions {
   RunOptions run_options() const;
 };
 
-/// --limit, --smoke, and how a sweep runs: what is made of a manifest file.
+/// --limit, --smoke and SweepOptions: how a manifest file is run.
 struct ManifestOptions {
   std::size_t limit = 0;  ///< dialogues of each dataset; 0: all
   bool smoke = false;
   SweepOptions sweep;
   void add_to(CLI::App& command);
-  /// The manifest of a file, or its smoke run.
+  /// Loads a manifest; with --smoke, returns its smoke run.
   Manifest load(const std::string& path) const;
 };
 
-/// Runs what the store lacks of a manifest and returns its table, as JSON if `common` says so; sets
-/// exit code 1 if units failed.
+/// Runs what the store lacks of a manifest.  Returns its tables, as JSON if `common` says so.  Sets
+/// `exit_code` to 1 if units failed.
 std::string run_manifest(const Manifest& manifest, const std::string& db,
                          const SweepOptions& options, std::size_t limit,
                          const CommonOptions& common, int& exit_code);
 
-/// One line of JSON; bytes that are no UTF-8 become U+FFFD.
+/// Serializes on one line; bytes that are not UTF-8 become U+FFFD.
 std::string dump(const OrderedJson& json);
 
-/// Prints JSON documents as one: as an array, unless there is exactly one.
+/// Prints JSON documents as one document: an array, unless there is exactly one.
 void print_documents(std::vector<std::string> documents);
 
-/// Lines of what went wrong on stderr, each behind a title: the first 20, and how many `more`.
+/// Prints problems to stderr, one a line after `title`: the first 20, and the number of the others,
+/// followed by `more`.
 void print_problems(std::string_view title, const std::vector<std::string>& lines,
                     std::string_view more = "more");
 
-/// The experiments that were named, or all; refuses a name that the store does not have.
-std::vector<std::string> wanted_experiments(const Store& store,
+/// The named experiments, or all if none is named.
+/// @throws Error (input) for a name that the store does not have.
+std::vector<std::string> select_experiments(const Store& store,
                                             const std::vector<std::string>& named);
 
-/// A file, or standard input for "" and "-".
+/// Reads a file, or standard input for "" and "-".
 std::string read_input(const std::string& file);
-/// The same, refusing what is not UTF-8.
+/// The same.
+/// @throws Error (input) if it is not UTF-8.
 std::string read_utf8_input(const std::string& file);
-/// How messages name it.
+/// The name of such an input in messages.
 std::string input_name(const std::string& file);
 
 }  // namespace turnbench

@@ -49,17 +49,17 @@ OrderedJson to_json(const BenchRow& row) {
   const auto [fastest, slowest] = std::minmax_element(row.seconds.begin(), row.seconds.end());
   const auto share = [](double x) { return x > 0 ? OrderedJson(x) : OrderedJson(nullptr); };
   OrderedJson out;
-  out["what"] = row.what;
+  out["what"] = row.benchmark;
   out["method"] = row.method;
-  out[row.what == "decode" ? "depth" : "tokens"] = row.tokens;
+  out[row.benchmark == "decode" ? "depth" : "tokens"] = row.tokens;
   out["batch"] = row.batch;
   out["seconds"] = {{"median", row.median_seconds()}, {"min", *fastest}, {"max", *slowest}};
   out["tokens_per_s"] = {{"median", row.tokens_per_run / row.median_seconds()},
                          {"min", row.tokens_per_run / *slowest},
                          {"max", row.tokens_per_run / *fastest}};
-  out["of_ceiling"] = share(row.of_ceiling);
-  out["of_dense"] = share(row.of_dense);
-  out["pairs"] = row.pairs;
+  out["of_ceiling"] = share(row.ceiling_share);
+  out["of_dense"] = share(row.ratio_to_dense);
+  out["pairs"] = row.pair_share;
   return out;
 }
 
@@ -75,10 +75,10 @@ void print(const std::vector<BenchRow>& rows, const Options& o) {
              "min ms", ceiling, "of dense", "pairs");
   for (const BenchRow& row : rows) {
     fmt::print("{:<11} {:<36} {:>7} {:>5} {:>11.1f} {:>10.3f} {:>10.3f} {:>12} {:>8} {:>8}\n",
-               row.what, row.method, row.tokens, row.batch,
+               row.benchmark, row.method, row.tokens, row.batch,
                row.tokens_per_run / row.median_seconds(), 1e3 * row.median_seconds(),
                1e3 * *std::min_element(row.seconds.begin(), row.seconds.end()),
-               percent(row.of_ceiling), percent(row.of_dense), percent(row.pairs));
+               percent(row.ceiling_share), percent(row.ratio_to_dense), percent(row.pair_share));
   }
 }
 

@@ -67,8 +67,8 @@ void describe(const ProbeInfo& p) {
   fmt::print("{}\n  {}\n\n", p.name, p.summary);
   print_paragraph("paper", p.paper);
   print_paragraph("metric", p.metric);
-  print_paragraph("sees",
-                  fmt::format("{}{}", name_of(p.sees), p.compares ? ", of all dialogues" : ""));
+  print_paragraph("sees", fmt::format("{}{}", name_of(p.input),
+                                      p.compares_dialogues ? ", of all dialogues" : ""));
   if (!p.deviations.empty()) print_paragraph("decided", p.deviations);
   describe_parameters(kParameters, p.parameters);
 }

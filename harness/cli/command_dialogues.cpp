@@ -53,7 +53,7 @@ Printed of_manifest(const DialogueOptions& o) {
   const Manifest manifest = load_manifest(o.manifest);
   ResolvedDataset dataset =
       resolve_dataset(manifest.dataset(o.dataset), manifest,
-                      Locations{{}, names_and_values(o.data, "--data")}, o.build.limit);
+                      Locations{{}, parse_name_values(o.data, "--data")}, o.build.limit);
   for (Dialogue& dialogue : dataset.dialogues) dialogue.metric = dataset.metric;
   return {dataset.entry.label, dataset.entry.name, dataset.metric, std::move(dataset.dialogues),
           o.positions ? parse_positions(*o.positions) : manifest.positions};

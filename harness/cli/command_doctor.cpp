@@ -75,7 +75,7 @@ void print_doctor(bool json) {
                     " free here");
   }
   facts.emplace_back("model tiny", "embedded");
-  for (const std::string& path : found_below("TURNBENCH_MODELS")) {
+  for (const std::string& path : list_environment_directory("TURNBENCH_MODELS")) {
     const std::string missing = join(missing_in_model(path), ", ");
     facts.emplace_back("model " + fs::path(path).filename().string(),
                        missing.empty() ? path : path + ": missing " + missing);
@@ -83,7 +83,7 @@ void print_doctor(bool json) {
   if (std::getenv("TURNBENCH_MODELS") == nullptr)
     facts.emplace_back("models",
                        "$TURNBENCH_MODELS is not set: only tiny, or a directory given by --model");
-  for (const std::string& path : found_below("TURNBENCH_DATA")) {
+  for (const std::string& path : list_environment_directory("TURNBENCH_DATA")) {
     const std::string name = fs::path(path).filename().string();
     facts.emplace_back("data " + name, describe_collection(name, path));
   }

@@ -23,7 +23,7 @@ struct Forgetting {
   struct Line {
     std::string experiment, method;
     std::size_t cells = 0;
-    Store::Content held;
+    Store::RowCounts held;
   };
   std::vector<Line> lines;
   std::vector<std::string> cells;
@@ -46,7 +46,7 @@ struct Forgetting {
         shared += is_new;
         continue;
       }
-      const Store::Content held = store.content(key);
+      const Store::RowCounts held = store.row_counts(key);
       if (is_new) {
         cells.push_back(key);
         records += held.records;
@@ -72,7 +72,7 @@ void require_any(const Store& store, const ForgetOptions& o, const Forgetting& w
   if (what.records > 0) return;
   std::set<std::string> known;
   for (const Store::CellUse& use : store.cell_uses()) {
-    if (store.content(use.cell.key).records > 0) known.insert(use.cell.method);
+    if (store.row_counts(use.cell.key).records > 0) known.insert(use.cell.method);
   }
   throw input_error("{}: found no results of \"{}\", expected {}", o.db, printable(o.method),
                     known.empty() ? std::string("a store that has some")

@@ -29,13 +29,13 @@ void import_predictions(ImportOptions& o, const CommonOptions& common) {
   if (o.request.label.empty() || printable(o.request.label) != o.request.label) {
     throw input_error("--label: found \"{}\", expected a name", printable(o.request.label));
   }
-  const Locations locations{{}, names_and_values(o.data, "--data")};
+  const Locations locations{{}, parse_name_values(o.data, "--data")};
   o.request.position = parse_position(o.position, "--position");
   const ImportTarget target = target_of(o, locations);
   const auto segmenter = open_segmenter(find_metric(target.cell.metric, "--dataset"), locations);
-  const Imported imported = read_predictions(o.request, target, segmenter.get());
+  const ImportedPredictions imported = read_predictions(o.request, target, segmenter.get());
   Store store = Store::create(o.db);
-  store_imported(store, imported);
+  store_predictions(store, imported);
   if (!common.quiet) {
     fmt::print(stderr, "{}: {} predictions stored as imported:{}\n", o.request.file.string(),
                imported.records.size(), o.request.label);

@@ -46,7 +46,7 @@ void judge(JudgeCommand o, const CommonOptions& common, int& exit_code) {
   chat_url(o.options.chat.url);  // refuses a bad one
   o.options.chat.key = key_of(o.key_env);
   Store store = Store::open_to_write(o.db);
-  o.options.experiments = wanted_experiments(store, o.options.experiments);
+  o.options.experiments = select_experiments(store, o.options.experiments);
   if (o.options.experiments.empty())
     throw input_error("{}: found no experiment, expected at least one", o.db);
   JudgeSummary summary;

@@ -56,7 +56,7 @@ std::vector<Item> items_of(const std::string& what) {
       add(name, (rubrics_directory() / (name + ".txt")).string());
   } else if (what == "models") {
     add("tiny", "the embedded model: made-up facts, trained for this program");
-    for (const std::string& path : found_below("TURNBENCH_MODELS")) {
+    for (const std::string& path : list_environment_directory("TURNBENCH_MODELS")) {
       if (is_there(fs::path(path) / "config.json")) add(fs::path(path).filename().string(), path);
     }
   } else {

@@ -29,11 +29,12 @@ struct PlannedMemory {
   PlannedMemory(const Plan& plan, const PlanCost& cost, const RunOptions& options) {
     for (std::size_t m = 0; m < plan.experiment.models.size(); ++m) {
       const PlanCost::Memory& bytes = cost.memory[m];
-      const auto workers = static_cast<std::size_t>(share_out(plan, m, options).workers);
+      const auto workers = static_cast<std::size_t>(assign_workers(plan, m, options).workers);
       if (workers == 0) continue;  // nothing is left to do
       models.push_back({plan.experiment.models[m].entry.name, bytes, static_cast<int>(workers)});
-      total = std::max(total, process + bytes.weights + workers * bytes.worker.agreeing);
-      at_most = std::max(at_most, process + bytes.weights + workers * bytes.worker.at_most);
+      total = std::max(total, process + bytes.weights + workers * bytes.worker.if_answers_agree);
+      at_most =
+          std::max(at_most, process + bytes.weights + workers * bytes.worker.if_answers_differ);
     }
   }
 };
@@ -47,8 +48,8 @@ OrderedJson to_json(const PlannedMemory& memory) {
     out["models"].push_back({{"model", m.name},
                              {"weights_bytes", m.bytes.weights},
                              {"workers", m.workers},
-                             {"worker_bytes", m.bytes.worker.agreeing},
-                             {"worker_at_most_bytes", m.bytes.worker.at_most}});
+                             {"worker_bytes", m.bytes.worker.if_answers_agree},
+                             {"worker_at_most_bytes", m.bytes.worker.if_answers_differ}});
   }
   return out;
 }
@@ -60,7 +61,7 @@ OrderedJson to_json(const std::string& experiment, const PlanCost& c, const Plan
           {"shared_prefills", c.shared_prefills},
           {"unshared_prefills", c.cell_dialogues},
           {"prompt_tokens", c.prompt_tokens},
-          {"unshared_prompt_tokens", c.unshared_tokens},
+          {"unshared_prompt_tokens", c.unshared_prompt_tokens},
           {"max_new_tokens", c.max_new_tokens},
           {"longest_prompt", c.longest_prompt},
           {"memory", to_json(memory)},
@@ -83,12 +84,12 @@ void print_plan(const std::string& experiment, const PlanCost& c, const PlannedM
       "  longest prompt   {} tokens\n  prefill          {:.2f} TFLOP, about {:.0f} s at 100 "
       "GFLOP/s\n  memory           {}\n",
       experiment, c.cells, c.units, c.shared_prefills, c.cell_dialogues, c.prompt_tokens,
-      c.unshared_tokens, c.max_new_tokens, c.longest_prompt, c.flops / 1e12, c.flops / 1e11,
+      c.unshared_prompt_tokens, c.max_new_tokens, c.longest_prompt, c.flops / 1e12, c.flops / 1e11,
       range(memory.total, memory.at_most));
   for (const PlannedMemory::OfModel& m : memory.models) {
     fmt::print("    {}: weights {}, each of {} workers {}\n", m.name,
                range(m.bytes.weights, m.bytes.weights), m.workers,
-               range(m.bytes.worker.agreeing, m.bytes.worker.at_most));
+               range(m.bytes.worker.if_answers_agree, m.bytes.worker.if_answers_differ));
   }
 }
 
@@ -109,9 +110,9 @@ void add_plan_command(CLI::App& app, const CommonOptions& common) {
   command->callback([o, &common] {
     const RunOptions run = o->from.sweep.run_options();
     const Manifest manifest = o->from.load(o->manifest);
-    Plan plan = make_plan(resolve(manifest, o->from.sweep.locations(), o->from.limit));
+    Plan plan = make_plan(resolve_experiment(manifest, o->from.sweep.locations(), o->from.limit));
     // A store that is not there yet is an empty one.
-    if (!o->db.empty() && is_there(o->db)) drop_done(plan, Store::open(o->db));
+    if (!o->db.empty() && is_there(o->db)) drop_stored_work(plan, Store::open(o->db));
     const PlanCost cost = estimate_cost(plan, run.devices);
     const PlannedMemory memory(plan, cost, run);
     if (common.json) {

@@ -132,13 +132,13 @@ std::string run_manifest(const Manifest& manifest, const std::string& db,
                          const SweepOptions& options, std::size_t limit,
                          const CommonOptions& common, int& exit_code) {
   const RunOptions run = options.run_options();
-  Plan plan = make_plan(resolve(manifest, options.locations(), limit));
+  Plan plan = make_plan(resolve_experiment(manifest, options.locations(), limit));
   for (const ResolvedModel& model : plan.experiment.models)
     model.checkpoint.stages(run.devices.size());
   Store store = Store::create(db);
   store.add_experiment(stored_experiment(plan, run.devices));
   renew_scores(store, manifest.name, options.locations());
-  store.adopt(drop_done(plan, store));
+  store.copy_results(drop_stored_work(plan, store));
   RunSummary summary;
   {
     const Interrupts interrupts;
@@ -155,7 +155,7 @@ std::string run_manifest(const Manifest& manifest, const std::string& db,
         p.seconds > 0 ? static_cast<std::int64_t>(static_cast<double>(p.tokens) / p.seconds) : 0,
         static_cast<double>(peak_resident_bytes()) / (1 << 20));
   }
-  const std::string cut = text_of(total(store.truncations(manifest.name)));
+  const std::string cut = describe(total(store.truncations(manifest.name)));
   if (!common.quiet && !cut.empty()) fmt::print(stderr, "{}: {}\n", manifest.name, cut);
   if (summary.stopped) {
     throw runtime_error("{}: stopped with {} of {} units done; run it again to go on",
@@ -211,7 +211,7 @@ void add_status_command(CLI::App& app, const CommonOptions& common, int& exit_co
   command->callback([o, &common, &exit_code] {
     const bool writes = o->action == "retry";
     Store store = writes ? Store::open_to_write(o->db) : Store::open(o->db);
-    const std::vector<std::string> experiments = wanted_experiments(store, o->experiment);
+    const std::vector<std::string> experiments = select_experiments(store, o->experiment);
     if (writes) return retry(store, experiments, o->sweep, common, exit_code);
     std::vector<OrderedJson> states;
     for (const std::string& name : experiments) states.push_back(status_of(store, name));

@@ -47,7 +47,7 @@ void score_lines(ScoreOptions& o, bool json) {
           ? std::string(find_longbench_scoring(o.request.dataset, "--dataset").metric)
           : o.request.metric;
   const auto segmenter =
-      open_segmenter(find_metric(metric, "--metric"), {{}, names_and_values(o.data, "--data")});
+      open_segmenter(find_metric(metric, "--metric"), {{}, parse_name_values(o.data, "--data")});
   o.request.segmenter = segmenter.get();
   const FileScores scores = score_file(o.file, o.request);
   fmt::print("{}", json ? to_json(scores).dump() + "\n" : to_text(scores));
@@ -77,13 +77,13 @@ void score_store(const ScoreOptions& o, const CommonOptions& common, int& exit_c
     throw input_error("--dataset: found it beside a store, expected --experiment");
   }
   const RescoreRequest request{
-      o.request.metric, o.postprocess, o.replace, {{}, names_and_values(o.data, "--data")}};
+      o.request.metric, o.postprocess, o.replace, {{}, parse_name_values(o.data, "--data")}};
   if (!request.metric.empty()) find_metric(request.metric, "--metric");
   if (!request.postprocess.empty()) find_postprocess(request.postprocess, "--postprocess");
   Store store = Store::open_to_write(o.file);
   OrderedJson cells = OrderedJson::array();
   std::vector<std::string> refused, different;
-  for (const std::string& name : wanted_experiments(store, o.experiments)) {
+  for (const std::string& name : select_experiments(store, o.experiments)) {
     for (const CellScores& s : rescore(store, name, request)) {
       cells.push_back(to_json(name, s));
       refused.insert(refused.end(), s.refused.begin(), s.refused.end());

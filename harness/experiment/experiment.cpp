@@ -77,7 +77,7 @@ ResolvedDataset resolve_dataset(const DatasetEntry& entry, const Manifest& manif
   out.metric = entry.metric;
   out.postprocess = entry.postprocess.empty() ? dataset.postprocess : entry.postprocess;
   find_postprocess(out.postprocess, manifest.path.string() + ": dataset " + entry.label);
-  const std::string source = locations.of_dataset(entry, manifest);
+  const std::string source = locations.dataset_path(entry, manifest);
   if (dataset.needs_source && source.empty()) {
     throw input_error(
         "dataset {}: found no files for it, expected --data {}=DIR, a \"source\" in the manifest, "
@@ -100,7 +100,7 @@ ResolvedDataset resolve_dataset(const DatasetEntry& entry, const Manifest& manif
 
 std::shared_ptr<const Segmenter> open_segmenter(const Metric& metric, const Locations& locations) {
   if (!metric.needs_segmenter) return nullptr;
-  const std::string folder = locations.of_files("jieba");
+  const std::string folder = locations.collection_path("jieba");
   if (folder.empty()) {
     throw input_error(
         "metric {}: found no dictionary of Chinese words, expected the folder of jieba 0.42.1 with "
@@ -111,7 +111,7 @@ std::shared_ptr<const Segmenter> open_segmenter(const Metric& metric, const Loca
 }
 
 ResolvedModel resolve_model(const ModelEntry& entry, const Locations& locations) {
-  Checkpoint checkpoint = Checkpoint::open(locations.of_model(entry));
+  Checkpoint checkpoint = Checkpoint::open(locations.model_path(entry));
   Tokenizer tokenizer = open_tokenizer(checkpoint);
   ChatTemplate chat_template = find_chat_template(
       entry.chat_template == "auto" ? detect_chat_template(tokenizer.chat_template())
@@ -141,7 +141,8 @@ Decoding Experiment::decoding(const ResolvedModel& model) const {
   return d;
 }
 
-Experiment resolve(const Manifest& manifest, const Locations& locations, std::size_t limit) {
+Experiment resolve_experiment(const Manifest& manifest, const Locations& locations,
+                              std::size_t limit) {
   Experiment out;
   out.manifest = manifest;
   out.published = read_published(manifest);

@@ -20,7 +20,7 @@
 
 namespace turnbench {
 
-/// A model, ready but for its weights.
+/// A model whose files are open but whose weights are not loaded.
 struct ResolvedModel {
   ModelEntry entry;
   Checkpoint checkpoint;
@@ -33,38 +33,41 @@ struct ResolvedModel {
 struct ResolvedDataset {
   DatasetEntry entry;
   std::string task, metric, postprocess, hash;
-  std::size_t size = 0;             ///< of the whole dataset, whatever --limit says
-  std::vector<Dialogue> dialogues;  ///< the ones to run
+  std::size_t size = 0;             ///< dialogues of the whole dataset, regardless of --limit
+  std::vector<Dialogue> dialogues;  ///< to be run: the first ones under --limit
 };
 
-/// A manifest and what its names mean: models opened but not loaded, dialogues built.
+/// A manifest with everything that it names: models opened but not loaded, dialogues built.
 struct Experiment {
   Manifest manifest;
   std::string published;  ///< CSV text of the published numbers, or empty
   std::deque<ResolvedModel> models;
   std::deque<ResolvedDataset> datasets;
-  /// What metrics of Chinese words need; null if there are none.
+  /// For metrics of Chinese words; null if the experiment has none.
   std::shared_ptr<const Segmenter> segmenter;
 
   Decoding decoding(const ResolvedModel& model) const;
   PromptRenderer renderer(const ResolvedModel& model) const;
 };
 
-/// Finds all that a manifest names.  `limit` > 0 bounds the dialogues of each dataset.
-Experiment resolve(const Manifest& manifest, const Locations& locations, std::size_t limit);
+/// Opens the models and builds the dialogues of a manifest.  `limit` > 0: at most so many dialogues
+/// of each dataset.
+/// @throws Error (input) for what does not exist or cannot be read.
+Experiment resolve_experiment(const Manifest& manifest, const Locations& locations,
+                              std::size_t limit);
 
-/// What the store keeps of it; cells and environment are left to what is computed.
+/// The experiment as the store keeps it, without cells and environment.
 StoredExperiment stored_experiment(const Experiment& experiment);
 
 /// Opens a model's files and tokenizer.
 ResolvedModel resolve_model(const ModelEntry& entry, const Locations& locations);
 
-/// Builds a dataset's dialogues; `limit` > 0 bounds them, but not what the hash is made of.
+/// Builds a dataset's dialogues.  `limit` > 0: at most so many.  The hash covers all of them.
 ResolvedDataset resolve_dataset(const DatasetEntry& entry, const Manifest& manifest,
                                 const Locations& locations, std::size_t limit);
 
-/// The words that a metric of Chinese text needs: jieba's folder of `--data jieba=DIR`, or jieba
-/// below $TURNBENCH_DATA; null for other metrics.
+/// Loads the segmenter for a metric of Chinese words from jieba's folder: `--data jieba=DIR`, or
+/// jieba below $TURNBENCH_DATA.  Null for other metrics.
 std::shared_ptr<const Segmenter> open_segmenter(const Metric& metric, const Locations& locations);
 
 }  // namespace turnbench

@@ -22,7 +22,7 @@ std::string under_environment(const char* variable, const std::string& name) {
 
 }  // namespace
 
-std::string Locations::of_model(const ModelEntry& entry) const {
+std::string Locations::model_path(const ModelEntry& entry) const {
   const auto given = models.find(entry.name);
   if (given != models.end()) return given->second;
   if (!entry.path.empty()) return entry.path;
@@ -36,7 +36,7 @@ std::string Locations::of_model(const ModelEntry& entry) const {
       printable(entry.name), printable(entry.name), printable(entry.name));
 }
 
-std::string Locations::of_dataset(const DatasetEntry& entry, const Manifest& manifest) const {
+std::string Locations::dataset_path(const DatasetEntry& entry, const Manifest& manifest) const {
   const Dataset& dataset = find_dataset(entry.name, manifest.path.string() + ": /datasets");
   if (!dataset.takes_source) return entry.source;
   for (const std::string& name : {entry.label, entry.name, dataset.collection}) {
@@ -52,12 +52,12 @@ std::string Locations::of_dataset(const DatasetEntry& entry, const Manifest& man
   return under_environment("TURNBENCH_DATA", dataset.collection);
 }
 
-std::string Locations::of_files(const std::string& name) const {
+std::string Locations::collection_path(const std::string& name) const {
   const auto given = data.find(name);
   return given != data.end() ? given->second : under_environment("TURNBENCH_DATA", name);
 }
 
-std::vector<std::string> found_below(const char* variable) {
+std::vector<std::string> list_environment_directory(const char* variable) {
   std::vector<std::string> out;
   const char* root = std::getenv(variable);
   if (root == nullptr || *root == '\0') return out;

@@ -85,12 +85,12 @@ class Planner {
         cell.metric = probe.info().metric;
         cell.method = probe.label();
         cell.method_canonical = std::string(kProbePrefix) + probe.canonical();
-        if (probe.info().compares) {  // with fewer dialogues each has another value
+        if (probe.info().compares_dialogues) {  // with fewer dialogues each has another value
           cell.method_canonical +=
               fmt::format(" over {} dialogues {}", dialogues.size(), hash_text(ids).substr(0, 12));
         }
         if (!add_cell(cell)) continue;
-        (probe.info().compares ? comparing : single).push_back({cell.key, &probe});
+        (probe.info().compares_dialogues ? comparing : single).push_back({cell.key, &probe});
       }
       if (!single.empty()) {
         for (const auto& dialogue : dialogues)

@@ -12,44 +12,46 @@
 
 namespace turnbench {
 
-/// What is to be computed of an experiment: its cells, and the units that share their computation.
+/// The work of an experiment: its cells, and the units in which cells share computation.
 struct Plan {
   Experiment experiment;
-  std::vector<Cell> cells;  ///< of the tables: twice the same where two labels are of one content
+  std::vector<Cell> cells;  ///< in table order; repeated if two labels have the same content
 
-  /// One dialogue at one position, and its cells; `model` and `dataset` are indices.
+  /// One dialogue at one position, and its cells.  `model` and `dataset` are indices in
+  /// `experiment`.
   struct Unit {
     std::size_t model = 0, dataset = 0;
     std::shared_ptr<const Dialogue> dialogue;
     std::vector<UnitCell> cells;
   };
-  std::vector<Unit> units;  ///< each pair of a cell and a dialogue once
+  std::vector<Unit> units;  ///< each pair of a cell and a dialogue occurs once
 
-  /// Dialogues at one position that the same probes look at: one, or all that are compared.
+  /// Dialogues at one position, and the probes that measure them: one dialogue, or all for probes
+  /// that compare dialogues.
   struct ProbeJob {
     std::size_t model = 0, dataset = 0;
     std::vector<std::shared_ptr<const Dialogue>> dialogues;
     std::vector<ProbeCell> cells;
     Answers answers = Answers::kOwn;
   };
-  std::vector<ProbeJob> probe_jobs;  ///< run after the units
+  std::vector<ProbeJob> probe_jobs;  ///< they run after the units
 
   std::size_t unit_count() const { return units.size() + probe_jobs.size(); }
-  /// The units of a model, in the order in which workers take them.
+  /// The units of a model, in the order in which workers run them.
   std::vector<const Unit*> units_of(std::size_t model) const;
-  /// The probe jobs of a model, which workers take when no unit is left.
+  /// The probe jobs of a model, which workers run when no unit is left.
   std::vector<const ProbeJob*> probe_jobs_of(std::size_t model) const;
 };
 
-/// Experiment -> cells -> units, in table order.
+/// Makes the cells and units of an experiment, in table order.
 Plan make_plan(Experiment experiment);
 
-/// Drops what the store already holds: complete (cell, dialogue) pairs whose results are those of
-/// this program's sources, and units without cells.  Writes nothing, but returns what the store is
-/// to adopt for that.
-std::vector<Store::Adoption> drop_done(Plan& plan, const Store& store);
+/// Drops the work that the store makes unnecessary: (cell, dialogue) pairs with complete results of
+/// this program's sources, in the cell itself or in a cell with equal results; then units without
+/// cells.  Writes nothing.  Returns what must be copied with `Store::copy_results`.
+std::vector<Store::ResultCopy> drop_stored_work(Plan& plan, const Store& store);
 
-/// What the store needs to know before the first record: experiment, cells, dialogues, machine.
+/// What the store needs before the first record: experiment, cells, dialogues and environment.
 StoredExperiment stored_experiment(const Plan& plan,
                                    const std::vector<Device>& devices = {Device{}});
 

@@ -23,8 +23,8 @@ void add_cost(PlanCost& out, const ModelConfig& model, const Plan::Unit& unit,
              shared = static_cast<std::int64_t>(prefills.size());
   out.cell_dialogues += unit.cells.size();
   out.shared_prefills += prefills.size();
-  out.unshared_tokens += prompt * cells;
-  out.max_new_tokens += lengths.all_answers() * cells;
+  out.unshared_prompt_tokens += prompt * cells;
+  out.max_new_tokens += lengths.total_answer_tokens() * cells;
   out.longest_prompt = std::max(out.longest_prompt, prompt);
   add_prefill(out, model, prompt, shared);
 }
@@ -32,17 +32,18 @@ void add_cost(PlanCost& out, const ModelConfig& model, const Plan::Unit& unit,
 /// Every turn is prefilled from its first token, in one pass; probes of the text alone need none.
 void add_cost(PlanCost& out, const ModelConfig& model, const Plan::ProbeJob& job,
               PlannedLengths& planned) {
-  const ProbeInfo::Sees sees = sees_of(job.cells);
+  const ProbeInfo::Input input = required_input(job.cells);
   for (const auto& dialogue : job.dialogues) {
     const PromptLengths& lengths = planned.of(job.model, *dialogue);
     const bool own = job.answers == Answers::kOwn && dialogue->turns.size() > 1;
     out.cell_dialogues += job.cells.size();
-    if (sees == ProbeInfo::Sees::kText && !own) continue;
+    if (input == ProbeInfo::Input::kText && !own) continue;
     out.shared_prefills += 1;
-    if (sees == ProbeInfo::Sees::kAnswer || own) out.max_new_tokens += lengths.all_answers();
+    if (input == ProbeInfo::Input::kAnswer || own)
+      out.max_new_tokens += lengths.total_answer_tokens();
     for (std::int64_t prompt : lengths.prompts) {
       add_prefill(out, model, prompt, 1);
-      out.unshared_tokens += prompt * static_cast<std::int64_t>(job.cells.size());
+      out.unshared_prompt_tokens += prompt * static_cast<std::int64_t>(job.cells.size());
       out.longest_prompt = std::max(out.longest_prompt, prompt);
     }
   }

@@ -187,8 +187,8 @@ WorkerBytes worker_bytes(const Plan& plan, std::size_t model, std::span<const De
   };
   WorkerBytes out;
   const auto consider = [&](std::size_t agreeing, std::size_t at_most) {
-    out.agreeing = std::max(out.agreeing, agreeing);
-    out.at_most = std::max(out.at_most, at_most);
+    out.if_answers_agree = std::max(out.if_answers_agree, agreeing);
+    out.if_answers_differ = std::max(out.if_answers_differ, at_most);
   };
   const std::vector<const Plan::Unit*> units = plan.units_of(model);
   for (std::size_t first = 0; first < units.size(); ++first) {
@@ -206,16 +206,16 @@ WorkerBytes worker_bytes(const Plan& plan, std::size_t model, std::span<const De
     }
     std::size_t count = 0;
     std::int64_t tokens = 0;
-    while (count < kUnitsAtOnce && first + count < units.size()) {
-      tokens += rough_tokens(*units[first + count]->dialogue);
-      if (count > 0 && tokens > kTokensAtOnce) break;
+    while (count < kMaxConcurrentUnits && first + count < units.size()) {
+      tokens += estimate_context_tokens(*units[first + count]->dialogue);
+      if (count > 0 && tokens > kMaxConcurrentTokens) break;
       ++count;
     }
     const auto together = std::span(units).subspan(first, count);
     consider(most(together, Sharing::kPrefills), most(together, Sharing::kHistories));
   }
   for (const Plan::ProbeJob* job : plan.probe_jobs_of(model)) {
-    const bool attends = sees_of(job->cells) != ProbeInfo::Sees::kText;
+    const bool attends = required_input(job->cells) != ProbeInfo::Input::kText;
     for (const auto& dialogue : job->dialogues) {  // one after the other
       const bool goes_on = job->answers == Answers::kOwn && dialogue->turns.size() > 1;
       if (!attends && !goes_on) continue;

@@ -21,10 +21,10 @@ class HeldResults {
     }
   }
 
-  /// Whether nothing is to be computed; notes what is to be adopted for that.
+  /// True if no result is left to compute.  Adds to `copies` where another cell has the results.
   bool has(const std::string& cell, const Dialogue& dialogue) {
     const auto known = cells_held_.try_emplace(cell);
-    if (known.second) known.first->second = {store_.held(cell), {}, false};
+    if (known.second) known.first->second = {store_.stored_results(cell), {}, false};
     OfCell& own = known.first->second;
     const auto found = own.held.find(dialogue.id);
     if (found != own.held.end() && is_whole(found->second, dialogue) &&
@@ -36,16 +36,16 @@ class HeldResults {
       const auto there = other.held.find(dialogue.id);
       if (there == other.held.end() || !is_whole(there->second, dialogue)) continue;
       if (!there->second.changed.empty() || !other.same.contains(dialogue.id)) continue;
-      adoptions.push_back({cell, other.cell, dialogue.id});
+      copies.push_back({cell, other.cell, dialogue.id});
       return true;
     }
     return false;
   }
 
-  std::vector<Store::Adoption> adoptions;
+  std::vector<Store::ResultCopy> copies;
 
  private:
-  using OfDialogues = std::map<std::string, Store::Held>;
+  using OfDialogues = std::map<std::string, Store::StoredResult>;
   struct Other {
     std::string cell;
     OfDialogues held;
@@ -57,15 +57,15 @@ class HeldResults {
     bool looked_for_others = false;
   };
 
-  static bool is_whole(const Store::Held& held, const Dialogue& dialogue) {
+  static bool is_whole(const Store::StoredResult& held, const Dialogue& dialogue) {
     return held.turns == static_cast<int>(dialogue.turns.size());
   }
 
   std::vector<Other> others(const std::string& cell) {
     std::vector<Other> result;
     const Cell& own = *cells_.at(cell);
-    for (const Cell& other : store_.alike(own))
-      result.push_back({other.key, store_.held(other.key), same(own, other)});
+    for (const Cell& other : store_.cells_with_equal_results(own))
+      result.push_back({other.key, store_.stored_results(other.key), same(own, other)});
     return result;
   }
 
@@ -90,7 +90,7 @@ class HeldResults {
 
 }  // namespace
 
-std::vector<Store::Adoption> drop_done(Plan& plan, const Store& store) {
+std::vector<Store::ResultCopy> drop_stored_work(Plan& plan, const Store& store) {
   HeldResults held(plan, store);
   for (Plan::Unit& unit : plan.units) {
     std::erase_if(unit.cells,
@@ -104,7 +104,7 @@ std::vector<Store::Adoption> drop_done(Plan& plan, const Store& store) {
   }
   std::erase_if(plan.units, [](const Plan::Unit& unit) { return unit.cells.empty(); });
   std::erase_if(plan.probe_jobs, [](const Plan::ProbeJob& job) { return job.cells.empty(); });
-  return std::move(held.adoptions);
+  return std::move(held.copies);
 }
 
 }  // namespace turnbench

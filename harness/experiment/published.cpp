@@ -67,8 +67,9 @@ bool are_of_one_cell(const PublishedNumber& a, const PublishedNumber& b) {
              return std::find(y.second.begin(), y.second.end(), value) != y.second.end();
            });
   };
-  return a.averaged == b.averaged && std::equal(a.dimensions.begin(), a.dimensions.end(),
-                                                b.dimensions.begin(), b.dimensions.end(), meets);
+  return a.averaged_over == b.averaged_over &&
+         std::equal(a.dimensions.begin(), a.dimensions.end(), b.dimensions.begin(),
+                    b.dimensions.end(), meets);
 }
 
 void refuse_duplicates(const std::vector<PublishedNumber>& rows, const std::string& source) {
@@ -84,7 +85,7 @@ void refuse_duplicates(const std::vector<PublishedNumber>& rows, const std::stri
 
 }  // namespace
 
-bool PublishedNumber::agrees(
+bool PublishedNumber::matches(
     const std::function<std::string(const std::string&)>& dimension) const {
   return std::all_of(dimensions.begin(), dimensions.end(), [&](const auto& named) {
     const auto& [name, values] = named;
@@ -117,7 +118,7 @@ std::vector<PublishedNumber> parse_published(std::string_view csv, const std::st
       } else if (header[i] == "note") {
         row.note = fields[i];
       } else if (fields[i] == "mean") {
-        row.averaged.push_back(header[i]);
+        row.averaged_over.push_back(header[i]);
       } else if (!fields[i].empty()) {
         row.dimensions[header[i]] = split(fields[i], " | ");
       }

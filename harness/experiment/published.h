@@ -10,26 +10,29 @@
 
 namespace turnbench {
 
-/// A number that a paper prints, and the cells that it belongs to.
+/// A number printed in a paper, and the cells that it belongs to.
 struct PublishedNumber {
-  /// Dimension -> the values that it may have; those left empty are not there.
+  /// Dimension -> accepted values.  Dimensions that the row leaves empty are missing.
   std::map<std::string, std::vector<std::string>> dimensions;
-  std::vector<std::string> averaged;  ///< dimensions over all values of which it is a mean
+  std::vector<std::string> averaged_over;  ///< dimensions over whose values it is a mean
   double value = 0;
-  std::string note;      ///< what is remarked beside it, or empty
-  std::size_t line = 0;  ///< in its file, from 1
+  std::string note;      ///< a remark, or empty
+  std::size_t line = 0;  ///< line in the file, from 1
 
-  /// Whether a cell, given as the value of each dimension, agrees in all that is named.
-  bool agrees(const std::function<std::string(const std::string&)>& dimension) const;
+  /// True if a cell has an accepted value in each of `dimensions`.  `dimension` returns the cell's
+  /// value of a dimension.
+  bool matches(const std::function<std::string(const std::string&)>& dimension) const;
 };
 
-/// Reads a CSV with a header: columns are dimensions of a table, `value`, and optionally `note`.
-/// "a | b" stands for either value, "mean" for the mean over all of them.  Fields with commas stand
-/// in double quotes; lines that begin with # are comments; a byte order mark in front is skipped.
+/// Parses a CSV with a header.  The columns are dimensions of a table, `value`, and optionally
+/// `note`.  "a | b" means either value, "mean" the mean over all values.  Fields with commas are in
+/// double quotes.  Lines that begin with # are comments.  A leading byte order mark is skipped.
+/// @throws Error (input), with the line, for anything else.
 std::vector<PublishedNumber> parse_published(std::string_view csv, const std::string& source);
 
-/// The text of the CSV that a manifest names, "" if it names none; refuses one that cannot be read,
-/// that has no numbers, or two for the same values of the same dimensions.
+/// The text of the CSV that a manifest names; "" if it names none.
+/// @throws Error (input) if it cannot be read or parsed, has no numbers, or has two numbers for the
+/// same values of the same dimensions.
 std::string read_published(const Manifest& manifest);
 
 }  // namespace turnbench

@@ -164,7 +164,7 @@ Manifest smoke_manifest(const Manifest& manifest, const Locations& locations) {
   for (const DatasetEntry* entry :
        sweep_ends(manifest.datasets, [](const DatasetEntry& d) { return d.label; }, {})) {
     const auto index = static_cast<std::size_t>(entry - manifest.datasets.data());
-    const bool has_files = !locations.of_dataset(*entry, manifest).empty();
+    const bool has_files = !locations.dataset_path(*entry, manifest).empty();
     if (has_files) max_prompt = kMaxRecordPrompt;
     json["datasets"].push_back(short_dataset(*entry, written[index], index, has_files));
     const std::string name = json["datasets"].back()["name"].get<std::string>();

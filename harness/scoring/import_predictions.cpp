@@ -242,7 +242,7 @@ ImportTarget import_target(const Store& store, const std::string& experiment,
   }
   out.cell = *like;
   out.cell.model = only_model(manifest);
-  for (const auto& [id, turns] : store.dialogues(like->dataset_hash)) {
+  for (const auto& [id, turns] : store.turn_counts(like->dataset_hash)) {
     out.dialogues.push_back(store.parse(store.dialogue(like->dataset_hash, id)));
   }
   out.in_file_order = false;
@@ -262,8 +262,8 @@ ImportTarget import_target(const std::string& dataset, const Locations& location
   return import_target(parse_manifest(manifest.dump(1), "--dataset"), dataset, locations);
 }
 
-Imported read_predictions(const ImportRequest& request, const ImportTarget& target,
-                          const Segmenter* segmenter) {
+ImportedPredictions read_predictions(const ImportRequest& request, const ImportTarget& target,
+                                     const Segmenter* segmenter) {
   const std::string model = request.model.empty() ? target.cell.model : request.model;
   if (model.empty()) {
     throw input_error("--model: found none, expected the name of the model that was asked");
@@ -281,7 +281,7 @@ Imported read_predictions(const ImportRequest& request, const ImportTarget& targ
   cell.protocol_text = import_card(request.label, cell, hash);
   cell.protocol = hash_text(cell.protocol_text);
 
-  Imported out;
+  ImportedPredictions out;
   out.missing = missing_of(predictions, target);
   out.experiment = target.experiment;
   out.experiment.models = {
@@ -320,7 +320,7 @@ Imported read_predictions(const ImportRequest& request, const ImportTarget& targ
   return out;
 }
 
-void store_imported(Store& store, const Imported& imported) {
+void store_predictions(Store& store, const ImportedPredictions& imported) {
   const std::vector<std::string> known = store.experiments();
   const bool is_there =
       std::find(known.begin(), known.end(), imported.experiment.name) != known.end();

@@ -9,54 +9,57 @@
 
 namespace turnbench {
 
-/// What predictions belong to: a dataset, and the experiment whose tables show them.
+/// The target of an import: a dataset, and the experiment whose tables show the predictions.
 struct ImportTarget {
-  /// The experiment, the dataset and its dialogues; cells and environment are left to the import.
+  /// The experiment, the dataset and its dialogues, without cells and environment.
   StoredExperiment experiment;
-  /// What the predictions' cells have in common; its model is the manifest's, if that has only one.
+  /// The settings that all cells of the import share.  The model is set if the manifest has only
+  /// one.
   Cell cell;
   std::vector<Dialogue> dialogues;
-  bool in_file_order = true;  ///< of the dataset's own files
+  bool in_file_order = true;  ///< `dialogues` are in the order of the dataset's files
 };
 
-/// A dataset of a manifest; `label` may be empty where it has only one.
+/// A dataset of a manifest.  `label` may be empty if there is only one.
 ImportTarget import_target(const Manifest& manifest, const std::string& label,
                            const Locations& locations);
-/// A dataset of an experiment that a store holds, from the store alone.
+/// A dataset of a stored experiment, read from the store alone.
 ImportTarget import_target(const Store& store, const std::string& experiment,
                            const std::string& label);
-/// A dataset by its name, in an experiment of its own: imported-NAME.
+/// A dataset of the catalog, in a new experiment imported-NAME.
 ImportTarget import_target(const std::string& dataset, const Locations& locations);
 
 struct ImportRequest {
   std::filesystem::path file;
   std::string label;                   ///< the method is imported:LABEL
-  std::string model;                   ///< which the predictions are of; empty: the target's
-  Position position = Position::kEnd;  ///< of lines that do not say
+  std::string model;                   ///< the model that answered; empty: the target's
+  Position position = Position::kEnd;  ///< for lines without a position
 };
 
-/// Cells with their records and scores, ready to be stored.
-struct Imported {
+/// Predictions as cells, records and scores, ready to be stored.
+struct ImportedPredictions {
   StoredExperiment experiment;
   std::vector<Record> records;
   std::vector<ScoreValue> scores;
-  /// How many predictions were found and expected, and the first turn without one; empty if there
-  /// is one for every turn at every position that the file has.
+  /// A message with the numbers of found and expected predictions and the first missing turn; empty
+  /// if the file has a prediction for every turn at each of its positions.
   std::string missing;
 };
 
-/// Reads predictions that were made elsewhere, and scores them.  A line is
-/// - {"dialogue", "turn", "answer"}: a dialogue's id as `dialogues` prints it, with or without its
-///   position, a turn from 1 (1 if nothing is said), and what was answered; or
-/// - {"pred", "answers"}, as LongBench's pred.py writes it: one line a dialogue of one turn, in the
-///   order of the dataset's file, or in any order if the answers tell the dialogues apart.
-/// Other fields are ignored.  Refuses, with file, line and field, everything that has no place in
-/// the dataset, a turn that is there twice, a position that its dialogue cannot have, and answers
-/// that the metric cannot score.
-Imported read_predictions(const ImportRequest& request, const ImportTarget& target,
-                          const Segmenter* segmenter);
+/// Reads and scores predictions that were made elsewhere.  A line is
+/// - {"dialogue", "turn", "answer"}: a dialogue's id as `turnbench dialogues` prints it, with or
+///   without its position, a turn from 1 (default 1), and the answer; or
+/// - {"pred", "answers"}, as LongBench's pred.py writes it: one line for each dialogue of one turn,
+///   in the order of the dataset's file, or in any order if the answers identify the dialogues.
+/// Other fields are ignored.
+/// @throws Error (input), with file, line and field, for dialogues and turns that are not in the
+/// dataset, repeated turns, a position that the dialogue cannot have, and answers that the metric
+/// cannot score.
+ImportedPredictions read_predictions(const ImportRequest& request, const ImportTarget& target,
+                                     const Segmenter* segmenter);
 
-/// Stores them.  The same file again adds nothing; another one under the same label is refused.
-void store_imported(Store& store, const Imported& imported);
+/// Stores predictions.  Storing the same file again adds nothing.
+/// @throws Error (input) for another file under the same label.
+void store_predictions(Store& store, const ImportedPredictions& imported);
 
 }  // namespace turnbench

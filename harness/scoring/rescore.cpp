@@ -43,7 +43,7 @@ std::vector<CellScores> rescore(Store& store, const std::string& experiment,
     if (!segmenter) segmenter = open_segmenter(metric, request.locations);
     scorers.push_back({&metric, &find_postprocess(scores.postprocess, "--postprocess"), segmenter});
   }
-  store.for_each_answered(
+  store.for_each_answered_dialogue(
       experiment, [&](const StoredDialogue& stored, const std::vector<Store::Answer>& answers) {
         const Dialogue dialogue = store.parse(stored);
         std::vector<ScoreValue> values;

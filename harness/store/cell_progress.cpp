@@ -21,9 +21,9 @@ std::size_t dialogues_of(const std::string& card) {
 std::map<std::string, CellProgress> cell_progress(const Store& store,
                                                   const std::string& experiment) {
   std::map<std::string, CellProgress> out;
-  const auto done = store.done(experiment);
+  const auto done = store.stored_turn_counts(experiment);
   for (const Cell& cell : store.cells(experiment)) {
-    const std::map<std::string, int> dialogues = store.dialogues(cell.dataset_hash);
+    const std::map<std::string, int> dialogues = store.turn_counts(cell.dataset_hash);
     CellProgress progress;
     // A run with --limit stores what it runs; the card says what there is.
     progress.total = std::max(dialogues.size(), dialogues_of(cell.protocol_text));

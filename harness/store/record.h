@@ -6,13 +6,13 @@
 
 namespace turnbench {
 
-/// What became of one turn of one dialogue in one cell.
+/// The result of one turn of one dialogue in one cell.
 struct Record {
   enum class Status {
     kOk,
     kError,
     kOutOfMemory,
-    kNoValue  ///< nothing failed, but a probe had nothing to measure: `error` says why
+    kNoValue  ///< a probe had nothing to measure: `error` says why
   };
 
   std::string cell;      ///< key of the cell
@@ -20,21 +20,22 @@ struct Record {
   int turn = 0;
   Status status = Status::kOk;
   std::string error;        ///< one line, unless ok
-  std::string prompt_hash;  ///< of the token ids of the whole prompt
+  std::string prompt_hash;  ///< hash of the token ids of the whole prompt
   int prompt_tokens = 0, truncated_tokens = 0;
   std::string answer;
   std::vector<int> answer_tokens;
-  bool stopped = false;  ///< ended by a stop token, not by the length limit
+  bool stopped = false;  ///< the answer ended at a stop token, not at the length limit
 
-  struct Named {
+  struct NamedValue {
     std::string name;
     double value;
   };
-  std::vector<Named> counters;  ///< repeatable to the bit: tokens kept and read, bytes, pairs
-  std::vector<Named> timings;   ///< seconds
+  std::vector<NamedValue>
+      counters;                     ///< reproducible to the bit: tokens kept and read, bytes, pairs
+  std::vector<NamedValue> timings;  ///< seconds
 };
 
-/// The value of one metric on one record.
+/// The score of one record by one metric.
 struct ScoreValue {
   std::string cell, dialogue;
   int turn = 0;

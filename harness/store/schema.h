@@ -10,34 +10,35 @@
 
 namespace turnbench {
 
-/// Refuses a file that is not a store, or one of a schema that this program does not know.
+/// @throws Error (input) if the file is not a store, or if its schema is unknown to this program.
 void check_schema(const Database& db);
 
-/// Makes a new file a store and brings an older store up to date; refuses as `check_schema` does.
+/// Creates the schema in a new file, and migrates an older store.  Throws as `check_schema`.
 void prepare_schema(Database& db);
 
-/// Whether the store has the tables of judgements: older ones may be read without them.
+/// True if the store has the tables of judgements.  Older stores, opened to read, may lack them.
 bool has_judgements(const Database& db);
 
-/// Whether its rows say which sources made them: older stores may be read without.
+/// True if the store says which sources made its rows.  Older stores, opened to read, may not.
 bool has_sources(const Database& db);
 
-/// SQL: the version of the manifest of experiment ?1 that was planned last.
-constexpr std::string_view kLatest =
+/// SQL: the hash of the latest manifest of experiment ?1.
+constexpr std::string_view kLatestManifestSql =
     "(SELECT manifest_hash FROM experiment WHERE name = ?1 ORDER BY ordinal DESC LIMIT 1)";
 
-/// SQL: its cells, each once: a cell may have several places in the tables, as two labels of one
-/// content.
-inline const std::string kCells = fmt::format(
+/// SQL: the cells of that manifest, each once.  (A cell may occur several times in the tables, if
+/// two labels have the same content.)
+inline const std::string kCellsSql = fmt::format(
     "(SELECT cell, min(ordinal) AS ordinal FROM experiment_cell "
     "WHERE experiment = ?1 AND manifest_hash = {} GROUP BY cell)",
-    kLatest);
+    kLatestManifestSql);
 
-/// SQL: what the store holds of cell c under protocol p, for `read_cell`.
-constexpr std::string_view kCellColumns =
+/// SQL: the columns that `read_cell` reads, of cell c and protocol p.
+constexpr std::string_view kCellColumnsSql =
     "c.key, c.task, c.position, c.history, c.answers, c.metric, c.postprocess, c.model, c.dataset, "
     "c.method, c.protocol, p.json";
-/// A cell of a row that has these columns from `first` on; without an experiment's names for it.
+/// The cell in a row whose columns from `first` on are kCellColumnsSql.  Without the labels of an
+/// experiment.
 Cell read_cell(const Statement& row, int first);
 
 }  // namespace turnbench

@@ -137,7 +137,7 @@ Database::Database(const std::filesystem::path& path, Mode mode) : path_(path.st
     throw input_error("{}: found no such file, expected a turnbench store", path_);
   }
   open(path_, SQLITE_OPEN_READWRITE | (mode == Mode::kCreate ? SQLITE_OPEN_CREATE : 0));
-  if (mode == Mode::kRead) open();
+  if (mode == Mode::kReadOnly) open();
 }
 
 void Database::open(const std::string& name, int flags) {

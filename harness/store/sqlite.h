@@ -11,9 +11,10 @@ struct sqlite3_stmt;
 
 namespace turnbench {
 
-/// A prepared statement: bind in order with `<<`, then `run` or `next` and the columns.  What
-/// SQLite refuses is an Error (runtime): a value too large, one more than the statement has, one
-/// while it still has rows.
+/// A prepared statement: bind values in order with `<<`, then call `run`, or `next` and read the
+/// columns.  The database must outlive it.
+/// @throws Error (runtime) for everything that SQLite refuses: a value that is too large, too many
+/// values, a value while there still are rows.
 class Statement {
  public:
   Statement(sqlite3* db, std::string_view sql);
@@ -28,11 +29,11 @@ class Statement {
   Statement& operator<<(double value);
 
   bool next();   ///< steps to the next row; false at the end
-  void reset();  ///< ends it, and makes it ready to be bound again
+  void reset();  ///< ends the execution, so that values can be bound again
   void run();    ///< executes and resets
 
   std::string text(int column) const;
-  std::int64_t integer(int column) const;  ///< refuses what is no number, as `real` does
+  std::int64_t integer(int column) const;  ///< `integer` and `real` throw if it is no number
   double real(int column) const;
   bool is_null(int column) const;
 
@@ -50,20 +51,20 @@ class Database {
  public:
   enum class Mode {
     kCreate,
-    kExisting,
-    kRead  ///< also where nobody may write: a read-only file, or one in a read-only folder
+    kReadWrite,
+    kReadOnly  ///< also opens read-only files and files in read-only folders
   };
   Database(const std::filesystem::path& path, Mode mode);
   ~Database();
-  /// Sets the modes that a store is written in.  WAL mode is a property of the file: only after one
-  /// knows whose it is.
+  /// Sets the pragmas for writing a store.  Call it only after checking that the file is a store,
+  /// because WAL mode is stored in the file.
   void prepare_for_writing();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
   void execute(const std::string& sql);
   Statement prepare(std::string_view sql) const { return Statement(db_, sql); }
-  /// Rows that the last statement inserted, changed or deleted.
+  /// The number of rows that the last statement inserted, changed or deleted.
   int changes() const;
   const std::string& path() const { return path_; }
 
@@ -76,7 +77,7 @@ class Database {
   std::string path_;
 };
 
-/// Rolls back unless committed.
+/// A transaction; rolls back when destroyed unless committed.
 class Transaction {
  public:
   explicit Transaction(Database& db) : db_(db) { db_.execute("BEGIN IMMEDIATE"); }

@@ -13,7 +13,7 @@ namespace turnbench {
 std::vector<StaleCell> stale_cells(const Store& store, const std::string& experiment,
                                    const SourceHashes& now) {
   std::vector<StaleCell> out;
-  const auto scored = store.scored_by(experiment);
+  const auto scored = store.scored_dialogue_counts(experiment);
   const auto hash = [&](const char* part) {
     const auto found = now.find(part);
     return found == now.end() ? std::string() : found->second;
@@ -23,7 +23,7 @@ std::vector<StaleCell> stale_cells(const Store& store, const std::string& experi
   for (const Cell& cell : store.cells(experiment)) {
     if (!seen.insert(cell.key).second) continue;
     StaleCell stale{cell, 0, {}};
-    const auto held = store.held(cell.key, now);
+    const auto held = store.stored_results(cell.key, now);
     for (const auto& [dialogue, part] : held) {
       if (part.changed.empty()) continue;
       ++stale.dialogues;

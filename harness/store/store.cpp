@@ -46,13 +46,13 @@ Store Store::create(const std::filesystem::path& path) {
 }
 
 Store Store::open(const std::filesystem::path& path) {
-  auto db = std::make_unique<Database>(path, Database::Mode::kRead);
+  auto db = std::make_unique<Database>(path, Database::Mode::kReadOnly);
   check_schema(*db);
   return Store(std::move(db));
 }
 
 Store Store::open_to_write(const std::filesystem::path& path) {
-  auto db = std::make_unique<Database>(path, Database::Mode::kExisting);
+  auto db = std::make_unique<Database>(path, Database::Mode::kReadWrite);
   check_schema(*db);
   prepare_schema(*db);
   return Store(std::move(db));
@@ -104,7 +104,7 @@ void Store::write_experiment(const StoredExperiment& experiment, bool imported) 
   int position = 0;
   std::set<std::pair<std::string, std::string>> listed;  // cells, by their datasets' labels
   if (imported) {
-    position = kFirstImported;
+    position = kFirstImportedOrdinal;
     Statement there = db_->prepare(
         "SELECT cell, dataset, ordinal FROM experiment_cell "
         "WHERE experiment = ? AND manifest_hash = ?");
@@ -178,7 +178,7 @@ int Store::forget_failed(const std::string& experiment) {
   (db_->prepare(fmt::format(
        "DELETE FROM record WHERE (cell, dialogue) IN (SELECT r.cell, r.dialogue FROM record r "
        "JOIN {} e ON e.cell = r.cell WHERE r.status NOT IN ('ok', 'no_value'))",
-       kCells))
+       kCellsSql))
    << experiment)
       .run();
   transaction.commit();
@@ -220,7 +220,7 @@ std::vector<Cell> Store::cells(const std::string& experiment) const {
       fmt::format("SELECT e.model, e.dataset, e.method, {} FROM experiment_cell e "
                   "JOIN cell c ON c.key = e.cell JOIN protocol p ON p.id = c.protocol "
                   "WHERE e.experiment = ?1 AND e.manifest_hash = {} ORDER BY e.ordinal",
-                  kCellColumns, kLatest));
+                  kCellColumnsSql, kLatestManifestSql));
   s << experiment;
   while (s.next()) {
     Cell cell = read_cell(s, 3);
@@ -232,7 +232,7 @@ std::vector<Cell> Store::cells(const std::string& experiment) const {
   return out;
 }
 
-std::map<std::string, int> Store::dialogues(const std::string& dataset_hash) const {
+std::map<std::string, int> Store::turn_counts(const std::string& dataset_hash) const {
   std::map<std::string, int> out;
   Statement s = db_->prepare("SELECT id, turns FROM dialogue WHERE dataset = ?1");
   s << dataset_hash;
@@ -240,13 +240,13 @@ std::map<std::string, int> Store::dialogues(const std::string& dataset_hash) con
   return out;
 }
 
-std::map<std::pair<std::string, std::string>, int> Store::done(
+std::map<std::pair<std::string, std::string>, int> Store::stored_turn_counts(
     const std::string& experiment) const {
   std::map<std::pair<std::string, std::string>, int> out;
   Statement s = db_->prepare(
       fmt::format("SELECT r.cell, r.dialogue, count(*) FROM record r JOIN {} e ON e.cell = r.cell "
                   "GROUP BY r.cell, r.dialogue",
-                  kCells));
+                  kCellsSql));
   s << experiment;
   while (s.next()) out[{s.text(0), s.text(1)}] = static_cast<int>(s.integer(2));
   return out;
@@ -262,7 +262,7 @@ std::vector<ScoredTurn> Store::scores(const std::string& experiment,
       "AND s.metric = iif(?2 = '', c.metric, ?2) "
       "AND s.postprocess = iif(?3 = '', c.postprocess, ?3) "
       "ORDER BY e.ordinal, r.dialogue, r.turn",
-      kCells));
+      kCellsSql));
   s << experiment << choice.metric << choice.postprocess;
   const bool own = choice.metric.empty() && choice.postprocess.empty();
   while (s.next()) {
@@ -293,7 +293,7 @@ std::vector<Store::Failure> Store::failures(const std::string& experiment) const
                                "JOIN {} e ON e.cell = r.cell "
                                "WHERE r.status NOT IN ('ok', 'no_value') "
                                "ORDER BY e.ordinal, r.dialogue, r.turn",
-                               kCells));
+                               kCellsSql));
   s << experiment;
   while (s.next()) out.push_back({s.text(0), s.text(1), s.text(2), static_cast<int>(s.integer(3))});
   return out;
@@ -305,7 +305,7 @@ std::map<std::string, double> Store::mean_counter(const std::string& experiment,
   Statement s = db_->prepare(
       fmt::format("SELECT n.cell, avg(n.value) FROM counter n JOIN {} e ON e.cell = n.cell "
                   "WHERE n.name = ?2 GROUP BY n.cell",
-                  kCells));
+                  kCellsSql));
   s << experiment << counter;
   while (s.next()) out[s.text(0)] = s.real(1);
   return out;
@@ -318,7 +318,7 @@ std::vector<ScoredTurn> Store::values(const std::string& experiment,
     Statement s = db_->prepare(fmt::format(
         "SELECT n.cell, n.dialogue, n.turn, n.value FROM {} n JOIN {} e ON e.cell = n.cell "
         "WHERE n.name = ?2",
-        table, kCells));
+        table, kCellsSql));
     s << experiment << name;
     while (s.next()) {
       out.push_back(
@@ -334,7 +334,7 @@ std::vector<std::string> Store::environments(const std::string& experiment) cons
       db_->prepare(fmt::format("SELECT DISTINCT v.json FROM record r JOIN {} e ON "
                                "e.cell = r.cell JOIN environment v ON v.id = r.environment "
                                "ORDER BY v.id",
-                               kCells));
+                               kCellsSql));
   s << experiment;
   while (s.next()) out.push_back(s.text(0));
   return out;

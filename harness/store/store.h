@@ -18,17 +18,17 @@
 
 namespace turnbench {
 
-/// A stored dialogue: what a table needs to group and to resample by.
+/// A dialogue as the store keeps it.
 struct StoredDialogue {
   std::string dataset_hash, id;
   int turns = 0;
-  std::string json;
+  std::string json;  ///< as `to_json_line` writes it
 };
 
-/// An experiment as the store keeps it, with what its records refer to.
+/// An experiment as the store keeps it, with everything that its records refer to.
 struct StoredExperiment {
   std::string name, title, manifest;
-  std::string directory;    ///< of the manifest: relative sources start there
+  std::string directory;    ///< of the manifest; relative paths of sources start there
   std::string published;    ///< CSV text of the published numbers, or empty
   std::vector<Cell> cells;  ///< in table order
   std::vector<StoredDialogue> dialogues;
@@ -36,7 +36,7 @@ struct StoredExperiment {
   std::string environment;                                            ///< JSON: build, machine
 };
 
-/// One scored turn, as reports read it.
+/// The score of one turn.
 struct ScoredTurn {
   std::string cell, dialogue;
   int turn = 0;
@@ -44,66 +44,66 @@ struct ScoredTurn {
   double score = 0;
 };
 
-/// Which of a record's scores: those of a metric, of answers that were cut in a certain way.
+/// Selects among the scores of a record.
 struct ScoreChoice {
   std::string metric;       ///< empty: the cell's own
   std::string postprocess;  ///< empty: the cell's own
 };
 
-/// Who judges answers: a language model that reads a rubric.
+/// A judge of answers: a language model with a rubric.
 struct Judge {
-  std::string id;  ///< hash of what follows
+  std::string id;  ///< hash of the rubric and the model
   std::string rubric, rubric_hash, rubric_text, model;
 };
 
-/// One judging of one answer.
+/// One judgement of one answer.
 struct Judgement {
   enum class Status {
     kOk,
-    kUnparsed,  ///< the reply is no judgement: it counts as given, and as no number
-    kFailed     ///< no reply: it may be asked again
+    kUnparsed,  ///< the reply has no scores; it is not requested again
+    kFailed     ///< there is no reply; it may be requested again
   };
   std::string cell, dialogue;
   int turn = 0;
-  std::string judge;  ///< its id
-  int ordinal = 0;    ///< from 0, of the judgings of an answer
+  std::string judge;  ///< id of the judge
+  int ordinal = 0;    ///< number among the judgements of the answer, from 0
   std::string url;    ///< without credentials
   Status status = Status::kOk;
-  std::string error;  ///< one line, unless ok
-  std::string reply;  ///< what the server sent, as it came
-  std::vector<Record::Named>
-      scores;  ///< on the rubric's scales, as they were read out of the reply
+  std::string error;                       ///< one line, unless ok
+  std::string reply;                       ///< the body that the server sent, unchanged
+  std::vector<Record::NamedValue> scores;  ///< read from the reply, on the rubric's scale
 };
 std::string_view name_of(Judgement::Status status);
 
-/// The results, in one SQLite file.  All writes are idempotent: keys are made of contents, so a
-/// repeated or resumed run adds nothing twice.
+/// The results of experiments, in one SQLite file.  All writes are idempotent: keys are hashes of
+/// contents, so a repeated or resumed run adds nothing twice.  Not thread-safe.
 class Store {
  public:
-  /// Opens or creates, and brings an older store up to date; refuses a file that is not a store, or
-  /// one of a newer schema.
+  /// Opens or creates a store, and migrates an older one.
+  /// @throws Error (input) for a file that is not a store, or has a newer schema.
   static Store create(const std::filesystem::path& path);
-  /// Opens to read, an older store as it is; the file and its folder may be read-only.
+  /// Opens a store for reading.  Does not migrate it.  The file and its folder may be read-only.
   static Store open(const std::filesystem::path& path);
-  /// Opens to write, and brings an older store up to date.
+  /// Opens an existing store for writing, and migrates an older one.
   static Store open_to_write(const std::filesystem::path& path);
 
   // --- writing -------------------------------------------------------------------------------
-  /// Makes the experiment known, and its manifest the one that reports use.
+  /// Adds an experiment, or a new version of it.  Its manifest becomes the one that reports use.
   void add_experiment(const StoredExperiment& experiment);
-  /// One transaction: the records of a unit and their scores.  What is there already stays, unless
-  /// other sources computed it: then the dialogue's records in the cell are replaced as a whole.
+  /// Adds the records of a unit and their scores, in one transaction.  Existing records stay,
+  /// unless other sources computed them: then all records of the dialogue in the cell are replaced.
   void add_records(const std::vector<Record>& records, const std::vector<ScoreValue>& scores);
-  /// A dialogue's results in one cell that are the results of another cell as well: the two differ
-  /// in nothing but how many dialogues stand beside it.
-  struct Adoption {
+  /// A dialogue whose results in cell `from` are also valid for `cell`: the two cells differ only
+  /// in the number of dialogues of their dataset.
+  struct ResultCopy {
     std::string cell, from, dialogue;
   };
-  /// Copies them, in one transaction, over what the cell holds of the dialogues.
-  void adopt(const std::vector<Adoption>& adoptions);
-  /// Adds cells to an experiment that is there, or is made, behind all that its manifest plans.
+  /// Copies such results in one transaction.  Replaces the cells' own results of these dialogues.
+  void copy_results(const std::vector<ResultCopy>& copies);
+  /// Adds imported cells to an experiment, after its planned cells.  Adds the experiment if needed.
   void add_imported(const StoredExperiment& experiment);
-  /// Forgets the failed records of an experiment, so that `run` does them again; returns how many.
+  /// Deletes the failed records of an experiment, so that `run` computes them again.  Returns their
+  /// number.
   int forget_failed(const std::string& experiment);
 
   // --- reading -------------------------------------------------------------------------------
@@ -112,31 +112,33 @@ class Store {
   std::string directory(const std::string& experiment) const;
   std::string published(const std::string& experiment) const;
   std::vector<Cell> cells(const std::string& experiment) const;
-  /// Turns of each dialogue of a dataset: id -> number of turns.
-  std::map<std::string, int> dialogues(const std::string& dataset_hash) const;
-  /// The content of the stored dialogues of a dataset, by their ids.
+  /// The dialogues of a dataset: id -> number of turns.
+  std::map<std::string, int> turn_counts(const std::string& dataset_hash) const;
+  /// The dialogues of a dataset: id -> JSON.
   std::map<std::string, std::string> dialogue_texts(const std::string& dataset_hash) const;
-  /// What the store holds of a dialogue in one cell.
-  struct Held {
-    int turns = 0;
+  /// What the store has of one dialogue in one cell.
+  struct StoredResult {
+    int turns = 0;                     ///< stored turns
     std::vector<std::string> changed;  ///< parts of the program that have changed since
   };
-  /// By dialogue; `now`: the sources that count as unchanged.  Empty for an unknown cell.
-  std::map<std::string, Held> held(const std::string& cell,
-                                   const SourceHashes& now = source_state().hashes) const;
-  /// By cell: how many dialogues have scores by the cell's own metric, by the hash of the sources
-  /// that scored them.
-  std::map<std::string, std::map<std::string, std::size_t>> scored_by(
+  /// The results of a cell: dialogue -> result.  `now`: the sources to compare with.  Empty for an
+  /// unknown cell.
+  std::map<std::string, StoredResult> stored_results(
+      const std::string& cell, const SourceHashes& now = source_state().hashes) const;
+  /// cell -> hash of the sources that scored -> number of dialogues with scores by the cell's own
+  /// metric.
+  std::map<std::string, std::map<std::string, std::size_t>> scored_dialogue_counts(
       const std::string& experiment) const;
-  /// Hash of the sources that built a dataset's dialogues last; empty where it is not known.
+  /// Hash of the sources that last built a dataset's dialogues; empty if unknown.
   std::string dataset_sources(const std::string& dataset_hash) const;
-  /// Cells whose results of a dialogue are those of this one: all but the dataset, of which they
-  /// have another number of dialogues, is the same.
-  std::vector<Cell> alike(const Cell& cell) const;
-  /// (cell, dialogue) -> turns stored.
-  std::map<std::pair<std::string, std::string>, int> done(const std::string& experiment) const;
-  /// All turns; those that are ok but lack a score are refused for a cell's own metric and
-  /// postprocess, and without a value for others.
+  /// Cells that give a dialogue the same results as `cell`: they differ only in the number of
+  /// dialogues of the dataset.
+  std::vector<Cell> cells_with_equal_results(const Cell& cell) const;
+  /// (cell, dialogue) -> number of stored turns.
+  std::map<std::pair<std::string, std::string>, int> stored_turn_counts(
+      const std::string& experiment) const;
+  /// The scores of all turns.  A turn that is ok but has no such score gets the status kNoValue.
+  /// @throws Error if that happens for the cells' own metric and postprocess.
   std::vector<ScoredTurn> scores(const std::string& experiment,
                                  const ScoreChoice& choice = {}) const;
   struct Failure {
@@ -147,39 +149,40 @@ class Store {
   /// Mean of a counter over the ok records of each cell.
   std::map<std::string, double> mean_counter(const std::string& experiment,
                                              const std::string& counter) const;
-  /// A counter or timing of every ok record that has it.
+  /// A counter or timing, for every ok record that has it.
   std::vector<ScoredTurn> values(const std::string& experiment, const std::string& name) const;
   std::vector<std::string> environments(const std::string& experiment) const;
-  /// What each cell's prompts lost, by its key (truncation.cpp).
+  /// Truncation of the prompts of each cell, by its key (truncation.cpp).
   std::map<std::string, Truncation> truncations(const std::string& experiment) const;
 
-  // --- taking results out (store_forget.cpp) ----------------------------------------------------
-  /// A cell as a version of an experiment's manifest names it, or none (empty): of it only key and
-  /// method.
+  // --- deleting results (store_forget.cpp) ----------------------------------------------------
+  /// A cell, and an experiment of which some version of the manifest contains it (empty: none).
+  /// Only key and method of the cell are set.
   struct CellUse {
     std::string experiment;
     Cell cell;
   };
   std::vector<CellUse> cell_uses() const;
-  struct Content {
+  struct RowCounts {
     std::size_t records = 0, scores = 0, judgements = 0;
   };
-  Content content(const std::string& cell) const;
-  /// One transaction: the records of cells with all that hangs on them; an experiment with its plan
-  /// unless empty; and what then belongs to nothing.
+  RowCounts row_counts(const std::string& cell) const;
+  /// Deletes in one transaction: the records of `cells` with their scores and other data; the
+  /// experiment with its plan, unless `experiment` is empty; then everything that nothing refers to
+  /// any more.
   void forget(const std::vector<std::string>& cells, const std::string& experiment);
 
-  // --- scoring what is stored (store_scores.cpp) ----------------------------------------------
+  // --- scoring stored answers (store_scores.cpp) ----------------------------------------------
   struct Answer {
     std::string cell;
     int turn = 0;
     std::string text;
   };
-  /// Calls `take` for each dialogue of an experiment with its answers in all cells, by cell and
-  /// turn; failed records have none.  `take` may write.
-  void for_each_answered(
+  /// Calls `visit` for each dialogue of an experiment, with its answers in all cells, ordered by
+  /// cell and turn.  Failed records have no answer.  `visit` may write to the store.
+  void for_each_answered_dialogue(
       const std::string& experiment,
-      const std::function<void(const StoredDialogue&, const std::vector<Answer>&)>& take) const;
+      const std::function<void(const StoredDialogue&, const std::vector<Answer>&)>& visit) const;
   /// A record with its score by the cell's own metric, if it has one.
   struct StoredAnswer {
     std::string cell;
@@ -194,26 +197,27 @@ class Store {
                                        const std::string& dataset_hash,
                                        const std::string& dialogue) const;
   StoredDialogue dialogue(const std::string& dataset_hash, const std::string& id) const;
-  /// What is written in a stored dialogue; refuses one that has not the turns it is stored with.
+  /// Parses a stored dialogue.
+  /// @throws Error if its number of turns is not the stored one.
   Dialogue parse(const StoredDialogue& stored) const;
-  /// The answers of one dialogue in one cell, by turn; failed records have none.
+  /// The answers of one dialogue in one cell, by turn.  Failed records have no answer.
   std::map<int, std::string> answers(const std::string& cell, const std::string& dialogue) const;
 
-  /// One transaction.  Stored scores stay as they are, unless `replace`.  Returns what stood there
-  /// for each score, if anything did.
+  /// Stores scores in one transaction.  Existing scores stay, unless `replace`.  Returns for each
+  /// score the previous value, if there was one.
   std::vector<std::optional<double>> put_scores(const std::vector<ScoreValue>& scores,
                                                 bool replace);
-  /// The metrics that an experiment has scores by.
+  /// The metrics by which an experiment has scores.
   std::vector<std::string> metrics(const std::string& experiment) const;
-  /// How the answers of an experiment's scores by `metric` were cut, and whether that is the
-  /// cells' own way.
+  /// The postprocesses with which an experiment has scores by `metric`, and whether each is the
+  /// cells' own.
   std::map<std::string, bool> postprocesses(const std::string& experiment,
                                             const std::string& metric) const;
 
   void add_judge(const Judge& judge);
-  /// Over a failed judging, if there is one; any other stays.
+  /// Adds a judgement.  It replaces a failed one with the same ordinal; any other stays.
   void add_judgement(const Judgement& judgement);
-  /// Of one answer, by ordinal.
+  /// The judgements of one answer, by ordinal.
   std::vector<Judgement> judgements(const std::string& judge, const std::string& cell,
                                     const std::string& dialogue, int turn) const;
 
@@ -223,11 +227,11 @@ class Store {
   explicit Store(std::unique_ptr<Database> db) : db_(std::move(db)) {}
   std::string column_of(const std::string& experiment, const std::string& column) const;
   void write_experiment(const StoredExperiment& experiment, bool imported);
-  /// Sources of an environment, by its id; read once each.
+  /// The sources of an environment, by its id; cached.
   const SourceHashes& sources_in(const std::string& environment) const;
   std::unique_ptr<Database> db_;
-  std::string environment_;                       ///< id of the plan's, for the records that follow
-  SourceHashes sources_ = source_state().hashes;  ///< of what is written
+  std::string environment_;                       ///< id of the current one, for new records
+  SourceHashes sources_ = source_state().hashes;  ///< of new records
   mutable std::map<std::string, SourceHashes> known_sources_;
 };
 

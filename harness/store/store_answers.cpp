@@ -16,7 +16,7 @@ std::vector<Store::StoredAnswer> Store::answers_of(const std::string& experiment
       "LEFT JOIN score s ON s.cell = r.cell AND s.dialogue = r.dialogue AND s.turn = r.turn "
       "AND s.metric = c.metric AND s.postprocess = c.postprocess "
       "WHERE c.dataset = ?2 AND r.dialogue = ?3 ORDER BY e.ordinal, r.turn",
-      kCells));
+      kCellsSql));
   s << experiment << dataset_hash << dialogue;
   std::vector<StoredAnswer> out;
   while (s.next()) {

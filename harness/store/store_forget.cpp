@@ -19,7 +19,7 @@ std::vector<Store::CellUse> Store::cell_uses() const {
   return out;
 }
 
-Store::Content Store::content(const std::string& cell) const {
+Store::RowCounts Store::row_counts(const std::string& cell) const {
   const auto count = [&](const char* table) {
     Statement s = db_->prepare(fmt::format("SELECT count(*) FROM {} WHERE cell = ?", table));
     s << cell;
@@ -35,7 +35,7 @@ void Store::forget(const std::vector<std::string>& cells, const std::string& exp
   Statement imported = db_->prepare("DELETE FROM experiment_cell WHERE cell = ? AND ordinal >= ?");
   for (const std::string& cell : cells) {
     (record << cell).run();
-    (imported << cell << kFirstImported).run();
+    (imported << cell << kFirstImportedOrdinal).run();
   }
   for (const char* table : {"experiment_cell WHERE experiment", "experiment WHERE name"}) {
     if (!experiment.empty())

@@ -28,16 +28,16 @@ const SourceHashes& Store::sources_in(const std::string& environment) const {
   return known->second;
 }
 
-std::map<std::string, Store::Held> Store::held(const std::string& cell,
-                                               const SourceHashes& now) const {
-  std::map<std::string, Held> out;
+std::map<std::string, Store::StoredResult> Store::stored_results(const std::string& cell,
+                                                                 const SourceHashes& now) const {
+  std::map<std::string, StoredResult> out;
   std::map<std::string, std::vector<std::string>> changed;  // by environment
   Statement s = db_->prepare(
       "SELECT r.dialogue, r.environment, c.method, count(*) FROM record r "
       "JOIN cell c ON c.key = r.cell WHERE r.cell = ? GROUP BY r.dialogue, r.environment");
   s << cell;
   while (s.next()) {
-    Held& held = out[s.text(0)];
+    StoredResult& held = out[s.text(0)];
     held.turns += static_cast<int>(s.integer(3));
     const auto [of, is_new] = changed.try_emplace(s.text(1));
     if (is_new) of->second = changed_parts(s.text(2), sources_in(s.text(1)), now);
@@ -49,14 +49,14 @@ std::map<std::string, Store::Held> Store::held(const std::string& cell,
   return out;
 }
 
-std::vector<Cell> Store::alike(const Cell& cell) const {
+std::vector<Cell> Store::cells_with_equal_results(const Cell& cell) const {
   // A protocol card names its dialogues and counts them.
   constexpr const char* kAnyDialogues = "json_remove({}, '$.dataset.dialogues', '$.dataset.count')";
   Statement s = db_->prepare(fmt::format(
       "SELECT {} FROM cell c JOIN protocol p ON p.id = c.protocol WHERE c.dataset <> ? AND "
       "c.model = ? AND c.position = ? AND c.method = ? AND c.history = ? AND c.answers = ? AND "
       "c.metric = ? AND c.postprocess = ? AND {} = {} ORDER BY c.key",
-      kCellColumns, fmt::format(kAnyDialogues, "p.json"), fmt::format(kAnyDialogues, "?")));
+      kCellColumnsSql, fmt::format(kAnyDialogues, "p.json"), fmt::format(kAnyDialogues, "?")));
   s << cell.dataset_hash << cell.model_hash << cell.position << cell.method_canonical
     << cell.history << cell.answers << cell.metric << cell.postprocess << cell.protocol_text;
   std::vector<Cell> out;
@@ -64,10 +64,10 @@ std::vector<Cell> Store::alike(const Cell& cell) const {
   return out;
 }
 
-void Store::adopt(const std::vector<Adoption>& adoptions) {
+void Store::copy_results(const std::vector<ResultCopy>& copies) {
   Transaction transaction(*db_);
   Statement forget = db_->prepare("DELETE FROM record WHERE cell = ? AND dialogue = ?");
-  for (const Adoption& a : adoptions) (forget << a.cell << a.dialogue).run();
+  for (const ResultCopy& a : copies) (forget << a.cell << a.dialogue).run();
   for (const char* table : {"record", "score", "counter", "timing", "judgement"}) {
     std::string columns;  // but for the first, the cell
     Statement info = db_->prepare(fmt::format("PRAGMA table_info({})", table));
@@ -77,7 +77,7 @@ void Store::adopt(const std::vector<Adoption>& adoptions) {
     Statement copy = db_->prepare(fmt::format(
         "INSERT INTO {0} (cell{1}) SELECT ?{1} FROM {0} WHERE cell = ? AND dialogue = ?", table,
         columns));
-    for (const Adoption& a : adoptions) (copy << a.cell << a.from << a.dialogue).run();
+    for (const ResultCopy& a : copies) (copy << a.cell << a.from << a.dialogue).run();
   }
   transaction.commit();
 }
@@ -89,14 +89,14 @@ std::string Store::dataset_sources(const std::string& dataset_hash) const {
   return s.next() ? s.text(0) : "";
 }
 
-std::map<std::string, std::map<std::string, std::size_t>> Store::scored_by(
+std::map<std::string, std::map<std::string, std::size_t>> Store::scored_dialogue_counts(
     const std::string& experiment) const {
   std::map<std::string, std::map<std::string, std::size_t>> out;
   Statement s = db_->prepare(fmt::format(
       "SELECT s.cell, {}, count(DISTINCT s.dialogue) FROM {} e JOIN cell c ON c.key = e.cell "
       "JOIN score s ON s.cell = c.key AND s.metric = c.metric AND s.postprocess = c.postprocess "
       "GROUP BY 1, 2",
-      has_sources(*db_) ? "s.sources" : "''", kCells));
+      has_sources(*db_) ? "s.sources" : "''", kCellsSql));
   s << experiment;
   while (s.next()) out[s.text(0)][s.text(1)] = static_cast<std::size_t>(s.integer(2));
   return out;

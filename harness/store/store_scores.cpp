@@ -46,16 +46,16 @@ std::string_view name_of(Judgement::Status status) {
   return "failed";
 }
 
-void Store::for_each_answered(
+void Store::for_each_answered_dialogue(
     const std::string& experiment,
-    const std::function<void(const StoredDialogue&, const std::vector<Answer>&)>& take) const {
-  // `take` may write, and SQLite lets nobody write who is still reading what another process has
+    const std::function<void(const StoredDialogue&, const std::vector<Answer>&)>& visit) const {
+  // `visit` may write, and SQLite lets nobody write who is still reading what another process has
   // changed since: all statements are at their end when it is called.
   std::vector<std::pair<std::string, std::string>> ids;  // dataset, dialogue
   Statement all = db_->prepare(
       fmt::format("SELECT dataset, id FROM dialogue WHERE dataset IN (SELECT c.dataset "
                   "FROM {} e JOIN cell c ON c.key = e.cell) ORDER BY dataset, id",
-                  kCells));
+                  kCellsSql));
   all << experiment;
   while (all.next()) ids.emplace_back(all.text(0), all.text(1));
   all.reset();
@@ -64,7 +64,7 @@ void Store::for_each_answered(
       fmt::format("SELECT r.cell, r.turn, r.answer FROM {} e JOIN cell c ON c.key = e.cell "
                   "JOIN record r ON r.cell = c.key WHERE c.dataset = ?2 AND r.dialogue = ?3 AND "
                   "r.status = 'ok' ORDER BY r.cell, r.turn",
-                  kCells));
+                  kCellsSql));
   for (const auto& [dataset, id] : ids) {
     const StoredDialogue dialogue = read_dialogue(dialogues, dataset, id, path());
     records << experiment << dataset << id;
@@ -78,7 +78,7 @@ void Store::for_each_answered(
       answers.push_back({records.text(0), static_cast<int>(turn), records.text(2)});
     }
     records.reset();
-    if (!answers.empty()) take(dialogue, answers);
+    if (!answers.empty()) visit(dialogue, answers);
   }
 }
 
@@ -130,7 +130,7 @@ std::vector<std::optional<double>> Store::put_scores(const std::vector<ScoreValu
 
 std::vector<std::string> Store::metrics(const std::string& experiment) const {
   Statement s = db_->prepare(fmt::format(
-      "SELECT DISTINCT s.metric FROM {} e JOIN score s ON s.cell = e.cell ORDER BY 1", kCells));
+      "SELECT DISTINCT s.metric FROM {} e JOIN score s ON s.cell = e.cell ORDER BY 1", kCellsSql));
   s << experiment;
   std::vector<std::string> out;
   while (s.next()) out.push_back(s.text(0));
@@ -143,7 +143,7 @@ std::map<std::string, bool> Store::postprocesses(const std::string& experiment,
       db_->prepare(fmt::format("SELECT s.postprocess, max(s.postprocess = c.postprocess) FROM {} e "
                                "JOIN cell c ON c.key = e.cell JOIN score s ON s.cell = c.key "
                                "WHERE s.metric = ?2 GROUP BY 1",
-                               kCells));
+                               kCellsSql));
   s << experiment << metric;
   std::map<std::string, bool> out;
   while (s.next()) out[s.text(0)] = s.integer(1) != 0;

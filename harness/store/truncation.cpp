@@ -27,7 +27,7 @@ Truncation total(const std::map<std::string, Truncation>& by_cell) {
   return all;
 }
 
-std::string text_of(const Truncation& t) {
+std::string describe(const Truncation& t) {
   if (t.cut == 0) return "";
   return fmt::format("{} of {} prompts were cut, the longest from {} to {} tokens", t.cut,
                      t.prompts, t.longest, t.cut_to);
@@ -38,7 +38,7 @@ std::map<std::string, Truncation> Store::truncations(const std::string& experime
       "SELECT r.cell, r.prompt_tokens, sum(r.truncated_tokens) OVER (PARTITION BY r.cell, "
       "r.dialogue ORDER BY r.turn) FROM {} e JOIN record r ON r.cell = e.cell "
       "WHERE r.prompt_tokens > 0",  // of the others nobody made a prompt
-      kCells));
+      kCellsSql));
   s << experiment;
   std::map<std::string, Truncation> out;
   while (s.next())

@@ -25,12 +25,12 @@ std::vector<RenderedTurn> render_all(const PromptRenderer& renderer, const Decod
   std::vector<RenderedTurn> out;
   for (int t = 0; t < turns; ++t) {
     const RenderedTurn& turn = out.emplace_back(renderer.render(dialogue, t, limit));
-    if (turn.beyond > 0) {
+    if (turn.excess_tokens > 0) {
       throw input_error(
           "found {} tokens of instruction, question and markup in turn {} of {}, expected at most "
           "{}: max_prompt_tokens of {} for {} turns",
-          limit + turn.beyond, t + 1, printable(dialogue.id), limit, decoding.max_prompt_tokens,
-          turns);
+          limit + turn.excess_tokens, t + 1, printable(dialogue.id), limit,
+          decoding.max_prompt_tokens, turns);
     }
   }
   return out;
@@ -60,18 +60,18 @@ void Conversation::begin_turn(const PromptRenderer& renderer, const Decoding& de
   record.dialogue = dialogue->id;
   record.turn = turn;
   record.prompt_tokens = static_cast<int>(prompt.tokens.size());
-  record.truncated_tokens = rendered.truncated;
+  record.truncated_tokens = rendered.truncated_tokens;
   record.prompt_hash = hash_bytes(std::as_bytes(std::span(prompt.tokens)));
 }
 
-void Conversation::draw(std::span<const float> logits, const std::vector<int>& stops) {
+void Conversation::sample_token(std::span<const float> logits, const std::vector<int>& stops) {
   const int token = sampler_.sample(logits);
   stopped = std::find(stops.begin(), stops.end(), token) != stops.end();
   if (!stopped) answer.push_back(token);
   finished = stopped || answer.size() >= limit_;
 }
 
-void Conversation::note_answer(const PromptRenderer& renderer, Record& to) const {
+void Conversation::write_answer(const PromptRenderer& renderer, Record& to) const {
   to.answer_tokens = answer;
   to.answer = renderer.answer_text(answer);
   to.stopped = stopped;

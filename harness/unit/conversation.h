@@ -12,38 +12,40 @@
 
 namespace turnbench {
 
+/// How answers are generated.
 struct Decoding {
   int max_prompt_tokens = 0;  ///< of a whole dialogue, at least 1
-  int max_new_tokens = 0;     ///< 0 = the turn's own
+  int max_new_tokens = 0;     ///< 0: the turn's own
   double temperature = 0;
   std::uint64_t seed = 0;
-  bool isolated = false;  ///< as in Manifest; records then carry times and memory of their own
+  bool isolated = false;  ///< as in Manifest; records then have their own times and memory
 };
 
-/// The most tokens that the answer of a turn may have: the same for every cell.
+/// The maximum number of tokens of a turn's answer; the same in every cell.
 int answer_limit(const Decoding& decoding, const Turn& turn);
 
-/// The most tokens that each turn of a dialogue may have: its equal share, at least 1.
+/// The maximum number of tokens of each turn of a dialogue: an equal share of `max_prompt_tokens`,
+/// at least 1.
 int turn_limit(const Decoding& decoding, const Dialogue& dialogue);
 
-/// A dialogue while its turns are asked and answered, one after the other.
+/// The state of a dialogue whose turns are asked and answered one after another.
 struct Conversation {
   const Dialogue* dialogue = nullptr;
-  Prompt prompt;  ///< of this turn: everything before the answer
+  Prompt prompt;  ///< of the current turn: everything before the answer
   std::vector<int> answer;
-  bool stopped = false;   ///< the answer ended by a stop token
-  bool finished = false;  ///< by one, or because it is as long as it may be
-  Record record;          ///< of this turn; which cell's, the caller says
+  bool stopped = false;   ///< the answer ended at a stop token
+  bool finished = false;  ///< the answer ended, at a stop token or at its maximum length
+  Record record;          ///< of the current turn; the caller sets its cell
 
-  /// The previous answer, its own or the gold one, joins the history, and the next turn.  Answers
-  /// are sampled alike in every cell.  The first turn renders them all, and refuses a dialogue that
-  /// is too long without its contexts before anything is computed for it.
+  /// Appends the previous answer (its own or the gold one) and the next turn to the prompt.
+  /// Sampling is seeded alike in every cell.  The first call renders all turns.
+  /// @throws Error (input) on the first call if the dialogue is too long even without its contexts.
   void begin_turn(const PromptRenderer& renderer, const Decoding& decoding, Answers answers,
                   int turn);
-  /// Draws the next token of the answer, which ends at one of `stops`.
-  void draw(std::span<const float> logits, const std::vector<int>& stops);
+  /// Samples the next token of the answer.  A token in `stops` ends the answer.
+  void sample_token(std::span<const float> logits, const std::vector<int>& stops);
   /// Writes the answer into a record.
-  void note_answer(const PromptRenderer& renderer, Record& record) const;
+  void write_answer(const PromptRenderer& renderer, Record& record) const;
 
  private:
   std::vector<RenderedTurn> rendered_;  ///< turns to come

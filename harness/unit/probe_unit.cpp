@@ -36,7 +36,7 @@ class ProbeRun {
         renderer_(renderer),
         decoding_(decoding),
         unit_(unit),
-        sees_(sees_of(unit.cells)) {
+        input_(required_input(unit.cells)) {
     for (const Dialogue* dialogue : unit.dialogues)
       conversations_.emplace_back().dialogue = dialogue;
   }
@@ -62,8 +62,8 @@ class ProbeRun {
 
  private:
   void measure(Conversation& conversation, int turn) {
-    const bool attends = sees_ != ProbeInfo::Sees::kText,
-               answers = sees_ == ProbeInfo::Sees::kAnswer,
+    const bool attends = input_ != ProbeInfo::Input::kText,
+               answers = input_ == ProbeInfo::Input::kAnswer,
                goes_on = static_cast<std::size_t>(turn) + 1 < conversation.dialogue->turns.size() &&
                          unit_.answers == Answers::kOwn;
     if (conversation.prompt.tokens.size() < 2)
@@ -76,12 +76,12 @@ class ProbeRun {
       bool in_answer = false;
       Sequence sequence = start(attends, [&](LayerSums& layer) {
         for (const auto& probe : probes_)
-          in_answer ? probe->see_answer(layer) : probe->see_prompt(layer);
+          in_answer ? probe->observe_answer(layer) : probe->observe_prompt(layer);
       });
       std::vector<float> logits = prefill(sequence, conversation.prompt.tokens, view);
       if (answers || goes_on) decode(conversation, sequence, view, std::move(logits));
       in_answer = true;
-      if (answers && !conversation.answer.empty()) see_answer(conversation, sequence, view);
+      if (answers && !conversation.answer.empty()) observe_answer(conversation, sequence, view);
     }
     for (const auto& probe : probes_) probe->end();
   }
@@ -105,7 +105,7 @@ class ProbeRun {
   void decode(Conversation& conversation, Sequence& sequence, const DialogueView& view,
               std::vector<float> logits) {
     for (;;) {
-      conversation.draw(logits, renderer_.stop_tokens());
+      conversation.sample_token(logits, renderer_.stop_tokens());
       if (conversation.finished) return;
       const Pass pass{.sequence = &sequence,
                       .tokens = std::span(conversation.answer).last(1),
@@ -118,7 +118,8 @@ class ProbeRun {
 
   /// The answer's rows in one pass.  The prompt's last row comes along: a pass of one row would not
   /// be shown.
-  void see_answer(const Conversation& conversation, Sequence& sequence, const DialogueView& view) {
+  void observe_answer(const Conversation& conversation, Sequence& sequence,
+                      const DialogueView& view) {
     std::vector<int> rows = {conversation.prompt.tokens.back()};
     rows.insert(rows.end(), conversation.answer.begin(), conversation.answer.end());
     sequence.truncate(static_cast<std::int32_t>(conversation.prompt.tokens.size()) - 1);
@@ -128,13 +129,13 @@ class ProbeRun {
   void finish_turn(const std::vector<Conversation*>& active, double seconds) {
     for (std::size_t c = 0; c < probes_.size(); ++c) {
       const ProbeCell& cell = unit_.cells[c];
-      const std::vector<Measured> results = probes_[c]->results();
+      const std::vector<ProbeResult> results = probes_[c]->results();
       for (std::size_t i = 0; i < active.size(); ++i) {
         const Conversation& conversation = *active[i];
         Record r = conversation.record;
         r.cell = cell.key;
-        if (cell.probe->info().sees == ProbeInfo::Sees::kAnswer)
-          conversation.note_answer(renderer_, r);
+        if (cell.probe->info().input == ProbeInfo::Input::kAnswer)
+          conversation.write_answer(renderer_, r);
         r.timings = {{"probe_share", seconds}};
         if (results[i].missing.empty()) {
           result_.scores.push_back({r.cell, r.dialogue, r.turn,
@@ -153,7 +154,7 @@ class ProbeRun {
   const PromptRenderer& renderer_;
   const Decoding& decoding_;
   const ProbeUnit& unit_;
-  ProbeInfo::Sees sees_;
+  ProbeInfo::Input input_;
   std::vector<Conversation> conversations_;
   std::vector<std::unique_ptr<Probe>> probes_;  ///< of this turn, one for each cell
   UnitResult result_;
@@ -170,10 +171,10 @@ UnitResult failed(const ProbeUnit& unit, const Error& error) {
 
 }  // namespace
 
-ProbeInfo::Sees sees_of(const std::vector<ProbeCell>& cells) {
-  auto sees = ProbeInfo::Sees::kText;
-  for (const ProbeCell& cell : cells) sees = std::max(sees, cell.probe->info().sees);
-  return sees;
+ProbeInfo::Input required_input(const std::vector<ProbeCell>& cells) {
+  auto input = ProbeInfo::Input::kText;
+  for (const ProbeCell& cell : cells) input = std::max(input, cell.probe->info().input);
+  return input;
 }
 
 UnitResult run_probes(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,

@@ -77,7 +77,7 @@ void truncate_contexts(RenderedTurn& turn, int excess) {
   for (const Span& s : turn.spans) {
     if (s.kind == SpanKind::kContext) contexts += s.end - s.begin;
   }
-  turn.beyond = std::max(excess - contexts, 0);
+  turn.excess_tokens = std::max(excess - contexts, 0);
   excess = std::min(excess, contexts);
   const int first = (contexts - excess + 1) / 2;  // context tokens that stay in front
   std::vector<int> tokens;
@@ -98,7 +98,7 @@ void truncate_contexts(RenderedTurn& turn, int excess) {
   }
   turn.tokens = std::move(tokens);
   turn.spans = std::move(spans);
-  turn.truncated = excess;
+  turn.truncated_tokens = excess;
 }
 
 }  // namespace
@@ -157,11 +157,11 @@ RenderedTurn PromptRenderer::render_verbatim(const Turn& t, int turn, int max_to
   Pieces user = verbatim(t);
   const std::vector<int> whole =
       tokenizer_.encode(user.text, {.parse_special = true, .add_special = true});
-  int truncated = 0;
+  int truncated_tokens = 0;
   if (max_tokens > 0 && whole.size() > static_cast<std::size_t>(max_tokens)) {
     const auto half = static_cast<std::size_t>(max_tokens) / 2;
     cut_middle(user, tokenizer_, whole, half);
-    truncated = static_cast<int>(whole.size() - 2 * half);
+    truncated_tokens = static_cast<int>(whole.size() - 2 * half);
   }
   const bool wrapped = t.layout == Layout::kVerbatim && template_.name != "none";
   const std::string message = wrapped ? template_.user_text(user.text) : user.text;
@@ -175,7 +175,7 @@ RenderedTurn PromptRenderer::render_verbatim(const Turn& t, int turn, int max_to
   }
   if (wrapped) pieces.add(SpanKind::kCue, template_.generation_prompt(turn));
   RenderedTurn out = tokenized(tokenizer_, pieces, turn, !wrapped);
-  out.truncated = truncated;
+  out.truncated_tokens = truncated_tokens;
   return out;
 }
 

@@ -10,19 +10,19 @@
 
 namespace turnbench {
 
-/// The patterns that a dialogue's turns planned, by layer and first row of the turn.
+/// The prefill patterns of a dialogue's turns: (layer, first row of the turn) -> one per head.
 using TurnPlans = std::map<std::pair<int, std::int32_t>, std::vector<HeadPattern>>;
 
-/// Plans the rows of each turn once: what stands in `plans` is repeated, whatever else is asked of
-/// the policy joins it.
-class PlansOnce : public PrefillPolicy {
+/// Wraps a policy and plans the rows of each turn only once: patterns in `plans` are reused, new
+/// ones are added.  Not thread-safe.
+class MemoizedPrefillPolicy : public PrefillPolicy {
  public:
-  /// `policy` is not null; `plans` is shared by all that prefill the dialogue.
-  PlansOnce(std::unique_ptr<PrefillPolicy> policy, std::shared_ptr<TurnPlans> plans)
+  /// `policy` must not be null.  `plans` is shared by all prefills of the dialogue.
+  MemoizedPrefillPolicy(std::unique_ptr<PrefillPolicy> policy, std::shared_ptr<TurnPlans> plans)
       : policy_(std::move(policy)), plans_(std::move(plans)) {}
 
   std::unique_ptr<PrefillPolicy> clone() const override {
-    return std::make_unique<PlansOnce>(policy_->clone(), plans_);
+    return std::make_unique<MemoizedPrefillPolicy>(policy_->clone(), plans_);
   }
   bool continues() const override { return policy_->continues(); }
   bool recomputes_answer() const override { return policy_->recomputes_answer(); }

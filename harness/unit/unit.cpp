@@ -47,7 +47,7 @@ UnitResult run_apart(Engine& engine, const PromptRenderer& renderer, const Decod
 
 }  // namespace
 
-std::int64_t rough_tokens(const Dialogue& dialogue) {
+std::int64_t estimate_context_tokens(const Dialogue& dialogue) {
   std::int64_t out = 0;
   for (const Turn& turn : dialogue.turns) {
     for (const Paragraph& p : turn.contexts) out += static_cast<std::int64_t>(p.text.size() / 3);
@@ -99,7 +99,7 @@ void run_units(Engine& engine, const PromptRenderer& renderer, const Decoding& d
     }
     for (ActiveUnit& unit : ended) done(unit.unit, std::move(unit.result));
     if (!failure) continue;
-    const std::vector<WorkUnit> units = runner.give_up();
+    const std::vector<WorkUnit> units = runner.abandon();
     for (const WorkUnit& unit : units) {
       const bool alone = units.size() == 1 && unit.cells.size() == 1;
       done(unit, alone ? failed(unit, *failure) : run_apart(engine, renderer, decoding, unit));

@@ -13,7 +13,7 @@
 
 namespace turnbench {
 
-/// One cell's part of a work unit.
+/// A cell, as part of a work unit.
 struct UnitCell {
   std::string key;
   const Method* method = nullptr;
@@ -27,38 +27,38 @@ struct WorkUnit {
   std::vector<UnitCell> cells;
 };
 
-/// A record of each turn of a dialogue that failed in a cell.
+/// Records for all turns of a dialogue that failed in a cell.
 std::vector<Record> failed_records(const std::string& cell, const Dialogue& dialogue,
                                    const Error& error);
 
-/// What a unit gave, and what it cost.
+/// The results and the cost of a unit.
 struct UnitResult {
   std::vector<Record> records;
-  std::vector<ScoreValue> scores;  ///< of ok records, where a probe measured them
+  std::vector<ScoreValue> scores;  ///< the values of probes, for ok records
   std::int64_t prefilled_tokens = 0, decoded_tokens = 0;
 
   void add(UnitResult part);
 };
 
-/// Bounds of what runs at the same time: more units fill the decode steps, fewer keep the memory,
-/// and what a crash loses, small.
-constexpr std::size_t kUnitsAtOnce = 4;
-constexpr std::int64_t kTokensAtOnce = 32768;  ///< of their contexts, roughly
+/// Limits on units that run at the same time.  More units make larger decode batches; fewer units
+/// need less memory and lose less in a crash.
+constexpr std::size_t kMaxConcurrentUnits = 4;
+constexpr std::int64_t kMaxConcurrentTokens = 32768;  ///< as `estimate_context_tokens`
 
-/// Runs the units that `next` gives on one engine, some at the same time, and calls `done` with
-/// each as soon as it has ended, also while others run on; no more are begun when `next` gives
-/// none. Cells that prefill alike share it; the branches of all units decode as one batch.  Sharing
-/// changes cost, never results.  A cell that fails is recorded with its error, and the others go
-/// on; what `next` and `done` throw is passed on.
+/// Runs units on one engine, several at the same time.  Calls `next` for each unit until it returns
+/// nullopt, and `done` as soon as a unit has ended, while others may still run.  Cells with the
+/// same prefill share it; the branches of all units decode as one batch.  Sharing changes cost,
+/// never results.  If a cell fails, its error is recorded and the others go on.  Exceptions of
+/// `next` and `done` are passed on.
 void run_units(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
                const std::function<std::optional<WorkUnit>()>& next,
                const std::function<void(const WorkUnit&, UnitResult)>& done);
 
-/// The same for units that are at hand; results in the order in which the units ended.
+/// The same for a list of units.  The results are in the order in which the units ended.
 UnitResult run_units(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
                      const std::vector<WorkUnit>& units);
 
-/// Tokens of a dialogue's contexts, roughly: what kTokensAtOnce counts.
-std::int64_t rough_tokens(const Dialogue& dialogue);
+/// A rough estimate of the tokens in a dialogue's contexts, for kMaxConcurrentTokens.
+std::int64_t estimate_context_tokens(const Dialogue& dialogue);
 
 }  // namespace turnbench

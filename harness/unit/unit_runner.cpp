@@ -17,17 +17,18 @@ constexpr std::size_t kDecodeBatch = 64;  // branches that decode in one forward
 
 bool UnitRunner::has_room(const WorkUnit& next) const {
   if (active_.empty()) return true;
-  if (decoding_.isolated || active_.size() >= kUnitsAtOnce) return false;
-  std::int64_t tokens = rough_tokens(*next.dialogue);
+  if (decoding_.isolated || active_.size() >= kMaxConcurrentUnits) return false;
+  std::int64_t tokens = estimate_context_tokens(*next.dialogue);
   for (const ActiveUnit& unit : active_) tokens += unit.tokens;
   // A little closer than would be even, so that there is always a next one.
-  return tokens <= kTokensAtOnce && 4 * kUnitsAtOnce * steps_since_ >= 3 * usual_steps();
+  return tokens <= kMaxConcurrentTokens &&
+         4 * kMaxConcurrentUnits * steps_since_ >= 3 * mean_steps_per_unit();
 }
 
 void UnitRunner::add(WorkUnit unit) {
   ActiveUnit& active = active_.emplace_back();
   active.unit = std::move(unit);
-  active.tokens = rough_tokens(*active.unit.dialogue);
+  active.tokens = estimate_context_tokens(*active.unit.dialogue);
   active.branches.resize(active.unit.cells.size());
   for (std::size_t i = 0; i < active.branches.size(); ++i) {
     Branch& b = active.branches[i];
@@ -67,7 +68,7 @@ std::list<ActiveUnit> UnitRunner::step() {
   return ended;
 }
 
-std::vector<WorkUnit> UnitRunner::give_up() {
+std::vector<WorkUnit> UnitRunner::abandon() {
   std::vector<WorkUnit> out;
   for (ActiveUnit& unit : active_) out.push_back(std::move(unit.unit));
   active_.clear();
@@ -75,7 +76,7 @@ std::vector<WorkUnit> UnitRunner::give_up() {
 }
 
 void UnitRunner::begin_turn(Branch& b, int turn) {
-  if (turn > 0) b.known.push_back(b.prompt.tokens.size());
+  if (turn > 0) b.earlier_prompt_lengths.push_back(b.prompt.tokens.size());
   b.begin_turn(renderer_, decoding_, b.cell->answers, turn);
   b.record.cell = b.cell->key;
   b.view = {b.prompt.tokens, b.prompt.spans, turn, policy_seed(b),
@@ -108,7 +109,7 @@ void UnitRunner::add_own_prefill(ActiveUnit& unit, Branch& b, std::vector<Prefil
   Prefill& own = work.emplace_back();
   own.unit = &unit;
   own.forks.push_back(&b);
-  own.tokens = continues ? continue_sequence(b) : prefill_known(unit, b);
+  own.tokens = continues ? continue_sequence(b) : restart_sequence(unit, b);
   own.pass.dialogue = &b.view;
   own.pass.sequence = &*b.sequence;
   own.pass.evict = b.evicts(unit.turn);
@@ -160,7 +161,8 @@ void UnitRunner::prefill(const std::vector<ActiveUnit*>& starting) {
   for (std::size_t i = 0; i < work.size(); ++i) {
     for (Branch* b : work[i].forks) {
       b->logits = logits[i];
-      if (!b->reprefills() && b->cell->answers == Answers::kGold) b->base = b->sequence->fork();
+      if (!b->reprefills() && b->cell->answers == Answers::kGold)
+        b->before_answer = b->sequence->fork();
     }
     branches += work[i].forks.size();
   }
@@ -170,10 +172,10 @@ void UnitRunner::prefill(const std::vector<ActiveUnit*>& starting) {
     for (Branch& b : starting[i]->branches) {
       b.prefill_seconds = seconds;
       b.decode_seconds = 0;
-      note_cache(b);
+      write_cache_counters(b);
     }
   }
-  steps_.clear();
+  step_seconds_.clear();
 }
 
 std::pair<Sequence, std::vector<int>> UnitRunner::start_prefix(const ActiveUnit& unit,
@@ -184,7 +186,8 @@ std::pair<Sequence, std::vector<int>> UnitRunner::start_prefix(const ActiveUnit&
   policies.prefill = b.cell->method->make().prefill;
   policies.method = b.cell->method->name();
   if (unit.turn > 0 && (!policies.prefill || policies.prefill->continues())) {
-    const auto fresh = prompt.begin() + static_cast<std::ptrdiff_t>(b.known.back());
+    const auto fresh =
+        prompt.begin() + static_cast<std::ptrdiff_t>(b.earlier_prompt_lengths.back());
     Sequence next = unit.prefixes.at({prefill_key, {prompt.begin(), fresh}}).fork();
     next.counters = {};
     return {std::move(next), std::vector<int>(fresh, prompt.end())};
@@ -199,13 +202,14 @@ std::pair<Sequence, std::vector<int>> UnitRunner::start_prefix(const ActiveUnit&
   return {engine_.make_sequence(std::move(policies), window, pre_rope_keys), prompt};
 }
 
-std::vector<int> UnitRunner::prefill_known(ActiveUnit& unit, Branch& b) {
+std::vector<int> UnitRunner::restart_sequence(ActiveUnit& unit, Branch& b) {
   Sequence& s = *b.sequence;
   const std::span<const int> prompt = b.prompt.tokens;
   std::size_t done = 0;
   if (b.reprefills() && s.policies.prefill && s.policies.prefill->continues()) {
-    s.policies.prefill = std::make_unique<PlansOnce>(std::move(s.policies.prefill), b.plans);
-    for (std::size_t end : b.known) {
+    s.policies.prefill =
+        std::make_unique<MemoizedPrefillPolicy>(std::move(s.policies.prefill), b.plans);
+    for (std::size_t end : b.earlier_prompt_lengths) {
       const Pass pass{
           .sequence = &s, .tokens = prompt.subspan(done, end - done), .dialogue = &b.view};
       engine_.prefill({&pass, 1});
@@ -218,8 +222,8 @@ std::vector<int> UnitRunner::prefill_known(ActiveUnit& unit, Branch& b) {
 }
 
 std::vector<int> UnitRunner::continue_sequence(Branch& b) const {
-  if (b.base) b.sequence = std::move(*b.base);
-  b.base.reset();
+  if (b.before_answer) b.sequence = std::move(*b.before_answer);
+  b.before_answer.reset();
   Sequence& s = *b.sequence;
   s.counters = {};
   if (s.policies.prefill && s.policies.prefill->recomputes_answer() && !s.policies.eviction)
@@ -241,7 +245,7 @@ void UnitRunner::decode_step() {
   for (ActiveUnit& unit : active_) {
     for (Branch& b : unit.branches) {
       if (b.finished) continue;
-      b.draw(b.logits, stops);
+      b.sample_token(b.logits, stops);
       if (!b.finished) feeding.push_back({&unit, &b});
     }
     ++unit.steps;
@@ -263,7 +267,7 @@ void UnitRunner::decode_step() {
     const auto start = Clock::now();
     std::vector<std::vector<float>> logits = engine_.forward(passes);
     const double seconds = seconds_since(start);
-    if (decoding_.isolated) steps_.push_back(seconds);
+    if (decoding_.isolated) step_seconds_.push_back(seconds);
     for (std::size_t i = 0; i < batch.size(); ++i) {
       batch[i].branch->logits = std::move(logits[i]);
       batch[i].branch->decode_seconds += seconds / static_cast<double>(batch.size());
@@ -272,7 +276,7 @@ void UnitRunner::decode_step() {
   }
 }
 
-void UnitRunner::note_cache(Branch& b) const {
+void UnitRunner::write_cache_counters(Branch& b) const {
   b.record.counters.push_back({"kv_tokens", b.sequence->cache.mean_tokens()});
   b.record.counters.push_back({"kv_bytes", static_cast<double>(b.sequence->cache.logical_bytes())});
 }
@@ -280,7 +284,7 @@ void UnitRunner::note_cache(Branch& b) const {
 void UnitRunner::finish_turn(ActiveUnit& unit, Branch& b) {
   Record& r = b.record;
   const Counters& c = b.sequence->counters;
-  b.note_answer(renderer_, r);
+  b.write_answer(renderer_, r);
   if (c.attentions > 0) r.counters.push_back({"attended_tokens", c.mean_attended()});
   if (c.prefill_pairs_dense > 0)
     r.counters.push_back({"prefill_pairs_share", c.prefill_pairs / c.prefill_pairs_dense});
@@ -295,9 +299,10 @@ void UnitRunner::finish_turn(ActiveUnit& unit, Branch& b) {
                {"decode_share", b.decode_seconds},
                {"policy", c.policy_seconds}};
   if (decoding_.isolated) {
-    std::sort(steps_.begin(), steps_.end());
+    std::sort(step_seconds_.begin(), step_seconds_.end());
     const auto at = [&](double share) {
-      return steps_[static_cast<std::size_t>(share * static_cast<double>(steps_.size() - 1) + 0.5)];
+      return step_seconds_[static_cast<std::size_t>(
+          share * static_cast<double>(step_seconds_.size() - 1) + 0.5)];
     };
     r.timings.insert(r.timings.end(),
                      {{"ttft", b.prefill_seconds}, {"step", at(0.5)}, {"step_p95", at(0.95)}});

@@ -16,36 +16,37 @@
 
 namespace turnbench {
 
-/// One cell while its dialogue runs.
+/// The state of one cell while its dialogue runs.
 struct Branch : Conversation {
   const UnitCell* cell;
   std::optional<Sequence> sequence;
-  /// Tokens of each earlier turn's prompt, with which this one begins.
-  std::vector<std::size_t> known;
+  /// Number of tokens of each earlier turn's prompt; the current prompt begins with these prompts.
+  std::vector<std::size_t> earlier_prompt_lengths;
   std::shared_ptr<TurnPlans> plans = std::make_shared<TurnPlans>();
-  DialogueView view;  ///< of this turn, as policies see it
+  DialogueView view;  ///< of the current turn, for policies
   std::vector<float> logits;
-  std::optional<Sequence>
-      base;  ///< as it was before it answered, where the gold answer replaces its own
-  double prefill_seconds = 0, decode_seconds = 0;  ///< of this turn: a share of what was batched
+  /// The sequence before it answered, if the gold answer will replace its own answer.
+  std::optional<Sequence> before_answer;
+  double prefill_seconds = 0,
+         decode_seconds = 0;  ///< of the current turn: its share of the batches
 
   bool reprefills() const { return cell->history == History::kReprefill; }
-  /// When a prompt ends; and while it is answered.
+  // Whether the method evicts at the end of a prompt, and while it decodes the answer.
   bool evicts(int turn) const { return turn == 0 || evicts_in_answers(); }
   bool evicts_in_answers() const { return cell->history != History::kCompressOnce; }
 };
 
-/// Sequences that hold everything a prompt computed: what later turns go on from.  By what decides
-/// the prefill, and the prompt.
+/// Key of a shared prefix, a sequence with the full cache of a prompt from which branches and later
+/// turns continue: what determines the prefill, and the tokens of the prompt.
 using PrefixKey = std::pair<std::string, std::vector<int>>;
 
-/// A unit while it runs: its branches answer turn after turn together.
+/// The state of a unit while it runs.  Its branches answer each turn together.
 struct ActiveUnit {
   WorkUnit unit;
   std::vector<Branch> branches;
-  std::map<PrefixKey, Sequence> prefixes;  ///< of the turn
+  std::map<PrefixKey, Sequence> prefixes;  ///< of the current turn
   int turn = -1;
-  std::size_t steps = 0;  ///< decode steps made while it ran
+  std::size_t steps = 0;  ///< decode steps since it started
   std::int64_t tokens = 0;
   UnitResult result;
 
@@ -55,8 +56,8 @@ struct ActiveUnit {
   }
 };
 
-/// Units that run together: each begins its next turn as soon as all its branches have answered,
-/// while those of other units decode on.
+/// Runs several units together.  A unit begins its next turn as soon as all its branches have
+/// answered, while branches of other units still decode.
 class UnitRunner {
  public:
   UnitRunner(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding)
@@ -64,27 +65,31 @@ class UnitRunner {
 
   bool empty() const { return active_.empty(); }
 
-  /// Whether a further unit may join.  Units follow each other at a distance, so that they also
-  /// end, and can be stored, one after the other.
+  /// True if another unit may start.  Units start some steps apart, so that they also end, and can
+  /// be stored, one after another.
   bool has_room(const WorkUnit& next) const;
 
   void add(WorkUnit unit);
 
-  /// One decode step of all branches, after the prefill of those whose turn begins; returns the
-  /// units that have answered their last turn.
+  /// Prefills the branches whose turn begins, then makes one decode step of all branches.  Returns
+  /// the units that have answered their last turn.
   std::list<ActiveUnit> step();
 
-  /// Gives up what runs, after a failure, and says what it was.
-  std::vector<WorkUnit> give_up();
+  /// Abandons all running units after a failure, and returns them.
+  std::vector<WorkUnit> abandon();
 
  private:
-  /// Steps from a unit's beginning to its end: as many as those before took.
-  std::size_t usual_steps() const { return ended_ > 0 ? ended_steps_ / ended_ : most_steps_; }
+  /// Expected decode steps of a unit: the mean over the units that have ended.
+  std::size_t mean_steps_per_unit() const {
+    return ended_ > 0 ? ended_steps_ / ended_ : most_steps_;
+  }
   void begin_turn(Branch& b, int turn);
-  /// An eager implementation holds every head's scores, and keys and values repeated to every head.
+  /// Checks the memory of an eager implementation, which holds the scores of every head, and keys
+  /// and values repeated for every query head.
+  /// @throws Error (memory) if it exceeds the limit.
   void check_eager(Branch& b) const;
   std::uint64_t policy_seed(const Branch& b) const;
-  /// A prompt to prefill, and the branches that go on from it.
+  /// A prompt to prefill, and the branches that fork from it.
   struct Prefill {
     ActiveUnit* unit = nullptr;
     Pass pass;
@@ -92,34 +97,33 @@ class UnitRunner {
     std::vector<Branch*> forks;
   };
   void prefill(const std::vector<ActiveUnit*>& starting);
-  /// What a unit's branches need prefilled for their turn; returns the prefixes that they share,
-  /// to which the passes point.
+  /// Adds the prefills that a unit's branches need for their turn to `work`.  Returns the prefixes
+  /// that branches share; the passes in `work` point to them.
   std::map<PrefixKey, Sequence> add_prefills(ActiveUnit& unit, std::vector<Prefill>& work);
   void add_own_prefill(ActiveUnit& unit, Branch& b, std::vector<Prefill>& work);
-  /// A sequence that holds the previous turn's prompt of this very branch (another one's, even if
-  /// it were longer, would split a sparse prefill elsewhere), and the tokens that are left to
-  /// prefill.
+  /// A sequence with the previous turn's prompt of this branch, and the tokens that remain to be
+  /// prefilled.  (A longer prompt of another branch would split a sparse prefill at another place.)
   std::pair<Sequence, std::vector<int>> start_prefix(const ActiveUnit& unit, const Branch& b,
                                                      const PrefixKey& key) const;
-  /// Makes a branch that prefills its whole dialogue by itself ready for its turn; returns the
-  /// tokens to prefill.  Where a prompt may go on from an earlier one, as it does in a shared
-  /// prefix, the rows of each earlier turn are computed in a pass of their own, as that turn
-  /// planned them; what is counted is the turn's own rows.
-  std::vector<int> prefill_known(ActiveUnit& unit, Branch& b);
-  /// Makes a branch that kept its cache ready for its next turn; returns the tokens to prefill.
+  /// Prepares a branch that prefills its whole dialogue again; returns the tokens to prefill.  If
+  /// prompts may continue earlier ones, as in a shared prefix, the rows of each earlier turn are
+  /// computed in a separate pass with the patterns of that turn.  Only the current turn's rows are
+  /// counted.
+  std::vector<int> restart_sequence(ActiveUnit& unit, Branch& b);
+  /// Prepares a branch that keeps its cache for the next turn; returns the tokens to prefill.
   std::vector<int> continue_sequence(Branch& b) const;
-  /// Draws a token for every branch that has not finished, and feeds those that still have not.
+  /// Samples a token for every unfinished branch, then decodes those that are still unfinished.
   void decode_step();
-  void note_cache(Branch& b) const;
+  void write_cache_counters(Branch& b) const;
   void finish_turn(ActiveUnit& unit, Branch& b);
 
   Engine& engine_;
   const PromptRenderer& renderer_;
   const Decoding& decoding_;
   std::list<ActiveUnit> active_;  ///< oldest first
-  std::size_t steps_since_ = 0;   ///< a unit joined
+  std::size_t steps_since_ = 0;   ///< decode steps since the last unit started
   std::size_t most_steps_ = 0, ended_ = 0, ended_steps_ = 0;
-  std::vector<double> steps_;  ///< of a cell alone: seconds of this turn's decode steps
+  std::vector<double> step_seconds_;  ///< for isolated cells: of the current turn's decode steps
 };
 
 }  // namespace turnbench

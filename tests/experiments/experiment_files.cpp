@@ -65,7 +65,7 @@ std::vector<NamedCell> named_cells(const Manifest& manifest) {
 }
 
 bool agrees(const PublishedNumber& row, const NamedCell& cell) {
-  return row.agrees([&](const std::string& dimension) { return cell.at(dimension); });
+  return row.matches([&](const std::string& dimension) { return cell.at(dimension); });
 }
 
 }  // namespace turnbench::test

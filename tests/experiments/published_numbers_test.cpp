@@ -32,7 +32,7 @@ std::optional<double> number(const std::vector<PublishedNumber>& rows, const Nam
     const bool same = std::all_of(cell.begin(), cell.end(), [&](const auto& field) {
       const auto& [dimension, value] = field;
       if (value == "mean") {
-        const auto& averaged = row.averaged;
+        const auto& averaged = row.averaged_over;
         return std::find(averaged.begin(), averaged.end(), dimension) != averaged.end();
       }
       const auto named = row.dimensions.find(dimension);
@@ -66,7 +66,7 @@ TEST(PublishedNumbers, EveryOneHasItsCells) {
       for (std::size_t i = 0; i < rows.size(); ++i) {
         if (!agrees(rows[i], cell)) continue;
         ++uses[i];
-        of_cell += rows[i].averaged.empty();
+        of_cell += rows[i].averaged_over.empty();
       }
       EXPECT_LE(of_cell, 1) << name << ": " << text_of(cell);
     }
@@ -95,7 +95,7 @@ TEST(PublishedNumbers, FullTablesAreFull) {
     const std::vector<PublishedNumber> rows = published_of(manifest);
     for (const NamedCell& cell : named_cells(manifest)) {
       const bool found = std::any_of(rows.begin(), rows.end(), [&](const PublishedNumber& row) {
-        return row.averaged.empty() && agrees(row, cell);
+        return row.averaged_over.empty() && agrees(row, cell);
       });
       EXPECT_TRUE(found) << name << ": " << text_of(cell);
     }
@@ -114,7 +114,7 @@ TEST(PublishedNumbers, FullTablesOfAveragesAreFull) {
     for (const NamedCell& cell : named_cells(manifest)) {
       if (manifest.name == "sablock-figure3" && cell.at("task") != "Few-shot Learning") continue;
       const auto means = std::count_if(rows.begin(), rows.end(), [&](const PublishedNumber& row) {
-        return row.averaged == std::vector<std::string>{"dataset"} && agrees(row, cell);
+        return row.averaged_over == std::vector<std::string>{"dataset"} && agrees(row, cell);
       });
       EXPECT_EQ(means, 1) << name << ": " << text_of(cell);
     }

@@ -42,7 +42,7 @@ class SmokeRun : public testing::TestWithParam<std::string> {
       EXPECT_TRUE(labels.contains(cell["dataset"]));
     }
     EXPECT_EQ(models.size(), manifest.models.size()) << "labels stay";
-    const Database store(db_, Database::Mode::kExisting);
+    const Database store(db_, Database::Mode::kReadWrite);
     Statement cards = store.prepare("SELECT count(*) FROM protocol WHERE json NOT LIKE ?1");
     cards << "%" + std::string(kWarning) + "%";
     ASSERT_TRUE(cards.next());
@@ -97,7 +97,7 @@ TEST_P(SmokeRunOnRecords, StoresEveryCell) {
   const std::string records = TURNBENCH_SOURCE_DIR "/../shared/data/longbench";
   if (!std::filesystem::exists(records)) GTEST_SKIP() << "no records of LongBench in " << records;
   run(GetParam(), {"--data", "longbench=" + records});
-  const Database store(db_, Database::Mode::kExisting);
+  const Database store(db_, Database::Mode::kReadWrite);
   Statement sets = store.prepare("SELECT count(*) FROM dataset WHERE description LIKE 'tiny%'");
   ASSERT_TRUE(sets.next());
   EXPECT_EQ(sets.integer(0), 0) << "none is made up";

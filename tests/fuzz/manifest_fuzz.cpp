@@ -62,7 +62,7 @@ struct Files : InputFile {
 
 /// As `plan` does.
 void plan(const Manifest& manifest) {
-  const Plan plan = make_plan(resolve(manifest, {}, 1));
+  const Plan plan = make_plan(resolve_experiment(manifest, {}, 1));
   const PlanCost cost = estimate_cost(plan, std::vector{Device{}});
   require(cost.units == plan.units.size() || !plan.probe_jobs.empty(),
           "units that are not planned");
@@ -81,11 +81,11 @@ void require_all_done(const Plan& plan, const RunSummary& summary, const Results
 
 /// As `run --smoke` does.
 void run(const Manifest& manifest, const std::filesystem::path& db) {
-  Plan plan = make_plan(resolve(manifest, {}, 1));
+  Plan plan = make_plan(resolve_experiment(manifest, {}, 1));
   if (plan.cells.size() > kMostCells) return;
   Store store = Store::create(db);
   store.add_experiment(stored_experiment(plan));
-  drop_done(plan, store);
+  drop_stored_work(plan, store);
   const RunSummary summary = run_plan(
       plan, store, {.workers = 1, .threads = 1}, [] { return false; }, [](const Progress&) {});
   const Results results(store, manifest.name);
@@ -94,7 +94,7 @@ void run(const Manifest& manifest, const std::filesystem::path& db) {
     const std::string text = render_report(results, {format, false});
     require(is_valid_utf8(text), text);
   }
-  drop_done(plan, store);
+  drop_stored_work(plan, store);
   require(plan.unit_count() == 0 || !results.failures().empty(), "done twice");
 }
 

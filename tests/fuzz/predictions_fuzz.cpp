@@ -26,7 +26,7 @@ ImportTarget target_of(std::string_view metric, std::size_t turns) {
 }
 
 /// Each turn at each position at most once, with a record and a score.
-void check(const Imported& imported, const ImportTarget& target) {
+void check(const ImportedPredictions& imported, const ImportTarget& target) {
   require(imported.records.size() == imported.scores.size(), "other scores than records");
   const std::size_t turns = target.dialogues.size() * target.dialogues[0].turns.size();
   require(imported.experiment.cells.size() <= 3, "more cells than positions");

@@ -207,7 +207,7 @@ TEST(Chat, Urls) {
   EXPECT_EQ(full("https://h/v1/"), "https://h/v1/chat/completions");
   EXPECT_EQ(full("https://h/v1/chat/completions"), "https://h/v1/chat/completions");
   EXPECT_EQ(full("https://h/d?api-version=1"), "https://h/d/chat/completions?api-version=1");
-  EXPECT_EQ(chat_url("https://h/d?key=sk-1#x").shown, "https://h/d/chat/completions");
+  EXPECT_EQ(chat_url("https://h/d?key=sk-1#x").display, "https://h/d/chat/completions");
   for (const char* bad :
        {"", "h:8080", "localhost/v1", "file:///etc/passwd", "ftp://h/v1", "http://",
         "http://sk-secret@h/v1", "http://u:sk-secret@h/v1", "http://h/\nv1", "http://h:99999/v1"}) {

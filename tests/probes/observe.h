@@ -51,18 +51,18 @@ inline void show(Probe& probe, Shown& shown) {
     layer->dialogue = shown.view();
     const LayerView view = layer->view(l++);
     LayerSums sums(view);
-    probe.see_prompt(sums);
+    probe.observe_prompt(sums);
   }
   l = 0;
   for (const auto& layer : shown.answer) {
     const LayerView view = layer->view(l++);
     LayerSums sums(view);
-    probe.see_answer(sums);
+    probe.observe_answer(sums);
   }
   probe.end();
 }
 
-inline Measured measured(const std::string& spec, Shown& shown) {
+inline ProbeResult measured(const std::string& spec, Shown& shown) {
   const auto probe = ProbeSpec::parse(spec).make();
   show(*probe, shown);
   return probe->results().at(0);
@@ -70,7 +70,7 @@ inline Measured measured(const std::string& spec, Shown& shown) {
 
 /// The value, which there must be.
 inline double value(const std::string& spec, Shown& shown) {
-  const Measured out = measured(spec, shown);
+  const ProbeResult out = measured(spec, shown);
   EXPECT_EQ(out.missing, "") << spec;
   return out.value;
 }

@@ -78,7 +78,7 @@ TEST(WorkedExample, LineOverlap) {
             .make();
     show(*probe, a);
     show(*probe, b);
-    for (const Measured& m : probe->results())
+    for (const ProbeResult& m : probe->results())
       EXPECT_DOUBLE_EQ(m.value, self ? (1 + 1.0 / 3) / 2 : 1.0 / 3);
   }
 }
@@ -119,7 +119,7 @@ TEST(Identities, WholeBudgetsAndSingleTokens) {
     const auto same = ProbeSpec::parse("line-overlap:eta=0.3,self=false").make();
     show(*same, shown);
     show(*same, shown);
-    for (const Measured& m : same->results()) EXPECT_EQ(m.value, 1);
+    for (const ProbeResult& m : same->results()) EXPECT_EQ(m.value, 1);
     double before = 0;
     for (double eta : {0.3, 0.5, 0.7, 0.9, 0.95}) {
       const double now = value(fmt::format("coverage:eta={}", eta), shown);

@@ -72,7 +72,7 @@ TEST_F(Tables, MeansAreThoseOfThePaper) {
   EXPECT_EQ(p.entries[0][0]->estimate.turns, 8);
   EXPECT_EQ(p.entries[1][2]->estimate.turns, 6);
   EXPECT_EQ(p.entries[0][0]->estimate.dialogues, 4);
-  EXPECT_EQ(p.counter(0, "kv_tokens"), "200");
+  EXPECT_EQ(p.counter_text(0, "kv_tokens"), "200");
   EXPECT_EQ(p.entries[0][0]->published, 60.5);
   EXPECT_FALSE(p.entries[0][1]->published);
 }
@@ -283,11 +283,11 @@ TEST(Counters, AreRangesWhereARowHasSeveralMethods) {
     hand.add(cell.key, "a", 1, 0, cell.method == "full" ? 200 : cell.method == kSnap ? 64 : 48);
   const Results results(hand.store(), "hand");
   const Pivot sweep = make_pivot(results, results.manifest().tables[0]);
-  EXPECT_EQ(sweep.counter(0, "kv_tokens"), "200");
-  EXPECT_EQ(sweep.counter(1, "kv_tokens"), "48–64");
-  EXPECT_EQ(sweep.counter(1, "attended_tokens"), "") << "nothing was counted";
+  EXPECT_EQ(sweep.counter_text(0, "kv_tokens"), "200");
+  EXPECT_EQ(sweep.counter_text(1, "kv_tokens"), "48–64");
+  EXPECT_EQ(sweep.counter_text(1, "attended_tokens"), "") << "nothing was counted";
   const Pivot each = make_pivot(results, results.manifest().tables[1]);
-  EXPECT_EQ(each.counter(1, "kv_tokens"), "64");
+  EXPECT_EQ(each.counter_text(1, "kv_tokens"), "64");
   const std::string html = render_html(results);
   EXPECT_NE(html.find("<td>48–64</td>"), std::string::npos);
   EXPECT_NE(html.find("From–to where a row has several methods or histories."), std::string::npos);

@@ -52,7 +52,7 @@ class Answers : public testing::Test {
 TEST_F(Answers, AreTheRecordsOfEveryTurn) {
   const std::vector<Json> all = lines();
   ASSERT_EQ(all.size(), 8u) << "2 dialogues of 2 turns at 2 positions; a probe answers nothing";
-  const Database store(db_, Database::Mode::kExisting);
+  const Database store(db_, Database::Mode::kReadWrite);
   Statement s = store.prepare(
       "SELECT r.answer, s.value * 100, r.prompt_tokens, json_array_length(r.answer_tokens), "
       "json_extract(d.json, '$.turns[' || r.turn || '].question'), "

@@ -36,7 +36,7 @@ struct Scored {
 
 /// Every score of a metric, by its place.
 std::map<std::string, double> scores_of(const std::string& db, const std::string& metric) {
-  const Database file(db, Database::Mode::kExisting);
+  const Database file(db, Database::Mode::kReadWrite);
   Statement s =
       file.prepare("SELECT cell || dialogue || turn, value FROM score WHERE metric = ? ORDER BY 1");
   s << metric;

@@ -40,7 +40,7 @@ class EndToEnd : public testing::Test {
   }
   std::string file(const std::string& name) const { return directory_.path(name); }
   std::set<std::string> cells(const std::string& db) const {
-    const Database store(file(db), Database::Mode::kExisting);
+    const Database store(file(db), Database::Mode::kReadWrite);
     std::set<std::string> out;
     Statement s = store.prepare("SELECT DISTINCT cell FROM record");
     while (s.next()) out.insert(s.text(0));
@@ -116,8 +116,8 @@ TEST_F(EndToEnd, CellsAloneAreTimed) {
   const std::string answers =
       "SELECT r.answer_tokens FROM record r JOIN cell c ON c.key = r.cell WHERE r.turn = 0 "
       "ORDER BY c.method, c.position, r.dialogue";
-  const Database alone(file("alone.db"), Database::Mode::kExisting),
-      together(file("together.db"), Database::Mode::kExisting);
+  const Database alone(file("alone.db"), Database::Mode::kReadWrite),
+      together(file("together.db"), Database::Mode::kReadWrite);
   Statement ours = alone.prepare(answers), theirs = together.prepare(answers);
   int rows = 0;
   for (; ours.next(); ++rows) {
@@ -281,7 +281,7 @@ void expect_consistent(const std::string& path) {
                   "GROUP BY r.cell, r.dialogue HAVING count(*) <> max(d.turns))"),
             0);
   EXPECT_EQ(count(path, "SELECT count(*) FROM record"), count(path, "SELECT count(*) FROM score"));
-  const Database db(path, Database::Mode::kExisting);
+  const Database db(path, Database::Mode::kReadWrite);
   Statement check = db.prepare("PRAGMA integrity_check");
   ASSERT_TRUE(check.next());
   EXPECT_EQ(check.text(0), "ok");

@@ -42,7 +42,7 @@ TEST(TinyCard, HoldsOnASample) {
   json["datasets"] = sample;
   Manifest manifest = parse_manifest(json.dump(), "sample");
   manifest.path = path_of_manifest;
-  const Plan plan = make_plan(resolve(manifest, {}, 4));
+  const Plan plan = make_plan(resolve_experiment(manifest, {}, 4));
   const test::TemporaryDirectory directory;
   Store store = Store::create(directory.path("card.db"));
   store.add_experiment(stored_experiment(plan));

@@ -84,7 +84,7 @@ TEST(PlannedStages, AreCounted) {
   const std::string text = R"({"name": "m", "models": ["tiny"],
     "datasets": [{"name": "tiny-fact", "limit": 1, "length": 300}],
     "positions": ["begin"], "methods": ["full"]})";
-  const Plan plan = make_plan(resolve(parse_manifest(text, "m"), {}, 0));
+  const Plan plan = make_plan(resolve_experiment(parse_manifest(text, "m"), {}, 0));
   const ModelConfig& c = plan.experiment.models[0].checkpoint.config;
   ASSERT_TRUE(c.tied_embeddings);
   const auto stages = [](std::size_t count) { return std::vector<Device>(count); };
@@ -95,9 +95,9 @@ TEST(PlannedStages, AreCounted) {
                             size_of(plan.experiment.models[0].dtype);
   EXPECT_EQ(two.weights, one.weights + table);
   EXPECT_EQ(four.weights, two.weights);
-  EXPECT_GT(two.worker.agreeing, one.worker.agreeing);
-  EXPECT_EQ(four.worker.agreeing - two.worker.agreeing,
-            2 * (two.worker.agreeing - one.worker.agreeing));
+  EXPECT_GT(two.worker.if_answers_agree, one.worker.if_answers_agree);
+  EXPECT_EQ(four.worker.if_answers_agree - two.worker.if_answers_agree,
+            2 * (two.worker.if_answers_agree - one.worker.if_answers_agree));
   EXPECT_THROW(estimate_cost(plan, stages(5)), Error) << "more stages than layers";
 }
 

@@ -210,7 +210,7 @@ TEST(Report, ReadsAStoreWhoseMethodsNobodyKnowsAnyMore) {
     "tables": [{"rows": ["method.name", "method.budget"]}]})");
   const Finished run = run_program({"run", manifest, "--db", db});
   ASSERT_EQ(run.code, 0) << run.err;
-  Database(db, Database::Mode::kExisting)
+  Database(db, Database::Mode::kReadWrite)
       .execute(
           "UPDATE experiment SET manifest = replace(manifest, 'snapkv:budget', 'gone:size'); "
           "UPDATE experiment_cell SET method = 'gone:size=64'");

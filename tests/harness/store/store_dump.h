@@ -16,7 +16,7 @@ namespace turnbench::test {
 /// All rows of all tables, ordered; timings without their values, unless asked for.
 using Dump = std::map<std::string, std::vector<std::string>>;
 inline Dump dump(const std::string& path, bool timings = false) {
-  const Database db(path, Database::Mode::kExisting);
+  const Database db(path, Database::Mode::kReadWrite);
   Dump out;
   Statement tables = db.prepare("SELECT name FROM sqlite_master WHERE type = 'table'");
   while (tables.next()) {
@@ -40,7 +40,7 @@ inline Dump dump(const std::string& path, bool timings = false) {
 
 /// One number from a store.
 inline std::int64_t count(const std::string& path, const std::string& sql) {
-  const Database db(path, Database::Mode::kExisting);
+  const Database db(path, Database::Mode::kReadWrite);
   Statement s = db.prepare(sql);
   return s.next() ? s.integer(0) : -1;
 }

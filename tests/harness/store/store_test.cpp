@@ -59,7 +59,7 @@ TEST(Store, WritesAreIdempotent) {
   store.add_experiment(plan_of("e", "text", {"c1", "c2"}));
   store.add_records(records_of("c1", "x"), scores_of("c1", "x", 0.5));
   expect_same(dump(directory.path("a.db"), true), before);
-  EXPECT_EQ(store.done("e"),
+  EXPECT_EQ(store.stored_turn_counts("e"),
             (std::map<std::pair<std::string, std::string>, int>{{{"c1", "x"}, 2}}));
 }
 
@@ -103,7 +103,7 @@ TEST(Store, AHalfWrittenUnitIsNotThere) {
   EXPECT_THROW(store.add_records(records, scores_of("c1", "x", 1)), Error);
   expect_same(dump(directory.path("a.db"), true), before);
   store.add_records(records_of("c1", "x"), scores_of("c1", "x", 1));
-  EXPECT_EQ(store.done("e").size(), 1u);
+  EXPECT_EQ(store.stored_turn_counts("e").size(), 1u);
 }
 
 // Each experiment reads with the manifest that was planned last, and forgets only its own failures.
@@ -167,13 +167,14 @@ TEST(Store, AnswersAreReadBesideAnotherWriter) {
   Store other = Store::open_to_write(directory.path("a.db"));
   other.add_experiment(plan_of("e", "text", {"c1", "c2"}));
   std::vector<std::string> taken;
-  store.for_each_answered("e", [&](const StoredDialogue& d, const std::vector<Store::Answer>& a) {
-    EXPECT_EQ(a.size(), 2u);
-    store.put_scores({{"c1", d.id, 0, "rouge", "none", 1}}, false);
-    other.add_records(records_of("c2", d.id), scores_of("c2", d.id, 0.25));
-    store.put_scores({{"c1", d.id, 1, "rouge", "none", 1}}, false);
-    taken.push_back(d.id);
-  });
+  store.for_each_answered_dialogue(
+      "e", [&](const StoredDialogue& d, const std::vector<Store::Answer>& a) {
+        EXPECT_EQ(a.size(), 2u);
+        store.put_scores({{"c1", d.id, 0, "rouge", "none", 1}}, false);
+        other.add_records(records_of("c2", d.id), scores_of("c2", d.id, 0.25));
+        store.put_scores({{"c1", d.id, 1, "rouge", "none", 1}}, false);
+        taken.push_back(d.id);
+      });
   EXPECT_EQ(taken, (std::vector<std::string>{"x", "y"}));
   EXPECT_EQ(store.metrics("e"), (std::vector<std::string>{"qa_f1", "rouge"}));
 }
@@ -225,7 +226,7 @@ TEST(Store, OlderStoresAreReadAsTheyAreAndMigratedToBeWritten) {
     store.add_records(records_of("c1", "x"), scores_of("c1", "x", 0.5));
   }
   {
-    Database db(path, Database::Mode::kExisting);
+    Database db(path, Database::Mode::kReadWrite);
     db.execute(
         "DROP TABLE judgement; DROP TABLE judge; ALTER TABLE score DROP COLUMN sources; "
         "ALTER TABLE dataset DROP COLUMN sources; "
@@ -269,7 +270,7 @@ TEST(Store, RefusesWhatIsNoStore) {
       std::string::npos);
   { Store::create(directory.path("new.db")); }
   {
-    Database newer(directory.path("new.db"), Database::Mode::kExisting);
+    Database newer(directory.path("new.db"), Database::Mode::kReadWrite);
     newer.execute("PRAGMA user_version=99");
   }
   EXPECT_NE(test::message_of([&] { Store::open(directory.path("new.db")); }).find("version 99"),

@@ -28,10 +28,10 @@ TEST(Truncation, CountsWhatEarlierTurnsLost) {
   t.add(60, 40);
   t.add(90, 10);
   EXPECT_EQ(t, (Truncation{3, 2, 100, 60}));
-  EXPECT_EQ(text_of(t), "2 of 3 prompts were cut, the longest from 100 to 60 tokens");
+  EXPECT_EQ(describe(t), "2 of 3 prompts were cut, the longest from 100 to 60 tokens");
   Truncation other;
   other.add(500, 0);
-  EXPECT_EQ(text_of(other), "") << "a long prompt that is whole is no news";
+  EXPECT_EQ(describe(other), "") << "a long prompt that is whole is no news";
   other.add(80, 25);
   EXPECT_EQ(total({{"a", t}, {"b", other}}), (Truncation{5, 3, 105, 80}));
 }

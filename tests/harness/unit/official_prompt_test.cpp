@@ -75,7 +75,7 @@ TEST(OfficialPrompts, OfMadeUpRecords) {
     EXPECT_EQ(setup.tokenizer.decode(rendered.tokens, false),
               setup.tokenizer.decode(one["tokens"].get<std::vector<int>>(), false))
         << where;
-    EXPECT_EQ(rendered.truncated > 0, limit > 0) << where;
+    EXPECT_EQ(rendered.truncated_tokens > 0, limit > 0) << where;
   }
 }
 

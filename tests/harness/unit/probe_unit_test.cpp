@@ -99,7 +99,7 @@ TEST(Probes, SharingChangesCostAndNothingElse) {
     EXPECT_EQ(values(run(world, unit, 1, {.prefill_chunk = 16})), want);
     // Alone, and with one dialogue at a time.
     for (const ProbeCell& cell : probes.cells) {
-      if (cell.probe->info().compares) {
+      if (cell.probe->info().compares_dialogues) {
         for (const auto& [key, value] : values(run(world, {all_of(dialogues), {cell}, answers})))
           EXPECT_EQ(value, want.at(key)) << cell.key;
         continue;

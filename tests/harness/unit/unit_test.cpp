@@ -236,10 +236,10 @@ TEST(Unit, EachIsHandedOverWhenItEnds) {
         records.insert(records.end(), result.records.begin(), result.records.end());
       });
   ASSERT_EQ(begun_at_end.size(), dialogues.size());
-  EXPECT_LE(begun_at_end[0], kUnitsAtOnce + 1) << "one more is known, and waits";
+  EXPECT_LE(begun_at_end[0], kMaxConcurrentUnits + 1) << "one more is known, and waits";
   EXPECT_LT(begun_at_end[3], dialogues.size()) << "not all at the end";
   EXPECT_GE(at_once, 2u) << "several fill the decode steps";
-  EXPECT_LE(at_once, kUnitsAtOnce + 1);
+  EXPECT_LE(at_once, kMaxConcurrentUnits + 1);
   std::vector<WorkUnit> units;
   for (const Dialogue& dialogue : dialogues) units.push_back({&dialogue, cells.cells});
   expect_equal(by_key(records),

@@ -2,7 +2,7 @@
 
 namespace turnbench {
 
-/// A mean under way.
+/// A running mean.  `value` is NaN before the first `add`.
 struct Mean {
   double sum = 0;
   int count = 0;
