@@ -13,30 +13,31 @@ namespace turnbench {
 
 struct JudgeOptions {
   std::vector<std::string> experiments;
-  int judgings = 1;     ///< of each answer
-  int concurrency = 4;  ///< requests at the same time
+  int judgings = 1;     ///< how often each answer is judged
+  int concurrency = 4;  ///< number of simultaneous requests
   ChatOptions chat;
 };
 
 struct JudgeProgress {
-  std::size_t judgings = 0;                        ///< that are asked for
-  std::size_t done = 0, unparsed = 0, failed = 0;  ///< failed and unparsed ones are done, too
+  std::size_t judgings = 0;                        ///< to be requested in this run
+  std::size_t done = 0, unparsed = 0, failed = 0;  ///< `done` includes unparsed and failed ones
   double seconds = 0;
 };
 
 struct JudgeSummary {
-  std::string postprocess;  ///< under which the scores are stored: the judge
-  std::size_t stored = 0;   ///< judgings that were there already
+  std::string postprocess;  ///< postprocess name of the stored scores: it names the judge
+  std::size_t stored = 0;   ///< judgings that the store already had
   JudgeProgress progress;
-  std::vector<std::string> errors;  ///< of failed judgings, one line each
+  std::vector<std::string> errors;  ///< one line for each failed judging
   bool stopped = false;
 };
 
-/// Has the answers of experiments judged.  Only what the store lacks is asked: a judging belongs to
-/// an answer, the rubric's text, the model, and its number.  Every reply is stored as it came, with
-/// what was read out of it.  Once an answer has all its judgings, the means of those that could be
-/// read become its scores: metrics judge:RUBRIC and judge:RUBRIC:DIMENSION, as shares of the
-/// scale's upper end.  `should_stop` is asked between requests, `report` called after each.
+/// Lets a language model judge the answers of experiments.  Requests only what the store lacks: a
+/// judging is identified by the answer, the rubric's text, the model, and its ordinal.  Every reply
+/// is stored unchanged, with the scores read from it.  Once an answer has all its judgings, the
+/// means of the readable ones become its scores: the metrics judge:RUBRIC and
+/// judge:RUBRIC:DIMENSION, as fractions of the upper end of the scale.  Polls `should_stop` between
+/// requests and calls `report` after each.
 JudgeSummary judge_answers(Store& store, const Rubric& rubric, const JudgeOptions& options,
                            const std::function<bool()>& should_stop,
                            const std::function<void(const JudgeProgress&)>& report);

@@ -8,8 +8,8 @@
 
 namespace turnbench {
 
-/// The request for one judging.  `answers`: what stands in the dialogue by turn, the judged answer
-/// included; earlier turns without one show that they have none.
+/// The prompt for one judging.  `answers`: the answers of the dialogue by turn, including the one
+/// to judge.  For earlier turns without an answer, the prompt says that there is none.
 std::string judge_prompt(const Rubric& rubric, const Dialogue& dialogue, int turn,
                          const std::map<int, std::string>& answers);
 

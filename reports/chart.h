@@ -21,7 +21,7 @@ struct DotChart {
   std::vector<std::string> notes;  ///< under the axis
 };
 
-/// As wide as its labels need; titles and notes are broken into lines.
+/// The width follows from the labels; titles and notes are wrapped.
 std::string render_svg(const DotChart& chart);
 
 }  // namespace turnbench

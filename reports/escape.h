@@ -6,34 +6,34 @@
 
 namespace turnbench {
 
-// Labels, titles and messages are anybody's text: each format has functions that make it plain text
-// there, on one line, whatever it holds.  Ordinary labels ("snapkv:budget=64,window=8") pass
+// Labels, titles and messages can contain any text.  For each format there are functions that make
+// it plain text of that format, on one line.  Ordinary labels ("snapkv:budget=64,window=8") stay
 // unchanged.
 
-/// Line ends and tabs as spaces; other control characters, characters that turn the direction of
-/// writing or hide, and ill-formed bytes spelled out: \x1b, \u202e.
+/// Replaces line ends and tabs by spaces.  Writes other control characters, invisible characters,
+/// characters that change the direction of text, and ill-formed bytes as escapes: \x1b, \u202e.
 std::string one_line(std::string_view text);
 
-/// Text of HTML and SVG; `escape_markup_block` keeps the lines, for <pre>.
+/// Escapes text for HTML and SVG.  `escape_markup_block` keeps line ends, for <pre>.
 std::string escape_markup(std::string_view text);
 std::string escape_markup_block(std::string_view text);
 
-/// Text of Markdown within a line: in a cell of a table, say.
+/// Escapes text within a line of Markdown, for example in a table cell.
 std::string escape_markdown(std::string_view text);
-/// The same as a paragraph of its own: no heading and no list, however it begins.
+/// Escapes text as a paragraph of Markdown: it never becomes a heading or a list.
 std::string markdown_paragraph(std::string_view text);
 
-/// Text of LaTeX.  A leading [ or * is put in braces: behind the \\ of the row above it would be
-/// read as an argument.
+/// Escapes text for LaTeX.  A leading [ or * is put in braces; after the \\ of the row above LaTeX
+/// would read it as an argument.
 std::string escape_latex(std::string_view text);
 
-/// A field of a CSV, quoted where it has to be.  Text that a spreadsheet would take for a formula
-/// gets an apostrophe in front of it; a number stays one.
+/// A field of a CSV, quoted if necessary.  Text that a spreadsheet would read as a formula gets an
+/// apostrophe in front; numbers do not.
 std::string csv_field(std::string_view text);
 
-/// Width in average Latin letters; characters of East Asian scripts count twice.
+/// Width in average Latin letters; characters of East Asian scripts count as two.
 int text_width(std::string_view text);
-/// Lines of at most `width`, broken at spaces where there are any.
+/// Wraps text into lines of at most `width` (as `text_width` counts), at spaces where possible.
 std::vector<std::string> wrapped(std::string_view text, int width);
 
 }  // namespace turnbench

@@ -7,22 +7,22 @@
 
 namespace turnbench {
 
-// What every format says under its tables, as plain text.
+// The text below the tables of every format, as plain text.
 
-/// What the tables' numbers are.  `differences` says where those to the baseline stand ("in
-/// parentheses"), `counters` whether columns of counters are shown.
+/// Explains the numbers in the tables.  `differences` says where the differences to the baseline
+/// are ("in parentheses"); `counters` is true if columns of counters are shown.
 std::string caption(const Results& results, const std::vector<Pivot>& pivots,
                     const std::string& differences, bool counters);
 
-/// How many of their dialogues the cells of each incomplete dataset have run: "Partial: tiny-fact 2
+/// For each incomplete dataset, how many of its dialogues the cells have run: "Partial: tiny-fact 2
 /// of 8 dialogues."; "" if all are complete.
 std::string progress_note(const Results& results);
 
-/// Which results other sources decided than those of this program; "" if none.
+/// Names the results that were computed by other sources than this program's; "" if there are none.
 std::string stale_note(const Results& results);
 
-/// What has not run, is stale, was cut, failed or has no value, and published numbers without a
-/// place.
+/// All notes: pending, stale, truncated and failed results, missing values, and published numbers
+/// without a place in the tables.
 std::vector<std::string> notes(const Results& results);
 
 }  // namespace turnbench

@@ -7,9 +7,10 @@
 
 namespace turnbench {
 
-/// Mean scores with methods as rows and the positions of the question as series: of all datasets
-/// with the same weight, then of each, if there are several.  Models, histories and sources of the
-/// earlier answers have rows of their own: nothing but datasets is averaged.
+/// Charts of mean scores: methods are rows, positions of the question are series.  The first chart
+/// is the mean over all datasets with equal weight; if there are several datasets, one chart for
+/// each follows.  Only datasets are averaged: models, histories and kinds of earlier answers have
+/// rows of their own.
 std::vector<DotChart> position_charts(const Results& results);
 
 }  // namespace turnbench

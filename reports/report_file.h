@@ -5,17 +5,17 @@
 
 namespace turnbench {
 
-/// How html and svg (behind a doctype) and tex begin, so that a later report knows them.
+/// The first line of html and svg (after the doctype) and of tex, by which `is_report` knows them.
 inline constexpr std::string_view kMarkupMark = "<!-- turnbench report -->\n";
 inline constexpr std::string_view kLatexMark = "% turnbench report\n";
 
-/// Whether text is a report, which another one may replace: html, tex and svg by their mark, md by
-/// its heading and the caption under its tables, csv by a column X with "X low", "X high", "X n"
-/// and "X failed" beside it, json by "experiment" and "cells".  Nothing at all counts as well.
+/// True if the text is a report, which a new report may overwrite.  Recognizes html, tex and svg by
+/// their mark, md by its heading and the caption under its tables, csv by a column X followed by
+/// "X low", "X high", "X n" and "X failed", json by "experiment" and "cells".  True for empty text.
 bool is_report(std::string_view text);
 
-/// Writes a report to a file.  Refuses to replace one that is no report, unless `force`; devices
-/// and pipes are written to as they are.
+/// Writes a report to a file, as `write_file`.
+/// @throws Error (input) if the file exists and is no report, unless `force`.
 void write_report(const std::filesystem::path& path, std::string_view report, bool force);
 
 }  // namespace turnbench

@@ -6,8 +6,8 @@
 
 namespace turnbench {
 
-/// One line on a terminal's stderr: units done, tokens/s, time left.  Nothing where stderr is no
-/// terminal or `quiet`.
+/// A progress line on stderr: units done, tokens/s, time left.  Prints nothing if stderr is no
+/// terminal, or if `quiet`.
 class ProgressLine {
  public:
   explicit ProgressLine(bool quiet);

@@ -8,23 +8,23 @@
 
 namespace turnbench {
 
-/// One layer's prefill attention on made-up tensors with the structure that real heads show: sinks,
-/// a band around the diagonal and around some offsets, columns that all rows see, and noise.  For
-/// measuring sparse prefill, statistics and selection included, at any length.
+/// Prefill attention of one layer on synthetic tensors with the structure of real heads: sinks, a
+/// band around the diagonal and around some offsets, columns that all rows attend to, and noise.
+/// For timing sparse prefill, including statistics and selection, at any length.
 class PlantedLayer {
  public:
   PlantedLayer(Backend& backend, const ModelShape& shape, int tokens, DType kv_dtype = DType::kF32);
 
-  /// Attends to all tokens once, by the patterns of `policy` or, if null, densely; returns when
-  /// that is done.
+  /// Computes the attention of all tokens once, with the patterns of `policy`, or densely if it is
+  /// null.  Returns when the backend has finished.
   void run(PrefillPolicy* policy);
 
-  /// Pairs (query, key) that the last run computed, all query heads.
+  /// (query, key) pairs that the last run computed, summed over all query heads.
   double pairs() const;
   double dense_pairs() const;
 
  private:
-  /// Of a set: keys and values, row by row, and the queries of its heads in `q`.
+  /// Makes the keys and values of a set, row by row; writes the queries of its heads into `q`.
   std::vector<float> plant(int set, std::vector<float>& q) const;
   std::size_t width() const {
     return static_cast<std::size_t>(shape_.heads) * static_cast<std::size_t>(shape_.head_dim);

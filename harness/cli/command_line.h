@@ -9,17 +9,17 @@
 
 namespace turnbench {
 
-// Checks of option values.  Their refusals read "OPTION: found X, expected Y", as all others do.
+// Validators of option values.  Their messages are "OPTION: found X, expected Y", as all messages.
 
-/// Decimal digits from `min` to `max`, and nothing else.
+/// Accepts an integer from `min` to `max` in decimal digits.
 CLI::Validator whole_number(std::int64_t min, std::int64_t max);
-/// A finite number from `min` to `max`.
+/// Accepts a finite number from `min` to `max`.
 CLI::Validator number(double min, double max);
-/// One of a few words; refuses others with the nearest.
+/// Accepts one of `words`; the message for others suggests the nearest.
 CLI::Validator one_of(std::vector<std::string> words);
 
-/// What the parser's refusal of a command line means: which word was found where, and what was
-/// expected there, with the nearest known name.
+/// Turns a parse error into an Error that says which word was found where and what was expected,
+/// with the nearest known name.
 Error usage_error(const CLI::App& app, const CLI::ParseError& refusal);
 
 }  // namespace turnbench

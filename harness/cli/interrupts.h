@@ -2,8 +2,9 @@
 
 namespace turnbench {
 
-/// While it lives, the first SIGINT or SIGTERM asks what runs to stop after what is in flight, and
-/// a second one ends the program.  One at a time.
+/// Handles SIGINT and SIGTERM during its lifetime.  The first signal makes `any` return true, so
+/// that a run stops after the units in flight.  A second signal ends the program.  There must be at
+/// most one object at a time.
 class Interrupts {
  public:
   Interrupts();
@@ -11,7 +12,7 @@ class Interrupts {
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
 
-  bool any() const;
+  bool any() const;  ///< true if a signal has come
 };
 
 }  // namespace turnbench

@@ -6,9 +6,9 @@
 
 namespace turnbench {
 
-/// Everything that moves a score and is not in the cell's own columns, as JSON: model and
-/// tokenizer, template, stop tokens, truncation, lengths, decoding, dtypes, dialogues.  Equal cards
-/// mean equal conditions.
+/// The protocol card as JSON: everything that influences scores and is not in the columns of a cell
+/// (model and tokenizer, template, stop tokens, truncation, lengths, decoding, dtypes, dialogues).
+/// Equal cards mean equal conditions.
 std::string protocol_card(const Experiment& experiment, const ResolvedModel& model,
                           const ResolvedDataset& dataset);
 

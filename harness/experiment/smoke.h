@@ -5,11 +5,12 @@
 
 namespace turnbench {
 
-/// The same experiment on stand-ins, end to end in seconds: a check that it runs, never a result.
-/// The manifest returned is a valid one with its own text, named NAME.smoke, whose `smoke` warning
-/// every table and protocol card carries; docs/manifest.md ("Smoke runs") lists what changes.
-/// Labels stay, so tables have the experiment's rows and columns, and published numbers their
-/// places.  `locations` decides which datasets are real: those whose files are given.
+/// The same experiment on small stand-ins, which runs end to end in seconds.  It checks that the
+/// experiment runs; its numbers are no results.  Returns a valid manifest with its own text, named
+/// NAME.smoke, whose `smoke` warning is in every table and protocol card.  docs/manifest.md ("Smoke
+/// runs") lists what changes.  Labels do not change, so tables keep their rows and columns, and
+/// published numbers their places.  Datasets whose files `locations` finds are used; others are
+/// replaced.
 Manifest smoke_manifest(const Manifest& manifest, const Locations& locations);
 
 }  // namespace turnbench

@@ -11,23 +11,23 @@ namespace turnbench {
 
 struct RescoreRequest {
   std::string metric, postprocess;  ///< empty: each cell's own
-  bool replace = false;             ///< stored scores that come out differently now
-  Locations locations;              ///< of the dictionary that metrics of Chinese words need
+  bool replace = false;             ///< overwrite stored scores that are different now
+  Locations locations;              ///< to find the segmenter of metrics of Chinese words
 };
 
-/// The scores of one cell under the request.
+/// The result for one cell: numbers of scored answers, added scores and unchanged scores.
 struct CellScores {
   Cell cell;
   std::string metric, postprocess;
   std::size_t count = 0, added = 0, equal = 0;
   double sum = 0;
-  /// Answers that the metric cannot score, and stored scores that came out differently: one line
-  /// each.
+  /// One line for each answer that the metric cannot score, and for each stored score that is
+  /// different now.
   std::vector<std::string> refused, different;
 };
 
-/// Scores the stored answers of an experiment anew, without any model: cells of probes have none.
-/// The scores are stored beside those that are there; the same request again adds nothing.
+/// Scores the stored answers of an experiment again, without a model.  Cells of probes have no
+/// answers.  Adds the new scores to the store; repeating a request adds nothing.
 std::vector<CellScores> rescore(Store& store, const std::string& experiment,
                                 const RescoreRequest& request);
 

@@ -9,34 +9,36 @@
 
 namespace turnbench {
 
-/// Hashes of the sources that decide results, by part: "engine" (decoder, cache, statistics, CPU
-/// kernels), "cuda", "prompts", "datasets", "metrics", "methods/NAME", "probes/NAME".
+/// Hashes of the sources that determine results, by part of the program: "engine" (decoder, cache,
+/// statistics, CPU kernels), "cuda", "prompts", "datasets", "metrics", "methods/NAME",
+/// "probes/NAME".
 using SourceHashes = std::map<std::string, std::string>;
 
-/// What this program is built from.
+/// The sources that a program is built from.
 struct SourceState {
-  std::string commit;     ///< empty outside of a checkout
-  bool modified = false;  ///< the checkout had changes
+  std::string commit;     ///< empty if they were not in a git checkout
+  bool modified = false;  ///< the checkout had uncommitted changes
   SourceHashes hashes;
 };
-/// Of the build; see cmake/source_hashes.cmake.
+/// The sources of this program; see cmake/source_hashes.cmake.
 SourceState source_state();
 
-/// Version, commit, sources and compiler of this program, on one line: no two builds that can give
-/// different results have the same.
+/// Version, commit, sources and compiler of this program, on one line.  Builds that can give
+/// different results have different descriptions.
 std::string build_description();
 
-/// The machine and the build, as JSON: what a run's records refer to.
+/// The machine and the build as JSON.  The records of a run refer to it.
 std::string environment_card(const std::vector<Device>& devices = {Device{}});
 
-/// The sources that an environment card says its records were computed by; empty if it says none.
+/// The hashes of the sources in an environment card; empty if it has none.
 SourceHashes sources_of(std::string_view environment_card);
 
-/// The parts that decide what a cell's answers, or a probe's values, are: without what its key has
-/// hashes of (model, dialogues), and without its metric.  None for what was imported.
+/// The parts of the program that determine a cell's answers, or a probe's values.  Without model
+/// and dialogues, whose hashes are in the cell's key, and without the metric.  Empty for imported
+/// cells.
 std::vector<std::string> deciding_parts(const std::string& method_canonical);
 
-/// Those in which two builds differ.  "unknown sources" where `then` does not know its own.
+/// The deciding parts in which two builds differ; "unknown sources" if `then` is empty.
 std::vector<std::string> changed_parts(const std::string& method_canonical,
                                        const SourceHashes& then, const SourceHashes& now);
 

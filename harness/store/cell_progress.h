@@ -8,13 +8,14 @@
 
 namespace turnbench {
 
-/// Dialogues of a cell: how many have run, of how many that its dataset has.
+/// The number of a cell's dialogues that have run, and of all dialogues of its dataset.
 struct CellProgress {
   std::size_t done = 0, total = 0;
   std::size_t pending() const { return total - done; }
 };
 
-/// By the key of each cell of an experiment.  Also a run with --limit leaves the rest pending.
+/// The progress of an experiment's cells, by their keys.  Dialogues that --limit left out are
+/// pending.
 std::map<std::string, CellProgress> cell_progress(const Store& store,
                                                   const std::string& experiment);
 

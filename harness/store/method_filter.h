@@ -6,8 +6,8 @@
 
 namespace turnbench {
 
-/// The cells that a word of the command line means: those of a label of the tables, of a method or
-/// probe with all its settings, or, of a name alone, those of every setting of it.
+/// Selects cells by --method.  The text is a label in tables, a method or probe with its settings,
+/// or a name alone, which selects all settings.
 class MethodFilter {
  public:
   explicit MethodFilter(std::string spec);
@@ -16,7 +16,7 @@ class MethodFilter {
 
  private:
   std::string spec_;
-  std::string method_, probe_;  ///< canonical; empty if it is none
+  std::string method_, probe_;  ///< canonical texts; empty if `spec_` is none
 };
 
 }  // namespace turnbench

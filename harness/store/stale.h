@@ -9,22 +9,21 @@
 
 namespace turnbench {
 
-/// Results of one cell that other sources than those of this program decided.
+/// A cell with results that were computed by other sources than this program's.
 struct StaleCell {
   Cell cell;
-  std::size_t dialogues = 0;  ///< of them
-  /// Parts of the program that have changed: see SourceHashes.  "metrics" touches the scores alone,
-  /// which `run` computes anew from the stored answers; "datasets" the dialogues, which `run` makes
-  /// anew and compares.
+  std::size_t dialogues = 0;  ///< number of dialogues with such results
+  /// Parts of the program that have changed (see SourceHashes).  "metrics" affects scores only:
+  /// `run` scores the stored answers again.  "datasets" affects dialogues: `run` builds them again
+  /// and compares them.
   std::set<std::string> changed;
 };
 
-/// The cells of an experiment that have such results, in table order.  `now`: the sources that
-/// count as unchanged.
+/// The stale cells of an experiment, in table order.  `now`: the sources to compare with.
 std::vector<StaleCell> stale_cells(const Store& store, const std::string& experiment,
                                    const SourceHashes& now = source_state().hashes);
 
-/// What is stale and why, on one line; empty if nothing is.
+/// The stale results and the reasons, on one line; empty if there are none.
 std::string describe(const std::vector<StaleCell>& stale);
 
 }  // namespace turnbench

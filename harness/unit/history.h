@@ -4,11 +4,11 @@
 
 namespace turnbench {
 
-/// What happens to a method's cache when a later turn comes.
+/// How a method's cache goes on from one turn to the next.
 enum class History {
-  kReprefill,     ///< everything is computed anew and evicted anew: lost tokens come back
-  kCompressOnce,  ///< evicted after the first prompt only; all that follows is appended in full
-  kRecompress     ///< evicted again after each prompt, from the survivors and the new tokens
+  kReprefill,     ///< the whole prompt is prefilled and evicted again: evicted tokens come back
+  kCompressOnce,  ///< eviction after the first prompt only; later tokens are all kept
+  kRecompress     ///< eviction after each prompt, from the kept and the new tokens
 };
 inline std::string_view name_of(History history) {
   return history == History::kReprefill      ? "reprefill"
@@ -16,7 +16,7 @@ inline std::string_view name_of(History history) {
                                              : "recompress";
 }
 
-/// Whose earlier answers stand in the dialogue's history.
+/// The earlier answers in a dialogue's history: the method's own, or the gold ones.
 enum class Answers { kOwn, kGold };
 inline std::string_view name_of(Answers answers) {
   return answers == Answers::kOwn ? "own" : "gold";
