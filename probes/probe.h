@@ -57,7 +57,7 @@ class PromptProbe : public Probe {
 struct ProbeInfo {
   /// What the probe has to observe, in ascending order of cost.
   enum class Input {
-    kText,    ///< the tokens of the prompt; the model does not run
+    kText,    ///< the tokens of the prompt, without attention
     kPrompt,  ///< attention over the prompt
     kAnswer   ///< also attention of the answer, which full attention generates
   };
