@@ -106,6 +106,9 @@ struct Pipeline {
   Engine engine;
 };
 
+/// Tokens of a prompt: more than a page.
+const int kPrompt = is_emulated() ? 90 : 150;
+
 /// Everything that sequences show: logits, greedy tokens, what is cached, what it has cost.
 struct StagesTrace {
   std::vector<Logits> logits;
@@ -174,7 +177,7 @@ StagesTrace two_turns(Engine& engine) {
     std::vector<std::vector<int>> tokens;
     std::vector<Pass> passes;
     for (std::size_t i = 0; i < sequences.size(); ++i)
-      tokens.push_back(made_up_tokens((turn == 0 ? 150 : 20) + static_cast<int>(i), i + 1));
+      tokens.push_back(made_up_tokens((turn == 0 ? kPrompt : 20) + static_cast<int>(i), i + 1));
     for (std::size_t i = 0; i < sequences.size(); ++i)
       passes.push_back({.sequence = &sequences[i], .tokens = tokens[i], .prompt_end = true});
     trace.add(engine.prefill(passes));
@@ -190,7 +193,7 @@ StagesTrace forks(Engine& engine) {
   std::vector<Sequence*> pointers;
   for (Sequence& s : sequences) pointers.push_back(&s);
   Conversation prefix(engine, {}, 40, true);
-  const Logits last = prefix.turn_with_forks(made_up_tokens(150, 1), pointers);
+  const Logits last = prefix.turn_with_forks(made_up_tokens(kPrompt, 1), pointers);
   trace.add(std::vector(sequences.size(), last));
   answer(engine, sequences, 2, trace);
   for (const Sequence& s : sequences) trace.add(s);
@@ -201,7 +204,7 @@ StagesTrace forks(Engine& engine) {
 StagesTrace filled(Engine& engine) {
   StagesTrace trace;
   std::vector<Sequence> sequences = sequences_of(engine, everyone());
-  for (Sequence& s : sequences) engine.fill_random_kv(s, made_up_tokens(150, 1), {}, 7);
+  for (Sequence& s : sequences) engine.fill_random_kv(s, made_up_tokens(kPrompt, 1), {}, 7);
   trace.tokens.assign(sequences.size(), 9);
   answer(engine, sequences, 2, trace);
   for (const Sequence& s : sequences) trace.add(s);
