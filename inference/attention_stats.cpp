@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <iterator>
 #include <numeric>
 
 #include "common/error.h"
@@ -12,20 +13,24 @@ namespace {
 
 constexpr int kRowsPerBlock = 64;  // rows whose probabilities are held at a time
 
-std::size_t padded_slots(int slots) {
-  return (static_cast<std::size_t>(slots) + kPageTokens - 1) / kPageTokens * kPageTokens;
+std::int64_t padded_slots(int slots) {
+  return (slots + kPageTokens - 1) / kPageTokens * kPageTokens;
 }
 
 }  // namespace
 
-QueryTail::QueryTail(int capacity, std::size_t width) : capacity_(capacity), width_(width) {
-  rows_.resize(2 * static_cast<std::size_t>(capacity) * width);
+QueryTail::QueryTail(int capacity, std::int64_t width) : capacity_(capacity), width_(width) {
+  rows_.resize(2 * capacity * width);
   positions_.resize(2 * static_cast<std::size_t>(capacity));
+}
+
+MatrixView<const float> QueryTail::queries() const {
+  return {rows_.data() + first_ * width_, count_, width_};
 }
 
 const float* QueryTail::row(int i) const {
   assert(i >= 0 && i < count_);
-  return rows_.data() + static_cast<std::size_t>(first_ + i) * width_;
+  return queries().row(i);
 }
 
 void QueryTail::push(const float* query, std::int32_t position) {
@@ -35,14 +40,13 @@ void QueryTail::push(const float* query, std::int32_t position) {
     --count_;
   }
   if (first_ + count_ == 2 * capacity_) {
-    std::memmove(rows_.data(), rows_.data() + static_cast<std::size_t>(first_) * width_,
-                 static_cast<std::size_t>(count_) * width_ * sizeof(float));
+    std::memmove(rows_.data(), queries().data, count_ * width_ * sizeof(float));
     std::copy_n(positions_.begin() + first_, count_, positions_.begin());
     first_ = 0;
   }
-  const auto at = static_cast<std::size_t>(first_ + count_);
+  const int at = first_ + count_;
   std::copy_n(query, width_, rows_.data() + at * width_);
-  positions_[at] = position;
+  positions_[static_cast<std::size_t>(at)] = position;
   ++count_;
 }
 
@@ -100,22 +104,20 @@ const HeadScores& AttentionStats::window_mass(int rows) {
   int largest = 0;
   for (const KvHeadCache& set : sets_) largest = std::max(largest, set.size());
   scores.ld = padded_slots(largest);
-  scores.data.assign(static_cast<std::size_t>(shape_.heads) * scores.ld, 0);
+  scores.data.assign(shape_.heads * scores.ld, 0);
   const int first = tail_->rows() - count;
-  const std::size_t group = static_cast<std::size_t>(shape_.heads) / sets_.size(),
-                    head_dim = static_cast<std::size_t>(shape_.head_dim);
-  std::vector<MassJob> jobs(sets_.size());
-  for (std::size_t s = 0; s < sets_.size(); ++s) {
-    MassJob& job = jobs[s];
-    job.keys = &sets_[s];
-    job.q = tail_->row(first) + s * group * head_dim;
-    job.q_stride = tail_->width();
-    job.heads = static_cast<int>(group);
+  const std::int64_t group = shape_.heads / std::ssize(sets_), head_dim = shape_.head_dim;
+  const MatrixView<const float> queries = tail_->queries().rows_at(first, count);
+  std::vector<MassJob> jobs;
+  std::int64_t head = 0;
+  for (const KvHeadCache& set : sets_) {
+    MassJob& job = jobs.emplace_back();
+    job.keys = &set;
+    job.q = queries.columns_at(head * head_dim, group * head_dim);
     job.positions = tail_->positions() + first;
-    job.rows = count;
     job.sliding_window = sliding_window_;
-    job.vertical = scores.data.data() + s * group * scores.ld;
-    job.vertical_stride = scores.ld;
+    job.vertical = scores.rows(shape_.heads).rows_at(head, group);
+    head += group;
   }
   backend_.add_mass(scale_, jobs);
   for (int h = 0; h < shape_.heads; ++h) {
@@ -125,26 +127,26 @@ const HeadScores& AttentionStats::window_mass(int rows) {
 }
 
 std::span<const float> AttentionStats::query(int head, int row) const {
-  return {pass_.q + static_cast<std::size_t>(row) * pass_.stride + head * shape_.head_dim,
-          static_cast<std::size_t>(shape_.head_dim)};
+  return {pass_.q.row(row) + head * shape_.head_dim, static_cast<std::size_t>(shape_.head_dim)};
 }
 
 std::size_t AttentionStats::probabilities(int head, std::span<const int> rows,
                                           std::vector<float>& out) const {
   const KvHeadCache& set = set_of(head);
   // Rows a multiple of 4 KiB apart would share few cache sets when they are read down a column.
-  const std::size_t slots = padded_slots(set.size());
-  const std::size_t ld = slots % 1024 == 0 ? slots + kPageTokens : slots;
-  const auto head_dim = static_cast<std::size_t>(shape_.head_dim);
-  std::vector<float> queries(rows.size() * head_dim);
+  const std::int64_t slots = padded_slots(set.size()), count = std::ssize(rows);
+  const std::int64_t ld = slots % 1024 == 0 ? slots + kPageTokens : slots;
+  std::vector<float> queries;
+  queries.reserve(count * shape_.head_dim);
   std::vector<std::int32_t> positions;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    std::copy_n(query(head, rows[i]).data(), head_dim, queries.data() + i * head_dim);
-    positions.push_back(pass_.positions[rows[i]]);
+  for (int row : rows) {
+    const std::span<const float> q = query(head, row);
+    queries.insert(queries.end(), q.begin(), q.end());
+    positions.push_back(pass_.positions[row]);
   }
-  out.resize(rows.size() * ld);
-  backend_.row_probabilities(scale_, set, queries.data(), head_dim, positions.data(),
-                             static_cast<int>(rows.size()), sliding_window_, out.data(), ld);
+  out.resize(count * ld);
+  backend_.row_probabilities(scale_, set, {queries.data(), count, shape_.head_dim},
+                             positions.data(), sliding_window_, {out.data(), count, ld});
   return ld;
 }
 
@@ -166,8 +168,8 @@ void AttentionStats::for_each_row(
 }
 
 LineMass AttentionStats::line_mass(int head, int rows) const {
-  const int count = std::min(rows, pass_.rows);
-  return line_mass(head, pass_.rows - count, count);
+  const int count = std::min(rows, pass_.rows());
+  return line_mass(head, pass_.rows() - count, count);
 }
 
 LineMass AttentionStats::line_mass(int head, int first, int rows) const {
@@ -177,13 +179,10 @@ LineMass AttentionStats::line_mass(int head, int first, int rows) const {
                 std::vector<float>(static_cast<std::size_t>(end))};
   MassJob job;
   job.keys = &set;
-  job.q = query(head, first).data();
-  job.q_stride = pass_.stride;
+  job.q = pass_.q.rows_at(first, rows).columns_at(head * shape_.head_dim, shape_.head_dim);
   job.positions = pass_.positions + first;
-  job.rows = rows;
   job.sliding_window = sliding_window_;
-  job.vertical = mass.vertical.data();
-  job.vertical_stride = mass.vertical.size();
+  job.vertical = MatrixView(mass.vertical.data(), 1, std::ssize(mass.vertical));
   job.slash = mass.slash.data();
   backend_.add_mass(scale_, {&job, 1});
   return mass;

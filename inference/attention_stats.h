@@ -16,37 +16,39 @@ struct ModelShape {
   int group() const { return heads / kv_heads; }
 };
 
-/// The last query rows of one layer of a sequence, after RoPE, oldest first: [rows][heads *
+/// The last query rows of one layer of a sequence, after RoPE, oldest first: [rows, heads *
 /// head_dim] with their positions.  Holds at most `capacity` rows.
 class QueryTail {
  public:
   QueryTail() = default;
-  QueryTail(int capacity, std::size_t width);
+  QueryTail(int capacity, std::int64_t width);
 
   int capacity() const { return capacity_; }
   int rows() const { return count_; }
-  const float* row(int i) const;  ///< i-th oldest
-  const std::int32_t* positions() const { return positions_.data() + first_; }
-  std::size_t width() const { return width_; }
+  MatrixView<const float> queries() const;  ///< [rows, width]
+  const float* row(int i) const;            ///< i-th oldest, [width]
+  const std::int32_t* positions() const { return positions_.data() + first_; }  ///< [rows]
+  std::int64_t width() const { return width_; }
 
-  void push(const float* query, std::int32_t position);
+  void push(const float* query, std::int32_t position);  ///< query: [width]
   /// Forgets the rows at or after `position`.
   void truncate_to_position(std::int32_t position);
   void clear();
 
  private:
   int capacity_ = 0, first_ = 0, count_ = 0;
-  std::size_t width_ = 0;
+  std::int64_t width_ = 0;
   std::vector<float> rows_;  // room for 2 * capacity rows: the window slides, then moves back
   std::vector<std::int32_t> positions_;
 };
 
 /// One row of scores per query head: head(h)[slot].
 struct HeadScores {
-  std::size_t ld = 0;
-  std::vector<float> data;
+  std::int64_t ld = 0;      ///< room of a head, in slots
+  std::vector<float> data;  ///< [heads, ld]
+  MatrixView<float> rows(int heads) { return {data.data(), heads, ld}; }
   std::span<const float> head(int h, int slots) const {
-    return {data.data() + static_cast<std::size_t>(h) * ld, static_cast<std::size_t>(slots)};
+    return {data.data() + h * ld, static_cast<std::size_t>(slots)};
   }
 };
 
@@ -73,12 +75,11 @@ struct ColumnMasses {
   double seconds = 0;  ///< spent on them
 };
 
-/// The query rows of a pass: row r, head h at q + r * stride + h * head_dim.
+/// The query rows of a pass, after RoPE.
 struct QueryRows {
-  const float* q = nullptr;
-  std::size_t stride = 0;
-  const std::int32_t* positions = nullptr;
-  int rows = 0;
+  MatrixView<const float> q;                ///< [rows, heads * head_dim]
+  const std::int32_t* positions = nullptr;  ///< [rows]
+  int rows() const { return static_cast<int>(q.rows); }
 };
 
 /// Attention mass of some rows on each line that they reach: `vertical` by slot, `slash` by the
@@ -100,9 +101,9 @@ class AttentionStats {
   /// column masses of earlier passes.  `sets` must outlive them.
   AttentionStats over(std::span<const KvHeadCache> sets) const;
 
-  /// Hands over the log-sum-exp [rows][heads] of this pass's rows, if its attention was dense, so
+  /// Hands over the log-sum-exp [rows, heads] of this pass's rows, if its attention was dense, so
   /// that column masses need not find it again.  It must outlive this object.
-  void set_log_sum_exp(const float* lse) { lse_ = lse; }
+  void set_log_sum_exp(MatrixView<const float> lse) { lse_ = lse; }
 
   /// Sum over the last `rows` query rows (as many as are remembered) of the attention probability
   /// of every cached slot: per query head.
@@ -120,8 +121,8 @@ class AttentionStats {
   /// Row `row` of this pass for one query head, after RoPE: [head_dim].
   std::span<const float> query(int head, int row) const;
 
-  /// Probabilities of chosen rows of this pass for one query head: out[r * ld + slot].  Returns ld.
-  /// Safe to call for several heads at the same time.
+  /// Probabilities of chosen rows of this pass for one query head: out[r * ld + slot].  Returns
+  /// ld.  Safe to call for several heads at the same time.
   std::size_t probabilities(int head, std::span<const int> rows, std::vector<float>& out) const;
 
   /// visit(position, probabilities of the slots up to it) for `rows` rows of this pass from row
@@ -151,7 +152,7 @@ class AttentionStats {
     int first = 0, count = 0;
     const std::int32_t* positions = nullptr;
     int sliding_window = 0;
-    const float* lse = nullptr;  ///< [count][heads]; null if nobody has found it
+    MatrixView<const float> lse = {};  ///< [count, heads]; null if nobody has found it
   };
   void add_masses(const ColumnRule& rule, HeadScores& scores);
   void add_masses(const ColumnRule& rule, const MassRows& rows, HeadScores& scores);
@@ -165,7 +166,7 @@ class AttentionStats {
   const QueryTail* tail_;
   ColumnMasses* columns_;
   std::uint64_t noise_seed_;
-  const float* lse_ = nullptr;
+  MatrixView<const float> lse_;
   ColumnMasses own_columns_;  // where `columns` is null
   std::set<ColumnRule> counted_;
   std::map<int, HeadScores> window_mass_;

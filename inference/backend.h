@@ -11,6 +11,7 @@
 #include "inference/attention_pattern.h"
 #include "inference/dtype.h"
 #include "inference/kv_cache.h"
+#include "inference/matrix_view.h"
 #include "inference/model_config.h"
 #include "inference/pass_size.h"
 
@@ -19,65 +20,66 @@ namespace turnbench {
 // Activations (`x`, `y`, `q`, `out`, `lse` and their like) are in the backend's memory, everything
 // else that an operation is given (positions, slots, patterns, seeds) is the host's; where a result
 // is the host's, the operation returns when it is there.
+//
+// [a, b] is a row-major matrix, float32 where nothing else is said.  Sizes count elements,
+// positions and slots count tokens.
 
-/// New rows of one set: slots [first, first + rows), whose positions the set knows, receive row r's
-/// key and value from k and v + r * stride, and its unrotated key from pre_rope_k, as the set's
-/// dtype. Without v only the keys are written.
+/// New rows of one set: slots [first, first + rows), whose positions the set knows, receive the
+/// rows of `k`, `v` and `pre_rope_k` (the keys before RoPE), each [rows, head_dim], as the set's
+/// dtype.
 struct AppendJob {
   KvHeadCache* set = nullptr;
-  int first = 0, rows = 0;
-  const float *k = nullptr, *v = nullptr, *pre_rope_k = nullptr;
-  std::size_t stride = 0;
+  int first = 0;
+  MatrixView<const float> k;
+  MatrixView<const float> v = {};           ///< may be null: then only keys are written
+  MatrixView<const float> pre_rope_k = {};  ///< null where the set keeps none
+
+  int rows() const { return static_cast<int>(k.rows); }
 };
 
-/// Consecutive rows of one sequence over one kept set, for the `heads` query heads that read it.  A
-/// row sees the keys at or before its own position (and within `sliding_window` if that is not 0).
+/// Consecutive rows of one sequence over one kept set, for the query heads that read it.  A row
+/// sees the keys at or before its own position (and within `sliding_window` if that is not 0).
 struct CausalRows {
   const KvHeadCache* keys = nullptr;
-  const float* q = nullptr;  ///< row r, head h: q + r * q_stride + h * head_dim
-  std::size_t q_stride = 0;
-  int heads = 1;
-  const std::int32_t* positions = nullptr;  ///< of the rows, ascending
-  int rows = 0;
-  int sliding_window = 0;
+  MatrixView<const float> q;                ///< [rows, heads * head_dim]
+  const std::int32_t* positions = nullptr;  ///< [rows], ascending
+  int sliding_window = 0;                   ///< in positions
+
+  int rows() const { return static_cast<int>(q.rows); }
+  int heads() const { return static_cast<int>(q.columns / keys->layout().head_dim); }
 };
 
 /// Attention: softmax in float32 over what a row sees.
 struct AttentionJob : CausalRows {
-  float* out = nullptr;  ///< laid out as q
-  std::size_t out_stride = 0;
-  float* lse = nullptr;  ///< log-sum-exp of row r, head h: lse[r * lse_stride + h]; may be null
-  std::size_t lse_stride = 0;
+  MatrixView<float> out;  ///< [rows, heads * head_dim]
+  MatrixView<float> lse;  ///< log-sum-exp of the scaled scores, [rows, heads]; may be null
   /// Single rows only: attend to these slots (ascending) and to nothing else.
   const std::vector<std::int32_t>* slots = nullptr;
-  /// One pattern for each of `heads`, or null for dense.
+  /// One pattern for each head, or null for dense.
   const HeadPattern* patterns = nullptr;
   PatternPass pass;
 };
 
-/// Noise and temperature of the rows of a ColumnJob, at [r * stride + h] as its lse.
+/// Noise and temperature of the rows of a ColumnJob.
 struct RowNoise {
-  const std::uint64_t* seeds = nullptr;  ///< of the Gumbel noise; null for none
+  MatrixView<const std::uint64_t> seeds;  ///< of the Gumbel noise, [rows, heads]; null for none
   float inverse_temperature = 1;
 };
 
 /// Column sums of dense attention: what the rows give to every slot of the set.
 struct ColumnJob : CausalRows {
-  const float* lse = nullptr;  ///< as AttentionJob leaves it
-  std::size_t lse_stride = 0;
+  MatrixView<const float> lse;  ///< [rows, heads], as AttentionJob leaves it
   /// If not null, a row counts as softmax((logit + g) / temperature), with g drawn from
   /// Gumbel(0, 1) as a function of the row's seed and the key's position.
   const RowNoise* noise = nullptr;
-  float* sums = nullptr;  ///< the host's; head h, slot s: sums[h * sums_stride + s], added to
-  std::size_t sums_stride = 0;
+  MatrixView<float> sums;  ///< the host's, [heads, slots], added to
 };
 
 /// Attention mass of the rows, summed row by row in order; `q` may be the host's too.
 struct MassJob : CausalRows {
-  /// The host's, head h, slot s: vertical[h * vertical_stride + s], added to.
-  float* vertical = nullptr;
-  std::size_t vertical_stride = 0;
-  /// The host's, by the distance of row and key, for one head; added to.  May be null.
+  MatrixView<float> vertical;  ///< the host's, [heads, slots], added to
+  /// The host's, [greatest distance + 1], by the distance of the positions of row and key, for one
+  /// head; added to.  May be null.
   float* slash = nullptr;
 };
 
@@ -91,20 +93,19 @@ struct Ceilings {
 class Matrix {
  public:
   virtual ~Matrix() = default;
-  virtual std::size_t out() const = 0;
-  virtual std::size_t in() const = 0;
+  virtual std::int64_t out() const = 0;
+  virtual std::int64_t in() const = 0;
   virtual std::size_t bytes() const = 0;
-  /// Takes `rows` rows of `in` elements (row-major, `dtype`, any alignment) as outputs
-  /// [first, first + rows).
-  virtual void put_rows(std::size_t first, const std::byte* source, DType dtype,
-                        std::size_t rows) = 0;
+  /// Takes `source` [rows, in] (of `dtype`, at any address) as outputs [first, first + rows).
+  virtual void put_rows(std::int64_t first, const std::byte* source, DType dtype,
+                        std::int64_t rows) = 0;
   /// Output row `o` as float, [in] (for embeddings tied to the head).
-  virtual void read_row(std::size_t o, float* out) const = 0;
+  virtual void read_row(std::int64_t o, float* out) const = 0;
 };
 
 /// What the launches of a pass that is made over and over depend on.
 struct ReplayKey {
-  std::size_t rows = 0;
+  std::int64_t rows = 0;
   std::vector<const float*> memory = {};  ///< activations, in the backend's memory
 
   bool operator==(const ReplayKey&) const = default;
@@ -137,43 +138,46 @@ class Backend {
 
   /// What activations, keys and values live in.
   virtual const std::shared_ptr<Memory>& memory() = 0;
-  virtual std::unique_ptr<Matrix> make_matrix(std::size_t out, std::size_t in, DType dtype) = 0;
+  virtual std::unique_ptr<Matrix> make_matrix(std::int64_t out, std::int64_t in, DType dtype) = 0;
 
   /// out[i] = row tokens[i] of `table`, [tokens, table.in()].
   virtual void embed(const Matrix& table, std::span<const int> tokens, float* out) = 0;
 
-  /// y[r, o] = bias[o] + sum_i x[r, i] w[o, i]; bias may be null.  x: rows `ldx` apart; y: `ldy`.
-  virtual void linear(const float* x, std::size_t ldx, std::size_t rows, const Matrix& w,
-                      const float* bias, float* y, std::size_t ldy) = 0;
-  /// out[r] = x[r] / rms(x[r]) * weight; out may be x.
-  virtual void rms_norm(const float* x, std::size_t ldx, std::size_t rows, std::size_t width,
-                        const float* weight, float eps, float* out, std::size_t ldo) = 0;
-  /// Rotates row r's `heads` heads in place by cos, sin [rows, head_dim / 2].
-  virtual void rotate(float* x, std::size_t ldx, std::size_t rows, int heads, int head_dim,
-                      const float* cos, const float* sin) = 0;
-  /// gate_up: [rows, 2 width], gate first; out: [rows, width] = silu(gate) * up.
-  virtual void silu_multiply(const float* gate_up, std::size_t rows, std::size_t width,
-                             float* out) = 0;
+  /// y[r, o] = bias[o] + sum_i x[r, i] w[o, i].  x: [rows, w.in()]; bias: [w.out()] or null; y:
+  /// [rows, w.out()].
+  virtual void linear(MatrixView<const float> x, const Matrix& w, const float* bias,
+                      MatrixView<float> y) = 0;
+  /// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight.  x, out: [rows, width]; weight: [width];
+  /// out may be x.
+  virtual void rms_norm(MatrixView<const float> x, const float* weight, float eps,
+                        MatrixView<float> out) = 0;
+  /// Rotates in place every head of row r, half-split pairs (d, d + head_dim / 2), by row r of
+  /// cos and sin, the cosines and sines of the angles.  x: [rows, heads * head_dim]; cos and sin:
+  /// [rows, head_dim / 2].
+  virtual void rotate(MatrixView<float> x, MatrixView<const float> cos,
+                      MatrixView<const float> sin) = 0;
+  /// out = silu(gate) * up, silu(x) = x * sigmoid(x).  gate_up: [rows, 2 * width], gate first; out:
+  /// [rows, width].
+  virtual void silu_multiply(MatrixView<const float> gate_up, MatrixView<float> out) = 0;
   /// x += y, n floats.
-  virtual void add(float* x, const float* y, std::size_t n) = 0;
-  /// to[r] = from[r], rows of `width` floats.
-  virtual void copy_rows(const float* from, std::size_t ld_from, std::size_t rows,
-                         std::size_t width, float* to, std::size_t ld_to) = 0;
+  virtual void add(float* x, const float* y, std::int64_t n) = 0;
+  /// to[r] = from[r].  from, to: [rows, width], apart from each other.
+  virtual void copy_rows(MatrixView<const float> from, MatrixView<float> to) = 0;
   virtual void append(std::span<const AppendJob> jobs) = 0;
-  /// Unrotated keys of slots [first, first + rows) as floats, [rows, head_dim].
-  virtual void read_pre_rope_keys(const KvHeadCache& set, int first, int rows, float* out) = 0;
-  /// Attention of all jobs; see AttentionJob.
+  /// Unrotated keys of slots [first, first + out.rows) as floats.  out: [rows, head_dim].
+  virtual void read_pre_rope_keys(const KvHeadCache& set, int first, MatrixView<float> out) = 0;
+  /// Attention of all jobs, whose scores are `scale` times q k; see AttentionJob.
   virtual void attend(float scale, std::span<const AttentionJob> jobs) = 0;
   /// sums += exp(scaled score - lse), or what its noise makes of it, over the rows of each job; see
   /// ColumnJob.
   virtual void add_column_sums(float scale, std::span<const ColumnJob> jobs) = 0;
-  /// Dense causal attention probabilities of some rows (the host's or the backend's) of one query
-  /// head over one set: out[r * ld + slot], the host's, 0 where a row does not see; `ld` is at
-  /// least the set's size rounded up to 64 and is written whole.  May be called by several threads
-  /// at once.
-  virtual void row_probabilities(float scale, const KvHeadCache& keys, const float* q,
-                                 std::size_t q_stride, const std::int32_t* positions, int rows,
-                                 int sliding_window, float* out, std::size_t ld) = 0;
+  /// Dense causal attention probabilities of some rows of one query head over one set: out[r, s] of
+  /// slot s, 0 where row r, at positions[r], does not see.  q: [rows, head_dim], the host's or the
+  /// backend's; out: [rows, columns], the host's, its rows side by side and at least the set's size
+  /// rounded up to 64 wide, and written whole.  May be called by several threads at once.
+  virtual void row_probabilities(float scale, const KvHeadCache& keys, MatrixView<const float> q,
+                                 const std::int32_t* positions, int sliding_window,
+                                 MatrixView<float> out) = 0;
   /// Sums of such probabilities.  May be called by several threads at once, tasks of parallel_for
   /// among them.
   virtual void add_mass(float scale, std::span<const MassJob> jobs) = 0;

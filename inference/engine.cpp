@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 
 #include "common/error.h"
 
@@ -11,7 +12,7 @@ namespace {
 
 /// Rows of a decode step up to which launching its operations one by one takes a good part of their
 /// time.
-constexpr std::size_t kRepeatedRows = 64;
+constexpr std::int64_t kRepeatedRows = 64;
 
 }  // namespace
 
@@ -66,19 +67,17 @@ Sequence Engine::make_sequence(Policies policies, int tail_rows, bool pre_rope_k
 
 std::vector<std::vector<float>> Engine::prefill(std::span<const Pass> passes) {
   std::vector<std::vector<float>> logits(passes.size());
-  std::vector<std::size_t> done(passes.size(), 0);
+  std::vector<std::int64_t> done(passes.size(), 0);
   for (;;) {
     std::vector<Pass> chunk;
     std::vector<std::size_t> of;
-    std::size_t rows = 0;
+    std::int64_t rows = 0;
     for (std::size_t i = 0; i < passes.size(); ++i) {
-      const std::size_t left = passes[i].tokens.size() - done[i];
+      const std::int64_t left = std::ssize(passes[i].tokens) - done[i];
       if (left == 0) continue;
       const bool whole = passes[i].sequence->policies.prefill != nullptr;
-      const std::size_t take =
-          whole ? left
-                : std::min<std::size_t>(left, static_cast<std::size_t>(options_.prefill_chunk));
-      if (!chunk.empty() && rows + take > static_cast<std::size_t>(options_.max_rows)) continue;
+      const std::int64_t take = whole ? left : std::min<std::int64_t>(left, options_.prefill_chunk);
+      if (!chunk.empty() && rows + take > options_.max_rows) continue;
       Pass part = passes[i];
       part.tokens = part.tokens.subspan(done[i], take);
       part.prompt_end = passes[i].prompt_end && take == left;
@@ -139,11 +138,11 @@ void Engine::repeat(Stage& stage, const Layout& layout, int part,
 Engine::Layout Engine::begin(std::span<const Pass> passes) {
   const ModelConfig& c = model_.config();
   Layout layout;
-  layout.hidden = static_cast<std::size_t>(c.hidden);
-  layout.q_width = static_cast<std::size_t>(c.heads * c.head_dim);
-  layout.kv_width = static_cast<std::size_t>(c.kv_heads * c.head_dim);
-  layout.ffn = static_cast<std::size_t>(c.ffn);
-  PassSize size{.sequences = passes.size()};
+  layout.hidden = c.hidden;
+  layout.q_width = c.heads * c.head_dim;
+  layout.kv_width = c.kv_heads * c.head_dim;
+  layout.ffn = c.ffn;
+  PassSize size{.sequences = std::ssize(passes)};
   for (const Pass& pass : passes) {
     layout.first_row.push_back(layout.rows);
     for (std::size_t t = 0; t < pass.tokens.size(); ++t) {
@@ -154,11 +153,10 @@ Engine::Layout Engine::begin(std::span<const Pass> passes) {
       }
       layout.positions.push_back(pass.sequence->next_position + static_cast<std::int32_t>(t));
     }
-    layout.rows += pass.tokens.size();
+    layout.rows += std::ssize(pass.tokens);
     layout.pre_rope_keys |= pass.sequence->cache.pre_rope_keys();
     layout.decodes &= pass.kind == Pass::Kind::kDecode;
-    const std::size_t context =
-        static_cast<std::size_t>(pass.sequence->next_position) + pass.tokens.size();
+    const std::int64_t context = pass.sequence->next_position + std::ssize(pass.tokens);
     size.context += context;
     size.longest = std::max(size.longest, context);
   }
@@ -177,20 +175,19 @@ Engine::Layout Engine::begin(std::span<const Pass> passes) {
 }
 
 void Engine::make_room(Stage& stage, const Layout& layout) const {
-  const std::size_t rows = layout.rows,
-                    angles = rows * static_cast<std::size_t>(shape_.head_dim / 2);
-  stage.hidden.get(rows * layout.hidden);
-  stage.cos.get(angles);
-  stage.sin.get(angles);
-  stage.normed.get(layout.block * layout.hidden);
-  stage.wide.get(layout.block *
-                 std::max({layout.q_width + 2 * layout.kv_width, 3 * layout.ffn, layout.hidden}));
-  stage.q.get(rows * layout.q_width);
-  stage.k.get(rows * layout.kv_width);
-  stage.v.get(rows * layout.kv_width);
-  if (layout.pre_rope_keys) stage.pre_rope_k.get(rows * layout.kv_width);
-  stage.attended.get(rows * layout.q_width);
-  stage.lse.get(rows * static_cast<std::size_t>(shape_.heads));
+  const std::int64_t rows = layout.rows, block = layout.block;
+  stage.hidden.make_room(rows, layout.hidden);
+  stage.cos.make_room(rows, shape_.head_dim / 2);
+  stage.sin.make_room(rows, shape_.head_dim / 2);
+  stage.normed.make_room(block, layout.hidden);
+  stage.wide.make_room(
+      block, std::max({layout.q_width + 2 * layout.kv_width, 3 * layout.ffn, layout.hidden}));
+  stage.q.make_room(rows, layout.q_width);
+  stage.k.make_room(rows, layout.kv_width);
+  stage.v.make_room(rows, layout.kv_width);
+  if (layout.pre_rope_keys) stage.pre_rope_k.make_room(rows, layout.kv_width);
+  stage.attended.make_room(rows, layout.q_width);
+  stage.lse.make_room(rows, shape_.heads);
 }
 
 void Engine::embed(std::span<const Pass> passes, const Layout& layout) {
@@ -203,7 +200,7 @@ void Engine::embed(std::span<const Pass> passes, const Layout& layout) {
 }
 
 void Engine::hand_over(Stage& from, Stage& to, const Layout& layout) const {
-  const std::size_t angles = layout.rows * static_cast<std::size_t>(shape_.head_dim / 2);
+  const std::int64_t angles = layout.rows * (shape_.head_dim / 2);
   from.memory->finish();
   to.memory->copy(
       std::array{copy_of(from.hidden.data(), to.hidden.data(), layout.rows * layout.hidden),
@@ -216,34 +213,27 @@ void Engine::qkv_rope(int layer, const Layout& layout) {
   Backend& backend = stage.backend;
   const ModelConfig& c = model_.config();
   const LayerWeights& w = model_.layer(layer);
-  const auto head_dim = static_cast<std::size_t>(c.head_dim);
-  const std::size_t hidden = layout.hidden, q_width = layout.q_width, kv_width = layout.kv_width,
-                    qkv_width = q_width + 2 * kv_width;
-  float *normed = stage.normed.data(), *wide = stage.wide.data();
-  for (std::size_t r = 0; r < layout.rows; r += layout.block) {
-    const std::size_t n = std::min(layout.block, layout.rows - r);
-    backend.rms_norm(stage.hidden.data() + r * hidden, hidden, n, hidden, w.attention_norm.data(),
-                     c.norm_eps, normed, hidden);
-    backend.linear(normed, hidden, n, *w.qkv, w.qkv_bias.data(), wide, qkv_width);
+  const std::int64_t q_width = layout.q_width, kv_width = layout.kv_width;
+  for (std::int64_t r = 0; r < layout.rows; r += layout.block) {
+    const std::int64_t n = std::min(layout.block, layout.rows - r);
+    const auto rows = [r, n](const Stage::Rows& all) { return all.view.rows_at(r, n); };
+    const MatrixView<float> normed = stage.normed.view.rows_at(0, n);
+    const MatrixView<float> qkv(stage.wide.data(), n, q_width + 2 * kv_width);
+    const MatrixView<float> k = qkv.columns_at(q_width, kv_width);
+    backend.rms_norm(rows(stage.hidden), w.attention_norm.data(), c.norm_eps, normed);
+    backend.linear(normed, *w.qkv, w.qkv_bias.data(), qkv);
     if (c.qk_norm) {
       for (int h = 0; h < c.heads + c.kv_heads; ++h) {  // queries first, then keys
-        float* head = wide + static_cast<std::size_t>(h) * head_dim;
-        backend.rms_norm(head, qkv_width, n, head_dim, (h < c.heads ? w.q_norm : w.k_norm).data(),
-                         c.norm_eps, head, qkv_width);
+        const MatrixView<float> head = qkv.columns_at(h * c.head_dim, c.head_dim);
+        backend.rms_norm(head, (h < c.heads ? w.q_norm : w.k_norm).data(), c.norm_eps, head);
       }
     }
-    if (layout.pre_rope_keys) {
-      backend.copy_rows(wide + q_width, qkv_width, n, kv_width,
-                        stage.pre_rope_k.data() + r * kv_width, kv_width);
-    }
+    if (layout.pre_rope_keys) backend.copy_rows(k, rows(stage.pre_rope_k));
     // Queries and keys stand side by side, so one call turns both.
-    backend.rotate(wide, qkv_width, n, c.heads + c.kv_heads, c.head_dim,
-                   stage.cos.data() + r * head_dim / 2, stage.sin.data() + r * head_dim / 2);
-    backend.copy_rows(wide, qkv_width, n, q_width, stage.q.data() + r * q_width, q_width);
-    backend.copy_rows(wide + q_width, qkv_width, n, kv_width, stage.k.data() + r * kv_width,
-                      kv_width);
-    backend.copy_rows(wide + q_width + kv_width, qkv_width, n, kv_width,
-                      stage.v.data() + r * kv_width, kv_width);
+    backend.rotate(qkv.columns_at(0, q_width + kv_width), rows(stage.cos), rows(stage.sin));
+    backend.copy_rows(qkv.columns_at(0, q_width), rows(stage.q));
+    backend.copy_rows(k, rows(stage.k));
+    backend.copy_rows(qkv.columns_at(q_width + kv_width, kv_width), rows(stage.v));
   }
 }
 
@@ -251,21 +241,20 @@ void Engine::output_and_ffn(int layer, const Layout& layout) {
   Stage& stage = stage_of(layer);
   Backend& backend = stage.backend;
   const LayerWeights& w = model_.layer(layer);
-  const std::size_t hidden = layout.hidden, ffn = layout.ffn;
-  float *normed = stage.normed.data(), *wide = stage.wide.data(),
-        *product = wide + layout.block * 2 * ffn;
-  for (std::size_t r = 0; r < layout.rows; r += layout.block) {
-    const std::size_t n = std::min(layout.block, layout.rows - r);
-    float* x = stage.hidden.data() + r * hidden;
-    backend.linear(stage.attended.data() + r * layout.q_width, layout.q_width, n, *w.out,
-                   w.out_bias.data(), normed, hidden);
-    backend.add(x, normed, n * hidden);
-    backend.rms_norm(x, hidden, n, hidden, w.ffn_norm.data(), model_.config().norm_eps, normed,
-                     hidden);
-    backend.linear(normed, hidden, n, *w.gate_up, w.gate_up_bias.data(), wide, 2 * ffn);
-    backend.silu_multiply(wide, n, ffn, product);
-    backend.linear(product, ffn, n, *w.down, w.down_bias.data(), normed, hidden);
-    backend.add(x, normed, n * hidden);
+  const std::int64_t ffn = layout.ffn;
+  for (std::int64_t r = 0; r < layout.rows; r += layout.block) {
+    const std::int64_t n = std::min(layout.block, layout.rows - r);
+    const MatrixView<float> x = stage.hidden.view.rows_at(r, n);
+    const MatrixView<float> normed = stage.normed.view.rows_at(0, n);
+    const MatrixView<float> gate_up(stage.wide.data(), n, 2 * ffn);
+    const MatrixView<float> product(stage.wide.data() + layout.block * 2 * ffn, n, ffn);
+    backend.linear(stage.attended.view.rows_at(r, n), *w.out, w.out_bias.data(), normed);
+    backend.add(x.data, normed.data, n * layout.hidden);
+    backend.rms_norm(x, w.ffn_norm.data(), model_.config().norm_eps, normed);
+    backend.linear(normed, *w.gate_up, w.gate_up_bias.data(), gate_up);
+    backend.silu_multiply(gate_up, product);
+    backend.linear(product, *w.down, w.down_bias.data(), normed);
+    backend.add(x.data, normed.data, n * layout.hidden);
   }
 }
 
@@ -296,30 +285,31 @@ std::vector<std::vector<float>> Engine::read_logits(std::span<const Pass> passes
                                                     const Layout& layout) {
   Stage& stage = stages_.back();
   const ModelConfig& c = model_.config();
-  const auto vocab = static_cast<std::size_t>(c.vocab);
+  const std::int64_t vocab = c.vocab;
   std::vector<std::vector<float>> out(passes.size());
-  std::vector<std::size_t> wanted;
+  std::vector<std::int64_t> wanted;
   for (std::size_t i = 0; i < passes.size(); ++i) {
-    const std::size_t n = passes[i].tokens.size();
-    for (std::size_t r = passes[i].all_logits ? 0 : n - 1; r < n; ++r)
+    const std::int64_t n = std::ssize(passes[i].tokens);
+    for (std::int64_t r = passes[i].all_logits ? 0 : n - 1; r < n; ++r)
       wanted.push_back(layout.first_row[i] + r);
   }
-  float* normed = stage.normed.data();
-  for (std::size_t first = 0, pass = 0, taken = 0; first < wanted.size(); first += layout.block) {
-    const std::size_t n = std::min(layout.block, wanted.size() - first);
-    for (std::size_t i = 0; i < n; ++i) {
-      stage.backend.rms_norm(stage.hidden.data() + wanted[first + i] * layout.hidden, layout.hidden,
-                             1, layout.hidden, model_.norm().data(), c.norm_eps,
-                             normed + i * layout.hidden, layout.hidden);
+  const MatrixView<float> hidden = stage.hidden.view, normed = stage.normed.view;
+  std::size_t pass = 0;
+  std::int64_t taken = 0;
+  for (auto next = wanted.begin(); next != wanted.end();) {
+    const std::int64_t n = std::min(layout.block, wanted.end() - next);
+    for (std::int64_t i = 0; i < n; ++i) {
+      stage.backend.rms_norm(hidden.rows_at(*next++, 1), model_.norm().data(), c.norm_eps,
+                             normed.rows_at(i, 1));
     }
-    float* logits = stage.logits.get(n * vocab);
-    stage.backend.linear(normed, layout.hidden, n, model_.head(), nullptr, logits, vocab);
+    stage.logits.make_room(n, vocab);
+    stage.backend.linear(normed.rows_at(0, n), model_.head(), nullptr, stage.logits.view);
     std::vector<Copy> copies;
-    for (std::size_t i = 0; i < n; ++i) {
-      auto& to = out[pass];
-      if (taken == 0) to.resize((passes[pass].all_logits ? passes[pass].tokens.size() : 1) * vocab);
-      copies.push_back(copy_of(logits + i * vocab, to.data() + taken * vocab, vocab));
-      if (++taken == (passes[pass].all_logits ? passes[pass].tokens.size() : 1)) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      const std::int64_t all = passes[pass].all_logits ? std::ssize(passes[pass].tokens) : 1;
+      if (taken == 0) out[pass].resize(all * vocab);
+      copies.push_back(copy_of(stage.logits.view.row(i), out[pass].data() + taken * vocab, vocab));
+      if (++taken == all) {
         ++pass;
         taken = 0;
       }
@@ -332,7 +322,7 @@ std::vector<std::vector<float>> Engine::read_logits(std::span<const Pass> passes
 
 void Engine::compute_rope(Stage& stage, std::span<const std::int32_t> positions, float* cos,
                           float* sin) {
-  const std::size_t count = positions.size() * static_cast<std::size_t>(shape_.head_dim / 2);
+  const std::int64_t count = std::ssize(positions) * (shape_.head_dim / 2);
   float* angles = staging_.get(2 * count);
   rope_tables(model_.frequencies(), model_.config().rope.attention_factor, positions, angles,
               angles + count);

@@ -83,25 +83,40 @@ class Engine {
     Stage(Backend& backend, int head_dim, DType kv_dtype);
     std::vector<const Scratch*> all_scratch() const;
 
+    /// Rows of a pass, in the stage's memory.
+    struct Rows : Scratch {
+      using Scratch::Scratch;
+      void make_room(std::int64_t rows, std::int64_t columns) {
+        view = {get(rows * columns), rows, columns};
+      }
+      MatrixView<float> view;
+    };
+
     Backend& backend;
     std::shared_ptr<Memory> memory;
     std::unique_ptr<Replay> replay;
     std::shared_ptr<KvPool> pool, pre_rope_pool;
-    Scratch hidden{memory}, normed{memory}, wide{memory}, q{memory}, k{memory}, pre_rope_k{memory},
-        v{memory}, attended{memory}, lse{memory}, cos{memory}, sin{memory}, logits{memory},
-        rotated_keys{memory};
+    Rows hidden{memory};                            ///< [rows, hidden]
+    Rows cos{memory}, sin{memory};                  ///< [rows, head_dim / 2]
+    Rows q{memory}, attended{memory};               ///< [rows, heads * head_dim]
+    Rows k{memory}, v{memory}, pre_rope_k{memory};  ///< [rows, kv_heads * head_dim]
+    Rows lse{memory};                               ///< [rows, heads]
+    Rows normed{memory};                            ///< [block, hidden]
+    Rows wide{memory};    ///< of a block, one after the other, what the linear layers need
+    Rows logits{memory};  ///< [rows of a block that are wanted, vocab]
+    Scratch rotated_keys{memory};
   };
 
   /// Where each pass's rows stand in the activations.
   struct Layout {
-    std::vector<std::size_t> first_row;   // of each pass
+    std::vector<std::int64_t> first_row;  // of each pass
     std::vector<std::int32_t> positions;  // of each row
     std::vector<DialogueView> dialogues;  // of each pass, with what its sequence has read
-    std::size_t rows = 0;
-    std::size_t block = 0;  // rows that go through the linear layers at a time
+    std::int64_t rows = 0;
+    std::int64_t block = 0;  // rows that go through the linear layers at a time
     bool pre_rope_keys = false;
     bool decodes = true;  // all passes
-    std::size_t hidden = 0, q_width = 0, kv_width = 0, ffn = 0;
+    std::int64_t hidden = 0, q_width = 0, kv_width = 0, ffn = 0;
   };
 
   /// What the policies want of a layer's attention, pass by pass.
@@ -143,13 +158,14 @@ class Engine {
   void end(std::span<const Pass> passes);
   std::vector<std::vector<float>> read_logits(std::span<const Pass> passes, const Layout& layout);
 
-  void remember_queries(int layer, const Pass& pass, std::size_t row, const Layout& layout);
+  void remember_queries(int layer, const Pass& pass, std::int64_t row, const Layout& layout);
   void after_attention(int layer, const Pass& pass, AttentionStats& stats, const LayerView& view);
   void count_columns(int layer, const Pass& pass, AttentionStats& stats,
                      const LayerView& view) const;
   void keep(Sequence& sequence, int layer, const KeepSets& keep, std::span<const KvHeadCache> from);
   void shift_positions(Stage& stage, KvHeadCache& set);
-  /// Leaves cos and sin [positions, head_dim / 2], in the stage's memory, of the positions.
+  /// Leaves cos and sin of the positions, [positions, head_dim / 2] side by side, in the stage's
+  /// memory.
   void compute_rope(Stage& stage, std::span<const std::int32_t> positions, float* cos, float* sin);
   void count_reads(Sequence& sequence, int layer, const Selection& selection) const;
   void check_memory(const PassSize& pass) const;

@@ -28,36 +28,35 @@ std::size_t union_size(std::span<const std::vector<std::int32_t>> lists) {
 
 void Engine::append_keys(int layer, std::span<const Pass> passes, const Layout& layout) {
   Stage& stage = stage_of(layer);
-  const float *k = stage.k.data(), *v = stage.v.data(),
-              *pre_rope_k = layout.pre_rope_keys ? stage.pre_rope_k.data() : nullptr;
-  const auto head_dim = static_cast<std::size_t>(shape_.head_dim);
+  const auto raw = layout.pre_rope_keys ? stage.pre_rope_k.view : MatrixView<float>();
   std::vector<AppendJob> jobs;
   for (std::size_t i = 0; i < passes.size(); ++i) {
     auto& sets = passes[i].sequence->cache.layer(layer);
-    const std::size_t first = layout.first_row[i], rows = passes[i].tokens.size();
-    for (std::size_t s = 0; s < sets.size(); ++s) {
-      const std::size_t kv_head = s * static_cast<std::size_t>(shape_.kv_heads) / sets.size();
-      const std::size_t at = first * layout.kv_width + kv_head * head_dim;
-      jobs.push_back({&sets[s], sets[s].size(), static_cast<int>(rows), k + at, v + at,
-                      pre_rope_k == nullptr ? nullptr : pre_rope_k + at, layout.kv_width});
-      sets[s].extend(std::span(layout.positions).subspan(first, rows));
+    const std::int64_t first = layout.first_row[i], rows = std::ssize(passes[i].tokens);
+    std::int64_t s = 0;
+    for (KvHeadCache& set : sets) {
+      const std::int64_t kv_head = s++ * shape_.kv_heads / std::ssize(sets);
+      const auto own = [&](MatrixView<const float> all) {
+        return all.rows_at(first, rows).columns_at(kv_head * shape_.head_dim, shape_.head_dim);
+      };
+      jobs.push_back({&set, set.size(), own(stage.k.view), own(stage.v.view), own(raw)});
+      set.extend(std::span(layout.positions).subspan(first, rows));
     }
   }
   stage.backend.append(jobs);
 }
 
 /// The pass's last queries, as many as its sequence remembers; `row` is the pass's first.
-void Engine::remember_queries(int layer, const Pass& pass, std::size_t row, const Layout& layout) {
+void Engine::remember_queries(int layer, const Pass& pass, std::int64_t row, const Layout& layout) {
   QueryTail& tail = pass.sequence->tails[static_cast<std::size_t>(layer)];
-  const std::size_t rows = pass.tokens.size(),
-                    count = std::min(rows, static_cast<std::size_t>(tail.capacity()));
+  const std::int64_t rows = std::ssize(pass.tokens),
+                     count = std::min<std::int64_t>(rows, tail.capacity());
   if (count == 0) return;
-  const std::size_t first = row + rows - count;
+  const std::int64_t first = row + rows - count;
   float* queries = staging_.get(count * layout.q_width);
   const Stage& stage = stage_of(layer);
-  stage.memory->copy_floats(stage.q.data() + first * layout.q_width, queries,
-                            count * layout.q_width);
-  for (std::size_t r = 0; r < count; ++r)
+  stage.memory->copy_floats(stage.q.view.row(first), queries, count * layout.q_width);
+  for (std::int64_t r = 0; r < count; ++r)
     tail.push(queries + r * layout.q_width, layout.positions[first + r]);
 }
 
@@ -70,17 +69,17 @@ Engine::LayerDecisions Engine::ask_policies(int layer, std::span<const Pass> pas
     const Pass& pass = passes[i];
     Sequence& s = *pass.sequence;
     const int rows = static_cast<int>(pass.tokens.size());
-    const std::size_t row = layout.first_row[i];
+    const std::int64_t row = layout.first_row[i];
     remember_queries(layer, pass, row, layout);
     const auto& sets = s.cache.layer(layer);
     const bool decodes = pass.kind == Pass::Kind::kDecode;
     const DialogueView& dialogue = layout.dialogues[i];
     const std::uint64_t noise_seed =
         Random::from({dialogue.seed, static_cast<std::uint64_t>(layer)}).next();
-    out.stats.emplace_back(stage.backend, shape_, scale_, model_.config().sliding_window[l], sets,
-                           QueryRows{stage.q.data() + row * layout.q_width, layout.q_width,
-                                     layout.positions.data() + row, rows},
-                           &s.tails[l], decodes ? nullptr : &s.columns[l], noise_seed);
+    out.stats.emplace_back(
+        stage.backend, shape_, scale_, model_.config().sliding_window[l], sets,
+        QueryRows{stage.q.view.rows_at(row, rows), layout.positions.data() + row}, &s.tails[l],
+        decodes ? nullptr : &s.columns[l], noise_seed);
     const int prompt_tokens = decodes ? s.prompt_tokens : static_cast<int>(s.tokens.size());
     out.views.push_back(LayerView{layer, shape_, sets, out.stats.back(), dialogue,
                                   layout.positions[row], rows, prompt_tokens,
@@ -105,33 +104,29 @@ std::vector<AttentionJob> Engine::attention_jobs(int layer, std::span<const Pass
                                                  const Layout& layout,
                                                  const LayerDecisions& decisions) {
   Stage& stage = stage_of(layer);
-  const auto heads = static_cast<std::size_t>(shape_.heads),
-             head_dim = static_cast<std::size_t>(shape_.head_dim);
   std::vector<AttentionJob> jobs;
   for (std::size_t i = 0; i < passes.size(); ++i) {
     const Selection& selection = decisions.selections[i];
     const auto& patterns = decisions.patterns[i];
     const auto& sets = passes[i].sequence->cache.layer(layer);
-    const std::size_t lists = selection.all() ? sets.size() : selection.slots.size();
-    const std::size_t heads_per_list = heads / lists, row = layout.first_row[i];
-    for (std::size_t j = 0; j < lists; ++j) {
-      const std::size_t head = j * heads_per_list;
-      const std::size_t at = row * layout.q_width + head * head_dim;
+    const std::int64_t lists = selection.all() ? std::ssize(sets) : std::ssize(selection.slots);
+    const std::int64_t heads = shape_.heads / lists, row = layout.first_row[i],
+                       rows = std::ssize(passes[i].tokens);
+    for (std::int64_t j = 0; j < lists; ++j) {
+      const std::int64_t head = j * heads;
+      const auto own = [&](MatrixView<float> all, std::int64_t of_head) {
+        return all.rows_at(row, rows).columns_at(head * of_head, heads * of_head);
+      };
       AttentionJob& job = jobs.emplace_back();
       job.keys = &sets[j * sets.size() / lists];
-      job.q = stage.q.data() + at;
-      job.q_stride = layout.q_width;
-      job.heads = static_cast<int>(heads_per_list);
+      job.q = own(stage.q.view, shape_.head_dim);
       job.positions = layout.positions.data() + row;
-      job.rows = static_cast<int>(passes[i].tokens.size());
-      job.out = stage.attended.data() + at;
-      job.out_stride = layout.q_width;
-      job.lse = stage.lse.data() + row * heads + head;
-      job.lse_stride = heads;
+      job.out = own(stage.attended.view, shape_.head_dim);
+      job.lse = own(stage.lse.view, 1);
       job.sliding_window = model_.config().sliding_window[static_cast<std::size_t>(layer)];
       if (!selection.all()) job.slots = &selection.slots[j];
       if (!patterns.empty()) job.patterns = patterns.data() + head;
-      job.pass = {layout.positions[row], job.rows};
+      job.pass = {layout.positions[row], job.rows()};
     }
   }
   return jobs;
@@ -164,11 +159,12 @@ void Engine::attention_layer(int layer, std::span<const Pass> passes, const Layo
                     decisions.selections[i], decisions.patterns[i]);
   }
   stage.backend.attend(scale_, jobs);
-  const auto heads = static_cast<std::size_t>(shape_.heads);
   for (std::size_t i = 0; i < passes.size(); ++i) {
     AttentionStats& stats = decisions.stats[i];
-    if (decisions.patterns[i].empty() && decisions.selections[i].all())
-      stats.set_log_sum_exp(stage.lse.data() + layout.first_row[i] * heads);
+    if (decisions.patterns[i].empty() && decisions.selections[i].all()) {
+      stats.set_log_sum_exp(
+          stage.lse.view.rows_at(layout.first_row[i], std::ssize(passes[i].tokens)));
+    }
     after_attention(layer, passes[i], stats, decisions.views[i]);
   }
 }
@@ -233,8 +229,7 @@ void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
 void Engine::fill_random_kv(Sequence& sequence, std::span<const int> tokens,
                             const DialogueView& dialogue, std::uint64_t seed) {
   const auto n = static_cast<std::int32_t>(tokens.size());
-  const auto head_dim = static_cast<std::size_t>(shape_.head_dim),
-             width = head_dim * static_cast<std::size_t>(shape_.heads);
+  const std::int64_t head_dim = shape_.head_dim, width = head_dim * shape_.heads;
   const std::int32_t rows = std::clamp(sequence.tail_rows(), 1, n);
   Random random(seed);
   const auto draw = [&](std::vector<float>& x, std::size_t row) {
@@ -246,7 +241,7 @@ void Engine::fill_random_kv(Sequence& sequence, std::span<const int> tokens,
     });
     random.skip(x.size());
   };
-  std::vector<float> block, queries(static_cast<std::size_t>(rows) * width);
+  std::vector<float> block, queries(rows * width);
   std::vector<std::int32_t> positions(static_cast<std::size_t>(rows));
   std::iota(positions.begin(), positions.end(), n - rows);
   sequence.tokens.assign(tokens.begin(), tokens.end());
@@ -263,24 +258,23 @@ void Engine::fill_random_kv(Sequence& sequence, std::span<const int> tokens,
         std::iota(at.begin(), at.end(), first);
         block.resize(at.size() * 2 * head_dim);  // a row's key and value, drawn in this order
         draw(block, 2 * head_dim);
-        float* from = stage.k.get(block.size());
-        stage.memory->copy_floats(block.data(), from, block.size());
+        stage.k.make_room(count, 2 * head_dim);
+        stage.memory->copy_floats(block.data(), stage.k.data(), block.size());
         set.extend(at);
-        const AppendJob job{
-            &set,        first,           count,
-            from,        from + head_dim, set.layout().pre_rope_keys ? from : nullptr,
-            2 * head_dim};
+        const MatrixView<const float> keys = stage.k.view.columns_at(0, head_dim);
+        const AppendJob job{&set, first, keys, stage.k.view.columns_at(head_dim, head_dim),
+                            set.layout().pre_rope_keys ? keys : MatrixView<const float>()};
         stage.backend.append({&job, 1});
       }
     }
     draw(queries, width);
-    stage.memory->copy_floats(queries.data(), stage.q.get(queries.size()), queries.size());
+    stage.q.make_room(rows, width);
+    stage.memory->copy_floats(queries.data(), stage.q.data(), queries.size());
     QueryTail& tail = sequence.tails[static_cast<std::size_t>(l)];
-    for (std::int32_t r = 0; r < rows; ++r)
-      tail.push(queries.data() + static_cast<std::size_t>(r) * width, n - rows + r);
+    for (std::int32_t r = 0; r < rows; ++r) tail.push(queries.data() + r * width, n - rows + r);
     AttentionStats stats(stage.backend, shape_, scale_,
                          model_.config().sliding_window[static_cast<std::size_t>(l)], sets,
-                         {stage.q.data(), width, positions.data(), rows}, &tail,
+                         {stage.q.view, positions.data()}, &tail,
                          &sequence.columns[static_cast<std::size_t>(l)], seed);
     after_attention(l, pass, stats, {l, shape_, sets, stats, view, n - rows, rows, n, 0});
   }
@@ -337,25 +331,26 @@ void Engine::keep(Sequence& sequence, int layer, const KeepSets& kept,
 void Engine::shift_positions(Stage& stage, KvHeadCache& set) {
   int first = 0;  // from here on, no slot is at its position
   while (first < set.size() && set.position(first) == first) ++first;
-  const auto count = static_cast<std::size_t>(set.size() - first),
-             head_dim = static_cast<std::size_t>(shape_.head_dim);
+  const std::int64_t count = set.size() - first, head_dim = shape_.head_dim;
   if (count == 0) return;
   std::vector<std::int32_t> positions(count);
   std::iota(positions.begin(), positions.end(), first);
-  float* keys = stage.rotated_keys.get(2 * count * head_dim);
-  float *cos = keys + count * head_dim, *sin = cos + count * head_dim / 2;
-  compute_rope(stage, positions, cos, sin);
-  stage.backend.read_pre_rope_keys(set, first, static_cast<int>(count), keys);
-  stage.backend.rotate(keys, head_dim, count, 1, shape_.head_dim, cos, sin);
+  float* memory = stage.rotated_keys.get(2 * count * head_dim);
+  const MatrixView keys(memory, count, head_dim);
+  const MatrixView cos(memory + count * head_dim, count, head_dim / 2);
+  const MatrixView sin(cos.row(count), count, head_dim / 2);
+  compute_rope(stage, positions, cos.data, sin.data);
+  stage.backend.read_pre_rope_keys(set, first, keys);
+  stage.backend.rotate(keys, cos, sin);
   set.close_gaps(first);
-  const AppendJob job{&set, first, static_cast<int>(count), keys, nullptr, nullptr, head_dim};
+  const AppendJob job{&set, first, keys};
   stage.backend.append({&job, 1});
 }
 
 void Engine::count_reads(Sequence& s, int layer, const Selection& selection) const {
   const auto& sets = s.cache.layer(layer);
   const auto l = static_cast<std::size_t>(layer);
-  const std::size_t token_bytes = 2 * sets[0].layout().row_bytes();
+  const std::int64_t token_bytes = 2 * sets[0].layout().row_bytes();
   for (std::size_t i = 0; i < sets.size(); ++i) {
     const std::size_t per_set = selection.all() ? 0 : selection.slots.size() / sets.size();
     const std::span lists = std::span(selection.slots).subspan(i * per_set, per_set);
@@ -364,13 +359,12 @@ void Engine::count_reads(Sequence& s, int layer, const Selection& selection) con
     ++s.counters.attentions;
     if (!s.policies.placement.host) continue;
     DeviceCache& cache = s.device_caches[l][i];
-    s.counters.traffic.to_host_bytes += static_cast<std::int64_t>(token_bytes);  // the new token
+    s.counters.traffic.to_host_bytes += token_bytes;  // the new token
     if (selection.all()) {
-      s.counters.traffic +=
-          cache.read(all_slots(sets[i].size()), static_cast<std::int64_t>(token_bytes));
+      s.counters.traffic += cache.read(all_slots(sets[i].size()), token_bytes);
     }
     for (const auto& list : lists) {
-      s.counters.traffic += cache.read(list, static_cast<std::int64_t>(token_bytes));
+      s.counters.traffic += cache.read(list, token_bytes);
     }
   }
 }

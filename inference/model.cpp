@@ -105,28 +105,24 @@ class Source {
 
   /// Rows [first, first + rows) of `m`.  What the file holds is checked first: only then is a
   /// matrix of `total` rows made, so that its size is never just what config.json claims.
-  void put(std::unique_ptr<Matrix>& m, std::int64_t total, std::size_t first,
+  void put(std::unique_ptr<Matrix>& m, std::int64_t total, std::int64_t first,
            const std::string& name, std::int64_t rows, std::int64_t columns) const {
     const TensorView* t = c_.tensors ? &c_.tensors->at(name, {rows, columns}) : nullptr;
-    if (m == nullptr) {
-      m = backend_.make_matrix(static_cast<std::size_t>(total), static_cast<std::size_t>(columns),
-                               dtype_);
-    }
+    if (m == nullptr) m = backend_.make_matrix(total, columns, dtype_);
     // In blocks, so that a file and its packed copy are not there at once.
     const DType type = t != nullptr ? t->dtype : dtype_;
-    const std::size_t row_bytes = static_cast<std::size_t>(columns) * size_of(type),
-                      all = static_cast<std::size_t>(rows),
-                      block = std::max<std::size_t>(1, kBlockBytes / row_bytes);
+    const std::size_t row_bytes = columns * size_of(type);
+    const std::int64_t block = std::max<std::size_t>(1, kBlockBytes / row_bytes);
     std::vector<std::byte> made_up;
-    for (std::size_t r = 0; r < all; r += block) {
-      const std::size_t count = std::min(block, all - r);
+    for (std::int64_t r = 0; r < rows; r += block) {
+      const std::int64_t count = std::min(block, rows - r);
       if (t != nullptr) {
         const auto part = t->bytes.subspan(r * row_bytes, count * row_bytes);
         m->put_rows(first + r, part.data(), type, count);
         c_.tensors->forget(part);
       } else {
         made_up.resize(count * row_bytes);
-        draw_rows(name, r, count, static_cast<std::size_t>(columns), made_up.data());
+        draw_rows(name, r, count, columns, made_up.data());
         m->put_rows(first + r, made_up.data(), type, count);
       }
     }
@@ -154,12 +150,12 @@ class Source {
 
  private:
   /// Rows [first, first + count) of a made-up matrix, as the model's dtype.
-  void draw_rows(const std::string& name, std::size_t first, std::size_t count, std::size_t columns,
-                 std::byte* out) const {
+  void draw_rows(const std::string& name, std::int64_t first, std::int64_t count,
+                 std::int64_t columns, std::byte* out) const {
     backend_.parallel_for(count, [&](std::size_t r) {
       Random random = stream(name);
       random.skip((first + r) * columns);
-      for (std::size_t i = 0; i < columns; ++i)
+      for (std::int64_t i = 0; i < columns; ++i)
         store_element(out, dtype_, r * columns + i, draw(random));
     });
   }
@@ -246,7 +242,7 @@ Model::Model(const Checkpoint& checkpoint, std::span<Backend* const> backends, D
     LayerWeights w;
     w.attention_norm = source.floats(at + "input_layernorm.weight", hidden, 1);
     w.ffn_norm = source.floats(at + "post_attention_layernorm.weight", hidden, 1);
-    std::size_t first = 0;
+    std::int64_t first = 0;
     std::vector<float> biases;
     for (const auto& [name, rows] :
          {std::pair("q", q_size), std::pair("k", kv_size), std::pair("v", kv_size)}) {
@@ -256,7 +252,7 @@ Model::Model(const Checkpoint& checkpoint, std::span<Backend* const> backends, D
         const std::vector<float> bias = source.vector(tensor + ".bias", rows, 0);
         biases.insert(biases.end(), bias.begin(), bias.end());
       }
-      first += static_cast<std::size_t>(rows);
+      first += rows;
     }
     w.qkv_bias = source.floats(biases);
     source.put(w.out, hidden, 0, at + "self_attn.o_proj.weight", hidden, q_size);
@@ -266,8 +262,7 @@ Model::Model(const Checkpoint& checkpoint, std::span<Backend* const> backends, D
       w.k_norm = source.floats(at + "self_attn.k_norm.weight", head_dim, 1);
     }
     source.put(w.gate_up, 2 * ffn, 0, at + "mlp.gate_proj.weight", ffn, hidden);
-    source.put(w.gate_up, 2 * ffn, static_cast<std::size_t>(ffn), at + "mlp.up_proj.weight", ffn,
-               hidden);
+    source.put(w.gate_up, 2 * ffn, ffn, at + "mlp.up_proj.weight", ffn, hidden);
     source.put(w.down, hidden, 0, at + "mlp.down_proj.weight", hidden, ffn);
     if (c.mlp_bias) {
       std::vector<float> bias = source.vector(at + "mlp.gate_proj.bias", ffn, 0);

@@ -11,7 +11,7 @@ Sequence::Sequence(const ModelShape& shape, Policies policies,
       shape_(shape),
       tail_rows_(std::max(tail_rows, this->policies.window())) {
   tails.assign(static_cast<std::size_t>(shape.layers),
-               QueryTail(tail_rows_, static_cast<std::size_t>(shape.heads * shape.head_dim)));
+               QueryTail(tail_rows_, shape.heads * shape.head_dim));
   columns.resize(tails.size());
 }
 

@@ -45,8 +45,8 @@ PlantedLayer::PlantedLayer(Backend& backend, const ModelShape& shape, int tokens
     memory.copy_floats(set_rows.data(), staged.as<float>(), set_rows.size());
     KvHeadCache& set = sets_.emplace_back(pool);
     set.extend(positions_);
-    const auto* from = staged.as<float>();
-    const AppendJob job{&set, 0, n_, from, from + d, nullptr, 2 * d};
+    const MatrixView<const float> from(staged.as<float>(), n_, 2 * d);
+    const AppendJob job{&set, 0, from.columns_at(0, d), from.columns_at(d, d)};
     backend.append({&job, 1});
     memory.finish();
   }
@@ -93,25 +93,24 @@ std::vector<float> PlantedLayer::plant(int set, std::vector<float>& queries) con
 
 void PlantedLayer::run(PrefillPolicy* policy) {
   const float scale = 1 / std::sqrt(static_cast<float>(shape_.head_dim));
+  const MatrixView<float> queries(q_.as<float>(), n_, shape_.heads * shape_.head_dim);
   patterns_.clear();
   if (policy != nullptr) {
-    AttentionStats stats(backend_, shape_, scale, 0, sets_,
-                         {q_.as<float>(), width(), positions_.data(), n_}, nullptr);
+    AttentionStats stats(backend_, shape_, scale, 0, sets_, {queries, positions_.data()}, nullptr);
     // A middle layer: some methods leave the first ones dense.
     patterns_ = policy->plan({shape_.layers / 2, shape_, sets_, stats, dialogue_, 0, n_, 0, 0});
   }
   std::vector<AttentionJob> jobs;
   for (std::size_t s = 0; s < sets_.size(); ++s) {
-    const auto first = s * static_cast<std::size_t>(shape_.group()),
-               at = first * static_cast<std::size_t>(shape_.head_dim);
+    const auto first = s * static_cast<std::size_t>(shape_.group());
+    const auto own = [&](MatrixView<float> all) {
+      return all.columns_at(first * shape_.head_dim, shape_.group() * shape_.head_dim);
+    };
     AttentionJob job;
     job.keys = &sets_[s];
-    job.q = q_.as<float>() + at;
-    job.out = out_.as<float>() + at;
-    job.q_stride = job.out_stride = width();
-    job.heads = shape_.group();
+    job.q = own(queries);
+    job.out = own({out_.as<float>(), n_, queries.columns});
     job.positions = positions_.data();
-    job.rows = n_;
     job.pass = {0, n_};
     if (!patterns_.empty()) job.patterns = patterns_.data() + first;
     jobs.push_back(job);

@@ -60,13 +60,11 @@ class Batch {
   /// A prefill of `rows` rows that reaches `context` tokens, all in one pass if `whole`.
   void add_prefill(std::int64_t rows, std::int64_t context, bool whole, bool pre_rope_keys) {
     const Engine::Options engine;
-    const auto taken = static_cast<std::size_t>(
-                   whole ? rows : std::min<std::int64_t>(rows, engine.prefill_chunk)),
-               reached = static_cast<std::size_t>(context);
-    const auto most = std::max(taken, static_cast<std::size_t>(engine.max_rows));
+    const std::int64_t taken = whole ? rows : std::min<std::int64_t>(rows, engine.prefill_chunk);
+    const std::int64_t most = std::max<std::int64_t>(taken, engine.max_rows);
     pass_.rows = std::min(std::max(pass_.rows, most), pass_.rows + taken);
-    pass_.context += reached;
-    pass_.longest = std::max(pass_.longest, reached);
+    pass_.context += context;
+    pass_.longest = std::max(pass_.longest, context);
     pass_.pre_rope_keys |= pre_rope_keys;
   }
   std::size_t bytes() const {

@@ -18,56 +18,56 @@ static_assert(kStripRows == kPatternBlock);
 
 /// Packs tile `t` of a set into its place in the shared buffer.
 void pack_shared(const KvHeadCache& set, const PackedSet& packed, int t) {
-  const auto i = static_cast<std::size_t>(t) * kTile;
+  const std::int64_t i = std::int64_t{t} * kTile;
   const int head_dim = set.layout().head_dim;
   pack_tile(set, nullptr, t * kTile, std::min(kTile, set.size() - t * kTile),
-            packed.kt + i * static_cast<std::size_t>(head_dim), packed.v + i * padded(head_dim),
-            packed.positions + i);
+            packed.kt + i * head_dim, packed.v + i * padded(head_dim), packed.positions + i);
 }
 
-/// Rows [first, first + rows) of a dense job, all its heads, over its packed tiles.
+/// What one block of a job works on: `rows` rows from `first` of one head.
+MatrixView<const float> queries_of(const CausalRows& job, int first, int rows, int head) {
+  const int head_dim = job.keys->layout().head_dim;
+  return job.q.rows_at(first, rows).columns_at(head * head_dim, head_dim);
+}
+
+/// Writes their results, which the state has from row `at` on.
+void write_block(const SoftmaxState& state, std::int64_t at, const AttentionJob& job, int first,
+                 int rows, int head) {
+  const int head_dim = job.keys->layout().head_dim;
+  write_rows(state, at, job.out.rows_at(first, rows).columns_at(head * head_dim, head_dim),
+             job.lse.rows_at(first, rows).columns_at(head, 1));
+}
+
+/// The block of rows from `first` of a dense job, all its heads, over its packed tiles.
 void dense_block(const AttentionJob& job, float scale, const PackedSet& packed, int first,
                  float* scratch) {
-  const int head_dim = job.keys->layout().head_dim;
-  const std::size_t width = padded(head_dim);
-  const int rows = std::min(kStripRows, job.rows - first);
-  const auto all = static_cast<std::size_t>(job.heads) * kStripRows;
+  const int width = padded(job.keys->layout().head_dim), heads = job.heads();
+  const int rows = std::min(kStripRows, job.rows() - first), all = heads * kStripRows;
   Bump bump(scratch);
   float* s = bump.floats(kStripRows * kTile);
   const auto state = SoftmaxState::in(bump.floats(SoftmaxState::floats(all, width)), all, width);
   const auto total = SoftmaxState::in(bump.floats(SoftmaxState::floats(all, width)), all, width);
-  total.clear(all);
+  total.clear();
   const std::int32_t lowest = job.positions[first], highest = job.positions[first + rows - 1];
   const int tiles = tiles_of(job.keys->size());
   const auto visible = [](std::int32_t, std::int32_t) { return true; };
   for (int begin = 0; begin < tiles; begin += kSegmentTiles) {
-    if (packed.positions[static_cast<std::size_t>(begin) * kTile] > highest) break;
-    state.clear(all);
+    if (packed.positions[begin * kTile] > highest) break;
+    state.clear();
     for (int t = begin; t < std::min(begin + kSegmentTiles, tiles); ++t) {
       const Tile tile = shared_tile(*job.keys, packed, t);
       if (tile.positions[0] > highest) break;
       if (job.sliding_window > 0 && tile.positions[tile.count - 1] <= lowest - job.sliding_window) {
         continue;
       }
-      for (int h = 0; h < job.heads; ++h) {
-        const Strip strip{job.q + static_cast<std::size_t>(first) * job.q_stride +
-                              static_cast<std::size_t>(h * head_dim),
-                          job.q_stride, job.positions + first, 1, rows};
-        take_tile(strip, tile, head_dim, scale, job.sliding_window, false, visible, s, state,
-                  static_cast<std::size_t>(h) * kStripRows);
+      for (int h = 0; h < heads; ++h) {
+        const Strip strip{queries_of(job, first, rows, h), job.positions + first};
+        take_tile(strip, tile, scale, job.sliding_window, false, visible, s, state, h * kStripRows);
       }
     }
-    merge_state(total, state, all);
+    merge_state(total, state);
   }
-  for (int h = 0; h < job.heads; ++h) {
-    write_rows(total, static_cast<std::size_t>(h) * kStripRows, rows, head_dim,
-               job.out + static_cast<std::size_t>(first) * job.out_stride +
-                   static_cast<std::size_t>(h * head_dim),
-               job.out_stride,
-               job.lse == nullptr ? nullptr
-                                  : job.lse + static_cast<std::size_t>(first) * job.lse_stride + h,
-               job.lse_stride);
-  }
+  for (int h = 0; h < heads; ++h) write_block(total, h * kStripRows, job, first, rows, h);
 }
 
 /// One row block of one head under its pattern.  Packed tiles that it reads whole serve as they
@@ -76,8 +76,7 @@ void pattern_block(const AttentionJob& job, float scale, const PackedSet& packed
                    int block, float* scratch) {
   const KvHeadCache& keys = *job.keys;
   const int head_dim = keys.layout().head_dim, first = block * kStripRows;
-  const std::size_t width = padded(head_dim);
-  const int rows = std::min(kStripRows, job.rows - first);
+  const int rows = std::min(kStripRows, job.rows() - first), width = padded(head_dim);
   const HeadPattern& pattern = job.patterns[head];
   std::vector<std::int32_t> slots;
   std::optional<PatternMask> mask;
@@ -110,38 +109,30 @@ void pattern_block(const AttentionJob& job, float scale, const PackedSet& packed
       SoftmaxState::in(bump.floats(SoftmaxState::floats(kStripRows, width)), kStripRows, width);
   const auto total =
       SoftmaxState::in(bump.floats(SoftmaxState::floats(kStripRows, width)), kStripRows, width);
-  float* kt = bump.floats(kTile * static_cast<std::size_t>(head_dim));
+  float* kt = bump.floats(kTile * head_dim);
   float* v = bump.floats(kTile * width);
   std::int32_t* positions = bump.ints(kTile);
-  const Strip strip{job.q + static_cast<std::size_t>(first) * job.q_stride +
-                        static_cast<std::size_t>(head * head_dim),
-                    job.q_stride, job.positions + first, 1, rows};
+  const Strip strip{queries_of(job, first, rows, head), job.positions + first};
   const auto visible = [&](std::int32_t row, std::int32_t key) { return mask->has(row, key); };
-  total.clear(kStripRows);
+  total.clear();
   const int from_set = static_cast<int>(whole.size()), gathered = static_cast<int>(loose);
   const int tiles = from_set + tiles_of(gathered);
   for (int begin = 0; begin < tiles; begin += kSegmentTiles) {
     const SoftmaxState& part = begin == 0 ? total : state;  // the first needs no merging
-    if (begin > 0) state.clear(kStripRows);
+    if (begin > 0) state.clear();
     for (int t = begin; t < std::min(begin + kSegmentTiles, tiles); ++t) {
       const int at = (t - from_set) * kTile;
       const Tile tile = t < from_set ? shared_tile(keys, packed, whole[static_cast<std::size_t>(t)])
                                      : pack_tile(keys, slots.data() + at, 0,
                                                  std::min(kTile, gathered - at), kt, v, positions);
       const std::int32_t lowest = tile.positions[0], highest = tile.positions[tile.count - 1];
-      if (job.sliding_window > 0 && highest <= strip.position(0) - job.sliding_window) continue;
+      if (job.sliding_window > 0 && highest <= strip.positions[0] - job.sliding_window) continue;
       const bool ask = mask && !mask->has_all(lowest, highest);
-      take_tile(strip, tile, head_dim, scale, job.sliding_window, ask, visible, s, part, 0);
+      take_tile(strip, tile, scale, job.sliding_window, ask, visible, s, part, 0);
     }
-    if (begin > 0) merge_state(total, state, kStripRows);
+    if (begin > 0) merge_state(total, state);
   }
-  write_rows(total, 0, rows, head_dim,
-             job.out + static_cast<std::size_t>(first) * job.out_stride +
-                 static_cast<std::size_t>(head * head_dim),
-             job.out_stride,
-             job.lse == nullptr ? nullptr
-                                : job.lse + static_cast<std::size_t>(first) * job.lse_stride + head,
-             job.lse_stride);
+  write_block(total, 0, job, first, rows, head);
 }
 
 }  // namespace turnbench::cpu::HWY_NAMESPACE
@@ -168,15 +159,15 @@ void attend_rows(ThreadPool& pool, float scale, std::span<const AttentionJob> jo
   std::vector<const KvHeadCache*> sets;
   for (std::size_t job : chosen) sets.push_back(jobs[job].keys);
   in_packed_waves(pool, sets, workspace, [&](std::size_t begin, std::span<const PackedSet> packed) {
-    std::size_t scratch = 0;
+    std::int64_t scratch = 0;
     std::vector<Task> blocks;
     for (std::size_t i = 0; i < packed.size(); ++i) {
       const AttentionJob& job = jobs[chosen[begin + i]];
-      const int parts = job.patterns == nullptr ? 1 : job.heads;
-      const auto heads = static_cast<std::size_t>(job.patterns == nullptr ? job.heads : 1);
+      const bool dense = job.patterns == nullptr;
+      const int parts = dense ? 1 : job.heads(), heads = dense ? job.heads() : 1;
       scratch = std::max(scratch, task_floats(job.keys->layout().head_dim, heads * kStripRows));
       // Later blocks read more keys: the largest tasks first.
-      for (int b = (job.rows - 1) / kStripRows; b >= 0; --b) {
+      for (int b = (job.rows() - 1) / kStripRows; b >= 0; --b) {
         for (int h = 0; h < parts; ++h) blocks.push_back({i, h, b});
       }
     }
@@ -204,27 +195,26 @@ std::size_t AttentionWorkspace::bytes() const {
 }
 
 std::size_t attention_scratch_bytes(const ModelConfig& c, const PassSize& pass, int threads) {
-  const auto heads = static_cast<std::size_t>(c.heads),
-             kv_heads = static_cast<std::size_t>(c.kv_heads);
-  const auto packed = [&](std::size_t tokens, std::size_t sets) {  // each ends in a part of a tile
+  const auto packed = [&](std::int64_t tokens,
+                          std::int64_t sets) {  // each ends in a part of a tile
     return (tokens / kTile + sets) * tile_floats(c.head_dim);
   };
-  const std::size_t shared =
+  const std::int64_t shared =
       std::max(packed(pass.longest, 1),
-               std::min(kPackedFloats, packed(pass.context, pass.sequences) * kv_heads));
-  const std::size_t of_worker = task_floats(c.head_dim, heads / kv_heads * kStripRows);
-  return (shared + static_cast<std::size_t>(threads) * of_worker) * sizeof(float);
+               std::min(kPackedFloats, packed(pass.context, pass.sequences) * c.kv_heads));
+  const std::int64_t of_worker = task_floats(c.head_dim, c.group() * kStripRows);
+  return (shared + threads * of_worker) * sizeof(float);
 }
 
 void in_packed_waves(
     ThreadPool& pool, std::span<const KvHeadCache* const> sets, AttentionWorkspace& workspace,
     const std::function<void(std::size_t begin, std::span<const PackedSet>)>& body) {
   for (std::size_t begin = 0, end = 0; begin < sets.size(); begin = end) {
-    std::vector<std::size_t> at;
+    std::vector<std::int64_t> at;
     std::vector<std::pair<std::size_t, int>> tiles;  // set of the wave, tile
-    std::size_t floats = 0;
+    std::int64_t floats = 0;
     for (; end < sets.size(); ++end) {
-      const std::size_t need = PackedSet::floats(*sets[end]);
+      const std::int64_t need = PackedSet::floats(*sets[end]);
       if (end > begin && floats + need > kPackedFloats) break;
       for (int t = 0; t < tiles_of(sets[end]->size()); ++t) tiles.emplace_back(end - begin, t);
       at.push_back(floats);
@@ -246,9 +236,9 @@ void attend(ThreadPool& pool, float scale, std::span<const AttentionJob> jobs,
             AttentionWorkspace& workspace) {
   std::vector<std::size_t> blocks, single;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
-    assert(jobs[i].keys->size() > 0 && (jobs[i].slots == nullptr || jobs[i].rows == 1));
-    if (jobs[i].rows == 0) continue;
-    (jobs[i].rows == 1 && jobs[i].patterns == nullptr ? single : blocks).push_back(i);
+    assert(jobs[i].keys->size() > 0 && (jobs[i].slots == nullptr || jobs[i].rows() == 1));
+    if (jobs[i].rows() == 0) continue;
+    (jobs[i].rows() == 1 && jobs[i].patterns == nullptr ? single : blocks).push_back(i);
   }
   attend_rows(pool, scale, jobs, blocks, workspace);
   if (!single.empty()) attend_single(pool, scale, jobs, single, workspace);

@@ -46,10 +46,10 @@ void in_packed_waves(
     ThreadPool& pool, std::span<const KvHeadCache* const> sets, AttentionWorkspace& workspace,
     const std::function<void(std::size_t begin, std::span<const PackedSet>)>& body);
 
-/// Dense causal probabilities of some rows of one query head: out[r * ld + s] for slot s, 0 beyond
-/// the row's position; `ld` >= size of the set rounded up to 64, and the whole of it is written.
-void row_probabilities(float scale, const KvHeadCache& keys, const float* q, std::size_t q_stride,
-                       const std::int32_t* positions, int rows, int sliding_window, float* out,
-                       std::size_t ld);
+/// Dense causal probabilities of some rows of one query head: out[r, s] for slot s, 0 where row r,
+/// at positions[r], does not see.  q: [rows, head_dim]; out: [rows, columns], at least the set's
+/// size rounded up to 64 wide, and written whole.
+void row_probabilities(float scale, const KvHeadCache& keys, MatrixView<const float> q,
+                       const std::int32_t* positions, int sliding_window, MatrixView<float> out);
 
 }  // namespace turnbench::cpu

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "inference/kv_cache.h"
+#include "inference/matrix_view.h"
 
 namespace turnbench::cpu {
 
@@ -16,60 +17,58 @@ constexpr int kTile = kPageTokens;
 constexpr int kSegmentTiles = 16;  ///< softmax state is merged every so many tiles, in order
 constexpr int kStripRows = 64;     ///< query rows that go through the tiles together
 constexpr int kNoisyRows = 48;     ///< rows under noise whose weights are at hand together
-constexpr std::size_t kNoisyFloats = kNoisyRows + 3;  ///< what they need for each slot
+constexpr int kNoisyFloats = kNoisyRows + 3;  ///< what they need for each slot
 /// Packed keys and values that attention holds at a time, unless one set alone needs more: what is
 /// worth keeping in the outer caches.
-constexpr std::size_t kPackedFloats = std::size_t{8} << 20;
+constexpr std::int64_t kPackedFloats = 8 << 20;
 constexpr float kMasked = -std::numeric_limits<float>::infinity();
 
+/// Tiles that hold `slots` slots.
 constexpr int tiles_of(int slots) {
   return (slots + kTile - 1) / kTile;
 }
 
 /// Floats from one row of weights of all slots to the next: no power of two, for the cache's sake.
-constexpr std::size_t weight_row_floats(int slots) {
-  return static_cast<std::size_t>(tiles_of(slots)) * kTile + 16;
+constexpr std::int64_t weight_row_floats(int slots) {
+  return std::int64_t{tiles_of(slots)} * kTile + 16;
 }
 
-/// Rows of values are padded to whole vectors of any instruction set.
-constexpr std::size_t padded(int head_dim) {
-  return (static_cast<std::size_t>(head_dim) + 15) / 16 * 16;
+/// A multiple of 16, so of the vectors of any instruction set: rows of values are as long as
+/// padded(head_dim), products as wide as the padded count of keys.
+constexpr int padded(int n) {
+  return (n + 15) / 16 * 16;
 }
 
-/// Up to 64 keys, ready for products: kt [head_dim][64], v rows `ldv` apart.
+/// Up to 64 keys, ready for products.
 struct Tile {
-  const float* kt;
-  const float* v;
-  std::size_t ldv;
-  const std::int32_t* positions;
+  const float* kt;                ///< transposed keys, [head_dim, 64]
+  MatrixView<const float> v;      ///< values, [count, padded(head_dim)]
+  const std::int32_t* positions;  ///< [count]
   int count;
 };
 
-/// Query rows of one head (or of several heads at one position) that go through the tiles together.
+/// Query rows of one head that go through the tiles together, at most 64.
 struct Strip {
-  const float* q;
-  std::size_t q_stride;
-  const std::int32_t* positions;
-  int position_step;  ///< 0 if all rows stand at positions[0]
-  int rows;           ///< at most 64
-  std::int32_t position(int r) const { return positions[r * position_step]; }
+  MatrixView<const float> q;      ///< [rows, head_dim]
+  const std::int32_t* positions;  ///< [rows]
 };
 
-/// Running softmax of some rows: maximum m, sum l, weighted values acc [rows][width].
+/// Running softmax of some rows: maximum m [rows] and sum l [rows] of the scaled scores, weighted
+/// values acc [rows, width], relative to the maximum.
 struct SoftmaxState {
-  float *m, *l, *acc;
-  std::size_t width;
+  float *m, *l;
+  MatrixView<float> acc;
 
-  static constexpr std::size_t floats(std::size_t rows, std::size_t width) {
+  static constexpr std::int64_t floats(std::int64_t rows, std::int64_t width) {
     return rows * (width + 2);
   }
-  static SoftmaxState in(float* memory, std::size_t rows, std::size_t width) {
-    return {memory, memory + rows, memory + 2 * rows, width};
+  static SoftmaxState in(float* memory, std::int64_t rows, std::int64_t width) {
+    return {memory, memory + rows, {memory + 2 * rows, rows, width}};
   }
-  void clear(std::size_t rows) const {
-    std::fill_n(m, rows, kMasked);
-    std::fill_n(l, rows, 0.0f);
-    std::fill_n(acc, rows * width, 0.0f);
+  void clear() const {
+    std::fill_n(m, acc.rows, kMasked);
+    std::fill_n(l, acc.rows, 0.0f);
+    std::fill_n(acc.data, acc.rows * acc.columns, 0.0f);
   }
 };
 
@@ -77,40 +76,42 @@ struct SoftmaxState {
 class Bump {
  public:
   explicit Bump(float* memory) : next_(memory) {}
-  float* floats(std::size_t n) {
+  float* floats(std::int64_t n) {
     float* out = next_;
     next_ += (n + 15) / 16 * 16;
     return out;
   }
-  std::int32_t* ints(std::size_t n) { return reinterpret_cast<std::int32_t*>(floats(n)); }
+  std::int32_t* ints(std::int64_t n) { return reinterpret_cast<std::int32_t*>(floats(n)); }
 
  private:
   float* next_;
 };
 
-/// Room for a packed tile: keys, values, positions.
-constexpr std::size_t tile_floats(int head_dim) {
-  return kTile * (static_cast<std::size_t>(head_dim) + padded(head_dim) + 1);
+/// Floats of a packed tile: keys, values, positions.
+constexpr std::int64_t tile_floats(int head_dim) {
+  return kTile * (head_dim + padded(head_dim) + 1);
 }
 
-/// Scratch of a task that takes `rows` rows (of all its heads) through the tiles.
-constexpr std::size_t task_floats(int head_dim, std::size_t rows) {
-  return tile_floats(head_dim) + std::max<std::size_t>(kStripRows, rows) * kTile +
+/// Floats of scratch of a task that takes `rows` rows (of all its heads) through the tiles.
+constexpr std::int64_t task_floats(int head_dim, std::int64_t rows) {
+  return tile_floats(head_dim) + std::max<std::int64_t>(kStripRows, rows) * kTile +
          2 * SoftmaxState::floats(rows, padded(head_dim)) + 16 * 16;
 }
 
-/// Where the packed tiles of one set stand in a shared buffer.
+/// Where the packed tiles of one set stand in a shared buffer, one after the other.
 struct PackedSet {
-  float *kt, *v;
-  std::int32_t* positions;
+  float* kt;                ///< of each tile [head_dim, 64]
+  float* v;                 ///< of each tile [64, padded(head_dim)]
+  std::int32_t* positions;  ///< of each tile [64]
 
-  static std::size_t floats(const KvHeadCache& set) {
-    return static_cast<std::size_t>(tiles_of(set.size())) * tile_floats(set.layout().head_dim);
+  static std::int64_t floats(const KvHeadCache& set) {
+    return tiles_of(set.size()) * tile_floats(set.layout().head_dim);
   }
   static PackedSet in(float* memory, const KvHeadCache& set) {
-    const auto keys = static_cast<std::size_t>(tiles_of(set.size())) * kTile;
-    float* v = memory + keys * static_cast<std::size_t>(set.layout().head_dim);
-    return {memory, v, reinterpret_cast<std::int32_t*>(v + keys * padded(set.layout().head_dim))};
+    const int head_dim = set.layout().head_dim;
+    const std::int64_t keys = std::int64_t{tiles_of(set.size())} * kTile;
+    float* v = memory + keys * head_dim;
+    return {memory, v, reinterpret_cast<std::int32_t*>(v + keys * padded(head_dim))};
   }
 };
 

@@ -61,7 +61,7 @@ HWY_INLINE FloatVec blocks_of_rows(const T* const* rows, int i, std::size_t colu
 }
 #endif  // HWY_TARGET != HWY_SCALAR
 
-/// kt[d][j] = rows[j][d] for 64 rows, widened to float.
+/// kt[d, j] = rows[j][d], widened to float.  rows: 64 of head_dim elements; kt: [head_dim, 64].
 template <typename T>
 void transpose_keys(const T* const* rows, std::size_t head_dim, float* HWY_RESTRICT kt) {
   const std::size_t lanes = hn::Lanes(FloatTag());
@@ -86,23 +86,22 @@ void transpose_keys(const T* const* rows, std::size_t head_dim, float* HWY_RESTR
   }
 }
 
-/// Values of `count` rows as float [count][padded(head_dim)].
+/// Values of `count` rows of head_dim elements each as float, zeros behind them.  v:
+/// [count, padded(head_dim)].
 template <typename T>
 void widen_values(const T* const* rows, int count, int head_dim, float* HWY_RESTRICT v) {
   const FloatTag d;
-  const std::size_t lanes = hn::Lanes(d), width = padded(head_dim);
+  const int lanes = static_cast<int>(hn::Lanes(d)), width = padded(head_dim);
   for (int j = 0; j < count; ++j, v += width) {
-    std::size_t c = 0;
-    for (; c + lanes <= static_cast<std::size_t>(head_dim); c += lanes) {
-      hn::StoreU(load_wide(d, rows[j] + c), d, v + c);
-    }
-    for (; c < static_cast<std::size_t>(head_dim); ++c) v[c] = widen(rows[j][c]);
+    int c = 0;
+    for (; c + lanes <= head_dim; c += lanes) hn::StoreU(load_wide(d, rows[j] + c), d, v + c);
+    for (; c < head_dim; ++c) v[c] = widen(rows[j][c]);
     for (; c < width; ++c) v[c] = 0;
   }
 }
 
 /// Packs slots[0..count) (or, if null, the `count` slots from `first`, a multiple of 64) of a set.
-/// `kt` has room for head_dim * 64 floats, `v` for 64 * padded(head_dim), `positions` for 64.
+/// There is room for kt [head_dim, 64], v [64, padded(head_dim)] and positions [64].
 template <typename T>
 Tile pack_tile_typed(const KvHeadCache& set, const std::int32_t* slots, int first, int count,
                      float* kt, float* v, std::int32_t* positions) {
@@ -119,12 +118,11 @@ Tile pack_tile_typed(const KvHeadCache& set, const std::int32_t* slots, int firs
     positions[j] =
         reinterpret_cast<const std::int32_t*>(page + layout.position_offset())[slot % kTile];
   }
-  transpose_keys(keys, static_cast<std::size_t>(layout.head_dim), kt);
-  Tile tile{kt, v, padded(layout.head_dim), positions, count};
+  transpose_keys(keys, layout.head_dim, kt);
+  Tile tile{kt, {v, count, padded(layout.head_dim)}, positions, count};
   if constexpr (std::is_same_v<T, float>) {
     if (slots == nullptr && layout.head_dim % 16 == 0) {  // the page itself serves
-      tile.v = values[0];
-      tile.ldv = static_cast<std::size_t>(layout.head_dim);
+      tile.v.data = values[0];
       return tile;
     }
   }
@@ -148,17 +146,17 @@ inline Tile pack_tile(const KvHeadCache& set, const std::int32_t* slots, int fir
 /// Tile `t` of a set as pack_shared left it.
 inline Tile shared_tile(const KvHeadCache& set, const PackedSet& packed, int t) {
   const PageLayout& layout = set.layout();
-  const auto i = static_cast<std::size_t>(t) * kTile;
+  const std::int64_t i = std::int64_t{t} * kTile;
+  const int count = std::min(kTile, set.size() - t * kTile), width = padded(layout.head_dim);
   const bool in_page = layout.dtype == DType::kF32 && layout.head_dim % 16 == 0;
   const float* v = in_page
                        ? reinterpret_cast<const float*>(
                              set.pages()[static_cast<std::size_t>(t)]->data + layout.value_offset())
-                       : packed.v + i * padded(layout.head_dim);
-  return {packed.kt + i * static_cast<std::size_t>(layout.head_dim), v, padded(layout.head_dim),
-          packed.positions + i, std::min(kTile, set.size() - t * kTile)};
+                       : packed.v + i * width;
+  return {packed.kt + i * layout.head_dim, {v, count, width}, packed.positions + i, count};
 }
 
-/// The largest of the scores s [64] of one row, or m.
+/// The largest of the scores s [64] of one row, scaled, or m.
 HWY_INLINE float new_maximum(float scale, const float* HWY_RESTRICT s, float m) {
   const FloatTag d;
   const std::size_t lanes = hn::Lanes(d);
@@ -208,20 +206,20 @@ HWY_INLINE void softmax_row(float scale, float next, float* HWY_RESTRICT s, floa
   }
 }
 
-/// Takes one tile into the state of a strip.  `visible(row, key position)` is asked only if
-/// `ask`; causality and the window always hold.  `s` is scratch of rows * 64 floats.
+/// Takes one tile into rows [first_row, first_row + strip.q.rows) of the state, a strip's.
+/// `visible(row, key position)` is asked only if `ask`; causality and the window always hold.  `s`
+/// is scratch [rows, 64].
 template <typename Visible>
-HWY_INLINE void take_tile(const Strip& strip, const Tile& tile, int head_dim, float scale,
-                          int sliding_window, bool ask, const Visible& visible, float* s,
-                          const SoftmaxState& state, std::size_t first_row) {
-  const auto columns = (static_cast<std::size_t>(tile.count) + 15) / 16 * 16;
-  product(static_cast<std::size_t>(strip.rows), columns, static_cast<std::size_t>(head_dim),
-          strip.q, strip.q_stride, tile.kt, kTile, s, kTile, false);
+HWY_INLINE void take_tile(const Strip& strip, const Tile& tile, float scale, int sliding_window,
+                          bool ask, const Visible& visible, float* s, const SoftmaxState& state,
+                          std::int64_t first_row) {
+  const std::int64_t rows = strip.q.rows, columns = padded(tile.count);
+  product(strip.q, {tile.kt, strip.q.columns, columns, kTile}, {s, rows, columns, kTile}, false);
   const std::int32_t* end = tile.positions + tile.count;
   float maximum[kStripRows];
-  for (int r = 0; r < strip.rows; ++r) {  // all maxima first: each is a long chain
+  for (std::int64_t r = 0; r < rows; ++r) {  // all maxima first: each is a long chain
     float* row = s + r * kTile;
-    const std::int32_t at = strip.position(r);
+    const std::int32_t at = strip.positions[r];
     std::int64_t first = 0, last = tile.count;  // what causality and the window leave
     if (end[-1] > at) last = std::upper_bound(tile.positions, end, at) - tile.positions;
     if (sliding_window > 0 && tile.positions[0] <= at - sliding_window)
@@ -231,22 +229,21 @@ HWY_INLINE void take_tile(const Strip& strip, const Tile& tile, int head_dim, fl
     for (std::int64_t j = first; ask && j < last; ++j) {
       if (!visible(at, tile.positions[j])) row[j] = kMasked;
     }
-    maximum[r] = new_maximum(scale, row, state.m[first_row + static_cast<std::size_t>(r)]);
+    maximum[r] = new_maximum(scale, row, state.m[first_row + r]);
   }
-  for (int r = 0; r < strip.rows; ++r) {
-    const std::size_t i = first_row + static_cast<std::size_t>(r);
-    softmax_row(scale, maximum[r], s + r * kTile, state.m[i], state.l[i],
-                state.acc + i * state.width, state.width);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const std::int64_t i = first_row + r;
+    softmax_row(scale, maximum[r], s + r * kTile, state.m[i], state.l[i], state.acc.row(i),
+                state.acc.columns);
   }
-  product(static_cast<std::size_t>(strip.rows), state.width, static_cast<std::size_t>(tile.count),
-          s, kTile, tile.v, tile.ldv, state.acc + first_row * state.width, state.width, true);
+  product({s, rows, tile.count, kTile}, tile.v, state.acc.rows_at(first_row, rows), true);
 }
 
-/// total += part, for rows that saw anything in this segment.
-HWY_INLINE void merge_state(const SoftmaxState& total, const SoftmaxState& part, std::size_t rows) {
+/// total += part, of as many rows, for those that saw anything in this segment.
+HWY_INLINE void merge_state(const SoftmaxState& total, const SoftmaxState& part) {
   const FloatTag d;
-  const std::size_t lanes = hn::Lanes(d);
-  for (std::size_t i = 0; i < rows; ++i) {
+  const std::int64_t lanes = hn::Lanes(d), width = total.acc.columns;
+  for (std::int64_t i = 0; i < total.acc.rows; ++i) {
     if (part.m[i] == kMasked) continue;
     const float next = std::max(total.m[i], part.m[i]);
     const float a = total.m[i] == kMasked ? 0.0f : exp_one(total.m[i] - next);
@@ -254,26 +251,26 @@ HWY_INLINE void merge_state(const SoftmaxState& total, const SoftmaxState& part,
     total.l[i] = total.l[i] * a + part.l[i] * b;
     total.m[i] = next;
     const FloatVec av = hn::Set(d, a), bv = hn::Set(d, b);
-    float* to = total.acc + i * total.width;
-    const float* from = part.acc + i * part.width;
-    for (std::size_t c = 0; c < total.width; c += lanes) {
+    float* to = total.acc.row(i);
+    const float* from = part.acc.row(i);
+    for (std::int64_t c = 0; c < width; c += lanes) {
       hn::StoreU(hn::MulAdd(hn::LoadU(d, from + c), bv, hn::Mul(hn::LoadU(d, to + c), av)), d,
                  to + c);
     }
   }
 }
 
-/// Writes a finished strip: out = acc / l, lse = m + ln l.
-inline void write_rows(const SoftmaxState& state, std::size_t first, int rows, int head_dim,
-                       float* out, std::size_t out_stride, float* lse, std::size_t lse_stride) {
-  for (int r = 0; r < rows; ++r) {
-    const std::size_t i = first + static_cast<std::size_t>(r);
+/// Writes finished rows from `first` on: out = acc / l, lse = m + ln l.  out: [rows, head_dim];
+/// lse: [rows, 1], or null.
+inline void write_rows(const SoftmaxState& state, std::int64_t first, MatrixView<float> out,
+                       MatrixView<float> lse) {
+  for (std::int64_t r = 0; r < out.rows; ++r) {
+    const std::int64_t i = first + r;
     const float inverse = state.l[i] > 0 ? 1.0f / state.l[i] : 0.0f;
-    float* to = out + static_cast<std::size_t>(r) * out_stride;
-    for (int c = 0; c < head_dim; ++c)
-      to[c] = state.acc[i * state.width + static_cast<std::size_t>(c)] * inverse;
-    if (lse != nullptr)
-      lse[static_cast<std::size_t>(r) * lse_stride] = state.m[i] + std::log(state.l[i]);
+    const float* from = state.acc.row(i);
+    float* to = out.row(r);
+    for (std::int64_t c = 0; c < out.columns; ++c) to[c] = from[c] * inverse;
+    if (lse.data != nullptr) lse(r, 0) = state.m[i] + std::log(state.l[i]);
   }
 }
 

@@ -14,44 +14,45 @@
 HWY_BEFORE_NAMESPACE();
 namespace turnbench::cpu::HWY_NAMESPACE {
 
-/// sums[64] += exp(scale * s - lse), row by row of `s` [rows][64].
-HWY_INLINE void add_rows(float scale, const float* HWY_RESTRICT s, int rows, const float* lse,
-                         std::size_t lse_stride, float* HWY_RESTRICT sums) {
+/// sums[j] += sum over the rows of exp(scale * s[r, j] - lse[r]), row by row.  s: [rows, 64]; lse:
+/// [rows, 1]; sums: [64].
+HWY_INLINE void add_rows(float scale, const float* HWY_RESTRICT s, MatrixView<const float> lse,
+                         float* HWY_RESTRICT sums) {
   const FloatTag d;
-  const std::size_t lanes = hn::Lanes(d);
+  const std::int64_t lanes = hn::Lanes(d);
   const FloatVec scales = hn::Set(d, scale);
-  for (std::size_t j = 0; j < kTile; j += lanes) {
+  for (std::int64_t j = 0; j < kTile; j += lanes) {
     FloatVec sum = hn::LoadU(d, sums + j);
-    for (int r = 0; r < rows; ++r) {
-      const auto row = static_cast<std::size_t>(r);
-      const FloatVec shift = hn::Set(d, lse[row * lse_stride]);
-      sum = hn::Add(sum, exp_ps(d, hn::MulSub(hn::LoadU(d, s + row * kTile + j), scales, shift)));
+    for (std::int64_t r = 0; r < lse.rows; ++r) {
+      const FloatVec shift = hn::Set(d, lse(r, 0));
+      sum = hn::Add(sum, exp_ps(d, hn::MulSub(hn::LoadU(d, s + r * kTile + j), scales, shift)));
     }
     hn::StoreU(sum, d, sums + j);
   }
 }
 
-/// Leaves in `s` [rows][ld] the scores of the rows from `first` and a tile's keys; -inf where a
-/// row does not see a key.  Not inlined: beside other work the product would run out of registers.
-HWY_NOINLINE void tile_scores(const ColumnJob& job, int first, int rows, std::size_t h,
-                              const Tile& tile, float* s, std::size_t ld) {
-  const auto head_dim = static_cast<std::size_t>(job.keys->layout().head_dim);
+/// Leaves in `s` [rows, 64] the scores of head h's rows from `first` and a tile's keys; -inf where
+/// a row does not see a key.  Not inlined: beside other work the product would run out of
+/// registers.
+HWY_NOINLINE void tile_scores(const ColumnJob& job, int first, int h, const Tile& tile,
+                              MatrixView<float> s) {
+  const int head_dim = job.keys->layout().head_dim, rows = static_cast<int>(s.rows);
   const std::int32_t *positions = job.positions + first, *last = tile.positions + tile.count;
-  const auto columns = (static_cast<std::size_t>(tile.count) + 15) / 16 * 16;
-  product(static_cast<std::size_t>(rows), columns, head_dim,
-          job.q + static_cast<std::size_t>(first) * job.q_stride + h * head_dim, job.q_stride,
-          tile.kt, kTile, s, ld, false);
+  const int columns = padded(tile.count);
+  product(job.q.rows_at(first, rows).columns_at(h * head_dim, head_dim),
+          {tile.kt, head_dim, columns, kTile}, s.columns_at(0, columns), false);
   const bool all_seen =
       tile.count == kTile && last[-1] <= positions[0] &&
       (job.sliding_window == 0 || tile.positions[0] > positions[rows - 1] - job.sliding_window);
   if (all_seen) return;
-  for (int r = 0; r < rows; ++r, s += ld) {
-    std::fill(s + (std::upper_bound(tile.positions, last, positions[r]) - tile.positions),
-              s + kTile, kMasked);
+  for (int r = 0; r < rows; ++r) {
+    float* row = s.row(r);
+    std::fill(row + (std::upper_bound(tile.positions, last, positions[r]) - tile.positions),
+              row + kTile, kMasked);
     if (job.sliding_window > 0) {
-      std::fill(s,
-                s + (std::upper_bound(tile.positions, last, positions[r] - job.sliding_window) -
-                     tile.positions),
+      std::fill(row,
+                row + (std::upper_bound(tile.positions, last, positions[r] - job.sliding_window) -
+                       tile.positions),
                 kMasked);
     }
   }
@@ -70,9 +71,10 @@ bool sees_nothing(const ColumnJob& job, int first, int rows, const Tile& tile) {
 struct KeyHashes {
   std::uint32_t *first, *second;
 
-  KeyHashes(const std::int32_t* positions, std::size_t n, std::uint32_t* memory)
+  /// memory: [2 * n]
+  KeyHashes(const std::int32_t* positions, std::int64_t n, std::uint32_t* memory)
       : first(memory), second(memory + n) {
-    for (std::size_t j = 0; j < n; ++j) {
+    for (std::int64_t j = 0; j < n; ++j) {
       const auto position = static_cast<std::uint32_t>(positions[j]);
       first[j] = mixed(position);
       second[j] = mixed(~position) & ~1u;
@@ -108,13 +110,12 @@ HWY_INLINE FloatVec exponential(FloatTag d, std::uint64_t seed, const KeyHashes&
 /// E exponential, and at temperature 1 the weight e^x / E itself, x being the log-probability, and
 /// `sums` [16] takes the weights; else the logit (x + g) / temperature.
 template <bool kWeighs, bool kGumbel>
-void add_noise(float scale, float lse, const RowNoise& noise, std::size_t row,
+void add_noise(float scale, float lse, std::uint64_t seed, float inverse_temperature,
                const KeyHashes& keys, std::size_t key, float* HWY_RESTRICT s,
                float* HWY_RESTRICT sums) {
   constexpr std::size_t kLanes = HWY_LANES(float), kSums = 16 / kLanes;
   const FloatTag d;
   const FloatVec scales = hn::Set(d, scale), shift = hn::Set(d, lse);
-  const std::uint64_t seed = kGumbel ? noise.seeds[row] : 0;
 #pragma GCC unroll 4
   for (std::size_t v = 0; v < kSums; ++v) {
     FloatVec sum = hn::LoadU(d, sums + v * kLanes);
@@ -129,7 +130,7 @@ void add_noise(float scale, float lse, const RowNoise& noise, std::size_t row,
       if constexpr (kWeighs) {
         sum = hn::Add(sum, x);
       } else {
-        x = hn::Mul(x, hn::Set(d, noise.inverse_temperature));
+        x = hn::Mul(x, hn::Set(d, inverse_temperature));
       }
       hn::StoreU(x, d, s + j);
     }
@@ -155,73 +156,74 @@ HWY_INLINE void weigh(float* HWY_RESTRICT s, std::size_t n, float* HWY_RESTRICT 
   }
 }
 
-/// sums[j] += sum over the rows of weights[r * ld + j] * factors[r], row by row; n, a multiple
-/// of 64.
-HWY_INLINE void add_scaled_rows(const float* HWY_RESTRICT weights, std::size_t ld, std::size_t n,
-                                int rows, const float* HWY_RESTRICT factors,
+/// sums[j] += sum over the rows of weights[r, j] * factors[r], row by row.  weights: [rows, n], n a
+/// multiple of 64; factors: [rows]; sums: [n].
+HWY_INLINE void add_scaled_rows(MatrixView<const float> weights, const float* HWY_RESTRICT factors,
                                 float* HWY_RESTRICT sums) {
   const FloatTag d;
-  const std::size_t lanes = hn::Lanes(d);
-  constexpr std::size_t kAtOnce = 4;  // chains that hide each other's latency
-  for (std::size_t j = 0; j < n; j += kAtOnce * lanes) {
+  const std::int64_t lanes = hn::Lanes(d), n = weights.columns, rows = weights.rows;
+  const std::int64_t ld = weights.stride;
+  const float* HWY_RESTRICT first = weights.data;
+  constexpr int kAtOnce = 4;  // chains that hide each other's latency
+  for (std::int64_t j = 0; j < n; j += kAtOnce * lanes) {
     FloatVec sum[kAtOnce];
 #pragma GCC unroll 4
-    for (std::size_t v = 0; v < kAtOnce; ++v) sum[v] = hn::LoadU(d, sums + j + v * lanes);
-    const float* row = weights + j;
-    for (int r = 0; r < rows; ++r, row += ld) {
+    for (int v = 0; v < kAtOnce; ++v) sum[v] = hn::LoadU(d, sums + j + v * lanes);
+    const float* row = first + j;
+    for (std::int64_t r = 0; r < rows; ++r, row += ld) {
       const FloatVec factor = hn::Set(d, factors[r]);
 #pragma GCC unroll 4
-      for (std::size_t v = 0; v < kAtOnce; ++v)
+      for (int v = 0; v < kAtOnce; ++v)
         sum[v] = hn::MulAdd(hn::LoadU(d, row + v * lanes), factor, sum[v]);
     }
 #pragma GCC unroll 4
-    for (std::size_t v = 0; v < kAtOnce; ++v) hn::StoreU(sum[v], d, sums + j + v * lanes);
+    for (int v = 0; v < kAtOnce; ++v) hn::StoreU(sum[v], d, sums + j + v * lanes);
   }
 }
 
 /// One head's rows under noise.  A row has to be divided by its sum before any column can be
-/// summed: a strip's weights over all keys stay at hand, [kNoisyRows][ld],
-/// and behind them the column sums and the keys' hashes: kNoisyFloats * ld floats in all.
-void sum_noisy_columns(const ColumnJob& job, float scale, const PackedSet& packed, std::size_t h,
+/// summed: a strip's weights over all keys stay at hand, [kNoisyRows, ld],
+/// and behind them the column sums [ld] and the keys' hashes [2 * ld]: kNoisyFloats * ld floats.
+void sum_noisy_columns(const ColumnJob& job, float scale, const PackedSet& packed, int h,
                        float* scratch) {
   const KvHeadCache& keys = *job.keys;
   const int tiles = tiles_of(keys.size());
-  const std::size_t ld = weight_row_floats(keys.size());
+  const std::int64_t ld = weight_row_floats(keys.size());
+  const MatrixView<float> cells(scratch, kNoisyRows, ld);
+  const MatrixView<const std::uint64_t>& seeds = job.noise->seeds;
   const bool weighs = job.noise->inverse_temperature == 1;
   HWY_ALIGN float weights[kNoisyRows][16];  // sums of the rows' weights, every 16th
   float inverse[kNoisyRows];
-  const auto add =
-      weighs ? add_noise<true, true>
-             : (job.noise->seeds != nullptr ? add_noise<false, true> : add_noise<false, false>);
-  float *sums = scratch + kNoisyRows * ld, *column = job.sums + h * job.sums_stride;
+  const auto add = weighs
+                       ? add_noise<true, true>
+                       : (seeds.data != nullptr ? add_noise<false, true> : add_noise<false, false>);
+  float *sums = cells.row(kNoisyRows), *column = job.sums.row(h);
   std::fill(std::copy_n(column, keys.size(), sums), sums + ld, 0.0f);
-  const KeyHashes hashes(packed.positions, static_cast<std::size_t>(tiles) * kTile,
+  const KeyHashes hashes(packed.positions, std::int64_t{tiles} * kTile,
                          reinterpret_cast<std::uint32_t*>(sums + ld));
-  for (int first = 0; first < job.rows; first += kNoisyRows) {
-    const int rows = std::min(kNoisyRows, job.rows - first);
+  for (int first = 0; first < job.rows(); first += kNoisyRows) {
+    const int rows = std::min(kNoisyRows, job.rows() - first);
     std::fill_n(weights[0], kNoisyRows * 16, 0.0f);
-    std::size_t n = 0;
+    std::int64_t n = 0;
     for (int t = 0; t < tiles; ++t, n += kTile) {
       const Tile tile = shared_tile(keys, packed, t);
       if (tile.positions[0] > job.positions[first + rows - 1]) break;
       const float hidden = weighs ? 0 : kMasked;
       if (sees_nothing(job, first, rows, tile)) {
-        for (int r = 0; r < rows; ++r)
-          std::fill_n(scratch + static_cast<std::size_t>(r) * ld + n, kTile, hidden);
+        for (int r = 0; r < rows; ++r) std::fill_n(&cells(r, n), kTile, hidden);
         continue;
       }
-      tile_scores(job, first, rows, h, tile, scratch + n, ld);
+      tile_scores(job, first, h, tile, cells.rows_at(0, rows).columns_at(n, kTile));
       for (int r = 0; r < rows; ++r) {
-        const std::size_t row = static_cast<std::size_t>(first + r) * job.lse_stride + h;
-        add(scale, job.lse[row], *job.noise, row, hashes, n,
-            scratch + static_cast<std::size_t>(r) * ld + n, weights[r]);
+        add(scale, job.lse(first + r, h), seeds.data == nullptr ? 0 : seeds(first + r, h),
+            job.noise->inverse_temperature, hashes, n, &cells(r, n), weights[r]);
       }
     }
     for (int r = 0; r < rows; ++r) {
-      if (!weighs) weigh(scratch + static_cast<std::size_t>(r) * ld, n, weights[r]);
+      if (!weighs) weigh(cells.row(r), n, weights[r]);
       inverse[r] = 1 / sum16(weights[r]);
     }
-    add_scaled_rows(scratch, ld, n, rows, inverse, sums);
+    add_scaled_rows(cells.rows_at(0, rows).columns_at(0, n), inverse, sums);
   }
   std::copy_n(sums, keys.size(), column);
 }
@@ -229,46 +231,36 @@ void sum_noisy_columns(const ColumnJob& job, float scale, const PackedSet& packe
 /// Tiles [begin, end) of the job's keys: every row that sees some of them, all heads.
 void sum_columns(const ColumnJob& job, float scale, int begin, int end, float* scratch) {
   const KvHeadCache& keys = *job.keys;
-  const int head_dim = keys.layout().head_dim;
-  const auto tile_size = static_cast<std::size_t>(kTile) * static_cast<std::size_t>(head_dim);
-  const auto tiles = static_cast<std::size_t>(end - begin),
-             heads = static_cast<std::size_t>(job.heads);
+  const int head_dim = keys.layout().head_dim, tiles = end - begin, heads = job.heads();
   Bump bump(scratch);
   float* s = bump.floats(kStripRows * kTile);
-  float* sums = bump.floats(heads * tiles * kTile);
-  float* kt = bump.floats(tiles * tile_size);
+  const MatrixView<float> sums(bump.floats(heads * tiles * kTile), heads, tiles * kTile);
+  float* kt = bump.floats(tiles * kTile * head_dim);
   float* v = bump.floats(kTile * padded(head_dim));
   std::int32_t* at = bump.ints(tiles * kTile);
   std::vector<Tile> packed;
-  for (std::size_t t = 0; t < tiles; ++t) {
-    const int first = (begin + static_cast<int>(t)) * kTile;
+  for (int t = 0; t < tiles; ++t) {
+    const int first = (begin + t) * kTile;
     packed.push_back(pack_tile(keys, nullptr, first, std::min(kTile, keys.size() - first),
-                               kt + t * tile_size, v, at + t * kTile));
+                               kt + t * kTile * head_dim, v, at + t * kTile));
   }
-  const auto column = [&](std::size_t h, std::size_t t) {
-    return job.sums + h * job.sums_stride +
-           (static_cast<std::size_t>(begin) + t) * static_cast<std::size_t>(kTile);
-  };
-  std::fill_n(sums, heads * tiles * kTile, 0.0f);
-  for (std::size_t h = 0; h < heads; ++h) {
-    for (std::size_t t = 0; t < tiles; ++t)
-      std::copy_n(column(h, t), packed[t].count, sums + (h * tiles + t) * kTile);
-  }
-  for (int first = 0; first < job.rows; first += kStripRows) {
-    const int rows = std::min(kStripRows, job.rows - first);
-    for (std::size_t h = 0; h < heads; ++h) {
-      const float* lse = job.lse + static_cast<std::size_t>(first) * job.lse_stride + h;
-      for (std::size_t t = 0; t < tiles; ++t) {
-        if (sees_nothing(job, first, rows, packed[t])) continue;
-        tile_scores(job, first, rows, h, packed[t], s, kTile);
-        add_rows(scale, s, rows, lse, job.lse_stride, sums + (h * tiles + t) * kTile);
+  const int all = std::min(tiles * kTile, keys.size() - begin * kTile);
+  const MatrixView<float> wanted = job.sums.columns_at(begin * kTile, all);
+  std::fill_n(sums.data, sums.rows * sums.columns, 0.0f);
+  for (int h = 0; h < heads; ++h) std::copy_n(wanted.row(h), all, sums.row(h));
+  for (int first = 0; first < job.rows(); first += kStripRows) {
+    const int rows = std::min(kStripRows, job.rows() - first);
+    for (int h = 0; h < heads; ++h) {
+      const MatrixView<const float> lse = job.lse.rows_at(first, rows).columns_at(h, 1);
+      for (int t = 0; t < tiles; ++t) {
+        const Tile& tile = packed[static_cast<std::size_t>(t)];
+        if (sees_nothing(job, first, rows, tile)) continue;
+        tile_scores(job, first, h, tile, {s, rows, kTile});
+        add_rows(scale, s, lse, sums.row(h) + t * kTile);
       }
     }
   }
-  for (std::size_t h = 0; h < heads; ++h) {
-    for (std::size_t t = 0; t < tiles; ++t)
-      std::copy_n(sums + (h * tiles + t) * kTile, packed[t].count, column(h, t));
-  }
+  for (int h = 0; h < heads; ++h) std::copy_n(sums.row(h), all, wanted.row(h));
 }
 
 }  // namespace turnbench::cpu::HWY_NAMESPACE
@@ -286,11 +278,10 @@ namespace {
 // the rows' queries are read from memory once for 512 keys.
 constexpr int kBlockTiles = 8;
 
-std::size_t block_floats(const ColumnJob& job) {
+/// Floats of scratch that `sum_columns` takes for kBlockTiles tiles.
+std::int64_t block_floats(const ColumnJob& job) {
   const int head_dim = job.keys->layout().head_dim;
-  const auto heads = static_cast<std::size_t>(job.heads);
-  return kTile * (kStripRows + padded(head_dim) +
-                  kBlockTiles * (heads + static_cast<std::size_t>(head_dim) + 1)) +
+  return kTile * (kStripRows + padded(head_dim) + kBlockTiles * (job.heads() + head_dim + 1)) +
          16 * 8;
 }
 
@@ -300,12 +291,12 @@ void add_noisy_sums(ThreadPool& pool, float scale, std::span<const ColumnJob* co
   std::vector<const KvHeadCache*> sets;
   for (const ColumnJob* job : jobs) sets.push_back(job->keys);
   in_packed_waves(pool, sets, workspace, [&](std::size_t begin, std::span<const PackedSet> packed) {
-    std::size_t scratch = 0;
-    std::vector<std::pair<std::size_t, std::size_t>> tasks;  // job of the wave, head
+    std::int64_t scratch = 0;
+    std::vector<std::pair<std::size_t, int>> tasks;  // job of the wave, head
     for (std::size_t i = 0; i < packed.size(); ++i) {
       const ColumnJob& job = *jobs[begin + i];
       scratch = std::max(scratch, kNoisyFloats * weight_row_floats(job.keys->size()));
-      for (int h = 0; h < job.heads; ++h) tasks.emplace_back(i, h);
+      for (int h = 0; h < job.heads(); ++h) tasks.emplace_back(i, h);
     }
     pool.parallel_for(tasks.size(), [&](std::size_t i, int worker) {
       const auto [job, head] = tasks[i];
@@ -326,7 +317,7 @@ void add_column_sums(ThreadPool& pool, float scale, std::span<const ColumnJob> j
   };
   std::vector<Task> tasks;
   std::vector<const ColumnJob*> noisy;
-  std::size_t scratch = 0;
+  std::int64_t scratch = 0;
   for (const ColumnJob& job : jobs) {
     if (job.noise != nullptr) {
       noisy.push_back(&job);

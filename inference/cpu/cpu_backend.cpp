@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "common/thread_pool.h"
 #include "inference/backend.h"
@@ -16,25 +17,25 @@ namespace {
 
 class CpuMatrix : public Matrix {
  public:
-  CpuMatrix(std::size_t out, std::size_t in, DType dtype)
+  CpuMatrix(std::int64_t out, std::int64_t in, DType dtype)
       : packed_(cpu::make_packed(out, in, dtype)) {}
 
-  std::size_t out() const override { return packed_.out; }
-  std::size_t in() const override { return packed_.in; }
+  std::int64_t out() const override { return packed_.out; }
+  std::int64_t in() const override { return packed_.in; }
   std::size_t bytes() const override { return packed_.bytes(); }
 
-  void put_rows(std::size_t first, const std::byte* source, DType dtype,
-                std::size_t rows) override {
+  void put_rows(std::int64_t first, const std::byte* source, DType dtype,
+                std::int64_t rows) override {
     const std::size_t row_bytes = packed_.in * size_of(dtype);
     Buffer row(row_bytes);
-    for (std::size_t r = 0; r < rows; ++r) {
+    for (std::int64_t r = 0; r < rows; ++r) {
       std::memcpy(row.data(), source + r * row_bytes, row_bytes);
       cpu::pack_rows(packed_, first + r, row.data(), dtype, 1);
     }
   }
 
-  void read_row(std::size_t o, float* out) const override {
-    for (std::size_t i = 0; i < packed_.in; ++i) out[i] = packed_.at(o, i);
+  void read_row(std::int64_t o, float* out) const override {
+    for (std::int64_t i = 0; i < packed_.in; ++i) out[i] = packed_.at(o, i);
   }
 
   const cpu::PackedMatrix& packed() const { return packed_; }
@@ -61,73 +62,63 @@ class CpuBackend : public Backend {
 
   const std::shared_ptr<Memory>& memory() override { return host_memory(); }
 
-  std::unique_ptr<Matrix> make_matrix(std::size_t out, std::size_t in, DType dtype) override {
+  std::unique_ptr<Matrix> make_matrix(std::int64_t out, std::int64_t in, DType dtype) override {
     return std::make_unique<CpuMatrix>(out, in, dtype);
   }
 
   void embed(const Matrix& table, std::span<const int> tokens, float* out) override {
-    by_rows(tokens.size(), table.in(), [&](std::size_t first, std::size_t count) {
-      for (std::size_t i = first; i < first + count; ++i)
-        table.read_row(static_cast<std::size_t>(tokens[i]), out + i * table.in());
+    by_rows(std::ssize(tokens), table.in(), [&](std::int64_t first, std::int64_t count) {
+      for (std::int64_t i = first; i < first + count; ++i)
+        table.read_row(tokens[i], out + i * table.in());
     });
   }
 
-  void linear(const float* x, std::size_t ldx, std::size_t rows, const Matrix& w, const float* bias,
-              float* y, std::size_t ldy) override {
-    cpu::linear(pool_, x, ldx, rows, static_cast<const CpuMatrix&>(w).packed(), bias, y, ldy);
+  void linear(MatrixView<const float> x, const Matrix& w, const float* bias,
+              MatrixView<float> y) override {
+    cpu::linear(pool_, x, static_cast<const CpuMatrix&>(w).packed(), bias, y);
   }
 
-  void rms_norm(const float* x, std::size_t ldx, std::size_t rows, std::size_t width,
-                const float* weight, float eps, float* out, std::size_t ldo) override {
-    by_rows(rows, width, [&](std::size_t first, std::size_t count) {
-      cpu::rms_norm(x + first * ldx, ldx, count, width, weight, eps, out + first * ldo, ldo);
+  void rms_norm(MatrixView<const float> x, const float* weight, float eps,
+                MatrixView<float> out) override {
+    by_rows(x.rows, x.columns, [&](std::int64_t first, std::int64_t count) {
+      cpu::rms_norm(x.rows_at(first, count), weight, eps, out.rows_at(first, count));
     });
   }
 
-  void rotate(float* x, std::size_t ldx, std::size_t rows, int heads, int head_dim,
-              const float* cos, const float* sin) override {
-    const auto half = static_cast<std::size_t>(head_dim / 2);
-    by_rows(rows, half * 2 * static_cast<std::size_t>(heads),
-            [&](std::size_t first, std::size_t count) {
-              for (std::size_t r = first; r < first + count; ++r) {
-                cpu::rotate(x + r * ldx, heads, head_dim, cos + r * half, sin + r * half);
-              }
-            });
-  }
-
-  void silu_multiply(const float* gate_up, std::size_t rows, std::size_t width,
-                     float* out) override {
-    by_rows(rows, width * 4, [&](std::size_t first, std::size_t count) {
-      for (std::size_t r = first; r < first + count; ++r) {
-        const float* gate = gate_up + r * 2 * width;
-        cpu::silu_multiply(gate, gate + width, width, out + r * width);
-      }
+  void rotate(MatrixView<float> x, MatrixView<const float> cos,
+              MatrixView<const float> sin) override {
+    by_rows(x.rows, x.columns, [&](std::int64_t first, std::int64_t count) {
+      cpu::rotate(x.rows_at(first, count), cos.rows_at(first, count), sin.rows_at(first, count));
     });
   }
 
-  void add(float* x, const float* y, std::size_t n) override {
+  void silu_multiply(MatrixView<const float> gate_up, MatrixView<float> out) override {
+    by_rows(out.rows, out.columns * 4, [&](std::int64_t first, std::int64_t count) {
+      cpu::silu_multiply(gate_up.rows_at(first, count), out.rows_at(first, count));
+    });
+  }
+
+  void add(float* x, const float* y, std::int64_t n) override {
     by_rows(n, 1,
-            [&](std::size_t first, std::size_t count) { cpu::add(x + first, y + first, count); });
+            [&](std::int64_t first, std::int64_t count) { cpu::add(x + first, y + first, count); });
   }
 
-  void copy_rows(const float* from, std::size_t ld_from, std::size_t rows, std::size_t width,
-                 float* to, std::size_t ld_to) override {
-    for (std::size_t r = 0; r < rows; ++r) std::copy_n(from + r * ld_from, width, to + r * ld_to);
+  void copy_rows(MatrixView<const float> from, MatrixView<float> to) override {
+    for (std::int64_t r = 0; r < from.rows; ++r) std::copy_n(from.row(r), from.columns, to.row(r));
   }
 
   void append(std::span<const AppendJob> jobs) override {
     pool_.parallel_for(jobs.size(), [&](std::size_t i, int) {
       const AppendJob& job = jobs[i];
-      for (int r = 0; r < job.rows; ++r) {
-        const std::size_t at = static_cast<std::size_t>(r) * job.stride;
-        job.set->write(job.first + r, job.k + at, job.v == nullptr ? nullptr : job.v + at,
-                       job.pre_rope_k == nullptr ? nullptr : job.pre_rope_k + at);
+      for (int r = 0; r < job.rows(); ++r) {
+        const auto row = [r](MatrixView<const float> all) { return all.rows_at(r, 1).data; };
+        job.set->write(job.first + r, row(job.k), row(job.v), row(job.pre_rope_k));
       }
     });
   }
 
-  void read_pre_rope_keys(const KvHeadCache& set, int first, int rows, float* out) override {
-    for (int r = 0; r < rows; ++r, out += set.layout().head_dim) set.read_raw_key(first + r, out);
+  void read_pre_rope_keys(const KvHeadCache& set, int first, MatrixView<float> out) override {
+    for (int r = 0; r < out.rows; ++r) set.read_raw_key(first + r, out.row(r));
   }
 
   void attend(float scale, std::span<const AttentionJob> jobs) override {
@@ -138,10 +129,10 @@ class CpuBackend : public Backend {
     cpu::add_column_sums(pool_, scale, jobs, workspace_);
   }
 
-  void row_probabilities(float scale, const KvHeadCache& keys, const float* q, std::size_t q_stride,
-                         const std::int32_t* positions, int rows, int sliding_window, float* out,
-                         std::size_t ld) override {
-    cpu::row_probabilities(scale, keys, q, q_stride, positions, rows, sliding_window, out, ld);
+  void row_probabilities(float scale, const KvHeadCache& keys, MatrixView<const float> q,
+                         const std::int32_t* positions, int sliding_window,
+                         MatrixView<float> out) override {
+    cpu::row_probabilities(scale, keys, q, positions, sliding_window, out);
   }
 
   void add_mass(float scale, std::span<const MassJob> jobs) override {
@@ -169,13 +160,15 @@ class CpuBackend : public Backend {
 
  private:
   // Work below which a fork-join costs more than it saves, in floats.
-  static constexpr std::size_t kGrain = 1 << 15;
+  static constexpr std::int64_t kGrain = 1 << 15;
 
+  /// body(first, count) for all of `rows` rows, each of which takes `width` floats' work.
   template <typename Body>
-  void by_rows(std::size_t rows, std::size_t width, const Body& body) {
-    const std::size_t per_task = std::max<std::size_t>(1, kGrain / std::max<std::size_t>(1, width));
-    const std::size_t tasks = (rows + per_task - 1) / per_task;
-    pool_.parallel_for(tasks, [&](std::size_t t, int) {
+  void by_rows(std::int64_t rows, std::int64_t width, const Body& body) {
+    const std::int64_t per_task =
+        std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(1, width));
+    const std::int64_t tasks = (rows + per_task - 1) / per_task;
+    pool_.parallel_for(tasks, [&](std::int64_t t, int) {
       body(t * per_task, std::min(per_task, rows - t * per_task));
     });
   }

@@ -14,28 +14,31 @@ namespace turnbench::cpu::HWY_NAMESPACE {
 
 using Tag = hn::ScalableTag<float>;
 
-void rms_norm_rows(const float* x, std::size_t ldx, std::size_t rows, std::size_t width,
-                   const float* weight, float eps, float* out, std::size_t ldo) {
+void rms_norm_rows(MatrixView<const float> x, const float* weight, float eps,
+                   MatrixView<float> out) {
   const Tag d;
-  const std::size_t lanes = hn::Lanes(d);
-  for (std::size_t r = 0; r < rows; ++r, x += ldx, out += ldo) {
-    const float mean = dot(x, x, width) / static_cast<float>(width);
+  const std::int64_t lanes = hn::Lanes(d), width = x.columns;
+  for (std::int64_t r = 0; r < x.rows; ++r) {
+    const float* from = x.row(r);
+    float* to = out.row(r);
+    const float mean = dot(from, from, width) / static_cast<float>(width);
     const float scale = 1.0f / std::sqrt(mean + eps);
-    std::size_t i = 0;
+    std::int64_t i = 0;
     for (; i + lanes <= width; i += lanes) {
-      const auto scaled = hn::Mul(hn::LoadU(d, x + i), hn::Set(d, scale));
-      hn::StoreU(hn::Mul(scaled, hn::LoadU(d, weight + i)), d, out + i);
+      const auto scaled = hn::Mul(hn::LoadU(d, from + i), hn::Set(d, scale));
+      hn::StoreU(hn::Mul(scaled, hn::LoadU(d, weight + i)), d, to + i);
     }
-    for (; i < width; ++i) out[i] = x[i] * scale * weight[i];
+    for (; i < width; ++i) to[i] = from[i] * scale * weight[i];
   }
 }
 
-void rotate_heads(float* x, int heads, int head_dim, const float* cos, const float* sin) {
+/// The heads of one row, x [heads, head_dim], by cos, sin [head_dim / 2].
+HWY_INLINE void rotate_heads(MatrixView<float> heads, const float* cos, const float* sin) {
   const Tag d;
-  const auto lanes = static_cast<int>(hn::Lanes(d));
-  const int half = head_dim / 2;
-  for (int h = 0; h < heads; ++h, x += head_dim) {
-    int i = 0;
+  const std::int64_t lanes = hn::Lanes(d), half = heads.columns / 2;
+  for (std::int64_t h = 0; h < heads.rows; ++h) {
+    float* x = heads.row(h);
+    std::int64_t i = 0;
     for (; i + lanes <= half; i += lanes) {
       const auto a = hn::LoadU(d, x + i), b = hn::LoadU(d, x + half + i);
       const auto c = hn::LoadU(d, cos + i), s = hn::LoadU(d, sin + i);
@@ -50,6 +53,12 @@ void rotate_heads(float* x, int heads, int head_dim, const float* cos, const flo
   }
 }
 
+void rotate_rows(MatrixView<float> x, MatrixView<const float> cos, MatrixView<const float> sin) {
+  const std::int64_t head_dim = 2 * cos.columns;
+  for (std::int64_t r = 0; r < x.rows; ++r)
+    rotate_heads({x.row(r), x.columns / head_dim, head_dim}, cos.row(r), sin.row(r));
+}
+
 template <class D>
 HWY_INLINE void silu_step(D d, const float* gate, const float* up, float* out) {
   // x * sigmoid(x); e^-|x| keeps the exponential in range.
@@ -60,18 +69,22 @@ HWY_INLINE void silu_step(D d, const float* gate, const float* up, float* out) {
   hn::StoreU(hn::Mul(hn::Mul(x, sigmoid), hn::LoadU(d, up)), d, out);
 }
 
-void silu(const float* gate, const float* up, std::size_t n, float* out) {
+void silu(MatrixView<const float> gate_up, MatrixView<float> out) {
   const Tag d;
-  const std::size_t lanes = hn::Lanes(d);
-  std::size_t i = 0;
-  for (; i + lanes <= n; i += lanes) silu_step(d, gate + i, up + i, out + i);
-  for (; i < n; ++i) silu_step(hn::CappedTag<float, 1>(), gate + i, up + i, out + i);
+  const std::int64_t lanes = hn::Lanes(d), width = out.columns;
+  for (std::int64_t r = 0; r < out.rows; ++r) {
+    const float *gate = gate_up.row(r), *up = gate + width;
+    float* to = out.row(r);
+    std::int64_t i = 0;
+    for (; i + lanes <= width; i += lanes) silu_step(d, gate + i, up + i, to + i);
+    for (; i < width; ++i) silu_step(hn::CappedTag<float, 1>(), gate + i, up + i, to + i);
+  }
 }
 
-void add_rows(float* x, const float* y, std::size_t n) {
+void add_floats(float* x, const float* y, std::int64_t n) {
   const Tag d;
-  const std::size_t lanes = hn::Lanes(d);
-  std::size_t i = 0;
+  const std::int64_t lanes = hn::Lanes(d);
+  std::int64_t i = 0;
   for (; i + lanes <= n; i += lanes) {
     hn::StoreU(hn::Add(hn::LoadU(d, x + i), hn::LoadU(d, y + i)), d, x + i);
   }
@@ -89,26 +102,25 @@ HWY_AFTER_NAMESPACE();
 namespace turnbench::cpu {
 
 HWY_EXPORT(rms_norm_rows);
-HWY_EXPORT(rotate_heads);
+HWY_EXPORT(rotate_rows);
 HWY_EXPORT(silu);
-HWY_EXPORT(add_rows);
+HWY_EXPORT(add_floats);
 HWY_EXPORT(target);
 
-void rms_norm(const float* x, std::size_t ldx, std::size_t rows, std::size_t width,
-              const float* weight, float eps, float* out, std::size_t ldo) {
-  HWY_DYNAMIC_DISPATCH(rms_norm_rows)(x, ldx, rows, width, weight, eps, out, ldo);
+void rms_norm(MatrixView<const float> x, const float* weight, float eps, MatrixView<float> out) {
+  HWY_DYNAMIC_DISPATCH(rms_norm_rows)(x, weight, eps, out);
 }
 
-void rotate(float* x, int heads, int head_dim, const float* cos, const float* sin) {
-  HWY_DYNAMIC_DISPATCH(rotate_heads)(x, heads, head_dim, cos, sin);
+void rotate(MatrixView<float> x, MatrixView<const float> cos, MatrixView<const float> sin) {
+  HWY_DYNAMIC_DISPATCH(rotate_rows)(x, cos, sin);
 }
 
-void silu_multiply(const float* gate, const float* up, std::size_t n, float* out) {
-  HWY_DYNAMIC_DISPATCH(silu)(gate, up, n, out);
+void silu_multiply(MatrixView<const float> gate_up, MatrixView<float> out) {
+  HWY_DYNAMIC_DISPATCH(silu)(gate_up, out);
 }
 
-void add(float* x, const float* y, std::size_t n) {
-  HWY_DYNAMIC_DISPATCH(add_rows)(x, y, n);
+void add(float* x, const float* y, std::int64_t n) {
+  HWY_DYNAMIC_DISPATCH(add_floats)(x, y, n);
 }
 
 const char* instruction_set() {

@@ -1,23 +1,25 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
+
+#include "inference/matrix_view.h"
 
 namespace turnbench::cpu {
 
-/// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight, `width` floats a row; out may be x.
-void rms_norm(const float* x, std::size_t ldx, std::size_t rows, std::size_t width,
-              const float* weight, float eps, float* out, std::size_t ldo);
+/// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight.  x, out: [rows, width]; weight: [width]; out
+/// may be x.
+void rms_norm(MatrixView<const float> x, const float* weight, float eps, MatrixView<float> out);
 
-/// Rotates `heads` heads of `head_dim` floats in place, half-split pairs (d, d + head_dim / 2) by
-/// the angle whose cosines and sines stand at cos, sin [head_dim / 2].
-void rotate(float* x, int heads, int head_dim, const float* cos, const float* sin);
+/// Rotates in place every head of row r, half-split pairs (d, d + head_dim / 2), by row r of cos
+/// and sin, the cosines and sines of the angles.  x: [rows, heads * head_dim]; cos, sin:
+/// [rows, head_dim / 2].
+void rotate(MatrixView<float> x, MatrixView<const float> cos, MatrixView<const float> sin);
 
-/// out[i] = gate[i] * sigmoid(gate[i]) * up[i].
-void silu_multiply(const float* gate, const float* up, std::size_t n, float* out);
+/// out = gate * sigmoid(gate) * up.  gate_up: [rows, 2 * width], gate first; out: [rows, width].
+void silu_multiply(MatrixView<const float> gate_up, MatrixView<float> out);
 
-/// x[i] += y[i].
-void add(float* x, const float* y, std::size_t n);
+/// x += y, n floats.
+void add(float* x, const float* y, std::int64_t n);
 
 /// Name of the instruction set that the kernels were dispatched to.
 const char* instruction_set();

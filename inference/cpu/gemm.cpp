@@ -1,6 +1,7 @@
 #include "inference/cpu/gemm.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 
 #undef HWY_TARGET_INCLUDE
@@ -15,7 +16,7 @@ namespace turnbench::cpu::HWY_NAMESPACE {
 
 // The depth of a block of the inner dimension (a 6-row tile of x in the first-level cache, a panel
 // in the second), and the least number of rows for which widening a 16-bit panel once pays.
-constexpr std::size_t kDepth = 896, kWidenRows = 24;
+constexpr std::int64_t kDepth = 896, kWidenRows = 24;
 // How many bytes ahead of a single row's product each of its streams is fetched: on its own, a
 // processor fetches too little of four streams (67 to 85% of the bandwidth instead of 89 to 98%).
 constexpr std::size_t kFetchAhead = 2048;
@@ -75,58 +76,56 @@ HWY_INLINE void one_row(std::size_t in, const float* x, const Weight* w, const W
 template <typename Weight>
 void multiply_typed(const LinearTask& t) {
   const PackedMatrix& w = *t.w;
-  const std::size_t lanes = hn::Lanes(FloatTag());
+  const std::int64_t lanes = hn::Lanes(FloatTag()), rows = t.x.rows;
   const auto* weights = reinterpret_cast<const Weight*>(w.data.data());
   constexpr bool kWide = std::is_same_v<Weight, float>;
   HWY_ALIGN float widened[kWide ? 16 : kDepth * kPanelVecs * HWY_MAX_BYTES / sizeof(float)];
   HWY_ALIGN float partial[kRowBlock * kPanelVecs * HWY_MAX_BYTES / sizeof(float)];
-  std::size_t first = t.first_panel;
-  if (t.rows == 1) {
-    const std::size_t whole = std::min(t.last_panel, w.out / w.panel);
+  std::int64_t first = t.first_panel;
+  if (rows == 1) {
+    const std::int64_t whole = std::min(t.last_panel, w.out / w.panel);
     for (; first + kStreams <= whole; first += kStreams) {
       const Weight* panels = weights + first * w.in * w.panel;
       const bool more = first + 2 * kStreams <= w.out / w.panel;
-      one_row<kStreams>(w.in, t.x, panels, more ? panels + kStreams * w.in * w.panel : weights,
-                        t.y + first * w.panel);
+      one_row<kStreams>(w.in, t.x.data, panels, more ? panels + kStreams * w.in * w.panel : weights,
+                        t.y.data + first * w.panel);
     }
   }
   // A few rows fit the cache at full depth; more are taken in blocks that do.
-  const std::size_t block = t.rows <= 2 * kTileRows ? w.in : kDepth;
-  for (std::size_t k0 = 0; k0 < w.in; k0 += block) {
-    const std::size_t depth = std::min(block, w.in - k0);
-    for (std::size_t p = first; p < t.last_panel; ++p) {
+  const std::int64_t block = rows <= 2 * kTileRows ? w.in : kDepth;
+  for (std::int64_t k0 = 0; k0 < w.in; k0 += block) {
+    const std::int64_t depth = std::min(block, w.in - k0);
+    const float* x = t.x.data + k0;
+    for (std::int64_t p = first; p < t.last_panel; ++p) {
       const Weight* b = weights + (p * w.in + k0) * w.panel;
-      const std::size_t columns = std::min(w.panel, w.out - p * w.panel);
+      const std::int64_t columns = std::min(w.panel, w.out - p * w.panel);
       // The last panel's padding has no room in y: it goes through a buffer.
       const bool whole = columns == w.panel;
-      float* c = whole ? t.y + p * w.panel : partial;
-      const std::size_t ldc = whole ? t.ldy : w.panel;
+      const MatrixView<float> y = t.y.columns_at(p * w.panel, columns);
+      float* c = whole ? y.data : partial;
+      const std::int64_t ldc = whole ? y.stride : w.panel;
       if (!whole && k0 > 0) {
-        for (std::size_t r = 0; r < t.rows; ++r) {
-          std::memcpy(partial + r * w.panel, t.y + r * t.ldy + p * w.panel,
-                      columns * sizeof(float));
-        }
+        for (std::int64_t r = 0; r < rows; ++r)
+          std::memcpy(partial + r * w.panel, y.row(r), columns * sizeof(float));
       }
-      if (!kWide && t.rows >= kWidenRows) {
-        for (std::size_t i = 0; i < depth * w.panel; i += lanes) {
+      if (!kWide && rows >= kWidenRows) {
+        for (std::int64_t i = 0; i < depth * w.panel; i += lanes) {
           hn::StoreU(load_wide(FloatTag(), b + i), FloatTag(), widened + i);
         }
-        column_block<kPanelVecs>(t.rows, depth, t.x + k0, t.ldx, widened, w.panel, c, ldc, k0 > 0);
+        column_block<kPanelVecs>(rows, depth, x, t.x.stride, widened, w.panel, c, ldc, k0 > 0);
       } else {
-        column_block<kPanelVecs>(t.rows, depth, t.x + k0, t.ldx, b, w.panel, c, ldc, k0 > 0);
+        column_block<kPanelVecs>(rows, depth, x, t.x.stride, b, w.panel, c, ldc, k0 > 0);
       }
       if (!whole) {
-        for (std::size_t r = 0; r < t.rows; ++r) {
-          std::memcpy(t.y + r * t.ldy + p * w.panel, partial + r * w.panel,
-                      columns * sizeof(float));
-        }
+        for (std::int64_t r = 0; r < rows; ++r)
+          std::memcpy(y.row(r), partial + r * w.panel, columns * sizeof(float));
       }
     }
   }
   if (t.bias == nullptr) return;
-  const std::size_t last = std::min(t.last_panel * w.panel, w.out);
-  for (std::size_t r = 0; r < t.rows; ++r) {
-    for (std::size_t o = t.first_panel * w.panel; o < last; ++o) t.y[r * t.ldy + o] += t.bias[o];
+  const std::int64_t last = std::min(t.last_panel * w.panel, w.out);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t o = t.first_panel * w.panel; o < last; ++o) t.y(r, o) += t.bias[o];
   }
 }
 
@@ -150,7 +149,7 @@ namespace turnbench::cpu {
 HWY_EXPORT(panel_width);
 HWY_EXPORT(multiply);
 
-PackedMatrix make_packed(std::size_t out, std::size_t in, DType dtype) {
+PackedMatrix make_packed(std::int64_t out, std::int64_t in, DType dtype) {
   PackedMatrix m;
   m.out = out;
   m.in = in;
@@ -162,22 +161,22 @@ PackedMatrix make_packed(std::size_t out, std::size_t in, DType dtype) {
   return m;
 }
 
-void pack_rows(PackedMatrix& m, std::size_t first, const void* source, DType source_dtype,
-               std::size_t rows) {
+void pack_rows(PackedMatrix& m, std::int64_t first, const void* source, DType source_dtype,
+               std::int64_t rows) {
   const bool same = source_dtype == m.dtype;
-  for (std::size_t r = 0; r < rows; ++r) {
-    const std::size_t o = first + r;
-    const std::size_t base = (o / m.panel) * m.in * m.panel + o % m.panel;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const std::int64_t o = first + r;
+    const std::int64_t base = (o / m.panel) * m.in * m.panel + o % m.panel;
     if (same && m.dtype == DType::kF32) {
       const float* row = static_cast<const float*>(source) + r * m.in;
       float* to = m.data.as<float>() + base;
-      for (std::size_t i = 0; i < m.in; ++i) to[i * m.panel] = row[i];
+      for (std::int64_t i = 0; i < m.in; ++i) to[i * m.panel] = row[i];
     } else if (same) {
       const auto* row = static_cast<const std::uint16_t*>(source) + r * m.in;
       auto* to = m.data.as<std::uint16_t>() + base;
-      for (std::size_t i = 0; i < m.in; ++i) to[i * m.panel] = row[i];
+      for (std::int64_t i = 0; i < m.in; ++i) to[i * m.panel] = row[i];
     } else {
-      for (std::size_t i = 0; i < m.in; ++i) {
+      for (std::int64_t i = 0; i < m.in; ++i) {
         store_element(m.data.data(), m.dtype, base + i * m.panel,
                       load_element(source, source_dtype, r * m.in + i));
       }
@@ -185,21 +184,23 @@ void pack_rows(PackedMatrix& m, std::size_t first, const void* source, DType sou
   }
 }
 
-void linear(ThreadPool& pool, const float* x, std::size_t ldx, std::size_t rows,
-            const PackedMatrix& w, const float* bias, float* y, std::size_t ldy) {
-  if (rows == 0 || w.out == 0) return;
-  const std::size_t row_blocks = (rows + kRowBlock - 1) / kRowBlock;
+void linear(ThreadPool& pool, MatrixView<const float> x, const PackedMatrix& w, const float* bias,
+            MatrixView<float> y) {
+  assert(x.columns == w.in && y.columns == w.out && x.rows == y.rows);
+  if (x.rows == 0 || w.out == 0) return;
+  const std::int64_t row_blocks = (x.rows + kRowBlock - 1) / kRowBlock, panels = w.panels();
   // About four tasks a thread even the load out; a group of panels stays large enough to stream.
-  const std::size_t wanted = std::max<std::size_t>(1, 4 * pool.size() / row_blocks);
-  std::size_t group = std::max<std::size_t>(pool.size() == 1 ? w.panels() : kStreams,
-                                            (w.panels() + wanted - 1) / wanted);
-  if (rows == 1 && group > kStreams) group -= group % kStreams;
-  const std::size_t groups = (w.panels() + group - 1) / group;
-  pool.parallel_for(row_blocks * groups, [&](std::size_t task, int) {
-    const std::size_t row = task / groups * kRowBlock, first = task % groups * group;
+  const std::int64_t wanted = std::max<std::int64_t>(1, 4 * pool.size() / row_blocks);
+  std::int64_t group =
+      std::max<std::int64_t>(pool.size() == 1 ? panels : kStreams, (panels + wanted - 1) / wanted);
+  if (x.rows == 1 && group > kStreams) group -= group % kStreams;
+  const std::int64_t groups = (panels + group - 1) / group;
+  pool.parallel_for(row_blocks * groups, [&](std::int64_t task, int) {
+    const std::int64_t row = task / groups * kRowBlock, first = task % groups * group;
+    const std::int64_t rows = std::min(kRowBlock, x.rows - row);
     HWY_DYNAMIC_DISPATCH(multiply)
-    (LinearTask{x + row * ldx, ldx, std::min(kRowBlock, rows - row), &w, first,
-                std::min(first + group, w.panels()), bias, y + row * ldy, ldy});
+    (LinearTask{x.rows_at(row, rows), &w, first, std::min(first + group, panels), bias,
+                y.rows_at(row, rows)});
   });
 }
 

@@ -1,6 +1,7 @@
 #include "inference/cpu/mass.h"
 
 #include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "inference/cpu/attention.h"
@@ -12,36 +13,33 @@ constexpr int kRowsPerBlock = 128;  // rows of all heads whose probabilities are
 
 void add_mass(float scale, const MassJob& job) {
   const KvHeadCache& keys = *job.keys;
-  const auto head_dim = static_cast<std::size_t>(keys.layout().head_dim),
-             heads = static_cast<std::size_t>(job.heads);
-  const std::size_t ld =
-      (static_cast<std::size_t>(keys.size()) + kPageTokens - 1) / kPageTokens * kPageTokens;
-  const int per_block = std::max(1, kRowsPerBlock / job.heads);
+  const int heads = job.heads();
+  const std::int64_t head_dim = keys.layout().head_dim, ld = tiles_of(keys.size()) * kTile;
+  const int per_block = std::max(1, kRowsPerBlock / heads);
   std::vector<float> queries, probabilities;
   std::vector<std::int32_t> positions, at;
   if (job.slash != nullptr) {
     for (int j = 0; j < keys.size(); ++j) at.push_back(keys.position(j));
   }
-  for (int first = 0; first < job.rows; first += per_block) {
-    const int count = std::min(per_block, job.rows - first);
+  for (int first = 0; first < job.rows(); first += per_block) {
+    const int count = std::min(per_block, job.rows() - first);
     queries.clear();
     positions.clear();
     for (int r = first; r < first + count; ++r) {  // the heads together: keys are packed once
-      const float* row = job.q + static_cast<std::size_t>(r) * job.q_stride;
-      queries.insert(queries.end(), row, row + heads * head_dim);
+      queries.insert(queries.end(), job.q.row(r), job.q.row(r) + heads * head_dim);
       positions.insert(positions.end(), heads, job.positions[r]);
     }
     probabilities.resize(positions.size() * ld);
-    row_probabilities(scale, keys, queries.data(), head_dim, positions.data(),
-                      static_cast<int>(positions.size()), job.sliding_window, probabilities.data(),
-                      ld);
-    for (std::size_t i = 0; i < positions.size(); ++i) {
-      const float* row = probabilities.data() + i * ld;
-      const auto seen = static_cast<std::size_t>(keys.lower_bound(positions[i] + 1));
-      float* vertical = job.vertical + i % heads * job.vertical_stride;
-      for (std::size_t j = 0; j < seen; ++j) vertical[j] += row[j];
-      for (std::size_t j = 0; job.slash != nullptr && j < seen; ++j)
-        job.slash[static_cast<std::size_t>(positions[i] - at[j])] += row[j];
+    const MatrixView<float> cells(probabilities.data(), std::ssize(positions), ld);
+    row_probabilities(scale, keys, {queries.data(), cells.rows, head_dim}, positions.data(),
+                      job.sliding_window, cells);
+    for (int i = 0; i < cells.rows; ++i) {
+      const std::int32_t position = job.positions[first + i / heads];
+      const float* row = cells.row(i);
+      const int seen = keys.lower_bound(position + 1);
+      float* vertical = job.vertical.row(i % heads);
+      for (int j = 0; j < seen; ++j) vertical[j] += row[j];
+      for (int j = 0; job.slash != nullptr && j < seen; ++j) job.slash[position - at[j]] += row[j];
     }
   }
 }

@@ -14,6 +14,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "inference/matrix_view.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace turnbench::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -45,8 +47,8 @@ HWY_INLINE FloatVec load_wide(FloatTag d, const hwy::float16_t* p) {
   return hn::PromoteTo(d, hn::LoadU(half, p));
 }
 
-/// C[r][v] (+)= sum_k A[r][k] * B[k][v].  A: rows `lda` apart; B: `ldb` elements from k to k + 1;
-/// C: rows `ldc` apart.  `start_from_c` false starts at zero.
+/// C[r, v] (+)= sum_k A[r, k] * B[k, v].  A: [kRows, k]; B: [k, kVecs vectors]; C: [kRows, kVecs
+/// vectors]; `lda`, `ldb`, `ldc` elements from row to row.  `start_from_c` false starts at zero.
 template <int kRows, int kVecs, typename Weight>
 HWY_INLINE void micro_kernel(std::size_t k, const float* HWY_RESTRICT a, std::size_t lda,
                              const Weight* HWY_RESTRICT b, std::size_t ldb, float* HWY_RESTRICT c,
@@ -91,7 +93,7 @@ HWY_INLINE void micro_kernel(std::size_t k, const float* HWY_RESTRICT a, std::si
   }
 }
 
-/// The same for any number of rows and one column block of kVecs vectors.
+/// The same for any number of rows.
 template <int kVecs, typename Weight>
 HWY_INLINE void column_block(std::size_t rows, std::size_t k, const float* a, std::size_t lda,
                              const Weight* b, std::size_t ldb, float* c, std::size_t ldc,
@@ -118,18 +120,19 @@ HWY_INLINE void column_block(std::size_t rows, std::size_t k, const float* a, st
   }
 }
 
-/// C[rows, n] (+)= A[rows, k] * B[k, n], B row-major with `ldb` elements a row; n must be a
-/// multiple of 16, the widest vector.
-HWY_INLINE void product(std::size_t rows, std::size_t n, std::size_t k, const float* a,
-                        std::size_t lda, const float* b, std::size_t ldb, float* c, std::size_t ldc,
+/// c (+)= a * b.  a: [rows, k]; b: [k, n]; c: [rows, n]; n must be a multiple of 16, the widest
+/// vector.
+HWY_INLINE void product(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c,
                         bool start_from_c) {
-  const std::size_t lanes = hn::Lanes(FloatTag());
-  std::size_t j = 0;
-  for (; j + kPanelVecs * lanes <= n; j += kPanelVecs * lanes) {
-    column_block<kPanelVecs>(rows, k, a, lda, b + j, ldb, c + j, ldc, start_from_c);
+  const std::int64_t lanes = hn::Lanes(FloatTag());
+  std::int64_t j = 0;
+  for (; j + kPanelVecs * lanes <= c.columns; j += kPanelVecs * lanes) {
+    column_block<kPanelVecs>(c.rows, a.columns, a.data, a.stride, b.data + j, b.stride, c.data + j,
+                             c.stride, start_from_c);
   }
-  for (; j < n; j += lanes) {
-    column_block<1>(rows, k, a, lda, b + j, ldb, c + j, ldc, start_from_c);
+  for (; j < c.columns; j += lanes) {
+    column_block<1>(c.rows, a.columns, a.data, a.stride, b.data + j, b.stride, c.data + j, c.stride,
+                    start_from_c);
   }
 }
 
@@ -151,18 +154,18 @@ constexpr std::size_t group_vecs(int) {
 }
 #endif
 
-/// Some rows of `group_product`; `ahead.some()` is called before each tile of registers.
+/// kRows rows of `group_product`; `ahead.some()` is called before each tile of registers.
 template <int kRows, typename T, typename Ahead>
-HWY_INLINE void group_rows(std::size_t n, std::size_t k, const float* a, std::size_t lda,
-                           const T* b, std::size_t ldb, float* c, std::size_t ldc,
+HWY_INLINE void group_rows(MatrixView<const float> a, MatrixView<const T> b, MatrixView<float> c,
                            bool start_from_c, Ahead& ahead) {
   constexpr std::size_t kVecs = group_vecs(kRows);
   const std::size_t lanes = hn::Lanes(FloatTag());
-  const std::size_t vecs = n / lanes;
+  const std::size_t vecs = c.columns / lanes;
   std::size_t v = 0;
   const auto take = [&](auto count) {
     ahead.some();
-    micro_kernel<kRows, decltype(count)::value>(k, a, lda, b + v * lanes, ldb, c + v * lanes, ldc,
+    micro_kernel<kRows, decltype(count)::value>(a.columns, a.data, a.stride, b.data + v * lanes,
+                                                b.stride, c.data + v * lanes, c.stride,
                                                 start_from_c);
     v += decltype(count)::value;
   };
@@ -189,16 +192,14 @@ HWY_INLINE void with_constant(int n, const Body& body) {
 /// latency of a multiply-add.  Each number is the same chain as in `product`.  `ahead` may fetch
 /// what is needed later.
 template <typename T, typename Ahead>
-HWY_INLINE void group_product(int rows, std::size_t n, std::size_t k, const float* a,
-                              std::size_t lda, const T* b, std::size_t ldb, float* c,
-                              std::size_t ldc, bool start_from_c, Ahead& ahead) {
-  const int parts = (rows + kGroupRows - 1) / kGroupRows;
+HWY_INLINE void group_product(MatrixView<const float> a, MatrixView<const T> b, MatrixView<float> c,
+                              bool start_from_c, Ahead& ahead) {
+  const int rows = static_cast<int>(c.rows), parts = (rows + kGroupRows - 1) / kGroupRows;
   for (int part = 0, r = 0; part < parts; ++part) {
     const int count = (rows - r) / (parts - part);
-    const float* from = a + static_cast<std::size_t>(r) * lda;
-    float* to = c + static_cast<std::size_t>(r) * ldc;
     with_constant<kGroupRows>(count, [&](auto n_rows) {
-      group_rows<decltype(n_rows)::value>(n, k, from, lda, b, ldb, to, ldc, start_from_c, ahead);
+      group_rows<decltype(n_rows)::value>(a.rows_at(r, count), b, c.rows_at(r, count), start_from_c,
+                                          ahead);
     });
     r += count;
   }

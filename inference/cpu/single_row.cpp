@@ -34,14 +34,14 @@ struct TileRows {
   void find(const AttentionJob& job, int first) {
     const PageLayout& layout = job.keys->layout();
     const auto pages = job.keys->pages();
-    const auto width = static_cast<std::size_t>(layout.head_dim);
+    const int width = layout.head_dim;
     count = std::clamp(slots_of(job) - first, 0, kTile);
     if (count == 0) return;
     if (job.slots == nullptr) {
       const std::byte* page = pages[static_cast<std::size_t>(first / kTile)]->data;
       const T* key = reinterpret_cast<const T*>(page);
       const T* value = reinterpret_cast<const T*>(page + layout.value_offset());
-      for (std::size_t j = 0; j < static_cast<std::size_t>(count); ++j) {
+      for (int j = 0; j < count; ++j) {
         keys[j] = key + j * width;
         values[j] = value + j * width;
       }
@@ -50,7 +50,7 @@ struct TileRows {
       const std::int32_t* slots = job.slots->data() + first;
       for (int j = 0; j < count; ++j) {
         const std::byte* page = pages[static_cast<std::size_t>(slots[j] / kTile)]->data;
-        const auto row = static_cast<std::size_t>(slots[j] % kTile);
+        const int row = slots[j] % kTile;
         keys[j] = reinterpret_cast<const T*>(page) + row * width;
         values[j] = reinterpret_cast<const T*>(page + layout.value_offset()) + row * width;
         gathered[j] = reinterpret_cast<const std::int32_t*>(page + layout.position_offset())[row];
@@ -101,7 +101,7 @@ constexpr bool kWidensInProducts = HWY_TARGET <= HWY_AVX2 || HWY_TARGET == HWY_N
 template <typename T>
 using Transposed = std::conditional_t<kWidensInProducts, T, float>;
 
-/// out[d][j] = rows[j][d] for 64 rows of 16-bit elements.
+/// out[d, j] = rows[j][d].  rows: 64, of head_dim 16-bit elements each; out: [head_dim, 64].
 template <typename T>
 void transpose_halves(const T* const* rows, std::size_t head_dim, std::uint16_t* HWY_RESTRICT out) {
   std::size_t c = 0;
@@ -150,7 +150,7 @@ void transpose_halves(const T* const* rows, std::size_t head_dim, std::uint16_t*
   }
 }
 
-/// A tile's keys as [head_dim][64]; 16-bit elements are transposed as they are.
+/// A tile's keys as [head_dim, 64], in `memory`; 16-bit elements are transposed as they are.
 template <typename T>
 inline const Transposed<T>* transpose_tile_keys(const T* const* rows, std::size_t head_dim,
                                                 float* memory) {
@@ -162,8 +162,10 @@ inline const Transposed<T>* transpose_tile_keys(const T* const* rows, std::size_
     return reinterpret_cast<const T*>(memory);
   }
 }
-/// Masks what causality and the window hide of a tile's scores [heads][64], makes them weights, and
-/// takes their sums into the state.
+
+/// Masks what causality and the window hide of a tile's scores s [heads, 64], makes them weights,
+/// and takes their sums into the state, which has a row for each head.  `maximum` [heads] is
+/// scratch.
 template <typename T>
 HWY_INLINE void tile_weights(const AttentionJob& job, float scale, const TileRows<T>& tile,
                              float* s, float* maximum, const SoftmaxState& out,
@@ -175,17 +177,16 @@ HWY_INLINE void tile_weights(const AttentionJob& job, float scale, const TileRow
   if (job.sliding_window > 0 && *begin <= position - job.sliding_window) {
     from = std::upper_bound(begin, end, position - job.sliding_window);
   }
-  const auto heads = static_cast<std::size_t>(job.heads);
-  for (std::size_t h = 0; h < heads; ++h) {  // all maxima first: each is a long chain
+  for (std::int64_t h = 0; h < out.acc.rows; ++h) {  // all maxima first: each is a long chain
     float* row = s + h * kTile;
     std::fill(row, row + (from - begin), kMasked);
     std::fill(row + (to - begin), row + kTile, kMasked);
     maximum[h] = new_maximum(scale, row, out.m[h]);
   }
-  for (std::size_t h = 0; h < heads; ++h) {
+  for (std::int64_t h = 0; h < out.acc.rows; ++h) {
     ahead.some();
-    softmax_row(scale, maximum[h], s + h * kTile, out.m[h], out.l[h], out.acc + h * out.width,
-                out.width);
+    softmax_row(scale, maximum[h], s + h * kTile, out.m[h], out.l[h], out.acc.row(h),
+                out.acc.columns);
   }
 }
 
@@ -195,12 +196,11 @@ template <typename T>
 void segment_typed(const AttentionJob& job, float scale, int segment, const AttentionJob* later,
                    int later_segment, float* scratch, const SoftmaxState& out) {
   const KvHeadCache& keys = *job.keys;
-  const int head_dim = keys.layout().head_dim;
-  const auto heads = static_cast<std::size_t>(job.heads),
-             width = static_cast<std::size_t>(head_dim);
+  const int head_dim = keys.layout().head_dim, heads = job.heads();
+  const MatrixView<const float> q(job.q.data, heads, head_dim);
   Bump bump(scratch);
   float* s = bump.floats(heads * kTile);
-  float* transposed = bump.floats(kTile * width);
+  float* transposed = bump.floats(kTile * head_dim);
   float* widened = bump.floats(kTile * padded(head_dim));
   float* maximum = bump.floats(heads);
   const int count = slots_of(job), end = std::min((segment + 1) * kSegmentSlots, count);
@@ -209,7 +209,7 @@ void segment_typed(const AttentionJob& job, float scale, int segment, const Atte
     const std::int32_t hidden = job.positions[0] - job.sliding_window;
     while (at < end && keys.position(std::min(at + kTile, count) - 1) <= hidden) at += kTile;
   }
-  out.clear(heads);
+  out.clear();
   TileRows<T> rows[2];
   if (at < end) rows[0].find(job, at);
   for (int i = 0; at < end; at += kTile, i ^= 1) {
@@ -221,19 +221,21 @@ void segment_typed(const AttentionJob& job, float scale, int segment, const Atte
     } else if (later != nullptr && later->keys->layout().dtype == keys.layout().dtype) {
       next.find(*later, later_segment * kSegmentSlots);
     }
-    Prefetch<T> ahead(next, head_dim, job.heads);
-    const auto in_tile = static_cast<std::size_t>(tile.count);
-    group_product(job.heads, (in_tile + 15) / 16 * 16, width, job.q, width,
-                  transpose_tile_keys(tile.keys, width, transposed), kTile, s, kTile, false, ahead);
+    Prefetch<T> ahead(next, head_dim, heads);
+    const int columns = padded(tile.count);
+    const auto* kt = transpose_tile_keys(tile.keys, head_dim, transposed);
+    group_product(q, MatrixView(kt, head_dim, columns, kTile), {s, heads, columns, kTile}, false,
+                  ahead);
     tile_weights(job, scale, tile, s, maximum, out, ahead);
+    const MatrixView<const float> weights(s, heads, tile.count, kTile);
     const bool as_they_are = kWidensInProducts || std::is_same_v<T, float>;
-    if (as_they_are && job.slots == nullptr && width == out.width) {  // the page itself serves
-      group_product(job.heads, out.width, in_tile, s, kTile, tile.values[0], width, out.acc,
-                    out.width, true, ahead);
+    if (as_they_are && job.slots == nullptr && head_dim == out.acc.columns) {  // the page serves
+      group_product(weights, MatrixView(tile.values[0], tile.count, head_dim), out.acc, true,
+                    ahead);
     } else {
       widen_values(tile.values, tile.count, head_dim, widened);
-      group_product(job.heads, out.width, in_tile, s, kTile, widened, out.width, out.acc, out.width,
-                    true, ahead);
+      const MatrixView<const float> values(widened, tile.count, out.acc.columns);
+      group_product(weights, values, out.acc, true, ahead);
     }
   }
 }
@@ -255,16 +257,14 @@ void single_row_segment(const AttentionJob& job, float scale, int segment,
 }
 
 void merge_segments(const AttentionJob& job, const SoftmaxState* parts, int count, float* scratch) {
-  const int head_dim = job.keys->layout().head_dim;
-  const auto heads = static_cast<std::size_t>(job.heads);
+  const int head_dim = job.keys->layout().head_dim, heads = job.heads();
   SoftmaxState total = parts[0];
   if (count > 1) {
     total = SoftmaxState::in(scratch, heads, padded(head_dim));
-    total.clear(heads);
-    for (int i = 0; i < count; ++i) merge_state(total, parts[i], heads);
+    total.clear();
+    for (int i = 0; i < count; ++i) merge_state(total, parts[i]);
   }
-  write_rows(total, 0, job.heads, head_dim, job.out, static_cast<std::size_t>(head_dim), job.lse,
-             1);
+  write_rows(total, 0, {job.out.data, heads, head_dim}, {job.lse.data, heads, 1});
 }
 
 }  // namespace turnbench::cpu::HWY_NAMESPACE
@@ -284,14 +284,14 @@ void attend_single(ThreadPool& pool, float scale, std::span<const AttentionJob> 
     int segment;
   };
   std::vector<Task> tasks;
-  std::vector<std::size_t> first_task, state_at;
-  std::size_t floats = 0, scratch = 0;
+  std::vector<std::size_t> first_task;
+  std::vector<std::int64_t> state_at;
+  std::int64_t floats = 0, scratch = 0;
   for (std::size_t i : single) {
     const AttentionJob& job = jobs[i];
-    const int head_dim = job.keys->layout().head_dim;
+    const int head_dim = job.keys->layout().head_dim, heads = job.heads();
     const int keys = job.slots == nullptr ? job.keys->size() : static_cast<int>(job.slots->size());
     const int segments = std::max(1, (tiles_of(keys) + kSegmentTiles - 1) / kSegmentTiles);
-    const auto heads = static_cast<std::size_t>(job.heads);
     first_task.push_back(tasks.size());
     for (int s = 0; s < segments; ++s) {
       tasks.push_back({i, s});
@@ -305,8 +305,8 @@ void attend_single(ThreadPool& pool, float scale, std::span<const AttentionJob> 
   std::vector<SoftmaxState> states;
   for (std::size_t t = 0; t < tasks.size(); ++t) {
     const AttentionJob& job = jobs[tasks[t].job];
-    states.push_back(SoftmaxState::in(memory + state_at[t], static_cast<std::size_t>(job.heads),
-                                      padded(job.keys->layout().head_dim)));
+    states.push_back(
+        SoftmaxState::in(memory + state_at[t], job.heads(), padded(job.keys->layout().head_dim)));
   }
   const auto scratch_of = [&](int worker) {
     return workspace.worker[static_cast<std::size_t>(worker)].get(scratch);

@@ -51,7 +51,7 @@ PatternLists add_lists(const HeadPattern& p, const AttentionJob& job, int reach,
   at.columns = lists.add(p.columns);
   at.offsets = lists.add(p.offsets);
   if (p.kind == HeadPattern::Kind::kLines && p.granularity == HeadPattern::Granularity::kLine) {
-    const std::int32_t end = job.positions[job.rows - 1] + 1;
+    const std::int32_t end = job.positions[job.rows() - 1] + 1;
     at.column_bits = lists.add_bits(p.columns, end, end);
     at.offset_bits = lists.add_bits(p.offsets, end, std::min(end, reach));
   }
@@ -104,7 +104,7 @@ bool is_dense(const AttentionJob& job, int head) {
 RowsTask dense_task(const AttentionJob& job, int index, int first, int rows) {
   const KvHeadCache& keys = *job.keys;
   const std::int32_t lowest = job.positions[first];
-  const std::int32_t highest = job.positions[std::min(first + rows, job.rows) - 1];
+  const std::int32_t highest = job.positions[std::min(first + rows, job.rows()) - 1];
   const bool whole = keys.is_contiguous();
   const auto slot_of = [&](std::int32_t position) {  // the first at or after it
     return whole ? std::clamp(position, 0, keys.size()) : keys.lower_bound(position);
@@ -130,8 +130,8 @@ constexpr int kPartTiles = 64;
 
 /// The parts of a job's keys; 1 if it is not split.
 int parts_of(const AttentionJob& job) {
-  if (job.patterns != nullptr || static_cast<std::size_t>(job.rows) > kMostSplitRows) return 1;
-  const RowsTask all = dense_task(job, 0, 0, job.rows);
+  if (job.patterns != nullptr || job.rows() > kMostSplitRows) return 1;
+  const RowsTask all = dense_task(job, 0, 0, job.rows());
   return all.end - all.begin <= kPartTiles ? 1 : (all.end + kPartTiles - 1) / kPartTiles;
 }
 
@@ -148,9 +148,9 @@ std::vector<RowsTask> tasks_of(std::span<const View> views, int rows, const Want
   for (std::size_t i = 0; i < views.size(); ++i) {
     const auto& [job, part, parts] = views[i];
     bool any = false;
-    for (int h = 0; h < job->heads && part < parts; ++h) any = any || wanted(*job, h);
+    for (int h = 0; h < job->heads() && part < parts; ++h) any = any || wanted(*job, h);
     if (!any) continue;
-    for (int first = 0; first < job->rows; first += rows) {
+    for (int first = 0; first < job->rows(); first += rows) {
       RowsTask task = dense_task(*job, static_cast<int>(i), first, rows);
       if (parts > 1) {  // even if it has no keys: then the rows see nothing in it
         task.end = std::min(task.end, (part + 1) * kPartTiles);
@@ -164,7 +164,7 @@ std::vector<RowsTask> tasks_of(std::span<const View> views, int rows, const Want
   });
   for (RowsTask task : blocks) {
     const AttentionJob& job = *views[static_cast<std::size_t>(task.job)].job;
-    for (task.head = 0; task.head < job.heads; ++task.head) {
+    for (task.head = 0; task.head < job.heads(); ++task.head) {
       if (wanted(job, task.head)) tasks.push_back(task);
     }
   }
@@ -175,7 +175,7 @@ std::vector<RowsTask> tasks_of(std::span<const View> views, int rows, const Want
 std::vector<std::vector<const AttentionJob*>> by_layout(std::span<const AttentionJob* const> jobs) {
   std::map<std::pair<DType, int>, std::vector<const AttentionJob*>> groups;
   for (const AttentionJob* job : jobs) {
-    if (job->rows > 0)
+    if (job->rows() > 0)
       groups[{job->keys->layout().dtype, job->keys->layout().head_dim}].push_back(job);
   }
   std::vector<std::vector<const AttentionJob*>> out;
@@ -187,14 +187,14 @@ std::vector<std::vector<const AttentionJob*>> by_layout(std::span<const Attentio
 RowsJob rows_job(Context& context, const AttentionJob& job) {
   RowsJob v = {};
   v.keys = context.view(*job.keys);
-  v.q = job.q;
-  v.out = job.out;
-  v.lse = job.lse;
-  v.q_stride = static_cast<std::int64_t>(job.q_stride);
-  v.out_stride = static_cast<std::int64_t>(job.out_stride);
-  v.lse_stride = static_cast<std::int64_t>(job.lse_stride);
-  v.rows = job.rows;
-  v.heads = job.heads;
+  v.q = job.q.data;
+  v.out = job.out.data;
+  v.lse = job.lse.data;
+  v.q_stride = job.q.stride;
+  v.out_stride = job.out.stride;
+  v.lse_stride = job.lse.stride;
+  v.rows = job.rows();
+  v.heads = job.heads();
   v.reach = reach_of(job);
   v.pass = job.pass;
   return v;
@@ -203,20 +203,18 @@ RowsJob rows_job(Context& context, const AttentionJob& job) {
 /// Scratch for the results of `parts` parts of a job, whose RowsJobs are added.
 RowsMerge add_parts(Context& context, const AttentionJob& job, int parts,
                     std::vector<RowsJob>& rows_jobs, std::vector<View>& views) {
-  const auto heads = static_cast<std::size_t>(job.heads);
-  const auto head_dim = static_cast<std::size_t>(job.keys->layout().head_dim);
-  const std::size_t pairs = static_cast<std::size_t>(job.rows) * heads;
+  const std::int64_t pairs = job.q.rows * job.heads(), floats = job.q.rows * job.q.columns;
   RowsJob part = rows_jobs.back();
   const int whole = static_cast<int>(rows_jobs.size()) - 1;
-  part.out = context.scratch<float>(static_cast<std::size_t>(parts) * pairs * head_dim);
-  part.lse = context.scratch<float>(static_cast<std::size_t>(parts) * pairs);
-  part.out_stride = static_cast<std::int64_t>(heads * head_dim);
-  part.lse_stride = static_cast<std::int64_t>(heads);
+  part.out = context.scratch<float>(parts * floats);
+  part.lse = context.scratch<float>(parts * pairs);
+  part.out_stride = job.q.columns;
+  part.lse_stride = job.heads();
   const RowsMerge merge{whole, parts, part.out, part.lse};
   for (int p = 0; p < parts; ++p) {
     rows_jobs.push_back(part);
     views.push_back({&job, p, parts});
-    part.out += pairs * head_dim;
+    part.out += floats;
     part.lse += pairs;
   }
   return merge;
@@ -230,8 +228,8 @@ DeviceList<T> uploaded(Context& context, const std::vector<T>& list) {
 
 }  // namespace
 
-std::size_t most_parts(std::size_t keys) {
-  const std::size_t tiles = keys / kTileKeys + 2;  // the first and the last may be parts of one
+std::int64_t most_parts(std::int64_t keys) {
+  const std::int64_t tiles = keys / kTileKeys + 2;  // the first and the last may be parts of one
   return (tiles + kPartTiles - 1) / kPartTiles;
 }
 
@@ -243,17 +241,17 @@ RowsPlan plan_rows(Context& context, std::span<const AttentionJob* const> jobs, 
     const AttentionJob* job = jobs[i];
     // The sets of a sequence have its rows in common.
     const bool same =
-        i > 0 && job->positions == jobs[i - 1]->positions && job->rows == jobs[i - 1]->rows;
+        i > 0 && job->positions == jobs[i - 1]->positions && job->rows() == jobs[i - 1]->rows();
     positions.push_back(same ? positions.back()
-                             : lists.add({job->positions, static_cast<std::size_t>(job->rows)}));
-    for (int h = 0; job->patterns != nullptr && h < job->heads; ++h)
+                             : lists.add(std::span(job->positions, job->q.rows)));
+    for (int h = 0; job->patterns != nullptr && h < job->heads(); ++h)
       pattern_lists.push_back(add_lists(job->patterns[h], *job, reach_of(*job), lists));
   }
   lists.upload(context);
 
   std::vector<PatternView> patterns;
   for (const AttentionJob* job : jobs) {
-    for (int h = 0; job->patterns != nullptr && h < job->heads; ++h)
+    for (int h = 0; job->patterns != nullptr && h < job->heads(); ++h)
       patterns.push_back(
           view_of(job->patterns[h], job->pass, pattern_lists[patterns.size()], lists));
   }
@@ -270,12 +268,12 @@ RowsPlan plan_rows(Context& context, std::span<const AttentionJob* const> jobs, 
     RowsJob& added = rows_jobs.emplace_back(rows_job(context, job));
     added.positions = lists.on_device(positions[i]);
     added.patterns = next_pattern;
-    if (job.patterns != nullptr) next_pattern += job.heads;
+    if (job.patterns != nullptr) next_pattern += job.heads();
     const int parts = parts_of(job);
     views.push_back({&job, 0, parts == 1 ? 1 : 0});
     if (parts > 1) {
       merges.push_back(add_parts(context, job, parts, rows_jobs, views));
-      plan.most_merged = std::max(plan.most_merged, job.rows * job.heads);
+      plan.most_merged = std::max(plan.most_merged, job.rows() * job.heads());
     }
   }
   plan.jobs = context.upload(rows_jobs);

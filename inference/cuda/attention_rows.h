@@ -76,8 +76,8 @@ struct RowsPlan {
   int most_merged = 0;  ///< rows times heads of the largest merge
 };
 /// Parts of a job over up to `keys` keys, at most, and rows of a job that is split.
-std::size_t most_parts(std::size_t keys);
-constexpr std::size_t kMostSplitRows = 256;
+std::int64_t most_parts(std::int64_t keys);
+constexpr std::int64_t kMostSplitRows = 256;
 
 RowsPlan plan_rows(Context& context, std::span<const AttentionJob* const> jobs, int dense_rows);
 

@@ -296,25 +296,25 @@ void add(Context& context, float scale, const std::vector<Task>& tasks, bool noi
 }
 
 Task make_task(Context& context, const ColumnJob& job) {
-  const auto rows = static_cast<std::size_t>(job.rows), heads = static_cast<std::size_t>(job.heads);
+  const std::int64_t rows = job.q.rows, heads = job.heads();
   Task task = {};
   task.keys = context.view(*job.keys);
-  task.q = job.q;
-  task.q_stride = job.q_stride;
-  task.heads = job.heads;
-  task.rows = job.rows;
+  task.q = job.q.data;
+  task.q_stride = job.q.stride;
+  task.heads = job.heads();
+  task.rows = job.rows();
   task.window = job.sliding_window;
   task.positions = context.upload(std::span(job.positions, rows));
-  task.lse = job.lse;
-  task.lse_stride = job.lse_stride;
-  task.sums = context.scratch<float>(heads * static_cast<std::size_t>(job.keys->size()));
+  task.lse = job.lse.data;
+  task.lse_stride = job.lse.stride;
+  task.sums = context.scratch<float>(heads * job.keys->size());
   if (job.noise == nullptr) return task;
   task.inverse_temperature = job.noise->inverse_temperature;
   task.norms = context.scratch<Norm>(heads * rows);
-  if (job.noise->seeds != nullptr) {
+  if (job.noise->seeds.data != nullptr) {
     std::vector<std::uint64_t> seeds;
-    for (std::size_t r = 0; r < rows; ++r) {
-      const std::uint64_t* row = job.noise->seeds + r * job.lse_stride;
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const std::uint64_t* row = job.noise->seeds.row(r);
       seeds.insert(seeds.end(), row, row + heads);
     }
     task.seeds = context.upload(seeds);
@@ -324,12 +324,12 @@ Task make_task(Context& context, const ColumnJob& job) {
 
 /// Copies a job's sums to the device, or back.
 void copy_sums(Context& context, const ColumnJob& job, const Task& task, bool back) {
-  const std::size_t width = static_cast<std::size_t>(job.keys->size()) * sizeof(float),
-                    pitch = job.sums_stride * sizeof(float),
-                    heads = static_cast<std::size_t>(job.heads);
-  check(back ? cudaMemcpy2DAsync(job.sums, pitch, task.sums, width, width, heads,
+  const std::size_t width = job.keys->size() * sizeof(float),
+                    pitch = job.sums.stride * sizeof(float);
+  const int heads = job.heads();
+  check(back ? cudaMemcpy2DAsync(job.sums.data, pitch, task.sums, width, width, heads,
                                  cudaMemcpyDeviceToHost, context.stream())
-             : cudaMemcpy2DAsync(task.sums, width, job.sums, pitch, width, heads,
+             : cudaMemcpy2DAsync(task.sums, width, job.sums.data, pitch, width, heads,
                                  cudaMemcpyHostToDevice, context.stream()),
         "copying column sums");
 }
@@ -341,7 +341,7 @@ void add_column_sums(Context& context, float scale, std::span<const ColumnJob> j
   std::map<std::tuple<DType, int, bool>, std::vector<Task>> groups;
   std::vector<std::pair<const ColumnJob*, Task>> all;
   for (const ColumnJob& job : jobs) {
-    if (job.rows == 0 || job.heads == 0 || job.keys->size() == 0) continue;
+    if (job.q.rows == 0 || job.q.columns == 0 || job.keys->size() == 0) continue;
     const Task task = make_task(context, job);
     copy_sums(context, job, task, false);
     const PageLayout& layout = job.keys->layout();

@@ -46,20 +46,20 @@ __global__ void copy_pieces(const Piece* pieces, int count) {
 struct PageRows {
   std::byte* page;
   PageLayout layout;
-  int slot, rows;  ///< the first in the page, and how many
-  const float *k, *v, *pre_rope_k;
-  std::size_t stride;
+  int slot, rows;                            ///< the first in the page, and how many
+  MatrixView<const float> k, v, pre_rope_k;  ///< [rows, head_dim], the latter two null if not given
   const std::int32_t* positions;
 };
 
 template <typename T>
-__device__ void write_rows(const PageRows& p, const float* from, std::size_t offset) {
+__device__ void write_rows(const PageRows& p, const MatrixView<const float>& from,
+                           std::size_t offset) {
   const int width = p.layout.head_dim;
   T* to = reinterpret_cast<T*>(p.page + offset) + static_cast<std::size_t>(p.slot) * width;
   for (int r = static_cast<int>(threadIdx.x) / kWarp; r < p.rows; r += kWarps) {
     const auto row = static_cast<std::size_t>(r);
     for (int d = static_cast<int>(threadIdx.x) % kWarp; d < width; d += kWarp) {
-      to[row * width + d] = from_float<T>(from[row * p.stride + d]);
+      to[row * width + d] = from_float<T>(from.data[row * from.stride + d]);
     }
   }
 }
@@ -67,8 +67,8 @@ __device__ void write_rows(const PageRows& p, const float* from, std::size_t off
 template <typename T>
 __device__ void write_page(const PageRows& p) {
   write_rows<T>(p, p.k, 0);
-  if (p.v != nullptr) write_rows<T>(p, p.v, p.layout.value_offset());
-  if (p.layout.pre_rope_keys && p.pre_rope_k != nullptr)
+  if (p.v.data != nullptr) write_rows<T>(p, p.v, p.layout.value_offset());
+  if (p.layout.pre_rope_keys && p.pre_rope_k.data != nullptr)
     write_rows<T>(p, p.pre_rope_k, p.layout.raw_key_offset());
   auto* positions = reinterpret_cast<std::int32_t*>(p.page + p.layout.position_offset()) + p.slot;
   for (int r = static_cast<int>(threadIdx.x); r < p.rows; r += kThreads)
@@ -77,7 +77,7 @@ __device__ void write_page(const PageRows& p) {
 
 /// Unrotated keys of slots [first, first + rows) as floats; a warp takes a slot.
 template <typename T>
-__global__ void read_keys(SetView set, int first, int rows, float* out) {
+__global__ void read_keys(SetView set, int first, int rows, float* out, std::size_t stride) {
   const int width = set.layout.head_dim, lane = static_cast<int>(threadIdx.x) % kWarp;
   const int row = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / kWarp;
   if (row >= rows) return;
@@ -86,7 +86,7 @@ __global__ void read_keys(SetView set, int first, int rows, float* out) {
       reinterpret_cast<const T*>(set.pages[slot / kPageTokens] + set.layout.raw_key_offset()) +
       static_cast<std::size_t>(slot % kPageTokens) * width;
   for (int d = lane; d < width; d += kWarp)
-    out[static_cast<std::size_t>(row) * width + d] = to_float(from[d]);
+    out[static_cast<std::size_t>(row) * stride + d] = to_float(from[d]);
 }
 
 /// A block takes the rows of one page, a warp one row after the other.
@@ -123,19 +123,17 @@ void append(Context& context, std::span<const AppendJob> jobs) {
   context.begin();
   std::vector<std::int32_t> positions;
   for (const AppendJob& job : jobs) {
-    for (int r = 0; r < job.rows; ++r) positions.push_back(job.set->position(job.first + r));
+    for (int r = 0; r < job.rows(); ++r) positions.push_back(job.set->position(job.first + r));
   }
   const std::int32_t* at = context.upload(positions);
   std::vector<PageRows> pages;
   for (const AppendJob& job : jobs) {
-    for (int row = 0, rows = 0; row < job.rows; row += rows) {
+    for (int row = 0, rows = 0; row < job.rows(); row += rows) {
       const int slot = job.first + row;
-      rows = std::min(job.rows - row, kPageTokens - slot % kPageTokens);
-      const std::size_t skipped = static_cast<std::size_t>(row) * job.stride;
-      pages.push_back(
-          {job.set->pages()[static_cast<std::size_t>(slot / kPageTokens)]->data, job.set->layout(),
-           slot % kPageTokens, rows, job.k + skipped, job.v == nullptr ? nullptr : job.v + skipped,
-           job.pre_rope_k == nullptr ? nullptr : job.pre_rope_k + skipped, job.stride, at});
+      rows = std::min(job.rows() - row, kPageTokens - slot % kPageTokens);
+      pages.push_back({job.set->pages()[static_cast<std::size_t>(slot / kPageTokens)]->data,
+                       job.set->layout(), slot % kPageTokens, rows, job.k.rows_at(row, rows),
+                       job.v.rows_at(row, rows), job.pre_rope_k.rows_at(row, rows), at});
       at += rows;
     }
   }
@@ -143,12 +141,13 @@ void append(Context& context, std::span<const AppendJob> jobs) {
                  context.upload(pages));
 }
 
-void read_pre_rope_keys(Context& context, const KvHeadCache& set, int first, int rows, float* out) {
+void read_pre_rope_keys(Context& context, const KvHeadCache& set, int first,
+                        MatrixView<float> out) {
   context.begin();
   with_type(set.layout().dtype, [&](auto type) {
     context.launch(read_keys<decltype(type)>,
-                   dim3(static_cast<unsigned>((rows + kWarps - 1) / kWarps)), dim3(kThreads), 0,
-                   context.view(set), first, rows, out);
+                   dim3(static_cast<unsigned>((out.rows + kWarps - 1) / kWarps)), dim3(kThreads), 0,
+                   context.view(set), first, out.rows, out.data, out.stride);
   });
 }
 

@@ -16,6 +16,6 @@ void copy_bytes(Context& context, std::span<const Copy> copies);
 void append(Context& context, std::span<const AppendJob> jobs);
 
 /// Backend::read_pre_rope_keys.
-void read_pre_rope_keys(Context& context, const KvHeadCache& set, int first, int rows, float* out);
+void read_pre_rope_keys(Context& context, const KvHeadCache& set, int first, MatrixView<float> out);
 
 }  // namespace turnbench::cuda

@@ -36,7 +36,7 @@ void convert(const std::byte* from, DType from_type, DType to_type, std::span<st
 /// Row-major weights in device memory.
 class DeviceMatrix : public Matrix {
  public:
-  DeviceMatrix(std::shared_ptr<Context> context, std::size_t out, std::size_t in, DType dtype)
+  DeviceMatrix(std::shared_ptr<Context> context, std::int64_t out, std::int64_t in, DType dtype)
       : context_(std::move(context)), weights_{out, in, dtype, nullptr} {
     check(cudaSetDevice(context_->device()), "choosing the device");
     check(cudaMalloc(&data_, bytes()), "allocating weights");
@@ -46,14 +46,14 @@ class DeviceMatrix : public Matrix {
   DeviceMatrix(const DeviceMatrix&) = delete;
   DeviceMatrix& operator=(const DeviceMatrix&) = delete;
 
-  std::size_t out() const override { return weights_.out; }
-  std::size_t in() const override { return weights_.in; }
+  std::int64_t out() const override { return weights_.out; }
+  std::int64_t in() const override { return weights_.in; }
   std::size_t bytes() const override {
     return weights_.out * weights_.in * size_of(weights_.dtype);
   }
 
-  void put_rows(std::size_t first, const std::byte* source, DType dtype,
-                std::size_t rows) override {
+  void put_rows(std::int64_t first, const std::byte* source, DType dtype,
+                std::int64_t rows) override {
     const std::size_t size = size_of(weights_.dtype), row_bytes = weights_.in * size;
     Transfers& transfers = context_->transfers();
     transfers.order_after(context_->stream());  // which may still read what is there
@@ -66,12 +66,12 @@ class DeviceMatrix : public Matrix {
     transfers.order_before(context_->stream());
   }
 
-  void read_row(std::size_t o, float* out) const override {
+  void read_row(std::int64_t o, float* out) const override {
     const std::size_t row_bytes = weights_.in * size_of(weights_.dtype);
     std::vector<std::uint32_t> row((row_bytes + 3) / 4);
     context_->copy(row.data(), weights_.data + o * row_bytes, row_bytes);
     context_->finish();
-    for (std::size_t i = 0; i < weights_.in; ++i)
+    for (std::int64_t i = 0; i < weights_.in; ++i)
       out[i] = load_element(row.data(), weights_.dtype, i);
   }
 
@@ -102,43 +102,41 @@ class CudaBackend : public Backend {
   bool rows_are_independent() const override { return false; }  // products choose by their size
   const std::shared_ptr<Memory>& memory() override { return memory_; }
 
-  std::unique_ptr<Matrix> make_matrix(std::size_t out, std::size_t in, DType dtype) override {
+  std::unique_ptr<Matrix> make_matrix(std::int64_t out, std::int64_t in, DType dtype) override {
     return std::make_unique<DeviceMatrix>(context_, out, in, dtype);
   }
 
   void embed(const Matrix& table, std::span<const int> tokens, float* out) override {
     cuda::embed(*context_, weights_of(table), tokens, out);
   }
-  void linear(const float* x, std::size_t ldx, std::size_t rows, const Matrix& w, const float* bias,
-              float* y, std::size_t ldy) override {
-    cuda::linear(*context_, gemm_, x, ldx, rows, weights_of(w), bias, y, ldy);
+  void linear(MatrixView<const float> x, const Matrix& w, const float* bias,
+              MatrixView<float> y) override {
+    cuda::linear(*context_, gemm_, x, weights_of(w), bias, y);
   }
-  void rms_norm(const float* x, std::size_t ldx, std::size_t rows, std::size_t width,
-                const float* weight, float eps, float* out, std::size_t ldo) override {
-    cuda::rms_norm(*context_, x, ldx, rows, width, weight, eps, out, ldo);
+  void rms_norm(MatrixView<const float> x, const float* weight, float eps,
+                MatrixView<float> out) override {
+    cuda::rms_norm(*context_, x, weight, eps, out);
   }
-  void rotate(float* x, std::size_t ldx, std::size_t rows, int heads, int head_dim,
-              const float* cos, const float* sin) override {
-    cuda::rotate(*context_, x, ldx, rows, heads, head_dim, cos, sin);
+  void rotate(MatrixView<float> x, MatrixView<const float> cos,
+              MatrixView<const float> sin) override {
+    cuda::rotate(*context_, x, cos, sin);
   }
-  void silu_multiply(const float* gate_up, std::size_t rows, std::size_t width,
-                     float* out) override {
-    cuda::silu_multiply(*context_, gate_up, rows, width, out);
+  void silu_multiply(MatrixView<const float> gate_up, MatrixView<float> out) override {
+    cuda::silu_multiply(*context_, gate_up, out);
   }
-  void add(float* x, const float* y, std::size_t n) override { cuda::add(*context_, x, y, n); }
-  void copy_rows(const float* from, std::size_t ld_from, std::size_t rows, std::size_t width,
-                 float* to, std::size_t ld_to) override {
-    cuda::copy_rows(*context_, from, ld_from, rows, width, to, ld_to);
+  void add(float* x, const float* y, std::int64_t n) override { cuda::add(*context_, x, y, n); }
+  void copy_rows(MatrixView<const float> from, MatrixView<float> to) override {
+    cuda::copy_rows(*context_, from, to);
   }
   void append(std::span<const AppendJob> jobs) override { cuda::append(*context_, jobs); }
-  void read_pre_rope_keys(const KvHeadCache& set, int first, int rows, float* out) override {
-    cuda::read_pre_rope_keys(*context_, set, first, rows, out);
+  void read_pre_rope_keys(const KvHeadCache& set, int first, MatrixView<float> out) override {
+    cuda::read_pre_rope_keys(*context_, set, first, out);
   }
 
   void attend(float scale, std::span<const AttentionJob> jobs) override {
     std::vector<const AttentionJob*> single, rows;
     for (const AttentionJob& job : jobs)
-      (job.rows == 1 && job.patterns == nullptr ? single : rows).push_back(&job);
+      (job.rows() == 1 && job.patterns == nullptr ? single : rows).push_back(&job);
     if (!single.empty()) attend_single(*context_, scale, single);
     if (!rows.empty()) attend_rows(*context_, scale, rows);
   }
@@ -146,12 +144,11 @@ class CudaBackend : public Backend {
   void add_column_sums(float scale, std::span<const ColumnJob> jobs) override {
     cuda::add_column_sums(*context_, scale, jobs);
   }
-  void row_probabilities(float scale, const KvHeadCache& keys, const float* q, std::size_t q_stride,
-                         const std::int32_t* positions, int rows, int sliding_window, float* out,
-                         std::size_t ld) override {
+  void row_probabilities(float scale, const KvHeadCache& keys, MatrixView<const float> q,
+                         const std::int32_t* positions, int sliding_window,
+                         MatrixView<float> out) override {
     std::lock_guard lock(mutex_);
-    cuda::row_probabilities(*context_, scale, keys, q, q_stride, positions, rows, sliding_window,
-                            out, ld);
+    cuda::row_probabilities(*context_, scale, keys, q, positions, sliding_window, out);
   }
   void add_mass(float scale, std::span<const MassJob> jobs) override {
     std::lock_guard lock(mutex_);

@@ -317,7 +317,8 @@ struct Shape {
 
   static Shape of(const AttentionJob& job) {
     const PageLayout& layout = job.keys->layout();
-    return {layout.dtype, layout.head_dim, job.heads == 1 ? 1 : job.heads <= 4 ? 4 : kMostHeads};
+    const int heads = job.heads();
+    return {layout.dtype, layout.head_dim, heads == 1 ? 1 : heads <= 4 ? 4 : kMostHeads};
   }
   bool operator==(const Shape&) const = default;
 };

@@ -73,22 +73,22 @@ DecodePlan plan_decode(std::span<const AttentionJob* const> jobs, int heads_per_
       range = {0, range.end - range.begin};
       all_slots += range.end;
     }
-    const int keys = range.end - range.begin, segment = segment_keys(keys);
+    const int heads = job->heads(), keys = range.end - range.begin, segment = segment_keys(keys);
     const int segments = (keys + segment - 1) / segment;
-    const int parts = segments * ((job->heads + heads_per_block - 1) / heads_per_block);
+    const int parts = segments * ((heads + heads_per_block - 1) / heads_per_block);
     const int index = static_cast<int>(plan.jobs.size());
     for (int part = 0; part < parts; ++part) plan.tasks.push_back({index, part});
-    plan.jobs.push_back({job->q, job->out, job->lse, table->second, slots, range.begin, keys,
-                         segment, segments, job->heads, plan.partials});
-    plan.partials += segments * job->heads;
+    plan.jobs.push_back({job->q.data, job->out.data, job->lse.data, table->second, slots,
+                         range.begin, keys, segment, segments, heads, plan.partials});
+    plan.partials += segments * heads;
     plan.longest = std::max(plan.longest, segment);
-    plan.most_heads = std::max(plan.most_heads, job->heads);
+    plan.most_heads = std::max(plan.most_heads, heads);
   }
   return plan;
 }
 
-std::size_t most_segments(std::size_t keys) {
-  return std::max<std::size_t>(kSegments, keys / kLongest + 1);
+std::int64_t most_segments(std::int64_t keys) {
+  return std::max<std::int64_t>(kSegments, keys / kLongest + 1);
 }
 
 }  // namespace turnbench::cuda

@@ -41,6 +41,6 @@ struct DecodePlan {
 DecodePlan plan_decode(std::span<const AttentionJob* const> jobs, int heads_per_block);
 
 /// Segments of up to `keys` keys, at most.
-std::size_t most_segments(std::size_t keys);
+std::int64_t most_segments(std::int64_t keys);
 
 }  // namespace turnbench::cuda

@@ -16,10 +16,6 @@ dim3 grid_of(std::size_t rows, std::size_t width) {
               static_cast<unsigned>((width + kPerBlock - 1) / kPerBlock));
 }
 
-bool by_quads(const float* data, std::size_t ld) {
-  return is_aligned(data, sizeof(float) * kQuad) && ld % kQuad == 0;
-}
-
 /// A block takes a row: each thread adds up its squares, then the lanes and then the warps add up.
 template <bool kAligned>
 __global__ void rms_norm_row(const float* x, std::size_t ldx, std::size_t width,
@@ -48,10 +44,10 @@ __global__ void rms_norm_row(const float* x, std::size_t ldx, std::size_t width,
 
 /// A block takes a row, a warp a head, a lane a pair.
 __global__ void rotate_row(float* x, std::size_t ldx, int heads, int half, const float* cos,
-                           const float* sin) {
+                           std::size_t ld_cos, const float* sin, std::size_t ld_sin) {
   x += blockIdx.x * ldx;
-  cos += blockIdx.x * static_cast<std::size_t>(half);
-  sin += blockIdx.x * static_cast<std::size_t>(half);
+  cos += blockIdx.x * ld_cos;
+  sin += blockIdx.x * ld_sin;
   for (int h = static_cast<int>(threadIdx.x) / kWarp; h < heads; h += kWarps) {
     float* head = x + static_cast<std::size_t>(h) * 2 * half;
     for (int i = static_cast<int>(threadIdx.x) % kWarp; i < half; i += kWarp) {
@@ -63,17 +59,18 @@ __global__ void rotate_row(float* x, std::size_t ldx, int heads, int half, const
 }
 
 template <bool kAligned>
-__global__ void silu_multiply_rows(const float* gate_up, std::size_t width, float* out) {
+__global__ void silu_multiply_rows(const float* gate_up, std::size_t ld, std::size_t width,
+                                   float* out, std::size_t ldo) {
   const std::size_t i = blockIdx.y * kPerBlock + threadIdx.x * kQuad;
   if (i >= width) return;
-  const float* row = gate_up + blockIdx.x * 2 * width;
+  const float* row = gate_up + blockIdx.x * ld;
   const auto gate = load_quad<kAligned>(row, i, width);
   auto result = load_quad<kAligned>(row + width, i, width);
   for (int j = 0; j < kQuad; ++j) {
     const float x = gate.at[j], e = expf(-fabsf(x));  // never overflows
     result.at[j] *= x * ((x < 0 ? e : 1.0f) / (1.0f + e));
   }
-  store_quad<kAligned>(out + blockIdx.x * width, i, width, result);
+  store_quad<kAligned>(out + blockIdx.x * ldo, i, width, result);
 }
 
 template <bool kAligned>
@@ -102,44 +99,45 @@ __global__ void embed_tokens(const T* table, std::size_t width, const int* token
 
 }  // namespace
 
-void rms_norm(Context& context, const float* x, std::size_t ldx, std::size_t rows,
-              std::size_t width, const float* weight, float eps, float* out, std::size_t ldo) {
+void rms_norm(Context& context, MatrixView<const float> x, const float* weight, float eps,
+              MatrixView<float> out) {
   context.begin();
-  const bool aligned = by_quads(x, ldx) && by_quads(out, ldo) && by_quads(weight, width);
+  const bool aligned = by_quads(x) && by_quads(out) && by_quads(weight);
   context.launch(aligned ? rms_norm_row<true> : rms_norm_row<false>,
-                 dim3(static_cast<unsigned>(rows)), dim3(kThreads), kWarps * sizeof(float), x, ldx,
-                 width, weight, eps, out, ldo);
+                 dim3(static_cast<unsigned>(x.rows)), dim3(kThreads), kWarps * sizeof(float),
+                 x.data, x.stride, x.columns, weight, eps, out.data, out.stride);
 }
 
-void rotate(Context& context, float* x, std::size_t ldx, std::size_t rows, int heads, int head_dim,
-            const float* cos, const float* sin) {
+void rotate(Context& context, MatrixView<float> x, MatrixView<const float> cos,
+            MatrixView<const float> sin) {
   context.begin();
-  context.launch(rotate_row, dim3(static_cast<unsigned>(rows)), dim3(kThreads), 0, x, ldx, heads,
-                 head_dim / 2, cos, sin);
+  context.launch(rotate_row, dim3(static_cast<unsigned>(x.rows)), dim3(kThreads), 0, x.data,
+                 x.stride, x.columns / (2 * cos.columns), cos.columns, cos.data, cos.stride,
+                 sin.data, sin.stride);
 }
 
-void silu_multiply(Context& context, const float* gate_up, std::size_t rows, std::size_t width,
-                   float* out) {
+void silu_multiply(Context& context, MatrixView<const float> gate_up, MatrixView<float> out) {
   context.begin();
-  const bool aligned = by_quads(gate_up, width) && by_quads(out, width);
+  const bool aligned = by_quads(gate_up) && by_quads(out);
   context.launch(aligned ? silu_multiply_rows<true> : silu_multiply_rows<false>,
-                 grid_of(rows, width), dim3(kThreads), 0, gate_up, width, out);
+                 grid_of(out.rows, out.columns), dim3(kThreads), 0, gate_up.data, gate_up.stride,
+                 out.columns, out.data, out.stride);
 }
 
-void add(Context& context, float* x, const float* y, std::size_t n) {
+void add(Context& context, float* x, const float* y, std::int64_t n) {
   context.begin();
-  const bool aligned = by_quads(x, 0) && by_quads(y, 0);
+  const bool aligned = by_quads(x) && by_quads(y);
   context.launch(aligned ? add_all<true> : add_all<false>,
                  dim3(static_cast<unsigned>((n + kPerBlock - 1) / kPerBlock)), dim3(kThreads), 0, x,
                  y, n);
 }
 
-void copy_rows(Context& context, const float* from, std::size_t ld_from, std::size_t rows,
-               std::size_t width, float* to, std::size_t ld_to) {
+void copy_rows(Context& context, MatrixView<const float> from, MatrixView<float> to) {
   context.begin();
-  if (rows == 0 || width == 0) return;
-  check(cudaMemcpy2DAsync(to, ld_to * sizeof(float), from, ld_from * sizeof(float),
-                          width * sizeof(float), rows, cudaMemcpyDeviceToDevice, context.stream()),
+  if (from.rows == 0 || from.columns == 0) return;
+  check(cudaMemcpy2DAsync(to.data, to.stride * sizeof(float), from.data,
+                          from.stride * sizeof(float), from.columns * sizeof(float), from.rows,
+                          cudaMemcpyDeviceToDevice, context.stream()),
         "copying rows");
 }
 

@@ -251,46 +251,40 @@ __global__ void add_bias(float* y, std::size_t ldy, std::size_t width, const flo
   store_quad<kAligned>(row, i, width, values);
 }
 
-/// Whether all rows can be taken by quads.
-bool by_quads(const float* data, std::size_t ld, std::size_t width) {
-  return is_aligned(data, sizeof(float) * kQuad) && ld % kQuad == 0 && width % kQuad == 0;
-}
-
 }  // namespace
 
-void linear(Context& context, Gemm& gemm, const float* x, std::size_t ldx, std::size_t rows,
-            const Weights& w, const float* bias, float* y, std::size_t ldy) {
+void linear(Context& context, Gemm& gemm, MatrixView<const float> x, const Weights& w,
+            const float* bias, MatrixView<float> y) {
   context.begin();
-  if (rows == 0 || w.out == 0) return;
-  if (rows <= kFewRows) {
-    const FewRows p = {x,
-                       ldx,
-                       static_cast<int>(rows),
-                       static_cast<int>(w.out),
-                       static_cast<int>(w.in),
-                       0,
-                       0,
-                       w.data,
-                       bias,
-                       y,
-                       ldy};
+  if (x.rows == 0 || w.out == 0) return;
+  if (x.rows <= kFewRows) {
+    FewRows p = {};
+    p.x = x.data;
+    p.ldx = x.stride;
+    p.rows = static_cast<int>(x.rows);
+    p.out = static_cast<int>(w.out);
+    p.in = static_cast<int>(w.in);
+    p.weights = w.data;
+    p.bias = bias;
+    p.y = y.data;
+    p.ldy = y.stride;
     return with_type(w.dtype, [&](auto type) { run_few_rows<decltype(type)>(context, p); });
   }
   with_type(w.dtype, [&](auto type) {
     using T = decltype(type);
     if constexpr (std::is_same_v<T, float>) {
-      gemm.run(context, w.dtype, x, rows, ldx, w.data, w.out, w.in, y, ldy);
+      gemm.run(context, w.dtype, x.data, x.rows, x.stride, w.data, w.out, w.in, y.data, y.stride);
     } else {
-      T* rounded = context.scratch<T>(rows * w.in);
-      context.launch(by_quads(x, ldx, w.in) ? round_rows<T, true> : round_rows<T, false>,
-                     grid_of(rows, w.in), dim3(kThreads), 0, x, ldx, w.in, rounded);
-      gemm.run(context, w.dtype, rounded, rows, w.in, w.data, w.out, w.in, y, ldy);
+      T* rounded = context.scratch<T>(x.rows * w.in);
+      context.launch(by_quads(x) ? round_rows<T, true> : round_rows<T, false>,
+                     grid_of(x.rows, w.in), dim3(kThreads), 0, x.data, x.stride, w.in, rounded);
+      gemm.run(context, w.dtype, rounded, x.rows, w.in, w.data, w.out, w.in, y.data, y.stride);
     }
   });
   if (bias == nullptr) return;
-  const bool aligned = by_quads(y, ldy, w.out) && by_quads(bias, 0, w.out);
-  context.launch(aligned ? add_bias<true> : add_bias<false>, grid_of(rows, w.out), dim3(kThreads),
-                 0, y, ldy, w.out, bias);
+  const bool aligned = by_quads(y) && by_quads(bias);
+  context.launch(aligned ? add_bias<true> : add_bias<false>, grid_of(y.rows, w.out), dim3(kThreads),
+                 0, y.data, y.stride, w.out, bias);
 }
 
 }  // namespace turnbench::cuda

@@ -186,11 +186,11 @@ const Strip* probabilities(Context& context, float scale, const std::vector<Stri
   return device;
 }
 
-/// Copies `rows` rows of `width` floats between any two memories.
-void copy_rows(Context& context, float* to, std::size_t to_stride, const float* from,
-               std::size_t from_stride, std::size_t width, std::size_t rows) {
-  check(cudaMemcpy2DAsync(to, to_stride * sizeof(float), from, from_stride * sizeof(float),
-                          width * sizeof(float), rows, cudaMemcpyDefault, context.stream()),
+/// Copies `from` [rows, width], between any two memories, to `to`.
+void copy_rows(Context& context, MatrixView<const float> from, MatrixView<float> to) {
+  check(cudaMemcpy2DAsync(to.data, to.stride * sizeof(float), from.data,
+                          from.stride * sizeof(float), from.columns * sizeof(float), from.rows,
+                          cudaMemcpyDefault, context.stream()),
         "copying rows");
 }
 
@@ -198,32 +198,28 @@ void copy_rows(Context& context, float* to, std::size_t to_stride, const float* 
 struct Mass {
   const MassJob* job;
   Strip strip = {};
-  int seen = 0;               ///< slots that its last row sees
-  float* vertical = nullptr;  ///< [heads][seen]
+  int seen = 0;                     ///< slots that its last row sees
+  MatrixView<float> vertical = {};  ///< [heads, seen]
 
-  std::size_t width() const {
-    return static_cast<std::size_t>(job->heads) *
-           static_cast<std::size_t>(job->keys->layout().head_dim);
-  }
-  std::size_t cells() const { return kScoreRows * strip.ld * static_cast<std::size_t>(job->heads); }
+  std::size_t width() const { return job->q.columns; }
+  std::size_t cells() const { return kScoreRows * strip.ld * job->heads(); }
 };
 
 Mass make_mass(Context& context, const MassJob& job) {
-  assert(job.slash == nullptr || job.heads == 1);
+  assert(job.slash == nullptr || job.heads() == 1);
   const KvHeadCache& keys = *job.keys;
   Mass mass{&job};
   Strip& strip = mass.strip;
   strip.keys = context.view(keys);
   strip.window = job.sliding_window;
-  strip.positions = context.upload(std::span(job.positions, static_cast<std::size_t>(job.rows)));
-  strip.greatest = job.positions[job.rows - 1];
+  strip.positions = context.upload(std::span(job.positions, job.q.rows));
+  strip.greatest = job.positions[job.q.rows - 1];
   mass.seen = keys.lower_bound(strip.greatest + 1);
   if (mass.seen == 0) return mass;
   strip.ld = padded(mass.seen);
-  const auto heads = static_cast<std::size_t>(job.heads),
-             seen = static_cast<std::size_t>(mass.seen);
-  mass.vertical = context.scratch<float>(heads * seen);
-  copy_rows(context, mass.vertical, seen, job.vertical, job.vertical_stride, seen, heads);
+  const int heads = job.heads();
+  mass.vertical = {context.scratch<float>(std::int64_t{heads} * mass.seen), heads, mass.seen};
+  copy_rows(context, job.vertical.columns_at(0, mass.seen), mass.vertical);
   if (job.slash == nullptr) return mass;
   strip.distances = strip.greatest - keys.position(0) + 1;
   if (job.sliding_window > 0) strip.distances = std::min(strip.distances, job.sliding_window);
@@ -244,25 +240,23 @@ Mass make_mass(Context& context, const MassJob& job) {
 void add_wave(Context& context, float scale, std::span<const Mass> wave, float* cells,
               float* queries) {
   int longest = 0;
-  for (const Mass& mass : wave) longest = std::max(longest, mass.job->rows);
+  for (const Mass& mass : wave) longest = std::max(longest, mass.job->rows());
   for (int first = 0; first < longest; first += kScoreRows) {
     std::vector<Strip> strips;
     int seen = 0, distances = 0;
     float *next_cells = cells, *next_q = queries;
     for (const Mass& mass : wave) {
       const MassJob& job = *mass.job;
-      const int rows = std::min(kScoreRows, job.rows - first);
+      const int rows = std::min(kScoreRows, job.rows() - first);
       if (rows <= 0) continue;
-      copy_rows(context, next_q, mass.width(),
-                job.q + static_cast<std::size_t>(first) * job.q_stride, job.q_stride, mass.width(),
-                static_cast<std::size_t>(rows));
+      copy_rows(context, job.q.rows_at(first, rows), MatrixView(next_q, rows, job.q.columns));
       Strip strip = mass.strip;
       set_rows(strip, *job.keys, job.positions + first, strip.positions + first, 0, rows);
       strip.q_stride = mass.width();
-      for (int h = 0; h < job.heads; ++h) {
+      for (int h = 0; h < job.heads(); ++h) {
         strip.q = next_q + h * job.keys->layout().head_dim;
         strip.cells = next_cells;
-        strip.vertical = mass.vertical + static_cast<std::size_t>(h) * mass.seen;
+        strip.vertical = mass.vertical.row(h);
         next_cells += kScoreRows * strip.ld;
         strips.push_back(strip);
       }
@@ -279,38 +273,36 @@ void add_wave(Context& context, float scale, std::span<const Mass> wave, float* 
 
 }  // namespace
 
-void row_probabilities(Context& context, float scale, const KvHeadCache& keys, const float* q,
-                       std::size_t q_stride, const std::int32_t* positions, int rows,
-                       int sliding_window, float* out, std::size_t ld) {
-  if (rows == 0) return;
+void row_probabilities(Context& context, float scale, const KvHeadCache& keys,
+                       MatrixView<const float> q, const std::int32_t* positions, int sliding_window,
+                       MatrixView<float> out) {
+  assert(out.stride == out.columns);
+  if (q.rows == 0) return;
   context.begin();
-  const auto width = static_cast<std::size_t>(keys.layout().head_dim);
-  const std::size_t at_once = static_cast<std::size_t>(std::min(rows, kRowsAtOnce));
+  const int rows = static_cast<int>(q.rows), at_once = std::min(rows, kRowsAtOnce);
   const SetView view = context.view(keys);
-  const std::int32_t* device_positions =
-      context.upload(std::span(positions, static_cast<std::size_t>(rows)));
-  auto* queries = context.scratch<float>(at_once * width);
-  auto* cells = context.scratch<float>(at_once * ld);
+  const std::int32_t* device_positions = context.upload(std::span(positions, q.rows));
+  const MatrixView<float> queries(context.scratch<float>(at_once * q.columns), at_once, q.columns);
+  const MatrixView<float> cells(context.scratch<float>(at_once * out.columns), at_once,
+                                out.columns);
   for (int first = 0; first < rows; first += kRowsAtOnce) {
     const int count = std::min(kRowsAtOnce, rows - first);
-    copy_rows(context, queries, width, q + static_cast<std::size_t>(first) * q_stride, q_stride,
-              width, static_cast<std::size_t>(count));
+    copy_rows(context, q.rows_at(first, count), queries);
     std::vector<Strip> strips;
     for (int r = 0; r < count; r += kScoreRows) {
       Strip strip = {};
       strip.keys = view;
       strip.window = sliding_window;
-      strip.q = queries + static_cast<std::size_t>(r) * width;
-      strip.q_stride = width;
-      strip.cells = cells + static_cast<std::size_t>(r) * ld;
-      strip.ld = ld;
+      strip.q = queries.row(r);
+      strip.q_stride = queries.stride;
+      strip.cells = cells.row(r);
+      strip.ld = cells.stride;
       set_rows(strip, keys, positions, device_positions, first + r,
                std::min(kScoreRows, count - r));
       strips.push_back(strip);
     }
     probabilities(context, scale, strips);
-    context.copy(out + static_cast<std::size_t>(first) * ld, cells,
-                 static_cast<std::size_t>(count) * ld * sizeof(float));
+    context.copy(out.row(first), cells.data, count * out.columns * sizeof(float));
   }
   context.finish();
 }
@@ -319,7 +311,7 @@ void add_mass(Context& context, float scale, std::span<const MassJob> jobs) {
   context.begin();
   std::vector<Mass> masses;
   for (const MassJob& job : jobs) {
-    if (job.rows == 0 || job.heads == 0 || job.keys->size() == 0) continue;
+    if (job.q.rows == 0 || job.q.columns == 0 || job.keys->size() == 0) continue;
     Mass mass = make_mass(context, job);
     if (mass.seen > 0) masses.push_back(mass);
   }
@@ -343,9 +335,7 @@ void add_mass(Context& context, float scale, std::span<const MassJob> jobs) {
   auto* queries = context.scratch<float>(most_queries);
   for (const std::span<const Mass> wave : waves) add_wave(context, scale, wave, cells, queries);
   for (const Mass& mass : masses) {
-    const auto seen = static_cast<std::size_t>(mass.seen);
-    copy_rows(context, mass.job->vertical, mass.job->vertical_stride, mass.vertical, seen, seen,
-              static_cast<std::size_t>(mass.job->heads));
+    copy_rows(context, mass.vertical, mass.job->vertical);
     if (mass.strip.slash != nullptr) {
       context.copy(mass.job->slash, mass.strip.slash,
                    static_cast<std::size_t>(mass.strip.distances) * sizeof(float));

@@ -10,19 +10,18 @@
 namespace turnbench::cuda {
 
 std::size_t scratch_bytes(const ModelConfig& c, const PassSize& pass) {
-  const auto heads = static_cast<std::size_t>(c.heads), kv = static_cast<std::size_t>(c.kv_heads),
-             head_dim = static_cast<std::size_t>(c.head_dim),
-             widest = std::max({static_cast<std::size_t>(c.hidden), heads * head_dim,
-                                static_cast<std::size_t>(c.ffn)});
+  const std::int64_t heads = c.heads, kv = c.kv_heads, head_dim = c.head_dim,
+                     widest = std::max({c.hidden, c.heads * c.head_dim, c.ffn});
   // One operation after the other: rows rounded to the weights' type, attention of many rows in
   // parts of the keys, attention of single rows in segments of them.
-  const std::size_t parts = most_parts(pass.longest);
-  const std::size_t rounded = std::min(pass.rows, kActivationRows) * widest * 2,
-                    split_rows = std::min(pass.rows, kMostSplitRows * pass.sequences),
-                    in_parts = parts == 1 ? 0 : split_rows * parts * heads * (head_dim + 1),
-                    in_segments =
-                        pass.sequences * most_segments(pass.longest) * heads * (head_dim + 2);
-  const std::size_t scratch = std::max(rounded, sizeof(float) * std::max(in_parts, in_segments));
+  const std::int64_t parts = most_parts(pass.longest);
+  const std::int64_t rounded = std::min(pass.rows, kActivationRows) * widest * 2,
+                     split_rows = std::min(pass.rows, kMostSplitRows * pass.sequences),
+                     in_parts = parts == 1 ? 0 : split_rows * parts * heads * (head_dim + 1),
+                     in_segments =
+                         pass.sequences * most_segments(pass.longest) * heads * (head_dim + 2);
+  const std::int64_t scratch =
+      std::max<std::int64_t>(rounded, sizeof(float) * std::max(in_parts, in_segments));
   // What the host says of an attention's jobs: tables of pages, positions, jobs, tasks.
   const std::size_t uploads = (pass.context / kPageTokens + pass.sequences) * kv * sizeof(void*) +
                               pass.rows * sizeof(std::int32_t) +

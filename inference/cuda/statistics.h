@@ -12,11 +12,11 @@ namespace turnbench::cuda {
 // A context serves one of these at a time.  head_dim is a multiple of 4, at most 256.
 
 /// As Backend::row_probabilities, whose bits it has: scores by float32 multiply-adds in the order
-/// of head_dim whatever the keys' dtype.  `q` may be the host's or the device's; `out` [rows, ld]
-/// is the host's and complete on return.
-void row_probabilities(Context& context, float scale, const KvHeadCache& keys, const float* q,
-                       std::size_t q_stride, const std::int32_t* positions, int rows,
-                       int sliding_window, float* out, std::size_t ld);
+/// of head_dim whatever the keys' dtype.  q: [rows, head_dim], the host's or the device's; out:
+/// [rows, columns], the host's, side by side, and complete on return.
+void row_probabilities(Context& context, float scale, const KvHeadCache& keys,
+                       MatrixView<const float> q, const std::int32_t* positions, int sliding_window,
+                       MatrixView<float> out);
 
 /// As Backend::add_mass: such probabilities, added row by row in order to what the host's sums
 /// hold, so that neither the split of rows into calls nor the grouping of jobs shows.

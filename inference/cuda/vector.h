@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "inference/cuda/device.h"
+#include "inference/matrix_view.h"
 
 namespace turnbench::cuda {
 
@@ -28,6 +29,14 @@ __host__ __device__ inline bool is_aligned(const void* data, std::size_t bytes) 
 /// [i, i + 4) of a row are of one thread whether or not addresses allow vectors, so that alignment
 /// never changes a sum.
 constexpr int kQuad = 4;
+
+/// Whether a row can be taken by aligned quads, or all rows of a matrix.
+inline bool by_quads(const float* row) {
+  return is_aligned(row, sizeof(float) * kQuad);
+}
+inline bool by_quads(MatrixView<const float> x) {
+  return by_quads(x.data) && x.stride % kQuad == 0 && x.columns % kQuad == 0;
+}
 
 /// Elements [i, i + 4) of a row, zeros past its end; `kAligned`: by one load.
 template <bool kAligned>

@@ -17,9 +17,7 @@ void set_rate(benchmark::State& state, const char* name, double per_iteration) {
 
 /// rows x out x in, f32 or bf16 weights.
 void Linear(benchmark::State& state) {
-  const auto rows = static_cast<std::size_t>(state.range(0)),
-             out = static_cast<std::size_t>(state.range(1));
-  const auto in = static_cast<std::size_t>(state.range(2));
+  const std::int64_t rows = state.range(0), out = state.range(1), in = state.range(2);
   const DType dtype = state.range(3) == 32 ? DType::kF32 : DType::kBF16;
   ThreadPool pool;
   cpu::PackedMatrix w = cpu::make_packed(out, in, dtype);
@@ -27,7 +25,7 @@ void Linear(benchmark::State& state) {
                            x = test::random_floats(rows * in, 2);
   cpu::pack_rows(w, 0, weights.data(), DType::kF32, out);
   std::vector<float> y(rows * out);
-  for (auto _ : state) cpu::linear(pool, x.data(), in, rows, w, nullptr, y.data(), out);
+  for (auto _ : state) cpu::linear(pool, {x.data(), rows, in}, w, nullptr, {y.data(), rows, out});
   set_rate(state, "GFLOP/s", 2.0 * static_cast<double>(rows * out * in));
   set_rate(state, "GB/s", static_cast<double>(w.bytes()));
 }

@@ -25,12 +25,9 @@ struct AttentionProblem {
     }
     std::iota(positions.begin(), positions.end(), keys - rows);
     job.keys = &set;
-    job.q = q.data();
-    job.out = out.data();
-    job.q_stride = job.out_stride = static_cast<std::size_t>(heads) * width;
-    job.heads = heads;
+    job.q = {q.data(), rows, heads * head_dim};
+    job.out = {out.data(), rows, heads * head_dim};
     job.positions = positions.data();
-    job.rows = rows;
     job.pass = {keys - rows, rows};
   }
   AttentionProblem(const AttentionProblem&) = delete;  // `job` points into it

@@ -55,7 +55,8 @@ TEST(Linear, IsOneChainOfMultiplyAddsWhateverTheBlocksTypesAndThreads) {
           ThreadPool pool(threads);
           constexpr float kUntouched = -77;
           std::vector<float> y(s.rows * ldy, kUntouched);
-          cpu::linear(pool, x.data(), ldx, s.rows, packed, bias.data(), y.data(), ldy);
+          cpu::linear(pool, MatrixView(x.data(), s.rows, s.in, ldx), packed, bias.data(),
+                      MatrixView(y.data(), s.rows, s.out, ldy));
           for (std::size_t i = 0; i < y.size(); ++i) {
             const std::size_t r = i / ldy, o = i % ldy;
             if (o >= s.out) {

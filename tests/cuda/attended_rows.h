@@ -81,6 +81,10 @@ struct Rows {
   const float* query(int h, int r) const {
     return q.as<float>() + r * stride() + h * shape.head_dim;
   }
+  /// Of heads [first, first + heads), [rows, heads * head_dim].
+  MatrixView<const float> queries(int first, int heads) const {
+    return {query(first, 0), shape.rows, heads * shape.head_dim, stride()};
+  }
   bool sees(int r, int j) const {
     const std::int32_t row = positions[static_cast<std::size_t>(r)], key = host.position(j);
     return key <= row && (shape.window == 0 || key > row - shape.window);
@@ -109,11 +113,8 @@ struct Rows {
   }
   void fill(CausalRows& job, const KvHeadCache& keys, int first = 0, int rows = -1) const {
     job.keys = &keys;
-    job.q = query(0, first);
-    job.q_stride = static_cast<std::size_t>(stride());
-    job.heads = shape.heads;
+    job.q = queries(0, shape.heads).rows_at(first, rows < 0 ? shape.rows - first : rows);
     job.positions = positions.data() + first;
-    job.rows = rows < 0 ? shape.rows - first : rows;
     job.sliding_window = shape.window;
   }
 

@@ -129,8 +129,8 @@ std::int64_t tiles_of(const HeadPattern& pattern, int n) {
   keys.extend(positions);
   AttentionJob job;
   job.keys = &keys;
+  job.q = {nullptr, n, 16};
   job.positions = positions.data();
-  job.rows = n;
   job.patterns = &pattern;
   job.pass = {0, n};
   cuda::Context context(0);

@@ -33,15 +33,14 @@ struct ColumnSums {
   ColumnJob job(const KvHeadCache& keys, int first = 0, int rows = -1) {
     ColumnJob out;
     x.fill(out, keys, first, rows);
-    const auto at = static_cast<std::size_t>(first * x.lse_stride());
-    out.lse = x.lse.as<float>() + at;
-    out.lse_stride = static_cast<std::size_t>(x.lse_stride());
+    const int heads = x.shape.heads, stride = x.lse_stride(), at = first * stride;
+    out.lse = {x.lse.as<float>() + at, out.q.rows, heads, stride};
     if (rule) {
-      noise = {rule->gumbel ? seeds.data() + at : nullptr, 1 / rule->temperature};
+      noise = {{rule->gumbel ? seeds.data() + at : nullptr, out.q.rows, heads, stride},
+               1 / rule->temperature};
       out.noise = &noise;
     }
-    out.sums = sums.data();
-    out.sums_stride = static_cast<std::size_t>(x.shape.keys + 5);
+    out.sums = {sums.data(), heads, x.shape.keys, x.shape.keys + 5};
     return out;
   }
   /// In double precision, [keys].

@@ -141,9 +141,11 @@ TEST_P(Append, WritesWhatTheHostWouldWrite) {
       fill(sets.back());
     }
     for (std::size_t i = 0; i < parts.size(); ++i) {
-      jobs.push_back({&sets[i], parts[i].first, parts[i].rows, dk.data() + i * width,
-                      dv.data() + i * width,
-                      layout().pre_rope_keys ? draw.data() + i * width : nullptr, stride});
+      const auto own = [&](const float* all) {
+        return MatrixView(all + i * width, parts[i].rows, width, stride);
+      };
+      jobs.push_back({&sets[i], parts[i].first, own(dk.data()), own(dv.data())});
+      if (layout().pre_rope_keys) jobs.back().pre_rope_k = own(draw.data());
     }
     cuda::append(context_, jobs);
     context_.finish();
@@ -166,7 +168,8 @@ TEST_P(Append, LeavesAForkAlone) {
   KvHeadCache fork = set;
   fork.extend(positions(70, 30));
   const std::vector<std::byte> before = contents(set);
-  const AppendJob job = {&fork, 70, 30, rows.data(), rows.data(), rows.data(), width};
+  const MatrixView<const float> added(rows.data(), 30, width);
+  const AppendJob job = {&fork, 70, added, added, added};
   cuda::append(context_, {&job, 1});
   context_.finish();
   EXPECT_TRUE(contents(set) == before);

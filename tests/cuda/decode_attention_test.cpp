@@ -72,14 +72,10 @@ class Row {
   AttentionJob job() {
     AttentionJob j;
     j.keys = &set_;
-    j.q = q_.data();
-    j.q_stride = j.out_stride = query_.size();
-    j.heads = c_.heads;
+    j.q = {q_.data(), 1, c_.heads * c_.head_dim};
     j.positions = &position_;
-    j.rows = 1;
-    j.out = out_.data();
-    j.lse = lse_.data();
-    j.lse_stride = static_cast<std::size_t>(c_.heads);
+    j.out = {out_.data(), 1, c_.heads * c_.head_dim};
+    j.lse = {lse_.data(), 1, c_.heads};
     j.sliding_window = c_.window;
     if (slots_) j.slots = &*slots_;
     return j;
@@ -267,7 +263,7 @@ TEST_F(CudaDecodeAttention, RowsThatSeeNothing) {
 TEST_F(CudaDecodeAttention, LogSumExpMayBeLeftOut) {
   Row row({90, 2, 16}, 15);
   AttentionJob job = row.job();
-  job.lse = nullptr;
+  job.lse = {};
   const AttentionJob* one = &job;
   cuda::attend_single(context_, scale_of(16), {&one, 1});
   const std::vector<float> without = row.bits();

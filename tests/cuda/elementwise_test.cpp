@@ -42,14 +42,16 @@ TEST_F(Elementwise, NormalizesRows) {
       const std::vector<float> found = test::in_every_order([&] {
         DeviceArray<float> in(spread, l.offset);
         DeviceArray<float> out(std::vector<float>(spread.size(), kUntouched), l.offset);
-        cuda::rms_norm(context_, in.data(), ld, kRows, width, w.data(), kEps, out.data(), ld);
-        cuda::rms_norm(context_, in.data(), ld, kRows, width, w.data(), kEps, in.data(), ld);
+        const MatrixView x(in.data(), kRows, width, ld), y(out.data(), kRows, width, ld);
+        cuda::rms_norm(context_, x, w.data(), kEps, y);
+        cuda::rms_norm(context_, x, w.data(), kEps, x);
         context_.finish();
         EXPECT_TRUE(test::same_bits(in.values(), out.values())) << "differs in place";
         return out.values();
       });
       std::vector<float> dense, cpu(kRows * width);
-      cpu::rms_norm(x.data(), width, kRows, width, weight.data(), kEps, cpu.data(), width);
+      cpu::rms_norm(MatrixView(x.data(), kRows, width), weight.data(), kEps,
+                    MatrixView(cpu.data(), kRows, width));
       for (std::size_t r = 0; r < kRows; ++r) {
         double squares = 0;
         for (std::size_t i = 0; i < width; ++i)
@@ -90,7 +92,8 @@ TEST_F(Elementwise, RotatesHeads) {
       DeviceArray<float> c(cos), s(sin);
       const std::vector<float> found = test::in_every_order([&] {
         DeviceArray<float> in(x);
-        cuda::rotate(context_, in.data(), ld, kRows, heads, head_dim, c.data(), s.data());
+        cuda::rotate(context_, MatrixView(in.data(), kRows, width, ld),
+                     MatrixView(c.data(), kRows, half), MatrixView(s.data(), kRows, half));
         return in.values();
       });
       for (std::size_t i = 0; i < found.size(); ++i) {
@@ -119,13 +122,14 @@ TEST_F(Elementwise, MultipliesBySilu) {
       DeviceArray<float> in(gate_up, offset);
       const std::vector<float> found = test::in_every_order([&] {
         DeviceArray<float> out(std::vector<float>(kRows * width, kUntouched), offset);
-        cuda::silu_multiply(context_, in.data(), kRows, width, out.data());
+        cuda::silu_multiply(context_, MatrixView(in.data(), kRows, 2 * width),
+                            MatrixView(out.data(), kRows, width));
         return out.values();
       });
       std::vector<float> cpu(width);
       for (std::size_t r = 0; r < kRows; ++r) {
         const float *gate = &gate_up[r * 2 * width], *up = gate + width;
-        cpu::silu_multiply(gate, up, width, cpu.data());
+        cpu::silu_multiply(MatrixView(gate, 1, 2 * width), MatrixView(cpu.data(), 1, width));
         for (std::size_t i = 0; i < width; ++i) {
           const double expected = gate[i] / (1 + std::exp(-static_cast<double>(gate[i]))) * up[i];
           ASSERT_NEAR(found[r * width + i], expected, 1e-6 * std::abs(expected) + 1e-30);
@@ -157,7 +161,8 @@ TEST_F(Elementwise, CopiesRows) {
   for (std::size_t width : {0, 1, 65}) {
     for (std::size_t rows : {std::size_t{0}, std::size_t{1}, kRows}) {
       DeviceArray<float> from(values), to(std::vector<float>(kRows * kTo, kUntouched));
-      cuda::copy_rows(context_, from.data(), kFrom, rows, width, to.data(), kTo);
+      cuda::copy_rows(context_, MatrixView(from.data(), rows, width, kFrom),
+                      MatrixView(to.data(), rows, width, kTo));
       const std::vector<float> found = to.values();
       for (std::size_t i = 0; i < found.size(); ++i) {
         const std::size_t r = i / kTo, column = i % kTo;
@@ -179,7 +184,8 @@ TEST_F(Elementwise, EmbedsTokens) {
       DeviceArray<std::byte> table(test::stored_as(dtype, values));
       const std::vector<float> found = test::in_every_order([&] {
         DeviceArray<float> out(std::vector<float>(tokens.size() * width, kUntouched));
-        cuda::embed(context_, {kTokens, width, dtype, table.data()}, tokens, out.data());
+        cuda::embed(context_, {kTokens, static_cast<std::int64_t>(width), dtype, table.data()},
+                    tokens, out.data());
         return out.values();
       });
       for (std::size_t i = 0; i < found.size(); ++i) {
@@ -192,9 +198,10 @@ TEST_F(Elementwise, EmbedsTokens) {
 
 TEST_F(Elementwise, DoesNothingWithoutRows) {
   DeviceArray<float> x(random_floats(8, 1));
-  cuda::rms_norm(context_, x.data(), 8, 0, 8, x.data(), 1e-5f, x.data(), 8);
-  cuda::rotate(context_, x.data(), 8, 0, 1, 8, x.data(), x.data());
-  cuda::silu_multiply(context_, x.data(), 0, 4, x.data());
+  const MatrixView none(x.data(), 0, 8);
+  cuda::rms_norm(context_, none, x.data(), 1e-5f, none);
+  cuda::rotate(context_, none, none.columns_at(0, 4), none.columns_at(0, 4));
+  cuda::silu_multiply(context_, none, none.columns_at(0, 4));
   cuda::embed(context_, {1, 8, DType::kF32, nullptr}, {}, x.data());
   EXPECT_TRUE(test::same_bits(x.values(), random_floats(8, 1)));
 }

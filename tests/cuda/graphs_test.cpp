@@ -16,13 +16,12 @@ namespace {
 using cuda::Context, cuda::Gemm, cuda::Graphs;
 using test::DeviceArray, test::random_floats;
 
-constexpr std::size_t kWidth = 48;
-constexpr int kHeads = 3, kHeadDim = 16;
+constexpr std::int64_t kWidth = 48, kHeadDim = 16;
 
 /// One of each operation that a pass repeats, on rows of kWidth floats.
 class Piece {
  public:
-  explicit Piece(std::size_t rows)
+  explicit Piece(std::int64_t rows)
       : rows_(rows),
         x_(std::vector<float>(rows * kWidth)),
         normed_(x_.values()),
@@ -40,17 +39,16 @@ class Piece {
     return {rows_, {x_.data(), normed_.data(), angles_.data(), gate_up_.data(), kept_.data()}};
   }
   void ask(Context& context, Gemm& gemm) {
-    const float *cos = angles_.data(), *sin = cos + rows_ * kHeadDim / 2;
-    cuda::rms_norm(context, x_.data(), kWidth, rows_, kWidth, norm_.data(), 1e-5f, normed_.data(),
-                   kWidth);
-    cuda::linear(context, gemm, normed_.data(), kWidth, rows_,
-                 weights(gate_up_weights_, 2 * kWidth), nullptr, gate_up_.data(), 2 * kWidth);
-    cuda::rotate(context, gate_up_.data(), 2 * kWidth, rows_, kHeads, kHeadDim, cos, sin);
-    cuda::copy_rows(context, gate_up_.data(), 2 * kWidth, rows_, kWidth, kept_.data(), kWidth);
-    float* product = kept_.data() + rows_ * kWidth;
-    cuda::silu_multiply(context, gate_up_.data(), rows_, kWidth, product);
-    cuda::linear(context, gemm, product, kWidth, rows_, weights(down_weights_, kWidth),
-                 bias_.data(), normed_.data(), kWidth);
+    const MatrixView x(x_.data(), rows_, kWidth), normed(normed_.data(), rows_, kWidth),
+        gate_up(gate_up_.data(), rows_, 2 * kWidth), kept(kept_.data(), rows_, kWidth),
+        product(kept.row(rows_), rows_, kWidth), cos(angles_.data(), rows_, kHeadDim / 2),
+        sin(cos.row(rows_), rows_, kHeadDim / 2);
+    cuda::rms_norm(context, x, norm_.data(), 1e-5f, normed);
+    cuda::linear(context, gemm, normed, weights(gate_up_weights_, 2 * kWidth), nullptr, gate_up);
+    cuda::rotate(context, gate_up.columns_at(0, kWidth), cos, sin);
+    cuda::copy_rows(context, gate_up.columns_at(0, kWidth), kept);
+    cuda::silu_multiply(context, gate_up, product);
+    cuda::linear(context, gemm, product, weights(down_weights_, kWidth), bias_.data(), normed);
     cuda::add(context, x_.data(), normed_.data(), rows_ * kWidth);
     ++asked_;
   }
@@ -68,14 +66,14 @@ class Piece {
     const std::vector<float> values = random_floats(count, seed);
     std::copy(values.begin(), values.end(), to.data());
   }
-  static std::vector<std::byte> random_weights(std::size_t out, std::uint64_t seed) {
+  static std::vector<std::byte> random_weights(std::int64_t out, std::uint64_t seed) {
     return test::stored_as(DType::kBF16, random_floats(out * kWidth, seed));
   }
-  static cuda::Weights weights(DeviceArray<std::byte>& data, std::size_t out) {
+  static cuda::Weights weights(DeviceArray<std::byte>& data, std::int64_t out) {
     return {out, kWidth, DType::kBF16, data.data()};
   }
 
-  std::size_t rows_;
+  std::int64_t rows_;
   DeviceArray<float> x_, normed_, angles_, gate_up_, kept_;
   DeviceArray<float> norm_{random_floats(kWidth, 1)}, bias_{random_floats(kWidth, 2)};
   DeviceArray<std::byte> gate_up_weights_{random_weights(2 * kWidth, 3)},
@@ -122,7 +120,7 @@ class GraphsTest : public testing::Test {
 
 TEST_F(GraphsTest, RepeatToTheBitWhatIsDonePlainly) {
   // One row's kernel, several rows', and products whose factors are rounded to scratch.
-  for (std::size_t rows : {1, 3, 8, 9, 20}) {
+  for (int rows : {1, 3, 8, 9, 20}) {
     SCOPED_TRACE(rows);
     test::in_every_order([&] {
       Graphs graphs(context_);

@@ -19,14 +19,14 @@ constexpr float kUntouchedOutput = -77;
 
 /// One product: its operands, and how they lie in memory.
 struct Problem {
-  std::size_t rows, out, in;
+  std::int64_t rows, out, in;
   DType dtype = DType::kF32;
   bool bias = false;
-  std::size_t more_x = 0, more_y = 0;      ///< strides beyond the widths
-  std::size_t x_offset = 0, w_offset = 0;  ///< elements that take x and the weights off alignment
+  std::int64_t more_x = 0, more_y = 0;      ///< strides beyond the widths
+  std::int64_t x_offset = 0, w_offset = 0;  ///< elements that take x and the weights off alignment
 
-  std::size_t ldx() const { return in + more_x; }
-  std::size_t ldy() const { return out + more_y; }
+  std::int64_t ldx() const { return in + more_x; }
+  std::int64_t ldy() const { return out + more_y; }
   std::vector<float> x() const { return test::random_floats(rows * ldx(), 1); }
   std::vector<float> w() const { return test::rounded_to(dtype, test::random_floats(out * in, 2)); }
   std::vector<float> b() const { return test::random_floats(out, 3); }
@@ -40,12 +40,12 @@ std::string describe(const Problem& p) {
 class Linear : public testing::Test {
  protected:
   /// y with its stride, from rows [0, rows) of the problem's x.
-  std::vector<float> run(const Problem& p, std::size_t rows) {
+  std::vector<float> run(const Problem& p, std::int64_t rows) {
     DeviceArray<float> x(p.x(), p.x_offset), bias(p.b());
     DeviceArray<std::byte> w(test::stored_as(p.dtype, p.w()), p.w_offset * size_of(p.dtype));
     DeviceArray<float> y(std::vector<float>(rows * p.ldy(), kUntouchedOutput));
-    cuda::linear(context_, gemm_, x.data(), p.ldx(), rows, {p.out, p.in, p.dtype, w.data()},
-                 p.bias ? bias.data() : nullptr, y.data(), p.ldy());
+    cuda::linear(context_, gemm_, {x.data(), rows, p.in, p.ldx()}, {p.out, p.in, p.dtype, w.data()},
+                 p.bias ? bias.data() : nullptr, {y.data(), rows, p.out, p.ldy()});
     context_.finish();
     return y.values();
   }
@@ -57,15 +57,15 @@ class Linear : public testing::Test {
     std::vector<float> x = p.x();
     if (p.rows > cuda::kFewRows) x = test::rounded_to(p.dtype, x);
     const std::vector<float> w = p.w(), b = p.b();
-    for (std::size_t r = 0; r < p.rows; ++r) {
-      for (std::size_t o = 0; o < p.ldy(); ++o) {
+    for (std::int64_t r = 0; r < p.rows; ++r) {
+      for (std::int64_t o = 0; o < p.ldy(); ++o) {
         const float found = y[r * p.ldy() + o];
         if (o >= p.out) {
           ASSERT_EQ(found, kUntouchedOutput) << "behind row " << r;
           continue;
         }
         double sum = p.bias ? static_cast<double>(b[o]) : 0, magnitude = std::abs(sum);
-        for (std::size_t i = 0; i < p.in; ++i) {
+        for (std::int64_t i = 0; i < p.in; ++i) {
           const double product = static_cast<double>(x[r * p.ldx() + i]) * w[o * p.in + i];
           sum += product;
           magnitude += std::abs(product);
@@ -83,7 +83,7 @@ constexpr DType kWeightTypes[] = {DType::kF32, DType::kF16, DType::kBF16};
 
 TEST_F(Linear, MatchesDoubleSumsForAnyNumberOfRows) {
   for (DType dtype : kWeightTypes) {
-    for (std::size_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 64}) {
+    for (std::int64_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 64}) {
       expect_right({.rows = rows, .out = 37, .in = 896, .dtype = dtype, .bias = rows % 2 == 0});
     }
   }
@@ -91,9 +91,9 @@ TEST_F(Linear, MatchesDoubleSumsForAnyNumberOfRows) {
 
 TEST_F(Linear, MatchesDoubleSumsForOddWidths) {
   for (DType dtype : kWeightTypes) {
-    for (std::size_t rows : {1, 3, 8, 9}) {
-      for (std::size_t in : {1, 3, 65}) {
-        for (std::size_t out : {1, 3, 65}) {
+    for (std::int64_t rows : {1, 3, 8, 9}) {
+      for (std::int64_t in : {1, 3, 65}) {
+        for (std::int64_t out : {1, 3, 65}) {
           expect_right({.rows = rows, .out = out, .in = in, .dtype = dtype, .bias = in == 3});
         }
       }
@@ -113,7 +113,7 @@ TEST_F(Linear, GoesOnWhereBlocksAndSharedMemoryEnd) {
 
 TEST_F(Linear, TakesStridesAndAddressesOfAnyAlignment) {
   for (DType dtype : kWeightTypes) {
-    for (std::size_t rows : {1, 4, 6, 11}) {
+    for (std::int64_t rows : {1, 4, 6, 11}) {
       expect_right({.rows = rows,
                     .out = 40,
                     .in = 128,
@@ -136,10 +136,10 @@ TEST_F(Linear, TakesStridesAndAddressesOfAnyAlignment) {
 
 TEST_F(Linear, SumsARowInTheSameOrderAmongFewRows) {
   for (DType dtype : kWeightTypes) {
-    for (std::size_t in : {65, 896, 4864}) {
+    for (std::int64_t in : {65, 896, 4864}) {
       const Problem p = {.rows = cuda::kFewRows, .out = 35, .in = in, .dtype = dtype};
       const std::vector<float> all = run(p, p.rows);
-      for (std::size_t rows = 1; rows < p.rows; ++rows) {
+      for (std::int64_t rows = 1; rows < p.rows; ++rows) {
         const std::vector<float> some = run(p, rows);
         EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin()))
             << rows << " rows of " << describe(p);
@@ -151,14 +151,14 @@ TEST_F(Linear, SumsARowInTheSameOrderAmongFewRows) {
 TEST_F(Linear, AgreesWithTheCpu) {
   ThreadPool pool(1);
   for (DType dtype : kWeightTypes) {
-    for (std::size_t rows : {1, 8, 20}) {
+    for (std::int64_t rows : {1, 8, 20}) {
       const Problem p = {.rows = rows, .out = 50, .in = 896, .dtype = dtype, .bias = true};
       SCOPED_TRACE(describe(p));
       cpu::PackedMatrix packed = cpu::make_packed(p.out, p.in, dtype);
       cpu::pack_rows(packed, 0, test::stored_as(dtype, p.w()).data(), dtype, p.out);
       std::vector<float> expected(rows * p.out);
       const std::vector<float> x = p.x(), b = p.b(), found = run(p, rows);
-      cpu::linear(pool, x.data(), p.in, rows, packed, b.data(), expected.data(), p.out);
+      cpu::linear(pool, {x.data(), rows, p.in}, packed, b.data(), {expected.data(), rows, p.out});
       const bool rounds = rows > cuda::kFewRows && dtype != DType::kF32;
       const float scale = std::sqrt(static_cast<float>(p.in));
       for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -169,14 +169,14 @@ TEST_F(Linear, AgreesWithTheCpu) {
 }
 
 TEST_F(Linear, LeavesWhatIsNoNumberToItsOwnRow) {
-  for (std::size_t rows : {3, 12}) {
+  for (std::int64_t rows : {3, 12}) {
     std::vector<float> values = test::random_floats(rows * 65, 5);
     values[65 + 7] = std::numeric_limits<float>::quiet_NaN();
     DeviceArray<float> x(values), w(test::random_floats(4 * 65, 6));
     DeviceArray<float> y(std::vector<float>(rows * 4, kUntouchedOutput));
-    cuda::linear(context_, gemm_, x.data(), 65, rows,
+    cuda::linear(context_, gemm_, {x.data(), rows, 65},
                  {4, 65, DType::kF32, reinterpret_cast<const std::byte*>(w.data())}, nullptr,
-                 y.data(), 4);
+                 {y.data(), rows, 4});
     const std::vector<float> found = (context_.finish(), y.values());
     for (std::size_t i = 0; i < found.size(); ++i) EXPECT_EQ(std::isnan(found[i]), i / 4 == 1);
   }

@@ -16,9 +16,8 @@ class RowStatistics : public testing::Test {
  protected:
   std::vector<float> row_probabilities(const Rows& x, int head, std::size_t ld) {
     std::vector<float> out(static_cast<std::size_t>(x.shape.rows) * ld, NAN);
-    cuda::row_probabilities(context, kScale, x.device, x.query(head, 0),
-                            static_cast<std::size_t>(x.stride()), x.positions.data(), x.shape.rows,
-                            x.shape.window, out.data(), ld);
+    cuda::row_probabilities(context, kScale, x.device, x.queries(head, 1), x.positions.data(),
+                            x.shape.window, MatrixView(out.data(), x.shape.rows, ld));
     return out;
   }
 
@@ -32,8 +31,8 @@ TEST_F(RowStatistics, RowProbabilities) {
     const auto ld = static_cast<std::size_t>(shape.keys / 64 + 2) * 64;
     const int head = shape.heads - 1;
     std::vector<float> want(static_cast<std::size_t>(shape.rows) * ld);
-    cpu::row_probabilities(kScale, x.host, x.query(head, 0), static_cast<std::size_t>(x.stride()),
-                           x.positions.data(), shape.rows, shape.window, want.data(), ld);
+    cpu::row_probabilities(kScale, x.host, x.queries(head, 1), x.positions.data(), shape.window,
+                           MatrixView(want.data(), shape.rows, ld));
     const std::vector<float> first = in_every_order([&] { return row_probabilities(x, head, ld); });
     EXPECT_EQ(first, want) << "the CPU's bits";
     for (int r = 0; r < shape.rows; ++r) {
@@ -57,8 +56,8 @@ TEST_F(RowStatistics, RowProbabilitiesOfChosenRows) {
     positions.push_back(x.positions[static_cast<std::size_t>(r)]);
     want.insert(want.end(), all.begin() + r * 128, all.begin() + (r + 1) * 128);
   }
-  cuda::row_probabilities(context, kScale, x.device, q.data(), 16, positions.data(), 300, 0,
-                          got.data(), 128);
+  cuda::row_probabilities(context, kScale, x.device, {q.data(), 300, 16}, positions.data(), 0,
+                          {got.data(), 300, 128});
   EXPECT_EQ(got, want);
 }
 
@@ -70,8 +69,7 @@ struct MassSums {
   MassJob job(const Rows& x, int first = 0, int rows = -1) {
     MassJob out;
     x.fill(out, x.device, first, rows);
-    out.vertical = vertical.data();
-    out.vertical_stride = static_cast<std::size_t>(x.shape.keys + 3);
+    out.vertical = {vertical.data(), x.shape.heads, x.shape.keys, x.shape.keys + 3};
     if (x.shape.heads == 1) out.slash = slash.data();
     return out;
   }

@@ -67,23 +67,14 @@ class Problem {
 
   /// The job on the device.
   AttentionJob job() {
-    AttentionJob j = common();
-    j.keys = &device_;
-    j.q = device_q_.data();
-    j.out = device_out_.data();
-    j.lse = device_lse_.data();
-    return j;
+    return job(device_, device_q_.data(), device_out_.data(), device_lse_.data());
   }
   std::vector<float> out() const { return device_out_.values(); }
   std::vector<float> lse() const { return device_lse_.values(); }
 
   /// The device's results are the CPU's, and nothing was written between the rows.
   void expect_as_on_cpu(double tolerance) {
-    AttentionJob j = common();
-    j.keys = &host_;
-    j.q = q_.data();
-    j.out = out_.data();
-    j.lse = lse_.data();
+    const AttentionJob j = job(host_, q_.data(), out_.data(), lse_.data());
     ThreadPool pool(1);
     cpu::AttentionWorkspace workspace(1);
     cpu::attend(pool, scale(), {&j, 1}, workspace);
@@ -119,13 +110,14 @@ class Problem {
  private:
   const std::int32_t* row_positions() const { return positions_.data() + (c_.keys - c_.rows); }
 
-  AttentionJob common() {
+  AttentionJob job(const KvHeadCache& keys, const float* q, float* out, float* lse) const {
+    const int width = c_.heads * c_.head_dim;
     AttentionJob j;
-    j.q_stride = j.out_stride = stride_;
-    j.heads = c_.heads;
+    j.keys = &keys;
+    j.q = MatrixView(q, c_.rows, width, stride_);
+    j.out = MatrixView(out, c_.rows, width, stride_);
+    j.lse = {lse, c_.rows, c_.heads};
     j.positions = row_positions();
-    j.rows = c_.rows;
-    j.lse_stride = static_cast<std::size_t>(c_.heads);
     j.sliding_window = c_.window;
     if (!patterns_.empty()) j.patterns = patterns_.data();
     j.pass = pass();

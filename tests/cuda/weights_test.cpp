@@ -51,7 +51,7 @@ TEST_P(PutRows, AreUsedWithoutAWait) {
       const Floats input(x, memory);
       Buffer out(kOut * sizeof(float), memory), again(kOut * sizeof(float), memory);
       const auto multiply = [&](Buffer& y) {
-        backend_->linear(input.data(), kIn, 1, *matrix, nullptr, y.as<float>(), kOut);
+        backend_->linear({input.data(), 1, kIn}, *matrix, nullptr, {y.as<float>(), 1, kOut});
       };
       put(*matrix, values, kOut, at_once);
       multiply(out);

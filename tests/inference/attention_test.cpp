@@ -49,14 +49,10 @@ struct Problem {
     lse.assign(static_cast<std::size_t>(c.rows * c.heads), -1);
     AttentionJob j;
     j.keys = &set;
-    j.q = q.data();
-    j.q_stride = j.out_stride = static_cast<std::size_t>(c.heads * c.head_dim);
-    j.heads = c.heads;
+    j.q = {q.data(), c.rows, c.heads * c.head_dim};
     j.positions = positions.data();
-    j.rows = c.rows;
-    j.out = out.data();
-    j.lse = lse.data();
-    j.lse_stride = static_cast<std::size_t>(c.heads);
+    j.out = {out.data(), c.rows, c.heads * c.head_dim};
+    j.lse = {lse.data(), c.rows, c.heads};
     j.sliding_window = c.window;
     j.pass = {positions[0], c.rows};
     return j;
@@ -155,16 +151,15 @@ TEST(Attention, RowsAreIndependentToTheBit) {
       AttentionJob j = whole.job();
       Problem part({300, 1500, 3, 32, 0, DType::kF32}, 11);
       j = part.job();
-      j.q += static_cast<std::size_t>(first) * j.q_stride;
-      j.out += static_cast<std::size_t>(first) * j.out_stride;
-      j.lse = nullptr;
+      j.q = j.q.rows_at(first, rows);
+      j.out = j.out.rows_at(first, rows);
+      j.lse = {};
       j.positions += first;
-      j.rows = rows;
       part.run(j, 1);
       whole.run(whole.job(), 2);
-      const std::size_t at = static_cast<std::size_t>(first) * j.q_stride;
+      const std::int64_t at = first * j.out.stride;
       EXPECT_EQ(0, std::memcmp(part.out.data() + at, whole.out.data() + at,
-                               static_cast<std::size_t>(rows) * j.q_stride * sizeof(float)))
+                               rows * j.out.stride * sizeof(float)))
           << first << " " << rows;
     }
   }
@@ -180,14 +175,14 @@ TEST(Attention, SingleRowsAreRowsOfAChunkToTheBit) {
           Problem chunk({3, 1100, heads, head_dim, window, dtype}, 51);
           chunk.run(chunk.job(), 1);
           Problem single({3, 1100, heads, head_dim, window, dtype}, 51);
-          AttentionJob j = single.job();
-          j.rows = 1;
+          const AttentionJob all = single.job();
+          AttentionJob j = all;
           for (int r = 0; r < 3; ++r) {
+            j.q = all.q.rows_at(r, 1);
+            j.out = all.out.rows_at(r, 1);
+            j.lse = all.lse.rows_at(r, 1);
+            j.positions = all.positions + r;
             single.run(j, 2);
-            j.q += j.q_stride;
-            j.out += j.out_stride;
-            j.lse += j.lse_stride;
-            ++j.positions;
           }
           EXPECT_EQ(chunk.out, single.out) << name_of(dtype) << " " << heads << " x " << head_dim;
           EXPECT_EQ(chunk.lse, single.lse) << name_of(dtype) << " " << heads << " x " << head_dim;
@@ -305,8 +300,8 @@ TEST(RowProbabilities, EqualEager) {
     Problem p({5, 333, 1, 64, window, DType::kF32}, 61);
     p.positions = {3, 70, 200, 331, 332};  // most rows see nothing of the last tiles
     std::vector<float> got(5 * 384);
-    cpu::row_probabilities(0.125f, p.set, p.q.data(), 64, p.positions.data(), 5, window, got.data(),
-                           384);
+    cpu::row_probabilities(0.125f, p.set, {p.q.data(), 5, 64}, p.positions.data(), window,
+                           {got.data(), 5, 384});
     for (int r = 0; r < 5; ++r) {
       const int i = p.positions[static_cast<std::size_t>(r)];
       const auto want = eager_attention(p.q.data() + r * 64, p.keys, p.values, 64, [&](int j) {

@@ -31,20 +31,15 @@ std::vector<double> uniforms() {
     const std::int32_t position = kKeys + r;
     const std::uint64_t seed = Random::from({7, 0, static_cast<std::uint64_t>(position)}).next();
     const float lse = std::log(static_cast<float>(kKeys));
-    const RowNoise noise{&seed, 1};
+    const RowNoise noise{{&seed, 1, 1}, 1};
     std::vector<float> sums(kKeys);
     ColumnJob job;
     job.keys = &keys;
-    job.q = zeros.data();
-    job.q_stride = kHeadDim;
-    job.heads = 1;
+    job.q = {zeros.data(), 1, kHeadDim};
     job.positions = &position;
-    job.rows = 1;
-    job.lse = &lse;
-    job.lse_stride = 1;
+    job.lse = {&lse, 1, 1};
     job.noise = &noise;
-    job.sums = sums.data();
-    job.sums_stride = kKeys;
+    job.sums = {sums.data(), 1, kKeys};
     cpu::add_column_sums(pool, 1, {&job, 1}, workspace);
     EXPECT_NEAR(std::accumulate(sums.begin(), sums.end(), 0.0), 1, 1e-5);
     for (std::size_t j = 0; j < sums.size(); j += 2)

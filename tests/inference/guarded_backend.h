@@ -136,7 +136,7 @@ class GuardedBackend : public Backend {
   bool rows_are_independent() const override { return inner_->rows_are_independent(); }
   const std::shared_ptr<Memory>& memory() override { return memory_; }
 
-  std::unique_ptr<Matrix> make_matrix(std::size_t out, std::size_t in, DType dtype) override {
+  std::unique_ptr<Matrix> make_matrix(std::int64_t out, std::int64_t in, DType dtype) override {
     auto matrix = inner_->make_matrix(out, in, dtype);
     matrices_.insert(matrix.get());
     matrix_bytes_ += matrix->bytes();
@@ -146,71 +146,69 @@ class GuardedBackend : public Backend {
     expect_own("embed", {out}, &table);
     inner_->embed(table, tokens, out);
   }
-  void linear(const float* x, std::size_t ldx, std::size_t rows, const Matrix& w, const float* bias,
-              float* y, std::size_t ldy) override {
-    expect_own("linear", {x, bias, y}, &w);
-    inner_->linear(x, ldx, rows, w, bias, y, ldy);
+  void linear(MatrixView<const float> x, const Matrix& w, const float* bias,
+              MatrixView<float> y) override {
+    expect_own("linear", {x.data, bias, y.data}, &w);
+    inner_->linear(x, w, bias, y);
   }
-  void rms_norm(const float* x, std::size_t ldx, std::size_t rows, std::size_t width,
-                const float* weight, float eps, float* out, std::size_t ldo) override {
-    expect_own("rms_norm", {x, weight, out});
-    inner_->rms_norm(x, ldx, rows, width, weight, eps, out, ldo);
+  void rms_norm(MatrixView<const float> x, const float* weight, float eps,
+                MatrixView<float> out) override {
+    expect_own("rms_norm", {x.data, weight, out.data});
+    inner_->rms_norm(x, weight, eps, out);
   }
-  void rotate(float* x, std::size_t ldx, std::size_t rows, int heads, int head_dim,
-              const float* cos, const float* sin) override {
-    expect_own("rotate", {x, cos, sin});
-    inner_->rotate(x, ldx, rows, heads, head_dim, cos, sin);
+  void rotate(MatrixView<float> x, MatrixView<const float> cos,
+              MatrixView<const float> sin) override {
+    expect_own("rotate", {x.data, cos.data, sin.data});
+    inner_->rotate(x, cos, sin);
   }
-  void silu_multiply(const float* gate_up, std::size_t rows, std::size_t width,
-                     float* out) override {
-    expect_own("silu_multiply", {gate_up, out});
-    inner_->silu_multiply(gate_up, rows, width, out);
+  void silu_multiply(MatrixView<const float> gate_up, MatrixView<float> out) override {
+    expect_own("silu_multiply", {gate_up.data, out.data});
+    inner_->silu_multiply(gate_up, out);
   }
-  void add(float* x, const float* y, std::size_t n) override {
+  void add(float* x, const float* y, std::int64_t n) override {
     expect_own("add", {x, y});
     inner_->add(x, y, n);
   }
-  void copy_rows(const float* from, std::size_t ld_from, std::size_t rows, std::size_t width,
-                 float* to, std::size_t ld_to) override {
-    expect_own("copy_rows", {from, to});
-    inner_->copy_rows(from, ld_from, rows, width, to, ld_to);
+  void copy_rows(MatrixView<const float> from, MatrixView<float> to) override {
+    expect_own("copy_rows", {from.data, to.data});
+    inner_->copy_rows(from, to);
   }
   void append(std::span<const AppendJob> jobs) override {
     for (const AppendJob& job : jobs) {
-      expect_own("append", {job.k, job.v, job.pre_rope_k});
+      expect_own("append", {job.k.data, job.v.data, job.pre_rope_k.data});
       expect_own_pages("append", *job.set);
     }
     inner_->append(jobs);
   }
-  void read_pre_rope_keys(const KvHeadCache& set, int first, int rows, float* out) override {
-    expect_own("read_pre_rope_keys", {out});
+  void read_pre_rope_keys(const KvHeadCache& set, int first, MatrixView<float> out) override {
+    expect_own("read_pre_rope_keys", {out.data});
     expect_own_pages("read_pre_rope_keys", set);
-    inner_->read_pre_rope_keys(set, first, rows, out);
+    inner_->read_pre_rope_keys(set, first, out);
   }
   void attend(float scale, std::span<const AttentionJob> jobs) override {
     for (const AttentionJob& job : jobs) {
-      expect_own("attend", {job.q, job.out, job.lse});
+      expect_own("attend", {job.q.data, job.out.data, job.lse.data});
       expect_own_pages("attend", *job.keys);
     }
     inner_->attend(scale, jobs);
   }
   void add_column_sums(float scale, std::span<const ColumnJob> jobs) override {
     for (const ColumnJob& job : jobs) {
-      expect_own("add_column_sums", {job.q, job.lse});
+      expect_own("add_column_sums", {job.q.data, job.lse.data});
       expect_own_pages("add_column_sums", *job.keys);
     }
     inner_->add_column_sums(scale, jobs);
   }
-  void row_probabilities(float scale, const KvHeadCache& keys, const float* q, std::size_t q_stride,
-                         const std::int32_t* positions, int rows, int sliding_window, float* out,
-                         std::size_t ld) override {
-    expect_no_others("row_probabilities", q);
+  void row_probabilities(float scale, const KvHeadCache& keys, MatrixView<const float> q,
+                         const std::int32_t* positions, int sliding_window,
+                         MatrixView<float> out) override {
+    expect_no_others("row_probabilities", q.data);
     expect_own_pages("row_probabilities", keys);
-    inner_->row_probabilities(scale, keys, q, q_stride, positions, rows, sliding_window, out, ld);
+    inner_->row_probabilities(scale, keys, q, positions, sliding_window, out);
   }
   void add_mass(float scale, std::span<const MassJob> jobs) override {
     for (const MassJob& job : jobs) {
-      expect_no_others("add_mass", job.q);
+      expect_no_others("add_mass", job.q.data);
       expect_own_pages("add_mass", *job.keys);
     }
     inner_->add_mass(scale, jobs);

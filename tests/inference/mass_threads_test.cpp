@@ -23,13 +23,9 @@ struct AddMass : testing::Test {
     for (std::size_t s = 0; s < layer.sets.size(); ++s) {
       MassJob& job = jobs.emplace_back();
       job.keys = &layer.sets[s];
-      job.q = layer.tail.row(0) + s * kGroup * 32;
-      job.q_stride = layer.tail.width();
-      job.heads = kGroup;
+      job.q = layer.tail.queries().columns_at(s * kGroup * 32, kGroup * 32);
       job.positions = layer.tail.positions();
-      job.rows = kRows;
-      job.vertical = out.data() + s * kGroup * kKeys;
-      job.vertical_stride = kKeys;
+      job.vertical = {out.data() + s * kGroup * kKeys, kGroup, kKeys};
     }
     const float scale = 1 / std::sqrt(32.0f);
     for (std::size_t s = 0; s < jobs.size(); s += at_once)

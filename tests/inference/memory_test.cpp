@@ -43,10 +43,9 @@ TEST_P(MemoryOfStages, OfAPassIsSaidBefore) {
       for (int n : lengths) {
         sequences.push_back(engine.make_sequence({}));
         tokens.push_back(made_up_tokens(n, static_cast<std::uint64_t>(n)));
-        const auto rows = static_cast<std::size_t>(n);
-        size.rows += rows;
-        size.context += rows;
-        size.longest = std::max(size.longest, rows);
+        size.rows += n;
+        size.context += n;
+        size.longest = std::max<std::int64_t>(size.longest, n);
         ++size.sequences;
       }
       for (std::size_t i = 0; i < lengths.size(); ++i)

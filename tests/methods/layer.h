@@ -28,9 +28,9 @@ class Layer {
         backend(test::make_backend(2)),
         n(n),
         rows(rows),
-        tail(tail_rows, static_cast<std::size_t>(shape.heads * head_dim)) {
-    const std::size_t width = static_cast<std::size_t>(shape.heads * head_dim);
-    const std::vector<float> drawn = draw(static_cast<std::size_t>(n) * width, seed);
+        tail(tail_rows, shape.heads * head_dim) {
+    const int width = shape.heads * head_dim;
+    const std::vector<float> drawn = draw(std::size_t{1} * n * width, seed);
     query_memory = Buffer(drawn.size() * sizeof(float), backend->memory());
     queries = {query_memory.as<float>(), drawn.size()};
     std::copy(drawn.begin(), drawn.end(), queries.begin());
@@ -53,8 +53,8 @@ class Layer {
       tail.push(queries.data() + static_cast<std::size_t>(i) * width, i);
     stats = std::make_unique<AttentionStats>(
         *backend, shape, static_cast<float>(1 / std::sqrt(static_cast<double>(head_dim))), 0, sets,
-        QueryRows{queries.data() + static_cast<std::size_t>(first) * width, width,
-                  positions.data() + first, rows},
+        QueryRows{MatrixView(queries.data(), n, width).rows_at(first, rows),
+                  positions.data() + first},
         &tail);
   }
 

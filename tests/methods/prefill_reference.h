@@ -44,17 +44,18 @@ inline std::vector<float> attend(Layer& layer, const std::vector<HeadPattern>& p
   const std::size_t width = static_cast<std::size_t>(layer.shape.heads * layer.shape.head_dim);
   const auto first = static_cast<std::size_t>(layer.n - layer.rows);
   return layer.attend(static_cast<std::size_t>(layer.rows) * width, [&](float* out) {
+    const auto rows = [&](auto* data, int head) {  // of the heads that read one set
+      return MatrixView(data, layer.rows, width)
+          .columns_at(head * layer.shape.head_dim, layer.shape.group() * layer.shape.head_dim);
+    };
     std::vector<AttentionJob> jobs;
     for (int s = 0; s < layer.shape.kv_heads; ++s) {
       const int head = s * layer.shape.group();
       AttentionJob job;
       job.keys = &layer.sets[static_cast<std::size_t>(s)];
-      job.q = layer.queries.data() + first * width + head * layer.shape.head_dim;
-      job.out = out + head * layer.shape.head_dim;
-      job.q_stride = job.out_stride = width;
-      job.heads = layer.shape.group();
+      job.q = rows(layer.queries.data() + first * width, head);
+      job.out = rows(out, head);
       job.positions = layer.positions.data() + first;
-      job.rows = layer.rows;
       job.patterns = patterns.empty() ? nullptr : patterns.data() + head;
       job.pass = pass_of(layer);
       jobs.push_back(job);

@@ -293,13 +293,9 @@ TEST(KeptSets, AttentionOverThemEqualsTheMaskedReference) {
           AttentionJob job;
           job.keys = &gathered.back();
           const auto at = s * static_cast<std::size_t>(heads) * 64;
-          job.q = layer.queries.data() + static_cast<std::size_t>(position) * 8 * 64 + at;
-          job.q_stride = 8 * 64;
-          job.heads = heads;
+          job.q = {layer.queries.data() + position * 8 * 64 + at, 1, heads * 64};
           job.positions = &position;
-          job.rows = 1;
-          job.out = to + at;
-          job.out_stride = 8 * 64;
+          job.out = {to + at, 1, heads * 64};
           jobs.push_back(job);
         }
         return jobs;
