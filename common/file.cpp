@@ -206,17 +206,17 @@ void for_each_line(const std::filesystem::path& path,
             [](std::size_t, std::size_t) {}, visit);
 }
 
-bool is_there(const std::filesystem::path& path) {
+bool path_exists(const std::filesystem::path& path) {
   std::error_code ignored;
   return std::filesystem::exists(path, ignored);
 }
 
-bool is_folder(const std::filesystem::path& path) {
+bool directory_exists(const std::filesystem::path& path) {
   std::error_code ignored;
   return std::filesystem::is_directory(path, ignored);
 }
 
-bool is_plain_file(const std::filesystem::path& path) {
+bool regular_file_exists(const std::filesystem::path& path) {
   std::error_code ignored;
   return std::filesystem::is_regular_file(path, ignored);
 }
@@ -236,11 +236,11 @@ std::vector<std::filesystem::path> list_directory(const std::filesystem::path& d
 }
 
 std::filesystem::path project_directory(const std::filesystem::path& name) {
-  if (is_folder(name)) return name;
+  if (directory_exists(name)) return name;
   std::error_code ignored;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored);
   const auto beside = program.parent_path().parent_path() / name;
-  return !program.empty() && is_folder(beside) ? beside : "";
+  return !program.empty() && directory_exists(beside) ? beside : "";
 }
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
@@ -256,7 +256,7 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) munmap(const_cast<std::byte*>(data_), size_);
 }
 
-void MappedFile::forget(std::span<const std::byte> part) const {
+void MappedFile::release_pages(std::span<const std::byte> part) const {
   const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto begin = (reinterpret_cast<std::uintptr_t>(part.data()) + page - 1) / page * page,
              end = reinterpret_cast<std::uintptr_t>(part.data() + part.size()) / page * page;

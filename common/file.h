@@ -12,11 +12,12 @@
 
 namespace turnbench {
 
-/// The kind of file at a path; links are followed.  These return false instead of an error where
-/// the system cannot look: a name that is too long, or a directory without permission to enter.
-bool is_there(const std::filesystem::path& path);
-bool is_folder(const std::filesystem::path& path);
-bool is_plain_file(const std::filesystem::path& path);
+/// True if there is a file, a directory or a regular file at a path.  Links are followed.  Returns
+/// false instead of an error where the system cannot look: a name that is too long, or a directory
+/// without permission to enter.
+bool path_exists(const std::filesystem::path& path);
+bool directory_exists(const std::filesystem::path& path);
+bool regular_file_exists(const std::filesystem::path& path);
 /// The paths in a directory, sorted by name.
 /// @throws Error (input) if the directory cannot be read.
 std::vector<std::filesystem::path> list_directory(const std::filesystem::path& directory);
@@ -55,7 +56,7 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   /// Releases the pages that lie completely inside `part`, a part of `bytes`, from resident memory.
   /// A later access reads them from the file again.
-  void forget(std::span<const std::byte> part) const;
+  void release_pages(std::span<const std::byte> part) const;
 
  private:
   const std::byte* data_ = nullptr;

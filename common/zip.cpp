@@ -33,11 +33,11 @@ void ZipMember::CloseFile::operator()(void* file) const {
 }
 
 std::optional<ZipMember::Place> ZipMember::find(const fs::path& path) {
-  if (is_there(path)) return std::nullopt;
+  if (path_exists(path)) return std::nullopt;
   for (fs::path archive = path.parent_path(); !archive.empty() && archive != archive.root_path();
        archive = archive.parent_path()) {
-    if (is_folder(archive)) return std::nullopt;
-    if (is_plain_file(archive)) {
+    if (directory_exists(archive)) return std::nullopt;
+    if (regular_file_exists(archive)) {
       return Place{archive, path.lexically_relative(archive).generic_string()};
     }
   }

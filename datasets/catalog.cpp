@@ -339,7 +339,7 @@ const Dataset& find_dataset(std::string_view name, const std::string& where) {
 }
 
 bool has_file(const Dataset& dataset, const fs::path& source) {
-  if (!is_there(source)) return false;
+  if (!path_exists(source)) return false;
   try {
     find_source_file(source, dataset.files);
     return true;

@@ -125,7 +125,7 @@ SentenceGenerator random_uuid_pairs(Random& random) {
 
 std::vector<std::string> read_sentences(const fs::path& source) {
   std::vector<fs::path> files = {source};
-  if (is_folder(source)) {
+  if (directory_exists(source)) {
     files = list_directory(source);
     std::erase_if(files, [](const fs::path& path) { return path.extension() != ".txt"; });
     if (files.empty()) {

@@ -103,11 +103,11 @@ Dialogue longbench_dialogue(std::string_view name, const LongBenchRecord& record
 }
 
 std::map<std::string, std::string> load_official_prompts(const fs::path& source) {
-  const fs::path directory = is_folder(source) ? source : source.parent_path();
+  const fs::path directory = directory_exists(source) ? source : source.parent_path();
   std::map<std::string, std::string> out;
   for (const fs::path& folder : {directory, directory / "config", directory / ".." / "config"}) {
     const fs::path path = folder / "dataset2prompt.json";
-    if (!is_there(path)) continue;
+    if (!path_exists(path)) continue;
     const Json json = parse_json(read_file(path), path.string());
     const JsonView view(json, path.string());
     for (const std::string& task : view.keys()) {

@@ -14,17 +14,17 @@ namespace {
 namespace fs = std::filesystem;
 
 bool is_archive(const fs::path& path) {
-  return path.extension() == ".zip" && is_plain_file(path);
+  return path.extension() == ".zip" && regular_file_exists(path);
 }
 
 }  // namespace
 
 fs::path find_source_file(const fs::path& source, std::span<const std::string> names) {
-  if (!is_folder(source) && !is_archive(source)) return source;
+  if (!directory_exists(source) && !is_archive(source)) return source;
   std::vector<fs::path> archives = {source};
-  if (is_folder(source)) {
+  if (directory_exists(source)) {
     for (const std::string& name : names) {
-      if (is_there(source / name)) return source / name;
+      if (path_exists(source / name)) return source / name;
     }
     archives = list_directory(source);
     std::erase_if(archives, [](const fs::path& path) { return !is_archive(path); });

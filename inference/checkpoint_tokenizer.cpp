@@ -26,7 +26,7 @@ Tokenizer open_tokenizer(const Checkpoint& checkpoint) {
 bool has_tokenizer(const Checkpoint& checkpoint) {
   if (checkpoint.name == "tiny") return true;
   if (checkpoint.directory.empty()) return false;
-  const auto exists = [&](const char* file) { return is_there(checkpoint.directory / file); };
+  const auto exists = [&](const char* file) { return path_exists(checkpoint.directory / file); };
   return exists("tokenizer.json") || exists("vocab.json") || exists("tokenizer.model");
 }
 

@@ -61,7 +61,7 @@ Checkpoint open_directory(const std::string& spec) {
   Checkpoint c;
   c.name = spec;
   c.directory = spec;
-  if (!is_folder(c.directory)) {
+  if (!directory_exists(c.directory)) {
     throw input_error(
         "{}: found no such directory, expected a model directory, tiny, or "
         "random:CONFIG.json[:seed]",
@@ -71,7 +71,8 @@ Checkpoint open_directory(const std::string& spec) {
   const Json json = parse_json(read_file(config), config);
   c.config = parse_model_config(JsonView(json, config));
   const std::filesystem::path generation = c.directory / "generation_config.json";
-  if (is_there(generation)) read_generation_config(c, read_file(generation), generation.string());
+  if (path_exists(generation))
+    read_generation_config(c, read_file(generation), generation.string());
   c.tensors = Safetensors::open(c.directory);
   return c;
 }
@@ -119,7 +120,7 @@ class Source {
       if (t != nullptr) {
         const auto part = t->bytes.subspan(r * row_bytes, count * row_bytes);
         m->put_rows(first + r, part.data(), type, count);
-        c_.tensors->forget(part);
+        c_.tensors->release_pages(part);
       } else {
         made_up.resize(count * row_bytes);
         draw_rows(name, r, count, columns, made_up.data());
@@ -199,7 +200,7 @@ std::string Checkpoint::content_hash() const {
   if (tensors) {
     for (const auto& [name, tensor] : tensors->all()) {
       text += name + hash_bytes(tensor.bytes);
-      tensors->forget(tensor.bytes);
+      tensors->release_pages(tensor.bytes);
     }
   } else {
     text += fmt::format("random {}", seed);

@@ -107,10 +107,11 @@ Safetensors Safetensors::from_memory(std::span<const std::byte> bytes, const std
   return out;
 }
 
-void Safetensors::forget(std::span<const std::byte> bytes) const {
+void Safetensors::release_pages(std::span<const std::byte> bytes) const {
   for (const auto& file : files_) {
     const std::span<const std::byte> all = file->bytes();
-    if (bytes.data() >= all.data() && bytes.data() < all.data() + all.size()) file->forget(bytes);
+    if (bytes.data() >= all.data() && bytes.data() < all.data() + all.size())
+      file->release_pages(bytes);
   }
 }
 
@@ -122,12 +123,12 @@ Safetensors Safetensors::open(const std::filesystem::path& directory) {
   };
   const std::filesystem::path single = directory / "model.safetensors";
   const std::filesystem::path index = directory / "model.safetensors.index.json";
-  if (is_there(single)) {
+  if (path_exists(single)) {
     out.source_ = single.string();
     add(single);
     return out;
   }
-  if (!is_there(index)) {
+  if (!path_exists(index)) {
     throw input_error(
         "{}: found neither model.safetensors nor model.safetensors.index.json, expected one",
         directory.string());

@@ -13,29 +13,32 @@
 
 namespace turnbench {
 
-/// One tensor of a checkpoint, where it lies in the file (not necessarily aligned).
+/// One tensor of a checkpoint, in the memory of the file.  Its address may be unaligned.
 struct TensorView {
   DType dtype = DType::kF32;
   std::vector<std::int64_t> shape;
   std::span<const std::byte> bytes;
 };
 
-/// The tensors of one safetensors file or of a sharded set, mapped, never copied.  Everything that
-/// the header claims is checked against the file.
+/// The tensors of one safetensors file, or of a sharded set.  Files are mapped, not copied. Headers
+/// are checked against the size of their files.
 class Safetensors {
  public:
-  /// `directory` holds model.safetensors, or model.safetensors.index.json and its shards.
+  /// Opens model.safetensors in `directory`, or model.safetensors.index.json and its shards.
+  /// @throws Error (input) if the files are missing or invalid.
   static Safetensors open(const std::filesystem::path& directory);
-  /// From memory that outlives the object; `source` names it in messages.
+  /// Reads a safetensors file in memory, which must outlive the object.  `source` names it in
+  /// messages.
   static Safetensors from_memory(std::span<const std::byte> bytes, const std::string& source);
 
   bool has(const std::string& name) const { return tensors_.contains(name); }
-  /// Refuses a missing tensor and any shape but `shape`.
+  /// The tensor of a name.
+  /// @throws Error (input) if it is missing or has another shape.
   const TensorView& at(const std::string& name, const std::vector<std::int64_t>& shape) const;
   const std::map<std::string, TensorView>& all() const { return tensors_; }
-  /// Says that a part of a tensor's bytes will not be read again soon: if they are mapped from a
-  /// file, they stop counting as this process's memory.
-  void forget(std::span<const std::byte> bytes) const;
+  /// Releases the pages of a part of a tensor's bytes from resident memory if they are mapped from
+  /// a file.  A later access reads them from the file again.
+  void release_pages(std::span<const std::byte> bytes) const;
 
  private:
   void add_file(std::span<const std::byte> bytes, const std::string& source);

@@ -25,9 +25,9 @@ std::string gibibytes(double bytes) {
 
 /// What a model's directory lacks to be run.
 std::vector<std::string> missing_in_model(const fs::path& directory) {
-  const auto has = [&](const char* file) { return is_there(directory / file); };
+  const auto has = [&](const char* file) { return path_exists(directory / file); };
   std::vector<std::string> out;
-  if (!is_folder(directory)) return {"the directory"};
+  if (!directory_exists(directory)) return {"the directory"};
   if (!has("config.json")) out.push_back("config.json");
   const std::vector<fs::path> files = list_directory(directory);
   const bool weights = std::any_of(files.begin(), files.end(), [](const fs::path& file) {

@@ -57,7 +57,8 @@ std::vector<Item> items_of(const std::string& what) {
   } else if (what == "models") {
     add("tiny", "the embedded model: made-up facts, trained for this program");
     for (const std::string& path : list_environment_directory("TURNBENCH_MODELS")) {
-      if (is_there(fs::path(path) / "config.json")) add(fs::path(path).filename().string(), path);
+      if (path_exists(fs::path(path) / "config.json"))
+        add(fs::path(path).filename().string(), path);
     }
   } else {
     const fs::path directory = project_directory("experiments");

@@ -112,7 +112,7 @@ void add_plan_command(CLI::App& app, const CommonOptions& common) {
     const Manifest manifest = o->from.load(o->manifest);
     Plan plan = make_plan(resolve_experiment(manifest, o->from.sweep.locations(), o->from.limit));
     // A store that is not there yet is an empty one.
-    if (!o->db.empty() && is_there(o->db)) drop_stored_work(plan, Store::open(o->db));
+    if (!o->db.empty() && path_exists(o->db)) drop_stored_work(plan, Store::open(o->db));
     const PlanCost cost = estimate_cost(plan, run.devices);
     const PlannedMemory memory(plan, cost, run);
     if (common.json) {

@@ -17,7 +17,7 @@ std::string under_environment(const char* variable, const std::string& name) {
   const char* root = std::getenv(variable);
   if (root == nullptr || *root == '\0') return "";
   const fs::path path = fs::path(root) / name;
-  return is_there(path) ? path.string() : "";
+  return path_exists(path) ? path.string() : "";
 }
 
 }  // namespace
@@ -26,7 +26,7 @@ std::string Locations::model_path(const ModelEntry& entry) const {
   const auto given = models.find(entry.name);
   if (given != models.end()) return given->second;
   if (!entry.path.empty()) return entry.path;
-  if (entry.name == "tiny" || entry.name.starts_with("random:") || is_folder(entry.name))
+  if (entry.name == "tiny" || entry.name.starts_with("random:") || directory_exists(entry.name))
     return entry.name;
   const std::string found = under_environment("TURNBENCH_MODELS", entry.name);
   if (!found.empty()) return found;
@@ -61,7 +61,7 @@ std::vector<std::string> list_environment_directory(const char* variable) {
   std::vector<std::string> out;
   const char* root = std::getenv(variable);
   if (root == nullptr || *root == '\0') return out;
-  if (!is_folder(root))
+  if (!directory_exists(root))
     throw input_error("${}: found \"{}\", expected a directory", variable, printable(root));
   for (const fs::path& entry : list_directory(root)) out.push_back(entry.string());
   return out;

@@ -133,7 +133,7 @@ Database::Database(const std::filesystem::path& path, Mode mode) : path_(path.st
   if (path_.empty() || path_.front() == ':') {
     throw input_error("store: found the name \"{}\", expected a file", printable(path_));
   }
-  if (mode != Mode::kCreate && !is_there(path)) {
+  if (mode != Mode::kCreate && !path_exists(path)) {
     throw input_error("{}: found no such file, expected a turnbench store", path_);
   }
   open(path_, SQLITE_OPEN_READWRITE | (mode == Mode::kCreate ? SQLITE_OPEN_CREATE : 0));

@@ -100,7 +100,7 @@ TokenizerParts read_model_file(const std::filesystem::path& path, const JsonView
 }
 
 TokenizerParts read_directory(const std::filesystem::path& directory, const JsonView& config) {
-  const auto has = [&](const char* name) { return is_there(directory / name); };
+  const auto has = [&](const char* name) { return path_exists(directory / name); };
   if (has("tokenizer.json")) {
     const std::filesystem::path path = directory / "tokenizer.json";
     return read_tokenizer_json(read_file(path), path.string());
@@ -155,13 +155,13 @@ Tokenizer::~Tokenizer() = default;
 
 Tokenizer Tokenizer::open(const std::filesystem::path& directory) {
   const std::filesystem::path config_path = directory / "tokenizer_config.json";
-  const bool has_config = is_there(config_path);
+  const bool has_config = path_exists(config_path);
   const Json config =
       parse_config(has_config ? read_file(config_path) : std::string(), config_path.string());
   const JsonView view(config, config_path.string());
   auto impl = std::make_unique<Impl>(read_directory(directory, view), view);
   const std::filesystem::path jinja = directory / "chat_template.jinja";
-  if (impl->chat_template.empty() && is_there(jinja)) {
+  if (impl->chat_template.empty() && path_exists(jinja)) {
     impl->chat_template = read_file(jinja);
   }
   return Tokenizer(std::move(impl));

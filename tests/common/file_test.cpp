@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST(MappedFile, ForgottenPartsLeaveMemoryAndComeBack) {
+TEST(MappedFile, ReleasedPagesLeaveMemoryAndComeBack) {
   const test::TemporaryDirectory directory;
   const fs::path path = directory.path("mapped");
   constexpr std::size_t kSize = std::size_t{64} << 20;
@@ -35,10 +35,10 @@ TEST(MappedFile, ForgottenPartsLeaveMemoryAndComeBack) {
     const std::string hash = hash_bytes(file.bytes());
     EXPECT_EQ(hash, hash_text(content));
     const std::size_t before = resident_bytes();
-    file.forget(file.bytes().subspan(100, kSize - 1000));  // whole pages only
+    file.release_pages(file.bytes().subspan(100, kSize - 1000));  // whole pages only
     EXPECT_LT(resident_bytes() + kSize / 2, before);
     EXPECT_EQ(hash_bytes(file.bytes()), hash);
-    file.forget(file.bytes().first(10));  // no whole page
+    file.release_pages(file.bytes().first(10));  // no whole page
   }
 }
 
@@ -125,15 +125,15 @@ TEST(Paths, WhatTheSystemDoesNotLookUpIsNotThere) {
   for (const std::filesystem::path& path :
        {std::filesystem::path("/no/such"), std::filesystem::path(too_long),
         std::filesystem::path(too_long) / "a"}) {
-    EXPECT_FALSE(is_there(path));
-    EXPECT_FALSE(is_folder(path));
-    EXPECT_FALSE(is_plain_file(path));
+    EXPECT_FALSE(path_exists(path));
+    EXPECT_FALSE(directory_exists(path));
+    EXPECT_FALSE(regular_file_exists(path));
     EXPECT_THROW(list_directory(path), Error);
     EXPECT_THROW(read_file(path), Error);
   }
-  EXPECT_TRUE(is_folder("/"));
-  EXPECT_FALSE(is_plain_file("/"));
-  EXPECT_TRUE(is_plain_file("/proc/self/exe"));
+  EXPECT_TRUE(directory_exists("/"));
+  EXPECT_FALSE(regular_file_exists("/"));
+  EXPECT_TRUE(regular_file_exists("/proc/self/exe"));
 }
 
 TEST(Paths, EntriesAreInTheOrderOfTheirNames) {
