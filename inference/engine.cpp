@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "common/error.h"
+#include "inference/rope.h"
 
 namespace turnbench {
 namespace {
@@ -15,18 +16,6 @@ namespace {
 constexpr std::int64_t kRepeatedRows = 64;
 
 }  // namespace
-
-void rope_tables(std::span<const float> frequencies, double attention_factor,
-                 std::span<const std::int32_t> positions, float* cos, float* sin) {
-  for (std::int32_t position : positions) {
-    for (float f : frequencies) {
-      // The angle is a float product, as in the reference implementations.
-      const double angle = static_cast<float>(position) * f;
-      *cos++ = static_cast<float>(std::cos(angle) * attention_factor);
-      *sin++ = static_cast<float>(std::sin(angle) * attention_factor);
-    }
-  }
-}
 
 Engine::Stage::Stage(Backend& backend, int head_dim, DType kv_dtype)
     : backend(backend),

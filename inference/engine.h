@@ -178,8 +178,4 @@ class Engine {
   Scratch staging_;  // the host's: rows on their way from or to a backend's memory
 };
 
-/// cos and sin [rows, head_dim / 2] of the positions.
-void rope_tables(std::span<const float> frequencies, double attention_factor,
-                 std::span<const std::int32_t> positions, float* cos, float* sin);
-
 }  // namespace turnbench

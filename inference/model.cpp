@@ -13,6 +13,7 @@
 #include "common/random.h"
 #include "common/text.h"
 #include "inference/embedded_model.h"
+#include "inference/rope.h"
 
 namespace turnbench {
 namespace {

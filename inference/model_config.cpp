@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <numbers>
 
 #include "common/error.h"
 #include "common/text.h"
@@ -85,48 +84,6 @@ std::vector<int> parse_tokens(const JsonView& config, const std::string& key) {
   if (!value.is_array()) return {static_cast<int>(value.as_integer(0, kMaxSize))};
   for (const JsonView& item : value.items()) {
     out.push_back(static_cast<int>(item.as_integer(0, kMaxSize)));
-  }
-  return out;
-}
-
-std::vector<float> rope_frequencies(const RopeConfig& rope, int head_dim) {
-  const int half = head_dim / 2;
-  std::vector<float> out(static_cast<std::size_t>(half));
-  const double original = static_cast<double>(rope.original_max_positions);
-  // YaRN: the pair whose wavelength makes `turns` turns over the original context.
-  const auto pair_of = [&](double turns) {
-    return head_dim * std::log(original / (turns * 2 * std::numbers::pi)) /
-           (2 * std::log(rope.theta));
-  };
-  for (int i = 0; i < half; ++i) {
-    const float plain = 1.0f / static_cast<float>(std::pow(
-                                   static_cast<float>(rope.theta),
-                                   2.0f * static_cast<float>(i) / static_cast<float>(head_dim)));
-    double f = plain;
-    switch (rope.scaling) {
-      case RopeConfig::Scaling::kNone:
-        break;
-      case RopeConfig::Scaling::kLinear:
-        f = plain / rope.factor;
-        break;
-      case RopeConfig::Scaling::kLlama3: {
-        const double turns = original * plain / (2 * std::numbers::pi);
-        const double keep = std::clamp(
-            (turns - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor), 0.0,
-            1.0);
-        f = (1 - keep) * plain / rope.factor + keep * plain;
-        break;
-      }
-      case RopeConfig::Scaling::kYarn: {
-        const double low = std::max(std::floor(pair_of(rope.beta_fast)), 0.0);
-        double high = std::min(std::ceil(pair_of(rope.beta_slow)), head_dim - 1.0);
-        if (low == high) high += 0.001;
-        const double ramp = std::clamp((i - low) / (high - low), 0.0, 1.0);
-        f = plain / rope.factor * ramp + plain * (1 - ramp);
-        break;
-      }
-    }
-    out[static_cast<std::size_t>(i)] = static_cast<float>(f);
   }
   return out;
 }

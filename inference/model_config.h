@@ -6,24 +6,9 @@
 #include <vector>
 
 #include "common/json.h"
+#include "inference/rope.h"
 
 namespace turnbench {
-
-/// Rotary position embedding: angle(position, pair) = position * frequency[pair], with cosines and
-/// sines multiplied by `attention_factor`.
-struct RopeConfig {
-  enum class Scaling { kNone, kLinear, kLlama3, kYarn };
-  double theta = 10000;
-  Scaling scaling = Scaling::kNone;
-  double factor = 1;
-  double low_freq_factor = 1, high_freq_factor = 4;  // llama3
-  double beta_fast = 32, beta_slow = 1;              // yarn
-  double attention_factor = 1;
-  std::int64_t original_max_positions = 0;
-};
-
-/// Frequencies [head_dim / 2] after scaling, in float32 as the reference implementations hold them.
-std::vector<float> rope_frequencies(const RopeConfig& rope, int head_dim);
 
 /// A decoder of the Llama family as data: one forward pass serves them all.
 struct ModelConfig {

@@ -2,12 +2,17 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <numbers>
+#include <string>
+#include <vector>
 
 #include "common/json.h"
-#include "inference/engine.h"
+#include "inference/model_config.h"
+#include "inference/rope.h"
 
 namespace turnbench {
 namespace {

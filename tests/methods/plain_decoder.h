@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "inference/model.h"
+#include "inference/rope.h"
 
 namespace turnbench::test {
 
