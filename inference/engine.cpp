@@ -190,7 +190,7 @@ void Engine::embed(std::span<const Pass> passes, const Layout& layout) {
 
 void Engine::hand_over(Stage& from, Stage& to, const Layout& layout) const {
   const std::int64_t angles = layout.rows * (shape_.head_dim / 2);
-  from.memory->finish();
+  from.memory->synchronize();
   to.memory->copy(
       std::array{copy_of(from.hidden.data(), to.hidden.data(), layout.rows * layout.hidden),
                  copy_of(from.cos.data(), to.cos.data(), angles),
@@ -304,7 +304,7 @@ std::vector<std::vector<float>> Engine::read_logits(std::span<const Pass> passes
       }
     }
     stage.memory->copy(copies);
-    stage.memory->finish();
+    stage.memory->synchronize();
   }
   return out;
 }

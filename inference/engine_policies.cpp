@@ -86,7 +86,8 @@ Engine::LayerDecisions Engine::ask_policies(int layer, std::span<const Pass> pas
                                   decodes ? s.generated : 0});
     const auto start = Clock::now();
     const PolicyCheck check{s.policies.method, layer, shape_.heads};
-    if (s.policies.prefill || s.policies.selection) stage.memory->finish();  // they may read keys
+    if (s.policies.prefill || s.policies.selection)
+      stage.memory->synchronize();  // they may read keys
     if (!decodes && s.policies.prefill && rows > 1) {
       out.patterns[i] = s.policies.prefill->plan(out.views[i]);
       check.patterns(out.patterns[i], {layout.positions[row], rows});
@@ -176,7 +177,7 @@ void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
   const auto start = Clock::now();
   if (pass.kind == Pass::Kind::kDecode) {
     if (s.policies.eviction && pass.evict) {
-      memory.finish();
+      memory.synchronize();
       keep(s, layer, s.policies.eviction->after_decode(view), view.sets);
       s.counters.policy_seconds += seconds_since(start);
     }
@@ -187,7 +188,7 @@ void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
   // The sequence itself if it stands alone, else each fork, from what the shared prefix has cached.
   std::vector<Sequence*> forks = pass.forks;
   if (forks.empty()) forks.push_back(&s);
-  memory.finish();
+  memory.synchronize();
   const auto l = static_cast<std::size_t>(layer);
   for (Sequence* fork : forks) {
     const auto began = Clock::now();
@@ -200,7 +201,7 @@ void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
     }
     keep(*fork, layer, kept, view.sets);
     if (fork->policies.selection) {
-      memory.finish();
+      memory.synchronize();
       const auto& left = fork->cache.layer(layer);
       AttentionStats own_stats = stats.over(left);
       LayerView own{view.layer, view.shape,         left,

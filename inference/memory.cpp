@@ -25,7 +25,7 @@ class HostMemory : public Memory {
       if (c.bytes > 0) std::memcpy(c.to, c.from, c.bytes);
     }
   }
-  void finish() override {}
+  void synchronize() override {}
   bool is_host() const override { return true; }
 };
 
@@ -34,7 +34,7 @@ class HostMemory : public Memory {
 void Memory::copy_floats(const float* from, float* to, std::size_t count) {
   const Copy copy = copy_of(from, to, count);
   this->copy({&copy, 1});
-  finish();
+  synchronize();
 }
 
 const std::shared_ptr<Memory>& host_memory() {

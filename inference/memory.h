@@ -20,8 +20,8 @@ inline Copy copy_of(const float* from, float* to, std::size_t count) {
 }
 
 /// Memory that a backend's operations work on.  The host can reach all of it through its pointers,
-/// but may do so only when `finish` has returned since the last operation on it; a backend with
-/// memory of its own brings what the host touches over and back, which takes time.
+/// but may do so only when `synchronize` has returned since the last operation on it; a backend
+/// with memory of its own brings what the host touches over and back, which takes time.
 class Memory {
  public:
   virtual ~Memory() = default;
@@ -30,11 +30,11 @@ class Memory {
   virtual void release(std::byte* data, std::size_t bytes) = 0;
   /// Copies that do not overlap, between this memory and itself or the host's, in the order of the
   /// backend's operations.  What is copied from the host may change at once; what is copied to it
-  /// is there when `finish` has returned.  They may also come from another backend's memory, if
-  /// that one has finished and leaves what is copied as it is until this one has.
+  /// is there when `synchronize` has returned.  They may also come from another backend's memory,
+  /// if that one has finished and leaves what is copied as it is until this one has.
   virtual void copy(std::span<const Copy> copies) = 0;
   /// Returns when every operation asked so far is done.
-  virtual void finish() = 0;
+  virtual void synchronize() = 0;
   /// One copy of `count` floats, which is there on return.
   void copy_floats(const float* from, float* to, std::size_t count);
   /// Whether the host reads and writes it as fast as any other.

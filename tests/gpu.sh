@@ -90,7 +90,7 @@ part "building" 240 cmake --build $build -j "$(nproc)" --target $on_card || fini
 part "suites of kernels, core and methods" 110 tests/gpu/suites.sh $programs
 
 small='Elementwise.RotatesHeads:Elementwise.EmbedsTokens:Elementwise.CopiesRows:Elementwise.Adds'
-small=$small:'Linear.TakesStridesAndAddressesOfAnyAlignment:Copies.NoneAtAll:*Append.*/1'
+small=$small:'Linear.TakesStridesAndAddressesOfAnyAlignment:DeviceCopies.NoneAtAll:*Append.*/1'
 small=$small:'CudaAttendRows.KeysThatAreSplit:CudaAttendRows.RowsThatSeeNothing'
 small=$small:'CudaDecodeAttention.Slots:RowStatistics.RowProbabilitiesOfChosenRows'
 for tool in memcheck racecheck; do

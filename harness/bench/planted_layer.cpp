@@ -48,7 +48,7 @@ PlantedLayer::PlantedLayer(Backend& backend, const ModelShape& shape, int tokens
     const MatrixView<const float> from(staged.as<float>(), n_, 2 * d);
     const AppendJob job{&set, 0, from.columns_at(0, d), from.columns_at(d, d)};
     backend.append({&job, 1});
-    memory.finish();
+    memory.synchronize();
   }
 }
 
@@ -116,7 +116,7 @@ void PlantedLayer::run(PrefillPolicy* policy) {
     jobs.push_back(job);
   }
   backend_.attend(scale, jobs);
-  backend_.memory()->finish();
+  backend_.memory()->synchronize();
 }
 
 double PlantedLayer::dense_pairs() const {

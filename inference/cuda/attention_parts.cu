@@ -50,7 +50,7 @@ __global__ void count_tiles(const RowsJob* jobs, const RowsTask* tasks, std::int
 }  // namespace
 
 void merge_parts(Context& context, const RowsPlan& plan) {
-  const dim3 grid(static_cast<unsigned>((plan.most_merged + kWarps - 1) / kWarps),
+  const dim3 grid(static_cast<unsigned>((plan.max_merged_rows + kWarps - 1) / kWarps),
                   plan.merges.size);
   context.launch(merge, grid, kWarps * kWarp, 0, plan.jobs, plan.merges.data);
 }
@@ -63,7 +63,7 @@ std::int64_t count_pattern_tiles(Context& context, std::span<const AttentionJob*
                  plan.jobs, plan.patterned.data, tiles);
   std::vector<std::int32_t> counts(plan.patterned.size);
   context.copy(counts.data(), tiles, counts.size() * sizeof(std::int32_t));
-  context.finish();
+  context.synchronize();
   std::int64_t sum = 0;
   for (std::int32_t count : counts) sum += count;
   return sum;

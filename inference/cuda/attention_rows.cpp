@@ -130,7 +130,7 @@ constexpr int kPartTiles = 64;
 
 /// The parts of a job's keys; 1 if it is not split.
 int parts_of(const AttentionJob& job) {
-  if (job.patterns != nullptr || job.rows() > kMostSplitRows) return 1;
+  if (job.patterns != nullptr || job.rows() > kMaxSplitRows) return 1;
   const RowsTask all = dense_task(job, 0, 0, job.rows());
   return all.end - all.begin <= kPartTiles ? 1 : (all.end + kPartTiles - 1) / kPartTiles;
 }
@@ -228,7 +228,7 @@ DeviceList<T> uploaded(Context& context, const std::vector<T>& list) {
 
 }  // namespace
 
-std::int64_t most_parts(std::int64_t keys) {
+std::int64_t max_parts(std::int64_t keys) {
   const std::int64_t tiles = keys / kTileKeys + 2;  // the first and the last may be parts of one
   return (tiles + kPartTiles - 1) / kPartTiles;
 }
@@ -273,7 +273,7 @@ RowsPlan plan_rows(Context& context, std::span<const AttentionJob* const> jobs, 
     views.push_back({&job, 0, parts == 1 ? 1 : 0});
     if (parts > 1) {
       merges.push_back(add_parts(context, job, parts, rows_jobs, views));
-      plan.most_merged = std::max(plan.most_merged, job.rows() * job.heads());
+      plan.max_merged_rows = std::max(plan.max_merged_rows, job.rows() * job.heads());
     }
   }
   plan.jobs = context.upload(rows_jobs);

@@ -73,11 +73,11 @@ struct RowsPlan {
   const RowsJob* jobs = nullptr;
   DeviceList<RowsTask> dense, patterned;
   DeviceList<RowsMerge> merges;
-  int most_merged = 0;  ///< rows times heads of the largest merge
+  int max_merged_rows = 0;  ///< rows times heads of the largest merge
 };
 /// Parts of a job over up to `keys` keys, at most, and rows of a job that is split.
-std::int64_t most_parts(std::int64_t keys);
-constexpr std::int64_t kMostSplitRows = 256;
+std::int64_t max_parts(std::int64_t keys);
+constexpr std::int64_t kMaxSplitRows = 256;
 
 RowsPlan plan_rows(Context& context, std::span<const AttentionJob* const> jobs, int dense_rows);
 

@@ -41,7 +41,7 @@ double measure_read_bytes(Context& context, std::size_t bytes) {
   check(cudaMalloc(&data, bytes), "allocating memory to read");
   const std::unique_ptr<std::byte, Free> owner(data);
   auto* out = context.scratch<std::uint32_t>(1);
-  context.clear(data, bytes);
+  context.zero(data, bytes);
 
   const std::size_t count = bytes / sizeof(uint4), per_block = kThreads * kAtOnce;
   const dim3 grid(static_cast<unsigned>((count + per_block - 1) / per_block));
@@ -52,7 +52,7 @@ double measure_read_bytes(Context& context, std::size_t bytes) {
     context.launch(read_kernel, grid, dim3(kThreads), 0, reinterpret_cast<const uint4*>(data),
                    count, 1u, out);
     end.record(context.stream());
-    end.wait();
+    end.synchronize();
     time = start.seconds_until(end);
   }
   std::nth_element(seconds.begin(), seconds.begin() + kPasses / 2, seconds.end());

@@ -135,7 +135,7 @@ __device__ int first_row_at(const Task& task, std::int64_t wanted) {
 /// at a time: the scores' addends go to shared memory, from where thread j adds those of key j one
 /// by one in the order of the rows.  Early tiles, which most rows see, start first.
 template <class Scores, bool kNoisy>
-__global__ void __launch_bounds__(kScoreThreads, Scores::kMost <= 128 ? 2 : 1)
+__global__ void __launch_bounds__(kScoreThreads, Scores::kMaxHeadDim <= 128 ? 2 : 1)
     column_sums(const Task* tasks, float scale) {
   const Task& task = tasks[blockIdx.y];
   const int head = static_cast<int>(blockIdx.x),
@@ -196,7 +196,7 @@ __global__ void __launch_bounds__(kScoreThreads, Scores::kMost <= 128 ? 2 : 1)
 /// its rows past the keys that they see.  A thread gathers maximum and sum of its part of a row
 /// over all tiles; a row's parts are then added in a tree.
 template <class Scores>
-__global__ void __launch_bounds__(kScoreThreads, Scores::kMost <= 128 ? 2 : 1)
+__global__ void __launch_bounds__(kScoreThreads, Scores::kMaxHeadDim <= 128 ? 2 : 1)
     row_norms(const Task* tasks, float scale) {
   const Task& task = tasks[blockIdx.y];
   const int head = static_cast<int>(blockIdx.x), blocks = (task.rows + kScoreRows - 1) / kScoreRows,
@@ -355,7 +355,7 @@ void add_column_sums(Context& context, float scale, std::span<const ColumnJob> j
                 });
   }
   for (const auto& [job, task] : all) copy_sums(context, *job, task, true);
-  context.finish();
+  context.synchronize();
 }
 
 }  // namespace turnbench::cuda

@@ -20,7 +20,7 @@ void check(cudaError_t status, const char* what) {
   throw runtime_error("CUDA, {}: {}", what, cudaGetErrorString(status));
 }
 
-Stack::~Stack() {
+Arena::~Arena() {
   for (const Piece& p : pieces_) {
     if (kind_ == Kind::kDevice) {
       cudaFree(p.data);
@@ -30,11 +30,11 @@ Stack::~Stack() {
   }
 }
 
-bool Stack::has_room(std::size_t bytes) const {
+bool Arena::has_room(std::size_t bytes) const {
   return !pieces_.empty() && pieces_.back().size - pieces_.back().used >= rounded(bytes);
 }
 
-std::byte* Stack::take(std::size_t bytes) {
+std::byte* Arena::allocate(std::size_t bytes) {
   if (!has_room(bytes)) {
     const std::size_t size = std::max({rounded(bytes), this->bytes(), kSmallestPiece});
     void* data = nullptr;
@@ -51,7 +51,7 @@ std::byte* Stack::take(std::size_t bytes) {
   return out;
 }
 
-void Stack::clear() {
+void Arena::clear() {
   if (pieces_.size() > 1) {  // next time, in one piece
     const std::size_t all = bytes();
     for (const Piece& p : pieces_) {
@@ -63,12 +63,12 @@ void Stack::clear() {
     }
     pieces_.clear();
     ++generation_;
-    take(all);
+    allocate(all);
   }
   for (Piece& p : pieces_) p.used = 0;
 }
 
-std::size_t Stack::bytes() const {
+std::size_t Arena::bytes() const {
   std::size_t total = 0;
   for (const Piece& p : pieces_) total += p.size;
   return total;
@@ -90,26 +90,26 @@ void Context::begin() {
   check(cudaSetDevice(device_), "choosing the device");
   // Device memory may be used again at once, as the stream keeps the order; what the host writes
   // may not, so staging goes on where it is until it is full.
-  if (!scratch_.in_one_piece() || !uploads_.in_one_piece()) finish();
+  if (!scratch_.in_one_piece() || !uploads_.in_one_piece()) synchronize();
   scratch_.clear();
   uploads_.clear();
 }
 
-void Context::refuse_if_repeated(const char* what) const {
-  if (repeated_)
+void Context::refuse_uncapturable(const char* what) const {
+  if (only_capturable_)
     throw runtime_error("CUDA, {}: found among operations that are repeated as they are", what);
 }
 
 std::byte* Context::stage(std::size_t bytes) {
   if (!staging_.has_room(bytes)) {
-    finish();
+    synchronize();
     staging_.clear();
   }
-  return staging_.take(bytes);
+  return staging_.allocate(bytes);
 }
 
 const std::byte* Context::upload_pieces(std::span<const std::span<const std::byte>> pieces) {
-  refuse_if_repeated("uploading");
+  refuse_uncapturable("uploading");
   std::size_t bytes = 0;
   for (const auto piece : pieces) bytes += piece.size();
   if (bytes == 0) return nullptr;
@@ -118,7 +118,7 @@ const std::byte* Context::upload_pieces(std::span<const std::span<const std::byt
     if (!piece.empty()) std::memcpy(to, piece.data(), piece.size());
     to += piece.size();
   }
-  std::byte* out = uploads_.take(bytes);
+  std::byte* out = uploads_.allocate(bytes);
   check(cudaMemcpyAsync(out, staged, bytes, cudaMemcpyHostToDevice, stream_), "uploading");
   return out;
 }
@@ -137,8 +137,8 @@ void Context::prefer_device(void* data, std::size_t bytes) {
   check(cudaMemAdvise(data, bytes, cudaMemAdviseSetPreferredLocation, location), "placing memory");
 }
 
-void Context::put(void* to, std::span<const std::byte> from) {
-  refuse_if_repeated("copying");
+void Context::copy_from_host(void* to, std::span<const std::byte> from) {
+  refuse_uncapturable("copying");
   if (from.empty()) return;
   std::byte* staged = stage(from.size());
   std::memcpy(staged, from.data(), from.size());
@@ -153,17 +153,17 @@ bool Context::is_on_another_device(const void* data) const {
 }
 
 void Context::copy(void* to, const void* from, std::size_t bytes) {
-  refuse_if_repeated("copying");
+  refuse_uncapturable("copying");
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_), "copying");
 }
 
-void Context::clear(void* to, std::size_t bytes) {
+void Context::zero(void* to, std::size_t bytes) {
   check(cudaMemsetAsync(to, 0, bytes, stream_), "clearing");
 }
 
-void Context::finish() {
+void Context::synchronize() {
   check(cudaStreamSynchronize(stream_), "waiting for the device");
-  transfers_.finish();
+  transfers_.synchronize();
 }
 
 }  // namespace turnbench::cuda

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "common/error.h"
+#include "inference/cuda/host_transfers.h"
 #include "inference/cuda/set_view.h"
-#include "inference/cuda/transfers.h"
 
 namespace turnbench::cuda {
 
@@ -18,18 +18,18 @@ void check(cudaError_t status, const char* what);
 
 /// Bytes of one kind of memory that an operation's parts are cut from; grows to what the largest
 /// operation so far has needed, so that nothing is allocated in steady state.
-class Stack {
+class Arena {
  public:
   static constexpr std::size_t kSmallestPiece = std::size_t{4} << 20;
 
   enum class Kind { kDevice, kPinned };
-  explicit Stack(Kind kind) : kind_(kind) {}
-  ~Stack();
-  Stack(const Stack&) = delete;
-  Stack& operator=(const Stack&) = delete;
+  explicit Arena(Kind kind) : kind_(kind) {}
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
 
   /// `bytes` bytes at a 256-byte boundary, valid until `clear`.
-  std::byte* take(std::size_t bytes);
+  std::byte* allocate(std::size_t bytes);
   /// Whether `bytes` more fit without an allocation.
   bool has_room(std::size_t bytes) const;
   /// Everything taken is free again.  What the stream still reads must have been waited for.
@@ -69,7 +69,7 @@ class Context {
   /// Device memory for `count` elements, contents undefined, until the next `begin`.
   template <typename T>
   T* scratch(std::size_t count) {
-    return reinterpret_cast<T*>(scratch_.take(count * sizeof(T)));
+    return reinterpret_cast<T*>(scratch_.allocate(count * sizeof(T)));
   }
   /// A copy of host values in device memory, until the next `begin`.
   template <typename T>
@@ -108,24 +108,24 @@ class Context {
   /// Asks that managed memory stays on the device when the host has touched it.
   void prefer_device(void* data, std::size_t bytes);
   /// Copies from the host to device memory, in the stream's order; `from` may change at once.
-  void put(void* to, std::span<const std::byte> from);
+  void copy_from_host(void* to, std::span<const std::byte> from);
   /// Whether it is in another device's memory.
   bool is_on_another_device(const void* data) const;
   /// Copies between any two of host and device memory, in the stream's order: what there is of it
-  /// on the host must stay until `finish` has returned.
+  /// on the host must stay until `synchronize` has returned.
   void copy(void* to, const void* from, std::size_t bytes);
-  void clear(void* to, std::size_t bytes);
+  void zero(void* to, std::size_t bytes);
   /// Copies beside the stream, in no order with it but the one that is asked of them.
-  Transfers& transfers() {
-    refuse_if_repeated("transferring");
+  HostTransfers& transfers() {
+    refuse_uncapturable("transferring");
     return transfers_;
   }
   /// Waits for everything asked so far, transfers included.
-  void finish();
+  void synchronize();
 
   /// Whether what is asked from here on will be done again without being asked.  Then nothing may
   /// be uploaded or copied: the host's values will have changed.
-  void set_repeated(bool repeated) { repeated_ = repeated; }
+  void set_only_capturable(bool only) { only_capturable_ = only; }
   /// Changes when scratch that was taken goes back to the device.
   int scratch_generation() const { return scratch_.generation(); }
 
@@ -140,15 +140,15 @@ class Context {
 
   static constexpr std::size_t kDefaultShared = 48 << 10;
 
-  void refuse_if_repeated(const char* what) const;
+  void refuse_uncapturable(const char* what) const;
 
   int device_;
-  bool repeated_ = false;
+  bool only_capturable_ = false;
   cudaStream_t stream_ = nullptr;
   cudaDeviceProp properties_ = {};
-  Stack scratch_{Stack::Kind::kDevice}, uploads_{Stack::Kind::kDevice},
-      staging_{Stack::Kind::kPinned};
-  Transfers transfers_;
+  Arena scratch_{Arena::Kind::kDevice}, uploads_{Arena::Kind::kDevice},
+      staging_{Arena::Kind::kPinned};
+  HostTransfers transfers_;
 };
 
 }  // namespace turnbench::cuda

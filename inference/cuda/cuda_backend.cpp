@@ -7,8 +7,8 @@
 #include "common/thread_pool.h"
 #include "inference/cuda/attention.h"
 #include "inference/cuda/ceilings.h"
-#include "inference/cuda/copies.h"
 #include "inference/cuda/decode_attention.h"
+#include "inference/cuda/device_copies.h"
 #include "inference/cuda/device_memory.h"
 #include "inference/cuda/elementwise.h"
 #include "inference/cuda/gemm.h"
@@ -55,7 +55,7 @@ class DeviceMatrix : public Matrix {
   void put_rows(std::int64_t first, const std::byte* source, DType dtype,
                 std::int64_t rows) override {
     const std::size_t size = size_of(weights_.dtype), row_bytes = weights_.in * size;
-    Transfers& transfers = context_->transfers();
+    HostTransfers& transfers = context_->transfers();
     transfers.order_after(context_->stream());  // which may still read what is there
     // Pieces hold whole elements.
     transfers.to_device(static_cast<std::byte*>(data_) + first * row_bytes, rows * row_bytes,
@@ -70,7 +70,7 @@ class DeviceMatrix : public Matrix {
     const std::size_t row_bytes = weights_.in * size_of(weights_.dtype);
     std::vector<std::uint32_t> row((row_bytes + 3) / 4);
     context_->copy(row.data(), weights_.data + o * row_bytes, row_bytes);
-    context_->finish();
+    context_->synchronize();
     for (std::int64_t i = 0; i < weights_.in; ++i)
       out[i] = load_element(row.data(), weights_.dtype, i);
   }
@@ -158,7 +158,7 @@ class CudaBackend : public Backend {
     pool_.parallel_for(count, [&](std::size_t i, int) { task(i); });
   }
 
-  std::unique_ptr<Replay> make_replay() override { return std::make_unique<Graphs>(context_); }
+  std::unique_ptr<Replay> make_replay() override { return std::make_unique<GraphReplay>(context_); }
 
   Ceilings measure_ceilings() override {
     return {measure_flops(*context_, gemm_), measure_read_bytes(*context_)};

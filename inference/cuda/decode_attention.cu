@@ -17,9 +17,9 @@ namespace {
 
 constexpr int kThreads = 128, kWarps = kThreads / kWarp;
 constexpr int kMergeThreads = 256;
-constexpr int kPerLane = 8;    // elements of a row that a lane takes
-constexpr int kRows = 4;       // rows that a group of lanes has under way at once
-constexpr int kMostHeads = 8;  // query heads of a block; more take further blocks
+constexpr int kPerLane = 8;   // elements of a row that a lane takes
+constexpr int kRows = 4;      // rows that a group of lanes has under way at once
+constexpr int kMaxHeads = 8;  // query heads of a block; more take further blocks
 constexpr double kLog2E = 1.4426950408889634, kLn2 = 0.6931471805599453;
 
 /// Maximum (of scores in powers of 2) and sum of a segment of one head.
@@ -108,10 +108,10 @@ __device__ inline void load_four(const float* from, float* to) {
 /// Blocks that are to share a multiprocessor: as many as registers without spills allow, since what
 /// they have under way together hides the memory's latency.
 template <typename T, int kHeads>
-constexpr int kBlocks = sizeof(T) == 4         ? 3
-                        : kHeads == kMostHeads ? 4
-                        : kHeads == 4          ? 6
-                                               : 8;
+constexpr int kBlocks = sizeof(T) == 4        ? 3
+                        : kHeads == kMaxHeads ? 4
+                        : kHeads == 4         ? 6
+                                              : 8;
 
 /// One block takes one segment.  kLanes lanes go along a row, 8 elements each, with 4 rows under
 /// way and the next 4 asked for; the groups of lanes take the segment's rows in turns.
@@ -269,7 +269,7 @@ template <typename T, int kLanes>
 SegmentKernel segment_kernel_for(int heads) {
   return heads == 1   ? segment_kernel<T, kLanes, 1>
          : heads == 4 ? segment_kernel<T, kLanes, 4>
-                      : segment_kernel<T, kLanes, kMostHeads>;
+                      : segment_kernel<T, kLanes, kMaxHeads>;
 }
 
 template <typename T>
@@ -318,7 +318,7 @@ struct Shape {
   static Shape of(const AttentionJob& job) {
     const PageLayout& layout = job.keys->layout();
     const int heads = job.heads();
-    return {layout.dtype, layout.head_dim, heads == 1 ? 1 : heads <= 4 ? 4 : kMostHeads};
+    return {layout.dtype, layout.head_dim, heads == 1 ? 1 : heads <= 4 ? 4 : kMaxHeads};
   }
   bool operator==(const Shape&) const = default;
 };
@@ -364,7 +364,7 @@ void attend_alike(Context& context, float scale, std::span<const AttentionJob* c
   });
   context.launch(
       merge_kernel,
-      dim3(static_cast<unsigned>(plan.jobs.size()), static_cast<unsigned>(plan.most_heads)),
+      dim3(static_cast<unsigned>(plan.jobs.size()), static_cast<unsigned>(plan.max_heads)),
       dim3(kMergeThreads), kMergeThreads * sizeof(float4), arguments);
 }
 

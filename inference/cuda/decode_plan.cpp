@@ -82,12 +82,12 @@ DecodePlan plan_decode(std::span<const AttentionJob* const> jobs, int heads_per_
                          range.begin, keys, segment, segments, heads, plan.partials});
     plan.partials += segments * heads;
     plan.longest = std::max(plan.longest, segment);
-    plan.most_heads = std::max(plan.most_heads, heads);
+    plan.max_heads = std::max(plan.max_heads, heads);
   }
   return plan;
 }
 
-std::int64_t most_segments(std::int64_t keys) {
+std::int64_t max_segments(std::int64_t keys) {
   return std::max<std::int64_t>(kSegments, keys / kLongest + 1);
 }
 

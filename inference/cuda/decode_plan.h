@@ -32,7 +32,7 @@ struct DecodePlan {
   std::vector<DecodeTask> tasks;
   std::vector<std::span<const std::byte* const>> tables;  // of pages, to lie one after the other
   std::vector<std::span<const std::int32_t>> lists;       // of slots, as well
-  int partials = 0, longest = 0, most_heads = 0;
+  int partials = 0, longest = 0, max_heads = 0;
 };
 
 /// The plan of jobs of a single row, of which a block takes `heads_per_block` heads.  A table of
@@ -41,6 +41,6 @@ struct DecodePlan {
 DecodePlan plan_decode(std::span<const AttentionJob* const> jobs, int heads_per_block);
 
 /// Segments of up to `keys` keys, at most.
-std::int64_t most_segments(std::int64_t keys);
+std::int64_t max_segments(std::int64_t keys);
 
 }  // namespace turnbench::cuda

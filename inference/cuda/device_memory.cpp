@@ -1,6 +1,6 @@
 #include "inference/cuda/device_memory.h"
 
-#include "inference/cuda/copies.h"
+#include "inference/cuda/device_copies.h"
 
 namespace turnbench::cuda {
 namespace {
@@ -58,7 +58,7 @@ void DeviceMemory::release(std::byte* data, std::size_t bytes) {
     free_[size].push_back(data);
     return;
   }
-  context_->finish();  // operations may still use it
+  context_->synchronize();  // operations may still use it
   check(cudaFree(data), "freeing memory");
   blocks_.erase(block);
 }
@@ -84,13 +84,13 @@ void DeviceMemory::copy(std::span<const Copy> copies) {
     } else if (c.bytes >= kTransfer) {
       up.push_back(c);
     } else {
-      context_->put(c.to, {c.from, c.bytes});
+      context_->copy_from_host(c.to, {c.from, c.bytes});
     }
   }
   if (!inside.empty()) copy_bytes(*context_, inside);
   if (up.empty() && down.empty()) return;
   // All that goes to the host goes this way: of two copies to one place the later one must win.
-  Transfers& transfers = context_->transfers();
+  HostTransfers& transfers = context_->transfers();
   transfers.order_after(context_->stream());
   for (const Copy& c : up) transfers.to_device(c.to, {c.from, c.bytes});
   for (const Copy& c : down) transfers.to_host({c.to, c.bytes}, c.from);

@@ -21,7 +21,7 @@ class DeviceMemory : public Memory {
   std::byte* allocate(std::size_t bytes) override;
   void release(std::byte* data, std::size_t bytes) override;
   void copy(std::span<const Copy> copies) override;
-  void finish() override { context_->finish(); }
+  void synchronize() override { context_->synchronize(); }
   bool is_host() const override { return false; }
 
   /// Bytes taken from the device.

@@ -16,11 +16,11 @@ void Event::record(cudaStream_t stream) {
   check(cudaEventRecord(event_, stream), "recording an event");
 }
 
-void Event::hold(cudaStream_t stream) const {
+void Event::block(cudaStream_t stream) const {
   check(cudaStreamWaitEvent(stream, event_, 0), "letting a stream wait for an event");
 }
 
-void Event::wait() const {
+void Event::synchronize() const {
   check(cudaEventSynchronize(event_), "waiting for an event");
 }
 

@@ -16,9 +16,9 @@ class Event {
   /// Makes it the point behind everything that `stream` was asked so far.
   void record(cudaStream_t stream);
   /// What `stream` is asked from now on waits for the point that is recorded now.
-  void hold(cudaStream_t stream) const;
+  void block(cudaStream_t stream) const;
   /// Returns when the stream has got there.
-  void wait() const;
+  void synchronize() const;
   /// Between two events that record time and have been waited for.
   double seconds_until(const Event& end) const;
 

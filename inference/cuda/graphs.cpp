@@ -6,12 +6,14 @@ namespace turnbench::cuda {
 namespace {
 
 /// While it lives, the context refuses what cannot be repeated as it is.
-class Repeated {
+class OnlyCapturable {
  public:
-  explicit Repeated(Context& context) : context_(context) { context_.set_repeated(true); }
-  ~Repeated() { context_.set_repeated(false); }
-  Repeated(const Repeated&) = delete;
-  Repeated& operator=(const Repeated&) = delete;
+  explicit OnlyCapturable(Context& context) : context_(context) {
+    context_.set_only_capturable(true);
+  }
+  ~OnlyCapturable() { context_.set_only_capturable(false); }
+  OnlyCapturable(const OnlyCapturable&) = delete;
+  OnlyCapturable& operator=(const OnlyCapturable&) = delete;
 
  private:
   Context& context_;
@@ -19,8 +21,8 @@ class Repeated {
 
 }  // namespace
 
-Graph::Graph(Context& context, const std::function<void()>& work) {
-  const Repeated repeated(context);
+CudaGraph::CudaGraph(Context& context, const std::function<void()>& work) {
+  const OnlyCapturable scope(context);
   // Other threads, with other streams, may allocate meanwhile.
   check(cudaStreamBeginCapture(context.stream(), cudaStreamCaptureModeThreadLocal), "recording");
   cudaGraph_t graph = nullptr;
@@ -37,15 +39,15 @@ Graph::Graph(Context& context, const std::function<void()>& work) {
   check(status, "making a graph");
 }
 
-Graph::~Graph() {
+CudaGraph::~CudaGraph() {
   cudaGraphExecDestroy(exec_);  // one that still runs goes when it is done
 }
 
-void Graph::launch(Context& context) const {
+void CudaGraph::launch(Context& context) const {
   check(cudaGraphLaunch(exec_, context.stream()), "launching a graph");
 }
 
-void Graphs::run(const ReplayKey& key, int part, const std::function<void()>& work) {
+void GraphReplay::run(const ReplayKey& key, int part, const std::function<void()>& work) {
   context_->begin();  // which brings scratch together where it stays
   if (scratch_generation_ != context_->scratch_generation()) {
     passes_.clear();
@@ -54,21 +56,21 @@ void Graphs::run(const ReplayKey& key, int part, const std::function<void()>& wo
   Parts& parts = parts_of(key);
   const auto found = parts.find(part);
   if (found == parts.end()) {
-    const Repeated repeated(*context_);
+    const OnlyCapturable scope(*context_);
     work();
     parts.emplace(part, nullptr);
     return;
   }
-  std::unique_ptr<Graph>& graph = found->second;
-  if (graph == nullptr) graph = std::make_unique<Graph>(*context_, work);
+  std::unique_ptr<CudaGraph>& graph = found->second;
+  if (graph == nullptr) graph = std::make_unique<CudaGraph>(*context_, work);
   graph->launch(*context_);
 }
 
-Graphs::Parts& Graphs::parts_of(const ReplayKey& key) {
+GraphReplay::Parts& GraphReplay::parts_of(const ReplayKey& key) {
   auto found = std::find_if(passes_.begin(), passes_.end(),
                             [&](const Pass& pass) { return pass.key == key; });
   if (found == passes_.end()) {
-    if (passes_.size() == kMostPasses) {
+    if (passes_.size() == kMaxPasses) {
       passes_.erase(
           std::min_element(passes_.begin(), passes_.end(),
                            [](const Pass& a, const Pass& b) { return a.last_used < b.last_used; }));
@@ -80,7 +82,7 @@ Graphs::Parts& Graphs::parts_of(const ReplayKey& key) {
   return found->parts;
 }
 
-std::size_t Graphs::size() const {
+std::size_t GraphReplay::size() const {
   std::size_t total = 0;
   for (const Pass& pass : passes_) {
     for (const auto& [part, graph] : pass.parts) total += graph != nullptr;

@@ -11,16 +11,16 @@
 namespace turnbench::cuda {
 
 /// Operations that were recorded once and are launched as one.
-class Graph {
+class CudaGraph {
  public:
   /// Records what `work` asks of the context, and runs nothing of it.  The context's scratch must
   /// be in one piece that is large enough, and what the operations prepare at their first time be
   /// there.
   /// @throws Error (runtime) where an operation waits, allocates or uploads.
-  Graph(Context& context, const std::function<void()>& work);
-  ~Graph();
-  Graph(const Graph&) = delete;
-  Graph& operator=(const Graph&) = delete;
+  CudaGraph(Context& context, const std::function<void()>& work);
+  ~CudaGraph();
+  CudaGraph(const CudaGraph&) = delete;
+  CudaGraph& operator=(const CudaGraph&) = delete;
 
   /// Does what was recorded, in the stream's order.
   void launch(Context& context) const;
@@ -31,12 +31,12 @@ class Graph {
 
 /// Work that repeats, as graphs: done plainly the first time, recorded the second, launched from
 /// then on.
-class Graphs : public Replay {
+class GraphReplay : public Replay {
  public:
   /// Passes of so many keys are remembered, those that were asked for last.
-  static constexpr std::size_t kMostPasses = 8;
+  static constexpr std::size_t kMaxPasses = 8;
 
-  explicit Graphs(std::shared_ptr<Context> context) : context_(std::move(context)) {}
+  explicit GraphReplay(std::shared_ptr<Context> context) : context_(std::move(context)) {}
 
   void run(const ReplayKey& key, int part, const std::function<void()>& work) override;
 
@@ -45,7 +45,7 @@ class Graphs : public Replay {
 
  private:
   /// By part; null for those that were done once.
-  using Parts = std::map<int, std::unique_ptr<Graph>>;
+  using Parts = std::map<int, std::unique_ptr<CudaGraph>>;
   struct Pass {
     ReplayKey key;
     Parts parts;

@@ -14,7 +14,7 @@ namespace {
 // nothing but the width.
 
 constexpr int kThreads = 256, kWarps = kThreads / kWarp;
-constexpr std::size_t kMostShared = std::size_t{128} << 10;
+constexpr std::size_t kMaxShared = std::size_t{128} << 10;
 
 template <typename T>
 constexpr int kPerLane = 16 / sizeof(T);
@@ -198,7 +198,7 @@ void launch_few_rows(Context& context, FewRows p) {
   constexpr int kRound = kCut.ahead * kPerStep<T>;
   p.steps = (p.in + kRound - 1) / kRound * kCut.ahead;
   const std::size_t most =
-      std::min(kMostShared, static_cast<std::size_t>(context.properties().sharedMemPerBlockOptin));
+      std::min(kMaxShared, static_cast<std::size_t>(context.properties().sharedMemPerBlockOptin));
   const std::size_t step_bytes = kRows * kPerStep<T> * sizeof(float);
   p.chunk = std::min(p.steps, static_cast<int>(most / (kCut.ahead * step_bytes)) * kCut.ahead);
   const int per_block = kWarps * kCut.outputs, blocks = (p.out + per_block - 1) / per_block;

@@ -50,7 +50,7 @@ double measure_flops(Context& context, Gemm& gemm, std::size_t size) {
     start.record(context.stream());
     gemm.run(context, DType::kBF16, x.get(), size, size, w.get(), size, size, y.get(), size);
     end.record(context.stream());
-    context.finish();
+    context.synchronize();
     if (run >= 0) seconds[static_cast<std::size_t>(run)] = start.seconds_until(end);
   }
   std::nth_element(seconds.begin(), seconds.begin() + kRuns / 2, seconds.end());

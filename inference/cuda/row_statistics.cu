@@ -229,7 +229,7 @@ Mass make_mass(Context& context, const MassJob& job) {
   if (strip.keys.whole) return mass;
   const auto positions = static_cast<std::size_t>(strip.positions_end);
   auto* slot_at = context.scratch<std::int32_t>(positions);
-  context.clear(slot_at, positions * sizeof(std::int32_t));
+  context.zero(slot_at, positions * sizeof(std::int32_t));
   context.launch(map_positions, blocks_of(keys.size(), kSumThreads), kSumThreads, 0, strip.keys,
                  slot_at);
   strip.slot_at = slot_at;
@@ -304,7 +304,7 @@ void row_probabilities(Context& context, float scale, const KvHeadCache& keys,
     probabilities(context, scale, strips);
     context.copy(out.row(first), cells.data, count * out.columns * sizeof(float));
   }
-  context.finish();
+  context.synchronize();
 }
 
 void add_mass(Context& context, float scale, std::span<const MassJob> jobs) {
@@ -318,7 +318,7 @@ void add_mass(Context& context, float scale, std::span<const MassJob> jobs) {
   const auto dtype = [](const Mass& mass) { return mass.job->keys->layout().dtype; };
   // Waves: as many jobs of one dtype as hold about kWaveFloats probabilities.
   std::vector<std::span<const Mass>> waves;
-  std::size_t most_cells = 0, most_queries = 0;
+  std::size_t max_cells = 0, max_queries = 0;
   for (std::size_t begin = 0; begin < masses.size();) {
     std::size_t end = begin, cells = 0, queries = 0;
     while (end < masses.size() && dtype(masses[end]) == dtype(masses[begin]) &&
@@ -327,12 +327,12 @@ void add_mass(Context& context, float scale, std::span<const MassJob> jobs) {
       queries += kScoreRows * masses[end++].width();
     }
     waves.push_back(std::span(masses).subspan(begin, end - begin));
-    most_cells = std::max(most_cells, cells);
-    most_queries = std::max(most_queries, queries);
+    max_cells = std::max(max_cells, cells);
+    max_queries = std::max(max_queries, queries);
     begin = end;
   }
-  auto* cells = context.scratch<float>(most_cells);
-  auto* queries = context.scratch<float>(most_queries);
+  auto* cells = context.scratch<float>(max_cells);
+  auto* queries = context.scratch<float>(max_queries);
   for (const std::span<const Mass> wave : waves) add_wave(context, scale, wave, cells, queries);
   for (const Mass& mass : masses) {
     copy_rows(context, mass.vertical, mass.job->vertical);
@@ -341,7 +341,7 @@ void add_mass(Context& context, float scale, std::span<const MassJob> jobs) {
                    static_cast<std::size_t>(mass.strip.distances) * sizeof(float));
     }
   }
-  context.finish();
+  context.synchronize();
 }
 
 }  // namespace turnbench::cuda

@@ -3,7 +3,7 @@
 // Scores of 64 queries and a tile of keys, computed by a block of 256 threads from shared memory:
 // what the statistics' kernels are made of.  Two ways to the same numbers, with one interface:
 //   shared_bytes(head_dim)  of shared memory from the given address on
-//   kMost               the largest head_dim
+//   kMaxHeadDim               the largest head_dim
 //   kKeys               keys of a tile
 //   kRowsEach, kKeysEach  a thread's scores: at(i, j) is that of row(i) and key(j) of the tile
 //   kParts, part()      a row's scores lie with kParts threads, of which this is number part()
@@ -43,7 +43,7 @@ __device__ Pack<float> load_wide(const T* from) {
 
 /// 64 rows on their way from global to shared memory, in registers: row warp + 8 i, and of it the 4
 /// elements from 4 lane on, and where rows are longer, those 128 further on.
-template <int kMost>
+template <int kMaxHeadDim>
 class RowsInFlight {
  public:
   /// row_of(r): where row r begins, of rows [0, count); zeros for the others.
@@ -62,7 +62,7 @@ class RowsInFlight {
   }
 
  private:
-  static constexpr int kPieces = kMost / 128;
+  static constexpr int kPieces = kMaxHeadDim / 128;
 
   template <typename Body>
   __device__ static void each(const Body& body) {
@@ -80,10 +80,11 @@ class RowsInFlight {
 /// rows ty + 16 i and keys tx + 16 j.  Shared memory: keys [64][pitch], queries [64][pitch], as
 /// float32; a pitch of an odd number of 16-byte units spreads the rows that 8 lanes read over all
 /// banks.
-template <typename T, int kLongest>
+template <typename T, int kHeadDimLimit>
 class FloatScores {
  public:
-  static constexpr int kMost = kLongest, kKeys = 64, kRowsEach = 4, kKeysEach = 4, kParts = 16;
+  static constexpr int kMaxHeadDim = kHeadDimLimit, kKeys = 64, kRowsEach = 4, kKeysEach = 4,
+                       kParts = 16;
 
   __host__ __device__ static constexpr std::size_t shared_bytes(int head_dim) {
     return (kKeys + kScoreRows) * static_cast<std::size_t>(pitch_of(head_dim)) * sizeof(float);
@@ -102,7 +103,7 @@ class FloatScores {
   __device__ static float exp(float x) { return exp_of(x); }
 
   __device__ void load_keys(const SetView& set, int first) {
-    RowsInFlight<kMost> rows;
+    RowsInFlight<kMaxHeadDim> rows;
     rows.fetch(set.size - first, head_dim_, [&](int r) { return set.key<T>(first + r); });
     place(rows, keys_);
   }
@@ -147,7 +148,7 @@ class FloatScores {
   __host__ __device__ static constexpr int pitch_of(int head_dim) {
     return head_dim / 4 % 2 == 0 ? head_dim + 4 : head_dim;
   }
-  __device__ void place(const RowsInFlight<kMost>& rows, float* to) const {
+  __device__ void place(const RowsInFlight<kMaxHeadDim>& rows, float* to) const {
     rows.place(head_dim_, [&](int r, int d, const Pack<float>& x) {
       *reinterpret_cast<Pack<float>*>(to + r * pitch_ + d) = x;
     });
@@ -156,7 +157,7 @@ class FloatScores {
   int head_dim_, pitch_;
   float *keys_, *queries_;
   float scores_[kRowsEach][kKeysEach];
-  RowsInFlight<kMost> next_;
+  RowsInFlight<kMaxHeadDim> next_;
 };
 
 /// Tensor cores, for 16-bit keys and a head_dim that is a multiple of 16.  A query is split into a
@@ -164,12 +165,12 @@ class FloatScores {
 /// w owns rows [16 (w % 4), 16) and half w / 4 of the keys, laid out as in `mma`.  Shared memory:
 /// keys [kKeys][pitch], queries [64][pitch], the queries' remainders [64][pitch]; a pitch of an odd
 /// number of 16-byte units spreads the 8 rows of a matrix over all banks.
-template <typename T, int kLongest>
+template <typename T, int kHeadDimLimit>
 class TensorScores {
  public:
   // The shared memory of two blocks fits a multiprocessor up to a head_dim of 128.
-  static constexpr int kMost = kLongest, kKeys = kMost <= 128 ? 128 : 64, kRowsEach = 2,
-                       kKeysEach = kKeys / 8, kParts = 8;
+  static constexpr int kMaxHeadDim = kHeadDimLimit, kKeys = kMaxHeadDim <= 128 ? 128 : 64,
+                       kRowsEach = 2, kKeysEach = kKeys / 8, kParts = 8;
 
   __host__ __device__ static constexpr std::size_t shared_bytes(int head_dim) {
     return (kKeys + 2 * kScoreRows) * static_cast<std::size_t>(pitch_of(head_dim)) * sizeof(T);
@@ -189,7 +190,7 @@ class TensorScores {
   __device__ static float exp(float x) { return __expf(x); }
 
   __device__ void load_keys(const SetView& set, int first) {
-    constexpr int kPieces = kMost / 8,
+    constexpr int kPieces = kMaxHeadDim / 8,
                   kStep = kScoreThreads / kPieces;  // of 16 bytes; rows at once
     const int d = static_cast<int>(threadIdx.x) % kPieces * 8;
     for (int r = static_cast<int>(threadIdx.x) / kPieces; r < kKeys && d < head_dim_; r += kStep) {
@@ -271,7 +272,7 @@ class TensorScores {
   int head_dim_, pitch_;
   T *keys_, *queries_, *remainders_;
   float scores_[kKeysEach / 2][4];
-  RowsInFlight<kMost> next_;
+  RowsInFlight<kMaxHeadDim> next_;
 };
 
 /// Calls body(std::type_identity<Scores>()) with the float32 scores for keys of `dtype`.

@@ -5,7 +5,7 @@
 
 #include "common/error.h"
 #include "common/text.h"
-#include "inference/tokenizer/oniguruma.h"
+#include "inference/tokenizer/oniguruma_to_pcre.h"
 
 namespace turnbench {
 namespace {

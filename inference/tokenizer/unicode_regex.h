@@ -16,7 +16,8 @@ namespace turnbench {
 /// assigned later counts as unassigned.  Immutable; any number of threads may search with it.
 class UnicodeRegex {
  public:
-  /// Refuses a bad or unsupported pattern (oniguruma.h) with a message that starts with `where`.
+  /// Refuses a bad or unsupported pattern (oniguruma_to_pcre.h) with a message that starts with
+  /// `where`.
   static UnicodeRegex compile(std::string_view pattern, const std::string& where);
   /// From {"Regex": pattern} or {"String": text}.
   static UnicodeRegex parse(const JsonView& json);

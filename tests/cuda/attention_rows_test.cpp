@@ -85,7 +85,7 @@ TEST(CudaAttendRows, RowsThatSeeNothing) {
       const AttentionJob* const jobs[] = {&job};
       cuda::Context context(0);
       cuda::attend_rows(context, p.scale(), jobs);
-      context.finish();
+      context.synchronize();
       for (int r = 0; r < 70; ++r) {
         const float out = p.out()[static_cast<std::size_t>(r * 64)];
         EXPECT_EQ(p.lse()[static_cast<std::size_t>(r)] == -INFINITY, r < 66) << r;

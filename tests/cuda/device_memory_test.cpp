@@ -6,7 +6,7 @@
 
 #include <functional>
 
-#include "inference/cuda/copies.h"
+#include "inference/cuda/device_copies.h"
 #include "tests/cuda/bytes.h"
 #include "tests/cuda/device_array.h"
 
@@ -54,12 +54,12 @@ class DeviceMemoryTest : public testing::Test {
     memory_->copy({&copy, 1});
   }
   Bytes contents(const Buffer& buffer) {
-    memory_->finish();
+    memory_->synchronize();
     return {buffer.data(), buffer.data() + buffer.size()};
   }
   Buffer buffer(const Bytes& values) {
     Buffer out(values.size(), memory_);
-    memory_->finish();  // memory that is used again
+    memory_->synchronize();  // memory that is used again
     std::copy(values.begin(), values.end(), out.data());
     return out;
   }
@@ -93,7 +93,7 @@ TEST_F(DeviceMemoryTest, WhatIsCopiedToTheHostIsThereAtTheEnd) {
     test::in_every_order([&] {
       Bytes found(size);
       copy(found.data(), device.data(), size);
-      memory_->finish();
+      memory_->synchronize();
       EXPECT_TRUE(found == expected);
     });
   }
@@ -112,7 +112,7 @@ TEST_F(DeviceMemoryTest, CopiesKeepTheOrderOfOperations) {
       copy(a.data(), second.data(), size);
       copy(b.data(), a.data(), size);
       copy(found_second.data(), b.data(), size);
-      memory_->finish();
+      memory_->synchronize();
       EXPECT_TRUE(found_first == first);
       EXPECT_TRUE(found_second == second);
     });
@@ -136,7 +136,7 @@ TEST_F(DeviceMemoryTest, OfTwoCopiesToOnePlaceTheLaterOneWins) {
     Bytes host(kBig);
     copy(host.data(), from_big.data(), kBig);
     copy(host.data(), from_small.data(), kSmall);
-    memory_->finish();
+    memory_->synchronize();
     EXPECT_TRUE(host == expected);
   });
 }
@@ -161,7 +161,7 @@ TEST_F(DeviceMemoryTest, OneCallTakesCopiesOfAllKinds) {
     memory_->copy(there);
     memory_->copy(on);
     memory_->copy(back);
-    memory_->finish();
+    memory_->synchronize();
     for (std::size_t i = 0; i < sources.size(); ++i) EXPECT_TRUE(down[i] == sources[i]) << i;
   });
 }

@@ -45,7 +45,7 @@ TEST_F(Elementwise, NormalizesRows) {
         const MatrixView x(in.data(), kRows, width, ld), y(out.data(), kRows, width, ld);
         cuda::rms_norm(context_, x, w.data(), kEps, y);
         cuda::rms_norm(context_, x, w.data(), kEps, x);
-        context_.finish();
+        context_.synchronize();
         EXPECT_TRUE(test::same_bits(in.values(), out.values())) << "differs in place";
         return out.values();
       });

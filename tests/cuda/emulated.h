@@ -22,7 +22,7 @@ class Emulated : public testing::Test {
                   Args... args) {
     Context context(0);
     context.launch(kernel, grid, block, shared, args...);
-    context.finish();
+    context.synchronize();
   }
 
   /// check() in every order.

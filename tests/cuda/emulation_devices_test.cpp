@@ -63,11 +63,11 @@ TEST_F(EmulatedDevices, RunWhatTheirStreamsAreAsked) {
   cudaSetDevice(0);
   EXPECT_EQ(cudaLaunchKernelEx(&config, fill_on_device, &out, 2), cudaErrorInvalidResourceHandle);
   EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidResourceHandle);
-  second.finish();
+  second.synchronize();
   EXPECT_EQ(out, 1);
   second.begin();
   second.launch(fill_on_device, 1, 1, 0, &out, 3);
-  second.finish();
+  second.synchronize();
   EXPECT_EQ(out, 3);
 }
 
@@ -75,13 +75,13 @@ TEST_F(EmulatedDevices, CopyFromCardToCard) {
   const auto one = std::make_shared<Context>(0), other = std::make_shared<Context>(1);
   const auto first = std::make_shared<DeviceMemory>(one);
   const auto second = std::make_shared<DeviceMemory>(other);
-  for (std::size_t size : {std::size_t{100}, 2 * Transfers::kBufferBytes}) {
+  for (std::size_t size : {std::size_t{100}, 2 * HostTransfers::kBufferBytes}) {
     const std::vector<std::byte> expected = test::bytes_of(size, 1);
     Buffer from(size, first), to(size, second);
     first->copy(std::array{Copy{from.data(), expected.data(), size}});
-    first->finish();
+    first->synchronize();
     second->copy(std::array{Copy{to.data(), from.data(), size}});
-    second->finish();
+    second->synchronize();
     EXPECT_TRUE(std::equal(expected.begin(), expected.end(), to.data())) << size;
   }
   EXPECT_GT(one->transfers().bytes(), 0u);

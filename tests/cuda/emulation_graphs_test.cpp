@@ -62,7 +62,7 @@ class EmulatedGraphs : public Emulated {
     EXPECT_EQ(status(), cudaStreamCaptureStatusNone);
     const int before = data_[0];
     add(1);
-    context_.finish();
+    context_.synchronize();
     EXPECT_EQ(data_[0], before + 1);
   }
   /// A capture in which `call` is not.
@@ -94,7 +94,7 @@ TEST_F(EmulatedGraphs, RunWhenLaunchedWithTheValuesOfTheirCapture) {
   add(value);
   check(cudaMemsetAsync(data_ + 31, 0, sizeof(int), stream()), "clearing");
   const cudaGraphExec_t exec = end();
-  context_.finish();
+  context_.synchronize();
   EXPECT_EQ(data_[0], 1) << "what was asked for before the capture, and nothing of it";
 
   value = 1000;
@@ -104,7 +104,7 @@ TEST_F(EmulatedGraphs, RunWhenLaunchedWithTheValuesOfTheirCapture) {
   EXPECT_EQ(data_[0], 1);
   EXPECT_EQ(cudaGraphExecDestroy(exec), cudaSuccess);  // what was launched still runs
   EXPECT_EQ(cudaGraphLaunch(exec, stream()), cudaErrorInvalidValue);
-  context_.finish();
+  context_.synchronize();
   EXPECT_EQ(data_[0], 1 + 2 * 53);
   EXPECT_EQ(data_[16], 7 + 50) << "pinned memory is read when the graph runs";
   EXPECT_EQ(data_[31], 0);
@@ -119,7 +119,7 @@ TEST_F(EmulatedGraphs, AreCapturedInGraphsThemselves) {
   const cudaGraphExec_t outer = end();
   cudaGraphExecDestroy(inner);
   ASSERT_EQ(cudaGraphLaunch(outer, stream()), cudaSuccess);
-  context_.finish();
+  context_.synchronize();
   EXPECT_EQ(data_[0], 3);
   cudaGraphExecDestroy(outer);
 }

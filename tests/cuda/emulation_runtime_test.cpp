@@ -70,7 +70,7 @@ TEST(EmulatedRuntime, StreamsRunWhenWaitedFor) {
   context.launch(fill, 2, 32, 0, device, 5);
   EXPECT_EQ(device[63], -1);
   EXPECT_EQ(cudaStreamQuery(context.stream()), cudaErrorNotReady);
-  context.finish();
+  context.synchronize();
   EXPECT_EQ(device[63], 5);
   EXPECT_EQ(cudaStreamQuery(context.stream()), cudaSuccess);
 
@@ -80,7 +80,7 @@ TEST(EmulatedRuntime, StreamsRunWhenWaitedFor) {
   context.copy(device, pageable.data(), 32 * sizeof(int));
   context.copy(device + 32, pinned, 32 * sizeof(int));
   pageable[0] = pinned[0] = 2;
-  context.finish();
+  context.synchronize();
   EXPECT_EQ(device[0], 2);
   EXPECT_EQ(device[32], 2);
   cudaFree(device);
@@ -100,7 +100,7 @@ std::set<int> values_read(const Between& between) {
     writer.launch(fill, 1, 32, 0, written.data(), 1);
     between(writer.stream(), reader.stream());
     emulation::enqueue(reader.stream(), [&] { read = written[0]; });
-    reader.finish();
+    reader.synchronize();
     out.insert(read);
   }
   emulation::set_order(emulation::Order::kForward);
@@ -131,7 +131,7 @@ TEST(EmulatedRuntime, EventsOrderStreams) {
   first.launch(fill, 1, 32, 0, out.data(), 3);
   ASSERT_EQ(cudaEventRecord(end, first.stream()), cudaSuccess);
   EXPECT_EQ(cudaEventQuery(done), cudaErrorNotReady);
-  second.finish();
+  second.synchronize();
   EXPECT_EQ(out[0], 2);
   EXPECT_EQ(cudaEventQuery(done), cudaSuccess);
   float milliseconds = -1;

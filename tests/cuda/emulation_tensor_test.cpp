@@ -192,7 +192,7 @@ std::vector<std::uint32_t> copied(emulation::Order order) {
   Context context(0);
   context.launch(copies<kPending>, 1, kThreads, from.size() * sizeof(uint4), from.data(),
                  out.data());
-  context.finish();
+  context.synchronize();
   std::vector<std::uint32_t> firsts;
   for (unsigned group = 0; group < 3; ++group) {
     for (unsigned i = 0; i < kThreads; ++i) {

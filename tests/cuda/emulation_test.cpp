@@ -59,7 +59,7 @@ std::vector<float> exchanged(emulation::Order order, int threads, int rounds) {
   Context context(0);
   context.launch(exchange<kFirst, kSecond>, 1, static_cast<unsigned>(threads),
                  out.size() * sizeof(float), out.data(), rounds);
-  context.finish();
+  context.synchronize();
   return out;
 }
 

@@ -13,7 +13,7 @@
 namespace turnbench {
 namespace {
 
-using cuda::Context, cuda::Gemm, cuda::Graphs;
+using cuda::Context, cuda::Gemm, cuda::GraphReplay;
 using test::DeviceArray, test::random_floats;
 
 constexpr std::int64_t kWidth = 48, kHeadDim = 16;
@@ -83,12 +83,12 @@ class Piece {
 
 class GraphsTest : public testing::Test {
  protected:
-  void repeat(Graphs& graphs, Piece& piece, int part = 0) {
+  void repeat(GraphReplay& graphs, Piece& piece, int part = 0) {
     graphs.run(piece.key(), part, [&] { piece.ask(*context_, gemm_); });
   }
   /// Runs a piece through the graphs as often as it takes to be launched from one, and on to
   /// `times`, each time beside a piece that is not.
-  void expect_the_same(Graphs& graphs, Piece& piece, Piece& plain, int times) {
+  void expect_the_same(GraphReplay& graphs, Piece& piece, Piece& plain, int times) {
     for (int i = 0; i < times; ++i) {
       const auto seed = static_cast<std::uint64_t>(i + 10);
       piece.fill(seed);
@@ -99,7 +99,7 @@ class GraphsTest : public testing::Test {
     }
   }
   /// Asks the graphs for a piece that is `late` more at all times but the first.
-  std::function<void()> asking(Graphs& graphs, Piece& piece, int part,
+  std::function<void()> asking(GraphReplay& graphs, Piece& piece, int part,
                                const std::function<void()>& late) {
     const auto times = std::make_shared<int>(0);
     return [this, &graphs, &piece, part, late, times] {
@@ -123,7 +123,7 @@ TEST_F(GraphsTest, RepeatToTheBitWhatIsDonePlainly) {
   for (int rows : {1, 3, 8, 9, 20}) {
     SCOPED_TRACE(rows);
     test::in_every_order([&] {
-      Graphs graphs(context_);
+      GraphReplay graphs(context_);
       Piece piece(rows), plain(rows);
       expect_the_same(graphs, piece, plain, 5);
       EXPECT_EQ(piece.asked(), 2) << "once plainly, once to be recorded";
@@ -136,7 +136,7 @@ TEST_F(GraphsTest, RunInTheStreamsOrderAndOutliveTheirOwner) {
   Piece piece(4), plain(4);
   piece.fill(1);
   plain.fill(1);
-  std::optional<Graphs> graphs(context_);
+  std::optional<GraphReplay> graphs(context_);
   for (int i = 0; i < 4; ++i) {
     repeat(*graphs, piece);
     piece.ask(*context_, gemm_);
@@ -149,7 +149,7 @@ TEST_F(GraphsTest, RunInTheStreamsOrderAndOutliveTheirOwner) {
 }
 
 TEST_F(GraphsTest, EveryPartAndKeyHasItsOwn) {
-  Graphs graphs(context_);
+  GraphReplay graphs(context_);
   Piece two(2), three(3), elsewhere(2);
   for (int i = 0; i < 3; ++i) {
     for (Piece* piece : {&two, &three, &elsewhere}) {
@@ -165,17 +165,17 @@ TEST_F(GraphsTest, EveryPartAndKeyHasItsOwn) {
 }
 
 TEST_F(GraphsTest, AreForgottenWhenOthersAreUsed) {
-  Graphs graphs(context_);
+  GraphReplay graphs(context_);
   Piece often(1);
   for (int i = 0; i < 3; ++i) repeat(graphs, often);
   std::vector<std::unique_ptr<Piece>> others;
-  for (std::size_t rows = 1; rows <= 2 * Graphs::kMostPasses; ++rows) {
+  for (std::size_t rows = 1; rows <= 2 * GraphReplay::kMaxPasses; ++rows) {
     others.push_back(std::make_unique<Piece>(rows));
     for (int i = 0; i < 3; ++i) repeat(graphs, *others.back());
     repeat(graphs, often);
-    EXPECT_LE(graphs.size(), Graphs::kMostPasses);
+    EXPECT_LE(graphs.size(), GraphReplay::kMaxPasses);
   }
-  EXPECT_EQ(graphs.size(), Graphs::kMostPasses);
+  EXPECT_EQ(graphs.size(), GraphReplay::kMaxPasses);
   EXPECT_EQ(often.asked(), 2) << "it was always used lately";
   repeat(graphs, *others.back());
   EXPECT_EQ(others.back()->asked(), 2);
@@ -184,7 +184,7 @@ TEST_F(GraphsTest, AreForgottenWhenOthersAreUsed) {
 }
 
 TEST_F(GraphsTest, AreForgottenWhenScratchMoves) {
-  Graphs graphs(context_);
+  GraphReplay graphs(context_);
   Piece piece(20), plain(20);
   expect_the_same(graphs, piece, plain, 3);
   EXPECT_EQ(graphs.size(), 1u);
@@ -200,7 +200,7 @@ TEST_F(GraphsTest, AreForgottenWhenScratchMoves) {
 }
 
 TEST_F(GraphsTest, RefuseWhatComesFromTheHost) {
-  Graphs graphs(context_);
+  GraphReplay graphs(context_);
   Piece piece(2), plain(2);
   DeviceArray<float> table(random_floats(4 * kWidth, 1)), out(random_floats(kWidth, 2));
   const int token = 3;
@@ -229,9 +229,9 @@ TEST_F(GraphsTest, RefuseWhatComesFromTheHost) {
 }
 
 TEST_F(GraphsTest, RefuseToRecordWaitingAndAllocating) {
-  Graphs graphs(context_);
+  GraphReplay graphs(context_);
   Piece piece(2), plain(2);
-  const auto wait = [&] { context_->finish(); };
+  const auto wait = [&] { context_->synchronize(); };
   const auto allocate = [&] {
     context_->scratch<std::byte>(context_->bytes() + (std::size_t{8} << 20));
   };
@@ -244,7 +244,7 @@ TEST_F(GraphsTest, RefuseToRecordWaitingAndAllocating) {
     EXPECT_EQ(error_of(run_waiting), "CUDA, waiting for the device" + refused);
     EXPECT_EQ(error_of(run_allocating), "CUDA, allocating scratch" + refused);
   }
-  Graphs others(context_);
+  GraphReplay others(context_);
   expect_the_same(others, piece, plain, 3);
 }
 

@@ -46,7 +46,7 @@ class Linear : public testing::Test {
     DeviceArray<float> y(std::vector<float>(rows * p.ldy(), kUntouchedOutput));
     cuda::linear(context_, gemm_, {x.data(), rows, p.in, p.ldx()}, {p.out, p.in, p.dtype, w.data()},
                  p.bias ? bias.data() : nullptr, {y.data(), rows, p.out, p.ldy()});
-    context_.finish();
+    context_.synchronize();
     return y.values();
   }
 
@@ -177,7 +177,7 @@ TEST_F(Linear, LeavesWhatIsNoNumberToItsOwnRow) {
     cuda::linear(context_, gemm_, {x.data(), rows, 65},
                  {4, 65, DType::kF32, reinterpret_cast<const std::byte*>(w.data())}, nullptr,
                  {y.data(), rows, 4});
-    const std::vector<float> found = (context_.finish(), y.values());
+    const std::vector<float> found = (context_.synchronize(), y.values());
     for (std::size_t i = 0; i < found.size(); ++i) EXPECT_EQ(std::isnan(found[i]), i / 4 == 1);
   }
 }

@@ -19,10 +19,10 @@ class ManagedMemory : public Memory {
   }
   void release(std::byte* data, std::size_t) override { cudaFree(data); }
   void copy(std::span<const Copy> copies) override {
-    finish();
+    synchronize();
     for (const Copy& c : copies) std::memcpy(c.to, c.from, c.bytes);
   }
-  void finish() override { cuda::check(cudaDeviceSynchronize(), "waiting for the device"); }
+  void synchronize() override { cuda::check(cudaDeviceSynchronize(), "waiting for the device"); }
   bool is_host() const override { return false; }
 };
 
@@ -41,7 +41,7 @@ class ManagedFloats {
   explicit ManagedFloats(std::size_t count) : ManagedFloats(std::vector<float>(count, -1)) {}
   float* data() { return buffer_.as<float>(); }
   std::vector<float> values() const {
-    managed_memory()->finish();
+    managed_memory()->synchronize();
     const float* data = buffer_.as<float>();
     return {data, data + buffer_.size() / sizeof(float)};
   }

@@ -56,7 +56,7 @@ class Problem {
       host_.read_key(j, key);
       host_.read_value(j, value);
     }
-    managed_memory()->finish();
+    managed_memory()->synchronize();
     out_.assign(q_.size(), -1);
     lse_.assign(static_cast<std::size_t>(c.rows * c.heads), -1);
   }
@@ -156,7 +156,7 @@ inline void attend(cuda::Context& context, std::span<Problem* const> problems) {
   std::vector<const AttentionJob*> pointers;
   for (const AttentionJob& job : jobs) pointers.push_back(&job);
   cuda::attend_rows(context, problems[0]->scale(), pointers);
-  context.finish();
+  context.synchronize();
 }
 
 inline void attend(Problem& problem) {

@@ -57,7 +57,7 @@ TEST_P(PutRows, AreUsedWithoutAWait) {
       multiply(out);
       put(*matrix, std::vector<float>(kOut * kIn), kOut, at_once);  // the product has them still
       multiply(again);
-      memory->finish();
+      memory->synchronize();
       for (std::size_t o = 0; o < kOut; ++o) {
         double sum = 0;
         for (std::size_t i = 0; i < kIn; ++i)

@@ -88,8 +88,8 @@ class GuardedMemory : public Memory {
     all_->set_busy(owner_, true);
     inner_->copy(copies);
   }
-  void finish() override {
-    inner_->finish();
+  void synchronize() override {
+    inner_->synchronize();
     all_->set_busy(owner_, false);
   }
   bool is_host() const override { return inner_->is_host(); }

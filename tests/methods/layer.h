@@ -65,7 +65,7 @@ class Layer {
     Buffer out(count * sizeof(float), backend->memory());
     const std::vector<AttentionJob> jobs = make(out.as<float>());
     backend->attend(1 / std::sqrt(static_cast<float>(shape.head_dim)), jobs);
-    backend->memory()->finish();
+    backend->memory()->synchronize();
     return {out.as<float>(), out.as<float>() + count};
   }
 

@@ -1,4 +1,4 @@
-#include "inference/cuda/transfers.h"
+#include "inference/cuda/host_transfers.h"
 
 #include <algorithm>
 #include <cstring>
@@ -16,24 +16,24 @@ int chosen(int device) {
 
 }  // namespace
 
-Transfers::Transfers(int device) : device_(chosen(device)) {
+HostTransfers::HostTransfers(int device) : device_(chosen(device)) {
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
 }
 
-Transfers::~Transfers() {
+HostTransfers::~HostTransfers() {
   cudaSetDevice(device_);
   cudaStreamSynchronize(stream_);
   cudaStreamDestroy(stream_);
   cudaFreeHost(ring_);
 }
 
-void Transfers::to_device(void* to, std::span<const std::byte> from) {
+void HostTransfers::to_device(void* to, std::span<const std::byte> from) {
   to_device(to, from.size(), [&](std::size_t at, std::span<std::byte> piece) {
     std::memcpy(piece.data(), from.data() + at, piece.size());
   });
 }
 
-void Transfers::to_device(void* to, std::size_t bytes, const Fill& fill) {
+void HostTransfers::to_device(void* to, std::size_t bytes, const Fill& fill) {
   const std::lock_guard lock(mutex_);
   for (std::size_t at = 0; at < bytes; at += kBufferBytes) {
     const std::size_t size = std::min(kBufferBytes, bytes - at);
@@ -43,7 +43,7 @@ void Transfers::to_device(void* to, std::size_t bytes, const Fill& fill) {
   }
 }
 
-void Transfers::to_host(std::span<std::byte> to, const void* from) {
+void HostTransfers::to_host(std::span<std::byte> to, const void* from) {
   const std::lock_guard lock(mutex_);
   for (std::size_t at = 0; at < to.size(); at += kBufferBytes) {
     const std::size_t size = std::min(kBufferBytes, to.size() - at);
@@ -54,29 +54,29 @@ void Transfers::to_host(std::span<std::byte> to, const void* from) {
   }
 }
 
-void Transfers::order_after(cudaStream_t stream) {
+void HostTransfers::order_after(cudaStream_t stream) {
   const std::lock_guard lock(mutex_);
   before_.record(stream);
-  before_.hold(stream_);
+  before_.block(stream_);
 }
 
-void Transfers::order_before(cudaStream_t stream) {
+void HostTransfers::order_before(cudaStream_t stream) {
   const std::lock_guard lock(mutex_);
   after_.record(stream_);
-  after_.hold(stream);
+  after_.block(stream);
 }
 
-void Transfers::finish() {
+void HostTransfers::synchronize() {
   const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < kBuffers; ++i) settle(buffers_[(next_ + i) % kBuffers]);
 }
 
-std::size_t Transfers::bytes() const {
+std::size_t HostTransfers::bytes() const {
   const std::lock_guard lock(mutex_);
   return ring_ == nullptr ? 0 : kBuffers * kBufferBytes;
 }
 
-Transfers::Buffer& Transfers::next() {
+HostTransfers::Buffer& HostTransfers::next() {
   if (ring_ == nullptr) {
     chosen(device_);
     void* data = nullptr;
@@ -90,16 +90,16 @@ Transfers::Buffer& Transfers::next() {
   return buffer;
 }
 
-void Transfers::start(Buffer& buffer, void* to, const void* from, std::size_t bytes,
-                      cudaMemcpyKind kind) {
+void HostTransfers::start(Buffer& buffer, void* to, const void* from, std::size_t bytes,
+                          cudaMemcpyKind kind) {
   check(cudaMemcpyAsync(to, from, bytes, kind, stream_), "starting a transfer");
   buffer.copied.record(stream_);
   buffer.in_use = true;
 }
 
-void Transfers::settle(Buffer& buffer) {
+void HostTransfers::settle(Buffer& buffer) {
   if (!buffer.in_use) return;
-  buffer.copied.wait();
+  buffer.copied.synchronize();
   if (!buffer.to.empty()) std::memcpy(buffer.to.data(), buffer.data, buffer.to.size());
   buffer.in_use = false;
   buffer.to = {};

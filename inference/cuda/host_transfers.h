@@ -20,31 +20,31 @@ namespace turnbench::cuda {
 /// streams do they are in no order but the one that `order_after` and `order_before` make: whoever
 /// works on a transfer's device memory in a stream puts what was asked before it in front of it by
 /// the one, and what is asked after it behind it by the other.  Several threads may ask at once.
-class Transfers {
+class HostTransfers {
  public:
   static constexpr std::size_t kBuffers = 4, kBufferBytes = std::size_t{8} << 20;
 
   /// Writes bytes [at, at + piece.size()) of what is copied to the device.
   using Fill = std::function<void(std::size_t at, std::span<std::byte> piece)>;
 
-  explicit Transfers(int device);
-  /// Waits for the device.  What was on its way to the host and no `finish` has brought there is
-  /// lost.
-  ~Transfers();
-  Transfers(const Transfers&) = delete;
-  Transfers& operator=(const Transfers&) = delete;
+  explicit HostTransfers(int device);
+  /// Waits for the device.  What was on its way to the host and no `synchronize` has brought there
+  /// is lost.
+  ~HostTransfers();
+  HostTransfers(const HostTransfers&) = delete;
+  HostTransfers& operator=(const HostTransfers&) = delete;
 
   /// Copies to device memory, which holds the bytes for what a stream is asked behind
-  /// `order_before`, and for everybody when `finish` has returned.  `from` is any memory that the
-  /// host reads, and may change at once.
+  /// `order_before`, and for everybody when `synchronize` has returned.  `from` is any memory that
+  /// the host reads, and may change at once.
   void to_device(void* to, std::span<const std::byte> from);
   /// The same of `bytes` bytes that `fill` writes, piece by piece in ascending order, straight into
   /// the pinned buffers; a piece starts at a multiple of kBufferBytes.  It is done with `fill` when
   /// it returns; `fill` must not ask for transfers.
   void to_device(void* to, std::size_t bytes, const Fill& fill);
   /// Copies from device memory, which a stream may overwrite behind `order_before`.  `to` receives
-  /// the bytes at some time until `finish` has returned; until then it must be there, and nobody
-  /// else may touch it.
+  /// the bytes at some time until `synchronize` has returned; until then it must be there, and
+  /// nobody else may touch it.
   void to_host(std::span<std::byte> to, const void* from);
 
   /// Transfers asked for from now on wait for everything that `stream` was asked so far.
@@ -52,7 +52,7 @@ class Transfers {
   /// What `stream` is asked from now on waits for all transfers so far.
   void order_before(cudaStream_t stream);
   /// Returns when all transfers so far are done.
-  void finish();
+  void synchronize();
 
   /// Pinned memory held now: none before the first transfer.
   std::size_t bytes() const;

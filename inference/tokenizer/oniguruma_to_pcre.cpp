@@ -1,4 +1,4 @@
-#include "inference/tokenizer/oniguruma.h"
+#include "inference/tokenizer/oniguruma_to_pcre.h"
 
 #include <utf8proc.h>
 

@@ -1,30 +1,31 @@
 // Transfers beside a stream of kernels, in all orders in which the emulation runs the two streams.
 
-#include "inference/cuda/transfers.h"
+#include "inference/cuda/host_transfers.h"
 
 #include <gtest/gtest.h>
 
 #include <thread>
 
-#include "inference/cuda/copies.h"
+#include "inference/cuda/device_copies.h"
 #include "tests/cuda/bytes.h"
 #include "tests/cuda/device_array.h"
 
 namespace turnbench {
 namespace {
 
-using cuda::Transfers;
+using cuda::HostTransfers;
 using test::bytes_of;
 using test::DeviceArray;
 using TransferBytes = std::vector<std::byte>;
 
-constexpr std::size_t kBuffer = Transfers::kBufferBytes, kRing = Transfers::kBuffers * kBuffer;
+constexpr std::size_t kBuffer = HostTransfers::kBufferBytes,
+                      kRing = HostTransfers::kBuffers * kBuffer;
 constexpr std::size_t kTransferSizes[] = {0,       1,           1000,         kBuffer - 1,
                                           kBuffer, kBuffer + 1, 2 * kBuffer,  kRing - 1,
                                           kRing,   kRing + 1,   2 * kRing + 5};
 constexpr std::size_t kSome = 3 * kBuffer + 77;
 
-class TransfersTest : public testing::Test {
+class HostTransfersTest : public testing::Test {
  protected:
   /// A kernel of the context's stream.
   void copy_by_kernel(std::byte* to, const std::byte* from, std::size_t bytes) {
@@ -33,10 +34,10 @@ class TransfersTest : public testing::Test {
   }
 
   cuda::Context context_{0};
-  Transfers& transfers_ = context_.transfers();
+  HostTransfers& transfers_ = context_.transfers();
 };
 
-TEST_F(TransfersTest, OfAnySizeToTheDeviceWhoseSourceChangesAtOnce) {
+TEST_F(HostTransfersTest, OfAnySizeToTheDeviceWhoseSourceChangesAtOnce) {
   for (std::size_t size : kTransferSizes) {
     SCOPED_TRACE(size);
     const TransferBytes expected = bytes_of(size, 1);
@@ -45,13 +46,13 @@ TEST_F(TransfersTest, OfAnySizeToTheDeviceWhoseSourceChangesAtOnce) {
       TransferBytes source = expected;
       transfers_.to_device(device.data(), source);
       std::fill(source.begin(), source.end(), std::byte{0});
-      context_.finish();
+      context_.synchronize();
       EXPECT_TRUE(std::equal(expected.begin(), expected.end(), device.data()));
     });
   }
 }
 
-TEST_F(TransfersTest, OfAnySizeToTheHost) {
+TEST_F(HostTransfersTest, OfAnySizeToTheHost) {
   for (std::size_t size : kTransferSizes) {
     SCOPED_TRACE(size);
     const TransferBytes expected = bytes_of(size, 2);
@@ -59,13 +60,13 @@ TEST_F(TransfersTest, OfAnySizeToTheHost) {
     test::in_every_order([&] {
       TransferBytes found(size);
       transfers_.to_host(found, device.data());
-      context_.finish();
+      context_.synchronize();
       EXPECT_TRUE(found == expected);
     });
   }
 }
 
-TEST_F(TransfersTest, BothWaysAndManyAtATime) {
+TEST_F(HostTransfersTest, BothWaysAndManyAtATime) {
   const std::size_t sizes[] = {5, kBuffer + 1, 300, 0, kRing, 77, kSome};
   test::in_every_order([&] {
     std::vector<std::unique_ptr<DeviceArray<std::byte>>> device;
@@ -78,13 +79,13 @@ TEST_F(TransfersTest, BothWaysAndManyAtATime) {
       transfers_.to_device(device[i]->data(), bytes_of(sizes[i], static_cast<unsigned>(i)));
       if (i % 2 == 0) transfers_.to_host(found[i], device[i]->data());
     }
-    transfers_.finish();
+    transfers_.synchronize();
     for (std::size_t i = 0; i < found.size(); i += 2)
       EXPECT_TRUE(found[i] == bytes_of(sizes[i], static_cast<unsigned>(i))) << i;
   });
 }
 
-TEST_F(TransfersTest, PiecesAreFilledInOrder) {
+TEST_F(HostTransfersTest, PiecesAreFilledInOrder) {
   const TransferBytes expected = bytes_of(kSome, 3);
   DeviceArray<std::byte> device{TransferBytes(kSome)};
   std::size_t filled = 0;
@@ -95,36 +96,36 @@ TEST_F(TransfersTest, PiecesAreFilledInOrder) {
     filled += piece.size();
   });
   EXPECT_EQ(filled, kSome);
-  context_.finish();
+  context_.synchronize();
   EXPECT_TRUE(device.values() == expected);
 }
 
-TEST_F(TransfersTest, AKernelReadsWhatCame) {
+TEST_F(HostTransfersTest, AKernelReadsWhatCame) {
   const TransferBytes expected = bytes_of(kSome, 4);
   test::in_every_order([&] {
     DeviceArray<std::byte> in{TransferBytes(kSome)}, out{TransferBytes(kSome)};
     transfers_.to_device(in.data(), expected);
     transfers_.order_before(context_.stream());
     copy_by_kernel(out.data(), in.data(), kSome);
-    context_.finish();
+    context_.synchronize();
     EXPECT_TRUE(out.values() == expected);
   });
 }
 
-TEST_F(TransfersTest, WhatAKernelReadsIsOverwrittenBehindIt) {
+TEST_F(HostTransfersTest, WhatAKernelReadsIsOverwrittenBehindIt) {
   const TransferBytes before = bytes_of(kSome, 5), after = bytes_of(kSome, 6);
   test::in_every_order([&] {
     DeviceArray<std::byte> in(before), out{TransferBytes(kSome)};
     copy_by_kernel(out.data(), in.data(), kSome);
     transfers_.order_after(context_.stream());
     transfers_.to_device(in.data(), after);
-    context_.finish();
+    context_.synchronize();
     EXPECT_TRUE(out.values() == before);
     EXPECT_TRUE(in.values() == after);
   });
 }
 
-TEST_F(TransfersTest, ToTheHostBetweenTwoKernels) {
+TEST_F(HostTransfersTest, ToTheHostBetweenTwoKernels) {
   const TransferBytes first = bytes_of(kSome, 7), second = bytes_of(kSome, 8);
   DeviceArray<std::byte> a(first), b(second);
   test::in_every_order([&] {
@@ -135,13 +136,13 @@ TEST_F(TransfersTest, ToTheHostBetweenTwoKernels) {
     transfers_.to_host(found, device.data());
     transfers_.order_before(context_.stream());
     copy_by_kernel(device.data(), b.data(), kSome);
-    context_.finish();
+    context_.synchronize();
     EXPECT_TRUE(found == first);
     EXPECT_TRUE(device.values() == second);
   });
 }
 
-TEST_F(TransfersTest, SeveralThreadsMayAsk) {
+TEST_F(HostTransfersTest, SeveralThreadsMayAsk) {
   std::vector<std::unique_ptr<DeviceArray<std::byte>>> device;
   for (int i = 0; i < 4; ++i)
     device.push_back(std::make_unique<DeviceArray<std::byte>>(TransferBytes(kSome)));
@@ -151,7 +152,7 @@ TEST_F(TransfersTest, SeveralThreadsMayAsk) {
     threads.emplace_back([&, i] {
       transfers_.to_device(device[i]->data(), bytes_of(kSome, static_cast<unsigned>(i)));
       transfers_.to_host(found[i], device[i]->data());
-      transfers_.finish();
+      transfers_.synchronize();
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -159,15 +160,15 @@ TEST_F(TransfersTest, SeveralThreadsMayAsk) {
     EXPECT_TRUE(found[i] == bytes_of(kSome, static_cast<unsigned>(i))) << i;
 }
 
-TEST_F(TransfersTest, TheRingIsMadeWhenItIsUsedAndCounted) {
+TEST_F(HostTransfersTest, TheRingIsMadeWhenItIsUsedAndCounted) {
   transfers_.order_after(context_.stream());
   transfers_.order_before(context_.stream());
   transfers_.to_device(nullptr, {});
-  transfers_.finish();
+  transfers_.synchronize();
   EXPECT_EQ(context_.bytes(), 0u);
   DeviceArray<std::byte> device{TransferBytes(1)};
   for (int i = 0; i < 9; ++i) transfers_.to_device(device.data(), bytes_of(1, 1));
-  transfers_.finish();
+  transfers_.synchronize();
   EXPECT_EQ(transfers_.bytes(), kRing);
   EXPECT_EQ(context_.bytes(), kRing);
 }

@@ -1,4 +1,4 @@
-#include "inference/cuda/copies.h"
+#include "inference/cuda/device_copies.h"
 
 #include <algorithm>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "inference/cuda/copies.h"
+#include "inference/cuda/device_copies.h"
 
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ std::vector<std::byte> random_bytes(std::size_t n, unsigned seed) {
   return out;
 }
 
-class Copies : public testing::Test {
+class DeviceCopies : public testing::Test {
  protected:
   /// `sizes` from one array to another, with `gap` bytes between them, `from` and `to` bytes off.
   void expect_copied(const std::vector<std::size_t>& sizes, std::size_t gap, std::size_t from,
@@ -50,7 +50,7 @@ class Copies : public testing::Test {
   cuda::Context context_{0};
 };
 
-TEST_F(Copies, HaveAnySizeAndAlignment) {
+TEST_F(DeviceCopies, HaveAnySizeAndAlignment) {
   const std::vector<std::size_t> sizes = {0,   1,    4,    15,   16,   17,   31,    128,
                                           512, 4095, 4096, 4097, 8192, 8207, 33024, 3};
   for (std::size_t gap : {0, 1, 16}) {
@@ -60,14 +60,14 @@ TEST_F(Copies, HaveAnySizeAndAlignment) {
   }
 }
 
-TEST_F(Copies, ManyRowsAndSomePages) {
+TEST_F(DeviceCopies, ManyRowsAndSomePages) {
   std::vector<std::size_t> sizes;
   for (std::size_t i = 0; i < 3000; ++i) sizes.push_back(128 << i % 3);
   for (int page = 0; page < 3; ++page) sizes.push_back(PageLayout{128, DType::kBF16}.bytes());
   expect_copied(sizes, 64, 0, 16);
 }
 
-TEST_F(Copies, NoneAtAll) {
+TEST_F(DeviceCopies, NoneAtAll) {
   expect_copied({}, 0, 0, 0);
   expect_copied({0, 0}, 16, 0, 0);
 }
@@ -148,7 +148,7 @@ TEST_P(Append, WritesWhatTheHostWouldWrite) {
       if (layout().pre_rope_keys) jobs.back().pre_rope_k = own(draw.data());
     }
     cuda::append(context_, jobs);
-    context_.finish();
+    context_.synchronize();
     std::vector<std::byte> out;
     for (const KvHeadCache& set : sets) {
       const std::vector<std::byte> bytes = contents(set);
@@ -171,7 +171,7 @@ TEST_P(Append, LeavesAForkAlone) {
   const MatrixView<const float> added(rows.data(), 30, width);
   const AppendJob job = {&fork, 70, added, added, added};
   cuda::append(context_, {&job, 1});
-  context_.finish();
+  context_.synchronize();
   EXPECT_TRUE(contents(set) == before);
   std::vector<float> key(width);
   const std::vector<float> expected = test::rounded_to(layout().dtype, rows.values());
