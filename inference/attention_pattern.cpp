@@ -36,16 +36,16 @@ void slash_runs(const HeadPattern& p, std::int32_t end, std::vector<Run>& out) {
 
 }  // namespace
 
-bool pattern_has(const HeadPattern& p, const PatternPass& pass, std::int32_t row,
-                 std::int32_t key) {
+bool pattern_contains(const HeadPattern& p, const PatternPass& pass, std::int32_t row,
+                      std::int32_t key) {
   if (key > row) return false;
   switch (p.kind) {
     case HeadPattern::Kind::kDense:
       return true;
     case HeadPattern::Kind::kBand:
       return row - key < p.local || key < p.sinks ||
-             row >= pass.first_row + pass.rows - p.dense_rows;
-    case HeadPattern::Kind::kLines:
+             row >= pass.first_position + pass.rows - p.dense_rows;
+    case HeadPattern::Kind::kVerticalSlash:
       if (p.granularity == HeadPattern::Granularity::kLine) {
         return contains(p.columns, key) || contains(p.offsets, row - key);
       }
@@ -54,7 +54,7 @@ bool pattern_has(const HeadPattern& p, const PatternPass& pass, std::int32_t row
       break;
   }
   std::vector<std::int32_t> keys;
-  pattern_keys(p, pass, (row - pass.first_row) / kPatternBlock, keys);
+  pattern_keys(p, pass, (row - pass.first_position) / kPatternBlock, keys);
   return contains(keys, key);
 }
 
@@ -98,23 +98,23 @@ std::vector<Run> diagonal_runs(const HeadPattern& p, std::int32_t first, std::in
 bool pattern_keys(const HeadPattern& p, const PatternPass& pass, std::int32_t block,
                   std::vector<std::int32_t>& out) {
   out.clear();
-  const std::int32_t first = pass.first_row + block * kPatternBlock;
-  const std::int32_t end = std::min(first + kPatternBlock, pass.first_row + pass.rows);
+  const std::int32_t first = pass.first_position + block * kPatternBlock;
+  const std::int32_t end = std::min(first + kPatternBlock, pass.first_position + pass.rows);
   switch (p.kind) {
     case HeadPattern::Kind::kDense:
       add_range(0, end, out);
       return false;
     case HeadPattern::Kind::kBand: {
-      if (end > pass.first_row + pass.rows - p.dense_rows) {
+      if (end > pass.first_position + pass.rows - p.dense_rows) {
         add_range(0, end, out);
-        return first < pass.first_row + pass.rows - p.dense_rows;
+        return first < pass.first_position + pass.rows - p.dense_rows;
       }
       const std::int32_t local_begin = std::max(0, first - p.local + 1);
       add_range(0, std::min(p.sinks, local_begin), out);
       add_range(local_begin, end, out);
       return end - p.local > p.sinks;
     }
-    case HeadPattern::Kind::kLines: {
+    case HeadPattern::Kind::kVerticalSlash: {
       if (p.granularity == HeadPattern::Granularity::kLine) {
         add_runs_and_columns(diagonal_runs(p, first, end), p.columns, end, out);
         return true;
@@ -125,7 +125,7 @@ bool pattern_keys(const HeadPattern& p, const PatternPass& pass, std::int32_t bl
       return false;
     }
     case HeadPattern::Kind::kBlocks: {
-      const BlockGrid grid(p.block_size, pass.first_row);
+      const BlockGrid grid(p.block_size, pass.first_position);
       for (std::int32_t b :
            p.blocks[static_cast<std::size_t>(block * kPatternBlock / p.block_rows)])
         add_range(grid.begin(b), std::min(grid.end(b), end), out);
@@ -137,13 +137,13 @@ bool pattern_keys(const HeadPattern& p, const PatternPass& pass, std::int32_t bl
 
 PatternMask::PatternMask(const HeadPattern& p, const PatternPass& pass, std::int32_t block)
     : pattern_(p),
-      dense_from_(pass.first_row + pass.rows - p.dense_rows),
-      lines_(p.kind == HeadPattern::Kind::kLines &&
-             p.granularity == HeadPattern::Granularity::kLine) {
+      first_dense_row_(pass.first_position + pass.rows - p.dense_rows),
+      line_exact_(p.kind == HeadPattern::Kind::kVerticalSlash &&
+                  p.granularity == HeadPattern::Granularity::kLine) {
   const std::int32_t end =
-      pass.first_row + std::min((block + 1) * std::int32_t{kPatternBlock}, pass.rows);
+      pass.first_position + std::min((block + 1) * std::int32_t{kPatternBlock}, pass.rows);
   last_row_ = end - 1;
-  if (!lines_) return;
+  if (!line_exact_) return;
   const auto mark = [end](const std::vector<std::int32_t>& lines, std::vector<char>& out) {
     out.assign(static_cast<std::size_t>(end), 0);
     for (std::int32_t line : lines) {
@@ -154,20 +154,20 @@ PatternMask::PatternMask(const HeadPattern& p, const PatternPass& pass, std::int
   mark(p.offsets, offsets_);
 }
 
-bool PatternMask::has_all(std::int32_t lowest, std::int32_t highest) const {
+bool PatternMask::contains_all(std::int32_t lowest, std::int32_t highest) const {
   if (pattern_.kind == HeadPattern::Kind::kBand)
     return last_row_ - lowest < pattern_.local || highest < pattern_.sinks;
-  return !lines_;
+  return !line_exact_;
 }
 
-bool PatternMask::has(std::int32_t row, std::int32_t key) const {
+bool PatternMask::contains(std::int32_t row, std::int32_t key) const {
   if (key > row) return false;
-  if (lines_) {
+  if (line_exact_) {
     return columns_[static_cast<std::size_t>(key)] != 0 ||
            offsets_[static_cast<std::size_t>(row - key)] != 0;
   }
   return pattern_.kind != HeadPattern::Kind::kBand || row - key < pattern_.local ||
-         key < pattern_.sinks || row >= dense_from_;
+         key < pattern_.sinks || row >= first_dense_row_;
 }
 
 namespace {
@@ -175,7 +175,7 @@ namespace {
 /// Each pair of a column and an offset meets in one row, so that the cells of the lines can be
 /// counted without looking at any.
 std::int64_t line_pairs(const HeadPattern& p, const PatternPass& pass) {
-  const std::int32_t begin = pass.first_row, end = pass.first_row + pass.rows;
+  const std::int32_t begin = pass.first_position, end = pass.first_position + pass.rows;
   const auto count = [](const std::vector<std::int32_t>& sorted, std::int32_t from,
                         std::int32_t to) {
     return std::lower_bound(sorted.begin(), sorted.end(), to) -
@@ -195,22 +195,23 @@ std::int64_t pattern_pairs(const HeadPattern& p, const PatternPass& pass) {
   std::int64_t pairs = 0;
   if (p.kind == HeadPattern::Kind::kDense) {
     const std::int64_t rows = pass.rows;
-    return rows * pass.first_row + rows * (rows + 1) / 2;
+    return rows * pass.first_position + rows * (rows + 1) / 2;
   }
   if (p.kind == HeadPattern::Kind::kBand) {
-    for (std::int64_t row = pass.first_row; row < pass.first_row + pass.rows; ++row) {
-      const bool dense = row >= pass.first_row + pass.rows - p.dense_rows;
+    for (std::int64_t row = pass.first_position; row < pass.first_position + pass.rows; ++row) {
+      const bool dense = row >= pass.first_position + pass.rows - p.dense_rows;
       const std::int64_t local = dense ? row + 1 : std::min<std::int64_t>(row + 1, p.local);
       pairs += local + std::min<std::int64_t>(p.sinks, row + 1 - local);
     }
     return pairs;
   }
-  if (p.kind == HeadPattern::Kind::kLines && p.granularity == HeadPattern::Granularity::kLine)
+  if (p.kind == HeadPattern::Kind::kVerticalSlash &&
+      p.granularity == HeadPattern::Granularity::kLine)
     return line_pairs(p, pass);
   std::vector<std::int32_t> keys;
   for (std::int32_t block = 0; block * kPatternBlock < pass.rows; ++block) {
-    const std::int32_t first = pass.first_row + block * kPatternBlock;
-    const std::int32_t end = std::min(first + kPatternBlock, pass.first_row + pass.rows);
+    const std::int32_t first = pass.first_position + block * kPatternBlock;
+    const std::int32_t end = std::min(first + kPatternBlock, pass.first_position + pass.rows);
     pattern_keys(p, pass, block, keys);
     // Keys at or before the first row count for every row, the few others for some.
     const auto split = std::upper_bound(keys.begin(), keys.end(), first);

@@ -15,46 +15,47 @@ constexpr int kPatternBlock = 64;
 struct HeadPattern {
   enum class Kind {
     kDense,
-    kBand,   ///< i - j < local, or j < sinks, or row among the last `dense_rows` of the pass
-    kLines,  ///< j in `columns` or i - j in `offsets`
-    kBlocks  ///< key blocks listed per row block
+    kBand,  ///< i - j < local, or j < sinks, or row among the last `dense_rows` of the pass
+    kVerticalSlash,  ///< j in `columns` or i - j in `offsets`
+    kBlocks          ///< key blocks listed per row block
   };
-  /// How `kLines` is executed: each pair exactly, or the 64 x 64 superset of a block kernel.
+  /// How `kVerticalSlash` is executed: each pair exactly, or the 64 x 64 superset of a block
+  /// kernel.
   enum class Granularity { kLine, kBlock64 };
 
   Kind kind = Kind::kDense;
   int sinks = 0, local = 0, dense_rows = 0;  // kBand
-  std::vector<std::int32_t> columns;         // kLines: ascending positions
-  std::vector<std::int32_t> offsets;         // kLines: ascending distances
+  std::vector<std::int32_t> columns;         // kVerticalSlash: ascending positions
+  std::vector<std::int32_t> offsets;         // kVerticalSlash: ascending distances
   Granularity granularity = Granularity::kBlock64;
   int block_size = 0;                             // kBlocks: keys per block, on the BlockGrid
   int block_rows = kPatternBlock;                 // kBlocks: rows per list, a multiple of 64
   std::vector<std::vector<std::int32_t>> blocks;  // kBlocks: ascending key blocks of each list
 };
 
-/// One pass: its rows stand at positions [first_row, first_row + rows).
+/// One pass: its rows stand at positions [first_position, first_position + rows).
 struct PatternPass {
-  std::int32_t first_row = 0, rows = 0;
+  std::int32_t first_position = 0, rows = 0;
 };
 
 /// Blocks of keys on a grid that has a line at the first row of a pass, so that blocks on the
 /// diagonal are whole.  Block 0 begins at position 0 and is short if the pass begins off the grid.
 struct BlockGrid {
   std::int32_t size, lead;
-  BlockGrid(std::int32_t size, std::int32_t first_row)
-      : size(size), lead((size - first_row % size) % size) {}
-  std::int32_t of(std::int32_t key) const { return (key + lead) / size; }
+  BlockGrid(std::int32_t size, std::int32_t first_position)
+      : size(size), lead((size - first_position % size) % size) {}
+  std::int32_t block_of(std::int32_t key) const { return (key + lead) / size; }
   std::int32_t begin(std::int32_t block) const { return std::max(0, block * size - lead); }
   std::int32_t end(std::int32_t block) const { return (block + 1) * size - lead; }
 };
 
 /// Whether a pair is in the pattern as it is executed (causality included).
-bool pattern_has(const HeadPattern& pattern, const PatternPass& pass, std::int32_t row,
-                 std::int32_t key);
+bool pattern_contains(const HeadPattern& pattern, const PatternPass& pass, std::int32_t row,
+                      std::int32_t key);
 
-/// The positions that the row block `block` (kPatternBlock rows from first_row + 64 * block) reads,
-/// ascending, into `out`: the union over its rows.  Returns true if some pair inside that rectangle
-/// may be left out by more than causality, so that the caller must ask a PatternMask.
+/// The positions that the row block `block` (kPatternBlock rows from first_position + 64 * block)
+/// reads, ascending, into `out`: the union over its rows.  Returns true if some pair inside that
+/// rectangle may be left out by more than causality, so that the caller must ask a PatternMask.
 bool pattern_keys(const HeadPattern& pattern, const PatternPass& pass, std::int32_t block,
                   std::vector<std::int32_t>& out);
 
@@ -63,19 +64,19 @@ class PatternMask {
  public:
   PatternMask(const HeadPattern& pattern, const PatternPass& pass, std::int32_t block);
   /// Whether every row of the block has all the keys in [lowest, highest] that causality grants it.
-  bool has_all(std::int32_t lowest, std::int32_t highest) const;
+  bool contains_all(std::int32_t lowest, std::int32_t highest) const;
   /// Whether a row of the block has one of the keys that `pattern_keys` gives for it.
-  bool has(std::int32_t row, std::int32_t key) const;
+  bool contains(std::int32_t row, std::int32_t key) const;
 
  private:
   const HeadPattern& pattern_;
-  std::int32_t last_row_, dense_from_;
-  bool lines_;
+  std::int32_t last_row_, first_dense_row_;
+  bool line_exact_;
   std::vector<char> columns_, offsets_;  // by position; by distance
 };
 
 /// Pairs computed by the pattern, as executed; the dense causal count is
-/// rows * first_row + rows * (rows + 1) / 2.
+/// rows * first_position + rows * (rows + 1) / 2.
 std::int64_t pattern_pairs(const HeadPattern& pattern, const PatternPass& pass);
 
 }  // namespace turnbench

@@ -72,7 +72,7 @@ AttentionStats::AttentionStats(Backend& backend, const ModelShape& shape, float 
       columns_(columns),
       noise_seed_(noise_seed) {}
 
-AttentionStats AttentionStats::over(std::span<const KvHeadCache> sets) const {
+AttentionStats AttentionStats::for_sets(std::span<const KvHeadCache> sets) const {
   return {backend_, shape_, scale_, sliding_window_, sets, pass_, tail_, nullptr, noise_seed_};
 }
 
@@ -103,15 +103,15 @@ const HeadScores& AttentionStats::window_mass(int rows) {
   if (!is_new) return scores;
   int largest = 0;
   for (const KvHeadCache& set : sets_) largest = std::max(largest, set.size());
-  scores.ld = padded_slots(largest);
-  scores.data.assign(shape_.heads * scores.ld, 0);
+  scores.stride = padded_slots(largest);
+  scores.data.assign(shape_.heads * scores.stride, 0);
   const int first = tail_->rows() - count;
   const std::int64_t group = shape_.heads / std::ssize(sets_), head_dim = shape_.head_dim;
   const MatrixView<const float> queries = tail_->queries().rows_at(first, count);
-  std::vector<MassJob> jobs;
+  std::vector<LineMassJob> jobs;
   std::int64_t head = 0;
   for (const KvHeadCache& set : sets_) {
-    MassJob& job = jobs.emplace_back();
+    LineMassJob& job = jobs.emplace_back();
     job.keys = &set;
     job.q = queries.columns_at(head * head_dim, group * head_dim);
     job.positions = tail_->positions() + first;
@@ -119,7 +119,7 @@ const HeadScores& AttentionStats::window_mass(int rows) {
     job.vertical = scores.rows(shape_.heads).rows_at(head, group);
     head += group;
   }
-  backend_.add_mass(scale_, jobs);
+  backend_.add_line_mass(scale_, jobs);
   for (int h = 0; h < shape_.heads; ++h) {
     multiply_adds_ += static_cast<double>(count) * set_of(h).size() * shape_.head_dim;
   }
@@ -177,14 +177,14 @@ LineMass AttentionStats::line_mass(int head, int first, int rows) const {
   const std::int32_t end = pass_.positions[first + rows - 1] + 1;
   LineMass mass{std::vector<float>(static_cast<std::size_t>(set.lower_bound(end))),
                 std::vector<float>(static_cast<std::size_t>(end))};
-  MassJob job;
+  LineMassJob job;
   job.keys = &set;
   job.q = pass_.q.rows_at(first, rows).columns_at(head * shape_.head_dim, shape_.head_dim);
   job.positions = pass_.positions + first;
   job.sliding_window = sliding_window_;
   job.vertical = MatrixView(mass.vertical.data(), 1, std::ssize(mass.vertical));
   job.slash = mass.slash.data();
-  backend_.add_mass(scale_, {&job, 1});
+  backend_.add_line_mass(scale_, {&job, 1});
   return mass;
 }
 

@@ -44,11 +44,11 @@ class QueryTail {
 
 /// One row of scores per query head: head(h)[slot].
 struct HeadScores {
-  std::int64_t ld = 0;      ///< room of a head, in slots
-  std::vector<float> data;  ///< [heads, ld]
-  MatrixView<float> rows(int heads) { return {data.data(), heads, ld}; }
+  std::int64_t stride = 0;  ///< floats per head, at least its slots
+  std::vector<float> data;  ///< [heads, stride]
+  MatrixView<float> rows(int heads) { return {data.data(), heads, stride}; }
   std::span<const float> head(int h, int slots) const {
-    return {data.data() + h * ld, static_cast<std::size_t>(slots)};
+    return {data.data() + h * stride, static_cast<std::size_t>(slots)};
   }
 };
 
@@ -99,7 +99,7 @@ class AttentionStats {
 
   /// The statistics of the same rows over other sets of the layer, with nothing computed yet and no
   /// column masses of earlier passes.  `sets` must outlive them.
-  AttentionStats over(std::span<const KvHeadCache> sets) const;
+  AttentionStats for_sets(std::span<const KvHeadCache> sets) const;
 
   /// Hands over the log-sum-exp [rows, heads] of this pass's rows, if its attention was dense, so
   /// that column masses need not find it again.  It must outlive this object.
@@ -154,8 +154,8 @@ class AttentionStats {
     int sliding_window = 0;
     MatrixView<const float> lse = {};  ///< [count, heads]; null if nobody has found it
   };
-  void add_masses(const ColumnRule& rule, HeadScores& scores);
-  void add_masses(const ColumnRule& rule, const MassRows& rows, HeadScores& scores);
+  void add_column_masses(const ColumnRule& rule, HeadScores& scores);
+  void add_column_masses(const ColumnRule& rule, const MassRows& rows, HeadScores& scores);
 
   Backend& backend_;
   ModelShape shape_;

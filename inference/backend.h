@@ -76,7 +76,7 @@ struct ColumnJob : CausalRows {
 };
 
 /// Attention mass of the rows, summed row by row in order; `q` may be the host's too.
-struct MassJob : CausalRows {
+struct LineMassJob : CausalRows {
   MatrixView<float> vertical;  ///< the host's, [heads, slots], added to
   /// The host's, [greatest distance + 1], by the distance of the positions of row and key, for one
   /// head; added to.  May be null.
@@ -90,14 +90,14 @@ struct Ceilings {
 };
 
 /// Weights of a linear layer, [out, in], in a backend-specific layout.
-class Matrix {
+class WeightMatrix {
  public:
-  virtual ~Matrix() = default;
+  virtual ~WeightMatrix() = default;
   virtual std::int64_t out() const = 0;
   virtual std::int64_t in() const = 0;
   virtual std::size_t bytes() const = 0;
   /// Takes `source` [rows, in] (of `dtype`, at any address) as outputs [first, first + rows).
-  virtual void put_rows(std::int64_t first, const std::byte* source, DType dtype,
+  virtual void set_rows(std::int64_t first, const std::byte* source, DType dtype,
                         std::int64_t rows) = 0;
   /// Output row `o` as float, [in] (for embeddings tied to the head).
   virtual void read_row(std::int64_t o, float* out) const = 0;
@@ -138,14 +138,15 @@ class Backend {
 
   /// What activations, keys and values live in.
   virtual const std::shared_ptr<Memory>& memory() = 0;
-  virtual std::unique_ptr<Matrix> make_matrix(std::int64_t out, std::int64_t in, DType dtype) = 0;
+  virtual std::unique_ptr<WeightMatrix> make_matrix(std::int64_t out, std::int64_t in,
+                                                    DType dtype) = 0;
 
   /// out[i] = row tokens[i] of `table`, [tokens, table.in()].
-  virtual void embed(const Matrix& table, std::span<const int> tokens, float* out) = 0;
+  virtual void embed(const WeightMatrix& table, std::span<const int> tokens, float* out) = 0;
 
   /// y[r, o] = bias[o] + sum_i x[r, i] w[o, i].  x: [rows, w.in()]; bias: [w.out()] or null; y:
   /// [rows, w.out()].
-  virtual void linear(MatrixView<const float> x, const Matrix& w, const float* bias,
+  virtual void linear(MatrixView<const float> x, const WeightMatrix& w, const float* bias,
                       MatrixView<float> y) = 0;
   /// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight.  x, out: [rows, width]; weight: [width];
   /// out may be x.
@@ -154,8 +155,8 @@ class Backend {
   /// Rotates in place every head of row r, half-split pairs (d, d + head_dim / 2), by row r of
   /// cos and sin, the cosines and sines of the angles.  x: [rows, heads * head_dim]; cos and sin:
   /// [rows, head_dim / 2].
-  virtual void rotate(MatrixView<float> x, MatrixView<const float> cos,
-                      MatrixView<const float> sin) = 0;
+  virtual void apply_rope(MatrixView<float> x, MatrixView<const float> cos,
+                          MatrixView<const float> sin) = 0;
   /// out = silu(gate) * up, silu(x) = x * sigmoid(x).  gate_up: [rows, 2 * width], gate first; out:
   /// [rows, width].
   virtual void silu_multiply(MatrixView<const float> gate_up, MatrixView<float> out) = 0;
@@ -180,7 +181,7 @@ class Backend {
                                  MatrixView<float> out) = 0;
   /// Sums of such probabilities.  May be called by several threads at once, tasks of parallel_for
   /// among them.
-  virtual void add_mass(float scale, std::span<const MassJob> jobs) = 0;
+  virtual void add_line_mass(float scale, std::span<const LineMassJob> jobs) = 0;
   /// task(i) for i in [0, count) on the backend's host threads.
   virtual void parallel_for(std::size_t count, const std::function<void(std::size_t)>& task) = 0;
 

@@ -14,30 +14,33 @@ namespace {
 
 /// Room for `slots` slots per head; what is there stays.
 void grow(HeadScores& scores, int heads, std::int64_t slots) {
-  if (scores.ld >= slots) return;
+  if (scores.stride >= slots) return;
   HeadScores wider;
-  wider.ld = slots;
+  wider.stride = slots;
   wider.data.assign(heads * slots, 0.0f);
-  for (int h = 0; h < heads && scores.ld > 0; ++h)
-    std::copy_n(scores.rows(heads).row(h), scores.ld, wider.rows(heads).row(h));
+  for (int h = 0; h < heads && scores.stride > 0; ++h)
+    std::copy_n(scores.rows(heads).row(h), scores.stride, wider.rows(heads).row(h));
   scores = std::move(wider);
 }
 
 }  // namespace
 
-void AttentionStats::add_masses(const ColumnRule& rule, HeadScores& scores) {
+void AttentionStats::add_column_masses(const ColumnRule& rule, HeadScores& scores) {
   if (rule.causal_rows == 0)
-    return add_masses(rule, {0, pass_.rows(), pass_.positions, sliding_window_, lse_}, scores);
+    return add_column_masses(rule, {0, pass_.rows(), pass_.positions, sliding_window_, lse_},
+                             scores);
   const int causal = std::min(rule.causal_rows, pass_.rows()), others = pass_.rows() - causal;
   // A row sees what stands at or before its position: these stand at the end.
   const std::vector<std::int32_t> end(static_cast<std::size_t>(others),
                                       pass_.positions[pass_.rows() - 1]);
-  if (others > 0) add_masses(rule, {.first = 0, .count = others, .positions = end.data()}, scores);
-  add_masses(rule, {.first = others, .count = causal, .positions = pass_.positions + others},
-             scores);
+  if (others > 0)
+    add_column_masses(rule, {.first = 0, .count = others, .positions = end.data()}, scores);
+  add_column_masses(rule, {.first = others, .count = causal, .positions = pass_.positions + others},
+                    scores);
 }
 
-void AttentionStats::add_masses(const ColumnRule& rule, const MassRows& part, HeadScores& scores) {
+void AttentionStats::add_column_masses(const ColumnRule& rule, const MassRows& part,
+                                       HeadScores& scores) {
   const std::int64_t heads = shape_.heads, rows = part.count, group = heads / std::ssize(sets_),
                      head_dim = shape_.head_dim;
   Buffer found, unused;
@@ -101,7 +104,7 @@ const ColumnMass& AttentionStats::column_mass(const ColumnRule& rule) {
   int largest = 0;
   for (const KvHeadCache& set : sets_) largest = std::max(largest, set.size());
   grow(mass.scores, shape_.heads, largest);
-  add_masses(rule, mass.scores);
+  add_column_masses(rule, mass.scores);
   mass.rows += pass_.rows();
   for (int h = 0; h < shape_.heads; ++h) {
     multiply_adds_ += static_cast<double>(pass_.q.rows) * set_of(h).size() * shape_.head_dim;

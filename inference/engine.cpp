@@ -146,10 +146,10 @@ Engine::Layout Engine::begin(std::span<const Pass> passes) {
     layout.pre_rope_keys |= pass.sequence->cache.pre_rope_keys();
     layout.decodes &= pass.kind == Pass::Kind::kDecode;
     const std::int64_t context = pass.sequence->next_position + std::ssize(pass.tokens);
-    size.context += context;
-    size.longest = std::max(size.longest, context);
+    size.total_context += context;
+    size.longest_context = std::max(size.longest_context, context);
   }
-  layout.block = std::min(layout.rows, kActivationRows);
+  layout.block = std::min(layout.rows, kLinearBlockRows);
   size.rows = layout.rows;
   size.pre_rope_keys = layout.pre_rope_keys;
   check_memory(size);
@@ -219,7 +219,7 @@ void Engine::qkv_rope(int layer, const Layout& layout) {
     }
     if (layout.pre_rope_keys) backend.copy_rows(k, rows(stage.pre_rope_k));
     // Queries and keys stand side by side, so one call turns both.
-    backend.rotate(qkv.columns_at(0, q_width + kv_width), rows(stage.cos), rows(stage.sin));
+    backend.apply_rope(qkv.columns_at(0, q_width + kv_width), rows(stage.cos), rows(stage.sin));
     backend.copy_rows(qkv.columns_at(0, q_width), rows(stage.q));
     backend.copy_rows(k, rows(stage.k));
     backend.copy_rows(qkv.columns_at(q_width + kv_width, kv_width), rows(stage.v));
@@ -237,7 +237,8 @@ void Engine::output_and_ffn(int layer, const Layout& layout) {
     const MatrixView<float> normed = stage.normed.view.rows_at(0, n);
     const MatrixView<float> gate_up(stage.wide.data(), n, 2 * ffn);
     const MatrixView<float> product(stage.wide.data() + layout.block * 2 * ffn, n, ffn);
-    backend.linear(stage.attended.view.rows_at(r, n), *w.out, w.out_bias.data(), normed);
+    backend.linear(stage.attended.view.rows_at(r, n), *w.attention_out, w.attention_out_bias.data(),
+                   normed);
     backend.add(x.data, normed.data, n * layout.hidden);
     backend.rms_norm(x, w.ffn_norm.data(), model_.config().norm_eps, normed);
     backend.linear(normed, *w.gate_up, w.gate_up_bias.data(), gate_up);
@@ -288,11 +289,11 @@ std::vector<std::vector<float>> Engine::read_logits(std::span<const Pass> passes
   for (auto next = wanted.begin(); next != wanted.end();) {
     const std::int64_t n = std::min(layout.block, wanted.end() - next);
     for (std::int64_t i = 0; i < n; ++i) {
-      stage.backend.rms_norm(hidden.rows_at(*next++, 1), model_.norm().data(), c.norm_eps,
+      stage.backend.rms_norm(hidden.rows_at(*next++, 1), model_.final_norm().data(), c.norm_eps,
                              normed.rows_at(i, 1));
     }
     stage.logits.make_room(n, vocab);
-    stage.backend.linear(normed.rows_at(0, n), model_.head(), nullptr, stage.logits.view);
+    stage.backend.linear(normed.rows_at(0, n), model_.lm_head(), nullptr, stage.logits.view);
     std::vector<Copy> copies;
     for (std::int64_t i = 0; i < n; ++i) {
       const std::int64_t all = passes[pass].all_logits ? std::ssize(passes[pass].tokens) : 1;
@@ -313,7 +314,7 @@ void Engine::compute_rope(Stage& stage, std::span<const std::int32_t> positions,
                           float* sin) {
   const std::int64_t count = std::ssize(positions) * (shape_.head_dim / 2);
   float* angles = staging_.get(2 * count);
-  rope_tables(model_.frequencies(), model_.config().rope.attention_factor, positions, angles,
+  rope_tables(model_.rope_frequencies(), model_.config().rope.attention_factor, positions, angles,
               angles + count);
   stage.memory->copy(std::array{copy_of(angles, cos, count), copy_of(angles + count, sin, count)});
 }
@@ -330,7 +331,7 @@ void Engine::check_memory(const PassSize& pass) const {
   if (need > options_.memory_limit) {
     throw memory_error(
         "needs {} MiB for {} rows on {} cached tokens, more than the limit of {} MiB", need >> 20,
-        pass.rows, pass.longest, options_.memory_limit >> 20);
+        pass.rows, pass.longest_context, options_.memory_limit >> 20);
   }
 }
 

@@ -143,8 +143,8 @@ void Engine::count_attention(int layer, const Pass& pass, std::int32_t first_pos
     return;
   }
   const PatternPass range{first_position, static_cast<int>(pass.tokens.size())};
-  const double dense =
-      static_cast<double>(range.rows) * range.first_row + 0.5 * range.rows * (range.rows + 1.0);
+  const double dense = static_cast<double>(range.rows) * range.first_position +
+                       0.5 * range.rows * (range.rows + 1.0);
   s.counters.prefill_pairs_dense += shape_.heads * dense;
   if (patterns.empty()) s.counters.prefill_pairs += shape_.heads * dense;
   for (const HeadPattern& p : patterns)
@@ -203,9 +203,9 @@ void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
     if (fork->policies.selection) {
       memory.synchronize();
       const auto& left = fork->cache.layer(layer);
-      AttentionStats own_stats = stats.over(left);
+      AttentionStats own_stats = stats.for_sets(left);
       LayerView own{view.layer, view.shape,         left,
-                    own_stats,  view.dialogue,      view.first_row,
+                    own_stats,  view.dialogue,      view.first_position,
                     view.rows,  view.prompt_tokens, view.generated};
       fork->policies.selection->after_prefill(own);
     }
@@ -293,11 +293,11 @@ void Engine::count_columns(int layer, const Pass& pass, AttentionStats& stats,
     if (!fork->policies.eviction) continue;
     for (const ColumnRule& rule : fork->policies.eviction->columns()) {
       const ColumnMass& mass = stats.column_mass(rule);
-      if (!pass.forks.empty() && mass.rows != view.first_row + view.rows) {
+      if (!pass.forks.empty() && mass.rows != view.first_position + view.rows) {
         throw runtime_error(
             "layer {}: found the column masses of {} rows, expected {}: a shared prefix must know "
             "its forks from its first pass",
-            layer, mass.rows, view.first_row + view.rows);
+            layer, mass.rows, view.first_position + view.rows);
       }
     }
   }
@@ -342,8 +342,8 @@ void Engine::shift_positions(Stage& stage, KvHeadCache& set) {
   const MatrixView sin(cos.row(count), count, head_dim / 2);
   compute_rope(stage, positions, cos.data, sin.data);
   stage.backend.read_pre_rope_keys(set, first, keys);
-  stage.backend.rotate(keys, cos, sin);
-  set.close_gaps(first);
+  stage.backend.apply_rope(keys, cos, sin);
+  set.renumber_positions(first);
   const AppendJob job{&set, first, keys};
   stage.backend.append({&job, 1});
 }

@@ -65,8 +65,8 @@ KvPool::Page KvPool::acquire() {
     if (memory_->is_host()) {
       page->positions = reinterpret_cast<std::int32_t*>(page->data + layout_.position_offset());
     } else {
-      page->own_positions.resize(kPageTokens);
-      page->positions = page->own_positions.data();
+      page->host_positions.resize(kPageTokens);
+      page->positions = page->host_positions.data();
     }
   }
   return Page(page.release(), [pool = shared_from_this()](KvPage* p) { pool->release(p); });
@@ -102,12 +102,12 @@ void KvHeadCache::read_key(int slot, float* out) const {
   read_row(layout(), page_of(slot).data + (slot % kPageTokens) * layout().row_bytes(), out);
 }
 
-void KvHeadCache::read_raw_key(int slot, float* out) const {
+void KvHeadCache::read_pre_rope_key(int slot, float* out) const {
   assert(layout().pre_rope_keys);
-  read_row(
-      layout(),
-      page_of(slot).data + layout().raw_key_offset() + (slot % kPageTokens) * layout().row_bytes(),
-      out);
+  read_row(layout(),
+           page_of(slot).data + layout().pre_rope_key_offset() +
+               (slot % kPageTokens) * layout().row_bytes(),
+           out);
 }
 
 void KvHeadCache::read_value(int slot, float* out) const {
@@ -126,8 +126,8 @@ KvPage& KvHeadCache::writable_page(int slot) {
     KvPool::Page page = pool_->acquire();
     const Copy copy{page->data, pages_[index]->data, layout().bytes()};
     pool_->memory().copy({&copy, 1});
-    page->own_positions = pages_[index]->own_positions;
-    if (!page->own_positions.empty()) page->positions = page->own_positions.data();
+    page->host_positions = pages_[index]->host_positions;
+    if (!page->host_positions.empty()) page->positions = page->host_positions.data();
     page_data_[index] = page->data;
     pages_[index] = std::move(page);
   }
@@ -142,26 +142,26 @@ void KvHeadCache::extend(std::span<const std::int32_t> positions) {
   }
 }
 
-void KvHeadCache::close_gaps(int first) {
+void KvHeadCache::renumber_positions(int first) {
   for (int slot = first; slot < size_; ++slot)
     writable_page(slot).positions[slot % kPageTokens] = slot;
 }
 
-void KvHeadCache::append(const float* key, const float* value, const float* raw_key,
+void KvHeadCache::append(const float* key, const float* value, const float* pre_rope_key,
                          std::int32_t position) {
   extend({&position, 1});
-  write(size_ - 1, key, value, raw_key);
+  write(size_ - 1, key, value, pre_rope_key);
 }
 
-void KvHeadCache::write(int slot, const float* key, const float* value, const float* raw_key) {
+void KvHeadCache::write(int slot, const float* key, const float* value, const float* pre_rope_key) {
   const PageLayout& l = layout();
   KvPage& page = writable_page(slot);
   const std::size_t in_page = static_cast<std::size_t>(slot % kPageTokens),
                     row = in_page * l.row_bytes();
   write_row(l, page.data + row, key);
   if (value != nullptr) write_row(l, page.data + l.value_offset() + row, value);
-  if (raw_key != nullptr && l.pre_rope_keys)
-    write_row(l, page.data + l.raw_key_offset() + row, raw_key);
+  if (pre_rope_key != nullptr && l.pre_rope_keys)
+    write_row(l, page.data + l.pre_rope_key_offset() + row, pre_rope_key);
   std::memcpy(page.data + l.position_offset() + in_page * sizeof(std::int32_t),
               page.positions + in_page, sizeof(std::int32_t));
 }
@@ -185,8 +185,8 @@ void KvHeadCache::append_slots(const KvHeadCache& from, std::span<const std::int
     copies.push_back({page.data + to_layout.value_offset() + to,
                       source + from_layout.value_offset() + at, bytes});
     if (to_layout.pre_rope_keys) {
-      copies.push_back({page.data + to_layout.raw_key_offset() + to,
-                        source + from_layout.raw_key_offset() + at, bytes});
+      copies.push_back({page.data + to_layout.pre_rope_key_offset() + to,
+                        source + from_layout.pre_rope_key_offset() + at, bytes});
     }
     constexpr std::size_t kBytes = sizeof(std::int32_t);
     copies.push_back({page.data + to_layout.position_offset() + (size_ % kPageTokens) * kBytes,

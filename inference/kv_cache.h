@@ -24,7 +24,7 @@ struct PageLayout {
     return static_cast<std::size_t>(head_dim) * size_of(dtype);
   }
   constexpr std::size_t value_offset() const { return kPageTokens * row_bytes(); }
-  constexpr std::size_t raw_key_offset() const { return 2 * kPageTokens * row_bytes(); }
+  constexpr std::size_t pre_rope_key_offset() const { return 2 * kPageTokens * row_bytes(); }
   constexpr std::size_t position_offset() const {
     return (pre_rope_keys ? 3 : 2) * kPageTokens * row_bytes();
   }
@@ -38,7 +38,7 @@ struct PageLayout {
 struct KvPage {
   std::byte* data = nullptr;
   std::int32_t* positions = nullptr;
-  std::vector<std::int32_t> own_positions;
+  std::vector<std::int32_t> host_positions;
 };
 
 /// Hands out pages of one layout, recycles them, and counts the bytes that live in them.
@@ -80,18 +80,19 @@ class KvHeadCache {
   std::int32_t position(int slot) const;
   /// Row `slot` widened to float32, [head_dim].
   void read_key(int slot, float* out) const;
-  void read_raw_key(int slot, float* out) const;
+  void read_pre_rope_key(int slot, float* out) const;
   void read_value(int slot, float* out) const;
 
   /// Appends slots at ascending positions, whose rows a backend then writes.
   void extend(std::span<const std::int32_t> positions);
   /// Gives the slots from `first` on positions first, first + 1, ..., for which a backend then
   /// writes their keys.
-  void close_gaps(int first);
-  /// Appends one token; `raw_key` is needed if the layout has raw keys.
-  void append(const float* key, const float* value, const float* raw_key, std::int32_t position);
+  void renumber_positions(int first);
+  /// Appends one token; `pre_rope_key` is needed if the layout has raw keys.
+  void append(const float* key, const float* value, const float* pre_rope_key,
+              std::int32_t position);
   /// Writes the rows of a slot; without `value`, only its key.
-  void write(int slot, const float* key, const float* value, const float* raw_key);
+  void write(int slot, const float* key, const float* value, const float* pre_rope_key);
   /// Drops all slots from `size` on.
   void truncate(int size);
   /// Keeps the listed slots (ascending), drops the others.

@@ -109,10 +109,10 @@ class Scratch {
 };
 
 /// Constant floats in a backend's memory: norm weights and biases.
-class Floats {
+class WeightVector {
  public:
-  Floats() = default;
-  Floats(std::span<const float> values, const std::shared_ptr<Memory>& memory)
+  WeightVector() = default;
+  WeightVector(std::span<const float> values, const std::shared_ptr<Memory>& memory)
       : bytes_(values.size_bytes(), memory) {
     memory->copy_floats(values.data(), bytes_.as<float>(), values.size());
   }

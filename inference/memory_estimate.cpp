@@ -13,7 +13,7 @@ std::size_t workspace_bytes_of(const ModelConfig& c, const PassSize& pass, std::
                                std::size_t stages) {
   const std::int64_t q = c.heads * c.head_dim, kv = c.kv_heads * c.head_dim, hidden = c.hidden,
                      ffn = c.ffn, wide = std::max({q + 2 * kv, 3 * ffn, hidden}),
-                     block = std::min(pass.rows, kActivationRows);
+                     block = std::min(pass.rows, kLinearBlockRows);
   const std::int64_t activations =
       pass.rows * (hidden + 2 * q + (pass.pre_rope_keys ? 3 : 2) * kv + c.head_dim + c.heads) +
       block * (hidden + wide);

@@ -25,7 +25,7 @@ void read_generation_config(Checkpoint& c, std::string_view text, const std::str
   c.generation_config = text;
   const Json json = parse_json(text, source);
   std::vector<int>& eos = c.config.eos_tokens;
-  for (int token : parse_tokens(JsonView(json, source), "eos_token_id")) {
+  for (int token : parse_token_ids(JsonView(json, source), "eos_token_id")) {
     if (std::find(eos.begin(), eos.end(), token) == eos.end()) eos.push_back(token);
   }
 }
@@ -80,7 +80,7 @@ Checkpoint open_directory(const std::string& spec) {
 
 /// Refuses weights that this machine's own memory is too small for, before it takes any.
 void check_fits(const Checkpoint& c, DType dtype) {
-  double weights = static_cast<double>(c.config.parameters());
+  double weights = static_cast<double>(c.config.parameter_count());
   if (c.tensors) {
     weights = 0;
     for (const auto& [name, tensor] : c.tensors->all()) {
@@ -107,8 +107,8 @@ class Source {
 
   /// Rows [first, first + rows) of `m`.  What the file holds is checked first: only then is a
   /// matrix of `total` rows made, so that its size is never just what config.json claims.
-  void put(std::unique_ptr<Matrix>& m, std::int64_t total, std::int64_t first,
-           const std::string& name, std::int64_t rows, std::int64_t columns) const {
+  void load_rows(std::unique_ptr<WeightMatrix>& m, std::int64_t total, std::int64_t first,
+                 const std::string& name, std::int64_t rows, std::int64_t columns) const {
     const TensorView* t = c_.tensors ? &c_.tensors->at(name, {rows, columns}) : nullptr;
     if (m == nullptr) m = backend_.make_matrix(total, columns, dtype_);
     // In blocks, so that a file and its packed copy are not there at once.
@@ -120,22 +120,22 @@ class Source {
       const std::int64_t count = std::min(block, rows - r);
       if (t != nullptr) {
         const auto part = t->bytes.subspan(r * row_bytes, count * row_bytes);
-        m->put_rows(first + r, part.data(), type, count);
+        m->set_rows(first + r, part.data(), type, count);
         c_.tensors->release_pages(part);
       } else {
         made_up.resize(count * row_bytes);
         draw_rows(name, r, count, columns, made_up.data());
-        m->put_rows(first + r, made_up.data(), type, count);
+        m->set_rows(first + r, made_up.data(), type, count);
       }
     }
   }
 
   /// In the backend's memory.
-  Floats floats(const std::string& name, std::int64_t size, float made_up) const {
-    return floats(vector(name, size, made_up));
+  WeightVector weight_vector(const std::string& name, std::int64_t size, float made_up) const {
+    return weight_vector(vector(name, size, made_up));
   }
-  Floats floats(const std::vector<float>& values) const {
-    return Floats(values, backend_.memory());
+  WeightVector weight_vector(const std::vector<float>& values) const {
+    return WeightVector(values, backend_.memory());
   }
 
   std::vector<float> vector(const std::string& name, std::int64_t size, float made_up) const {
@@ -221,7 +221,7 @@ Stages Checkpoint::stages(std::size_t count) const {
         layers, count);
   }
   const std::int64_t table = static_cast<std::int64_t>(config.vocab) * config.hidden;
-  std::vector<std::int64_t> weights(layers, config.layer_parameters());
+  std::vector<std::int64_t> weights(layers, config.layer_parameter_count());
   weights.front() += table;
   weights.back() += table;
   return Stages(weights, count);
@@ -242,63 +242,65 @@ Model::Model(const Checkpoint& checkpoint, std::span<Backend* const> backends, D
     const Source& source = sources[stages_.stage_of(l)];
     const std::string at = fmt::format("model.layers.{}.", l);
     LayerWeights w;
-    w.attention_norm = source.floats(at + "input_layernorm.weight", hidden, 1);
-    w.ffn_norm = source.floats(at + "post_attention_layernorm.weight", hidden, 1);
+    w.attention_norm = source.weight_vector(at + "input_layernorm.weight", hidden, 1);
+    w.ffn_norm = source.weight_vector(at + "post_attention_layernorm.weight", hidden, 1);
     std::int64_t first = 0;
     std::vector<float> biases;
     for (const auto& [name, rows] :
          {std::pair("q", q_size), std::pair("k", kv_size), std::pair("v", kv_size)}) {
       const std::string tensor = at + "self_attn." + name + "_proj";
-      source.put(w.qkv, q_size + 2 * kv_size, first, tensor + ".weight", rows, hidden);
+      source.load_rows(w.qkv, q_size + 2 * kv_size, first, tensor + ".weight", rows, hidden);
       if (c.qkv_bias) {
         const std::vector<float> bias = source.vector(tensor + ".bias", rows, 0);
         biases.insert(biases.end(), bias.begin(), bias.end());
       }
       first += rows;
     }
-    w.qkv_bias = source.floats(biases);
-    source.put(w.out, hidden, 0, at + "self_attn.o_proj.weight", hidden, q_size);
-    if (c.out_bias) w.out_bias = source.floats(at + "self_attn.o_proj.bias", hidden, 0);
+    w.qkv_bias = source.weight_vector(biases);
+    source.load_rows(w.attention_out, hidden, 0, at + "self_attn.o_proj.weight", hidden, q_size);
+    if (c.out_bias)
+      w.attention_out_bias = source.weight_vector(at + "self_attn.o_proj.bias", hidden, 0);
     if (c.qk_norm) {
-      w.q_norm = source.floats(at + "self_attn.q_norm.weight", head_dim, 1);
-      w.k_norm = source.floats(at + "self_attn.k_norm.weight", head_dim, 1);
+      w.q_norm = source.weight_vector(at + "self_attn.q_norm.weight", head_dim, 1);
+      w.k_norm = source.weight_vector(at + "self_attn.k_norm.weight", head_dim, 1);
     }
-    source.put(w.gate_up, 2 * ffn, 0, at + "mlp.gate_proj.weight", ffn, hidden);
-    source.put(w.gate_up, 2 * ffn, ffn, at + "mlp.up_proj.weight", ffn, hidden);
-    source.put(w.down, hidden, 0, at + "mlp.down_proj.weight", hidden, ffn);
+    source.load_rows(w.gate_up, 2 * ffn, 0, at + "mlp.gate_proj.weight", ffn, hidden);
+    source.load_rows(w.gate_up, 2 * ffn, ffn, at + "mlp.up_proj.weight", ffn, hidden);
+    source.load_rows(w.down, hidden, 0, at + "mlp.down_proj.weight", hidden, ffn);
     if (c.mlp_bias) {
       std::vector<float> bias = source.vector(at + "mlp.gate_proj.bias", ffn, 0);
       const std::vector<float> up = source.vector(at + "mlp.up_proj.bias", ffn, 0);
       bias.insert(bias.end(), up.begin(), up.end());
-      w.gate_up_bias = source.floats(bias);
-      w.down_bias = source.floats(at + "mlp.down_proj.bias", hidden, 0);
+      w.gate_up_bias = source.weight_vector(bias);
+      w.down_bias = source.weight_vector(at + "mlp.down_proj.bias", hidden, 0);
     }
     layers_.push_back(std::move(w));
   }
   const Source &first = sources.front(), &last = sources.back();
-  norm_ = last.floats("model.norm.weight", hidden, 1);
+  final_norm_ = last.weight_vector("model.norm.weight", hidden, 1);
   const std::string embedding = "model.embed_tokens.weight";
-  last.put(head_, c.vocab, 0, c.tied_embeddings ? embedding : "lm_head.weight", c.vocab, hidden);
+  last.load_rows(lm_head_, c.vocab, 0, c.tied_embeddings ? embedding : "lm_head.weight", c.vocab,
+                 hidden);
   if (!c.tied_embeddings || stages_.count() > 1)
-    first.put(embedding_, c.vocab, 0, embedding, c.vocab, hidden);
-  frequencies_ = rope_frequencies(c.rope, c.head_dim);
+    first.load_rows(embedding_, c.vocab, 0, embedding, c.vocab, hidden);
+  rope_frequencies_ = turnbench::rope_frequencies(c.rope, c.head_dim);
 }
 
 std::size_t Model::weight_bytes() const {
   std::size_t total = 0;
-  for (std::size_t s = 0; s < stages_.count(); ++s) total += stage_bytes(s);
+  for (std::size_t s = 0; s < stages_.count(); ++s) total += stage_weight_bytes(s);
   return total;
 }
 
-std::size_t Model::stage_bytes(std::size_t stage) const {
+std::size_t Model::stage_weight_bytes(std::size_t stage) const {
   std::size_t total = 0;
   if (stage == 0 && embedding_) total += embedding_->bytes();
-  if (stage + 1 == stages_.count()) total += head_->bytes() + norm_.bytes();
+  if (stage + 1 == stages_.count()) total += lm_head_->bytes() + final_norm_.bytes();
   for (int l = stages_.first_layer(stage); l < stages_.first_layer(stage + 1); ++l) {
     const LayerWeights& w = layer(l);
-    total += w.qkv->bytes() + w.out->bytes() + w.gate_up->bytes() + w.down->bytes();
+    total += w.qkv->bytes() + w.attention_out->bytes() + w.gate_up->bytes() + w.down->bytes();
     for (const auto* v : {&w.attention_norm, &w.ffn_norm, &w.q_norm, &w.k_norm, &w.qkv_bias,
-                          &w.out_bias, &w.gate_up_bias, &w.down_bias}) {
+                          &w.attention_out_bias, &w.gate_up_bias, &w.down_bias}) {
       total += v->bytes();
     }
   }

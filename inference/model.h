@@ -35,9 +35,9 @@ struct Checkpoint {
 };
 
 struct LayerWeights {
-  Floats attention_norm, ffn_norm, q_norm, k_norm;
-  std::unique_ptr<Matrix> qkv, out, gate_up, down;
-  Floats qkv_bias, out_bias, gate_up_bias, down_bias;
+  WeightVector attention_norm, ffn_norm, q_norm, k_norm;
+  std::unique_ptr<WeightMatrix> qkv, attention_out, gate_up, down;
+  WeightVector qkv_bias, attention_out_bias, gate_up_bias, down_bias;
 };
 
 /// A loaded decoder: its shape, and its weights in its backends' form.
@@ -52,25 +52,28 @@ class Model {
   const ModelConfig& config() const { return config_; }
   const Stages& stages() const { return stages_; }
   const LayerWeights& layer(int l) const { return layers_[static_cast<std::size_t>(l)]; }
-  const Floats& norm() const { return norm_; }
-  const Matrix& head() const { return *head_; }
+  const WeightVector& final_norm() const { return final_norm_; }
+  const WeightMatrix& lm_head() const { return *lm_head_; }
   /// [vocab, hidden]; the head's own if they are tied and in the same stage.
-  const Matrix& embedding() const { return embedding_ ? *embedding_ : *head_; }
+  const WeightMatrix& embedding() const { return embedding_ ? *embedding_ : *lm_head_; }
   DType dtype() const { return dtype_; }
-  const std::vector<float>& frequencies() const { return frequencies_; }
+  const std::vector<float>& rope_frequencies() const { return rope_frequencies_; }
   std::size_t weight_bytes() const;
-  std::size_t stage_bytes(std::size_t stage) const;  ///< of them
+  std::size_t stage_weight_bytes(std::size_t stage) const;  ///< of them
   /// Of the weights that a decode step reads: all but an embedding table of its own.
-  std::size_t step_bytes() const { return weight_bytes() - (embedding_ ? embedding_->bytes() : 0); }
+  std::size_t decode_step_weight_bytes() const {
+    return weight_bytes() - (embedding_ ? embedding_->bytes() : 0);
+  }
 
  private:
   ModelConfig config_;
   Stages stages_;
   DType dtype_;
   std::vector<LayerWeights> layers_;
-  Floats norm_;
-  std::vector<float> frequencies_;
-  std::unique_ptr<Matrix> head_, embedding_;  // the latter null where the head serves for it
+  WeightVector final_norm_;
+  std::vector<float> rope_frequencies_;
+  std::unique_ptr<WeightMatrix> lm_head_,
+      embedding_;  // the latter null where the head serves for it
 };
 
 }  // namespace turnbench

@@ -77,7 +77,7 @@ std::vector<int> parse_sliding_window(const JsonView& config, const std::string&
 
 }  // namespace
 
-std::vector<int> parse_tokens(const JsonView& config, const std::string& key) {
+std::vector<int> parse_token_ids(const JsonView& config, const std::string& key) {
   std::vector<int> out;
   if (!config.has(key)) return out;
   const JsonView value = config.at(key);
@@ -88,13 +88,13 @@ std::vector<int> parse_tokens(const JsonView& config, const std::string& key) {
   return out;
 }
 
-std::int64_t ModelConfig::parameters(std::size_t stages) const {
+std::int64_t ModelConfig::parameter_count(std::size_t stages) const {
   const bool one_table = tied_embeddings && stages == 1;
-  return layers * layer_parameters() + hidden +
+  return layers * layer_parameter_count() + hidden +
          static_cast<std::int64_t>(vocab) * hidden * (one_table ? 1 : 2);
 }
 
-std::int64_t ModelConfig::layer_parameters() const {
+std::int64_t ModelConfig::layer_parameter_count() const {
   const std::int64_t attention =
       static_cast<std::int64_t>(hidden) * head_dim * (2 * heads + 2 * kv_heads);
   const std::int64_t mlp = 3ll * hidden * ffn;
@@ -150,8 +150,8 @@ ModelConfig parse_model_config(const JsonView& config) {
   m.mlp_bias = config.get("mlp_bias", false);
   m.qk_norm = m.family == "qwen3";
   m.sliding_window = parse_sliding_window(config, m.family, m.layers);
-  m.eos_tokens = parse_tokens(config, "eos_token_id");
-  const std::vector<int> bos = parse_tokens(config, "bos_token_id");
+  m.eos_tokens = parse_token_ids(config, "eos_token_id");
+  const std::vector<int> bos = parse_token_ids(config, "bos_token_id");
   m.bos_token = bos.empty() ? -1 : bos[0];
   return m;
 }

@@ -26,15 +26,15 @@ struct ModelConfig {
 
   int group() const { return heads / kv_heads; }
   /// Held by `stages` stages: a tied table stands at both ends of more than one.
-  std::int64_t parameters(std::size_t stages = 1) const;
-  std::int64_t layer_parameters() const;
+  std::int64_t parameter_count(std::size_t stages = 1) const;
+  std::int64_t layer_parameter_count() const;
   /// 2 FLOP per multiply-add of all linear layers but the output head, for one token.
   double linear_flops_per_token() const;
 };
 
 /// A token id or a list of them, as config.json and generation_config.json write `eos_token_id`;
 /// empty if the key is not there.
-std::vector<int> parse_tokens(const JsonView& config, const std::string& key);
+std::vector<int> parse_token_ids(const JsonView& config, const std::string& key);
 
 /// Reads config.json.  Refuses families, activations and scalings that are not supported, and sizes
 /// that contradict each other.

@@ -42,7 +42,7 @@ struct LayerView {
   std::span<const KvHeadCache> sets;  ///< what is cached, this pass included
   AttentionStats& stats;
   const DialogueView& dialogue;
-  std::int32_t first_row = 0;  ///< position of the pass's first row; the rows are consecutive
+  std::int32_t first_position = 0;  ///< of the pass's first row; rows have consecutive positions
   int rows = 0;
   /// Tokens of the dialogue up to the end of the turn's prompt (of this pass during prefill), still
   /// cached or not: what shares of a prompt are shares of.
@@ -79,7 +79,7 @@ class PrefillPolicy {
   /// Whether a prompt that goes on from an earlier one may go on from what the earlier one cached.
   /// If not, each prompt is computed from its first token, because its rows would come out
   /// differently.
-  virtual bool continues() const { return false; }
+  virtual bool reuses_cached_prompt() const { return false; }
   /// Whether a turn's rows begin with the previous answer even where its tokens are cached.
   virtual bool recomputes_answer() const { return false; }
   /// One pattern per query head, or none for dense attention.  Columns and offsets ascend without

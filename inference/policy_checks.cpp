@@ -31,7 +31,7 @@ void check_ascending(std::span<const std::int32_t> values, std::int32_t end, con
 
 template <typename Where>
 void check_pattern(const HeadPattern& p, const PatternPass& pass, const Where& where) {
-  const std::int32_t end = pass.first_row + pass.rows;
+  const std::int32_t end = pass.first_position + pass.rows;
   switch (p.kind) {
     case HeadPattern::Kind::kDense:
       return;
@@ -42,7 +42,7 @@ void check_pattern(const HeadPattern& p, const PatternPass& pass, const Where& w
             where(), p.sinks, p.local, p.dense_rows);
       }
       return;
-    case HeadPattern::Kind::kLines:
+    case HeadPattern::Kind::kVerticalSlash:
       check_ascending(p.columns, end, "column", where);
       check_ascending(p.offsets, end, "offset", where);
       return;
@@ -58,7 +58,8 @@ void check_pattern(const HeadPattern& p, const PatternPass& pass, const Where& w
         throw runtime_error("{}: found {} lists of key blocks, expected {} for {} rows", where(),
                             p.blocks.size(), lists, pass.rows);
       }
-      const std::int32_t blocks = BlockGrid(p.block_size, pass.first_row).of(end - 1) + 1;
+      const std::int32_t blocks =
+          BlockGrid(p.block_size, pass.first_position).block_of(end - 1) + 1;
       for (std::size_t i = 0; i < lists; ++i) {
         check_ascending(p.blocks[i], blocks, "key block",
                         [&] { return fmt::format("{}, list {}", where(), i); });

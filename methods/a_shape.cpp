@@ -22,10 +22,10 @@ class BandPrefill : public PrefillPolicy {
   }
   /// The band stands at absolute positions, so that rows of earlier turns come out the same; the
   /// dense rows do not.
-  bool continues() const override { return s_.dense_rows == 0 && s_.sparse_followup; }
+  bool reuses_cached_prompt() const override { return s_.dense_rows == 0 && s_.sparse_followup; }
 
   std::vector<HeadPattern> plan(const LayerView& view) override {
-    if (view.layer < s_.first_layer || (view.first_row > 0 && !s_.sparse_followup)) return {};
+    if (view.layer < s_.first_layer || (view.first_position > 0 && !s_.sparse_followup)) return {};
     HeadPattern band;
     band.kind = HeadPattern::Kind::kBand;
     band.sinks = s_.sinks;

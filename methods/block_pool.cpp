@@ -25,11 +25,11 @@ void BlockPool::add(int block, const float* vector) {
 
 BlockPool pool_keys(const KvHeadCache& set, const BlockGrid& grid, std::int32_t end) {
   const int head_dim = set.layout().head_dim;
-  BlockPool out(grid.of(end - 1) + 1, head_dim);
+  BlockPool out(grid.block_of(end - 1) + 1, head_dim);
   std::vector<float> key(static_cast<std::size_t>(head_dim));
   for (int slot = 0; slot < set.size() && set.position(slot) < end; ++slot) {
     set.read_key(slot, key.data());
-    out.add(grid.of(set.position(slot)), key.data());
+    out.add(grid.block_of(set.position(slot)), key.data());
   }
   return out;
 }

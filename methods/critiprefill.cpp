@@ -29,7 +29,8 @@ class CritiPrefill : public PrefillPolicy {
   }
 
   std::vector<HeadPattern> plan(const LayerView& view) override {
-    if (view.layer < s_.skipped_layers || (view.first_row > 0 && !s_.sparse_followup)) return {};
+    if (view.layer < s_.skipped_layers || (view.first_position > 0 && !s_.sparse_followup))
+      return {};
     const int heads = view.heads_per_set();
     // What a layer hands on is used from layer 2 on, and only within one pass.
     const bool fuse = s_.fusion && view.layer >= 2 && view.layer > s_.skipped_layers &&
@@ -53,15 +54,15 @@ class CritiPrefill : public PrefillPolicy {
   /// before and takes those of this one.
   HeadPattern pattern(const LayerView& view, int first_head, bool fuse,
                       SegmentScores& previous) const {
-    const BlockGrid grid(s_.block, view.first_row);
+    const BlockGrid grid(s_.block, view.first_position);
     const BlockPool keys = pool_keys(cache_of_head(view, first_head), grid,
-                                     view.first_row + view.rows);  // [key blocks]
-    std::vector<BlockPool> queries;                                // [heads][segments]
+                                     view.first_position + view.rows);  // [key blocks]
+    std::vector<BlockPool> queries;                                     // [heads][segments]
     for (int h = first_head; h < first_head + view.heads_per_set(); ++h)
       queries.push_back(pool_queries(view, h, s_.segment));
-    const int segments = queries[0].blocks(), first = grid.of(view.first_row);
+    const int segments = queries[0].blocks(), first = grid.block_of(view.first_position);
     const int segment_blocks = s_.segment / s_.block;  // key blocks on a segment's diagonal
-    const int k = s_.budget.tokens(view.first_row + view.rows) / s_.block;
+    const int k = s_.budget.tokens(view.first_position + view.rows) / s_.block;
     HeadPattern p;
     p.kind = HeadPattern::Kind::kBlocks;
     p.block_size = s_.block;
@@ -76,7 +77,7 @@ class CritiPrefill : public PrefillPolicy {
         for (std::size_t c = 0; c < scores.size(); ++c)
           scores[c] = kPreviousLayerShare * last[c] + (1 - kPreviousLayerShare) * scores[c];
       }
-      const bool sparse = view.first_row + i * s_.segment >= s_.threshold && i < segments - 1;
+      const bool sparse = view.first_position + i * s_.segment >= s_.threshold && i < segments - 1;
       p.blocks.push_back(with_tail(sparse ? top_k(scores, k) : all_slots(before), before, end));
       last = std::move(scores);
     }

@@ -86,9 +86,9 @@ class FlexPrefill : public PrefillPolicy {
   }
 
   std::vector<HeadPattern> plan(const LayerView& view) override {
-    const int n = view.first_row + view.rows;
+    const int n = view.first_position + view.rows;
     if (n <= std::max(2 * s_.block, blocks_of(s_.min_budget) * s_.block) ||
-        (view.first_row > 0 && !s_.sparse_followup)) {
+        (view.first_position > 0 && !s_.sparse_followup)) {
       return {};
     }
     std::vector<HeadPattern> out(static_cast<std::size_t>(view.shape.heads));
@@ -105,10 +105,10 @@ class FlexPrefill : public PrefillPolicy {
   /// close to the truth is query-aware: the estimate adds its heaviest blocks.
   HeadPattern pattern(const LayerView& view, int head) const {
     const KvHeadCache& set = cache_of_head(view, head);
-    const BlockGrid grid(s_.block, view.first_row);
-    const std::int32_t n = view.first_row + view.rows;
-    const int blocks = grid.of(n - 1) + 1;      // of keys
-    const int first = grid.of(view.first_row);  // the first block of rows on that grid
+    const BlockGrid grid(s_.block, view.first_position);
+    const std::int32_t n = view.first_position + view.rows;
+    const int blocks = grid.block_of(n - 1) + 1;           // of keys
+    const int first = grid.block_of(view.first_position);  // the first block of rows on that grid
     const int rows = std::min(s_.block, view.rows);
 
     const LineMass attention = mean_over_rows(view.stats.line_mass(head, rows), rows);
@@ -152,7 +152,8 @@ class FlexPrefill : public PrefillPolicy {
                                          const BlockGrid& grid, int blocks) {
     std::vector<float> out(static_cast<std::size_t>(blocks));
     for (std::size_t j = 0; j < vertical.size(); ++j)
-      out[static_cast<std::size_t>(grid.of(set.position(static_cast<int>(j))))] += vertical[j];
+      out[static_cast<std::size_t>(grid.block_of(set.position(static_cast<int>(j))))] +=
+          vertical[j];
     return out;
   }
 
@@ -164,7 +165,7 @@ class FlexPrefill : public PrefillPolicy {
     const auto n = static_cast<std::int32_t>(slash.size());
     std::vector<float> out(static_cast<std::size_t>(blocks));
     for (std::int32_t o = 0; o < n; ++o)
-      out[static_cast<std::size_t>(blocks - 1 - grid.of(n - 1 - o))] +=
+      out[static_cast<std::size_t>(blocks - 1 - grid.block_of(n - 1 - o))] +=
           slash[static_cast<std::size_t>(o)];
     return out;
   }

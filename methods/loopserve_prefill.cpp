@@ -26,7 +26,7 @@ class LoopServePrefill : public PrefillPolicy {
 
   /// Rows of earlier turns stay on the lines that were chosen for them then: what they cached is
   /// what applying those lines to them again would give.
-  bool continues() const override { return true; }
+  bool reuses_cached_prompt() const override { return true; }
   bool recomputes_answer() const override { return s_.recompute_answer; }
 
   /// Algorithm 2: sampled rows -> their attention -> lines that recover alpha of it, for each head.
@@ -34,7 +34,7 @@ class LoopServePrefill : public PrefillPolicy {
     if (s_.alpha >= 1) return {};
     const std::vector<int> rows = sampled_rows(view);  // of this pass
     std::vector<std::int32_t> row_positions;
-    for (int r : rows) row_positions.push_back(view.first_row + r);
+    for (int r : rows) row_positions.push_back(view.first_position + r);
     const int heads = s_.per_group ? view.heads_per_set() : 1;  // that share their lines
     std::vector<HeadPattern> out(static_cast<std::size_t>(view.shape.heads));
     view.stats.for_each_head([&](int head) {
@@ -46,7 +46,7 @@ class LoopServePrefill : public PrefillPolicy {
       const LineSelection lines = s_.overlap_by_bound ? select_lines_by_bound(sampled, s_.alpha)
                                                       : select_lines(sampled, s_.alpha);
       HeadPattern pattern;
-      pattern.kind = HeadPattern::Kind::kLines;
+      pattern.kind = HeadPattern::Kind::kVerticalSlash;
       pattern.granularity = s_.granularity;
       pattern.columns = lines.columns;
       pattern.offsets = lines.offsets;

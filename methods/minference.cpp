@@ -30,7 +30,7 @@ class MInference : public PrefillPolicy {
 
   std::vector<HeadPattern> plan(const LayerView& view) override {
     s_.config.check_shape(view.shape);
-    if (view.layer < s_.first_layer || (view.first_row > 0 && !s_.sparse_followup)) return {};
+    if (view.layer < s_.first_layer || (view.first_position > 0 && !s_.sparse_followup)) return {};
     std::vector<HeadPattern> out(static_cast<std::size_t>(view.shape.heads));
     view.stats.for_each_head(
         [&](int head) { out[static_cast<std::size_t>(head)] = pattern(view, head); });
@@ -65,7 +65,7 @@ class MInference : public PrefillPolicy {
                              const MInferenceConfig::Head& h) const {
     LineMass attention = view.stats.line_mass(head, kEstimationRows);  // [slots], [offsets]
     HeadPattern p;
-    p.kind = HeadPattern::Kind::kLines;
+    p.kind = HeadPattern::Kind::kVerticalSlash;
     p.granularity = s_.granularity;
     p.columns = top_k_with_first(std::move(attention.vertical), kForcedColumns,
                                  std::max(h.vertical, kForcedColumns));
@@ -78,11 +78,12 @@ class MInference : public PrefillPolicy {
   /// Mean queries of blocks of rows, mean keys of blocks of keys -> their dot products -> top-k for
   /// each block of rows (Algorithm 3).  Places of a block that hold no token count as zeros.
   HeadPattern block_sparse(const LayerView& view, int head) const {
-    const BlockGrid grid(kSparseBlock, view.first_row);
-    const BlockPool keys =
-        pool_keys(cache_of_head(view, head), grid, view.first_row + view.rows);  // [key blocks]
-    const BlockPool queries = pool_queries(view, head, kSparseBlock);            // [row blocks]
-    const int first = grid.of(view.first_row);  // the key block on the first row block's diagonal
+    const BlockGrid grid(kSparseBlock, view.first_position);
+    const BlockPool keys = pool_keys(cache_of_head(view, head), grid,
+                                     view.first_position + view.rows);  // [key blocks]
+    const BlockPool queries = pool_queries(view, head, kSparseBlock);   // [row blocks]
+    const int first =
+        grid.block_of(view.first_position);  // the key block on the first row block's diagonal
     HeadPattern p;
     p.kind = HeadPattern::Kind::kBlocks;
     p.block_size = kSparseBlock;

@@ -13,7 +13,7 @@ const std::vector<std::vector<std::int32_t>>& LayerSums::ranked_lines(PositionRa
   if (!is_new) return orders;
   orders.resize(static_cast<std::size_t>(view_.shape.heads));
   view_.stats.for_each_head([&](int h) {
-    LineMass mass = view_.stats.line_mass(h, rows.begin - view_.first_row, rows.size());
+    LineMass mass = view_.stats.line_mass(h, rows.begin - view_.first_position, rows.size());
     std::vector<float> weights = std::move(mass.vertical);
     weights.insert(weights.end(), mass.slash.begin(), mass.slash.end());
     orders[static_cast<std::size_t>(h)] = ranking(weights);
@@ -65,7 +65,7 @@ std::vector<double> LayerSums::column_mass(PositionRange rows, int end) {
       const auto add = [&](std::int32_t, std::span<const float> cells) {
         for (std::size_t j = 0; j < cells.size(); ++j) own[j] += static_cast<double>(cells[j]);
       };
-      view_.stats.for_each_row(h, rows.begin - view_.first_row, rows.size(), add);
+      view_.stats.for_each_row(h, rows.begin - view_.first_position, rows.size(), add);
     });
     sum.assign(static_cast<std::size_t>(rows.end), 0.0);
     for (const std::vector<double>& own : heads)  // in their order, whatever the threads did

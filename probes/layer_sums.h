@@ -25,7 +25,7 @@ class LayerSums {
 
   const LayerView& view() const { return view_; }
   /// The rows of this pass, as positions.
-  PositionRange rows() const { return {view_.first_row, view_.first_row + view_.rows}; }
+  PositionRange rows() const { return {view_.first_position, view_.first_position + view_.rows}; }
 
   /// For each query head, the lines that `rows` reach, by descending mass.  Vertical line j has
   /// number j, slash line o has number (vertical lines) + o.  On ties the lower number comes first.

@@ -206,7 +206,8 @@ WorkerAssignment assign_workers(const Plan& plan, std::size_t model, const RunOp
   }
   if (options.devices[0].cuda)
     return {std::min(1, jobs), options.threads > 0 ? options.threads : processors};
-  const bool small = plan.experiment.models[model].checkpoint.config.parameters() < kSmallModel;
+  const bool small =
+      plan.experiment.models[model].checkpoint.config.parameter_count() < kSmallModel;
   const int threads = options.threads > 0 ? options.threads : small ? 1 : processors;
   return {std::min(small ? std::max(1, processors / threads) : 1, jobs), threads};
 }

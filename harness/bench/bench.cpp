@@ -165,8 +165,9 @@ std::vector<BenchRow> bench_decode(Engine& engine, Backend& backend, const Bench
           const double kv_bytes = attended / kDecodeSteps * 2.0 * c.head_dim *
                                   static_cast<double>(size_of(engine.options().kv_dtype));
           row.seconds.push_back(median(steps));
-          shares.push_back((static_cast<double>(engine.model().step_bytes()) + kv_bytes) /
-                           row.seconds.back() / bandwidth);
+          shares.push_back(
+              (static_cast<double>(engine.model().decode_step_weight_bytes()) + kv_bytes) /
+              row.seconds.back() / bandwidth);
         }
         row.ceiling_share = median(shares);
         out.push_back(std::move(row));

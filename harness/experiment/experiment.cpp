@@ -172,7 +172,7 @@ StoredExperiment stored_experiment(const Experiment& experiment) {
     out.models.emplace_back(
         m.hash, fmt::format("{}: {}, {} layers, {} heads, {} KV heads, head_dim {}, {} parameters",
                             m.checkpoint.name, c.family, c.layers, c.heads, c.kv_heads, c.head_dim,
-                            c.parameters()));
+                            c.parameter_count()));
   }
   for (const ResolvedDataset& d : experiment.datasets) {
     out.datasets.emplace_back(d.hash, dataset_description(d.entry));

@@ -63,8 +63,8 @@ class Batch {
     const std::int64_t taken = whole ? rows : std::min<std::int64_t>(rows, engine.prefill_chunk);
     const std::int64_t most = std::max<std::int64_t>(taken, engine.max_rows);
     pass_.rows = std::min(std::max(pass_.rows, most), pass_.rows + taken);
-    pass_.context += context;
-    pass_.longest = std::max(pass_.longest, context);
+    pass_.total_context += context;
+    pass_.longest_context = std::max(pass_.longest_context, context);
     pass_.pre_rope_keys |= pre_rope_keys;
   }
   std::size_t bytes() const {
@@ -116,7 +116,8 @@ void add_unit(Batch& out, const ModelConfig& c, const WorkUnit& unit, const Prom
     if (p.eviction) {
       for (const ColumnRule& rule : p.eviction->columns()) columns.insert(rule);
     }
-    const bool whole = p.prefill != nullptr, continues = !p.prefill || p.prefill->continues();
+    const bool whole = p.prefill != nullptr,
+               continues = !p.prefill || p.prefill->reuses_cached_prompt();
     std::int64_t own = answer;
     if (forked) {  // pages are the shared prefix's until they are written; eviction copies what
                    // stays

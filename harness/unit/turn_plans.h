@@ -24,10 +24,10 @@ class MemoizedPrefillPolicy : public PrefillPolicy {
   std::unique_ptr<PrefillPolicy> clone() const override {
     return std::make_unique<MemoizedPrefillPolicy>(policy_->clone(), plans_);
   }
-  bool continues() const override { return policy_->continues(); }
+  bool reuses_cached_prompt() const override { return policy_->reuses_cached_prompt(); }
   bool recomputes_answer() const override { return policy_->recomputes_answer(); }
   std::vector<HeadPattern> plan(const LayerView& view) override {
-    const auto [at, is_new] = plans_->try_emplace({view.layer, view.first_row});
+    const auto [at, is_new] = plans_->try_emplace({view.layer, view.first_position});
     if (is_new) at->second = policy_->plan(view);
     return at->second;
   }

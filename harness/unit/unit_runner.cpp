@@ -185,7 +185,7 @@ std::pair<Sequence, std::vector<int>> UnitRunner::start_prefix(const ActiveUnit&
   Policies policies;
   policies.prefill = b.cell->method->make().prefill;
   policies.method = b.cell->method->name();
-  if (unit.turn > 0 && (!policies.prefill || policies.prefill->continues())) {
+  if (unit.turn > 0 && (!policies.prefill || policies.prefill->reuses_cached_prompt())) {
     const auto fresh =
         prompt.begin() + static_cast<std::ptrdiff_t>(b.earlier_prompt_lengths.back());
     Sequence next = unit.prefixes.at({prefill_key, {prompt.begin(), fresh}}).fork();
@@ -206,7 +206,7 @@ std::vector<int> UnitRunner::restart_sequence(ActiveUnit& unit, Branch& b) {
   Sequence& s = *b.sequence;
   const std::span<const int> prompt = b.prompt.tokens;
   std::size_t done = 0;
-  if (b.reprefills() && s.policies.prefill && s.policies.prefill->continues()) {
+  if (b.reprefills() && s.policies.prefill && s.policies.prefill->reuses_cached_prompt()) {
     s.policies.prefill =
         std::make_unique<MemoizedPrefillPolicy>(std::move(s.policies.prefill), b.plans);
     for (std::size_t end : b.earlier_prompt_lengths) {

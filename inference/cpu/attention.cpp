@@ -43,7 +43,7 @@ void dense_block(const AttentionJob& job, float scale, const PackedSet& packed, 
                  float* scratch) {
   const int width = padded(job.keys->layout().head_dim), heads = job.heads();
   const int rows = std::min(kStripRows, job.rows() - first), all = heads * kStripRows;
-  Bump bump(scratch);
+  BumpAllocator bump(scratch);
   float* s = bump.floats(kStripRows * kTile);
   const auto state = SoftmaxState::in(bump.floats(SoftmaxState::floats(all, width)), all, width);
   const auto total = SoftmaxState::in(bump.floats(SoftmaxState::floats(all, width)), all, width);
@@ -62,7 +62,8 @@ void dense_block(const AttentionJob& job, float scale, const PackedSet& packed, 
       }
       for (int h = 0; h < heads; ++h) {
         const Strip strip{queries_of(job, first, rows, h), job.positions + first};
-        take_tile(strip, tile, scale, job.sliding_window, false, visible, s, state, h * kStripRows);
+        attend_tile(strip, tile, scale, job.sliding_window, false, visible, s, state,
+                    h * kStripRows);
       }
     }
     merge_state(total, state);
@@ -103,7 +104,7 @@ void pattern_block(const AttentionJob& job, float scale, const PackedSet& packed
       loose += next - i;
     }
   }
-  Bump bump(scratch);
+  BumpAllocator bump(scratch);
   float* s = bump.floats(kStripRows * kTile);
   const auto state =
       SoftmaxState::in(bump.floats(SoftmaxState::floats(kStripRows, width)), kStripRows, width);
@@ -113,7 +114,7 @@ void pattern_block(const AttentionJob& job, float scale, const PackedSet& packed
   float* v = bump.floats(kTile * width);
   std::int32_t* positions = bump.ints(kTile);
   const Strip strip{queries_of(job, first, rows, head), job.positions + first};
-  const auto visible = [&](std::int32_t row, std::int32_t key) { return mask->has(row, key); };
+  const auto visible = [&](std::int32_t row, std::int32_t key) { return mask->contains(row, key); };
   total.clear();
   const int from_set = static_cast<int>(whole.size()), gathered = static_cast<int>(loose);
   const int tiles = from_set + tiles_of(gathered);
@@ -127,8 +128,8 @@ void pattern_block(const AttentionJob& job, float scale, const PackedSet& packed
                                                  std::min(kTile, gathered - at), kt, v, positions);
       const std::int32_t lowest = tile.positions[0], highest = tile.positions[tile.count - 1];
       if (job.sliding_window > 0 && highest <= strip.positions[0] - job.sliding_window) continue;
-      const bool ask = mask && !mask->has_all(lowest, highest);
-      take_tile(strip, tile, scale, job.sliding_window, ask, visible, s, part, 0);
+      const bool ask = mask && !mask->contains_all(lowest, highest);
+      attend_tile(strip, tile, scale, job.sliding_window, ask, visible, s, part, 0);
     }
     if (begin > 0) merge_state(total, state);
   }
@@ -158,32 +159,33 @@ void attend_rows(ThreadPool& pool, float scale, std::span<const AttentionJob> jo
                  std::span<const std::size_t> chosen, AttentionWorkspace& workspace) {
   std::vector<const KvHeadCache*> sets;
   for (std::size_t job : chosen) sets.push_back(jobs[job].keys);
-  in_packed_waves(pool, sets, workspace, [&](std::size_t begin, std::span<const PackedSet> packed) {
-    std::int64_t scratch = 0;
-    std::vector<Task> blocks;
-    for (std::size_t i = 0; i < packed.size(); ++i) {
-      const AttentionJob& job = jobs[chosen[begin + i]];
-      const bool dense = job.patterns == nullptr;
-      const int parts = dense ? 1 : job.heads(), heads = dense ? job.heads() : 1;
-      scratch = std::max(scratch, task_floats(job.keys->layout().head_dim, heads * kStripRows));
-      // Later blocks read more keys: the largest tasks first.
-      for (int b = (job.rows() - 1) / kStripRows; b >= 0; --b) {
-        for (int h = 0; h < parts; ++h) blocks.push_back({i, h, b});
-      }
-    }
-    pool.parallel_for(blocks.size(), [&](std::size_t task, int worker) {
-      const Task& t = blocks[task];
-      const AttentionJob& job = jobs[chosen[begin + t.job]];
-      float* memory = workspace.worker[static_cast<std::size_t>(worker)].get(scratch);
-      if (job.patterns == nullptr) {
-        HWY_DYNAMIC_DISPATCH(dense_block)
-        (job, scale, packed[t.job], t.block * kStripRows, memory);
-      } else {
-        HWY_DYNAMIC_DISPATCH(pattern_block)
-        (job, scale, packed[t.job], t.head, t.block, memory);
-      }
-    });
-  });
+  for_each_packed_wave(
+      pool, sets, workspace, [&](std::size_t begin, std::span<const PackedSet> packed) {
+        std::int64_t scratch = 0;
+        std::vector<Task> blocks;
+        for (std::size_t i = 0; i < packed.size(); ++i) {
+          const AttentionJob& job = jobs[chosen[begin + i]];
+          const bool dense = job.patterns == nullptr;
+          const int parts = dense ? 1 : job.heads(), heads = dense ? job.heads() : 1;
+          scratch = std::max(scratch, task_floats(job.keys->layout().head_dim, heads * kStripRows));
+          // Later blocks read more keys: the largest tasks first.
+          for (int b = (job.rows() - 1) / kStripRows; b >= 0; --b) {
+            for (int h = 0; h < parts; ++h) blocks.push_back({i, h, b});
+          }
+        }
+        pool.parallel_for(blocks.size(), [&](std::size_t task, int worker) {
+          const Task& t = blocks[task];
+          const AttentionJob& job = jobs[chosen[begin + t.job]];
+          float* memory = workspace.worker[static_cast<std::size_t>(worker)].get(scratch);
+          if (job.patterns == nullptr) {
+            HWY_DYNAMIC_DISPATCH(dense_block)
+            (job, scale, packed[t.job], t.block * kStripRows, memory);
+          } else {
+            HWY_DYNAMIC_DISPATCH(pattern_block)
+            (job, scale, packed[t.job], t.head, t.block, memory);
+          }
+        });
+      });
 }
 
 }  // namespace
@@ -200,13 +202,13 @@ std::size_t attention_scratch_bytes(const ModelConfig& c, const PassSize& pass, 
     return (tokens / kTile + sets) * tile_floats(c.head_dim);
   };
   const std::int64_t shared =
-      std::max(packed(pass.longest, 1),
-               std::min(kPackedFloats, packed(pass.context, pass.sequences) * c.kv_heads));
+      std::max(packed(pass.longest_context, 1),
+               std::min(kPackedFloats, packed(pass.total_context, pass.sequences) * c.kv_heads));
   const std::int64_t of_worker = task_floats(c.head_dim, c.group() * kStripRows);
   return (shared + threads * of_worker) * sizeof(float);
 }
 
-void in_packed_waves(
+void for_each_packed_wave(
     ThreadPool& pool, std::span<const KvHeadCache* const> sets, AttentionWorkspace& workspace,
     const std::function<void(std::size_t begin, std::span<const PackedSet>)>& body) {
   for (std::size_t begin = 0, end = 0; begin < sets.size(); begin = end) {
@@ -241,7 +243,7 @@ void attend(ThreadPool& pool, float scale, std::span<const AttentionJob> jobs,
     (jobs[i].rows() == 1 && jobs[i].patterns == nullptr ? single : blocks).push_back(i);
   }
   attend_rows(pool, scale, jobs, blocks, workspace);
-  if (!single.empty()) attend_single(pool, scale, jobs, single, workspace);
+  if (!single.empty()) attend_single_rows(pool, scale, jobs, single, workspace);
 }
 
 }  // namespace turnbench::cpu

@@ -29,8 +29,8 @@ void attend(ThreadPool& pool, float scale, std::span<const AttentionJob> jobs,
 
 /// The part of `attend` for jobs `single`, of one row each and without patterns: segments of the
 /// keys in parallel.
-void attend_single(ThreadPool& pool, float scale, std::span<const AttentionJob> jobs,
-                   std::span<const std::size_t> single, AttentionWorkspace& workspace);
+void attend_single_rows(ThreadPool& pool, float scale, std::span<const AttentionJob> jobs,
+                        std::span<const std::size_t> single, AttentionWorkspace& workspace);
 
 /// The jobs' column sums.  A sum takes its rows one by one in order, so neither threads nor the
 /// split into passes show.
@@ -42,7 +42,7 @@ std::size_t attention_scratch_bytes(const ModelConfig& config, const PassSize& p
 
 /// Packs the tiles of sets, in waves that fit into the workspace: body(begin, packed) has those of
 /// sets[begin], sets[begin + 1], ... .
-void in_packed_waves(
+void for_each_packed_wave(
     ThreadPool& pool, std::span<const KvHeadCache* const> sets, AttentionWorkspace& workspace,
     const std::function<void(std::size_t begin, std::span<const PackedSet>)>& body);
 

@@ -72,10 +72,10 @@ struct SoftmaxState {
   }
 };
 
-/// Bump allocation from one float buffer, in whole cache lines.
-class Bump {
+/// BumpAllocator allocation from one float buffer, in whole cache lines.
+class BumpAllocator {
  public:
-  explicit Bump(float* memory) : next_(memory) {}
+  explicit BumpAllocator(float* memory) : next_(memory) {}
   float* floats(std::int64_t n) {
     float* out = next_;
     next_ += (n + 15) / 16 * 16;

@@ -210,9 +210,9 @@ HWY_INLINE void softmax_row(float scale, float next, float* HWY_RESTRICT s, floa
 /// `visible(row, key position)` is asked only if `ask`; causality and the window always hold.  `s`
 /// is scratch [rows, 64].
 template <typename Visible>
-HWY_INLINE void take_tile(const Strip& strip, const Tile& tile, float scale, int sliding_window,
-                          bool ask, const Visible& visible, float* s, const SoftmaxState& state,
-                          std::int64_t first_row) {
+HWY_INLINE void attend_tile(const Strip& strip, const Tile& tile, float scale, int sliding_window,
+                            bool ask, const Visible& visible, float* s, const SoftmaxState& state,
+                            std::int64_t first_row) {
   const std::int64_t rows = strip.q.rows, columns = padded(tile.count);
   product(strip.q, {tile.kt, strip.q.columns, columns, kTile}, {s, rows, columns, kTile}, false);
   const std::int32_t* end = tile.positions + tile.count;

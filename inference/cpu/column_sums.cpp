@@ -232,7 +232,7 @@ void sum_noisy_columns(const ColumnJob& job, float scale, const PackedSet& packe
 void sum_columns(const ColumnJob& job, float scale, int begin, int end, float* scratch) {
   const KvHeadCache& keys = *job.keys;
   const int head_dim = keys.layout().head_dim, tiles = end - begin, heads = job.heads();
-  Bump bump(scratch);
+  BumpAllocator bump(scratch);
   float* s = bump.floats(kStripRows * kTile);
   const MatrixView<float> sums(bump.floats(heads * tiles * kTile), heads, tiles * kTile);
   float* kt = bump.floats(tiles * kTile * head_dim);
@@ -290,21 +290,22 @@ void add_noisy_sums(ThreadPool& pool, float scale, std::span<const ColumnJob* co
                     AttentionWorkspace& workspace) {
   std::vector<const KvHeadCache*> sets;
   for (const ColumnJob* job : jobs) sets.push_back(job->keys);
-  in_packed_waves(pool, sets, workspace, [&](std::size_t begin, std::span<const PackedSet> packed) {
-    std::int64_t scratch = 0;
-    std::vector<std::pair<std::size_t, int>> tasks;  // job of the wave, head
-    for (std::size_t i = 0; i < packed.size(); ++i) {
-      const ColumnJob& job = *jobs[begin + i];
-      scratch = std::max(scratch, kNoisyFloats * weight_row_floats(job.keys->size()));
-      for (int h = 0; h < job.heads(); ++h) tasks.emplace_back(i, h);
-    }
-    pool.parallel_for(tasks.size(), [&](std::size_t i, int worker) {
-      const auto [job, head] = tasks[i];
-      HWY_DYNAMIC_DISPATCH(sum_noisy_columns)
-      (*jobs[begin + job], scale, packed[job], head,
-       workspace.worker[static_cast<std::size_t>(worker)].get(scratch));
-    });
-  });
+  for_each_packed_wave(
+      pool, sets, workspace, [&](std::size_t begin, std::span<const PackedSet> packed) {
+        std::int64_t scratch = 0;
+        std::vector<std::pair<std::size_t, int>> tasks;  // job of the wave, head
+        for (std::size_t i = 0; i < packed.size(); ++i) {
+          const ColumnJob& job = *jobs[begin + i];
+          scratch = std::max(scratch, kNoisyFloats * weight_row_floats(job.keys->size()));
+          for (int h = 0; h < job.heads(); ++h) tasks.emplace_back(i, h);
+        }
+        pool.parallel_for(tasks.size(), [&](std::size_t i, int worker) {
+          const auto [job, head] = tasks[i];
+          HWY_DYNAMIC_DISPATCH(sum_noisy_columns)
+          (*jobs[begin + job], scale, packed[job], head,
+           workspace.worker[static_cast<std::size_t>(worker)].get(scratch));
+        });
+      });
 }
 
 }  // namespace

@@ -10,12 +10,12 @@
 #include "inference/cpu/ceilings.h"
 #include "inference/cpu/elementwise.h"
 #include "inference/cpu/gemm.h"
-#include "inference/cpu/mass.h"
+#include "inference/cpu/line_mass.h"
 
 namespace turnbench {
 namespace {
 
-class CpuMatrix : public Matrix {
+class CpuMatrix : public WeightMatrix {
  public:
   CpuMatrix(std::int64_t out, std::int64_t in, DType dtype)
       : packed_(cpu::make_packed(out, in, dtype)) {}
@@ -24,7 +24,7 @@ class CpuMatrix : public Matrix {
   std::int64_t in() const override { return packed_.in; }
   std::size_t bytes() const override { return packed_.bytes(); }
 
-  void put_rows(std::int64_t first, const std::byte* source, DType dtype,
+  void set_rows(std::int64_t first, const std::byte* source, DType dtype,
                 std::int64_t rows) override {
     const std::size_t row_bytes = packed_.in * size_of(dtype);
     Buffer row(row_bytes);
@@ -62,18 +62,19 @@ class CpuBackend : public Backend {
 
   const std::shared_ptr<Memory>& memory() override { return host_memory(); }
 
-  std::unique_ptr<Matrix> make_matrix(std::int64_t out, std::int64_t in, DType dtype) override {
+  std::unique_ptr<WeightMatrix> make_matrix(std::int64_t out, std::int64_t in,
+                                            DType dtype) override {
     return std::make_unique<CpuMatrix>(out, in, dtype);
   }
 
-  void embed(const Matrix& table, std::span<const int> tokens, float* out) override {
+  void embed(const WeightMatrix& table, std::span<const int> tokens, float* out) override {
     by_rows(std::ssize(tokens), table.in(), [&](std::int64_t first, std::int64_t count) {
       for (std::int64_t i = first; i < first + count; ++i)
         table.read_row(tokens[i], out + i * table.in());
     });
   }
 
-  void linear(MatrixView<const float> x, const Matrix& w, const float* bias,
+  void linear(MatrixView<const float> x, const WeightMatrix& w, const float* bias,
               MatrixView<float> y) override {
     cpu::linear(pool_, x, static_cast<const CpuMatrix&>(w).packed(), bias, y);
   }
@@ -85,10 +86,11 @@ class CpuBackend : public Backend {
     });
   }
 
-  void rotate(MatrixView<float> x, MatrixView<const float> cos,
-              MatrixView<const float> sin) override {
+  void apply_rope(MatrixView<float> x, MatrixView<const float> cos,
+                  MatrixView<const float> sin) override {
     by_rows(x.rows, x.columns, [&](std::int64_t first, std::int64_t count) {
-      cpu::rotate(x.rows_at(first, count), cos.rows_at(first, count), sin.rows_at(first, count));
+      cpu::apply_rope(x.rows_at(first, count), cos.rows_at(first, count),
+                      sin.rows_at(first, count));
     });
   }
 
@@ -118,7 +120,7 @@ class CpuBackend : public Backend {
   }
 
   void read_pre_rope_keys(const KvHeadCache& set, int first, MatrixView<float> out) override {
-    for (int r = 0; r < out.rows; ++r) set.read_raw_key(first + r, out.row(r));
+    for (int r = 0; r < out.rows; ++r) set.read_pre_rope_key(first + r, out.row(r));
   }
 
   void attend(float scale, std::span<const AttentionJob> jobs) override {
@@ -135,8 +137,8 @@ class CpuBackend : public Backend {
     cpu::row_probabilities(scale, keys, q, positions, sliding_window, out);
   }
 
-  void add_mass(float scale, std::span<const MassJob> jobs) override {
-    cpu::add_mass(pool_, scale, jobs);
+  void add_line_mass(float scale, std::span<const LineMassJob> jobs) override {
+    cpu::add_line_mass(pool_, scale, jobs);
   }
 
   void parallel_for(std::size_t count, const std::function<void(std::size_t)>& task) override {

@@ -111,7 +111,7 @@ void rms_norm(MatrixView<const float> x, const float* weight, float eps, MatrixV
   HWY_DYNAMIC_DISPATCH(rms_norm_rows)(x, weight, eps, out);
 }
 
-void rotate(MatrixView<float> x, MatrixView<const float> cos, MatrixView<const float> sin) {
+void apply_rope(MatrixView<float> x, MatrixView<const float> cos, MatrixView<const float> sin) {
   HWY_DYNAMIC_DISPATCH(rotate_rows)(x, cos, sin);
 }
 

@@ -13,7 +13,7 @@ void rms_norm(MatrixView<const float> x, const float* weight, float eps, MatrixV
 /// Rotates in place every head of row r, half-split pairs (d, d + head_dim / 2), by row r of cos
 /// and sin, the cosines and sines of the angles.  x: [rows, heads * head_dim]; cos, sin:
 /// [rows, head_dim / 2].
-void rotate(MatrixView<float> x, MatrixView<const float> cos, MatrixView<const float> sin);
+void apply_rope(MatrixView<float> x, MatrixView<const float> cos, MatrixView<const float> sin);
 
 /// out = gate * sigmoid(gate) * up.  gate_up: [rows, 2 * width], gate first; out: [rows, width].
 void silu_multiply(MatrixView<const float> gate_up, MatrixView<float> out);

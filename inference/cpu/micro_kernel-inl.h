@@ -154,16 +154,16 @@ constexpr std::size_t group_vecs(int) {
 }
 #endif
 
-/// kRows rows of `group_product`; `ahead.some()` is called before each tile of registers.
-template <int kRows, typename T, typename Ahead>
+/// kRows rows of `group_product`; `prefetcher.step()` is called before each tile of registers.
+template <int kRows, typename T, typename Prefetcher>
 HWY_INLINE void group_rows(MatrixView<const float> a, MatrixView<const T> b, MatrixView<float> c,
-                           bool start_from_c, Ahead& ahead) {
+                           bool start_from_c, Prefetcher& prefetcher) {
   constexpr std::size_t kVecs = group_vecs(kRows);
   const std::size_t lanes = hn::Lanes(FloatTag());
   const std::size_t vecs = c.columns / lanes;
   std::size_t v = 0;
   const auto take = [&](auto count) {
-    ahead.some();
+    prefetcher.step();
     micro_kernel<kRows, decltype(count)::value>(a.columns, a.data, a.stride, b.data + v * lanes,
                                                 b.stride, c.data + v * lanes, c.stride,
                                                 start_from_c);
@@ -189,17 +189,17 @@ HWY_INLINE void with_constant(int n, const Body& body) {
 
 /// `product` for the query heads of one group.  Their number is small and known to be no multiple
 /// of anything: they are shared out evenly to tiles of registers that hold enough sums to hide the
-/// latency of a multiply-add.  Each number is the same chain as in `product`.  `ahead` may fetch
-/// what is needed later.
-template <typename T, typename Ahead>
+/// latency of a multiply-add.  Each number is the same chain as in `product`.  `prefetcher` may
+/// fetch what is needed later.
+template <typename T, typename Prefetcher>
 HWY_INLINE void group_product(MatrixView<const float> a, MatrixView<const T> b, MatrixView<float> c,
-                              bool start_from_c, Ahead& ahead) {
+                              bool start_from_c, Prefetcher& prefetcher) {
   const int rows = static_cast<int>(c.rows), parts = (rows + kGroupRows - 1) / kGroupRows;
   for (int part = 0, r = 0; part < parts; ++part) {
     const int count = (rows - r) / (parts - part);
     with_constant<kGroupRows>(count, [&](auto n_rows) {
       group_rows<decltype(n_rows)::value>(a.rows_at(r, count), b, c.rows_at(r, count), start_from_c,
-                                          ahead);
+                                          prefetcher);
     });
     r += count;
   }

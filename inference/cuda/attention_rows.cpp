@@ -50,7 +50,8 @@ PatternLists add_lists(const HeadPattern& p, const AttentionJob& job, int reach,
   PatternLists at;
   at.columns = lists.add(p.columns);
   at.offsets = lists.add(p.offsets);
-  if (p.kind == HeadPattern::Kind::kLines && p.granularity == HeadPattern::Granularity::kLine) {
+  if (p.kind == HeadPattern::Kind::kVerticalSlash &&
+      p.granularity == HeadPattern::Granularity::kLine) {
     const std::int32_t end = job.positions[job.rows() - 1] + 1;
     at.column_bits = lists.add_bits(p.columns, end, end);
     at.offset_bits = lists.add_bits(p.offsets, end, std::min(end, reach));
@@ -75,10 +76,10 @@ PatternView view_of(const HeadPattern& p, const PatternPass& pass, const Pattern
   v.lines_exact = p.granularity == HeadPattern::Granularity::kLine;
   v.sinks = p.sinks;
   v.local = p.local;
-  v.dense_from = pass.first_row + pass.rows - p.dense_rows;
+  v.dense_from = pass.first_position + pass.rows - p.dense_rows;
   if (p.kind == HeadPattern::Kind::kBlocks) {
     v.block_size = p.block_size;
-    v.lead = BlockGrid(p.block_size, pass.first_row).lead;
+    v.lead = BlockGrid(p.block_size, pass.first_position).lead;
     v.block_rows = p.block_rows;
   }
   v.columns = lists.on_device(at.columns);

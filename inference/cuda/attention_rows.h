@@ -16,16 +16,16 @@ constexpr int kEverywhere = std::numeric_limits<std::int32_t>::max();
 /// A HeadPattern as kernels see it.  Its lists are parts of one array of integers.
 struct PatternView {
   HeadPattern::Kind kind;
-  bool lines_exact;               ///< kLines by line
+  bool lines_exact;               ///< kVerticalSlash by line
   std::int32_t sinks, local;      ///< kBand
   std::int32_t dense_from;        ///< kBand: the first dense row
   std::int32_t block_size, lead;  ///< kBlocks: the BlockGrid
   std::int32_t block_rows;        ///< kBlocks: rows per list
-  const std::int32_t* columns;    ///< kLines
+  const std::int32_t* columns;    ///< kVerticalSlash
   int column_count;
-  const std::int32_t* offsets;  ///< kLines
+  const std::int32_t* offsets;  ///< kVerticalSlash
   int offset_count;
-  /// kLines by line: bit i % 32 of word i / 32 is set for column, or offset, i.
+  /// kVerticalSlash by line: bit i % 32 of word i / 32 is set for column, or offset, i.
   const std::uint32_t *column_bits, *offset_bits;
   const std::int32_t* blocks;  ///< kBlocks: all lists, one after the other
   const std::int32_t* lists;   ///< kBlocks: where list i begins in `blocks`, and its end

@@ -34,7 +34,7 @@ void convert(const std::byte* from, DType from_type, DType to_type, std::span<st
 }
 
 /// Row-major weights in device memory.
-class DeviceMatrix : public Matrix {
+class DeviceMatrix : public WeightMatrix {
  public:
   DeviceMatrix(std::shared_ptr<Context> context, std::int64_t out, std::int64_t in, DType dtype)
       : context_(std::move(context)), weights_{out, in, dtype, nullptr} {
@@ -52,7 +52,7 @@ class DeviceMatrix : public Matrix {
     return weights_.out * weights_.in * size_of(weights_.dtype);
   }
 
-  void put_rows(std::int64_t first, const std::byte* source, DType dtype,
+  void set_rows(std::int64_t first, const std::byte* source, DType dtype,
                 std::int64_t rows) override {
     const std::size_t size = size_of(weights_.dtype), row_bytes = weights_.in * size;
     HostTransfers& transfers = context_->transfers();
@@ -83,7 +83,7 @@ class DeviceMatrix : public Matrix {
   void* data_ = nullptr;
 };
 
-const Weights& weights_of(const Matrix& matrix) {
+const Weights& weights_of(const WeightMatrix& matrix) {
   return static_cast<const DeviceMatrix&>(matrix).weights();
 }
 
@@ -102,14 +102,15 @@ class CudaBackend : public Backend {
   bool rows_are_independent() const override { return false; }  // products choose by their size
   const std::shared_ptr<Memory>& memory() override { return memory_; }
 
-  std::unique_ptr<Matrix> make_matrix(std::int64_t out, std::int64_t in, DType dtype) override {
+  std::unique_ptr<WeightMatrix> make_matrix(std::int64_t out, std::int64_t in,
+                                            DType dtype) override {
     return std::make_unique<DeviceMatrix>(context_, out, in, dtype);
   }
 
-  void embed(const Matrix& table, std::span<const int> tokens, float* out) override {
+  void embed(const WeightMatrix& table, std::span<const int> tokens, float* out) override {
     cuda::embed(*context_, weights_of(table), tokens, out);
   }
-  void linear(MatrixView<const float> x, const Matrix& w, const float* bias,
+  void linear(MatrixView<const float> x, const WeightMatrix& w, const float* bias,
               MatrixView<float> y) override {
     cuda::linear(*context_, gemm_, x, weights_of(w), bias, y);
   }
@@ -117,9 +118,9 @@ class CudaBackend : public Backend {
                 MatrixView<float> out) override {
     cuda::rms_norm(*context_, x, weight, eps, out);
   }
-  void rotate(MatrixView<float> x, MatrixView<const float> cos,
-              MatrixView<const float> sin) override {
-    cuda::rotate(*context_, x, cos, sin);
+  void apply_rope(MatrixView<float> x, MatrixView<const float> cos,
+                  MatrixView<const float> sin) override {
+    cuda::apply_rope(*context_, x, cos, sin);
   }
   void silu_multiply(MatrixView<const float> gate_up, MatrixView<float> out) override {
     cuda::silu_multiply(*context_, gate_up, out);
@@ -137,7 +138,7 @@ class CudaBackend : public Backend {
     std::vector<const AttentionJob*> single, rows;
     for (const AttentionJob& job : jobs)
       (job.rows() == 1 && job.patterns == nullptr ? single : rows).push_back(&job);
-    if (!single.empty()) attend_single(*context_, scale, single);
+    if (!single.empty()) attend_single_rows(*context_, scale, single);
     if (!rows.empty()) attend_rows(*context_, scale, rows);
   }
 
@@ -150,9 +151,9 @@ class CudaBackend : public Backend {
     std::lock_guard lock(mutex_);
     cuda::row_probabilities(*context_, scale, keys, q, positions, sliding_window, out);
   }
-  void add_mass(float scale, std::span<const MassJob> jobs) override {
+  void add_line_mass(float scale, std::span<const LineMassJob> jobs) override {
     std::lock_guard lock(mutex_);
-    cuda::add_mass(*context_, scale, jobs);
+    cuda::add_line_mass(*context_, scale, jobs);
   }
   void parallel_for(std::size_t count, const std::function<void(std::size_t)>& task) override {
     pool_.parallel_for(count, [&](std::size_t i, int) { task(i); });

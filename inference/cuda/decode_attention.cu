@@ -370,7 +370,7 @@ void attend_alike(Context& context, float scale, std::span<const AttentionJob* c
 
 }  // namespace
 
-void attend_single(Context& context, float scale, std::span<const AttentionJob* const> jobs) {
+void attend_single_rows(Context& context, float scale, std::span<const AttentionJob* const> jobs) {
   std::vector<const AttentionJob*> rest(jobs.begin(), jobs.end());
   while (!rest.empty()) {
     const Shape shape = Shape::of(*rest[0]);

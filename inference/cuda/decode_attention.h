@@ -12,6 +12,6 @@ namespace turnbench::cuda {
 /// a log-sum-exp of minus infinity.  Jobs of one layout run together: two launches, whatever their
 /// number.  The rows of a cache must be multiples of 16 bytes and at most 256 elements, or this
 /// throws a runtime error.  A row's bits depend on its own job alone.
-void attend_single(Context& context, float scale, std::span<const AttentionJob* const> jobs);
+void attend_single_rows(Context& context, float scale, std::span<const AttentionJob* const> jobs);
 
 }  // namespace turnbench::cuda

@@ -69,7 +69,7 @@ __device__ void write_page(const PageRows& p) {
   write_rows<T>(p, p.k, 0);
   if (p.v.data != nullptr) write_rows<T>(p, p.v, p.layout.value_offset());
   if (p.layout.pre_rope_keys && p.pre_rope_k.data != nullptr)
-    write_rows<T>(p, p.pre_rope_k, p.layout.raw_key_offset());
+    write_rows<T>(p, p.pre_rope_k, p.layout.pre_rope_key_offset());
   auto* positions = reinterpret_cast<std::int32_t*>(p.page + p.layout.position_offset()) + p.slot;
   for (int r = static_cast<int>(threadIdx.x); r < p.rows; r += kThreads)
     positions[r] = p.positions[r];
@@ -83,7 +83,7 @@ __global__ void read_keys(SetView set, int first, int rows, float* out, std::siz
   if (row >= rows) return;
   const int slot = first + row;
   const T* from =
-      reinterpret_cast<const T*>(set.pages[slot / kPageTokens] + set.layout.raw_key_offset()) +
+      reinterpret_cast<const T*>(set.pages[slot / kPageTokens] + set.layout.pre_rope_key_offset()) +
       static_cast<std::size_t>(slot % kPageTokens) * width;
   for (int d = lane; d < width; d += kWarp)
     out[static_cast<std::size_t>(row) * stride + d] = to_float(from[d]);

@@ -108,8 +108,8 @@ void rms_norm(Context& context, MatrixView<const float> x, const float* weight, 
                  x.data, x.stride, x.columns, weight, eps, out.data, out.stride);
 }
 
-void rotate(Context& context, MatrixView<float> x, MatrixView<const float> cos,
-            MatrixView<const float> sin) {
+void apply_rope(Context& context, MatrixView<float> x, MatrixView<const float> cos,
+                MatrixView<const float> sin) {
   context.begin();
   context.launch(rotate_row, dim3(static_cast<unsigned>(x.rows)), dim3(kThreads), 0, x.data,
                  x.stride, x.columns / (2 * cos.columns), cos.columns, cos.data, cos.stride,

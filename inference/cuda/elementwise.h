@@ -19,8 +19,8 @@ void rms_norm(Context& context, MatrixView<const float> x, const float* weight, 
 /// Rotates in place every head of row r, half-split pairs (d, d + head_dim / 2), by row r of cos
 /// and sin, the cosines and sines of the angles.  x: [rows, heads * head_dim]; cos, sin:
 /// [rows, head_dim / 2].
-void rotate(Context& context, MatrixView<float> x, MatrixView<const float> cos,
-            MatrixView<const float> sin);
+void apply_rope(Context& context, MatrixView<float> x, MatrixView<const float> cos,
+                MatrixView<const float> sin);
 
 /// out = gate * sigmoid(gate) * up.  gate_up: [rows, 2 * width], gate first; out: [rows, width].
 void silu_multiply(Context& context, MatrixView<const float> gate_up, MatrixView<float> out);

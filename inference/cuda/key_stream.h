@@ -24,7 +24,7 @@ struct PatternRows {
       : dense_from(kEverywhere), job_reach(job.reach), offset_bits(nullptr) {
     const PatternView& p = job.patterns[head];
     if (p.kind == HeadPattern::Kind::kBand) dense_from = p.dense_from;
-    if (p.kind == HeadPattern::Kind::kLines && p.lines_exact) offset_bits = p.offset_bits;
+    if (p.kind == HeadPattern::Kind::kVerticalSlash && p.lines_exact) offset_bits = p.offset_bits;
   }
   /// Without branches, so that the words of many pairs are read at once.
   template <bool kByPairs>
@@ -55,7 +55,7 @@ class KeyStream {
       low_ = max(0, job.reach == kEverywhere ? 0 : first_ - job.reach + 1);
       reached_ = chain_end_ = 0;
       // Offsets are taken from the last on; those beyond all rows are passed over.
-      next_ = p.kind == HeadPattern::Kind::kLines
+      next_ = p.kind == HeadPattern::Kind::kVerticalSlash
                   ? p.offset_count - lower_bound(p.offsets, p.offset_count, first_ + kPatternBlock)
                   : 0;
       finished_ = 0;
@@ -143,7 +143,7 @@ class KeyStream {
     int reach = job_->reach;
     if (p.kind == HeadPattern::Kind::kBand && position >= p.sinks && first_ < p.dense_from)
       reach = min(reach, p.local);
-    if (p.kind == HeadPattern::Kind::kLines && p.lines_exact && !is_column &&
+    if (p.kind == HeadPattern::Kind::kVerticalSlash && p.lines_exact && !is_column &&
         (p.column_bits[position / 32] >> (position % 32) & 1) == 0)
       reach = 0;
     tile.slots[at] = slot;
@@ -166,7 +166,7 @@ class KeyStream {
       case HeadPattern::Kind::kBand:
         band(begin, end);
         break;
-      case HeadPattern::Kind::kLines:
+      case HeadPattern::Kind::kVerticalSlash:
         if (p.lines_exact) {
           diagonals(next, begin, end);
           finished = next > p.offset_count;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kSoftmaxThreads = 512, kSumThreads = 256;
 constexpr int kRowsAtOnce = 256;                  // of row_probabilities
-constexpr std::size_t kWaveFloats = 32ull << 20;  // probabilities that add_mass holds, about
+constexpr std::size_t kWaveFloats = 32ull << 20;  // probabilities that add_line_mass holds, about
 
 /// Up to 64 rows of one query head over one set; everything in device memory.
 struct Strip {
@@ -194,9 +194,9 @@ void copy_rows(Context& context, MatrixView<const float> from, MatrixView<float>
         "copying rows");
 }
 
-/// A MassJob on the device: what its strips have in common, and its sums.
+/// A LineMassJob on the device: what its strips have in common, and its sums.
 struct Mass {
-  const MassJob* job;
+  const LineMassJob* job;
   Strip strip = {};
   int seen = 0;                     ///< slots that its last row sees
   MatrixView<float> vertical = {};  ///< [heads, seen]
@@ -205,7 +205,7 @@ struct Mass {
   std::size_t cells() const { return kScoreRows * strip.ld * job->heads(); }
 };
 
-Mass make_mass(Context& context, const MassJob& job) {
+Mass make_mass(Context& context, const LineMassJob& job) {
   assert(job.slash == nullptr || job.heads() == 1);
   const KvHeadCache& keys = *job.keys;
   Mass mass{&job};
@@ -246,7 +246,7 @@ void add_wave(Context& context, float scale, std::span<const Mass> wave, float* 
     int seen = 0, distances = 0;
     float *next_cells = cells, *next_q = queries;
     for (const Mass& mass : wave) {
-      const MassJob& job = *mass.job;
+      const LineMassJob& job = *mass.job;
       const int rows = std::min(kScoreRows, job.rows() - first);
       if (rows <= 0) continue;
       copy_rows(context, job.q.rows_at(first, rows), MatrixView(next_q, rows, job.q.columns));
@@ -307,10 +307,10 @@ void row_probabilities(Context& context, float scale, const KvHeadCache& keys,
   context.synchronize();
 }
 
-void add_mass(Context& context, float scale, std::span<const MassJob> jobs) {
+void add_line_mass(Context& context, float scale, std::span<const LineMassJob> jobs) {
   context.begin();
   std::vector<Mass> masses;
-  for (const MassJob& job : jobs) {
+  for (const LineMassJob& job : jobs) {
     if (job.q.rows == 0 || job.q.columns == 0 || job.keys->size() == 0) continue;
     Mass mass = make_mass(context, job);
     if (mass.seen > 0) masses.push_back(mass);

@@ -18,9 +18,9 @@ void row_probabilities(Context& context, float scale, const KvHeadCache& keys,
                        MatrixView<const float> q, const std::int32_t* positions, int sliding_window,
                        MatrixView<float> out);
 
-/// As Backend::add_mass: such probabilities, added row by row in order to what the host's sums
+/// As Backend::add_line_mass: such probabilities, added row by row in order to what the host's sums
 /// hold, so that neither the split of rows into calls nor the grouping of jobs shows.
-void add_mass(Context& context, float scale, std::span<const MassJob> jobs);
+void add_line_mass(Context& context, float scale, std::span<const LineMassJob> jobs);
 
 /// As Backend::add_column_sums; rows are added one by one in order, so the split into calls does
 /// not show.  float32 keys: float32 multiply-adds, and without noise the CPU's bits.  16-bit keys

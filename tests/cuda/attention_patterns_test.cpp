@@ -14,7 +14,7 @@ using test::tolerance_of;
 HeadPattern lines(int n, double columns, double offsets, HeadPattern::Granularity granularity,
                   std::uint64_t seed) {
   HeadPattern p;
-  p.kind = HeadPattern::Kind::kLines;
+  p.kind = HeadPattern::Kind::kVerticalSlash;
   p.granularity = granularity;
   std::mt19937_64 random(seed);
   std::uniform_real_distribution<double> uniform;
@@ -31,12 +31,13 @@ HeadPattern key_blocks(const PatternPass& pass, int size, int rows_per_list, std
   p.kind = HeadPattern::Kind::kBlocks;
   p.block_size = size;
   p.block_rows = rows_per_list;
-  const BlockGrid grid(size, pass.first_row);
+  const BlockGrid grid(size, pass.first_position);
   std::mt19937_64 random(seed);
-  for (int first = pass.first_row; first < pass.first_row + pass.rows; first += rows_per_list) {
+  for (int first = pass.first_position; first < pass.first_position + pass.rows;
+       first += rows_per_list) {
     std::vector<std::int32_t>& list = p.blocks.emplace_back();
-    for (int b = 0; b <= grid.of(pass.first_row + pass.rows - 1); ++b) {
-      if (b >= grid.of(first) || random() % 4 == 0) list.push_back(b);
+    for (int b = 0; b <= grid.block_of(pass.first_position + pass.rows - 1); ++b) {
+      if (b >= grid.block_of(first) || random() % 4 == 0) list.push_back(b);
     }
   }
   return p;
@@ -46,7 +47,7 @@ constexpr auto kLine = HeadPattern::Granularity::kLine;
 constexpr auto kBlock64 = HeadPattern::Granularity::kBlock64;
 
 std::vector<HeadPattern> all_patterns(const PatternPass& pass, std::uint64_t seed) {
-  const int n = pass.first_row + pass.rows;
+  const int n = pass.first_position + pass.rows;
   std::mt19937_64 random(seed);
   HeadPattern no_offsets = lines(n, 0.05, 0, kBlock64, seed), exact = no_offsets;
   no_offsets.offsets.clear();
@@ -83,7 +84,7 @@ void expect_patterns_as_on_cpu(Case c, std::uint64_t seed) {
   p.expect_as_on_cpu(tolerance_of(c.dtype));
   if (c.keys > 70) return;
   p.expect_pairs(tolerance_of(c.dtype), [&](int row, int head, int key) {
-    return pattern_has(patterns[static_cast<std::size_t>(head)], p.pass(), row, key) &&
+    return pattern_contains(patterns[static_cast<std::size_t>(head)], p.pass(), row, key) &&
            (c.window == 0 || row - key < c.window);
   });
 }

@@ -84,7 +84,7 @@ class Row {
   void run(cuda::Context& context) {
     const AttentionJob j = job();
     const AttentionJob* one = &j;
-    cuda::attend_single(context, scale_of(c_.head_dim), {&one, 1});
+    cuda::attend_single_rows(context, scale_of(c_.head_dim), {&one, 1});
   }
 
   std::vector<float> bits() const {
@@ -265,7 +265,7 @@ TEST_F(CudaDecodeAttention, LogSumExpMayBeLeftOut) {
   AttentionJob job = row.job();
   job.lse = {};
   const AttentionJob* one = &job;
-  cuda::attend_single(context_, scale_of(16), {&one, 1});
+  cuda::attend_single_rows(context_, scale_of(16), {&one, 1});
   const std::vector<float> without = row.bits();
   EXPECT_EQ(without[32], -1);
   row.run(context_);
@@ -303,13 +303,13 @@ TEST_F(CudaDecodeAttention, JobsOfOneCallDoNotTouchEachOther) {
   std::vector<std::vector<float>> alone;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const AttentionJob* one = &jobs[i];
-    cuda::attend_single(context_, 0.2f, {&one, 1});
+    cuda::attend_single_rows(context_, 0.2f, {&one, 1});
     alone.push_back(rows[i]->bits());
   }
   std::vector<const AttentionJob*> all;
   for (const AttentionJob& job : jobs) all.push_back(&job);
   for (int turn = 0; turn < 3; ++turn) {
-    cuda::attend_single(context_, 0.2f, all);
+    cuda::attend_single_rows(context_, 0.2f, all);
     for (std::size_t i = 0; i < jobs.size(); ++i) EXPECT_EQ(rows[i]->bits(), alone[i]) << i;
     std::shuffle(all.begin(), all.end(), std::mt19937_64(static_cast<std::uint64_t>(turn)));
   }

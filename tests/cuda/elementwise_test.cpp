@@ -92,8 +92,8 @@ TEST_F(Elementwise, RotatesHeads) {
       DeviceArray<float> c(cos), s(sin);
       const std::vector<float> found = test::in_every_order([&] {
         DeviceArray<float> in(x);
-        cuda::rotate(context_, MatrixView(in.data(), kRows, width, ld),
-                     MatrixView(c.data(), kRows, half), MatrixView(s.data(), kRows, half));
+        cuda::apply_rope(context_, MatrixView(in.data(), kRows, width, ld),
+                         MatrixView(c.data(), kRows, half), MatrixView(s.data(), kRows, half));
         return in.values();
       });
       for (std::size_t i = 0; i < found.size(); ++i) {
@@ -200,7 +200,7 @@ TEST_F(Elementwise, DoesNothingWithoutRows) {
   DeviceArray<float> x(random_floats(8, 1));
   const MatrixView none(x.data(), 0, 8);
   cuda::rms_norm(context_, none, x.data(), 1e-5f, none);
-  cuda::rotate(context_, none, none.columns_at(0, 4), none.columns_at(0, 4));
+  cuda::apply_rope(context_, none, none.columns_at(0, 4), none.columns_at(0, 4));
   cuda::silu_multiply(context_, none, none.columns_at(0, 4));
   cuda::embed(context_, {1, 8, DType::kF32, nullptr}, {}, x.data());
   EXPECT_TRUE(test::same_bits(x.values(), random_floats(8, 1)));

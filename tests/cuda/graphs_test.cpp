@@ -45,7 +45,7 @@ class Piece {
         sin(cos.row(rows_), rows_, kHeadDim / 2);
     cuda::rms_norm(context, x, norm_.data(), 1e-5f, normed);
     cuda::linear(context, gemm, normed, weights(gate_up_weights_, 2 * kWidth), nullptr, gate_up);
-    cuda::rotate(context, gate_up.columns_at(0, kWidth), cos, sin);
+    cuda::apply_rope(context, gate_up.columns_at(0, kWidth), cos, sin);
     cuda::copy_rows(context, gate_up.columns_at(0, kWidth), kept);
     cuda::silu_multiply(context, gate_up, product);
     cuda::linear(context, gemm, product, weights(down_weights_, kWidth), bias_.data(), normed);

@@ -61,13 +61,13 @@ TEST_F(RowStatistics, RowProbabilitiesOfChosenRows) {
   EXPECT_EQ(got, want);
 }
 
-/// A MassJob's results, which begin at some value.
+/// A LineMassJob's results, which begin at some value.
 struct MassSums {
   explicit MassSums(const Rows& x)
       : vertical(static_cast<std::size_t>(x.shape.heads * (x.shape.keys + 3)), 0.25F),
         slash(static_cast<std::size_t>(x.positions.back() + 1), 0.5F) {}
-  MassJob job(const Rows& x, int first = 0, int rows = -1) {
-    MassJob out;
+  LineMassJob job(const Rows& x, int first = 0, int rows = -1) {
+    LineMassJob out;
     x.fill(out, x.device, first, rows);
     out.vertical = {vertical.data(), x.shape.heads, x.shape.keys, x.shape.keys + 3};
     if (x.shape.heads == 1) out.slash = slash.data();
@@ -98,14 +98,14 @@ TEST_F(RowStatistics, MassIsTheSumOfRows) {
     }
     in_every_order([&] {
       MassSums got(x);
-      const MassJob job = got.job(x);
-      cuda::add_mass(context, kScale, {&job, 1});
+      const LineMassJob job = got.job(x);
+      cuda::add_line_mass(context, kScale, {&job, 1});
       ASSERT_EQ(got.vertical, want.vertical);
       ASSERT_EQ(got.slash, want.slash);
     });
     for (int first = 0; first < shape.rows; first += 37) {
-      const MassJob job = split.job(x, first, std::min(37, shape.rows - first));
-      cuda::add_mass(context, kScale, {&job, 1});
+      const LineMassJob job = split.job(x, first, std::min(37, shape.rows - first));
+      cuda::add_line_mass(context, kScale, {&job, 1});
     }
     EXPECT_TRUE(split == want);
   }
@@ -121,13 +121,13 @@ TEST_F(RowStatistics, MassDoesNotDependOnTheCompany) {
     together.emplace_back(*x);
     alone.emplace_back(*x);
   }
-  std::vector<MassJob> jobs;
+  std::vector<LineMassJob> jobs;
   for (std::size_t i = 0; i < all.size(); ++i) {
     jobs.push_back(together[i].job(*all[i]));
-    const MassJob job = alone[i].job(*all[i]);
-    cuda::add_mass(context, kScale, {&job, 1});
+    const LineMassJob job = alone[i].job(*all[i]);
+    cuda::add_line_mass(context, kScale, {&job, 1});
   }
-  cuda::add_mass(context, kScale, jobs);
+  cuda::add_line_mass(context, kScale, jobs);
   EXPECT_TRUE(together == alone);
 }
 

@@ -21,7 +21,7 @@ class PutRows : public testing::TestWithParam<std::tuple<DType, DType>> {
 
   /// Puts `rows` rows of values, `at_once` at a time, from an odd address that is overwritten right
   /// after each call.
-  void put(Matrix& matrix, const std::vector<float>& values, std::size_t rows,
+  void put(WeightMatrix& matrix, const std::vector<float>& values, std::size_t rows,
            std::size_t at_once) const {
     const std::size_t width = matrix.in(), row_bytes = width * size_of(from());
     const std::vector<std::byte> source = stored_as(from(), values);
@@ -29,7 +29,7 @@ class PutRows : public testing::TestWithParam<std::tuple<DType, DType>> {
     for (std::size_t first = 0; first < rows; first += at_once) {
       const std::size_t count = std::min(at_once, rows - first);
       std::copy_n(&source[first * row_bytes], count * row_bytes, block.data() + 1);
-      matrix.put_rows(first, block.data() + 1, from(), count);
+      matrix.set_rows(first, block.data() + 1, from(), count);
       std::fill(block.begin(), block.end(), std::byte{0xFF});
     }
   }
@@ -46,9 +46,9 @@ TEST_P(PutRows, AreUsedWithoutAWait) {
                            x = test::random_floats(kIn, 2);
   for (std::size_t at_once : {1, 7, 45}) {
     test::in_every_order([&] {
-      const std::unique_ptr<Matrix> matrix = backend_->make_matrix(kOut, kIn, to());
+      const std::unique_ptr<WeightMatrix> matrix = backend_->make_matrix(kOut, kIn, to());
       const std::shared_ptr<Memory>& memory = backend_->memory();
-      const Floats input(x, memory);
+      const WeightVector input(x, memory);
       Buffer out(kOut * sizeof(float), memory), again(kOut * sizeof(float), memory);
       const auto multiply = [&](Buffer& y) {
         backend_->linear({input.data(), 1, kIn}, *matrix, nullptr, {y.as<float>(), 1, kOut});
@@ -79,7 +79,7 @@ TEST_P(PutManyRows, ArriveThroughAllBuffers) {
   for (std::size_t i = 0; i < values.size(); ++i)
     values[i] = static_cast<float>(i * 2654435761u % 65521) / 65521 - 0.5f;
   const std::vector<float> expected = stored(values);
-  const std::unique_ptr<Matrix> matrix = backend_->make_matrix(rows, kIn, to());
+  const std::unique_ptr<WeightMatrix> matrix = backend_->make_matrix(rows, kIn, to());
   put(*matrix, values, rows, rows);
   std::vector<float> row(kIn);
   for (std::size_t r = 0; r < rows; ++r) {

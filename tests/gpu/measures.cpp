@@ -124,7 +124,7 @@ void measure_long_decode(Table& table) {
     options.batches = {batch};
     const std::vector<BenchRow> rows = bench_decode(m.engine, *m.backend, options);
     const double ratio = rows[1].median_seconds() / rows[0].median_seconds();
-    const auto weights = static_cast<double>(m.model.step_bytes());
+    const auto weights = static_cast<double>(m.model.decode_step_weight_bytes());
     const double kv = 2.0 * static_cast<double>(size_of(DType::kBF16)) * c.head_dim * c.kv_heads *
                       c.layers * kDepth * batch;
     const Json facts = {{"full", facts_of(rows[0])},

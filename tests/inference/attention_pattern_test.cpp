@@ -14,7 +14,7 @@ using test::band;
 HeadPattern line_pattern(std::vector<std::int32_t> columns, std::vector<std::int32_t> offsets,
                          HeadPattern::Granularity granularity) {
   HeadPattern p;
-  p.kind = HeadPattern::Kind::kLines;
+  p.kind = HeadPattern::Kind::kVerticalSlash;
   p.columns = std::move(columns);
   p.offsets = std::move(offsets);
   p.granularity = granularity;
@@ -23,8 +23,8 @@ HeadPattern line_pattern(std::vector<std::int32_t> columns, std::vector<std::int
 
 std::int64_t count(const HeadPattern& p, const PatternPass& pass) {
   std::int64_t pairs = 0;
-  for (int i = pass.first_row; i < pass.first_row + pass.rows; ++i) {
-    for (int j = 0; j <= i; ++j) pairs += pattern_has(p, pass, i, j);
+  for (int i = pass.first_position; i < pass.first_position + pass.rows; ++i) {
+    for (int j = 0; j <= i; ++j) pairs += pattern_contains(p, pass, i, j);
   }
   return pairs;
 }
@@ -35,7 +35,7 @@ TEST(AttentionPattern, AShape) {
   const PatternPass pass{0, 8};
   std::vector<int> row5;
   for (int j = 0; j < 8; ++j) {
-    if (pattern_has(p, pass, 5, j)) row5.push_back(j);
+    if (pattern_contains(p, pass, 5, j)) row5.push_back(j);
   }
   EXPECT_EQ(row5, (std::vector<int>{0, 3, 4, 5}));
   EXPECT_EQ(count(p, pass), 26);
@@ -77,7 +77,7 @@ HeadPattern key_blocks(int size, int rows_per_list, const PatternPass& pass, uns
   std::mt19937 random(seed);
   for (int r = 0; r < pass.rows; r += rows_per_list) {
     std::vector<std::int32_t>& list = p.blocks.emplace_back();
-    for (int b = 0; b * size < pass.first_row + pass.rows + size; ++b) {
+    for (int b = 0; b * size < pass.first_position + pass.rows + size; ++b) {
       if (random() % 3 == 0) list.push_back(b);
     }
   }
@@ -91,13 +91,13 @@ TEST(BlockGrid, FollowsThePass) {
   for (int size : {32, 64, 128}) {
     for (int first : {0, 1, 31, 64, 77, 128, 200}) {
       const BlockGrid grid(size, first);
-      EXPECT_EQ(grid.begin(grid.of(first)), first);
-      EXPECT_EQ(grid.of(0), 0);
+      EXPECT_EQ(grid.begin(grid.block_of(first)), first);
+      EXPECT_EQ(grid.block_of(0), 0);
       for (int j = 0; j < 500; ++j) {
-        EXPECT_LE(grid.begin(grid.of(j)), j);
-        EXPECT_GT(grid.end(grid.of(j)), j);
+        EXPECT_LE(grid.begin(grid.block_of(j)), j);
+        EXPECT_GT(grid.end(grid.block_of(j)), j);
         EXPECT_EQ((j - first) / size - (j < first && (j - first) % size != 0),
-                  grid.of(j) - grid.of(first));
+                  grid.block_of(j) - grid.block_of(first));
       }
     }
   }
@@ -108,12 +108,12 @@ TEST(AttentionPattern, KeyBlocksOfAnySize) {
     for (const auto& [size, rows] :
          {std::pair{32, 64}, {128, 128}, {32, 512}, {64, 64}, {16, 128}}) {
       const HeadPattern p = key_blocks(size, rows, pass, 5);
-      const BlockGrid grid(size, pass.first_row);
-      for (int i = pass.first_row; i < pass.first_row + pass.rows; ++i) {
-        const auto& list = p.blocks[static_cast<std::size_t>((i - pass.first_row) / rows)];
+      const BlockGrid grid(size, pass.first_position);
+      for (int i = pass.first_position; i < pass.first_position + pass.rows; ++i) {
+        const auto& list = p.blocks[static_cast<std::size_t>((i - pass.first_position) / rows)];
         for (int j = 0; j <= i; ++j) {
-          ASSERT_EQ(pattern_has(p, pass, i, j),
-                    std::binary_search(list.begin(), list.end(), grid.of(j)));
+          ASSERT_EQ(pattern_contains(p, pass, i, j),
+                    std::binary_search(list.begin(), list.end(), grid.block_of(j)));
         }
       }
     }
@@ -134,13 +134,13 @@ TEST(AttentionPattern, MasksAndCountsAgreeWithThePairs) {
       for (int block = 0; block * kPatternBlock < pass.rows; ++block) {
         const bool partial = pattern_keys(p, pass, block, keys);
         const PatternMask mask(p, pass, block);
-        const int first = pass.first_row + block * kPatternBlock;
-        const int end = std::min(first + kPatternBlock, pass.first_row + pass.rows);
+        const int first = pass.first_position + block * kPatternBlock;
+        const int end = std::min(first + kPatternBlock, pass.first_position + pass.rows);
         for (int i = first; i < end; ++i) {
           for (std::int32_t j : keys) {
-            const bool has = pattern_has(p, pass, i, j);
-            ASSERT_EQ(partial ? mask.has(i, j) : j <= i, has);
-            if (mask.has_all(j, j) && j <= i) {
+            const bool has = pattern_contains(p, pass, i, j);
+            ASSERT_EQ(partial ? mask.contains(i, j) : j <= i, has);
+            if (mask.contains_all(j, j) && j <= i) {
               ASSERT_TRUE(has);
             }
           }
@@ -155,10 +155,10 @@ TEST(AttentionPattern, BlocksCoverTheirLines) {
   for (const PatternPass pass : {PatternPass{0, 300}, PatternPass{77, 210}, PatternPass{100, 1}}) {
     const HeadPattern exact = line_pattern(columns, offsets, HeadPattern::Granularity::kLine);
     const HeadPattern block = line_pattern(columns, offsets, HeadPattern::Granularity::kBlock64);
-    for (int i = pass.first_row; i < pass.first_row + pass.rows; ++i) {
+    for (int i = pass.first_position; i < pass.first_position + pass.rows; ++i) {
       for (int j = 0; j <= i; ++j) {
-        if (pattern_has(exact, pass, i, j)) {
-          EXPECT_TRUE(pattern_has(block, pass, i, j)) << i << " " << j;
+        if (pattern_contains(exact, pass, i, j)) {
+          EXPECT_TRUE(pattern_contains(block, pass, i, j)) << i << " " << j;
         }
       }
     }
@@ -174,11 +174,11 @@ TEST(AttentionPattern, KeysOfABlockAreTheUnionOfItsRows) {
     for (int block = 0; block * kPatternBlock < pass.rows; ++block) {
       std::vector<std::int32_t> keys, want;
       pattern_keys(p, pass, block, keys);
-      const int first = pass.first_row + block * kPatternBlock;
-      const int end = std::min(first + kPatternBlock, pass.first_row + pass.rows);
+      const int first = pass.first_position + block * kPatternBlock;
+      const int end = std::min(first + kPatternBlock, pass.first_position + pass.rows);
       for (int j = 0; j < end; ++j) {
         bool any = false;
-        for (int i = first; i < end; ++i) any |= pattern_has(p, pass, i, j);
+        for (int i = first; i < end; ++i) any |= pattern_contains(p, pass, i, j);
         if (any) want.push_back(j);
       }
       EXPECT_EQ(keys, want) << block;

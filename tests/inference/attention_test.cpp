@@ -228,7 +228,7 @@ TEST(Attention, ConstantValuesComeOutUnchanged) {
 HeadPattern lines(std::vector<std::int32_t> columns, std::vector<std::int32_t> offsets,
                   HeadPattern::Granularity g) {
   HeadPattern p;
-  p.kind = HeadPattern::Kind::kLines;
+  p.kind = HeadPattern::Kind::kVerticalSlash;
   p.columns = std::move(columns);
   p.offsets = std::move(offsets);
   p.granularity = g;
@@ -252,7 +252,7 @@ HeadPattern key_blocks(int n, int rows, int size, int rows_per_list) {
   return p;
 }
 
-/// Every kind of pattern as one head of a job, against the mask that pattern_has gives.
+/// Every kind of pattern as one head of a job, against the mask that pattern_contains gives.
 void expect_patterns_equal_their_mask(std::span<const int> sizes, DType dtype) {
   std::uint64_t seed = 51;
   for (int n : sizes) {
@@ -280,7 +280,7 @@ void expect_patterns_equal_their_mask(std::span<const int> sizes, DType dtype) {
       p.run(j, 2);
       p.expect_equal(
           [&](int i, int h, int key) {
-            return pattern_has(patterns[static_cast<std::size_t>(h)], j.pass, i, key);
+            return pattern_contains(patterns[static_cast<std::size_t>(h)], j.pass, i, key);
           },
           1e-5);
     }

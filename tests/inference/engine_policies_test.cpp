@@ -243,7 +243,7 @@ TEST_P(EnginePolicies, ShiftedPositionsEqualAFreshCache) {
   whole.turn(prompt_);
   EXPECT_EQ(shifted.sequence.next_position, 7);
   const ModelConfig& c = machine_.model.config();
-  const std::vector<float>& frequencies = machine_.model.frequencies();
+  const std::vector<float>& frequencies = machine_.model.rope_frequencies();
   const int half = c.head_dim / 2;
   Conversation fresh(machine_.engine, {});
   std::vector<float> raw(static_cast<std::size_t>(c.head_dim)), value = raw, key = raw;
@@ -251,7 +251,7 @@ TEST_P(EnginePolicies, ShiftedPositionsEqualAFreshCache) {
     for (std::size_t s = 0; s < static_cast<std::size_t>(c.kv_heads); ++s) {
       for (int j = 0; j < 7; ++j) {
         const KvHeadCache& from = whole.sequence.cache.layer(l)[s];
-        from.read_raw_key(kept[static_cast<std::size_t>(j)], raw.data());
+        from.read_pre_rope_key(kept[static_cast<std::size_t>(j)], raw.data());
         from.read_value(kept[static_cast<std::size_t>(j)], value.data());
         for (int d = 0; d < half; ++d) {
           const auto i = static_cast<std::size_t>(d), k = static_cast<std::size_t>(d + half);

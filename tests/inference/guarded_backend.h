@@ -136,17 +136,18 @@ class GuardedBackend : public Backend {
   bool rows_are_independent() const override { return inner_->rows_are_independent(); }
   const std::shared_ptr<Memory>& memory() override { return memory_; }
 
-  std::unique_ptr<Matrix> make_matrix(std::int64_t out, std::int64_t in, DType dtype) override {
+  std::unique_ptr<WeightMatrix> make_matrix(std::int64_t out, std::int64_t in,
+                                            DType dtype) override {
     auto matrix = inner_->make_matrix(out, in, dtype);
     matrices_.insert(matrix.get());
     matrix_bytes_ += matrix->bytes();
     return matrix;
   }
-  void embed(const Matrix& table, std::span<const int> tokens, float* out) override {
+  void embed(const WeightMatrix& table, std::span<const int> tokens, float* out) override {
     expect_own("embed", {out}, &table);
     inner_->embed(table, tokens, out);
   }
-  void linear(MatrixView<const float> x, const Matrix& w, const float* bias,
+  void linear(MatrixView<const float> x, const WeightMatrix& w, const float* bias,
               MatrixView<float> y) override {
     expect_own("linear", {x.data, bias, y.data}, &w);
     inner_->linear(x, w, bias, y);
@@ -156,10 +157,10 @@ class GuardedBackend : public Backend {
     expect_own("rms_norm", {x.data, weight, out.data});
     inner_->rms_norm(x, weight, eps, out);
   }
-  void rotate(MatrixView<float> x, MatrixView<const float> cos,
-              MatrixView<const float> sin) override {
-    expect_own("rotate", {x.data, cos.data, sin.data});
-    inner_->rotate(x, cos, sin);
+  void apply_rope(MatrixView<float> x, MatrixView<const float> cos,
+                  MatrixView<const float> sin) override {
+    expect_own("apply_rope", {x.data, cos.data, sin.data});
+    inner_->apply_rope(x, cos, sin);
   }
   void silu_multiply(MatrixView<const float> gate_up, MatrixView<float> out) override {
     expect_own("silu_multiply", {gate_up.data, out.data});
@@ -206,12 +207,12 @@ class GuardedBackend : public Backend {
     expect_own_pages("row_probabilities", keys);
     inner_->row_probabilities(scale, keys, q, positions, sliding_window, out);
   }
-  void add_mass(float scale, std::span<const MassJob> jobs) override {
-    for (const MassJob& job : jobs) {
-      expect_no_others("add_mass", job.q.data);
-      expect_own_pages("add_mass", *job.keys);
+  void add_line_mass(float scale, std::span<const LineMassJob> jobs) override {
+    for (const LineMassJob& job : jobs) {
+      expect_no_others("add_line_mass", job.q.data);
+      expect_own_pages("add_line_mass", *job.keys);
     }
-    inner_->add_mass(scale, jobs);
+    inner_->add_line_mass(scale, jobs);
   }
   void parallel_for(std::size_t count, const std::function<void(std::size_t)>& task) override {
     inner_->parallel_for(count, task);
@@ -228,7 +229,7 @@ class GuardedBackend : public Backend {
  private:
   /// Null pointers are nobody's.
   void expect_own(const char* what, std::initializer_list<const void*> pointers,
-                  const Matrix* matrix = nullptr) {
+                  const WeightMatrix* matrix = nullptr) {
     for (const void* p : pointers)
       EXPECT_TRUE(p == nullptr || all_->owner_of(p) == owner_) << what << " of " << owner_;
     EXPECT_TRUE(matrix == nullptr || matrices_.contains(matrix)) << what << " of " << owner_;
@@ -247,7 +248,7 @@ class GuardedBackend : public Backend {
   std::shared_ptr<Territories> all_;
   std::shared_ptr<Memory> memory_;
   int owner_;
-  std::set<const Matrix*> matrices_;
+  std::set<const WeightMatrix*> matrices_;
   std::size_t matrix_bytes_ = 0;
 };
 

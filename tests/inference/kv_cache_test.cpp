@@ -56,7 +56,7 @@ struct Checked {
       set.read_value(j, row.data());
       ASSERT_EQ(row, t.value) << j;
       if (!set.layout().pre_rope_keys) continue;
-      set.read_raw_key(j, row.data());
+      set.read_pre_rope_key(j, row.data());
       ASSERT_EQ(row, t.raw) << j;
     }
   }

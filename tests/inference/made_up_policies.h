@@ -124,7 +124,7 @@ struct ComputeLines : PrefillPolicy {
     std::vector<HeadPattern> out(static_cast<std::size_t>(view.shape.heads));
     view.stats.for_each_head([&](int head) {
       HeadPattern& p = out[static_cast<std::size_t>(head)];
-      p.kind = HeadPattern::Kind::kLines;
+      p.kind = HeadPattern::Kind::kVerticalSlash;
       p.granularity = HeadPattern::Granularity::kLine;
       for (std::int32_t slot : best_slots(view.stats.line_mass(head, 8).vertical, 12))
         p.columns.push_back(view.sets[0].position(slot));

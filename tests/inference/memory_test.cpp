@@ -44,8 +44,8 @@ TEST_P(MemoryOfStages, OfAPassIsSaidBefore) {
         sequences.push_back(engine.make_sequence({}));
         tokens.push_back(made_up_tokens(n, static_cast<std::uint64_t>(n)));
         size.rows += n;
-        size.context += n;
-        size.longest = std::max<std::int64_t>(size.longest, n);
+        size.total_context += n;
+        size.longest_context = std::max<std::int64_t>(size.longest_context, n);
         ++size.sequences;
       }
       for (std::size_t i = 0; i < lengths.size(); ++i)

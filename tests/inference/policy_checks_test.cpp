@@ -145,7 +145,7 @@ TEST_F(PolicyChecks, Patterns) {
       head + ": found a band of 1 sinks, -3 local keys and 0 dense rows, expected none below 0");
   const auto lines = [&](Ints columns, Ints offsets) {
     HeadPattern p;
-    p.kind = Kind::kLines;
+    p.kind = Kind::kVerticalSlash;
     p.columns = std::move(columns);
     p.offsets = std::move(offsets);
     return said_of_computing(p);

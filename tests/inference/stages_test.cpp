@@ -253,15 +253,16 @@ TEST_P(StagesOf, HoldWhatIsTheirs) {
     std::size_t total = 0;
     for (std::size_t s = 0; s < count; ++s) {
       const GuardedBackend& backend = *p.backends[s];
-      EXPECT_EQ(p.model.stage_bytes(s),
+      EXPECT_EQ(p.model.stage_weight_bytes(s),
                 backend.matrix_bytes() + p.territories->bytes_of(static_cast<int>(s)));
-      EXPECT_GT(p.model.stage_bytes(s), p.model.layer(0).gate_up->bytes());
-      total += p.model.stage_bytes(s);
+      EXPECT_GT(p.model.stage_weight_bytes(s), p.model.layer(0).gate_up->bytes());
+      total += p.model.stage_weight_bytes(s);
     }
     EXPECT_EQ(p.model.weight_bytes(), total);
     if (count == 1) alone = total;
     const bool copied = count > 1 && p.model.config().tied_embeddings;
-    EXPECT_EQ(total, alone + (copied ? p.model.head().bytes() : 0)) << "a tied table at both ends";
+    EXPECT_EQ(total, alone + (copied ? p.model.lm_head().bytes() : 0))
+        << "a tied table at both ends";
 
     for (bool pre_rope_keys : {false, true}) {
       Conversation c(p.engine, {}, 0, pre_rope_keys);
@@ -297,7 +298,7 @@ TEST(Stages, HaveABackendEachInTheEngine) {
 TEST(Stages, CountAgainstTheMemoryLimit) {
   const std::vector<int> prompt = made_up_tokens(100, 1);
   Pipeline one("untied", 1), two("untied", 2);
-  const PassSize size{.rows = 100, .sequences = 1, .context = 100, .longest = 100};
+  const PassSize size{.rows = 100, .sequences = 1, .total_context = 100, .longest_context = 100};
   const ModelConfig& c = one.model.config();
   const std::size_t scratch = one.backends[0]->scratch_bytes(c, size);
   ASSERT_LT(workspace_bytes_of(c, size, scratch, 1), workspace_bytes_of(c, size, scratch, 2));

@@ -60,7 +60,7 @@ TEST(AShape, LayersAndLaterTurnsCanBeDense) {
 // dense rows of a tri-shape would not.
 TEST(BandPrefill, GoesOnOnlyWhereEarlierRowsStay) {
   const auto continues = [](const std::string& spec) {
-    return Method::parse(spec).make().prefill->continues();
+    return Method::parse(spec).make().prefill->reuses_cached_prompt();
   };
   EXPECT_TRUE(continues("a-shape"));
   EXPECT_FALSE(continues("a-shape:followup=dense"));

@@ -26,10 +26,10 @@ TEST(LoopServePrefill, RecoversAlphaOfTheAttention) {
         double covered = 0;
         for (int i = 90; i < 150; ++i) {
           for (int j = 0; j <= i; ++j) {
-            if (pattern_has(patterns[static_cast<std::size_t>(h)], pass, i, j))
+            if (pattern_contains(patterns[static_cast<std::size_t>(h)], pass, i, j))
               covered += layer.probability(h, i, j);
           }
-          EXPECT_TRUE(pattern_has(patterns[static_cast<std::size_t>(h)], pass, i, i));
+          EXPECT_TRUE(pattern_contains(patterns[static_cast<std::size_t>(h)], pass, i, i));
         }
         EXPECT_GE(covered, alpha * 60 * (1 - 1e-4));
         if (std::string(mask) == "line") {
@@ -142,7 +142,7 @@ TEST(LoopServePrefill, TheBoundIsAnAblation) {
 TEST(LoopServePrefill, GoesOnFromEarlierTurnsAndTheirAnswers) {
   const Policies p = Method::parse("loopserve").make(),
                  kept = Method::parse("loopserve:recompute_answer=false").make();
-  EXPECT_TRUE(p.prefill->continues());
+  EXPECT_TRUE(p.prefill->reuses_cached_prompt());
   EXPECT_TRUE(p.prefill->recomputes_answer());
   EXPECT_FALSE(kept.prefill->recomputes_answer());
 }
@@ -157,7 +157,7 @@ class Recorder : public PrefillPolicy {
     return std::make_unique<Recorder>(of_ ? of_->clone() : nullptr, plans_);
   }
   std::vector<HeadPattern> plan(const LayerView& view) override {
-    auto& plan = (*plans_)[{view.first_row, view.layer}];
+    auto& plan = (*plans_)[{view.first_position, view.layer}];
     if (of_) plan = of_->plan(view);
     return plan;
   }

@@ -206,7 +206,7 @@ TEST(MInference, LaterTurnsAndLowLayersCanBeDense) {
   EXPECT_TRUE(plan("minference:followup=dense", layer).empty());
   EXPECT_TRUE(plan("minference:starting_layer=1", layer, 0).empty());
   EXPECT_EQ(plan("minference:starting_layer=1", layer, 1).size(), 1u);
-  EXPECT_FALSE(Method::parse("minference").make().prefill->continues());
+  EXPECT_FALSE(Method::parse("minference").make().prefill->reuses_cached_prompt());
 }
 
 }  // namespace

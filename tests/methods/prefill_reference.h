@@ -30,8 +30,8 @@ inline std::vector<std::vector<std::int32_t>> rows_of(const HeadPattern& p, Patt
     const PatternMask mask(p, pass, block);
     for (int r = block * kPatternBlock; r < std::min((block + 1) * kPatternBlock, pass.rows); ++r) {
       for (std::int32_t key : keys) {
-        const std::int32_t row = pass.first_row + r;
-        if (key <= row && (!partial || mask.has(row, key)))
+        const std::int32_t row = pass.first_position + r;
+        if (key <= row && (!partial || mask.contains(row, key)))
           out[static_cast<std::size_t>(r)].push_back(key);
       }
     }
@@ -76,7 +76,7 @@ inline void expect_equal(Layer& layer, const std::vector<HeadPattern>& patterns,
     const auto got = rows_of(pattern, pass);
     std::int64_t pairs = 0;
     for (int r = 0; r < layer.rows; ++r) {
-      const int i = pass.first_row + r;
+      const int i = pass.first_position + r;
       std::vector<std::int32_t> want;
       for (int j = 0; j <= i; ++j) {
         if (mask(h, i, j)) want.push_back(j);

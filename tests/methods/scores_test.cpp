@@ -28,7 +28,7 @@ TEST(Pooling, WorkedExample) {
 // Average pooling and the mean over the group commute; maximum pooling does not.
 TEST(Pooling, OrderAgainstTheGroupMean) {
   HeadScores heads;
-  heads.ld = 6;
+  heads.stride = 6;
   heads.data = {.1f, 0, .6f, 0, .1f, .2f, .5f, .1f, 0, 0, .3f, .1f};
   const auto pooled_mean = [&](Pooling p) {
     const Floats a = pool1d(heads.head(0, 6), 3, p), b = pool1d(heads.head(1, 6), 3, p);
@@ -44,7 +44,7 @@ TEST(Pooling, OrderAgainstTheGroupMean) {
 // Sum against maximum over the group.
 TEST(GroupScores, Rules) {
   HeadScores heads;
-  heads.ld = 3;
+  heads.stride = 3;
   heads.data = {.6f, .4f, 0, 0, .4f, .6f};
   EXPECT_EQ(top_k(group_scores(heads, 0, 2, 3, GroupRule::kSum), 1), std::vector<std::int32_t>{1});
   EXPECT_EQ(top_k(group_scores(heads, 0, 2, 3, GroupRule::kMax), 1), std::vector<std::int32_t>{0});

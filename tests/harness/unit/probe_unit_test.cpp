@@ -158,11 +158,11 @@ struct Matrices : PrefillPolicy {
   }
   std::vector<HeadPattern> plan(const LayerView& view) override {
     for (int h = 0; h < view.shape.heads; ++h) {
-      Head& head = heads->emplace_back(Head{view.first_row, {}});
+      Head& head = heads->emplace_back(Head{view.first_position, {}});
       for (int r = 0; r < view.rows; ++r) {
         std::vector<float> cells;
         view.stats.probabilities(h, std::span(&r, 1), cells);
-        head.rows.emplace_back(cells.begin(), cells.begin() + view.first_row + r + 1);
+        head.rows.emplace_back(cells.begin(), cells.begin() + view.first_position + r + 1);
       }
     }
     return {};

@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "inference/cpu/single_row.cpp"
+#define HWY_TARGET_INCLUDE "inference/cpu/decode_attention.cpp"
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 
@@ -67,15 +67,15 @@ struct TileRows {
 /// Fetches the rows of the next tile while this one is worked on, some at a time: all at once would
 /// wait for each other.
 template <typename T>
-class Prefetch {
+class Prefetcher {
  public:
-  /// `some` will be called for each head and at least four times more.
-  Prefetch(const TileRows<T>& rows, int head_dim, int heads)
+  /// `step` will be called for each head and at least four times more.
+  Prefetcher(const TileRows<T>& rows, int head_dim, int heads)
       : rows_(rows),
         bytes_(static_cast<std::size_t>(head_dim) * sizeof(T)),
         at_once_((kTile + heads + 3) / (heads + 4)) {}
 
-  void some() {
+  void step() {
     const int end = std::min(next_ + at_once_, rows_.count);
     for (; next_ < end; ++next_) {
       fetch(rows_.keys[next_]);
@@ -169,7 +169,7 @@ inline const Transposed<T>* transpose_tile_keys(const T* const* rows, std::size_
 template <typename T>
 HWY_INLINE void tile_weights(const AttentionJob& job, float scale, const TileRows<T>& tile,
                              float* s, float* maximum, const SoftmaxState& out,
-                             Prefetch<T>& ahead) {
+                             Prefetcher<T>& prefetcher) {
   const std::int32_t position = job.positions[0];
   const std::int32_t *begin = tile.positions, *end = begin + tile.count;
   const std::int32_t *from = begin, *to = end;  // what is seen
@@ -184,7 +184,7 @@ HWY_INLINE void tile_weights(const AttentionJob& job, float scale, const TileRow
     maximum[h] = new_maximum(scale, row, out.m[h]);
   }
   for (std::int64_t h = 0; h < out.acc.rows; ++h) {
-    ahead.some();
+    prefetcher.step();
     softmax_row(scale, maximum[h], s + h * kTile, out.m[h], out.l[h], out.acc.row(h),
                 out.acc.columns);
   }
@@ -198,7 +198,7 @@ void segment_typed(const AttentionJob& job, float scale, int segment, const Atte
   const KvHeadCache& keys = *job.keys;
   const int head_dim = keys.layout().head_dim, heads = job.heads();
   const MatrixView<const float> q(job.q.data, heads, head_dim);
-  Bump bump(scratch);
+  BumpAllocator bump(scratch);
   float* s = bump.floats(heads * kTile);
   float* transposed = bump.floats(kTile * head_dim);
   float* widened = bump.floats(kTile * padded(head_dim));
@@ -221,28 +221,27 @@ void segment_typed(const AttentionJob& job, float scale, int segment, const Atte
     } else if (later != nullptr && later->keys->layout().dtype == keys.layout().dtype) {
       next.find(*later, later_segment * kSegmentSlots);
     }
-    Prefetch<T> ahead(next, head_dim, heads);
+    Prefetcher<T> prefetcher(next, head_dim, heads);
     const int columns = padded(tile.count);
     const auto* kt = transpose_tile_keys(tile.keys, head_dim, transposed);
     group_product(q, MatrixView(kt, head_dim, columns, kTile), {s, heads, columns, kTile}, false,
-                  ahead);
-    tile_weights(job, scale, tile, s, maximum, out, ahead);
+                  prefetcher);
+    tile_weights(job, scale, tile, s, maximum, out, prefetcher);
     const MatrixView<const float> weights(s, heads, tile.count, kTile);
     const bool as_they_are = kWidensInProducts || std::is_same_v<T, float>;
     if (as_they_are && job.slots == nullptr && head_dim == out.acc.columns) {  // the page serves
       group_product(weights, MatrixView(tile.values[0], tile.count, head_dim), out.acc, true,
-                    ahead);
+                    prefetcher);
     } else {
       widen_values(tile.values, tile.count, head_dim, widened);
       const MatrixView<const float> values(widened, tile.count, out.acc.columns);
-      group_product(weights, values, out.acc, true, ahead);
+      group_product(weights, values, out.acc, true, prefetcher);
     }
   }
 }
 
-void single_row_segment(const AttentionJob& job, float scale, int segment,
-                        const AttentionJob* later, int later_segment, float* scratch,
-                        const SoftmaxState& out) {
+void attend_segment(const AttentionJob& job, float scale, int segment, const AttentionJob* later,
+                    int later_segment, float* scratch, const SoftmaxState& out) {
   const auto run = [&](auto element) {
     segment_typed<decltype(element)>(job, scale, segment, later, later_segment, scratch, out);
   };
@@ -273,12 +272,12 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace turnbench::cpu {
 
-HWY_EXPORT(single_row_segment);
+HWY_EXPORT(attend_segment);
 HWY_EXPORT(merge_segments);
 
 /// Single rows: segments of their keys in parallel, merged in order.
-void attend_single(ThreadPool& pool, float scale, std::span<const AttentionJob> jobs,
-                   std::span<const std::size_t> single, AttentionWorkspace& workspace) {
+void attend_single_rows(ThreadPool& pool, float scale, std::span<const AttentionJob> jobs,
+                        std::span<const std::size_t> single, AttentionWorkspace& workspace) {
   struct Task {
     std::size_t job;
     int segment;
@@ -314,7 +313,7 @@ void attend_single(ThreadPool& pool, float scale, std::span<const AttentionJob> 
   const auto team = static_cast<std::size_t>(pool.size());
   pool.parallel_for(tasks.size(), [&](std::size_t t, int worker) {
     const bool more = t + team < tasks.size();  // what this worker will get if all are equally fast
-    HWY_DYNAMIC_DISPATCH(single_row_segment)
+    HWY_DYNAMIC_DISPATCH(attend_segment)
     (jobs[tasks[t].job], scale, tasks[t].segment, more ? &jobs[tasks[t + team].job] : nullptr,
      more ? tasks[t + team].segment : 0, scratch_of(worker), states[t]);
   });

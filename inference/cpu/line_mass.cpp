@@ -1,4 +1,4 @@
-#include "inference/cpu/mass.h"
+#include "inference/cpu/line_mass.h"
 
 #include <algorithm>
 #include <iterator>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kRowsPerBlock = 128;  // rows of all heads whose probabilities are held at a time
 
-void add_mass(float scale, const MassJob& job) {
+void add_line_mass(float scale, const LineMassJob& job) {
   const KvHeadCache& keys = *job.keys;
   const int heads = job.heads();
   const std::int64_t head_dim = keys.layout().head_dim, ld = tiles_of(keys.size()) * kTile;
@@ -46,8 +46,8 @@ void add_mass(float scale, const MassJob& job) {
 
 }  // namespace
 
-void add_mass(ThreadPool& pool, float scale, std::span<const MassJob> jobs) {
-  pool.parallel_for_if_free(jobs.size(), [&](std::size_t i) { add_mass(scale, jobs[i]); });
+void add_line_mass(ThreadPool& pool, float scale, std::span<const LineMassJob> jobs) {
+  pool.parallel_for_if_free(jobs.size(), [&](std::size_t i) { add_line_mass(scale, jobs[i]); });
 }
 
 }  // namespace turnbench::cpu

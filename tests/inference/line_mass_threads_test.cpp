@@ -19,9 +19,9 @@ struct AddMass : testing::Test {
   /// What the last rows give to all sets, asked for `at_once` sets at a time: [heads][keys].
   std::vector<float> sums(std::size_t at_once) {
     std::vector<float> out(heads * kKeys);
-    std::vector<MassJob> jobs;
+    std::vector<LineMassJob> jobs;
     for (std::size_t s = 0; s < layer.sets.size(); ++s) {
-      MassJob& job = jobs.emplace_back();
+      LineMassJob& job = jobs.emplace_back();
       job.keys = &layer.sets[s];
       job.q = layer.tail.queries().columns_at(s * kGroup * 32, kGroup * 32);
       job.positions = layer.tail.positions();
@@ -29,7 +29,7 @@ struct AddMass : testing::Test {
     }
     const float scale = 1 / std::sqrt(32.0f);
     for (std::size_t s = 0; s < jobs.size(); s += at_once)
-      layer.backend->add_mass(scale, std::span(jobs).subspan(s, at_once));
+      layer.backend->add_line_mass(scale, std::span(jobs).subspan(s, at_once));
     return out;
   }
 };
