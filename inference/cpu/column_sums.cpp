@@ -76,13 +76,13 @@ struct KeyHashes {
       : first(memory), second(memory + n) {
     for (std::int64_t j = 0; j < n; ++j) {
       const auto position = static_cast<std::uint32_t>(positions[j]);
-      first[j] = mixed(position);
-      second[j] = mixed(~position) & ~1u;
+      first[j] = murmur3_finalizer(position);
+      second[j] = murmur3_finalizer(~position) & ~1u;
     }
   }
 
   /// The finalizer of MurmurHash3, a bijection.
-  static std::uint32_t mixed(std::uint32_t h) {
+  static std::uint32_t murmur3_finalizer(std::uint32_t h) {
     h = (h ^ (h >> 16)) * 0x85EBCA6Bu;
     h = (h ^ (h >> 13)) * 0xC2B2AE35u;
     return h ^ (h >> 16);
@@ -93,8 +93,8 @@ struct KeyHashes {
 /// (0, 1) from the upper bits of a product.  Each factor has a key's hash and half of the row's
 /// seed, so that neither two rows nor two keys differ by a constant; one is odd, so that no bit is
 /// lost.
-HWY_INLINE FloatVec exponential(FloatTag d, std::uint64_t seed, const KeyHashes& keys,
-                                std::size_t key) {
+HWY_INLINE FloatVec exponential_variate(FloatTag d, std::uint64_t seed, const KeyHashes& keys,
+                                        std::size_t key) {
   const hn::RebindToUnsigned<FloatTag> du;
   const hn::RebindToSigned<FloatTag> di;
   const auto low = hn::Set(du, static_cast<std::uint32_t>(seed)),
@@ -124,7 +124,7 @@ void add_noise(float scale, float lse, std::uint64_t seed, float inverse_tempera
       FloatVec x = hn::MulSub(hn::LoadU(d, s + j), scales, shift);
       if constexpr (kWeighs) x = exp_ps(d, x);
       if constexpr (kGumbel) {
-        const FloatVec e = exponential(d, seed, keys, key + j);
+        const FloatVec e = exponential_variate(d, seed, keys, key + j);
         x = kWeighs ? hn::Div(x, e) : hn::Add(x, negative_log_ps(d, e));
       }
       if constexpr (kWeighs) {

@@ -76,7 +76,7 @@ PatternView view_of(const HeadPattern& p, const PatternPass& pass, const Pattern
   v.lines_exact = p.granularity == HeadPattern::Granularity::kLine;
   v.sinks = p.sinks;
   v.local = p.local;
-  v.dense_from = pass.first_position + pass.rows - p.dense_rows;
+  v.first_dense_row = pass.first_position + pass.rows - p.dense_rows;
   if (p.kind == HeadPattern::Kind::kBlocks) {
     v.block_size = p.block_size;
     v.lead = BlockGrid(p.block_size, pass.first_position).lead;
@@ -119,7 +119,7 @@ RowsTask dense_task(const AttentionJob& job, int index, int first, int rows) {
                    slot_of(lowest + 1) / kTileKeys};
   if (job.sliding_window > 0) {
     task.begin = slot_of(lowest - job.sliding_window + 1) / kTileKeys;
-    task.whole_begin = (slot_of(highest - job.sliding_window + 1) + kTileKeys - 1) / kTileKeys;
+    task.unmasked_begin = (slot_of(highest - job.sliding_window + 1) + kTileKeys - 1) / kTileKeys;
   }
   return task;
 }

@@ -47,7 +47,7 @@ __device__ void load_queries(const RowsJob& job, const RowsTask& task, std::byte
       const float4 a = from[0], b = from[1];
       out = {pack(a.x, a.y, T{}), pack(a.z, a.w, T{}), pack(b.x, b.y, T{}), pack(b.z, b.w, T{})};
     }
-    *reinterpret_cast<uint4*>(queries + place<kD>(row, piece)) = out;
+    *reinterpret_cast<uint4*>(queries + swizzled_offset<kD>(row, piece)) = out;
   }
 }
 
@@ -80,7 +80,7 @@ __device__ void load_tile(const SetView& keys, const std::int32_t* slots, int fi
                                         static_cast<std::size_t>(piece) * 16
                                   : page;
     // Pieces change places alike in every 8 rows.
-    std::byte* to = stage + place<kD>(i % 8 + first_row, piece) + i / 8 * 8 * kD * 2;
+    std::byte* to = stage + swizzled_offset<kD>(i % 8 + first_row, piece) + i / 8 * 8 * kD * 2;
     copy_async(to, from, valid);
     copy_async(to + kTileKeys * kD * 2, from + values, valid);
   }
@@ -89,7 +89,7 @@ __device__ void load_tile(const SetView& keys, const std::int32_t* slots, int fi
 /// out = out / sum and lse of a warp's rows, from the row `first` of the job on.
 template <int kD, int kM>
 __device__ void write(const RowsJob& job, int head, int first, float scale,
-                      const State<kD, kM>& state) {
+                      const SoftmaxState<kD, kM>& state) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp, head_dim = job.keys.layout.head_dim;
 #pragma unroll
   for (int m = 0; m < kM; ++m) {
@@ -111,13 +111,70 @@ __device__ void write(const RowsJob& job, int head, int first, float scale,
         }
       }
       if (job.lse != nullptr && lane % 4 == 0)
-        job.lse[row * job.lse_stride + head] = state.top[m][half] * scale + logf(sum);
+        job.lse[row * job.lse_stride + head] = state.max_score[m][half] * scale + logf(sum);
     }
   }
 }
 
-/// A task per block.  Patterned tasks take their tiles from a KeyStream, two ahead of the one that
-/// is computed; dense ones are pages in order.
+/// True if some row of a dense task does not see all keys of a page.
+__device__ inline bool is_masked_page(const RowsTask& task, int page) {
+  return page < task.unmasked_begin || page >= task.unmasked_end;
+}
+
+/// Starts the copies of the i-th tile of a task to `stage`: keys and values [64, kD] each.
+/// Patterned tasks list the tile's slots in `tile`; of dense ones, `tile` receives positions if
+/// they are needed.
+template <int kD, bool kPatterned>
+__device__ void load_task_tile(const SetView& keys, const RowsTask& task, int i, KeyTile& tile,
+                               std::byte* stage) {
+  if constexpr (kPatterned) {
+    load_tile<kD, true>(keys, tile.slots, 0, tile.count, stage);
+  } else {
+    const int thread = static_cast<int>(threadIdx.x), first = (task.begin + i) * kTileKeys;
+    load_tile<kD, false>(keys, nullptr, first, min(kTileKeys, keys.size - first), stage);
+    constexpr int kAtOnce = 16 / sizeof(std::int32_t);
+    if (is_masked_page(task, task.begin + i) && thread < kTileKeys / kAtOnce) {
+      copy_async(tile.positions + thread * kAtOnce,
+                 keys.pages[task.begin + i] + keys.layout.position_offset() + thread * 16, true);
+    }
+  }
+}
+
+/// Masks the scores of the i-th tile of a task where the rows at `positions` [rows] do not see the
+/// key.
+template <int kM, bool kPatterned>
+__device__ void mask_tile(const RowsJob& job, const RowsTask& task, int i, const KeyTile& tile,
+                          const std::int32_t* positions, int rows,
+                          float (&scores)[kM][kTileKeys / 8][4]) {
+  if constexpr (kPatterned) {
+    const PatternRows pattern(job, task.head);
+    const auto mask_unseen = [&](auto by_pairs) {
+      mask_scores<kM>(
+          positions, rows,
+          [&](std::int32_t row, int key) {
+            return pattern.template sees<by_pairs.value>(row, tile.positions[key], tile.reach[key]);
+          },
+          scores);
+    };
+    if (pattern.offset_bits != nullptr) {
+      mask_unseen(std::true_type{});
+    } else {
+      mask_unseen(std::false_type{});
+    }
+  } else {
+    const int count = job.keys.size - (task.begin + i) * kTileKeys, reach = job.reach;
+    mask_scores<kM>(
+        positions, rows,
+        [&](std::int32_t row, int key) {
+          const std::int32_t position = tile.positions[key];
+          return key < count && position <= row && row - position < reach;
+        },
+        scores);
+  }
+}
+
+/// One block computes one task.  Patterned tasks take their tiles from a KeyStream, two tiles ahead
+/// of the one being computed; dense tasks take pages in order.
 template <typename T, int kD, int kM, bool kPatterned>
 __global__ void __launch_bounds__(kThreads, resident_blocks(kD, kM))
     attend_rows_16(float scale, const RowsJob* jobs, const RowsTask* tasks) {
@@ -129,8 +186,7 @@ __global__ void __launch_bounds__(kThreads, resident_blocks(kD, kM))
   const RowsTask& task = tasks[blockIdx.x];
   const RowsJob& job = jobs[task.job];
   const SetView& keys = job.keys;
-  const int thread = static_cast<int>(threadIdx.x), warp = thread / kWarp;
-  const int warp_row = warp * 16 * kM;
+  const int warp = static_cast<int>(threadIdx.x) / kWarp, warp_row = warp * 16 * kM;
   const int rows = min(job.rows - task.first - warp_row, 16 * kM);  // of this warp, if any
 
   load_queries<T, kD, kM>(job, task, queries);
@@ -143,7 +199,8 @@ __global__ void __launch_bounds__(kThreads, resident_blocks(kD, kM))
 
   std::uint32_t held[kD / 16][4];
   const auto load_query = [&](int m, int k, std::uint32_t(&a)[4]) {
-    load_matrices(a, queries + (warp_row + m * 16) * kD * 2 + on(down_first<kD>(), k));
+    load_matrices(a,
+                  queries + (warp_row + m * 16) * kD * 2 + advance(fragment_offset_down<kD>(), k));
   };
   if constexpr (Layout::kQueriesMove) {
 #pragma unroll
@@ -155,43 +212,31 @@ __global__ void __launch_bounds__(kThreads, resident_blocks(kD, kM))
     return kPatterned ? tiles[i % 3].count > 0 : task.begin + i < task.end;
   };
   const auto is_masked = [&](int i) {
-    return kPatterned ? tiles[i % 3].masked != 0
-                      : task.begin + i < task.whole_begin || task.begin + i >= task.whole_end;
+    return kPatterned ? tiles[i % 3].masked != 0 : is_masked_page(task, task.begin + i);
   };
+  const auto stage_of = [&](int i) { return shared + i % 2 * 2 * Layout::kTileBytes; };
   const auto load = [&](int i) {
-    KeyTile& tile = tiles[i % 3];
-    std::byte* stage = shared + i % 2 * 2 * Layout::kTileBytes;
-    if constexpr (kPatterned) {
-      load_tile<kD, true>(keys, tile.slots, 0, tile.count, stage);
-    } else {
-      const int first = (task.begin + i) * kTileKeys;
-      load_tile<kD, false>(keys, nullptr, first, min(kTileKeys, keys.size - first), stage);
-      constexpr int kAtOnce = 16 / sizeof(std::int32_t);
-      if (is_masked(i) && thread < kTileKeys / kAtOnce) {
-        copy_async(tile.positions + thread * kAtOnce,
-                   keys.pages[task.begin + i] + keys.layout.position_offset() + thread * 16, true);
-      }
-    }
+    load_task_tile<kD, kPatterned>(keys, task, i, tiles[i % 3], stage_of(i));
   };
 
-  State<kD, kM> state;
+  SoftmaxState<kD, kM> state;
   state.clear();
   if (exists(0)) load(0);
   commit_copies();
   for (int i = 0; exists(i); ++i) {
     wait_for_copies<0>();
-    __syncthreads();  // this tile is here, and no warp is at the one before any more
+    __syncthreads();  // this tile has arrived, and all warps have finished the previous one
     if (exists(i + 1)) load(i + 1);
     commit_copies();
     if (kPatterned && warp == 0) stream->next(tiles[(i + 2) % 3]);
 
     const KeyTile& tile = tiles[i % 3];
-    const std::byte* stage = shared + i % 2 * 2 * Layout::kTileBytes;
+    const std::byte* stage = stage_of(i);
     if (rows <= 0) continue;
     const std::int32_t* positions = job.positions + task.first + warp_row;
     if (!kPatterned && is_masked(i) && tile.positions[0] > positions[rows - 1]) continue;
     float scores[kM][kTileKeys / 8][4];
-    score<T, kD, kM>(
+    compute_scores<T, kD, kM>(
         [&](int m, int k, std::uint32_t(&a)[4]) {
           if constexpr (Layout::kQueriesMove) {
 #pragma unroll
@@ -201,36 +246,9 @@ __global__ void __launch_bounds__(kThreads, resident_blocks(kD, kM))
           }
         },
         stage, scores);
-    if (is_masked(i)) {
-      if constexpr (kPatterned) {
-        const PatternRows pattern(job, task.head);
-        const auto hide_unseen = [&](auto by_pairs) {
-          hide<kM>(
-              positions, rows,
-              [&](std::int32_t row, int key) {
-                return pattern.template sees<by_pairs.value>(row, tile.positions[key],
-                                                             tile.reach[key]);
-              },
-              scores);
-        };
-        if (pattern.offset_bits != nullptr) {
-          hide_unseen(std::true_type{});
-        } else {
-          hide_unseen(std::false_type{});
-        }
-      } else {
-        const int count = keys.size - (task.begin + i) * kTileKeys, reach = job.reach;
-        hide<kM>(
-            positions, rows,
-            [&](std::int32_t row, int key) {
-              const std::int32_t position = tile.positions[key];
-              return key < count && position <= row && row - position < reach;
-            },
-            scores);
-      }
-    }
-    soften<kD, kM>(scale * kLog2E, scores, state);
-    weigh<T, kD, kM>(scores, stage + Layout::kTileBytes, state);
+    if (is_masked(i)) mask_tile<kM, kPatterned>(job, task, i, tile, positions, rows, scores);
+    update_softmax<kD, kM>(scale * kLog2E, scores, state);
+    accumulate_values<T, kD, kM>(scores, stage + Layout::kTileBytes, state);
   }
   write<kD, kM>(job, task.head, task.first + warp_row, scale, state);
 }

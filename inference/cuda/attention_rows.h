@@ -18,7 +18,7 @@ struct PatternView {
   HeadPattern::Kind kind;
   bool lines_exact;               ///< kVerticalSlash by line
   std::int32_t sinks, local;      ///< kBand
-  std::int32_t dense_from;        ///< kBand: the first dense row
+  std::int32_t first_dense_row;   ///< kBand: the first dense row
   std::int32_t block_size, lead;  ///< kBlocks: the BlockGrid
   std::int32_t block_rows;        ///< kBlocks: rows per list
   const std::int32_t* columns;    ///< kVerticalSlash
@@ -45,10 +45,10 @@ struct RowsJob {
 };
 
 /// One block's work: rows from `first` of one head of a job.  A dense one reads the tiles
-/// [begin, end) of the set's slots, of which each row sees all of [whole_begin, whole_end).
+/// [begin, end) of the set's slots, of which each row sees all of [unmasked_begin, unmasked_end).
 struct RowsTask {
   int job, head, first;
-  int begin, end, whole_begin, whole_end;
+  int begin, end, unmasked_begin, unmasked_end;
 };
 
 /// Job `job`, computed in parts, which are jobs of their own with `out` [part, row, head, head_dim]

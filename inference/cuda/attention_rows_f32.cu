@@ -66,12 +66,12 @@ __device__ void list_page(const RowsJob& job, const RowsTask& task, int page, Ke
     const int slot = page * kTileKeys + i;
     const bool is_key = slot < set.size;
     tile.slots[i] = is_key ? slot : -1;
-    tile.positions[i] = !is_key ? kEverywhere : set.whole ? slot : set.position(slot);
+    tile.positions[i] = !is_key ? kEverywhere : set.contiguous ? slot : set.position(slot);
     tile.reach[i] = job.reach;
   }
   if (threadIdx.x % kWarp == 0) {
     tile.count = page < task.end ? kTileKeys : 0;
-    tile.masked = page < task.whole_begin || page >= task.whole_end;
+    tile.masked = page < task.unmasked_begin || page >= task.unmasked_end;
   }
 }
 
@@ -90,128 +90,182 @@ __device__ inline float row_sum(float x) {
   return x;
 }
 
-/// A task per block; head_dim is at most 64 kGroups.
-template <int kGroups, bool kPatterned>
-__global__ void __launch_bounds__(kThreads)
-    attend_rows_32(float scale, const RowsJob* jobs, const RowsTask* tasks) {
-  const RowsTask& task = tasks[blockIdx.x];
-  const RowsJob& job = jobs[task.job];
-  const SetView& set = job.keys;
-  const int head_dim = set.layout.head_dim, pitch = pitch_of(head_dim);
-  const Shared shared(head_dim);
-  const int thread = static_cast<int>(threadIdx.x), x = thread % kSide, y = thread / kSide;
-  const bool lists = thread < kWarp;  // whether this warp makes the tiles' lists
+/// This thread's place in its block of 16 x 16.
+__device__ inline int thread_x() {
+  return static_cast<int>(threadIdx.x) % kSide;
+}
+__device__ inline int thread_y() {
+  return static_cast<int>(threadIdx.x) / kSide;
+}
 
+/// Softmax state and output of a thread's kOwn rows, relative to their highest scores.
+template <int kGroups>
+struct RowsState {
+  float4 out[kOwn][kGroups] = {};
+  float max_score[kOwn], sum[kOwn];  ///< the sums are of this thread's keys
+
+  __device__ RowsState() {
+    for (int i = 0; i < kOwn; ++i) {
+      max_score[i] = kMasked;
+      sum[i] = 0;
+    }
+  }
+};
+
+/// Copies the queries [64, head_dim] and the positions [64] of a task's rows; 0 and -1 for rows
+/// beyond the job's.
+__device__ inline void load_rows(const RowsJob& job, const RowsTask& task, const Shared& shared) {
+  const int head_dim = job.keys.layout.head_dim, thread = static_cast<int>(threadIdx.x);
   const int rows = min(kRows, job.rows - task.first);
   for (int i = thread; i < kRows * head_dim; i += kThreads) {
     const int row = i / head_dim, d = i % head_dim;
-    shared.queries[row * pitch + d] =
+    shared.queries[row * pitch_of(head_dim) + d] =
         row < rows ? job.q[(task.first + row) * job.q_stride + task.head * head_dim + d] : 0;
   }
   if (thread < kRows)
     shared.positions[thread] = thread < rows ? job.positions[task.first + thread] : -1;
-  if (kPatterned && lists) shared.stream->start(job, task);
+}
 
-  float4 out[kOwn][kGroups] = {};
-  float top[kOwn], sum[kOwn];
-  for (int i = 0; i < kOwn; ++i) {
-    top[i] = kMasked;
-    sum[i] = 0;
-  }
-  const float factor = scale * kLog2E;
-  for (int page = task.begin;; ++page) {
-    if (kPatterned && lists) shared.stream->next(*shared.keys);
-    if (!kPatterned && lists) list_page(job, task, page, *shared.keys);
-    __syncthreads();
-    if (shared.keys->count == 0) break;
-    load_tile(set, *shared.keys, 0, shared.tile);
-
-    float scores[kOwn][kOwn] = {};
-    for (int d = 0; d < head_dim; d += 4) {
-      float4 q[kOwn], k[kOwn];
-      for (int i = 0; i < kOwn; ++i) {
-        q[i] = *reinterpret_cast<const float4*>(shared.queries + (y * kOwn + i) * pitch + d);
-        k[i] = *reinterpret_cast<const float4*>(shared.tile + (x + i * kSide) * pitch + d);
-      }
-      for (int i = 0; i < kOwn; ++i) {
-        for (int j = 0; j < kOwn; ++j) scores[i][j] = dot(scores[i][j], q[i], k[j]);
-      }
-    }
-    if (shared.keys->masked != 0) {
-      const KeyTile& keys = *shared.keys;
-      const auto hide = [&](const auto& sees) {
-        for (int i = 0; i < kOwn; ++i) {
-          for (int j = 0; j < kOwn; ++j) {
-            const int key = x + j * kSide;
-            if (!sees(shared.positions[y * kOwn + i], keys.positions[key], keys.reach[key]))
-              scores[i][j] = kMasked;
-          }
-        }
-      };
-      if constexpr (kPatterned) {
-        const PatternRows pattern(job, task.head);
-        const bool by_pairs = pattern.offset_bits != nullptr;
-        hide([&](std::int32_t row, std::int32_t key, std::int32_t reach) {
-          return by_pairs ? pattern.sees<true>(row, key, reach)
-                          : pattern.sees<false>(row, key, reach);
-        });
-      } else {
-        hide([](std::int32_t row, std::int32_t key, std::int32_t reach) {
-          return key <= row && row - key < reach;
-        });
-      }
+/// scores = queries keys^T of a thread's rows and keys, unscaled.
+__device__ inline void compute_scores(const Shared& shared, int head_dim,
+                                      float (&scores)[kOwn][kOwn]) {
+  const int pitch = pitch_of(head_dim), x = thread_x(), y = thread_y();
+  for (int d = 0; d < head_dim; d += 4) {
+    float4 q[kOwn], k[kOwn];
+    for (int i = 0; i < kOwn; ++i) {
+      q[i] = *reinterpret_cast<const float4*>(shared.queries + (y * kOwn + i) * pitch + d);
+      k[i] = *reinterpret_cast<const float4*>(shared.tile + (x + i * kSide) * pitch + d);
     }
     for (int i = 0; i < kOwn; ++i) {
-      float highest = top[i];
-      for (float score : scores[i]) highest = fmaxf(highest, score);
-      highest = row_max(highest);
-      const float level = highest == kMasked ? 0 : highest * factor;
-      const float keep = exp2f(fmaf(top[i], factor, -level));
-      top[i] = highest;
-      sum[i] *= keep;
-      for (int g = 0; g < kGroups; ++g) {
-        float4& o = out[i][g];
-        o = {o.x * keep, o.y * keep, o.z * keep, o.w * keep};
-      }
-      for (int j = 0; j < kOwn; ++j) {
-        const float weight = exp2f(fmaf(scores[i][j], factor, -level));
-        sum[i] += weight;
-        shared.weights[(y * kOwn + i) * kWeightPitch + x + j * kSide] = weight;
-      }
+      for (int j = 0; j < kOwn; ++j) scores[i][j] = dot(scores[i][j], q[i], k[j]);
     }
-    __syncthreads();  // keys are not needed any more
-    load_tile(set, *shared.keys, set.layout.value_offset(), shared.tile);
-    for (int key = 0; key < kTileKeys; ++key) {
-      for (int g = 0; g < kGroups; ++g) {
-        const int d = (g * kSide + x) * 4;
-        if (d >= head_dim) break;
-        const float4 v = *reinterpret_cast<const float4*>(shared.tile + key * pitch + d);
-        for (int i = 0; i < kOwn; ++i) {
-          const float weight = shared.weights[(y * kOwn + i) * kWeightPitch + key];
-          float4& o = out[i][g];
-          o = {fmaf(weight, v.x, o.x), fmaf(weight, v.y, o.y), fmaf(weight, v.z, o.z),
-               fmaf(weight, v.w, o.w)};
-        }
-      }
-    }
-    __syncthreads();  // nor are the values and their list
   }
+}
 
+/// Masks the scores of pairs that a row does not see.
+template <bool kPatterned>
+__device__ void mask_scores(const RowsJob& job, const RowsTask& task, const Shared& shared,
+                            float (&scores)[kOwn][kOwn]) {
+  const KeyTile& keys = *shared.keys;
+  const auto mask = [&](const auto& sees) {
+    for (int i = 0; i < kOwn; ++i) {
+      for (int j = 0; j < kOwn; ++j) {
+        const int key = thread_x() + j * kSide;
+        if (!sees(shared.positions[thread_y() * kOwn + i], keys.positions[key], keys.reach[key]))
+          scores[i][j] = kMasked;
+      }
+    }
+  };
+  if constexpr (kPatterned) {
+    const PatternRows pattern(job, task.head);
+    const bool by_pairs = pattern.offset_bits != nullptr;
+    mask([&](std::int32_t row, std::int32_t key, std::int32_t reach) {
+      return by_pairs ? pattern.sees<true>(row, key, reach) : pattern.sees<false>(row, key, reach);
+    });
+  } else {
+    mask([](std::int32_t row, std::int32_t key, std::int32_t reach) {
+      return key <= row && row - key < reach;
+    });
+  }
+}
+
+/// Writes the weights 2^(factor (score - highest)) to shared memory, [64, 64], and brings the state
+/// to the rows' new highest scores.
+template <int kGroups>
+__device__ void update_softmax(float factor, const float (&scores)[kOwn][kOwn],
+                               const Shared& shared, RowsState<kGroups>& state) {
+  const int x = thread_x(), y = thread_y();
   for (int i = 0; i < kOwn; ++i) {
-    const float total = row_sum(sum[i]), inverse = total > 0 ? 1 / total : 0;
+    float highest = state.max_score[i];
+    for (float score : scores[i]) highest = fmaxf(highest, score);
+    highest = row_max(highest);
+    const float level = highest == kMasked ? 0 : highest * factor;
+    const float keep = exp2f(fmaf(state.max_score[i], factor, -level));
+    state.max_score[i] = highest;
+    state.sum[i] *= keep;
+    for (int g = 0; g < kGroups; ++g) {
+      float4& o = state.out[i][g];
+      o = {o.x * keep, o.y * keep, o.z * keep, o.w * keep};
+    }
+    for (int j = 0; j < kOwn; ++j) {
+      const float weight = exp2f(fmaf(scores[i][j], factor, -level));
+      state.sum[i] += weight;
+      shared.weights[(y * kOwn + i) * kWeightPitch + x + j * kSide] = weight;
+    }
+  }
+}
+
+/// out += weights values, over the keys of the tile in order.
+template <int kGroups>
+__device__ void accumulate_values(const Shared& shared, int head_dim, RowsState<kGroups>& state) {
+  const int pitch = pitch_of(head_dim), x = thread_x(), y = thread_y();
+  for (int key = 0; key < kTileKeys; ++key) {
+    for (int g = 0; g < kGroups; ++g) {
+      const int d = (g * kSide + x) * 4;
+      if (d >= head_dim) break;
+      const float4 v = *reinterpret_cast<const float4*>(shared.tile + key * pitch + d);
+      for (int i = 0; i < kOwn; ++i) {
+        const float weight = shared.weights[(y * kOwn + i) * kWeightPitch + key];
+        float4& o = state.out[i][g];
+        o = {fmaf(weight, v.x, o.x), fmaf(weight, v.y, o.y), fmaf(weight, v.z, o.z),
+             fmaf(weight, v.w, o.w)};
+      }
+    }
+  }
+}
+
+/// Writes out = out / sum and the log-sum-exp of a thread's rows.
+template <int kGroups>
+__device__ void write(const RowsJob& job, const RowsTask& task, float scale,
+                      const RowsState<kGroups>& state) {
+  const int head_dim = job.keys.layout.head_dim, x = thread_x(), y = thread_y();
+  for (int i = 0; i < kOwn; ++i) {
+    const float total = row_sum(state.sum[i]), inverse = total > 0 ? 1 / total : 0;
     const int row = task.first + y * kOwn + i;
     if (row >= job.rows) continue;
     float* to = job.out + row * job.out_stride + task.head * head_dim;
     for (int g = 0; g < kGroups; ++g) {
       const int d = (g * kSide + x) * 4;
       if (d >= head_dim) break;
-      const float4 o = out[i][g];
+      const float4 o = state.out[i][g];
       *reinterpret_cast<float4*>(to + d) = {o.x * inverse, o.y * inverse, o.z * inverse,
                                             o.w * inverse};
     }
     if (job.lse != nullptr && x == 0)
-      job.lse[row * job.lse_stride + task.head] = top[i] * scale + logf(total);
+      job.lse[row * job.lse_stride + task.head] = state.max_score[i] * scale + logf(total);
   }
+}
+
+/// One block computes one task; head_dim is at most 64 kGroups.
+template <int kGroups, bool kPatterned>
+__global__ void __launch_bounds__(kThreads)
+    attend_rows_32(float scale, const RowsJob* jobs, const RowsTask* tasks) {
+  const RowsTask& task = tasks[blockIdx.x];
+  const RowsJob& job = jobs[task.job];
+  const SetView& set = job.keys;
+  const int head_dim = set.layout.head_dim;
+  const Shared shared(head_dim);
+  const bool lists = threadIdx.x < kWarp;  // this warp makes the tiles' lists
+  load_rows(job, task, shared);
+  if (kPatterned && lists) shared.stream->start(job, task);
+
+  RowsState<kGroups> state;
+  for (int page = task.begin;; ++page) {
+    if (kPatterned && lists) shared.stream->next(*shared.keys);
+    if (!kPatterned && lists) list_page(job, task, page, *shared.keys);
+    __syncthreads();
+    if (shared.keys->count == 0) break;
+    load_tile(set, *shared.keys, 0, shared.tile);
+    float scores[kOwn][kOwn] = {};
+    compute_scores(shared, head_dim, scores);
+    if (shared.keys->masked != 0) mask_scores<kPatterned>(job, task, shared, scores);
+    update_softmax(scale * kLog2E, scores, shared, state);
+    __syncthreads();  // the keys have been read: values take their place
+    load_tile(set, *shared.keys, set.layout.value_offset(), shared.tile);
+    accumulate_values(shared, head_dim, state);
+    __syncthreads();  // the values and their list have been read
+  }
+  write(job, task, scale, state);
 }
 
 template <int kGroups>

@@ -12,7 +12,7 @@ namespace turnbench::cuda {
 /// Where 16 bytes of a row of a tile, 8 elements, lie: the row's pieces change places with the
 /// row's number, so that the same piece of 8 rows in turn comes from all banks.
 template <int kD>
-__device__ int place(int row, int piece) {
+__device__ int swizzled_offset(int row, int piece) {
   constexpr int kPieces = kD / 8;
   if constexpr (kPieces >= 8) {
     return (row * kPieces + (piece ^ (row % 8))) * 16;
@@ -22,26 +22,27 @@ __device__ int place(int row, int piece) {
 }
 
 /// The lanes' rows of 16 x 16 elements for load_matrices, as offsets into a tile: its matrices go
-/// down the rows first, or along them.  16 k elements on is at `on(offset, k)`.
-__device__ constexpr int on(int offset, int k) {
+/// down the rows first, or along them.  16 k elements on is at `advance(offset, k)`.
+__device__ constexpr int advance(int offset, int k) {
   return (offset ^ k % 4 * 32) + k / 4 * 128;  // as only 8 pieces change places
 }
 template <int kD>
-__device__ int down_first() {
+__device__ int fragment_offset_down() {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  return place<kD>(lane % 16, lane / 16);
+  return swizzled_offset<kD>(lane % 16, lane / 16);
 }
 template <int kD>
-__device__ int along_first() {
+__device__ int fragment_offset_along() {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  return place<kD>(lane / 16 * 8 + lane % 8, lane / 8 % 2);
+  return swizzled_offset<kD>(lane / 16 * 8 + lane % 8, lane / 8 % 2);
 }
 
 /// What a warp holds of its 16 kM rows.
 template <int kD, int kM>
-struct State {
+struct SoftmaxState {
   float out[kM][kD / 8][4];
-  float top[kM][2], sum[kM][2];  ///< of a row: the highest score; of the lane's columns: the sum
+  float max_score[kM][2],
+      sum[kM][2];  ///< of a row: the highest score; of the lane's columns: the sum
 
   __device__ void clear() {
 #pragma unroll
@@ -51,7 +52,7 @@ struct State {
 #pragma unroll
         for (float& x : out[m][d]) x = 0;
       }
-      top[m][0] = top[m][1] = kMasked;
+      max_score[m][0] = max_score[m][1] = kMasked;
       sum[m][0] = sum[m][1] = 0;
     }
   }
@@ -59,9 +60,9 @@ struct State {
 
 /// scores = queries keys^T of a warp's rows.
 template <typename T, int kD, int kM, typename Queries>
-__device__ void score(const Queries& queries, const std::byte* keys,
-                      float (&scores)[kM][kPageTokens / 8][4]) {
-  const int offset = along_first<kD>();
+__device__ void compute_scores(const Queries& queries, const std::byte* keys,
+                               float (&scores)[kM][kPageTokens / 8][4]) {
+  const int offset = fragment_offset_along<kD>();
 #pragma unroll
   for (int m = 0; m < kM; ++m) {
 #pragma unroll
@@ -74,7 +75,8 @@ __device__ void score(const Queries& queries, const std::byte* keys,
   constexpr int kAcross = kPageTokens / 16, kSteps = kD / 16 * kAcross;
   std::uint32_t a[2][kM][4], b[2][4];
   const auto load_keys = [&](int step) {
-    load_matrices(b[step % 2], keys + step % kAcross * 16 * kD * 2 + on(offset, step / kAcross));
+    load_matrices(b[step % 2],
+                  keys + step % kAcross * 16 * kD * 2 + advance(offset, step / kAcross));
   };
 #pragma unroll
   for (int m = 0; m < kM; ++m) queries(m, 0, a[0][m]);
@@ -100,22 +102,22 @@ __device__ void score(const Queries& queries, const std::byte* keys,
 /// Turns scores into weights relative to the rows' highest scores, which they may raise: 2 to the
 /// power of factor (score - highest), and brings what the state holds to the same level.
 template <int kD, int kM>
-__device__ void soften(float factor, float (&scores)[kM][kPageTokens / 8][4],
-                       State<kD, kM>& state) {
+__device__ void update_softmax(float factor, float (&scores)[kM][kPageTokens / 8][4],
+                               SoftmaxState<kD, kM>& state) {
 #pragma unroll
   for (int m = 0; m < kM; ++m) {
     float keep[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      float top = state.top[m][half];
+      float highest = state.max_score[m][half];
 #pragma unroll
       for (int n = 0; n < kPageTokens / 8; ++n)
-        top = fmaxf(top, fmaxf(scores[m][n][half * 2], scores[m][n][half * 2 + 1]));
-      top = fmaxf(top, __shfl_xor_sync(0xFFFFFFFF, top, 1));
-      top = fmaxf(top, __shfl_xor_sync(0xFFFFFFFF, top, 2));
-      const float level = top == kMasked ? 0 : top * factor;
-      keep[half] = power_of_2(fmaf(state.top[m][half], factor, -level));
-      state.top[m][half] = top;
+        highest = fmaxf(highest, fmaxf(scores[m][n][half * 2], scores[m][n][half * 2 + 1]));
+      highest = fmaxf(highest, __shfl_xor_sync(0xFFFFFFFF, highest, 1));
+      highest = fmaxf(highest, __shfl_xor_sync(0xFFFFFFFF, highest, 2));
+      const float level = highest == kMasked ? 0 : highest * factor;
+      keep[half] = power_of_2(fmaf(state.max_score[m][half], factor, -level));
+      state.max_score[m][half] = highest;
       float sum = state.sum[m][half] * keep[half];
 #pragma unroll
       for (int n = 0; n < kPageTokens / 8; ++n) {
@@ -140,14 +142,14 @@ __device__ void soften(float factor, float (&scores)[kM][kPageTokens / 8][4],
 
 /// out += weights values.  A score's place in the registers is that of an operand's element.
 template <typename T, int kD, int kM>
-__device__ void weigh(const float (&weights)[kM][kPageTokens / 8][4], const std::byte* values,
-                      State<kD, kM>& state) {
-  const int offset = down_first<kD>();
+__device__ void accumulate_values(const float (&weights)[kM][kPageTokens / 8][4],
+                                  const std::byte* values, SoftmaxState<kD, kM>& state) {
+  const int offset = fragment_offset_down<kD>();
   constexpr int kAcross = kD / 16, kSteps = kPageTokens / 16 * kAcross;
   std::uint32_t a[kM][4], b[2][4];
   const auto load_values = [&](int step) {
     load_transposed(b[step % 2],
-                    values + step / kAcross * 16 * kD * 2 + on(offset, step % kAcross));
+                    values + step / kAcross * 16 * kD * 2 + advance(offset, step % kAcross));
   };
   load_values(0);
 #pragma unroll
@@ -178,8 +180,8 @@ __device__ void weigh(const float (&weights)[kM][kPageTokens / 8][4], const std:
 /// Hides the scores of pairs for which not sees(row's position, key in the tile).  `positions` has
 /// those of `rows` rows, at least one; what becomes of the others does not matter.
 template <int kM, typename Sees>
-__device__ void hide(const std::int32_t* positions, int rows, const Sees& sees,
-                     float (&scores)[kM][kPageTokens / 8][4]) {
+__device__ void mask_scores(const std::int32_t* positions, int rows, const Sees& sees,
+                            float (&scores)[kM][kPageTokens / 8][4]) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
 #pragma unroll
   for (int m = 0; m < kM; ++m) {

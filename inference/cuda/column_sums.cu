@@ -42,7 +42,7 @@ struct Noise {
   __device__ explicit Noise(const Task& task)
       : gumbel(task.seeds != nullptr), inverse_temperature(task.inverse_temperature) {}
   __device__ float logit(float x, std::uint64_t seed, KeyHash key) const {
-    const float g = negative_log(exponential(seed, key));
+    const float g = negative_log(exponential_variate(seed, key));
     return (x + (gumbel ? g : 0)) * inverse_temperature;
   }
 };
@@ -64,7 +64,7 @@ template <class Scores, bool kNoisy>
 struct Block {
   // A sum's addends lie one below the other, [64][kPitch]; the pitch spreads what a warp writes
   // over the banks.
-  static constexpr int kPitch = Scores::kKeys + (Scores::kParts == 16 ? 16 : 8);
+  static constexpr int kPitch = Scores::kKeys + (Scores::kThreadsPerRow == 16 ? 16 : 8);
 
   static std::size_t shared_bytes(int head_dim) {
     return Scores::shared_bytes(head_dim) + kScoreRows * sizeof(RowData) +
@@ -87,11 +87,11 @@ struct Block {
     }
   }
 
-  /// Starts loading rows [first, first + count) of a head; `place_rows` ends it.
-  __device__ void fetch_rows(const Task& task, int head, int first, int count) {
-    scores.fetch_queries(task.q + static_cast<std::size_t>(first) * task.q_stride +
-                             static_cast<std::size_t>(head) * task.keys.layout.head_dim,
-                         task.q_stride, count);
+  /// Starts loading rows [first, first + count) of a head; `store_rows` ends it.
+  __device__ void load_rows(const Task& task, int head, int first, int count) {
+    scores.load_queries(task.q + static_cast<std::size_t>(first) * task.q_stride +
+                            static_cast<std::size_t>(head) * task.keys.layout.head_dim,
+                        task.q_stride, count);
     const int r = static_cast<int>(threadIdx.x);
     next = {-1, 0, 0, {0, 0}};
     if (r >= count) return;
@@ -104,8 +104,8 @@ struct Block {
       next.norm = task.norms[h * static_cast<std::size_t>(task.rows) + at];
     }
   }
-  __device__ void place_rows() {
-    scores.place_queries();
+  __device__ void store_rows() {
+    scores.store_queries();
     if (threadIdx.x < kScoreRows) rows[threadIdx.x] = next;
   }
 
@@ -150,25 +150,25 @@ __global__ void __launch_bounds__(kScoreThreads, Scores::kMaxHeadDim <= 128 ? 2 
   const Noise noise(task);
   Block<Scores, kNoisy> block(task.keys.layout.head_dim);
   block.load_keys(task.keys, first);
-  block.fetch_rows(task, head, begin, smaller(kScoreRows, end - begin));
+  block.load_rows(task, head, begin, smaller(kScoreRows, end - begin));
   const int column = static_cast<int>(threadIdx.x);
   float* sums = task.sums + static_cast<std::size_t>(head) * task.keys.size + first;
   float sum = column < count ? sums[column] : 0;
   for (int r0 = begin; r0 < end; r0 += kScoreRows) {
-    block.place_rows();
-    block.scores.wait();
+    block.store_rows();
+    block.scores.wait_for_keys();
     __syncthreads();  // loads are there, and the sums have read the cells before
     const int behind = end - r0 - kScoreRows;
-    if (behind > 0) block.fetch_rows(task, head, r0 + kScoreRows, smaller(kScoreRows, behind));
+    if (behind > 0) block.load_rows(task, head, r0 + kScoreRows, smaller(kScoreRows, behind));
     block.scores.compute();
 #pragma unroll
-    for (int i = 0; i < Scores::kRowsEach; ++i) {
+    for (int i = 0; i < Scores::kRowsPerThread; ++i) {
       const int r = block.scores.row(i);
       const RowData row = block.rows[r];
       const bool sees_all = !kNoisy && sees(row, first_key, window) && sees(row, last_key, window);
-      float cells[Scores::kKeysEach];
+      float cells[Scores::kKeysPerThread];
 #pragma unroll
-      for (int j = 0; j < Scores::kKeysEach; ++j) {
+      for (int j = 0; j < Scores::kKeysPerThread; ++j) {
         const int c = block.scores.key(j);
         cells[j] = 0;
         if (!sees_all && !sees(row, block.keys[c], window)) continue;
@@ -188,8 +188,26 @@ __global__ void __launch_bounds__(kScoreThreads, Scores::kMaxHeadDim <= 128 ? 2 
     }
     if constexpr (kNoisy) __syncthreads();  // before the next rows' norms come
   }
-  block.scores.wait();
+  block.scores.wait_for_keys();
   if (column < count) sums[column] = sum;
+}
+
+/// The norm of a row of which each of kParts threads has summed up a part; `inverse` holds their
+/// sums of exp(logit - top).  They are added in a tree.
+template <int kParts>
+__device__ Norm merge_norms(const Norm* parts) {
+  float top = kMasked, x[kParts];
+#pragma unroll
+  for (int p = 0; p < kParts; ++p) top = fmaxf(top, parts[p].top);
+#pragma unroll
+  for (int p = 0; p < kParts; ++p)
+    x[p] = top == kMasked ? 0 : parts[p].inverse * exp_of(parts[p].top - top);
+#pragma unroll
+  for (int step = kParts / 2; step > 0; step /= 2) {
+#pragma unroll
+    for (int p = 0; p < step; ++p) x[p] += x[p + step];
+  }
+  return {top, x[0] > 0 ? 1 / x[0] : 0};
 }
 
 /// The norms of noisy rows.  Grid: (heads, tasks, blocks of 64 rows, the last first); a block takes
@@ -206,32 +224,32 @@ __global__ void __launch_bounds__(kScoreThreads, Scores::kMaxHeadDim <= 128 ? 2 
   const int window = task.window;
   const Noise noise(task);
   Block<Scores, true> block(task.keys.layout.head_dim);
-  block.fetch_rows(task, head, r0, rows);
-  block.place_rows();
+  block.load_rows(task, head, r0, rows);
+  block.store_rows();
   const int end = task.keys.lower_bound(task.positions[r0 + rows - 1] + 1);
   int begin = 0;
   if (window > 0) {
     begin = task.keys.lower_bound(task.positions[r0] - window + 1);
     begin -= begin % Scores::kKeys;
   }
-  float tops[Scores::kRowsEach], sums[Scores::kRowsEach];
+  float tops[Scores::kRowsPerThread], sums[Scores::kRowsPerThread];
 #pragma unroll
-  for (int i = 0; i < Scores::kRowsEach; ++i) {
+  for (int i = 0; i < Scores::kRowsPerThread; ++i) {
     tops[i] = kMasked;
     sums[i] = 0;
   }
   for (int first = begin; first < end; first += Scores::kKeys) {
     __syncthreads();  // the tile before has been used
     block.load_keys(task.keys, first);
-    block.scores.wait();
+    block.scores.wait_for_keys();
     __syncthreads();
     block.scores.compute();
 #pragma unroll
-    for (int i = 0; i < Scores::kRowsEach; ++i) {
+    for (int i = 0; i < Scores::kRowsPerThread; ++i) {
       const RowData row = block.rows[block.scores.row(i)];
-      float cells[Scores::kKeysEach], top = tops[i];
+      float cells[Scores::kKeysPerThread], top = tops[i];
 #pragma unroll
-      for (int j = 0; j < Scores::kKeysEach; ++j) {
+      for (int j = 0; j < Scores::kKeysPerThread; ++j) {
         const int c = block.scores.key(j);
         cells[j] = kMasked;
         if (!sees(row, block.keys[c], window)) continue;
@@ -245,31 +263,20 @@ __global__ void __launch_bounds__(kScoreThreads, Scores::kMaxHeadDim <= 128 ? 2 
       }
       if (top == kMasked) continue;  // nothing seen yet
 #pragma unroll
-      for (int j = 0; j < Scores::kKeysEach; ++j) sums[i] += exp_of(cells[j] - top);
+      for (int j = 0; j < Scores::kKeysPerThread; ++j) sums[i] += exp_of(cells[j] - top);
     }
   }
   __syncthreads();
-  auto* parts = reinterpret_cast<Norm*>(block.cells);  // [64][kParts]: top and sum
+  auto* parts = reinterpret_cast<Norm*>(block.cells);  // [64][kThreadsPerRow]: top and sum
 #pragma unroll
-  for (int i = 0; i < Scores::kRowsEach; ++i)
-    parts[block.scores.row(i) * Scores::kParts + block.scores.part()] = {tops[i], sums[i]};
+  for (int i = 0; i < Scores::kRowsPerThread; ++i)
+    parts[block.scores.row(i) * Scores::kThreadsPerRow + block.scores.part()] = {tops[i], sums[i]};
   __syncthreads();
   const int r = static_cast<int>(threadIdx.x);
   if (r >= rows) return;
-  const Norm* mine = parts + r * Scores::kParts;
-  float top = kMasked, x[Scores::kParts];
-#pragma unroll
-  for (int p = 0; p < Scores::kParts; ++p) top = fmaxf(top, mine[p].top);
-#pragma unroll
-  for (int p = 0; p < Scores::kParts; ++p)
-    x[p] = top == kMasked ? 0 : mine[p].inverse * exp_of(mine[p].top - top);
-#pragma unroll
-  for (int step = Scores::kParts / 2; step > 0; step /= 2) {
-#pragma unroll
-    for (int p = 0; p < step; ++p) x[p] += x[p + step];
-  }
   task.norms[static_cast<std::size_t>(head) * static_cast<std::size_t>(task.rows) +
-             static_cast<std::size_t>(r0 + r)] = {top, x[0] > 0 ? 1 / x[0] : 0};
+             static_cast<std::size_t>(r0 + r)] =
+      merge_norms<Scores::kThreadsPerRow>(parts + r * Scores::kThreadsPerRow);
 }
 
 /// Tasks of one dtype and head_dim, all with noise or all without.

@@ -93,7 +93,7 @@ __device__ int sum_and_share(float (&values)[kCount], int lane) {
 /// Where column c of a row lies in shared memory, [2][kLanes][4] of [kLanes][2][4]: so lanes that
 /// reach for four of their eight together meet no conflict of banks.
 template <int kLanes>
-__device__ int place(int c) {
+__device__ int column_offset(int c) {
   return (c / 4 % 2 * kLanes + c / 8) * 4 + c % 4;
 }
 
@@ -113,117 +113,168 @@ constexpr int kBlocks = sizeof(T) == 4        ? 3
                         : kHeads == 4         ? 6
                                               : 8;
 
-/// One block takes one segment.  kLanes lanes go along a row, 8 elements each, with 4 rows under
-/// way and the next 4 asked for; the groups of lanes take the segment's rows in turns.
-/// Shared memory: weights [capacity][kHeads] (scores, then softmax weights; in the end each warp's
-/// sums [kWarps][kHeads][kWidth]), then pointers to the keys [capacity], then q [kHeads][kWidth].
+/// One segment of a job for up to kHeads of its query heads: the work of one block.  kLanes lanes
+/// go along a row of the cache, 8 elements each, with 4 rows in use and the next 4 on their way;
+/// the groups of lanes take the segment's rows in turns.  Shared memory: `weights`
+/// [capacity][kHeads] (scores, then softmax weights; at the end each warp's sums
+/// [kWarps][kHeads][kWidth]), `rows` [capacity], `q` [kHeads][kWidth].
+template <typename T, int kLanes, int kHeads>
+struct Segment {
+  static constexpr int kGroups = kThreads / kLanes, kWidth = kLanes * kPerLane;
+  static constexpr int kAtOnce = kGroups * kRows;  // rows that the block takes at a time
+
+  const Arguments& a;
+  DecodeJob job;
+  int head, heads;   // the first query head, and how many
+  int begin, count;  // the segment's keys [begin, begin + count) among the job's
+  int partial;       // the partial result of the first head
+  int group, column;
+  float* weights;
+  const std::byte** rows;  // where the row of each key begins
+  float* q;
+  Rows<T> next;
+
+  __device__ explicit Segment(const Arguments& arguments) : a(arguments) {
+    const DecodeTask task = a.tasks[blockIdx.x];
+    job = a.jobs[task.job];
+    const int groups = (job.heads + kHeads - 1) / kHeads, segment = task.part / groups;
+    head = task.part % groups * kHeads;
+    heads = min(kHeads, job.heads - head);
+    begin = job.first + segment * job.segment;
+    count = min(job.segment, job.first + job.keys - begin);
+    partial = job.partial + segment * job.heads + head;
+    group = thread() / kLanes;
+    column = thread() % kLanes * kPerLane;
+    weights = reinterpret_cast<float*>(shared_memory());
+    rows = reinterpret_cast<const std::byte**>(weights +
+                                               max(a.capacity * kHeads, kWarps * kHeads * kWidth));
+    q = reinterpret_cast<float*>(rows + a.capacity);
+  }
+
+  __device__ static int thread() { return static_cast<int>(threadIdx.x); }
+  __device__ static int lane() { return thread() % kWarp; }
+  __device__ static int warp() { return thread() / kWarp; }
+
+  /// Asks for the group's kRows rows from `first` on: keys, or values at `offset` a.value_offset.
+  __device__ void load(int first, std::size_t offset) {
+    next.load(rows, first, count, offset, column, a.head_dim);
+  }
+
+  /// Writes the addresses of the segment's rows and the queries to shared memory.
+  __device__ void find_rows() {
+    for (int j = thread(); j < count; j += kThreads) {
+      const int slot = job.slots < 0 ? begin + j : a.slots[job.slots + begin + j];
+      rows[j] = a.pages[job.pages + slot / kPageTokens] +
+                static_cast<std::size_t>(slot % kPageTokens) * a.row_bytes;
+    }
+    for (int i = thread(); i < kHeads * kWidth; i += kThreads) {
+      const int h = i / kWidth, c = i % kWidth;
+      q[h * kWidth + column_offset<kLanes>(c)] =
+          h < heads && c < a.head_dim ? job.q[(head + h) * a.head_dim + c] : 0.0f;
+    }
+  }
+
+  /// weights[j][h] = query of head h * key j, unscaled.
+  __device__ void compute_scores() {
+    load(group * kRows, 0);
+    for (int step = 0; step < count; step += kAtOnce) {
+      const int at = step + group * kRows;
+      float keys[kRows][kPerLane], scores[kRows * kHeads];
+      for (int r = 0; r < kRows; ++r) next.widen(r, keys[r]);
+      load(at + kAtOnce, 0);
+      for (int h = 0; h < kHeads; ++h) {
+        float query[kPerLane];
+        for (int i = 0; i < kPerLane; i += 4)
+          load_four(q + h * kWidth + column_offset<kLanes>(column + i), query + i);
+        for (int r = 0; r < kRows; ++r) {
+          float dot = 0;
+          for (int i = 0; i < kPerLane; ++i) dot = fmaf(query[i], keys[r][i], dot);
+          scores[r * kHeads + h] = dot;
+        }
+      }
+      const int first = sum_and_share<kLanes>(scores, lane());
+      constexpr int kLeft = kRows * kHeads > kLanes ? kRows * kHeads / kLanes : 1;
+      constexpr int kCopies = kLanes * kLeft / (kRows * kHeads);  // lanes that have the same sum
+      if (lane() % kCopies == 0) {
+        for (int i = 0; i < kLeft; ++i) weights[at * kHeads + first + i] = scores[i];
+      }
+    }
+  }
+
+  /// Turns scores into weights 2^(score - maximum), a warp per head; writes maximum and sum.
+  __device__ void apply_softmax() {
+    const int padded = (count + kAtOnce - 1) / kAtOnce * kAtOnce;
+    for (int h = warp(); h < heads; h += kWarps) {
+      float m = kMasked, l = 0;
+      for (int j = lane(); j < count; j += kWarp) m = fmaxf(m, weights[j * kHeads + h]);
+      m = warp_max(m) * a.scale;
+      for (int j = lane(); j < padded; j += kWarp) {
+        float& w = weights[j * kHeads + h];
+        w = j < count ? exp2f(fmaf(w, a.scale, -m)) : 0.0f;
+        l += w;
+      }
+      l = warp_sum(l);
+      if (lane() == 0) a.stats[partial + h] = {m, l};
+    }
+  }
+
+  /// sums[h] = this group's share of the weighted values, the lane's 8 columns.
+  __device__ void accumulate_values(float (&sums)[kHeads][kPerLane]) {
+    for (int step = 0; step < count; step += kAtOnce) {
+      const int at = step + group * kRows;
+      float values[kRows][kPerLane];
+      for (int r = 0; r < kRows; ++r) next.widen(r, values[r]);
+      load(at + kAtOnce, a.value_offset);
+      for (int i = 0; i < kRows * kHeads; i += 4) {
+        float w[4];
+        load_four(weights + at * kHeads + i, w);
+        for (int k = 0; k < 4; ++k) {
+          const int r = (i + k) / kHeads, h = (i + k) % kHeads;
+          for (int c = 0; c < kPerLane; ++c) sums[h][c] = fmaf(w[k], values[r][c], sums[h][c]);
+        }
+      }
+    }
+  }
+
+  /// Adds the groups' sums: within each warp by shuffles, then over the warps in order.
+  __device__ void write_sums(float (&sums)[kHeads][kPerLane]) {
+    for (int h = 0; h < kHeads; ++h) {
+      for (int i = 0; i < kPerLane; ++i) {
+        for (int step = kLanes; step < kWarp; step *= 2)
+          sums[h][i] += __shfl_xor_sync(0xFFFFFFFF, sums[h][i], step);
+      }
+      for (int i = 0; i < kPerLane && lane() < kLanes; i += 4) {
+        *reinterpret_cast<float4*>(weights + (warp() * kHeads + h) * kWidth +
+                                   column_offset<kLanes>(column + i)) = {
+            sums[h][i], sums[h][i + 1], sums[h][i + 2], sums[h][i + 3]};
+      }
+    }
+    __syncthreads();
+    for (int i = thread(); i < heads * a.head_dim; i += kThreads) {
+      const int h = i / a.head_dim, c = i % a.head_dim;
+      float sum = 0;
+      for (int w = 0; w < kWarps; ++w)
+        sum += weights[(w * kHeads + h) * kWidth + column_offset<kLanes>(c)];
+      a.sums[static_cast<std::size_t>(partial + h) * a.head_dim + c] = sum;
+    }
+  }
+};
+
+/// One block computes one segment: its maximum, sum and weighted values.
 template <typename T, int kLanes, int kHeads>
 __global__ void __launch_bounds__(kThreads, kBlocks<T, kHeads>) segment_kernel(Arguments a) {
-  constexpr int kGroups = kThreads / kLanes, kWidth = kLanes * kPerLane;
-  constexpr int kAtOnce = kGroups * kRows;
-  const DecodeTask task = a.tasks[blockIdx.x];
-  const DecodeJob job = a.jobs[task.job];
-  const int groups = (job.heads + kHeads - 1) / kHeads, segment = task.part / groups;
-  const int head = task.part % groups * kHeads, heads = min(kHeads, job.heads - head);
-  const int begin = job.first + segment * job.segment;
-  const int count = min(job.segment, job.first + job.keys - begin);
-  const int thread = static_cast<int>(threadIdx.x), lane = thread % kWarp, warp = thread / kWarp;
-  const int group = thread / kLanes, column = thread % kLanes * kPerLane;
-
-  auto* weights = reinterpret_cast<float*>(shared_memory());
-  auto* rows = reinterpret_cast<const std::byte**>(
-      weights + max(a.capacity * kHeads, kWarps * kHeads * kWidth));
-  auto* q = reinterpret_cast<float*>(rows + a.capacity);
-
-  for (int j = thread; j < count; j += kThreads) {
-    const int slot = job.slots < 0 ? begin + j : a.slots[job.slots + begin + j];
-    rows[j] = a.pages[job.pages + slot / kPageTokens] +
-              static_cast<std::size_t>(slot % kPageTokens) * a.row_bytes;
-  }
-  for (int i = thread; i < kHeads * kWidth; i += kThreads) {
-    const int h = i / kWidth, c = i % kWidth;
-    q[h * kWidth + place<kLanes>(c)] =
-        h < heads && c < a.head_dim ? job.q[(head + h) * a.head_dim + c] : 0.0f;
-  }
+  Segment<T, kLanes, kHeads> segment(a);
+  segment.find_rows();
   __syncthreads();
-
-  Rows<T> next;
-  next.load(rows, group * kRows, count, 0, column, a.head_dim);
-  for (int step = 0; step < count; step += kAtOnce) {
-    const int at = step + group * kRows;
-    float keys[kRows][kPerLane], scores[kRows * kHeads];
-    for (int r = 0; r < kRows; ++r) next.widen(r, keys[r]);
-    next.load(rows, at + kAtOnce, count, 0, column, a.head_dim);
-    for (int h = 0; h < kHeads; ++h) {
-      float query[kPerLane];
-      for (int i = 0; i < kPerLane; i += 4)
-        load_four(q + h * kWidth + place<kLanes>(column + i), query + i);
-      for (int r = 0; r < kRows; ++r) {
-        float dot = 0;
-        for (int i = 0; i < kPerLane; ++i) dot = fmaf(query[i], keys[r][i], dot);
-        scores[r * kHeads + h] = dot;
-      }
-    }
-    const int first = sum_and_share<kLanes>(scores, lane);
-    constexpr int kLeft = kRows * kHeads > kLanes ? kRows * kHeads / kLanes : 1;
-    constexpr int kCopies = kLanes * kLeft / (kRows * kHeads);  // lanes that have the same sum
-    if (lane % kCopies == 0) {
-      for (int i = 0; i < kLeft; ++i) weights[at * kHeads + first + i] = scores[i];
-    }
-  }
-  next.load(rows, group * kRows, count, a.value_offset, column, a.head_dim);
+  segment.compute_scores();
+  segment.load(segment.group * kRows, a.value_offset);
   __syncthreads();
-
-  const int partial = job.partial + segment * job.heads + head;
-  const int padded = (count + kAtOnce - 1) / kAtOnce * kAtOnce;
-  for (int h = warp; h < heads; h += kWarps) {
-    float m = kMasked, l = 0;
-    for (int j = lane; j < count; j += kWarp) m = fmaxf(m, weights[j * kHeads + h]);
-    m = warp_max(m) * a.scale;
-    for (int j = lane; j < padded; j += kWarp) {
-      float& w = weights[j * kHeads + h];
-      w = j < count ? exp2f(fmaf(w, a.scale, -m)) : 0.0f;
-      l += w;
-    }
-    l = warp_sum(l);
-    if (lane == 0) a.stats[partial + h] = {m, l};
-  }
+  segment.apply_softmax();
   __syncthreads();
-
   float sums[kHeads][kPerLane] = {};
-  for (int step = 0; step < count; step += kAtOnce) {
-    const int at = step + group * kRows;
-    float values[kRows][kPerLane];
-    for (int r = 0; r < kRows; ++r) next.widen(r, values[r]);
-    next.load(rows, at + kAtOnce, count, a.value_offset, column, a.head_dim);
-    for (int i = 0; i < kRows * kHeads; i += 4) {
-      float w[4];
-      load_four(weights + at * kHeads + i, w);
-      for (int k = 0; k < 4; ++k) {
-        const int r = (i + k) / kHeads, h = (i + k) % kHeads;
-        for (int c = 0; c < kPerLane; ++c) sums[h][c] = fmaf(w[k], values[r][c], sums[h][c]);
-      }
-    }
-  }
+  segment.accumulate_values(sums);
   __syncthreads();  // the weights have been read: their place is free
-  for (int h = 0; h < kHeads; ++h) {
-    for (int i = 0; i < kPerLane; ++i) {
-      for (int step = kLanes; step < kWarp; step *= 2)
-        sums[h][i] += __shfl_xor_sync(0xFFFFFFFF, sums[h][i], step);
-    }
-    for (int i = 0; i < kPerLane && lane < kLanes; i += 4) {
-      *reinterpret_cast<float4*>(weights + (warp * kHeads + h) * kWidth +
-                                 place<kLanes>(column + i)) = {sums[h][i], sums[h][i + 1],
-                                                               sums[h][i + 2], sums[h][i + 3]};
-    }
-  }
-  __syncthreads();
-  for (int i = thread; i < heads * a.head_dim; i += kThreads) {
-    const int h = i / a.head_dim, c = i % a.head_dim;
-    float sum = 0;
-    for (int w = 0; w < kWarps; ++w) sum += weights[(w * kHeads + h) * kWidth + place<kLanes>(c)];
-    a.sums[static_cast<std::size_t>(partial + h) * a.head_dim + c] = sum;
-  }
+  segment.write_sums(sums);
 }
 
 /// Block (job, head): groups of threads, four columns each, take the segments in turns; then their

@@ -49,7 +49,7 @@ struct KeyHash {
 };
 
 /// The finalizer of MurmurHash3, a bijection.
-__device__ inline std::uint32_t mixed(std::uint32_t h) {
+__device__ inline std::uint32_t murmur3_finalizer(std::uint32_t h) {
   h = (h ^ (h >> 16)) * 0x85EBCA6Bu;
   h = (h ^ (h >> 13)) * 0xC2B2AE35u;
   return h ^ (h >> 16);
@@ -57,12 +57,12 @@ __device__ inline std::uint32_t mixed(std::uint32_t h) {
 
 __device__ inline KeyHash hash_of(std::int32_t position) {
   const auto bits = static_cast<std::uint32_t>(position);
-  return {mixed(bits), mixed(~bits) & ~1u};
+  return {murmur3_finalizer(bits), murmur3_finalizer(~bits) & ~1u};
 }
 
 /// A variate of the exponential distribution for a row and a key: -ln u, with u in (0, 1) from the
 /// upper bits of a product.  Each factor has a key's hash and half of the row's seed; one is odd.
-__device__ inline float exponential(std::uint64_t seed, KeyHash key) {
+__device__ inline float exponential_variate(std::uint64_t seed, KeyHash key) {
   const std::uint32_t h = (key.first ^ static_cast<std::uint32_t>(seed)) *
                           (key.second + (static_cast<std::uint32_t>(seed >> 32) | 1u));
   return negative_log(fmaf(static_cast<float>(h >> 9), 0x1p-23f, 0x1p-24f));

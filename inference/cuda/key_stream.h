@@ -16,21 +16,21 @@ struct alignas(16) KeyTile {
 
 /// Which keys of a patterned tile a row sees.
 struct PatternRows {
-  std::int32_t dense_from;  ///< rows from here on see all that `job_reach` lets them
+  std::int32_t first_dense_row;  ///< rows from here on see all that `job_reach` lets them
   int job_reach;
   const std::uint32_t* offset_bits;  ///< null if there are no lines to be taken pair by pair
 
   __device__ explicit PatternRows(const RowsJob& job, int head)
-      : dense_from(kEverywhere), job_reach(job.reach), offset_bits(nullptr) {
+      : first_dense_row(kEverywhere), job_reach(job.reach), offset_bits(nullptr) {
     const PatternView& p = job.patterns[head];
-    if (p.kind == HeadPattern::Kind::kBand) dense_from = p.dense_from;
+    if (p.kind == HeadPattern::Kind::kBand) first_dense_row = p.first_dense_row;
     if (p.kind == HeadPattern::Kind::kVerticalSlash && p.lines_exact) offset_bits = p.offset_bits;
   }
   /// Without branches, so that the words of many pairs are read at once.
   template <bool kByPairs>
   __device__ bool sees(std::int32_t row, std::int32_t key, std::int32_t reach) const {
     const std::int32_t distance = row - key, behind = max(distance, 0);
-    bool seen = (distance < reach) | ((row >= dense_from) & (distance < job_reach));
+    bool seen = (distance < reach) | ((row >= first_dense_row) & (distance < job_reach));
     if constexpr (kByPairs) seen |= (offset_bits[behind / 32] >> (behind % 32) & 1) != 0;
     return (distance >= 0) & seen;
   }
@@ -114,7 +114,7 @@ class KeyStream {
 
   __device__ int slot_of(std::int32_t position) const {  // the first at or after it
     const SetView& keys = job_->keys;
-    return keys.whole ? min(position, keys.size) : keys.lower_bound(position);
+    return keys.contiguous ? min(position, keys.size) : keys.lower_bound(position);
   }
 
   /// Writes key `item` of the round as key `at` of the tile.
@@ -132,16 +132,16 @@ class KeyStream {
     if (is_column) {
       position = p.columns[column_[source] + within];
       slot = slot_of(position);
-      if (slot >= keys.size || (!keys.whole && keys.position(slot) != position)) {
+      if (slot >= keys.size || (!keys.contiguous && keys.position(slot) != position)) {
         position = kEverywhere;  // is not cached any more
         slot = -1;
       }
     } else {
       slot = slot_[source] + within - column_count_[source];
-      position = keys.whole ? slot : keys.position(slot);
+      position = keys.contiguous ? slot : keys.position(slot);
     }
     int reach = job_->reach;
-    if (p.kind == HeadPattern::Kind::kBand && position >= p.sinks && first_ < p.dense_from)
+    if (p.kind == HeadPattern::Kind::kBand && position >= p.sinks && first_ < p.first_dense_row)
       reach = min(reach, p.local);
     if (p.kind == HeadPattern::Kind::kVerticalSlash && p.lines_exact && !is_column &&
         (p.column_bits[position / 32] >> (position % 32) & 1) == 0)
@@ -164,18 +164,18 @@ class KeyStream {
         if (lane() == 0) begin = 0;
         break;
       case HeadPattern::Kind::kBand:
-        band(begin, end);
+        band_run(begin, end);
         break;
       case HeadPattern::Kind::kVerticalSlash:
         if (p.lines_exact) {
-          diagonals(next, begin, end);
+          diagonal_runs(next, begin, end);
           finished = next > p.offset_count;
         } else {
-          finished = claims(next, chain_end, begin, end);
+          finished = slash_runs(next, chain_end, begin, end);
         }
         break;
       case HeadPattern::Kind::kBlocks:
-        finished = key_blocks(next, begin, end);
+        finished = block_runs(next, begin, end);
         break;
     }
     // Without what the lanes before have, and what no row sees.
@@ -209,9 +209,9 @@ class KeyStream {
     __syncwarp();
   }
 
-  __device__ void band(std::int32_t& begin, std::int32_t& end) const {
+  __device__ void band_run(std::int32_t& begin, std::int32_t& end) const {
     const PatternView& p = *pattern_;
-    const bool dense = end_ > p.dense_from;
+    const bool dense = end_ > p.first_dense_row;
     const std::int32_t local = dense ? 0 : max(0, first_ - p.local + 1);
     if (lane() == 0) {
       begin = 0;
@@ -222,7 +222,7 @@ class KeyStream {
   }
 
   /// One offset per lane, the largest first: the keys of its diagonal in these rows.
-  __device__ void diagonals(int& next, std::int32_t& begin, std::int32_t& end) const {
+  __device__ void diagonal_runs(int& next, std::int32_t& begin, std::int32_t& end) const {
     const PatternView& p = *pattern_;
     const int i = p.offset_count - 1 - next - lane();
     if (i >= 0) {
@@ -234,7 +234,8 @@ class KeyStream {
 
   /// The claims of the offsets as the CPU's slash_runs forms them, 64 keys per lane: of the stops
   /// beyond the last run, the nearest extends it or begins another.  True when no stop is left.
-  __device__ bool claims(int& next, int& chain_end, std::int32_t& begin, std::int32_t& end) const {
+  __device__ bool slash_runs(int& next, int& chain_end, std::int32_t& begin,
+                             std::int32_t& end) const {
     const PatternView& p = *pattern_;
     const auto stop_of = [&] {  // of the offset that is this lane's in the 32 at `next`
       const int i = p.offset_count - 1 - next - lane();
@@ -261,7 +262,7 @@ class KeyStream {
   }
 
   /// One block of the rows' list per lane.
-  __device__ bool key_blocks(int& next, std::int32_t& begin, std::int32_t& end) const {
+  __device__ bool block_runs(int& next, std::int32_t& begin, std::int32_t& end) const {
     const PatternView& p = *pattern_;
     const std::int32_t* list = p.lists + first_row_ / p.block_rows;
     const int i = list[0] + next + lane();

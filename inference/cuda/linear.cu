@@ -111,7 +111,48 @@ __device__ void multiply_step(const Bits (&w)[kOutputs], const float* x,
   }
 }
 
-/// A block takes kWarps * outputs outputs, then those a grid further on.
+/// The weights that a warp loads ahead of their use: step after step of kOutputs outputs, then of
+/// the outputs one grid further on.
+template <typename T, int kOutputs, int kAhead, bool kAligned>
+struct WeightStream {
+  const FewRows& p;
+  const T* row[kOutputs];  ///< where the weights of each output begin
+  int first_output;        ///< of the block
+  int step = 0;
+  Bits bits[kAhead][kOutputs];  ///< what the lane has loaded, by step and output
+
+  __device__ WeightStream(const FewRows& problem, int first) : p(problem), first_output(first) {
+    find_rows();
+  }
+  __device__ void find_rows() {
+#pragma unroll
+    for (int o = 0; o < kOutputs; ++o) {  // past the end: any that exists
+      const int warp = static_cast<int>(threadIdx.x) / kWarp;
+      const int output = min(first_output + warp * kOutputs + o, p.out - 1);
+      row[o] = reinterpret_cast<const T*>(p.weights) + static_cast<std::size_t>(output) * p.in;
+    }
+  }
+  /// Starts loading step `step` + a.
+  __device__ void load(int a) {
+    const int lane = static_cast<int>(threadIdx.x) % kWarp;
+    const int in = first_output < p.out ? p.in : 0;
+#pragma unroll
+    for (int o = 0; o < kOutputs; ++o) {
+      bits[a][o] =
+          load_weights<kAligned>(row[o], (step + a) * kPerStep<T> + lane * kPerLane<T>, in);
+    }
+  }
+  /// Goes on by kAhead steps; after the last step to the outputs `stride` further on.
+  __device__ void advance(int stride) {
+    step += kAhead;
+    if (step < p.steps) return;
+    step = 0;
+    first_output += stride;
+    find_rows();
+  }
+};
+
+/// A block computes kWarps * kOutputs outputs at a time, then those one grid further on.
 template <typename T, int kRows, bool kAligned>
 __global__ void __launch_bounds__(kThreads, cut_for(kRows, kAligned).blocks) few_rows(FewRows p) {
   constexpr int kOutputs = cut_for(kRows, kAligned).outputs;
@@ -122,39 +163,13 @@ __global__ void __launch_bounds__(kThreads, cut_for(kRows, kAligned).blocks) few
   const int stride = static_cast<int>(gridDim.x) * block_outputs;
   float* shared = reinterpret_cast<float*>(shared_memory());
 
-  // What is loaded next: a step of some outputs; behind the last step come the next outputs.
-  const T* row[kOutputs];
-  int load_block = static_cast<int>(blockIdx.x) * block_outputs, load_step = 0;
-  Bits w[kAhead][kOutputs];
-  const auto find_rows = [&] {
+  const int first_block = static_cast<int>(blockIdx.x) * block_outputs;
+  WeightStream<T, kOutputs, kAhead, kAligned> stream(p, first_block);
 #pragma unroll
-    for (int o = 0; o < kOutputs; ++o) {  // past the end: any that exists
-      const int output = min(load_block + warp * kOutputs + o, p.out - 1);
-      row[o] = reinterpret_cast<const T*>(p.weights) + static_cast<std::size_t>(output) * p.in;
-    }
-  };
-  const auto load = [&](int a) {
-    const int in = load_block < p.out ? p.in : 0;
-#pragma unroll
-    for (int o = 0; o < kOutputs; ++o) {
-      w[a][o] =
-          load_weights<kAligned>(row[o], (load_step + a) * kPerStep<T> + lane * kPerLane<T>, in);
-    }
-  };
-  const auto go_on = [&] {
-    load_step += kAhead;
-    if (load_step < p.steps) return;
-    load_step = 0;
-    load_block += stride;
-    find_rows();
-  };
-
-  find_rows();
-#pragma unroll
-  for (int a = 0; a < kAhead; ++a) load(a);
-  go_on();
+  for (int a = 0; a < kAhead; ++a) stream.load(a);
+  stream.advance(stride);
   bool staged = false;
-  for (int block = static_cast<int>(blockIdx.x) * block_outputs; block < p.out; block += stride) {
+  for (int block = first_block; block < p.out; block += stride) {
     float sum[kOutputs][kRows] = {};
     for (int begin = 0; begin < p.steps; begin += p.chunk) {
       const int end = min(begin + p.chunk, p.steps);
@@ -168,11 +183,11 @@ __global__ void __launch_bounds__(kThreads, cut_for(kRows, kAligned).blocks) few
       for (int step = begin; step < end; step += kAhead) {
 #pragma unroll
         for (int a = 0; a < kAhead; ++a) {
-          multiply_step<T, kOutputs, kRows>(w[a], x, sum);
-          load(a);
+          multiply_step<T, kOutputs, kRows>(stream.bits[a], x, sum);
+          stream.load(a);
           x += kRows * kPerStep<T>;
         }
-        go_on();
+        stream.advance(stride);
       }
     }
     float mine = 0;  // lane o * kRows + r writes row r of output o

@@ -44,17 +44,17 @@ __global__ void __launch_bounds__(kScoreThreads) strip_scores(const Strip* strip
   if (strip.window > 0 && strip.keys.position(last) <= strip.least - strip.window) return;
   Scores scores(shared_memory(), strip.keys.layout.head_dim);
   scores.load_keys(strip.keys, first);
-  scores.fetch_queries(strip.q, strip.q_stride, strip.rows);
-  scores.place_queries();
+  scores.load_queries(strip.q, strip.q_stride, strip.rows);
+  scores.store_queries();
   __syncthreads();
   scores.compute();
 #pragma unroll
-  for (int i = 0; i < Scores::kRowsEach; ++i) {
+  for (int i = 0; i < Scores::kRowsPerThread; ++i) {
     const int r = scores.row(i);
     if (r >= strip.rows) continue;
-    float x[Scores::kKeysEach];
+    float x[Scores::kKeysPerThread];
 #pragma unroll
-    for (int j = 0; j < Scores::kKeysEach; ++j) x[j] = scores.at(i, j);
+    for (int j = 0; j < Scores::kKeysPerThread; ++j) x[j] = scores.at(i, j);
     scores.store(strip.cells + static_cast<std::size_t>(r) * strip.ld + first, x);
   }
 }
@@ -71,10 +71,10 @@ __global__ void __launch_bounds__(kSoftmaxThreads) softmax(const Strip* strips, 
   float* cells = strip.cells + static_cast<std::size_t>(row) * strip.ld;
   const std::int32_t position = strip.positions[row];
   int first = 0, last = smaller(position + 1, strip.keys.size);
-  if (!strip.keys.whole) last = strip.keys.lower_bound(position + 1);
+  if (!strip.keys.contiguous) last = strip.keys.lower_bound(position + 1);
   if (strip.window > 0) {
     const int from = position < strip.window ? 0 : position - strip.window + 1;
-    first = strip.keys.whole ? from : strip.keys.lower_bound(from);
+    first = strip.keys.contiguous ? from : strip.keys.lower_bound(from);
   }
   first = smaller(first, last);
   const int begin = first / kPageTokens, end = (last + kPageTokens - 1) / kPageTokens;
@@ -226,7 +226,7 @@ Mass make_mass(Context& context, const LineMassJob& job) {
   strip.slash = context.scratch<float>(static_cast<std::size_t>(strip.distances));
   context.copy(strip.slash, job.slash, static_cast<std::size_t>(strip.distances) * sizeof(float));
   strip.positions_end = keys.position(keys.size() - 1) + 1;
-  if (strip.keys.whole) return mass;
+  if (strip.keys.contiguous) return mass;
   const auto positions = static_cast<std::size_t>(strip.positions_end);
   auto* slot_at = context.scratch<std::int32_t>(positions);
   context.zero(slot_at, positions * sizeof(std::int32_t));

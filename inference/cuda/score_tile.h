@@ -5,13 +5,13 @@
 //   shared_bytes(head_dim)  of shared memory from the given address on
 //   kMaxHeadDim               the largest head_dim
 //   kKeys               keys of a tile
-//   kRowsEach, kKeysEach  a thread's scores: at(i, j) is that of row(i) and key(j) of the tile
-//   kParts, part()      a row's scores lie with kParts threads, of which this is number part()
-//   load_keys(set, first)  keys [first, first + kKeys) of a set, zeros behind its end
-//   fetch_queries(q, stride, rows)  rows of float32 queries, 16-byte aligned, and zeros behind
+//   kRowsPerThread, kKeysPerThread  a thread's scores: at(i, j) is that of row(i) and key(j) of the
+//   tile kThreadsPerRow, part()      a row's scores lie with kThreadsPerRow threads, of which this
+//   is number part() load_keys(set, first)  keys [first, first + kKeys) of a set, zeros behind its
+//   end load_queries(q, stride, rows)  rows of float32 queries, 16-byte aligned, and zeros behind
 //   them,
-//                       to registers; place_queries() puts them where compute() finds them
-//   wait()              until this thread's loads are done; then a barrier, then compute()
+//                       to registers; store_queries() puts them where compute() finds them
+//   wait_for_keys()              until this thread's loads are done; then a barrier, then compute()
 //   store(row, x)       row[key(j)] = x[j]
 //   exp(x)              as exact as the scores
 
@@ -48,14 +48,14 @@ class RowsInFlight {
  public:
   /// row_of(r): where row r begins, of rows [0, count); zeros for the others.
   template <typename RowOf>
-  __device__ void fetch(int count, int width, const RowOf& row_of) {
+  __device__ void load(int count, int width, const RowOf& row_of) {
     each([&](int i, int r, int d) {
       x_[i] = r < count && d < width ? load_wide(row_of(r) + d) : Pack<float>{};
     });
   }
   /// put(r, d, elements of row r from d on)
   template <typename Put>
-  __device__ void place(int width, const Put& put) const {
+  __device__ void store(int width, const Put& put) const {
     each([&](int i, int r, int d) {
       if (d < width) put(r, d, x_[i]);
     });
@@ -83,8 +83,8 @@ class RowsInFlight {
 template <typename T, int kHeadDimLimit>
 class FloatScores {
  public:
-  static constexpr int kMaxHeadDim = kHeadDimLimit, kKeys = 64, kRowsEach = 4, kKeysEach = 4,
-                       kParts = 16;
+  static constexpr int kMaxHeadDim = kHeadDimLimit, kKeys = 64, kRowsPerThread = 4,
+                       kKeysPerThread = 4, kThreadsPerRow = 16;
 
   __host__ __device__ static constexpr std::size_t shared_bytes(int head_dim) {
     return (kKeys + kScoreRows) * static_cast<std::size_t>(pitch_of(head_dim)) * sizeof(float);
@@ -104,59 +104,59 @@ class FloatScores {
 
   __device__ void load_keys(const SetView& set, int first) {
     RowsInFlight<kMaxHeadDim> rows;
-    rows.fetch(set.size - first, head_dim_, [&](int r) { return set.key<T>(first + r); });
-    place(rows, keys_);
+    rows.load(set.size - first, head_dim_, [&](int r) { return set.key<T>(first + r); });
+    store_rows(rows, keys_);
   }
-  __device__ void fetch_queries(const float* q, std::size_t stride, int rows) {
-    next_.fetch(rows, head_dim_, [&](int r) { return q + static_cast<std::size_t>(r) * stride; });
+  __device__ void load_queries(const float* q, std::size_t stride, int rows) {
+    next_.load(rows, head_dim_, [&](int r) { return q + static_cast<std::size_t>(r) * stride; });
   }
-  __device__ void place_queries() { place(next_, queries_); }
-  __device__ void wait() const {}
+  __device__ void store_queries() { store_rows(next_, queries_); }
+  __device__ void wait_for_keys() const {}
 
   __device__ void compute() {
     const float* q = queries_ + row(0) * pitch_;
     const float* k = keys_ + key(0) * pitch_;
 #pragma unroll
-    for (int i = 0; i < kRowsEach; ++i) {
+    for (int i = 0; i < kRowsPerThread; ++i) {
 #pragma unroll
-      for (int j = 0; j < kKeysEach; ++j) scores_[i][j] = 0;
+      for (int j = 0; j < kKeysPerThread; ++j) scores_[i][j] = 0;
     }
     for (int d = 0; d < head_dim_; d += 4) {
-      Pack<float> a[kRowsEach], b[kKeysEach];
+      Pack<float> a[kRowsPerThread], b[kKeysPerThread];
 #pragma unroll
-      for (int i = 0; i < kRowsEach; ++i) a[i] = load_wide(q + 16 * i * pitch_ + d);
+      for (int i = 0; i < kRowsPerThread; ++i) a[i] = load_wide(q + 16 * i * pitch_ + d);
 #pragma unroll
-      for (int j = 0; j < kKeysEach; ++j) b[j] = load_wide(k + 16 * j * pitch_ + d);
+      for (int j = 0; j < kKeysPerThread; ++j) b[j] = load_wide(k + 16 * j * pitch_ + d);
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
 #pragma unroll
-        for (int i = 0; i < kRowsEach; ++i) {
+        for (int i = 0; i < kRowsPerThread; ++i) {
 #pragma unroll
-          for (int j = 0; j < kKeysEach; ++j)
+          for (int j = 0; j < kKeysPerThread; ++j)
             scores_[i][j] = fmaf(a[i].x[e], b[j].x[e], scores_[i][j]);
         }
       }
     }
   }
 
-  __device__ void store(float* to, const float (&x)[kKeysEach]) const {
+  __device__ void store(float* to, const float (&x)[kKeysPerThread]) const {
 #pragma unroll
-    for (int j = 0; j < kKeysEach; ++j) to[key(j)] = x[j];
+    for (int j = 0; j < kKeysPerThread; ++j) to[key(j)] = x[j];
   }
 
  private:
   __host__ __device__ static constexpr int pitch_of(int head_dim) {
     return head_dim / 4 % 2 == 0 ? head_dim + 4 : head_dim;
   }
-  __device__ void place(const RowsInFlight<kMaxHeadDim>& rows, float* to) const {
-    rows.place(head_dim_, [&](int r, int d, const Pack<float>& x) {
+  __device__ void store_rows(const RowsInFlight<kMaxHeadDim>& rows, float* to) const {
+    rows.store(head_dim_, [&](int r, int d, const Pack<float>& x) {
       *reinterpret_cast<Pack<float>*>(to + r * pitch_ + d) = x;
     });
   }
 
   int head_dim_, pitch_;
   float *keys_, *queries_;
-  float scores_[kRowsEach][kKeysEach];
+  float scores_[kRowsPerThread][kKeysPerThread];
   RowsInFlight<kMaxHeadDim> next_;
 };
 
@@ -170,7 +170,7 @@ class TensorScores {
  public:
   // The shared memory of two blocks fits a multiprocessor up to a head_dim of 128.
   static constexpr int kMaxHeadDim = kHeadDimLimit, kKeys = kMaxHeadDim <= 128 ? 128 : 64,
-                       kRowsEach = 2, kKeysEach = kKeys / 8, kParts = 8;
+                       kRowsPerThread = 2, kKeysPerThread = kKeys / 8, kThreadsPerRow = 8;
 
   __host__ __device__ static constexpr std::size_t shared_bytes(int head_dim) {
     return (kKeys + 2 * kScoreRows) * static_cast<std::size_t>(pitch_of(head_dim)) * sizeof(T);
@@ -199,11 +199,11 @@ class TensorScores {
     }
     commit_copies();
   }
-  __device__ void fetch_queries(const float* q, std::size_t stride, int rows) {
-    next_.fetch(rows, head_dim_, [&](int r) { return q + static_cast<std::size_t>(r) * stride; });
+  __device__ void load_queries(const float* q, std::size_t stride, int rows) {
+    next_.load(rows, head_dim_, [&](int r) { return q + static_cast<std::size_t>(r) * stride; });
   }
-  __device__ void place_queries() {
-    next_.place(head_dim_, [&](int r, int d, const Pack<float>& x) {
+  __device__ void store_queries() {
+    next_.store(head_dim_, [&](int r, int d, const Pack<float>& x) {
       Pack<T> near, rest;
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
@@ -214,13 +214,13 @@ class TensorScores {
       *reinterpret_cast<Pack<T>*>(remainders_ + r * pitch_ + d) = rest;
     });
   }
-  __device__ void wait() const {
+  __device__ void wait_for_keys() const {
     wait_for_copies<0>();
   }
 
   __device__ void compute() {
 #pragma unroll
-    for (int n = 0; n < kKeysEach / 2; ++n) {
+    for (int n = 0; n < kKeysPerThread / 2; ++n) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) scores_[n][e] = 0;
     }
@@ -234,7 +234,7 @@ class TensorScores {
       load_matrices(near, queries_ + q_at + d);
       load_matrices(rest, remainders_ + q_at + d);
 #pragma unroll
-      for (int n = 0; n < kKeysEach / 2; n += 2) {
+      for (int n = 0; n < kKeysPerThread / 2; n += 2) {
         std::uint32_t b[4];
         load_matrices(b, k + 8 * n * pitch_ + d);
         const std::uint32_t even[2] = {b[0], b[1]}, odd[2] = {b[2], b[3]};
@@ -246,9 +246,9 @@ class TensorScores {
     }
   }
 
-  __device__ void store(float* to, const float (&x)[kKeysEach]) const {
+  __device__ void store(float* to, const float (&x)[kKeysPerThread]) const {
 #pragma unroll
-    for (int j = 0; j < kKeysEach; j += 2)
+    for (int j = 0; j < kKeysPerThread; j += 2)
       *reinterpret_cast<Pack<float, 2>*>(to + key(j)) = {{x[j], x[j + 1]}};
   }
 
@@ -271,7 +271,7 @@ class TensorScores {
 
   int head_dim_, pitch_;
   T *keys_, *queries_, *remainders_;
-  float scores_[kKeysEach / 2][4];
+  float scores_[kKeysPerThread / 2][4];
   RowsInFlight<kMaxHeadDim> next_;
 };
 

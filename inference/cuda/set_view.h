@@ -14,7 +14,7 @@ struct SetView {
   const std::byte* const* pages = nullptr;
   PageLayout layout;
   int size = 0;
-  bool whole = false;  ///< slot i holds position i
+  bool contiguous = false;  ///< slot i holds position i, for all slots
 
   template <typename T>
   __device__ const T* key(int slot) const {
