@@ -6,21 +6,23 @@
 
 namespace turnbench {
 
-/// Rows of a sparse prefill are computed in blocks of this many, aligned to the first row of the
-/// pass; keys are claimed in runs of as many.
+/// Query rows per row block of a sparse prefill.  Blocks are aligned to the first row of the pass.
+/// Also the length, in keys, of the runs that block kernels read (see Granularity::kBlock64).
 constexpr int kPatternBlock = 64;
 
-/// Which (query, key) pairs of a prefill pass one query head computes.  Rows and keys are meant by
-/// their positions in the dialogue; causality always applies on top.
+/// The (query, key) pairs that one query head computes in a prefill pass.  Rows i and keys j are
+/// given by their positions in the dialogue.  The causal condition j <= i always holds in addition.
 struct HeadPattern {
   enum class Kind {
     kDense,
-    kBand,  ///< i - j < local, or j < sinks, or row among the last `dense_rows` of the pass
+    /// A-shape: i - j < local or j < sinks.  Tri-shape: also all pairs of the last `dense_rows`
+    /// rows.
+    kBand,
     kVerticalSlash,  ///< j in `columns` or i - j in `offsets`
     kBlocks          ///< key blocks listed per row block
   };
-  /// How `kVerticalSlash` is executed: each pair exactly, or the 64 x 64 superset of a block
-  /// kernel.
+  /// How `kVerticalSlash` is executed.  kLine: exactly these pairs.  kBlock64: the superset that
+  /// MInference's block kernel computes for each 64 rows.
   enum class Granularity { kLine, kBlock64 };
 
   Kind kind = Kind::kDense;
@@ -28,18 +30,19 @@ struct HeadPattern {
   std::vector<std::int32_t> columns;         // kVerticalSlash: ascending positions
   std::vector<std::int32_t> offsets;         // kVerticalSlash: ascending distances
   Granularity granularity = Granularity::kBlock64;
-  int block_size = 0;                             // kBlocks: keys per block, on the BlockGrid
+  int block_size = 0;                             // kBlocks: keys per block of the BlockGrid
   int block_rows = kPatternBlock;                 // kBlocks: rows per list, a multiple of 64
   std::vector<std::vector<std::int32_t>> blocks;  // kBlocks: ascending key blocks of each list
 };
 
-/// One pass: its rows stand at positions [first_position, first_position + rows).
+/// A prefill pass: its rows have the positions [first_position, first_position + rows).
 struct PatternPass {
   std::int32_t first_position = 0, rows = 0;
 };
 
-/// Blocks of keys on a grid that has a line at the first row of a pass, so that blocks on the
-/// diagonal are whole.  Block 0 begins at position 0 and is short if the pass begins off the grid.
+/// A grid of key blocks with a boundary at the first row of a pass, so that blocks on the diagonal
+/// are whole.  Block 0 begins at position 0; it is shorter if the first row's position is not a
+/// multiple of `size`.
 struct BlockGrid {
   std::int32_t size, lead;
   BlockGrid(std::int32_t size, std::int32_t first_position)
@@ -49,34 +52,35 @@ struct BlockGrid {
   std::int32_t end(std::int32_t block) const { return (block + 1) * size - lead; }
 };
 
-/// Whether a pair is in the pattern as it is executed (causality included).
+/// True if the pair is computed: it is causal and in the pattern as executed (see Granularity).
 bool pattern_contains(const HeadPattern& pattern, const PatternPass& pass, std::int32_t row,
                       std::int32_t key);
 
-/// The positions that the row block `block` (kPatternBlock rows from first_position + 64 * block)
-/// reads, ascending, into `out`: the union over its rows.  Returns true if some pair inside that
-/// rectangle may be left out by more than causality, so that the caller must ask a PatternMask.
+/// Finds the keys of row block `block`, the rows at positions first_position + 64 * block and
+/// following.  `out` receives the ascending positions of all keys that some row of the block reads.
+/// Returns true if not all causal pairs of these rows and keys are computed; PatternMask knows
+/// which.
 bool pattern_keys(const HeadPattern& pattern, const PatternPass& pass, std::int32_t block,
                   std::vector<std::int32_t>& out);
 
-/// The pairs of one row block, prepared so that asking costs little.  The pattern must outlive it.
+/// Fast look-up of the pairs of one row block.  The pattern must outlive it.
 class PatternMask {
  public:
   PatternMask(const HeadPattern& pattern, const PatternPass& pass, std::int32_t block);
-  /// Whether every row of the block has all the keys in [lowest, highest] that causality grants it.
+  /// True if all causal pairs of the block's rows with the keys in [lowest, highest] are computed.
   bool contains_all(std::int32_t lowest, std::int32_t highest) const;
-  /// Whether a row of the block has one of the keys that `pattern_keys` gives for it.
+  /// True if a row of the block computes its pair with a key that `pattern_keys` gives.
   bool contains(std::int32_t row, std::int32_t key) const;
 
  private:
   const HeadPattern& pattern_;
   std::int32_t last_row_, first_dense_row_;
   bool line_exact_;
-  std::vector<char> columns_, offsets_;  // by position; by distance
+  std::vector<char> columns_, offsets_;  // flags by position and by distance
 };
 
-/// Pairs computed by the pattern, as executed; the dense causal count is
-/// rows * first_position + rows * (rows + 1) / 2.
+/// The number of pairs that the pattern computes, as executed.  Dense causal attention computes
+/// rows * first_position + rows * (rows + 1) / 2 pairs.
 std::int64_t pattern_pairs(const HeadPattern& pattern, const PatternPass& pass);
 
 }  // namespace turnbench

@@ -16,8 +16,8 @@ struct ModelShape {
   int group() const { return heads / kv_heads; }
 };
 
-/// The last query rows of one layer of a sequence, after RoPE, oldest first: [rows, heads *
-/// head_dim] with their positions.  Holds at most `capacity` rows.
+/// The most recent query rows of one layer of a sequence, after RoPE, oldest first, with their
+/// positions: SnapKV's observation window.  At most `capacity` rows of `width` = heads * head_dim.
 class QueryTail {
  public:
   QueryTail() = default;
@@ -31,18 +31,18 @@ class QueryTail {
   std::int64_t width() const { return width_; }
 
   void push(const float* query, std::int32_t position);  ///< query: [width]
-  /// Forgets the rows at or after `position`.
+  /// Removes the rows at or after `position`.
   void truncate_to_position(std::int32_t position);
   void clear();
 
  private:
   int capacity_ = 0, first_ = 0, count_ = 0;
   std::int64_t width_ = 0;
-  std::vector<float> rows_;  // room for 2 * capacity rows: the window slides, then moves back
+  std::vector<float> rows_;  // [2 * capacity, width]: rows move to the front when it is full
   std::vector<std::int32_t> positions_;
 };
 
-/// One row of scores per query head: head(h)[slot].
+/// Scores of slots, one row per query head: head(h)[slot].
 struct HeadScores {
   std::int64_t stride = 0;  ///< floats per head, at least its slots
   std::vector<float> data;  ///< [heads, stride]
@@ -52,27 +52,29 @@ struct HeadScores {
   }
 };
 
-/// How the probabilities of a row count: as they are, or as softmax((logit + g) / temperature) with
-/// g drawn from Gumbel(0, 1) (Adnan et al., Keyformer, 2024).
+/// How attention probabilities are summed over rows.  With `gumbel` or a temperature they are
+/// softmax((logit + g) / temperature), g drawn from Gumbel(0, 1) (Adnan et al., Keyformer, 2024).
 struct ColumnRule {
   bool gumbel = false;
   double temperature = 1;
-  /// If not 0, only so many last rows of the prompt are causal: those before them see all that is
-  /// cached when it ends, also behind their sliding window.  The prompt must then be one pass.
+  /// If not 0, only this many last rows of the prompt are causal.  Earlier rows see all keys that
+  /// are cached at the end of the prompt, also those outside their sliding window.  The prompt must
+  /// then be one pass.
   int causal_rows = 0;
   auto operator<=>(const ColumnRule&) const = default;
 };
 
-/// Sum over `rows` query rows of what they give to every cached slot, per query head.
+/// Accumulated attention: for each query head and slot, the sum of the probabilities of `rows`
+/// query rows (H2O's score).
 struct ColumnMass {
   HeadScores scores;
   int rows = 0;
 };
 
-/// Column masses of one layer of a sequence, gathered over the passes of a prefill.
+/// Column masses of one layer of a sequence, accumulated over the passes of a prefill.
 struct ColumnMasses {
   std::map<ColumnRule, ColumnMass> by_rule;
-  double seconds = 0;  ///< spent on them
+  double seconds = 0;  ///< time spent on them
 };
 
 /// The query rows of a pass, after RoPE.
@@ -82,77 +84,76 @@ struct QueryRows {
   int rows() const { return static_cast<int>(q.rows); }
 };
 
-/// Attention mass of some rows on each line that they reach: `vertical` by slot, `slash` by the
-/// distance between the positions of row and key (as many as the last row's position and 1).
+/// Sums of attention probabilities along lines: `vertical` [slots], `slash` by position of the row
+/// - position of the key, [last row's position + 1].
 struct LineMass {
   std::vector<float> vertical, slash;
 };
 
-/// Attention statistics of one layer of one sequence, computed when asked and once however many
-/// policies ask, in tiles: no n x n matrix exists.  All are statistics of dense causal attention
-/// over what is cached, also where the layer's own attention is sparse.
+/// Attention statistics of one layer of one sequence.  They are computed on demand, window and
+/// column masses once for all policies.  No n x n matrix is stored.  All are statistics of dense
+/// causal attention over the cached keys, also if the layer's own attention is sparse.
 class AttentionStats {
  public:
   AttentionStats(Backend& backend, const ModelShape& shape, float scale, int sliding_window,
                  std::span<const KvHeadCache> sets, QueryRows pass, const QueryTail* tail,
                  ColumnMasses* columns = nullptr, std::uint64_t noise_seed = 0);
 
-  /// The statistics of the same rows over other sets of the layer, with nothing computed yet and no
-  /// column masses of earlier passes.  `sets` must outlive them.
+  /// New statistics of the same rows over other KV sets of the layer, without column masses of
+  /// earlier passes.  `sets` must outlive them.
   AttentionStats for_sets(std::span<const KvHeadCache> sets) const;
 
-  /// Hands over the log-sum-exp [rows, heads] of this pass's rows, if its attention was dense, so
-  /// that column masses need not find it again.  It must outlive this object.
+  /// Sets the log-sum-exp of this pass's rows, [rows, heads], if their attention was dense, so that
+  /// column masses need not compute it again.  It must outlive this object.
   void set_log_sum_exp(MatrixView<const float> lse) { lse_ = lse; }
 
-  /// Sum over the last `rows` query rows (as many as are remembered) of the attention probability
-  /// of every cached slot: per query head.
-  /// @throws Error (runtime) for more rows than the policies declare (`window`), and for none.
+  /// For each query head and slot, the sum of the probabilities of the last `rows` query rows, or
+  /// of all recent rows if there are fewer.
+  /// @throws Error (runtime) for more rows than the policies declare (`window`), and for 0.
   const HeadScores& window_mass(int rows);
-  /// Rows that window_mass(rows) really sums.
+  /// The number of rows that window_mass(rows) sums.
   int window_rows(int rows) const;
 
-  /// Sum over all rows of this pass, and of the passes that `columns` remembers, of what they give
-  /// to every cached slot: per query head.  O(slots) memory; rows are added one by one in order, so
-  /// the split into passes does not show.
-  /// @throws Error (runtime) if rows of earlier passes would have to see this one's keys.
+  /// For each query head and slot, the sum of the probabilities of all rows of this pass and of the
+  /// earlier passes in `columns`.  O(slots) memory.  Rows are added one by one in order, so the
+  /// result does not depend on the split into passes.
+  /// @throws Error (runtime) if rows of earlier passes would see keys of this pass (`causal_rows`).
   const ColumnMass& column_mass(const ColumnRule& rule = {});
 
-  /// Row `row` of this pass for one query head, after RoPE: [head_dim].
+  /// The query of row `row` of this pass and one query head, after RoPE: [head_dim].
   std::span<const float> query(int head, int row) const;
 
-  /// Probabilities of chosen rows of this pass for one query head: out[r * ld + slot].  Returns
-  /// ld.  Safe to call for several heads at the same time.
+  /// Probabilities of chosen rows of this pass for one query head: out[r * stride + slot].  Returns
+  /// `stride`.  Several threads may call it at once.
   std::size_t probabilities(int head, std::span<const int> rows, std::vector<float>& out) const;
 
-  /// visit(position, probabilities of the slots up to it) for `rows` rows of this pass from row
-  /// `first` on, in order, for one query head.  O(slots) memory, whatever `rows`.  Safe to call for
-  /// several heads at the same time.
+  /// Calls visit(position, probabilities of the slots up to that position) for rows
+  /// [first, first + rows) of this pass in order, for one query head.  O(slots) memory.  Several
+  /// threads may call it at once.
   void for_each_row(
       int head, int first, int rows,
       const std::function<void(std::int32_t position, std::span<const float>)>& visit) const;
 
-  /// The sums over the last `rows` rows of this pass (at most all of them) of one query head's
-  /// attention probabilities along columns and diagonals.  Safe to call for several heads at the
-  /// same time.
+  /// Sums of one query head's probabilities along columns and diagonals over the last `rows` rows
+  /// of this pass, or all if there are fewer.  Several threads may call it at once.
   LineMass line_mass(int head, int rows) const;
-  /// The same for `rows` rows of this pass from row `first` on.  O(slots) memory, whatever `rows`.
+  /// The same over rows [first, first + rows) of this pass.  O(slots) memory.
   LineMass line_mass(int head, int first, int rows) const;
 
-  /// task(head) for every query head on the backend's threads.
+  /// Calls task(head) for every query head on the backend's host threads.
   void for_each_head(const std::function<void(int head)>& task) const;
 
-  /// Multiply-adds spent here so far.
+  /// The number of multiply-adds that these statistics have taken so far.
   double multiply_adds() const { return multiply_adds_; }
 
  private:
   const KvHeadCache& set_of(int head) const;
-  /// Rows of this pass that follow each other, and the last position that each of them sees.
+  /// Consecutive rows of this pass, and the last position that each of them sees.
   struct MassRows {
     int first = 0, count = 0;
     const std::int32_t* positions = nullptr;
     int sliding_window = 0;
-    MatrixView<const float> lse = {};  ///< [count, heads]; null if nobody has found it
+    MatrixView<const float> lse = {};  ///< [count, heads]; null if unknown
   };
   void add_column_masses(const ColumnRule& rule, HeadScores& scores);
   void add_column_masses(const ColumnRule& rule, const MassRows& rows, HeadScores& scores);
@@ -167,8 +168,8 @@ class AttentionStats {
   ColumnMasses* columns_;
   std::uint64_t noise_seed_;
   MatrixView<const float> lse_;
-  ColumnMasses own_columns_;  // where `columns` is null
-  std::set<ColumnRule> counted_;
+  ColumnMasses own_columns_;      // used if `columns` is null
+  std::set<ColumnRule> counted_;  // rules whose masses include this pass
   std::map<int, HeadScores> window_mass_;
   double multiply_adds_ = 0;
 };

@@ -17,131 +17,135 @@
 
 namespace turnbench {
 
-// Activations (`x`, `y`, `q`, `out`, `lse` and their like) are in the backend's memory, everything
-// else that an operation is given (positions, slots, patterns, seeds) is the host's; where a result
-// is the host's, the operation returns when it is there.
+// Activations (`x`, `y`, `q`, `out`, `lse` and so on) are in the backend's memory.  All other
+// arguments (positions, slots, patterns, seeds) are in host memory.  An operation whose result is
+// in host memory returns when the result is complete; other operations may return earlier.
 //
-// [a, b] is a row-major matrix, float32 where nothing else is said.  Sizes count elements,
+// [a, b] is a row-major matrix of float32 unless a comment says otherwise.  Sizes count elements;
 // positions and slots count tokens.
 
-/// New rows of one set: slots [first, first + rows), whose positions the set knows, receive the
-/// rows of `k`, `v` and `pre_rope_k` (the keys before RoPE), each [rows, head_dim], as the set's
-/// dtype.
+/// Writes new rows of one KV set: slots [first, first + rows), which the set has already been
+/// extended by.  k, v, pre_rope_k (keys before RoPE): [rows, head_dim]; they are rounded to the
+/// set's dtype.
 struct AppendJob {
   KvHeadCache* set = nullptr;
   int first = 0;
   MatrixView<const float> k;
-  MatrixView<const float> v = {};           ///< may be null: then only keys are written
-  MatrixView<const float> pre_rope_k = {};  ///< null where the set keeps none
+  MatrixView<const float> v = {};           ///< null: only keys are written
+  MatrixView<const float> pre_rope_k = {};  ///< null if the set does not store pre-RoPE keys
 
   int rows() const { return static_cast<int>(k.rows); }
 };
 
-/// Consecutive rows of one sequence over one kept set, for the query heads that read it.  A row
-/// sees the keys at or before its own position (and within `sliding_window` if that is not 0).
+/// Query rows of one sequence and the KV set that they attend to, for the query heads that read
+/// this set.  A row sees the keys at or before its position, and if `sliding_window` is not 0 only
+/// those less than `sliding_window` positions behind it.
 struct CausalRows {
   const KvHeadCache* keys = nullptr;
   MatrixView<const float> q;                ///< [rows, heads * head_dim]
   const std::int32_t* positions = nullptr;  ///< [rows], ascending
-  int sliding_window = 0;                   ///< in positions
+  int sliding_window = 0;                   ///< in positions; 0: none
 
   int rows() const { return static_cast<int>(q.rows); }
   int heads() const { return static_cast<int>(q.columns / keys->layout().head_dim); }
 };
 
-/// Attention: softmax in float32 over what a row sees.
+/// Attention of all rows: out = softmax(scale * q k^T) v over the keys that a row sees.
 struct AttentionJob : CausalRows {
   MatrixView<float> out;  ///< [rows, heads * head_dim]
   MatrixView<float> lse;  ///< log-sum-exp of the scaled scores, [rows, heads]; may be null
-  /// Single rows only: attend to these slots (ascending) and to nothing else.
+  /// Only for a single row: it attends to these slots (ascending) and to no others.
   const std::vector<std::int32_t>* slots = nullptr;
-  /// One pattern for each head, or null for dense.
+  /// One pattern per query head; null: dense attention.
   const HeadPattern* patterns = nullptr;
   PatternPass pass;
 };
 
-/// Noise and temperature of the rows of a ColumnJob.
+/// Gumbel noise and temperature of the rows of a ColumnJob (Adnan et al., Keyformer, 2024).
 struct RowNoise {
-  MatrixView<const std::uint64_t> seeds;  ///< of the Gumbel noise, [rows, heads]; null for none
+  MatrixView<const std::uint64_t> seeds;  ///< [rows, heads]; null: no noise
   float inverse_temperature = 1;
 };
 
-/// Column sums of dense attention: what the rows give to every slot of the set.
+/// Column sums of dense attention: for every slot, the sum over the rows of its probabilities.
 struct ColumnJob : CausalRows {
   MatrixView<const float> lse;  ///< [rows, heads], as AttentionJob leaves it
-  /// If not null, a row counts as softmax((logit + g) / temperature), with g drawn from
-  /// Gumbel(0, 1) as a function of the row's seed and the key's position.
+  /// If not null, the probabilities of a row are softmax((logit + g) / temperature).  g is drawn
+  /// from Gumbel(0, 1) and depends only on the row's seed and the key's position.
   const RowNoise* noise = nullptr;
-  MatrixView<float> sums;  ///< the host's, [heads, slots], added to
+  MatrixView<float> sums;  ///< [heads, slots], in host memory; the job adds to it
 };
 
-/// Attention mass of the rows, summed row by row in order; `q` may be the host's too.
+/// Sums of dense attention probabilities along vertical and slash lines, row by row in order.  `q`
+/// may also be in host memory.
 struct LineMassJob : CausalRows {
-  MatrixView<float> vertical;  ///< the host's, [heads, slots], added to
-  /// The host's, [greatest distance + 1], by the distance of the positions of row and key, for one
-  /// head; added to.  May be null.
+  MatrixView<float> vertical;  ///< [heads, slots], in host memory; the job adds to it
+  /// [greatest distance + 1], in host memory: by position of the row - position of the key.  The
+  /// job adds to it.  Only for one head; may be null.
   float* slash = nullptr;
 };
 
-/// What a machine can do at best, per second.
+/// The limits of a machine (the ceilings of the roofline model), per second.
 struct Ceilings {
-  double flops = 0;       ///< float32 operations of multiply-adds
-  double read_bytes = 0;  ///< from memory, one after the other
+  double flops = 0;       ///< float32 operations, 2 per multiply-add
+  double read_bytes = 0;  ///< bytes read from memory sequentially
 };
 
-/// Weights of a linear layer, [out, in], in a backend-specific layout.
+/// Weights of a linear layer, [out, in], in a layout of the backend.
 class WeightMatrix {
  public:
   virtual ~WeightMatrix() = default;
   virtual std::int64_t out() const = 0;
   virtual std::int64_t in() const = 0;
   virtual std::size_t bytes() const = 0;
-  /// Takes `source` [rows, in] (of `dtype`, at any address) as outputs [first, first + rows).
+  /// Sets the weights of outputs [first, first + rows).  source: [rows, in] of `dtype`, in host
+  /// memory, at any alignment.
   virtual void set_rows(std::int64_t first, const std::byte* source, DType dtype,
                         std::int64_t rows) = 0;
-  /// Output row `o` as float, [in] (for embeddings tied to the head).
+  /// Reads the weights of output `o`.  out: [in].
   virtual void read_row(std::int64_t o, float* out) const = 0;
 };
 
-/// What the launches of a pass that is made over and over depend on.
+/// What the recorded operations of a pass depend on.
 struct ReplayKey {
   std::int64_t rows = 0;
-  std::vector<const float*> memory = {};  ///< activations, in the backend's memory
+  std::vector<const float*> memory = {};  ///< addresses of the activations
 
   bool operator==(const ReplayKey&) const = default;
 };
 
-/// Work that its owner asks of a backend over and over, which the backend may record and do again
-/// at once.  It must not outlive the backend.
+/// Operations that repeat in every decode step, which a backend may record and launch again at once
+/// (CUDA graphs).  It must not outlive the backend.
 class Replay {
  public:
   virtual ~Replay() = default;
-  /// Does `work`, which is part `part` of the pass that the key describes: operations of the
-  /// backend, always the same ones with the same arguments, none of which takes anything from the
-  /// host's memory or waits.  What is in the backend's memory may be other each time.
-  /// @throws Error (runtime) if a backend that records finds one that does.
+  /// Runs `work`, part `part` of the pass that `key` describes.  For the same key and part, `work`
+  /// must call the same operations of the backend with the same arguments.  The operations must not
+  /// read host memory and must not wait.  The contents of the backend's memory may change between
+  /// calls.
+  /// @throws Error (runtime) if a backend that records finds such an operation.
   virtual void run(const ReplayKey& key, int part, const std::function<void()>& work) = 0;
 };
 
-/// The few operations that the decoder and the statistics are made of.  Activations are float32 and
-/// row-major; sums are accumulated in float32 in an order that depends on nothing but the shapes.
-/// One thread at a time asks for them, unless it says otherwise.
+/// The operations of the decoder and of the attention statistics on one device.  Activations are
+/// float32 and row-major.  Sums are accumulated in float32, in an order that depends only on the
+/// shapes.  Only one thread may call operations at a time, unless a comment says otherwise.
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string description() const = 0;
   virtual int threads() const = 0;
-  /// Whether a row has the same bits whatever rows are computed with it: then no split into chunks,
-  /// passes or batches shows.  A backend of which this is false gives the same bits when it is
-  /// asked the same again.
+  /// True if a row's bits do not depend on the other rows of an operation.  Then results do not
+  /// depend on the split into chunks, passes or batches.  If false, equal operations still give
+  /// equal bits.
   virtual bool rows_are_independent() const = 0;
 
-  /// What activations, keys and values live in.
+  /// The memory of activations, keys and values.
   virtual const std::shared_ptr<Memory>& memory() = 0;
   virtual std::unique_ptr<WeightMatrix> make_matrix(std::int64_t out, std::int64_t in,
                                                     DType dtype) = 0;
 
-  /// out[i] = row tokens[i] of `table`, [tokens, table.in()].
+  /// out[i] = row tokens[i] of `table`.  out: [tokens, table.in()].
   virtual void embed(const WeightMatrix& table, std::span<const int> tokens, float* out) = 0;
 
   /// y[r, o] = bias[o] + sum_i x[r, i] w[o, i].  x: [rows, w.in()]; bias: [w.out()] or null; y:
@@ -152,61 +156,62 @@ class Backend {
   /// out may be x.
   virtual void rms_norm(MatrixView<const float> x, const float* weight, float eps,
                         MatrixView<float> out) = 0;
-  /// Rotates in place every head of row r, half-split pairs (d, d + head_dim / 2), by row r of
-  /// cos and sin, the cosines and sines of the angles.  x: [rows, heads * head_dim]; cos and sin:
-  /// [rows, head_dim / 2].
+  /// Applies RoPE in place: rotates the pairs (d, d + head_dim / 2) of every head of row r by the
+  /// angles whose cosines and sines are row r of cos and sin.  x: [rows, heads * head_dim]; cos,
+  /// sin: [rows, head_dim / 2].
   virtual void apply_rope(MatrixView<float> x, MatrixView<const float> cos,
                           MatrixView<const float> sin) = 0;
-  /// out = silu(gate) * up, silu(x) = x * sigmoid(x).  gate_up: [rows, 2 * width], gate first; out:
-  /// [rows, width].
+  /// SwiGLU: out = silu(gate) * up with silu(x) = x * sigmoid(x).  gate_up: [rows, 2 * width], gate
+  /// first; out: [rows, width].
   virtual void silu_multiply(MatrixView<const float> gate_up, MatrixView<float> out) = 0;
-  /// x += y, n floats.
+  /// x += y.  x, y: [n].
   virtual void add(float* x, const float* y, std::int64_t n) = 0;
-  /// to[r] = from[r].  from, to: [rows, width], apart from each other.
+  /// to[r] = from[r].  from, to: [rows, width]; they must not overlap.
   virtual void copy_rows(MatrixView<const float> from, MatrixView<float> to) = 0;
   virtual void append(std::span<const AppendJob> jobs) = 0;
-  /// Unrotated keys of slots [first, first + out.rows) as floats.  out: [rows, head_dim].
+  /// Reads the pre-RoPE keys of slots [first, first + out.rows).  out: [rows, head_dim].
   virtual void read_pre_rope_keys(const KvHeadCache& set, int first, MatrixView<float> out) = 0;
-  /// Attention of all jobs, whose scores are `scale` times q k; see AttentionJob.
+  /// Computes the attention of all jobs; see AttentionJob.  Scores are scale * q k^T.
   virtual void attend(float scale, std::span<const AttentionJob> jobs) = 0;
-  /// sums += exp(scaled score - lse), or what its noise makes of it, over the rows of each job; see
-  /// ColumnJob.
+  /// Adds exp(scale * score - lse), or the probability with the job's noise, over the rows of each
+  /// job to its sums; see ColumnJob.
   virtual void add_column_sums(float scale, std::span<const ColumnJob> jobs) = 0;
-  /// Dense causal attention probabilities of some rows of one query head over one set: out[r, s] of
-  /// slot s, 0 where row r, at positions[r], does not see.  q: [rows, head_dim], the host's or the
-  /// backend's; out: [rows, columns], the host's, its rows side by side and at least the set's size
-  /// rounded up to 64 wide, and written whole.  May be called by several threads at once.
+  /// Dense causal attention probabilities of some rows of one query head over one set: out[r, s] is
+  /// that of slot s, 0 if row r does not see it.  q: [rows, head_dim], in host memory or the
+  /// backend's; positions: [rows]; out: [rows, columns] without gaps, in host memory; columns is at
+  /// least the set's size rounded up to 64, and all are written.  Several threads may call it at
+  /// once.
   virtual void row_probabilities(float scale, const KvHeadCache& keys, MatrixView<const float> q,
                                  const std::int32_t* positions, int sliding_window,
                                  MatrixView<float> out) = 0;
-  /// Sums of such probabilities.  May be called by several threads at once, tasks of parallel_for
-  /// among them.
+  /// Adds such probabilities along lines; see LineMassJob.  Several threads may call it at once,
+  /// including tasks of parallel_for.
   virtual void add_line_mass(float scale, std::span<const LineMassJob> jobs) = 0;
-  /// task(i) for i in [0, count) on the backend's host threads.
+  /// Calls task(i) for i in [0, count) on the backend's host threads.
   virtual void parallel_for(std::size_t count, const std::function<void(std::size_t)>& task) = 0;
 
   virtual std::unique_ptr<Replay> make_replay() = 0;
 
-  /// Measured now, with all threads of this backend; fractions of a second.
+  /// Measures the ceilings with all threads of this backend.  Takes less than a second.
   virtual Ceilings measure_ceilings() = 0;
 
-  /// Bytes of scratch that the linear layers and the attention of a pass take at most.
+  /// Upper bound of the scratch memory that linear layers and attention of a pass need, in bytes.
   virtual std::size_t scratch_bytes(const ModelConfig& config, const PassSize& pass) const = 0;
-  /// Bytes of scratch that the backend holds now.
+  /// Scratch memory that the backend holds now, in bytes.
   virtual std::size_t workspace_bytes() const = 0;
 };
 
-/// As a model and its engine take them: one for each stage.
+/// The backends of a model's stages, as Model and Engine take them.
 inline std::vector<Backend*> pointers_to(std::span<const std::unique_ptr<Backend>> backends) {
   std::vector<Backend*> out;
   for (const auto& backend : backends) out.push_back(backend.get());
   return out;
 }
 
-/// What a CPU backend of `threads` threads says of `Backend::scratch_bytes`.
+/// `Backend::scratch_bytes` of a CPU backend with `threads` threads.
 std::size_t cpu_scratch_bytes(const ModelConfig& config, const PassSize& pass, int threads);
 
-/// The CPU backend with `threads` threads (0 = all processors of this process).
+/// The CPU backend with `threads` threads; 0: as many as processors are available to this process.
 std::unique_ptr<Backend> make_cpu_backend(int threads);
 
 }  // namespace turnbench

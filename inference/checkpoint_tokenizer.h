@@ -5,9 +5,11 @@
 
 namespace turnbench {
 
-/// The tokenizer of a checkpoint: the embedded one for `tiny`, the directory's otherwise.
+/// Opens the tokenizer of a checkpoint: the embedded one for `tiny`, else that of its directory.
+/// @throws Error (input) if it is missing, invalid, or has more tokens than the model.
 Tokenizer open_tokenizer(const Checkpoint& checkpoint);
-/// Whether there is one; random weights and bare checkpoints take token ids only.
+/// True if the checkpoint has a tokenizer.  Random weights and some directories have none; they
+/// take token ids only.
 bool has_tokenizer(const Checkpoint& checkpoint);
 
 }  // namespace turnbench

@@ -22,7 +22,7 @@ inline float bf16_to_float(std::uint16_t x) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(x) << 16);
 }
 
-/// Round to nearest even; NaN stays NaN.
+/// Rounds to nearest, ties to even.  NaN stays NaN.
 inline std::uint16_t float_to_bf16(float x) {
   const auto bits = std::bit_cast<std::uint32_t>(x);
   if ((bits & 0x7FFFFFFF) > 0x7F800000) return static_cast<std::uint16_t>((bits >> 16) | 0x40);
@@ -40,7 +40,7 @@ inline float f16_to_float(std::uint16_t x) {
   return std::bit_cast<float>(sign | wide | (mantissa << 13));
 }
 
-/// Round to nearest even; overflow becomes infinity; NaN stays NaN.
+/// Rounds to nearest, ties to even.  Overflow becomes infinity; NaN stays NaN.
 inline std::uint16_t float_to_f16(float x) {
   const auto bits = std::bit_cast<std::uint32_t>(x);
   const auto sign = static_cast<std::uint16_t>((bits >> 16) & 0x8000);
@@ -56,6 +56,7 @@ inline std::uint16_t float_to_f16(float x) {
   return sign | static_cast<std::uint16_t>((even - 0x38000000) >> 13);
 }
 
+/// Element `i` of an array of `type`, as float.
 inline float load_element(const void* data, DType type, std::size_t i) {
   switch (type) {
     case DType::kF32:
@@ -68,6 +69,7 @@ inline float load_element(const void* data, DType type, std::size_t i) {
   return 0;
 }
 
+/// Stores x, rounded to `type`, as element `i` of an array.
 inline void store_element(void* data, DType type, std::size_t i, float x) {
   switch (type) {
     case DType::kF32:

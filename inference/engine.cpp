@@ -11,9 +11,9 @@
 namespace turnbench {
 namespace {
 
-/// Rows of a decode step up to which launching its operations one by one takes a good part of their
-/// time.
-constexpr std::int64_t kRepeatedRows = 64;
+/// Decode steps of at most this many rows are replayed: in larger ones, launching operations one by
+/// one takes a small part of the time.
+constexpr std::int64_t kMaxReplayedRows = 64;
 
 }  // namespace
 
@@ -96,14 +96,14 @@ std::vector<std::vector<float>> Engine::forward(std::span<const Pass> passes) {
     if (s == 0) {
       embed(passes, layout);
     } else {
-      hand_over(stages_[s - 1], stages_[s], layout);
+      copy_to_next_stage(stages_[s - 1], stages_[s], layout);
     }
     const int first = stages.first_layer(s), last = stages.first_layer(s + 1);
-    repeat(stages_[s], layout, first, [&] { qkv_rope(first, layout); });
+    run_replayable(stages_[s], layout, first, [&] { qkv_rope(first, layout); });
     for (int l = first; l < last; ++l) {
       append_keys(l, passes, layout);
       attention_layer(l, passes, layout);
-      repeat(stages_[s], layout, l + 1, [&] {
+      run_replayable(stages_[s], layout, l + 1, [&] {
         output_and_ffn(l, layout);
         if (l + 1 < last) qkv_rope(l + 1, layout);
       });
@@ -113,9 +113,9 @@ std::vector<std::vector<float>> Engine::forward(std::span<const Pass> passes) {
   return read_logits(passes, layout);
 }
 
-void Engine::repeat(Stage& stage, const Layout& layout, int part,
-                    const std::function<void()>& work) const {
-  if (!layout.decodes || layout.rows > kRepeatedRows) return work();
+void Engine::run_replayable(Stage& stage, const Layout& layout, int part,
+                            const std::function<void()>& work) const {
+  if (!layout.decodes || layout.rows > kMaxReplayedRows) return work();
   stage.replay->run({layout.rows,
                      {stage.hidden.data(), stage.normed.data(), stage.wide.data(), stage.cos.data(),
                       stage.sin.data(), stage.q.data(), stage.k.data(),
@@ -188,7 +188,7 @@ void Engine::embed(std::span<const Pass> passes, const Layout& layout) {
   compute_rope(stage, layout.positions, stage.cos.data(), stage.sin.data());
 }
 
-void Engine::hand_over(Stage& from, Stage& to, const Layout& layout) const {
+void Engine::copy_to_next_stage(Stage& from, Stage& to, const Layout& layout) const {
   const std::int64_t angles = layout.rows * (shape_.head_dim / 2);
   from.memory->synchronize();
   to.memory->copy(

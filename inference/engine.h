@@ -13,77 +13,80 @@
 
 namespace turnbench {
 
-/// One sequence's part of a forward pass.
+/// The part of one sequence in a forward pass.
 struct Pass {
   enum class Kind { kPrefill, kDecode };
   Sequence* sequence = nullptr;
   std::span<const int> tokens = {};
   Kind kind = Kind::kPrefill;
-  const DialogueView* dialogue = nullptr;  ///< may be null for policies that need nothing of it
-  /// Prefill only: the prompt ends with this pass, so eviction runs and indices are built.
+  const DialogueView* dialogue = nullptr;  ///< may be null if the policies do not need it
+  /// Prefill only: the prompt ends with this pass.  Then eviction policies run, and selection
+  /// policies build their indices.
   bool prompt_end = false;
-  /// False leaves the eviction policy alone, in prefill and decode: what is cached stays.
+  /// If false, the eviction policy is not called, neither in prefill nor in decode.
   bool evict = true;
-  /// Sequences that share this prefill: at the end of the prompt each becomes what `sequence` would
-  /// be under its own eviction and selection policies; `sequence` itself then keeps everything.
-  /// Passes before the end name them too, if their policies ask for column masses.
+  /// Sequences that share this prefill.  At the end of the prompt, each becomes what `sequence`
+  /// would be with the fork's eviction and selection policies; `sequence` itself keeps all tokens.
+  /// Earlier passes of the prompt must name the forks too if their policies use column masses.
   std::vector<Sequence*> forks = {};
-  bool all_logits = false;  ///< of every row, not only of the last
+  bool all_logits = false;  ///< return the logits of all rows, not only of the last
 };
 
-/// Runs passes of any number of sequences together: one walk over the weights for all of them,
-/// stage after stage of the model.
+/// Runs the decoder.  A forward pass takes any number of sequences as one batch, so that weights
+/// are read once for all of them.  The stages of the model run one after the other.
 class Engine {
  public:
   struct Options {
     DType kv_dtype = DType::kF32;
-    int prefill_chunk = 2048;      ///< rows of one sequence per forward, unless a policy needs all
-    int max_rows = 8192;           ///< rows of all sequences per forward
-    std::size_t memory_limit = 0;  ///< bytes of all stages; 0 = none
+    /// Most rows of one sequence per forward pass of `prefill` (chunked prefill).  Sequences with a
+    /// prefill policy are not chunked.
+    int prefill_chunk = 2048;
+    int max_rows = 8192;           ///< most rows of all sequences per forward pass of `prefill`
+    std::size_t memory_limit = 0;  ///< bytes of all stages together; 0: no limit
   };
 
-  /// `model` and `backend` must outlive the engine; several engines may share a model, each with a
-  /// backend of its own.
+  /// `model` and `backend` must outlive the engine.  Several engines may share a model if each has
+  /// a backend of its own.
   Engine(const Model& model, Backend& backend, Options options);
-  /// The same with a backend for each of the model's stages, on the device that holds its weights.
+  /// The same with one backend for each stage of the model, on the device that holds its weights.
   Engine(const Model& model, std::span<Backend* const> backends, Options options);
 
   const Model& model() const { return model_; }
   const ModelShape& shape() const { return shape_; }
   const Options& options() const { return options_; }
 
-  /// An empty sequence; `tail_rows` as in Sequence, `pre_rope_keys` if a fork will need them.
+  /// Makes an empty sequence.  tail_rows: as in Sequence.  pre_rope_keys: store pre-RoPE keys even
+  /// if `policies` do not need them, for forks that do.
   Sequence make_sequence(Policies policies, int tail_rows = 0, bool pre_rope_keys = false) const;
 
-  /// Logits of each pass: the last row's [vocab], or [rows, vocab] with `all_logits`.  Rows are
-  /// independent of each other's company: any split into passes, batches or chunks gives the same
-  /// bits (for sequences without a prefill policy).
+  /// Computes all passes as one batch.  Returns the logits of each pass: [vocab] of its last row,
+  /// or [rows, vocab] with `all_logits`.  Any split into passes, batches or chunks gives the same
+  /// bits (for sequences without a prefill policy, see Backend::rows_are_independent).
+  /// @throws Error (input) for invalid token ids, Error (memory) above the memory limit.
   std::vector<std::vector<float>> forward(std::span<const Pass> passes);
 
-  /// The same for passes of any length, in chunks that bound the workspace.
+  /// The same for passes of any length, in chunks that limit the workspace.
   std::vector<std::vector<float>> prefill(std::span<const Pass> passes);
 
-  /// Makes `sequence`, which is empty, look as if it had read `tokens` as its prompt: random keys
-  /// and values are cached, then the policies do what they do at a prompt's end.  For measuring
-  /// decoding at any depth without a prefill; column masses count only the rows that the policies
-  /// remember.
+  /// Fills an empty sequence with random keys and values for the prompt `tokens`, then calls the
+  /// policies as at the end of a prompt.  For measuring decode steps at any depth without a
+  /// prefill. Column masses include only the rows of the sequence's QueryTail.
   void fill_random_kv(Sequence& sequence, std::span<const int> tokens, const DialogueView& dialogue,
                       std::uint64_t seed);
 
-  std::size_t kv_bytes() const;  ///< live pages of all sequences
+  std::size_t kv_bytes() const;  ///< of the pages in use by all sequences
   std::size_t peak_kv_bytes() const;
   void reset_peak();
-  /// Activations and scratch held now.
+  /// Bytes of activations and scratch held now.
   std::size_t workspace_bytes() const;
 
  private:
-  /// Consecutive layers on one backend: the memory of their keys and values, and what they compute
-  /// in, all of it the backend's.
+  /// Consecutive layers on one backend, with their page pools and activations in its memory.
   struct Stage {
     Stage(Backend& backend, int head_dim, DType kv_dtype);
     std::vector<const Scratch*> all_scratch() const;
 
-    /// Rows of a pass, in the stage's memory.
+    /// A matrix of activations that grows as needed.
     struct Rows : Scratch {
       using Scratch::Scratch;
       void make_room(std::int64_t rows, std::int64_t columns) {
@@ -102,27 +105,29 @@ class Engine {
     Rows k{memory}, v{memory}, pre_rope_k{memory};  ///< [rows, kv_heads * head_dim]
     Rows lse{memory};                               ///< [rows, heads]
     Rows normed{memory};                            ///< [block, hidden]
-    Rows wide{memory};    ///< of a block, one after the other, what the linear layers need
-    Rows logits{memory};  ///< [rows of a block that are wanted, vocab]
+    /// Scratch of a block: queries, keys and values [block, qkv width], or gate and up
+    /// [block, 2 * ffn] and their product [block, ffn].
+    Rows wide{memory};
+    Rows logits{memory};  ///< [rows of a block whose logits are returned, vocab]
     Scratch rotated_keys{memory};
   };
 
-  /// Where each pass's rows stand in the activations.
+  /// The rows of all passes in the activations, pass after pass.
   struct Layout {
     std::vector<std::int64_t> first_row;  // of each pass
     std::vector<std::int32_t> positions;  // of each row
-    std::vector<DialogueView> dialogues;  // of each pass, with what its sequence has read
+    std::vector<DialogueView> dialogues;  // of each pass, including its own tokens
     std::int64_t rows = 0;
-    std::int64_t block = 0;  // rows that go through the linear layers at a time
+    std::int64_t block = 0;  // rows per block of the linear layers
     bool pre_rope_keys = false;
-    bool decodes = true;  // all passes
+    bool decodes = true;  // all passes are decode steps
     std::int64_t hidden = 0, q_width = 0, kv_width = 0, ffn = 0;
   };
 
-  /// What the policies want of a layer's attention, pass by pass.
+  /// The patterns and selections of a layer's attention, by pass.
   struct LayerDecisions {
     explicit LayerDecisions(std::size_t passes) : patterns(passes), selections(passes) {
-      stats.reserve(passes);  // which views refer to
+      stats.reserve(passes);  // views refer to its elements
       views.reserve(passes);
     }
     std::vector<AttentionStats> stats;
@@ -132,29 +137,29 @@ class Engine {
   };
 
   Stage& stage_of(int layer) { return stages_[model_.stages().stage_of(layer)]; }
-  /// Refuses what cannot run; from there on the sequences have read their passes.
+  /// Checks the passes and adds their tokens to the sequences.
   Layout begin(std::span<const Pass> passes);
-  /// Room for all that the stage computes before the output head.
+  /// Allocates the stage's activations, except logits.
   void make_room(Stage& stage, const Layout& layout) const;
   void embed(std::span<const Pass> passes, const Layout& layout);
-  /// The hidden rows and the rotary tables go from one stage to the next.
-  void hand_over(Stage& from, Stage& to, const Layout& layout) const;
-  /// Queries, keys and values of all rows, ahead of a layer's attention.
+  /// Copies the hidden states and the RoPE tables from one stage to the next.
+  void copy_to_next_stage(Stage& from, Stage& to, const Layout& layout) const;
+  /// Computes queries, keys and values of all rows, with RoPE.
   void qkv_rope(int layer, const Layout& layout);
   void append_keys(int layer, std::span<const Pass> passes, const Layout& layout);
   LayerDecisions ask_policies(int layer, std::span<const Pass> passes, const Layout& layout);
-  /// One job for each list that a pass's selection has, else for each of its sets.
+  /// One job for each list of a pass's selection, or for each of its sets if it has none.
   std::vector<AttentionJob> attention_jobs(int layer, std::span<const Pass> passes,
                                            const Layout& layout, const LayerDecisions& decisions);
   void count_attention(int layer, const Pass& pass, std::int32_t first_position,
                        const Selection& selection, std::span<const HeadPattern> patterns) const;
   void attention_layer(int layer, std::span<const Pass> passes, const Layout& layout);
-  /// What attention gave and the feed-forward network make of the hidden rows.
+  /// Output projection of attention and feed-forward network, both added to the hidden states.
   void output_and_ffn(int layer, const Layout& layout);
-  /// Does part `part` of a stage's work on the rows, in which nothing but the layout's sizes and
-  /// the contents of the stage's memory differs from pass to pass.
-  void repeat(Stage& stage, const Layout& layout, int part,
-              const std::function<void()>& work) const;
+  /// Runs part `part` of a stage's work on the rows, through the stage's Replay in decode steps.
+  /// The operations of `work` must depend only on the sizes in `layout` and the stage's memory.
+  void run_replayable(Stage& stage, const Layout& layout, int part,
+                      const std::function<void()>& work) const;
   void end(std::span<const Pass> passes);
   std::vector<std::vector<float>> read_logits(std::span<const Pass> passes, const Layout& layout);
 
@@ -164,8 +169,8 @@ class Engine {
                      const LayerView& view) const;
   void keep(Sequence& sequence, int layer, const KeepSets& keep, std::span<const KvHeadCache> from);
   void shift_positions(Stage& stage, KvHeadCache& set);
-  /// Leaves cos and sin of the positions, [positions, head_dim / 2] side by side, in the stage's
-  /// memory.
+  /// Writes the RoPE tables of the positions to the stage's memory.  cos, sin: [positions,
+  /// head_dim / 2].
   void compute_rope(Stage& stage, std::span<const std::int32_t> positions, float* cos, float* sin);
   void count_reads(Sequence& sequence, int layer, const Selection& selection) const;
   void check_memory(const PassSize& pass) const;
@@ -175,7 +180,7 @@ class Engine {
   ModelShape shape_;
   float scale_;
   std::vector<Stage> stages_;
-  Scratch staging_;  // the host's: rows on their way from or to a backend's memory
+  Scratch staging_;  // host memory for rows copied from or to a backend's memory
 };
 
 }  // namespace turnbench

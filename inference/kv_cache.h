@@ -13,8 +13,8 @@ namespace turnbench {
 
 constexpr int kPageTokens = 64;  ///< tokens per page, and keys per tile of every attention kernel
 
-/// How one page stores its tokens: keys [64, D], values [64, D], optionally the keys before RoPE
-/// [64, D], and int32 positions [64].
+/// The layout of a page of 64 tokens: keys [64, head_dim], values [64, head_dim], optionally
+/// pre-RoPE keys [64, head_dim], and int32 positions [64].  Offsets and sizes are in bytes.
 struct PageLayout {
   int head_dim = 0;
   DType dtype = DType::kF32;
@@ -33,15 +33,15 @@ struct PageLayout {
   }
 };
 
-/// A page in a backend's memory.  The host reads positions all the time: where the memory is not
-/// its own, it has a copy of them.
+/// A page in a backend's memory.  `positions` [64] are in host memory: the page's own if that is
+/// host memory, else a copy in `host_positions`.
 struct KvPage {
   std::byte* data = nullptr;
   std::int32_t* positions = nullptr;
   std::vector<std::int32_t> host_positions;
 };
 
-/// Hands out pages of one layout, recycles them, and counts the bytes that live in them.
+/// Allocates pages of one layout, reuses released ones, and counts the bytes of those in use.
 class KvPool : public std::enable_shared_from_this<KvPool> {
  public:
   using Page = std::shared_ptr<KvPage>;
@@ -63,14 +63,15 @@ class KvPool : public std::enable_shared_from_this<KvPool> {
   std::shared_ptr<Memory> memory_;
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<KvPage>> free_;
-  std::vector<Buffer> slabs_;  // that pages are cut from
-  std::size_t slab_left_ = 0;  // bytes of the last
+  std::vector<Buffer> slabs_;  // pages are cut from these
+  std::size_t slab_left_ = 0;  // unused bytes of the last slab
   std::size_t live_ = 0, peak_ = 0;
 };
 
-/// The cached tokens of one kept set: one KV head, or one query head where a method keeps a set for
-/// each.  Slots are in ascending order of position.  Copies share pages until one side writes.
-/// Reading and writing rows is for the host (see Memory); a backend reaches them by `pages`.
+/// A KV set: the cached tokens of one KV head, or of one query head if a method keeps a set for
+/// each. Slots 0, 1, ... are in ascending order of position.  Copies share pages until one side
+/// writes (copy-on-write).  The member functions access rows from the host (see Memory); a backend
+/// uses `pages`.
 class KvHeadCache {
  public:
   explicit KvHeadCache(std::shared_ptr<KvPool> pool) : pool_(std::move(pool)) {}
@@ -78,37 +79,38 @@ class KvHeadCache {
   int size() const { return size_; }
   const PageLayout& layout() const { return pool_->layout(); }
   std::int32_t position(int slot) const;
-  /// Row `slot` widened to float32, [head_dim].
+  /// Reads a row of slot `slot` as float32.  out: [head_dim].
   void read_key(int slot, float* out) const;
   void read_pre_rope_key(int slot, float* out) const;
   void read_value(int slot, float* out) const;
 
-  /// Appends slots at ascending positions, whose rows a backend then writes.
+  /// Appends slots at ascending positions.  A backend must then write their rows (AppendJob).
   void extend(std::span<const std::int32_t> positions);
-  /// Gives the slots from `first` on positions first, first + 1, ..., for which a backend then
-  /// writes their keys.
+  /// Sets the positions of the slots from `first` on to first, first + 1, ...  A backend must then
+  /// write their keys again.
   void renumber_positions(int first);
-  /// Appends one token; `pre_rope_key` is needed if the layout has raw keys.
+  /// Appends one token.  key, value, pre_rope_key: [head_dim]; the last is needed only if the
+  /// layout has pre-RoPE keys.
   void append(const float* key, const float* value, const float* pre_rope_key,
               std::int32_t position);
-  /// Writes the rows of a slot; without `value`, only its key.
+  /// Writes the rows of a slot.  Null: the value or pre-RoPE key is not written.
   void write(int slot, const float* key, const float* value, const float* pre_rope_key);
-  /// Drops all slots from `size` on.
+  /// Removes all slots from `size` on.
   void truncate(int size);
-  /// Keeps the listed slots (ascending), drops the others.
+  /// Keeps the listed slots (ascending) and removes the others.
   void keep(std::span<const std::int32_t> slots);
-  /// A set in `pool` (whose layout may lack raw keys) with the listed slots of this one.
+  /// Copies the listed slots into a new set of `pool`, whose layout may lack pre-RoPE keys.
   KvHeadCache gathered(std::span<const std::int32_t> slots, std::shared_ptr<KvPool> pool) const;
 
-  /// The first slot whose position is at least `position`.
+  /// The first slot whose position is at least `position`; size() if there is none.
   int lower_bound(std::int32_t position) const;
-  /// True if slot i holds position i throughout, so that slots and positions are the same.
+  /// True if every slot i has position i.
   bool is_contiguous() const {
     return size_ == 0 || (position(0) == 0 && position(size_ - 1) == size_ - 1);
   }
 
   std::span<const KvPool::Page> pages() const { return pages_; }
-  /// Where the pages' bytes are, side by side for a backend that hands them to a device.
+  /// The addresses of the pages' bytes, as one array for kernels.
   std::span<const std::byte* const> page_data() const { return page_data_; }
   std::size_t bytes() const { return pages_.size() * layout().bytes(); }
 
@@ -125,11 +127,11 @@ class KvHeadCache {
   int size_ = 0;
 };
 
-/// All layers of one sequence.  Ragged: every layer may hold another number of sets, and every set
-/// another number of tokens.
+/// The KV cache of one sequence.  Layers may differ in their number of sets, and sets in their
+/// number of tokens.
 class KvCache {
  public:
-  /// `pools`: one for each layer, all of the same layout.
+  /// pools: one for each layer, all of the same layout.
   KvCache(int kv_heads, std::vector<std::shared_ptr<KvPool>> pools);
   KvCache(int layers, int kv_heads, std::shared_ptr<KvPool> pool);
 
@@ -139,15 +141,15 @@ class KvCache {
   const std::vector<KvHeadCache>& layer(int l) const { return sets_[static_cast<std::size_t>(l)]; }
   const std::vector<std::shared_ptr<KvPool>>& pools() const { return pools_; }
   const std::shared_ptr<KvPool>& pool(int l) const { return pools_[static_cast<std::size_t>(l)]; }
-  /// True if some set holds unrotated keys: its pool's layout says so, or it shares the pages of a
-  /// cache whose layout does.
+  /// True if some set stores pre-RoPE keys, because of its pool's layout or because it shares pages
+  /// with a cache that stores them.
   bool pre_rope_keys() const;
 
-  /// Drops every token at or after `position` (only for caches from which nothing was evicted
-  /// behind it, or whose positions were kept).
+  /// Removes all tokens at or after `position`.  Only valid if nothing was evicted after
+  /// `position`, or if positions do not shift.
   void truncate_to_position(std::int32_t position);
 
-  std::size_t bytes() const;          ///< of all pages referred to, shared or not
+  std::size_t bytes() const;          ///< of all its pages, including shared ones
   double mean_tokens() const;         ///< cached tokens per set, over layers and sets
   std::size_t logical_bytes() const;  ///< 2 * head_dim * element size * cached tokens of all sets
 
@@ -157,7 +159,7 @@ class KvCache {
   std::vector<std::vector<KvHeadCache>> sets_;
 };
 
-/// 0, 1, ..., n - 1.
+/// The slots 0, 1, ..., n - 1.
 std::vector<std::int32_t> all_slots(int n);
 
 }  // namespace turnbench

@@ -5,24 +5,24 @@
 
 namespace turnbench {
 
-/// A matrix [rows, columns] of somebody else's elements, row by row: row r begins `stride` elements
-/// after row r - 1.  What one passes in place of a pointer, a number of rows, a width and a leading
-/// dimension; it owns nothing, costs nothing to copy, and looks at no element before it is asked.
-/// Sizes are signed and count elements.
+/// A non-owning view of a row-major matrix [rows, columns]: row r begins `stride` elements after
+/// row r - 1.  It replaces a pointer, a number of rows, a width and a leading dimension as
+/// arguments.  The elements may be in device memory: making a view and taking parts of it does not
+/// access them. Sizes are signed and count elements.
 template <typename T>
 struct MatrixView {
-  T* data = nullptr;  ///< null: there is no matrix, nor any part of it
+  T* data = nullptr;  ///< null: no matrix; parts of it are null too
   std::int64_t rows = 0, columns = 0;
   std::int64_t stride = 0;  ///< elements from one row to the next
 
   constexpr MatrixView() = default;
-  /// Rows that lie side by side.
+  /// A matrix without gaps between its rows.
   constexpr MatrixView(T* data, std::int64_t rows, std::int64_t columns)
       : MatrixView(data, rows, columns, columns) {}
   constexpr MatrixView(T* data, std::int64_t rows, std::int64_t columns, std::int64_t stride)
       : data(data), rows(rows), columns(columns), stride(stride) {}
 
-  /// A view of what may change as one of what may not.
+  /// A view of mutable elements converts to one of const elements.
   template <typename U>
   requires std::is_same_v<T, const U>
   constexpr MatrixView(const MatrixView<U>& other)

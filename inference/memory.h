@@ -7,45 +7,45 @@
 
 namespace turnbench {
 
-/// `bytes` bytes to be copied.
+/// A copy of `bytes` bytes.
 struct Copy {
   std::byte* to = nullptr;
   const std::byte* from = nullptr;
   std::size_t bytes = 0;
 };
-/// Of `count` floats.
+/// A copy of `count` floats.
 inline Copy copy_of(const float* from, float* to, std::size_t count) {
   return {reinterpret_cast<std::byte*>(to), reinterpret_cast<const std::byte*>(from),
           count * sizeof(float)};
 }
 
-/// Memory that a backend's operations work on.  The host can reach all of it through its pointers,
-/// but may do so only when `synchronize` has returned since the last operation on it; a backend
-/// with memory of its own brings what the host touches over and back, which takes time.
+/// The memory that a backend's operations work on.  The host may access it through its pointers
+/// after `synchronize` has returned since the last operation on it.  In device memory (managed
+/// memory) this moves pages to the host and back, which is slow.
 class Memory {
  public:
   virtual ~Memory() = default;
-  /// Bytes at a 64-byte boundary, contents undefined.
+  /// Allocates `bytes` bytes at a 64-byte boundary; the contents are undefined.
   virtual std::byte* allocate(std::size_t bytes) = 0;
   virtual void release(std::byte* data, std::size_t bytes) = 0;
-  /// Copies that do not overlap, between this memory and itself or the host's, in the order of the
-  /// backend's operations.  What is copied from the host may change at once; what is copied to it
-  /// is there when `synchronize` has returned.  They may also come from another backend's memory,
-  /// if that one has finished and leaves what is copied as it is until this one has.
+  /// Copies within this memory, or between it and host memory, in the order of the backend's
+  /// operations.  Copies must not overlap.  Sources in host memory may change after the call;
+  /// destinations in host memory are complete when `synchronize` has returned.  Sources may also be
+  /// in another backend's memory, if it was synchronized before and does not change them until this
+  /// memory is synchronized.
   virtual void copy(std::span<const Copy> copies) = 0;
-  /// Returns when every operation asked so far is done.
+  /// Returns when all operations so far are complete.
   virtual void synchronize() = 0;
-  /// One copy of `count` floats, which is there on return.
+  /// Copies `count` floats and waits until the copy is complete.
   void copy_floats(const float* from, float* to, std::size_t count);
-  /// Whether the host reads and writes it as fast as any other.
+  /// True if this is host memory.
   virtual bool is_host() const = 0;
 };
 
-/// The host's own.  Large blocks are aligned to 2 MiB, where the kernel can back them with huge
-/// pages.
+/// Host memory.  Large blocks are aligned to 2 MiB, so that the kernel can use huge pages.
 const std::shared_ptr<Memory>& host_memory();
 
-/// Owned bytes of a memory.
+/// Owns a block of bytes of a Memory.
 class Buffer {
  public:
   Buffer() = default;
@@ -86,19 +86,20 @@ class Buffer {
   std::size_t size_ = 0;
 };
 
-/// Float scratch that grows and is never cleared.
+/// A scratch array of floats that grows as needed and never shrinks.
 class Scratch {
  public:
   explicit Scratch(std::shared_ptr<Memory> memory = host_memory()) : memory_(std::move(memory)) {}
 
+  /// An array of at least `count` floats; its contents are undefined if it had to grow.
   float* get(std::size_t count) {
     if (count * sizeof(float) > bytes_.size()) {
-      bytes_ = Buffer();  // first: nothing in it is needed
+      bytes_ = Buffer();  // released first: the contents need not be kept
       bytes_ = Buffer(count * sizeof(float), memory_);
     }
     return bytes_.as<float>();
   }
-  /// What the last `get` gave.
+  /// The result of the last `get`.
   float* data() { return bytes_.as<float>(); }
   const float* data() const { return bytes_.as<float>(); }
   std::size_t bytes() const { return bytes_.size(); }
@@ -108,7 +109,7 @@ class Scratch {
   Buffer bytes_;
 };
 
-/// Constant floats in a backend's memory: norm weights and biases.
+/// Constant floats in a backend's memory: weights of a norm, or biases.
 class WeightVector {
  public:
   WeightVector() = default;
@@ -117,7 +118,7 @@ class WeightVector {
     memory->copy_floats(values.data(), bytes_.as<float>(), values.size());
   }
 
-  /// Null if there are none.
+  /// Null if it is empty.
   const float* data() const { return bytes_.as<float>(); }
   std::size_t bytes() const { return bytes_.size(); }
 

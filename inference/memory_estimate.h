@@ -9,11 +9,11 @@
 
 namespace turnbench {
 
-/// Bytes of the keys and values of `tokens` tokens in `sets` sets of each layer, in whole pages.
+/// Bytes of whole pages for `tokens` tokens in each of `sets` KV sets per layer.
 std::size_t kv_bytes_of(const PageLayout& layout, int layers, int sets, std::int64_t tokens);
 
-/// Bytes of the activations and the scratch that a pass takes: O(rows + longest context), in each
-/// of `stages` stages.  `scratch`: of one stage, as its backend says.
+/// Bytes of activations and scratch of a pass, summed over `stages` stages.  scratch: bytes of one
+/// stage, see Backend::scratch_bytes.
 std::size_t workspace_bytes_of(const ModelConfig& config, const PassSize& pass, std::size_t scratch,
                                std::size_t stages = 1);
 

@@ -14,23 +14,25 @@
 
 namespace turnbench {
 
-/// The files of a model before its weights are loaded: from a Hugging Face directory, from the
-/// program itself (`tiny`), or made up (`random:CONFIG.json[:seed]`).
+/// The files of a model before its weights are loaded: a Hugging Face directory, the embedded model
+/// `tiny`, or random weights for a config.json.
 struct Checkpoint {
-  std::string name;  ///< as the user wrote it
+  std::string name;  ///< as the user gave it
   ModelConfig config;
-  std::optional<Safetensors> tensors;  ///< none for random weights
+  std::optional<Safetensors> tensors;  ///< empty for random weights
   std::uint64_t seed = 0;              ///< of random weights
   std::filesystem::path directory;     ///< empty for tiny
   std::string generation_config;       ///< text of generation_config.json, or empty
-  /// `spec`: a directory, `tiny`, or `random:CONFIG.json[:seed]`.
+  /// Opens a checkpoint.  spec: a directory, `tiny`, or `random:CONFIG.json[:seed]`.
+  /// @throws Error (input) if files are missing or invalid.
   static Checkpoint open(const std::string& spec);
-  /// The dtype that most of the weights are stored in.
+  /// The dtype of most of the stored bytes; kF32 for random weights.
   DType stored_dtype() const;
-  /// A hash of everything that decides the logits: shape, rotary frequencies, weights.
+  /// A hash of everything that determines the logits: shape, RoPE frequencies, weights.
   std::string content_hash() const;
-  /// The layers in `count` stages, of which the first has the embedding too and the last the head.
-  /// An input error if there are more stages than layers.
+  /// Cuts the layers into `count` stages.  The first stage also has the embedding, the last the
+  /// output head.
+  /// @throws Error (input) if there are more stages than layers.
   Stages stages(std::size_t count) const;
 };
 
@@ -40,13 +42,14 @@ struct LayerWeights {
   WeightVector qkv_bias, attention_out_bias, gate_up_bias, down_bias;
 };
 
-/// A loaded decoder: its shape, and its weights in its backends' form.
+/// A loaded decoder: its configuration, and its weights in the layout of its backends.
 class Model {
  public:
-  /// Weights are held as `dtype` in a layout of `backend` (and any of its kind); a
-  /// checkpoint in another type is converted.
+  /// Loads the weights and converts them to `dtype`.  Other backends on the same kind of device may
+  /// use them.
+  /// @throws Error (memory) if they do not fit into host memory.
   Model(const Checkpoint& checkpoint, Backend& backend, DType dtype);
-  /// The same with a stage in the memory of each backend.
+  /// The same with one stage in the memory of each backend.
   Model(const Checkpoint& checkpoint, std::span<Backend* const> backends, DType dtype);
 
   const ModelConfig& config() const { return config_; }
@@ -54,13 +57,14 @@ class Model {
   const LayerWeights& layer(int l) const { return layers_[static_cast<std::size_t>(l)]; }
   const WeightVector& final_norm() const { return final_norm_; }
   const WeightMatrix& lm_head() const { return *lm_head_; }
-  /// [vocab, hidden]; the head's own if they are tied and in the same stage.
+  /// Token embeddings, [vocab, hidden].  The same matrix as lm_head if they are tied and in the
+  /// same stage.
   const WeightMatrix& embedding() const { return embedding_ ? *embedding_ : *lm_head_; }
   DType dtype() const { return dtype_; }
   const std::vector<float>& rope_frequencies() const { return rope_frequencies_; }
   std::size_t weight_bytes() const;
-  std::size_t stage_weight_bytes(std::size_t stage) const;  ///< of them
-  /// Of the weights that a decode step reads: all but an embedding table of its own.
+  std::size_t stage_weight_bytes(std::size_t stage) const;
+  /// Bytes of the weights that a decode step reads: all except a separate embedding table.
   std::size_t decode_step_weight_bytes() const {
     return weight_bytes() - (embedding_ ? embedding_->bytes() : 0);
   }

@@ -10,7 +10,7 @@
 
 namespace turnbench {
 
-/// A decoder of the Llama family as data: one forward pass serves them all.
+/// The configuration of a decoder.  One forward pass serves all supported families.
 struct ModelConfig {
   std::string family;  ///< llama, mistral, qwen2, qwen3
   int hidden = 0, layers = 0, heads = 0, kv_heads = 0, head_dim = 0, ffn = 0, vocab = 0;
@@ -21,23 +21,25 @@ struct ModelConfig {
   bool qkv_bias = false, out_bias = false, mlp_bias = false;
   bool qk_norm = false;             ///< RMSNorm of each head's query and key before RoPE
   std::vector<int> sliding_window;  ///< per layer; 0 = full attention
-  std::vector<int> eos_tokens;      ///< of config.json and generation_config.json
+  std::vector<int> eos_tokens;      ///< from config.json and generation_config.json
   int bos_token = -1;
 
   int group() const { return heads / kv_heads; }
-  /// Held by `stages` stages: a tied table stands at both ends of more than one.
+  /// Number of weights that `stages` stages hold.  Tied embeddings count twice if there are several
+  /// stages, because the first and the last hold them.
   std::int64_t parameter_count(std::size_t stages = 1) const;
   std::int64_t layer_parameter_count() const;
-  /// 2 FLOP per multiply-add of all linear layers but the output head, for one token.
+  /// Operations of all linear layers except the output head, for one token; 2 per multiply-add.
   double linear_flops_per_token() const;
 };
 
-/// A token id or a list of them, as config.json and generation_config.json write `eos_token_id`;
-/// empty if the key is not there.
+/// Reads a token id or a list of them, such as `eos_token_id` of config.json or
+/// generation_config.json.  Empty if the key is missing.
 std::vector<int> parse_token_ids(const JsonView& config, const std::string& key);
 
-/// Reads config.json.  Refuses families, activations and scalings that are not supported, and sizes
-/// that contradict each other.
+/// Reads config.json.
+/// @throws Error (input) for families, activations and RoPE scalings that are not supported, and
+/// for sizes that contradict each other.
 ModelConfig parse_model_config(const JsonView& config);
 
 }  // namespace turnbench

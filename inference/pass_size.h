@@ -4,17 +4,17 @@
 
 namespace turnbench {
 
-/// The size of one forward pass of any number of sequences.
+/// The size of one forward pass.
 struct PassSize {
-  std::int64_t rows = 0;             ///< of all sequences
-  std::int64_t sequences = 0;        ///< each wants the logits of its last row
-  std::int64_t total_context = 0;    ///< cached tokens when the pass ends, of all sequences
-  std::int64_t longest_context = 0;  ///< of one of them
-  bool pre_rope_keys = false;        ///< keys before RoPE are kept too
+  std::int64_t rows = 0;             ///< tokens of all sequences in this pass
+  std::int64_t sequences = 0;        ///< each needs the logits of its last row
+  std::int64_t total_context = 0;    ///< cached tokens after the pass, summed over sequences
+  std::int64_t longest_context = 0;  ///< the most for one sequence
+  bool pre_rope_keys = false;        ///< pre-RoPE keys are stored too
 };
 
-/// Rows that go through the linear layers at a time: enough to amortise the walk over the weights,
-/// few enough that the widest activation stays small.
+/// Rows per block of the linear layers: enough to amortise reading the weights, few enough that the
+/// widest activation stays small.
 constexpr std::int64_t kLinearBlockRows = 768;
 
 }  // namespace turnbench

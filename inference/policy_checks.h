@@ -7,18 +7,19 @@
 
 namespace turnbench {
 
-/// What policies hand over is checked where it enters the engine, once: from there on, caches and
-/// kernels trust it.  A policy that breaks a promise of policy.h is a fault of its method, an Error
-/// of kind kRuntime that names the method, the layer, the list, what was found and what was
-/// expected.  Checks are linear in what they check.
+/// Checks the results of policies where they enter the engine; caches and kernels rely on them. All
+/// checks take linear time.
+/// @throws Error (runtime) if a result is not as policy.h demands.  The message names the method,
+/// the layer, the list, what was found and what was expected.
 struct PolicyCheck {
-  const std::string& method;  ///< whose policies these are; may be empty
-  int layer = 0, heads = 0;   ///< query heads of the model
+  const std::string& method;  ///< name of the method; may be empty
+  int layer = 0, heads = 0;   ///< number of query heads
 
   void keep(const KeepSets& kept, std::span<const KvHeadCache> sets) const;
   void selection(const Selection& selection, std::span<const KvHeadCache> sets) const;
   void patterns(const std::vector<HeadPattern>& patterns, const PatternPass& pass) const;
-  /// Sets whose positions have shifted; `tokens` are those of the first layer's first set.
+  /// Checks the sizes of sets whose positions have shifted.  tokens: size of the first layer's
+  /// first set.
   void shifted(std::span<const KvHeadCache> sets, int tokens) const;
 
  private:

@@ -5,18 +5,19 @@
 
 namespace turnbench {
 
-/// Index of the largest logit, the lowest one on ties.
+/// The index of the largest logit; on ties the lowest.
 int argmax(std::span<const float> logits);
 
-/// Greedy, or at a temperature with a stream of its own: draw i of a seed is the same on every
-/// machine, whatever else runs.
+/// Samples tokens greedily or at a temperature.  It has a random stream of its own: the i-th draw
+/// depends only on the seed.
 class Sampler {
  public:
-  /// `temperature` 0 is greedy.
+  /// temperature: 0 is greedy.
   explicit Sampler(double temperature = 0, std::uint64_t seed = 0)
       : temperature_(temperature), seed_(seed) {}
 
-  /// Refuses logits that are not numbers: a broken model or kernel, not an answer.
+  /// Samples a token.  logits: [vocab].
+  /// @throws Error (runtime) if a logit is not a number.
   int sample(std::span<const float> logits);
 
  private:

@@ -12,7 +12,7 @@
 
 namespace turnbench::cpu {
 
-/// Scratch that calls reuse: one per worker, and one for what a call shares.
+/// Scratch memory that calls reuse: one per worker thread, and some that a call's threads share.
 struct AttentionWorkspace {
   explicit AttentionWorkspace(int workers) : worker(static_cast<std::size_t>(workers)) {}
   std::vector<Scratch> worker;
@@ -20,35 +20,35 @@ struct AttentionWorkspace {
   std::size_t bytes() const;
 };
 
-/// Runs all jobs.  O(n) memory: no buffer of rows x keys exists.  A row's result depends only on
-/// its own query and the keys it reads, never on the other rows, the threads or the chunking:
-/// scores are chains over head_dim, keys are taken in tiles of 64 and segments of 1024 slots in
-/// order.
+/// Computes the attention of all jobs with an online softmax (Dao et al., FlashAttention, 2022);
+/// see AttentionJob.  Memory is linear in the number of keys.  A row's result depends only on its
+/// query and the keys that it reads, not on other rows, threads or chunks: a score is one chain of
+/// multiply-adds over head_dim, and keys are taken in order, in tiles of 64 and segments of 1024
+/// slots.
 void attend(ThreadPool& pool, float scale, std::span<const AttentionJob> jobs,
             AttentionWorkspace& workspace);
 
-/// The part of `attend` for jobs `single`, of one row each and without patterns: segments of the
-/// keys in parallel.
+/// `attend` for the jobs with the indices `single`, which have one row each and no patterns: the
+/// decode steps.  Segments of the keys are computed in parallel and merged in order.
 void attend_single_rows(ThreadPool& pool, float scale, std::span<const AttentionJob> jobs,
                         std::span<const std::size_t> single, AttentionWorkspace& workspace);
 
-/// The jobs' column sums.  A sum takes its rows one by one in order, so neither threads nor the
-/// split into passes show.
+/// Adds the column sums of all jobs; see ColumnJob.  Rows are added one by one in order, so the
+/// sums do not depend on threads or on the split into passes.
 void add_column_sums(ThreadPool& pool, float scale, std::span<const ColumnJob> jobs,
                      AttentionWorkspace& workspace);
 
-/// Bytes of scratch that the attention of a pass takes with `threads` threads.
+/// Upper bound of the scratch memory for the attention of a pass with `threads` threads, in bytes.
 std::size_t attention_scratch_bytes(const ModelConfig& config, const PassSize& pass, int threads);
 
-/// Packs the tiles of sets, in waves that fit into the workspace: body(begin, packed) has those of
-/// sets[begin], sets[begin + 1], ... .
+/// Packs the tiles of sets in waves that fit into the workspace.  Calls body(begin, packed) for
+/// each wave with the packed sets of sets[begin], sets[begin + 1], ...
 void for_each_packed_wave(
     ThreadPool& pool, std::span<const KvHeadCache* const> sets, AttentionWorkspace& workspace,
     const std::function<void(std::size_t begin, std::span<const PackedSet>)>& body);
 
-/// Dense causal probabilities of some rows of one query head: out[r, s] for slot s, 0 where row r,
-/// at positions[r], does not see.  q: [rows, head_dim]; out: [rows, columns], at least the set's
-/// size rounded up to 64 wide, and written whole.
+/// See Backend::row_probabilities.  q: [rows, head_dim]; positions: [rows]; out: [rows, columns],
+/// columns at least the set's size rounded up to 64.
 void row_probabilities(float scale, const KvHeadCache& keys, MatrixView<const float> q,
                        const std::int32_t* positions, int sliding_window, MatrixView<float> out);
 

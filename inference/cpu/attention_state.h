@@ -1,7 +1,7 @@
 #pragma once
 
-// What the attention kernels of every instruction set share: tiles, strips, softmax state and their
-// places in scratch memory.
+// Data of the attention kernels, shared by all instruction sets: tiles of keys, strips of query
+// rows, softmax state, and their layout in scratch memory.
 
 #include <algorithm>
 #include <cstddef>
@@ -14,32 +14,34 @@
 namespace turnbench::cpu {
 
 constexpr int kTile = kPageTokens;
-constexpr int kSegmentTiles = 16;  ///< softmax state is merged every so many tiles, in order
-constexpr int kStripRows = 64;     ///< query rows that go through the tiles together
-constexpr int kNoisyRows = 48;     ///< rows under noise whose weights are at hand together
-constexpr int kNoisyFloats = kNoisyRows + 3;  ///< what they need for each slot
-/// Packed keys and values that attention holds at a time, unless one set alone needs more: what is
-/// worth keeping in the outer caches.
+constexpr int kSegmentTiles =
+    16;                         ///< tiles per segment; the states of segments are merged in order
+constexpr int kStripRows = 64;  ///< query rows that are computed together
+constexpr int kNoisyRows = 48;  ///< rows with Gumbel noise that are computed together
+constexpr int kNoisyFloats = kNoisyRows + 3;  ///< floats of scratch per slot for them
+/// Most floats of packed keys and values at a time, unless one set alone needs more.  Chosen for
+/// the outer caches.
 constexpr std::int64_t kPackedFloats = 8 << 20;
 constexpr float kMasked = -std::numeric_limits<float>::infinity();
 
-/// Tiles that hold `slots` slots.
+/// The number of tiles of `slots` slots.
 constexpr int tiles_of(int slots) {
   return (slots + kTile - 1) / kTile;
 }
 
-/// Floats from one row of weights of all slots to the next: no power of two, for the cache's sake.
+/// Stride of rows of weights over `slots` slots, in floats.  Not a power of two, to avoid conflicts
+/// in the caches.
 constexpr std::int64_t weight_row_floats(int slots) {
   return std::int64_t{tiles_of(slots)} * kTile + 16;
 }
 
-/// A multiple of 16, so of the vectors of any instruction set: rows of values are as long as
-/// padded(head_dim), products as wide as the padded count of keys.
+/// `n` rounded up to 16, the floats of the widest vector.  Rows of values have padded(head_dim)
+/// floats, rows of scores the padded number of keys.
 constexpr int padded(int n) {
   return (n + 15) / 16 * 16;
 }
 
-/// Up to 64 keys, ready for products.
+/// Up to 64 keys and values in the layout of the matrix products.
 struct Tile {
   const float* kt;                ///< transposed keys, [head_dim, 64]
   MatrixView<const float> v;      ///< values, [count, padded(head_dim)]
@@ -47,14 +49,14 @@ struct Tile {
   int count;
 };
 
-/// Query rows of one head that go through the tiles together, at most 64.
+/// Up to 64 query rows of one head that are computed together.
 struct Strip {
   MatrixView<const float> q;      ///< [rows, head_dim]
   const std::int32_t* positions;  ///< [rows]
 };
 
-/// Running softmax of some rows: maximum m [rows] and sum l [rows] of the scaled scores, weighted
-/// values acc [rows, width], relative to the maximum.
+/// Online softmax of some rows: maximum m [rows] of the scaled scores, and relative to it the sum l
+/// [rows] of the exponentials and the weighted values acc [rows, width].
 struct SoftmaxState {
   float *m, *l;
   MatrixView<float> acc;
@@ -72,7 +74,7 @@ struct SoftmaxState {
   }
 };
 
-/// BumpAllocator allocation from one float buffer, in whole cache lines.
+/// Allocates arrays from one float buffer, one after the other, in whole cache lines.
 class BumpAllocator {
  public:
   explicit BumpAllocator(float* memory) : next_(memory) {}
@@ -87,22 +89,22 @@ class BumpAllocator {
   float* next_;
 };
 
-/// Floats of a packed tile: keys, values, positions.
+/// Size of a packed tile, in floats: keys, values, positions.
 constexpr std::int64_t tile_floats(int head_dim) {
   return kTile * (head_dim + padded(head_dim) + 1);
 }
 
-/// Floats of scratch of a task that takes `rows` rows (of all its heads) through the tiles.
+/// Scratch of a task with `rows` rows, summed over its heads, in floats.
 constexpr std::int64_t task_floats(int head_dim, std::int64_t rows) {
   return tile_floats(head_dim) + std::max<std::int64_t>(kStripRows, rows) * kTile +
          2 * SoftmaxState::floats(rows, padded(head_dim)) + 16 * 16;
 }
 
-/// Where the packed tiles of one set stand in a shared buffer, one after the other.
+/// The packed tiles of one set in a buffer, tile after tile.
 struct PackedSet {
-  float* kt;                ///< of each tile [head_dim, 64]
-  float* v;                 ///< of each tile [64, padded(head_dim)]
-  std::int32_t* positions;  ///< of each tile [64]
+  float* kt;                ///< [tiles, head_dim, 64]
+  float* v;                 ///< [tiles, 64, padded(head_dim)]
+  std::int32_t* positions;  ///< [tiles, 64]
 
   static std::int64_t floats(const KvHeadCache& set) {
     return tiles_of(set.size()) * tile_floats(set.layout().head_dim);

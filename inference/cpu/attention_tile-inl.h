@@ -1,5 +1,5 @@
-// Tiles of 64 keys: packing them, and the online softmax of rows over them.  Included once per
-// instruction set.
+// Tiles of 64 keys and values: packing, and the online softmax of query rows over them.  Included
+// once per instruction set.
 
 #if defined(TURNBENCH_ATTENTION_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TURNBENCH_ATTENTION_TILE_INL_H_
@@ -44,7 +44,7 @@ HWY_INLINE hn::Vec<Quad> load_quad(const hwy::float16_t* p) {
   return hn::PromoteTo(Quad(), hn::LoadU(hn::FixedTag<hwy::float16_t, 4>(), p));
 }
 
-/// One vector whose 128-bit block b is columns [column, column + 4) of row 4 b + i.
+/// A vector whose 128-bit block b holds columns [column, column + 4) of row 4 b + i.
 template <typename T>
 HWY_INLINE FloatVec blocks_of_rows(const T* const* rows, int i, std::size_t column) {
 #if HWY_MAX_BYTES == 64
@@ -61,7 +61,8 @@ HWY_INLINE FloatVec blocks_of_rows(const T* const* rows, int i, std::size_t colu
 }
 #endif  // HWY_TARGET != HWY_SCALAR
 
-/// kt[d, j] = rows[j][d], widened to float.  rows: 64 of head_dim elements; kt: [head_dim, 64].
+/// kt[d, j] = rows[j][d], widened to float.  rows: 64 rows of head_dim elements; kt: [head_dim,
+/// 64].
 template <typename T>
 void transpose_keys(const T* const* rows, std::size_t head_dim, float* HWY_RESTRICT kt) {
   const std::size_t lanes = hn::Lanes(FloatTag());
@@ -86,8 +87,8 @@ void transpose_keys(const T* const* rows, std::size_t head_dim, float* HWY_RESTR
   }
 }
 
-/// Values of `count` rows of head_dim elements each as float, zeros behind them.  v:
-/// [count, padded(head_dim)].
+/// Widens `count` rows of head_dim elements to float, padded with zeros.  v: [count,
+/// padded(head_dim)].
 template <typename T>
 void widen_values(const T* const* rows, int count, int head_dim, float* HWY_RESTRICT v) {
   const FloatTag d;
@@ -100,8 +101,8 @@ void widen_values(const T* const* rows, int count, int head_dim, float* HWY_REST
   }
 }
 
-/// Packs slots[0..count) (or, if null, the `count` slots from `first`, a multiple of 64) of a set.
-/// There is room for kt [head_dim, 64], v [64, padded(head_dim)] and positions [64].
+/// Packs the slots slots[0..count) of a set, or if `slots` is null [first, first + count) with
+/// `first` a multiple of 64.  Scratch: kt [head_dim, 64], v [64, padded(head_dim)], positions [64].
 template <typename T>
 Tile pack_tile_typed(const KvHeadCache& set, const std::int32_t* slots, int first, int count,
                      float* kt, float* v, std::int32_t* positions) {
@@ -143,7 +144,7 @@ inline Tile pack_tile(const KvHeadCache& set, const std::int32_t* slots, int fir
   return {};
 }
 
-/// Tile `t` of a set as pack_shared left it.
+/// Tile `t` of a packed set.
 inline Tile shared_tile(const KvHeadCache& set, const PackedSet& packed, int t) {
   const PageLayout& layout = set.layout();
   const std::int64_t i = std::int64_t{t} * kTile;
@@ -156,7 +157,7 @@ inline Tile shared_tile(const KvHeadCache& set, const PackedSet& packed, int t) 
   return {packed.kt + i * layout.head_dim, {v, count, width}, packed.positions + i, count};
 }
 
-/// The largest of the scores s [64] of one row, scaled, or m.
+/// max(m, scale * s[j]) over the scores s [64] of one row.
 HWY_INLINE float new_maximum(float scale, const float* HWY_RESTRICT s, float m) {
   const FloatTag d;
   const std::size_t lanes = hn::Lanes(d);
@@ -165,7 +166,8 @@ HWY_INLINE float new_maximum(float scale, const float* HWY_RESTRICT s, float m) 
   return std::max(m, hn::GetLane(hn::MaxOfLanes(d, top)) * scale);
 }
 
-/// Scores s [64] become exp(scale s - shift).  Returns their sum: 16 chains, and sum16's tree.
+/// s[j] = exp(scale * s[j] - shift) for the scores s [64] of a row.  Returns their sum, added in 16
+/// chains and then as sum16 does.
 HWY_INLINE float exponentials(float scale, float shift, float* HWY_RESTRICT s) {
   constexpr std::size_t kLanes = HWY_LANES(float), kSums = 16 / kLanes;
   const FloatTag d;
@@ -186,11 +188,11 @@ HWY_INLINE float exponentials(float scale, float shift, float* HWY_RESTRICT s) {
   return sum16(partial);
 }
 
-/// Scores s [64] of one row become probabilities relative to the maximum `next`; m, l and acc
-/// follow.
+/// Turns the scores s [64] of one row into weights relative to the new maximum `next`, and updates
+/// the row's state m, l and acc [width].
 HWY_INLINE void softmax_row(float scale, float next, float* HWY_RESTRICT s, float& m, float& l,
                             float* HWY_RESTRICT acc, std::size_t width) {
-  if (next == kMasked) {  // nothing seen so far
+  if (next == kMasked) {  // no key is visible so far
     std::fill_n(s, kTile, 0.0f);
     return;
   }
@@ -206,9 +208,9 @@ HWY_INLINE void softmax_row(float scale, float next, float* HWY_RESTRICT s, floa
   }
 }
 
-/// Takes one tile into rows [first_row, first_row + strip.q.rows) of the state, a strip's.
-/// `visible(row, key position)` is asked only if `ask`; causality and the window always hold.  `s`
-/// is scratch [rows, 64].
+/// Adds the attention of a strip to one tile to rows [first_row, first_row + strip.q.rows) of the
+/// state.  Causality and the window always hold; if `ask`, visible(position of row, position of
+/// key) decides about the other pairs.  s: scratch [rows, 64].
 template <typename Visible>
 HWY_INLINE void attend_tile(const Strip& strip, const Tile& tile, float scale, int sliding_window,
                             bool ask, const Visible& visible, float* s, const SoftmaxState& state,
@@ -239,7 +241,7 @@ HWY_INLINE void attend_tile(const Strip& strip, const Tile& tile, float scale, i
   product({s, rows, tile.count, kTile}, tile.v, state.acc.rows_at(first_row, rows), true);
 }
 
-/// total += part, of as many rows, for those that saw anything in this segment.
+/// Merges the state of a segment into the total of the segments before it, row by row.
 HWY_INLINE void merge_state(const SoftmaxState& total, const SoftmaxState& part) {
   const FloatTag d;
   const std::int64_t lanes = hn::Lanes(d), width = total.acc.columns;
@@ -260,8 +262,8 @@ HWY_INLINE void merge_state(const SoftmaxState& total, const SoftmaxState& part)
   }
 }
 
-/// Writes finished rows from `first` on: out = acc / l, lse = m + ln l.  out: [rows, head_dim];
-/// lse: [rows, 1], or null.
+/// Writes the results of the state's rows from `first` on: out = acc / l, lse = m + ln l.  out:
+/// [rows, head_dim]; lse: [rows, 1], or null.
 inline void write_rows(const SoftmaxState& state, std::int64_t first, MatrixView<float> out,
                        MatrixView<float> lse) {
   for (std::int64_t r = 0; r < out.rows; ++r) {

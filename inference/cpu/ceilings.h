@@ -6,8 +6,8 @@
 
 namespace turnbench::cpu {
 
-/// What the pool's threads reach together right now: float32 multiply-adds on registers, and
-/// reading `buffer`, which should be much larger than the caches.  Takes about 0.2 s.
+/// Measures what the pool's threads reach together: float32 multiply-adds in registers, and
+/// sequential reads of `buffer`, which should be much larger than the caches.  Takes about 0.2 s.
 Ceilings measure_ceilings(ThreadPool& pool, const Buffer& buffer);
 
 }  // namespace turnbench::cpu

@@ -1,4 +1,4 @@
-// Attention of single rows, the whole of decoding: each key and value is read once, from its page,
+// Attention of single rows, that is of decode steps: each key and value is read once from its page,
 // for all query heads of its group.
 
 #include <algorithm>
@@ -21,7 +21,7 @@ inline int slots_of(const AttentionJob& job) {
   return job.slots == nullptr ? job.keys->size() : static_cast<int>(job.slots->size());
 }
 
-/// Where the rows of a tile lie.  Beyond `count` the last one stands again.
+/// The addresses of a tile's rows.  Rows beyond `count` are the last one.
 template <typename T>
 struct TileRows {
   const T *keys[kTile], *values[kTile];
@@ -29,8 +29,8 @@ struct TileRows {
   std::int32_t gathered[kTile];
   int count = 0;
 
-  /// The tile from slot `first` (of those that the job lists, if it does) on, a multiple of 64;
-  /// none if there is no such slot.
+  /// Finds the tile that begins with slot `first`, a multiple of 64; if the job lists slots, with
+  /// the `first`-th of them.  The tile is empty if there is no such slot.
   void find(const AttentionJob& job, int first) {
     const PageLayout& layout = job.keys->layout();
     const auto pages = job.keys->pages();
@@ -64,12 +64,12 @@ struct TileRows {
   }
 };
 
-/// Fetches the rows of the next tile while this one is worked on, some at a time: all at once would
-/// wait for each other.
+/// Prefetches the rows of the next tile in steps while the current tile is computed; all at once
+/// would exceed the outstanding loads of a core.
 template <typename T>
 class Prefetcher {
  public:
-  /// `step` will be called for each head and at least four times more.
+  /// The number of rows per step suffices for one call of `step` per head and four more.
   Prefetcher(const TileRows<T>& rows, int head_dim, int heads)
       : rows_(rows),
         bytes_(static_cast<std::size_t>(head_dim) * sizeof(T)),
@@ -94,14 +94,15 @@ class Prefetcher {
   int at_once_, next_ = 0;
 };
 
-// Few registers or no instruction for f16: widened once, before the products and not in them.
+// If false, elements are widened before the products, because the instruction set has few registers
+// or no conversion of f16.
 constexpr bool kWidensInProducts = HWY_TARGET <= HWY_AVX2 || HWY_TARGET == HWY_NEON;
 
-/// The elements that the products read.
+/// The element type that the products read.
 template <typename T>
 using Transposed = std::conditional_t<kWidensInProducts, T, float>;
 
-/// out[d, j] = rows[j][d].  rows: 64, of head_dim 16-bit elements each; out: [head_dim, 64].
+/// out[d, j] = rows[j][d].  rows: 64 rows of head_dim 16-bit elements; out: [head_dim, 64].
 template <typename T>
 void transpose_halves(const T* const* rows, std::size_t head_dim, std::uint16_t* HWY_RESTRICT out) {
   std::size_t c = 0;
@@ -150,7 +151,7 @@ void transpose_halves(const T* const* rows, std::size_t head_dim, std::uint16_t*
   }
 }
 
-/// A tile's keys as [head_dim, 64], in `memory`; 16-bit elements are transposed as they are.
+/// Transposes a tile's keys into `memory`, [head_dim, 64], as the products read them.
 template <typename T>
 inline const Transposed<T>* transpose_tile_keys(const T* const* rows, std::size_t head_dim,
                                                 float* memory) {
@@ -163,9 +164,8 @@ inline const Transposed<T>* transpose_tile_keys(const T* const* rows, std::size_
   }
 }
 
-/// Masks what causality and the window hide of a tile's scores s [heads, 64], makes them weights,
-/// and takes their sums into the state, which has a row for each head.  `maximum` [heads] is
-/// scratch.
+/// Masks a tile's scores s [heads, 64] by causality and window, turns them into softmax weights,
+/// and updates the state, which has one row per head.  maximum: scratch [heads].
 template <typename T>
 HWY_INLINE void tile_weights(const AttentionJob& job, float scale, const TileRows<T>& tile,
                              float* s, float* maximum, const SoftmaxState& out,
@@ -190,8 +190,8 @@ HWY_INLINE void tile_weights(const AttentionJob& job, float scale, const TileRow
   }
 }
 
-/// One segment of a single row, all heads of the set, into `out`.  `later` is a job whose segment
-/// `later_segment` this thread is likely to take next, or null.
+/// Attention of a single row to one segment, for all heads of the set, into `out`.  `later` and
+/// `later_segment` are what this thread probably computes next, to be prefetched; may be null.
 template <typename T>
 void segment_typed(const AttentionJob& job, float scale, int segment, const AttentionJob* later,
                    int later_segment, float* scratch, const SoftmaxState& out) {
@@ -275,7 +275,8 @@ namespace turnbench::cpu {
 HWY_EXPORT(attend_segment);
 HWY_EXPORT(merge_segments);
 
-/// Single rows: segments of their keys in parallel, merged in order.
+/// Computes segments of the keys in parallel and merges them in order (Dao et al., "Flash-Decoding
+/// for long-context inference", 2023).
 void attend_single_rows(ThreadPool& pool, float scale, std::span<const AttentionJob> jobs,
                         std::span<const std::size_t> single, AttentionWorkspace& workspace) {
   struct Task {

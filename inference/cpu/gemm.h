@@ -10,41 +10,40 @@
 
 namespace turnbench::cpu {
 
-/// Weights of a linear layer, [out, in], packed once for the GEMM: panels of `panel` outputs, each
-/// stored [in][panel] and padded with zeros, so that every product streams through memory.
+/// Weights of a linear layer, [out, in], packed for the matrix product: [panels][in][panel], the
+/// last panel padded with zeros.  Products read it sequentially.
 struct PackedMatrix {
   std::int64_t out = 0, in = 0;
-  std::int64_t panel = 0;  ///< outputs per panel, as the chosen instruction set likes it
+  std::int64_t panel = 0;  ///< outputs per panel; depends on the instruction set
   DType dtype = DType::kF32;
   Buffer data;
 
   std::int64_t panels() const { return (out + panel - 1) / panel; }
   std::size_t bytes() const { return data.size(); }
-  /// Element (o, i) as float; for lookups, not for products.
+  /// Element (o, i) as float.  For single elements; slow.
   float at(std::int64_t o, std::int64_t i) const {
     return load_element(data.data(), dtype, ((o / panel) * in + i) * panel + o % panel);
   }
 };
 
-/// An empty packed matrix for `out` outputs; rows are then put in with `pack_rows`.
+/// Allocates a packed matrix, whose rows `pack_rows` then sets.
 PackedMatrix make_packed(std::int64_t out, std::int64_t in, DType dtype);
 
-/// Packs `source` [rows, in] (of any dtype, rounded to the matrix's own) as outputs
-/// [first, first + rows).
+/// Packs the weights of outputs [first, first + rows), rounded to the matrix's dtype.  source:
+/// [rows, in] of `source_dtype`.
 void pack_rows(PackedMatrix& matrix, std::int64_t first, const void* source, DType source_dtype,
                std::int64_t rows);
 
-/// y[r, o] = bias[o] + sum_i x[r, i] * w[o, i].  x: [rows, in]; y: [rows, out]; bias: [out],
-/// may be null.  Each output is one chain of fused multiply-adds over i in ascending order,
-/// whatever the number of rows, threads or the blocking: so a row's result never depends on its
-/// company.
+/// y[r, o] = bias[o] + sum_i x[r, i] * w[o, i].  x: [rows, in]; y: [rows, out]; bias: [out] or
+/// null. Each output is one chain of fused multiply-adds over i in ascending order, so a row's bits
+/// do not depend on other rows, on threads or on blocks.
 void linear(ThreadPool& pool, MatrixView<const float> x, const PackedMatrix& w, const float* bias,
             MatrixView<float> y);
 
-/// The most rows that a task takes, a multiple of every register tile's: the more, the rarer a
-/// panel is read (and widened), while their part of x stays in a second-level cache of 1 MiB.
+/// Most rows of a task; a multiple of the rows of every register tile.  With more rows, panels are
+/// read and widened less often, but their part of x has to fit into a second-level cache of 1 MiB.
 constexpr std::int64_t kRowBlock = 258;
-/// Panels that a single row is multiplied with at once.
+/// Panels that a single row is multiplied with at the same time, as separate streams of memory.
 constexpr int kStreams = 4;
 
 /// One thread's share of a product: at most kRowBlock rows, panels [first_panel, last_panel).

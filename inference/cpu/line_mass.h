@@ -7,7 +7,8 @@
 
 namespace turnbench::cpu {
 
-/// See LineMassJob.  Any thread may call it, also a task of the pool: then it works alone.
+/// Adds attention mass along lines; see LineMassJob.  Tasks of the pool may call it too; then it
+/// runs on their thread alone.
 void add_line_mass(ThreadPool& pool, float scale, std::span<const LineMassJob> jobs);
 
 }  // namespace turnbench::cpu

@@ -1,5 +1,5 @@
-// The register tile of every product: C[kRows, kVecs lanes] (+)= A * B with one chain of fused
-// multiply-adds per element, in ascending k.  Included once per instruction set.
+// The register tile of all matrix products: C (+)= A * B with one chain of fused multiply-adds per
+// element, in ascending k.  Included once per instruction set.
 
 #if defined(TURNBENCH_MICRO_KERNEL_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TURNBENCH_MICRO_KERNEL_INL_H_
@@ -48,7 +48,7 @@ HWY_INLINE FloatVec load_wide(FloatTag d, const hwy::float16_t* p) {
 }
 
 /// C[r, v] (+)= sum_k A[r, k] * B[k, v].  A: [kRows, k]; B: [k, kVecs vectors]; C: [kRows, kVecs
-/// vectors]; `lda`, `ldb`, `ldc` elements from row to row.  `start_from_c` false starts at zero.
+/// vectors]; lda, ldb, ldc: strides in elements.  Sums start from C if `start_from_c`, else from 0.
 template <int kRows, int kVecs, typename Weight>
 HWY_INLINE void micro_kernel(std::size_t k, const float* HWY_RESTRICT a, std::size_t lda,
                              const Weight* HWY_RESTRICT b, std::size_t ldb, float* HWY_RESTRICT c,
@@ -64,7 +64,7 @@ HWY_INLINE void micro_kernel(std::size_t k, const float* HWY_RESTRICT a, std::si
     }
   }
   for (std::size_t i = 0; i < k; ++i, b += ldb) {
-    if constexpr (kRows < kVecs) {  // the fewer of A's and B's registers stay, the others pass by
+    if constexpr (kRows < kVecs) {  // the shorter of A's column and B's row is held in registers
       FloatVec x[kRows];
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) x[r] = hn::Set(d, a[r * lda + i]);
@@ -93,7 +93,7 @@ HWY_INLINE void micro_kernel(std::size_t k, const float* HWY_RESTRICT a, std::si
   }
 }
 
-/// The same for any number of rows.
+/// `micro_kernel` for any number of rows.
 template <int kVecs, typename Weight>
 HWY_INLINE void column_block(std::size_t rows, std::size_t k, const float* a, std::size_t lda,
                              const Weight* b, std::size_t ldb, float* c, std::size_t ldc,
@@ -120,8 +120,8 @@ HWY_INLINE void column_block(std::size_t rows, std::size_t k, const float* a, st
   }
 }
 
-/// c (+)= a * b.  a: [rows, k]; b: [k, n]; c: [rows, n]; n must be a multiple of 16, the widest
-/// vector.
+/// c (+)= a * b.  a: [rows, k]; b: [k, n]; c: [rows, n].  n must be a multiple of 16, the floats of
+/// the widest vector.
 HWY_INLINE void product(MatrixView<const float> a, MatrixView<const float> b, MatrixView<float> c,
                         bool start_from_c) {
   const std::int64_t lanes = hn::Lanes(FloatTag());
@@ -136,7 +136,7 @@ HWY_INLINE void product(MatrixView<const float> a, MatrixView<const float> b, Ma
   }
 }
 
-// Most rows of a register tile of `group_product`, and its vectors.
+// Most rows of a register tile of `group_product`, and vectors of a tile with `rows` rows.
 #if HWY_TARGET <= HWY_AVX3 || HWY_TARGET == HWY_NEON
 constexpr int kGroupRows = 8;
 constexpr std::size_t group_vecs(int rows) {
@@ -169,7 +169,8 @@ HWY_INLINE void group_rows(MatrixView<const float> a, MatrixView<const T> b, Mat
                                                 start_from_c);
     v += decltype(count)::value;
   };
-  // One vector alone would wait for its own sums: three of four are left for two and two.
+  // A tile of one vector would wait for its own sums: four vectors are taken as two and two, not as
+  // three and one.
   while (vecs - v >= kVecs && (kVecs != 3 || vecs - v != 4)) {
     take(std::integral_constant<int, kVecs>());
   }
@@ -177,7 +178,7 @@ HWY_INLINE void group_rows(MatrixView<const float> a, MatrixView<const T> b, Mat
   if (v < vecs) take(std::integral_constant<int, 1>());
 }
 
-/// body(std::integral_constant<int, n>()) for n in [1, kMax].
+/// Calls body(std::integral_constant<int, n>()) for n in [1, kMax].
 template <int kMax, typename Body>
 HWY_INLINE void with_constant(int n, const Body& body) {
   if (n == kMax) {
@@ -187,10 +188,9 @@ HWY_INLINE void with_constant(int n, const Body& body) {
   }
 }
 
-/// `product` for the query heads of one group.  Their number is small and known to be no multiple
-/// of anything: they are shared out evenly to tiles of registers that hold enough sums to hide the
-/// latency of a multiply-add.  Each number is the same chain as in `product`.  `prefetcher` may
-/// fetch what is needed later.
+/// `product` for the query heads of one group, with the same chains.  The rows of `a` are divided
+/// evenly among register tiles that have enough sums to hide the latency of a multiply-add.
+/// prefetcher.step() is called between tiles.
 template <typename T, typename Prefetcher>
 HWY_INLINE void group_product(MatrixView<const float> a, MatrixView<const T> b, MatrixView<float> c,
                               bool start_from_c, Prefetcher& prefetcher) {

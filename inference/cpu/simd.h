@@ -5,11 +5,12 @@
 
 namespace turnbench::cpu {
 
-/// Instruction sets that this build has kernels for and this machine runs, best first: AVX3,
-/// AVX2...
+/// The instruction sets that this build has kernels for and this machine supports, best first, by
+/// Highway's names: AVX3, AVX2, ...
 std::vector<std::string> simd_levels();
 
-/// Uses none better than `level`, one of `simd_levels()`.  To be called before the first kernel.
+/// Limits kernels to `level`, one of `simd_levels()`, and worse ones.  Must be called before the
+/// first kernel.
 void limit_simd(const std::string& level);
 
 }  // namespace turnbench::cpu

@@ -1,5 +1,5 @@
-// Vector math shared by the kernels: exp for softmax, a logarithm, sums in a fixed order.  Included
-// once per instruction set; the results are the same for every vector length.
+// Vector functions of the kernels: exponential, logarithm, sums in a fixed order.  Included once
+// per instruction set.  Results do not depend on the vector length.
 
 #if defined(TURNBENCH_SIMD_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TURNBENCH_SIMD_MATH_INL_H_
@@ -16,8 +16,8 @@ HWY_BEFORE_NAMESPACE();
 namespace turnbench::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// e^x for x <= 88, about 2 ulp; exactly 0 below -87 (and for -inf).  Range reduction by ln 2 in
-/// two parts, then a degree-6 polynomial (coefficients of the Cephes library's expf).
+/// e^x for x <= 88, with an error of about 2 ulp; exactly 0 below -87.  Range reduction by ln 2 in
+/// two parts, then a polynomial of degree 6 with the coefficients of the Cephes library's expf.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V exp_ps(D d, V x) {
   const hn::RebindToSigned<D> di;
@@ -37,8 +37,8 @@ HWY_INLINE V exp_ps(D d, V x) {
   return hn::IfThenZeroElse(underflow, hn::Mul(p, hn::BitCast(d, exponent)));
 }
 
-/// -ln x for normal x > 0, relative error about 8e-6: x = m 2^k with m in [2/3, 4/3), then a
-/// minimax polynomial of degree 5 for ln(m) / (m - 1).
+/// -ln x for normal x > 0, with a relative error of about 8e-6: x = m 2^k with m in [2/3, 4/3),
+/// then a minimax polynomial of degree 5 for ln(m) / (m - 1).
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V negative_log_ps(D d, V x) {
   const hn::RebindToSigned<D> di;
@@ -59,7 +59,7 @@ HWY_INLINE float exp_one(float x) {
   return hn::GetLane(exp_ps(d, hn::Set(d, x)));
 }
 
-/// Sum of 16 partial sums, 64-byte aligned, in a fixed tree: halves are added until one is left.
+/// The sum of x [16], 64-byte aligned, in a fixed tree: halves are added until one number is left.
 HWY_INLINE float sum16(const float* HWY_RESTRICT x) {
   const hn::CappedTag<float, 4> d;
   HWY_ALIGN float t[4];
@@ -71,7 +71,7 @@ HWY_INLINE float sum16(const float* HWY_RESTRICT x) {
   return (t[0] + t[2]) + (t[1] + t[3]);
 }
 
-/// Sum over x[i] * y[i], i in [0, n): 16 interleaved chains of multiply-adds, then a fixed tree.
+/// The dot product of x [n] and y [n]: 16 interleaved chains of multiply-adds, then a fixed tree.
 HWY_INLINE float dot(const float* HWY_RESTRICT x, const float* HWY_RESTRICT y, std::size_t n) {
   const hn::CappedTag<float, 16> d;
   const std::size_t lanes = hn::Lanes(d);

@@ -9,30 +9,29 @@
 
 namespace turnbench {
 
-/// Where a model, or a stage of one, runs.
+/// The device of a model or of one of its stages: the CPU, or a CUDA device.
 struct Device {
   bool cuda = false;
   int index = 0;
   bool operator==(const Device&) const = default;
 };
 
-/// `auto`, `cpu`, `cuda`, `cuda:N`, or `cuda:N,M,...` for a model whose stages lie on these cards
-/// in this order; an input error that names `place` for anything else, and for what is not here.
-/// `auto` is the CPU: kernels that have never run on a card are not chosen for anybody who did not
-/// ask for them.
+/// Parses `auto`, `cpu`, `cuda`, `cuda:N`, or `cuda:N,M,...` for a model whose stages are on these
+/// cards in this order.  `auto` is the CPU, because the CUDA kernels have never run on a card.
+/// @throws Error (input), with `place` in the message, for anything else and for missing devices.
 std::vector<Device> parse_devices(const std::string& text, const std::string& place);
 
 std::unique_ptr<Backend> make_backend(const Device& device, int threads);
 std::vector<std::unique_ptr<Backend>> make_backends(std::span<const Device> devices, int threads);
 
-/// What a backend of the device with `threads` threads says of `Backend::scratch_bytes`.
+/// `Backend::scratch_bytes` of a backend on this device with `threads` threads.
 std::size_t scratch_bytes_of(const Device& device, int threads, const ModelConfig& config,
                              const PassSize& pass);
 
-/// What each calls itself, in one line.
+/// The descriptions of the backends, on one line.
 std::string description_of(std::span<const std::unique_ptr<Backend>> backends);
 
-/// What `doctor` says about CUDA here.
+/// What `doctor` prints about CUDA on this machine.
 std::string cuda_description();
 
 }  // namespace turnbench
