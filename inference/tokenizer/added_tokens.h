@@ -18,18 +18,19 @@
 
 namespace turnbench {
 
-/// A token that is looked for in the text as it stands, before the model sees it.
+/// A token that is matched in the text before the model's own tokenization (tokenizers'
+/// AddedToken).
 struct AddedToken {
   int id = -1;
   std::string content;
   bool special = false;
-  bool single_word = false;             ///< not inside of a word
-  bool lstrip = false, rstrip = false;  ///< takes the white space on its side
-  bool normalized = false;              ///< looked for in the normalized text
-  std::string decoded{};  ///< what the decoder gets: the content, normalized if that is looked for
+  bool single_word = false;             ///< matches only if it is not part of a word
+  bool lstrip = false, rstrip = false;  ///< also matches the white space on that side
+  bool normalized = false;              ///< is matched in the normalized text
+  std::string decoded{};  ///< what the decoder gets: the content, normalized if `normalized`
 };
 
-/// A part of a text: an added token, or (id -1) what stands between two of them.
+/// A part of a text: an added token, or the text between two of them (id -1).
 struct TokenSegment {
   TextRange range;
   int id;
@@ -39,16 +40,17 @@ struct TokenSegment {
 class AddedTokens {
  public:
   AddedTokens() = default;
-  /// Refuses an id or a content that comes twice, and a token that the vocabulary has under
-  /// another id.  `source` starts messages.
+  /// source: the begin of messages.
+  /// @throws Error (input) for repeated ids or contents, and for a token that the vocabulary has
+  /// with another id.
   AddedTokens(std::vector<AddedToken> tokens, const Vocabulary& vocabulary,
               const Normalizer& normalizer, const std::string& source);
 
-  /// Reads {"id", "content", "special", ...}.
+  /// Reads an object {"content", "special", ...} of tokenizer.json.
   static AddedToken parse(const JsonView& json, int id);
 
-  /// The parts of `text` by the tokens that are, or are not, looked for in normalized text: of
-  /// tokens that start at the same place the longest.  Special tokens only if `parse_special`.
+  /// Splits `text` at the added tokens with this value of `normalized`.  Of tokens that match at
+  /// the same place, the longest is taken.  Special tokens match only if `parse_special`.
   std::vector<TokenSegment> split(std::string_view text, bool normalized, bool parse_special) const;
 
   const AddedToken* find(int id) const;
@@ -61,7 +63,7 @@ class AddedTokens {
 
   /// A trie over the bytes of contents.
   struct Matcher {
-    std::array<bool, 256> starts{};  // whether a content starts with the byte
+    std::array<bool, 256> starts{};  // true for the first bytes of contents
     FlatMap<int> edges;              // (node, byte) -> node
     std::vector<int> tokens{-1};     // by node: the index of the token that ends there
     void add(std::string_view content, int token);
@@ -73,7 +75,7 @@ class AddedTokens {
   std::unordered_map<int, int> by_id_;
   TextMap<int> by_content_;
   Matcher as_is_, normalized_;
-  std::optional<UnicodeRegex> word_;  // a character of a word, if that matters
+  std::optional<UnicodeRegex> word_;  // matches a word character; only if some token needs it
   int size_ = 0;
 };
 

@@ -13,33 +13,35 @@
 
 namespace turnbench {
 
-/// One way to make a token of two.  Of all merges that a word allows the one with the smallest rank
-/// comes first, of several the leftmost.
+/// A merge of two tokens into one.  In a word, the possible merge with the smallest rank is applied
+/// first; of several with this rank, the leftmost.
 struct BpeMerge {
   int left, right, result;
   std::uint32_t rank;
 };
 
 struct BpeRules {
-  bool byte_level = false;     ///< words are bytes; tokens are written in the byte-level alphabet
-  bool byte_fallback = false;  ///< an unknown character becomes its bytes' tokens <0x00> to <0xFF>
-  bool ignore_merges = false;  ///< a word that is a token is not merged from its parts
-  bool fuse_unk = false;       ///< neighbouring unknown characters are one unknown token
-  int unk = -1;                ///< the unknown token; without one unknown characters vanish
+  bool byte_level = false;  ///< words are bytes; tokens are in the byte-level alphabet
+  bool byte_fallback =
+      false;  ///< unknown characters become the tokens <0x00> to <0xFF> of their bytes
+  bool ignore_merges =
+      false;              ///< a word that is in the vocabulary becomes its token, without merges
+  bool fuse_unk = false;  ///< adjacent unknown characters become one unknown token
+  int unk = -1;           ///< id of the unknown token; -1: unknown characters are dropped
 };
 
-/// A token of a word, and the byte of the word behind it.
+/// A token of a word, and the offset of its end in the word, in bytes.
 struct BpeToken {
   int id;
   std::size_t end;
 };
 
-/// A byte pair encoding (Sennrich et al. 2016): its tables, built once and then read by any number
-/// of threads.
+/// The tables of a byte pair encoding (Sennrich et al., "Neural Machine Translation of Rare Words
+/// with Subword Units", 2016).  Immutable; threads may share it.
 class Bpe {
  public:
   Bpe() = default;
-  /// `vocabulary` is only read here.
+  /// `vocabulary` is only needed during construction.
   Bpe(const Vocabulary& vocabulary, const std::vector<BpeMerge>& merges, const BpeRules& rules);
 
  private:
@@ -52,22 +54,23 @@ class Bpe {
   void read_alphabet(const Vocabulary& vocabulary);
 
   BpeRules rules_;
-  FlatMap<Merged> pairs_;                // (left, right) -> the token they make
+  FlatMap<Merged> pairs_;                // (left, right) -> the merged token
   std::array<int, 256> byte_ids_{};      // byte-level: a byte's token, or -1
-  FlatMap<int> character_ids_;           // else: a character's token
+  FlatMap<int> character_ids_;           // not byte-level: a character's token
   std::array<int, 256> fallback_ids_{};  // <0x00> to <0xFF>, or -1
-  FlatMap<bool> joints_;                 // (c, d): some merge puts c and d side by side
-  TextMap<int> words_;                   // for ignore_merges: every token
+  FlatMap<bool> joints_;                 // (c, d): c and d are adjacent in some merged token
+  TextMap<int> words_;                   // for ignore_merges: text -> token
 };
 
-/// The merges that make a token of any two of which it is the concatenation, as SentencePiece and
-/// tiktoken merge.  `ranks`, by id, orders them; tokens with the rank kNoRank take no part.
+/// Makes merges for vocabularies without a list of merges (SentencePiece, tiktoken): any two tokens
+/// whose concatenation is a token merge.  ranks: of the result, by id; tokens with kNoRank take no
+/// part.
 constexpr std::uint32_t kNoRank = ~std::uint32_t{0};
 std::vector<BpeMerge> merges_by_concatenation(const Vocabulary& vocabulary,
                                               const std::vector<std::uint32_t>& ranks);
 
-/// Encodes words one after another, remembering those it has seen.  O(n log n) in a word, O(n) in
-/// the number of words.  Not to be shared by threads.
+/// Encodes words and caches the results.  O(n log n) in the length of a word.  Threads must not
+/// share it.
 class BpeEncoder {
  public:
   explicit BpeEncoder(const Bpe& bpe) : bpe_(bpe) {}
@@ -76,13 +79,13 @@ class BpeEncoder {
   void encode(std::string_view word, std::vector<BpeToken>& out);
 
  private:
-  /// A token of the word so far, and what it and the next one would make.
+  /// A token of the word so far, and its merge with the next one.
   struct Symbol {
     int id;
     std::uint32_t end, previous, next;
-    Bpe::Merged merged;  // of no id if the two do not merge, or if this one was merged away
+    Bpe::Merged merged;  // id -1 if they do not merge, or if this symbol has been merged
   };
-  /// The tokens of a word seen before, and where its text is kept.
+  /// A cached word: ranges of its text in seen_texts_ and of its tokens in seen_tokens_.
   struct Seen {
     std::uint32_t text = 0, size = 0, begin = 0, end = 0;
   };
@@ -97,7 +100,7 @@ class BpeEncoder {
   const Bpe& bpe_;
   std::vector<Symbol> symbols_;
   std::vector<std::uint64_t> candidates_;  // a heap of (rank, position)
-  FlatMap<Seen> seen_;                     // by hash
+  FlatMap<Seen> seen_;                     // by hash of the word
   std::string seen_texts_;
   std::vector<BpeToken> seen_tokens_;
 };

@@ -7,8 +7,8 @@
 
 namespace turnbench {
 
-/// Hash map from 64-bit keys below 2^64 - 1 to small values: open addressing with linear probing.
-/// Filled once, then read by any number of threads.
+/// A hash map from 64-bit keys below 2^64 - 1 to small values, with open addressing and linear
+/// probing. Threads may share it if none writes.
 template <typename Value>
 class FlatMap {
  public:
@@ -20,7 +20,7 @@ class FlatMap {
     if (slots > slots_.size()) resize(slots);
   }
 
-  /// The value of `key`, made if there is none yet.
+  /// The value of `key`; inserted if it is missing.
   Value& operator[](std::uint64_t key) {
     reserve(size_ + 1);
     Slot& slot = slots_[place(key)];
@@ -31,7 +31,7 @@ class FlatMap {
     return slot.value;
   }
 
-  /// Null if `key` is not there.
+  /// The value of `key`; null if it is missing.
   const Value* find(std::uint64_t key) const {
     if (slots_.empty()) return nullptr;
     const Slot& slot = slots_[place(key)];

@@ -9,11 +9,11 @@
 
 namespace turnbench {
 
-/// What a tokenizer does to a text before it splits it: the `normalizer` of tokenizer.json.
+/// The `normalizer` of tokenizer.json, which rewrites a text before it is split.
 class Normalizer {
  public:
-  /// Reads NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace, Strip and Sequence of these; null is
-  /// none.  Refuses other types.
+  /// Reads NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace, Strip and Sequence; null means none.
+  /// @throws Error (input) for other types.
   static Normalizer parse(const JsonView& json);
 
   void apply(TracedText& text) const {

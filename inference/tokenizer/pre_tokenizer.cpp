@@ -94,11 +94,11 @@ void add_prefixes(TracedText& text, Pieces& pieces, std::string_view prefix, Pre
   TextRewriter rewriter(text);
   for (TextRange& piece : pieces) {
     const TextRange old = piece;
-    piece.begin = rewriter.place(old.begin);
+    piece.begin = rewriter.new_offset(old.begin);
     if (wants(view.substr(old.begin, old.end - old.begin), text.origin(old.begin))) {
       rewriter.replace({old.begin, old.begin}, prefix);
     }
-    piece.end = rewriter.place(old.end);
+    piece.end = rewriter.new_offset(old.end);
   }
   rewriter.finish();
 }
@@ -109,11 +109,11 @@ void mark_spaces(TracedText& text, Pieces& pieces, std::string_view mark) {
   TextRewriter rewriter(text);
   for (TextRange& piece : pieces) {
     const TextRange old = piece;
-    piece.begin = rewriter.place(old.begin);
+    piece.begin = rewriter.new_offset(old.begin);
     for (std::size_t i = old.begin; i < old.end; ++i) {
       if (view[i] == ' ') rewriter.replace({i, i + 1}, mark);
     }
-    piece.end = rewriter.place(old.end);
+    piece.end = rewriter.new_offset(old.end);
   }
   rewriter.finish();
 }

@@ -11,10 +11,10 @@
 
 namespace turnbench {
 
-/// Cuts pieces of a text at the matches of a pattern.
+/// Splits pieces of a text at the matches of a pattern.
 class Splitter {
  public:
-  /// What becomes of the matches.
+  /// What happens to the matches (tokenizers' SplitDelimiterBehavior).
   enum class Behavior { kIsolated, kRemoved, kMergedWithPrevious, kMergedWithNext, kContiguous };
   static Behavior parse_behavior(const JsonView& json);
 
@@ -27,30 +27,30 @@ class Splitter {
  private:
   UnicodeRegex pattern_;
   Behavior behavior_;
-  bool invert_;  // what does not match counts as the match
+  bool invert_;  // the text between matches counts as the matches
 };
 
-/// Cuts a normalized text into the words that the model merges one by one: the `pre_tokenizer` of
-/// tokenizer.json.
+/// The `pre_tokenizer` of tokenizer.json, which splits a normalized text into words; the model
+/// encodes each word separately.
 class PreTokenizer {
  public:
   /// Reads ByteLevel, Split, Digits, Punctuation, Metaspace, Whitespace, WhitespaceSplit,
-  /// CharDelimiterSplit and Sequence of these; null is none.  Refuses other types, and what would
-  /// rewrite a text behind ByteLevel.
+  /// CharDelimiterSplit and Sequence; null means none.
+  /// @throws Error (input) for other types, and for one that would rewrite a text after ByteLevel.
   static PreTokenizer parse(const JsonView& json);
 
-  /// Words are the matches of `pattern` and what is between them; their bytes are what is merged.
+  /// A byte-level pre-tokenizer whose words are the matches of `pattern` and the texts between
+  /// them.
   static PreTokenizer byte_level_words(std::string_view pattern);
 
-  /// True if the words are sequences of bytes and the vocabulary is written in the byte-level
-  /// alphabet.
+  /// True if words are sequences of bytes and the vocabulary is in the byte-level alphabet.
   bool byte_level() const { return byte_level_; }
 
-  /// May rewrite `text` (prefix spaces).  Returns the words in order, none empty.
+  /// Returns the words of `text` in order; none is empty.  May rewrite `text` (prefix spaces).
   std::vector<TextRange> apply(TracedText& text) const;
 
  private:
-  /// Rewrites a text and moves the pieces along.
+  /// Rewrites a text and adjusts the ranges of its pieces.
   using Edit = std::function<void(TracedText&, std::vector<TextRange>&)>;
   struct Stage {
     Edit edit;  // may be empty
@@ -63,7 +63,7 @@ class PreTokenizer {
 
   bool byte_level_ = false;
   std::vector<Stage> stages_;
-  std::vector<Splitter> mapped_;  // behind ByteLevel, on text in the byte-level alphabet
+  std::vector<Splitter> mapped_;  // after ByteLevel: for text in the byte-level alphabet
 };
 
 }  // namespace turnbench

@@ -6,8 +6,7 @@
 
 namespace turnbench {
 
-/// What tokenizer.model of SentencePiece holds (sentencepiece_model.proto), as far as encoding
-/// needs it.
+/// The content of SentencePiece's tokenizer.model (sentencepiece_model.proto) that encoding needs.
 struct SentencePieceModel {
   enum class Type {
     kNormal = 1,
@@ -27,9 +26,10 @@ struct SentencePieceModel {
   bool add_dummy_prefix = true;
 };
 
-/// Reads the protobuf.  Refuses damaged files and the kinds of model that Llama and Mistral do not
-/// use: other than BPE, normalization rules, removal of extra white space, unescaped spaces, unused
-/// pieces.
+/// Reads the protobuf.
+/// @throws Error (input) for damaged files, and for features that Llama and Mistral do not use:
+/// models other than BPE, normalization rules, removal of extra white space, unescaped spaces,
+/// unused pieces.
 SentencePieceModel parse_sentencepiece(std::string_view bytes, const std::string& source);
 
 }  // namespace turnbench

@@ -15,7 +15,7 @@ struct TextHash {
   }
 };
 
-/// A hash map from strings that can be searched with views.
+/// A hash map from strings; look-ups with string views need no copy.
 template <typename Value>
 using TextMap = std::unordered_map<std::string, Value, TextHash, std::equal_to<>>;
 

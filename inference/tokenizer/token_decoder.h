@@ -10,20 +10,21 @@
 
 namespace turnbench {
 
-/// Joins tokens to a text: the `decoder` of tokenizer.json.
+/// The `decoder` of tokenizer.json, which joins tokens to a text.
 class TokenDecoder {
  public:
-  /// Reads ByteLevel, ByteFallback, Fuse, Metaspace, Replace, Strip and Sequence of these; null
-  /// joins the tokens with spaces.  Refuses other types.
+  /// Reads ByteLevel, ByteFallback, Fuse, Metaspace, Replace, Strip and Sequence; null joins the
+  /// tokens with spaces.
+  /// @throws Error (input) for other types.
   static TokenDecoder parse(const JsonView& json);
-  /// As SentencePiece decodes: U+2581 is a space, the first of which is dropped if `dummy_prefix`;
-  /// ill-formed byte tokens become U+FFFD each.
+  /// The decoder of SentencePiece.  U+2581 becomes a space; the first one is dropped if
+  /// `dummy_prefix`.  Each ill-formed byte token becomes U+FFFD.
   static TokenDecoder sentencepiece(bool dummy_prefix);
 
-  /// Well-formed UTF-8, whatever the tokens.
+  /// Always returns well-formed UTF-8.
   std::string decode(std::vector<std::string> tokens) const;
 
-  /// The bytes that one token stands for in the middle of a text, well-formed or not.
+  /// The bytes of a token in the middle of a text; not necessarily well-formed UTF-8.
   std::string bytes_of(std::string_view token) const;
 
  private:
@@ -34,7 +35,7 @@ class TokenDecoder {
   std::vector<Step> steps_;
   bool byte_level_ = false;
   bool byte_fallback_ = false;
-  std::string space_mark_;  // what stands for a space, or ""
+  std::string space_mark_;  // the character that replaces spaces, or ""
 };
 
 }  // namespace turnbench

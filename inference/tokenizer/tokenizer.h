@@ -11,24 +11,24 @@
 
 namespace turnbench {
 
-/// Text <-> token ids, exactly as the model's own tokenizer does it (the `tokenizers` package,
-/// SentencePiece or tiktoken, whichever the files are for).  Immutable: any number of threads may
-/// use one object.
+/// Converts between text and token ids, with the same results as the model's own tokenizer: the
+/// `tokenizers` package, SentencePiece or tiktoken, depending on the files.  Immutable; threads may
+/// share it.
 class Tokenizer {
  public:
   struct Options {
-    /// Text of special tokens ("<|im_end|>") becomes these tokens; otherwise it is ordinary text.
-    /// Added tokens that are not special are always recognised.
+    /// If true, the text of a special token ("<|im_end|>") becomes this token; else it is ordinary
+    /// text.  Added tokens that are not special are always recognised.
     bool parse_special = false;
-    bool add_special = false;  ///< add what the post-processor adds (BOS, EOS)
+    bool add_special = false;  ///< add the tokens of the post-processor (BOS, EOS)
   };
 
-  /// From a Hugging Face directory: tokenizer.json, else vocab.json + merges.txt, else
+  /// Opens a Hugging Face directory: tokenizer.json, else vocab.json + merges.txt, else
   /// tokenizer.model (SentencePiece or tiktoken), with tokenizer_config.json and
-  /// chat_template.jinja beside it.  Refuses damaged files and what is not supported with a line
-  /// that names the file and the place.
+  /// chat_template.jinja.
+  /// @throws Error (input), with file and place, for damaged files and unsupported features.
   static Tokenizer open(const std::filesystem::path& directory);
-  /// From the texts of tokenizer.json and tokenizer_config.json (may be empty).
+  /// Reads the texts of tokenizer.json and tokenizer_config.json (may be empty).
   static Tokenizer from_json(std::string_view tokenizer, std::string_view config,
                              const std::string& source);
 
@@ -36,29 +36,30 @@ class Tokenizer {
   Tokenizer& operator=(Tokenizer&&) noexcept;
   ~Tokenizer();
 
-  /// O(n log n) in the longest word, linear in the number of words.  Ill-formed UTF-8 is refused.
+  /// Encodes a text.  O(n log n) in the length of a word, linear in the number of words.
+  /// @throws Error (input) for ill-formed UTF-8.
   std::vector<int> encode(std::string_view text, const Options& options) const;
-  /// The same, with the byte offset in `text` just behind each token's part of it in `ends`
-  /// (ascending; a token that is only part of a character, or of characters that normalization
-  /// replaces as one, ends where they start, unless it is their last).
+  /// The same.  `ends` receives for each token the byte offset in `text` at which it ends,
+  /// ascending. A token that is only a part of a character, or of characters that normalization
+  /// replaces together, ends where they begin, except for their last token.
   std::vector<int> encode(std::string_view text, const Options& options,
                           std::vector<std::size_t>& ends) const;
 
-  /// The text that the model's decoder makes of the tokens: always well-formed UTF-8, with U+FFFD
-  /// where the tokens' bytes are not.  Ids outside the vocabulary are refused.  Inverts `encode`
-  /// for byte-level models and, but for a U+2581 in the text, for SentencePiece's.
+  /// Decodes tokens.  Always returns well-formed UTF-8, with U+FFFD for ill-formed bytes.  Inverts
+  /// `encode` for byte-level models, and for SentencePiece's except for U+2581 in the text.
+  /// @throws Error (input) for ids outside of the vocabulary.
   std::string decode(std::span<const int> ids, bool skip_special) const;
-  /// The bytes of one token as it stands inside a text, perhaps only part of a character.
+  /// The bytes of a token in the middle of a text; perhaps only a part of a character.
   std::string token_text(int id) const;
 
-  int vocab_size() const;  ///< one more than the largest id
-  std::optional<int> id_of(
-      std::string_view token) const;  ///< of a special or added token's content
+  int vocab_size() const;  ///< the largest id + 1
+  /// The id of an added token, special or not, by its content.
+  std::optional<int> id_of(std::string_view token) const;
   bool is_special(int id) const;
   std::optional<int> bos() const;
   std::optional<int> eos() const;
-  /// The `chat_template` of tokenizer_config.json (the one named "default" of several), or the
-  /// text of chat_template.jinja, or "".
+  /// The `chat_template` of tokenizer_config.json (of several, the one named "default"), else the
+  /// text of chat_template.jinja, else "".
   const std::string& chat_template() const;
 
  private:

@@ -15,33 +15,36 @@
 
 namespace turnbench {
 
-/// What a tokenizer is made of, in the order in which a text passes through it.
+/// The parts of a tokenizer, in the order in which a text passes through them.
 struct TokenizerParts {
   AddedTokens added;
   Normalizer normalizer;
   PreTokenizer pre_tokenizer;
   Vocabulary vocabulary;
   Bpe bpe;
-  std::vector<int> prefix, suffix;  ///< what `add_special` puts around the tokens
+  std::vector<int> prefix, suffix;  ///< tokens that `add_special` adds before and after
   TokenDecoder decoder;
 };
 
-/// The four kinds of files.  `config` is tokenizer_config.json, or {}; `source` names the file.
+// Readers of the four formats.  config: tokenizer_config.json, or {}.  source: the file's name in
+// messages.  They throw Error (input) for damaged files and unsupported features.
 
 TokenizerParts read_tokenizer_json(std::string_view text, const std::string& source);
 
-/// The words are split as Qwen2Tokenizer does it if `tokenizer_class` says so, else as GPT-2 does.
+/// Reads vocab.json and merges.txt.  Words are split as by Qwen2Tokenizer if `tokenizer_class`
+/// names it, else as by GPT-2's tokenizer.
 TokenizerParts read_vocab_and_merges(const std::filesystem::path& vocab,
                                      const std::filesystem::path& merges, const JsonView& config);
 
 TokenizerParts read_sentencepiece(std::string_view bytes, const JsonView& config,
                                   const std::string& source);
 
-/// Llama 3's tokenizer.model: a line "base64 rank" for each token.
+/// Reads Llama 3's tokenizer.model: one line "base64 rank" for each token.
 TokenizerParts read_tiktoken(std::string_view text, const JsonView& config,
                              const std::string& source);
 
-/// The id of a token that `config` names (a string or {"content": string}) under `key`, or -1.
+/// The id of the token that `config` has under `key`, as a string or {"content": string}; -1 if
+/// there is none.
 int named_token(const TokenizerParts& parts, const JsonView& config, const std::string& key);
 
 }  // namespace turnbench

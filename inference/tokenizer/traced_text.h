@@ -13,17 +13,17 @@ struct TextRange {
   bool operator==(const TextRange&) const = default;
 };
 
-/// A text on its way through normalizers that remembers, for each of its byte boundaries, the byte
-/// of the original text it stands at.  As long as nothing is rewritten it is a view.
+/// A text that is being normalized, with the alignment of its bytes to the original text
+/// (tokenizers' NormalizedString).  It is a view until something is rewritten.
 class TracedText {
  public:
-  /// A part of the original text that starts at its byte `base`; `part` must outlive the object.
+  /// A part of the original text that begins at its byte `base`.  `part` must outlive the object.
   TracedText(std::string_view part, std::size_t base) : part_(part), base_(base) {}
 
   std::string_view view() const { return rewritten() ? std::string_view(text_) : part_; }
 
-  /// The byte of the original just behind what became the text before `offset` (at most the size).
-  /// Inside of something that was replaced as a whole it is the start of what was replaced.
+  /// The offset in the original text that corresponds to `offset` (at most the size): the end of
+  /// what became the text before it.  Inside of a replacement, the begin of what was replaced.
   std::size_t origin(std::size_t offset) const {
     return rewritten() ? origins_[offset] : base_ + offset;
   }
@@ -38,28 +38,29 @@ class TracedText {
   std::string_view part_;
   std::size_t base_ = 0;
   std::string text_;
-  std::vector<std::size_t> origins_;  // text_.size() + 1 of them once rewritten
+  std::vector<std::size_t> origins_;  // [text_.size() + 1] once rewritten, else empty
 };
 
-/// Rewrites a text from left to right.  Costs nothing if nothing is replaced.
+/// Rewrites a text from left to right.  Makes no copy if nothing is replaced.
 class TextRewriter {
  public:
   explicit TextRewriter(TracedText& text) : source_(text) {}
 
-  /// Replaces `range`, which starts at or behind the end of the one before.
+  /// Replaces `range`, which must not begin before the end of the previous one.
   void replace(TextRange range, std::string_view with);
 
-  /// Where the byte at `offset`, at or behind the last replaced one, will stand.
-  std::size_t place(std::size_t offset) const { return text_.size() + (offset - done_); }
+  /// The new offset of the byte at `offset`, which must not be before the end of the last
+  /// replacement.
+  std::size_t new_offset(std::size_t offset) const { return text_.size() + (offset - done_); }
 
-  /// Puts the result into the text.
+  /// Stores the result in the text.
   void finish();
 
  private:
   void keep_until(std::size_t offset);
 
   TracedText& source_;
-  std::size_t done_ = 0;  // so much of the source is in text_
+  std::size_t done_ = 0;  // bytes of the source that are in text_
   std::string text_;
   std::vector<std::size_t> origins_;
 };

@@ -11,17 +11,17 @@
 
 namespace turnbench {
 
-/// A regular expression over UTF-8 text as tokenizer.json means it: Oniguruma's Ruby syntax, run by
-/// PCRE2.  Character properties are those of PCRE2's Unicode version (14 in PCRE2 10.42): what was
-/// assigned later counts as unassigned.  Immutable; any number of threads may search with it.
+/// A regular expression of tokenizer.json: Oniguruma's Ruby syntax over UTF-8 text, matched by
+/// PCRE2. Character properties are those of PCRE2's Unicode version (14 in PCRE2 10.42); later
+/// characters count as unassigned.  Immutable; threads may share it.
 class UnicodeRegex {
  public:
-  /// Refuses a bad or unsupported pattern (oniguruma_to_pcre.h) with a message that starts with
-  /// `where`.
+  /// @throws Error (input), whose message begins with `where`, for an invalid or unsupported
+  /// pattern (see oniguruma_to_pcre).
   static UnicodeRegex compile(std::string_view pattern, const std::string& where);
-  /// From {"Regex": pattern} or {"String": text}.
+  /// Reads {"Regex": pattern} or {"String": text}.
   static UnicodeRegex parse(const JsonView& json);
-  /// Matches exactly `text`.
+  /// A pattern that matches exactly `text`.
   static UnicodeRegex literal(std::string_view text);
 
  private:
@@ -30,16 +30,16 @@ class UnicodeRegex {
   std::shared_ptr<const void> code_;  // pcre2_code
 };
 
-/// Finds the matches of a pattern in one text after another.  Not to be shared by threads.
+/// Finds the matches of a pattern in texts.  Threads must not share it.
 class RegexMatcher {
  public:
   explicit RegexMatcher(const UnicodeRegex& regex);
 
-  /// `text` is well-formed UTF-8 and outlives the search.
+  /// Begins a search.  `text` must be well-formed UTF-8 and outlive the search.
   void start(std::string_view text);
 
-  /// The next match from left to right; false if there is none.  An empty match just behind
-  /// another match is passed over; an empty text has none.
+  /// Finds the next match from left to right; returns false if there is none.  An empty match
+  /// directly after another match is skipped; an empty text has no match.
   bool next(TextRange& match);
 
  private:
@@ -47,8 +47,8 @@ class RegexMatcher {
   std::shared_ptr<void> data_;  // pcre2_match_data
   std::string_view text_;
   std::size_t from_ = 0;
-  bool matched_ = false;      // there was a match,
-  std::size_t last_end_ = 0;  // and it ended here
+  bool matched_ = false;      // a match was found before
+  std::size_t last_end_ = 0;  // its end
 };
 
 }  // namespace turnbench

@@ -10,16 +10,16 @@
 
 namespace turnbench {
 
-/// No tokenizer comes near it; a larger id in a file is a mistake.
+/// The largest token id that is accepted; far above those of known tokenizers.
 constexpr int kMaxTokenId = (1 << 21) - 1;
 
-/// The tokens of a model, as its file writes them, and their ids.  Ids may have gaps.
+/// The tokens of a model, as written in its file, and their ids.  Ids may have gaps.
 class Vocabulary {
  public:
   Vocabulary() = default;
-  /// Refuses ids outside of 0 to kMaxTokenId and an id or token that comes twice.
+  /// @throws Error (input) for ids outside of [0, kMaxTokenId] and for repeated ids or tokens.
   Vocabulary(std::vector<std::pair<std::string, int>> tokens, const std::string& source);
-  /// From {"token": id, ...}.
+  /// Reads {"token": id, ...}.
   static Vocabulary parse(const JsonView& json);
 
   Vocabulary(const Vocabulary&) = delete;  // the index points into the tokens
@@ -27,12 +27,12 @@ class Vocabulary {
   Vocabulary(Vocabulary&&) = default;
   Vocabulary& operator=(Vocabulary&&) = default;
 
-  int size() const { return static_cast<int>(tokens_.size()); }  ///< one more than the largest id
+  int size() const { return static_cast<int>(tokens_.size()); }  ///< the largest id + 1
   bool has(int id) const {
     return id >= 0 && id < size() && present_[static_cast<std::size_t>(id)];
   }
   const std::string& token(int id) const { return tokens_[static_cast<std::size_t>(id)]; }
-  int find(std::string_view token) const;  ///< -1 if it is not there
+  int find(std::string_view token) const;  ///< the id of a token; -1 if it is missing
 
  private:
   std::vector<std::string> tokens_;
