@@ -8,15 +8,15 @@
 
 namespace turnbench::cuda {
 
-/// Attention of jobs of several rows, or of patterned ones, whose `q`, `out` and `lse` are in
-/// device memory; see AttentionJob.  Float keys are taken in float; 16-bit ones by the tensor
-/// cores, for which queries and probabilities are rounded to the keys' type.  A row's result
-/// depends on its own query and keys alone, and on whether its job has so few rows that their keys
-/// are split.  head_dim is at most 256, a multiple of 4 (float) or 8.
+/// Computes the attention of jobs with several rows or with patterns; see AttentionJob.  q, out and
+/// lse are in device memory.  float32 keys are computed in float32; 16-bit keys on the tensor
+/// cores, with queries and probabilities rounded to the keys' type.  A row's result depends only on
+/// its query and keys, and on whether its job has so few rows that their keys are split.  head_dim
+/// must be at most 256, and a multiple of 4 (float32) or 8 (16 bits).
 void attend_rows(Context& context, float scale, std::span<const AttentionJob* const> jobs);
 
-/// The tiles of 64 rows and 64 keys that attend_rows computes for the heads with a pattern other
-/// than the dense one: their share of the work.
+/// The number of tiles of 64 rows and 64 keys that attend_rows computes for the heads with a sparse
+/// pattern.
 std::int64_t count_pattern_tiles(Context& context, std::span<const AttentionJob* const> jobs);
 
 }  // namespace turnbench::cuda

@@ -1,12 +1,11 @@
 #include "inference/cuda/attention_tile.h"
 #include "inference/cuda/key_stream.h"
 
-// Attention of many rows over 16-bit keys, on the tensor cores; see Dao, "FlashAttention-2" (2023).
-// A block of four warps takes 64 or 128 rows of one head, a warp 16 or 32 of them, and walks over
-// the keys in tiles of 64.  Tiles come by asynchronous copies into two stages of shared memory, so
-// that one is under way while the other is computed.  A warp keeps the scores of its rows, their
-// maxima and sums and the output in registers, as the tensor cores lay them out: of each 16 rows,
-// lane l has rows l / 4 and l / 4 + 8, and of each 8 columns the two from 2 (l % 4) on.
+// Attention of many rows over 16-bit keys on the tensor cores; see Dao, "FlashAttention-2" (2023).
+// A block of four warps computes 64 or 128 rows of one head, each warp 16 or 32 of them, over the
+// keys in tiles of 64.  Tiles are copied asynchronously into two stages of shared memory: one is
+// loaded while the other is computed.  Scores, maxima, sums and output of a warp's rows are in
+// registers, see attention_tile.h.
 
 namespace turnbench::cuda {
 namespace {
@@ -14,9 +13,10 @@ namespace {
 constexpr int kWarps = 4, kThreads = kWarps * kWarp;
 constexpr float kLog2E = 1.4426950408889634f;
 
-/// The shared memory of a block, for elements of 2 bytes, head_dim up to kD and kM times 16 rows
-/// per warp: tiles of keys and values, twice; the queries, unless they move to registers before
-/// their place, the second stage, is needed; the tiles' keys and the state that lists them.
+/// Offsets in the shared memory of a block, in bytes, for 16-bit elements, head_dim up to kD and 16
+/// kM rows per warp: two stages of keys and values [64, kD] each; the queries [kRows, kD]; three
+/// KeyTiles; the KeyStream.  If queries are moved to registers at the start, they share the second
+/// stage.
 template <int kD, int kM>
 struct Shared {
   static constexpr int kRows = kWarps * 16 * kM;
@@ -28,12 +28,13 @@ struct Shared {
   static constexpr int kBytes = kStream + static_cast<int>(sizeof(KeyStream));
 };
 
-/// Blocks that should share a multiprocessor, which bounds the registers of a thread.
+/// The number of blocks that should share a multiprocessor; it limits the registers of a thread.
 constexpr int resident_blocks(int head_dim, int m) {
   return head_dim > 128 ? 1 : m == 2 ? 2 : 3;
 }
 
-/// Rounds the rows [first, first + kRows) of a head's queries to T, zeros beyond the job's.
+/// Writes a task's queries [kRows, kD] to shared memory, rounded to T; zeros for rows beyond the
+/// job's.
 template <typename T, int kD, int kM>
 __device__ void load_queries(const RowsJob& job, const RowsTask& task, std::byte* queries) {
   constexpr int kPieces = kD / 8, kRows = Shared<kD, kM>::kRows;
@@ -51,10 +52,10 @@ __device__ void load_queries(const RowsJob& job, const RowsTask& task, std::byte
   }
 }
 
-/// Starts the copies of `count` keys and values, zeros for the others of 64 and beyond head_dim:
-/// those listed in `slots`, or the page that begins with slot `first`.  The addresses of listed
-/// keys have to be waited for, so many are asked for at once; those of a page would only take
-/// registers.
+/// Starts the copies of `count` keys and values to a stage, [64, kD] each; zeros for the other rows
+/// and beyond head_dim.  The keys are those in `slots` [64], or the page that begins with slot
+/// `first`.  The addresses of listed keys must be loaded first, so many are loaded at once; for a
+/// page this would only take registers.
 template <int kD, bool kListed>
 __device__ void load_tile(const SetView& keys, const std::int32_t* slots, int first, int count,
                           std::byte* stage) {
@@ -79,14 +80,14 @@ __device__ void load_tile(const SetView& keys, const std::int32_t* slots, int fi
     const std::byte* from = valid ? page + static_cast<std::size_t>(in_page) * row_bytes +
                                         static_cast<std::size_t>(piece) * 16
                                   : page;
-    // Pieces change places alike in every 8 rows.
+    // The swizzle is the same for every 8 rows.
     std::byte* to = stage + swizzled_offset<kD>(i % 8 + first_row, piece) + i / 8 * 8 * kD * 2;
     copy_async(to, from, valid);
     copy_async(to + kTileKeys * kD * 2, from + values, valid);
   }
 }
 
-/// out = out / sum and lse of a warp's rows, from the row `first` of the job on.
+/// Writes out / sum and the log-sum-exp of a warp's rows, which begin with row `first` of the job.
 template <int kD, int kM>
 __device__ void write(const RowsJob& job, int head, int first, float scale,
                       const SoftmaxState<kD, kM>& state) {

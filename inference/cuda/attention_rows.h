@@ -10,49 +10,52 @@
 
 namespace turnbench::cuda {
 
-constexpr int kTileKeys = kPageTokens;  ///< keys of a tile
+constexpr int kTileKeys = kPageTokens;  ///< keys per tile
+/// As a reach: all earlier keys.  As a position: after all rows.
 constexpr int kEverywhere = std::numeric_limits<std::int32_t>::max();
 
-/// A HeadPattern as kernels see it.  Its lists are parts of one array of integers.
+/// A HeadPattern for kernels.  Its lists are parts of one array of integers in device memory.
 struct PatternView {
   HeadPattern::Kind kind;
-  bool lines_exact;               ///< kVerticalSlash by line
+  bool lines_exact;               ///< kVerticalSlash with Granularity::kLine
   std::int32_t sinks, local;      ///< kBand
-  std::int32_t first_dense_row;   ///< kBand: the first dense row
+  std::int32_t first_dense_row;   ///< kBand: position of the first dense row
   std::int32_t block_size, lead;  ///< kBlocks: the BlockGrid
   std::int32_t block_rows;        ///< kBlocks: rows per list
   const std::int32_t* columns;    ///< kVerticalSlash
   int column_count;
   const std::int32_t* offsets;  ///< kVerticalSlash
   int offset_count;
-  /// kVerticalSlash by line: bit i % 32 of word i / 32 is set for column, or offset, i.
+  /// kVerticalSlash with Granularity::kLine: bit i % 32 of word i / 32 is set for column or offset
+  /// i.
   const std::uint32_t *column_bits, *offset_bits;
-  const std::int32_t* blocks;  ///< kBlocks: all lists, one after the other
-  const std::int32_t* lists;   ///< kBlocks: where list i begins in `blocks`, and its end
+  const std::int32_t* blocks;  ///< kBlocks: all lists concatenated
+  const std::int32_t* lists;   ///< kBlocks: list i is [lists[i], lists[i + 1]) of `blocks`
 };
 
-/// An AttentionJob as kernels see it.
+/// An AttentionJob for kernels.  q, out: [rows, heads * head_dim]; lse: [rows, heads] or null.
 struct RowsJob {
   SetView keys;
   const float* q;
   float *out, *lse;
   std::int64_t q_stride, out_stride, lse_stride;
-  const std::int32_t* positions;  ///< of the rows
+  const std::int32_t* positions;  ///< [rows]
   int rows, heads;
-  int reach;  ///< a row sees the keys less than `reach` behind it
-  const PatternView* patterns;
+  int reach;                    ///< a row sees keys less than `reach` positions behind it
+  const PatternView* patterns;  ///< [heads], or null
   PatternPass pass;
 };
 
-/// One block's work: rows from `first` of one head of a job.  A dense one reads the tiles
-/// [begin, end) of the set's slots, of which each row sees all of [unmasked_begin, unmasked_end).
+/// The work of one block: the rows from `first` on of one head of a job.  A dense task reads the
+/// tiles (pages) [begin, end) of the set; the tiles [unmasked_begin, unmasked_end) need no mask,
+/// because every row sees all of their keys.
 struct RowsTask {
   int job, head, first;
   int begin, end, unmasked_begin, unmasked_end;
 };
 
-/// Job `job`, computed in parts, which are jobs of their own with `out` [part, row, head, head_dim]
-/// and `lse` [part, row, head].
+/// The merge of job `job`, which is computed in parts over its keys.  The parts are jobs of their
+/// own. out: [parts, rows, heads, head_dim]; lse: [parts, rows, heads].
 struct RowsMerge {
   int job, parts;
   const float *out, *lse;
@@ -64,27 +67,29 @@ struct DeviceList {
   unsigned size = 0;
 };
 
-/// Jobs of one layout of pages, uploaded: the tasks of dense heads in blocks of `dense_rows` rows,
-/// those of patterned ones in blocks of 64, each with the most keys first, and what is then to be
-/// merged.  There is a job, and each has rows.
+/// The plan for jobs of one page layout, in device memory: tasks of dense heads with `dense_rows`
+/// rows each, tasks of patterned heads with 64 rows, both with the most keys first, and the merges.
 struct RowsPlan {
   DType dtype = DType::kF32;
   int head_dim = 0;
   const RowsJob* jobs = nullptr;
   DeviceList<RowsTask> dense, patterned;
   DeviceList<RowsMerge> merges;
-  int max_merged_rows = 0;  ///< rows times heads of the largest merge
+  int max_merged_rows = 0;  ///< rows * heads of the largest merge
 };
-/// Parts of a job over up to `keys` keys, at most, and rows of a job that is split.
+/// Upper bound of the number of parts of a job with `keys` keys.
 std::int64_t max_parts(std::int64_t keys);
-constexpr std::int64_t kMaxSplitRows = 256;
+constexpr std::int64_t kMaxSplitRows = 256;  ///< jobs with more rows are not split
 
+/// Makes the plan for jobs of one page layout.  There must be at least one job, and each must have
+/// rows.
 RowsPlan plan_rows(Context& context, std::span<const AttentionJob* const> jobs, int dense_rows);
 
-/// Rows of a dense task with this layout.
+/// Rows per dense task for 16-bit and 32-bit keys.
 int dense_rows_16(int head_dim);
 constexpr int kDenseRows32 = 64;
 
+/// Launch the kernels of a plan, for 16-bit and 32-bit keys; then merge_parts merges split jobs.
 void launch_rows_16(Context& context, float scale, const RowsPlan& plan);
 void launch_rows_32(Context& context, float scale, const RowsPlan& plan);
 void merge_parts(Context& context, const RowsPlan& plan);

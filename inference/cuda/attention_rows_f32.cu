@@ -1,26 +1,26 @@
 #include "inference/cuda/key_stream.h"
 
-// Attention of many rows over float keys, in float.  A block of 16 x 16 threads takes 64 rows of
-// one head and walks over the keys in tiles of 64.  Thread (y, x) computes the scores of the rows
-// from 4 y on with the keys x, x + 16, x + 32 and x + 48, and holds of those rows of the output 4
-// columns from 4 x on, 4 from 64 + 4 x on, and so forth.
+// Attention of many rows over float32 keys.  A block of 16 x 16 threads computes 64 rows of one
+// head over the keys in tiles of 64.  Thread (y, x) computes the scores of rows 4 y to 4 y + 3 with
+// the keys x, x + 16, x + 32 and x + 48, and of the output of these rows the columns [4 x, 4 x +
+// 4), [64 + 4 x, 64 + 4 x + 4), and so on.
 
 namespace turnbench::cuda {
 namespace {
 
 constexpr int kSide = 16, kThreads = kSide * kSide;
-constexpr int kRows = kDenseRows32, kOwn = kRows / kSide;  // rows of a block, of a thread
+constexpr int kRows = kDenseRows32, kOwn = kRows / kSide;  // rows per block and per thread
 constexpr float kLog2E = 1.4426950408889634f;
 constexpr int kWeightPitch = kTileKeys + 4;
 
-/// Floats between rows of queries, keys and values: 4 more than their width, so that pieces of 4
-/// floats of 8 rows in turn come from all banks.
+/// The stride of rows of queries, keys and values in floats: 4 more than their width, so that 4
+/// floats of each of 8 consecutive rows come from all banks.
 __device__ __host__ constexpr int pitch_of(int head_dim) {
   return head_dim + 4;
 }
 
-/// The shared memory of a block: queries; keys, and then values in their place; weights; the
-/// tile's keys; the state that lists them; positions of the rows.
+/// The shared memory of a block: queries [64, pitch]; the tile's keys, later its values [64,
+/// pitch]; weights [64, kWeightPitch]; KeyTile; KeyStream; positions of the rows [64].
 struct Shared {
   float *queries, *tile, *weights;
   KeyTile* keys;
@@ -42,8 +42,8 @@ struct Shared {
   }
 };
 
-/// Copies the keys (or the values, `offset` bytes into each page) of a tile, zeros where it has
-/// none.
+/// Loads the rows at byte `offset` of the pages (keys or values) for the keys of a tile; zeros
+/// where the tile has no key.
 __device__ void load_tile(const SetView& set, const KeyTile& keys, std::size_t offset,
                           float* tile) {
   const int head_dim = set.layout.head_dim, pieces = head_dim / 4;
@@ -59,7 +59,7 @@ __device__ void load_tile(const SetView& set, const KeyTile& keys, std::size_t o
   __syncthreads();
 }
 
-/// Page `page` of a set as a tile; by all lanes of a warp.
+/// Makes the KeyTile of a page.  Must be called by all lanes of one warp.
 __device__ void list_page(const RowsJob& job, const RowsTask& task, int page, KeyTile& tile) {
   const SetView& set = job.keys;
   for (int i = static_cast<int>(threadIdx.x) % kWarp; i < kTileKeys; i += kWarp) {

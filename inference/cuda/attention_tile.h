@@ -2,15 +2,16 @@
 
 #include "inference/cuda/device.h"
 
-// What a warp does with a tile of 64 keys and values of 16 bits in shared memory, rows kD elements
-// apart, for 16 kM rows of queries.  Scores and outputs are in registers as the tensor cores lay
-// them out: of each 16 rows, lane l has rows l / 4 and l / 4 + 8, and of each 8 columns the two
-// from 2 (l % 4) on.
+// The steps of FlashAttention for one warp: 16 kM query rows and a tile of 64 16-bit keys and
+// values in shared memory, [64, kD] each, swizzled.  Scores and outputs are in registers in the
+// accumulator layout of the tensor cores: of each 16 rows, lane l has rows l / 4 and l / 4 + 8; of
+// each 8 columns, columns 2 (l % 4) and 2 (l % 4) + 1.
 
 namespace turnbench::cuda {
 
-/// Where 16 bytes of a row of a tile, 8 elements, lie: the row's pieces change places with the
-/// row's number, so that the same piece of 8 rows in turn comes from all banks.
+/// The offset in bytes of a piece of a tile's row; a piece has 16 bytes, 8 elements.  Pieces are
+/// exchanged depending on the row, so that the same piece of 8 consecutive rows comes from all
+/// banks.
 template <int kD>
 __device__ int swizzled_offset(int row, int piece) {
   constexpr int kPieces = kD / 8;
@@ -21,11 +22,13 @@ __device__ int swizzled_offset(int row, int piece) {
   }
 }
 
-/// The lanes' rows of 16 x 16 elements for load_matrices, as offsets into a tile: its matrices go
-/// down the rows first, or along them.  16 k elements on is at `advance(offset, k)`.
+/// The offset of the piece that is 16 k elements further in the same row.
 __device__ constexpr int advance(int offset, int k) {
-  return (offset ^ k % 4 * 32) + k / 4 * 128;  // as only 8 pieces change places
+  return (offset ^ k % 4 * 32) + k / 4 * 128;  // pieces are exchanged within groups of 8
 }
+/// The offset that this lane passes to load_matrices for a fragment of 16 x 16 elements.  `down`:
+/// the 8 x 8 matrices are ordered by rows first (queries, values); `along`: by columns first
+/// (keys).
 template <int kD>
 __device__ int fragment_offset_down() {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -37,12 +40,13 @@ __device__ int fragment_offset_along() {
   return swizzled_offset<kD>(lane / 16 * 8 + lane % 8, lane / 8 % 2);
 }
 
-/// What a warp holds of its 16 kM rows.
+/// Online softmax of a warp's rows: output, highest scores and sums, relative to the highest
+/// scores. Indices are [16 rows][8 columns][element of the lane] and [16 rows][half of the rows].
 template <int kD, int kM>
 struct SoftmaxState {
   float out[kM][kD / 8][4];
   float max_score[kM][2],
-      sum[kM][2];  ///< of a row: the highest score; of the lane's columns: the sum
+      sum[kM][2];  ///< the sums are over the lane's columns
 
   __device__ void clear() {
 #pragma unroll
@@ -58,7 +62,8 @@ struct SoftmaxState {
   }
 };
 
-/// scores = queries keys^T of a warp's rows.
+/// scores = queries keys^T for a warp's rows, unscaled.  queries(m, k, a) loads the fragment of
+/// rows [16 m, 16 m + 16) and dimensions [16 k, 16 k + 16) into a.  keys: [64, kD].
 template <typename T, int kD, int kM, typename Queries>
 __device__ void compute_scores(const Queries& queries, const std::byte* keys,
                                float (&scores)[kM][kPageTokens / 8][4]) {
@@ -71,7 +76,7 @@ __device__ void compute_scores(const Queries& queries, const std::byte* keys,
       for (float& x : scores[m][n]) x = 0;
     }
   }
-  // Operands are on their way while the products of those before are formed.
+  // The operands of the next step are loaded during the products of this one.
   constexpr int kAcross = kPageTokens / 16, kSteps = kD / 16 * kAcross;
   std::uint32_t a[2][kM][4], b[2][4];
   const auto load_keys = [&](int step) {
@@ -99,8 +104,8 @@ __device__ void compute_scores(const Queries& queries, const std::byte* keys,
   }
 }
 
-/// Turns scores into weights relative to the rows' highest scores, which they may raise: 2 to the
-/// power of factor (score - highest), and brings what the state holds to the same level.
+/// The step of the online softmax: updates the rows' highest scores, turns scores into the weights
+/// 2^(factor (score - highest)), and rescales the state.  factor: softmax scale * log2(e).
 template <int kD, int kM>
 __device__ void update_softmax(float factor, float (&scores)[kM][kPageTokens / 8][4],
                                SoftmaxState<kD, kM>& state) {
@@ -129,7 +134,7 @@ __device__ void update_softmax(float factor, float (&scores)[kM][kPageTokens / 8
       }
       state.sum[m][half] = sum;
     }
-    // Most tiles raise no row's highest score.
+    // Most tiles do not change a highest score.
     if (__any_sync(0xFFFFFFFF, keep[0] != 1 || keep[1] != 1) != 0) {
 #pragma unroll
       for (int d = 0; d < kD / 8; ++d) {
@@ -140,7 +145,8 @@ __device__ void update_softmax(float factor, float (&scores)[kM][kPageTokens / 8
   }
 }
 
-/// out += weights values.  A score's place in the registers is that of an operand's element.
+/// out += weights values.  values: [64, kD].  The registers of the scores have the layout of an
+/// operand.
 template <typename T, int kD, int kM>
 __device__ void accumulate_values(const float (&weights)[kM][kPageTokens / 8][4],
                                   const std::byte* values, SoftmaxState<kD, kM>& state) {
@@ -177,8 +183,8 @@ __device__ void accumulate_values(const float (&weights)[kM][kPageTokens / 8][4]
   }
 }
 
-/// Hides the scores of pairs for which not sees(row's position, key in the tile).  `positions` has
-/// those of `rows` rows, at least one; what becomes of the others does not matter.
+/// Masks the scores of pairs for which sees(position of the row, index of the key in the tile) is
+/// false. positions: [rows], at least one row; scores of further rows are arbitrary.
 template <int kM, typename Sees>
 __device__ void mask_scores(const std::int32_t* positions, int rows, const Sees& sees,
                             float (&scores)[kM][kPageTokens / 8][4]) {

@@ -1,6 +1,6 @@
-// Column sums of the attention matrix over many rows: one more product of queries and keys, tile by
-// tile, whose rows are normalised by the log-sum-exp that attention has left behind.  Nothing is
-// kept of a tile but its columns' sums, so memory is that of the sums.
+// Column sums of the attention matrix over many rows: the product of queries and keys is computed
+// again, tile by tile, and normalised by the log-sum-exp of the attention before.  Only the sums of
+// a tile's columns are stored.
 
 #include <map>
 #include <tuple>
@@ -12,7 +12,7 @@
 namespace turnbench::cuda {
 namespace {
 
-/// What turns a noisy row's logits into probabilities: exp(logit - top) * inverse.
+/// Softmax statistics of a row with noise: its probabilities are exp(logit - top) * inverse.
 struct Norm {
   float top, inverse;
 };
@@ -28,8 +28,8 @@ struct Task {
   std::size_t lse_stride;
   float* sums;  ///< [heads][keys.size]
 
-  // Of noise.
-  const std::uint64_t* seeds;  ///< [rows][heads]; null for none
+  // For noise:
+  const std::uint64_t* seeds;  ///< [rows][heads]; null: none
   float inverse_temperature;
   Norm* norms;  ///< [heads][rows]
 };
@@ -47,7 +47,7 @@ struct Noise {
   }
 };
 
-/// What a block knows of its 64 rows and its tile's keys, in shared memory.
+/// The data of a row, in shared memory.
 struct RowData {
   std::int32_t position;  ///< -1: no such row
   float lse;
@@ -62,8 +62,8 @@ __device__ bool sees(const RowData& row, std::int32_t key, int window) {
 
 template <class Scores, bool kNoisy>
 struct Block {
-  // A sum's addends lie one below the other, [64][kPitch]; the pitch spreads what a warp writes
-  // over the banks.
+  // The addends of the sums are [64][kPitch], a column per key.  The pitch distributes the writes
+  // of a warp over the banks.
   static constexpr int kPitch = Scores::kKeys + (Scores::kThreadsPerRow == 16 ? 16 : 8);
 
   static std::size_t shared_bytes(int head_dim) {
@@ -87,7 +87,8 @@ struct Block {
     }
   }
 
-  /// Starts loading rows [first, first + count) of a head; `store_rows` ends it.
+  /// Loads rows [first, first + count) of a head into registers; `store_rows` writes them to shared
+  /// memory.
   __device__ void load_rows(const Task& task, int head, int first, int count) {
     scores.load_queries(task.q + static_cast<std::size_t>(first) * task.q_stride +
                             static_cast<std::size_t>(head) * task.keys.layout.head_dim,
@@ -131,9 +132,10 @@ __device__ int first_row_at(const Task& task, std::int64_t wanted) {
   return low;
 }
 
-/// Grid: (heads, tasks, tiles of keys); a block takes a tile past all rows that see some of it, 64
-/// at a time: the scores' addends go to shared memory, from where thread j adds those of key j one
-/// by one in the order of the rows.  Early tiles, which most rows see, start first.
+/// Adds the column sums.  Grid: (heads, tasks, tiles of keys).  A block computes one tile of keys
+/// for all rows that see some of its keys, 64 rows at a time.  The probabilities go to shared
+/// memory, from where thread j adds those of key j one by one in the order of the rows.  Tiles of
+/// early keys, which most rows see, start first.
 template <class Scores, bool kNoisy>
 __global__ void __launch_bounds__(kScoreThreads, Scores::kMaxHeadDim <= 128 ? 2 : 1)
     column_sums(const Task* tasks, float scale) {
@@ -192,8 +194,8 @@ __global__ void __launch_bounds__(kScoreThreads, Scores::kMaxHeadDim <= 128 ? 2 
   if (column < count) sums[column] = sum;
 }
 
-/// The norm of a row of which each of kParts threads has summed up a part; `inverse` holds their
-/// sums of exp(logit - top).  They are added in a tree.
+/// Merges the parts of a row from kParts threads in a tree.  In `parts`, `inverse` is the sum of
+/// exp(logit - top) of the part.
 template <int kParts>
 __device__ Norm merge_norms(const Norm* parts) {
   float top = kMasked, x[kParts];
@@ -210,9 +212,9 @@ __device__ Norm merge_norms(const Norm* parts) {
   return {top, x[0] > 0 ? 1 / x[0] : 0};
 }
 
-/// The norms of noisy rows.  Grid: (heads, tasks, blocks of 64 rows, the last first); a block takes
-/// its rows past the keys that they see.  A thread gathers maximum and sum of its part of a row
-/// over all tiles; a row's parts are then added in a tree.
+/// Computes the norms of rows with noise.  Grid: (heads, tasks, blocks of 64 rows, the last first).
+/// A block takes all tiles of keys that its rows see.  A thread finds maximum and sum of its part
+/// of a row over all tiles; then the parts of a row are merged in a tree.
 template <class Scores>
 __global__ void __launch_bounds__(kScoreThreads, Scores::kMaxHeadDim <= 128 ? 2 : 1)
     row_norms(const Task* tasks, float scale) {

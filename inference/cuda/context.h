@@ -13,11 +13,12 @@
 
 namespace turnbench::cuda {
 
-/// Throws a runtime error (of memory, where there is none left) that says what failed.
+/// Checks the status of a CUDA call.  what: what was being done, for the message.
+/// @throws Error (memory) if device memory is exhausted, Error (runtime) for other failures.
 void check(cudaError_t status, const char* what);
 
-/// Bytes of one kind of memory that an operation's parts are cut from; grows to what the largest
-/// operation so far has needed, so that nothing is allocated in steady state.
+/// Arena allocation of one kind of memory.  It grows to the need of the largest operation so far,
+/// so that nothing is allocated from CUDA in steady state.
 class Arena {
  public:
   static constexpr std::size_t kSmallestPiece = std::size_t{4} << 20;
@@ -28,15 +29,16 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  /// `bytes` bytes at a 256-byte boundary, valid until `clear`.
+  /// Allocates `bytes` bytes at a 256-byte boundary, valid until `clear`.
   std::byte* allocate(std::size_t bytes);
-  /// Whether `bytes` more fit without an allocation.
+  /// True if `bytes` more bytes fit without growing.
   bool has_room(std::size_t bytes) const;
-  /// Everything taken is free again.  What the stream still reads must have been waited for.
+  /// Frees all allocations.  Pending work must not need them any more.  Several pieces are replaced
+  /// by one of their total size.
   void clear();
   bool in_one_piece() const { return pieces_.size() <= 1; }
   std::size_t bytes() const;
-  /// Changes when bytes that were taken go back to the device.
+  /// Changes when memory is released to CUDA, that is when addresses become invalid.
   int generation() const { return generation_; }
 
  private:
@@ -49,8 +51,9 @@ class Arena {
   std::vector<Piece> pieces_;
 };
 
-/// One device, one stream, and the scratch of the operations that run on it, one after the other.
-/// An operation calls `begin`, then uploads, takes scratch and launches.
+/// A device with one stream, and the scratch memory of its operations, which run one after the
+/// other. An operation calls `begin`, then uploads arguments, allocates scratch and launches
+/// kernels.
 class Context {
  public:
   explicit Context(int device);
@@ -63,15 +66,15 @@ class Context {
   int multiprocessors() const { return properties_.multiProcessorCount; }
   const cudaDeviceProp& properties() const { return properties_; }
 
-  /// Starts an operation: the uploads and the scratch of the one before are forgotten (the stream's
-  /// order keeps them for what was launched).
+  /// Starts an operation.  The uploads and scratch of the previous operation may be reused: the
+  /// order of the stream protects them.
   void begin();
-  /// Device memory for `count` elements, contents undefined, until the next `begin`.
+  /// Allocates device memory for `count` elements, valid until the next `begin`.
   template <typename T>
   T* scratch(std::size_t count) {
     return reinterpret_cast<T*>(scratch_.allocate(count * sizeof(T)));
   }
-  /// A copy of host values in device memory, until the next `begin`.
+  /// Copies host values to device memory, valid until the next `begin`.
   template <typename T>
   const T* upload(std::span<const T> values) {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -82,12 +85,12 @@ class Context {
   const T* upload(const std::vector<T>& values) {
     return upload(std::span<const T>(values));
   }
-  /// The same of several pieces, one right after the other, in one copy.
+  /// The same for several pieces, which are concatenated and copied at once.
   const std::byte* upload_pieces(std::span<const std::span<const std::byte>> pieces);
-  /// A set's description, its table of pages uploaded.
+  /// The view of a KV set for kernels; uploads its page table.
   SetView view(const KvHeadCache& set);
 
-  /// kernel<<<grid, block, shared bytes>>>(args...)
+  /// Launches kernel<<<grid, block, shared>>>(args...).  shared: dynamic shared memory in bytes.
   template <typename... Parameters, typename... Args>
   void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared,
               Args&&... args) {
@@ -105,37 +108,38 @@ class Context {
     check(cudaLaunchKernelEx(&config, kernel, std::forward<Args>(args)...), "launching a kernel");
   }
 
-  /// Asks that managed memory stays on the device when the host has touched it.
+  /// Advises CUDA to keep managed memory on the device when the host accesses it.
   void prefer_device(void* data, std::size_t bytes);
-  /// Copies from the host to device memory, in the stream's order; `from` may change at once.
+  /// Copies from host to device memory, in the order of the stream.  `from` may change after the
+  /// call.
   void copy_from_host(void* to, std::span<const std::byte> from);
-  /// Whether it is in another device's memory.
+  /// True if `data` is in the memory of another device.
   bool is_on_another_device(const void* data) const;
-  /// Copies between any two of host and device memory, in the stream's order: what there is of it
-  /// on the host must stay until `synchronize` has returned.
+  /// Copies between any host and device memory, in the order of the stream.  Host memory must stay
+  /// valid and unchanged until `synchronize` has returned.
   void copy(void* to, const void* from, std::size_t bytes);
   void zero(void* to, std::size_t bytes);
-  /// Copies beside the stream, in no order with it but the one that is asked of them.
+  /// Copies in a stream of their own; HostTransfers orders them with other streams.
   HostTransfers& transfers() {
     refuse_uncapturable("transferring");
     return transfers_;
   }
-  /// Waits for everything asked so far, transfers included.
+  /// Waits for all operations and transfers so far.
   void synchronize();
 
-  /// Whether what is asked from here on will be done again without being asked.  Then nothing may
-  /// be uploaded or copied: the host's values will have changed.
+  /// If true, only operations that may be captured in a graph are allowed: uploads and copies
+  /// throw, because a replay would use outdated host values.
   void set_only_capturable(bool only) { only_capturable_ = only; }
-  /// Changes when scratch that was taken goes back to the device.
+  /// Changes when addresses of scratch memory become invalid.
   int scratch_generation() const { return scratch_.generation(); }
 
-  /// Scratch, staging and the buffers of transfers held now.
+  /// Bytes of scratch, staging and transfer buffers held now.
   std::size_t bytes() const {
     return scratch_.bytes() + uploads_.bytes() + staging_.bytes() + transfers_.bytes();
   }
 
  private:
-  /// Pinned memory that the stream reads once.
+  /// Allocates pinned memory that the stream reads once.
   std::byte* stage(std::size_t bytes);
 
   static constexpr std::size_t kDefaultShared = 48 << 10;

@@ -7,22 +7,23 @@
 #include "inference/cuda/decode_plan.h"
 #include "inference/cuda/device.h"
 
-// Split-KV attention of single rows.  The keys that a row sees are cut into segments; a block takes
-// one segment for up to kHeads query heads, so that a row of the cache is read from memory once,
-// and leaves maximum, sum and weighted values of each; a second kernel merges them in order.  See
-// Dao et al., "Flash-Decoding for long-context inference" (2023).
+// Split-KV attention of single rows; see Dao et al., "Flash-Decoding for long-context inference"
+// (2023). The keys that a row sees are cut into segments.  A block computes one segment for up to
+// kHeads query heads, so that a row of the cache is read from memory once, and writes maximum, sum
+// and weighted values per head.  A second kernel merges the segments in order.
 
 namespace turnbench::cuda {
 namespace {
 
 constexpr int kThreads = 128, kWarps = kThreads / kWarp;
 constexpr int kMergeThreads = 256;
-constexpr int kPerLane = 8;   // elements of a row that a lane takes
-constexpr int kRows = 4;      // rows that a group of lanes has under way at once
-constexpr int kMaxHeads = 8;  // query heads of a block; more take further blocks
+constexpr int kPerLane = 8;   // elements of a row per lane
+constexpr int kRows = 4;      // rows that a group of lanes loads at once
+constexpr int kMaxHeads = 8;  // query heads per block
 constexpr double kLog2E = 1.4426950408889634, kLn2 = 0.6931471805599453;
 
-/// Maximum (of scores in powers of 2) and sum of a segment of one head.
+/// Softmax statistics of a segment and head: the maximum m of the scores times log2(e), and the sum
+/// l of 2^(score - m).
 struct Stats {
   float m, l;
 };
@@ -36,16 +37,17 @@ struct Arguments {
   float* sums;  // [partial, head_dim], weighted values
   int head_dim, capacity;
   std::size_t row_bytes, value_offset;
-  float scale;  // of scores, in powers of 2
+  float scale;  // softmax scale * log2(e)
 };
 
-/// The same lane's part of kRows rows: 16 bytes a load.
+/// A lane's part of kRows rows, in registers; loaded 16 bytes at a time.
 template <typename T>
 struct Rows {
   static constexpr int kLoads = kPerLane * sizeof(T) / sizeof(uint4), kStep = kPerLane / kLoads;
   uint4 words[kRows][kLoads];
 
-  /// Rows [first, first + kRows) from `column` on; zeros past `count` and past the row's end.
+  /// Loads kPerLane elements from `column` on of rows [first, first + kRows); zeros beyond row
+  /// `count` and beyond the end of a row.
   __device__ void load(const std::byte* const* rows, int first, int count, std::size_t offset,
                        int column, int head_dim) {
     for (int r = 0; r < kRows; ++r) {
@@ -65,9 +67,9 @@ struct Rows {
   }
 };
 
-/// Sums kCount values over groups of kLanes lanes, in the tree of steps kLanes / 2, ..., 1.  At
-/// each step a lane hands half of its values over and goes on with the others, while there are any:
-/// lane l is left with the sums of values [first, first + max(1, kCount / kLanes)), and this is
+/// Sums each of kCount values over groups of kLanes lanes, in the tree of steps kLanes / 2, ..., 1.
+/// At each step a lane gives half of its values to its partner and continues with the other half.
+/// At the end a lane has the sums of values [first, first + max(1, kCount / kLanes)).  Returns
 /// `first`.
 template <int kLanes, int kCount>
 __device__ int sum_and_share(float (&values)[kCount], int lane) {
@@ -90,8 +92,8 @@ __device__ int sum_and_share(float (&values)[kCount], int lane) {
   return first;
 }
 
-/// Where column c of a row lies in shared memory, [2][kLanes][4] of [kLanes][2][4]: so lanes that
-/// reach for four of their eight together meet no conflict of banks.
+/// The index of column c of a row in shared memory.  Rows [kLanes][2][4] are stored as
+/// [2][kLanes][4], so that lanes that load four of their eight elements have no bank conflicts.
 template <int kLanes>
 __device__ int column_offset(int c) {
   return (c / 4 % 2 * kLanes + c / 8) * 4 + c % 4;
@@ -105,8 +107,8 @@ __device__ inline void load_four(const float* from, float* to) {
   to[3] = x.w;
 }
 
-/// Blocks that are to share a multiprocessor: as many as registers without spills allow, since what
-/// they have under way together hides the memory's latency.
+/// The number of blocks that should share a multiprocessor: as many as possible without register
+/// spills, because their pending loads hide the latency of memory.
 template <typename T, int kHeads>
 constexpr int kBlocks = sizeof(T) == 4        ? 3
                         : kHeads == kMaxHeads ? 4
@@ -277,8 +279,9 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kHeads>) segment_kernel(A
   segment.write_sums(sums);
 }
 
-/// Block (job, head): groups of threads, four columns each, take the segments in turns; then their
-/// sums are added in order.  Shared memory: sums [groups][head_dim].
+/// Merges the segments of block (job, head).  Groups of threads, with four columns per thread, take
+/// the segments in turns; then their sums are added in order.  Shared memory: sums
+/// [groups][head_dim].
 __global__ void __launch_bounds__(kMergeThreads) merge_kernel(Arguments a) {
   const DecodeJob job = a.jobs[blockIdx.x];
   const int head = static_cast<int>(blockIdx.y), thread = static_cast<int>(threadIdx.x);
@@ -288,7 +291,7 @@ __global__ void __launch_bounds__(kMergeThreads) merge_kernel(Arguments a) {
   const auto at = [&](int s) { return job.partial + s * job.heads + head; };
   auto* shared = reinterpret_cast<float*>(shared_memory());
 
-  float m = kMasked, l = 0;  // every warp for itself
+  float m = kMasked, l = 0;  // every warp computes both
   for (int s = thread % kWarp; s < job.segments; s += kWarp) m = fmaxf(m, a.stats[at(s)].m);
   m = warp_max(m);
   for (int s = thread % kWarp; s < job.segments; s += kWarp)
@@ -331,10 +334,10 @@ SegmentKernel segment_kernel_for(int lanes, int heads) {
                        : segment_kernel_for<T, 32>(heads);
 }
 
-/// Host arrays that go to the device in one copy.
-class Parcel {
+/// Host arrays that are uploaded with one copy.
+class UploadBatch {
  public:
-  /// Adds an array in pieces, which lie one after the other; returns its place in the parcel.
+  /// Adds an array that is the concatenation of pieces.  Returns its offset in bytes.
   template <typename T>
   std::size_t add(std::span<const std::span<const T>> pieces) {
     static constexpr std::byte kPadding[kAlignment] = {};
@@ -361,7 +364,7 @@ class Parcel {
   std::size_t size_ = 0;
 };
 
-/// What jobs must share to run in one launch.
+/// What jobs must have in common to run in one launch.
 struct Shape {
   DType dtype;
   int head_dim, heads;  // heads of a block
@@ -374,16 +377,16 @@ struct Shape {
   bool operator==(const Shape&) const = default;
 };
 
-void attend_alike(Context& context, float scale, std::span<const AttentionJob* const> jobs,
+void attend_group(Context& context, float scale, std::span<const AttentionJob* const> jobs,
                   const Shape& shape) {
   const DecodePlan plan = plan_decode(jobs, shape.heads);
-  Parcel parcel;
-  const std::size_t jobs_at = parcel.add(plan.jobs), tasks_at = parcel.add(plan.tasks);
-  const std::size_t pages_at = parcel.add<const std::byte*>(plan.tables),
-                    slots_at = parcel.add<std::int32_t>(plan.lists);
+  UploadBatch batch;
+  const std::size_t jobs_at = batch.add(plan.jobs), tasks_at = batch.add(plan.tasks);
+  const std::size_t pages_at = batch.add<const std::byte*>(plan.tables),
+                    slots_at = batch.add<std::int32_t>(plan.lists);
 
   context.begin();
-  const std::byte* parcel_data = parcel.upload(context);
+  const std::byte* uploaded = batch.upload(context);
   const auto head_dim = static_cast<std::size_t>(shape.head_dim);
   const auto partials = static_cast<std::size_t>(plan.partials);
   const int lanes = shape.head_dim <= 32    ? 4
@@ -392,14 +395,14 @@ void attend_alike(Context& context, float scale, std::span<const AttentionJob* c
                                             : 32;
   const int at_once = kThreads / lanes * kRows;
   const PageLayout layout{shape.head_dim, shape.dtype};
-  const Arguments arguments = {reinterpret_cast<const DecodeJob*>(parcel_data + jobs_at),
-                               reinterpret_cast<const DecodeTask*>(parcel_data + tasks_at),
-                               reinterpret_cast<const std::byte* const*>(parcel_data + pages_at),
-                               reinterpret_cast<const std::int32_t*>(parcel_data + slots_at),
+  const Arguments arguments = {reinterpret_cast<const DecodeJob*>(uploaded + jobs_at),
+                               reinterpret_cast<const DecodeTask*>(uploaded + tasks_at),
+                               reinterpret_cast<const std::byte* const*>(uploaded + pages_at),
+                               reinterpret_cast<const std::int32_t*>(uploaded + slots_at),
                                context.scratch<Stats>(partials),
                                context.scratch<float>(partials * head_dim),
                                shape.head_dim,
-                               (plan.longest + at_once - 1) / at_once * at_once,
+                               (plan.longest_segment + at_once - 1) / at_once * at_once,
                                layout.row_bytes(),
                                layout.value_offset(),
                                static_cast<float>(scale * kLog2E)};
@@ -428,7 +431,7 @@ void attend_single_rows(Context& context, float scale, std::span<const Attention
     const auto others =
         std::stable_partition(rest.begin(), rest.end(),
                               [&](const AttentionJob* job) { return Shape::of(*job) == shape; });
-    attend_alike(context, scale, {rest.data(), static_cast<std::size_t>(others - rest.begin())},
+    attend_group(context, scale, {rest.data(), static_cast<std::size_t>(others - rest.begin())},
                  shape);
     rest.erase(rest.begin(), others);
   }

@@ -7,11 +7,12 @@
 
 namespace turnbench::cuda {
 
-/// Attention of jobs of a single row without patterns, over all the keys that the row sees or over
-/// those of its `slots`; q, out and lse are in device memory.  A row that sees nothing gives 0 and
-/// a log-sum-exp of minus infinity.  Jobs of one layout run together: two launches, whatever their
-/// number.  The rows of a cache must be multiples of 16 bytes and at most 256 elements, or this
-/// throws a runtime error.  A row's bits depend on its own job alone.
+/// Computes the attention of jobs with a single row and without patterns (decode steps), over all
+/// keys that the row sees, or those of them in `slots`.  q, out and lse are in device memory.  A
+/// row that sees no key gives 0 and a log-sum-exp of minus infinity.  All jobs of one page layout
+/// take two launches.  A row's bits depend only on its own job.
+/// @throws Error (runtime) if a row of the cache is not a multiple of 16 bytes or has more than 256
+/// elements.
 void attend_single_rows(Context& context, float scale, std::span<const AttentionJob* const> jobs);
 
 }  // namespace turnbench::cuda

@@ -45,11 +45,11 @@ Range visible(const AttentionJob& job) {
 }
 
 void check(const PageLayout& layout) {
-  if (layout.row_bytes() % 16 == 0 && layout.head_dim <= kDecodeHeadDim) return;
+  if (layout.row_bytes() % 16 == 0 && layout.head_dim <= kMaxDecodeHeadDim) return;
   throw runtime_error(
       "CUDA, attention: found head_dim {} in {}, expected rows of whole 16 bytes and at most {} "
       "elements",
-      layout.head_dim, name_of(layout.dtype), kDecodeHeadDim);
+      layout.head_dim, name_of(layout.dtype), kMaxDecodeHeadDim);
 }
 
 }  // namespace
@@ -81,7 +81,7 @@ DecodePlan plan_decode(std::span<const AttentionJob* const> jobs, int heads_per_
     plan.jobs.push_back({job->q.data, job->out.data, job->lse.data, table->second, slots,
                          range.begin, keys, segment, segments, heads, plan.partials});
     plan.partials += segments * heads;
-    plan.longest = std::max(plan.longest, segment);
+    plan.longest_segment = std::max(plan.longest_segment, segment);
     plan.max_heads = std::max(plan.max_heads, heads);
   }
   return plan;

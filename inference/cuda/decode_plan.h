@@ -9,38 +9,42 @@
 
 namespace turnbench::cuda {
 
-constexpr int kDecodeHeadDim = 256;  ///< at most
+constexpr int kMaxDecodeHeadDim = 256;
 
-/// What the row of one job sees: slots [first, first + keys) of its set, or of the list.
+/// A job for the kernels.  Its row sees the keys [first, first + keys): slots of its set, or
+/// entries of its list of slots.
 struct DecodeJob {
   const float* q;
   float *out, *lse;
-  int pages, slots;  // where its table and its list begin among all; slots < 0: no list
+  int pages, slots;  // begin of its page table and its list in the plan's; slots < 0: no list
   int first, keys;
-  int segment, segments;  // keys of a segment; segments
-  int heads, partial;     // segment s, head h leaves partial result partial + s * heads + h
+  int segment, segments;  // keys per segment; number of segments
+  int heads, partial;     // the result of segment s and head h has index partial + s * heads + h
 };
 
-/// One block: part p is segment p / g and the heads from kHeads * (p % g), of g groups of heads.
+/// The work of one block.  With g groups of kHeads heads, part p is segment p / g for the heads
+/// from kHeads * (p % g) on.
 struct DecodeTask {
   int job, part;
 };
 
-/// The jobs' descriptions as they go to the device; it looks into the jobs.
+/// The arrays to upload for a list of jobs.  Refers to the jobs, which must outlive it.
 struct DecodePlan {
   std::vector<DecodeJob> jobs;
   std::vector<DecodeTask> tasks;
-  std::vector<std::span<const std::byte* const>> tables;  // of pages, to lie one after the other
-  std::vector<std::span<const std::int32_t>> lists;       // of slots, as well
-  int partials = 0, longest = 0, max_heads = 0;
+  std::vector<std::span<const std::byte* const>> tables;  // page tables, to be concatenated
+  std::vector<std::span<const std::int32_t>> lists;       // lists of slots, to be concatenated
+  int partials = 0;                                       // number of partial results
+  int longest_segment = 0;                                // in keys
+  int max_heads = 0;                                      // of a job
 };
 
-/// The plan of jobs of a single row, of which a block takes `heads_per_block` heads.  A table of
-/// pages that several jobs read is listed once.  Throws a runtime error where rows of a cache
-/// cannot be read.
+/// Makes the plan for jobs with a single row each.  A block computes `heads_per_block` heads.  A
+/// page table that several jobs use is listed once.
+/// @throws Error (runtime) if the kernels do not support the layout of a set's rows.
 DecodePlan plan_decode(std::span<const AttentionJob* const> jobs, int heads_per_block);
 
-/// Segments of up to `keys` keys, at most.
+/// Upper bound of the number of segments of `keys` keys.
 std::int64_t max_segments(std::int64_t keys);
 
 }  // namespace turnbench::cuda

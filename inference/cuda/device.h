@@ -9,7 +9,7 @@
 namespace turnbench::cuda {
 
 constexpr int kWarp = 32;             ///< lanes of a warp
-constexpr float kMasked = -INFINITY;  ///< score of a pair that is not seen
+constexpr float kMasked = -INFINITY;  ///< score of a masked pair
 
 /// An element of weights or of the KV cache as float.
 __device__ inline float to_float(float x) {
@@ -33,7 +33,7 @@ __device__ T from_float(float x) {
   }
 }
 
-/// Sum and maximum over the lanes of a warp, in a fixed tree; every lane receives them.
+/// Sum and maximum over the lanes of a warp, in a fixed tree.  Every lane receives the result.
 __device__ inline float warp_sum(float x) {
   for (int step = kWarp / 2; step > 0; step /= 2) x += __shfl_xor_sync(0xFFFFFFFF, x, step);
   return x;

@@ -8,14 +8,16 @@
 
 namespace turnbench::cuda {
 
-/// Copies within device memory that do not overlap, any number of any sizes, by one kernel.
+// Copies within device memory.  For copies between host and device see host_transfers.h.
+
+/// Executes any number of copies of any sizes with one kernel.  They must not overlap.
 void copy_bytes(Context& context, std::span<const Copy> copies);
 
-/// Backend::append: rows of float keys and values into the pages of sets, rounded to the nearest of
-/// their type, and their positions, by one kernel.
+/// See Backend::append.  Writes keys, values and positions into the pages of sets, rounded to their
+/// type, with one kernel.
 void append(Context& context, std::span<const AppendJob> jobs);
 
-/// Backend::read_pre_rope_keys.
+/// See Backend::read_pre_rope_keys.
 void read_pre_rope_keys(Context& context, const KvHeadCache& set, int first, MatrixView<float> out);
 
 }  // namespace turnbench::cuda

@@ -21,7 +21,7 @@ DeviceMemory::~DeviceMemory() {
   for (const auto& [data, bytes] : blocks_) cudaFree(const_cast<std::byte*>(data));
 }
 
-std::byte* DeviceMemory::take_from_device(std::size_t bytes) {
+std::byte* DeviceMemory::allocate_managed(std::size_t bytes) {
   check(cudaSetDevice(context_->device()), "choosing the device");
   void* data = nullptr;
   check(cudaMallocManaged(&data, bytes, cudaMemAttachGlobal), "allocating memory");
@@ -39,9 +39,9 @@ std::byte* DeviceMemory::allocate(std::size_t bytes) {
     list.pop_back();
     return out;
   }
-  if (size > kLargest) return take_from_device(size);
+  if (size > kLargest) return allocate_managed(size);
   if (slab_left_ < size) {
-    slab_ = take_from_device(kSlab);
+    slab_ = allocate_managed(kSlab);
     slab_left_ = kSlab;
   }
   std::byte* out = slab_;

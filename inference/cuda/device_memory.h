@@ -10,9 +10,10 @@
 
 namespace turnbench::cuda {
 
-/// A device's memory that the host can reach too (managed memory that prefers to be on the device).
-/// Small blocks are cut from slabs and kept for others of their size; nothing goes back to the
-/// device before the end, so that nothing is allocated in steady state.
+/// Device memory that the host can also access: managed memory whose preferred location is the
+/// device. Small blocks are cut from slabs and reused for blocks of the same size, so that nothing
+/// is allocated from CUDA in steady state.  Slabs are freed at the end, large blocks when they are
+/// released.
 class DeviceMemory : public Memory {
  public:
   explicit DeviceMemory(std::shared_ptr<Context> context) : context_(std::move(context)) {}
@@ -24,17 +25,17 @@ class DeviceMemory : public Memory {
   void synchronize() override { context_->synchronize(); }
   bool is_host() const override { return false; }
 
-  /// Bytes taken from the device.
+  /// Bytes allocated from CUDA.
   std::size_t bytes() const;
 
  private:
-  std::byte* take_from_device(std::size_t bytes);
+  std::byte* allocate_managed(std::size_t bytes);
   bool owns(const std::byte* data) const;
 
   std::shared_ptr<Context> context_;
   mutable std::mutex mutex_;
-  std::map<const std::byte*, std::size_t> blocks_;       // taken from the device
-  std::map<std::size_t, std::vector<std::byte*>> free_;  // by size
+  std::map<const std::byte*, std::size_t> blocks_;       // allocated from CUDA, with their sizes
+  std::map<std::size_t, std::vector<std::byte*>> free_;  // released small blocks, by size
   std::byte* slab_ = nullptr;
   std::size_t slab_left_ = 0;
 };

@@ -9,29 +9,30 @@
 
 namespace turnbench::cuda {
 
-// The operations of Backend of the same names, on float32 in device memory.
+// Operations of Backend, on float32 in device memory.
 
 /// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight.  x, out: [rows, width]; weight: [width]; out
 /// may be x.
 void rms_norm(Context& context, MatrixView<const float> x, const float* weight, float eps,
               MatrixView<float> out);
 
-/// Rotates in place every head of row r, half-split pairs (d, d + head_dim / 2), by row r of cos
-/// and sin, the cosines and sines of the angles.  x: [rows, heads * head_dim]; cos, sin:
+/// Applies RoPE in place: rotates the pairs (d, d + head_dim / 2) of every head of row r by the
+/// angles whose cosines and sines are row r of cos and sin.  x: [rows, heads * head_dim]; cos, sin:
 /// [rows, head_dim / 2].
 void apply_rope(Context& context, MatrixView<float> x, MatrixView<const float> cos,
                 MatrixView<const float> sin);
 
-/// out = gate * sigmoid(gate) * up.  gate_up: [rows, 2 * width], gate first; out: [rows, width].
+/// SwiGLU: out = gate * sigmoid(gate) * up.  gate_up: [rows, 2 * width], gate first; out: [rows,
+/// width].
 void silu_multiply(Context& context, MatrixView<const float> gate_up, MatrixView<float> out);
 
-/// x += y, n floats.
+/// x += y.  x, y: [n].
 void add(Context& context, float* x, const float* y, std::int64_t n);
 
-/// to[r] = from[r].  from, to: [rows, width], apart from each other.
+/// to[r] = from[r].  from, to: [rows, width]; they must not overlap.
 void copy_rows(Context& context, MatrixView<const float> from, MatrixView<float> to);
 
-/// out[i] = row tokens[i] of `table`, [tokens, table.in].
+/// out[i] = row tokens[i] of `table`.  out: [tokens, table.in].
 void embed(Context& context, const Weights& table, std::span<const int> tokens, float* out);
 
 }  // namespace turnbench::cuda

@@ -4,22 +4,22 @@
 
 namespace turnbench::cuda {
 
-/// A point in a stream's order, on the device that is current when the event is made.
+/// A CUDA event on the device that is current when it is made.
 class Event {
  public:
-  /// cudaEventDefault: one whose time is taken.
+  /// flags: cudaEventDefault for an event that records the time.
   explicit Event(unsigned flags = cudaEventDisableTiming);
   ~Event();
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
 
-  /// Makes it the point behind everything that `stream` was asked so far.
+  /// Records the event after all work that is in `stream` so far.
   void record(cudaStream_t stream);
-  /// What `stream` is asked from now on waits for the point that is recorded now.
+  /// Makes later work of `stream` wait for the last recorded point.
   void block(cudaStream_t stream) const;
-  /// Returns when the stream has got there.
+  /// Returns when the recorded work is complete.
   void synchronize() const;
-  /// Between two events that record time and have been waited for.
+  /// The time between two events that record it and are complete, in seconds.
   double seconds_until(const Event& end) const;
 
  private:

@@ -8,8 +8,8 @@
 
 namespace turnbench::cuda {
 
-/// Products of large matrices by the library that the program is linked with; its results are the
-/// same from run to run.
+/// Products of large matrices by cuBLAS (in the emulation, by a reference).  Results are the same
+/// in every run.
 class Gemm {
  public:
   static constexpr std::size_t kWorkspaceBytes = std::size_t{32}
@@ -20,12 +20,12 @@ class Gemm {
   Gemm(const Gemm&) = delete;
   Gemm& operator=(const Gemm&) = delete;
 
-  /// y[r, o] = sum_i x[r, i] w[o, i], all in device memory: x [rows, in], `ldx` elements apart, and
-  /// w [out, in] of `type`; y [rows, out], `ldy` apart, and all sums float32.
+  /// y[r, o] = sum_i x[r, i] w[o, i], all in device memory.  x: [rows, in] of `type`, stride ldx;
+  /// w: [out, in] of `type`; y: [rows, out] of float32, stride ldy.  Sums are float32.
   void run(Context& context, DType type, const void* x, std::size_t rows, std::size_t ldx,
            const void* w, std::size_t out, std::size_t in, float* y, std::size_t ldy);
 
-  /// Device memory that it holds.
+  /// Bytes of device memory that it holds.
   std::size_t bytes() const;
 
  private:
@@ -33,8 +33,8 @@ class Gemm {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Floating-point operations per second, two for a multiply-add, of a bfloat16 product of two
-/// square matrices of `size`: the median of several runs.
+/// Measures operations per second, 2 per multiply-add, of a bfloat16 product of two [size, size]
+/// matrices: the median of several runs.
 double measure_flops(Context& context, Gemm& gemm, std::size_t size = 8192);
 
 }  // namespace turnbench::cuda

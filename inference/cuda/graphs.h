@@ -10,41 +10,40 @@
 
 namespace turnbench::cuda {
 
-/// Operations that were recorded once and are launched as one.
+/// A CUDA graph: operations that were captured once and are launched as one.
 class CudaGraph {
  public:
-  /// Records what `work` asks of the context, and runs nothing of it.  The context's scratch must
-  /// be in one piece that is large enough, and what the operations prepare at their first time be
-  /// there.
-  /// @throws Error (runtime) where an operation waits, allocates or uploads.
+  /// Captures the operations of `work` without executing them.  They must have run before: the
+  /// scratch arena must be large enough, and what operations initialize once must be initialized.
+  /// @throws Error (runtime) if an operation waits, allocates or uploads.
   CudaGraph(Context& context, const std::function<void()>& work);
   ~CudaGraph();
   CudaGraph(const CudaGraph&) = delete;
   CudaGraph& operator=(const CudaGraph&) = delete;
 
-  /// Does what was recorded, in the stream's order.
+  /// Launches the graph in the context's stream.
   void launch(Context& context) const;
 
  private:
   cudaGraphExec_t exec_ = nullptr;
 };
 
-/// Work that repeats, as graphs: done plainly the first time, recorded the second, launched from
-/// then on.
+/// Replay with CUDA graphs: the first run executes the work, the second captures it, and from then
+/// on its graph is launched.
 class GraphReplay : public Replay {
  public:
-  /// Passes of so many keys are remembered, those that were asked for last.
+  /// The number of keys whose graphs are kept; the least recently used are dropped.
   static constexpr std::size_t kMaxPasses = 8;
 
   explicit GraphReplay(std::shared_ptr<Context> context) : context_(std::move(context)) {}
 
   void run(const ReplayKey& key, int part, const std::function<void()>& work) override;
 
-  /// Graphs held now.
+  /// The number of graphs held now.
   std::size_t size() const;
 
  private:
-  /// By part; null for those that were done once.
+  /// Graphs by part; null for parts that have run once.
   using Parts = std::map<int, std::unique_ptr<CudaGraph>>;
   struct Pass {
     ReplayKey key;
@@ -57,7 +56,7 @@ class GraphReplay : public Replay {
   std::shared_ptr<Context> context_;
   std::vector<Pass> passes_;
   std::uint64_t uses_ = 0;
-  int scratch_generation_ = 0;  // that the graphs know the place of
+  int scratch_generation_ = 0;  // of the scratch addresses in the graphs
 };
 
 }  // namespace turnbench::cuda

@@ -12,66 +12,63 @@
 
 namespace turnbench::cuda {
 
-/// Copies between the host's memory and a device's, beside what the device computes: in a stream of
-/// their own, by way of a ring of pinned buffers.  The host fills or empties one buffer while the
-/// copies of those before it are under way.
+/// Copies between host and device memory that overlap with computation: in a stream of their own,
+/// through a ring of pinned buffers.  The host fills or empties one buffer while earlier buffers
+/// are copied.
 ///
-/// Transfers run one after the other, in the order in which they were asked for.  With what other
-/// streams do they are in no order but the one that `order_after` and `order_before` make: whoever
-/// works on a transfer's device memory in a stream puts what was asked before it in front of it by
-/// the one, and what is asked after it behind it by the other.  Several threads may ask at once.
+/// Transfers run in the order of the calls.  They are not ordered with other streams, except by
+/// `order_after` and `order_before`: a stream that uses the device memory of a transfer calls
+/// `order_after` before it and `order_before` after it.  Several threads may call at once.
 class HostTransfers {
  public:
   static constexpr std::size_t kBuffers = 4, kBufferBytes = std::size_t{8} << 20;
 
-  /// Writes bytes [at, at + piece.size()) of what is copied to the device.
+  /// Writes bytes [at, at + piece.size()) of the data to copy.
   using Fill = std::function<void(std::size_t at, std::span<std::byte> piece)>;
 
   explicit HostTransfers(int device);
-  /// Waits for the device.  What was on its way to the host and no `synchronize` has brought there
-  /// is lost.
+  /// Waits for the transfers.  Data on its way to the host is lost unless `synchronize` was called.
   ~HostTransfers();
   HostTransfers(const HostTransfers&) = delete;
   HostTransfers& operator=(const HostTransfers&) = delete;
 
-  /// Copies to device memory, which holds the bytes for what a stream is asked behind
-  /// `order_before`, and for everybody when `synchronize` has returned.  `from` is any memory that
-  /// the host reads, and may change at once.
+  /// Copies to device memory.  The data is complete for work that a stream gets after
+  /// `order_before`, and for everybody after `synchronize`.  from: any host memory; it may change
+  /// after the call.
   void to_device(void* to, std::span<const std::byte> from);
-  /// The same of `bytes` bytes that `fill` writes, piece by piece in ascending order, straight into
-  /// the pinned buffers; a piece starts at a multiple of kBufferBytes.  It is done with `fill` when
-  /// it returns; `fill` must not ask for transfers.
+  /// The same for `bytes` bytes that `fill` writes to the pinned buffers, piece by piece in
+  /// ascending order; pieces begin at multiples of kBufferBytes.  All calls of `fill` are made
+  /// before this returns. `fill` must not call transfers.
   void to_device(void* to, std::size_t bytes, const Fill& fill);
-  /// Copies from device memory, which a stream may overwrite behind `order_before`.  `to` receives
-  /// the bytes at some time until `synchronize` has returned; until then it must be there, and
-  /// nobody else may touch it.
+  /// Copies from device memory.  Work that a stream gets after `order_before` may overwrite it. The
+  /// data is complete after `synchronize`; until then, `to` must stay valid and nobody else may
+  /// access it.
   void to_host(std::span<std::byte> to, const void* from);
 
-  /// Transfers asked for from now on wait for everything that `stream` was asked so far.
+  /// Makes later transfers wait for all work that is in `stream` so far.
   void order_after(cudaStream_t stream);
-  /// What `stream` is asked from now on waits for all transfers so far.
+  /// Makes later work of `stream` wait for all transfers so far.
   void order_before(cudaStream_t stream);
-  /// Returns when all transfers so far are done.
+  /// Returns when all transfers so far are complete.
   void synchronize();
 
-  /// Pinned memory held now: none before the first transfer.
+  /// Bytes of pinned memory held now; 0 before the first transfer.
   std::size_t bytes() const;
 
  private:
-  /// A part of the ring, and the copy that it is used for.
+  /// A buffer of the ring, and the copy that uses it.
   struct Buffer {
     std::byte* data = nullptr;
     bool in_use = false;
     Event copied;
-    std::span<std::byte>
-        to;  ///< where on the host its bytes belong; empty on the way to the device
+    std::span<std::byte> to;  ///< destination on the host; empty for copies to the device
   };
 
-  /// The buffer whose turn it is, free again.
+  /// The next buffer of the ring, after its previous copy is complete.
   Buffer& next();
-  /// Sends what `buffer` is used for on its way, between its data and the device.
+  /// Starts a copy between `buffer` and the device.
   void start(Buffer& buffer, void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind);
-  /// Waits until the copy that `buffer` is used for is done.
+  /// Waits for the copy that uses `buffer`; copies its data to the destination on the host.
   static void settle(Buffer& buffer);
 
   mutable std::mutex mutex_;
@@ -79,7 +76,7 @@ class HostTransfers {
   cudaStream_t stream_ = nullptr;
   std::byte* ring_ = nullptr;
   std::array<Buffer, kBuffers> buffers_;
-  std::size_t next_ = 0;  ///< the buffer that has been in use for longest
+  std::size_t next_ = 0;  ///< index of the least recently used buffer
   Event before_, after_;
 };
 

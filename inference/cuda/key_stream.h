@@ -5,20 +5,20 @@
 
 namespace turnbench::cuda {
 
-/// The keys of one tile, in shared memory.
+/// A tile of up to 64 keys, in shared memory.
 struct alignas(16) KeyTile {
-  std::int32_t positions[kTileKeys];  ///< kEverywhere: no key, no row sees it
+  std::int32_t positions[kTileKeys];  ///< kEverywhere: no key; no row sees it
   std::int32_t slots[kTileKeys];      ///< -1: no key
-  std::int32_t reach[kTileKeys];      ///< rows less than `reach` behind the key have it in any case
-  int count;                          ///< keys; 0: there are no more tiles
-  int masked;                         ///< some row of the block lacks some key
+  std::int32_t reach[kTileKeys];      ///< rows less than `reach` positions after the key see it
+  int count;                          ///< number of keys; 0: there are no more tiles
+  int masked;                         ///< some row of the block does not see some key
 };
 
-/// Which keys of a patterned tile a row sees.
+/// Decides which keys of a patterned tile a row sees.
 struct PatternRows {
-  std::int32_t first_dense_row;  ///< rows from here on see all that `job_reach` lets them
+  std::int32_t first_dense_row;  ///< rows from this position on see all keys within `job_reach`
   int job_reach;
-  const std::uint32_t* offset_bits;  ///< null if there are no lines to be taken pair by pair
+  const std::uint32_t* offset_bits;  ///< null if no slash lines are decided pair by pair
 
   __device__ explicit PatternRows(const RowsJob& job, int head)
       : first_dense_row(kEverywhere), job_reach(job.reach), offset_bits(nullptr) {
@@ -26,7 +26,8 @@ struct PatternRows {
     if (p.kind == HeadPattern::Kind::kBand) first_dense_row = p.first_dense_row;
     if (p.kind == HeadPattern::Kind::kVerticalSlash && p.lines_exact) offset_bits = p.offset_bits;
   }
-  /// Without branches, so that the words of many pairs are read at once.
+  /// True if the row at position `row` sees the key at position `key`.  kByPairs: `offset_bits` is
+  /// not null.  Has no branches, so that the words of many pairs are loaded at once.
   template <bool kByPairs>
   __device__ bool sees(std::int32_t row, std::int32_t key, std::int32_t reach) const {
     const std::int32_t distance = row - key, behind = max(distance, 0);
@@ -36,13 +37,14 @@ struct PatternRows {
   }
 };
 
-/// The keys that a block of 64 rows of a patterned head reads, ascending, in tiles of 64: the union
-/// over its rows (see pattern_keys).  One warp makes them, from a state in shared memory: rounds of
-/// at most 32 runs of keys, one per lane, each after the columns that stand between it and the run
-/// before.  Nothing is ever listed but the keys of a tile, so the work follows their number.
+/// The keys that a block of 64 rows of a patterned head reads: the union over its rows (see
+/// pattern_keys), ascending, in tiles of 64.  One warp makes them from a state in shared memory. It
+/// works in rounds.  In a round each lane has one run of consecutive keys, and the vertical columns
+/// between the previous run and its own.  Only the keys of a tile are ever listed, so the work is
+/// linear in the number of keys read.
 class KeyStream {
  public:
-  /// For the rows of `task`; by all lanes of one warp.
+  /// Begins the stream of a task.  Must be called by all lanes of one warp.
   __device__ void start(const RowsJob& job, const RowsTask& task) {
     if (lane() == 0) {
       const PatternView& p = job.patterns[task.head];
@@ -54,7 +56,7 @@ class KeyStream {
       end_ = job.positions[task.first + rows - 1] + 1;
       low_ = max(0, job.reach == kEverywhere ? 0 : first_ - job.reach + 1);
       reached_ = chain_end_ = 0;
-      // Offsets are taken from the last on; those beyond all rows are passed over.
+      // Offsets are taken in descending order; those beyond all rows are skipped.
       next_ = p.kind == HeadPattern::Kind::kVerticalSlash
                   ? p.offset_count - lower_bound(p.offsets, p.offset_count, first_ + kPatternBlock)
                   : 0;
@@ -64,7 +66,7 @@ class KeyStream {
     __syncwarp();
   }
 
-  /// The next tile; by all lanes of the same warp.
+  /// Makes the next tile.  Must be called by all lanes of the same warp.
   __device__ void next(KeyTile& tile) {
     int filled = 0, taken = taken_;
     while (filled < kTileKeys) {
@@ -98,7 +100,7 @@ class KeyStream {
  private:
   __device__ static int lane() { return static_cast<int>(threadIdx.x) % kWarp; }
 
-  /// The first place in an ascending list whose value is at least `wanted`.
+  /// The first index of an ascending list whose value is at least `wanted`.
   __device__ static int lower_bound(const std::int32_t* list, int count, std::int32_t wanted) {
     int low = 0, high = count;
     while (low < high) {
@@ -117,11 +119,11 @@ class KeyStream {
     return keys.contiguous ? min(position, keys.size) : keys.lower_bound(position);
   }
 
-  /// Writes key `item` of the round as key `at` of the tile.
+  /// Writes the item-th key of the round to the tile, at index `at`.
   __device__ void put(int item, KeyTile& tile, int at) const {
     const PatternView& p = *pattern_;
     const SetView& keys = job_->keys;
-    int source = 0;  // the lane whose it is
+    int source = 0;  // the lane that has it
     for (int step = kWarp / 2; step > 0; step /= 2) {
       if (before_[source + step] <= item) source += step;
     }
@@ -133,7 +135,7 @@ class KeyStream {
       position = p.columns[column_[source] + within];
       slot = slot_of(position);
       if (slot >= keys.size || (!keys.contiguous && keys.position(slot) != position)) {
-        position = kEverywhere;  // is not cached any more
+        position = kEverywhere;  // was evicted
         slot = -1;
       }
     } else {
@@ -151,11 +153,11 @@ class KeyStream {
     tile.reach[at] = reach;
   }
 
-  /// Finds the runs of up to 32 more pieces of the pattern.
+  /// Begins the next round: finds the runs of up to 32 further parts of the pattern, one per lane.
   __device__ void next_round() {
     const PatternView& p = *pattern_;
-    // This lane's run [begin, end), ascending over the lanes; those of idle lanes are empty, at the
-    // end of the keys.
+    // This lane's run of positions [begin, end).  Runs ascend over the lanes; those of idle lanes
+    // are empty and at the end of the keys.
     std::int32_t begin = end_, end = end_;
     int next = next_, chain_end = chain_end_;
     bool finished = true;
@@ -178,7 +180,7 @@ class KeyStream {
         finished = block_runs(next, begin, end);
         break;
     }
-    // Without what the lanes before have, and what no row sees.
+    // Removes the positions that earlier lanes have, and those that no row sees.
     std::int32_t before = __shfl_up_sync(0xFFFFFFFF, end, 1);
     if (lane() == 0) before = reached_;
     begin = min(max(begin, max(before, low_)), end_);
@@ -189,7 +191,7 @@ class KeyStream {
       columns = max(0, lower_bound(p.columns, p.column_count, begin) - column);
     }
     const int slot = slot_of(begin), slots = max(0, slot_of(end) - slot);
-    int sum = columns + slots;  // of the lanes up to this one
+    int sum = columns + slots;  // keys of the lanes up to this one
     for (int step = 1; step < kWarp; step *= 2) {
       const int other = __shfl_up_sync(0xFFFFFFFF, sum, static_cast<unsigned>(step));
       if (lane() >= step) sum += other;
@@ -221,7 +223,7 @@ class KeyStream {
     }
   }
 
-  /// One offset per lane, the largest first: the keys of its diagonal in these rows.
+  /// One offset per lane, in descending order: the run has the keys of its diagonal in these rows.
   __device__ void diagonal_runs(int& next, std::int32_t& begin, std::int32_t& end) const {
     const PatternView& p = *pattern_;
     const int i = p.offset_count - 1 - next - lane();
@@ -232,12 +234,13 @@ class KeyStream {
     next += kWarp;
   }
 
-  /// The claims of the offsets as the CPU's slash_runs forms them, 64 keys per lane: of the stops
-  /// beyond the last run, the nearest extends it or begins another.  True when no stop is left.
+  /// The runs of the block kernel, as slash_runs in attention_pattern.cpp makes them, 64 keys per
+  /// lane: of the ends beyond the last run, the nearest extends it or begins a new one.  Returns
+  /// true if there are no more.
   __device__ bool slash_runs(int& next, int& chain_end, std::int32_t& begin,
                              std::int32_t& end) const {
     const PatternView& p = *pattern_;
-    const auto stop_of = [&] {  // of the offset that is this lane's in the 32 at `next`
+    const auto stop_of = [&] {  // the end for this lane's offset of the 32 from `next` on
       const int i = p.offset_count - 1 - next - lane();
       return i < 0 ? 0 : max(first_ + kPatternBlock - p.offsets[i], kPatternBlock);
     };
@@ -261,7 +264,7 @@ class KeyStream {
     return false;
   }
 
-  /// One block of the rows' list per lane.
+  /// One key block of the rows' list per lane.  Returns true if there are no more.
   __device__ bool block_runs(int& next, std::int32_t& begin, std::int32_t& end) const {
     const PatternView& p = *pattern_;
     const std::int32_t* list = p.lists + first_row_ / p.block_rows;
@@ -277,16 +280,16 @@ class KeyStream {
 
   const RowsJob* job_;
   const PatternView* pattern_;
-  int first_row_;             // of the block, within the job
-  std::int32_t first_, end_;  // positions of the rows
-  std::int32_t low_;          // no row sees a key before this
-  std::int32_t reached_;      // all runs up to here have been in rounds
-  std::int32_t chain_end_;    // of the last claim
-  int next_;                  // the first offset (from the last) or block of the next round
-  int finished_;              // this round is the last
-  int taken_;                 // keys of the round that have been in tiles
-  // The round: lane l has the keys [before_[l], before_[l + 1]), columns of the list from
-  // column_[l] on, then slots from slot_[l] on.
+  int first_row_;             // index of the block's first row in the job
+  std::int32_t first_, end_;  // positions [first_, end_) of the rows
+  std::int32_t low_;          // no row sees a position before this one
+  std::int32_t reached_;      // the rounds so far have covered the positions before this one
+  std::int32_t chain_end_;    // end of the last of slash_runs
+  int next_;                  // the first offset (counted from the last) or block of the next round
+  int finished_;              // the current round is the last
+  int taken_;                 // number of the round's keys that have been put into tiles
+  // The current round.  Lane l has its keys [before_[l], before_[l + 1]): first column_count_[l]
+  // columns of the pattern from index column_[l] on, then slots from slot_[l] on.
   int before_[kWarp + 1], column_[kWarp], column_count_[kWarp], slot_[kWarp];
 };
 

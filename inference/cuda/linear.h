@@ -17,13 +17,13 @@ struct Weights {
   const std::byte* data = nullptr;
 };
 
-/// Up to this many rows (the decode steps of a batch) are multiplied in float32 by a kernel that
-/// reads every weight once; more go to the tensor cores.
+/// Products with at most this many rows (decode steps) are computed in float32 by a kernel that
+/// reads every weight once; those with more rows on the tensor cores.
 constexpr std::int64_t kFewRows = 8;
 
 /// y[r, o] = bias[o] + sum_i x[r, i] w[o, i], all in device memory.  x: [rows, in]; bias: [out] or
-/// null; y: [rows, out].  Of up to kFewRows rows each is summed in the same order, whatever their
-/// number.  More rows are rounded to the type of the weights and summed in float32.
+/// null; y: [rows, out].  With at most kFewRows rows, the order of a row's sums does not depend on
+/// their number.  With more rows, x is rounded to the type of the weights and sums are float32.
 void linear(Context& context, Gemm& gemm, MatrixView<const float> x, const Weights& w,
             const float* bias, MatrixView<float> y);
 

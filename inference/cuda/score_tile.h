@@ -1,19 +1,23 @@
 #pragma once
 
-// Scores of 64 queries and a tile of keys, computed by a block of 256 threads from shared memory:
-// what the statistics' kernels are made of.  Two ways to the same numbers, with one interface:
-//   shared_bytes(head_dim)  of shared memory from the given address on
-//   kMaxHeadDim               the largest head_dim
-//   kKeys               keys of a tile
-//   kRowsPerThread, kKeysPerThread  a thread's scores: at(i, j) is that of row(i) and key(j) of the
-//   tile kThreadsPerRow, part()      a row's scores lie with kThreadsPerRow threads, of which this
-//   is number part() load_keys(set, first)  keys [first, first + kKeys) of a set, zeros behind its
-//   end load_queries(q, stride, rows)  rows of float32 queries, 16-byte aligned, and zeros behind
-//   them,
-//                       to registers; store_queries() puts them where compute() finds them
-//   wait_for_keys()              until this thread's loads are done; then a barrier, then compute()
-//   store(row, x)       row[key(j)] = x[j]
-//   exp(x)              as exact as the scores
+// Scores of 64 queries and a tile of keys, computed from shared memory by a block of 256 threads,
+// for the kernels of the statistics.  Two classes with the same interface: FloatScores and
+// TensorScores.
+//   shared_bytes(head_dim)  bytes of shared memory that it needs
+//   kMaxHeadDim             the largest head_dim
+//   kKeys                   keys per tile
+//   kRowsPerThread, kKeysPerThread
+//                           the scores of a thread: at(i, j) is that of row(i) and key(j) of the
+//                           tile
+//   kThreadsPerRow, part()  the threads that have a row's scores; this one is number part() of them
+//   load_keys(set, first)   starts loading keys [first, first + kKeys) of a set, zeros beyond its
+//   end load_queries(q, stride, rows)
+//                           loads rows of float32 queries, 16-byte aligned, into registers, zeros
+//                           for further rows; store_queries() writes them to shared memory
+//   wait_for_keys()         waits for this thread's loads; compute() needs a barrier after it
+//   compute()               computes the scores
+//   store(row, x)           row[key(j)] = x[j]
+//   exp(x)                  e^x with the accuracy of the scores
 
 #include <type_traits>
 
@@ -24,7 +28,7 @@ namespace turnbench::cuda {
 
 constexpr int kScoreThreads = 256, kScoreRows = 64, kScoreWarps = kScoreThreads / kWarp;
 
-/// By value: a constant is no variable in device code that one could refer to.
+/// min(a, b) by value: device code cannot take references to constants of the host.
 __device__ constexpr int smaller(int a, int b) {
   return a < b ? a : b;
 }
@@ -41,19 +45,19 @@ __device__ Pack<float> load_wide(const T* from) {
   return {{to_float(four.x[0]), to_float(four.x[1]), to_float(four.x[2]), to_float(four.x[3])}};
 }
 
-/// 64 rows on their way from global to shared memory, in registers: row warp + 8 i, and of it the 4
-/// elements from 4 lane on, and where rows are longer, those 128 further on.
+/// 64 rows in registers, on their way from global to shared memory.  A thread has rows warp + 8 i,
+/// and of each the 4 elements from 4 lane on, for rows longer than 128 also those 128 further on.
 template <int kMaxHeadDim>
 class RowsInFlight {
  public:
-  /// row_of(r): where row r begins, of rows [0, count); zeros for the others.
+  /// Loads rows [0, count) of `width` elements, zeros for others.  row_of(r): the address of row r.
   template <typename RowOf>
   __device__ void load(int count, int width, const RowOf& row_of) {
     each([&](int i, int r, int d) {
       x_[i] = r < count && d < width ? load_wide(row_of(r) + d) : Pack<float>{};
     });
   }
-  /// put(r, d, elements of row r from d on)
+  /// Calls put(r, d, elements [d, d + 4) of row r).
   template <typename Put>
   __device__ void store(int width, const Put& put) const {
     each([&](int i, int r, int d) {
@@ -76,10 +80,10 @@ class RowsInFlight {
   Pack<float> x_[kScoreRows / kScoreWarps * kPieces];
 };
 
-/// Float32 multiply-adds in the order of head_dim (a multiple of 4): the CPU's bits.  A thread owns
-/// rows ty + 16 i and keys tx + 16 j.  Shared memory: keys [64][pitch], queries [64][pitch], as
-/// float32; a pitch of an odd number of 16-byte units spreads the rows that 8 lanes read over all
-/// banks.
+/// Scores by float32 multiply-adds in the order of head_dim, a multiple of 4; they have the CPU's
+/// bits. Thread (ty, tx) of 16 x 16 has rows ty + 16 i and keys tx + 16 j.  Shared memory, float32:
+/// keys [64][pitch], queries [64][pitch].  The pitch is an odd number of 16-byte units, so that the
+/// rows that 8 lanes read are in different banks.
 template <typename T, int kHeadDimLimit>
 class FloatScores {
  public:
@@ -160,11 +164,11 @@ class FloatScores {
   RowsInFlight<kMaxHeadDim> next_;
 };
 
-/// Tensor cores, for 16-bit keys and a head_dim that is a multiple of 16.  A query is split into a
-/// 16-bit number and the 16-bit number next to what is missing, and multiplied as their sum.  Warp
-/// w owns rows [16 (w % 4), 16) and half w / 4 of the keys, laid out as in `mma`.  Shared memory:
-/// keys [kKeys][pitch], queries [64][pitch], the queries' remainders [64][pitch]; a pitch of an odd
-/// number of 16-byte units spreads the 8 rows of a matrix over all banks.
+/// Scores by tensor cores, for 16-bit keys and a head_dim that is a multiple of 16.  A query
+/// element is the sum of two 16-bit numbers: its rounded value and the rounded remainder.  Warp w
+/// has 16 rows from 16 (w % 4) on and half w / 4 of the keys, in the layout of `mma`.  Shared
+/// memory: keys [kKeys][pitch], queries [64][pitch], remainders [64][pitch].  The pitch is an odd
+/// number of 16-byte units, so that the 8 rows of a matrix are in different banks.
 template <typename T, int kHeadDimLimit>
 class TensorScores {
  public:
@@ -275,7 +279,8 @@ class TensorScores {
   RowsInFlight<kMaxHeadDim> next_;
 };
 
-/// Calls body(std::type_identity<Scores>()) with the float32 scores for keys of `dtype`.
+/// Calls body(std::type_identity<Scores>()) with the FloatScores for keys of `dtype`.
+/// @throws Error (runtime) for unsupported head_dim.
 template <typename Body>
 void with_float_scores(DType dtype, int head_dim, const Body& body) {
   if (head_dim % 4 != 0 || head_dim > 256) {
@@ -291,7 +296,7 @@ void with_float_scores(DType dtype, int head_dim, const Body& body) {
   });
 }
 
-/// The same with the tensor cores' scores where there are such.
+/// The same with TensorScores if they support dtype and head_dim.
 template <typename Body>
 void with_scores(DType dtype, int head_dim, const Body& body) {
   if (dtype == DType::kF32 || head_dim % 16 != 0 || head_dim > 256)

@@ -9,9 +9,9 @@
 
 namespace turnbench::cuda {
 
-/// A kept set as kernels see it; everything it points to is in device memory.
+/// A KV set for kernels.  Everything that it points to is in device memory.
 struct SetView {
-  const std::byte* const* pages = nullptr;
+  const std::byte* const* pages = nullptr;  ///< page table
   PageLayout layout;
   int size = 0;
   bool contiguous = false;  ///< slot i holds position i, for all slots
@@ -30,7 +30,7 @@ struct SetView {
     return reinterpret_cast<const std::int32_t*>(pages[slot / kPageTokens] +
                                                  layout.position_offset())[slot % kPageTokens];
   }
-  /// The first slot whose position is at least `wanted`.
+  /// The first slot whose position is at least `wanted`; `size` if there is none.
   __device__ int lower_bound(std::int32_t wanted) const {
     int low = 0, high = size;
     while (low < high) {

@@ -9,7 +9,7 @@
 
 namespace turnbench::cuda {
 
-/// Elements that one instruction loads or stores, at an address that is a multiple of their size.
+/// Elements that one instruction loads or stores; the address must be a multiple of their size.
 template <typename T, int kCount>
 struct alignas(sizeof(T) * kCount) Vector {
   T at[kCount];
@@ -20,17 +20,16 @@ __device__ Vector<T, kCount> load_vector(const T* from) {
   return *reinterpret_cast<const Vector<T, kCount>*>(from);
 }
 
-/// Whether an address is a multiple of `bytes`; null is of all.
+/// True if an address is a multiple of `bytes`; also for null.
 __host__ __device__ inline bool is_aligned(const void* data, std::size_t bytes) {
   return reinterpret_cast<std::uintptr_t>(data) % bytes == 0;
 }
 
-/// Four floats at a time: how the elementwise kernels go through a row of `width`.  Elements
-/// [i, i + 4) of a row are of one thread whether or not addresses allow vectors, so that alignment
-/// never changes a sum.
+/// Elements that a thread of the elementwise kernels takes at a time.  They belong to one thread
+/// also if addresses do not allow vector loads, so that alignment does not change sums.
 constexpr int kQuad = 4;
 
-/// Whether a row can be taken by aligned quads, or all rows of a matrix.
+/// True if a row, or all rows of a matrix, can be accessed by aligned vectors of four floats.
 inline bool by_quads(const float* row) {
   return is_aligned(row, sizeof(float) * kQuad);
 }
@@ -38,7 +37,7 @@ inline bool by_quads(MatrixView<const float> x) {
   return by_quads(x.data) && x.stride % kQuad == 0 && x.columns % kQuad == 0;
 }
 
-/// Elements [i, i + 4) of a row, zeros past its end; `kAligned`: by one load.
+/// Loads elements [i, i + 4) of a row, with zeros beyond its end; with kAligned by one load.
 template <bool kAligned>
 __device__ Vector<float, kQuad> load_quad(const float* row, std::size_t i, std::size_t width) {
   if constexpr (kAligned) {
@@ -57,8 +56,8 @@ __device__ inline unsigned short bits_of(__nv_bfloat16 x) {
   return __bfloat16_as_ushort(x);
 }
 
-/// Writes them, rounded to T, up to the row's end.  The runtime's own types, as of another
-/// structure the compiler makes four stores.
+/// Stores elements [i, i + 4) of a row, rounded to T, up to its end.  Uses CUDA's vector types,
+/// because the compiler splits other structures into four stores.
 template <bool kAligned, typename T>
 __device__ void store_quad(T* row, std::size_t i, std::size_t width,
                            const Vector<float, kQuad>& values) {
