@@ -40,7 +40,7 @@ double exact_match(std::string_view prediction, std::string_view reference);
 /// start there; if no class occurs, the score is 0.  Without `classes` it is the whole prediction.
 double accuracy(std::string_view prediction, std::string_view reference, Texts classes);
 
-// rouge_pltrdy.cpp: rouge-l of the PyPI package `rouge` 1.0.1, exclusive mode.
+// rouge.cpp: rouge-l of the PyPI package `rouge` 1.0.1, exclusive mode.
 
 struct RougeL {
   double f = 0;
