@@ -4,8 +4,8 @@
 
 #include "common/text.h"
 #include "datasets/dialogue_io.h"
-#include "datasets/haystack.h"
-#include "datasets/needles.h"
+#include "datasets/needle_dialogues.h"
+#include "datasets/needle_questions.h"
 #include "longbench_samples.h"
 
 namespace turnbench {

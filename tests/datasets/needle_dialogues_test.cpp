@@ -1,4 +1,4 @@
-#include "datasets/haystack.h"
+#include "datasets/needle_dialogues.h"
 
 #include <gtest/gtest.h>
 
@@ -151,7 +151,7 @@ void check(const NeedleTask& kind, const Dialogue& dialogue, int turns) {
   }
 }
 
-TEST(Hide, TheTextAnswersEveryQuestionAndTheRelevanceSaysWhere) {
+TEST(NeedleDialogues, TheTextAnswersEveryQuestionAndTheRelevanceSaysWhere) {
   for (const NeedleTask& kind : needle_tasks()) {
     SCOPED_TRACE(kind.name);
     for (int turns : {1, 2, 3, 16}) {
@@ -165,7 +165,7 @@ TEST(Hide, TheTextAnswersEveryQuestionAndTheRelevanceSaysWhere) {
   }
 }
 
-TEST(Hide, FillsTheLengthAskedFor) {
+TEST(NeedleDialogues, FillsTheLengthAskedFor) {
   for (const NeedleTask& kind : needle_tasks()) {
     for (int length : {600, 5000}) {
       for (int turns : {1, 3}) {
@@ -183,7 +183,7 @@ TEST(Hide, FillsTheLengthAskedFor) {
   }
 }
 
-TEST(Hide, TheDepthIsWhereItWasAskedFor) {
+TEST(NeedleDialogues, TheDepthIsWhereItWasAskedFor) {
   for (const NeedleTask& kind : needle_tasks()) {
     if (!kind.single_depth) continue;
     for (double depth : {0.0, 10.0, 33.3, 50.0, 90.0, 100.0}) {
@@ -203,7 +203,7 @@ TEST(Hide, TheDepthIsWhereItWasAskedFor) {
   }
 }
 
-TEST(Hide, TheDepthChangesNothingElse) {
+TEST(NeedleDialogues, TheDepthChangesNothingElse) {
   const NeedleTask& kind = kind_named("needle");
   const auto sentences = [&](double depth) {
     BuildOptions options = small(3, 2400, 3);
@@ -222,7 +222,7 @@ TEST(Hide, TheDepthChangesNothingElse) {
   EXPECT_EQ(sentences(0), sentences(42));
 }
 
-TEST(Hide, TheRelevanceVariesAsThePaperAsks) {
+TEST(NeedleDialogues, TheRelevanceVariesAsThePaperAsks) {
   std::map<std::pair<std::size_t, std::size_t>, int> sizes;  // (turn, turns that it comes from)
   for (const Dialogue& d : make(kind_named("multi-needle"), small(3, 900, 600))) {
     for (std::size_t j = 0; j < 3; ++j) {
@@ -236,7 +236,7 @@ TEST(Hide, TheRelevanceVariesAsThePaperAsks) {
   for (std::size_t size : {1, 2, 3}) EXPECT_NEAR((sizes[{2, size}]), 200, 60);
 }
 
-TEST(Hide, UnaskedDepthsAreSpread) {
+TEST(NeedleDialogues, UnaskedDepthsAreSpread) {
   int thirds[3] = {};
   for (const Dialogue& d : make(kind_named("passkey"), small(1, 2000, 300))) {
     const std::string text = text_of(d.turns[0]);
@@ -245,7 +245,7 @@ TEST(Hide, UnaskedDepthsAreSpread) {
   for (int third : thirds) EXPECT_NEAR(third, 100, 35);
 }
 
-TEST(Hide, TheSameSeedGivesTheSameBytesOnEveryMachine) {
+TEST(NeedleDialogues, TheSameSeedGivesTheSameBytesOnEveryMachine) {
   std::string all;
   for (const NeedleTask& kind : needle_tasks()) {
     all += test::lines_of(make(kind, small(1, 1000, 2)));
@@ -258,7 +258,7 @@ TEST(Hide, TheSameSeedGivesTheSameBytesOnEveryMachine) {
   EXPECT_EQ(hash_text(all), "73690b053870f7d2c85af5a94ca1bc57");
 }
 
-TEST(Hide, EssaysAreFillerInTheirOrder) {
+TEST(NeedleDialogues, EssaysAreFillerInTheirOrder) {
   std::vector<std::string> essays;
   for (int i = 0; i < 50; ++i) essays.push_back(fmt::format("Sentence {} of the essay.", i));
   const NeedleTask& kind = kind_named("needle");
@@ -273,7 +273,7 @@ TEST(Hide, EssaysAreFillerInTheirOrder) {
   }
 }
 
-TEST(Hide, RealEssays) {
+TEST(NeedleDialogues, RealEssays) {
   const std::filesystem::path essays = test::shared_longbench().parent_path() / "essays";
   if (!std::filesystem::exists(essays)) GTEST_SKIP() << "no essays at " << essays;
   const auto sentences = read_sentences(essays);
@@ -285,7 +285,7 @@ TEST(Hide, RealEssays) {
   }
 }
 
-TEST(Hide, RefusesWhatCannotBeMade) {
+TEST(NeedleDialogues, RefusesWhatCannotBeMade) {
   const NeedleTask& kind = kind_named("needle");
   const auto refusal = [&](const BuildOptions& o) {
     return test::message_of([&] { make(kind, o); });

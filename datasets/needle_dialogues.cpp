@@ -1,4 +1,4 @@
-#include "datasets/haystack.h"
+#include "datasets/needle_dialogues.h"
 
 #include <algorithm>
 #include <cmath>
@@ -21,11 +21,11 @@ struct Sentence {
 };
 
 /// Makes one dialogue.
-class HaystackBuilder {
+class NeedleDialogueBuilder {
  public:
-  HaystackBuilder(const NeedleTask& kind, const std::string& name,
-                  std::span<const std::string> essays, const BuildOptions& options,
-                  std::size_t index)
+  NeedleDialogueBuilder(const NeedleTask& kind, const std::string& name,
+                        std::span<const std::string> essays, const BuildOptions& options,
+                        std::size_t index)
       : kind_(kind),
         options_(options),
         turns_(static_cast<std::size_t>(options.turns)),
@@ -168,7 +168,7 @@ std::vector<Dialogue> make_needle_dialogues(const NeedleTask& kind, const std::s
   check_generated(name, options, kMaxNeedleTurns, kMinNeedleTurnLength);
   std::vector<Dialogue> out;
   for (std::size_t i = 0; i < options.limit; ++i) {
-    out.push_back(HaystackBuilder(kind, name, essays, options, i).build());
+    out.push_back(NeedleDialogueBuilder(kind, name, essays, options, i).build());
   }
   return out;
 }

@@ -6,7 +6,7 @@
 
 #include "datasets/build_options.h"
 #include "datasets/dialogue.h"
-#include "datasets/needles.h"
+#include "datasets/needle_questions.h"
 
 namespace turnbench {
 

@@ -1,4 +1,4 @@
-#include "datasets/needles.h"
+#include "datasets/needle_questions.h"
 
 #include <fmt/format.h>
 
