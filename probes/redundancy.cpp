@@ -61,9 +61,9 @@ class Redundancy : public PromptProbe {
 
 }  // namespace
 
-/// What is lost by keeping blocks of equal size in place of the best tokens (SABlock, figure 2c):
-/// scores are attention of the window's rows, meant over all heads of a layer; the mean over
-/// layers.
+/// What is lost by keeping blocks of equal size in place of the best tokens (SABlock, figure 2c).
+/// A token's score is the attention that the window's rows pay to it, averaged over all heads of a
+/// layer; the loss is averaged over the layers.
 ProbeInfo redundancy() {
   using Kind = ParameterInfo::Kind;
   return {
