@@ -95,7 +95,7 @@ endif()
 
 file(CONFIGURE OUTPUT ${OUTPUT} @ONLY CONTENT [[
 // Made by cmake/source_hashes.cmake at every build.
-#include "harness/store/build.h"
+#include "harness/store/provenance.h"
 
 namespace turnbench {
 

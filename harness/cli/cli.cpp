@@ -13,7 +13,7 @@
 #include "common/file.h"
 #include "common/text.h"
 #include "harness/experiment/smoke.h"
-#include "harness/store/build.h"
+#include "harness/store/provenance.h"
 
 namespace turnbench {
 namespace {

@@ -8,7 +8,7 @@
 #include "common/error.h"
 #include "common/file.h"
 #include "harness/cli/cli.h"
-#include "harness/store/build.h"
+#include "harness/store/provenance.h"
 #include "inference/checkpoint_tokenizer.h"
 #include "methods/pattern_search.h"
 

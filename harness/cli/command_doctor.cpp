@@ -12,7 +12,7 @@
 #include "common/thread_pool.h"
 #include "datasets/catalog.h"
 #include "harness/cli/cli.h"
-#include "harness/store/build.h"
+#include "harness/store/provenance.h"
 
 namespace turnbench {
 namespace {

@@ -13,7 +13,7 @@
 #include "datasets/catalog.h"
 #include "datasets/jsonl.h"
 #include "harness/experiment/published.h"
-#include "harness/store/build.h"
+#include "harness/store/provenance.h"
 #include "metrics/metric.h"
 #include "metrics/postprocess.h"
 

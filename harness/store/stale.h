@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/store/build.h"
+#include "harness/store/provenance.h"
 #include "harness/store/store.h"
 
 namespace turnbench {

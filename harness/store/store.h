@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "datasets/dialogue.h"
-#include "harness/store/build.h"
 #include "harness/store/cell.h"
+#include "harness/store/provenance.h"
 #include "harness/store/record.h"
 #include "harness/store/sqlite.h"
 #include "harness/store/truncation.h"

@@ -1,4 +1,4 @@
-#include "harness/store/build.h"
+#include "harness/store/provenance.h"
 
 #include <fmt/format.h>
 #include <sys/utsname.h>
