@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "methods/budgets.h"
+#include "methods/budget_sharing.h"
 #include "methods/window_scores.h"
 
 namespace turnbench {

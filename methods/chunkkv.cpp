@@ -81,13 +81,13 @@ MethodInfo chunkkv() {
           "a chunk scores the mean of its tokens, as kvpress does; the last chunk is cut so that "
           "the budget is met exactly; the window's size is SnapKV's",
       .parameters =
-          and_also(budget_parameters("1024", "32"),
+          and_also(budget_and_window_parameters("1024", "32"),
                    {layers_parameter(),
                     {"chunk", Kind::kInteger, "10", "tokens", "tokens of a chunk", 1, 1000000},
                     {"reuse", Kind::kInteger, "1", "layers",
                      "consecutive layers that share the first one's choice", 1, 1000}}),
       .make = [](const Parameters& p) {
-        const WindowSettings settings = budget_settings("chunkkv", p);
+        const WindowSettings settings = budget_and_window_settings("chunkkv", p);
         if (p.integer("reuse") > 1 && settings.budget.rule.kind != LayerRule::Kind::kEqual) {
           throw input_error(
               "chunkkv: found reuse={} with layers of different budgets, expected layers=equal",

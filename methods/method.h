@@ -11,7 +11,7 @@
 
 #include "common/json.h"
 #include "inference/policy.h"
-#include "methods/budgets.h"
+#include "methods/budget_sharing.h"
 
 namespace turnbench {
 

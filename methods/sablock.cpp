@@ -213,7 +213,8 @@ std::vector<std::int32_t> in_blocks(std::span<const float> scores, int block, in
 }
 
 std::function<std::vector<SegmentBlocks>(const LayerView&)> sablock_blocks(const Parameters& p) {
-  auto method = std::make_shared<SaBlock>(budget_settings("sablock", p), sablock_settings(p));
+  auto method =
+      std::make_shared<SaBlock>(budget_and_window_settings("sablock", p), sablock_settings(p));
   return [method](const LayerView& view) { return method->blocks(view); };
 }
 
@@ -236,7 +237,7 @@ MethodInfo sablock() {
           "level: both; fixed blocks of 5 or 10: block_max=5,blocks=fixed, over the whole prompt "
           "with segment=none",
       .parameters = and_also(
-          budget_parameters("1024", "8"),
+          budget_and_window_parameters("1024", "8"),
           {layers_parameter(),
            {"lambda", Kind::kNumber, "0.5", "", "strength of the segments' guidance; 0: none", 0,
             10},
@@ -256,8 +257,8 @@ MethodInfo sablock() {
             "where the prompt is cut; none: it is one segment"}}),
       .make = [](const Parameters& p) {
         Policies out;
-        out.eviction =
-            std::make_unique<SaBlock>(budget_settings("sablock", p), sablock_settings(p));
+        out.eviction = std::make_unique<SaBlock>(budget_and_window_settings("sablock", p),
+                                                 sablock_settings(p));
         return out;
       }};
 }

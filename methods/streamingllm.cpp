@@ -1,5 +1,5 @@
 #include "common/error.h"
-#include "methods/layer_budget.h"
+#include "methods/budget_parameters.h"
 #include "methods/scores.h"
 
 namespace turnbench {

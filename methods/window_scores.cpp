@@ -29,7 +29,8 @@ int WindowSettings::choices(const LayerView& view) const {
   return fits ? std::max(0, n - window) : chosen;
 }
 
-std::vector<ParameterInfo> budget_parameters(std::string_view budget, std::string_view window) {
+std::vector<ParameterInfo> budget_and_window_parameters(std::string_view budget,
+                                                        std::string_view window) {
   using Kind = ParameterInfo::Kind;
   return {{"budget", Kind::kBudget, budget, "tokens or share", "prompt tokens kept per set"},
           {"window", Kind::kInteger, window, "tokens",
@@ -40,7 +41,7 @@ std::vector<ParameterInfo> window_parameters(std::string_view budget, std::strin
                                              std::string_view kernel) {
   using Kind = ParameterInfo::Kind;
   return and_also(
-      budget_parameters(budget, window),
+      budget_and_window_parameters(budget, window),
       {{"kernel", Kind::kInteger, kernel, "tokens", "width of the pooling, odd", 1, 255},
        {"pool", Kind::kChoice, "max", "max|avg|none", "pooling of the scores"},
        {"gran", Kind::kChoice, "kv_head", "kv_head|query_head", "what has a kept set of its own"},
@@ -48,7 +49,7 @@ std::vector<ParameterInfo> window_parameters(std::string_view budget, std::strin
         "reduction over the query heads of a KV head"}});
 }
 
-WindowSettings budget_settings(std::string_view method, const Parameters& p) {
+WindowSettings budget_and_window_settings(std::string_view method, const Parameters& p) {
   WindowSettings out{.budget = layer_budget(method, p), .window = p.integer("window")};
   const Budget& mean = out.budget.mean;
   if (!mean.is_ratio && mean.value <= out.window) {
@@ -59,7 +60,7 @@ WindowSettings budget_settings(std::string_view method, const Parameters& p) {
 }
 
 WindowSettings window_settings(std::string_view method, const Parameters& p) {
-  WindowSettings out = budget_settings(method, p);
+  WindowSettings out = budget_and_window_settings(method, p);
   out.kernel = p.integer("kernel");
   out.pooling = parse_pooling(p.choice("pool"));
   out.group = parse_group_rule(p.choice("gqa_agg"));

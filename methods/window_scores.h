@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "methods/layer_budget.h"
+#include "methods/budget_parameters.h"
 #include "methods/scores.h"
 
 namespace turnbench {
@@ -35,12 +35,14 @@ struct WindowSettings {
 };
 
 /// Parameters "budget" and "window" with their defaults.
-std::vector<ParameterInfo> budget_parameters(std::string_view budget, std::string_view window);
+std::vector<ParameterInfo> budget_and_window_parameters(std::string_view budget,
+                                                        std::string_view window);
 /// The same, then "kernel", "pool", "gran" and "gqa_agg".
 std::vector<ParameterInfo> window_parameters(std::string_view budget, std::string_view window,
                                              std::string_view kernel);
-/// Settings from the values of `budget_parameters`; refuses a budget that the window fills.
-WindowSettings budget_settings(std::string_view method, const Parameters& parameters);
+/// Settings from the values of `budget_and_window_parameters`; refuses a budget that the window
+/// fills.
+WindowSettings budget_and_window_settings(std::string_view method, const Parameters& parameters);
 /// Settings from the values of `window_parameters`; refuses an even kernel, too.
 WindowSettings window_settings(std::string_view method, const Parameters& parameters);
 

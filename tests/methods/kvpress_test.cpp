@@ -9,7 +9,7 @@
 #include "common/file.h"
 #include "common/json.h"
 #include "inference/engine.h"
-#include "methods/budgets.h"
+#include "methods/budget_sharing.h"
 #include "methods/method.h"
 #include "tests/backends/backend.h"
 

@@ -20,14 +20,14 @@ class SourceTree : public testing::Test {
           "inference/tokenizer/bpe.cpp", "harness/unit/unit.cpp", "harness/unit/prompt.cpp",
           "datasets/a.cpp", "metrics/f1.cpp", "methods/scores.cpp", "probes/mean.h"})
       directory_.write(file, "\n");
-    directory_.write("methods/scores.h", "#include \"methods/budgets.h\"\n");
-    directory_.write("methods/budgets.h", "\n");
+    directory_.write("methods/scores.h", "#include \"methods/budget_sharing.h\"\n");
+    directory_.write("methods/budget_sharing.h", "\n");
     directory_.write("methods/snapkv.cpp",
                      "#include \"methods/scores.h\"\nMethodInfo snapkv() {\n}\n");
     directory_.write("methods/a_shape.cpp",
                      "MethodInfo a_shape() {\n}\nMethodInfo tri_shape() {\n}\n");
     directory_.write("probes/coverage.cpp",
-                     "#include \"probes/mean.h\"\n#include \"methods/budgets.h\"\n"
+                     "#include \"probes/mean.h\"\n#include \"methods/budget_sharing.h\"\n"
                      "ProbeInfo coverage() {\n}\n");
   }
 
@@ -73,7 +73,7 @@ TEST_F(SourceTree, EachFileTouchesWhatItDecides) {
   EXPECT_EQ(changed_by("methods/snapkv.cpp"), Parts{"methods/snapkv"});
   EXPECT_EQ(changed_by("methods/scores.cpp"), Parts{"methods/snapkv"});
   EXPECT_EQ(changed_by("methods/a_shape.cpp"), (Parts{"methods/a-shape", "methods/tri-shape"}));
-  EXPECT_EQ(changed_by("methods/budgets.h"), (Parts{"methods/snapkv", "probes/coverage"}));
+  EXPECT_EQ(changed_by("methods/budget_sharing.h"), (Parts{"methods/snapkv", "probes/coverage"}));
   EXPECT_EQ(changed_by("probes/mean.h"), Parts{"probes/coverage"});
 }
 

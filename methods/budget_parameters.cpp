@@ -1,4 +1,4 @@
-#include "methods/layer_budget.h"
+#include "methods/budget_parameters.h"
 
 #include <algorithm>
 #include <cmath>

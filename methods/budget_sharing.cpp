@@ -1,4 +1,4 @@
-#include "methods/budgets.h"
+#include "methods/budget_sharing.h"
 
 #include <algorithm>
 #include <cmath>

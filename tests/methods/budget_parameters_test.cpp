@@ -1,6 +1,6 @@
 // Budgets that the layers share, and the compensated ones of PQCache's baselines.
 
-#include "methods/layer_budget.h"
+#include "methods/budget_parameters.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -26,15 +26,6 @@ LayerSizes sizes(const std::string& spec, Layer& layer) {
     out.push_back(kept.keep_all() ? layer.n : static_cast<int>(kept.slots[0].size()));
   }
   return out;
-}
-
-TEST(WeightedBudgets, FollowTheWeightsAndSumToTheMean) {
-  const std::vector<double> weights = {4, 3, 2, 1}, thirds = {1, 1, 1}, most = {9, 1, 0};
-  EXPECT_EQ(weighted_budgets(weights, 10, 100), (LayerSizes{16, 12, 8, 4}));
-  EXPECT_EQ(weighted_budgets(thirds, 7, 100), (LayerSizes{7, 7, 7}));
-  EXPECT_EQ(weighted_budgets(most, 10, 100), (LayerSizes{27, 3, 0}));
-  EXPECT_EQ(weighted_budgets(most, 10, 15),
-            (LayerSizes{15, 9, 6}));  // what is above the cap goes round
 }
 
 // What every layer keeps (window, sinks, recent tokens) stays; the rest follows the weights.

@@ -1,6 +1,6 @@
 // Shares of budgets: worked examples, and their invariants.
 
-#include "methods/budgets.h"
+#include "methods/budget_sharing.h"
 
 #include <gtest/gtest.h>
 
@@ -49,6 +49,14 @@ TEST(PyramidBudgets, SumsToTheMeanAndNeverGrows) {
       }
     }
   }
+}
+
+TEST(WeightedBudgets, FollowTheWeightsAndSumToTheMean) {
+  const std::vector<double> weights = {4, 3, 2, 1}, thirds = {1, 1, 1}, most = {9, 1, 0};
+  EXPECT_EQ(weighted_budgets(weights, 10, 100), (Sizes{16, 12, 8, 4}));
+  EXPECT_EQ(weighted_budgets(thirds, 7, 100), (Sizes{7, 7, 7}));
+  EXPECT_EQ(weighted_budgets(most, 10, 100), (Sizes{27, 3, 0}));
+  EXPECT_EQ(weighted_budgets(most, 10, 15), (Sizes{15, 9, 6}));  // what is above the cap goes round
 }
 
 // B* = [2, 4], base = 3, a = 0.2.
