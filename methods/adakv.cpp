@@ -2,7 +2,8 @@
 #include <numeric>
 
 #include "methods/budget_sharing.h"
-#include "methods/window_scores.h"
+#include "methods/kept_sets.h"
+#include "methods/window_settings.h"
 
 namespace turnbench {
 namespace {

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "common/error.h"
-#include "methods/window_scores.h"
+#include "methods/window_settings.h"
 
 namespace turnbench {
 namespace {

@@ -1,6 +1,7 @@
 #include "methods/heavy_hitters.h"
 
 #include "common/error.h"
+#include "methods/scores.h"
 
 namespace turnbench {
 namespace {

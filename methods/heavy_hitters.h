@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "methods/window_scores.h"
+#include "methods/budget_parameters.h"
+#include "methods/kept_sets.h"
 
 namespace turnbench {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "common/error.h"
+#include "methods/kept_sets.h"
 #include "methods/scores.h"
-#include "methods/window_scores.h"
 
 namespace turnbench {
 namespace {

@@ -171,6 +171,12 @@ int Budget::tokens(int n) const {
   return is_ratio ? static_cast<int>(std::floor(value * n + 1e-9)) : static_cast<int>(value);
 }
 
+std::vector<ParameterInfo> and_also(std::vector<ParameterInfo> list,
+                                    const std::vector<ParameterInfo>& more) {
+  list.insert(list.end(), more.begin(), more.end());
+  return list;
+}
+
 Parameters Parameters::check(const std::vector<ParameterInfo>& declared,
                              const std::map<std::string, std::string>& given,
                              const std::string& where) {

@@ -34,6 +34,10 @@ struct ParameterInfo {
   double min = 0, max = 1e9;
 };
 
+/// A list with more at its end.
+std::vector<ParameterInfo> and_also(std::vector<ParameterInfo> list,
+                                    const std::vector<ParameterInfo>& more);
+
 /// The checked values of a method's parameters; every declared one has a value.
 class Parameters {
  public:

@@ -1,8 +1,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "methods/kept_sets.h"
 #include "methods/method.h"
-#include "methods/window_scores.h"
+#include "methods/scores.h"
 
 namespace turnbench {
 namespace {

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "methods/segments.h"
-#include "methods/window_scores.h"
+#include "methods/window_settings.h"
 
 namespace turnbench {
 namespace {

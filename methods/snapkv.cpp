@@ -1,5 +1,7 @@
 #include "methods/snapkv.h"
 
+#include "methods/kept_sets.h"
+
 namespace turnbench {
 namespace {
 

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "methods/window_scores.h"
+#include "methods/window_settings.h"
 
 namespace turnbench {
 

@@ -1,4 +1,7 @@
-#include "methods/window_scores.h"
+#include <algorithm>
+
+#include "methods/budget_parameters.h"
+#include "methods/scores.h"
 
 namespace turnbench {
 namespace {

@@ -1,5 +1,4 @@
 #include "methods/sablock.h"
-#include "methods/window_scores.h"
 #include "probes/layer_sums.h"
 #include "probes/probe.h"
 

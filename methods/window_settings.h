@@ -8,17 +8,6 @@
 
 namespace turnbench {
 
-/// One kept set of a layer (or one selection): the query heads that read it, and the cached tokens
-/// that it chooses from.
-struct KeptSet {
-  int first_head = 0, heads = 1;  ///< query heads first_head .. first_head + heads - 1
-  int tokens = 0;                 ///< n
-  const KvHeadCache* cache = nullptr;
-};
-
-/// The layer's kept sets: one per cached set, or one per query head.
-std::vector<KeptSet> kept_sets(const LayerView& view, bool per_query_head);
-
 /// Settings of the methods that keep the last tokens of a prompt (the window) and, of the tokens
 /// before it, those that the window attends to most.
 struct WindowSettings {
@@ -45,9 +34,5 @@ std::vector<ParameterInfo> window_parameters(std::string_view budget, std::strin
 WindowSettings budget_and_window_settings(std::string_view method, const Parameters& parameters);
 /// Settings from the values of `window_parameters`; refuses an even kernel, too.
 WindowSettings window_settings(std::string_view method, const Parameters& parameters);
-
-/// A list with more at its end.
-std::vector<ParameterInfo> and_also(std::vector<ParameterInfo> list,
-                                    const std::vector<ParameterInfo>& more);
 
 }  // namespace turnbench

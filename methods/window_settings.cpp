@@ -1,22 +1,10 @@
-#include "methods/window_scores.h"
+#include "methods/window_settings.h"
 
 #include <algorithm>
 
 #include "common/error.h"
 
 namespace turnbench {
-
-std::vector<KeptSet> kept_sets(const LayerView& view, bool per_query_head) {
-  const auto cached = view.sets.size();
-  const auto count = per_query_head ? static_cast<std::size_t>(view.shape.heads) : cached;
-  const int heads = view.shape.heads / static_cast<int>(count);
-  std::vector<KeptSet> out;
-  for (std::size_t i = 0; i < count; ++i) {
-    const KvHeadCache& cache = view.sets[i * cached / count];
-    out.push_back({static_cast<int>(i) * heads, heads, cache.size(), &cache});
-  }
-  return out;
-}
 
 int WindowSettings::choices(const LayerView& view) const {
   const int n = view.prompt_tokens, tokens = budget.tokens(n);
@@ -69,12 +57,6 @@ WindowSettings window_settings(std::string_view method, const Parameters& p) {
     throw input_error("{}: kernel: found {}, expected an odd number", method, out.kernel);
   }
   return out;
-}
-
-std::vector<ParameterInfo> and_also(std::vector<ParameterInfo> list,
-                                    const std::vector<ParameterInfo>& more) {
-  list.insert(list.end(), more.begin(), more.end());
-  return list;
 }
 
 }  // namespace turnbench
