@@ -92,12 +92,8 @@ void name_errors(Metric& metric) {
   };
 }
 
-std::vector<Metric> make_metrics() {
-  std::vector<Metric> metrics = {
-      metric("accuracy",
-             "the label stated first (of the classes, if there are any) is the reference, all "
-             "LongBench-normalised (LoopServe's accuracy)",
-             scorers::accuracy),
+std::vector<Metric> longbench_metrics() {
+  return {
       metric("classification",
              "1 / number of classes named, if the reference is among them "
              "(LongBench classification_score)",
@@ -111,9 +107,26 @@ std::vector<Metric> make_metrics() {
       metric("count",
              "share of the answer's numbers that are the reference (LongBench count_score)",
              scorers::count),
-      metric("exact_match", "equality of the LongBench-normalised texts", scorers::exact_match),
-      metric("gsm8k", "the answer's last number equals the reference's (PQCache evaluation_gsm8k)",
-             scorers::gsm8k),
+      metric("qa_f1", "F1 over words after normalisation (LongBench qa_f1_score)", scorers::qa_f1),
+      qa_f1_zh_metric(),
+      metric("retrieval",
+             "share of the answer's numbers that are the paragraph's (LongBench retrieval_score)",
+             scorers::retrieval),
+      metric("retrieval_zh", "the same for Chinese paragraph names (LongBench retrieval_zh_score)",
+             scorers::retrieval_zh),
+      rouge_metric("rouge", "F of rouge-l of the package rouge 1.0.1 (LongBench rouge_score)",
+                   [](const ScoringInput& input, const std::string& reference) {
+                     return scorers::rouge(input.prediction, reference);
+                   }),
+      rouge_metric("rouge_zh", "rouge over jieba's tokens (LongBench rouge_zh_score)",
+                   [](const ScoringInput& input, const std::string& reference) {
+                     return scorers::rouge_zh(input.prediction, reference, need_segmenter(input));
+                   }),
+  };
+}
+
+std::vector<Metric> infinitebench_metrics() {
+  return {
       metric("infinitebench_code_debug",
              "option letter or function name (InfiniteBench code_debug)",
              scorers::infinitebench_code_debug),
@@ -148,45 +161,11 @@ std::vector<Metric> make_metrics() {
       metric("infinitebench_passkey",
              "the first run of digits is the label (InfiniteBench passkey)",
              scorers::infinitebench_first_number),
-      metric("leval_code", "the last words are the output of the code (L-Eval codeU)",
-             scorers::leval_code),
-      metric("leval_letter", "the first letter from A to D is the reference (L-Eval exam)",
-             scorers::leval_letter),
-      metric("leval_letters",
-             "the letters marked are the reference, a quarter for some of them (L-Eval coursera)",
-             scorers::leval_letters),
-      metric("leval_stated",
-             "the first line holds the reference, regardless of case and spaces (L-Eval exam)",
-             scorers::leval_stated),
-      metric("longbench_write_length",
-             "nearness of the answer's length to the length asked for (LongBench-Write S_l)",
-             scorers::longbench_write_length),
-      metric("qa_f1", "F1 over words after normalisation (LongBench qa_f1_score)", scorers::qa_f1),
-      qa_f1_zh_metric(),
-      metric("retrieval",
-             "share of the answer's numbers that are the paragraph's (LongBench retrieval_score)",
-             scorers::retrieval),
-      metric("retrieval_zh", "the same for Chinese paragraph names (LongBench retrieval_zh_score)",
-             scorers::retrieval_zh),
-      rouge_metric("rouge", "F of rouge-l of the package rouge 1.0.1 (LongBench rouge_score)",
-                   [](const ScoringInput& input, const std::string& reference) {
-                     return scorers::rouge(input.prediction, reference);
-                   }),
-      metric("rouge_l_recall", "LCS / length of the reference, in words (LoopServe, section 6.1.3)",
-             scorers::rouge_l_recall),
-      metric("rouge_score_l", "F of rougeL of google's rouge-score, no stemmer",
-             scorers::rouge_score_l),
-      metric("rouge_score_lsum",
-             "F of rougeLsum of google's rouge-score, no stemmer, a sentence a line",
-             scorers::rouge_score_lsum),
-      rouge_metric("rouge_zh", "rouge over jieba's tokens (LongBench rouge_zh_score)",
-                   [](const ScoringInput& input, const std::string& reference) {
-                     return scorers::rouge_zh(input.prediction, reference, need_segmenter(input));
-                   }),
-      metric("ruler_match_all", "share of the references that occur (RULER string_match_all)",
-             scorers::ruler_match_all),
-      metric("ruler_match_part", "any reference occurs (RULER string_match_part)",
-             scorers::ruler_match_part),
+  };
+}
+
+std::vector<Metric> scbench_metrics() {
+  return {
       metric("scbench_choice_eng", "the option chosen (SCBench choice_eng)",
              scorers::infinitebench_choice),
       metric("scbench_kv", "the value occurs in the answer (SCBench kv, prefix_suffix, hashhop)",
@@ -205,6 +184,56 @@ std::vector<Metric> make_metrics() {
       metric("scbench_vt", "share of the references that occur, to two decimals (SCBench vt)",
              scorers::scbench_vt),
   };
+}
+
+std::vector<Metric> leval_metrics() {
+  return {
+      metric("leval_code", "the last words are the output of the code (L-Eval codeU)",
+             scorers::leval_code),
+      metric("leval_letter", "the first letter from A to D is the reference (L-Eval exam)",
+             scorers::leval_letter),
+      metric("leval_letters",
+             "the letters marked are the reference, a quarter for some of them (L-Eval coursera)",
+             scorers::leval_letters),
+      metric("leval_stated",
+             "the first line holds the reference, regardless of case and spaces (L-Eval exam)",
+             scorers::leval_stated),
+  };
+}
+
+std::vector<Metric> other_metrics() {
+  return {
+      metric("accuracy",
+             "the label stated first (of the classes, if there are any) is the reference, all "
+             "LongBench-normalised (LoopServe's accuracy)",
+             scorers::accuracy),
+      metric("exact_match", "equality of the LongBench-normalised texts", scorers::exact_match),
+      metric("gsm8k", "the answer's last number equals the reference's (PQCache evaluation_gsm8k)",
+             scorers::gsm8k),
+      metric("longbench_write_length",
+             "nearness of the answer's length to the length asked for (LongBench-Write S_l)",
+             scorers::longbench_write_length),
+      metric("rouge_l_recall", "LCS / length of the reference, in words (LoopServe, section 6.1.3)",
+             scorers::rouge_l_recall),
+      metric("rouge_score_l", "F of rougeL of google's rouge-score, no stemmer",
+             scorers::rouge_score_l),
+      metric("rouge_score_lsum",
+             "F of rougeLsum of google's rouge-score, no stemmer, a sentence a line",
+             scorers::rouge_score_lsum),
+      metric("ruler_match_all", "share of the references that occur (RULER string_match_all)",
+             scorers::ruler_match_all),
+      metric("ruler_match_part", "any reference occurs (RULER string_match_part)",
+             scorers::ruler_match_part),
+  };
+}
+
+std::vector<Metric> make_metrics() {
+  std::vector<Metric> metrics;
+  for (const auto& some : {longbench_metrics(), infinitebench_metrics(), scbench_metrics(),
+                           leval_metrics(), other_metrics()})
+    metrics.insert(metrics.end(), some.begin(), some.end());
+  std::sort(metrics.begin(), metrics.end(),
+            [](const Metric& a, const Metric& b) { return a.name < b.name; });
   for (Metric& metric : metrics) {
     metric.needs_segmenter = metric.name == "qa_f1_zh" || metric.name == "rouge_zh";
     name_errors(metric);
