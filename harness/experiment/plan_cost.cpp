@@ -51,24 +51,6 @@ void add_cost(PlanCost& out, const ModelConfig& model, const Plan::ProbeJob& job
 
 }  // namespace
 
-const PromptLengths& PlannedLengths::of(std::size_t model, const Dialogue& dialogue) {
-  const auto [found, is_new] = known_.try_emplace({model, &dialogue});
-  PromptLengths& out = found->second;
-  if (!is_new) return out;
-  const ResolvedModel& planned = plan_.experiment.models[model];
-  const Decoding decoding = plan_.experiment.decoding(planned);
-  const PromptRenderer renderer = plan_.experiment.renderer(planned);
-  const int turns = static_cast<int>(dialogue.turns.size());
-  std::int64_t prompt = 0;
-  for (int t = 0; t < turns; ++t) {
-    prompt += static_cast<std::int64_t>(
-        renderer.render(dialogue, t, turn_limit(decoding, dialogue)).tokens.size());
-    out.prompts.push_back(prompt);
-    out.answers.push_back(answer_limit(decoding, dialogue.turns[static_cast<std::size_t>(t)]));
-  }
-  return out;
-}
-
 PlanCost estimate_cost(const Plan& plan, std::span<const Device> devices) {
   PlanCost out;
   out.cells = plan.cells.size();

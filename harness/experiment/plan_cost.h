@@ -1,44 +1,14 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <map>
-#include <numeric>
+#include <span>
 #include <vector>
 
 #include "harness/experiment/plan.h"
+#include "harness/experiment/plan_memory.h"
 
 namespace turnbench {
-
-/// Token counts of a dialogue for a model, by turn: the prompt before each answer (without earlier
-/// answers), and the longest possible answer.
-struct PromptLengths {
-  std::vector<std::int64_t> prompts, answers;
-  std::int64_t total_answer_tokens() const {
-    return std::accumulate(answers.begin(), answers.end(), std::int64_t{0});
-  }
-};
-
-/// Lengths of a plan's dialogues; each is rendered once and then cached.
-class PlannedLengths {
- public:
-  explicit PlannedLengths(const Plan& plan) : plan_(plan) {}
-  const PromptLengths& of(std::size_t model, const Dialogue& dialogue);
-
- private:
-  const Plan& plan_;
-  std::map<std::pair<std::size_t, const Dialogue*>, PromptLengths> known_;
-};
-
-/// Bytes that a worker needs in addition to the weights, for its largest batch of a model's units:
-/// keys and values, and the engine's scratch memory in each stage (one stage per device).  If
-/// histories contain the methods' own answers, methods share the prefill only while their answers
-/// agree.
-struct WorkerBytes {
-  std::size_t if_answers_agree = 0;   ///< all methods give the same answers
-  std::size_t if_answers_differ = 0;  ///< no two methods give the same answer
-};
-WorkerBytes worker_bytes(const Plan& plan, std::size_t model, std::span<const Device> devices,
-                         PlannedLengths& lengths);
 
 /// The cost of a plan, with the stages of each model on `devices`.
 struct PlanCost {

@@ -1,12 +1,13 @@
 // What a plan's units hold in memory when they run.
 
+#include "harness/experiment/plan_memory.h"
+
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
-#include <span>
 
 #include "common/thread_pool.h"
-#include "harness/experiment/plan_cost.h"
 #include "inference/engine.h"
 #include "inference/memory_estimate.h"
 
@@ -87,145 +88,225 @@ class Batch {
 /// same answers before; or nobody.
 enum class Sharing { kPrefills, kHistories, kNone };
 
-/// Adds what `unit` holds when every branch has answered turn `turn`, and the passes over its
-/// prompt if that is prefilled just then.
-void add_unit(Batch& out, const ModelConfig& c, const WorkUnit& unit, const PromptLengths& lengths,
-              std::size_t turn, Sharing sharing, bool prefills) {
-  const bool shares = sharing != Sharing::kNone;
+/// Adds to a batch what a unit holds when every branch has answered turn `turn`, and the passes
+/// over its prompt if that is prefilled just then.
+class UnitMemory {
+ public:
+  UnitMemory(Batch& batch, const ModelConfig& config, const PromptLengths& lengths,
+             std::size_t turn, Sharing sharing, bool prefills)
+      : out_(batch),
+        config_(config),
+        turn_(turn),
+        sharing_(sharing),
+        prefills_(prefills),
+        first_(lengths.prompts[0]),
+        before_(turn > 0 ? lengths.prompts[turn - 1] : 0),
+        prompt_(lengths.prompts[turn]),
+        answer_(lengths.answers[turn]) {}
+
+  void add(const WorkUnit& unit) {
+    for (const UnitCell& cell : unit.cells) {
+      const Policies p = cell.method->make();
+      window_ = std::max(window_, p.window());
+      pre_rope_keys_ |= p.pre_rope_keys();
+    }
+    for (const UnitCell& cell : unit.cells) {
+      const bool forks =
+          sharing_ != Sharing::kNone && (turn_ == 0 || cell.history == History::kReprefill);
+      if (forks) {
+        add_fork(cell);
+      } else {
+        add_own(cell);
+      }
+    }
+    for (const auto& [key, prefix] : shared_) add_prefix(prefix);
+    for (std::size_t i = 0; i < first_prompts_.size(); ++i)
+      out_.add_pages(first_, config_.kv_heads, pre_rope_keys_);
+  }
+
+ private:
   struct SharedPrefix {
     bool continues = true, whole = false;
     std::set<ColumnRule> columns;
   };
-  const std::int64_t prompt = lengths.prompts[turn], answer = lengths.answers[turn],
-                     before = turn > 0 ? lengths.prompts[turn - 1] : 0;
-  const std::int64_t first = lengths.prompts[0];
-  std::map<std::string, SharedPrefix> shared;
-  std::set<std::string> first_prompts;  // that several sequences go on from
-  int window = 0;
-  bool pre_rope_keys = false;
-  for (const UnitCell& cell : unit.cells) {
-    const Policies p = cell.method->make();
-    window = std::max(window, p.window());
-    pre_rope_keys |= p.pre_rope_keys();
-  }
-  for (const UnitCell& cell : unit.cells) {
-    const Policies p = cell.method->make();
-    const bool per_query_head = keeps_query_heads(*cell.method),
-               forked = shares && (turn == 0 || cell.history == History::kReprefill);
-    std::set<ColumnRule> columns;
+
+  static bool continues(const Policies& p) { return !p.prefill || p.prefill->reuses_cached_prompt(); }
+  static std::set<ColumnRule> columns_of(const Policies& p) {
+    std::set<ColumnRule> out;
     if (p.eviction) {
-      for (const ColumnRule& rule : p.eviction->columns()) columns.insert(rule);
+      for (const ColumnRule& rule : p.eviction->columns()) out.insert(rule);
     }
-    const bool whole = p.prefill != nullptr,
-               continues = !p.prefill || p.prefill->reuses_cached_prompt();
-    std::int64_t own = answer;
-    if (forked) {  // pages are the shared prefix's until they are written; eviction copies what
-                   // stays
-      own += p.eviction ? kept(*cell.method, prompt) : kPageTokens;
-      const std::string& key = cell.method->prefill_key();
-      const bool apart =
-          sharing == Sharing::kHistories && turn > 0 && cell.answers == Answers::kOwn;
-      if (continues) first_prompts.insert(key);
-      SharedPrefix& prefix = shared[apart ? key + cell.key : key];
-      prefix.whole = whole;
-      prefix.continues = continues;
-      prefix.columns.merge(columns);
+    return out;
+  }
+  int sets_of(const Method& method) const {
+    return keeps_query_heads(method) ? config_.heads : config_.kv_heads;
+  }
+
+  /// A branch that forks from a shared prefix.  Pages are the prefix's until they are written;
+  /// eviction copies what stays.
+  void add_fork(const UnitCell& cell) {
+    const Policies p = cell.method->make();
+    const std::string& key = cell.method->prefill_key();
+    const bool apart =
+        sharing_ == Sharing::kHistories && turn_ > 0 && cell.answers == Answers::kOwn;
+    if (continues(p)) first_prompts_.insert(key);
+    SharedPrefix& prefix = shared_[apart ? key + cell.key : key];
+    prefix.whole = p.prefill != nullptr;
+    prefix.continues = continues(p);
+    prefix.columns.merge(columns_of(p));
+    const std::int64_t own = p.eviction ? kept(*cell.method, prompt_) : kPageTokens;
+    out_.add(answer_ + own, sets_of(*cell.method), p.pre_rope_keys(), window_);
+  }
+
+  /// A branch with a prefill of its own.
+  void add_own(const UnitCell& cell) {
+    const Policies p = cell.method->make();
+    const bool fresh = turn_ == 0 || cell.history == History::kReprefill;
+    const std::int64_t evicted = cell.history == History::kCompressOnce ? first_ : before_;
+    std::int64_t own = answer_;
+    if (fresh) {  // all of it, until the prompt has ended
+      own += prompt_;
+    } else if (p.eviction) {
+      own += kept(*cell.method, evicted) + prompt_ - evicted;
     } else {
-      const bool fresh = turn == 0 || cell.history == History::kReprefill;
-      const std::int64_t evicted = cell.history == History::kCompressOnce ? first : before;
-      if (fresh) {  // all of it, until the prompt has ended
-        own += prompt;
-      } else if (p.eviction) {
-        own += kept(*cell.method, evicted) + prompt - evicted;
-      } else {
-        own += prompt - first;
-        first_prompts.insert(cell.method->prefill_key());
-      }
-      // A sparse prefill that goes on from earlier turns computes the rows of each in a pass.
-      const bool at_once = fresh && !(whole && continues);
-      if (prefills)
-        out.add_prefill(at_once ? prompt : prompt - before, prompt, whole, p.pre_rope_keys());
-      out.add_columns(columns.size(), prompt);
+      own += prompt_ - first_;
+      first_prompts_.insert(cell.method->prefill_key());
     }
-    out.add(own, per_query_head ? c.heads : c.kv_heads, p.pre_rope_keys(),
-            forked ? window : p.window());
+    // A sparse prefill that goes on from earlier turns computes the rows of each in a pass.
+    const bool whole = p.prefill != nullptr, at_once = fresh && !(whole && continues(p));
+    if (prefills_)
+      out_.add_prefill(at_once ? prompt_ : prompt_ - before_, prompt_, whole, p.pre_rope_keys());
+    out_.add_columns(columns_of(p).size(), prompt_);
+    out_.add(own, sets_of(*cell.method), p.pre_rope_keys(), p.window());
   }
-  for (const auto& [key, prefix] : shared) {
+
+  void add_prefix(const SharedPrefix& prefix) {
     // One that starts again is there beside the previous turn's.
-    out.add(prefix.continues ? prompt - first : prompt + before, c.kv_heads, pre_rope_keys, window);
-    if (prefills)
-      out.add_prefill(prefix.continues ? prompt - before : prompt, prompt, prefix.whole,
-                      pre_rope_keys);
-    out.add_columns(prefix.columns.size(), prompt);
+    out_.add(prefix.continues ? prompt_ - first_ : prompt_ + before_, config_.kv_heads,
+             pre_rope_keys_, window_);
+    if (prefills_)
+      out_.add_prefill(prefix.continues ? prompt_ - before_ : prompt_, prompt_, prefix.whole,
+                       pre_rope_keys_);
+    out_.add_columns(prefix.columns.size(), prompt_);
   }
-  for (std::size_t i = 0; i < first_prompts.size(); ++i)
-    out.add_pages(first, c.kv_heads, pre_rope_keys);
+
+  Batch& out_;
+  const ModelConfig& config_;
+  const std::size_t turn_;
+  const Sharing sharing_;
+  const bool prefills_;
+  const std::int64_t first_, before_, prompt_,
+      answer_;  // tokens; prompts of turns 0, turn - 1, turn
+  int window_ = 0;
+  bool pre_rope_keys_ = false;
+  std::map<std::string, SharedPrefix> shared_;
+  std::set<std::string> first_prompts_;  // that several sequences go on from
+};
+
+/// The largest of all batches that a worker of one model may run.
+class LargestBatch {
+ public:
+  LargestBatch(const ResolvedModel& model, std::span<const Device> devices,
+               const std::function<const PromptLengths&(const Dialogue&)>& lengths)
+      : model_(model), devices_(devices), lengths_(lengths) {}
+
+  const WorkerBytes& bytes() const { return out_; }
+
+  /// A unit's cells one by one, each by itself in every turn.
+  void consider_isolated(const Plan::Unit& unit) {
+    for (const UnitCell& cell : unit.cells) {
+      for (std::size_t turn = 0; turn < unit.dialogue->turns.size(); ++turn) {
+        Batch batch(model_, devices_);
+        add(batch, {unit.dialogue.get(), {cell}}, turn, Sharing::kNone, true);
+        consider(batch.bytes(), batch.bytes());
+      }
+    }
+  }
+
+  /// Units that run at the same time.
+  void consider_together(std::span<const Plan::Unit* const> units) {
+    consider(together(units, Sharing::kPrefills), together(units, Sharing::kHistories));
+  }
+
+  /// Probes' dialogues, one after the other.
+  void consider_probes(const Plan::ProbeJob& job) {
+    const bool attends = required_input(job.cells) != ProbeInfo::Input::kText;
+    for (const auto& dialogue : job.dialogues) {
+      const bool goes_on = job.answers == Answers::kOwn && dialogue->turns.size() > 1;
+      if (!attends && !goes_on) continue;
+      const PromptLengths& n = lengths_(*dialogue);
+      Batch batch(model_, devices_);
+      batch.add(n.prompts.back() + n.answers.back(), model_.checkpoint.config.kv_heads, false, 1);
+      batch.add_prefill(n.prompts.back(), n.prompts.back(), attends, false);
+      consider(batch.bytes(), batch.bytes());
+    }
+  }
+
+ private:
+  void add(Batch& batch, const WorkUnit& unit, std::size_t turn, Sharing sharing,
+           bool prefills) const {
+    UnitMemory(batch, model_.checkpoint.config, lengths_(*unit.dialogue), turn, sharing, prefills)
+        .add(unit);
+  }
+
+  /// Units follow each other at a distance: the oldest one is in its last turn when the others are
+  /// on their way there; one at a time is prefilled.
+  std::size_t together(std::span<const Plan::Unit* const> units, Sharing sharing) const {
+    std::size_t out = 0;
+    for (std::size_t prefilled = 0; prefilled < units.size(); ++prefilled) {
+      Batch batch(model_, devices_);
+      for (std::size_t i = 0; i < units.size(); ++i) {
+        const Dialogue& dialogue = *units[i]->dialogue;
+        const std::size_t turns = dialogue.turns.size(),
+                          past = (turns * (units.size() - i) - 1) / units.size();
+        add(batch, {&dialogue, units[i]->cells}, past, sharing, i == prefilled);
+      }
+      out = std::max(out, batch.bytes());
+    }
+    return out;
+  }
+
+  void consider(std::size_t agreeing, std::size_t at_most) {
+    out_.if_answers_agree = std::max(out_.if_answers_agree, agreeing);
+    out_.if_answers_differ = std::max(out_.if_answers_differ, at_most);
+  }
+
+  const ResolvedModel& model_;
+  std::span<const Device> devices_;
+  std::function<const PromptLengths&(const Dialogue&)> lengths_;
+  WorkerBytes out_;
+};
+
+/// The first of `units` that run at the same time.
+std::span<const Plan::Unit* const> concurrent(std::span<const Plan::Unit* const> units) {
+  std::size_t count = 0;
+  std::int64_t tokens = 0;
+  while (count < kMaxConcurrentUnits && count < units.size()) {
+    tokens += estimate_context_tokens(*units[count]->dialogue);
+    if (count > 0 && tokens > kMaxConcurrentTokens) break;
+    ++count;
+  }
+  return units.first(count);
 }
 
 }  // namespace
 
 WorkerBytes worker_bytes(const Plan& plan, std::size_t model, std::span<const Device> devices,
                          PlannedLengths& lengths) {
-  const ResolvedModel& m = plan.experiment.models[model];
-  // Units follow each other at a distance: the oldest one is in its last turn when the others are
-  // on their way there; one at a time is prefilled.
-  const auto most = [&](std::span<const Plan::Unit* const> units, Sharing sharing) {
-    std::size_t out = 0;
-    for (std::size_t prefilled = 0; prefilled < units.size(); ++prefilled) {
-      Batch batch(m, devices);
-      for (std::size_t i = 0; i < units.size(); ++i) {
-        const Dialogue& dialogue = *units[i]->dialogue;
-        const std::size_t turns = dialogue.turns.size(),
-                          past = (turns * (units.size() - i) - 1) / units.size();
-        add_unit(batch, m.checkpoint.config, {&dialogue, units[i]->cells},
-                 lengths.of(model, dialogue), past, sharing, i == prefilled);
-      }
-      out = std::max(out, batch.bytes());
-    }
-    return out;
-  };
-  WorkerBytes out;
-  const auto consider = [&](std::size_t agreeing, std::size_t at_most) {
-    out.if_answers_agree = std::max(out.if_answers_agree, agreeing);
-    out.if_answers_differ = std::max(out.if_answers_differ, at_most);
-  };
+  LargestBatch largest(plan.experiment.models[model], devices,
+                       [&](const Dialogue& dialogue) -> const PromptLengths& {
+                         return lengths.of(model, dialogue);
+                       });
   const std::vector<const Plan::Unit*> units = plan.units_of(model);
   for (std::size_t first = 0; first < units.size(); ++first) {
     if (plan.experiment.manifest.isolated) {
-      for (const UnitCell& cell : units[first]->cells) {
-        const Dialogue& dialogue = *units[first]->dialogue;
-        for (std::size_t turn = 0; turn < dialogue.turns.size(); ++turn) {
-          Batch batch(m, devices);
-          add_unit(batch, m.checkpoint.config, {&dialogue, {cell}}, lengths.of(model, dialogue),
-                   turn, Sharing::kNone, true);
-          consider(batch.bytes(), batch.bytes());
-        }
-      }
-      continue;
-    }
-    std::size_t count = 0;
-    std::int64_t tokens = 0;
-    while (count < kMaxConcurrentUnits && first + count < units.size()) {
-      tokens += estimate_context_tokens(*units[first + count]->dialogue);
-      if (count > 0 && tokens > kMaxConcurrentTokens) break;
-      ++count;
-    }
-    const auto together = std::span(units).subspan(first, count);
-    consider(most(together, Sharing::kPrefills), most(together, Sharing::kHistories));
-  }
-  for (const Plan::ProbeJob* job : plan.probe_jobs_of(model)) {
-    const bool attends = required_input(job->cells) != ProbeInfo::Input::kText;
-    for (const auto& dialogue : job->dialogues) {  // one after the other
-      const bool goes_on = job->answers == Answers::kOwn && dialogue->turns.size() > 1;
-      if (!attends && !goes_on) continue;
-      const PromptLengths& n = lengths.of(model, *dialogue);
-      Batch batch(m, devices);
-      batch.add(n.prompts.back() + n.answers.back(), m.checkpoint.config.kv_heads, false, 1);
-      batch.add_prefill(n.prompts.back(), n.prompts.back(), attends, false);
-      consider(batch.bytes(), batch.bytes());
+      largest.consider_isolated(*units[first]);
+    } else {
+      largest.consider_together(concurrent(std::span(units).subspan(first)));
     }
   }
-  return out;
+  for (const Plan::ProbeJob* job : plan.probe_jobs_of(model)) largest.consider_probes(*job);
+  return largest.bytes();
 }
 
 }  // namespace turnbench

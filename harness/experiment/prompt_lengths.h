@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "harness/experiment/plan.h"
+
+namespace turnbench {
+
+/// Token counts of a dialogue for a model, by turn: the prompt before each answer (without earlier
+/// answers), and the longest possible answer.
+struct PromptLengths {
+  std::vector<std::int64_t> prompts, answers;
+  std::int64_t total_answer_tokens() const {
+    return std::accumulate(answers.begin(), answers.end(), std::int64_t{0});
+  }
+};
+
+/// Lengths of a plan's dialogues; each is rendered once and then cached.
+class PlannedLengths {
+ public:
+  explicit PlannedLengths(const Plan& plan) : plan_(plan) {}
+  const PromptLengths& of(std::size_t model, const Dialogue& dialogue);
+
+ private:
+  const Plan& plan_;
+  std::map<std::pair<std::size_t, const Dialogue*>, PromptLengths> known_;
+};
+
+}  // namespace turnbench
