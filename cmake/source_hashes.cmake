@@ -31,9 +31,9 @@ function(add_part name)
 endfunction()
 
 add_part(engine inference/*.h inference/*.cpp inference/cpu/* inference/devices/*
-  harness/unit/conversation.* harness/unit/history.h harness/unit/probe_unit.*
-  harness/unit/turn_plans.h harness/unit/unit.* harness/unit/unit_runner.* common/mean.h
-  common/random.h)
+  harness/unit/active_unit.h harness/unit/conversation.* harness/unit/history.h
+  harness/unit/memoized_prefill.h harness/unit/prefill_groups.* harness/unit/probe_unit.*
+  harness/unit/unit.* harness/unit/unit_runner.* common/mean.h common/random.h)
 add_part(cuda inference/cuda/*)
 add_part(prompts harness/unit/prompt.* inference/tokenizer/*.h inference/tokenizer/*.cpp
   common/python_text.* common/special_casing.*)

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <span>
 
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/random.h"
+#include "harness/unit/prefill_groups.h"
 
 namespace turnbench {
 namespace {
@@ -104,51 +106,13 @@ std::uint64_t UnitRunner::policy_seed(const Branch& b) const {
   return Random::from({decoding_.seed, seed_of(b.dialogue->id)}).next();
 }
 
-void UnitRunner::add_own_prefill(ActiveUnit& unit, Branch& b, std::vector<Prefill>& work) {
-  const bool continues = unit.turn > 0 && !b.reprefills();
-  Prefill& own = work.emplace_back();
-  own.unit = &unit;
-  own.forks.push_back(&b);
-  own.tokens = continues ? continue_sequence(b) : restart_sequence(unit, b);
-  own.pass.dialogue = &b.view;
-  own.pass.sequence = &*b.sequence;
-  own.pass.evict = b.evicts(unit.turn);
-}
-
-std::map<PrefixKey, Sequence> UnitRunner::add_prefills(ActiveUnit& unit,
-                                                       std::vector<Prefill>& work) {
-  std::map<PrefixKey, Sequence> prefixes;
-  std::map<PrefixKey, std::size_t> groups;  // index in `work`
-  for (Branch& b : unit.branches) {
-    const bool continues = unit.turn > 0 && !b.reprefills();
-    if (!continues) b.sequence = engine_.make_sequence(b.cell->method->make());
-    if (continues || decoding_.isolated) {  // an isolated cell's memory is the method's own
-      add_own_prefill(unit, b, work);
-      continue;
-    }
-    const PrefixKey key{b.cell->method->prefill_key(), b.prompt.tokens};
-    const auto [group, is_new] = groups.try_emplace(key, work.size());
-    if (is_new) {
-      auto [prefix, rest] = start_prefix(unit, b, key);
-      const auto at = prefixes.emplace(key, std::move(prefix)).first;
-      Prefill& shared = work.emplace_back();
-      shared.unit = &unit;
-      shared.tokens = std::move(rest);
-      shared.pass.dialogue = &b.view;
-      shared.pass.sequence = &at->second;
-    }
-    work[group->second].forks.push_back(&b);
-    work[group->second].pass.forks.push_back(&*b.sequence);
-  }
-  return prefixes;
-}
-
 void UnitRunner::prefill(const std::vector<ActiveUnit*>& starting) {
   const auto start = Clock::now();
   if (decoding_.isolated) engine_.reset_peak();
   std::vector<Prefill> work;
   std::vector<std::map<PrefixKey, Sequence>> prefixes;  // of each unit; the last turn's still serve
-  for (ActiveUnit* unit : starting) prefixes.push_back(add_prefills(*unit, work));
+  for (ActiveUnit* unit : starting)
+    prefixes.push_back(add_prefills(engine_, decoding_.isolated, *unit, work));
   std::vector<Pass> passes;
   for (Prefill& w : work) {
     w.pass.tokens = w.tokens;
@@ -176,63 +140,6 @@ void UnitRunner::prefill(const std::vector<ActiveUnit*>& starting) {
     }
   }
   step_seconds_.clear();
-}
-
-std::pair<Sequence, std::vector<int>> UnitRunner::start_prefix(const ActiveUnit& unit,
-                                                               const Branch& b,
-                                                               const PrefixKey& key) const {
-  const auto& [prefill_key, prompt] = key;
-  Policies policies;
-  policies.prefill = b.cell->method->make().prefill;
-  policies.method = b.cell->method->name();
-  if (unit.turn > 0 && (!policies.prefill || policies.prefill->reuses_cached_prompt())) {
-    const auto fresh =
-        prompt.begin() + static_cast<std::ptrdiff_t>(b.earlier_prompt_lengths.back());
-    Sequence next = unit.prefixes.at({prefill_key, {prompt.begin(), fresh}}).fork();
-    next.counters = {};
-    return {std::move(next), std::vector<int>(fresh, prompt.end())};
-  }
-  int window = 0;
-  bool pre_rope_keys = false;
-  for (const UnitCell& cell : unit.unit.cells) {
-    const Policies p = cell.method->make();
-    window = std::max(window, p.window());
-    pre_rope_keys |= p.pre_rope_keys();
-  }
-  return {engine_.make_sequence(std::move(policies), window, pre_rope_keys), prompt};
-}
-
-std::vector<int> UnitRunner::restart_sequence(ActiveUnit& unit, Branch& b) {
-  Sequence& s = *b.sequence;
-  const std::span<const int> prompt = b.prompt.tokens;
-  std::size_t done = 0;
-  if (b.reprefills() && s.policies.prefill && s.policies.prefill->reuses_cached_prompt()) {
-    s.policies.prefill =
-        std::make_unique<MemoizedPrefillPolicy>(std::move(s.policies.prefill), b.plans);
-    for (std::size_t end : b.earlier_prompt_lengths) {
-      const Pass pass{
-          .sequence = &s, .tokens = prompt.subspan(done, end - done), .dialogue = &b.view};
-      engine_.prefill({&pass, 1});
-      unit.result.prefilled_tokens += static_cast<std::int64_t>(end - done);
-      done = end;
-    }
-    s.counters = {};
-  }
-  return {prompt.begin() + static_cast<std::ptrdiff_t>(done), prompt.end()};
-}
-
-std::vector<int> UnitRunner::continue_sequence(Branch& b) const {
-  if (b.before_answer) b.sequence = std::move(*b.before_answer);
-  b.before_answer.reset();
-  Sequence& s = *b.sequence;
-  s.counters = {};
-  if (s.policies.prefill && s.policies.prefill->recomputes_answer() && !s.policies.eviction)
-    s.truncate(s.prompt_tokens);
-  if (s.policies.eviction) {  // scores come from this turn's rows alone
-    for (QueryTail& tail : s.tails) tail.clear();
-  }
-  const std::vector<int>& prompt = b.prompt.tokens;
-  return {prompt.begin() + static_cast<std::ptrdiff_t>(s.tokens.size()), prompt.end()};
 }
 
 void UnitRunner::decode_step() {

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harness/unit/conversation.h"
+#include "harness/unit/memoized_prefill.h"
+#include "harness/unit/unit.h"
+#include "inference/engine.h"
+
+namespace turnbench {
+
+/// The state of one cell while its dialogue runs.
+struct Branch : Conversation {
+  const UnitCell* cell;
+  std::optional<Sequence> sequence;
+  /// Number of tokens of each earlier turn's prompt; the current prompt begins with these prompts.
+  std::vector<std::size_t> earlier_prompt_lengths;
+  std::shared_ptr<TurnPlans> plans = std::make_shared<TurnPlans>();
+  DialogueView view;  ///< of the current turn, for policies
+  std::vector<float> logits;
+  /// The sequence before it answered, if the gold answer will replace its own answer.
+  std::optional<Sequence> before_answer;
+  double prefill_seconds = 0,
+         decode_seconds = 0;  ///< of the current turn: its share of the batches
+
+  bool reprefills() const { return cell->history == History::kReprefill; }
+  // Whether the method evicts at the end of a prompt, and while it decodes the answer.
+  bool evicts(int turn) const { return turn == 0 || evicts_in_answers(); }
+  bool evicts_in_answers() const { return cell->history != History::kCompressOnce; }
+};
+
+/// Key of a shared prefix, a sequence with the full cache of a prompt from which branches and later
+/// turns continue: what determines the prefill, and the tokens of the prompt.
+using PrefixKey = std::pair<std::string, std::vector<int>>;
+
+/// The state of a unit while it runs.  Its branches answer each turn together.
+struct ActiveUnit {
+  WorkUnit unit;
+  std::vector<Branch> branches;
+  std::map<PrefixKey, Sequence> prefixes;  ///< of the current turn
+  int turn = -1;
+  std::size_t steps = 0;  ///< decode steps since it started
+  std::int64_t tokens = 0;
+  UnitResult result;
+
+  bool answered() const {
+    return turn < 0 || std::all_of(branches.begin(), branches.end(),
+                                   [](const Branch& b) { return b.finished; });
+  }
+};
+
+}  // namespace turnbench

@@ -1,0 +1,116 @@
+#include "harness/unit/prefill_groups.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <utility>
+
+namespace turnbench {
+namespace {
+
+/// A sequence with the previous turn's prompt of this branch, and the tokens that remain to be
+/// prefilled.  (A longer prompt of another branch would split a sparse prefill at another place.)
+std::pair<Sequence, std::vector<int>> start_prefix(Engine& engine, const ActiveUnit& unit,
+                                                   const Branch& b, const PrefixKey& key) {
+  const auto& [prefill_key, prompt] = key;
+  Policies policies;
+  policies.prefill = b.cell->method->make().prefill;
+  policies.method = b.cell->method->name();
+  if (unit.turn > 0 && (!policies.prefill || policies.prefill->reuses_cached_prompt())) {
+    const auto fresh =
+        prompt.begin() + static_cast<std::ptrdiff_t>(b.earlier_prompt_lengths.back());
+    Sequence next = unit.prefixes.at({prefill_key, {prompt.begin(), fresh}}).fork();
+    next.counters = {};
+    return {std::move(next), std::vector<int>(fresh, prompt.end())};
+  }
+  int window = 0;
+  bool pre_rope_keys = false;
+  for (const UnitCell& cell : unit.unit.cells) {
+    const Policies p = cell.method->make();
+    window = std::max(window, p.window());
+    pre_rope_keys |= p.pre_rope_keys();
+  }
+  return {engine.make_sequence(std::move(policies), window, pre_rope_keys), prompt};
+}
+
+/// Prepares a branch that prefills its whole dialogue again; returns the tokens to prefill.  If
+/// prompts may continue earlier ones, as in a shared prefix, the rows of each earlier turn are
+/// computed in a separate pass with the patterns of that turn.  Only the current turn's rows are
+/// counted.
+std::vector<int> restart_sequence(Engine& engine, ActiveUnit& unit, Branch& b) {
+  Sequence& s = *b.sequence;
+  const std::span<const int> prompt = b.prompt.tokens;
+  std::size_t done = 0;
+  if (b.reprefills() && s.policies.prefill && s.policies.prefill->reuses_cached_prompt()) {
+    s.policies.prefill =
+        std::make_unique<MemoizedPrefillPolicy>(std::move(s.policies.prefill), b.plans);
+    for (std::size_t end : b.earlier_prompt_lengths) {
+      const Pass pass{
+          .sequence = &s, .tokens = prompt.subspan(done, end - done), .dialogue = &b.view};
+      engine.prefill({&pass, 1});
+      unit.result.prefilled_tokens += static_cast<std::int64_t>(end - done);
+      done = end;
+    }
+    s.counters = {};
+  }
+  return {prompt.begin() + static_cast<std::ptrdiff_t>(done), prompt.end()};
+}
+
+/// Prepares a branch that keeps its cache for the next turn; returns the tokens to prefill.
+std::vector<int> continue_sequence(Branch& b) {
+  if (b.before_answer) b.sequence = std::move(*b.before_answer);
+  b.before_answer.reset();
+  Sequence& s = *b.sequence;
+  s.counters = {};
+  if (s.policies.prefill && s.policies.prefill->recomputes_answer() && !s.policies.eviction)
+    s.truncate(s.prompt_tokens);
+  if (s.policies.eviction) {  // scores come from this turn's rows alone
+    for (QueryTail& tail : s.tails) tail.clear();
+  }
+  const std::vector<int>& prompt = b.prompt.tokens;
+  return {prompt.begin() + static_cast<std::ptrdiff_t>(s.tokens.size()), prompt.end()};
+}
+
+void add_own_prefill(Engine& engine, ActiveUnit& unit, Branch& b, std::vector<Prefill>& work) {
+  const bool continues = unit.turn > 0 && !b.reprefills();
+  Prefill& own = work.emplace_back();
+  own.unit = &unit;
+  own.forks.push_back(&b);
+  own.tokens = continues ? continue_sequence(b) : restart_sequence(engine, unit, b);
+  own.pass.dialogue = &b.view;
+  own.pass.sequence = &*b.sequence;
+  own.pass.evict = b.evicts(unit.turn);
+}
+
+}  // namespace
+
+std::map<PrefixKey, Sequence> add_prefills(Engine& engine, bool isolated, ActiveUnit& unit,
+                                           std::vector<Prefill>& work) {
+  std::map<PrefixKey, Sequence> prefixes;
+  std::map<PrefixKey, std::size_t> groups;  // index in `work`
+  for (Branch& b : unit.branches) {
+    const bool continues = unit.turn > 0 && !b.reprefills();
+    if (!continues) b.sequence = engine.make_sequence(b.cell->method->make());
+    if (continues || isolated) {  // an isolated cell's memory is the method's own
+      add_own_prefill(engine, unit, b, work);
+      continue;
+    }
+    const PrefixKey key{b.cell->method->prefill_key(), b.prompt.tokens};
+    const auto [group, is_new] = groups.try_emplace(key, work.size());
+    if (is_new) {
+      auto [prefix, rest] = start_prefix(engine, unit, b, key);
+      const auto at = prefixes.emplace(key, std::move(prefix)).first;
+      Prefill& shared = work.emplace_back();
+      shared.unit = &unit;
+      shared.tokens = std::move(rest);
+      shared.pass.dialogue = &b.view;
+      shared.pass.sequence = &at->second;
+    }
+    work[group->second].forks.push_back(&b);
+    work[group->second].pass.forks.push_back(&*b.sequence);
+  }
+  return prefixes;
+}
+
+}  // namespace turnbench
