@@ -5,6 +5,7 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "harness/cli/cli.h"
+#include "harness/cli/input_output.h"
 #include "reports/answers.h"
 
 namespace turnbench {

@@ -7,6 +7,8 @@
 #include "common/text.h"
 #include "harness/bench/bench.h"
 #include "harness/cli/cli.h"
+#include "harness/cli/input_output.h"
+#include "harness/cli/shared_options.h"
 #include "inference/cpu/simd.h"
 
 namespace turnbench {

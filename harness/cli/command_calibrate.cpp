@@ -8,6 +8,8 @@
 #include "common/error.h"
 #include "common/file.h"
 #include "harness/cli/cli.h"
+#include "harness/cli/input_output.h"
+#include "harness/cli/shared_options.h"
 #include "harness/store/provenance.h"
 #include "inference/checkpoint_tokenizer.h"
 #include "methods/pattern_search.h"

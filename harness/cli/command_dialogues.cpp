@@ -10,6 +10,8 @@
 #include "datasets/dialogue_io.h"
 #include "datasets/dialogue_stats.h"
 #include "harness/cli/cli.h"
+#include "harness/cli/input_output.h"
+#include "harness/cli/shared_options.h"
 #include "harness/experiment/experiment.h"
 #include "inference/checkpoint_tokenizer.h"
 

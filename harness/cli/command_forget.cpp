@@ -7,6 +7,7 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "harness/cli/cli.h"
+#include "harness/cli/input_output.h"
 #include "harness/store/method_filter.h"
 
 namespace turnbench {

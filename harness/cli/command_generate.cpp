@@ -8,6 +8,8 @@
 #include "common/process_memory.h"
 #include "common/text.h"
 #include "harness/cli/cli.h"
+#include "harness/cli/input_output.h"
+#include "harness/cli/shared_options.h"
 #include "inference/checkpoint_tokenizer.h"
 #include "inference/sampler.h"
 #include "inference/tokenizer/chat_template.h"

@@ -3,6 +3,7 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "harness/cli/cli.h"
+#include "harness/cli/shared_options.h"
 #include "harness/scoring/import_predictions.h"
 #include "reports/render.h"
 

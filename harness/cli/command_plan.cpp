@@ -7,6 +7,8 @@
 #include "common/json.h"
 #include "common/process_memory.h"
 #include "harness/cli/cli.h"
+#include "harness/cli/input_output.h"
+#include "harness/cli/shared_options.h"
 #include "harness/experiment/plan_cost.h"
 
 namespace turnbench {

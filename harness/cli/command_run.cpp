@@ -8,7 +8,9 @@
 #include "common/process_memory.h"
 #include "common/text.h"
 #include "harness/cli/cli.h"
+#include "harness/cli/input_output.h"
 #include "harness/cli/interrupts.h"
+#include "harness/cli/shared_options.h"
 #include "harness/scoring/rescore.h"
 #include "harness/store/cell_progress.h"
 #include "harness/store/stale.h"
@@ -17,22 +19,6 @@
 
 namespace turnbench {
 namespace {
-
-/// Runs each manifest and prints its table; as JSON one document, an array if there are several.
-void run_manifests(const std::vector<Manifest>& manifests, const std::string& db,
-                   const SweepOptions& options, std::size_t limit, const CommonOptions& common,
-                   int& exit_code) {
-  std::vector<std::string> documents;
-  for (const Manifest& manifest : manifests) {
-    std::string table = run_manifest(manifest, db, options, limit, common, exit_code);
-    if (!common.json) {
-      fmt::print("{}", table);
-    } else {
-      documents.push_back(std::move(table));
-    }
-  }
-  if (common.json) print_documents(std::move(documents));
-}
 
 /// By its key, what the tables call a cell: "tiny, tiny-fact, end, snapkv:budget=64".
 std::map<std::string, std::string> cell_names(const Store& store, const std::string& experiment) {
@@ -111,23 +97,8 @@ void renew_scores(Store& store, const std::string& experiment, const Locations& 
   print_problems("scored anew", different, "more");
 }
 
-void retry(Store& store, const std::vector<std::string>& experiments, const SweepOptions& options,
-           const CommonOptions& common, int& exit_code) {
-  std::vector<Manifest> manifests;
-  for (const std::string& name : experiments) {
-    manifests.push_back(
-        parse_manifest(store.manifest(name), store.path() + ": manifest of " + name));
-    manifests.back().path = std::filesystem::path(store.directory(name)) / (name + ".json");
-  }
-  for (const std::string& name : experiments) {
-    const int forgotten = store.forget_failed(name);
-    if (!common.quiet) fmt::print(stderr, "{}: {} failed records forgotten\n", name, forgotten);
-  }
-  run_manifests(manifests, store.path(), options, 0, common, exit_code);
-}
-
-}  // namespace
-
+/// Runs what the store lacks of a manifest.  Returns its tables, as JSON if `common` says so.  Sets
+/// `exit_code` to 1 if units failed.
 std::string run_manifest(const Manifest& manifest, const std::string& db,
                          const SweepOptions& options, std::size_t limit,
                          const CommonOptions& common, int& exit_code) {
@@ -171,6 +142,39 @@ std::string run_manifest(const Manifest& manifest, const std::string& db,
   print_problems("failed", failed, "more; see status");
   return render_report(Results(store, manifest.name), {common.json ? "json" : "md", false});
 }
+
+/// Runs each manifest and prints its table; as JSON one document, an array if there are several.
+void run_manifests(const std::vector<Manifest>& manifests, const std::string& db,
+                   const SweepOptions& options, std::size_t limit, const CommonOptions& common,
+                   int& exit_code) {
+  std::vector<std::string> documents;
+  for (const Manifest& manifest : manifests) {
+    std::string table = run_manifest(manifest, db, options, limit, common, exit_code);
+    if (!common.json) {
+      fmt::print("{}", table);
+    } else {
+      documents.push_back(std::move(table));
+    }
+  }
+  if (common.json) print_documents(std::move(documents));
+}
+
+void retry(Store& store, const std::vector<std::string>& experiments, const SweepOptions& options,
+           const CommonOptions& common, int& exit_code) {
+  std::vector<Manifest> manifests;
+  for (const std::string& name : experiments) {
+    manifests.push_back(
+        parse_manifest(store.manifest(name), store.path() + ": manifest of " + name));
+    manifests.back().path = std::filesystem::path(store.directory(name)) / (name + ".json");
+  }
+  for (const std::string& name : experiments) {
+    const int forgotten = store.forget_failed(name);
+    if (!common.quiet) fmt::print(stderr, "{}: {} failed records forgotten\n", name, forgotten);
+  }
+  run_manifests(manifests, store.path(), options, 0, common, exit_code);
+}
+
+}  // namespace
 
 void add_run_command(CLI::App& app, const CommonOptions& common, int& exit_code) {
   struct Options {

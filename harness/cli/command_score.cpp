@@ -8,6 +8,8 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "harness/cli/cli.h"
+#include "harness/cli/input_output.h"
+#include "harness/cli/shared_options.h"
 #include "harness/scoring/rescore.h"
 #include "metrics/longbench_scoring.h"
 #include "metrics/postprocess.h"

@@ -6,6 +6,7 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "harness/cli/cli.h"
+#include "harness/cli/input_output.h"
 #include "inference/checkpoint_tokenizer.h"
 
 namespace turnbench {

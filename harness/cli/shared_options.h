@@ -1,0 +1,72 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "harness/experiment/locations.h"
+#include "harness/store/store.h"
+#include "inference/engine.h"
+#include "runners/runner.h"
+
+namespace turnbench {
+
+/// --json, --quiet: options of all commands.
+struct CommonOptions {
+  bool json = false, quiet = false;
+  void add_to(CLI::App& command);
+};
+
+/// --model, --dtype, --kv-dtype, --threads, --device, --memory-limit: how one model is loaded.
+struct ModelOptions {
+  std::string model, dtype = "auto", kv_dtype = "f32", device = "auto";
+  int threads = 0;
+  std::size_t memory_limit_mib = 0;
+  void add_to(CLI::App& command);
+  DType kv_type() const;
+};
+
+struct LoadedModel {
+  Checkpoint checkpoint;
+  std::vector<std::unique_ptr<Backend>> backends;  ///< one for each stage of the model
+  std::unique_ptr<Model> model;
+  std::unique_ptr<Engine> engine;
+};
+LoadedModel load_model(const ModelOptions& options);
+
+/// Parses the values NAME=DIR of an option.
+/// @throws Error (input) for values of another form and repeated names.
+std::map<std::string, std::string> parse_name_values(const std::vector<std::string>& given,
+                                                     const char* option);
+
+/// --model NAME=DIR, --data NAME=DIR, --workers, --threads, --device, --memory-limit: how a sweep
+/// runs.
+struct SweepOptions {
+  std::vector<std::string> models, data;
+  std::string device = "auto";
+  int workers = 0, threads = 0;
+  std::size_t memory_limit_mib = 0;
+  void add_to(CLI::App& command);
+  Locations locations() const;
+  RunOptions run_options() const;
+};
+
+/// --limit, --smoke and SweepOptions: how a manifest file is run.
+struct ManifestOptions {
+  std::size_t limit = 0;  ///< dialogues of each dataset; 0: all
+  bool smoke = false;
+  SweepOptions sweep;
+  void add_to(CLI::App& command);
+  /// Loads a manifest; with --smoke, returns its smoke run.
+  Manifest load(const std::string& path) const;
+};
+
+/// The named experiments, or all if none is named.
+/// @throws Error (input) for a name that the store does not have.
+std::vector<std::string> select_experiments(const Store& store,
+                                            const std::vector<std::string>& named);
+
+}  // namespace turnbench
