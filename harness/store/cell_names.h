@@ -1,0 +1,13 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "harness/store/store.h"
+
+namespace turnbench {
+
+/// What tables call an experiment's cells, by their keys: "tiny, tiny-fact, end, snapkv:budget=64".
+std::map<std::string, std::string> cell_names(const Store& store, const std::string& experiment);
+
+}  // namespace turnbench
