@@ -23,6 +23,70 @@ Record::Status parse_status(const std::string& text) {
                                    : Record::Status::kError;
 }
 
+/// What cells refer to: models, datasets and their dialogues.
+void write_inputs(Database& db, const StoredExperiment& experiment,
+                  const std::string& dataset_sources) {
+  for (const auto& [hash, description] : experiment.models) {
+    (db.prepare("INSERT OR IGNORE INTO model VALUES (?,?)") << hash << description).run();
+  }
+  for (const auto& [hash, description] : experiment.datasets) {
+    (db.prepare("INSERT INTO dataset (hash, description, sources) VALUES (?,?,?) "
+                "ON CONFLICT DO UPDATE SET sources = excluded.sources")
+     << hash << description << dataset_sources)
+        .run();
+  }
+  Statement dialogue = db.prepare("INSERT OR IGNORE INTO dialogue VALUES (?,?,?,?)");
+  for (const StoredDialogue& d : experiment.dialogues) {
+    (dialogue << d.dataset_hash << d.id << d.turns << d.json).run();
+  }
+}
+
+/// The manifest under its name, as the one that was planned last.
+void write_manifest(Database& db, const StoredExperiment& experiment, const std::string& hash) {
+  Statement newest =
+      db.prepare("SELECT manifest_hash, ordinal FROM experiment ORDER BY ordinal DESC LIMIT 1");
+  const bool any = newest.next();
+  const std::int64_t ordinal = !any ? 0 : newest.integer(1) + (newest.text(0) == hash ? 0 : 1);
+  (db.prepare("INSERT INTO experiment VALUES (?,?,?,?,?,?,?) "
+              "ON CONFLICT DO UPDATE SET ordinal = excluded.ordinal, title = excluded.title, "
+              "directory = excluded.directory, published = excluded.published")
+   << experiment.name << hash << experiment.title << experiment.manifest << experiment.directory
+   << experiment.published << ordinal)
+      .run();
+}
+
+/// The cells and their places in the tables; imported ones follow those that are there.
+void write_cells(Database& db, const StoredExperiment& experiment, const std::string& hash,
+                 bool imported) {
+  Statement protocol = db.prepare("INSERT OR IGNORE INTO protocol VALUES (?,?)");
+  Statement method = db.prepare("INSERT OR IGNORE INTO method VALUES (?)");
+  Statement cell = db.prepare("INSERT OR IGNORE INTO cell VALUES (?,?,?,?,?,?,?,?,?,?,?)");
+  Statement entry = db.prepare("INSERT OR REPLACE INTO experiment_cell VALUES (?,?,?,?,?,?,?)");
+  int position = 0;
+  std::set<std::pair<std::string, std::string>> listed;  // cells, by their datasets' labels
+  if (imported) {
+    position = kFirstImportedOrdinal;
+    Statement there = db.prepare(
+        "SELECT cell, dataset, ordinal FROM experiment_cell "
+        "WHERE experiment = ? AND manifest_hash = ?");
+    there << experiment.name << hash;
+    while (there.next()) {
+      listed.emplace(there.text(0), there.text(1));
+      position = std::max(position, static_cast<int>(there.integer(2)) + 1);
+    }
+  }
+  for (const Cell& c : experiment.cells) {
+    (protocol << c.protocol << c.protocol_text).run();
+    (method << c.method_canonical).run();
+    (cell << c.key << c.model_hash << c.dataset_hash << c.task << c.position << c.method_canonical
+          << c.history << c.answers << c.metric << c.postprocess << c.protocol)
+        .run();
+    if (listed.contains({c.key, c.dataset})) continue;
+    (entry << experiment.name << hash << position++ << c.key << c.model << c.dataset << c.method)
+        .run();
+  }
+}
+
 }  // namespace
 
 std::string_view name_of(Record::Status status) {
@@ -73,57 +137,10 @@ void Store::write_experiment(const StoredExperiment& experiment, bool imported) 
   (db_->prepare("INSERT OR IGNORE INTO environment VALUES (?,?)")
    << environment_ << experiment.environment)
       .run();
-  for (const auto& [hash, description] : experiment.models) {
-    (db_->prepare("INSERT OR IGNORE INTO model VALUES (?,?)") << hash << description).run();
-  }
-  for (const auto& [hash, description] : experiment.datasets) {
-    (db_->prepare("INSERT INTO dataset (hash, description, sources) VALUES (?,?,?) "
-                  "ON CONFLICT DO UPDATE SET sources = excluded.sources")
-     << hash << description << sources_["datasets"])
-        .run();
-  }
-  Statement dialogue = db_->prepare("INSERT OR IGNORE INTO dialogue VALUES (?,?,?,?)");
-  for (const StoredDialogue& d : experiment.dialogues) {
-    (dialogue << d.dataset_hash << d.id << d.turns << d.json).run();
-  }
+  write_inputs(*db_, experiment, sources_["datasets"]);
   const std::string hash = hash_text(experiment.manifest);
-  Statement newest =
-      db_->prepare("SELECT manifest_hash, ordinal FROM experiment ORDER BY ordinal DESC LIMIT 1");
-  const bool any = newest.next();
-  const std::int64_t ordinal = !any ? 0 : newest.integer(1) + (newest.text(0) == hash ? 0 : 1);
-  (db_->prepare("INSERT INTO experiment VALUES (?,?,?,?,?,?,?) "
-                "ON CONFLICT DO UPDATE SET ordinal = excluded.ordinal, title = excluded.title, "
-                "directory = excluded.directory, published = excluded.published")
-   << experiment.name << hash << experiment.title << experiment.manifest << experiment.directory
-   << experiment.published << ordinal)
-      .run();
-  Statement protocol = db_->prepare("INSERT OR IGNORE INTO protocol VALUES (?,?)");
-  Statement method = db_->prepare("INSERT OR IGNORE INTO method VALUES (?)");
-  Statement cell = db_->prepare("INSERT OR IGNORE INTO cell VALUES (?,?,?,?,?,?,?,?,?,?,?)");
-  Statement entry = db_->prepare("INSERT OR REPLACE INTO experiment_cell VALUES (?,?,?,?,?,?,?)");
-  int position = 0;
-  std::set<std::pair<std::string, std::string>> listed;  // cells, by their datasets' labels
-  if (imported) {
-    position = kFirstImportedOrdinal;
-    Statement there = db_->prepare(
-        "SELECT cell, dataset, ordinal FROM experiment_cell "
-        "WHERE experiment = ? AND manifest_hash = ?");
-    there << experiment.name << hash;
-    while (there.next()) {
-      listed.emplace(there.text(0), there.text(1));
-      position = std::max(position, static_cast<int>(there.integer(2)) + 1);
-    }
-  }
-  for (const Cell& c : experiment.cells) {
-    (protocol << c.protocol << c.protocol_text).run();
-    (method << c.method_canonical).run();
-    (cell << c.key << c.model_hash << c.dataset_hash << c.task << c.position << c.method_canonical
-          << c.history << c.answers << c.metric << c.postprocess << c.protocol)
-        .run();
-    if (listed.contains({c.key, c.dataset})) continue;
-    (entry << experiment.name << hash << position++ << c.key << c.model << c.dataset << c.method)
-        .run();
-  }
+  write_manifest(*db_, experiment, hash);
+  write_cells(*db_, experiment, hash, imported);
   transaction.commit();
 }
 
