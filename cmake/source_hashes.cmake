@@ -1,12 +1,13 @@
 # Writes which sources a program is built from, as C++:
 #   cmake -DSOURCE=<project> -DOUTPUT=<file.cpp> -P source_hashes.cmake
 # The file changes only when what it says does.  Each part is the hash of the files that decide what
-# its name says.  A method's (or probe's) files are the one that describes it and what that includes
-# of methods/ and probes/, headers and their sources, to the end.
+# its name says; the files stand beside it.  A method's (or probe's) files are the one that describes
+# it and what that includes of methods/ and probes/, headers and their sources, to the end.
 cmake_policy(VERSION 3.25)
 file(REAL_PATH ${SOURCE} SOURCE)
 
-function(hash_files out)
+# Sets `entry` to a line of the table of parts.
+function(describe_part entry name)
   list(REMOVE_DUPLICATES ARGN)
   list(SORT ARGN)
   set(all "")
@@ -16,7 +17,8 @@ function(hash_files out)
   endforeach()
   string(SHA256 hash "${all}")
   string(SUBSTRING ${hash} 0 16 hash)
-  set(${out} ${hash} PARENT_SCOPE)
+  list(JOIN ARGN " " files)
+  set(${entry} "      {\"${name}\", \"${hash}\"},  // ${files}\n" PARENT_SCOPE)
 endfunction()
 
 set(entries "")
@@ -26,8 +28,8 @@ function(add_part name)
     file(GLOB found RELATIVE ${SOURCE} ${SOURCE}/${pattern})
     list(APPEND files ${found})
   endforeach()
-  hash_files(hash ${files})
-  set(entries "${entries}      {\"${name}\", \"${hash}\"},\n" PARENT_SCOPE)
+  describe_part(entry ${name} ${files})
+  set(entries "${entries}${entry}" PARENT_SCOPE)
 endfunction()
 
 add_part(engine inference/*.h inference/*.cpp inference/cpu/* inference/devices/*
@@ -61,12 +63,12 @@ foreach(file IN LISTS described)
       endforeach()
     endforeach()
   endwhile()
-  hash_files(hash ${files})
   get_filename_component(folder ${file} DIRECTORY)
   foreach(line IN LISTS descriptions)
     string(REGEX REPLACE "^(Method|Probe)Info ([a-z0-9_]+)\\(.*" "\\2" name "${line}")
     string(REPLACE "_" "-" name ${name})
-    string(APPEND entries "      {\"${folder}/${name}\", \"${hash}\"},\n")
+    describe_part(entry ${folder}/${name} ${files})
+    string(APPEND entries "${entry}")
   endforeach()
 endforeach()
 

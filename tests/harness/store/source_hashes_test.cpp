@@ -1,16 +1,42 @@
-// Which sources decide what: cmake/source_hashes.cmake over a small tree.
+// Which sources decide what: cmake/source_hashes.cmake over a small tree and over this one.
 
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <map>
+#include <regex>
+#include <set>
 
 #include "common/file.h"
 #include "common/text.h"
+#include "methods/method.h"
+#include "probes/probe.h"
 #include "tests/harness/cli/program.h"
 
 namespace turnbench::test {
 namespace {
+
+namespace fs = std::filesystem;
+
+/// What the script says of a tree: for each part its name, its hash, and its files.
+struct Part {
+  std::string name, hash;
+  std::set<std::string> files;
+};
+std::vector<Part> parts_of(const std::string& tree, const std::string& out) {
+  const std::string command = "cmake -DSOURCE=" + tree + " -DOUTPUT=" + out +
+                              " -P " TURNBENCH_SOURCE_DIR "/cmake/source_hashes.cmake";
+  EXPECT_EQ(std::system(command.c_str()), 0);
+  std::vector<Part> result;
+  for (const std::string& line : split(read_file(out), "\n")) {
+    const std::vector<std::string> words = split(line, "\"");
+    if (words.size() != 5) continue;
+    const std::vector<std::string> files = split(words[4].substr(words[4].find("//") + 2), " ");
+    result.push_back({words[1], words[3], {files.begin(), files.end()}});
+  }
+  return result;
+}
 
 class SourceTree : public testing::Test {
  protected:
@@ -33,15 +59,9 @@ class SourceTree : public testing::Test {
 
   /// Part -> hash, as the script writes them.
   std::map<std::string, std::string> hashes() const {
-    const std::string out = directory_.path("state.out");
-    const std::string command = "cmake -DSOURCE=" + directory_.path("") + " -DOUTPUT=" + out +
-                                " -P " TURNBENCH_SOURCE_DIR "/cmake/source_hashes.cmake";
-    EXPECT_EQ(std::system(command.c_str()), 0);
     std::map<std::string, std::string> result;
-    for (const std::string& line : split(read_file(out), "\n")) {
-      const std::vector<std::string> words = split(line, "\"");
-      if (words.size() == 5) result[words[1]] = words[3];
-    }
+    for (const Part& part : parts_of(directory_.path(""), directory_.path("state.out")))
+      result[part.name] = part.hash;
     return result;
   }
 
@@ -82,6 +102,82 @@ TEST_F(SourceTree, IsWrittenOnlyWhenItChanges) {
   const auto first = std::filesystem::last_write_time(directory_.path("state.out"));
   hashes();
   EXPECT_EQ(std::filesystem::last_write_time(directory_.path("state.out")), first);
+}
+
+/// What of methods/ and probes/ the files of a part include, and the sources of these headers,
+/// that are not among the files themselves.
+std::set<std::string> missing_in(const Part& part) {
+  const fs::path root = TURNBENCH_SOURCE_DIR;
+  const std::regex include("(^|\\n)\\s*#\\s*include\\s*[\"<]([^\">]+)[\">]");
+  std::set<std::string> out;
+  for (const std::string& file : part.files) {
+    if (file.empty()) continue;
+    const std::string text = read_file(root / file);
+    for (std::sregex_iterator it(text.begin(), text.end(), include), end; it != end; ++it) {
+      const std::string header = (*it)[2];
+      if (!header.starts_with("methods/") && !header.starts_with("probes/")) continue;
+      const std::string source = fs::path(header).replace_extension(".cpp");
+      if (!part.files.contains(header)) out.insert(header);
+      if (fs::exists(root / source) && !part.files.contains(source)) out.insert(source);
+    }
+  }
+  return out;
+}
+
+/// The file that describes a method or probe: "MethodInfo tri_shape() {".
+bool is_described_in(const Part& part, const std::string& name) {
+  for (const std::string& file : part.files) {
+    if (file.ends_with(".cpp") &&
+        read_file(fs::path(TURNBENCH_SOURCE_DIR) / file)
+                .find("Info " + replace_all(name, "-", "_") + "()") != std::string::npos)
+      return true;
+  }
+  return false;
+}
+
+class Sources : public testing::Test {
+ protected:
+  const Part& part(const std::string& name) const {
+    for (const Part& p : parts_) {
+      if (p.name == name) return p;
+    }
+    throw std::out_of_range("no hash of " + name);
+  }
+  const TemporaryDirectory directory_;
+  const std::vector<Part> parts_ = parts_of(TURNBENCH_SOURCE_DIR, directory_.path("state.out"));
+};
+
+TEST_F(Sources, OfMethodsAndProbesAreAllThatTheyInclude) {
+  const auto check = [&](const std::string& folder, const std::string& name) {
+    const Part& p = part(folder + name);
+    EXPECT_TRUE(is_described_in(p, name)) << p.name;
+    EXPECT_EQ(missing_in(p), std::set<std::string>{}) << p.name;
+  };
+  for (const MethodInfo& method : all_methods()) check("methods/", std::string(method.name));
+  for (const ProbeInfo& probe : all_probes()) check("probes/", std::string(probe.name));
+}
+
+TEST_F(Sources, OneThatIsLeftOutIsFound) {
+  Part p = part("methods/pyramidkv");
+  ASSERT_EQ(p.files.erase("methods/snapkv.cpp"), 1u);
+  EXPECT_EQ(missing_in(p), std::set<std::string>{"methods/snapkv.cpp"});
+  ASSERT_EQ(p.files.erase("methods/scores.h"), 1u);
+  EXPECT_EQ(missing_in(p), (std::set<std::string>{"methods/scores.h", "methods/snapkv.cpp"}));
+}
+
+TEST_F(Sources, OfEachFolderAreInSomePart) {
+  // Lists of names, and the search whose pattern file has a hash of its own.
+  std::set<std::string> known = {"methods/registry.cpp", "methods/pattern_search.h",
+                                 "methods/pattern_search.cpp", "probes/registry.cpp"};
+  for (const Part& p : parts_) known.insert(p.files.begin(), p.files.end());
+  const fs::path root = TURNBENCH_SOURCE_DIR;
+  for (const char* folder :
+       {"datasets", "harness/unit", "inference", "methods", "metrics", "probes"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
+      const std::string file = fs::relative(entry.path(), root);
+      EXPECT_TRUE(entry.is_directory() || known.contains(file)) << file;
+    }
+  }
 }
 
 }  // namespace
