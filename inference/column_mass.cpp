@@ -1,5 +1,5 @@
-// Column sums of the attention matrix over all rows of a prefill: one more product of queries and
-// keys, tile by tile, whose rows are normalised by the log-sum-exp that attention has left behind.
+// Column sums of the attention matrix over all rows of a prefill: the product of queries and keys
+// is computed again, tile by tile, and normalised by the log-sum-exp of the attention before.
 
 #include <algorithm>
 #include <iterator>
@@ -12,7 +12,7 @@
 namespace turnbench {
 namespace {
 
-/// Room for `slots` slots per head; what is there stays.
+/// Makes room for `slots` slots per head; keeps the scores.
 void grow(HeadScores& scores, int heads, std::int64_t slots) {
   if (scores.stride >= slots) return;
   HeadScores wider;
@@ -30,7 +30,7 @@ void AttentionStats::add_column_masses(const ColumnRule& rule, HeadScores& score
     return add_column_masses(rule, {0, pass_.rows(), pass_.positions, sliding_window_, lse_},
                              scores);
   const int causal = std::min(rule.causal_rows, pass_.rows()), others = pass_.rows() - causal;
-  // A row sees what stands at or before its position: these stand at the end.
+  // Rows see the keys at or before their position; these rows get the position of the end.
   const std::vector<std::int32_t> end(static_cast<std::size_t>(others),
                                       pass_.positions[pass_.rows() - 1]);
   if (others > 0)

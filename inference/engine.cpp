@@ -218,7 +218,7 @@ void Engine::qkv_rope(int layer, const Layout& layout) {
       }
     }
     if (layout.pre_rope_keys) backend.copy_rows(k, rows(stage.pre_rope_k));
-    // Queries and keys stand side by side, so one call turns both.
+    // Queries and keys are adjacent columns, so one call rotates both.
     backend.apply_rope(qkv.columns_at(0, q_width + kv_width), rows(stage.cos), rows(stage.sin));
     backend.copy_rows(qkv.columns_at(0, q_width), rows(stage.q));
     backend.copy_rows(k, rows(stage.k));
@@ -270,7 +270,7 @@ void Engine::end(std::span<const Pass> passes) {
   }
 }
 
-/// All wanted rows as one product.
+/// Computes the logits of the rows that passes ask for, block by block.
 std::vector<std::vector<float>> Engine::read_logits(std::span<const Pass> passes,
                                                     const Layout& layout) {
   Stage& stage = stages_.back();

@@ -70,7 +70,7 @@ class Engine {
 
   /// Fills an empty sequence with random keys and values for the prompt `tokens`, then calls the
   /// policies as at the end of a prompt.  For measuring decode steps at any depth without a
-  /// prefill. Column masses include only the rows of the sequence's QueryTail.
+  /// prefill.  Column masses include only the rows of the sequence's QueryTail.
   void fill_random_kv(Sequence& sequence, std::span<const int> tokens, const DialogueView& dialogue,
                       std::uint64_t seed);
 

@@ -1,5 +1,5 @@
-// The part of the engine that talks to policies: what each layer's attention computes, what stays
-// cached behind it, and what that costs.
+// The part of the engine that calls policies: which pairs a layer's attention computes, which
+// tokens stay cached, and the counters of that.
 
 #include <algorithm>
 #include <numeric>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int32_t kFilledAtOnce = 64 * kPageTokens;  // of made-up keys and values
 
-/// Tokens read by at least one of the lists.
+/// The number of slots in at least one of the lists.
 std::size_t union_size(std::span<const std::vector<std::int32_t>> lists) {
   if (lists.size() == 1) return lists[0].size();
   std::vector<std::int32_t> all;
@@ -46,7 +46,7 @@ void Engine::append_keys(int layer, std::span<const Pass> passes, const Layout& 
   stage.backend.append(jobs);
 }
 
-/// The pass's last queries, as many as its sequence remembers; `row` is the pass's first.
+/// Stores the last queries of a pass in the sequence's QueryTail.  row: the pass's first row.
 void Engine::remember_queries(int layer, const Pass& pass, std::int64_t row, const Layout& layout) {
   QueryTail& tail = pass.sequence->tails[static_cast<std::size_t>(layer)];
   const std::int64_t rows = std::ssize(pass.tokens),
@@ -133,7 +133,7 @@ std::vector<AttentionJob> Engine::attention_jobs(int layer, std::span<const Pass
   return jobs;
 }
 
-/// What a layer's attention computes of a pass, and reads.
+/// Updates the counters of computed pairs and of tokens read by a layer's attention.
 void Engine::count_attention(int layer, const Pass& pass, std::int32_t first_position,
                              const Selection& selection,
                              std::span<const HeadPattern> patterns) const {
@@ -185,7 +185,7 @@ void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
   }
   if (pass.evict) count_columns(layer, pass, stats, view);
   if (!pass.prompt_end) return;
-  // The sequence itself if it stands alone, else each fork, from what the shared prefix has cached.
+  // The sequence itself if there are no forks, else each fork, from the cache of the shared prefix.
   std::vector<Sequence*> forks = pass.forks;
   if (forks.empty()) forks.push_back(&s);
   memory.synchronize();
@@ -284,7 +284,7 @@ void Engine::fill_random_kv(Sequence& sequence, std::span<const int> tokens,
       sequence.policies.pre_rope_keys() ? sequence.cache.layer(0)[0].size() : n;
 }
 
-/// Column masses add up chunk by chunk, and in a shared prefix turn by turn.
+/// Accumulates column masses over chunks, and in a shared prefix over turns.
 void Engine::count_columns(int layer, const Pass& pass, AttentionStats& stats,
                            const LayerView& view) const {
   std::vector<const Sequence*> forks(pass.forks.begin(), pass.forks.end());

@@ -28,13 +28,13 @@ void write_row(const PageLayout& layout, std::byte* row, const float* in) {
 
 }  // namespace
 
-/// Pages side by side: large slabs are backed by huge pages, so that a walk over a long cache
-/// misses few address translations.
+/// Cuts pages from large slabs, which are backed by huge pages, so that reading a long cache causes
+/// few TLB misses.
 std::byte* KvPool::cut_page() {
   const std::size_t bytes =
       (layout_.bytes() + kPageAlignment - 1) / kPageAlignment * kPageAlignment;
   if (slab_left_ < bytes) {
-    // As much again as there is, so that small caches stay small.
+    // A new slab doubles the memory, so that small caches stay small.
     std::size_t held = 0;
     for (const Buffer& slab : slabs_) held += slab.size();
     const std::size_t pages = std::clamp(held, bytes, std::max(bytes, kLargestSlab)) / bytes;

@@ -69,7 +69,7 @@ class KvPool : public std::enable_shared_from_this<KvPool> {
 };
 
 /// A KV set: the cached tokens of one KV head, or of one query head if a method keeps a set for
-/// each. Slots 0, 1, ... are in ascending order of position.  Copies share pages until one side
+/// each.  Slots 0, 1, ... are in ascending order of position.  Copies share pages until one side
 /// writes (copy-on-write).  The member functions access rows from the host (see Memory); a backend
 /// uses `pages`.
 class KvHeadCache {

@@ -8,7 +8,7 @@ namespace turnbench {
 /// A non-owning view of a row-major matrix [rows, columns]: row r begins `stride` elements after
 /// row r - 1.  It replaces a pointer, a number of rows, a width and a leading dimension as
 /// arguments.  The elements may be in device memory: making a view and taking parts of it does not
-/// access them. Sizes are signed and count elements.
+/// access them.  Sizes are signed and count elements.
 template <typename T>
 struct MatrixView {
   T* data = nullptr;  ///< null: no matrix; parts of it are null too

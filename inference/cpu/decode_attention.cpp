@@ -64,8 +64,8 @@ struct TileRows {
   }
 };
 
-/// Prefetches the rows of the next tile in steps while the current tile is computed; all at once
-/// would exceed the outstanding loads of a core.
+/// Prefetches the rows of the next tile in steps while the current tile is computed.  Prefetches
+/// that are issued all at once would wait for each other.
 template <typename T>
 class Prefetcher {
  public:

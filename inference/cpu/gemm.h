@@ -35,8 +35,8 @@ void pack_rows(PackedMatrix& matrix, std::int64_t first, const void* source, DTy
                std::int64_t rows);
 
 /// y[r, o] = bias[o] + sum_i x[r, i] * w[o, i].  x: [rows, in]; y: [rows, out]; bias: [out] or
-/// null. Each output is one chain of fused multiply-adds over i in ascending order, so a row's bits
-/// do not depend on other rows, on threads or on blocks.
+/// null.  Each output is one chain of fused multiply-adds over i in ascending order, so a row's
+/// bits do not depend on other rows, on threads or on blocks.
 void linear(ThreadPool& pool, MatrixView<const float> x, const PackedMatrix& w, const float* bias,
             MatrixView<float> y);
 

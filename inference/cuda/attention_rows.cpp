@@ -9,7 +9,7 @@
 namespace turnbench::cuda {
 namespace {
 
-/// Lists of integers that go to the device in one piece.  Until then a list is its place.
+/// Lists of integers that are uploaded together.  A list is identified by its begin among all.
 class Lists {
  public:
   std::size_t add(std::span<const std::int32_t> list) {
@@ -17,12 +17,12 @@ class Lists {
     values_.insert(values_.end(), list.begin(), list.end());
     return at;
   }
-  /// `count` zeros.
+  /// Adds `count` zeros.
   std::size_t add_zeros(std::size_t count) {
     values_.resize(values_.size() + count);
     return values_.size() - count;
   }
-  /// Bits [0, count), those set that `list` has below `end`.
+  /// Adds bits [0, count); those in `list` that are below `end` are set.
   std::size_t add_bits(std::span<const std::int32_t> list, std::int32_t count, std::int32_t end) {
     const std::size_t at = add_zeros(static_cast<std::size_t>(count) / 32 + 1);
     for (std::int32_t i : list) {
@@ -41,7 +41,7 @@ class Lists {
   const std::int32_t* device_ = nullptr;
 };
 
-/// Where a pattern's lists are.
+/// The begins of a pattern's lists.
 struct PatternLists {
   std::size_t columns = 0, offsets = 0, column_bits = 0, offset_bits = 0, blocks = 0, lists = 0;
 };
@@ -101,7 +101,7 @@ bool is_dense(const AttentionJob& job, int head) {
   return job.patterns == nullptr || job.patterns[head].kind == HeadPattern::Kind::kDense;
 }
 
-/// The rows [first, first + rows) of a job, as a dense task.
+/// Makes the dense task for rows [first, first + rows) of a job.
 RowsTask dense_task(const AttentionJob& job, int index, int first, int rows) {
   const KvHeadCache& keys = *job.keys;
   const std::int32_t lowest = job.positions[first];
@@ -124,25 +124,25 @@ RowsTask dense_task(const AttentionJob& job, int index, int first, int rows) {
   return task;
 }
 
-/// Few rows over many keys would leave most of the device idle: their keys are split (Dao et al.,
-/// "Flash-Decoding for long-context inference", 2023).  The parts are of a fixed length, so that
-/// they depend on nothing but the job.
+/// Tiles per part of a job whose keys are split.  Few rows over many keys would leave most of the
+/// device idle (Dao et al., "Flash-Decoding for long-context inference", 2023).  The length is
+/// fixed, so that parts depend only on the job.
 constexpr int kPartTiles = 64;
 
-/// The parts of a job's keys; 1 if it is not split.
+/// The number of parts of a job's keys; 1 if they are not split.
 int parts_of(const AttentionJob& job) {
   if (job.patterns != nullptr || job.rows() > kMaxSplitRows) return 1;
   const RowsTask all = dense_task(job, 0, 0, job.rows());
   return all.end - all.begin <= kPartTiles ? 1 : (all.end + kPartTiles - 1) / kPartTiles;
 }
 
-/// What a RowsJob stands for: a job or one part of it; no part of a job that others stand for.
+/// What a RowsJob computes: part `part` of `parts` of a job.  For a split job itself, `parts` is 0.
 struct View {
   const AttentionJob* job;
   int part, parts;
 };
 
-/// The tasks of all heads for which `wanted`, those with the most keys first.
+/// The tasks of all heads for which wanted(job, head) is true; those with the most keys first.
 template <typename Wanted>
 std::vector<RowsTask> tasks_of(std::span<const View> views, int rows, const Wanted& wanted) {
   std::vector<RowsTask> blocks, tasks;
@@ -172,7 +172,7 @@ std::vector<RowsTask> tasks_of(std::span<const View> views, int rows, const Want
   return tasks;
 }
 
-/// The jobs by the layout of their sets' pages.
+/// Groups jobs by page layout.
 std::vector<std::vector<const AttentionJob*>> by_layout(std::span<const AttentionJob* const> jobs) {
   std::map<std::pair<DType, int>, std::vector<const AttentionJob*>> groups;
   for (const AttentionJob* job : jobs) {
@@ -184,7 +184,7 @@ std::vector<std::vector<const AttentionJob*>> by_layout(std::span<const Attentio
   return out;
 }
 
-/// A job on the device, without its lists.
+/// Makes the RowsJob of a job, without positions and patterns.
 RowsJob rows_job(Context& context, const AttentionJob& job) {
   RowsJob v = {};
   v.keys = context.view(*job.keys);
@@ -201,7 +201,7 @@ RowsJob rows_job(Context& context, const AttentionJob& job) {
   return v;
 }
 
-/// Scratch for the results of `parts` parts of a job, whose RowsJobs are added.
+/// Adds the RowsJobs of the parts of a job, with scratch for their results.
 RowsMerge add_parts(Context& context, const AttentionJob& job, int parts,
                     std::vector<RowsJob>& rows_jobs, std::vector<View>& views) {
   const std::int64_t pairs = job.q.rows * job.heads(), floats = job.q.rows * job.q.columns;

@@ -55,7 +55,7 @@ struct RowsTask {
 };
 
 /// The merge of job `job`, which is computed in parts over its keys.  The parts are jobs of their
-/// own. out: [parts, rows, heads, head_dim]; lse: [parts, rows, heads].
+/// own.  out: [parts, rows, heads, head_dim]; lse: [parts, rows, heads].
 struct RowsMerge {
   int job, parts;
   const float *out, *lse;

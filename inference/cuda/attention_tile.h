@@ -41,7 +41,7 @@ __device__ int fragment_offset_along() {
 }
 
 /// Online softmax of a warp's rows: output, highest scores and sums, relative to the highest
-/// scores. Indices are [16 rows][8 columns][element of the lane] and [16 rows][half of the rows].
+/// scores.  Indices are [16 rows][8 columns][element of the lane] and [16 rows][half of the rows].
 template <int kD, int kM>
 struct SoftmaxState {
   float out[kM][kD / 8][4];
@@ -184,7 +184,7 @@ __device__ void accumulate_values(const float (&weights)[kM][kPageTokens / 8][4]
 }
 
 /// Masks the scores of pairs for which sees(position of the row, index of the key in the tile) is
-/// false. positions: [rows], at least one row; scores of further rows are arbitrary.
+/// false.  positions: [rows], at least one row; scores of further rows are arbitrary.
 template <int kM, typename Sees>
 __device__ void mask_scores(const std::int32_t* positions, int rows, const Sees& sees,
                             float (&scores)[kM][kPageTokens / 8][4]) {

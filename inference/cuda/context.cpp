@@ -88,8 +88,8 @@ Context::~Context() {
 
 void Context::begin() {
   check(cudaSetDevice(device_), "choosing the device");
-  // Device memory may be used again at once, as the stream keeps the order; what the host writes
-  // may not, so staging goes on where it is until it is full.
+  // Device memory may be reused at once, because the stream keeps the order.  Pinned memory that
+  // the host writes may not, so staging is only cleared when it is full.
   if (!scratch_.in_one_piece() || !uploads_.in_one_piece()) synchronize();
   scratch_.clear();
   uploads_.clear();

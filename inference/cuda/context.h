@@ -52,7 +52,7 @@ class Arena {
 };
 
 /// A device with one stream, and the scratch memory of its operations, which run one after the
-/// other. An operation calls `begin`, then uploads arguments, allocates scratch and launches
+/// other.  An operation calls `begin`, then uploads arguments, allocates scratch and launches
 /// kernels.
 class Context {
  public:

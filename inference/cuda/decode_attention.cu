@@ -8,7 +8,7 @@
 #include "inference/cuda/device.h"
 
 // Split-KV attention of single rows; see Dao et al., "Flash-Decoding for long-context inference"
-// (2023). The keys that a row sees are cut into segments.  A block computes one segment for up to
+// (2023).  The keys that a row sees are cut into segments.  A block computes one segment for up to
 // kHeads query heads, so that a row of the cache is read from memory once, and writes maximum, sum
 // and weighted values per head.  A second kernel merges the segments in order.
 

@@ -10,14 +10,14 @@ namespace {
 
 constexpr int kSegments = 64, kShortest = 64, kLongest = 512;  // in keys, but for the first
 
-/// Short lists get short segments, so that one sequence keeps the device busy; long lists get long
-/// ones, so that partial results weigh little.
+/// The length of segments in keys.  Few keys get short segments, so that one sequence keeps the
+/// device busy; many keys get long ones, so that the cost of partial results is small.
 constexpr int segment_keys(int keys) {
   return std::clamp((keys / kSegments + kShortest - 1) / kShortest * kShortest, kShortest,
                     kLongest);
 }
 
-/// The slots of the set, or places of the list, that a row sees: [begin, end).
+/// The slots of the set, or the entries of the list, that a row sees: [begin, end).
 struct Range {
   int begin, end;
 };
@@ -28,7 +28,7 @@ Range visible(const AttentionJob& job) {
   const auto position = [&](int i) {
     return keys.position(job.slots == nullptr ? i : (*job.slots)[static_cast<std::size_t>(i)]);
   };
-  // The first whose position is at least `wanted`; both ends are the usual answers.
+  // The first whose position is at least `wanted`.  Usually it is the first or the end.
   const auto lower_bound = [&](std::int64_t wanted) {
     if (all == 0 || position(0) >= wanted) return 0;
     if (position(all - 1) < wanted) return all;

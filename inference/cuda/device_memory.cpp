@@ -89,7 +89,7 @@ void DeviceMemory::copy(std::span<const Copy> copies) {
   }
   if (!inside.empty()) copy_bytes(*context_, inside);
   if (up.empty() && down.empty()) return;
-  // All that goes to the host goes this way: of two copies to one place the later one must win.
+  // All copies to the host are transfers, so that of two copies to one address the later one wins.
   HostTransfers& transfers = context_->transfers();
   transfers.order_after(context_->stream());
   for (const Copy& c : up) transfers.to_device(c.to, {c.from, c.bytes});

@@ -11,7 +11,7 @@
 namespace turnbench::cuda {
 
 /// Device memory that the host can also access: managed memory whose preferred location is the
-/// device. Small blocks are cut from slabs and reused for blocks of the same size, so that nothing
+/// device.  Small blocks are cut from slabs and reused for blocks of the same size, so that nothing
 /// is allocated from CUDA in steady state.  Slabs are freed at the end, large blocks when they are
 /// released.
 class DeviceMemory : public Memory {

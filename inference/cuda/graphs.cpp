@@ -5,7 +5,7 @@
 namespace turnbench::cuda {
 namespace {
 
-/// While it lives, the context refuses what cannot be repeated as it is.
+/// During its lifetime, the context allows only operations that can be captured.
 class OnlyCapturable {
  public:
   explicit OnlyCapturable(Context& context) : context_(context) {
@@ -23,7 +23,7 @@ class OnlyCapturable {
 
 CudaGraph::CudaGraph(Context& context, const std::function<void()>& work) {
   const OnlyCapturable scope(context);
-  // Other threads, with other streams, may allocate meanwhile.
+  // Other threads may allocate memory during the capture.
   check(cudaStreamBeginCapture(context.stream(), cudaStreamCaptureModeThreadLocal), "recording");
   cudaGraph_t graph = nullptr;
   try {

@@ -8,7 +8,7 @@
 namespace turnbench::cuda {
 namespace {
 
-/// `device`, now the one on which streams and events are made.
+/// Makes `device` the current device, on which streams and events are made.  Returns it.
 int chosen(int device) {
   check(cudaSetDevice(device), "choosing the device");
   return device;

@@ -81,9 +81,9 @@ class RowsInFlight {
 };
 
 /// Scores by float32 multiply-adds in the order of head_dim, a multiple of 4; they have the CPU's
-/// bits. Thread (ty, tx) of 16 x 16 has rows ty + 16 i and keys tx + 16 j.  Shared memory, float32:
-/// keys [64][pitch], queries [64][pitch].  The pitch is an odd number of 16-byte units, so that the
-/// rows that 8 lanes read are in different banks.
+/// bits.  Thread (ty, tx) of 16 x 16 has rows ty + 16 i and keys tx + 16 j.  Shared memory,
+/// float32: keys [64][pitch], queries [64][pitch].  The pitch is an odd number of 16-byte units, so
+/// that the rows that 8 lanes read are in different banks.
 template <typename T, int kHeadDimLimit>
 class FloatScores {
  public:

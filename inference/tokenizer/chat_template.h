@@ -10,7 +10,7 @@
 namespace turnbench {
 
 /// A chat template.  It renders a dialogue turn by turn, so that turns can be appended to a KV
-/// cache. The concatenation
+/// cache.  The concatenation
 ///
 ///   before_user(0) user_text(question 0) before_answer(0) answer_text(answer 0) after_answer()
 ///   before_user(1) user_text(question 1) generation_prompt(1)

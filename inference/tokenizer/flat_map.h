@@ -8,7 +8,7 @@
 namespace turnbench {
 
 /// A hash map from 64-bit keys below 2^64 - 1 to small values, with open addressing and linear
-/// probing. Threads may share it if none writes.
+/// probing.  Threads may share it if none writes.
 template <typename Value>
 class FlatMap {
  public:

@@ -40,7 +40,7 @@ class Tokenizer {
   /// @throws Error (input) for ill-formed UTF-8.
   std::vector<int> encode(std::string_view text, const Options& options) const;
   /// The same.  `ends` receives for each token the byte offset in `text` at which it ends,
-  /// ascending. A token that is only a part of a character, or of characters that normalization
+  /// ascending.  A token that is only a part of a character, or of characters that normalization
   /// replaces together, ends where they begin, except for their last token.
   std::vector<int> encode(std::string_view text, const Options& options,
                           std::vector<std::size_t>& ends) const;

@@ -12,7 +12,7 @@
 namespace turnbench {
 
 /// A regular expression of tokenizer.json: Oniguruma's Ruby syntax over UTF-8 text, matched by
-/// PCRE2. Character properties are those of PCRE2's Unicode version (14 in PCRE2 10.42); later
+/// PCRE2.  Character properties are those of PCRE2's Unicode version (14 in PCRE2 10.42); later
 /// characters count as unassigned.  Immutable; threads may share it.
 class UnicodeRegex {
  public:
