@@ -86,8 +86,8 @@ Engine::LayerDecisions Engine::ask_policies(int layer, std::span<const Pass> pas
                                   decodes ? s.generated : 0});
     const auto start = Clock::now();
     const PolicyCheck check{s.policies.method, layer, shape_.heads};
-    if (s.policies.prefill || s.policies.selection)
-      stage.memory->synchronize();  // they may read keys
+    // Prefill and selection policies may read keys.
+    if (s.policies.prefill || s.policies.selection) stage.memory->synchronize();
     if (!decodes && s.policies.prefill && rows > 1) {
       out.patterns[i] = s.policies.prefill->plan(out.views[i]);
       check.patterns(out.patterns[i], {layout.positions[row], rows});

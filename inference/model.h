@@ -76,8 +76,7 @@ class Model {
   std::vector<LayerWeights> layers_;
   WeightVector final_norm_;
   std::vector<float> rope_frequencies_;
-  std::unique_ptr<WeightMatrix> lm_head_,
-      embedding_;  // the latter null where the head serves for it
+  std::unique_ptr<WeightMatrix> lm_head_, embedding_;  // embedding_: null if lm_head_ is used
 };
 
 }  // namespace turnbench

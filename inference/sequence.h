@@ -12,8 +12,8 @@ namespace turnbench {
 
 /// Counters of the work of a sequence so far.
 struct Counters {
-  double attended_tokens =
-      0;  ///< tokens read by decode attention, summed over steps, layers and sets
+  /// Tokens read by decode attention, summed over steps, layers and sets.
+  double attended_tokens = 0;
   std::int64_t attentions = 0;  ///< number of terms of this sum
   double prefill_pairs = 0;  ///< (query, key) pairs computed by prefill attention, all query heads
   double prefill_pairs_dense = 0;  ///< what dense causal attention would compute

@@ -14,10 +14,9 @@
 namespace turnbench::cpu {
 
 constexpr int kTile = kPageTokens;
-constexpr int kSegmentTiles =
-    16;                         ///< tiles per segment; the states of segments are merged in order
-constexpr int kStripRows = 64;  ///< query rows that are computed together
-constexpr int kNoisyRows = 48;  ///< rows with Gumbel noise that are computed together
+constexpr int kSegmentTiles = 16;             ///< tiles per segment; segments are merged in order
+constexpr int kStripRows = 64;                ///< query rows that are computed together
+constexpr int kNoisyRows = 48;                ///< rows with Gumbel noise that are computed together
 constexpr int kNoisyFloats = kNoisyRows + 3;  ///< floats of scratch per slot for them
 /// Most floats of packed keys and values at a time, unless one set alone needs more.  Chosen for
 /// the outer caches.

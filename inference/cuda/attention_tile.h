@@ -45,8 +45,7 @@ __device__ int fragment_offset_along() {
 template <int kD, int kM>
 struct SoftmaxState {
   float out[kM][kD / 8][4];
-  float max_score[kM][2],
-      sum[kM][2];  ///< the sums are over the lane's columns
+  float max_score[kM][2], sum[kM][2];  ///< sums over the columns of this lane
 
   __device__ void clear() {
 #pragma unroll

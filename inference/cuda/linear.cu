@@ -212,10 +212,11 @@ void launch_few_rows(Context& context, FewRows p) {
   constexpr Cut kCut = cut_for(kRows, kAligned);
   constexpr int kRound = kCut.ahead * kPerStep<T>;
   p.steps = (p.in + kRound - 1) / kRound * kCut.ahead;
-  const std::size_t most =
+  const std::size_t max_shared =
       std::min(kMaxShared, static_cast<std::size_t>(context.properties().sharedMemPerBlockOptin));
   const std::size_t step_bytes = kRows * kPerStep<T> * sizeof(float);
-  p.chunk = std::min(p.steps, static_cast<int>(most / (kCut.ahead * step_bytes)) * kCut.ahead);
+  p.chunk =
+      std::min(p.steps, static_cast<int>(max_shared / (kCut.ahead * step_bytes)) * kCut.ahead);
   const int per_block = kWarps * kCut.outputs, blocks = (p.out + per_block - 1) / per_block;
   const int resident = context.multiprocessors() * kCut.blocks;
   context.launch(few_rows<T, kRows, kAligned>,

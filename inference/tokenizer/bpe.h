@@ -21,13 +21,11 @@ struct BpeMerge {
 };
 
 struct BpeRules {
-  bool byte_level = false;  ///< words are bytes; tokens are in the byte-level alphabet
-  bool byte_fallback =
-      false;  ///< unknown characters become the tokens <0x00> to <0xFF> of their bytes
-  bool ignore_merges =
-      false;              ///< a word that is in the vocabulary becomes its token, without merges
-  bool fuse_unk = false;  ///< adjacent unknown characters become one unknown token
-  int unk = -1;           ///< id of the unknown token; -1: unknown characters are dropped
+  bool byte_level = false;     ///< words are bytes; tokens are in the byte-level alphabet
+  bool byte_fallback = false;  ///< unknown characters become their bytes' tokens <0x00> to <0xFF>
+  bool ignore_merges = false;  ///< a word in the vocabulary becomes its token, without merges
+  bool fuse_unk = false;       ///< adjacent unknown characters become one unknown token
+  int unk = -1;                ///< id of the unknown token; -1: unknown characters are dropped
 };
 
 /// A token of a word, and the offset of its end in the word, in bytes.
