@@ -66,7 +66,7 @@ PlanCost estimate_cost(const Plan& plan, std::span<const Device> devices) {
     const ResolvedModel& model = plan.experiment.models[m];
     model.checkpoint.stages(devices.size());  // refuses too many
     out.memory.push_back(
-        {static_cast<std::size_t>(model.checkpoint.config.parameters(devices.size())) *
+        {static_cast<std::size_t>(model.checkpoint.config.parameter_count(devices.size())) *
              size_of(model.dtype),
          worker_bytes(plan, m, devices, lengths)});
   }

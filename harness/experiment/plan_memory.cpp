@@ -130,7 +130,9 @@ class UnitMemory {
     std::set<ColumnRule> columns;
   };
 
-  static bool continues(const Policies& p) { return !p.prefill || p.prefill->reuses_cached_prompt(); }
+  static bool continues(const Policies& p) {
+    return !p.prefill || p.prefill->reuses_cached_prompt();
+  }
   static std::set<ColumnRule> columns_of(const Policies& p) {
     std::set<ColumnRule> out;
     if (p.eviction) {

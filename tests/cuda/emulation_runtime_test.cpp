@@ -112,7 +112,7 @@ TEST(EmulatedRuntime, StreamsWithoutAnOrderOvertakeEachOther) {
   EXPECT_EQ(values_read([](cudaStream_t writer, cudaStream_t reader) {
               Event event;
               event.record(writer);
-              event.hold(reader);
+              event.block(reader);
               event.record(reader);  // the reader still waits for the point before
             }),
             std::set{1});

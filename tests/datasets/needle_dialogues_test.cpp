@@ -30,7 +30,7 @@ const NeedleTask& kind_named(std::string_view name) {
 }
 
 /// Options with everything that has no default.
-BuildOptions small(int turns, int length, std::size_t limit = 6, std::uint64_t seed = 3) {
+BuildOptions needle_options(int turns, int length, std::size_t limit = 6, std::uint64_t seed = 3) {
   return {.turns = turns, .seed = seed, .limit = limit, .length = length};
 }
 
@@ -156,12 +156,12 @@ TEST(NeedleDialogues, TheTextAnswersEveryQuestionAndTheRelevanceSaysWhere) {
     SCOPED_TRACE(kind.name);
     for (int turns : {1, 2, 3, 16}) {
       for (std::uint64_t seed : {0, 1}) {
-        for (const Dialogue& d : make(kind, small(turns, 500 * turns, 4, seed))) {
+        for (const Dialogue& d : make(kind, needle_options(turns, 500 * turns, 4, seed))) {
           check(kind, d, turns);
         }
       }
     }
-    check(kind, make(kind, small(1, 20000, 1))[0], 1);
+    check(kind, make(kind, needle_options(1, 20000, 1))[0], 1);
   }
 }
 
@@ -169,7 +169,7 @@ TEST(NeedleDialogues, FillsTheLengthAskedFor) {
   for (const NeedleTask& kind : needle_tasks()) {
     for (int length : {600, 5000}) {
       for (int turns : {1, 3}) {
-        for (const Dialogue& d : make(kind, small(turns, length, 3))) {
+        for (const Dialogue& d : make(kind, needle_options(turns, length, 3))) {
           std::size_t total = 0;
           for (const Turn& t : d.turns) {
             total += count_words_and_marks(t.instruction + "\n" + t.question + "\n" + text_of(t));
@@ -187,7 +187,7 @@ TEST(NeedleDialogues, TheDepthIsWhereItWasAskedFor) {
   for (const NeedleTask& kind : needle_tasks()) {
     if (!kind.single_depth) continue;
     for (double depth : {0.0, 10.0, 33.3, 50.0, 90.0, 100.0}) {
-      BuildOptions options = small(1, 4000, 4);
+      BuildOptions options = needle_options(1, 4000, 4);
       options.depth = depth;
       for (const Dialogue& d : make(kind, options)) {
         const std::string text = text_of(d.turns[0]);
@@ -206,7 +206,7 @@ TEST(NeedleDialogues, TheDepthIsWhereItWasAskedFor) {
 TEST(NeedleDialogues, TheDepthChangesNothingElse) {
   const NeedleTask& kind = kind_named("needle");
   const auto sentences = [&](double depth) {
-    BuildOptions options = small(3, 2400, 3);
+    BuildOptions options = needle_options(3, 2400, 3);
     options.depth = depth;
     std::string questions;
     std::multiset<std::string> out;
@@ -224,7 +224,7 @@ TEST(NeedleDialogues, TheDepthChangesNothingElse) {
 
 TEST(NeedleDialogues, TheRelevanceVariesAsThePaperAsks) {
   std::map<std::pair<std::size_t, std::size_t>, int> sizes;  // (turn, turns that it comes from)
-  for (const Dialogue& d : make(kind_named("multi-needle"), small(3, 900, 600))) {
+  for (const Dialogue& d : make(kind_named("multi-needle"), needle_options(3, 900, 600))) {
     for (std::size_t j = 0; j < 3; ++j) {
       std::set<std::string> turns;
       for (const std::string& source : d.turns[j].relevance) turns.insert(split(source, "#")[0]);
@@ -238,7 +238,7 @@ TEST(NeedleDialogues, TheRelevanceVariesAsThePaperAsks) {
 
 TEST(NeedleDialogues, UnaskedDepthsAreSpread) {
   int thirds[3] = {};
-  for (const Dialogue& d : make(kind_named("passkey"), small(1, 2000, 300))) {
+  for (const Dialogue& d : make(kind_named("passkey"), needle_options(1, 2000, 300))) {
     const std::string text = text_of(d.turns[0]);
     ++thirds[3 * text.find(d.turns[0].references[0]) / text.size()];
   }
@@ -248,12 +248,12 @@ TEST(NeedleDialogues, UnaskedDepthsAreSpread) {
 TEST(NeedleDialogues, TheSameSeedGivesTheSameBytesOnEveryMachine) {
   std::string all;
   for (const NeedleTask& kind : needle_tasks()) {
-    all += test::lines_of(make(kind, small(1, 1000, 2)));
-    all += test::lines_of(make(kind, small(3, 2000, 2)));
-    EXPECT_NE(test::lines_of(make(kind, small(1, 1000, 2, 4))),
-              test::lines_of(make(kind, small(1, 1000, 2))));
-    const std::string few = test::lines_of(make(kind, small(2, 900, 2)));
-    EXPECT_TRUE(test::lines_of(make(kind, small(2, 900, 5))).starts_with(few));
+    all += test::lines_of(make(kind, needle_options(1, 1000, 2)));
+    all += test::lines_of(make(kind, needle_options(3, 2000, 2)));
+    EXPECT_NE(test::lines_of(make(kind, needle_options(1, 1000, 2, 4))),
+              test::lines_of(make(kind, needle_options(1, 1000, 2))));
+    const std::string few = test::lines_of(make(kind, needle_options(2, 900, 2)));
+    EXPECT_TRUE(test::lines_of(make(kind, needle_options(2, 900, 5))).starts_with(few));
   }
   EXPECT_EQ(hash_text(all), "73690b053870f7d2c85af5a94ca1bc57");
 }
@@ -262,7 +262,8 @@ TEST(NeedleDialogues, EssaysAreFillerInTheirOrder) {
   std::vector<std::string> essays;
   for (int i = 0; i < 50; ++i) essays.push_back(fmt::format("Sentence {} of the essay.", i));
   const NeedleTask& kind = kind_named("needle");
-  for (const Dialogue& d : make_needle_dialogues(kind, "needle", essays, small(1, 600, 3))) {
+  for (const Dialogue& d :
+       make_needle_dialogues(kind, "needle", essays, needle_options(1, 600, 3))) {
     check(kind, d, 1);
     const Answers numbers =
         all_matches(replace_all(text_of(d.turns[0]), "\n", " "), "Sentence (\\d+) of the essay\\.");
@@ -290,11 +291,11 @@ TEST(NeedleDialogues, RefusesWhatCannotBeMade) {
   const auto refusal = [&](const BuildOptions& o) {
     return test::message_of([&] { make(kind, o); });
   };
-  EXPECT_EQ(refusal(small(17, 9000)), "needle: found 17 turns, expected from 1 to 16");
-  EXPECT_EQ(refusal(small(-1, 9000)), "needle: found -1 turns, expected from 1 to 16");
-  EXPECT_EQ(refusal(small(3, 599)),
+  EXPECT_EQ(refusal(needle_options(17, 9000)), "needle: found 17 turns, expected from 1 to 16");
+  EXPECT_EQ(refusal(needle_options(-1, 9000)), "needle: found -1 turns, expected from 1 to 16");
+  EXPECT_EQ(refusal(needle_options(3, 599)),
             "needle: found the length 599 for 3 turns, expected at least 600");
-  BuildOptions deep = small(1, 600);
+  BuildOptions deep = needle_options(1, 600);
   deep.depth = 101;
   EXPECT_EQ(refusal(deep), "needle: found the depth 101, expected a number from 0 to 100");
   deep.depth = std::nan("");

@@ -18,7 +18,8 @@ namespace {
 
 constexpr WordListTask kWordListTasks[] = {WordListTask::kCommon, WordListTask::kFrequent};
 
-BuildOptions small(int turns, int length, std::size_t limit = 4, std::uint64_t seed = 3) {
+BuildOptions word_list_options(int turns, int length, std::size_t limit = 4,
+                               std::uint64_t seed = 3) {
   return {.turns = turns, .seed = seed, .limit = limit, .length = length};
 }
 
@@ -72,7 +73,7 @@ TEST(WordLists, CountingTheTextAnswersEveryQuestion) {
     const bool common = task == WordListTask::kCommon;
     for (int turns : {1, 3, 16}) {
       for (int length : {700, 1500, 6000}) {
-        for (const Dialogue& d : make(task, small(turns, length * turns, 2))) {
+        for (const Dialogue& d : make(task, word_list_options(turns, length * turns, 2))) {
           SCOPED_TRACE(d.id);
           Lists lists;
           std::set<std::string> words;
@@ -112,7 +113,7 @@ TEST(WordLists, CountingTheTextAnswersEveryQuestion) {
 TEST(WordLists, CommonWordsOccurTenTimesAsOften) {
   for (const auto& [length, times] : std::map<int, int>{{2000, 1}, {8000, 3}, {200000, 6}}) {
     Lists lists;
-    read(make(WordListTask::kCommon, small(1, length, 1))[0].turns[0], lists);
+    read(make(WordListTask::kCommon, word_list_options(1, length, 1))[0].turns[0], lists);
     std::map<std::string, int> occurs;
     for (const std::string& word : without_numbers(lists.at("List A"))) ++occurs[word];
     std::map<int, int> counts;
@@ -126,7 +127,7 @@ TEST(WordLists, CommonWordsOccurTenTimesAsOften) {
 
 TEST(WordLists, FrequenciesFollowZipf) {
   Lists lists;
-  read(make(WordListTask::kFrequent, small(1, 20000, 1))[0].turns[0], lists);
+  read(make(WordListTask::kFrequent, word_list_options(1, 20000, 1))[0].turns[0], lists);
   std::map<std::string, int> occurs;
   for (const std::string& word : lists.at("List A")) ++occurs[word];
   std::vector<int> counts;
@@ -141,19 +142,20 @@ TEST(WordLists, FrequenciesFollowZipf) {
 TEST(WordLists, TheSameSeedGivesTheSameBytesOnEveryMachine) {
   std::string all;
   for (WordListTask task : kWordListTasks) {
-    all += test::lines_of(make(task, small(1, 1000))) + test::lines_of(make(task, small(3, 3000)));
-    EXPECT_NE(test::lines_of(make(task, small(1, 1000, 2, 4))),
-              test::lines_of(make(task, small(1, 1000, 2))));
-    EXPECT_TRUE(test::lines_of(make(task, small(1, 1000, 5)))
-                    .starts_with(test::lines_of(make(task, small(1, 1000, 2)))));
+    all += test::lines_of(make(task, word_list_options(1, 1000))) +
+           test::lines_of(make(task, word_list_options(3, 3000)));
+    EXPECT_NE(test::lines_of(make(task, word_list_options(1, 1000, 2, 4))),
+              test::lines_of(make(task, word_list_options(1, 1000, 2))));
+    EXPECT_TRUE(test::lines_of(make(task, word_list_options(1, 1000, 5)))
+                    .starts_with(test::lines_of(make(task, word_list_options(1, 1000, 2)))));
   }
   EXPECT_EQ(hash_text(all), "10e6c579be0427283f82a7afbeb8d3cf");
 }
 
 TEST(WordLists, RefusesWhatIsTooShort) {
-  EXPECT_EQ(test::message_of([] { make(WordListTask::kCommon, small(2, 1399)); }),
+  EXPECT_EQ(test::message_of([] { make(WordListTask::kCommon, word_list_options(2, 1399)); }),
             "common-words: found the length 1399 for 2 turns, expected at least 1400");
-  EXPECT_EQ(test::message_of([] { make(WordListTask::kFrequent, small(17, 20000)); }),
+  EXPECT_EQ(test::message_of([] { make(WordListTask::kFrequent, word_list_options(17, 20000)); }),
             "frequent-words: found 17 turns, expected from 1 to 16");
 }
 

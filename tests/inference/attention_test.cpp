@@ -245,8 +245,8 @@ HeadPattern key_blocks(int n, int rows, int size, int rows_per_list) {
   std::mt19937 random(static_cast<unsigned>(n + size));
   for (int first = n - rows; first < n; first += rows_per_list) {
     std::vector<std::int32_t>& list = p.blocks.emplace_back();
-    for (int b = 0; b <= grid.of(n - 1); ++b) {
-      if (b >= grid.of(first) || random() % 4 == 0) list.push_back(b);
+    for (int b = 0; b <= grid.block_of(n - 1); ++b) {
+      if (b >= grid.block_of(first) || random() % 4 == 0) list.push_back(b);
     }
   }
   return p;
