@@ -4,6 +4,7 @@ BUILD ?= build
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 PROGRAM = $(BUILD)/turnbench
+CUDA = -DTURNBENCH_CUDA=AUTO
 
 .PHONY: all setup build quickstart test test-asan test-tsan fuzz bench gpu-deps clean
 
@@ -14,16 +15,18 @@ setup:
 	@tools/setup.sh
 
 build: setup
-	@cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=Release > /dev/null
+	@cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=Release $(CUDA) > /dev/null
 	@cmake --build $(BUILD) -j $(JOBS) --target turnbench
 
+# The first build of a clone is done sooner without the CUDA backend; the next `make build` adds it.
+quickstart: CUDA = $(if $(wildcard $(BUILD)/CMakeCache.txt),,-DTURNBENCH_CUDA=OFF)
 quickstart: build
 	@$(PROGRAM) run experiments/quickstart.json --db $(BUILD)/quickstart.db
 	@$(PROGRAM) report $(BUILD)/quickstart.db --format html --force -o $(BUILD)/quickstart.html
 	@echo "A page with charts: $(BUILD)/quickstart.html"
 
 test: setup
-	@cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=Release -DTURNBENCH_WERROR=ON > /dev/null
+	@cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=Release -DTURNBENCH_WERROR=ON $(CUDA) > /dev/null
 	@cmake --build $(BUILD) -j $(JOBS)
 	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
 
