@@ -37,6 +37,21 @@ std::size_t guard_bytes() {
   return page;
 }
 
+std::size_t stack_stride() {
+  return guard_bytes() + kStackBytes;
+}
+
+/// The addresses of all stacks; a page of memory is taken when it is first used.
+std::byte* reserved_stacks() {
+  static std::byte* const begin = [] {
+    void* memory = mmap(nullptr, Fiber::kMany * stack_stride(), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) throw std::bad_alloc();
+    return static_cast<std::byte*>(memory);
+  }();
+  return begin;
+}
+
 }  // namespace
 }  // namespace emulation
 
@@ -107,29 +122,24 @@ turnbench_switch_stacks:
 
 namespace emulation {
 
-Fiber::Fiber(std::size_t stagger) : stagger_(stagger) {
-  void* memory = mmap(nullptr, guard_bytes() + kStackBytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) throw std::bad_alloc();
-  mapping_ = static_cast<std::byte*>(memory);
+Fiber::Fiber(int number) : stagger_(static_cast<std::size_t>(number % 61) * 192) {
+  if (number >= kMany) throw std::bad_alloc();
+  mapping_ = reserved_stacks() + static_cast<std::size_t>(number) * stack_stride();
   mprotect(mapping_, guard_bytes(), PROT_NONE);  // an overflow is seen at once
-  bottom_ = mapping_ + guard_bytes();
-  size_ = kStackBytes;
 #ifdef EMULATION_THREAD_SANITIZER
   thread_ = __tsan_create_fiber(0);
 #endif
 }
 
 Fiber::~Fiber() {
-  if (mapping_ == nullptr) return;
 #ifdef EMULATION_THREAD_SANITIZER
-  __tsan_destroy_fiber(thread_);
+  if (mapping_ != nullptr) __tsan_destroy_fiber(thread_);
 #endif
-  munmap(mapping_, guard_bytes() + kStackBytes);
 }
 
 void Fiber::start(void (*entry)()) {
-  std::byte* top = mapping_ + guard_bytes() + kStackBytes - stagger_;
+  std::byte* bottom = mapping_ + guard_bytes();
+  std::byte* top = mapping_ + stack_stride() - stagger_;
 #ifdef EMULATION_THREAD_SANITIZER
   if (++starts_ % kStartsOfFiber == 0) {
     __tsan_destroy_fiber(thread_);
@@ -138,9 +148,9 @@ void Fiber::start(void (*entry)()) {
 #endif
 #ifdef EMULATION_ADDRESS_SANITIZER
   // Frames that were never left have poisoned the stack from where its fiber stood.
-  const auto* stood = stack_pointer_ == nullptr ? bottom_ : stack_pointer_;
-  __asan_unpoison_memory_region(
-      stood, static_cast<std::size_t>(top - static_cast<const std::byte*>(stood)));
+  const auto* stood =
+      stack_pointer_ == nullptr ? bottom : static_cast<const std::byte*>(stack_pointer_);
+  __asan_unpoison_memory_region(stood, static_cast<std::size_t>(top - stood));
 #endif
   const auto address = reinterpret_cast<std::uintptr_t>(entry);
 #if defined(__x86_64__)
@@ -157,17 +167,14 @@ void Fiber::start(void (*entry)()) {
 #else
   static_cast<void>(address);
   getcontext(&context_);
-  context_.uc_stack.ss_sp = mapping_ + guard_bytes();
-  context_.uc_stack.ss_size = static_cast<std::size_t>(top - (mapping_ + guard_bytes()));
+  context_.uc_stack.ss_sp = bottom;
+  context_.uc_stack.ss_size = static_cast<std::size_t>(top - bottom);
   context_.uc_link = nullptr;
   makecontext(&context_, entry, 0);
 #endif
 }
 
-void Fiber::switch_to(Fiber& other, [[maybe_unused]] bool done) {
-#ifdef EMULATION_ADDRESS_SANITIZER
-  __sanitizer_start_switch_fiber(done ? nullptr : &fake_stack_, other.bottom_, other.size_);
-#endif
+void Fiber::switch_to(Fiber& other) {
 #ifdef EMULATION_THREAD_SANITIZER
   if (mapping_ == nullptr) thread_ = __tsan_get_current_fiber();
   __tsan_switch_to_fiber(other.thread_, 0);
@@ -177,21 +184,24 @@ void Fiber::switch_to(Fiber& other, [[maybe_unused]] bool done) {
 #else
   swapcontext(&context_, &other.context_);
 #endif
-#ifdef EMULATION_ADDRESS_SANITIZER
-  __sanitizer_finish_switch_fiber(fake_stack_, nullptr, nullptr);
-#endif
 }
 
-void Fiber::entered([[maybe_unused]] Fiber& from) {
 #ifdef EMULATION_ADDRESS_SANITIZER
+// To tell the sanitizer of every switch takes longer than to switch: for it, all stacks are one.
+void Fiber::enter(Fiber& first) {
   const void* bottom = nullptr;
   std::size_t size = 0;
+  void* fake_stack = nullptr;
+  __sanitizer_start_switch_fiber(&fake_stack, reserved_stacks(), kMany * stack_stride());
   __sanitizer_finish_switch_fiber(nullptr, &bottom, &size);
-  if (from.mapping_ == nullptr) {
-    from.bottom_ = bottom;
-    from.size_ = size;
-  }
-#endif
+  switch_to(first);
+  __sanitizer_start_switch_fiber(nullptr, bottom, size);
+  __sanitizer_finish_switch_fiber(fake_stack, nullptr, nullptr);
 }
+#else
+void Fiber::enter(Fiber& first) {
+  switch_to(first);
+}
+#endif
 
 }  // namespace emulation

@@ -50,7 +50,7 @@ struct Warp {
 };
 
 struct Thread {
-  explicit Thread(std::size_t stagger) : fiber(stagger) {}
+  explicit Thread(int number) : fiber(number) {}
   Fiber fiber;
   Warp* warp = nullptr;
   int lane = 0, place = 0;  ///< place: in the order of the warp's lanes
@@ -80,7 +80,6 @@ struct Card {
   Warp warp_pool[kLanes];
   int warp_order[kLanes] = {}, warp_place[kLanes] = {};
   std::vector<std::unique_ptr<Thread>> thread_pool;
-  Fiber* left = nullptr;  ///< the fiber that was switched from
 };
 
 Card c;
@@ -101,12 +100,11 @@ bool early() {
   return c.order == Order::kBackward || (c.order == Order::kShuffled && (c.random() & 1) != 0);
 }
 
-void switch_to(Thread& next, bool done) {
+void switch_to(Thread& next) {
   Thread& from = *running;
   running = &next;
   threadIdx = next.index;
-  c.left = &from.fiber;
-  from.fiber.switch_to(next.fiber, done);
+  from.fiber.switch_to(next.fiber);
 }
 
 /// The first lane that can run from `place` on, or else from the start; one can.
@@ -129,9 +127,9 @@ Thread& next_in_block(const Warp& w) {
 }
 
 /// Lets others run; the running thread cannot.
-void leave(bool done) {
+void leave() {
   const Warp& w = *running->warp;
-  switch_to(w.runnable != 0 ? next_in_warp(w, running->place) : next_in_block(w), done);
+  switch_to(w.runnable != 0 ? next_in_warp(w, running->place) : next_in_block(w));
 }
 
 /// Lets all that wait go on.
@@ -159,15 +157,14 @@ void release(Meeting& m, Warp& w) {
     if (m.waiting == (m.mask & w.exists & ~w.exited)) release(m, w);
   }
   if (++c.exited < c.threads) {
-    leave(true);
+    leave();
   } else {
-    running->fiber.switch_to(*host, true);
+    running->fiber.switch_to(*host);
   }
   std::abort();  // nothing switches to a thread that has exited
 }
 
 void thread_main() {
-  running->fiber.entered(*c.left);
   (*c.body)();
   exit_thread();
 }
@@ -202,10 +199,10 @@ void run_block() {
     t.fiber.start(thread_main);
   }
   Fiber here;
-  host = c.left = &here;
+  host = &here;
   running = c.warp_pool[c.warp_order[0]].order[0];
   threadIdx = running->index;
-  here.switch_to(running->fiber, false);
+  here.enter(running->fiber);
 }
 
 }  // namespace
@@ -240,7 +237,7 @@ void run_grid(dim3 grid, dim3 block, std::size_t shared_size, const Body& body) 
   c.shared_size = shared_size;
   c.shared.reset(new (std::align_val_t{Deleter::kSharedAlignment}) std::byte[shared_size]);
   while (c.thread_pool.size() < static_cast<std::size_t>(c.threads)) {
-    c.thread_pool.push_back(std::make_unique<Thread>(c.thread_pool.size() % 61 * 192));
+    c.thread_pool.push_back(std::make_unique<Thread>(static_cast<int>(c.thread_pool.size())));
   }
   const std::size_t blocks = std::size_t{grid.x} * grid.y * grid.z;
   std::vector<std::uint32_t> order;
@@ -310,13 +307,13 @@ void complete(const Arrival& arrival) {
   if (!arrival.last) {
     w.runnable &= ~bit(running->place);
     w.in_meeting |= bit(running->lane);
-    leave(false);
+    leave();
     return;
   }
   // All go on in order, from the first.
   release(*arrival.meeting, w);
   Thread& first = next_in_warp(w, 0);
-  if (&first != running) switch_to(first, false);
+  if (&first != running) switch_to(first);
 }
 
 void barrier(const Place& where) {
@@ -327,13 +324,13 @@ void barrier(const Place& where) {
   }
   running->warp->runnable &= ~bit(running->place);
   if (++c.at_barrier < c.threads) {
-    leave(false);
+    leave();
     return;
   }
   c.at_barrier = 0;
   for (int i = 0; i < c.warps; ++i) c.warp_pool[i].runnable = c.warp_pool[i].exists;
   Thread& first = next_in_warp(c.warp_pool[c.warp_order[0]], 0);
-  if (&first != running) switch_to(first, false);
+  if (&first != running) switch_to(first);
 }
 
 std::byte* shared_bytes() {
