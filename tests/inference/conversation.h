@@ -3,6 +3,8 @@
 // A small model with its engine, and a sequence that is led through the turns of a made-up
 // dialogue.
 
+#include <algorithm>
+#include <climits>
 #include <cmath>
 #include <filesystem>
 #include <random>
@@ -17,13 +19,23 @@ namespace turnbench::test {
 
 inline const std::filesystem::path kModels = TURNBENCH_SOURCE_DIR "/tests/data/models";
 
-/// A model of tests/data/models (or any other directory) in float32, ready to run.
+/// A model of tests/data/models (or of any other directory); of `layers` layers, if it has more.
+inline Checkpoint small_checkpoint(const std::string& name, int layers = INT_MAX) {
+  Checkpoint out = Checkpoint::open((kModels / name).string());
+  out.config.layers = std::min(out.config.layers, layers);
+  out.config.sliding_window.resize(static_cast<std::size_t>(out.config.layers));
+  return out;
+}
+
+/// Such a model in float32, ready to run.  Emulated kernels get two layers of it.
 struct Machine {
   explicit Machine(const std::string& name, int threads = 2, Engine::Options options = {})
-      : backend(test::make_backend(threads)),
-        model(Checkpoint::open((kModels / name).string()), *backend, DType::kF32),
+      : name(name),
+        backend(test::make_backend(threads)),
+        model(small_checkpoint(name, is_emulated() ? 2 : INT_MAX), *backend, DType::kF32),
         engine(model, *backend, options) {}
 
+  std::string name;
   std::unique_ptr<Backend> backend;
   Model model;
   Engine engine;

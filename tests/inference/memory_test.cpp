@@ -30,7 +30,7 @@ TEST_P(MemoryOfStages, OfAPassIsSaidBefore) {
   const Model model(checkpoint, pointers_to(loaders), DType::kBF16);
   const ModelConfig& c = model.config();
   std::vector<std::vector<int>> all = {{600}, {1500}, {20, 300, 77}, {1, 1, 1, 1}};
-  if (is_emulated()) all = {{100}, {20, 30, 7}, {1, 1, 1, 1}};
+  if (is_emulated()) all = {{80}, {20, 30, 7}, {1, 1, 1, 1}};
   for (const std::vector<int>& lengths : all) {
     for (int threads : {1, 2}) {
       if (is_emulated() && threads > 1) continue;

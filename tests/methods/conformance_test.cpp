@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 
 #include "common/error.h"
 #include "common/text.h"
@@ -22,7 +23,20 @@ using namespace test;
 using ParameterKind = ParameterInfo::Kind;
 
 /// Tokens of the prompt: more than a page, and much more than the small settings keep or read.
-const int kPrompt = is_emulated() ? 100 : 200;
+const int kPrompt = is_emulated() ? 80 : 200;
+
+/// Logits of a prompt and of the answer fed after it.
+std::vector<Logits> run(Conversation& c, std::span<const int> prompt, std::span<const int> answer) {
+  std::vector<Logits> out = {c.turn(prompt)};
+  for (int token : answer) out.push_back(c.answer(token));
+  return out;
+}
+
+std::vector<Logits> run(Engine& engine, const Method& method, std::span<const int> prompt,
+                        std::span<const int> answer) {
+  Conversation c(engine, method.make());
+  return run(c, prompt, answer);
+}
 
 class Conformance : public testing::TestWithParam<std::string> {
  protected:
@@ -57,24 +71,28 @@ class Conformance : public testing::TestWithParam<std::string> {
     }
   }
 
+  static void TearDownTestSuite() { machines_.clear(); }
+  /// A model of tests/data/models, made once for all tests.
+  static Machine& machine_of(const std::string& model, int threads = 2,
+                             Engine::Options options = {}) {
+    const auto key = std::tuple(model, threads, options.prefill_chunk);
+    return machines_.try_emplace(key, model, threads, options).first->second;
+  }
+
+  /// run() of prompt and answer, which several tests compare with, computed once for a model.
+  const std::vector<Logits>& alone(Machine& machine, const Method& method) const {
+    static std::map<std::pair<std::string, std::string>, std::vector<Logits>> runs;
+    std::vector<Logits>& out = runs[{machine.name, method.canonical()}];
+    if (out.empty()) out = run(machine.engine, method, prompt_, answer_);
+    return out;
+  }
+
+  static inline std::map<std::tuple<std::string, int, int>, Machine> machines_;
   MethodInfo info_;
   const std::vector<int> prompt_ = made_up_tokens(kPrompt, 1),
                          answer_ = made_up_tokens(is_emulated() ? 3 : 24, 2),
                          question_ = made_up_tokens(40, 3);
 };
-
-/// Logits of a prompt and of the answer fed after it.
-std::vector<Logits> run(Conversation& c, std::span<const int> prompt, std::span<const int> answer) {
-  std::vector<Logits> out = {c.turn(prompt)};
-  for (int token : answer) out.push_back(c.answer(token));
-  return out;
-}
-
-std::vector<Logits> run(Engine& engine, const Method& method, std::span<const int> prompt,
-                        std::span<const int> answer) {
-  Conversation c(engine, method.make());
-  return run(c, prompt, answer);
-}
 
 /// Largest distance of two runs.
 float distance(const std::vector<Logits>& a, const std::vector<Logits>& b) {
@@ -113,8 +131,8 @@ TEST_P(Conformance, OffIsFullAttention) {
       << ": none of its parameters is in kOff of settings.h; add the one that switches it off";
   for (const char* model : {"llama3", "qwen2"}) {  // groups of 4; one KV head
     if (is_emulated() && model == std::string_view("llama3")) continue;
-    Machine machine(model);
-    const auto want = run(machine.engine, Method::parse("full"), prompt_, answer_);
+    Machine& machine = machine_of(model);
+    const std::vector<Logits>& want = alone(machine, Method::parse("full"));
     for (Values values : variants()) {
       for (const ParameterInfo& p : info_.parameters) {
         if (const Setting* s = find(kOff, p)) values[std::string(p.name)] = s->value;
@@ -131,9 +149,8 @@ TEST_P(Conformance, SmallSettingsAreFelt) {
   const Method method = Method::parse(spec_of(info_, small_values(info_)));
   const Policies p = method.make();
   if (!p.prefill && !p.eviction && !p.selection) GTEST_SKIP() << info_.name << " decides nothing";
-  Machine machine("llama3");
-  const auto want = run(machine.engine, Method::parse("full"), prompt_, answer_);
-  EXPECT_GT(distance(run(machine.engine, method, prompt_, answer_), want), 1e-4)
+  Machine& machine = machine_of("llama3");
+  EXPECT_GT(distance(alone(machine, method), alone(machine, Method::parse("full"))), 1e-4)
       << method.label() << ": equals full attention on " << kPrompt
       << " tokens; add smaller settings of its parameters to kSmall of settings.h";
 }
@@ -150,12 +167,13 @@ TEST_P(Conformance, ConstantValuesComeOut) {
 
 // Twice the same, with any number of threads, in chunks of any size, to the bit.
 TEST_P(Conformance, IsDeterministic) {
-  Machine one("llama3", 1), three("llama3", 3);
-  Machine chunks("llama3", 2, {.prefill_chunk = 37});
+  Machine& two = machine_of("llama3");
+  Machine& three = machine_of("llama3", 3);
+  Machine& chunks = machine_of("llama3", 1, {.prefill_chunk = 37});
   for_each_variant([&](const Method& method, const Values&) {
-    const auto want = run(one.engine, method, prompt_, answer_);
+    const std::vector<Logits>& want = alone(two, method);
     for (const Logits& logits : want) ASSERT_TRUE(all_finite(logits));
-    EXPECT_TRUE(run(one.engine, method, prompt_, answer_) == want) << "a second time";
+    EXPECT_TRUE(run(two.engine, method, prompt_, answer_) == want) << "a second time";
     EXPECT_TRUE(run(three.engine, method, prompt_, answer_) == want) << "with three threads";
     EXPECT_TRUE(agree(chunks, run(chunks.engine, method, prompt_, answer_), want))
         << "in chunks of 37 rows";
@@ -165,10 +183,10 @@ TEST_P(Conformance, IsDeterministic) {
 // A prompt that was prefilled in two parts (an earlier turn's shared prefix, and the rest) gives
 // what one prefill gives.  (A sparse prefill plans each part by itself.)
 TEST_P(Conformance, SplitPrefillsAgree) {
-  Machine machine("llama3");
+  Machine& machine = machine_of("llama3");
   for_each_variant([&](const Method& method, const Values&) {
     if (method.make().prefill) return;
-    const auto want = run(machine.engine, method, prompt_, answer_);
+    const std::vector<Logits>& want = alone(machine, method);
     Conversation prefix(machine.engine, Policies{}, 64, true);
     Sequence earlier = machine.engine.make_sequence(method.make());
     prefix.turn_with_forks(std::span(prompt_).first(static_cast<std::size_t>(kPrompt * 2 / 3)),
@@ -186,7 +204,7 @@ TEST_P(Conformance, SplitPrefillsAgree) {
 
 // As one fork among others of a shared prefix that remembers more than the method asks for.
 TEST_P(Conformance, FollowersEqualSequencesAlone) {
-  Machine machine("llama3");
+  Machine& machine = machine_of("llama3");
   for_each_variant([&](const Method& method, const Values&) {
     Conversation alone(machine.engine, method.make());
     const auto want = run(alone, prompt_, answer_);
@@ -208,9 +226,9 @@ TEST_P(Conformance, FollowersEqualSequencesAlone) {
 
 // A fork goes on as the original does, and disturbs it in nothing.
 TEST_P(Conformance, ForksAreIndependent) {
-  Machine machine("llama3");
+  Machine& machine = machine_of("llama3");
   for_each_variant([&](const Method& method, const Values&) {
-    const auto want = run(machine.engine, method, prompt_, answer_);
+    const std::vector<Logits>& want = alone(machine, method);
     const std::size_t begun = answer_.size() / 3;
     Conversation original(machine.engine, method.make());
     run(original, prompt_, std::span(answer_).first(begun));
@@ -225,7 +243,7 @@ TEST_P(Conformance, ForksAreIndependent) {
 
 // Different dialogues in one batch: each as if it were alone.
 TEST_P(Conformance, CompanyDoesNotMatter) {
-  Machine machine("llama3");
+  Machine& machine = machine_of("llama3");
   const std::size_t count = is_emulated() ? 3 : 8, steps = is_emulated() ? 2 : 8;
   const int shortest = is_emulated() ? 30 : 60, longer = is_emulated() ? 15 : 23;
   for_each_variant([&](const Method& method, const Values&) {
@@ -264,7 +282,7 @@ TEST_P(Conformance, CompanyDoesNotMatter) {
 
 // A prompt of one token, and later turns that are shorter than any window.
 TEST_P(Conformance, ShortTurns) {
-  Machine machine("llama3");
+  Machine& machine = machine_of("llama3");
   const auto prompt = std::span(prompt_).first(1),
              answer = std::span(answer_).first(is_emulated() ? 1 : 2);
   for_each_variant([&](const Method& method, const Values&) {
@@ -283,7 +301,7 @@ TEST_P(Conformance, ShortTurns) {
 // What is kept or read is what was asked for, as a number and as a share of the prompt.
 TEST_P(Conformance, AchievesItsBudget) {
   if (!has_budget(info_)) GTEST_SKIP() << info_.name << " has no parameter \"budget\"";
-  Machine machine("llama3");
+  Machine& machine = machine_of("llama3");
   for (Values values : variants()) {
     for (const auto& [budget, tokens] : {std::pair("24", kBudget), std::pair("0.2", kPrompt / 5)}) {
       values["budget"] = budget;
@@ -329,7 +347,7 @@ TEST_P(Conformance, AchievesItsBudget) {
 // A budget that is too small is refused with a message, or works: nothing in between.
 TEST_P(Conformance, TinyBudgetsAreRefusedOrWork) {
   if (!has_budget(info_)) GTEST_SKIP() << info_.name << " has no parameter \"budget\"";
-  Machine machine("llama3");
+  Machine& machine = machine_of("llama3");
   const auto budgets =
       is_emulated() ? std::vector{"1", "0.03"} : std::vector{"1", "2", "5", "0.001", "0.03"};
   for (Values values : variants()) {
@@ -350,7 +368,7 @@ TEST_P(Conformance, TinyBudgetsAreRefusedOrWork) {
 // Prompts that are shorter than every window and all that is always kept: a method refuses its
 // budget with a message, or it works, in its small settings and in its own; all of a prompt is all.
 TEST_P(Conformance, ShortPromptsAtAnyBudget) {
-  Machine machine("llama3");
+  Machine& machine = machine_of("llama3");
   const std::vector<std::string> budgets =
       has_budget(info_) ? std::vector<std::string>{"100%", "1", "24"} : std::vector{std::string()};
   std::vector<Values> settings = variants();
@@ -389,7 +407,7 @@ TEST_P(Conformance, ShortPromptsAtAnyBudget) {
 
 // compress_once appends later turns in full; recompress comes back to the budget.
 TEST_P(Conformance, LaterTurns) {
-  Machine machine("llama3");
+  Machine& machine = machine_of("llama3");
   const auto answer = std::span(answer_).first(is_emulated() ? 1 : 5);
   for_each_variant([&](const Method& method, const Values&) {
     for (const bool recompress : {false, true}) {
