@@ -1,9 +1,8 @@
-#include <cublasLt.h>
-
 #include <algorithm>
 #include <bit>
 #include <map>
 
+#include "inference/cuda/cublas_lt.h"
 #include "inference/cuda/gemm.h"
 
 namespace turnbench::cuda {
@@ -11,7 +10,7 @@ namespace {
 
 void check_blas(cublasStatus_t status, const char* what) {
   if (status != CUBLAS_STATUS_SUCCESS)
-    throw runtime_error("cuBLAS, {}: {}", what, cublasLtGetStatusString(status));
+    throw runtime_error("cuBLAS, {}: {}", what, cublas_lt().get_status_string(status));
 }
 
 cudaDataType_t type_of(DType type) {
@@ -33,12 +32,12 @@ std::uint32_t alignment_of(const void* data) {
 }
 
 /// An opaque description of the library's.
-template <typename T, cublasStatus_t (*kDestroy)(T)>
+template <typename T, auto kDestroy>
 class Handle {
  public:
   Handle() = default;
   ~Handle() {
-    if (value_ != nullptr) kDestroy(value_);
+    if (value_ != nullptr) (cublas_lt().*kDestroy)(value_);
   }
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
@@ -49,7 +48,7 @@ class Handle {
   T value_ = nullptr;
 };
 
-using Layout = Handle<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
+using Layout = Handle<cublasLtMatrixLayout_t, &CublasLt::layout_destroy>;
 
 /// All that the choice of an algorithm depends on.
 struct Shape {
@@ -62,16 +61,16 @@ struct Shape {
 
 /// The library has matrices column by column: y^T [out, rows] = (w^T)^T x^T.
 struct Plan {
-  Handle<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy> product;
+  Handle<cublasLtMatmulDesc_t, &CublasLt::product_destroy> product;
   Layout w, x, y;
   cublasLtMatmulAlgo_t algorithm;
 
   Plan(cublasLtHandle_t library, const Shape& s) {
-    check_blas(cublasLtMatmulDescCreate(product.receive(), CUBLAS_COMPUTE_32F, CUDA_R_32F),
+    check_blas(cublas_lt().product_create(product.receive(), CUBLAS_COMPUTE_32F, CUDA_R_32F),
                "describing a product");
     const cublasOperation_t transposed = CUBLAS_OP_T;
-    check_blas(cublasLtMatmulDescSetAttribute(product.get(), CUBLASLT_MATMUL_DESC_TRANSA,
-                                              &transposed, sizeof(transposed)),
+    check_blas(cublas_lt().product_set_attribute(product.get(), CUBLASLT_MATMUL_DESC_TRANSA,
+                                                 &transposed, sizeof(transposed)),
                "describing a product");
     make(w, type_of(s.type), s.in, s.out, s.in);
     make(x, type_of(s.type), s.in, s.rows, s.ldx);
@@ -82,17 +81,17 @@ struct Plan {
  private:
   static void make(Layout& layout, cudaDataType_t type, std::size_t rows, std::size_t columns,
                    std::size_t ld) {
-    check_blas(cublasLtMatrixLayoutCreate(layout.receive(), type, rows, columns,
-                                          static_cast<std::int64_t>(ld)),
+    check_blas(cublas_lt().layout_create(layout.receive(), type, rows, columns,
+                                         static_cast<std::int64_t>(ld)),
                "describing a matrix");
   }
 
   void choose(cublasLtHandle_t library, const Shape& s) {
-    Handle<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy> preference;
-    check_blas(cublasLtMatmulPreferenceCreate(preference.receive()), "choosing an algorithm");
+    Handle<cublasLtMatmulPreference_t, &CublasLt::preference_destroy> preference;
+    check_blas(cublas_lt().preference_create(preference.receive()), "choosing an algorithm");
     const auto set = [&](cublasLtMatmulPreferenceAttributes_t name, auto value) {
       check_blas(
-          cublasLtMatmulPreferenceSetAttribute(preference.get(), name, &value, sizeof(value)),
+          cublas_lt().preference_set_attribute(preference.get(), name, &value, sizeof(value)),
           "choosing an algorithm");
     };
     set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{Gemm::kWorkspaceBytes});
@@ -105,8 +104,8 @@ struct Plan {
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, s.align_y);
     cublasLtMatmulHeuristicResult_t best = {};
     int found = 0;
-    check_blas(cublasLtMatmulAlgoGetHeuristic(library, product.get(), w.get(), x.get(), y.get(),
-                                              y.get(), preference.get(), 1, &best, &found),
+    check_blas(cublas_lt().choose_algorithm(library, product.get(), w.get(), x.get(), y.get(),
+                                            y.get(), preference.get(), 1, &best, &found),
                "choosing an algorithm");
     if (found == 0) {
       throw runtime_error("cuBLAS: found no algorithm for {} x {} times {} x {} of {}", s.rows,
@@ -119,12 +118,12 @@ struct Plan {
 }  // namespace
 
 struct Gemm::Impl {
-  Handle<cublasLtHandle_t, cublasLtDestroy> library;
+  Handle<cublasLtHandle_t, &CublasLt::destroy> library;
   void* workspace = nullptr;
   std::map<Shape, Plan> plans;
 
   Impl() {
-    check_blas(cublasLtCreate(library.receive()), "starting");
+    check_blas(cublas_lt().create(library.receive()), "starting");
     check(cudaMalloc(&workspace, Gemm::kWorkspaceBytes), "allocating the workspace of cuBLAS");
   }
   ~Impl() { cudaFree(workspace); }
@@ -146,10 +145,11 @@ void Gemm::run(Context& context, DType type, const void* x, std::size_t rows, st
   const Plan& plan = impl_->plan(
       {type, rows, out, in, ldx, ldy, alignment_of(w), alignment_of(x), alignment_of(y)});
   const float one = 1, zero = 0;
-  check_blas(cublasLtMatmul(impl_->library.get(), plan.product.get(), &one, w, plan.w.get(), x,
-                            plan.x.get(), &zero, y, plan.y.get(), y, plan.y.get(), &plan.algorithm,
-                            impl_->workspace, Gemm::kWorkspaceBytes, context.stream()),
-             "multiplying");
+  check_blas(
+      cublas_lt().multiply(impl_->library.get(), plan.product.get(), &one, w, plan.w.get(), x,
+                           plan.x.get(), &zero, y, plan.y.get(), y, plan.y.get(), &plan.algorithm,
+                           impl_->workspace, Gemm::kWorkspaceBytes, context.stream()),
+      "multiplying");
 }
 
 std::size_t Gemm::bytes() const {

@@ -4,10 +4,12 @@
 
 #include <cstdio>
 
+#include "inference/cuda/cublas_lt.h"
 #include "inference/cuda/cuda_backend.h"
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
+  turnbench::cuda::cublas_lt();  // is found and has all functions, also where no device is
   if (turnbench::cuda::device_count() == 0) {
     std::puts("skipped: no GPU");
     return 77;  // for ctest
