@@ -6,7 +6,7 @@ FUZZ_SECONDS ?= 60
 PROGRAM = $(BUILD)/turnbench
 CUDA = -DTURNBENCH_CUDA=AUTO
 
-.PHONY: all setup build quickstart test test-asan test-tsan fuzz bench gpu-deps clean
+.PHONY: all setup build quickstart test test-asan test-tsan lint fuzz bench gpu-deps clean
 
 all: build
 
@@ -39,6 +39,10 @@ test-tsan: setup
 	@cmake --preset tsan > /dev/null
 	@cmake --build --preset tsan -j $(JOBS)
 	@ctest --preset tsan -j $(JOBS)
+
+# What the compilers do not see; needs clang-format and clang-tidy.
+lint: setup
+	@tools/lint.sh $(JOBS)
 
 # Each fuzzer for FUZZ_SECONDS; needs clang and its runtime (Debian: clang, libclang-rt-dev).
 fuzz: setup

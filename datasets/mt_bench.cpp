@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kMtBenchAnswerTokens = 1024;
 
-std::vector<Turn> turns_of(const JsonView& view) {
+std::vector<Turn> user_turns(const JsonView& view) {
   const std::vector<std::string> questions = view.at("turns").as_strings();
   if (questions.empty()) view.at("turns").fail("at least one question");
   std::vector<std::string> references(questions.size());
@@ -49,7 +49,7 @@ std::vector<Dialogue> read_mt_bench(const std::filesystem::path& file, bool refe
                          .dataset = name,
                          .task = view.at("category").as_string(),
                          .metric = "qa_f1",
-                         .turns = turns_of(view)};
+                         .turns = user_turns(view)};
     while (referenced && !dialogue.turns.empty() && dialogue.turns.back().gold.empty()) {
       dialogue.turns.pop_back();
     }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "inference/cuda/device.h"
 #include "inference/cuda/event.h"
 
 namespace turnbench::cuda {
@@ -28,35 +29,74 @@ __global__ void __launch_bounds__(kThreads)
   if (mixed == never) *out = mixed;
 }
 
+/// Values in [-1, 1) that look random: a product of zeros costs less power, and so less time.
+__global__ void fill(__nv_bfloat16* values, std::size_t count, std::uint32_t seed) {
+  const std::size_t i = static_cast<std::size_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i >= count) return;
+  std::uint32_t bits = static_cast<std::uint32_t>(i) * 0x9E3779B9u + seed;
+  bits = (bits ^ (bits >> 16)) * 0x85EBCA6Bu;
+  bits = (bits ^ (bits >> 13)) * 0xC2B2AE35u;
+  values[i] = from_float<__nv_bfloat16>(static_cast<float>(bits >> 8) * 0x1p-23f - 1.0f);
+}
+
+template <typename T>
 struct Free {
-  void operator()(std::byte* data) const { cudaFree(data); }
+  void operator()(T* data) const { cudaFree(data); }
 };
+
+/// Memory of its own: as scratch, the context would keep it.
+template <typename T>
+std::unique_ptr<T, Free<T>> allocate(std::size_t count) {
+  void* data = nullptr;
+  check(cudaMalloc(&data, count * sizeof(T)), "allocating memory to measure with");
+  return std::unique_ptr<T, Free<T>>(static_cast<T*>(data));
+}
+
+/// Median of the seconds that `work()` takes, whose first run only warms up.
+template <typename Work>
+double median_seconds(Context& context, const Work& work) {
+  constexpr int kRuns = 9;
+  std::array<double, kRuns> seconds = {};
+  for (int run = -1; run < kRuns; ++run) {
+    Event start(cudaEventDefault), end(cudaEventDefault);
+    start.record(context.stream());
+    work();
+    end.record(context.stream());
+    context.synchronize();
+    if (run >= 0) seconds[static_cast<std::size_t>(run)] = start.seconds_until(end);
+  }
+  std::nth_element(seconds.begin(), seconds.begin() + kRuns / 2, seconds.end());
+  return seconds[kRuns / 2];
+}
 
 }  // namespace
 
 double measure_read_bytes(Context& context, std::size_t bytes) {
-  constexpr std::size_t kPasses = 7;
   context.begin();
-  std::byte* data = nullptr;
-  check(cudaMalloc(&data, bytes), "allocating memory to read");
-  const std::unique_ptr<std::byte, Free> owner(data);
+  const auto data = allocate<std::byte>(bytes);
   auto* out = context.scratch<std::uint32_t>(1);
-  context.zero(data, bytes);
-
+  context.zero(data.get(), bytes);
   const std::size_t count = bytes / sizeof(uint4), per_block = kThreads * kAtOnce;
   const dim3 grid(static_cast<unsigned>((count + per_block - 1) / per_block));
-  Event start(cudaEventDefault), end(cudaEventDefault);
-  std::array<double, kPasses> seconds;
-  for (double& time : seconds) {
-    start.record(context.stream());
-    context.launch(read_kernel, grid, dim3(kThreads), 0, reinterpret_cast<const uint4*>(data),
+  const double seconds = median_seconds(context, [&] {
+    context.launch(read_kernel, grid, dim3(kThreads), 0, reinterpret_cast<const uint4*>(data.get()),
                    count, 1u, out);
-    end.record(context.stream());
-    end.synchronize();
-    time = start.seconds_until(end);
-  }
-  std::nth_element(seconds.begin(), seconds.begin() + kPasses / 2, seconds.end());
-  return static_cast<double>(bytes) / seconds[kPasses / 2];
+  });
+  return static_cast<double>(bytes) / seconds;
+}
+
+double measure_flops(Context& context, Gemm& gemm, std::size_t size) {
+  context.begin();
+  const std::size_t count = size * size;
+  const auto x = allocate<__nv_bfloat16>(count), w = allocate<__nv_bfloat16>(count);
+  const auto y = allocate<float>(count);
+  const dim3 blocks(static_cast<unsigned>((count + kThreads - 1) / kThreads));
+  context.launch(fill, blocks, dim3(kThreads), 0, x.get(), count, 1u);
+  context.launch(fill, blocks, dim3(kThreads), 0, w.get(), count, 2u);
+  const double seconds = median_seconds(context, [&] {
+    gemm.run(context, DType::kBF16, x.get(), size, size, w.get(), size, size, y.get(), size);
+  });
+  return 2.0 * static_cast<double>(count) * static_cast<double>(size) / seconds;
 }
 
 }  // namespace turnbench::cuda

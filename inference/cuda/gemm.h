@@ -33,8 +33,4 @@ class Gemm {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Measures operations per second, 2 per multiply-add, of a bfloat16 product of two [size, size]
-/// matrices: the median of several runs.
-double measure_flops(Context& context, Gemm& gemm, std::size_t size = 8192);
-
 }  // namespace turnbench::cuda

@@ -187,7 +187,7 @@ const Strip* probabilities(Context& context, float scale, const std::vector<Stri
 }
 
 /// Copies `from` [rows, width], between any two memories, to `to`.
-void copy_rows(Context& context, MatrixView<const float> from, MatrixView<float> to) {
+void copy_matrix(Context& context, MatrixView<const float> from, MatrixView<float> to) {
   check(cudaMemcpy2DAsync(to.data, to.stride * sizeof(float), from.data,
                           from.stride * sizeof(float), from.columns * sizeof(float), from.rows,
                           cudaMemcpyDefault, context.stream()),
@@ -219,7 +219,7 @@ Mass make_mass(Context& context, const LineMassJob& job) {
   strip.ld = padded(mass.seen);
   const int heads = job.heads();
   mass.vertical = {context.scratch<float>(std::int64_t{heads} * mass.seen), heads, mass.seen};
-  copy_rows(context, job.vertical.columns_at(0, mass.seen), mass.vertical);
+  copy_matrix(context, job.vertical.columns_at(0, mass.seen), mass.vertical);
   if (job.slash == nullptr) return mass;
   strip.distances = strip.greatest - keys.position(0) + 1;
   if (job.sliding_window > 0) strip.distances = std::min(strip.distances, job.sliding_window);
@@ -249,7 +249,7 @@ void add_wave(Context& context, float scale, std::span<const Mass> wave, float* 
       const LineMassJob& job = *mass.job;
       const int rows = std::min(kScoreRows, job.rows() - first);
       if (rows <= 0) continue;
-      copy_rows(context, job.q.rows_at(first, rows), MatrixView(next_q, rows, job.q.columns));
+      copy_matrix(context, job.q.rows_at(first, rows), MatrixView(next_q, rows, job.q.columns));
       Strip strip = mass.strip;
       set_rows(strip, *job.keys, job.positions + first, strip.positions + first, 0, rows);
       strip.q_stride = mass.width();
@@ -287,7 +287,7 @@ void row_probabilities(Context& context, float scale, const KvHeadCache& keys,
                                 out.columns);
   for (int first = 0; first < rows; first += kRowsAtOnce) {
     const int count = std::min(kRowsAtOnce, rows - first);
-    copy_rows(context, q.rows_at(first, count), queries);
+    copy_matrix(context, q.rows_at(first, count), queries);
     std::vector<Strip> strips;
     for (int r = 0; r < count; r += kScoreRows) {
       Strip strip = {};
@@ -335,7 +335,7 @@ void add_line_mass(Context& context, float scale, std::span<const LineMassJob> j
   auto* queries = context.scratch<float>(max_queries);
   for (const std::span<const Mass> wave : waves) add_wave(context, scale, wave, cells, queries);
   for (const Mass& mass : masses) {
-    copy_rows(context, mass.vertical, mass.job->vertical);
+    copy_matrix(context, mass.vertical, mass.job->vertical);
     if (mass.strip.slash != nullptr) {
       context.copy(mass.job->slash, mass.strip.slash,
                    static_cast<std::size_t>(mass.strip.distances) * sizeof(float));

@@ -39,7 +39,7 @@ Unicode read_unicode() {
     const auto from = take(std::uint32_t{});
     std::u32string to{static_cast<char32_t>(take(std::uint32_t{}))};
     for (int i = 0; i < 2; ++i) {
-      if (const auto more = take(std::uint16_t{}); more != 0) to += more;
+      if (const auto more = take(std::uint16_t{}); more != 0) to += static_cast<char32_t>(more);
     }
     (from >> 24 == 0 ? out.lower : out.upper)[from & 0xFFFFFF] = to;
   }

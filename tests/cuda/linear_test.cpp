@@ -7,6 +7,7 @@
 
 #include "common/thread_pool.h"
 #include "inference/cpu/gemm.h"
+#include "inference/cuda/ceilings.h"
 #include "tests/cuda/device_array.h"
 #include "tests/inference/reference.h"
 
@@ -18,7 +19,7 @@ using test::DeviceArray;
 constexpr float kUntouchedOutput = -77;
 
 /// One product: its operands, and how they lie in memory.
-struct Problem {
+struct LinearProblem {
   std::int64_t rows, out, in;
   DType dtype = DType::kF32;
   bool bias = false;
@@ -32,7 +33,7 @@ struct Problem {
   std::vector<float> b() const { return test::random_floats(out, 3); }
 };
 
-std::string describe(const Problem& p) {
+std::string describe(const LinearProblem& p) {
   return fmt::format("{} rows, {} x {} {}, bias {}, strides +{} +{}, offsets {} {}", p.rows, p.out,
                      p.in, name_of(p.dtype), p.bias, p.more_x, p.more_y, p.x_offset, p.w_offset);
 }
@@ -40,7 +41,7 @@ std::string describe(const Problem& p) {
 class Linear : public testing::Test {
  protected:
   /// y with its stride, from rows [0, rows) of the problem's x.
-  std::vector<float> run(const Problem& p, std::int64_t rows) {
+  std::vector<float> run(const LinearProblem& p, std::int64_t rows) {
     DeviceArray<float> x(p.x(), p.x_offset), bias(p.b());
     DeviceArray<std::byte> w(test::stored_as(p.dtype, p.w()), p.w_offset * size_of(p.dtype));
     DeviceArray<float> y(std::vector<float>(rows * p.ldy(), kUntouchedOutput));
@@ -51,7 +52,7 @@ class Linear : public testing::Test {
   }
 
   /// Against sums in double precision, within a few roundings of the sum of magnitudes.
-  void expect_right(const Problem& p) {
+  void expect_right(const LinearProblem& p) {
     SCOPED_TRACE(describe(p));
     const std::vector<float> y = test::in_every_order([&] { return run(p, p.rows); });
     std::vector<float> x = p.x();
@@ -137,7 +138,7 @@ TEST_F(Linear, TakesStridesAndAddressesOfAnyAlignment) {
 TEST_F(Linear, SumsARowInTheSameOrderAmongFewRows) {
   for (DType dtype : kWeightTypes) {
     for (std::int64_t in : {65, 896, 4864}) {
-      const Problem p = {.rows = cuda::kFewRows, .out = 35, .in = in, .dtype = dtype};
+      const LinearProblem p = {.rows = cuda::kFewRows, .out = 35, .in = in, .dtype = dtype};
       const std::vector<float> all = run(p, p.rows);
       for (std::int64_t rows = 1; rows < p.rows; ++rows) {
         const std::vector<float> some = run(p, rows);
@@ -152,7 +153,7 @@ TEST_F(Linear, AgreesWithTheCpu) {
   ThreadPool pool(1);
   for (DType dtype : kWeightTypes) {
     for (std::int64_t rows : {1, 8, 20}) {
-      const Problem p = {.rows = rows, .out = 50, .in = 896, .dtype = dtype, .bias = true};
+      const LinearProblem p = {.rows = rows, .out = 50, .in = 896, .dtype = dtype, .bias = true};
       SCOPED_TRACE(describe(p));
       cpu::PackedMatrix packed = cpu::make_packed(p.out, p.in, dtype);
       cpu::pack_rows(packed, 0, test::stored_as(dtype, p.w()).data(), dtype, p.out);

@@ -59,7 +59,8 @@ TEST(RealMtBench, EveryRecord) {
     EXPECT_EQ(dialogues[i].task, records[i]["category"]);
     if (!records[i].contains("reference")) continue;
     ++referenced;
-    for (const Json& reference : records[i]["reference"]) turns += reference != "";
+    for (const Json& reference : records[i]["reference"])
+      turns += !reference.get<std::string>().empty();
   }
   const auto with_reference = load_checked("mtbench-reference", folder);
   EXPECT_EQ(with_reference.size(), referenced);

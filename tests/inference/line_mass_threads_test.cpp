@@ -10,10 +10,10 @@
 namespace turnbench {
 namespace {
 
-constexpr int kSets = 4, kGroup = 2, kKeys = 150, kRows = 5;
+constexpr int kSets = 4, kGroup = 2, kKeys = 150, kQueries = 5;
 
 struct AddMass : testing::Test {
-  test::Layer layer{kSets, kGroup, /*head_dim=*/32, kKeys, kRows, /*seed=*/7};
+  test::Layer layer{kSets, kGroup, /*head_dim=*/32, kKeys, kQueries, /*seed=*/7};
   const std::size_t heads = static_cast<std::size_t>(kSets * kGroup);
 
   /// What the last rows give to all sets, asked for `at_once` sets at a time: [heads][keys].
@@ -39,7 +39,7 @@ TEST_F(AddMass, EqualsDoublePrecision) {
   for (int h = 0; h < kSets * kGroup; ++h) {
     for (int j = 0; j < kKeys; ++j) {
       double want = 0;
-      for (int i = kKeys - kRows; i < kKeys; ++i) want += layer.probability(h, i, j);
+      for (int i = kKeys - kQueries; i < kKeys; ++i) want += layer.probability(h, i, j);
       ASSERT_NEAR(got[static_cast<std::size_t>(h * kKeys + j)], want, 1e-5) << h << ", " << j;
     }
   }
@@ -68,11 +68,11 @@ TEST_F(AddMass, TasksOfTheBackendMayAskForSeveralJobs) {
 
 // A policy says how many rows it will ask for; what was not kept cannot be summed.
 TEST_F(AddMass, MoreRowsThanAPolicyDeclaredAreRefused) {
-  test::Layer small(kSets, kGroup, 32, kKeys, kRows, 7, /*tail_rows=*/8);
+  test::Layer small(kSets, kGroup, 32, kKeys, kQueries, 7, /*tail_rows=*/8);
   EXPECT_NO_THROW(small.stats->window_mass(8));  // as many of them as there are: 5
-  EXPECT_EQ(small.stats->window_rows(8), kRows);
+  EXPECT_EQ(small.stats->window_rows(8), kQueries);
   EXPECT_THROW(small.stats->window_mass(9), Error);
-  test::Layer none(kSets, kGroup, 32, kKeys, kRows, 7, /*tail_rows=*/0);
+  test::Layer none(kSets, kGroup, 32, kKeys, kQueries, 7, /*tail_rows=*/0);
   EXPECT_THROW(none.stats->window_mass(1), Error);
 }
 

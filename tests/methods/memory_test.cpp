@@ -24,9 +24,9 @@ constexpr bool kLimitWorks = true;
 #endif
 
 /// A one-layer model and a prompt, in a process whose memory is limited from here on.
-class Machine {
+class LimitedMachine {
  public:
-  explicit Machine(const std::string& config)
+  explicit LimitedMachine(const std::string& config)
       : backend_(test::make_backend(2)),
         model_(Checkpoint::open("random:" + config), *backend_, DType::kF32),
         engine_(model_, *backend_, {}) {
@@ -82,7 +82,7 @@ void limit_memory() {
 [[noreturn]] void run_in_limits(const std::string& config, const std::vector<std::string>& specs) {
   try {
     limit_memory();
-    Machine(config).run(specs);
+    LimitedMachine(config).run(specs);
     _exit(0);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "%s\n", e.what());

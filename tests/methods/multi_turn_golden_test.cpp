@@ -119,7 +119,7 @@ class MultiTurn : public testing::Test {
   }
 
   static void expect_alike(const Logits& got, const Row& want) {
-    EXPECT_LE(distance(got, Logits(want.begin(), want.end())), 1e-4);
+    EXPECT_LE(test::distance(got, Logits(want.begin(), want.end())), 1e-4);
   }
 
   static constexpr int kPrompts[] = {70, 3, 30};

@@ -121,7 +121,7 @@ struct Sharing {
   }
 };
 
-inline PlainMethod plain_streaming(double budget, int sinks, Sharing sharing = {}) {
+inline PlainMethod plain_streaming(double budget, int sinks, const Sharing& sharing = {}) {
   return {[=](const Seen& seen) {
             const int n = seen.size(), p = seen.prompt_tokens;
             const int recent = sharing.of(seen.layer, tokens_of(budget, p) - sinks, p, sinks);
@@ -318,7 +318,8 @@ inline PlainMethod plain_chunkkv(double budget, int window, int chunk) {
 
 /// SABlock with its defaults: lambda = gamma = 0.5, tau = 0.8, blocks of at most 10.
 /// `ends(token)`: whether a segment ends behind it.
-inline PlainMethod plain_sablock(double budget, int window, std::function<bool(int token)> ends) {
+inline PlainMethod plain_sablock(double budget, int window,
+                                 const std::function<bool(int token)>& ends) {
   return {[=](const Seen& seen) {
     const int n = seen.size(), m = n - window,
               count = tokens_of(budget, seen.prompt_tokens) - window;

@@ -12,9 +12,9 @@
 namespace turnbench::test {
 namespace {
 
-class Answers : public testing::Test {
+class AnswersCommandOutput : public testing::Test {
  protected:
-  Answers() {
+  AnswersCommandOutput() {
     directory_.write("small.csv", "method,value\nfull,1\n");
     const std::string manifest = replace_all(
         replace_all(small_manifest(), "\"max_new_tokens\": 4", "\"max_new_tokens\": 40"),
@@ -49,7 +49,7 @@ class Answers : public testing::Test {
   std::string db_ = directory_.path("s.db");
 };
 
-TEST_F(Answers, AreTheRecordsOfEveryTurn) {
+TEST_F(AnswersCommandOutput, AreTheRecordsOfEveryTurn) {
   const std::vector<Json> all = lines();
   ASSERT_EQ(all.size(), 8u) << "2 dialogues of 2 turns at 2 positions; a probe answers nothing";
   const Database store(db_, Database::Mode::kReadWrite);
@@ -96,7 +96,7 @@ TEST_F(Answers, AreTheRecordsOfEveryTurn) {
   }
 }
 
-TEST_F(Answers, Filters) {
+TEST_F(AnswersCommandOutput, Filters) {
   const std::size_t all = lines().size();
   const auto score = [](const Json&, const Json& a) { return a["score"] < 50; };
   const auto not_full = [](const Json&, const Json& a) { return a["score"] != 100; };
@@ -124,7 +124,7 @@ TEST_F(Answers, Filters) {
 }
 
 // Several conditions are of one answer, not of one turn.
-TEST_F(Answers, ConditionsHoldTogether) {
+TEST_F(AnswersCommandOutput, ConditionsHoldTogether) {
   execute(db_,
           "UPDATE score SET value = 1; UPDATE record SET prompt_tokens = 999 WHERE cell IN (SELECT "
           "cell FROM experiment_cell WHERE method = 'full'); UPDATE score SET value = 0 WHERE cell "
@@ -135,7 +135,7 @@ TEST_F(Answers, ConditionsHoldTogether) {
 }
 
 // A hole is shown as one.
-TEST_F(Answers, SayWhatFailedAndWhatIsMissing) {
+TEST_F(AnswersCommandOutput, SayWhatFailedAndWhatIsMissing) {
   const std::string cell = "cell = (SELECT cell FROM experiment_cell WHERE method LIKE 'snap%')";
   execute(db_,
           "UPDATE record SET status = 'out_of_memory', error = 'needs | more', answer = '', "
@@ -161,7 +161,7 @@ TEST_F(Answers, SayWhatFailedAndWhatIsMissing) {
   EXPECT_NE(md.find("|  |  | pending |\n"), std::string::npos);
 }
 
-TEST_F(Answers, AreReadableAsMarkdown) {
+TEST_F(AnswersCommandOutput, AreReadableAsMarkdown) {
   const std::string whole = std::string(5000, 'x') + "end";
   execute(db_,
           "UPDATE record SET answer = 'a|b' || char(10) || '*c* <script> \\' || char(27) || "

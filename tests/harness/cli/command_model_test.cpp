@@ -46,7 +46,7 @@ TEST(Generate, TimesThatAreNotThereAreNull) {
 // Of a model whose every token ends an answer.
 TEST(Generate, IgnoreEosGeneratesExactlySoMany) {
   const TemporaryDirectory d;
-  Model m;
+  SmallModel m;
   for (int id = 0; id < 16; ++id) m.config["eos_token_id"].push_back(id);
   write_model(d, m);
   Arguments arguments = {"generate", "--model", d.path("m"),    "--ids",
@@ -59,7 +59,7 @@ TEST(Generate, IgnoreEosGeneratesExactlySoMany) {
 // Instruction-tuned models name more ends in generation_config.json than in config.json.
 TEST(Generate, EndsOfTheGenerationConfigStop) {
   const TemporaryDirectory d;
-  write_model(d, Model());
+  write_model(d, SmallModel());
   const Arguments arguments = {"generate", "--model", d.path("m"),    "--ids",
                                "1",        "--json",  "--max-tokens", "12"};
   const Json ids = run_program(arguments).json()["ids"];

@@ -21,7 +21,7 @@ Malformed config_text(const char* name, std::string text, const char* expected) 
 /// A case that sets one key of config.json.
 Malformed key(const char* name, const char* key, OrderedJson value, const char* expected) {
   return damaged(
-      name, [key, value](Model& m) { m.config[key] = value; }, expected);
+      name, [key, value](SmallModel& m) { m.config[key] = value; }, expected);
 }
 
 TEST(MalformedConfig, Refused) {
@@ -40,7 +40,7 @@ TEST(MalformedConfig, Refused) {
       config_text("one key twice", R"({"model_type": "llama", "model_type": "qwen2"})", "twice"),
       config_text("byte order mark and NUL", std::string("\xef\xbb\xbf\0{}", 6), "valid JSON"),
       damaged(
-          "key is missing", [](Model& m) { m.config.erase("hidden_size"); },
+          "key is missing", [](SmallModel& m) { m.config.erase("hidden_size"); },
           "config.json: /: found no key \"hidden_size\""),
       key("unknown family", "model_type", "gpt2", "/model_type: found \"gpt2\""),
       key("no layers", "num_hidden_layers", 0, "/num_hidden_layers: found 0"),
@@ -59,7 +59,7 @@ TEST(MalformedConfig, Refused) {
       key("head_dim that is not the file's", "head_dim", 6, "/model.layers.0.self_attn.q_proj"),
       damaged(
           "heads and head_dim whose product overflows",
-          [](Model& m) { m.config["num_attention_heads"] = m.config["head_dim"] = 1 << 22; },
+          [](SmallModel& m) { m.config["num_attention_heads"] = m.config["head_dim"] = 1 << 22; },
           "/num_attention_heads: found 4194304, expected at most 1"),
       key("vocabulary that is not the file's", "vocab_size", 4000000, "found the shape [16, 8]"),
       key("width of the feed-forward that is not the file's", "intermediate_size", 4000000,
@@ -94,7 +94,7 @@ TEST(MalformedConfig, Refused) {
 // What does not fit is a failure of this machine, not of the input: refused before it is tried.
 TEST(MalformedConfig, RandomWeightsBeyondTheMemory) {
   const TemporaryDirectory d;
-  Model m;
+  SmallModel m;
   m.config["hidden_size"] = m.config["intermediate_size"] = 1 << 20;
   m.config["num_hidden_layers"] = 1000;
   const Finished run = run_program(logits("random:" + d.write("c.json", m.config.dump())));

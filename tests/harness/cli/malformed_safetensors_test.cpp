@@ -11,11 +11,11 @@ namespace turnbench::test {
 namespace {
 
 /// A case that replaces the bytes of model.safetensors.
-Malformed bytes(const char* name, std::function<std::string(const Model&)> make,
+Malformed bytes(const char* name, std::function<std::string(const SmallModel&)> make,
                 const char* expected) {
   return {name,
           [make](const TemporaryDirectory& d) {
-            const Model m;
+            const SmallModel m;
             const Arguments arguments = write_model(d, m);
             d.write("m/model.safetensors", make(m));
             return arguments;
@@ -29,7 +29,7 @@ Malformed sharded(const char* name,
                   const char* expected) {
   return {name,
           [damage](const TemporaryDirectory& d) {
-            Model m, one;
+            SmallModel m, one;
             const OrderedJson embedding = one.header["model.embed_tokens.weight"];
             m.header.erase("model.embed_tokens.weight");
             d.write("m/config.json", m.config.dump());
@@ -62,98 +62,102 @@ TEST(MalformedSafetensors, GoodOnesRun) {
 TEST(MalformedSafetensors, OneFile) {
   const Malformed cases[] = {
       bytes(
-          "empty file", [](const Model&) { return ""; }, "found 0 bytes"),
+          "empty file", [](const SmallModel&) { return ""; }, "found 0 bytes"),
       bytes(
-          "seven bytes", [](const Model&) { return "1234567"; }, "found 7 bytes"),
+          "seven bytes", [](const SmallModel&) { return "1234567"; }, "found 7 bytes"),
       bytes(
-          "header longer than the file", [](const Model&) { return length_of(1000) + "{}"; },
+          "header longer than the file", [](const SmallModel&) { return length_of(1000) + "{}"; },
           "a header of 1000 bytes"),
       bytes(
           "header length with all bits set",
-          [](const Model&) { return length_of(UINT64_MAX) + "{}"; }, "expected at most 2"),
+          [](const SmallModel&) { return length_of(UINT64_MAX) + "{}"; }, "expected at most 2"),
       bytes(
           "header is cut",
-          [](const Model& m) { return safetensors(m.header.dump().substr(0, 50), ""); },
+          [](const SmallModel& m) { return safetensors(m.header.dump().substr(0, 50), ""); },
           "model.safetensors: header: column"),
       bytes(
           "data is cut",
-          [](const Model& m) { return safetensors(m.header.dump(), m.data.substr(0, 100)); },
+          [](const SmallModel& m) { return safetensors(m.header.dump(), m.data.substr(0, 100)); },
           "a range within the 100 bytes of data"),
       bytes(
-          "header is an array", [](const Model&) { return safetensors("[]", ""); },
+          "header is an array", [](const SmallModel&) { return safetensors("[]", ""); },
           "expected an object"),
       bytes(
-          "header is no UTF-8", [](const Model&) { return safetensors("{\"\xff\xfe\":1}", ""); },
+          "header is no UTF-8",
+          [](const SmallModel&) { return safetensors("{\"\xff\xfe\":1}", ""); },
           "expected valid JSON"),
       bytes(
           "header of NUL bytes",
-          [](const Model&) { return safetensors(std::string(16, '\0'), ""); }, "'\\x00'"),
+          [](const SmallModel&) { return safetensors(std::string(16, '\0'), ""); }, "'\\x00'"),
       bytes(
-          "deep nesting", [](const Model&) { return safetensors(std::string(100000, '['), ""); },
+          "deep nesting",
+          [](const SmallModel&) { return safetensors(std::string(100000, '['), ""); },
           "nesting deeper than 256"),
       bytes(
           "one tensor twice",
-          [](const Model& m) {
+          [](const SmallModel& m) {
             std::string header = m.header.dump();
             header.insert(1, "\"model.norm.weight\":1,");
             return safetensors(header, m.data);
           },
           "the key \"model.norm.weight\" twice"),
       damaged(
-          "tensor is missing", [](Model& m) { m.header.erase("model.norm.weight"); },
+          "tensor is missing", [](SmallModel& m) { m.header.erase("model.norm.weight"); },
           "no tensor model.norm.weight"),
       damaged(
-          "entry is no object", [](Model& m) { m.tensor() = 7; }, "/model.norm.weight: found 7"),
+          "entry is no object", [](SmallModel& m) { m.tensor() = 7; },
+          "/model.norm.weight: found 7"),
       damaged(
-          "unknown dtype", [](Model& m) { m.tensor()["dtype"] = "F8_E4M3"; },
+          "unknown dtype", [](SmallModel& m) { m.tensor()["dtype"] = "F8_E4M3"; },
           "/model.norm.weight/dtype: found \"F8_E4M3\", expected F32, F16 or BF16"),
       damaged(
-          "dtype of another size", [](Model& m) { m.tensor()["dtype"] = "F16"; },
+          "dtype of another size", [](SmallModel& m) { m.tensor()["dtype"] = "F16"; },
           "/model.norm.weight/data_offsets"),
       damaged(
-          "shape of another size", [](Model& m) { m.tensor()["shape"] = {9}; },
+          "shape of another size", [](SmallModel& m) { m.tensor()["shape"] = {9}; },
           "36 bytes, as dtype and shape [9] say"),
       damaged(
           "shape of the right size that config.json does not mean",
-          [](Model& m) {
+          [](SmallModel& m) {
             m.tensor()["shape"] = {2, 4};
           },
           "found the shape [2, 4], expected [8]"),
       damaged(
           "shape whose size overflows",
-          [](Model& m) {
+          [](SmallModel& m) {
             m.tensor()["shape"] = {1ull << 40, 1ull << 40};
           },
           "a tensor that fits in memory"),
       damaged(
-          "negative shape", [](Model& m) { m.tensor()["shape"] = {-8}; }, "/shape/0: found -8"),
+          "negative shape", [](SmallModel& m) { m.tensor()["shape"] = {-8}; },
+          "/shape/0: found -8"),
       damaged(
           "offsets the wrong way round",
-          [](Model& m) {
+          [](SmallModel& m) {
             m.tensor()["data_offsets"] = {64, 32};
           },
           "a range within"),
       damaged(
           "offsets beyond 64 bits",
-          [](Model& m) {
+          [](SmallModel& m) {
             m.tensor()["data_offsets"] = {0, UINT64_MAX};
           },
           "/data_offsets/1: found 18446744073709551615"),
       damaged(
           "three offsets",
-          [](Model& m) {
+          [](SmallModel& m) {
             m.tensor()["data_offsets"] = {0, 16, 32};
           },
           "expected [begin, end]"),
       damaged(
           "offsets are text",
-          [](Model& m) {
+          [](SmallModel& m) {
             m.tensor()["data_offsets"] = {"0", "32"};
           },
           "found \"0\", expected an integer"),
       damaged(
           "tensors overlap",
-          [](Model& m) {
+          [](SmallModel& m) {
             m.tensor()["data_offsets"] =
                 m.tensor("model.layers.0.input_layernorm.weight")["data_offsets"];
           },
@@ -191,7 +195,7 @@ TEST(MalformedSafetensors, ShardIndex) {
       sharded(
           "both shards hold a tensor",
           [](OrderedJson&, const TemporaryDirectory& d) {
-            const Model m;
+            const SmallModel m;
             d.write("m/b.safetensors", safetensors(m.header.dump(), m.data));
           },
           "a tensor that another shard holds too"),
@@ -215,7 +219,7 @@ TEST(MalformedSafetensors, ShardIndex) {
           "/weight_map/model.norm.weight: found 7"),
       {"neither weights nor an index",
        [](const TemporaryDirectory& d) {
-         d.write("m/config.json", Model().config.dump());
+         d.write("m/config.json", SmallModel().config.dump());
          return logits(d.path("m"));
        },
        "found neither model.safetensors nor"},
@@ -225,7 +229,7 @@ TEST(MalformedSafetensors, ShardIndex) {
 
 TEST(MalformedSafetensors, LogitsThatAreNoNumbersAreNoAnswer) {
   const TemporaryDirectory d;
-  Model m;
+  SmallModel m;
   const float nan = NAN;
   std::memcpy(m.data.data(), &nan, sizeof(nan));
   Arguments arguments = write_model(d, m);

@@ -13,8 +13,6 @@
 #include "common/file.h"
 #include "common/text.h"
 
-extern char** environ;
-
 namespace turnbench::test {
 
 namespace fs = std::filesystem;

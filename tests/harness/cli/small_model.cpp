@@ -2,7 +2,7 @@
 
 namespace turnbench::test {
 
-Model::Model() {
+SmallModel::SmallModel() {
   const std::string layer = "model.layers.0.";
   add("model.embed_tokens.weight", {16, 8});
   add("model.norm.weight", {8});
@@ -17,7 +17,7 @@ Model::Model() {
   add(layer + "mlp.down_proj.weight", {8, 12});
 }
 
-void Model::add(const std::string& name, const std::vector<std::size_t>& shape) {
+void SmallModel::add(const std::string& name, const std::vector<std::size_t>& shape) {
   std::size_t count = 1;
   for (std::size_t s : shape) count *= s;
   const std::size_t begin = data.size();
@@ -40,16 +40,16 @@ Arguments logits(const std::string& model) {
   return {"logits", "--model", model, "--ids", "1,2,3", "--last"};
 }
 
-Arguments write_model(const TemporaryDirectory& d, const Model& m) {
+Arguments write_model(const TemporaryDirectory& d, const SmallModel& m) {
   d.write("m/config.json", m.config.dump(1));
   d.write("m/model.safetensors", safetensors(m.header.dump(), m.data));
   return logits(d.path("m"));
 }
 
-Malformed damaged(const char* name, std::function<void(Model&)> damage, const char* expected) {
+Malformed damaged(const char* name, std::function<void(SmallModel&)> damage, const char* expected) {
   return {name,
           [damage](const TemporaryDirectory& d) {
-            Model m;
+            SmallModel m;
             damage(m);
             return write_model(d, m);
           },

@@ -10,7 +10,7 @@
 namespace turnbench::test {
 
 /// A Llama of one layer that is fine, as the parts that the cases damage.
-struct Model {
+struct SmallModel {
   OrderedJson config = {{"model_type", "llama"},
                         {"hidden_size", 8},
                         {"num_hidden_layers", 1},
@@ -24,7 +24,7 @@ struct Model {
   OrderedJson header;
   std::string data;
 
-  Model();
+  SmallModel();
   void add(const std::string& name, const std::vector<std::size_t>& shape);
   OrderedJson& tensor(const char* name = "model.norm.weight") { return header[name]; }
 };
@@ -37,9 +37,9 @@ std::string safetensors(const std::string& header, const std::string& data);
 Arguments logits(const std::string& model);
 
 /// Writes m/config.json and m/model.safetensors; returns the arguments that run them.
-Arguments write_model(const TemporaryDirectory& d, const Model& m);
+Arguments write_model(const TemporaryDirectory& d, const SmallModel& m);
 
 /// A case that changes parts of the good model.
-Malformed damaged(const char* name, std::function<void(Model&)> damage, const char* expected);
+Malformed damaged(const char* name, std::function<void(SmallModel&)> damage, const char* expected);
 
 }  // namespace turnbench::test

@@ -1,0 +1,20 @@
+#!/bin/sh
+# clang-format over every source, and clang-tidy over all that the host compiles, kernels among it (as
+# the emulation's C++).  tools/lint.sh [threads]
+set -eu
+cd "$(dirname "$0")/.."
+for tool in clang-format run-clang-tidy; do
+  command -v "$tool" > /dev/null || { echo "make lint needs $tool (Debian: clang-format, clang-tidy)"; exit 1; }
+done
+
+git ls-files '*.h' '*.cpp' '*.cu' | xargs clang-format --dry-run --Werror
+
+# Many files at once, as in other builds; clang cannot read what another compiler precompiled.
+cmake -S . -B build-lint -DTURNBENCH_CUDA=OFF -DTURNBENCH_PRECOMPILE=OFF > /dev/null
+cmake --build build-lint --target turnbench_sources > /dev/null
+run-clang-tidy -quiet -p build-lint -j "${1:-$(nproc)}" \
+  -extra-arg=-Wno-unknown-warning-option '\.(cpp|cxx|cu)$' > build-lint/lint.log 2>&1 || {
+  sed 's/\x1b\[[0-9;]*m//g' build-lint/lint.log | grep -E "(warning|error):" | sort -u
+  exit 1
+}
+echo "lint: no finding"
