@@ -27,7 +27,49 @@ class CsvLine {
   std::vector<std::string> fields_;
 };
 
-/// Comments in front of the numbers of a smoke run, or of other sources.
+/// What stands behind a column's name for its difference to a method.
+std::vector<std::string> difference_suffixes(const std::string& baseline,
+                                             const Comparison& comparison) {
+  const std::string minus = " minus " + baseline;
+  std::vector<std::string> out = {minus, minus + " low", minus + " high", minus + " p",
+                                  minus + " p adjusted"};
+  if (comparison.margin > 0) out.push_back(minus + " p equivalence");
+  return out;
+}
+
+constexpr int kAllDigits = -1;  // as many as tell a number from all others
+
+std::string number_text(const std::optional<double>& x, int digits) {
+  if (!x) return "";
+  return digits < 0 ? fmt::format("{}", *x) : fmt::format("{:.{}f}", *x, digits);
+}
+
+/// Mean, low, high.
+void add_estimate(CsvLine& line, const Estimate& e, int digits) {
+  using Number = std::optional<double>;
+  line.number(number_text(e.known ? Number(e.mean) : Number(), digits));
+  const bool bounded = e.known && e.interval;
+  line.number(number_text(bounded ? Number(e.interval->low) : Number(), digits));
+  line.number(number_text(bounded ? Number(e.interval->high) : Number(), digits));
+}
+
+/// The fields of `difference_suffixes`.
+void add_difference(CsvLine& line, const std::optional<Difference>& difference,
+                    const Comparison& comparison, int digits) {
+  constexpr int kDigitsOfP = 4;
+  const int digits_of_p = digits < 0 ? digits : kDigitsOfP;
+  add_estimate(line, difference ? difference->estimate : Estimate(), digits);
+  std::optional<double> p, adjusted, equivalence;
+  if (difference) {
+    p = difference->against_zero.p;
+    adjusted = difference->against_zero.adjusted;
+    equivalence = difference->equivalence;
+  }
+  line.number(number_text(p, digits_of_p)).number(number_text(adjusted, digits_of_p));
+  if (comparison.margin > 0) line.number(number_text(equivalence, digits_of_p));
+}
+
+/// Comments in front of the numbers of a smoke run, of other sources, or of prompts that were cut.
 std::string csv_warning(const Results& results) {
   std::string out;
   const auto add = [&out](const std::string& text) {
@@ -35,12 +77,13 @@ std::string csv_warning(const Results& results) {
   };
   add(results.manifest().smoke);
   add(stale_note(results));
+  add(describe(results.truncation()));
   return out;
 }
 
 std::string csv_table(const Pivot& p) {
   const bool pending = p.has_pending(), missing = p.has_missing(), published = p.has_published(),
-             remarked = p.has_published_notes();
+             remarked = p.has_published_notes(), compared = p.has_differences();
   CsvLine header;
   for (const std::string& d : p.row_dimensions) header.text(d);
   for (const auto& column : p.columns) {
@@ -49,6 +92,10 @@ std::string csv_table(const Pivot& p) {
     if (missing) suffixes.emplace_back(" missing");
     if (published) suffixes.insert(suffixes.end(), {" published", " difference"});
     if (remarked) suffixes.emplace_back(" note");
+    if (compared) {
+      const std::vector<std::string> more = difference_suffixes(p.baseline, p.comparison);
+      suffixes.insert(suffixes.end(), more.begin(), more.end());
+    }
     for (const std::string& suffix : suffixes) header.text(join(column, " / ") + suffix);
   }
   std::string out = header.str();
@@ -59,8 +106,7 @@ std::string csv_table(const Pivot& p) {
     for (const auto& entry : p.entries[r]) {
       const Pivot::Entry e = entry.value_or(Pivot::Entry());
       const Estimate& x = e.estimate;
-      for (double value : {x.mean, x.low, x.high})
-        line.number(x.known ? fmt::format("{:.{}f}", value, digits) : "");
+      add_estimate(line, x, digits);
       line.number(x.dialogues).number(x.turns).number(x.failed);
       if (pending) line.number(e.pending);
       if (missing) line.text(join(e.missing, "; "));
@@ -69,6 +115,7 @@ std::string csv_table(const Pivot& p) {
         line.number(e.published && x.known ? fmt::format("{:.2f}", x.mean - *e.published) : "");
       }
       if (remarked) line.text(join(e.published_notes, "; "));
+      if (compared) add_difference(line, e.difference, p.comparison, digits);
     }
     out += line.str();
   }
@@ -77,23 +124,27 @@ std::string csv_table(const Pivot& p) {
 
 }  // namespace
 
-std::string render_csv(const Results& results) {
+std::string render_csv(const Results& results, const Comparison& comparison) {
   std::string out;
   for (const TableSpec& spec : results.manifest().tables) {
     if (!out.empty()) out += "\n";
-    out += csv_warning(results) + csv_table(make_pivot(results, spec));
+    out += csv_warning(results) + csv_table(make_pivot(results, spec, comparison));
   }
   return out;
 }
 
-std::string render_csv_long(const Results& results) {
+std::string render_csv_long(const Results& results, const Comparison& comparison) {
   CsvLine header;
   for (const char* name : {"model", "dataset", "position", "method", "history", "answers", "metric",
                            "mean", "low", "high", "n", "failed", "published", "turns", "pending"}) {
     header.text(name);
   }
+  for (const std::string& baseline : baselines(results)) {
+    for (const std::string& suffix : difference_suffixes(baseline, comparison))
+      header.text(suffix.substr(1));
+  }
   std::string out = csv_warning(results) + header.str();
-  for (const CellLine& line : cell_lines(results)) {
+  for (const CellLine& line : cell_lines(results, comparison)) {
     const Cell& cell = line.cell;
     const Estimate& e = line.estimate;
     CsvLine fields;
@@ -101,11 +152,13 @@ std::string render_csv_long(const Results& results) {
                                     &cell.history, &cell.answers, &cell.metric}) {
       fields.text(*text);
     }
-    for (double value : {e.mean, e.low, e.high})
-      fields.number(e.known ? fmt::format("{}", value) : "");
+    add_estimate(fields, e, kAllDigits);
     fields.number(e.dialogues).number(e.failed);
     fields.number(line.published ? fmt::format("{}", line.published->value) : "");
-    out += fields.number(e.turns).number(line.pending).str();
+    fields.number(e.turns).number(line.pending);
+    for (const std::optional<Difference>& difference : line.differences)
+      add_difference(fields, difference, comparison, kAllDigits);
+    out += fields.str();
   }
   return out;
 }

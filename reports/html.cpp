@@ -7,12 +7,15 @@
 #include "reports/chart.h"
 #include "reports/escape.h"
 #include "reports/notes.h"
+#include "reports/number_text.h"
 #include "reports/position_chart.h"
 #include "reports/render.h"
 #include "reports/report_file.h"
 
 namespace turnbench {
 namespace {
+
+constexpr double kDoubt = .05;
 
 constexpr const char* kStyle = R"(
 :root { color-scheme: light; }
@@ -31,11 +34,11 @@ details { margin: .5rem 0; } summary { cursor: pointer; }
 pre { background: #f6f6f6; padding: .7rem; overflow-x: auto; font-size: 13px; }
 )";
 
-/// Whether an entry is worse than the baseline beyond doubt: the whole interval of the paired
-/// difference lies on the bad side of zero.
+/// Whether an entry is worse than the baseline beyond doubt.
 bool is_worse(const Pivot::Entry& e, const TableValue& unit) {
-  if (!e.difference) return false;
-  return unit.lower_is_better ? e.difference->low > 0 : e.difference->high < 0;
+  if (!e.difference || e.difference->against_zero.adjusted > kDoubt) return false;
+  const double mean = e.difference->estimate.mean;
+  return unit.lower_is_better ? mean > 0 : mean < 0;
 }
 
 /// A line of an entry under its mean.
@@ -55,12 +58,13 @@ std::string entry_cell(const std::optional<Pivot::Entry>& e, const TableValue& u
                              escape_markup(join(e->missing, ", ")), paper);
   }
   const int digits = unit.digits;
-  std::string out = fmt::format("<td{}>{:.{}f} <span class=\"interval\">[{:.{}f}, {:.{}f}]</span>",
-                                is_worse(*e, unit) ? " class=\"worse\"" : "", x.mean, digits, x.low,
-                                digits, x.high, digits);
+  std::string out =
+      fmt::format("<td{}>{:.{}f}", is_worse(*e, unit) ? " class=\"worse\"" : "", x.mean, digits);
+  if (x.interval)
+    out += " <span class=\"interval\">" + interval_text(*x.interval, digits) + "</span>";
   if (const auto& d = e->difference) {
-    out += second_line(fmt::format("{:+.{}f} [{:+.{}f}, {:+.{}f}]", d->mean, digits, d->low, digits,
-                                   d->high, digits));
+    out += second_line(estimate_text(d->estimate, digits, /*sign=*/true) + ", " +
+                       escape_markup(tests_text(*d)));
   }
   if (e->published) {
     out +=
@@ -125,7 +129,7 @@ std::string protocol(const Results& results) {
 
 }  // namespace
 
-std::string render_html(const Results& results) {
+std::string render_html(const Results& results, const Comparison& comparison) {
   const Manifest& m = results.manifest();
   std::string out = "<!doctype html>\n" + std::string(kMarkupMark);
   out +=
@@ -137,20 +141,20 @@ std::string render_html(const Results& results) {
       m.smoke.empty() ? "" : "<p class=\"warning\">" + escape_markup(m.smoke) + "</p>\n";
   std::vector<Pivot> pivots;
   for (const TableSpec& spec : m.tables) {
-    const Pivot& p = pivots.emplace_back(make_pivot(results, spec));
+    const Pivot& p = pivots.emplace_back(make_pivot(results, spec, comparison));
     out += "<h2>" + escape_markup(p.title.empty() ? "Results" : p.title) + "</h2>\n" + warning +
            table(p);
     if (!p.baseline.empty()) {
-      out += paragraph(
-          fmt::format("Shaded: worse than {}, the whole 95% interval of the difference {} zero.",
-                      p.baseline, p.value->lower_is_better ? "above" : "below"));
+      out += paragraph(fmt::format("Shaded: {} than {}, p at most {}.",
+                                   p.value->lower_is_better ? "more" : "less", p.baseline, kDoubt));
     }
+    if (!p.dialogues.empty()) out += paragraph(p.dialogues);
     for (const std::string& note : p.notes) out += paragraph(note);
   }
   const bool counters =
       std::any_of(pivots.begin(), pivots.end(), [](const Pivot& p) { return p.has_counters(); });
   out += paragraph(caption(results, pivots, "on the second line", counters) +
-                   " Percentile bootstrap with 2,000 resamples; datasets weigh the same.");
+                   " Datasets weigh the same.");
   for (const std::string& note : notes(results)) out += paragraph(note);
   out += "<h2>By position of the question</h2>\n";
   for (const DotChart& chart : position_charts(results))

@@ -3,27 +3,40 @@
 #include "common/text.h"
 #include "reports/escape.h"
 #include "reports/notes.h"
+#include "reports/number_text.h"
 #include "reports/render.h"
 #include "reports/report_file.h"
 
 namespace turnbench {
 namespace {
 
+/// "$92.4$ [$88.1$, $95.2$]": minus signs are those of formulas.
+std::string latex_estimate(const Estimate& estimate, int digits, bool sign) {
+  const auto number = [&](double x) {
+    return sign ? fmt::format("${:+.{}f}$", x, digits) : fmt::format("${:.{}f}$", x, digits);
+  };
+  std::string out = number(estimate.mean);
+  if (const auto& i = estimate.interval)
+    out += fmt::format(" [{}, {}]", number(i->low), number(i->high));
+  return out;
+}
+
 std::string entry_text(const std::optional<Pivot::Entry>& e, int digits) {
   if (!e) return "--";
   if (!e->estimate.known) {
     std::string out = e->missing.empty() ? fmt::format("failed ({})", e->estimate.failed) : "--";
-    if (e->published) out += fmt::format(" [{:.2f}]", *e->published);
+    if (e->published) out += fmt::format(" [paper {:.2f}]", *e->published);
     return out;
   }
-  std::string out = fmt::format("${:.{}f} \\pm {:.{}f}$", e->estimate.mean, digits,
-                                e->estimate.half_width(), digits);
+  std::string out = latex_estimate(e->estimate, digits, /*sign=*/false);
   if (e->difference) {
-    out += fmt::format(" (${:+.{}f} \\pm {:.{}f}$)", e->difference->mean, digits,
-                       e->difference->half_width(), digits);
+    out += fmt::format(" ({}, {})", latex_estimate(e->difference->estimate, digits, /*sign=*/true),
+                       replace_all(tests_text(*e->difference), "<", "$<$"));
   }
-  if (e->published)
-    out += fmt::format(" [{:.2f}, ${:+.2f}$]", *e->published, e->estimate.mean - *e->published);
+  if (e->published) {
+    out +=
+        fmt::format(" [paper {:.2f}, ${:+.2f}$]", *e->published, e->estimate.mean - *e->published);
+  }
   if (e->estimate.failed > 0) out += fmt::format(" {} failed", e->estimate.failed);
   return out;
 }
@@ -35,10 +48,11 @@ std::string note_text(const std::string& note) {
 
 }  // namespace
 
-std::string render_latex(const Results& results) {
+std::string render_latex(const Results& results, const Comparison& comparison) {
   std::string out;
+  std::vector<Pivot> pivots;
   for (const TableSpec& spec : results.manifest().tables) {
-    const Pivot p = make_pivot(results, spec);
+    const Pivot& p = pivots.emplace_back(make_pivot(results, spec, comparison));
     out += out.empty() ? std::string(kLatexMark) : "\n";
     if (!p.title.empty()) out += "% " + one_line(p.title) + "\n";
     std::vector<std::string> header;
@@ -60,8 +74,10 @@ std::string render_latex(const Results& results) {
       out += join(fields, " & ") + " \\\\\n";
     }
     out += "\\hline\n\\end{tabular}\n";
+    if (!p.dialogues.empty()) out += note_text(p.dialogues);
     for (const std::string& note : p.notes) out += note_text(note);
   }
+  out += note_text(caption(results, pivots, "in parentheses", /*counters=*/false));
   for (const std::string& note : notes(results)) out += note_text(note);
   return out;
 }

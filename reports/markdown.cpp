@@ -5,6 +5,7 @@
 #include "common/text.h"
 #include "reports/escape.h"
 #include "reports/notes.h"
+#include "reports/number_text.h"
 #include "reports/render.h"
 
 namespace turnbench {
@@ -16,8 +17,8 @@ std::string markdown_line(const std::vector<std::string>& fields) {
   return out + "\n";
 }
 
-/// "92.4 ±3.1", with the difference to the baseline and to the published number where there are
-/// any.
+/// "92.4 [88.1, 95.2]", with the difference to the baseline and to the published number where there
+/// are any.
 std::string entry_text(const Pivot::Entry& e, int digits) {
   const Estimate& x = e.estimate;
   if (!x.known) {
@@ -25,10 +26,10 @@ std::string entry_text(const Pivot::Entry& e, int digits) {
     if (e.published) out += fmt::format(" [paper {:.2f}]", *e.published);
     return out;
   }
-  std::string out = fmt::format("{:.{}f} ±{:.{}f}", x.mean, digits, x.half_width(), digits);
+  std::string out = estimate_text(x, digits);
   if (e.difference) {
-    out += fmt::format(" ({:+.{}f} ±{:.{}f})", e.difference->mean, digits,
-                       e.difference->half_width(), digits);
+    out += fmt::format(" ({}, {})", estimate_text(e.difference->estimate, digits, /*sign=*/true),
+                       tests_text(*e.difference));
   }
   if (e.published)
     out += fmt::format(" [paper {:.2f}, {:+.2f}]", *e.published, x.mean - *e.published);
@@ -66,19 +67,20 @@ std::string markdown_table(const Pivot& p, const std::string& warning) {
     }
     out += markdown_line(fields);
   }
+  if (!p.dialogues.empty()) out += "\n" + markdown_paragraph(p.dialogues) + "\n";
   for (const std::string& note : p.notes) out += "\n" + markdown_paragraph(note) + "\n";
   return out;
 }
 
 }  // namespace
 
-std::string render_markdown(const Results& results) {
+std::string render_markdown(const Results& results, const Comparison& comparison) {
   const Manifest& m = results.manifest();
   std::string out = "# " + escape_markdown(m.title) + "\n\n";
   if (!m.description.empty()) out += markdown_paragraph(m.description) + "\n\n";
   std::vector<Pivot> pivots;
   for (const TableSpec& spec : m.tables) {
-    pivots.push_back(make_pivot(results, spec));
+    pivots.push_back(make_pivot(results, spec, comparison));
     out += markdown_table(pivots.back(), m.smoke) + "\n";
   }
   const bool counted = std::any_of(pivots.begin(), pivots.end(), shows_counters);

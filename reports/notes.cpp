@@ -37,14 +37,25 @@ std::string caption(const Results& results, const std::vector<Pivot>& pivots,
   const std::vector<TableSpec>& tables = results.manifest().tables;
   const bool measured = std::any_of(tables.begin(), tables.end(),
                                     [](const TableSpec& t) { return t.value != "score"; });
-  std::string out = measured ? "Means with 95% intervals (bootstrap over dialogues), scores x100"
-                             : "Means x100 with 95% intervals (bootstrap over dialogues)";
+  std::string out = measured ? "Means with 95% intervals over dialogues, scores x100"
+                             : "Means x100 with 95% intervals over dialogues";
   std::set<std::string> baselines;
+  Comparison comparison;
   for (const Pivot& p : pivots) {
     if (!p.baseline.empty()) baselines.insert(p.baseline);
+    comparison = p.comparison;
   }
-  if (!baselines.empty())
-    out += fmt::format("; {} the paired difference to {}", differences, join(baselines, " or "));
+  if (!baselines.empty()) {
+    out += fmt::format(
+        "; {} the paired difference to {}, with its interval and its p (sign flips, adjusted for "
+        "all differences of the table by {})",
+        differences, join(baselines, " or "),
+        comparison.adjustment == Adjustment::kHolm ? "Holm's method" : "step-down maxT");
+    if (comparison.margin > 0) {
+      out += fmt::format("; equivalence: p of two one-sided tests, within {} points",
+                         comparison.margin);
+    }
+  }
   out += ".";
   if (!counters) return out;
   std::vector<std::string> meanings;

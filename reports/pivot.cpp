@@ -41,13 +41,17 @@ bool contains(const std::vector<std::string>& list, std::string_view value) {
 class PivotMaker {
  public:
   PivotMaker(const Results& results, const TableSpec& spec) : results_(results), spec_(spec) {
+    for (const Cell& cell : results.cells()) {
+      if (cell.method == spec.difference_to) baselines_.try_emplace(peer(cell), &cell);
+    }
     for (const auto* list : {&spec.rows, &spec.columns})
       named_.insert(named_.end(), list->begin(), list->end());
     by_turn_ = contains(named_, "turn");
     place_cells();
   }
 
-  Pivot make();
+  Pivot make(const Comparison& comparison);
+  std::vector<NeededDialogues> needed(double points) const;
 
  private:
   struct Part {
@@ -57,6 +61,10 @@ class PivotMaker {
   using Parts = std::vector<Part>;
   using Values = std::vector<std::string>;
 
+  /// What a cell has in common with its baseline.
+  static Values peer(const Cell& cell) {
+    return {cell.model, cell.dataset, cell.position, cell.history, cell.answers};
+  }
   void place_cells();
   const Stratum& stratum(const Part& part) const {
     return results_.stratum(part.cell->key, part.turn, spec_.value);
@@ -64,6 +72,9 @@ class PivotMaker {
   std::string reason(const Part& part) const;
   Values missing(const Parts& parts) const;
   std::vector<StratumPair> pairs(const Parts& parts) const;
+  bool has_difference(const Parts& parts, const Pivot::Entry& entry) const;
+  void add_differences(Pivot& pivot, const Comparison& comparison) const;
+  std::string dialogues() const;
   Values peers_place(const Cell& cell, int turn) const;
   std::optional<Pivot::Entry> entry(const Parts& parts) const;
   std::map<std::string, Pivot::Range> counters(const std::vector<const Parts*>& row) const;
@@ -78,6 +89,7 @@ class PivotMaker {
   std::map<std::pair<Order::Place, Order::Place>, Parts> parts_;
   /// The datasets that any method was planned for, by where their entries stand.
   std::map<Values, Values> datasets_;
+  std::map<Values, const Cell*> baselines_;  ///< cells of the baseline method, by their peers
 };
 
 /// Where a cell's entry stands, whatever its method.
@@ -121,7 +133,7 @@ std::string PivotMaker::reason(const Part& part) const {
   const Stratum& own = stratum(part);
   const Stratum& scores = results_.stratum(part.cell->key, part.turn);
   if (own.failed + scores.failed > 0) return "failed";
-  const bool ran = own.without_value > 0 || !scores.dialogues.empty() || scores.without_value > 0;
+  const bool ran = own.without_value > 0 || !scores.turns.empty() || scores.without_value > 0;
   return ran ? "no value" : kNotRun;
 }
 
@@ -131,7 +143,7 @@ PivotMaker::Values PivotMaker::missing(const Parts& parts) const {
   bool any = false;
   for (const Part& part : parts) {
     datasets.push_back(part.cell->dataset);
-    if (!stratum(part).dialogues.empty()) {
+    if (!stratum(part).turns.empty()) {
       any = true;
       continue;
     }
@@ -153,39 +165,36 @@ std::vector<StratumPair> PivotMaker::pairs(const Parts& parts) const {
   static const Stratum nothing;
   std::vector<StratumPair> out;
   for (const Part& part : parts) {
-    const Cell& cell = *part.cell;
-    const auto other =
-        std::find_if(results_.cells().begin(), results_.cells().end(), [&](const Cell& c) {
-          return c.method == spec_.difference_to && c.model == cell.model &&
-                 c.dataset == cell.dataset && c.position == cell.position &&
-                 c.history == cell.history && c.answers == cell.answers;
-        });
-    const bool found = other != results_.cells().end();
-    out.push_back({&stratum(part), found ? &stratum({&*other, part.turn}) : &nothing});
+    const auto found = baselines_.find(peer(*part.cell));
+    out.push_back({&stratum(part),
+                   found == baselines_.end() ? &nothing : &stratum({found->second, part.turn})});
   }
   return out;
+}
+
+/// Whether an entry is to be compared: it has a mean, and is not the baseline itself.
+bool PivotMaker::has_difference(const Parts& parts, const Pivot::Entry& entry) const {
+  const bool is_baseline = std::all_of(parts.begin(), parts.end(), [&](const Part& part) {
+    return part.cell->method == spec_.difference_to;
+  });
+  return entry.estimate.known && !spec_.difference_to.empty() && !is_baseline;
 }
 
 std::optional<Pivot::Entry> PivotMaker::entry(const Parts& parts) const {
   std::vector<const Stratum*> strata;
   std::vector<const Cell*> cells;
-  bool any = false, is_baseline = true;
+  bool any = false;
   Pivot::Entry out;
   for (const Part& part : parts) {
     strata.push_back(&stratum(part));
     cells.push_back(part.cell);
-    any |= !strata.back()->dialogues.empty() || strata.back()->failed > 0;
-    is_baseline &= part.cell->method == spec_.difference_to;
+    any |= !strata.back()->turns.empty() || strata.back()->failed > 0;
     out.pending += results_.progress(*part.cell).pending();
   }
   if (!any && out.pending == 0) return std::nullopt;
   out.missing = any ? missing(parts) : Values{kNotRun};
   out.estimate = estimate(strata);
   out.estimate.known &= out.missing.empty();
-  if (out.estimate.known && !spec_.difference_to.empty() && !is_baseline) {
-    const Estimate difference = estimate_difference(pairs(parts));
-    if (difference.known) out.difference = difference;
-  }
   if (!by_turn_ && shows_scores(spec_.value)) {
     const std::string metric = find_table_value(spec_.value) == nullptr ? spec_.value : "";
     if (const auto published = results_.published(cells, metric)) {
@@ -247,7 +256,66 @@ void PivotMaker::add_notes(Pivot& pivot) const {
         fmt::format("The paper's number for {}: {}", join(entries[remark], "; "), remark));
 }
 
-Pivot PivotMaker::make() {
+/// All differences of the table at once: they are one family.
+void PivotMaker::add_differences(Pivot& pivot, const Comparison& comparison) const {
+  std::vector<std::vector<StratumPair>> family;
+  std::vector<Pivot::Entry*> members;
+  std::size_t r = 0;
+  for (const auto& [row, row_values] : rows_) {
+    std::size_t c = 0;
+    for (const auto& [column, column_values] : columns_) {
+      auto& entry = pivot.entries[r][c++];
+      if (!entry) continue;
+      const Parts& parts = parts_.at({row, column});
+      if (!has_difference(parts, *entry)) continue;
+      family.push_back(pairs(parts));
+      members.push_back(&*entry);
+    }
+    ++r;
+  }
+  std::vector<std::optional<Difference>> differences = compare(family, comparison);
+  for (std::size_t i = 0; i < members.size(); ++i)
+    members[i]->difference = std::move(differences[i]);
+}
+
+/// How many dialogues the parts of the table have scores of.
+std::string PivotMaker::dialogues() const {
+  struct Range {
+    std::size_t least = 0, most = 0;
+    std::string text() const {
+      return least == most ? std::to_string(least) : fmt::format("{} to {}", least, most);
+    }
+  };
+  Values names;
+  std::map<std::string, Range> ranges;
+  for (const auto& [place, parts] : parts_) {
+    for (const Part& part : parts) {
+      const std::vector<TurnValue>& turns = stratum(part).turns;
+      std::size_t count = 0;
+      for (std::size_t i = 0; i < turns.size(); ++i)
+        count += i == 0 || turns[i].dialogue != turns[i - 1].dialogue;
+      if (count == 0) continue;
+      const auto [found, first] = ranges.try_emplace(part.cell->dataset, Range{count, count});
+      if (first) names.push_back(part.cell->dataset);
+      found->second.least = std::min(found->second.least, count);
+      found->second.most = std::max(found->second.most, count);
+    }
+  }
+  if (names.empty()) return "";
+  const bool alike = std::all_of(names.begin(), names.end(), [&](const std::string& name) {
+    return ranges[name].text() == ranges[names.front()].text();
+  });
+  if (alike && names.size() > 1) {
+    return fmt::format("Dialogues: {} of each of {} datasets.", ranges[names.front()].text(),
+                       names.size());
+  }
+  std::vector<std::string> each;
+  for (const std::string& name : names)
+    each.push_back(fmt::format("{} {}", name, ranges[name].text()));
+  return "Dialogues: " + join(each, ", ") + ".";
+}
+
+Pivot PivotMaker::make(const Comparison& comparison) {
   Pivot out;
   const TableValue* unit = find_table_value(spec_.value);
   const std::string meaning = unit == nullptr ? spec_.value
@@ -260,6 +328,7 @@ Pivot PivotMaker::make() {
   out.row_dimensions = spec_.rows;
   out.column_dimensions = spec_.columns;
   out.baseline = spec_.difference_to;
+  out.comparison = comparison;
   for (const auto& [place, values] : columns_) out.columns.push_back(values);
   for (const auto& [row, values] : rows_) {
     out.rows.push_back(values);
@@ -272,7 +341,27 @@ Pivot PivotMaker::make() {
     }
     out.counters.push_back(counters(of_row));
   }
+  add_differences(out, comparison);
+  out.dialogues = dialogues();
   add_notes(out);
+  return out;
+}
+
+std::vector<NeededDialogues> PivotMaker::needed(double points) const {
+  std::vector<NeededDialogues> out;
+  for (const auto& [row, row_values] : rows_) {
+    for (const auto& [column, column_values] : columns_) {
+      const auto found = parts_.find({row, column});
+      if (found == parts_.end()) continue;
+      const auto of = entry(found->second);
+      if (!of || !has_difference(found->second, *of)) continue;
+      const std::vector<StratumPair> compared = pairs(found->second);
+      const std::optional<Difference> difference = compare({compared}).front();
+      if (!difference) continue;
+      out.push_back({row_values, column_values, difference->estimate.mean,
+                     difference->estimate.dialogues, needed_dialogues(compared, points)});
+    }
+  }
   return out;
 }
 
@@ -311,6 +400,10 @@ bool Pivot::has_published_notes() const {
   return any_entry(*this, [](const Entry& e) { return !e.published_notes.empty(); });
 }
 
+bool Pivot::has_differences() const {
+  return any_entry(*this, [](const Entry& e) { return e.difference.has_value(); });
+}
+
 bool Pivot::has_counters() const {
   return std::any_of(counters.begin(), counters.end(), [](const auto& c) { return !c.empty(); });
 }
@@ -326,8 +419,13 @@ std::string Pivot::counter_text(std::size_t row, const std::string& name) const 
   return low == high ? low : low + "–" + high;
 }
 
-Pivot make_pivot(const Results& results, const TableSpec& spec) {
-  return PivotMaker(results, spec).make();
+Pivot make_pivot(const Results& results, const TableSpec& spec, const Comparison& comparison) {
+  return PivotMaker(results, spec).make(comparison);
+}
+
+std::vector<NeededDialogues> needed_dialogues(const Results& results, const TableSpec& spec,
+                                              double points) {
+  return PivotMaker(results, spec).needed(points);
 }
 
 }  // namespace turnbench

@@ -22,13 +22,14 @@ struct Pivot {
     Estimate estimate;
     /// The parts that are missing for a mean, with the reason: "tiny-fact (failed)".
     std::vector<std::string> missing;
-    std::size_t pending = 0;             ///< dialogues of its cells that have not run yet
-    std::optional<Estimate> difference;  ///< to the baseline method
-    std::optional<double> published;     ///< the number in the paper
+    std::size_t pending = 0;               ///< dialogues of its cells that have not run yet
+    std::optional<Difference> difference;  ///< to the baseline method
+    std::optional<double> published;       ///< the number in the paper
     std::vector<std::string> published_notes;
   };
   std::vector<std::vector<std::optional<Entry>>> entries;  ///< [row][column]
-  std::string baseline;  ///< label of the method that differences refer to, or empty
+  std::string baseline;   ///< label of the method that differences refer to, or empty
+  Comparison comparison;  ///< how they were tested
   /// For each row, by name of a counter: its mean over the row's entries.  If the row has several
   /// methods or histories, the range of their means.
   struct Range {
@@ -37,18 +38,34 @@ struct Pivot {
   std::vector<std::map<std::string, Range>> counters;
   std::vector<std::string> notes;  ///< why entries have no mean, and remarks of papers
 
+  /// How many dialogues its cells have scores of: "Dialogues: 24 of each of 4 datasets.",
+  /// "Dialogues: tiny-fact 4, tiny-hop 2 to 4."; "" if none has any.
+  std::string dialogues;
+
   // Whether any entry has one.
   bool has_published() const;
   bool has_missing() const;
   bool has_pending() const;
   bool has_published_notes() const;
+  bool has_differences() const;
   bool has_counters() const;  ///< false if all rows are probes
   /// A counter of a row: "1378", or "256–512" if it depends on the method; "" if nothing was
   /// counted.
   std::string counter_text(std::size_t row, const std::string& name) const;
 };
 
-Pivot make_pivot(const Results& results, const TableSpec& spec);
+Pivot make_pivot(const Results& results, const TableSpec& spec, const Comparison& comparison = {});
+
+/// An entry of a table with a baseline: how many dialogues its difference needs.
+struct NeededDialogues {
+  std::vector<std::string> row, column;  ///< values of the table's dimensions
+  double difference = 0;                 ///< that the store has, in points
+  int dialogues = 0;                     ///< that it is of
+  std::optional<int> needed;             ///< see `needed_dialogues`
+};
+/// For every entry with a difference, how many dialogues tell one of `points` apart.
+std::vector<NeededDialogues> needed_dialogues(const Results& results, const TableSpec& spec,
+                                              double points);
 
 /// A counter that reports show.
 struct ReportedCounter {

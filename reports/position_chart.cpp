@@ -24,7 +24,10 @@ DotChart chart_of(const Pivot& pivot, const std::string& dataset) {
     for (std::size_t r = 0; r < pivot.rows.size(); ++r) {
       const auto& e = pivot.entries[r][c];
       DotChart::Dot& dot = out.rows[r].dots.emplace_back();
-      if (e && e->estimate.known) dot = {e->estimate.mean, e->estimate.low, e->estimate.high, true};
+      if (!e || !e->estimate.known) continue;
+      const double mean = e->estimate.mean;
+      const Interval interval = e->estimate.interval.value_or(Interval{mean, mean});
+      dot = {mean, interval.low, interval.high, true};
     }
   }
   return out;

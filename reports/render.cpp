@@ -1,5 +1,8 @@
 #include "reports/render.h"
 
+#include <algorithm>
+#include <array>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "common/error.h"
@@ -10,22 +13,120 @@
 
 namespace turnbench {
 
-std::vector<CellLine> cell_lines(const Results& results) {
-  std::vector<CellLine> out;
-  for (const Cell& cell : results.cells()) {
-    const Stratum& s = results.stratum(cell.key, -1);
-    out.push_back(
-        {cell, estimate({&s}), results.progress(cell).pending(), results.published(cell)});
+namespace {
+
+OrderedJson number(const Estimate& estimate, double x) {
+  return estimate.known ? OrderedJson(x) : OrderedJson(nullptr);
+}
+
+OrderedJson optional_number(const std::optional<double>& x) {
+  return x ? OrderedJson(*x) : OrderedJson(nullptr);
+}
+
+/// "mean", "low" and "high".
+void put_estimate(OrderedJson& json, const Estimate& e) {
+  json["mean"] = number(e, e.mean);
+  json["low"] = e.interval ? number(e, e.interval->low) : OrderedJson(nullptr);
+  json["high"] = e.interval ? number(e, e.interval->high) : OrderedJson(nullptr);
+}
+
+OrderedJson difference_json(const Difference& difference, const std::string& baseline) {
+  OrderedJson out = {{"to", baseline}};
+  put_estimate(out, difference.estimate);
+  out["n"] = difference.estimate.dialogues;
+  out["turns"] = difference.estimate.turns;
+  out["p"] = difference.against_zero.p;
+  out["p_adjusted"] = difference.against_zero.adjusted;
+  if (difference.equivalence) out["p_equivalence"] = *difference.equivalence;
+  return out;
+}
+
+OrderedJson entry_json(const Pivot& pivot, std::size_t row, std::size_t column) {
+  const Pivot::Entry& e = *pivot.entries[row][column];
+  OrderedJson out = {{"row", pivot.rows[row]}, {"column", pivot.columns[column]}};
+  put_estimate(out, e.estimate);
+  out["n"] = e.estimate.dialogues;
+  out["turns"] = e.estimate.turns;
+  out["failed"] = e.estimate.failed;
+  out["pending"] = e.pending;
+  out["published"] = optional_number(e.published);
+  if (!e.missing.empty()) out["missing"] = e.missing;
+  if (e.difference) out["difference"] = difference_json(*e.difference, pivot.baseline);
+  return out;
+}
+
+OrderedJson table_json(const Pivot& pivot) {
+  OrderedJson out = {{"title", pivot.title},
+                     {"value", std::string(pivot.value->name)},
+                     {"unit", std::string(pivot.value->unit)},
+                     {"rows", pivot.row_dimensions},
+                     {"columns", pivot.column_dimensions}};
+  if (!pivot.baseline.empty()) {
+    out["difference_to"] = pivot.baseline;
+    out["adjusted_by"] = pivot.comparison.adjustment == Adjustment::kHolm ? "holm" : "maxt";
+    if (pivot.comparison.margin > 0) out["margin"] = pivot.comparison.margin;
+  }
+  out["entries"] = OrderedJson::array();
+  for (std::size_t r = 0; r < pivot.rows.size(); ++r) {
+    for (std::size_t c = 0; c < pivot.columns.size(); ++c) {
+      if (pivot.entries[r][c]) out["entries"].push_back(entry_json(pivot, r, c));
+    }
+  }
+  if (!pivot.notes.empty()) out["notes"] = pivot.notes;
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::string> baselines(const Results& results) {
+  std::vector<std::string> out;
+  for (const TableSpec& table : results.manifest().tables) {
+    const bool is_new = std::find(out.begin(), out.end(), table.difference_to) == out.end();
+    if (!table.difference_to.empty() && is_new) out.push_back(table.difference_to);
   }
   return out;
 }
 
-std::string render_json(const Results& results) {
+std::vector<CellLine> cell_lines(const Results& results, const Comparison& comparison) {
+  std::vector<CellLine> out;
+  for (const Cell& cell : results.cells()) {
+    const Stratum& s = results.stratum(cell.key, -1);
+    out.push_back(
+        {cell, estimate({&s}), {}, results.progress(cell).pending(), results.published(cell)});
+  }
+  for (const std::string& baseline : baselines(results)) {
+    const auto peer = [](const Cell& c) {
+      return std::array{c.model, c.dataset, c.position, c.history, c.answers};
+    };
+    std::map<std::array<std::string, 5>, const Cell*> of_baseline;
+    for (const CellLine& line : out) {
+      if (line.cell.method == baseline) of_baseline.try_emplace(peer(line.cell), &line.cell);
+    }
+    std::vector<std::vector<StratumPair>> family;
+    for (CellLine& line : out) {
+      const auto found = of_baseline.find(peer(line.cell));
+      line.differences.emplace_back();
+      if (line.cell.method == baseline || found == of_baseline.end()) continue;
+      family.push_back(
+          {{&results.stratum(line.cell.key, -1), &results.stratum(found->second->key, -1)}});
+    }
+    std::vector<std::optional<Difference>> differences = compare(family, comparison);
+    auto next = differences.begin();
+    for (CellLine& line : out) {
+      if (line.cell.method == baseline || !of_baseline.contains(peer(line.cell))) continue;
+      line.differences.back() = std::move(*next++);
+    }
+  }
+  return out;
+}
+
+std::string render_json(const Results& results, const Comparison& comparison) {
   OrderedJson out;
   out["experiment"] = results.manifest().name;
   if (!results.manifest().smoke.empty()) out["smoke"] = results.manifest().smoke;
   out["cells"] = OrderedJson::array();
-  for (const CellLine& line : cell_lines(results)) {
+  const std::vector<std::string> to = baselines(results);
+  for (const CellLine& line : cell_lines(results, comparison)) {
     const Estimate& e = line.estimate;
     OrderedJson cell;
     cell["model"] = line.cell.model;
@@ -37,10 +138,7 @@ std::string render_json(const Results& results) {
                         {"method", line.cell.method_canonical},
                         {"postprocess", line.cell.postprocess}};
     cell["metric"] = line.cell.metric;
-    const auto number = [&](double x) { return e.known ? OrderedJson(x) : OrderedJson(nullptr); };
-    cell["mean"] = number(e.mean);
-    cell["low"] = number(e.low);
-    cell["high"] = number(e.high);
+    put_estimate(cell, e);
     cell["n"] = e.dialogues;
     cell["failed"] = e.failed;
     const int without_value = results.stratum(line.cell.key, -1).without_value;
@@ -56,19 +154,29 @@ std::string render_json(const Results& results) {
     cell["pending"] = line.pending;
     if (line.published && !line.published->notes.empty())
       cell["note"] = join(line.published->notes, "; ");
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      if (line.differences[i])
+        cell["differences"].push_back(difference_json(*line.differences[i], to[i]));
+    }
     out["cells"].push_back(std::move(cell));
   }
+  out["tables"] = OrderedJson::array();
+  for (const TableSpec& spec : results.manifest().tables)
+    out["tables"].push_back(table_json(make_pivot(results, spec, comparison)));
   if (const std::vector<std::string> all = notes(results); !all.empty()) out["notes"] = all;
   return out.dump(1) + "\n";
 }
 
 std::string render_report(const Results& results, const RenderOptions& options) {
-  if (options.format == "md") return render_markdown(results);
-  if (options.format == "csv")
-    return options.long_csv ? render_csv_long(results) : render_csv(results);
-  if (options.format == "json") return render_json(results);
-  if (options.format == "html") return render_html(results);
-  if (options.format == "tex") return render_latex(results);
+  const Comparison& comparison = options.comparison;
+  if (options.format == "md") return render_markdown(results, comparison);
+  if (options.format == "csv") {
+    return options.long_csv ? render_csv_long(results, comparison)
+                            : render_csv(results, comparison);
+  }
+  if (options.format == "json") return render_json(results, comparison);
+  if (options.format == "html") return render_html(results, comparison);
+  if (options.format == "tex") return render_latex(results, comparison);
   if (options.format == "svg")
     return std::string(kMarkupMark) + render_svg(position_charts(results).front());
   throw input_error("--format: found \"{}\", expected md, csv, tex, html, json or svg",

@@ -53,6 +53,21 @@ std::string place_of(const PublishedNumber& row) {
   return fmt::format("line {} ({})", row.line, join(named, ", "));
 }
 
+/// The number of a dialogue in its dataset.  `near`: that of the row before; rows are mostly in
+/// order.
+std::uint32_t number_of(const Population& population, const std::string& id, std::uint32_t near) {
+  const std::vector<std::string>& ids = population.ids;
+  for (std::size_t i = near; i < ids.size() && i <= near + 1; ++i) {
+    if (ids[i] == id) return static_cast<std::uint32_t>(i);
+  }
+  const auto found = std::lower_bound(ids.begin(), ids.end(), id);
+  if (found == ids.end() || *found != id) {
+    throw input_error("dialogue {}: found results of it, expected it among the {} of its dataset",
+                      printable(id), ids.size());
+  }
+  return static_cast<std::uint32_t>(found - ids.begin());
+}
+
 }  // namespace
 
 std::string name_of(const ScoreChoice& choice) {
@@ -82,12 +97,8 @@ Results::Results(const Store& store, const std::string& experiment, const ScoreC
       if (!choice_.postprocess.empty()) cell.postprocess = choice_.postprocess;
     }
   }
+  read_populations(store);
   read_values(store, experiment);
-  for (const Cell& cell : cells_) {
-    int& longest = turns_of_[cell.dataset_hash];
-    for (const auto& [id, turns] : store.turn_counts(cell.dataset_hash))
-      longest = std::max(longest, turns);
-  }
   for (const ReportedCounter& counter : reported_counters())
     counters_[counter.name] = store.mean_counter(experiment, counter.name);
   published_ = parse_published(store.published(experiment),
@@ -95,29 +106,68 @@ Results::Results(const Store& store, const std::string& experiment, const ScoreC
   check_published();
 }
 
+void Results::read_populations(const Store& store) {
+  for (const Cell& cell : cells_) {
+    auto& population = populations_[cell.dataset_hash];
+    if (population) continue;
+    auto made = std::make_shared<Population>();
+    made->name = cell.dataset_hash;
+    int& longest = turns_of_[cell.dataset_hash];
+    for (const auto& [id, turns] : store.turn_counts(cell.dataset_hash)) {
+      made->ids.push_back(id);
+      longest = std::max(longest, turns);
+    }
+    population = std::move(made);
+  }
+}
+
 void Results::read_values(const Store& store, const std::string& experiment) {
-  std::map<std::string, std::string> population;
-  for (const Cell& cell : cells_) population[cell.key] = cell.dataset_hash;
+  std::map<std::string, std::shared_ptr<const Population>> of_cell;
+  for (const Cell& cell : cells_) of_cell[cell.key] = populations_.at(cell.dataset_hash);
   std::set<std::string> values = {"score"};
-  for (const TableSpec& table : manifest_.tables) values.insert(table.value);
+  bool by_turn = false;
+  for (const TableSpec& table : manifest_.tables) {
+    values.insert(table.value);
+    for (const auto* named : {&table.rows, &table.columns})
+      by_turn |= std::find(named->begin(), named->end(), "turn") != named->end();
+  }
   for (const std::string& value : values) {
     const TableValue* unit = find_table_value(value);
     const bool is_score = shows_scores(value);
+    const auto add = [&](Stratum& stratum, const ScoredTurn& turn, std::uint32_t dialogue) {
+      if (turn.status != Record::Status::kOk) {
+        ++(is_failure(turn.status) ? stratum.failed : stratum.without_value);
+      } else {
+        stratum.turns.push_back({dialogue, turn.turn, turn.score});
+      }
+    };
+    const auto stratum_of = [&](const std::string& cell, int turn) -> Stratum& {
+      Stratum& out = strata_[{value, cell, turn}];
+      out.population = of_cell.at(cell);
+      out.is_score = is_score;
+      if (unit != nullptr) out.scale = unit->scale;
+      return out;
+    };
+    Stratum* all = nullptr;  // of the cell that the rows are at
+    std::string cell;
+    std::uint32_t dialogue = 0;
     for (const ScoredTurn& turn : is_score ? store.scores(experiment, choice_of(store, value))
                                            : store.values(experiment, value)) {
       if (value == "score") turns_ = std::max(turns_, turn.turn + 1);
-      for (int key : {-1, turn.turn}) {
-        Stratum& stratum = strata_[{value, turn.cell, key}];
-        stratum.population = population[turn.cell];
-        stratum.is_score = is_score;
-        if (unit != nullptr) stratum.scale = unit->scale;
-        if (turn.status != Record::Status::kOk) {
-          ++(is_failure(turn.status) ? stratum.failed : stratum.without_value);
-          continue;
-        }
-        stratum.dialogues[turn.dialogue][turn.turn] = turn.score;
+      if (all == nullptr || cell != turn.cell) {
+        cell = turn.cell;
+        all = &stratum_of(cell, -1);
       }
+      dialogue = number_of(*all->population, turn.dialogue, dialogue);
+      add(*all, turn, dialogue);
+      if (by_turn) add(stratum_of(cell, turn.turn), turn, dialogue);
     }
+  }
+  for (auto& [key, stratum] : strata_) {
+    std::sort(stratum.turns.begin(), stratum.turns.end(),
+              [](const TurnValue& a, const TurnValue& b) {
+                return std::tie(a.dialogue, a.turn) < std::tie(b.dialogue, b.turn);
+              });
   }
 }
 

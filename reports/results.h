@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -12,7 +13,7 @@
 #include "harness/store/stale.h"
 #include "harness/store/store.h"
 #include "harness/store/truncation.h"
-#include "reports/estimate.h"
+#include "reports/statistics/stratum.h"
 
 namespace turnbench {
 
@@ -73,6 +74,7 @@ class Results {
 
  private:
   bool belongs(const PublishedNumber& row, const Cell& cell, const std::string& metric) const;
+  void read_populations(const Store& store);
   void read_values(const Store& store, const std::string& experiment);
   void check_published();
   /// The scores that a table's value stands for: those of the report, or those by a metric.
@@ -82,6 +84,7 @@ class Results {
   std::vector<Cell> cells_;
   ScoreChoice choice_;
   /// By value, cell and turn (-1: all).
+  std::map<std::string, std::shared_ptr<const Population>> populations_;  ///< by dataset
   std::map<std::tuple<std::string, std::string, int>, Stratum> strata_;
   std::map<std::string, std::map<std::string, double>> counters_;
   std::vector<PublishedNumber> published_;

@@ -12,7 +12,7 @@ namespace turnbench {
 
 void add_report_command(CLI::App& app, const CommonOptions& common) {
   struct Options {
-    std::string db, experiment, output;
+    std::string db, experiment, output, adjust = "maxt";
     ScoreChoice choice;
     RenderOptions render;
     bool force = false;
@@ -22,7 +22,8 @@ void add_report_command(CLI::App& app, const CommonOptions& common) {
       app.add_subcommand("report", "The tables of an experiment, from the store alone");
   command->footer(
       "Examples:\n  turnbench report results.db --format html -o results.html\n"
-      "  turnbench report results.db --metric judge:round-attention");
+      "  turnbench report results.db --metric judge:round-attention\n"
+      "  turnbench report results.db --margin 2    # which methods are as good as the baseline?");
   command->add_option("db", o->db, "store")->required();
   command->add_option("--experiment", o->experiment, "the latest, unless named");
   command->add_option("--metric", o->choice.metric,
@@ -32,13 +33,19 @@ void add_report_command(CLI::App& app, const CommonOptions& common) {
   const CLI::Option* format = command->add_option("--format", o->render.format,
                                                   "md, csv, tex, html, json; svg: the figure");
   command->add_flag("--long", o->render.long_csv, "csv with one cell a line");
+  command->add_option("--adjust", o->adjust,
+                      "how p accounts for a table's other differences: maxt (step-down), holm");
+  const CLI::Option* margin =
+      command->add_option("--margin", o->render.comparison.margin,
+                          "points within which methods are equivalent: adds the p of two one-sided "
+                          "tests to every difference of scores");
   command->add_option(
       "-o,--output", o->output,
       "file; otherwise stdout. Replaces what report wrote, and no other file: html, "
       "tex and svg are known by their first lines, md by the caption under its "
       "tables, csv by its columns, json by its keys");
   command->add_flag("--force", o->force, "with -o: replace any file");
-  command->callback([o, format, &common] {
+  command->callback([o, format, margin, &common] {
     if (common.json && format->count() > 0 && o->render.format != "json") {
       throw input_error("--json: found --format {} beside it, expected only one of them",
                         printable(o->render.format));
@@ -47,6 +54,15 @@ void add_report_command(CLI::App& app, const CommonOptions& common) {
     if (o->render.long_csv && o->render.format != "csv") {
       throw input_error("--long: found the format {}, expected --format csv",
                         printable(o->render.format));
+    }
+    if (o->adjust != "maxt" && o->adjust != "holm") {
+      throw input_error("--adjust: found \"{}\", expected maxt or holm", printable(o->adjust));
+    }
+    Comparison& comparison = o->render.comparison;
+    if (o->adjust == "holm") comparison.adjustment = Adjustment::kHolm;
+    // (0, 100): NaN is in no range.
+    if (margin->count() > 0 && !(comparison.margin > 0 && comparison.margin < 100)) {
+      throw input_error("--margin: found {}, expected points between 0 and 100", comparison.margin);
     }
     if (!o->choice.postprocess.empty() && o->choice.metric.empty())
       throw input_error("--postprocess: found no --metric, expected it beside");

@@ -2,69 +2,155 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
-#include <map>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "tests/reports/strata.h"
+
 namespace turnbench {
 namespace {
 
-Stratum stratum(const std::string& population, const std::vector<double>& scores) {
-  Stratum out;
-  out.population = population;
-  for (std::size_t i = 0; i < scores.size(); ++i)
-    out.dialogues[std::to_string(1000 + i)] = {{0, scores[i]}};
-  return out;
+using test::population;
+using test::stratum;
+
+double half_width(const Estimate& e) {
+  return (e.interval.value().high - e.interval.value().low) / 2;
+}
+
+Difference difference(const std::vector<StratumPair>& pairs, const Comparison& comparison = {}) {
+  return compare({pairs}, comparison).front().value();
 }
 
 TEST(Estimate, MeanOfStrataMeans) {
-  const Stratum a = stratum("a", {1, 1, 1, 1, 1, 0}), b = stratum("b", {0, 1});
+  const Stratum a = stratum(population("a", 6), {1., 1., 1., 1., 1., 0.}),
+                b = stratum(population("b", 2), {0., 1.});
   const Estimate e = estimate({&a, &b});
   EXPECT_NEAR(e.mean, 100 * (5.0 / 6 + 0.5) / 2, 1e-9);
   EXPECT_EQ(e.turns, 8);
   EXPECT_EQ(e.dialogues, 8);
-  EXPECT_LE(e.low, e.mean);
-  EXPECT_GE(e.high, e.mean);
+  ASSERT_TRUE(e.interval);
+  EXPECT_LE(e.interval->low, e.mean);
+  EXPECT_GE(e.interval->high, e.mean);
 }
 
-// The bootstrap agrees with the normal interval where that holds, and covers as it promises.
-TEST(Estimate, IntervalsCover) {
-  std::mt19937 random(7);
-  int covered = 0;
-  constexpr int kTrials = 200, kDialogues = 60;
-  for (int t = 0; t < kTrials; ++t) {
-    std::vector<double> scores;
-    for (int i = 0; i < kDialogues; ++i) scores.push_back(random() % 10 < 7 ? 1 : 0);
-    const Stratum s = stratum("p", scores);
-    const Estimate e = estimate({&s});
-    covered += e.low <= 70 && 70 <= e.high;
-    EXPECT_NEAR(e.half_width(), 196 * std::sqrt(e.mean / 100 * (1 - e.mean / 100) / kDialogues),
-                3.0);
+// Wilson's score interval, as it is printed for 15 of 20 with the normal quantile: [53.1, 88.8].
+// Student's t of 19 degrees of freedom and n / (n - 1) in the variance make it wider.
+TEST(Estimate, OfIndependentTurnsIsWilsons) {
+  std::vector<double> scores(20, 1);
+  std::fill_n(scores.begin(), 5, 0);
+  const Stratum s = stratum(population("p", 20), scores);
+  const Estimate e = estimate({&s});
+  const double n = 19, z = 2.093024;  // m (1 - m) / v = n - 1
+  const double middle = (.75 + z * z / (2 * n)) / (1 + z * z / n),
+               half = z / (1 + z * z / n) * std::sqrt(.75 * .25 / n + z * z / (4 * n * n));
+  EXPECT_NEAR(e.interval->low, 100 * (middle - half), 1e-4);
+  EXPECT_NEAR(e.interval->high, 100 * (middle + half), 1e-4);
+  EXPECT_LT(e.interval->low, 53.1);
+  EXPECT_GT(e.interval->high, 88.8);
+}
+
+/// A percentile bootstrap over dialogues: 95% of 20,000 resamples.
+std::pair<double, double> plain_bootstrap(const std::vector<std::vector<double>>& dialogues) {
+  std::mt19937_64 random(99);
+  std::vector<double> means;
+  for (int i = 0; i < 20'000; ++i) {
+    double sum = 0, turns = 0;
+    for (std::size_t k = 0; k < dialogues.size(); ++k) {
+      for (double score : dialogues[random() % dialogues.size()]) {
+        sum += score;
+        ++turns;
+      }
+    }
+    means.push_back(100 * sum / turns);
   }
-  EXPECT_GE(covered, kTrials * 0.88);
+  std::sort(means.begin(), means.end());
+  return {means[500], means[19'500]};
+}
+
+// Of many dialogues with scores in the middle all intervals are nearly the same.
+TEST(Estimate, AgreesWithAPlainBootstrap) {
+  std::mt19937 random(4);
+  std::vector<std::vector<double>> scores;
+  for (int i = 0; i < 150; ++i) {
+    const double first = static_cast<double>(random() % 101) / 100;
+    scores.push_back({first, random() % 2 == 0 ? first : 1});
+    if (i % 3 == 0) scores.back().push_back(static_cast<double>(random() % 2));
+  }
+  const Stratum s = stratum(population("p", scores.size()), scores);
+  const auto [low, high] = plain_bootstrap(scores);
+  const Estimate e = estimate({&s});
+  EXPECT_NEAR(e.interval->low, low, 0.5);
+  EXPECT_NEAR(e.interval->high, high, 0.5);
+  EXPECT_GT(high - low, 5);
 }
 
 // Turns of one dialogue go together: clustered scores make wider intervals than independent ones.
 TEST(Estimate, DialoguesAreTheUnit) {
-  Stratum clustered, independent;
-  clustered.population = independent.population = "p";
+  const auto p = population("p", 40);
+  std::vector<std::vector<double>> clustered, even;
   for (int i = 0; i < 40; ++i) {
     const double all = i % 2 == 0 ? 1 : 0;
-    clustered.dialogues[std::to_string(i)] = {{0, all}, {1, all}, {2, all}};
-    independent.dialogues[std::to_string(i)] = {{0, .5}, {1, .5}, {2, .5}};
+    clustered.push_back({all, all, all});
+    even.push_back({i % 3 == 0 ? 1. : 0., i % 3 == 1 ? 1. : 0., i % 3 == 2 ? 1. : 0.});
   }
-  EXPECT_GT(estimate({&clustered}).half_width(), 10);
-  EXPECT_NEAR(estimate({&independent}).half_width(), 0, 1e-9);
+  const Stratum a = stratum(p, clustered), b = stratum(p, even);
+  EXPECT_NEAR(half_width(estimate({&a})), 15, 1);  // of 40, and not of 120, draws
+  EXPECT_LT(half_width(estimate({&b})), half_width(estimate({&a})));
+}
+
+// The same dialogues at another position are no other dialogues.
+TEST(Estimate, DialoguesAreCountedOnce) {
+  const auto p = population("p", 20);
+  std::vector<double> scores;
+  for (int i = 0; i < 20; ++i) scores.push_back(i % 4 == 0 ? 0 : 1);
+  const Stratum s = stratum(p, scores);
+  const Estimate once = estimate({&s}), twice = estimate({&s, &s});
+  EXPECT_EQ(twice.dialogues, 20);
+  EXPECT_EQ(twice.turns, 40);
+  EXPECT_NEAR(half_width(twice), half_width(once), 1e-9);
 }
 
 TEST(Estimate, NoVariationIsNotCertainty) {
-  const Stratum all = stratum("p", std::vector<double>(30, 1)),
-                none = stratum("p", std::vector<double>(30, 0));
-  EXPECT_NEAR(estimate({&all}).low, 100 * std::pow(0.025, 1.0 / 30), 1e-9);
-  EXPECT_EQ(estimate({&all}).high, 100);
-  EXPECT_NEAR(estimate({&none}).high, 100 * (1 - std::pow(0.025, 1.0 / 30)), 1e-9);
+  const auto p = population("p", 24), q = population("q", 24);
+  const Stratum all = stratum(p, std::vector<double>(24, 1)),
+                none = stratum(p, std::vector<double>(24, 0)),
+                other = stratum(q, std::vector<double>(24, 0));
+  const double t = 2.068658;  // of 23
+  EXPECT_NEAR(estimate({&all}).interval->low, 100 * 24 / (24 + t * t), 1e-4);
+  EXPECT_EQ(estimate({&all}).interval->high, 100);
+  EXPECT_EQ(estimate({&none}).interval->low, 0);
+  EXPECT_NEAR(estimate({&none}).interval->high, 100 * t * t / (24 + t * t), 1e-4);
+  EXPECT_GT(half_width(estimate({&all, &other})), 10) << "all right and all wrong: 50, but of 48";
+}
+
+// One dialogue says nothing of how dialogues vary.
+TEST(Estimate, ASingleDialogueHasNoInterval) {
+  const Stratum one = stratum(population("p", 1), std::vector<std::vector<double>>{{1, 0}}),
+                many = stratum(population("q", 4), {1., 0., 1., 1.});
+  EXPECT_EQ(estimate({&one}).mean, 50);
+  EXPECT_FALSE(estimate({&one}).interval);
+  EXPECT_FALSE(estimate({&one, &many}).interval);
+  const Difference d = difference({{&one, &one}});
+  EXPECT_FALSE(d.estimate.interval);
+  EXPECT_EQ(d.against_zero.p, 1);
+}
+
+// Times and bytes may have any value; an interval of theirs is Student's.
+TEST(Estimate, OfTimesIsStudents) {
+  Stratum s = stratum(population("p", 4), {.01, .03, .02, .04});
+  s.is_score = false;
+  s.scale = 1e3;
+  const Estimate e = estimate({&s});
+  EXPECT_NEAR(e.mean, 25, 1e-9);
+  const double deviation = std::sqrt((225 + 25 + 25 + 225) / 3.0 / 4);
+  EXPECT_NEAR(e.interval->low, 25 - 3.182446 * deviation, 1e-4);
+  EXPECT_NEAR(e.interval->high, 25 + 3.182446 * deviation, 1e-4);
+  // So are scores that are no shares, as of a metric without bounds.
+  Stratum large = stratum(population("q", 4), {1., 3., 2., 4.});
+  EXPECT_NEAR(half_width(estimate({&large})), 10 * half_width(e), 1e-6);
 }
 
 // A difference on the same dialogues is sharper than its two ends.
@@ -76,129 +162,97 @@ TEST(Estimate, DifferencesArePaired) {
     a.push_back(x);
     b.push_back(i % 20 == 0 ? 1 - x : x);
   }
-  const Stratum sa = stratum("p", a), sb = stratum("p", b);
-  const Estimate d = estimate_difference({{&sa, &sb}});
-  EXPECT_NEAR(d.mean, estimate({&sa}).mean - estimate({&sb}).mean, 1e-9);
-  EXPECT_LT(d.half_width(), estimate({&sa}).half_width());
-  const Estimate same = estimate_difference({{&sa, &sa}});
-  EXPECT_EQ(same.low, 0);
-  EXPECT_EQ(same.high, 0);
+  const auto p = population("p", 80);
+  const Stratum sa = stratum(p, a), sb = stratum(p, b);
+  const Difference d = difference({{&sa, &sb}});
+  EXPECT_NEAR(d.estimate.mean, estimate({&sa}).mean - estimate({&sb}).mean, 1e-9);
+  EXPECT_LT(half_width(d.estimate), half_width(estimate({&sa})));
+  // One dialogue more might have differed: t se, with se^2 = 1/2 (1 / 80)^2.
+  const Difference same = difference({{&sa, &sa}});
+  EXPECT_NEAR(same.estimate.interval->high, 100 * 1.990450 * std::sqrt(.5) / 80, 1e-4);
+  EXPECT_NEAR(same.estimate.interval->low, -same.estimate.interval->high, 1e-12);
+  EXPECT_EQ(same.against_zero.p, 1);
 }
 
 // A run that is half done, or that failed in part, is compared on what both sides have.
 TEST(Estimate, DifferencesAreOnCommonDialogues) {
-  Stratum whole = stratum("p", {1, 1, 1, 0, 0, 0}), part = whole;
-  for (const char* id : {"1000", "1001", "1002"}) part.dialogues.erase(id);
-  part.dialogues["1003"] = {{0, 1}};  // 1, 0, 0 against 0, 0, 0
-  EXPECT_NEAR(estimate_difference({{&part, &whole}}).mean, 100.0 / 3, 1e-9);
-  EXPECT_NEAR(estimate_difference({{&whole, &part}}).mean, -100.0 / 3, 1e-9);
-  EXPECT_EQ(estimate_difference({{&part, &whole}}).turns, 3);
+  const auto p = population("p", 6);
+  const Stratum whole = stratum(p, {1., 1., 1., 0., 0., 0.});
+  Stratum part = whole;
+  part.turns = {{3, 0, 1}, {4, 0, 0}, {5, 0, 0}};  // 1, 0, 0 against 0, 0, 0
+  EXPECT_NEAR(difference({{&part, &whole}}).estimate.mean, 100.0 / 3, 1e-9);
+  EXPECT_NEAR(difference({{&whole, &part}}).estimate.mean, -100.0 / 3, 1e-9);
+  EXPECT_EQ(difference({{&part, &whole}}).estimate.turns, 3);
 }
 
 // A judge or a probe may have a value for one turn of a dialogue and none for another.
 TEST(Estimate, DifferencesAreOnCommonTurns) {
   Stratum ours, theirs;
-  ours.population = theirs.population = "p";
-  ours.dialogues = {{"a", {{0, 1.0}, {1, 1.0}}}, {"b", {{1, .5}}}, {"c", {{0, 0.0}}}};
-  theirs.dialogues = {{"a", {{0, .25}}}, {"b", {{0, 1.0}, {1, .25}}}, {"c", {{1, 1.0}}}};
-  const Estimate d = estimate_difference({{&ours, &theirs}});  // a: 1 - .25; b: .5 - .25
+  ours.population = theirs.population = population("p", 3);
+  ours.turns = {{0, 0, 1.0}, {0, 1, 1.0}, {1, 1, .5}, {2, 0, 0.0}};
+  theirs.turns = {{0, 0, .25}, {1, 0, 1.0}, {1, 1, .25}, {2, 1, 1.0}};
+  const Estimate d = difference({{&ours, &theirs}}).estimate;  // 1 - .25 and .5 - .25
   EXPECT_NEAR(d.mean, 50, 1e-9);
   EXPECT_EQ(d.turns, 2);
-  EXPECT_EQ(d.dialogues, 2) << "c has no turn in common";
-  EXPECT_NEAR(d.low, 25, 1e-9);
-  EXPECT_NEAR(d.high, 75, 1e-9);
+  EXPECT_EQ(d.dialogues, 2) << "the third has no turn in common";
 }
 
 // A mean over datasets of which one is missing is another number, so there is none.
 TEST(Estimate, IsUnknownWhereAStratumIsEmpty) {
+  const auto p = population("p", 3), q = population("q", 3);
   Stratum nothing;
-  nothing.population = "q";
+  nothing.population = q;
   nothing.failed = 3;
-  const Stratum whole = stratum("p", {1, 0, 1}), other = stratum("q", {1, 1, 0});
+  const Stratum whole = stratum(p, {1., 0., 1.}), other = stratum(q, {1., 1., 0.}), absent;
   EXPECT_TRUE(estimate({&whole, &other}).known);
   for (const auto& strata : {std::vector<const Stratum*>{&whole, &nothing}, {&nothing}, {}}) {
     const Estimate e = estimate(strata);
     EXPECT_FALSE(e.known);
+    EXPECT_FALSE(e.interval);
     EXPECT_EQ(e.mean, 0);
     EXPECT_EQ(e.turns, strata.size() == 2 ? 3 : 0);
     EXPECT_EQ(e.failed, strata.empty() ? 0 : 3);
   }
-  EXPECT_FALSE(estimate_difference({{&whole, &nothing}}).known);
-  EXPECT_FALSE(estimate_difference({{&whole, &nothing}, {&other, &other}}).known);
-  EXPECT_FALSE(estimate_difference({}).known);
-  Stratum apart = stratum("p", {1, 1});  // dialogues that nobody else has
-  std::map<std::string, Stratum::Turns> renamed;
-  for (const auto& [id, turns] : apart.dialogues) renamed["x" + id] = turns;
-  apart.dialogues = renamed;
-  EXPECT_FALSE(estimate_difference({{&whole, &apart}}).known);
+  Stratum first = whole, last = whole;  // no dialogue in common
+  first.turns.resize(1);
+  last.turns.erase(last.turns.begin());
+  const auto family = compare({{{&whole, &nothing}},
+                               {{&whole, &absent}},
+                               {{&whole, &nothing}, {&other, &other}},
+                               {},
+                               {{&first, &last}},
+                               {{&other, &other}}});
+  for (std::size_t i = 0; i + 1 < family.size(); ++i) EXPECT_FALSE(family[i]) << i;
+  EXPECT_TRUE(family.back());
 }
 
-/// The largest mean of p_k x 100 with product (1 - p_k)^n_k >= .025, on a grid.
-double bound_by_search(int n, int m) {
-  double best = 0;
-  for (int i = 0; i <= 4000; ++i) {
-    const double p = i / 4000.0, rest = .025 / std::pow(1 - p, n);
-    if (rest > 1) break;
-    best = std::max(best, (p + 1 - std::pow(rest, 1.0 / m)) / 2);
-  }
-  return 100 * best;
+// Equivalence is asked for, and of shares alone.
+TEST(Estimate, EquivalenceHasAMargin) {
+  const auto p = population("p", 300);
+  std::vector<double> scores(300, 1);
+  const Stratum a = stratum(p, scores);
+  scores[0] = 0;
+  Stratum b = stratum(p, scores);
+  EXPECT_FALSE(difference({{&a, &b}}).equivalence);
+  EXPECT_LT(difference({{&a, &b}}, {Adjustment::kMaxT, 2}).equivalence.value(), .001);
+  EXPECT_GT(difference({{&a, &b}}, {Adjustment::kMaxT, .3}).equivalence.value(), .4);
+  EXPECT_NEAR(difference({{&a, &a}}, {Adjustment::kMaxT, 1}).equivalence.value(),
+              std::pow(.99, 300), 1e-9);
+  b.is_score = false;
+  EXPECT_FALSE(difference({{&b, &b}}, {Adjustment::kMaxT, 1}).equivalence);
 }
 
-// Four dialogues that all are wrong say little, whatever a hundred of another dataset say.
-TEST(Estimate, BoundOfUnequalDatasets) {
-  for (const auto& [n, m] : {std::pair(4, 100), {100, 4}, {24, 24}, {20, 30}, {3, 4}, {1, 1}}) {
-    for (const double value : {0.0, 1.0}) {
-      const Stratum a = stratum("a", std::vector<double>(static_cast<std::size_t>(n), value)),
-                    b = stratum("b", std::vector<double>(static_cast<std::size_t>(m), value));
-      const Estimate e = estimate({&a, &b});
-      const double bound = value == 0 ? e.high : 100 - e.low;
-      EXPECT_NEAR(bound, bound_by_search(n, m), 0.02) << n << " " << m;
-      EXPECT_EQ(value == 0 ? e.low : e.high, 100 * value);
-      // The same dialogues at another position say nothing more about the dataset.
-      EXPECT_NEAR(estimate({&a, &a, &b, &b}).half_width(), e.half_width(), 1e-9);
-    }
-  }
-  const Stratum few = stratum("a", {0, 0, 0, 0}), many = stratum("b", std::vector<double>(100, 0));
-  EXPECT_GT(estimate({&few, &many}).high, 15) << "the mean of shares of .3 and 0";
-}
-
-TEST(Estimate, ValuesHaveAScaleOfTheirOwn) {
-  Stratum seconds = stratum("p", {0.25, 0.5, 0.75});
-  seconds.is_score = false;
-  seconds.scale = 1000;
-  EXPECT_NEAR(estimate({&seconds}).mean, 500, 1e-9);
-  Stratum slower = seconds;
-  for (auto& [id, turns] : slower.dialogues) turns[0] += 0.5;
-  const Estimate d = estimate_difference({{&slower, &seconds}});
-  EXPECT_NEAR(d.mean, 500, 1e-9);
-  EXPECT_NEAR(d.high, 500, 1e-9);
-}
-
-// Closed form: resampling n independent differences gives the normal interval of their mean.
-TEST(Estimate, DifferenceIntervalIsThatOfTheMean) {
-  std::mt19937 random(11);
-  std::vector<double> a, b;
-  double sum = 0, squares = 0;
-  constexpr int kDialogues = 150;
-  for (int i = 0; i < kDialogues; ++i) {
-    a.push_back(static_cast<double>(random() % 1001) / 1000);
-    b.push_back(static_cast<double>(random() % 1001) / 1000);
-    sum += a.back() - b.back();
-    squares += (a.back() - b.back()) * (a.back() - b.back());
-  }
-  const double mean = sum / kDialogues,
-               deviation = std::sqrt((squares / kDialogues - mean * mean) / kDialogues);
-  const Stratum sa = stratum("p", a), sb = stratum("p", b);
-  const Estimate d = estimate_difference({{&sa, &sb}});
-  EXPECT_NEAR(d.mean, 100 * mean, 1e-9);
-  EXPECT_NEAR(d.low, 100 * (mean - 1.96 * deviation), 0.5);
-  EXPECT_NEAR(d.high, 100 * (mean + 1.96 * deviation), 0.5);
-}
-
-TEST(Estimate, IsRepeatable) {
-  const Stratum s = stratum("p", {1, 0, 1, 1, 0, 0.5});
-  EXPECT_EQ(estimate({&s}).low, estimate({&s}).low);
-  EXPECT_EQ(estimate({&s}).high, estimate({&s}).high);
+TEST(Estimate, NeededDialogues) {
+  const auto p = population("p", 100);
+  std::vector<double> scores(100, 1);
+  const Stratum a = stratum(p, scores);
+  for (std::size_t i = 0; i < 20; ++i) scores[i] = 0;
+  const Stratum b = stratum(p, scores);
+  // 20% of dialogues differ by 1: the variance is .16 of 100 dialogues, and what one more adds.
+  const double variance = .16 * 100 / 99 + .5 / 100;
+  EXPECT_NEAR(needed_dialogues({{&b, &a}}, 5).value(), std::pow(1.96 + .8416, 2) * variance / .0025,
+              4);
+  EXPECT_GT(needed_dialogues({{&a, &a}}, 5).value(), 2) << "no difference in 100 is not none";
 }
 
 }  // namespace

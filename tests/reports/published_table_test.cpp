@@ -98,7 +98,7 @@ TEST_F(PublishedTable, EveryFormatShowsNumberAndDifference) {
   const Results results(hand_.store(), "hand");
   EXPECT_NE(render_markdown(results).find("[paper 51.25, -1.25]"), std::string::npos);
   EXPECT_NE(render_html(results).find("paper 51.25 (-1.25)"), std::string::npos);
-  EXPECT_NE(render_latex(results).find("[51.25, $-1.25$]"), std::string::npos);
+  EXPECT_NE(render_latex(results).find("[paper 51.25, $-1.25$]"), std::string::npos);
   const std::vector<std::string> lines = split(render_csv(results), "\n");
   EXPECT_TRUE(lines[0].starts_with(
       "method,begin / tiny-fact,begin / tiny-fact low,begin / tiny-fact high,begin / tiny-fact n,"
@@ -200,22 +200,20 @@ TEST(Values, LowerMayBeBetter) {
   const Pivot p = make_pivot(results, results.manifest().tables[0]);
   EXPECT_EQ(p.title, "median time between two tokens of an answer (ms)");
   EXPECT_NEAR(p.entries[1][0]->estimate.mean, 40, 1e-9);
-  EXPECT_NEAR(p.entries[2][0]->difference->mean, -10, 1e-9);
+  EXPECT_NEAR(p.entries[2][0]->difference->estimate.mean, -10, 1e-9);
   const std::string html = render_html(results);
   EXPECT_NE(html.find("<td class=\"worse\">40.00 "), std::string::npos) << "slower than full";
   EXPECT_NE(html.find("<td>10.00 "), std::string::npos) << "faster";
   EXPECT_NE(html.find("<td class=\"worse\">0.0 "), std::string::npos) << "scores less";
-  for (const char* side : {"above", "below"}) {
-    EXPECT_NE(html.find(std::string("Shaded: worse than full, the whole 95% interval of the "
-                                    "difference ") +
-                        side + " zero."),
+  for (const char* side : {"more", "less"}) {
+    EXPECT_NE(html.find(std::string("Shaded: ") + side + " than full, p at most 0.05."),
               std::string::npos)
         << side;
   }
-  const std::string caption = "Means with 95% intervals (bootstrap over dialogues), scores x100; ";
+  const std::string caption = "Means with 95% intervals over dialogues, scores x100; ";
   EXPECT_NE(html.find(caption), std::string::npos);
   EXPECT_NE(render_markdown(results).find(caption), std::string::npos);
-  EXPECT_NE(render_markdown(results).find("| 40.00 ±0.00 (+20.00 ±0.00) |"), std::string::npos);
+  EXPECT_NE(render_markdown(results).find("| 40.00 [40.00, 40.00] (+20.00 [+20.00, +20.00], p 0.008) |"), std::string::npos);
 }
 
 TEST_F(PublishedTable, TasksAreTheManifests) {

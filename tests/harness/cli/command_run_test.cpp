@@ -106,6 +106,30 @@ TEST(Plan, SaysWhatItWouldBeAndRunsNothing) {
   EXPECT_TRUE(sweep.directory.content() == before);
 }
 
+TEST(Plan, SaysHowManyDialoguesADifferenceNeeds) {
+  const Sweep sweep;
+  EXPECT_EQ(sweep.run().code, 0);
+  const Arguments plan = {"plan", sweep.manifest, "--db", sweep.db};
+  const auto with = [&](const Arguments& more) {
+    Arguments all = plan;
+    all.insert(all.end(), more.begin(), more.end());
+    return run_program(all);
+  };
+  const Json json = with({"--power", "5", "--json"}).json()["dialogues_needed"];
+  EXPECT_EQ(json["points"], 5);
+  ASSERT_EQ(json["tables"].size(), 1u);
+  ASSERT_EQ(json["tables"][0]["entries"].size(), 2u) << "one method, at two positions";
+  for (const Json& entry : json["tables"][0]["entries"]) {
+    EXPECT_EQ(entry["n"], 2);
+    EXPECT_GT(entry["needed"], 10);
+  }
+  EXPECT_NE(with({"--power", "5"}).out.find(", by 2 that are stored\n"), std::string::npos);
+  EXPECT_EQ(with({"--power", "0"}).code, 2);
+  const Finished alone = run_program({"plan", sweep.manifest, "--power", "5"});
+  EXPECT_EQ(alone.code, 2);
+  EXPECT_NE(alone.err.find("--power: found no --db with results"), std::string::npos) << alone.err;
+}
+
 TEST(Status, FailuresAreListedAndRetried) {
   const Sweep sweep;
   const Finished failed = sweep.run({"--memory-limit", "1"});
@@ -167,9 +191,19 @@ TEST(Report, Json) {
   for (const OrderedJson& cell : json["cells"]) {
     std::vector<std::string> keys;
     for (const auto& [key, value] : cell.items()) keys.push_back(key);
-    EXPECT_EQ(keys, (std::vector<std::string>{"model", "dataset", "position", "method", "settings",
-                                              "metric", "mean", "low", "high", "n", "failed",
-                                              "published", "turns", "pending"}));
+    std::vector<std::string> expected = {"model",  "dataset",   "position", "method", "settings",
+                                         "metric", "mean",      "low",      "high",   "n",
+                                         "failed", "published", "turns",    "pending"};
+    if (cell["method"] != "full") {
+      expected.push_back("differences");
+      ASSERT_EQ(cell["differences"].size(), 1u);
+      const OrderedJson& difference = cell["differences"][0];
+      EXPECT_EQ(difference["to"], "full");
+      EXPECT_LE(difference["low"], difference["mean"]);
+      EXPECT_LE(difference["p"], difference["p_adjusted"]);
+      EXPECT_GE(difference["p"], .5) << "two dialogues have four flips, of which two are extreme";
+    }
+    EXPECT_EQ(keys, expected);
     EXPECT_EQ(cell["n"], 2);
     EXPECT_EQ(cell["turns"], 4);
     EXPECT_EQ(cell["pending"], 0);
@@ -184,6 +218,35 @@ TEST(Report, Json) {
     }
   }
   EXPECT_EQ(published, 1);
+  ASSERT_EQ(json["tables"].size(), 1u);
+  const OrderedJson& table = json["tables"][0];
+  EXPECT_EQ(table["difference_to"], "full");
+  EXPECT_EQ(table["adjusted_by"], "maxt");
+  ASSERT_EQ(table["entries"].size(), 4u);
+  for (const OrderedJson& entry : table["entries"])
+    EXPECT_EQ(entry.contains("difference"), entry["row"][0] != "full");
+}
+
+TEST(Report, MarginsAndAdjustments) {
+  const Report report;
+  const Finished run = report.run({"--margin", "2", "--adjust", "holm"});
+  EXPECT_NE(run.out.find(", equivalence p "), std::string::npos) << run.out;
+  EXPECT_NE(run.out.find("by Holm's method); equivalence: p of two one-sided tests, within 2 "
+                         "points."),
+            std::string::npos)
+      << run.out;
+  const OrderedJson json = OrderedJson::parse(report.run({"--json", "--margin", "2"}).out);
+  EXPECT_EQ(json["tables"][0]["margin"], 2);
+  const Finished adjust = report.run({"--adjust", "bonferroni"});
+  EXPECT_EQ(adjust.code, 2);
+  EXPECT_NE(adjust.err.find("--adjust: found \"bonferroni\", expected maxt or holm"),
+            std::string::npos)
+      << adjust.err;
+  for (const char* margin : {"0", "-1", "100", "nan"}) {
+    const Finished refused = report.run({"--margin", margin});
+    EXPECT_EQ(refused.code, 2) << margin;
+    EXPECT_NE(refused.err.find("--margin: found"), std::string::npos) << refused.err;
+  }
 }
 
 TEST(Report, Csv) {
@@ -192,8 +255,10 @@ TEST(Report, Csv) {
   ASSERT_EQ(pivot.size(), 3u);
   EXPECT_EQ(pivot[0],
             "method,begin,begin low,begin high,begin n,begin turns,begin failed,begin published,"
-            "begin difference,end,end low,end high,end n,end turns,end failed,end published,"
-            "end difference");
+            "begin difference,begin minus full,begin minus full low,begin minus full high,"
+            "begin minus full p,begin minus full p adjusted,end,end low,end high,end n,end turns,"
+            "end failed,end published,end difference,end minus full,end minus full low,"
+            "end minus full high,end minus full p,end minus full p adjusted");
   EXPECT_NE(pivot[1].find(",12.50,"), std::string::npos) << pivot[1];
   EXPECT_TRUE(pivot[1].starts_with("full,"));
   EXPECT_TRUE(pivot[2].starts_with("\"snapkv:budget=64,window=8\","));
@@ -201,7 +266,8 @@ TEST(Report, Csv) {
   ASSERT_EQ(cells.size(), 5u);
   EXPECT_EQ(cells[0],
             "model,dataset,position,method,history,answers,metric,mean,low,high,n,failed,published,"
-            "turns,pending");
+            "turns,pending,minus full,minus full low,minus full high,minus full p,"
+            "minus full p adjusted");
   EXPECT_TRUE(cells[1].starts_with("tiny,tiny-fact,begin,full,reprefill,own,qa_f1,")) << cells[1];
 }
 

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+
+#include "reports/estimate.h"
+
+namespace turnbench {
+
+/// "[66.1, 75.1]"; with `sign` "[-31.9, +0.2]".
+std::string interval_text(const Interval& interval, int digits, bool sign = false);
+
+/// "70.6 [66.1, 75.1]"; "70.6" where there is no interval.
+std::string estimate_text(const Estimate& estimate, int digits, bool sign = false);
+
+/// "p 0.012", "p <0.001".
+std::string p_text(double p);
+
+/// The tests of a difference: "p 0.012", or with a margin "p 0.012, equivalence p 0.630".
+std::string tests_text(const Difference& difference);
+
+}  // namespace turnbench

@@ -1,0 +1,110 @@
+#include "reports/statistics/family.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "reports/statistics/sign_flips.h"
+
+namespace turnbench {
+namespace {
+
+constexpr double kRounding = 1e-9;  // sums that differ by less are equal
+
+/// A member's |sum_i d_i| and its scale sqrt(sum_i d_i^2).
+struct Observed {
+  double size = 0, scale = 0;
+  std::size_t differing = 0;  ///< dialogues
+  double statistic() const { return scale > 0 ? size / scale : 0; }
+};
+
+Observed observe(const Contributions& member) {
+  Observed out;
+  double sum = 0, squares = 0;
+  for (const Contributions::OfPopulation& p : member.populations) {
+    for (double part : p.parts) {
+      sum += part;
+      squares += part * part;
+      out.differing += part != 0;
+    }
+  }
+  out.size = std::abs(sum);
+  out.scale = std::sqrt(squares);
+  return out;
+}
+
+std::size_t reached(const std::vector<double>& statistics, double threshold) {
+  return static_cast<std::size_t>(std::count_if(
+      statistics.begin(), statistics.end(), [&](double x) { return x >= threshold - kRounding; }));
+}
+
+/// The indices of values in ascending order.
+std::vector<std::size_t> ascending(const std::vector<double>& values) {
+  std::vector<std::size_t> out(values.size());
+  std::iota(out.begin(), out.end(), std::size_t{0});
+  std::stable_sort(out.begin(), out.end(),
+                   [&](std::size_t a, std::size_t b) { return values[a] < values[b]; });
+  return out;
+}
+
+}  // namespace
+
+std::vector<double> holm(const std::vector<double>& p) {
+  std::vector<double> out(p.size());
+  double largest = 0;
+  std::size_t left = p.size();
+  for (std::size_t i : ascending(p)) {
+    largest = std::max(largest, static_cast<double>(left--) * p[i]);
+    out[i] = std::min(1.0, largest);
+  }
+  return out;
+}
+
+std::vector<PValue> test_family(const std::vector<const Contributions*>& family,
+                                Adjustment adjustment) {
+  std::vector<PValue> out(family.size());
+  if (family.empty()) return out;
+  const SignFlips flips(family);
+  std::vector<Observed> observed;
+  std::vector<double> statistics;
+  for (const Contributions* member : family) {
+    observed.push_back(observe(*member));
+    statistics.push_back(observed.back().statistic());
+  }
+  // From the least statistic on: a step's maximum is over the members up to it.
+  const std::vector<std::size_t> order = ascending(statistics);
+  std::vector<double> maxima(flips.count(), 0.0);
+  for (std::size_t i : order) {
+    if (observed[i].scale == 0) continue;  // nothing differs: p = 1
+    const auto statistics_of = [&](const SignFlips& of) {
+      std::vector<double> null = of.sums(*family[i]);
+      for (double& x : null) x /= observed[i].scale;
+      return null;
+    };
+    const std::vector<double> null = statistics_of(flips);
+    out[i].p = flips.p_value(reached(null, statistics[i]));
+    if (!flips.are_all() && observed[i].differing <= SignFlips::kMaxEnumerated) {
+      const SignFlips own({family[i]});
+      out[i].p = own.p_value(reached(statistics_of(own), statistics[i]));
+    }
+    for (std::size_t flip = 0; flip < null.size(); ++flip)
+      maxima[flip] = std::max(maxima[flip], null[flip]);
+    out[i].adjusted = flips.p_value(reached(maxima, statistics[i]));
+  }
+  if (adjustment == Adjustment::kHolm) {
+    std::vector<double> p;
+    for (const PValue& value : out) p.push_back(value.p);
+    const std::vector<double> adjusted = holm(p);
+    for (std::size_t i = 0; i < out.size(); ++i) out[i].adjusted = adjusted[i];
+    return out;
+  }
+  // Nothing may be more certain than what is further from 0.
+  double largest = 0;
+  for (auto i = order.rbegin(); i != order.rend(); ++i) {
+    largest = std::max({largest, out[*i].p, out[*i].adjusted});
+    out[*i].adjusted = largest;
+  }
+  return out;
+}
+
+}  // namespace turnbench

@@ -1,0 +1,81 @@
+#include "reports/statistics/interval.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "reports/statistics/student_t.h"
+
+namespace turnbench {
+namespace {
+
+constexpr double kUpperTail = .975;
+constexpr double kNoVariance = 1e-15;  // what rounding leaves of one
+
+Interval around(double mean, double half_width) {
+  return {mean - half_width, mean + half_width};
+}
+
+}  // namespace
+
+Spread spread_of(const Contributions& contributions) {
+  Spread out;
+  out.known = contributions.known;
+  out.dialogues = contributions.dialogues();
+  struct Part {
+    double variance, per_dialogue, freedom;
+  };
+  std::vector<Part> parts;
+  for (const Contributions::OfPopulation& p : contributions.populations) {
+    const auto n = static_cast<double>(p.dialogues.size());
+    if (n < 2) {
+      out.known = false;
+      return out;
+    }
+    double squares = 0;
+    for (double residual : p.residuals) squares += residual * residual;
+    parts.push_back({n / (n - 1) * squares, p.weight * p.weight / n, n - 1});
+    out.variance += parts.back().variance;
+    out.per_dialogue += parts.back().per_dialogue;
+    out.pseudo_dialogue += p.weight * (p.weight / n) * (p.weight / n);
+  }
+  // Where nothing varies, as if all dialogues varied alike.
+  const double scale = std::max(out.variance, kNoVariance) / out.per_dialogue;
+  double sum = 0, squares = 0;
+  for (const Part& p : parts) {
+    const double blend = (p.variance + scale * p.per_dialogue) / 2;
+    sum += blend;
+    squares += blend * blend / p.freedom;
+  }
+  out.freedom = squares > 0 ? sum * sum / squares : 0;
+  return out;
+}
+
+Interval share_interval(double mean, const Spread& spread) {
+  const double t = student_t_quantile(kUpperTail, spread.freedom),
+               n = static_cast<double>(spread.dialogues), spreading = mean * (1 - mean),
+               unequal = std::max(0.0, spread.pseudo_dialogue - 1 / (n * n)) / 4;
+  const double effective = spread.variance < kNoVariance ? 1 / spread.per_dialogue
+                                                         : spreading / (spread.variance + unequal);
+  // Wilson's formula times the effective number, which may be 0 where the mean is off by rounding.
+  const double square = t * t, all = effective + square;
+  const double middle = (mean * effective + square / 2) / all,
+               half = t / all * std::sqrt(std::max(0.0, spreading * effective + square / 4));
+  return {std::clamp(middle - half, 0.0, std::max(0.0, mean)),
+          std::clamp(middle + half, std::min(1.0, mean), 1.0)};
+}
+
+double difference_error(const Spread& spread) {
+  return std::sqrt(spread.variance + spread.pseudo_dialogue / 2);
+}
+
+Interval difference_interval(double mean, const Spread& spread) {
+  const double half = student_t_quantile(kUpperTail, spread.freedom) * difference_error(spread);
+  const Interval out = around(mean, half);
+  return {std::max(out.low, -1.0), std::min(out.high, 1.0)};
+}
+
+Interval value_interval(double mean, const Spread& spread) {
+  return around(mean, student_t_quantile(kUpperTail, spread.freedom) * std::sqrt(spread.variance));
+}
+
+}  // namespace turnbench

@@ -1,0 +1,190 @@
+// The tables of docs/statistics.md: how often intervals at 95% cover what they should, where what
+// they should is known because the dialogues are drawn here.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "common/random.h"
+#include "reports/statistics/interval.h"
+#include "reports/statistics/power.h"
+#include "tests/reports/strata.h"
+
+namespace turnbench {
+namespace {
+
+constexpr int kTrials = 2000;
+
+using Dialogues = std::vector<std::vector<double>>;
+using Draw = std::function<Dialogues(Random&, std::size_t count)>;
+
+double normal(Random& random) {
+  const double u = 1 - random.uniform(), v = random.uniform();
+  return std::sqrt(-2 * std::log(u)) * std::cos(2 * std::acos(-1.0) * v);
+}
+
+/// Two or three turns of a dialogue, each by `turn`, which is given the dialogue's own luck.
+template <typename Turn>
+Dialogues draw_dialogues(Random& random, std::size_t count, const Turn& turn) {
+  Dialogues out(count);
+  for (std::vector<double>& dialogue : out) {
+    const double luck = random.uniform();
+    dialogue.resize(2 + random.below(2));
+    for (double& x : dialogue) x = turn(luck);
+  }
+  return out;
+}
+
+/// Right with the probability p; half of the turns share their dialogue's fate.
+Draw binary(double p) {
+  return [p](Random& random, std::size_t count) {
+    return draw_dialogues(random, count, [&](double luck) {
+      return (random.below(2) == 0 ? luck : random.uniform()) < p ? 1.0 : 0.0;
+    });
+  };
+}
+
+/// Like F1: often 0 or 1, else between, near the dialogue's level.  The mean is 1/2.
+Dialogues f1_like(Random& random, std::size_t count) {
+  return draw_dialogues(random, count, [&](double luck) {
+    const double level = random.below(5) < 3 ? luck : random.uniform();
+    return random.below(10) < 4 ? std::round(level) : level;
+  });
+}
+
+/// The baseline is right with the probability .9; a right turn is lost with `lost`, a wrong one won
+/// with `won`.  The mean is -.9 lost + .1 won.
+Draw changed(double lost, double won) {
+  return [lost, won](Random& random, std::size_t count) {
+    return draw_dialogues(random, count, [&](double luck) {
+      const bool shared = random.below(2) == 0;
+      const double base = random.uniform(), change = shared ? luck : random.uniform();
+      return base < .9 ? (change < lost ? -1.0 : 0.0) : change < won ? 1.0 : 0.0;
+    });
+  };
+}
+
+/// Lower by `shift`, by and large.
+Draw shifted(double shift) {
+  return [shift](Random& random, std::size_t count) {
+    return draw_dialogues(random, count, [&](double luck) {
+      return -shift + .3 * (luck - .5) + .1 * std::clamp(normal(random), -5.0, 5.0);
+    });
+  };
+}
+
+using Kind = std::function<Interval(double, const Spread&)>;
+
+/// The share of trials, in percent, whose interval covers `truth`.
+double coverage(const std::vector<std::pair<Draw, std::size_t>>& datasets, double truth,
+                const Kind& interval) {
+  Random random(20250101);
+  int covered = 0;
+  for (int trial = 0; trial < kTrials; ++trial) {
+    std::vector<Stratum> strata;
+    for (const auto& [draw, count] : datasets)
+      strata.push_back(test::stratum(test::population(std::to_string(strata.size()), count),
+                                     draw(random, count)));
+    std::vector<const Stratum*> pointers;
+    for (const Stratum& s : strata) pointers.push_back(&s);
+    const Contributions mean = contributions(pointers);
+    const Interval ends = interval(mean.mean, spread_of(mean));
+    covered += ends.low <= truth + 1e-12 && truth <= ends.high + 1e-12;
+  }
+  return 100.0 * covered / kTrials;
+}
+
+void expect_coverage(const std::string& name, const Draw& draw, double truth,
+                     const Kind& interval) {
+  for (const std::size_t n : {12u, 24u, 96u}) {
+    const double got = coverage({{draw, n}}, truth, interval);
+    EXPECT_GE(got, 93) << name << ", " << n << " dialogues";
+    std::printf("  %-22s %3zu dialogues  %5.1f%%\n", name.c_str(), n, got);
+  }
+}
+
+TEST(Coverage, OfMeans) {
+  expect_coverage("binary .5", binary(.5), .5, share_interval);
+  expect_coverage("binary .9", binary(.9), .9, share_interval);
+  expect_coverage("binary .98", binary(.98), .98, share_interval);
+  expect_coverage("binary .02", binary(.02), .02, share_interval);
+  expect_coverage("F1-like", f1_like, .5, share_interval);
+}
+
+TEST(Coverage, OfDifferences) {
+  expect_coverage("-5, sparse", changed(.055556, 0), -.05, difference_interval);
+  expect_coverage("-10, continuous", shifted(.1), -.1, difference_interval);
+  expect_coverage("-30", changed(1.0 / 3, 0), -.3, difference_interval);
+  expect_coverage("0, sparse", changed(.02, .18), 0, difference_interval);
+}
+
+// Several datasets weigh the same, however many dialogues they have and however hard they are.
+TEST(Coverage, OfMeansOverDatasets) {
+  const struct {
+    std::vector<double> p;
+    std::vector<std::size_t> n;
+  } cases[] = {{{.98, .9, .5, .2}, {3, 3, 3, 3}},
+               {{.98, .98, .98, .6}, {6, 6, 6, 6}},
+               {{.98, .98, .98, .6}, {24, 24, 24, 24}},
+               {{.98, .98}, {12, 100}},
+               {{.9, .98}, {4, 100}},
+               {{.9, .9}, {6, 18}},
+               {{.3, .9}, {12, 24}},
+               {{.9, .98, .98, .98}, {6, 100, 100, 100}},
+               {{.95, .95, .95, .95}, {3, 5, 8, 20}}};
+  for (const auto& c : cases) {
+    std::vector<std::pair<Draw, std::size_t>> means, differences;
+    double mean = 0, difference = 0;
+    std::string name;
+    for (std::size_t k = 0; k < c.p.size(); ++k) {
+      means.emplace_back(binary(c.p[k]), c.n[k]);
+      differences.emplace_back(changed(1 - c.p[k], 0), c.n[k]);
+      mean += c.p[k] / static_cast<double>(c.p.size());
+      difference -= .9 * (1 - c.p[k]) / static_cast<double>(c.p.size());
+      name += fmt::format("{}{}x{}", k == 0 ? "" : " ", c.n[k], c.p[k]);
+    }
+    const double of_means = coverage(means, mean, share_interval),
+                 of_differences = coverage(differences, difference, difference_interval);
+    EXPECT_GE(of_means, 93) << name;
+    EXPECT_GE(of_differences, 93) << name;
+    std::printf("  %-36s means %5.1f%%  differences %5.1f%%\n", name.c_str(), of_means,
+                of_differences);
+  }
+}
+
+// Times scatter by a factor, not by a sum.
+TEST(Coverage, OfTimes) {
+  const auto times = [](Random& random, std::size_t count) {
+    return draw_dialogues(random, count, [&](double) { return std::exp(.3 * normal(random)); });
+  };
+  expect_coverage("times", times, std::exp(.045), value_interval);
+}
+
+// With as many dialogues as a plan asks for, four of five experiments find the difference.
+TEST(Power, IsWhatWasAskedFor) {
+  Random random(8);
+  const Draw draw = shifted(.03);
+  const auto differences_of = [&](std::size_t count) {
+    const Stratum s = test::stratum(test::population("p", count), draw(random, count));
+    return contributions(std::vector<const Stratum*>{&s});
+  };
+  const Spread pilot = spread_of(differences_of(4000));
+  const int needed = dialogues_needed(pilot, .03);
+  EXPECT_GT(needed, 50);
+  int found = 0;
+  for (int trial = 0; trial < kTrials; ++trial) {
+    const Contributions d = differences_of(static_cast<std::size_t>(needed));
+    const Spread spread = spread_of(d);
+    Spread plain = spread;
+    plain.pseudo_dialogue = 0;
+    found += difference_interval(d.mean, plain).high < 0;
+  }
+  EXPECT_NEAR(100.0 * found / kTrials, 80, 4) << needed;
+  EXPECT_LT(dialogues_needed(pilot, .06), needed / 2);
+  EXPECT_GT(dialogues_needed(pilot, .03, .9), needed);
+}
+
+}  // namespace
+}  // namespace turnbench
