@@ -1,15 +1,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "common/error.h"
 #include "common/file.h"
 #include "common/json.h"
 #include "common/process_memory.h"
+#include "common/text.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/input_output.h"
 #include "harness/cli/shared_options.h"
 #include "harness/experiment/plan_cost.h"
+#include "reports/escape.h"
+#include "reports/pivot.h"
 
 namespace turnbench {
 namespace {
@@ -56,6 +62,68 @@ OrderedJson to_json(const PlannedMemory& memory) {
   return out;
 }
 
+/// --power: how many dialogues tell a difference of `points` apart, by what a store has.
+struct PlannedPower {
+  struct OfTable {
+    std::string title;
+    std::vector<NeededDialogues> entries;
+  };
+  double points = 0;
+  std::vector<OfTable> tables;  ///< that show differences
+
+  PlannedPower(const Results& results, double points) : points(points) {
+    for (const TableSpec& spec : results.manifest().tables) {
+      if (spec.difference_to.empty() || !shows_scores(spec.value)) continue;
+      tables.push_back({spec.title, needed_dialogues(results, spec, points)});
+    }
+  }
+};
+
+OrderedJson to_json(const PlannedPower& power) {
+  OrderedJson out = {{"points", power.points}, {"power", .8}, {"tables", OrderedJson::array()}};
+  for (const PlannedPower::OfTable& table : power.tables) {
+    OrderedJson& json = out["tables"].emplace_back(
+        OrderedJson{{"title", table.title}, {"entries", OrderedJson::array()}});
+    for (const NeededDialogues& e : table.entries) {
+      json["entries"].push_back(
+          {{"row", e.row},
+           {"column", e.column},
+           {"difference", e.difference},
+           {"n", e.dialogues},
+           {"needed", e.needed ? OrderedJson(*e.needed) : OrderedJson(nullptr)}});
+    }
+  }
+  return out;
+}
+
+/// Row by row, the least and the most over its columns.
+void print_power(const PlannedPower& power) {
+  fmt::print("  dialogues that tell {} points apart (in 4 of 5 experiments, at 5%)\n",
+             power.points);
+  bool any = false;
+  for (const PlannedPower::OfTable& table : power.tables) {
+    if (!table.title.empty()) fmt::print("    {}\n", one_line(table.title));
+    for (std::size_t i = 0; i < table.entries.size();) {
+      const std::vector<std::string>& row = table.entries[i].row;
+      int least = std::numeric_limits<int>::max(), most = 0, stored = 0;
+      for (; i < table.entries.size() && table.entries[i].row == row; ++i) {
+        const NeededDialogues& e = table.entries[i];
+        stored = std::max(stored, e.dialogues);
+        if (!e.needed) continue;
+        least = std::min(least, *e.needed);
+        most = std::max(most, *e.needed);
+      }
+      any = true;
+      const std::string needed = most == 0       ? "unknown"
+                                 : least == most ? std::to_string(most)
+                                                 : fmt::format("{} to {}", least, most);
+      fmt::print("      {}: {}, by {} that are stored\n", one_line(join(row, " / ")), needed,
+                 stored);
+    }
+  }
+  if (!any) fmt::print("      unknown: no differences are stored\n");
+}
+
 OrderedJson to_json(const std::string& experiment, const PlanCost& c, const PlannedMemory& memory) {
   return {{"experiment", experiment},
           {"cells", c.cells},
@@ -100,16 +168,27 @@ void print_plan(const std::string& experiment, const PlanCost& c, const PlannedM
 void add_plan_command(CLI::App& app, const CommonOptions& common) {
   struct Options {
     std::string manifest, db;
+    double power = 0;
     ManifestOptions from;
   };
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
       "plan", "What a manifest would run: cells, units, tokens, time, memory; runs nothing");
-  command->footer("Example: turnbench plan experiments/quickstart.json");
+  command->footer(
+      "Examples:\n  turnbench plan experiments/quickstart.json\n"
+      "  turnbench plan experiments/quickstart.json --db pilot.db --power 2    # 2 of 100 points");
   command->add_option("manifest", o->manifest, "experiment file")->required();
   command->add_option("--db", o->db, "count only what this store lacks");
+  const CLI::Option* power = command->add_option(
+      "--power", o->power,
+      "with --db: how many dialogues tell a difference of so many points to a table's baseline "
+      "apart, with a probability of 80%, if differences vary as the stored ones do");
   o->from.add_to(*command);
-  command->callback([o, &common] {
+  command->callback([o, power, &common] {
+    if (power->count() > 0 && !(o->power > 0 && o->power < 100))
+      throw input_error("--power: found {}, expected points between 0 and 100", o->power);
+    if (power->count() > 0 && (o->db.empty() || !path_exists(o->db)))
+      throw input_error("--power: found no --db with results, expected one: they say what varies");
     const RunOptions run = o->from.sweep.run_options();
     const Manifest manifest = o->from.load(o->manifest);
     Plan plan = make_plan(resolve_experiment(manifest, o->from.sweep.locations(), o->from.limit));
@@ -117,10 +196,16 @@ void add_plan_command(CLI::App& app, const CommonOptions& common) {
     if (!o->db.empty() && path_exists(o->db)) drop_stored_work(plan, Store::open(o->db));
     const PlanCost cost = estimate_cost(plan, run.devices);
     const PlannedMemory memory(plan, cost, run);
+    const std::string& name = plan.experiment.manifest.name;
+    std::optional<PlannedPower> planned;
+    if (power->count() > 0) planned.emplace(Results(Store::open(o->db), name), o->power);
     if (common.json) {
-      fmt::print("{}\n", dump(to_json(plan.experiment.manifest.name, cost, memory)));
+      OrderedJson json = to_json(name, cost, memory);
+      if (planned) json["dialogues_needed"] = to_json(*planned);
+      fmt::print("{}\n", dump(json));
     } else {
-      print_plan(plan.experiment.manifest.name, cost, memory);
+      print_plan(name, cost, memory);
+      if (planned) print_power(*planned);
     }
   });
 }
