@@ -31,7 +31,8 @@ void put_estimate(OrderedJson& json, const Estimate& e) {
 }
 
 OrderedJson difference_json(const Difference& difference, const std::string& baseline) {
-  OrderedJson out = {{"to", baseline}};
+  OrderedJson out;
+  out["to"] = baseline;
   put_estimate(out, difference.estimate);
   out["n"] = difference.estimate.dialogues;
   out["turns"] = difference.estimate.turns;

@@ -55,7 +55,7 @@ std::string place_of(const PublishedNumber& row) {
 
 /// The number of a dialogue in its dataset.  `near`: that of the row before; rows are mostly in
 /// order.
-std::uint32_t number_of(const Population& population, const std::string& id, std::uint32_t near) {
+std::uint32_t number_of(const Population& population, std::string_view id, std::uint32_t near) {
   const std::vector<std::string>& ids = population.ids;
   for (std::size_t i = near; i < ids.size() && i <= near + 1; ++i) {
     if (ids[i] == id) return static_cast<std::uint32_t>(i);
@@ -81,8 +81,6 @@ Results::Results(const Store& store, const std::string& experiment, const ScoreC
       cells_(store.cells(experiment)),
       failures_(store.failures(experiment)),
       environments_(store.environments(experiment)),
-      progress_(cell_progress(store, experiment)),
-      truncations_(store.truncations(experiment)),
       stale_(stale_cells(store, experiment)) {
   for (const DatasetEntry& entry : manifest_.datasets) {
     if (entry.task.empty()) continue;
@@ -99,31 +97,117 @@ Results::Results(const Store& store, const std::string& experiment, const ScoreC
   }
   read_populations(store);
   read_values(store, experiment);
-  for (const ReportedCounter& counter : reported_counters())
-    counters_[counter.name] = store.mean_counter(experiment, counter.name);
+  std::vector<std::string> counters;
+  for (const ReportedCounter& counter : reported_counters()) counters.emplace_back(counter.name);
+  counters_ = store.mean_counters(experiment, counters);
   published_ = parse_published(store.published(experiment),
                                store.path() + ": published numbers of " + experiment);
   check_published();
 }
 
 void Results::read_populations(const Store& store) {
+  std::map<std::string, std::size_t> planned;  // by dataset and card: cells share few of them
   for (const Cell& cell : cells_) {
     auto& population = populations_[cell.dataset_hash];
-    if (population) continue;
-    auto made = std::make_shared<Population>();
-    made->name = cell.dataset_hash;
-    int& longest = turns_of_[cell.dataset_hash];
-    for (const auto& [id, turns] : store.turn_counts(cell.dataset_hash)) {
-      made->ids.push_back(id);
-      longest = std::max(longest, turns);
+    if (!population) {
+      auto made = std::make_shared<Population>();
+      made->name = cell.dataset_hash;
+      std::vector<int>& turns = dialogue_turns_[cell.dataset_hash];
+      for (const auto& [id, count] : store.turn_counts(cell.dataset_hash)) {
+        made->ids.push_back(id);
+        turns.push_back(count);
+      }
+      population = std::move(made);
     }
-    population = std::move(made);
+    const auto [found, is_new] = planned.try_emplace(cell.dataset_hash + " " + cell.protocol);
+    if (is_new) found->second = planned_dialogues(cell, population->ids.size());
+    progress_[cell.key].total = found->second;
   }
 }
 
+/// Adds turns to the strata of one value, cell by cell.
+class Results::StratumReader {
+ public:
+  StratumReader(Results& results, const std::string& value, bool by_turn)
+      : results_(results), value_(value), by_turn_(by_turn) {
+    for (const Cell& cell : results.cells_)
+      of_cell_[cell.key] = results.populations_.at(cell.dataset_hash);
+  }
+
+  /// Returns the number of the turn's dialogue.
+  std::uint32_t add(std::string_view cell, std::string_view dialogue, int turn,
+                    Record::Status status, double value) {
+    if (all_ == nullptr || cell != cell_) {
+      cell_ = cell;
+      all_ = &stratum(-1);
+    }
+    dialogue_ = number_of(*all_->population, dialogue, dialogue_);
+    const auto add_to = [&](Stratum& stratum) {
+      if (status != Record::Status::kOk) {
+        ++(is_failure(status) ? stratum.failed : stratum.without_value);
+      } else {
+        stratum.turns.push_back({dialogue_, turn, value});
+      }
+    };
+    add_to(*all_);
+    if (by_turn_) add_to(stratum(turn));
+    return dialogue_;
+  }
+
+ private:
+  Stratum& stratum(int turn) {
+    const TableValue* unit = find_table_value(value_);
+    Stratum& out = results_.strata_[{value_, cell_, turn}];
+    out.population = of_cell_.at(cell_);
+    out.is_score = shows_scores(value_);
+    if (unit != nullptr) out.scale = unit->scale;
+    return out;
+  }
+
+  Results& results_;
+  const std::string& value_;
+  const bool by_turn_;
+  std::map<std::string, std::shared_ptr<const Population>> of_cell_;
+  std::string cell_;        // of the last turn
+  Stratum* all_ = nullptr;  // its cell's, of all turns
+  std::uint32_t dialogue_ = 0;
+};
+
+/// Counts what turns say beside their scores: which dialogues are complete, and what was cut.
+class Results::TurnCounter {
+ public:
+  explicit TurnCounter(Results& results) : results_(results) {
+    for (const Cell& cell : results.cells_)
+      turns_of_cell_[cell.key] = &results.dialogue_turns_.at(cell.dataset_hash);
+  }
+
+  void add(const StoredTurn& turn, std::uint32_t dialogue) {
+    results_.turns_ = std::max(results_.turns_, turn.turn + 1);
+    const bool other_cell = progress_ == nullptr || turn.cell != cell_;
+    if (other_cell) {
+      cell_ = turn.cell;
+      progress_ = &results_.progress_.at(cell_);
+      planned_turns_ = turns_of_cell_.at(cell_);
+    }
+    if (other_cell || dialogue != dialogue_) stored_ = lost_ = 0;
+    dialogue_ = dialogue;
+    progress_->done += ++stored_ == (*planned_turns_)[dialogue];
+    if (turn.prompt_tokens <= 0) return;  // of the others nobody made a prompt
+    lost_ += turn.truncated_tokens;
+    results_.truncations_[cell_].add(turn.prompt_tokens, lost_);
+  }
+
+ private:
+  Results& results_;
+  std::map<std::string, const std::vector<int>*> turns_of_cell_;
+  std::string cell_;  // of the last turn
+  CellProgress* progress_ = nullptr;
+  const std::vector<int>* planned_turns_ = nullptr;
+  std::uint32_t dialogue_ = 0;
+  int stored_ = 0, lost_ = 0;  // turns and tokens of the dialogue so far
+};
+
 void Results::read_values(const Store& store, const std::string& experiment) {
-  std::map<std::string, std::shared_ptr<const Population>> of_cell;
-  for (const Cell& cell : cells_) of_cell[cell.key] = populations_.at(cell.dataset_hash);
   std::set<std::string> values = {"score"};
   bool by_turn = false;
   for (const TableSpec& table : manifest_.tables) {
@@ -131,43 +215,25 @@ void Results::read_values(const Store& store, const std::string& experiment) {
     for (const auto* named : {&table.rows, &table.columns})
       by_turn |= std::find(named->begin(), named->end(), "turn") != named->end();
   }
+  TurnCounter counter(*this);
   for (const std::string& value : values) {
-    const TableValue* unit = find_table_value(value);
-    const bool is_score = shows_scores(value);
-    const auto add = [&](Stratum& stratum, const ScoredTurn& turn, std::uint32_t dialogue) {
-      if (turn.status != Record::Status::kOk) {
-        ++(is_failure(turn.status) ? stratum.failed : stratum.without_value);
-      } else {
-        stratum.turns.push_back({dialogue, turn.turn, turn.score});
-      }
-    };
-    const auto stratum_of = [&](const std::string& cell, int turn) -> Stratum& {
-      Stratum& out = strata_[{value, cell, turn}];
-      out.population = of_cell.at(cell);
-      out.is_score = is_score;
-      if (unit != nullptr) out.scale = unit->scale;
-      return out;
-    };
-    Stratum* all = nullptr;  // of the cell that the rows are at
-    std::string cell;
-    std::uint32_t dialogue = 0;
-    for (const ScoredTurn& turn : is_score ? store.scores(experiment, choice_of(store, value))
-                                           : store.values(experiment, value)) {
-      if (value == "score") turns_ = std::max(turns_, turn.turn + 1);
-      if (all == nullptr || cell != turn.cell) {
-        cell = turn.cell;
-        all = &stratum_of(cell, -1);
-      }
-      dialogue = number_of(*all->population, turn.dialogue, dialogue);
-      add(*all, turn, dialogue);
-      if (by_turn) add(stratum_of(cell, turn.turn), turn, dialogue);
+    StratumReader reader(*this, value, by_turn);
+    if (shows_scores(value)) {
+      store.for_each_turn(experiment, choice_of(store, value), [&](const StoredTurn& t) {
+        const std::uint32_t dialogue = reader.add(t.cell, t.dialogue, t.turn, t.status, t.score);
+        if (value == "score") counter.add(t, dialogue);
+      });
+    } else {
+      for (const ScoredTurn& t : store.values(experiment, value))
+        reader.add(t.cell, t.dialogue, t.turn, t.status, t.score);
     }
   }
   for (auto& [key, stratum] : strata_) {
-    std::sort(stratum.turns.begin(), stratum.turns.end(),
-              [](const TurnValue& a, const TurnValue& b) {
-                return std::tie(a.dialogue, a.turn) < std::tie(b.dialogue, b.turn);
-              });
+    const auto before = [](const TurnValue& a, const TurnValue& b) {
+      return std::tie(a.dialogue, a.turn) < std::tie(b.dialogue, b.turn);
+    };
+    if (!std::is_sorted(stratum.turns.begin(), stratum.turns.end(), before))
+      std::sort(stratum.turns.begin(), stratum.turns.end(), before);
   }
 }
 
@@ -210,6 +276,11 @@ void Results::check_published() {
         "Two published numbers for one cell, of which the first counts: " + first_ones(several) +
         ".");
   }
+}
+
+int Results::turns_of(const Cell& cell) const {
+  const std::vector<int>& turns = dialogue_turns_.at(cell.dataset_hash);
+  return turns.empty() ? 0 : *std::max_element(turns.begin(), turns.end());
 }
 
 std::size_t Results::pending() const {

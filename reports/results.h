@@ -53,7 +53,7 @@ class Results {
                          const std::string& value = "score") const;
   int turns() const { return turns_; }  ///< of the longest dialogue
   /// Turns of the longest dialogue of a cell's dataset.
-  int turns_of(const Cell& cell) const { return turns_of_.at(cell.dataset_hash); }
+  int turns_of(const Cell& cell) const;
   /// Mean of a counter over a cell's records; nullopt if no record has it.
   std::optional<double> counter(const std::string& cell, const std::string& name) const;
   /// A number of a paper, with its remarks.
@@ -73,6 +73,9 @@ class Results {
   const std::vector<std::string>& published_problems() const { return published_problems_; }
 
  private:
+  class StratumReader;
+  class TurnCounter;
+
   bool belongs(const PublishedNumber& row, const Cell& cell, const std::string& metric) const;
   void read_populations(const Store& store);
   void read_values(const Store& store, const std::string& experiment);
@@ -85,6 +88,7 @@ class Results {
   ScoreChoice choice_;
   /// By value, cell and turn (-1: all).
   std::map<std::string, std::shared_ptr<const Population>> populations_;  ///< by dataset
+  std::map<std::string, std::vector<int>> dialogue_turns_;  ///< by dataset: as in `ids`
   std::map<std::tuple<std::string, std::string, int>, Stratum> strata_;
   std::map<std::string, std::map<std::string, double>> counters_;
   std::vector<PublishedNumber> published_;
@@ -94,7 +98,6 @@ class Results {
   std::map<std::string, Truncation> truncations_;  ///< by cell
   std::vector<StaleCell> stale_;
   std::vector<std::string> published_problems_;
-  std::map<std::string, int> turns_of_;  ///< by dataset
   int turns_ = 0;
 };
 

@@ -18,6 +18,10 @@ std::size_t dialogues_of(const std::string& card) {
 
 }  // namespace
 
+std::size_t planned_dialogues(const Cell& cell, std::size_t stored) {
+  return std::max(stored, dialogues_of(cell.protocol_text));
+}
+
 std::map<std::string, CellProgress> cell_progress(const Store& store,
                                                   const std::string& experiment) {
   std::map<std::string, CellProgress> out;
@@ -25,8 +29,7 @@ std::map<std::string, CellProgress> cell_progress(const Store& store,
   for (const Cell& cell : store.cells(experiment)) {
     const std::map<std::string, int> dialogues = store.turn_counts(cell.dataset_hash);
     CellProgress progress;
-    // A run with --limit stores what it runs; the card says what there is.
-    progress.total = std::max(dialogues.size(), dialogues_of(cell.protocol_text));
+    progress.total = planned_dialogues(cell, dialogues.size());
     for (const auto& [id, turns] : dialogues) {
       const auto found = done.find({cell.key, id});
       progress.done += found != done.end() && found->second >= turns;

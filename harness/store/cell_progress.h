@@ -14,6 +14,10 @@ struct CellProgress {
   std::size_t pending() const { return total - done; }
 };
 
+/// How many dialogues a cell has to run: as many as its protocol card counts, or as are `stored` of
+/// its dataset (a run with --limit stores what it runs).
+std::size_t planned_dialogues(const Cell& cell, std::size_t stored);
+
 /// The progress of an experiment's cells, by their keys.  Dialogues that --limit left out are
 /// pending.
 std::map<std::string, CellProgress> cell_progress(const Store& store,

@@ -98,12 +98,14 @@ void Statement::run() {
   reset();
 }
 
-std::string Statement::text(int column) const {
+std::string_view Statement::view(int column) const {
   const auto* data = reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
-  return data == nullptr
-             ? ""
-             : std::string(data,
-                           static_cast<std::size_t>(sqlite3_column_bytes(statement_, column)));
+  if (data == nullptr) return "";
+  return {data, static_cast<std::size_t>(sqlite3_column_bytes(statement_, column))};
+}
+
+std::string Statement::text(int column) const {
+  return std::string(view(column));
 }
 
 void Statement::require_number(int column) const {

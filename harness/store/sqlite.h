@@ -33,7 +33,8 @@ class Statement {
   void run();    ///< executes and resets
 
   std::string text(int column) const;
-  std::int64_t integer(int column) const;  ///< `integer` and `real` throw if it is no number
+  std::string_view view(int column) const;  ///< the same, until the next step
+  std::int64_t integer(int column) const;   ///< `integer` and `real` throw if it is no number
   double real(int column) const;
   bool is_null(int column) const;
 

@@ -13,17 +13,22 @@ namespace turnbench {
 std::vector<StaleCell> stale_cells(const Store& store, const std::string& experiment,
                                    const SourceHashes& now) {
   std::vector<StaleCell> out;
-  const auto scored = store.scored_dialogue_counts(experiment);
   const auto hash = [&](const char* part) {
     const auto found = now.find(part);
     return found == now.end() ? std::string() : found->second;
   };
+  const auto scored = store.dialogues_scored_by_others(experiment, hash("metrics"));
   std::map<std::string, bool> built;  // by dataset: whether today's sources made its dialogues
   std::set<std::string> seen;
   for (const Cell& cell : store.cells(experiment)) {
     if (!seen.insert(cell.key).second) continue;
     StaleCell stale{cell, 0, {}};
-    const auto held = store.stored_results(cell.key, now);
+    const auto [known, is_new] = built.try_emplace(cell.dataset_hash);
+    if (is_new) known->second = store.dataset_sources(cell.dataset_hash) == hash("datasets");
+    // Dialogue by dialogue only where there is something to tell: mostly there is not.
+    const bool suspect = !known->second || store.has_changed_results(cell.key, now);
+    const auto held = suspect ? store.stored_results(cell.key, now)
+                              : std::map<std::string, Store::StoredResult>();
     for (const auto& [dialogue, part] : held) {
       if (part.changed.empty()) continue;
       ++stale.dialogues;
@@ -31,14 +36,9 @@ std::vector<StaleCell> stale_cells(const Store& store, const std::string& experi
     }
     const auto scores = scored.find(cell.key);
     if (scores != scored.end() && !is_probe(cell)) {
-      std::size_t others = 0;
-      for (const auto& [sources, dialogues] : scores->second)
-        others += sources == hash("metrics") ? 0 : dialogues;
-      if (others > 0) stale.changed.insert("metrics");
-      stale.dialogues = std::max(stale.dialogues, others);
+      stale.changed.insert("metrics");
+      stale.dialogues = std::max(stale.dialogues, scores->second);
     }
-    const auto [known, is_new] = built.try_emplace(cell.dataset_hash);
-    if (is_new) known->second = store.dataset_sources(cell.dataset_hash) == hash("datasets");
     if (!known->second && !held.empty()) {
       stale.changed.insert("datasets");
       stale.dialogues = held.size();

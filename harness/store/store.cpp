@@ -8,6 +8,7 @@
 #include "common/error.h"
 #include "common/file.h"
 #include "common/json.h"
+#include "common/mean.h"
 #include "common/text.h"
 #include "harness/store/schema.h"
 
@@ -16,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kMaxTurns = 10'000;  // no dialogue is near it
 
-Record::Status parse_status(const std::string& text) {
+Record::Status parse_status(std::string_view text) {
   return text == "ok"              ? Record::Status::kOk
          : text == "no_value"      ? Record::Status::kNoValue
          : text == "out_of_memory" ? Record::Status::kOutOfMemory
@@ -269,37 +270,74 @@ std::map<std::pair<std::string, std::string>, int> Store::stored_turn_counts(
   return out;
 }
 
+void Store::for_each_turn(const std::string& experiment, const ScoreChoice& choice,
+                          const std::function<void(const StoredTurn&)>& visit) const {
+  struct Scored {
+    std::string cell, metric, postprocess;
+  };
+  std::vector<Scored> cells;
+  Statement all = db_->prepare(
+      fmt::format("SELECT c.key, iif(?2 = '', c.metric, ?2), iif(?3 = '', c.postprocess, ?3) "
+                  "FROM {} e JOIN cell c ON c.key = e.cell ORDER BY e.ordinal",
+                  kCellsSql));
+  all << experiment << choice.metric << choice.postprocess;
+  while (all.next()) cells.push_back({all.text(0), all.text(1), all.text(2)});
+  // Both in the order of their keys, side by side: a join seeks every score, which takes twice as
+  // long.
+  Statement records = db_->prepare(
+      "SELECT dialogue, turn, status, prompt_tokens, truncated_tokens, environment FROM record "
+      "WHERE cell = ? ORDER BY dialogue, turn");
+  Statement scores = db_->prepare(
+      "SELECT dialogue, turn, value FROM score WHERE cell = ? AND metric = ? AND postprocess = ? "
+      "ORDER BY dialogue, turn");
+  const bool own = choice.metric.empty() && choice.postprocess.empty();
+  for (const Scored& cell : cells) {
+    records << cell.cell;
+    scores << cell.cell << cell.metric << cell.postprocess;
+    bool more = scores.next();
+    while (records.next()) {
+      StoredTurn out;
+      out.cell = cell.cell;
+      out.dialogue = records.view(0);
+      const std::int64_t turn = records.integer(1);
+      if (turn < 0 || turn > kMaxTurns) {
+        throw input_error("{}: found the turn {} of dialogue {}, expected 0 to {}", path(), turn,
+                          printable(out.dialogue), kMaxTurns);
+      }
+      out.turn = static_cast<int>(turn);
+      out.status = parse_status(records.view(2));
+      out.prompt_tokens = static_cast<int>(records.integer(3));
+      out.truncated_tokens = static_cast<int>(records.integer(4));
+      out.environment = records.view(5);
+      const auto order = [&] {  // of the score against the record
+        const int by_dialogue = scores.view(0).compare(out.dialogue);
+        if (by_dialogue != 0) return by_dialogue;
+        const std::int64_t scored_turn = scores.integer(1);
+        return scored_turn < turn ? -1 : scored_turn > turn ? 1 : 0;
+      };
+      while (more && order() < 0) more = scores.next();
+      const bool scored = more && order() == 0;
+      if (out.status == Record::Status::kOk && !scored) {
+        if (own) {
+          throw input_error("{}: found no score of dialogue {}, turn {}, expected one", path(),
+                            printable(out.dialogue), turn + 1);
+        }
+        out.status = Record::Status::kNoValue;
+      }
+      if (out.status == Record::Status::kOk) out.score = scores.real(2);
+      visit(out);
+    }
+    records.reset();
+    scores.reset();
+  }
+}
+
 std::vector<ScoredTurn> Store::scores(const std::string& experiment,
                                       const ScoreChoice& choice) const {
   std::vector<ScoredTurn> out;
-  Statement s = db_->prepare(fmt::format(
-      "SELECT r.cell, r.dialogue, r.turn, r.status, s.value FROM {} e "
-      "JOIN cell c ON c.key = e.cell JOIN record r ON r.cell = c.key "
-      "LEFT JOIN score s ON s.cell = r.cell AND s.dialogue = r.dialogue AND s.turn = r.turn "
-      "AND s.metric = iif(?2 = '', c.metric, ?2) "
-      "AND s.postprocess = iif(?3 = '', c.postprocess, ?3) "
-      "ORDER BY e.ordinal, r.dialogue, r.turn",
-      kCellsSql));
-  s << experiment << choice.metric << choice.postprocess;
-  const bool own = choice.metric.empty() && choice.postprocess.empty();
-  while (s.next()) {
-    const std::string dialogue = s.text(1);
-    const std::int64_t turn = s.integer(2);
-    if (turn < 0 || turn > kMaxTurns) {
-      throw input_error("{}: found the turn {} of dialogue {}, expected 0 to {}", path(), turn,
-                        printable(dialogue), kMaxTurns);
-    }
-    Record::Status status = parse_status(s.text(3));
-    if (status == Record::Status::kOk && s.is_null(4)) {
-      if (own) {
-        throw input_error("{}: found no score of dialogue {}, turn {}, expected one", path(),
-                          printable(dialogue), turn + 1);
-      }
-      status = Record::Status::kNoValue;
-    }
-    out.push_back({s.text(0), dialogue, static_cast<int>(turn), status,
-                   status == Record::Status::kOk ? s.real(4) : 0.0});
-  }
+  for_each_turn(experiment, choice, [&](const StoredTurn& t) {
+    out.push_back({std::string(t.cell), std::string(t.dialogue), t.turn, t.status, t.score});
+  });
   return out;
 }
 
@@ -316,15 +354,33 @@ std::vector<Store::Failure> Store::failures(const std::string& experiment) const
   return out;
 }
 
-std::map<std::string, double> Store::mean_counter(const std::string& experiment,
-                                                  const std::string& counter) const {
-  std::map<std::string, double> out;
-  Statement s = db_->prepare(
-      fmt::format("SELECT n.cell, avg(n.value) FROM counter n JOIN {} e ON e.cell = n.cell "
-                  "WHERE n.name = ?2 GROUP BY n.cell",
-                  kCellsSql));
-  s << experiment << counter;
-  while (s.next()) out[s.text(0)] = s.real(1);
+std::map<std::string, std::map<std::string, double>> Store::mean_counters(
+    const std::string& experiment, const std::vector<std::string>& counters) const {
+  std::map<std::string, std::map<std::string, double>> out;
+  for (const std::string& name : counters) out[name];
+  std::vector<Mean> means;
+  std::string cell;
+  const auto end_cell = [&] {
+    for (std::size_t i = 0; i < means.size(); ++i) {
+      if (means[i].count > 0) out[counters[i]][cell] = means[i].value();
+    }
+    means.assign(counters.size(), {});
+  };
+  end_cell();
+  // One walk through the table for all counters, which takes as long as for one.
+  Statement s = db_->prepare(fmt::format(
+      "SELECT e.cell, n.name, n.value FROM {} e JOIN counter n ON n.cell = e.cell", kCellsSql));
+  s << experiment;
+  while (s.next()) {
+    if (s.view(0) != cell) {
+      end_cell();
+      cell = s.text(0);
+    }
+    const auto counter = std::find(counters.begin(), counters.end(), s.view(1));
+    if (counter != counters.end())
+      means[static_cast<std::size_t>(counter - counters.begin())].add(s.real(2));
+  }
+  end_cell();
   return out;
 }
 

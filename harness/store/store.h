@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -42,6 +43,15 @@ struct ScoredTurn {
   int turn = 0;
   Record::Status status = Record::Status::kOk;
   double score = 0;
+};
+
+/// A stored turn with its score, as `Store::for_each_turn` visits it.
+struct StoredTurn {
+  std::string_view cell, dialogue, environment;
+  int turn = 0;
+  Record::Status status = Record::Status::kOk;
+  double score = 0;
+  int prompt_tokens = 0, truncated_tokens = 0;
 };
 
 /// Selects among the scores of a record.
@@ -125,10 +135,12 @@ class Store {
   /// unknown cell.
   std::map<std::string, StoredResult> stored_results(
       const std::string& cell, const SourceHashes& now = source_state().hashes) const;
-  /// cell -> hash of the sources that scored -> number of dialogues with scores by the cell's own
-  /// metric.
-  std::map<std::string, std::map<std::string, std::size_t>> scored_dialogue_counts(
-      const std::string& experiment) const;
+  /// True if parts of the program that decide a cell's results have changed since for any of them.
+  bool has_changed_results(const std::string& cell, const SourceHashes& now) const;
+  /// cell -> number of dialogues with scores by the cell's own metric that other `sources` than
+  /// these made; without the cells that have none.
+  std::map<std::string, std::size_t> dialogues_scored_by_others(const std::string& experiment,
+                                                                const std::string& sources) const;
   /// Hash of the sources that last built a dataset's dialogues; empty if unknown.
   std::string dataset_sources(const std::string& dataset_hash) const;
   /// Cells that give a dialogue the same results as `cell`: they differ only in the number of
@@ -137,8 +149,12 @@ class Store {
   /// (cell, dialogue) -> number of stored turns.
   std::map<std::pair<std::string, std::string>, int> stored_turn_counts(
       const std::string& experiment) const;
-  /// The scores of all turns.  A turn that is ok but has no such score gets the status kNoValue.
+  /// Visits all turns with their scores, by cell in table order, dialogue and turn.  A turn that is
+  /// ok but has no such score gets the status kNoValue.
   /// @throws Error if that happens for the cells' own metric and postprocess.
+  void for_each_turn(const std::string& experiment, const ScoreChoice& choice,
+                     const std::function<void(const StoredTurn&)>& visit) const;
+  /// The scores of all turns, as `for_each_turn` visits them.
   std::vector<ScoredTurn> scores(const std::string& experiment,
                                  const ScoreChoice& choice = {}) const;
   struct Failure {
@@ -146,9 +162,9 @@ class Store {
     int turn;
   };
   std::vector<Failure> failures(const std::string& experiment) const;
-  /// Mean of a counter over the ok records of each cell.
-  std::map<std::string, double> mean_counter(const std::string& experiment,
-                                             const std::string& counter) const;
+  /// Means of counters over the ok records of each cell: counter -> cell -> mean.
+  std::map<std::string, std::map<std::string, double>> mean_counters(
+      const std::string& experiment, const std::vector<std::string>& counters) const;
   /// A counter or timing, for every ok record that has it.
   std::vector<ScoredTurn> values(const std::string& experiment, const std::string& name) const;
   std::vector<std::string> environments(const std::string& experiment) const;

@@ -89,16 +89,27 @@ std::string Store::dataset_sources(const std::string& dataset_hash) const {
   return s.next() ? s.text(0) : "";
 }
 
-std::map<std::string, std::map<std::string, std::size_t>> Store::scored_dialogue_counts(
-    const std::string& experiment) const {
-  std::map<std::string, std::map<std::string, std::size_t>> out;
+bool Store::has_changed_results(const std::string& cell, const SourceHashes& now) const {
+  Statement s = db_->prepare(
+      "SELECT DISTINCT r.environment, c.method FROM record r JOIN cell c ON c.key = r.cell "
+      "WHERE r.cell = ?");
+  s << cell;
+  while (s.next()) {
+    if (!changed_parts(s.text(1), sources_in(s.text(0)), now).empty()) return true;
+  }
+  return false;
+}
+
+std::map<std::string, std::size_t> Store::dialogues_scored_by_others(
+    const std::string& experiment, const std::string& sources) const {
+  std::map<std::string, std::size_t> out;
   Statement s = db_->prepare(fmt::format(
-      "SELECT s.cell, {}, count(DISTINCT s.dialogue) FROM {} e JOIN cell c ON c.key = e.cell "
+      "SELECT s.cell, count(DISTINCT s.dialogue) FROM {} e JOIN cell c ON c.key = e.cell "
       "JOIN score s ON s.cell = c.key AND s.metric = c.metric AND s.postprocess = c.postprocess "
-      "GROUP BY 1, 2",
-      has_sources(*db_) ? "s.sources" : "''", kCellsSql));
-  s << experiment;
-  while (s.next()) out[s.text(0)][s.text(1)] = static_cast<std::size_t>(s.integer(2));
+      "WHERE {} <> ?2 GROUP BY 1",
+      kCellsSql, has_sources(*db_) ? "s.sources" : "''"));
+  s << experiment << sources;
+  while (s.next()) out[s.text(0)] = static_cast<std::size_t>(s.integer(1));
   return out;
 }
 

@@ -89,7 +89,7 @@ TEST(Store, TheFirstRecordWins) {
   store.add_records(records_of("c1", "x"), scores_of("c1", "x", 1));
   EXPECT_TRUE(store.failures("e").empty());
   EXPECT_EQ(store.scores("e").size(), 2u);
-  EXPECT_EQ(store.mean_counter("e", "kv_tokens").at("c1"), 5);
+  EXPECT_EQ(store.mean_counters("e", {"kv_tokens"}).at("kv_tokens").at("c1"), 5);
 }
 
 // A failure inside a transaction leaves nothing of it.
