@@ -52,9 +52,10 @@ fuzz: setup
 	@tests/fuzz/run.sh build-fuzz/tests/fuzz $(FUZZ_SECONDS)
 
 bench: build
-	@cmake --build $(BUILD) -j $(JOBS) --target turnbench_bench
+	@cmake --build $(BUILD) -j $(JOBS) --target turnbench_bench turnbench_large_store
 	@$(BUILD)/tests/bench/turnbench_bench
 	@tests/bench/core.sh $(PROGRAM)
+	@tests/bench/report.sh $(PROGRAM)
 
 # What tests/gpu.sh needs on a machine with CUDA and without these packages.
 gpu-deps: setup

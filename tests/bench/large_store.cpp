@@ -1,0 +1,126 @@
+// Writes a store of made-up results, as large as wanted, whose report tests/bench/report.sh times:
+//   turnbench_large_store FILE [cells [dialogues [turns]]]
+// Methods by four datasets are the cells; each has every dialogue of its dataset.  Scores are 0, 1
+// or between, differ by dialogue and method, and are the same at every run.
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "common/json.h"
+#include "common/random.h"
+#include "harness/store/store.h"
+
+namespace {
+
+using namespace turnbench;  // NOLINT: a program, no header
+
+constexpr int kDatasets = 4;
+
+std::string method_name(int method) {
+  return method == 0 ? "full" : fmt::format("snapkv:budget={}", 16 * method);
+}
+
+std::string dataset_name(int dataset) {
+  return fmt::format("set{}", dataset);
+}
+
+/// As a cell's hash: 16 digits, in no order.
+std::string key_of(std::string_view what, int number) {
+  return fmt::format("{:016x}",
+                     Random::from({seed_of(what), static_cast<std::uint64_t>(number)}).next());
+}
+
+StoredExperiment make_experiment(int cells, int dialogues, int turns) {
+  StoredExperiment out;
+  out.name = "large";
+  out.title = "Made up";
+  OrderedJson manifest = {{"name", "large"}, {"models", {"tiny"}}};
+  for (int d = 0; d < kDatasets; ++d)
+    manifest["datasets"].push_back({{"name", "tiny-fact"}, {"label", dataset_name(d)}});
+  for (int m = 0; m < cells / kDatasets; ++m) manifest["methods"].push_back(method_name(m));
+  manifest["tables"] = {
+      {{"rows", {"method"}}, {"columns", {"dataset"}}, {"difference_to", "full"}}};
+  out.manifest = manifest.dump();
+  out.directory = "/";
+  out.environment = environment_card();
+  out.models = {{"model", "made up"}};
+  for (int d = 0; d < kDatasets; ++d) {
+    out.datasets.emplace_back(dataset_name(d), "made up");
+    for (int i = 0; i < dialogues; ++i)
+      out.dialogues.push_back({dataset_name(d), key_of(dataset_name(d), i), turns, "{}"});
+  }
+  for (int c = 0; c < cells; ++c) {
+    Cell cell;
+    cell.key = key_of("cell", c);
+    cell.model = "tiny";
+    cell.dataset = cell.dataset_hash = dataset_name(c % kDatasets);
+    cell.task = "qa";
+    cell.position = "end";
+    cell.method = cell.method_canonical = method_name(c / kDatasets);
+    cell.history = "reprefill";
+    cell.answers = "own";
+    cell.metric = "qa_f1";
+    cell.postprocess = "none";
+    cell.model_hash = "model";
+    cell.protocol = cell.dataset;
+    cell.protocol_text = "{}";
+    out.cells.push_back(cell);
+  }
+  return out;
+}
+
+void write_results(Store& store, const StoredExperiment& experiment, int dialogues, int turns) {
+  for (std::size_t c = 0; c < experiment.cells.size(); ++c) {
+    const Cell& cell = experiment.cells[c];
+    std::vector<Record> records;
+    std::vector<ScoreValue> scores;
+    for (int d = 0; d < dialogues; ++d) {
+      Random of_dialogue = Random::from({seed_of(cell.dataset), static_cast<std::uint64_t>(d)});
+      Random own = Random::from({seed_of(cell.key), static_cast<std::uint64_t>(d)});
+      for (int t = 0; t < turns; ++t) {
+        Record r;
+        r.cell = cell.key;
+        r.dialogue = key_of(cell.dataset, d);
+        r.turn = t;
+        r.answer = "the answer that a method gave, in some words";
+        r.answer_tokens = {11, 223, 45, 6, 1780, 91, 2};
+        r.prompt_hash = key_of("prompt", d);
+        r.prompt_tokens = 1024;
+        r.counters = {{"attended_tokens", 256.}, {"kv_tokens", 256.}, {"prefill_pairs_share", 1.}};
+        const double base = of_dialogue.uniform();
+        const double level = own.below(4) == 0 ? own.uniform() : base;
+        scores.push_back({cell.key, r.dialogue, t, "qa_f1", "none",
+                          level < .3   ? 0
+                          : level > .6 ? 1
+                                       : level});
+        records.push_back(std::move(r));
+      }
+    }
+    store.add_records(records, scores);
+  }
+}
+
+int number(int argc, char** argv, int index, int fallback) {
+  const int out = argc > index ? std::atoi(argv[index]) : fallback;
+  return out > 0 ? out : fallback;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) {
+    fmt::print(stderr, "turnbench_large_store FILE [cells [dialogues [turns]]]\n");
+    return 2;
+  }
+  const int cells = number(argc, argv, 2, 2000), dialogues = number(argc, argv, 3, 500),
+            turns = number(argc, argv, 4, 1);
+  std::filesystem::remove(argv[1]);
+  Store store = Store::create(argv[1]);
+  const StoredExperiment experiment = make_experiment(cells, dialogues, turns);
+  store.add_experiment(experiment);
+  write_results(store, experiment, dialogues, turns);
+  return 0;
+}
