@@ -62,7 +62,7 @@ TEST_F(CutPrompts, ShowInTheSummaryAndInEveryReport) {
   EXPECT_NE(cut.err.find("cut: " + text), std::string::npos) << cut.err;
   EXPECT_EQ(whole.err.find("were cut"), std::string::npos) << whole.err;
   EXPECT_EQ(run(R"(, "max_prompt_tokens": 200)", "cut.db", {"--quiet"}).err, "");
-  for (const char* format : {"md", "html", "tex"}) {
+  for (const char* format : {"md", "csv", "html", "tex"}) {
     EXPECT_NE(report("cut.db", format).out.find(text), std::string::npos) << format;
     EXPECT_EQ(report("whole.db", format).out.find("were cut"), std::string::npos) << format;
   }
