@@ -213,7 +213,9 @@ TEST(Values, LowerMayBeBetter) {
   const std::string caption = "Means with 95% intervals over dialogues, scores x100; ";
   EXPECT_NE(html.find(caption), std::string::npos);
   EXPECT_NE(render_markdown(results).find(caption), std::string::npos);
-  EXPECT_NE(render_markdown(results).find("| 40.00 [40.00, 40.00] (+20.00 [+20.00, +20.00], p 0.008) |"), std::string::npos);
+  EXPECT_NE(
+      render_markdown(results).find("| 40.00 [40.00, 40.00] (+20.00 [+20.00, +20.00], p 0.008) |"),
+      std::string::npos);
 }
 
 TEST_F(PublishedTable, TasksAreTheManifests) {

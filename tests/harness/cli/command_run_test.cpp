@@ -243,7 +243,7 @@ TEST(Report, MarginsAndAdjustments) {
             std::string::npos)
       << adjust.err;
   for (const char* margin : {"0", "-1", "100", "nan"}) {
-    const Finished refused = report.run({"--margin", margin});
+    const Finished refused = report.run({std::string("--margin=") + margin});
     EXPECT_EQ(refused.code, 2) << margin;
     EXPECT_NE(refused.err.find("--margin: found"), std::string::npos) << refused.err;
   }
