@@ -133,7 +133,8 @@ std::vector<AttentionJob> Engine::attention_jobs(int layer, std::span<const Pass
   return jobs;
 }
 
-/// Updates the counters of computed pairs and of tokens read by a layer's attention.
+/// Updates the counters of computed pairs and of tokens read by a layer's attention.  Pairs with
+/// evicted tokens are not computed; where a pattern meets an evicted cache the smaller count holds.
 void Engine::count_attention(int layer, const Pass& pass, std::int32_t first_position,
                              const Selection& selection,
                              std::span<const HeadPattern> patterns) const {
@@ -143,12 +144,19 @@ void Engine::count_attention(int layer, const Pass& pass, std::int32_t first_pos
     return;
   }
   const PatternPass range{first_position, static_cast<int>(pass.tokens.size())};
-  const double dense = static_cast<double>(range.rows) * range.first_position +
-                       0.5 * range.rows * (range.rows + 1.0);
-  s.counters.prefill_pairs_dense += shape_.heads * dense;
-  if (patterns.empty()) s.counters.prefill_pairs += shape_.heads * dense;
-  for (const HeadPattern& p : patterns)
-    s.counters.prefill_pairs += static_cast<double>(pattern_pairs(p, range));
+  const auto causal_pairs = [&](std::size_t tokens) {  // of the rows, which are the last of them
+    const double rows = range.rows;
+    return rows * (static_cast<double>(tokens) - rows) + 0.5 * rows * (rows + 1);
+  };
+  s.counters.prefill_pairs_dense += shape_.heads * causal_pairs(s.tokens.size());
+  const auto& sets = s.cache.layer(layer);
+  for (std::size_t head = 0; head < static_cast<std::size_t>(shape_.heads); ++head) {
+    const KvHeadCache& set = sets[head * sets.size() / static_cast<std::size_t>(shape_.heads)];
+    double pairs = causal_pairs(static_cast<std::size_t>(set.size()));
+    if (!patterns.empty())
+      pairs = std::min(pairs, static_cast<double>(pattern_pairs(patterns[head], range)));
+    s.counters.prefill_pairs += pairs;
+  }
 }
 
 void Engine::attention_layer(int layer, std::span<const Pass> passes, const Layout& layout) {

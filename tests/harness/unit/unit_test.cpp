@@ -207,6 +207,11 @@ TEST(Unit, WorkedExampleOfTheHistories) {
     EXPECT_EQ(first.counters.at("kv_tokens"), 4) << cell.key;
     EXPECT_EQ(second.counters.at("kv_tokens"), cell.history == History::kCompressOnce ? 7 : 4)
         << cell.key;
+    // Three rows to 4 cached tokens and themselves: 12 + 6 pairs, of 18 + 6 in the whole dialogue.
+    EXPECT_EQ(first.counters.at("prefill_pairs_share"), 1) << cell.key;
+    EXPECT_EQ(second.counters.at("prefill_pairs_share"),
+              cell.history == History::kReprefill ? 1 : 18. / 24)
+        << cell.key;
   }
 }
 
