@@ -61,11 +61,14 @@ OrderedJson to_json(const std::string& experiment, const CellScores& s) {
           {"dataset", s.cell.dataset},
           {"position", s.cell.position},
           {"method", s.cell.method},
+          {"history", s.cell.history},
+          {"answers", s.cell.answers},
           {"metric", s.metric},
           {"postprocess", s.postprocess},
-          {"mean", s.count == 0 ? OrderedJson(nullptr)
-                                : OrderedJson(100 * s.sum / static_cast<double>(s.count))},
-          {"n", s.count},
+          {"mean", s.turns == 0 ? OrderedJson(nullptr)
+                                : OrderedJson(100 * s.sum / static_cast<double>(s.turns))},
+          {"n", s.dialogues},
+          {"turns", s.turns},
           {"added", s.added},
           {"equal", s.equal},
           {"different", s.different.size()},
@@ -98,12 +101,14 @@ void score_store(const ScoreOptions& o, const CommonOptions& common, int& exit_c
     for (const OrderedJson& c : cells) {
       const std::string mean =
           c["mean"].is_null() ? "-" : fmt::format("{:.2f}", c["mean"].get<double>());
-      fmt::print("{}\t{}\t{}\t{}\t{}\t{}\t{}\tn={}\t{} new, {} as stored\n",
-                 c["experiment"].get<std::string>(), c["model"].get<std::string>(),
-                 c["dataset"].get<std::string>(), c["position"].get<std::string>(),
-                 c["method"].get<std::string>(), c["metric"].get<std::string>(), mean,
-                 c["n"].get<std::size_t>(), c["added"].get<std::size_t>(),
-                 c["equal"].get<std::size_t>());
+      std::vector<std::string> names;
+      for (const char* name : {"experiment", "model", "dataset", "position", "method", "history",
+                               "answers", "metric"}) {
+        names.push_back(c[name].get<std::string>());
+      }
+      fmt::print("{}\t{}\tn={}\tturns={}\t{} new, {} as stored\n", join(names, "\t"), mean,
+                 c["n"].get<std::size_t>(), c["turns"].get<std::size_t>(),
+                 c["added"].get<std::size_t>(), c["equal"].get<std::size_t>());
     }
   }
   print_problems("not scored", refused);

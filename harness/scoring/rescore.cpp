@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 
 #include "common/error.h"
 #include "common/text.h"
@@ -47,6 +48,7 @@ std::vector<CellScores> rescore(Store& store, const std::string& experiment,
       experiment, [&](const StoredDialogue& stored, const std::vector<Store::Answer>& answers) {
         const Dialogue dialogue = store.parse(stored);
         std::vector<ScoreValue> values;
+        std::set<std::string> scored;  // cells
         for (const Store::Answer& answer : answers) {
           const auto found = by_key.find(answer.cell);
           if (found == by_key.end()) continue;
@@ -60,12 +62,14 @@ std::vector<CellScores> rescore(Store& store, const std::string& experiment,
             values.push_back(
                 {answer.cell, stored.id, answer.turn, scores.metric, scores.postprocess, value});
             scores.sum += value;
-            ++scores.count;
+            ++scores.turns;
+            scored.insert(answer.cell);
           } catch (const Error& error) {
             scores.refused.push_back(
                 fmt::format("{}: {}", place_of(scores, stored.id, answer.turn), error.what()));
           }
         }
+        for (const std::string& cell : scored) ++out[by_key.at(cell)].dialogues;
         const std::vector<std::optional<double>> before = store.put_scores(values, request.replace);
         for (std::size_t i = 0; i < values.size(); ++i) {
           CellScores& scores = out[by_key.at(values[i].cell)];

@@ -15,11 +15,12 @@ struct RescoreRequest {
   Locations locations;              ///< to find the segmenter of metrics of Chinese words
 };
 
-/// The result for one cell: numbers of scored answers, added scores and unchanged scores.
+/// The result for one cell: numbers of scored answers, one a turn, of their dialogues, of added
+/// scores and of unchanged ones.
 struct CellScores {
   Cell cell;
   std::string metric, postprocess;
-  std::size_t count = 0, added = 0, equal = 0;
+  std::size_t turns = 0, dialogues = 0, added = 0, equal = 0;
   double sum = 0;
   /// One line for each answer that the metric cannot score, and for each stored score that is
   /// different now.

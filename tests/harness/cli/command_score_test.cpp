@@ -62,6 +62,10 @@ TEST(ScoreStore, GivesTheScoresOfTheRun) {
   ASSERT_EQ(run.json().size(), 4u);
   for (const Json& cell : run.json()) {
     EXPECT_EQ(cell["equal"], 4);
+    EXPECT_EQ(cell["turns"], 4);
+    EXPECT_EQ(cell["n"], 2) << "dialogues";
+    EXPECT_EQ(cell["history"], "reprefill");
+    EXPECT_EQ(cell["answers"], "own");
     EXPECT_EQ(cell["added"], 0);
     EXPECT_EQ(cell["different"], 0);
     mean += cell["mean"].get<double>() / 4;
