@@ -111,15 +111,13 @@ std::string details(const std::string& summary, const std::string& text) {
 /// What the numbers were made of: protocol cards, the manifest, machines.
 std::string protocol(const Results& results) {
   std::string out = "<h2>Protocol</h2>\n";
-  std::map<std::string, Truncation> truncations;  // by card: of the cells that have it
-  std::set<std::string> cells, cards;
-  for (const Cell& c : results.cells()) {
-    if (cells.insert(c.key).second) truncations[c.protocol] += results.truncation(c.key);
-  }
+  std::map<std::string, std::vector<Cell>> cells;  // by card: that have it
+  for (const Cell& c : results.cells()) cells[c.protocol].push_back(c);
+  std::set<std::string> cards;
   for (const Cell& c : results.cells()) {
     if (!cards.insert(c.protocol).second) continue;
     out += details(c.model + ", " + c.dataset, c.protocol_text);
-    if (const std::string cut = describe(truncations[c.protocol]); !cut.empty())
+    if (const std::string cut = describe(results.truncation(cells[c.protocol])); !cut.empty())
       out += paragraph(cut + ".");
   }
   out += details("manifest", results.manifest().text);
@@ -148,7 +146,7 @@ std::string render_html(const Results& results, const Comparison& comparison) {
       out += paragraph(fmt::format("Shaded: {} than {}, p at most {}.",
                                    p.value->lower_is_better ? "more" : "less", p.baseline, kDoubt));
     }
-    if (!p.dialogues.empty()) out += paragraph(p.dialogues);
+    if (!p.basis.empty()) out += paragraph(p.basis);
     for (const std::string& note : p.notes) out += paragraph(note);
   }
   const bool counters =

@@ -74,7 +74,7 @@ std::string render_latex(const Results& results, const Comparison& comparison) {
       out += join(fields, " & ") + " \\\\\n";
     }
     out += "\\hline\n\\end{tabular}\n";
-    if (!p.dialogues.empty()) out += note_text(p.dialogues);
+    if (!p.basis.empty()) out += note_text(p.basis);
     for (const std::string& note : p.notes) out += note_text(note);
   }
   out += note_text(caption(results, pivots, "in parentheses", /*counters=*/false));

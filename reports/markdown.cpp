@@ -67,7 +67,7 @@ std::string markdown_table(const Pivot& p, const std::string& warning) {
     }
     out += markdown_line(fields);
   }
-  if (!p.dialogues.empty()) out += "\n" + markdown_paragraph(p.dialogues) + "\n";
+  if (!p.basis.empty()) out += "\n" + markdown_paragraph(p.basis) + "\n";
   for (const std::string& note : p.notes) out += "\n" + markdown_paragraph(note) + "\n";
   return out;
 }

@@ -39,17 +39,14 @@ std::string caption(const Results& results, const std::vector<Pivot>& pivots,
                                     [](const TableSpec& t) { return t.value != "score"; });
   std::string out = measured ? "Means with 95% intervals over dialogues, scores x100"
                              : "Means x100 with 95% intervals over dialogues";
-  std::set<std::string> baselines;
-  Comparison comparison;
-  for (const Pivot& p : pivots) {
-    if (!p.baseline.empty()) baselines.insert(p.baseline);
-    comparison = p.comparison;
-  }
-  if (!baselines.empty()) {
+  const auto compared = std::find_if(pivots.begin(), pivots.end(),
+                                     [](const Pivot& p) { return p.has_differences(); });
+  if (compared != pivots.end()) {
+    const Comparison& comparison = compared->comparison;
     out += fmt::format(
-        "; {} the paired difference to {}, with its interval and its p (sign flips, adjusted for "
-        "all differences of the table by {})",
-        differences, join(baselines, " or "),
+        "; {} the paired difference to the method that is named under the table, with its interval "
+        "and its p (sign flips, adjusted for all differences of the table by {})",
+        differences,
         comparison.adjustment == Adjustment::kHolm ? "Holm's method" : "step-down maxT");
     if (comparison.margin > 0) {
       out += fmt::format("; equivalence: p of two one-sided tests, within {} points",
@@ -102,18 +99,17 @@ std::string stale_note(const Results& results) {
 
 std::vector<std::string> notes(const Results& results) {
   std::vector<std::string> out;
-  if (results.pending() > 0) {
-    std::size_t imported = 0;  // of what was not imported, nothing will be computed
-    for (const Cell& cell : results.cells()) {
-      if (is_imported(cell)) imported += results.progress(cell).pending();
-    }
-    const std::size_t own = results.pending() - imported;
-    std::string note;
-    if (own > 0)
-      note += fmt::format("{} dialogues have not run yet; turnbench run goes on with them. ", own);
-    if (imported > 0) note += fmt::format("{} dialogues have no imported prediction. ", imported);
-    out.push_back(note + progress_note(results));
+  const std::size_t own = results.pending(),
+                    imported = results.pending(/*imported=*/true);  // nothing will compute them
+  std::string pending;
+  if (own > 0) {
+    pending = fmt::format(
+        "Dialogues that have not run in every cell yet: {}; turnbench run goes on with them. ",
+        own);
   }
+  if (imported > 0)
+    pending += fmt::format("Dialogues without an imported prediction: {}. ", imported);
+  if (!pending.empty()) out.push_back(pending + progress_note(results));
   if (std::string stale = stale_note(results); !stale.empty()) out.push_back(std::move(stale));
   if (results.truncation().cut > 0) out.push_back(describe(results.truncation()) + ".");
   if (!results.failures().empty())

@@ -342,7 +342,8 @@ Pivot PivotMaker::make(const Comparison& comparison) {
     out.counters.push_back(counters(of_row));
   }
   add_differences(out, comparison);
-  out.dialogues = dialogues();
+  out.basis = dialogues();
+  if (out.has_differences()) out.basis += " Differences to " + out.baseline + ".";
   add_notes(out);
   return out;
 }

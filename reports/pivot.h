@@ -38,9 +38,9 @@ struct Pivot {
   std::vector<std::map<std::string, Range>> counters;
   std::vector<std::string> notes;  ///< why entries have no mean, and remarks of papers
 
-  /// How many dialogues its cells have scores of: "Dialogues: 24 of each of 4 datasets.",
-  /// "Dialogues: tiny-fact 4, tiny-hop 2 to 4."; "" if none has any.
-  std::string dialogues;
+  /// What the numbers are of, in a line under the table: "Dialogues: 24 of each of 4 datasets.
+  /// Differences to full.", "Dialogues: tiny-fact 4, tiny-hop 2 to 4."; "" if there are none.
+  std::string basis;
 
   // Whether any entry has one.
   bool has_published() const;

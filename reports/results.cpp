@@ -283,9 +283,17 @@ int Results::turns_of(const Cell& cell) const {
   return turns.empty() ? 0 : *std::max_element(turns.begin(), turns.end());
 }
 
-std::size_t Results::pending() const {
+std::size_t Results::pending(bool imported) const {
+  // All cells run a dataset's dialogues in the same order, so the one that lacks most lacks them
+  // all.
+  std::map<std::string, std::size_t> most;  // by dataset
+  for (const Cell& cell : cells_) {
+    if (is_imported(cell) != imported) continue;
+    std::size_t& of_dataset = most[cell.dataset_hash];
+    of_dataset = std::max(of_dataset, progress(cell).pending());
+  }
   std::size_t out = 0;
-  for (const Cell& cell : cells_) out += progress(cell).pending();
+  for (const auto& [dataset, pending] : most) out += pending;
   return out;
 }
 
@@ -306,8 +314,8 @@ Truncation Results::truncation(const std::string& cell) const {
   return found == truncations_.end() ? Truncation() : found->second;
 }
 
-Truncation Results::truncation() const {
-  return total(truncations_);
+Truncation Results::truncation(const std::vector<Cell>& cells) const {
+  return total(cells, truncations_);
 }
 
 const StaleCell* Results::stale(const std::string& cell) const {

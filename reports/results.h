@@ -35,12 +35,14 @@ class Results {
   const ScoreChoice& score_choice() const { return choice_; }
   /// The number of a cell's dialogues, and how many of them have run.
   const CellProgress& progress(const Cell& cell) const { return progress_.at(cell.key); }
-  /// The number of dialogues that have not run yet, summed over the cells.
-  std::size_t pending() const;
+  /// The number of dialogues that some cell has not run yet; or, of cells of imported predictions,
+  /// that these lack.  A dialogue counts once for all cells of its dataset.
+  std::size_t pending(bool imported = false) const;
   const std::vector<std::string>& environments() const { return environments_; }
-  /// Truncation of the prompts of one cell, and of all cells.
+  /// Truncation of the prompts of one cell, of some and of all cells.
   Truncation truncation(const std::string& cell) const;
-  Truncation truncation() const;
+  Truncation truncation(const std::vector<Cell>& cells) const;
+  Truncation truncation() const { return truncation(cells_); }
   /// Cells with results that were computed by other sources than this program's.
   const std::vector<StaleCell>& stale() const { return stale_; }
   const StaleCell* stale(const std::string& cell) const;  ///< null if it has none

@@ -68,7 +68,8 @@ std::string run_manifest(const Manifest& manifest, const std::string& db,
         p.seconds > 0 ? static_cast<std::int64_t>(static_cast<double>(p.tokens) / p.seconds) : 0,
         static_cast<double>(peak_resident_bytes()) / (1 << 20));
   }
-  const std::string cut = describe(total(store.truncations(manifest.name)));
+  const std::string cut =
+      describe(total(store.cells(manifest.name), store.truncations(manifest.name)));
   if (!common.quiet && !cut.empty()) fmt::print(stderr, "{}: {}\n", manifest.name, cut);
   if (summary.stopped) {
     throw runtime_error("{}: stopped with {} of {} units done; run it again to go on",

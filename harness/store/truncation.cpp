@@ -1,5 +1,8 @@
 #include "harness/store/truncation.h"
 
+#include <algorithm>
+#include <array>
+
 #include "harness/store/schema.h"
 #include "harness/store/store.h"
 
@@ -21,9 +24,22 @@ Truncation& Truncation::operator+=(const Truncation& other) {
   return *this;
 }
 
-Truncation total(const std::map<std::string, Truncation>& by_cell) {
+Truncation total(const std::vector<Cell>& cells, const std::map<std::string, Truncation>& by_cell) {
+  using Prompts = std::array<std::string, 6>;
+  std::map<Prompts, Truncation> by_prompts;
+  for (const Cell& cell : cells) {
+    const auto found = by_cell.find(cell.key);
+    if (found == by_cell.end()) continue;
+    Truncation& same = by_prompts[Prompts{cell.model_hash, cell.dataset_hash, cell.protocol,
+                                          cell.position, cell.history, cell.answers}];
+    Truncation both = same;
+    both += found->second;
+    both.prompts = std::max(same.prompts, found->second.prompts);
+    both.cut = std::max(same.cut, found->second.cut);
+    same = both;
+  }
   Truncation all;
-  for (const auto& [cell, truncation] : by_cell) all += truncation;
+  for (const auto& [prompts, truncation] : by_prompts) all += truncation;
   return all;
 }
 

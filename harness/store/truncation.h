@@ -3,6 +3,9 @@
 #include <cstddef>
 #include <map>
 #include <string>
+#include <vector>
+
+#include "harness/store/cell.h"
 
 namespace turnbench {
 
@@ -19,8 +22,9 @@ struct Truncation {
   bool operator==(const Truncation&) const = default;
 };
 
-/// The sum over all cells.
-Truncation total(const std::map<std::string, Truncation>& by_cell);
+/// The sum over `cells`.  Cells that differ in their methods alone have the same prompts, which
+/// count once: as many as the cell has that has most.
+Truncation total(const std::vector<Cell>& cells, const std::map<std::string, Truncation>& by_cell);
 
 /// "3 of 8 prompts were cut, the longest from 72018 to 6144 tokens"; empty if none were.
 std::string describe(const Truncation& truncation);

@@ -256,7 +256,7 @@ TEST(Import, LongBenchsOwnFiles) {
   const Finished part = set.import_lines(set.line("x", "Cy") + set.line("Bob", "Bob"), "part");
   ASSERT_EQ(part.code, 0) << part.err;
   EXPECT_NE(part.out.find("| llama | imported:part | 50.0 "), std::string::npos) << part.out;
-  EXPECT_NE(part.out.find("2 dialogues have no imported prediction"), std::string::npos)
+  EXPECT_NE(part.out.find("Dialogues without an imported prediction: 2."), std::string::npos)
       << part.out;
   EXPECT_EQ(count(set.db, "SELECT count(*) FROM record WHERE dialogue = 'id7' AND answer = 'Bob'"),
             1);

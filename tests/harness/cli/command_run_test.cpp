@@ -60,7 +60,7 @@ TEST(Run, LimitLeavesTheRestPending) {
   EXPECT_EQ(status[0]["done"], 4);
   EXPECT_EQ(status[0]["pending"], 4);
   const std::string partial =
-      "4 dialogues have not run yet; turnbench run goes on with them. "
+      "Dialogues that have not run in every cell yet: 1; turnbench run goes on with them. "
       "Partial: tiny-fact 1 of 2 dialogues.";
   EXPECT_NE(run_program({"report", sweep.db}).out.find(partial), std::string::npos);
   EXPECT_EQ(sweep.run().out.find("Partial"), std::string::npos);

@@ -33,7 +33,13 @@ TEST(Truncation, CountsWhatEarlierTurnsLost) {
   other.add(500, 0);
   EXPECT_EQ(describe(other), "") << "a long prompt that is whole is no news";
   other.add(80, 25);
-  EXPECT_EQ(total({{"a", t}, {"b", other}}), (Truncation{5, 3, 105, 80}));
+  const std::map<std::string, Truncation> by_cell = {{"a", t}, {"b", other}};
+  Cell a, b;
+  a.key = a.method = "a";
+  b.key = b.method = "b";
+  EXPECT_EQ(total({a, b}, by_cell), (Truncation{3, 2, 105, 80})) << "methods have the same prompts";
+  b.position = "end";
+  EXPECT_EQ(total({a, b, b}, by_cell), (Truncation{5, 3, 105, 80}));
 }
 
 class CutPrompts : public testing::Test {
@@ -56,9 +62,10 @@ TEST_F(CutPrompts, ShowInTheSummaryAndInEveryReport) {
   const std::string lengths = "SELECT max(prompt_tokens) FROM record";
   const std::int64_t longest = count(directory_.path("whole.db"), lengths);
   ASSERT_GT(longest, 250);
-  // Both turns of every dialogue, at two positions, by two methods; a turn has 100 tokens at most.
+  // Both turns of every dialogue, at two positions, the same for two methods; a turn has 100 tokens
+  // at most.
   const std::string text =
-      fmt::format("24 of 24 prompts were cut, the longest from {} to 2", longest);
+      fmt::format("12 of 12 prompts were cut, the longest from {} to 2", longest);
   EXPECT_NE(cut.err.find("cut: " + text), std::string::npos) << cut.err;
   EXPECT_EQ(whole.err.find("were cut"), std::string::npos) << whole.err;
   EXPECT_EQ(run(R"(, "max_prompt_tokens": 200)", "cut.db", {"--quiet"}).err, "");
@@ -86,7 +93,7 @@ TEST_F(CutPrompts, LeaveTheProtocolAsItIs) {
   const Dump first = dump(directory_.path("a.db"));
   ASSERT_EQ(run(limit, "a.db").code, 0);
   EXPECT_EQ(dump(directory_.path("a.db")).at("cell"), first.at("cell"));
-  EXPECT_NE(report("a.db", "md").out.find("24 of 24 prompts were cut"), std::string::npos);
+  EXPECT_NE(report("a.db", "md").out.find("12 of 12 prompts were cut"), std::string::npos);
 }
 
 TEST(PromptLimit, IsNoMoreThanTheModelReads) {
