@@ -79,8 +79,6 @@ Results::Results(const Store& store, const std::string& experiment, const ScoreC
     : manifest_(parse_manifest(store.manifest(experiment),
                                store.path() + ": manifest of " + experiment, ManifestUse::kReport)),
       cells_(store.cells(experiment)),
-      failures_(store.failures(experiment)),
-      environments_(store.environments(experiment)),
       stale_(stale_cells(store, experiment)) {
   for (const DatasetEntry& entry : manifest_.datasets) {
     if (entry.task.empty()) continue;
@@ -173,7 +171,8 @@ class Results::StratumReader {
   std::uint32_t dialogue_ = 0;
 };
 
-/// Counts what turns say beside their scores: which dialogues are complete, and what was cut.
+/// Counts what turns say beside their scores: which dialogues are complete, what was cut, what
+/// failed, and where they ran.
 class Results::TurnCounter {
  public:
   explicit TurnCounter(Results& results) : results_(results) {
@@ -192,10 +191,17 @@ class Results::TurnCounter {
     if (other_cell || dialogue != dialogue_) stored_ = lost_ = 0;
     dialogue_ = dialogue;
     progress_->done += ++stored_ == (*planned_turns_)[dialogue];
+    if (turn.environment != environment_) environments_.emplace(environment_ = turn.environment);
+    if (is_failure(turn.status)) {
+      results_.failures_.push_back(
+          {cell_, std::string(turn.dialogue), std::string(turn.error), turn.turn});
+    }
     if (turn.prompt_tokens <= 0) return;  // of the others nobody made a prompt
     lost_ += turn.truncated_tokens;
     results_.truncations_[cell_].add(turn.prompt_tokens, lost_);
   }
+
+  const std::set<std::string>& environments() const { return environments_; }
 
  private:
   Results& results_;
@@ -205,6 +211,8 @@ class Results::TurnCounter {
   const std::vector<int>* planned_turns_ = nullptr;
   std::uint32_t dialogue_ = 0;
   int stored_ = 0, lost_ = 0;  // turns and tokens of the dialogue so far
+  std::string environment_;    // of the last turn
+  std::set<std::string> environments_;
 };
 
 void Results::read_values(const Store& store, const std::string& experiment) {
@@ -228,6 +236,7 @@ void Results::read_values(const Store& store, const std::string& experiment) {
         reader.add(t.cell, t.dialogue, t.turn, t.status, t.score);
     }
   }
+  environments_ = store.environments(counter.environments());
   for (auto& [key, stratum] : strata_) {
     const auto before = [](const TurnValue& a, const TurnValue& b) {
       return std::tie(a.dialogue, a.turn) < std::tie(b.dialogue, b.turn);

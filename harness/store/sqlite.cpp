@@ -138,7 +138,9 @@ Database::Database(const std::filesystem::path& path, Mode mode) : path_(path.st
   if (mode != Mode::kCreate && !path_exists(path)) {
     throw input_error("{}: found no such file, expected a turnbench store", path_);
   }
-  open(path_, SQLITE_OPEN_READWRITE | (mode == Mode::kCreate ? SQLITE_OPEN_CREATE : 0));
+  open(path_, SQLITE_OPEN_READWRITE | (mode == Mode::kCreate     ? SQLITE_OPEN_CREATE
+                                       : mode == Mode::kReadOnly ? SQLITE_OPEN_NOMUTEX
+                                                                 : 0));
   if (mode == Mode::kReadOnly) open();
 }
 
@@ -180,7 +182,7 @@ void Database::open() {
         "store as its last writer closed it, or a folder that can be written",
         path_, std::filesystem::path(path_).filename().string());
   }
-  open(immutable_name(path_), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI);
+  open(immutable_name(path_), SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI);
 }
 
 void Database::prepare_for_writing() {

@@ -53,7 +53,7 @@ class Database {
   enum class Mode {
     kCreate,
     kReadWrite,
-    kReadOnly  ///< also opens read-only files and files in read-only folders
+    kReadOnly  ///< also opens read-only files and files in read-only folders; for one thread
   };
   Database(const std::filesystem::path& path, Mode mode);
   ~Database();

@@ -1,8 +1,8 @@
 #include "harness/store/store.h"
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <tuple>
 
 #include "common/error.h"
@@ -16,6 +16,38 @@ namespace turnbench {
 namespace {
 
 constexpr std::int64_t kMaxTurns = 10'000;  // no dialogue is near it
+
+/// The scores of cells, looked up in the order of their keys: side by side with the records, since
+/// a join seeks every score, which takes twice as long.
+class ScoreWalk {
+ public:
+  explicit ScoreWalk(const Database& db)
+      : scores_(db.prepare("SELECT dialogue, turn, value FROM score WHERE cell = ? AND metric = ? "
+                           "AND postprocess = ? ORDER BY dialogue, turn")) {}
+
+  void begin(const std::string& cell, const std::string& metric, const std::string& postprocess) {
+    scores_.reset();
+    scores_ << cell << metric << postprocess;
+    more_ = scores_.next();
+  }
+
+  /// The score of a turn that is behind those that were looked up.
+  std::optional<double> find(std::string_view dialogue, std::int64_t turn) {
+    for (; more_; more_ = scores_.next()) {
+      const int order = scores_.view(0).compare(dialogue);
+      if (order > 0) break;
+      if (order < 0) continue;
+      const std::int64_t scored = scores_.integer(1);
+      if (scored == turn) return scores_.real(2);
+      if (scored > turn) break;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  Statement scores_;
+  bool more_ = false;
+};
 
 Record::Status parse_status(std::string_view text) {
   return text == "ok"              ? Record::Status::kOk
@@ -272,34 +304,24 @@ std::map<std::pair<std::string, std::string>, int> Store::stored_turn_counts(
 
 void Store::for_each_turn(const std::string& experiment, const ScoreChoice& choice,
                           const std::function<void(const StoredTurn&)>& visit) const {
-  struct Scored {
-    std::string cell, metric, postprocess;
-  };
-  std::vector<Scored> cells;
+  std::vector<std::array<std::string, 3>> cells;  // key, metric, postprocess
   Statement all = db_->prepare(
       fmt::format("SELECT c.key, iif(?2 = '', c.metric, ?2), iif(?3 = '', c.postprocess, ?3) "
                   "FROM {} e JOIN cell c ON c.key = e.cell ORDER BY e.ordinal",
                   kCellsSql));
   all << experiment << choice.metric << choice.postprocess;
   while (all.next()) cells.push_back({all.text(0), all.text(1), all.text(2)});
-  // Both in the order of their keys, side by side: a join seeks every score, which takes twice as
-  // long.
   Statement records = db_->prepare(
-      "SELECT dialogue, turn, status, prompt_tokens, truncated_tokens, environment FROM record "
-      "WHERE cell = ? ORDER BY dialogue, turn");
-  Statement scores = db_->prepare(
-      "SELECT dialogue, turn, value FROM score WHERE cell = ? AND metric = ? AND postprocess = ? "
-      "ORDER BY dialogue, turn");
+      "SELECT dialogue, turn, status, prompt_tokens, truncated_tokens, environment, error "
+      "FROM record WHERE cell = ? ORDER BY dialogue, turn");
+  ScoreWalk scores(*db_);
   const bool own = choice.metric.empty() && choice.postprocess.empty();
-  for (const Scored& cell : cells) {
-    records << cell.cell;
-    scores << cell.cell << cell.metric << cell.postprocess;
-    bool more = scores.next();
+  for (const auto& [cell, metric, postprocess] : cells) {
+    scores.begin(cell, metric, postprocess);
+    records << cell;
     while (records.next()) {
-      StoredTurn out;
-      out.cell = cell.cell;
-      out.dialogue = records.view(0);
       const std::int64_t turn = records.integer(1);
+      StoredTurn out{cell, records.view(0), records.view(5), records.view(6)};
       if (turn < 0 || turn > kMaxTurns) {
         throw input_error("{}: found the turn {} of dialogue {}, expected 0 to {}", path(), turn,
                           printable(out.dialogue), kMaxTurns);
@@ -308,27 +330,18 @@ void Store::for_each_turn(const std::string& experiment, const ScoreChoice& choi
       out.status = parse_status(records.view(2));
       out.prompt_tokens = static_cast<int>(records.integer(3));
       out.truncated_tokens = static_cast<int>(records.integer(4));
-      out.environment = records.view(5);
-      const auto order = [&] {  // of the score against the record
-        const int by_dialogue = scores.view(0).compare(out.dialogue);
-        if (by_dialogue != 0) return by_dialogue;
-        const std::int64_t scored_turn = scores.integer(1);
-        return scored_turn < turn ? -1 : scored_turn > turn ? 1 : 0;
-      };
-      while (more && order() < 0) more = scores.next();
-      const bool scored = more && order() == 0;
-      if (out.status == Record::Status::kOk && !scored) {
-        if (own) {
+      if (out.status == Record::Status::kOk) {
+        const std::optional<double> score = scores.find(out.dialogue, turn);
+        if (!score && own) {
           throw input_error("{}: found no score of dialogue {}, turn {}, expected one", path(),
                             printable(out.dialogue), turn + 1);
         }
-        out.status = Record::Status::kNoValue;
+        if (!score) out.status = Record::Status::kNoValue;
+        out.score = score.value_or(0);
       }
-      if (out.status == Record::Status::kOk) out.score = scores.real(2);
       visit(out);
     }
     records.reset();
-    scores.reset();
   }
 }
 
@@ -358,29 +371,25 @@ std::map<std::string, std::map<std::string, double>> Store::mean_counters(
     const std::string& experiment, const std::vector<std::string>& counters) const {
   std::map<std::string, std::map<std::string, double>> out;
   for (const std::string& name : counters) out[name];
-  std::vector<Mean> means;
-  std::string cell;
-  const auto end_cell = [&] {
+  std::vector<std::string> cells;
+  Statement all = db_->prepare(fmt::format("SELECT cell FROM {}", kCellsSql));
+  all << experiment;
+  while (all.next()) cells.push_back(all.text(0));
+  // One walk through the table for all counters, which takes as long as for one.
+  Statement s = db_->prepare("SELECT name, value FROM counter WHERE cell = ?");
+  for (const std::string& cell : cells) {
+    std::vector<Mean> means(counters.size());
+    s << cell;
+    while (s.next()) {
+      const auto counter = std::find(counters.begin(), counters.end(), s.view(0));
+      if (counter != counters.end())
+        means[static_cast<std::size_t>(counter - counters.begin())].add(s.real(1));
+    }
+    s.reset();
     for (std::size_t i = 0; i < means.size(); ++i) {
       if (means[i].count > 0) out[counters[i]][cell] = means[i].value();
     }
-    means.assign(counters.size(), {});
-  };
-  end_cell();
-  // One walk through the table for all counters, which takes as long as for one.
-  Statement s = db_->prepare(fmt::format(
-      "SELECT e.cell, n.name, n.value FROM {} e JOIN counter n ON n.cell = e.cell", kCellsSql));
-  s << experiment;
-  while (s.next()) {
-    if (s.view(0) != cell) {
-      end_cell();
-      cell = s.text(0);
-    }
-    const auto counter = std::find(counters.begin(), counters.end(), s.view(1));
-    if (counter != counters.end())
-      means[static_cast<std::size_t>(counter - counters.begin())].add(s.real(2));
   }
-  end_cell();
   return out;
 }
 
@@ -401,15 +410,14 @@ std::vector<ScoredTurn> Store::values(const std::string& experiment,
   return out;
 }
 
-std::vector<std::string> Store::environments(const std::string& experiment) const {
+std::vector<std::string> Store::environments(const std::set<std::string>& ids) const {
   std::vector<std::string> out;
-  Statement s =
-      db_->prepare(fmt::format("SELECT DISTINCT v.json FROM record r JOIN {} e ON "
-                               "e.cell = r.cell JOIN environment v ON v.id = r.environment "
-                               "ORDER BY v.id",
-                               kCellsSql));
-  s << experiment;
-  while (s.next()) out.push_back(s.text(0));
+  Statement s = db_->prepare("SELECT json FROM environment WHERE id = ?");
+  for (const std::string& id : ids) {
+    s << id;
+    if (s.next()) out.push_back(s.text(0));
+    s.reset();
+  }
   return out;
 }
 

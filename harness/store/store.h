@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -47,7 +48,7 @@ struct ScoredTurn {
 
 /// A stored turn with its score, as `Store::for_each_turn` visits it.
 struct StoredTurn {
-  std::string_view cell, dialogue, environment;
+  std::string_view cell, dialogue, environment, error;
   int turn = 0;
   Record::Status status = Record::Status::kOk;
   double score = 0;
@@ -167,7 +168,8 @@ class Store {
       const std::string& experiment, const std::vector<std::string>& counters) const;
   /// A counter or timing, for every ok record that has it.
   std::vector<ScoredTurn> values(const std::string& experiment, const std::string& name) const;
-  std::vector<std::string> environments(const std::string& experiment) const;
+  /// What machines and builds were: the JSON of each.
+  std::vector<std::string> environments(const std::set<std::string>& ids) const;
   /// Truncation of the prompts of each cell, by its key (truncation.cpp).
   std::map<std::string, Truncation> truncations(const std::string& experiment) const;
 

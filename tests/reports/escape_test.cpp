@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 
 #include "common/json.h"
@@ -88,8 +89,11 @@ void expect_visible(const std::string& text) {
   for (const char* mark : {"\u202E", "\u2066"}) EXPECT_EQ(text.find(mark), std::string::npos);
 }
 
-/// The cells of a line of a Markdown table, as the rules of GitHub's tables cut it, unescaped.
-std::vector<std::string> markdown_cells(const std::string& line) {
+/// The cells of a line of a Markdown table, as the rules of GitHub's tables cut it, unescaped and
+/// without the brackets of intervals.
+std::vector<std::string> markdown_cells(const std::string& given) {
+  const std::string line =
+      std::regex_replace(given, std::regex(R"(\[([-+0-9.]+, [-+0-9.]+)\])"), "$1");
   std::vector<std::string> out(1);
   for (std::size_t i = 1; i + 1 < line.size(); ++i) {
     if (line[i] == '\\' && i + 1 < line.size() && std::ispunct(line[i + 1])) {

@@ -17,13 +17,13 @@ namespace {
 
 const std::vector<std::string> kPositions = {"begin", "middle", "end"};
 
-/// The card's rows "| fact-1k | 98.1 ±2.0 | ... |": dataset -> mean by position.
+/// The card's rows "| fact-1k | 98.1 [95.4, 99.2] | ... |": dataset -> mean by position.
 std::map<std::string, std::vector<double>> stated() {
   std::map<std::string, std::vector<double>> out;
   for (const std::string& line :
        split(read_file(TURNBENCH_SOURCE_DIR "/models/tiny/README.md"), "\n")) {
     const std::vector<std::string> fields = split(line, "|");
-    if (fields.size() < 5 || fields[2].find("±") == std::string::npos) continue;
+    if (fields.size() < 5 || fields[2].find(" [") == std::string::npos) continue;
     for (std::size_t i = 2; i < 5; ++i) out[trim(fields[1])].push_back(std::stod(fields[i]));
   }
   return out;

@@ -12,10 +12,11 @@
 namespace turnbench {
 namespace {
 
-using Rows = std::vector<std::vector<double>>;  // members x dialogues: differences of one turn
+using Differences =
+    std::vector<std::vector<double>>;  // members x dialogues: differences of one turn
 
 /// A family over dialogues of one dataset, whose baseline is 0 everywhere.
-std::vector<Contributions> family_of(const Rows& rows, const std::string& name = "p") {
+std::vector<Contributions> family_of(const Differences& rows, const std::string& name = "p") {
   const auto population = test::population(name, rows.front().size());
   const Stratum zero = test::stratum(population, std::vector<double>(population->ids.size(), 0.0));
   std::vector<Contributions> out;
@@ -26,7 +27,7 @@ std::vector<Contributions> family_of(const Rows& rows, const std::string& name =
   return out;
 }
 
-std::vector<PValue> test_rows(const Rows& rows, Adjustment adjustment = Adjustment::kMaxT) {
+std::vector<PValue> test_rows(const Differences& rows, Adjustment adjustment = Adjustment::kMaxT) {
   const std::vector<Contributions> family = family_of(rows);
   std::vector<const Contributions*> pointers;
   for (const Contributions& member : family) pointers.push_back(&member);
@@ -45,7 +46,7 @@ double statistic(const std::vector<double>& row, std::uint64_t flip) {
 
 /// The definition: of all flips, the share in which the largest statistic among the members that
 /// are not more extreme reaches the member's, and not less than for a more extreme one.
-std::vector<PValue> by_definition(const Rows& rows) {
+std::vector<PValue> by_definition(const Differences& rows) {
   const std::uint64_t flips = std::uint64_t{1} << rows.front().size();
   std::vector<PValue> out(rows.size());
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -71,8 +72,8 @@ std::vector<PValue> by_definition(const Rows& rows) {
   return monotone;
 }
 
-Rows random_rows(Random& random, std::size_t members, std::size_t dialogues, bool binary) {
-  Rows rows(members, std::vector<double>(dialogues));
+Differences random_rows(Random& random, std::size_t members, std::size_t dialogues, bool binary) {
+  Differences rows(members, std::vector<double>(dialogues));
   for (std::size_t m = 0; m < members; ++m) {
     const double shift = .1 * static_cast<double>(m);
     for (double& x : rows[m]) {
@@ -87,7 +88,7 @@ TEST(SignFlips, AreAllOfFewDialogues) {
   Random random(3);
   for (std::size_t dialogues = 1; dialogues <= SignFlips::kMaxEnumerated; ++dialogues) {
     for (const bool binary : {false, true}) {
-      const Rows rows = random_rows(random, 4, dialogues, binary);
+      const Differences rows = random_rows(random, 4, dialogues, binary);
       const std::vector<PValue> got = test_rows(rows), want = by_definition(rows);
       for (std::size_t m = 0; m < rows.size(); ++m) {
         EXPECT_NEAR(got[m].p, want[m].p, 1e-12) << dialogues << " " << m << " " << binary;
@@ -100,7 +101,7 @@ TEST(SignFlips, AreAllOfFewDialogues) {
 TEST(SignFlips, RandomOnesComeNearAll) {
   Random random(4);
   for (const bool binary : {false, true}) {
-    const Rows rows = random_rows(random, 4, 14, binary);
+    const Differences rows = random_rows(random, 4, 14, binary);
     const std::vector<PValue> got = test_rows(rows), want = by_definition(rows);
     for (std::size_t m = 0; m < rows.size(); ++m) {  // 4 standard errors of 4,999 draws
       EXPECT_NEAR(got[m].p, want[m].p, .029) << m;
@@ -120,7 +121,7 @@ TEST(SignFlips, FourDialoguesProveNothing) {
 // Sums of eight at once are the sums.
 TEST(SignFlips, SumsAreTheProductOfMatrices) {
   Random random(5);
-  const Rows rows = random_rows(random, 2, 37, false);
+  const Differences rows = random_rows(random, 2, 37, false);
   const std::vector<Contributions> family = family_of(rows);
   const SignFlips flips({&family[0], &family[1]});
   ASSERT_EQ(flips.count(), SignFlips::kFlips);
@@ -144,9 +145,9 @@ TEST(SignFlips, SumsAreTheProductOfMatrices) {
 // Other rows, and their order, change neither p nor what is adjusted.
 TEST(SignFlips, DoNotDependOnOrderOrCompany) {
   Random random(6);
-  Rows rows = random_rows(random, 5, 30, true);
+  Differences rows = random_rows(random, 5, 30, true);
   const std::vector<PValue> one = test_rows(rows);
-  Rows turned(rows.rbegin(), rows.rend());
+  Differences turned(rows.rbegin(), rows.rend());
   const std::vector<PValue> other = test_rows(turned);
   for (std::size_t m = 0; m < rows.size(); ++m) {
     EXPECT_EQ(one[m].p, other[rows.size() - 1 - m].p);
@@ -175,7 +176,7 @@ TEST(MaxT, HoldsTheFamilysError) {
   };
   int plain = 0, adjusted = 0, by_holm = 0, found = 0;
   for (int f = 0; f < kFamilies; ++f) {
-    Rows rows(kMembers, std::vector<double>(kDialogues));
+    Differences rows(kMembers, std::vector<double>(kDialogues));
     for (int d = 0; d < kDialogues; ++d) {
       const double common = normal();
       for (std::vector<double>& row : rows)
