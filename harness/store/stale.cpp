@@ -26,7 +26,7 @@ std::vector<StaleCell> stale_cells(const Store& store, const std::string& experi
     const auto [known, is_new] = built.try_emplace(cell.dataset_hash);
     if (is_new) known->second = store.dataset_sources(cell.dataset_hash) == hash("datasets");
     // Dialogue by dialogue only where there is something to tell: mostly there is not.
-    const bool suspect = !known->second || store.has_changed_results(cell.key, now);
+    const bool suspect = !known->second || store.has_changed_results(cell, now);
     const auto held = suspect ? store.stored_results(cell.key, now)
                               : std::map<std::string, Store::StoredResult>();
     for (const auto& [dialogue, part] : held) {

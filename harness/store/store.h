@@ -137,7 +137,7 @@ class Store {
   std::map<std::string, StoredResult> stored_results(
       const std::string& cell, const SourceHashes& now = source_state().hashes) const;
   /// True if parts of the program that decide a cell's results have changed since for any of them.
-  bool has_changed_results(const std::string& cell, const SourceHashes& now) const;
+  bool has_changed_results(const Cell& cell, const SourceHashes& now) const;
   /// cell -> number of dialogues with scores by the cell's own metric that other `sources` than
   /// these made; without the cells that have none.
   std::map<std::string, std::size_t> dialogues_scored_by_others(const std::string& experiment,

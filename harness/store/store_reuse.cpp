@@ -89,15 +89,20 @@ std::string Store::dataset_sources(const std::string& dataset_hash) const {
   return s.next() ? s.text(0) : "";
 }
 
-bool Store::has_changed_results(const std::string& cell, const SourceHashes& now) const {
-  Statement s = db_->prepare(
-      "SELECT DISTINCT r.environment, c.method FROM record r JOIN cell c ON c.key = r.cell "
-      "WHERE r.cell = ?");
-  s << cell;
-  while (s.next()) {
-    if (!changed_parts(s.text(1), sources_in(s.text(0)), now).empty()) return true;
-  }
-  return false;
+bool Store::has_changed_results(const Cell& cell, const SourceHashes& now) const {
+  const auto any_changed = [&](Statement& environments) {
+    while (environments.next()) {
+      const SourceHashes& then = sources_in(environments.text(0));
+      if (!changed_parts(cell.method_canonical, then, now).empty()) return true;
+    }
+    return false;
+  };
+  // The cell's records are read only if the store has those of another program at all.
+  Statement all = db_->prepare("SELECT id FROM environment");
+  if (!any_changed(all)) return false;
+  Statement own = db_->prepare("SELECT DISTINCT environment FROM record WHERE cell = ?");
+  own << cell.key;
+  return any_changed(own);
 }
 
 std::map<std::string, std::size_t> Store::dialogues_scored_by_others(

@@ -4,12 +4,14 @@
 #include <cmath>
 #include <numeric>
 
+#include "common/thread_pool.h"
 #include "reports/statistics/sign_flips.h"
 
 namespace turnbench {
 namespace {
 
-constexpr double kRounding = 1e-9;  // sums that differ by less are equal
+constexpr std::size_t kAtOnce = 64;  // members whose flips are in memory together
+constexpr double kRounding = 1e-9;   // sums that differ by less are equal
 
 /// A member's |sum_i d_i| and its scale sqrt(sum_i d_i^2).
 struct Observed {
@@ -71,25 +73,32 @@ std::vector<PValue> test_family(const std::vector<const Contributions*>& family,
     observed.push_back(observe(*member));
     statistics.push_back(observed.back().statistic());
   }
+  const auto statistics_of = [&](std::size_t i, const SignFlips& of) {
+    std::vector<double> null = of.sums(*family[i]);
+    for (double& x : null) x /= observed[i].scale;
+    return null;
+  };
   // From the least statistic on: a step's maximum is over the members up to it.
-  const std::vector<std::size_t> order = ascending(statistics);
+  std::vector<std::size_t> order = ascending(statistics);
+  std::erase_if(order, [&](std::size_t i) { return observed[i].scale == 0; });  // p = 1
   std::vector<double> maxima(flips.count(), 0.0);
-  for (std::size_t i : order) {
-    if (observed[i].scale == 0) continue;  // nothing differs: p = 1
-    const auto statistics_of = [&](const SignFlips& of) {
-      std::vector<double> null = of.sums(*family[i]);
-      for (double& x : null) x /= observed[i].scale;
-      return null;
-    };
-    const std::vector<double> null = statistics_of(flips);
-    out[i].p = flips.p_value(reached(null, statistics[i]));
-    if (!flips.are_all() && observed[i].differing <= SignFlips::kMaxEnumerated) {
+  ThreadPool threads(order.size() < kAtOnce ? 1 : 0);  // fewer take less time than a thread
+  for (std::size_t first = 0; first < order.size(); first += kAtOnce) {
+    std::vector<std::vector<double>> nulls(std::min(kAtOnce, order.size() - first));
+    threads.parallel_for(nulls.size(), [&](std::size_t n, int) {
+      const std::size_t i = order[first + n];
+      nulls[n] = statistics_of(i, flips);
+      out[i].p = flips.p_value(reached(nulls[n], statistics[i]));
+      if (flips.are_all() || observed[i].differing > SignFlips::kMaxEnumerated) return;
       const SignFlips own({family[i]});
-      out[i].p = own.p_value(reached(statistics_of(own), statistics[i]));
+      out[i].p = own.p_value(reached(statistics_of(i, own), statistics[i]));
+    });
+    for (std::size_t n = 0; n < nulls.size(); ++n) {
+      const std::size_t i = order[first + n];
+      for (std::size_t flip = 0; flip < maxima.size(); ++flip)
+        maxima[flip] = std::max(maxima[flip], nulls[n][flip]);
+      out[i].adjusted = flips.p_value(reached(maxima, statistics[i]));
     }
-    for (std::size_t flip = 0; flip < null.size(); ++flip)
-      maxima[flip] = std::max(maxima[flip], null[flip]);
-    out[i].adjusted = flips.p_value(reached(maxima, statistics[i]));
   }
   if (adjustment == Adjustment::kHolm) {
     std::vector<double> p;
