@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <optional>
 
 #include "common/error.h"
 #include "common/text.h"
@@ -10,14 +11,52 @@
 
 namespace turnbench {
 
+namespace {
+
+struct ReportOptions {
+  std::string db, experiment, output, adjust = "maxt";
+  ScoreChoice choice;
+  RenderOptions render;
+  std::optional<double> margin;  ///< points
+  bool force = false;
+};
+
+/// How differences are tested.
+Comparison comparison_of(const ReportOptions& o) {
+  if (o.adjust != "maxt" && o.adjust != "holm")
+    throw input_error("--adjust: found \"{}\", expected maxt or holm", printable(o.adjust));
+  if (o.margin && !(*o.margin > 0 && *o.margin < 100))  // NaN is in no range
+    throw input_error("--margin: found {}, expected points between 0 and 100", *o.margin);
+  return {o.adjust == "holm" ? Adjustment::kHolm : Adjustment::kMaxT, o.margin.value_or(0)};
+}
+
+void report(ReportOptions& o) {
+  if (o.render.long_csv && o.render.format != "csv") {
+    throw input_error("--long: found the format {}, expected --format csv",
+                      printable(o.render.format));
+  }
+  o.render.comparison = comparison_of(o);
+  if (!o.choice.postprocess.empty() && o.choice.metric.empty())
+    throw input_error("--postprocess: found no --metric, expected it beside");
+  std::error_code ignored;
+  if (!o.output.empty() && std::filesystem::equivalent(o.output, o.db, ignored))
+    throw input_error("--output: found the store {}, expected another file", printable(o.output));
+  const Store store = Store::open(o.db);
+  const std::vector<std::string> all = store.experiments();
+  if (all.empty()) throw input_error("{}: found no experiment, expected at least one", o.db);
+  const Results results(store, o.experiment.empty() ? all.back() : o.experiment, o.choice);
+  const std::string text = render_report(results, o.render);
+  if (o.output.empty()) {
+    fmt::print("{}", text);
+  } else {
+    write_report(o.output, text, o.force);
+  }
+}
+
+}  // namespace
+
 void add_report_command(CLI::App& app, const CommonOptions& common) {
-  struct Options {
-    std::string db, experiment, output, adjust = "maxt";
-    ScoreChoice choice;
-    RenderOptions render;
-    bool force = false;
-  };
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<ReportOptions>();
   CLI::App* command =
       app.add_subcommand("report", "The tables of an experiment, from the store alone");
   command->footer(
@@ -35,52 +74,22 @@ void add_report_command(CLI::App& app, const CommonOptions& common) {
   command->add_flag("--long", o->render.long_csv, "csv with one cell a line");
   command->add_option("--adjust", o->adjust,
                       "how p accounts for a table's other differences: maxt (step-down), holm");
-  const CLI::Option* margin =
-      command->add_option("--margin", o->render.comparison.margin,
-                          "points within which methods are equivalent: adds the p of two one-sided "
-                          "tests to every difference of scores");
+  command->add_option("--margin", o->margin,
+                      "points within which methods are equivalent: adds the p of two one-sided "
+                      "tests to every difference of scores");
   command->add_option(
       "-o,--output", o->output,
       "file; otherwise stdout. Replaces what report wrote, and no other file: html, "
       "tex and svg are known by their first lines, md by the caption under its "
       "tables, csv by its columns, json by its keys");
   command->add_flag("--force", o->force, "with -o: replace any file");
-  command->callback([o, format, margin, &common] {
+  command->callback([o, format, &common] {
     if (common.json && format->count() > 0 && o->render.format != "json") {
       throw input_error("--json: found --format {} beside it, expected only one of them",
                         printable(o->render.format));
     }
     if (common.json) o->render.format = "json";
-    if (o->render.long_csv && o->render.format != "csv") {
-      throw input_error("--long: found the format {}, expected --format csv",
-                        printable(o->render.format));
-    }
-    if (o->adjust != "maxt" && o->adjust != "holm") {
-      throw input_error("--adjust: found \"{}\", expected maxt or holm", printable(o->adjust));
-    }
-    Comparison& comparison = o->render.comparison;
-    if (o->adjust == "holm") comparison.adjustment = Adjustment::kHolm;
-    // (0, 100): NaN is in no range.
-    if (margin->count() > 0 && !(comparison.margin > 0 && comparison.margin < 100)) {
-      throw input_error("--margin: found {}, expected points between 0 and 100", comparison.margin);
-    }
-    if (!o->choice.postprocess.empty() && o->choice.metric.empty())
-      throw input_error("--postprocess: found no --metric, expected it beside");
-    std::error_code ignored;
-    if (!o->output.empty() && std::filesystem::equivalent(o->output, o->db, ignored)) {
-      throw input_error("--output: found the store {}, expected another file",
-                        printable(o->output));
-    }
-    const Store store = Store::open(o->db);
-    const std::vector<std::string> all = store.experiments();
-    if (all.empty()) throw input_error("{}: found no experiment, expected at least one", o->db);
-    const Results results(store, o->experiment.empty() ? all.back() : o->experiment, o->choice);
-    const std::string text = render_report(results, o->render);
-    if (o->output.empty()) {
-      fmt::print("{}", text);
-    } else {
-      write_report(o->output, text, o->force);
-    }
+    report(*o);
   });
 }
 
