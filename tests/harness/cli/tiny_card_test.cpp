@@ -23,7 +23,7 @@ std::map<std::string, std::vector<double>> stated() {
   for (const std::string& line :
        split(read_file(TURNBENCH_SOURCE_DIR "/models/tiny/README.md"), "\n")) {
     const std::vector<std::string> fields = split(line, "|");
-    if (fields.size() < 5 || fields[2].find(" [") == std::string::npos) continue;
+    if (fields.size() < 5 || !trim(fields[1]).ends_with("k")) continue;
     for (std::size_t i = 2; i < 5; ++i) out[trim(fields[1])].push_back(std::stod(fields[i]));
   }
   return out;
