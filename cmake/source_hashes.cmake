@@ -33,7 +33,8 @@ function(add_part name)
 endfunction()
 
 add_part(engine inference/*.h inference/*.cpp inference/cpu/* inference/devices/*
-  harness/unit/active_unit.h harness/unit/conversation.* harness/unit/history.h
+  harness/unit/active_unit.h harness/unit/conversation.* harness/unit/fidelity.*
+  harness/unit/history.h
   harness/unit/memoized_prefill.h harness/unit/prefill_groups.* harness/unit/probe_unit.*
   harness/unit/unit.* harness/unit/unit_runner.* common/mean.h common/random.h)
 add_part(cuda inference/cuda/*)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -25,12 +26,17 @@ struct Branch : Conversation {
   std::shared_ptr<TurnPlans> plans = std::make_shared<TurnPlans>();
   DialogueView view;  ///< of the current turn, for policies
   std::vector<float> logits;
-  /// The sequence before it answered, if the gold answer will replace its own answer.
+  /// The sequence before it answered, if the gold answer will replace its own answer, or if
+  /// fidelity is measured.
   std::optional<Sequence> before_answer;
+  std::vector<float> prompt_logits;  ///< of the prompt's last row, if fidelity is measured
+  bool recorded = true;              ///< false: it only gives full attention's answer to others
   double prefill_seconds = 0,
          decode_seconds = 0;  ///< of the current turn: its share of the batches
 
   bool reprefills() const { return cell->history == History::kReprefill; }
+  /// True if the next turn goes on from what the sequence was before it answered.
+  bool takes_answer_back() const { return !reprefills() && cell->answers == Answers::kGold; }
   // Whether the method evicts at the end of a prompt, and while it decodes the answer.
   bool evicts(int turn) const { return turn == 0 || evicts_in_answers(); }
   bool evicts_in_answers() const { return cell->history != History::kCompressOnce; }
@@ -40,11 +46,17 @@ struct Branch : Conversation {
 /// turns continue: what determines the prefill, and the tokens of the prompt.
 using PrefixKey = std::pair<std::string, std::vector<int>>;
 
+/// The prefill key of full attention over the whole prompt.
+inline const std::string kDensePrefill;
+
 /// The state of a unit while it runs.  Its branches answer each turn together.
 struct ActiveUnit {
   WorkUnit unit;
+  std::list<UnitCell> teachers;  ///< of the branches that are not recorded
   std::vector<Branch> branches;
   std::map<PrefixKey, Sequence> prefixes;  ///< of the current turn
+  /// Where fidelity is measured, full attention's logits after each prompt of the current turn.
+  std::map<std::vector<int>, std::vector<float>> full_logits;
   int turn = -1;
   std::size_t steps = 0;  ///< decode steps since it started
   std::int64_t tokens = 0;

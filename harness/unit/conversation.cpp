@@ -67,8 +67,15 @@ void Conversation::begin_turn(const PromptRenderer& renderer, const Decoding& de
 void Conversation::sample_token(std::span<const float> logits, const std::vector<int>& stops) {
   const int token = sampler_.sample(logits);
   stopped = std::find(stops.begin(), stops.end(), token) != stops.end();
+  last_token_ = token;
   if (!stopped) answer.push_back(token);
   finished = stopped || answer.size() >= limit_;
+}
+
+std::vector<int> Conversation::ended_answer() const {
+  std::vector<int> out = answer;
+  if (stopped) out.push_back(last_token_);
+  return out;
 }
 
 void Conversation::write_answer(const PromptRenderer& renderer, Record& to) const {

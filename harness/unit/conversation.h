@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "datasets/dialogue.h"
@@ -12,6 +14,12 @@
 
 namespace turnbench {
 
+/// The answer along which fidelity is measured: full attention's own, or the gold one.
+enum class Along { kFull, kGold };
+inline std::string_view name_of(Along along) {
+  return along == Along::kFull ? "full" : "gold";
+}
+
 /// How answers are generated.
 struct Decoding {
   int max_prompt_tokens = 0;  ///< of a whole dialogue, at least 1
@@ -19,6 +27,7 @@ struct Decoding {
   double temperature = 0;
   std::uint64_t seed = 0;
   bool isolated = false;  ///< as in Manifest; records then have their own times and memory
+  std::optional<Along> fidelity = {};  ///< if set, fidelity is measured along this answer too
 };
 
 /// The maximum number of tokens of a turn's answer; the same in every cell.
@@ -44,6 +53,8 @@ struct Conversation {
                   int turn);
   /// Samples the next token of the answer.  A token in `stops` ends the answer.
   void sample_token(std::span<const float> logits, const std::vector<int>& stops);
+  /// The answer with the stop token that ended it, if one did.
+  std::vector<int> ended_answer() const;
   /// Writes the answer into a record.
   void write_answer(const PromptRenderer& renderer, Record& record) const;
 
@@ -51,6 +62,7 @@ struct Conversation {
   std::vector<RenderedTurn> rendered_;  ///< turns to come
   Sampler sampler_;
   std::size_t limit_ = 0;  ///< tokens of the answer
+  int last_token_ = 0;     ///< that was sampled
 };
 
 }  // namespace turnbench

@@ -15,7 +15,7 @@ std::pair<Sequence, std::vector<int>> start_prefix(Engine& engine, const ActiveU
                                                    const Branch& b, const PrefixKey& key) {
   const auto& [prefill_key, prompt] = key;
   Policies policies;
-  policies.prefill = b.cell->method->make().prefill;
+  if (prefill_key != kDensePrefill) policies.prefill = b.cell->method->make().prefill;
   policies.method = b.cell->method->name();
   if (unit.turn > 0 && (!policies.prefill || policies.prefill->reuses_cached_prompt())) {
     const auto fresh =
@@ -85,18 +85,11 @@ void add_own_prefill(Engine& engine, ActiveUnit& unit, Branch& b, std::vector<Pr
 
 }  // namespace
 
-std::map<PrefixKey, Sequence> add_prefills(Engine& engine, bool isolated, ActiveUnit& unit,
-                                           std::vector<Prefill>& work) {
+std::map<PrefixKey, Sequence> add_prefills(Engine& engine, const Decoding& decoding,
+                                           ActiveUnit& unit, std::vector<Prefill>& work) {
   std::map<PrefixKey, Sequence> prefixes;
   std::map<PrefixKey, std::size_t> groups;  // index in `work`
-  for (Branch& b : unit.branches) {
-    const bool continues = unit.turn > 0 && !b.reprefills();
-    if (!continues) b.sequence = engine.make_sequence(b.cell->method->make());
-    if (continues || isolated) {  // an isolated cell's memory is the method's own
-      add_own_prefill(engine, unit, b, work);
-      continue;
-    }
-    const PrefixKey key{b.cell->method->prefill_key(), b.prompt.tokens};
+  const auto group_of = [&](Branch& b, const PrefixKey& key) -> Prefill& {
     const auto [group, is_new] = groups.try_emplace(key, work.size());
     if (is_new) {
       auto [prefix, rest] = start_prefix(engine, unit, b, key);
@@ -107,8 +100,19 @@ std::map<PrefixKey, Sequence> add_prefills(Engine& engine, bool isolated, Active
       shared.pass.dialogue = &b.view;
       shared.pass.sequence = &at->second;
     }
-    work[group->second].forks.push_back(&b);
-    work[group->second].pass.forks.push_back(&*b.sequence);
+    return work[group->second];
+  };
+  for (Branch& b : unit.branches) {
+    const bool continues = unit.turn > 0 && !b.reprefills();
+    if (!continues) b.sequence = engine.make_sequence(b.cell->method->make());
+    if (continues || decoding.isolated) {  // an isolated cell's memory is the method's own
+      add_own_prefill(engine, unit, b, work);
+    } else {
+      Prefill& shared = group_of(b, {b.cell->method->prefill_key(), b.prompt.tokens});
+      shared.forks.push_back(&b);
+      shared.pass.forks.push_back(&*b.sequence);
+    }
+    if (decoding.fidelity) group_of(b, {kDensePrefill, b.prompt.tokens}).is_full = true;
   }
   return prefixes;
 }

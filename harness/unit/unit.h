@@ -34,7 +34,7 @@ std::vector<Record> failed_records(const std::string& cell, const Dialogue& dial
 /// The results and the cost of a unit.
 struct UnitResult {
   std::vector<Record> records;
-  std::vector<ScoreValue> scores;  ///< the values of probes, for ok records
+  std::vector<ScoreValue> scores;  ///< the values of probes and of fidelity, for ok records
   std::int64_t prefilled_tokens = 0, decoded_tokens = 0;
 
   void add(UnitResult part);

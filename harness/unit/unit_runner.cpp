@@ -8,12 +8,20 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/random.h"
+#include "harness/unit/fidelity.h"
 #include "harness/unit/prefill_groups.h"
 
 namespace turnbench {
 namespace {
 
 constexpr std::size_t kDecodeBatch = 64;  // branches that decode in one forward pass
+
+/// True if a branch answers as full attention over the whole dialogue does, from a prompt that is
+/// prefilled anew in each turn.
+bool is_full(const Branch& b) {
+  const Policies p = b.cell->method->make();
+  return b.reprefills() && !p.prefill && !p.eviction && !p.selection;
+}
 
 }  // namespace
 
@@ -37,6 +45,7 @@ void UnitRunner::add(WorkUnit unit) {
     b.dialogue = active.unit.dialogue;
     b.cell = &active.unit.cells[i];
   }
+  if (decoding_.fidelity == Along::kFull) add_teachers(active);
   steps_since_ = 0;
   if (ended_ > 0) return;
   most_steps_ = 0;
@@ -58,6 +67,7 @@ std::list<ActiveUnit> UnitRunner::step() {
   for (auto unit = active_.begin(); unit != active_.end();) {
     const auto next = std::next(unit);
     if (unit->answered()) {
+      if (decoding_.fidelity) measure_fidelity(*unit);
       for (Branch& b : unit->branches) finish_turn(*unit, b);
       if (unit->turn + 1 == static_cast<int>(unit->unit.dialogue->turns.size())) {
         ++ended_;
@@ -112,7 +122,7 @@ void UnitRunner::prefill(const std::vector<ActiveUnit*>& starting) {
   std::vector<Prefill> work;
   std::vector<std::map<PrefixKey, Sequence>> prefixes;  // of each unit; the last turn's still serve
   for (ActiveUnit* unit : starting)
-    prefixes.push_back(add_prefills(engine_, decoding_.isolated, *unit, work));
+    prefixes.push_back(add_prefills(engine_, decoding_, *unit, work));
   std::vector<Pass> passes;
   for (Prefill& w : work) {
     w.pass.tokens = w.tokens;
@@ -122,11 +132,14 @@ void UnitRunner::prefill(const std::vector<ActiveUnit*>& starting) {
   }
   const std::vector<std::vector<float>> logits = engine_.prefill(passes);
   std::size_t branches = 0;
+  for (ActiveUnit* unit : starting) unit->full_logits.clear();
   for (std::size_t i = 0; i < work.size(); ++i) {
+    if (work[i].is_full) work[i].unit->full_logits[work[i].pass.sequence->tokens] = logits[i];
     for (Branch* b : work[i].forks) {
       b->logits = logits[i];
-      if (!b->reprefills() && b->cell->answers == Answers::kGold)
-        b->before_answer = b->sequence->fork();
+      const bool is_forced = decoding_.fidelity && b->recorded && !is_full(*b);
+      if (is_forced) b->prompt_logits = logits[i];
+      if (is_forced || b->takes_answer_back()) b->before_answer = b->sequence->fork();
     }
     branches += work[i].forks.size();
   }
@@ -183,6 +196,85 @@ void UnitRunner::decode_step() {
   }
 }
 
+/// Without a cell of full attention there is nobody yet whose answer could be given to the others.
+void UnitRunner::add_teachers(ActiveUnit& unit) {
+  for (const Answers answers : {Answers::kOwn, Answers::kGold}) {
+    bool wanted = false, there = false;
+    for (const Branch& b : unit.branches) {
+      if (b.cell->answers != answers) continue;
+      wanted = true;
+      there |= is_full(b);
+    }
+    if (!wanted || there) continue;
+    unit.teachers.push_back({"", &full_, History::kReprefill, answers});
+    Branch& teacher = unit.branches.emplace_back();
+    teacher.dialogue = unit.unit.dialogue;
+    teacher.cell = &unit.teachers.back();
+    teacher.recorded = false;
+  }
+}
+
+std::vector<int> UnitRunner::given_answer(const ActiveUnit& unit, const Branch& b) const {
+  const Turn& turn = b.dialogue->turns[static_cast<std::size_t>(unit.turn)];
+  if (decoding_.fidelity == Along::kGold) return renderer_.gold_answer_tokens(turn);
+  const auto teacher =
+      std::find_if(unit.branches.begin(), unit.branches.end(), [&](const Branch& other) {
+        return other.cell->answers == b.cell->answers && is_full(other);
+      });
+  return teacher->ended_answer();
+}
+
+void UnitRunner::measure_fidelity(ActiveUnit& unit) {
+  // Full attention, on the prompt of each branch, stands in the batch beside the methods; a branch
+  // that is full attention is that one.
+  struct Measured {
+    Branch* branch;
+    std::size_t own, full;  // in `forced`
+    FidelityMeans means = {};
+  };
+  std::map<Answers, std::vector<int>> answers;
+  std::map<std::pair<std::vector<int>, std::vector<int>>, std::size_t> full;  // by prompt, answer
+  std::vector<ForcedSequence> forced;
+  std::vector<Measured> measured;
+  for (Branch& b : unit.branches) {
+    if (!b.recorded) continue;
+    const auto [given, is_first] = answers.try_emplace(b.cell->answers);
+    if (is_first) given->second = given_answer(unit, b);
+    const auto [reference, is_new] =
+        full.try_emplace({b.prompt.tokens, given->second}, forced.size());
+    if (is_new) {
+      forced.push_back({unit.prefixes.at({kDensePrefill, b.prompt.tokens}).fork(),
+                        unit.full_logits.at(b.prompt.tokens), &b.view, true, given->second});
+    }
+    Measured& m = measured.emplace_back(Measured{&b, reference->second, reference->second});
+    if (!is_full(b)) {
+      m.own = forced.size();
+      forced.push_back({b.before_answer->fork(), std::move(b.prompt_logits), &b.view,
+                        b.evicts_in_answers(), given->second});
+    }
+    if (!b.takes_answer_back()) b.before_answer.reset();
+  }
+  unit.result.decoded_tokens +=
+      static_cast<std::int64_t>(decode_forced(engine_, forced, [&](std::size_t token) {
+        std::map<std::size_t, FullPrediction> predictions;
+        for (Measured& m : measured) {
+          const ForcedSequence& reference = forced[m.full];
+          if (token >= reference.answer.size()) continue;
+          const FullPrediction& prediction =
+              predictions.try_emplace(m.full, reference.logits).first->second;
+          m.means.add(prediction.compare(forced[m.own].logits, reference.answer[token]));
+        }
+      }));
+  for (const Measured& m : measured) {
+    if (m.means.empty()) continue;  // no reference, or an empty one
+    const FidelityValues values = m.means.values();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      unit.result.scores.push_back({m.branch->cell->key, m.branch->record.dialogue, unit.turn,
+                                    std::string(kFidelityMetrics[i]), "none", values[i]});
+    }
+  }
+}
+
 void UnitRunner::write_cache_counters(Branch& b) const {
   b.record.counters.push_back({"kv_tokens", b.sequence->cache.mean_tokens()});
   b.record.counters.push_back({"kv_bytes", static_cast<double>(b.sequence->cache.logical_bytes())});
@@ -217,7 +309,7 @@ void UnitRunner::finish_turn(ActiveUnit& unit, Branch& b) {
         {"peak_bytes", static_cast<double>(engine_.model().weight_bytes() +
                                            engine_.peak_kv_bytes() + engine_.workspace_bytes())});
   }
-  unit.result.records.push_back(r);
+  if (b.recorded) unit.result.records.push_back(r);
   if (b.reprefills()) b.sequence.reset();
 }
 

@@ -44,12 +44,20 @@ class UnitRunner {
   void prefill(const std::vector<ActiveUnit*>& starting);
   /// Samples a token for every unfinished branch, then decodes those that are still unfinished.
   void decode_step();
+  /// Adds branches that give full attention's answers, where no cell of the unit does.
+  void add_teachers(ActiveUnit& unit);
+  /// The answer along which the fidelity of a branch is measured in this turn.
+  std::vector<int> given_answer(const ActiveUnit& unit, const Branch& b) const;
+  /// Gives the branches that have answered this turn the same answer, all of them as one batch,
+  /// from where they were at the end of their prompts.  Adds the means to the unit's scores.
+  void measure_fidelity(ActiveUnit& unit);
   void write_cache_counters(Branch& b) const;
   void finish_turn(ActiveUnit& unit, Branch& b);
 
   Engine& engine_;
   const PromptRenderer& renderer_;
   const Decoding& decoding_;
+  const Method full_ = Method::parse("full");
   std::list<ActiveUnit> active_;  ///< oldest first
   std::size_t steps_since_ = 0;   ///< decode steps since the last unit started
   std::size_t most_steps_ = 0, ended_ = 0, ended_steps_ = 0;

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -160,12 +161,18 @@ class PlainDecoder {
       for (std::size_t r = 0; r < queries.size(); ++r) {
         const Row q = head_of(queries[r], h);
         Row p(set.positions.size(), 0), value(q.size(), 0);
-        double sum = 0;
+        const auto sees = [&](std::size_t j) {
+          return set.positions[j] <= first + static_cast<int>(r);
+        };
+        double sum = 0, top = -INFINITY;
         for (std::size_t j = 0; j < p.size(); ++j) {
-          if (set.positions[j] > first + static_cast<int>(r)) continue;
+          if (!sees(j)) continue;
           double dot = 0;
           for (std::size_t d = 0; d < q.size(); ++d) dot += q[d] * set.keys[j][d];
-          sum += p[j] = std::exp(dot / std::sqrt(static_cast<double>(q.size())));
+          top = std::max(top, p[j] = dot / std::sqrt(static_cast<double>(q.size())));
+        }
+        for (std::size_t j = 0; j < p.size(); ++j) {
+          if (sees(j)) sum += p[j] = std::exp(p[j] - top);  // a trained model's scores are large
         }
         for (std::size_t j = 0; j < p.size(); ++j) {
           p[j] /= sum;
