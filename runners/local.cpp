@@ -155,7 +155,8 @@ class LocalRun {
     };
     const auto done = [&](const WorkUnit& unit, UnitResult result) {
       const Plan::Unit& whole = shared.queue.planned(unit);
-      const std::vector<ScoreValue> scores = score_records(plan_, whole, result.records);
+      std::vector<ScoreValue> scores = score_records(plan_, whole, result.records);
+      scores.insert(scores.end(), result.scores.begin(), result.scores.end());
       add(result, scores, unit.cells.back().key == whole.cells.back().key);
     };
     run_units(engine, renderer, decoding, next, done);

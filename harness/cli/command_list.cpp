@@ -7,6 +7,8 @@
 #include "datasets/catalog.h"
 #include "harness/cli/catalog_json.h"
 #include "harness/cli/cli.h"
+#include "harness/experiment/manifest.h"
+#include "harness/unit/fidelity.h"
 #include "judges/rubric.h"
 #include "metrics/metric.h"
 
@@ -35,6 +37,11 @@ std::vector<Item> items_of(const std::string& what) {
       out.push_back({std::string(p.name), std::string(p.summary), to_json(p)});
   } else if (what == "metrics") {
     for (const Metric& m : all_metrics()) add(std::string(m.name), std::string(m.description));
+    for (std::string_view name : kFidelityMetrics) {
+      const TableValue& value = *find_table_value(name);
+      add(std::string(name),
+          fmt::format("{} ({}; \"fidelity\" in a manifest)", value.meaning, value.unit));
+    }
   } else if (what == "datasets") {
     for (const Dataset& d : all_datasets()) {
       out.push_back({d.name,

@@ -133,6 +133,7 @@ Decoding Experiment::decoding(const ResolvedModel& model) const {
   d.temperature = manifest.temperature;
   d.seed = manifest.seed;
   d.isolated = manifest.isolated;
+  d.fidelity = manifest.fidelity;
   // What the model was trained for, less room for the answers of a dialogue.
   const std::int64_t positions = model.checkpoint.config.max_positions;
   const std::int64_t own = std::max<std::int64_t>(positions / 2, positions - 2048);

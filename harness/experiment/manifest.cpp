@@ -7,6 +7,7 @@
 #include "common/error.h"
 #include "common/file.h"
 #include "common/text.h"
+#include "harness/unit/fidelity.h"
 #include "metrics/metric.h"
 
 namespace turnbench {
@@ -147,6 +148,8 @@ void check_value(const JsonView& json, const Manifest& manifest) {
   if (find_table_value(name) != nullptr) {
     if (!shows_scores(name) && !manifest.isolated)
       json.fail("score, or \"isolated\": true in the manifest");
+    if (is_fidelity_metric(name) && !manifest.fidelity)
+      json.fail("score, or \"fidelity\" in the manifest");
     return;
   }
   if (name.starts_with(kJudgePrefix) && name.size() > kJudgePrefix.size()) return;
@@ -228,6 +231,10 @@ void parse_decoding(const JsonView& json, Manifest& m) {
   m.isolated = json.get(isolated, false);
   if (m.isolated && m.max_new_tokens < 2)
     json.at(isolated).fail("max_new_tokens of at least 2 beside it");
+  if (json.has("fidelity")) {
+    if (m.isolated) json.at("fidelity").fail("none beside " + std::string(isolated));
+    m.fidelity = parse_enum<Along>(json.at("fidelity"), {Along::kFull, Along::kGold});
+  }
   m.temperature = json.get("temperature", 0.0);
   if (m.temperature < 0 || m.temperature > 100)
     json.at("temperature").fail("a number from 0 to 100");
@@ -240,12 +247,18 @@ void parse_decoding(const JsonView& json, Manifest& m) {
 const std::vector<TableValue>& table_values() {
   static const std::vector<TableValue> values = {
       {"score", "x100", 100, "what the metric gives"},
-      {"ttft", "ms", 1e3, "time to the first token: the prefill of the turn", true},
-      {"step", "ms", 1e3, "median time between two tokens of an answer", true, 2},
-      {"step_p95", "ms", 1e3, "95th percentile of the same", true, 2},
+      {"kl", "nats a token", 1, "KL divergence of the next token from full attention's", true, 4},
+      {"agreement", "x100", 100, "share of the tokens at which full attention chooses the same"},
+      {"delta_logprob", "nats a token", 1, "log-probability of the answer less full attention's",
+       false, 4},
+      {"answer_nll", "nats a token", 1, "negative log-likelihood of the answer", true, 4},
+      {"ttft", "ms", 1e3, "time to the first token: the prefill of the turn", true, 1, true},
+      {"step", "ms", 1e3, "median time between two tokens of an answer", true, 2, true},
+      {"step_p95", "ms", 1e3, "95th percentile of the same", true, 2, true},
       {"peak_bytes", "MiB", 1.0 / (1 << 20), "weights, keys and values, and workspace at most",
-       true},
-      {"kv_bytes", "MiB", 1.0 / (1 << 20), "keys and values when the answer begins", true, 2}};
+       true, 1, true},
+      {"kv_bytes", "MiB", 1.0 / (1 << 20), "keys and values when the answer begins", true, 2,
+       true}};
   return values;
 }
 
@@ -257,7 +270,8 @@ const TableValue* find_table_value(std::string_view name) {
 }
 
 bool shows_scores(std::string_view value) {
-  return value == "score" || find_table_value(value) == nullptr;
+  const TableValue* known = find_table_value(value);
+  return known == nullptr || !known->is_measured;
 }
 
 const std::vector<std::string_view>& table_dimensions() {
@@ -279,11 +293,27 @@ const DatasetEntry& Manifest::dataset(const std::string& label) const {
 Manifest parse_manifest(std::string_view text, const std::string& source, ManifestUse use) {
   const Json document = parse_json(text, source);
   const JsonView json(document, source);
-  json.require_known_keys({"name",          "title",     "description",       "models",
-                           "datasets",      "positions", "methods",           "probes",
-                           "history",       "answers",   "max_prompt_tokens", "max_new_tokens",
-                           "isolated",      "alone",     "temperature",       "seed",
-                           "system_prompt", "tables",    "published",         "smoke"});
+  json.require_known_keys({"name",
+                           "title",
+                           "description",
+                           "models",
+                           "datasets",
+                           "positions",
+                           "methods",
+                           "probes",
+                           "history",
+                           "answers",
+                           "max_prompt_tokens",
+                           "max_new_tokens",
+                           "isolated",
+                           "alone",
+                           "fidelity",
+                           "temperature",
+                           "seed",
+                           "system_prompt",
+                           "tables",
+                           "published",
+                           "smoke"});
   Manifest m;
   m.text = text;
   m.name = parse_name(json.at("name"));

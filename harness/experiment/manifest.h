@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "datasets/dialogue.h"
-#include "harness/unit/history.h"
+#include "harness/unit/conversation.h"
 #include "inference/dtype.h"
 #include "methods/method.h"
 #include "probes/probe.h"
@@ -39,18 +39,21 @@ struct DatasetEntry {
   bool official_prompts = false;
 };
 
-/// A quantity that tables can show: scores, or a measurement of isolated experiments.
+/// A quantity that tables can show: scores, a metric of fidelity, or a measurement of isolated
+/// experiments.
 struct TableValue {
   std::string_view name, unit;
   double scale = 1;  ///< value in `unit` / stored value
   std::string_view meaning;
   bool lower_is_better = false;
-  int digits = 1;  ///< printed after the decimal point
+  int digits = 1;            ///< printed after the decimal point
+  bool is_measured = false;  ///< stored as a counter or timing, not as a score
 };
 const std::vector<TableValue>& table_values();
 /// The quantity with this name; null for other names, which are metrics.
 const TableValue* find_table_value(std::string_view name);
-/// True if a table's `value` means scores, by the cells' own metrics or by the one that it names.
+/// True if a table's `value` means stored scores, by the cells' own metrics or by the one that it
+/// names.
 bool shows_scores(std::string_view value);
 /// Prefix of the metrics that are scores of a judge: judge:RUBRIC, judge:RUBRIC:DIMENSION.
 constexpr std::string_view kJudgePrefix = "judge:";
@@ -79,6 +82,8 @@ struct Manifest {
   /// For measuring times and memory: each cell runs alone, after a warm-up, and answers have
   /// exactly max_new_tokens tokens.
   bool isolated = false;
+  /// If set, what each method changes is measured token by token along this answer.
+  std::optional<Along> fidelity;
   double temperature = 0;
   std::uint64_t seed = 0;
   std::string system_prompt;

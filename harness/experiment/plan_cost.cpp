@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "harness/unit/active_unit.h"
+
 namespace turnbench {
 namespace {
 
@@ -14,17 +16,20 @@ void add_prefill(PlanCost& out, const ModelConfig& c, std::int64_t prompt, std::
                (c.linear_flops_per_token() * n + 2.0 * c.layers * c.heads * c.head_dim * n * n);
 }
 
+/// Where fidelity is measured, every cell is given an answer beside its own, and so is full
+/// attention.
 void add_cost(PlanCost& out, const ModelConfig& model, const Plan::Unit& unit,
-              const PromptLengths& lengths) {
+              const PromptLengths& lengths, bool fidelity) {
   const std::int64_t prompt = lengths.prompts.back();
   std::set<std::string> prefills;
+  if (fidelity) prefills.insert(kDensePrefill);
   for (const UnitCell& cell : unit.cells) prefills.insert(cell.method->prefill_key());
   const auto cells = static_cast<std::int64_t>(unit.cells.size()),
              shared = static_cast<std::int64_t>(prefills.size());
   out.cell_dialogues += unit.cells.size();
   out.shared_prefills += prefills.size();
   out.unshared_prompt_tokens += prompt * cells;
-  out.max_new_tokens += lengths.total_answer_tokens() * cells;
+  out.max_new_tokens += lengths.total_answer_tokens() * (fidelity ? 2 * cells + 1 : cells);
   out.longest_prompt = std::max(out.longest_prompt, prompt);
   add_prefill(out, model, prompt, shared);
 }
@@ -58,7 +63,7 @@ PlanCost estimate_cost(const Plan& plan, std::span<const Device> devices) {
   PlannedLengths lengths(plan);
   for (const Plan::Unit& unit : plan.units) {
     add_cost(out, plan.experiment.models[unit.model].checkpoint.config, unit,
-             lengths.of(unit.model, *unit.dialogue));
+             lengths.of(unit.model, *unit.dialogue), plan.experiment.manifest.fidelity.has_value());
   }
   for (const Plan::ProbeJob& job : plan.probe_jobs)
     add_cost(out, plan.experiment.models[job.model].checkpoint.config, job, lengths);

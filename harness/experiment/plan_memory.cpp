@@ -8,6 +8,7 @@
 #include <set>
 
 #include "common/thread_pool.h"
+#include "harness/unit/active_unit.h"
 #include "inference/engine.h"
 #include "inference/memory_estimate.h"
 
@@ -93,12 +94,13 @@ enum class Sharing { kPrefills, kHistories, kNone };
 class UnitMemory {
  public:
   UnitMemory(Batch& batch, const ModelConfig& config, const PromptLengths& lengths,
-             std::size_t turn, Sharing sharing, bool prefills)
+             std::size_t turn, Sharing sharing, bool prefills, bool fidelity)
       : out_(batch),
         config_(config),
         turn_(turn),
         sharing_(sharing),
         prefills_(prefills),
+        fidelity_(fidelity),
         first_(lengths.prompts[0]),
         before_(turn > 0 ? lengths.prompts[turn - 1] : 0),
         prompt_(lengths.prompts[turn]),
@@ -118,6 +120,7 @@ class UnitMemory {
       } else {
         add_own(cell);
       }
+      if (fidelity_) add_forced(cell);
     }
     for (const auto& [key, prefix] : shared_) add_prefix(prefix);
     for (std::size_t i = 0; i < first_prompts_.size(); ++i)
@@ -160,6 +163,21 @@ class UnitMemory {
     out_.add(answer_ + own, sets_of(*cell.method), p.pre_rope_keys(), window_);
   }
 
+  /// Where fidelity is measured: a branch as it was before it answered, which is given an answer,
+  /// and full attention on the same prompt beside it.
+  void add_forced(const UnitCell& cell) {
+    const Policies p = cell.method->make();
+    const bool apart =
+        sharing_ == Sharing::kHistories && turn_ > 0 && cell.answers == Answers::kOwn;
+    const std::string key = kDensePrefill + (apart ? cell.key : "");
+    first_prompts_.insert(kDensePrefill);
+    shared_.try_emplace(key);
+    if (full_.insert(key).second)
+      out_.add(answer_ + kPageTokens, config_.kv_heads, pre_rope_keys_, window_);
+    const std::int64_t own = p.eviction ? kept(*cell.method, prompt_) : kPageTokens;
+    out_.add(answer_ + own, sets_of(*cell.method), p.pre_rope_keys(), window_);
+  }
+
   /// A branch with a prefill of its own.
   void add_own(const UnitCell& cell) {
     const Policies p = cell.method->make();
@@ -196,21 +214,22 @@ class UnitMemory {
   const ModelConfig& config_;
   const std::size_t turn_;
   const Sharing sharing_;
-  const bool prefills_;
+  const bool prefills_, fidelity_;
   const std::int64_t first_, before_, prompt_,
       answer_;  // tokens; prompts of turns 0, turn - 1, turn
   int window_ = 0;
   bool pre_rope_keys_ = false;
   std::map<std::string, SharedPrefix> shared_;
   std::set<std::string> first_prompts_;  // that several sequences go on from
+  std::set<std::string> full_;           // shared prefixes that fidelity is measured against
 };
 
 /// The largest of all batches that a worker of one model may run.
 class LargestBatch {
  public:
-  LargestBatch(const ResolvedModel& model, std::span<const Device> devices,
+  LargestBatch(const ResolvedModel& model, std::span<const Device> devices, bool fidelity,
                const std::function<const PromptLengths&(const Dialogue&)>& lengths)
-      : model_(model), devices_(devices), lengths_(lengths) {}
+      : model_(model), devices_(devices), fidelity_(fidelity), lengths_(lengths) {}
 
   const WorkerBytes& bytes() const { return out_; }
 
@@ -247,7 +266,8 @@ class LargestBatch {
  private:
   void add(Batch& batch, const WorkUnit& unit, std::size_t turn, Sharing sharing,
            bool prefills) const {
-    UnitMemory(batch, model_.checkpoint.config, lengths_(*unit.dialogue), turn, sharing, prefills)
+    UnitMemory(batch, model_.checkpoint.config, lengths_(*unit.dialogue), turn, sharing, prefills,
+               fidelity_)
         .add(unit);
   }
 
@@ -275,6 +295,7 @@ class LargestBatch {
 
   const ResolvedModel& model_;
   std::span<const Device> devices_;
+  bool fidelity_;
   std::function<const PromptLengths&(const Dialogue&)> lengths_;
   WorkerBytes out_;
 };
@@ -296,6 +317,7 @@ std::span<const Plan::Unit* const> concurrent(std::span<const Plan::Unit* const>
 WorkerBytes worker_bytes(const Plan& plan, std::size_t model, std::span<const Device> devices,
                          PlannedLengths& lengths) {
   LargestBatch largest(plan.experiment.models[model], devices,
+                       plan.experiment.manifest.fidelity.has_value(),
                        [&](const Dialogue& dialogue) -> const PromptLengths& {
                          return lengths.of(model, dialogue);
                        });

@@ -50,6 +50,7 @@ std::string protocol_card(const Experiment& experiment, const ResolvedModel& mod
                                                      : OrderedJson("the dataset's own")}};
   if (decoding.isolated)
     card["isolated"] = "each cell by itself after a warm-up; answers of exactly max_new_tokens";
+  if (decoding.fidelity) card["fidelity"] = {{"along", name_of(*decoding.fidelity)}};
   card["dataset"] = {{"name", dataset.entry.name},
                      {"dialogues", dataset.hash},
                      {"count", dataset.size},

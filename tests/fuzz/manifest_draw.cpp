@@ -218,12 +218,12 @@ OrderedJson dataset(Draw& draw, std::size_t index) {
   return out;
 }
 
-OrderedJson table(Draw& draw, const OrderedJson& methods, bool is_alone) {
+OrderedJson table(Draw& draw, const OrderedJson& methods, bool is_alone, bool has_fidelity) {
   Values dimensions = {"method.name"};
   for (std::string_view name : table_dimensions()) dimensions.push_back(name);
   Values values = {"score", "judge:round-attention"}, labels;
   for (const TableValue& v : table_values()) {
-    if (is_alone) values.push_back(v.name);
+    if (v.is_measured ? is_alone : has_fidelity) values.push_back(v.name);
   }
   for (const OrderedJson& m : methods) {
     if (m.is_string()) labels.push_back(m);
@@ -250,16 +250,12 @@ OrderedJson table(Draw& draw, const OrderedJson& methods, bool is_alone) {
 }  // namespace
 
 const std::vector<std::string>& drawn_keys(std::string_view where) {
-  static const std::vector<std::string> manifest = {"name",           "title",
-                                                    "description",    "models",
-                                                    "datasets",       "methods",
-                                                    "probes",         "positions",
-                                                    "history",        "answers",
-                                                    "isolated",       "alone",
-                                                    "max_new_tokens", "max_prompt_tokens",
-                                                    "temperature",    "seed",
-                                                    "system_prompt",  "tables",
-                                                    "published",      "smoke"};
+  static const std::vector<std::string> manifest = {
+      "name",        "title",  "description",   "models",         "datasets",
+      "methods",     "probes", "positions",     "history",        "answers",
+      "isolated",    "alone",  "fidelity",      "max_new_tokens", "max_prompt_tokens",
+      "temperature", "seed",   "system_prompt", "tables",         "published",
+      "smoke"};
   static const std::vector<std::string> models = {"name", "path", "dtype", "kv_dtype", "template"};
   static const std::vector<std::string> datasets = {
       "name", "label", "task",   "source", "metric", "postprocess",     "limit",
@@ -301,6 +297,9 @@ OrderedJson draw_manifest(Draw& draw, const std::string& published) {
       out[key] = value(draw, {true, false});
       out["max_new_tokens"] = value(draw, {4, 2}, {1, 0});
     }
+    if (key == "fidelity" &&
+        (!(out.contains("isolated") || out.contains("alone")) || draw.wrong(4)))
+      out[key] = value(draw, {"full", "gold"}, {"own", true});
     if (key == "max_new_tokens" && !out.contains(key))
       out[key] = value(draw, {4, 1, 20, 0, 1'000'000});
     if (key == "max_prompt_tokens") out[key] = value(draw, {300, 0, 1000}, {64, 1, 100'000'000});
@@ -313,8 +312,9 @@ OrderedJson draw_manifest(Draw& draw, const std::string& published) {
       };
       const bool isolated = is_true("isolated") || is_true("alone");
       const OrderedJson methods = out.value("methods", OrderedJson());
-      out[key] = OrderedJson::array({table(draw, methods, isolated)});
-      if (draw.rarely(3)) out[key].push_back(table(draw, methods, isolated));
+      const bool fidelity = out.contains("fidelity");
+      out[key] = OrderedJson::array({table(draw, methods, isolated, fidelity)});
+      if (draw.rarely(3)) out[key].push_back(table(draw, methods, isolated, fidelity));
     }
     if (key == "published" && !draw.rarely(3))
       out[key] = value(draw, {published, ""}, {"none.csv", "."});

@@ -107,7 +107,7 @@ TEST(MalformedManifest, Refused) {
       value("the same by its older name", "/alone", true,
             "/alone: found true, expected max_new_tokens of at least 2"),
       value("times of cells that share", "/tables", {{{"value", "ttft"}}}, "\"isolated\": true"),
-      value("unknown value of a table", "/tables", {{{"value", "tfft"}}}, "one of: score, ttft"),
+      value("unknown value of a table", "/tables", {{{"value", "tfft"}}}, "one of: score, kl"),
       value("parameter is a list", "/methods/0", {{"name", "snapkv"}, {"budget", {1, 2}}},
             "/methods/0/budget: found an array of 2"),
       value("two methods of one kind", "/methods/0", "snapkv:budget=64+streamingllm:budget=64",

@@ -64,7 +64,7 @@ TEST(Manifest, DocumentationExamplesParse) {
     if (!parts[i].starts_with("json\n")) continue;
     examples.push_back(parse_manifest(std::string_view(parts[i]).substr(5), path));
   }
-  ASSERT_EQ(examples.size(), 6u);
+  ASSERT_EQ(examples.size(), 7u);
   EXPECT_EQ(examples[0].name, "first");
   EXPECT_EQ(examples[1].methods.size(), 4u);
   EXPECT_EQ(examples[1].methods[3].label(), "loopserve-prefill+streamingllm:budget=256");
@@ -75,6 +75,8 @@ TEST(Manifest, DocumentationExamplesParse) {
   EXPECT_TRUE(examples[5].methods.empty());
   ASSERT_EQ(examples[5].probes.size(), 3u);
   EXPECT_EQ(examples[5].probes[1].label(), "line-overlap:eta=0.2");
+  EXPECT_EQ(examples[6].fidelity, Along::kFull);
+  EXPECT_EQ(examples[6].tables[1].value, "kl");
 }
 
 // docs/manifest.md describes every key that is accepted.
@@ -84,10 +86,12 @@ TEST(Manifest, DocumentationListsEveryKey) {
       "name title description models datasets positions methods history answers max_prompt_tokens "
       "max_new_tokens temperature seed system_prompt tables published path dtype kv_dtype template "
       "label source metric postprocess limit turns length depth fields official_prompts rows "
-      "columns difference_to task method smoke probes";
+      "columns difference_to task method smoke probes isolated fidelity";
   for (const std::string& key : split(keys, " ")) {
     EXPECT_NE(docs.find("`" + key + "`"), std::string::npos) << key;
   }
+  for (const TableValue& value : table_values())
+    EXPECT_NE(docs.find("`" + std::string(value.name) + "`"), std::string::npos) << value.name;
   for (std::string_view d : table_dimensions())
     EXPECT_NE(docs.find("`" + std::string(d) + "`"), std::string::npos) << d;
 }
