@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "reports/escape.h"
 
@@ -47,6 +48,23 @@ std::string mark(std::size_t series, double x, double y) {
 
 }  // namespace
 
+void fit_axis(DotChart& chart) {
+  double low = 0, high = 0;
+  for (const DotChart::Row& row : chart.rows) {
+    for (const DotChart::Dot& dot : row.dots) {
+      if (!dot.present) continue;
+      low = std::min(low, dot.low);
+      high = std::max(high, dot.high);
+    }
+  }
+  if (low == high) high = 1;
+  // The largest of 1, 2 and 5 times a power of ten that gives four steps or more.
+  const double most = (high - low) / 4, power = std::pow(10, std::floor(std::log10(most)));
+  chart.step = (most >= 5 * power ? 5 : most >= 2 * power ? 2 : 1) * power;
+  chart.first = chart.step * std::floor(low / chart.step);
+  chart.last = chart.step * std::ceil(high / chart.step);
+}
+
 std::string render_svg(const DotChart& chart) {
   const double lanes = static_cast<double>(std::max<std::size_t>(1, chart.series.size()));
   const double row_height = lanes * kLane + kGap;
@@ -65,7 +83,8 @@ std::string render_svg(const DotChart& chart) {
                axis = top + row_height * static_cast<double>(chart.rows.size()),
                height = axis + kBottom + kNoteLine * static_cast<double>(notes.size());
   const auto x_of = [&](double value) {
-    return label_width + kPlotWidth * std::clamp(value, 0.0, 100.0) / 100;
+    return label_width + kPlotWidth * (std::clamp(value, chart.first, chart.last) - chart.first) /
+                             (chart.last - chart.first);
   };
   std::string out = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
@@ -81,10 +100,12 @@ std::string render_svg(const DotChart& chart) {
                        escape_markup(chart.series[s]));
     at += 30 + 7.2 * text_width(chart.series[s]);
   }
-  for (int tick = 0; tick <= 100; tick += 20) {
+  const long last = std::lround(chart.last / chart.step);
+  for (long i = std::lround(chart.first / chart.step); i <= last; ++i) {
+    const double tick = static_cast<double>(i) * chart.step;
     out += fmt::format(
         "<line x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1:.0f}\" y2=\"{2:.1f}\" stroke=\"#ddd\"/>"
-        "<text x=\"{0:.1f}\" y=\"{3:.1f}\" text-anchor=\"middle\" fill=\"#555\">{4}</text>\n",
+        "<text x=\"{0:.1f}\" y=\"{3:.1f}\" text-anchor=\"middle\" fill=\"#555\">{4:.6g}</text>\n",
         x_of(tick), top - 8, axis + 4, axis + 18, tick);
   }
   out += text_lines(notes, axis + kBottom + 8, kNoteLine, "fill=\"#555\"");

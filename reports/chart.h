@@ -16,10 +16,14 @@ struct DotChart {
     std::vector<Dot> dots;  ///< one per series
   };
   std::string title;
+  double first = 0, last = 100, step = 20;  ///< ticks of the axis
   std::vector<std::string> series;
   std::vector<Row> rows;
   std::vector<std::string> notes;  ///< under the axis
 };
+
+/// Sets the ticks to round numbers around 0 and all intervals.
+void fit_axis(DotChart& chart);
 
 /// The width follows from the labels; titles and notes are wrapped.
 std::string render_svg(const DotChart& chart);

@@ -35,8 +35,9 @@ bool has_ranges(const std::vector<Pivot>& pivots) {
 std::string caption(const Results& results, const std::vector<Pivot>& pivots,
                     const std::string& differences, bool counters) {
   const std::vector<TableSpec>& tables = results.manifest().tables;
-  const bool measured = std::any_of(tables.begin(), tables.end(),
-                                    [](const TableSpec& t) { return t.value != "score"; });
+  const bool measured = std::any_of(tables.begin(), tables.end(), [&](const TableSpec& t) {
+    return t.value != "score" || results.unit_of(t.value).name != "score";
+  });
   std::string out = measured ? "Means with 95% intervals over dialogues, scores x100"
                              : "Means x100 with 95% intervals over dialogues";
   const auto compared = std::find_if(pivots.begin(), pivots.end(),

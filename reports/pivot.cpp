@@ -196,7 +196,7 @@ std::optional<Pivot::Entry> PivotMaker::entry(const Parts& parts) const {
   out.estimate = estimate(strata);
   out.estimate.known &= out.missing.empty();
   if (!by_turn_ && shows_scores(spec_.value)) {
-    const std::string metric = find_table_value(spec_.value) == nullptr ? spec_.value : "";
+    const std::string metric = spec_.value == "score" ? "" : spec_.value;
     if (const auto published = results_.published(cells, metric)) {
       out.published = published->value;
       out.published_notes = published->notes;
@@ -317,14 +317,13 @@ std::string PivotMaker::dialogues() const {
 
 Pivot PivotMaker::make(const Comparison& comparison) {
   Pivot out;
-  const TableValue* unit = find_table_value(spec_.value);
-  const std::string meaning = unit == nullptr ? spec_.value
-                              : spec_.value != "score"
-                                  ? fmt::format("{} ({})", unit->meaning, unit->unit)
-                                  : name_of(results_.score_choice());
+  const TableValue& unit = results_.unit_of(spec_.value);
+  const std::string meaning = unit.name != "score" ? fmt::format("{} ({})", unit.meaning, unit.unit)
+                              : spec_.value == "score" ? name_of(results_.score_choice())
+                                                       : spec_.value;
   out.title = spec_.title;
   if (!meaning.empty()) out.title += (out.title.empty() ? "" : ": ") + meaning;
-  out.value = unit == nullptr ? find_table_value("score") : unit;
+  out.value = &unit;
   out.row_dimensions = spec_.rows;
   out.column_dimensions = spec_.columns;
   out.baseline = spec_.difference_to;

@@ -30,6 +30,7 @@ DotChart chart_of(const Pivot& pivot, const std::string& dataset) {
       dot = {mean, interval.low, interval.high, true};
     }
   }
+  if (!pivot.value->is_share()) fit_axis(out);
   return out;
 }
 

@@ -11,6 +11,7 @@
 #include "common/json.h"
 #include "common/text.h"
 #include "harness/store/cell.h"
+#include "harness/unit/fidelity.h"
 #include "reports/pivot.h"
 
 namespace turnbench {
@@ -20,6 +21,8 @@ const Stratum kNothing;
 
 /// Settles which postprocess is meant: the cells' own, or the only one that there is.
 ScoreChoice choose(const Store& store, const std::string& experiment, ScoreChoice choice) {
+  // Nothing is cut out of an answer whose tokens are compared.
+  if (is_fidelity_metric(choice.metric) && choice.postprocess.empty()) choice.postprocess = "none";
   const std::map<std::string, bool> known = store.postprocesses(experiment, choice.metric);
   if (known.empty()) {
     throw input_error("{}: found no scores of {} by \"{}\", expected a metric of: {}", store.path(),
@@ -71,7 +74,7 @@ std::uint32_t number_of(const Population& population, std::string_view id, std::
 }  // namespace
 
 std::string name_of(const ScoreChoice& choice) {
-  if (choice.postprocess.empty()) return choice.metric;
+  if (choice.postprocess.empty() || is_fidelity_metric(choice.metric)) return choice.metric;
   return fmt::format("{} ({})", choice.metric, choice.postprocess);
 }
 
@@ -154,11 +157,11 @@ class Results::StratumReader {
 
  private:
   Stratum& stratum(int turn) {
-    const TableValue* unit = find_table_value(value_);
+    const TableValue& unit = results_.unit_of(value_);
     Stratum& out = results_.strata_[{value_, cell_, turn}];
     out.population = of_cell_.at(cell_);
-    out.is_score = shows_scores(value_);
-    if (unit != nullptr) out.scale = unit->scale;
+    out.is_share = unit.is_share();
+    out.scale = unit.scale;
     return out;
   }
 
@@ -304,6 +307,12 @@ std::size_t Results::pending(bool imported) const {
   std::size_t out = 0;
   for (const auto& [dataset, pending] : most) out += pending;
   return out;
+}
+
+const TableValue& Results::unit_of(const std::string& value) const {
+  const bool chosen = value == "score" && !choice_.metric.empty();
+  const TableValue* known = find_table_value(chosen ? choice_.metric : value);
+  return known == nullptr ? *find_table_value("score") : *known;
 }
 
 ScoreChoice Results::choice_of(const Store& store, const std::string& value) const {

@@ -33,6 +33,8 @@ class Results {
   const std::vector<Store::Failure>& failures() const { return failures_; }
   /// Which scores the tables show.
   const ScoreChoice& score_choice() const { return choice_; }
+  /// What the numbers of a table with this `value` are: their unit, and which are better.
+  const TableValue& unit_of(const std::string& value) const;
   /// The number of a cell's dialogues, and how many of them have run.
   const CellProgress& progress(const Cell& cell) const { return progress_.at(cell.key); }
   /// The number of dialogues that some cell has not run yet; or, of cells of imported predictions,

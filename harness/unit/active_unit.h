@@ -31,6 +31,9 @@ struct Branch : Conversation {
   std::optional<Sequence> before_answer;
   std::vector<float> prompt_logits;  ///< of the prompt's last row, if fidelity is measured
   bool recorded = true;              ///< false: it only gives full attention's answer to others
+  /// Set if fidelity is measured: it answers as full attention over the whole dialogue does, from a
+  /// prompt that is prefilled anew in each turn.
+  bool is_full = false;
   double prefill_seconds = 0,
          decode_seconds = 0;  ///< of the current turn: its share of the batches
 

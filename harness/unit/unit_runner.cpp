@@ -16,11 +16,10 @@ namespace {
 
 constexpr std::size_t kDecodeBatch = 64;  // branches that decode in one forward pass
 
-/// True if a branch answers as full attention over the whole dialogue does, from a prompt that is
-/// prefilled anew in each turn.
-bool is_full(const Branch& b) {
-  const Policies p = b.cell->method->make();
-  return b.reprefills() && !p.prefill && !p.eviction && !p.selection;
+/// True if a method changes nothing in attention.
+bool is_exact(const Method& method) {
+  const Policies p = method.make();
+  return !p.prefill && !p.eviction && !p.selection;
 }
 
 }  // namespace
@@ -44,6 +43,7 @@ void UnitRunner::add(WorkUnit unit) {
     Branch& b = active.branches[i];
     b.dialogue = active.unit.dialogue;
     b.cell = &active.unit.cells[i];
+    b.is_full = decoding_.fidelity && b.reprefills() && is_exact(*b.cell->method);
   }
   if (decoding_.fidelity == Along::kFull) add_teachers(active);
   steps_since_ = 0;
@@ -137,7 +137,7 @@ void UnitRunner::prefill(const std::vector<ActiveUnit*>& starting) {
     if (work[i].is_full) work[i].unit->full_logits[work[i].pass.sequence->tokens] = logits[i];
     for (Branch* b : work[i].forks) {
       b->logits = logits[i];
-      const bool is_forced = decoding_.fidelity && b->recorded && !is_full(*b);
+      const bool is_forced = decoding_.fidelity && b->recorded && !b->is_full;
       if (is_forced) b->prompt_logits = logits[i];
       if (is_forced || b->takes_answer_back()) b->before_answer = b->sequence->fork();
     }
@@ -203,7 +203,7 @@ void UnitRunner::add_teachers(ActiveUnit& unit) {
     for (const Branch& b : unit.branches) {
       if (b.cell->answers != answers) continue;
       wanted = true;
-      there |= is_full(b);
+      there |= b.is_full;
     }
     if (!wanted || there) continue;
     unit.teachers.push_back({"", &full_, History::kReprefill, answers});
@@ -211,16 +211,16 @@ void UnitRunner::add_teachers(ActiveUnit& unit) {
     teacher.dialogue = unit.unit.dialogue;
     teacher.cell = &unit.teachers.back();
     teacher.recorded = false;
+    teacher.is_full = true;
   }
 }
 
 std::vector<int> UnitRunner::given_answer(const ActiveUnit& unit, const Branch& b) const {
   const Turn& turn = b.dialogue->turns[static_cast<std::size_t>(unit.turn)];
   if (decoding_.fidelity == Along::kGold) return renderer_.gold_answer_tokens(turn);
-  const auto teacher =
-      std::find_if(unit.branches.begin(), unit.branches.end(), [&](const Branch& other) {
-        return other.cell->answers == b.cell->answers && is_full(other);
-      });
+  const auto teacher = std::find_if(
+      unit.branches.begin(), unit.branches.end(),
+      [&](const Branch& other) { return other.cell->answers == b.cell->answers && other.is_full; });
   return teacher->ended_answer();
 }
 
@@ -247,7 +247,7 @@ void UnitRunner::measure_fidelity(ActiveUnit& unit) {
                         unit.full_logits.at(b.prompt.tokens), &b.view, true, given->second});
     }
     Measured& m = measured.emplace_back(Measured{&b, reference->second, reference->second});
-    if (!is_full(b)) {
+    if (!b.is_full) {
       m.own = forced.size();
       forced.push_back({b.before_answer->fork(), std::move(b.prompt_logits), &b.view,
                         b.evicts_in_answers(), given->second});

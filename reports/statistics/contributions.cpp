@@ -61,7 +61,7 @@ class ContributionSums {
   }
 
   void limit(const Stratum& stratum) {
-    out_.in_range &= stratum.is_score &&
+    out_.in_range &= stratum.is_share &&
                      std::all_of(stratum.turns.begin(), stratum.turns.end(),
                                  [](const TurnValue& t) { return t.value >= 0 && t.value <= 1; });
   }

@@ -31,6 +31,25 @@ TEST(Chart, DrawsADotAndAnIntervalForWhatIsThere) {
   EXPECT_EQ(count("a &lt; b &amp; &quot;c&quot;"), 2u);
 }
 
+// -0.3 to 0.02 in steps of 0.05, and nothing but zeros.
+TEST(Chart, TicksAreRoundNumbersAroundAllIntervals) {
+  DotChart chart;
+  chart.series = {"end"};
+  chart.rows = {{"full", {{0, 0, 0, true}}}, {"other", {{-0.1, -0.3, 0.02, true}}}, {"no", {{}}}};
+  fit_axis(chart);
+  EXPECT_NEAR(chart.first, -0.3, 1e-12);
+  EXPECT_NEAR(chart.last, 0.05, 1e-12);
+  EXPECT_NEAR(chart.step, 0.05, 1e-12);
+  const std::string svg = render_svg(chart);
+  for (const char* tick : {">-0.3</text>", ">-0.05</text>", ">0.05</text>"})
+    EXPECT_NE(svg.find(tick), std::string::npos) << tick;
+  EXPECT_EQ(svg.find(">100</text>"), std::string::npos);
+  chart.rows.resize(1);
+  fit_axis(chart);
+  EXPECT_EQ(chart.first, 0);
+  EXPECT_EQ(chart.last, 1);
+}
+
 /// The number behind `name="` at its first appearance behind `from`.
 double attribute(const std::string& svg, const std::string& name, std::size_t from = 0) {
   const std::string start = " " + name + "=\"";

@@ -141,7 +141,7 @@ TEST(Estimate, ASingleDialogueHasNoInterval) {
 // Times and bytes may have any value; an interval of theirs is Student's.
 TEST(Estimate, OfTimesIsStudents) {
   Stratum s = stratum(population("p", 4), {.01, .03, .02, .04});
-  s.is_score = false;
+  s.is_share = false;
   s.scale = 1e3;
   const Estimate e = estimate({&s});
   EXPECT_NEAR(e.mean, 25, 1e-9);
@@ -238,7 +238,7 @@ TEST(Estimate, EquivalenceHasAMargin) {
   EXPECT_GT(difference({{&a, &b}}, {Adjustment::kMaxT, .3}).equivalence.value(), .4);
   EXPECT_NEAR(difference({{&a, &a}}, {Adjustment::kMaxT, 1}).equivalence.value(),
               std::pow(.99, 300), 1e-9);
-  b.is_score = false;
+  b.is_share = false;
   EXPECT_FALSE(difference({{&b, &b}}, {Adjustment::kMaxT, 1}).equivalence);
 }
 
