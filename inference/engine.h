@@ -13,6 +13,13 @@
 
 namespace turnbench {
 
+/// What the attention of a layer gives to the same hidden states in two sequences, in host memory:
+/// [rows, heads * head_dim] before the output projection.
+struct AttentionOutputs {
+  int layer = 0;
+  MatrixView<const float> own, followed;
+};
+
 /// The part of one sequence in a forward pass.
 struct Pass {
   enum class Kind { kPrefill, kDecode };
@@ -30,6 +37,12 @@ struct Pass {
   /// Earlier passes of the prompt must name the forks too if their policies use column masses.
   std::vector<Sequence*> forks = {};
   bool all_logits = false;  ///< return the logits of all rows, not only of the last
+  /// An earlier pass of the same batch with as many rows, which this one follows: after each
+  /// layer's attention it goes on with that one's outputs, so that every layer of both has the same
+  /// hidden states.  -1: none.
+  int follows = -1;
+  /// Called for each layer in order before that.  May be null.
+  std::function<void(const AttentionOutputs&)> watch = {};
 };
 
 /// Runs the decoder.  A forward pass takes any number of sequences as one batch, so that weights
@@ -154,6 +167,8 @@ class Engine {
   void count_attention(int layer, const Pass& pass, std::int32_t first_position,
                        const Selection& selection, std::span<const HeadPattern> patterns) const;
   void attention_layer(int layer, std::span<const Pass> passes, const Layout& layout);
+  /// Gives each pass that follows another one the attention outputs of that one.
+  void follow_outputs(int layer, std::span<const Pass> passes, const Layout& layout);
   /// Output projection of attention and feed-forward network, both added to the hidden states.
   void output_and_ffn(int layer, const Layout& layout);
   /// Runs part `part` of a stage's work on the rows, through the stage's Replay in decode steps.

@@ -176,6 +176,28 @@ void Engine::attention_layer(int layer, std::span<const Pass> passes, const Layo
     }
     after_attention(layer, passes[i], stats, decisions.views[i]);
   }
+  follow_outputs(layer, passes, layout);
+}
+
+void Engine::follow_outputs(int layer, std::span<const Pass> passes, const Layout& layout) {
+  Stage& stage = stage_of(layer);
+  for (std::size_t i = 0; i < passes.size(); ++i) {
+    if (passes[i].follows < 0) continue;
+    const auto outputs = [&](std::size_t pass) {
+      return stage.attended.view.rows_at(layout.first_row[pass], std::ssize(passes[i].tokens));
+    };
+    const MatrixView<float> own = outputs(i),
+                            followed = outputs(static_cast<std::size_t>(passes[i].follows));
+    if (passes[i].watch) {
+      const std::int64_t count = own.rows * own.columns;
+      float* copies = staging_.get(2 * count);
+      stage.memory->copy_floats(own.data, copies, count);
+      stage.memory->copy_floats(followed.data, copies + count, count);
+      passes[i].watch(
+          {layer, {copies, own.rows, own.columns}, {copies + count, own.rows, own.columns}});
+    }
+    stage.backend.copy_rows(followed, own);
+  }
 }
 
 void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,

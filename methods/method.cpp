@@ -119,6 +119,11 @@ std::string check_value(const ParameterInfo& p, const std::string& text, const s
     }
     case ParameterInfo::Kind::kLayers:
       return layers_text(parse_layers(text, where));
+    case ParameterInfo::Kind::kMethod: {
+      std::string canonical = Method::parse(text, where).canonical();
+      if (canonical.find('@') == std::string::npos) return canonical;
+      throw input_error("{}: found a placement, expected none: it changes no attention", where);
+    }
     case ParameterInfo::Kind::kFile: {
       const std::string path = text.substr(0, text.find('#'));
       if (path == "none") return path;
@@ -300,7 +305,14 @@ Spec Spec::parse(const std::string& text, const std::string& where) {
   const std::size_t colon = text.find(':');
   Spec out{trim(text.substr(0, colon)), {}};
   if (colon == std::string::npos) return out;
-  for (const std::string& setting : split(std::string_view(text).substr(colon + 1), ",")) {
+  const std::string_view method = method_in(text);
+  std::string_view settings = std::string_view(text).substr(colon + 1);
+  if (!method.empty()) {
+    out.given.emplace(kMethodParameter, trim(method));
+    settings.remove_suffix(std::min(settings.size(), method.size() + kMethodParameter.size() + 2));
+    if (settings.empty()) return out;
+  }
+  for (const std::string& setting : split(settings, ",")) {
     const std::size_t equals = setting.find('=');
     if (equals == std::string::npos || equals == 0) {
       throw input_error("{}: found \"{}\", expected NAME=VALUE", where,
@@ -327,8 +339,14 @@ Spec Spec::parse(const JsonView& object, const std::string& what) {
 
 std::string Spec::text() const {
   std::string out = name;
-  for (const auto& [key, value] : given)
+  const auto add = [&](const std::string& key, const std::string& value) {
     out += (out.size() == name.size() ? ":" : ",") + key + "=" + value;
+  };
+  for (const auto& [key, value] : given) {
+    if (key != kMethodParameter) add(key, value);
+  }
+  const auto method = given.find(std::string(kMethodParameter));
+  if (method != given.end()) add(method->first, method->second);
   return out;
 }
 
@@ -387,7 +405,22 @@ Policies Method::make() const {
   return out;
 }
 
+std::string_view method_in(std::string_view canonical) {
+  for (const char before : {':', ','}) {
+    const std::string key = before + std::string(kMethodParameter) + "=";
+    const std::size_t at = canonical.find(key);
+    if (at != std::string_view::npos) return canonical.substr(at + key.size());
+  }
+  return {};
+}
+
 std::optional<std::string> setting_in(std::string_view canonical, std::string_view name) {
+  if (const std::string_view method = method_in(canonical); !method.empty()) {
+    if (name == kMethodParameter) return std::string(method);
+    canonical.remove_suffix(method.size() + kMethodParameter.size() + 2);
+    const std::optional<std::string> own = setting_in(canonical, name);
+    return own ? own : setting_in(method, name);
+  }
   std::vector<std::string> names;
   const std::string_view methods = canonical.substr(0, canonical.find("@host:"));
   for (const std::string& part : split(methods, "+")) {

@@ -25,7 +25,7 @@ struct Budget {
 
 /// One setting of a method, as `describe method` prints it.
 struct ParameterInfo {
-  enum class Kind { kBudget, kInteger, kNumber, kFlag, kChoice, kFile, kLayers };
+  enum class Kind { kBudget, kInteger, kNumber, kFlag, kChoice, kFile, kLayers, kMethod };
   std::string_view name;
   Kind kind;
   std::string_view fallback;  ///< as text; "" means it must be given
@@ -69,6 +69,10 @@ class Parameters {
   std::string canonical_;
 };
 
+/// The parameter of a probe whose value is a method with settings of its own.  It stands last: all
+/// that follows it is the method.
+constexpr std::string_view kMethodParameter = "method";
+
 /// A name and its settings, as a command line or a manifest writes them.
 struct Spec {
   std::string name;
@@ -78,7 +82,7 @@ struct Spec {
   static Spec parse(const std::string& text, const std::string& where);
   /// {"name": "snapkv", "budget": 1024}; `what` names in messages what was expected.
   static Spec parse(const JsonView& object, const std::string& what);
-  /// As `parse` reads it, with the settings in alphabetical order.
+  /// As `parse` reads it, with the settings in alphabetical order, but for a method.
   std::string text() const;
 };
 
@@ -140,6 +144,9 @@ const std::vector<MethodInfo>& all_methods();
 const MethodInfo& find_method(const std::string& name, const std::string& where);
 /// Parameters that every method takes: where keys and values live.
 const std::vector<ParameterInfo>& placement_parameters();
+
+/// The canonical text of the method that a probe's canonical text ends with; empty if with none.
+std::string_view method_in(std::string_view canonical);
 
 /// The value of a setting in a canonical text, from the first method in it that has the setting.
 /// "name" gives the names of the methods, joined by +.  The text may be old: its methods need not

@@ -20,13 +20,16 @@ ProbeSpec::ProbeSpec(const Spec& spec, std::string label, const std::string& whe
       parameters_(Parameters::check(info_->parameters, spec.given, where + ": " + spec.name)),
       label_(std::move(label)),
       canonical_(spec.name + ":" + parameters_.canonical()) {
+  if (parameters_.has(kMethodParameter))
+    method_ = Method::parse(parameters_.choice(kMethodParameter), where);
   with_error_prefix(where, [&] { return make(); });  // refuses settings that do not go together
 }
 
 std::optional<std::string> ProbeSpec::setting(std::string_view name) const {
   if (name == "name") return std::string(info_->name);
   const auto found = parameters_.values().find(name);
-  return found == parameters_.values().end() ? std::nullopt : std::optional(found->second);
+  if (found != parameters_.values().end()) return found->second;
+  return method_ ? method_->setting(name) : std::nullopt;
 }
 
 ProbeSpec ProbeSpec::parse(const std::string& text, const std::string& where) {

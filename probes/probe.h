@@ -12,10 +12,18 @@
 namespace turnbench {
 
 class LayerSums;
+struct AttentionOutputs;
+
+/// What a method's attention gives in one layer, beside full attention on the same hidden states.
+struct LayerOutputs {
+  const AttentionOutputs& outputs;
+  int layers = 0;       ///< of the model
+  bool decode = false;  ///< of one token of the answer; false: of all rows of the prompt
+};
 
 /// The value of a probe on one prompt.
 struct ProbeResult {
-  double value = 0;     ///< in [0, 1]
+  double value = 0;     ///< in [0, 1], unless it is an error
   std::string missing;  ///< why there is no value; empty if there is one
 };
 
@@ -33,6 +41,9 @@ class Probe {
   /// Then called for each layer in order, with the last row of the prompt and the rows of the
   /// answer; not called if the answer is empty.
   virtual void observe_answer(LayerSums&) {}
+  /// For a probe with a parameter "method": called for each layer in order, at first with the rows
+  /// of the prompt, then for each token of the answer that is read.
+  virtual void observe_outputs(const LayerOutputs&) {}
   /// Called at the end of each prompt.
   virtual void end() = 0;
 
@@ -88,6 +99,8 @@ class ProbeSpec {
   /// The value of a parameter as in the canonical text, or the probe's name for "name"; nullopt if
   /// there is no such parameter.
   std::optional<std::string> setting(std::string_view name) const;
+  /// The method that runs beside full attention, the value of "method"; nullopt for most probes.
+  const std::optional<Method>& method() const { return method_; }
   std::unique_ptr<Probe> make() const { return info_->make(parameters_); }
 
  private:
@@ -95,6 +108,7 @@ class ProbeSpec {
 
   const ProbeInfo* info_;
   Parameters parameters_;
+  std::optional<Method> method_;
   std::string label_, canonical_;
 };
 

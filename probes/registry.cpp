@@ -10,7 +10,8 @@
   X(block_overlap)          \
   X(fragmentation)          \
   X(redundancy)             \
-  X(block_sizes)
+  X(block_sizes)            \
+  X(output_error)
 
 namespace turnbench {
 

@@ -21,6 +21,8 @@ std::string_view kind_name(ParameterInfo::Kind kind) {
       return "file";
     case ParameterInfo::Kind::kLayers:
       return "layers";
+    case ParameterInfo::Kind::kMethod:
+      return "method";
   }
   return "";
 }

@@ -34,7 +34,8 @@ void add_cost(PlanCost& out, const ModelConfig& model, const Plan::Unit& unit,
   add_prefill(out, model, prompt, shared);
 }
 
-/// Every turn is prefilled from its first token, in one pass; probes of the text alone need none.
+/// Every turn is prefilled from its first token, in one pass, by full attention and by each method
+/// beside it; probes of the text alone need none.
 void add_cost(PlanCost& out, const ModelConfig& model, const Plan::ProbeJob& job,
               PlannedLengths& planned) {
   const ProbeInfo::Input input = required_input(job.cells);
@@ -43,11 +44,12 @@ void add_cost(PlanCost& out, const ModelConfig& model, const Plan::ProbeJob& job
     const bool own = job.answers == Answers::kOwn && dialogue->turns.size() > 1;
     out.cell_dialogues += job.cells.size();
     if (input == ProbeInfo::Input::kText && !own) continue;
-    out.shared_prefills += 1;
+    const auto prefills = 1 + std::ssize(methods_beside(job.cells));
+    out.shared_prefills += static_cast<std::size_t>(prefills);
     if (input == ProbeInfo::Input::kAnswer || own)
-      out.max_new_tokens += lengths.total_answer_tokens();
+      out.max_new_tokens += lengths.total_answer_tokens() * prefills;
     for (std::int64_t prompt : lengths.prompts) {
-      add_prefill(out, model, prompt, 1);
+      add_prefill(out, model, prompt, prefills);
       out.unshared_prompt_tokens += prompt * static_cast<std::int64_t>(job.cells.size());
       out.longest_prompt = std::max(out.longest_prompt, prompt);
     }

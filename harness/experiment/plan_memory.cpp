@@ -257,8 +257,19 @@ class LargestBatch {
       if (!attends && !goes_on) continue;
       const PromptLengths& n = lengths_(*dialogue);
       Batch batch(model_, devices_);
-      batch.add(n.prompts.back() + n.answers.back(), model_.checkpoint.config.kv_heads, false, 1);
-      batch.add_prefill(n.prompts.back(), n.prompts.back(), attends, false);
+      const std::int64_t prompt = n.prompts.back(), all = prompt + n.answers.back();
+      const int heads = model_.checkpoint.config.kv_heads;
+      const auto beside = methods_beside(job.cells);
+      bool pre_rope_keys = false;
+      batch.add(all, heads, false, 1);
+      for (const auto& [canonical, method] : beside) {
+        const Policies p = method->make();
+        pre_rope_keys |= p.pre_rope_keys();
+        batch.add(all, heads, p.pre_rope_keys(), p.window());  // whole, before it evicts
+        batch.add_columns(p.eviction ? p.eviction->columns().size() : 0, prompt);
+      }
+      // All of them in one pass.
+      batch.add_prefill((1 + std::ssize(beside)) * prompt, prompt, attends, pre_rope_keys);
       consider(batch.bytes(), batch.bytes());
     }
   }

@@ -10,6 +10,7 @@
 #include "common/json.h"
 #include "common/text.h"
 #include "common/thread_pool.h"
+#include "methods/method.h"
 
 namespace turnbench {
 namespace {
@@ -71,8 +72,11 @@ std::vector<std::string> deciding_parts(const std::string& method_canonical) {
   const bool probe = method_canonical.starts_with(kProbe);
   const std::string_view names =
       std::string_view(method_canonical).substr(probe ? kProbe.size() : 0);
-  for (const std::string& name : names_in(names))
+  const std::string_view beside = probe ? method_in(names) : std::string_view();
+  for (const std::string& name : names_in(names.substr(0, names.size() - beside.size())))
     out.push_back((probe ? "probes/" : "methods/") + name);
+  if (beside.empty()) return out;
+  for (const std::string& name : names_in(beside)) out.push_back("methods/" + name);
   return out;
 }
 

@@ -17,6 +17,10 @@ int turn_limit(const Decoding& decoding, const Dialogue& dialogue) {
   return std::max(1, decoding.max_prompt_tokens / static_cast<int>(dialogue.turns.size()));
 }
 
+std::uint64_t policy_seed(const Decoding& decoding, const Dialogue& dialogue) {
+  return Random::from({decoding.seed, seed_of(dialogue.id)}).next();
+}
+
 namespace {
 
 std::vector<RenderedTurn> render_all(const PromptRenderer& renderer, const Decoding& decoding,

@@ -37,6 +37,9 @@ int answer_limit(const Decoding& decoding, const Turn& turn);
 /// at least 1.
 int turn_limit(const Decoding& decoding, const Dialogue& dialogue);
 
+/// The seed of what methods draw; the same in every cell.
+std::uint64_t policy_seed(const Decoding& decoding, const Dialogue& dialogue);
+
 /// The state of a dialogue whose turns are asked and answered one after another.
 struct Conversation {
   const Dialogue* dialogue = nullptr;

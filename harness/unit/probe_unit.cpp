@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <new>
 
 #include "common/clock.h"
@@ -39,6 +40,10 @@ class ProbeRun {
         input_(required_input(unit.cells)) {
     for (const Dialogue* dialogue : unit.dialogues)
       conversations_.emplace_back().dialogue = dialogue;
+    for (std::size_t c = 0; c < unit.cells.size(); ++c) {
+      const std::optional<Method>& method = unit.cells[c].probe->method();
+      if (method) watchers_[method->canonical()].push_back(c);
+    }
   }
 
   UnitResult run() {
@@ -61,6 +66,14 @@ class ProbeRun {
   }
 
  private:
+  /// Full attention on a prompt and its answer, and the methods that follow it.
+  struct Run {
+    Sequence full;
+    std::vector<Sequence> methods;  ///< in the order of `watchers_`
+    const DialogueView& view;
+    DialogueView seeded = view;  ///< as methods see it
+  };
+
   void measure(Conversation& conversation, int turn) {
     const bool attends = input_ != ProbeInfo::Input::kText,
                answers = input_ == ProbeInfo::Input::kAnswer,
@@ -74,14 +87,20 @@ class ProbeRun {
     for (const auto& probe : probes_) probe->begin(view);
     if (attends || goes_on) {
       bool in_answer = false;
-      Sequence sequence = start(attends, [&](LayerSums& layer) {
-        for (const auto& probe : probes_)
-          in_answer ? probe->observe_answer(layer) : probe->observe_prompt(layer);
-      });
-      std::vector<float> logits = prefill(sequence, conversation.prompt.tokens, view);
-      if (answers || goes_on) decode(conversation, sequence, view, std::move(logits));
+      Run run{start(attends,
+                    [&](LayerSums& layer) {
+                      for (const auto& probe : probes_)
+                        in_answer ? probe->observe_answer(layer) : probe->observe_prompt(layer);
+                    }),
+              {},
+              view};
+      run.seeded.seed = policy_seed(decoding_, *conversation.dialogue);
+      for (const auto& [canonical, method] : methods_beside(unit_.cells))
+        run.methods.push_back(engine_.make_sequence(method->make()));
+      std::vector<float> logits = read(run, conversation.prompt.tokens, Pass::Kind::kPrefill);
+      if (answers || goes_on) decode(conversation, run, std::move(logits));
       in_answer = true;
-      if (answers && !conversation.answer.empty()) observe_answer(conversation, sequence, view);
+      if (answers && !conversation.answer.empty()) observe_answer(conversation, run);
     }
     for (const auto& probe : probes_) probe->end();
   }
@@ -94,36 +113,49 @@ class ProbeRun {
     return engine_.make_sequence(std::move(policies), window);
   }
 
-  std::vector<float> prefill(Sequence& sequence, std::span<const int> tokens,
-                             const DialogueView& view) {
-    const Pass pass{.sequence = &sequence, .tokens = tokens, .dialogue = &view, .prompt_end = true};
-    result_.prefilled_tokens += static_cast<std::int64_t>(tokens.size());
-    return engine_.prefill({&pass, 1})[0];
+  /// Full attention reads tokens, and so does every method, from its hidden states.
+  std::vector<float> read(Run& run, std::span<const int> tokens, Pass::Kind kind) {
+    const bool decodes = kind == Pass::Kind::kDecode;
+    (decodes ? result_.decoded_tokens : result_.prefilled_tokens) += std::ssize(tokens);
+    std::vector<Pass> passes = {{.sequence = &run.full,
+                                 .tokens = tokens,
+                                 .kind = kind,
+                                 .dialogue = &run.view,
+                                 .prompt_end = !decodes}};
+    auto watching = watchers_.begin();
+    for (Sequence& method : run.methods) {
+      Pass pass = passes.front();
+      pass.sequence = &method;
+      pass.dialogue = &run.seeded;
+      pass.follows = 0;
+      pass.watch = [this, decodes, &cells = (watching++)->second](const AttentionOutputs& outputs) {
+        for (std::size_t c : cells)
+          probes_[c]->observe_outputs({outputs, engine_.shape().layers, decodes});
+      };
+      passes.push_back(std::move(pass));
+    }
+    // Chunks of one sequence are not those of another.
+    const bool whole = decodes || passes.size() > 1;
+    return whole ? engine_.forward(passes)[0] : engine_.prefill(passes)[0];
   }
 
   /// What `full` answers.
-  void decode(Conversation& conversation, Sequence& sequence, const DialogueView& view,
-              std::vector<float> logits) {
+  void decode(Conversation& conversation, Run& run, std::vector<float> logits) {
     for (;;) {
       conversation.sample_token(logits, renderer_.stop_tokens());
       if (conversation.finished) return;
-      const Pass pass{.sequence = &sequence,
-                      .tokens = std::span(conversation.answer).last(1),
-                      .kind = Pass::Kind::kDecode,
-                      .dialogue = &view};
-      logits = engine_.forward({&pass, 1})[0];
-      ++result_.decoded_tokens;
+      logits = read(run, std::span(conversation.answer).last(1), Pass::Kind::kDecode);
     }
   }
 
   /// The answer's rows in one pass.  The prompt's last row comes along: a pass of one row would not
   /// be shown.
-  void observe_answer(const Conversation& conversation, Sequence& sequence,
-                      const DialogueView& view) {
+  void observe_answer(const Conversation& conversation, Run& run) {
     std::vector<int> rows = {conversation.prompt.tokens.back()};
     rows.insert(rows.end(), conversation.answer.begin(), conversation.answer.end());
-    sequence.truncate(static_cast<std::int32_t>(conversation.prompt.tokens.size()) - 1);
-    prefill(sequence, rows, view);
+    run.full.truncate(static_cast<std::int32_t>(conversation.prompt.tokens.size()) - 1);
+    run.methods.clear();
+    read(run, rows, Pass::Kind::kPrefill);
   }
 
   void finish_turn(const std::vector<Conversation*>& active, double seconds) {
@@ -156,6 +188,8 @@ class ProbeRun {
   const ProbeUnit& unit_;
   ProbeInfo::Input input_;
   std::vector<Conversation> conversations_;
+  /// The cells whose probes watch a method, by its canonical text.
+  std::map<std::string, std::vector<std::size_t>> watchers_;
   std::vector<std::unique_ptr<Probe>> probes_;  ///< of this turn, one for each cell
   UnitResult result_;
 };
@@ -175,6 +209,14 @@ ProbeInfo::Input required_input(const std::vector<ProbeCell>& cells) {
   auto input = ProbeInfo::Input::kText;
   for (const ProbeCell& cell : cells) input = std::max(input, cell.probe->info().input);
   return input;
+}
+
+std::map<std::string, const Method*> methods_beside(const std::vector<ProbeCell>& cells) {
+  std::map<std::string, const Method*> out;
+  for (const ProbeCell& cell : cells) {
+    if (const auto& method = cell.probe->method()) out.emplace(method->canonical(), &*method);
+  }
+  return out;
 }
 
 UnitResult run_probes(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,

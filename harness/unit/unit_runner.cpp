@@ -7,7 +7,6 @@
 
 #include "common/clock.h"
 #include "common/error.h"
-#include "common/random.h"
 #include "harness/unit/fidelity.h"
 #include "harness/unit/prefill_groups.h"
 
@@ -91,7 +90,7 @@ void UnitRunner::begin_turn(Branch& b, int turn) {
   if (turn > 0) b.earlier_prompt_lengths.push_back(b.prompt.tokens.size());
   b.begin_turn(renderer_, decoding_, b.cell->answers, turn);
   b.record.cell = b.cell->key;
-  b.view = {b.prompt.tokens, b.prompt.spans, turn, policy_seed(b),
+  b.view = {b.prompt.tokens, b.prompt.spans, turn, policy_seed(decoding_, *b.dialogue),
             [this](int token) { return renderer_.token_text(token); }};
   if (b.cell->method->eager()) check_eager(b);
 }
@@ -110,10 +109,6 @@ void UnitRunner::check_eager(Branch& b) const {
         "{} MiB",
         b.prompt.tokens.size(), bytes / (1 << 20), limit >> 20);
   }
-}
-
-std::uint64_t UnitRunner::policy_seed(const Branch& b) const {
-  return Random::from({decoding_.seed, seed_of(b.dialogue->id)}).next();
 }
 
 void UnitRunner::prefill(const std::vector<ActiveUnit*>& starting) {

@@ -40,7 +40,6 @@ class UnitRunner {
   /// and values repeated for every query head.
   /// @throws Error (memory) if it exceeds the limit.
   void check_eager(Branch& b) const;
-  std::uint64_t policy_seed(const Branch& b) const;
   void prefill(const std::vector<ActiveUnit*>& starting);
   /// Samples a token for every unfinished branch, then decodes those that are still unfinished.
   void decode_step();

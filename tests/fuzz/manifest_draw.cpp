@@ -88,6 +88,9 @@ OrderedJson parameter(Draw& draw, const ParameterInfo& info) {
     }
     case Kind::kFile:
       return value(draw, {"none"}, {"/no/such/file", "/dev/null", "/"});
+    case Kind::kMethod:
+      return value(draw, {"full", "snapkv:budget=24,window=4", "minference+h2o:budget=24"},
+                   {"none", "", "full:placement=host", "output-error:method=full"});
     case Kind::kLayers:
       return value(draw, {"equal", "pyramid", "4/3/2/1"}, {"1/1", "0/0/0/0", "1/2/3/4/5"});
   }

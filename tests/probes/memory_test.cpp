@@ -59,7 +59,7 @@ std::size_t bytes_taken(const std::string& spec, int n) {
 
 TEST(Memory, GrowsWithTheTokens) {
   for (const ProbeInfo& info : all_probes()) {
-    std::string spec(info.name);
+    std::string spec = with_required(info);
     if (spec == "block-sizes") spec += ":budget=100";
     const std::size_t small = bytes_taken(spec, 2048), large = bytes_taken(spec, 8192);
     EXPECT_LT(large, small * 6) << spec << ": " << small << ", " << large;

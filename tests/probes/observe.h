@@ -44,6 +44,14 @@ struct Shown {
   DialogueView view() const { return {tokens, {}, 0, 0, text}; }
 };
 
+/// The name of a probe, with a method where it needs one.
+inline std::string with_required(const ProbeInfo& info) {
+  for (const ParameterInfo& p : info.parameters) {
+    if (p.name == kMethodParameter) return std::string(info.name) + ":method=full";
+  }
+  return std::string(info.name);
+}
+
 inline void show(Probe& probe, Shown& shown) {
   probe.begin(shown.view());
   int l = 0;

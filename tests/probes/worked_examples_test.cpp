@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "common/error.h"
 #include "methods/sablock.h"
 #include "observe.h"
@@ -154,7 +156,12 @@ TEST(Spec, RefusesWhatIsWrong) {
            {"coverage:eta=1.5", "from 0 to 1"},
            {"coverage:eta", "NAME=VALUE"},
            {"block-overlap:blocks=3,first=1,distance=2", "more blocks"},
-           {"block-sizes:budget=8", "a larger budget"}}) {
+           {"block-sizes:budget=8", "a larger budget"},
+           {"output-error", "no parameter \"method\""},
+           {"output-error:method=", "unknown method"},
+           {"output-error:method=snapkv:budget=64,window=8,phase=decode", "\"phase\""},
+           {"output-error:phase=both,method=full", "prefill, decode"},
+           {"output-error:method=full:placement=host", "placement"}}) {
     try {
       ProbeSpec::parse(spec, "here");
       ADD_FAILURE() << spec;
@@ -168,6 +175,26 @@ TEST(Spec, RefusesWhatIsWrong) {
   EXPECT_THROW(measured("coverage:head=2", shown), Error);
 }
 
+// A method as a setting stands last, with settings of its own.
+TEST(Spec, AMethodIsASetting) {
+  const ProbeSpec spec =
+      ProbeSpec::parse("output-error:phase=prefill,method=minference+snapkv:budget=64,window=8");
+  ASSERT_TRUE(spec.method());
+  EXPECT_EQ(spec.method()->name(), "minference+snapkv");
+  EXPECT_EQ(spec.setting("phase"), "prefill");
+  EXPECT_EQ(spec.setting("budget"), "64");
+  EXPECT_EQ(spec.setting("name"), "output-error");
+  for (const char* name : {"phase", "window", "method", "name", "eta"})
+    EXPECT_EQ(setting_in(spec.canonical(), name), spec.setting(name)) << name;
+  const Json json = {{"name", "output-error"},
+                     {"phase", "prefill"},
+                     {"method", "minference+snapkv:budget=64,window=8"}};
+  const ProbeSpec same = ProbeSpec::parse(JsonView(json, "test"));
+  EXPECT_EQ(same.canonical(), spec.canonical());
+  EXPECT_EQ(ProbeSpec::parse(same.label()).canonical(), spec.canonical());
+  EXPECT_FALSE(ProbeSpec::parse("coverage").method());
+}
+
 // Names are unique, also among methods: both stand in the same column.
 TEST(Registry, NamesAreUnique) {
   std::set<std::string_view> names;
@@ -175,8 +202,8 @@ TEST(Registry, NamesAreUnique) {
   for (const ProbeInfo& p : all_probes()) {
     EXPECT_TRUE(names.insert(p.name).second) << p.name;
     EXPECT_FALSE(p.summary.empty() || p.paper.empty() || p.metric.empty()) << p.name;
-    const ProbeSpec spec = ProbeSpec::parse(std::string(p.name));
-    EXPECT_EQ(spec.label(), p.name);
+    const ProbeSpec spec = ProbeSpec::parse(with_required(p));
+    EXPECT_EQ(spec.label(), with_required(p));
     EXPECT_EQ(ProbeSpec::parse(spec.canonical()).canonical(), spec.canonical());
   }
 }

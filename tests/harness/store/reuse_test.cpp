@@ -41,6 +41,11 @@ TEST(ChangedParts, AreThoseThatDecideACell) {
   EXPECT_EQ(changed("full", "cuda"), none) << "not computed on a card";
   EXPECT_EQ(changed("probe coverage:rows=4 over 2 dialogues abc", "probes/coverage"),
             std::vector<std::string>{"probes/coverage"});
+  const std::string with_method = "probe output-error:layer=-1,method=a-shape+snapkv:budget=64";
+  EXPECT_EQ(changed(with_method, "methods/snapkv"), std::vector<std::string>{"methods/snapkv"});
+  EXPECT_EQ(changed(with_method, "probes/output-error"),
+            std::vector<std::string>{"probes/output-error"});
+  EXPECT_EQ(changed(with_method, "methods/full"), none);
   EXPECT_EQ(changed("imported:mine 0123", "engine"), none);
   EXPECT_EQ(changed_parts("full", {}, then), std::vector<std::string>{"unknown sources"});
   SourceHashes card = then, other = then;

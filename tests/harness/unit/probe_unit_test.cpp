@@ -38,7 +38,10 @@ const std::vector<std::string> kAll = {"coverage:eta=0.1",
                                        "redundancy:block=5,budget=20",
                                        "block-sizes:budget=40,size=2",
                                        "line-overlap:eta=0.2",
-                                       "line-overlap:eta=0.2,self=false"};
+                                       "line-overlap:eta=0.2,self=false",
+                                       "output-error:phase=prefill,method=minference",
+                                       "output-error:method=snapkv:budget=24,window=4",
+                                       "output-error:layer=2,method=snapkv:budget=24,window=4"};
 
 std::vector<Dialogue> dialogues_of(std::size_t count, int turns) {
   return make_tiny_dialogues(TinyTask::kList,
