@@ -46,6 +46,17 @@ std::string mark(std::size_t series, double x, double y) {
   }
 }
 
+/// The names of the series with their marks, in one line from `x` on.
+std::string legend(const std::vector<std::string>& series, double x, double y) {
+  std::string out;
+  for (std::size_t s = 0; s < series.size(); ++s) {
+    out += mark(s, x, y) + fmt::format("<text x=\"{:.1f}\" y=\"{:.0f}\">{}</text>\n", x + 9, y + 4,
+                                       escape_markup(series[s]));
+    x += 30 + 7.2 * text_width(series[s]);
+  }
+  return out;
+}
+
 }  // namespace
 
 void fit_axis(DotChart& chart) {
@@ -93,13 +104,7 @@ std::string render_svg(const DotChart& chart) {
       width, height, escape_markup(chart.title));
   out += fmt::format("<rect width=\"{:.0f}\" height=\"{:.0f}\" fill=\"#fff\"/>\n", width, height);
   out += text_lines(titles, 14, kTitleLine, "font-size=\"14\" font-weight=\"600\"");
-  double at = label_width;
-  for (std::size_t s = 0; s < chart.series.size(); ++s) {
-    out += mark(s, at, 32 + below_title) +
-           fmt::format("<text x=\"{:.1f}\" y=\"{:.0f}\">{}</text>\n", at + 9, 36 + below_title,
-                       escape_markup(chart.series[s]));
-    at += 30 + 7.2 * text_width(chart.series[s]);
-  }
+  out += legend(chart.series, label_width, 32 + below_title);
   const long last = std::lround(chart.last / chart.step);
   for (long i = std::lround(chart.first / chart.step); i <= last; ++i) {
     const double tick = static_cast<double>(i) * chart.step;
