@@ -212,7 +212,10 @@ void UnitRunner::add_teachers(ActiveUnit& unit) {
 
 std::vector<int> UnitRunner::given_answer(const ActiveUnit& unit, const Branch& b) const {
   const Turn& turn = b.dialogue->turns[static_cast<std::size_t>(unit.turn)];
-  if (decoding_.fidelity == Along::kGold) return renderer_.gold_answer_tokens(turn);
+  if (decoding_.fidelity == Along::kGold) {
+    // Without a reference there is nothing, not what a template puts around one.
+    return gold_answer_text(turn).empty() ? std::vector<int>() : renderer_.gold_answer_tokens(turn);
+  }
   const auto teacher = std::find_if(
       unit.branches.begin(), unit.branches.end(),
       [&](const Branch& other) { return other.cell->answers == b.cell->answers && other.is_full; });
