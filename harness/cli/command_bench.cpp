@@ -102,7 +102,7 @@ void bench(const Options& o, bool json) {
       throw input_error("--device: found {} devices, expected one: attention is of one layer",
                         devices.size());
     }
-    const ModelConfig c = Checkpoint::open(o.model.model).config;
+    const ModelConfig c = Checkpoint::open(locate_model(o.model.model)).config;
     const std::unique_ptr<Backend> backend = make_backend(devices[0], o.model.threads);
     rows = bench_attention({c.layers, c.heads, c.kv_heads, c.head_dim}, *backend, options);
     ceilings = backend->measure_ceilings();

@@ -172,7 +172,7 @@ void dialogues(const DialogueOptions& o, bool json) {
   if (!o.stats) return print_dialogues(printed());
   const Tokenizer tokenizer = o.model.empty() || o.model == "tiny"
                                   ? open_tokenizer(Checkpoint::open("tiny"))
-                                  : Tokenizer::open(o.model);
+                                  : Tokenizer::open(locate_model(o.model));
   print_stats(o.manifest.empty() && o.dataset.empty()
                   ? published_rows(o, tokenizer)
                   : std::vector{stats_row(printed(), tokenizer)},

@@ -12,6 +12,7 @@
 #include "common/thread_pool.h"
 #include "datasets/catalog.h"
 #include "harness/cli/cli.h"
+#include "harness/experiment/locations.h"
 #include "harness/store/provenance.h"
 
 namespace turnbench {
@@ -75,15 +76,17 @@ void print_doctor(bool json) {
                     " free here");
   }
   facts.emplace_back("model tiny", "embedded");
-  for (const std::string& path : list_environment_directory("TURNBENCH_MODELS")) {
+  for (const std::string& path : list_models()) {
+    if (fs::path(path).filename() == "tiny") continue;  // the embedded one's files
     const std::string missing = join(missing_in_model(path), ", ");
     facts.emplace_back("model " + fs::path(path).filename().string(),
                        missing.empty() ? path : path + ": missing " + missing);
   }
   if (std::getenv("TURNBENCH_MODELS") == nullptr)
     facts.emplace_back("models",
-                       "$TURNBENCH_MODELS is not set: only tiny, or a directory given by --model");
-  for (const std::string& path : list_environment_directory("TURNBENCH_DATA")) {
+                       "$TURNBENCH_MODELS is not set: those in the project's models/, or a "
+                       "directory given by --model");
+  for (const std::string& path : list_data()) {
     const std::string name = fs::path(path).filename().string();
     facts.emplace_back("data " + name, describe_collection(name, path));
   }

@@ -7,6 +7,7 @@
 #include "datasets/catalog.h"
 #include "harness/cli/catalog_json.h"
 #include "harness/cli/cli.h"
+#include "harness/experiment/locations.h"
 #include "harness/experiment/manifest.h"
 #include "harness/unit/fidelity.h"
 #include "judges/rubric.h"
@@ -63,9 +64,9 @@ std::vector<Item> items_of(const std::string& what) {
       add(name, (rubrics_directory() / (name + ".txt")).string());
   } else if (what == "models") {
     add("tiny", "the embedded model: made-up facts, trained for this program");
-    for (const std::string& path : list_environment_directory("TURNBENCH_MODELS")) {
-      if (path_exists(fs::path(path) / "config.json"))
-        add(fs::path(path).filename().string(), path);
+    for (const std::string& path : list_models()) {
+      const std::string name = fs::path(path).filename().string();
+      if (name != "tiny" && path_exists(fs::path(path) / "config.json")) add(name, path);
     }
   } else {
     const fs::path directory = project_directory("experiments");

@@ -7,6 +7,7 @@
 #include "common/text.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/input_output.h"
+#include "harness/experiment/locations.h"
 #include "inference/checkpoint_tokenizer.h"
 
 namespace turnbench {
@@ -45,8 +46,8 @@ struct TokenizeOptions {
 };
 
 void tokenize(const TokenizeOptions& o, bool json) {
-  const Tokenizer tokenizer =
-      o.model == "tiny" ? open_tokenizer(Checkpoint::open("tiny")) : Tokenizer::open(o.model);
+  const Tokenizer tokenizer = o.model == "tiny" ? open_tokenizer(Checkpoint::open("tiny"))
+                                                : Tokenizer::open(locate_model(o.model));
   const std::string input = read_utf8_input(o.file), source = input_name(o.file);
   std::vector<std::string> documents;
   if (o.lines) {

@@ -30,7 +30,9 @@ void CommonOptions::add_to(CLI::App& command) {
 
 void ModelOptions::add_to(CLI::App& command) {
   command
-      .add_option("--model", model, "Hugging Face directory, tiny, or random:CONFIG.json[:seed]")
+      .add_option("--model", model,
+                  "Hugging Face directory, its name below $TURNBENCH_MODELS or models/, tiny, or "
+                  "random:CONFIG.json[:seed]")
       ->required();
   command.add_option("--dtype", dtype, "weights: auto (as stored), f32, f16, bf16");
   command.add_option("--kv-dtype", kv_dtype, "keys and values: f32, f16, bf16");
@@ -51,7 +53,7 @@ LoadedModel load_model(const ModelOptions& options) {
   DType dtype{};
   if (options.dtype != "auto") dtype = parse_dtype(options.dtype, "--dtype");
   LoadedModel out;
-  out.checkpoint = Checkpoint::open(options.model);
+  out.checkpoint = Checkpoint::open(locate_model(options.model));
   out.backends = make_backends(devices, options.threads);
   const std::vector<Backend*> backends = pointers_to(out.backends);
   if (options.dtype == "auto") dtype = out.checkpoint.stored_dtype();

@@ -12,12 +12,33 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// NAME under the directory that an environment variable names, or "".
-std::string under_environment(const char* variable, const std::string& name) {
+/// The directory that an environment variable names, or "".
+fs::path environment_directory(const char* variable) {
   const char* root = std::getenv(variable);
-  if (root == nullptr || *root == '\0') return "";
-  const fs::path path = fs::path(root) / name;
+  return root == nullptr ? "" : root;
+}
+
+fs::path models_directory() {
+  const fs::path given = environment_directory("TURNBENCH_MODELS");
+  return given.empty() ? project_directory("models") : given;
+}
+
+/// `name` in `directory`, or "" if either is not there.
+std::string find_below(const fs::path& directory, const std::string& name) {
+  if (directory.empty()) return "";
+  const fs::path path = directory / name;
   return path_exists(path) ? path.string() : "";
+}
+
+std::vector<std::string> list(const fs::path& directory, const char* variable) {
+  std::vector<std::string> out;
+  if (directory.empty()) return out;
+  if (!directory_exists(directory)) {
+    throw input_error("${}: found \"{}\", expected a directory", variable,
+                      printable(directory.string()));
+  }
+  for (const fs::path& entry : list_directory(directory)) out.push_back(entry.string());
+  return out;
 }
 
 }  // namespace
@@ -26,10 +47,10 @@ std::string Locations::model_path(const ModelEntry& entry) const {
   const auto given = models.find(entry.name);
   if (given != models.end()) return given->second;
   if (!entry.path.empty()) return entry.path;
-  if (entry.name == "tiny" || entry.name.starts_with("random:") || directory_exists(entry.name))
-    return entry.name;
-  const std::string found = under_environment("TURNBENCH_MODELS", entry.name);
-  if (!found.empty()) return found;
+  const std::string located = locate_model(entry.name);
+  if (located != entry.name || entry.name == "tiny" || entry.name.starts_with("random:") ||
+      directory_exists(entry.name))
+    return located;
   throw input_error(
       "model {}: found no directory for it, expected --model {}=DIR, a \"path\" in the manifest, "
       "or {} below $TURNBENCH_MODELS",
@@ -49,22 +70,27 @@ std::string Locations::dataset_path(const DatasetEntry& entry, const Manifest& m
   }
   // What is made up without files takes them only if the manifest or the command line says so.
   if (!dataset.needs_source) return "";
-  return under_environment("TURNBENCH_DATA", dataset.collection);
+  return find_below(environment_directory("TURNBENCH_DATA"), dataset.collection);
 }
 
 std::string Locations::collection_path(const std::string& name) const {
   const auto given = data.find(name);
-  return given != data.end() ? given->second : under_environment("TURNBENCH_DATA", name);
+  return given != data.end() ? given->second
+                             : find_below(environment_directory("TURNBENCH_DATA"), name);
 }
 
-std::vector<std::string> list_environment_directory(const char* variable) {
-  std::vector<std::string> out;
-  const char* root = std::getenv(variable);
-  if (root == nullptr || *root == '\0') return out;
-  if (!directory_exists(root))
-    throw input_error("${}: found \"{}\", expected a directory", variable, printable(root));
-  for (const fs::path& entry : list_directory(root)) out.push_back(entry.string());
-  return out;
+std::string locate_model(const std::string& model) {
+  if (model == "tiny" || model.starts_with("random:") || path_exists(model)) return model;
+  const std::string found = find_below(models_directory(), model);
+  return found.empty() ? model : found;
+}
+
+std::vector<std::string> list_models() {
+  return list(models_directory(), "TURNBENCH_MODELS");
+}
+
+std::vector<std::string> list_data() {
+  return list(environment_directory("TURNBENCH_DATA"), "TURNBENCH_DATA");
 }
 
 }  // namespace turnbench

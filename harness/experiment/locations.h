@@ -9,7 +9,7 @@
 namespace turnbench {
 
 /// Finds models and data by their names: on the command line, else in the manifest, else below the
-/// directories of the environment ($TURNBENCH_MODELS, $TURNBENCH_DATA).
+/// directories of the environment ($TURNBENCH_MODELS, or the project's models/; $TURNBENCH_DATA).
 struct Locations {
   std::map<std::string, std::string> models;  ///< name -> directory (--model NAME=DIR)
   std::map<std::string, std::string> data;    ///< collection -> file or directory (--data NAME=DIR)
@@ -23,7 +23,14 @@ struct Locations {
   std::string collection_path(const std::string& name) const;
 };
 
-/// The paths in the directory that an environment variable names, sorted; empty if it names none.
-std::vector<std::string> list_environment_directory(const char* variable);
+/// What Checkpoint::open and Tokenizer::open take for a model of the command line: `model`, or its
+/// path where it is a name in the directory of models.
+std::string locate_model(const std::string& model);
+
+/// Paths in the directory of models, which $TURNBENCH_MODELS names (else the project's models/),
+/// and in that of data, which $TURNBENCH_DATA names.  Sorted; empty if there is no such directory.
+/// @throws Error (input) if a variable names something else.
+std::vector<std::string> list_models();
+std::vector<std::string> list_data();
 
 }  // namespace turnbench

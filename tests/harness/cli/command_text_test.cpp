@@ -237,6 +237,29 @@ TEST(Doctor, SaysWhatIsFoundAndWhatIsMissing) {
   EXPECT_EQ(models.size(), 3u);
 }
 
+// A directory of models names the models in it, wherever one is asked for.
+TEST(Models, AreFoundByNameInTheDirectoryOfModels) {
+  const TemporaryDirectory d;
+  std::filesystem::create_directories(d.path("models"));
+  std::filesystem::create_directory_symlink(TURNBENCH_SOURCE_DIR "/models/tiny",
+                                            d.path("models/mine"));
+  const auto answer = [](const char* model) {
+    const Finished run = run_program({"generate", "--model", model, "--ids", "5,6,7", "--method",
+                                      "full", "--max-tokens", "4", "--json"});
+    EXPECT_EQ(run.code, 0) << run.err;
+    return run.json()["ids"];
+  };
+  const Json want = answer("tiny");
+  const Finished unknown = run_program({"generate", "--model", "mine", "--ids", "5"});
+  EXPECT_EQ(unknown.code, 2);
+  setenv("TURNBENCH_MODELS", d.path("models").c_str(), 1);
+  const Json got = answer("mine");
+  const Finished tokens = run_program({"tokenize", "--model", "mine", d.write("text", "one fact")});
+  unsetenv("TURNBENCH_MODELS");
+  EXPECT_EQ(got, want);
+  EXPECT_EQ(tokens.out, run_program({"tokenize", "--model", "tiny", d.path("text")}).out);
+}
+
 TEST(Doctor, RefusesADirectoryThatIsNone) {
   setenv("TURNBENCH_MODELS", "/no/such/directory", 1);
   const Finished run = run_program({"doctor"});
