@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace turnbench::jinja {
+
+/// The moment that strftime_now prints.  A template must not depend on when it runs: the caller
+/// says the time; the default is the fallback of the official templates.
+struct DateTime {
+  int year = 2024, month = 7, day = 26;
+  int hour = 0, minute = 0, second = 0;
+};
+
+/// Python's `datetime.strftime` with the C locale, without time zones.  Refuses conversions that
+/// it does not know and dates that are none.
+std::string format_time(const DateTime& time, std::string_view format);
+
+}  // namespace turnbench::jinja
