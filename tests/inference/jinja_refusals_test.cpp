@@ -1,0 +1,185 @@
+// What the interpreter of Jinja refuses, and how it says so.
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "inference/jinja/template.h"
+#include "tests/message_of.h"
+
+namespace turnbench::jinja {
+namespace {
+
+using test::message_of;
+
+std::string refusal(const std::string& source, const OrderedJson& variables = OrderedJson::object(),
+                    const RenderOptions& options = {}) {
+  return message_of([&] { Template::parse(source, "chat").render(variables, options); });
+}
+
+TEST(JinjaRefusals, NameTheTemplateTheLineAndTheExpression) {
+  const OrderedJson variables = {{"n", 1}, {"s", "text"}, {"l", {1, 2}}};
+  const std::pair<const char*, const char*> cases[] = {
+      {"a\n{{ s + n }}",
+       "chat: line 2: s + n: found the string \"text\" + the integer 1, expected "
+       "values that Python combines so"},
+      {"{{ a.b }}",
+       "chat: line 1: a.b: found an undefined value ('a' is undefined), expected a "
+       "defined one"},
+      {"{{ l.x.y }}",
+       "chat: line 1: l.x.y: found an undefined value ('list object' has no "
+       "attribute 'x'), expected a defined one"},
+      {"{{ l.append(3) }}",
+       "chat: line 1: l.append(3): found an undefined value (access to "
+       "attribute 'append' of 'list' object is unsafe), expected a defined one"},
+      {"{{ n() }}",
+       "chat: line 1: n(): found the integer 1, expected something that can be called"},
+      {"{% for x in n %}{% endfor %}",
+       "chat: line 1: {% for x in n %}{% endfor %}: found the "
+       "integer 1, expected something to iterate over"},
+      {"{{ s | truncate(1) }}",
+       "chat: line 1: s | truncate(1): found the length 1 and the leeway "
+       "5, expected at least 3 and 0"},
+      {"{{ s.find(1) }}",
+       "chat: line 1: s.find(1): found the integer 1 for find, expected a string"},
+      {"{{ s.split(',', 1, 2) }}",
+       "chat: line 1: s.split(',', 1, 2): found 3 arguments for split, expected at most 2"},
+      {"{{ s | trim(zz=1) }}",
+       "chat: line 1: s | trim(zz=1): found the argument zz for trim, expected none of that name"},
+      {"{{ raise_exception('no\nroles') }}",
+       "chat: line 1: raise_exception('no\\x0aroles'): the template refuses: no\\x0aroles"},
+      {"{{ 9223372036854775807 + n }}",
+       "chat: line 1: 9223372036854775807 + n: found a result "
+       "beyond 64 bits, expected a smaller integer"},
+      {"{{ l | map('upper') }}",
+       "chat: line 1: {{ l | map('upper') }}: found a value of type "
+       "generator, expected a value that has a text (|list makes a list "
+       "of it)"},
+      {"{{ (s | safe) + s }}",
+       "chat: line 1: (s | safe) + s: found the string \"text\", which |safe "
+       "or |escape marked, expected a plain string"},
+      {"{{ s.swapcase() }}",
+       "chat: line 1: s.swapcase: found str.swapcase, expected a method that this library has"},
+      {"{{ strftime_now('%Q') }}",
+       "chat: line 1: strftime_now('%Q'): found the conversion %Q, "
+       "expected one of dates and times"},
+  };
+  for (const auto& [source, message] : cases) EXPECT_EQ(refusal(source, variables), message);
+}
+
+TEST(JinjaRefusals, OfTemplates) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"{% if x %}", "chat: line 1: the end: found the end, expected the tag endif"},
+      {"a\n\n{{ 1 + }}", "chat: line 3: }}: found \"}}\", expected an expression"},
+      {"{{ x | urlize }}",
+       "chat: line 1: urlize: found \"urlize\", expected a filter that this library has"},
+      {"{{ x | nosuch }}",
+       "chat: line 1: nosuch: found \"nosuch\", expected a filter that is known"},
+      {"{{ x is nosuch }}",
+       "chat: line 1: nosuch: found \"nosuch\", expected a test that is known"},
+      {"{% include 'x' %}",
+       "chat: line 1: include: found \"include\", expected a template that needs no other"},
+      {"{% frob %}",
+       "chat: line 1: frob: found \"frob\", expected one of if, for, set, macro, "
+       "call, filter, with, generation, break, continue, raw"},
+      {"{{ (1] }}", "chat: line 1: ]: found a closing bracket, expected )"},
+      {"{{ 'abc }}", "chat: line 1: 'abc }}: found a string without an end, expected one"},
+      {"{# a", "chat: line 1: {# a: found a comment without an end, expected #}"},
+      {"{{ 'a' ! }}",
+       "chat: line 1: !: found a character that means nothing here, expected an expression"},
+      {"{{ 99999999999999999999 }}",
+       "chat: line 1: 99999999999999999999: found "
+       "\"99999999999999999999\", expected an integer of 64 bits"},
+      {"{% break %}", "chat: line 1: break: found \"break\", expected a loop around it"},
+      {"\xFF", "chat: byte 0: found 0xff, expected well-formed UTF-8"},
+  };
+  for (const auto& [source, message] : cases) EXPECT_EQ(refusal(source), message);
+}
+
+TEST(JinjaRefusals, OfVariables) {
+  EXPECT_EQ(refusal("", OrderedJson::array()), "variables: found array, expected an object");
+  EXPECT_EQ(refusal("", {{"a", {1, 18446744073709551615u}}}),
+            "variables: /a/1: found 18446744073709551615, expected an integer of 64 bits");
+  EXPECT_EQ(refusal("", {{"a", "\xFF"}}),
+            "variables: /a: byte 0: found 0xff, expected well-formed UTF-8");
+  OrderedJson deep = 1;
+  for (int i = 0; i < 1000; ++i) deep = OrderedJson::array({deep});
+  EXPECT_EQ(refusal("", {{"a", deep}}),
+            "variables: found values nested 281 deep, expected at most 280 levels");
+}
+
+TEST(JinjaRefusals, WhatIsTooMuch) {
+  RenderOptions small;
+  small.limits = {.steps = 10'000, .bytes = 100'000, .depth = 600};
+  const char* steps = "found more than 10000 steps, expected at most so many";
+  const char* bytes = "found more than 100000 bytes of text, expected at most so many";
+  const std::pair<std::string, std::string> cases[] = {
+      {"{% for i in range(9999) %}{% for j in range(9999) %}{% endfor %}{% endfor %}", steps},
+      {"{{ 'a' * 1000000000000 }}", bytes},
+      {"{{ [1] * 1000000000000 }}", bytes},
+      {"{{ 'a'.center(1000000000000) }}", bytes},
+      {"{{ '%999999d' % 1 }}", bytes},
+      {"{{ '{:999999}'.format(1) }}", bytes},
+      {"{{ 'a\nb' | indent(1000000000000) }}", bytes},
+      {"{{ [1] | batch(1000000000000, 'x') | list }}", bytes},
+      {"{{ [1] | slice(1000000000000) | list }}", bytes},
+      {"{% set ns = namespace(t='ab') %}{% for i in range(99) %}{% set ns.t = ns.t + ns.t %}"
+       "{% endfor %}",
+       bytes},
+      {"{% set ns = namespace(l=[1], m=[1]) %}{% for i in range(99) %}{% set ns.l = [ns.l, ns.l] %}"
+       "{% set ns.m = [ns.m, ns.m] %}{% endfor %}{{ ns.l == ns.m }}",
+       steps},
+      {"{% set ns = namespace(l=1) %}{% for i in range(999) %}{% set ns.l = [ns.l] %}{% endfor %}",
+       "found values nested 281 deep, expected at most 280 levels"},
+      {"{% set ns = namespace(l=[1]) %}{% for i in range(999) %}"
+       "{% set ns.l = ns.l | map('string') %}{% endfor %}",
+       "found values nested 281 deep, expected at most 280 levels"},
+      {"{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
+       "found nesting deeper than 600, expected at most so many levels"},
+      {"{% for x in [1] recursive %}{{ loop([x]) }}{% endfor %}",
+       "found nesting deeper than 600, expected at most so many levels"},
+      {"{% set ns = namespace() %}{% set ns.self = ns %}{{ ns }}",
+       "found nesting deeper than 600, expected at most so many levels"},
+      {"{{ range(100001) }}",
+       "found a range of more than 100000 numbers, expected at most so many"},
+  };
+  for (const auto& [source, message] : cases) {
+    const std::string found = refusal(source, OrderedJson::object(), small);
+    EXPECT_TRUE(found.ends_with(": " + message)) << source << "\n" << found;
+  }
+}
+
+std::string times(int count, std::string_view text) {
+  std::string out;
+  for (int i = 0; i < count; ++i) out += text;
+  return out;
+}
+
+TEST(JinjaRefusals, WhatIsNestedTooDeep) {
+  const std::string cases[] = {"{{ " + times(10'000, "(") + times(10'000, ")") + " }}",
+                               "{{ " + times(10'000, "[") + times(10'000, "]") + " }}",
+                               "{{ " + times(10'000, "not ") + " }}",
+                               "{{ " + times(10'000, "-") + "1 }}",
+                               "{{ 1" + times(10'000, " + 1") + " }}",
+                               "{{ a" + times(10'000, ".b") + " }}",
+                               "{{ a" + times(10'000, "|e") + " }}",
+                               "{{ a" + times(10'000, "()") + " }}",
+                               times(10'000, "{% if 1 %}"),
+                               "{{ 1" + times(10'000, " if 1 else 1") + " }}",
+                               "{% set " + times(10'000, "(") + times(10'000, ")") + " %}",
+                               "{{ 1" + times(10'000, " and 1") + " }}"};
+  for (const std::string& source : cases) {
+    const std::string found = refusal(source);
+    EXPECT_TRUE(found.find("levels of nesting") != std::string::npos ||
+                found.find("an expression of fewer parts") != std::string::npos)
+        << source.substr(0, 40) << "\n"
+        << found.substr(0, 300);
+  }
+  // What is long without being deep is fine.
+  EXPECT_EQ(refusal("{{ 1" + times(1000, " ~ 1") + " }}" +
+                    times(1000, "{% if 1 %}{% elif 2 %}{% endif %}")),
+            "no error");
+}
+
+}  // namespace
+}  // namespace turnbench::jinja
