@@ -112,6 +112,7 @@ Value Evaluator::value_of(const Literal& node) {
 
 Value Evaluator::value_of(const Name& node) {
   if (const Value* found = scope_->find(node.name)) return *found;
+  budget_.steps(variables_.items.size() / 8);
   if (const Value* found = find(variables_, node.name)) return *found;
   if (auto global = find_global(node.name)) return *global;
   return Value::undefined("'" + node.name + "' is undefined");
@@ -240,6 +241,7 @@ Arguments Evaluator::arguments(const ArgumentList& list) {
     }
   }
   const auto add = [&](std::string_view name, Value item) {
+    budget_.steps(1 + out.named.size() / 8);
     if (std::ranges::any_of(out.named, [&](const auto& entry) { return entry.first == name; })) {
       throw complaint("found two arguments {}, expected one", name);
     }
@@ -251,7 +253,6 @@ Arguments Evaluator::arguments(const ArgumentList& list) {
     if (!names.is(Kind::kDict)) throw complaint("found {}, expected a dict", describe(names));
     for (const auto& [name, item] : names.as_dict().items) {
       if (!name.is(Kind::kString)) throw complaint("found {}, expected a name", describe(name));
-      budget_.steps(out.named.size());
       add(name.bytes(), item);
     }
   }

@@ -11,6 +11,7 @@ namespace turnbench::jinja {
 namespace {
 
 constexpr std::size_t kLongestRange = 100'000;  // that of Jinja2's sandbox
+constexpr std::size_t kMostAttributes = 1000;   // of a namespace
 
 class Range : public Object {
  public:
@@ -101,6 +102,10 @@ void refuse_underscore(std::string_view name) {
 
 Value make_namespace(const Call& call) {
   auto items = items_given(call);
+  if (items.size() > kMostAttributes) {
+    throw complaint("found {} attributes for a namespace, expected at most {}", items.size(),
+                    kMostAttributes);
+  }
   for (const auto& [key, value] : items) {
     if (key.is(Kind::kString)) refuse_underscore(key.bytes());
   }
@@ -224,6 +229,10 @@ std::optional<Value> Namespace::attribute(std::string_view name) {
 
 void Namespace::set(std::string_view name, Value value, Budget& budget) {
   refuse_underscore(name);
+  if (items_.size() == kMostAttributes && !attribute(name)) {
+    throw complaint("found more than {} attributes of a namespace, expected at most so many",
+                    kMostAttributes);
+  }
   insert(items_, Value::text(name), std::move(value), budget);
 }
 

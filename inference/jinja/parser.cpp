@@ -174,13 +174,11 @@ class Parser {
   /// `(a, b=1)`
   void signature(MacroBody& macro) {
     tokens_.expect_operator("(");
+    std::set<std::string> names;
     bool defaults = false;
     while (!tokens_.sees_operator(")")) {
       if (!macro.parameters.empty()) tokens_.expect_operator(",");
-      if (std::ranges::any_of(macro.parameters,
-                              [&](const auto& other) { return tokens_.sees_name(other.first); })) {
-        tokens_.fail("another name");
-      }
+      if (!names.insert(tokens_.peek().text).second) tokens_.fail("another name");
       if (tokens_.sees_name("caller") && !tokens_.sees_operator("=", 1)) {
         tokens_.fail("a default for caller");
       }

@@ -1,9 +1,9 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "inference/jinja/object.h"
 
@@ -20,26 +20,18 @@ class Scope : public Object {
   /// The innermost variable of a name, or nullptr.
   const Value* find(std::string_view name) const {
     for (const Scope* scope = this; scope != nullptr; scope = scope->parent_.get()) {
-      for (const auto& [other, value] : scope->variables_) {
-        if (other == name) return &value;
-      }
+      const auto found = scope->variables_.find(name);
+      if (found != scope->variables_.end()) return &found->second;
     }
     return nullptr;
   }
 
   /// Sets a variable of this scope itself.
-  void set(std::string_view name, Value value) {
-    for (auto& [other, present] : variables_) {
-      if (other != name) continue;
-      present = std::move(value);
-      return;
-    }
-    variables_.emplace_back(name, std::move(value));
-  }
+  void set(const std::string& name, Value value) { variables_[name] = std::move(value); }
 
  private:
   std::shared_ptr<Scope> parent_;
-  std::vector<std::pair<std::string, Value>> variables_;
+  std::map<std::string, Value, std::less<>> variables_;
 };
 
 }  // namespace turnbench::jinja

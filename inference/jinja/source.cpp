@@ -7,12 +7,17 @@
 namespace turnbench::jinja {
 namespace {
 
-constexpr std::size_t kQuoted = 80;  // bytes of the template that a message quotes
+constexpr std::size_t kLongestTemplate = 1 << 18;  // models' have up to some 30,000 bytes
+constexpr std::size_t kQuoted = 80;                // bytes of the template that a message quotes
 constexpr std::size_t kLongestMessage = 800;
 
 }  // namespace
 
 Source::Source(std::string_view text, std::string name) : name_(std::move(name)) {
+  if (text.size() > kLongestTemplate) {
+    throw input_error("{}: found {} bytes, expected at most {}", name_, text.size(),
+                      kLongestTemplate);
+  }
   require_utf8(text, name_);
   text_.reserve(text.size());
   for (std::size_t i = 0; i < text.size(); ++i) {

@@ -15,7 +15,7 @@ struct Place {
 /// A template's text as Jinja2 reads it: line ends are \n, and the last one is gone.
 class Source {
  public:
-  /// Refuses text that is not UTF-8.
+  /// Refuses text that is not UTF-8 or has more than 256 KiB.
   Source(std::string_view text, std::string name);
 
   std::string_view text() const { return text_; }

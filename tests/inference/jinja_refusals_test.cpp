@@ -91,9 +91,16 @@ TEST(JinjaRefusals, OfTemplates) {
        "chat: line 1: 99999999999999999999: found "
        "\"99999999999999999999\", expected an integer of 64 bits"},
       {"{% break %}", "chat: line 1: break: found \"break\", expected a loop around it"},
+      {"{% macro m(a, a) %}", "chat: line 1: a: found \"a\", expected another name"},
       {"\xFF", "chat: byte 0: found 0xff, expected well-formed UTF-8"},
   };
   for (const auto& [source, message] : cases) EXPECT_EQ(refusal(source), message);
+}
+
+TEST(JinjaRefusals, OfLongTemplates) {
+  EXPECT_EQ(refusal(std::string(1 << 18, 'a')), "no error");
+  EXPECT_EQ(refusal(std::string((1 << 18) + 1, 'a')),
+            "chat: found 262145 bytes, expected at most 262144");
 }
 
 TEST(JinjaRefusals, OfVariables) {
