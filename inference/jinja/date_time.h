@@ -12,8 +12,9 @@ struct DateTime {
   int hour = 0, minute = 0, second = 0;
 };
 
-/// Python's `datetime.strftime` with the C locale, without time zones.  Refuses conversions that
-/// it does not know and dates that are none.
+/// Python's `datetime.strftime` in the C locale, for %a %A %b %B %d %m %y %Y %H %I %M %S %p %j %F
+/// %T and
+/// %%, with %-d and the like.  Refuses other conversions, and dates that are none.
 std::string format_time(const DateTime& time, std::string_view format);
 
 }  // namespace turnbench::jinja

@@ -1,490 +1,466 @@
-#include "inference/jinja/evaluator.h"
-
 #include <algorithm>
+#include <deque>
+#include <functional>
 
-#include "inference/jinja/access.h"
-#include "inference/jinja/compare.h"
 #include "inference/jinja/library.h"
-#include "inference/jinja/loop.h"
-#include "inference/jinja/namespace.h"
+#include "inference/jinja/operators.h"
 #include "inference/jinja/print.h"
+#include "inference/jinja/syntax.h"
 
 namespace turnbench::jinja {
 namespace {
 
-/// A macro, or the body of a call block, as a value.
-class Macro : public Object {
+/// The variables of a block and, behind them, those of the blocks around it.
+class Scope : public Object {
  public:
-  Macro(Evaluator& evaluator, std::shared_ptr<const MacroBody> body, std::shared_ptr<Scope> scope)
-      : evaluator_(evaluator), body_(std::move(body)), scope_(std::move(scope)) {}
+  explicit Scope(std::shared_ptr<Scope> parent) : parent_(std::move(parent)) {}
 
-  std::string type_name() const override { return "Macro"; }
-  bool is_callable() const override { return true; }
-  bool print(TextBuilder& out) const override {
-    out.add("<Macro '" + body_->name + "'>");
-    return true;
+  std::string type_name() const override { return "scope"; }
+  void forget() override { variables_.clear(); }
+
+  /// The innermost variable of a name, or nullptr.
+  const Value* find(std::string_view name) const {
+    for (const Scope* scope = this; scope != nullptr; scope = scope->parent_.get()) {
+      const auto found = scope->variables_.find(name);
+      if (found != scope->variables_.end()) return &found->second;
+    }
+    return nullptr;
   }
+  /// Sets a variable of this scope itself.
+  void set(const std::string& name, Value value) { variables_[name] = std::move(value); }
+
+ private:
+  std::shared_ptr<Scope> parent_;
+  std::map<std::string, Value, std::less<>> variables_;
+};
+
+/// The variable `loop` of a `for`, which also takes its values one by one: a test may depend on
+/// what the body did to the values before, so that as few as possible are taken in advance.
+class Loop : public Object {
+ public:
+  using Test = std::function<bool(const Value&)>;
+
+  /// `takes` is the `if` of the `for`, or empty.
+  Loop(std::shared_ptr<Iterator> values, Test takes, Budget& budget)
+      : values_(std::move(values)), takes_(std::move(takes)), budget_(budget) {}
+
+  /// The next value; none at the end.
+  std::optional<Value> next() {
+    if (is_last()) return std::nullopt;
+    ++index_;
+    before_ = std::exchange(current_, std::move(ahead_.front()));
+    ahead_.pop_front();
+    return current_;
+  }
+
+  std::string type_name() const override { return "LoopContext"; }
+  int depth() const override { return values_->depth(); }
   std::optional<Value> attribute(std::string_view name) override {
-    if (name == "name") return Value::text(body_->name);
+    if (name == "index") return Value::size(index_);
+    if (name == "index0") return Value::size(index_ - 1);
+    if (name == "first") return Value(index_ == 1);
+    if (name == "last") return Value(is_last());
+    if (name == "length") return Value::size(index_ + left());
+    if (name == "revindex") return Value::size(left() + 1);
+    if (name == "revindex0") return Value::size(left());
+    if (name == "previtem") {
+      return before_ ? *before_ : Value::undefined("there is no previous item");
+    }
+    if (name == "nextitem") {
+      return is_last() ? Value::undefined("there is no next item") : ahead_.front();
+    }
+    if (name == "cycle" || name == "changed" || name == "depth" || name == "depth0") {
+      throw complaint("found loop.{}, expected an attribute that this library has", name);
+    }
     return std::nullopt;
-  }
-  Value call(Runtime&, Arguments arguments) override {
-    return evaluator_.run_macro(*body_, scope_, std::move(arguments));
   }
 
  private:
-  Evaluator& evaluator_;
-  std::shared_ptr<const MacroBody> body_;
-  std::shared_ptr<Scope> scope_;
+  /// Takes one more value in advance; false at the end.
+  bool take() {
+    while (auto value = values_->next()) {
+      budget_.steps(1);
+      if (takes_ && !takes_(*value)) continue;
+      ahead_.push_back(std::move(*value));
+      return true;
+    }
+    return false;
+  }
+
+  bool is_last() { return ahead_.empty() && !take(); }
+
+  /// How many values come after the current one, for which they are all taken.
+  std::size_t left() {
+    while (take()) budget_.elements(1);
+    return ahead_.size();
+  }
+
+  std::shared_ptr<Iterator> values_;
+  Test takes_;
+  Budget& budget_;
+  std::size_t index_ = 0;
+  std::optional<Value> before_, current_;
+  std::deque<Value> ahead_;  // taken from values_, not yet returned
 };
 
-/// Takes the argument of a name.
-std::optional<Value> take_named(Arguments& arguments, std::string_view name) {
-  const auto found =
-      std::ranges::find_if(arguments.named, [&](const auto& entry) { return entry.first == name; });
-  if (found == arguments.named.end()) return std::nullopt;
-  Value out = std::move(found->second);
-  arguments.named.erase(found);
-  return out;
-}
+/// Sets a variable back at the end of a block.
+template <typename Variable>
+class Restore {
+ public:
+  Restore(Variable& variable, Variable meanwhile)
+      : variable_(variable), before_(std::exchange(variable, std::move(meanwhile))) {}
+  ~Restore() { variable_ = std::move(before_); }
+  Restore(const Restore&) = delete;
+  Restore& operator=(const Restore&) = delete;
 
-}  // namespace
+ private:
+  Variable& variable_;
+  Variable before_;
+};
 
-Evaluator::Evaluator(const Source& source, Runtime& runtime, const Dict& variables)
-    : source_(source),
-      runtime_(runtime),
-      budget_(runtime.budget),
-      variables_(variables),
-      scope_(std::make_shared<Scope>(nullptr)) {
-  runtime_.keep(scope_);
-}
+/// One rendering of a template: what its expressions are worth and its statements write.
+class Evaluator {
+ public:
+  Evaluator(const Source& source, Runtime& runtime, const Dict& variables)
+      : source_(source),
+        runtime_(runtime),
+        budget_(runtime.budget),
+        scope_(std::make_shared<Scope>(nullptr)) {
+    runtime_.keep(scope_);
+    for (const auto& [name, value] : variables.items) scope_->set(std::string(name.bytes()), value);
+  }
 
-template <typename Work>
-auto Evaluator::placed(Place place, const Work& work) -> decltype(work()) {
-  try {
+  Text render(const Body& body) {
+    return captured([&] { run(body); });
+  }
+
+ private:
+  /// Where a statement goes on: behind itself, or behind or at the head of the loop around it.
+  enum class Flow { kOn, kBreak, kContinue };
+
+  /// A macro as a value, which sees the variables of where it was defined.
+  class MacroValue : public Object {
+   public:
+    MacroValue(Evaluator& evaluator, std::shared_ptr<const Macro> macro)
+        : evaluator_(evaluator), macro_(std::move(macro)), scope_(evaluator.scope_) {}
+
+    std::string type_name() const override { return "Macro"; }
+    bool is_callable() const override { return true; }
+    Value call(Runtime&, Arguments arguments) override {
+      return evaluator_.run_macro(*macro_, scope_, std::move(arguments));
+    }
+
+   private:
+    Evaluator& evaluator_;
+    std::shared_ptr<const Macro> macro_;
+    std::shared_ptr<Scope> scope_;
+  };
+
+  /// Gives what `work` refuses its place.
+  template <typename Work>
+  auto placed(Place place, const Work& work) -> decltype(work()) {
+    try {
+      return work();
+    } catch (const Complaint& complaint) {
+      throw source_.error(place, complaint.what());
+    }
+  }
+
+  /// Runs `work` in a new scope within `parent`.
+  template <typename Work>
+  auto scoped(const std::shared_ptr<Scope>& parent, const Work& work) {
+    const Restore restore(scope_, std::make_shared<Scope>(parent));
     return work();
-  } catch (const Complaint& complaint) {
-    throw source_.error(place, complaint.what());
   }
-}
 
-template <typename Work>
-auto Evaluator::scoped(const std::shared_ptr<Scope>& parent, const Work& work) {
-  struct Restore {
-    std::shared_ptr<Scope>& scope;
-    std::shared_ptr<Scope> outer;
-    ~Restore() { scope = std::move(outer); }
-  };
-  const Restore restore{scope_, std::exchange(scope_, std::make_shared<Scope>(parent))};
-  return work();
-}
-
-template <typename Work>
-Text Evaluator::captured(const Work& work) {
-  struct Restore {
-    TextBuilder*& out;
-    TextBuilder* outer;
-    ~Restore() { out = outer; }
-  };
-  TextBuilder inner(budget_);
-  const Restore restore{out_, std::exchange(out_, &inner)};
-  work();
-  return inner.finish();
-}
-
-Text Evaluator::render(const Body& body) {
-  return captured([&] { run(body); });
-}
-
-// Expressions
-
-Value Evaluator::value(const Expression& expression) {
-  return placed(expression.place, [&] {
-    const Budget::Level level(budget_);
-    budget_.steps(1);
-    return std::visit([&](const auto& node) { return value_of(node); }, expression.node);
-  });
-}
-
-Value Evaluator::value_of(const Literal& node) {
-  return node.constant;
-}
-
-Value Evaluator::value_of(const Name& node) {
-  if (const Value* found = scope_->find(node.name)) return *found;
-  budget_.steps(variables_.items.size() / 8);
-  if (const Value* found = find(variables_, node.name)) return *found;
-  if (auto global = find_global(node.name)) return *global;
-  return Value::undefined("'" + node.name + "' is undefined");
-}
-
-Value Evaluator::value_of(const SequenceLiteral& node) {
-  std::vector<Value> items;
-  budget_.elements(node.items.size());
-  for (const ExpressionPointer& item : node.items) items.push_back(value(*item));
-  return node.is_tuple ? Value::tuple(std::move(items)) : Value::list(std::move(items));
-}
-
-Value Evaluator::value_of(const DictLiteral& node) {
-  std::vector<std::pair<Value, Value>> items;
-  for (const auto& [key, item] : node.items) {
-    Value name = value(*key);
-    insert(items, std::move(name), value(*item), budget_);
+  /// What `work` writes.
+  template <typename Work>
+  Text captured(const Work& work) {
+    TextBuilder inner(budget_);
+    const Restore<TextBuilder*> restore(out_, &inner);
+    work();
+    return inner.finish();
   }
-  return Value::dict(std::move(items));
-}
 
-Value Evaluator::value_of(const AttributeOf& node) {
-  return attribute(value(*node.object), node.name, budget_);
-}
+  // Expressions
 
-Value Evaluator::value_of(const ItemOf& node) {
-  const Value object = value(*node.object);
-  return item(object, value(*node.key), budget_);
-}
-
-Value Evaluator::value_of(const SliceOf& node) {
-  const auto bound = [&](const ExpressionPointer& part) {
-    return part ? value(*part) : Value(None{});
-  };
-  const Value object = value(*node.object), start = bound(node.start), stop = bound(node.stop);
-  return slice(object, start, stop, bound(node.step), budget_);
-}
-
-Value Evaluator::value_of(const CallOf& node) {
-  return call(node, std::nullopt);
-}
-
-Value Evaluator::value_of(const Filtered& node) {
-  const Value in = value(*node.value);
-  return runtime_.filter(node.name, in, arguments(node.arguments));
-}
-
-Value Evaluator::value_of(const Tested& node) {
-  const Value in = value(*node.value);
-  return runtime_.test(node.name, in, arguments(node.arguments));
-}
-
-Value Evaluator::value_of(const Unary& node) {
-  const Value operand = value(*node.operand);
-  switch (node.op) {
-    case UnaryOperator::kNot:
-      return !truth(operand);
-    case UnaryOperator::kNegative:
-      return negative(operand);
-    case UnaryOperator::kPositive:
-      return positive(operand);
-  }
-  return {};
-}
-
-Value Evaluator::value_of(const Binary& node) {
-  const Value left = value(*node.left);
-  return calculate(node.op, left, value(*node.right), budget_);
-}
-
-Value Evaluator::value_of(const Logical& node) {
-  Value left = value(*node.left);
-  return truth(left) == node.is_and ? value(*node.right) : left;
-}
-
-bool Evaluator::holds(Comparison comparison, const Value& left, const Value& right) {
-  switch (comparison) {
-    case Comparison::kEqual:
-      return equal(left, right, budget_);
-    case Comparison::kNotEqual:
-      return !equal(left, right, budget_);
-    case Comparison::kLess:
-      return order(left, right, budget_) < 0;
-    case Comparison::kAtMost:
-      return order(left, right, budget_) <= 0;
-    case Comparison::kGreater:
-      return order(left, right, budget_) > 0;
-    case Comparison::kAtLeast:
-      return order(left, right, budget_) >= 0;
-    case Comparison::kIn:
-      return contains(right, left, budget_);
-    case Comparison::kNotIn:
-      return !contains(right, left, budget_);
-  }
-  return false;
-}
-
-Value Evaluator::value_of(const Compared& node) {
-  Value left = value(*node.first);
-  for (const auto& [comparison, other] : node.others) {
-    Value right = value(*other);
-    if (!holds(comparison, left, right)) return false;
-    left = std::move(right);
-  }
-  return true;
-}
-
-Value Evaluator::value_of(const Concatenated& node) {
-  TextBuilder out(budget_);
-  for (const ExpressionPointer& part : node.parts) print(value(*part), out);
-  return out.finish();
-}
-
-Value Evaluator::value_of(const Conditional& node) {
-  if (truth(value(*node.test))) return value(*node.yes);
-  if (node.no) return value(*node.no);
-  return Value::undefined("the inline if-expression was false and has no else");
-}
-
-Arguments Evaluator::arguments(const ArgumentList& list) {
-  Arguments out;
-  for (const ExpressionPointer& item : list.values) out.values.push_back(value(*item));
-  if (list.more_values) {
-    for (Value& item : values_of(value(*list.more_values), budget_)) {
-      out.values.push_back(std::move(item));
-    }
-  }
-  const auto add = [&](std::string_view name, Value item) {
-    budget_.steps(1 + out.named.size() / 8);
-    if (std::ranges::any_of(out.named, [&](const auto& entry) { return entry.first == name; })) {
-      throw complaint("found two arguments {}, expected one", name);
-    }
-    out.named.emplace_back(name, std::move(item));
-  };
-  for (const auto& [name, item] : list.named) add(name, value(*item));
-  if (list.more_named) {
-    const Value names = value(*list.more_named);
-    if (!names.is(Kind::kDict)) throw complaint("found {}, expected a dict", describe(names));
-    for (const auto& [name, item] : names.as_dict().items) {
-      if (!name.is(Kind::kString)) throw complaint("found {}, expected a name", describe(name));
-      add(name.bytes(), item);
-    }
-  }
-  return out;
-}
-
-Value Evaluator::call(const CallOf& node, std::optional<Value> caller) {
-  const Value callee = value(*node.callee);
-  Arguments given = arguments(node.arguments);
-  if (caller) given.named.emplace_back("caller", std::move(*caller));
-  return runtime_.call(callee, std::move(given));
-}
-
-// Statements
-
-Evaluator::Flow Evaluator::run(const Body& body) {
-  for (const Statement& statement : body) {
-    const Flow flow = run(statement);
-    if (flow != Flow::kOn) return flow;
-  }
-  return Flow::kOn;
-}
-
-Evaluator::Flow Evaluator::run(const Statement& statement) {
-  return placed(statement.place, [&] {
-    const Budget::Level level(budget_);
-    budget_.steps(1);
-    return std::visit([&](const auto& node) { return run_node(node); }, statement.node);
-  });
-}
-
-Evaluator::Flow Evaluator::run_node(const Data& node) {
-  out_->add(*node.text);
-  return Flow::kOn;
-}
-
-Evaluator::Flow Evaluator::run_node(const Output& node) {
-  const Value printed = value(*node.value);
-  print(printed, *out_);
-  return Flow::kOn;
-}
-
-Evaluator::Flow Evaluator::run_node(const If& node) {
-  for (const auto& [test, body] : node.branches) {
-    if (truth(value(*test))) return run(body);
-  }
-  return run(node.otherwise);
-}
-
-Evaluator::Flow Evaluator::run_node(const For& node) {
-  return run_loop(node, value(*node.values), 0);
-}
-
-std::shared_ptr<Iterator> Evaluator::tested(const For& node, std::shared_ptr<Iterator> values) {
-  const int depth = values->depth();
-  auto next = [this, &node, values = std::move(values), outer = scope_]() -> std::optional<Value> {
-    while (auto candidate = values->next()) {
-      const bool taken = scoped(outer, [&] {
-        assign(node.target, *candidate);
-        return truth(value(*node.test));
-      });
-      if (taken) return candidate;
-    }
-    return std::nullopt;
-  };
-  return std::make_shared<Iterator>(std::move(next), depth);
-}
-
-Evaluator::Flow Evaluator::run_loop(const For& node, const Value& values, std::size_t depth) {
-  std::shared_ptr<Iterator> source = iterate(values, budget_);
-  std::optional<std::size_t> count = length(values);
-  if (node.test) {
-    source = tested(node, std::move(source));
-    count = std::nullopt;
-  }
-  Loop::Recurse recurse;
-  const std::shared_ptr<Scope> outer = scope_;
-  if (node.recursive) {
-    recurse = [this, &node, outer](const Value& inner, std::size_t level) -> Value {
-      return captured([&] {
-        const std::shared_ptr<Scope> here = std::exchange(scope_, outer);
-        run_loop(node, inner, level);
-        scope_ = here;
-      });
-    };
-  }
-  const auto loop = std::make_shared<Loop>(source, count, std::move(recurse), depth, budget_);
-  bool any = false;
-  while (auto next = loop->next()) {
-    any = true;
-    const Flow flow = scoped(outer, [&] {
-      scope_->set("loop", Value(std::shared_ptr<Object>(loop)));
-      assign(node.target, std::move(*next));
-      return run(node.body);
+  Value value(const Expression& expression) {
+    return placed(expression.place, [&] {
+      const Budget::Level level(budget_);
+      budget_.steps(1);
+      return value_of(expression);
     });
-    if (flow == Flow::kBreak) break;
   }
-  if (any) return Flow::kOn;
-  return scoped(outer, [&] { return run(node.otherwise); });
-}
 
-Evaluator::Flow Evaluator::run_node(const Set& node) {
-  assign(node.target, value(*node.value));
-  return Flow::kOn;
-}
-
-Evaluator::Flow Evaluator::run_node(const SetBlock& node) {
-  Flow flow = Flow::kOn;
-  Text text = captured([&] { flow = scoped(scope_, [&] { return run(node.body); }); });
-  if (flow == Flow::kOn) assign(node.target, filtered(node.filters, std::move(text)));
-  return flow;
-}
-
-void Evaluator::assign(const Target& target, Value value) {
-  if (target.is_tuple) {
-    std::vector<Value> parts = values_of(value, budget_);
-    if (parts.size() != target.targets.size()) {
-      throw complaint("found {} values to unpack, expected {}", parts.size(),
-                      target.targets.size());
+  Value value_of(const Expression& e) {
+    const auto part = [&](std::size_t i) { return value(*e.parts[i]); };
+    switch (e.kind) {
+      case Expression::Kind::kLiteral:
+        return e.constant;
+      case Expression::Kind::kName:
+        return variable(e.name);
+      case Expression::Kind::kList:
+        return Value::list(values(e.parts));
+      case Expression::Kind::kTuple:
+        return Value::tuple(values(e.parts));
+      case Expression::Kind::kDict:
+        return dict(e);
+      case Expression::Kind::kAttribute:
+        return attribute(part(0), e.name, budget_);
+      case Expression::Kind::kItem: {
+        const auto all = values(e.parts);
+        return item(all[0], all[1], budget_);
+      }
+      case Expression::Kind::kSlice: {
+        const auto all = values(e.parts);
+        return slice(all[0], all[1], all[2], all[3], budget_);
+      }
+      case Expression::Kind::kCall: {
+        const Value callee = part(0);
+        return call(runtime_, callee, arguments(e));
+      }
+      case Expression::Kind::kFilter: {
+        const Value in = part(0);
+        return filter(runtime_, e.name, in, arguments(e));
+      }
+      case Expression::Kind::kTest: {
+        const Value in = part(0);
+        return test(runtime_, e.name, in, arguments(e));
+      }
+      case Expression::Kind::kNegative:
+        return negative(part(0));
+      case Expression::Kind::kNot:
+        return !truth(part(0));
+      case Expression::Kind::kAnd: {
+        const Value left = part(0);
+        return truth(left) ? part(1) : left;
+      }
+      case Expression::Kind::kOr: {
+        const Value left = part(0);
+        return truth(left) ? left : part(1);
+      }
+      case Expression::Kind::kCalculation: {
+        const auto all = values(e.parts);
+        return calculate(e.name, all[0], all[1], budget_);
+      }
+      case Expression::Kind::kComparison:
+        return holds(e);
+      case Expression::Kind::kText:
+        return concatenation(e);
+      case Expression::Kind::kConditional:
+        if (truth(part(1))) return part(0);
+        if (e.parts.size() == 3) return part(2);
+        return Value::undefined("the inline if-expression was false and has no else");
     }
-    for (std::size_t i = 0; i < parts.size(); ++i) assign(target.targets[i], std::move(parts[i]));
-    return;
+    return {};
   }
-  if (target.attribute.empty()) {
-    scope_->set(target.name, std::move(value));
-    return;
+
+  Value variable(const std::string& name) {
+    if (const Value* found = scope_->find(name)) return *found;
+    if (auto global = find_global(name)) return *global;
+    return Value::undefined("'" + name + "' is undefined");
   }
-  const Value object = value_of(Name{target.name});
-  if (object.is(Kind::kUndefined)) refuse_undefined(object);
-  Namespace* attributes =
-      object.is(Kind::kObject) ? dynamic_cast<Namespace*>(object.as_object().get()) : nullptr;
-  if (attributes == nullptr) throw complaint("found {}, expected a namespace", describe(object));
-  attributes->set(target.attribute, std::move(value), budget_);
-}
 
-void Evaluator::write_string(const Value& value) {
-  if (!value.is(Kind::kString)) {
-    throw complaint("found {} as what a block writes, expected a string", describe(value));
+  std::vector<Value> values(const std::vector<ExpressionPointer>& parts) {
+    std::vector<Value> out;
+    budget_.elements(parts.size());
+    for (const ExpressionPointer& part : parts) out.push_back(value(*part));
+    return out;
   }
-  out_->add(value.as_text());
-}
 
-Value Evaluator::filtered(const std::vector<Filtered>& filters, Value value) {
-  for (const Filtered& filter : filters) {
-    value = runtime_.filter(filter.name, value, arguments(filter.arguments));
-  }
-  return value;
-}
-
-Value Evaluator::macro(const std::shared_ptr<const MacroBody>& body) {
-  runtime_.keep(scope_);
-  return Value(std::make_shared<Macro>(*this, body, scope_));
-}
-
-Evaluator::Flow Evaluator::run_node(const MacroDefinition& node) {
-  scope_->set(node.macro->name, macro(node.macro));
-  return Flow::kOn;
-}
-
-Evaluator::Flow Evaluator::run_node(const CallBlock& node) {
-  const Value caller = macro(node.caller);
-  write_string(call(std::get<CallOf>(node.call->node), caller));
-  return Flow::kOn;
-}
-
-Evaluator::Flow Evaluator::run_node(const FilterBlock& node) {
-  Flow flow = Flow::kOn;
-  Text text = captured([&] { flow = scoped(scope_, [&] { return run(node.body); }); });
-  if (flow == Flow::kOn) write_string(filtered(node.filters, std::move(text)));
-  return flow;
-}
-
-Evaluator::Flow Evaluator::run_node(const With& node) {
-  std::vector<Value> values;
-  for (const auto& [target, expression] : node.targets) values.push_back(value(*expression));
-  return scoped(scope_, [&] {
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      assign(node.targets[i].first, std::move(values[i]));
+  Value dict(const Expression& expression) {
+    std::vector<std::pair<Value, Value>> items;
+    for (std::size_t i = 0; i < expression.parts.size(); i += 2) {
+      Value key = value(*expression.parts[i]);
+      insert(items, std::move(key), value(*expression.parts[i + 1]), budget_);
     }
-    return run(node.body);
-  });
-}
+    return Value::dict(std::move(items));
+  }
 
-Value Evaluator::run_macro(const MacroBody& macro, const std::shared_ptr<Scope>& definition,
-                           Arguments given) {
-  return captured([&] {
-    scoped(definition, [&] {
-      const std::size_t parameters = macro.parameters.size();
-      bool explicit_caller = false;
-      std::vector<std::size_t> missing;
-      for (std::size_t i = 0; i < parameters; ++i) {
-        const std::string& name = macro.parameters[i].first;
-        explicit_caller = explicit_caller || name == "caller";
-        std::optional<Value> argument =
-            i < given.values.size() ? std::optional(given.values[i]) : take_named(given, name);
-        if (!argument) {
-          missing.push_back(i);
-          argument = Value::undefined("parameter '" + name + "' was not provided");
+  bool holds(const Expression& comparison) {
+    Value left = value(*comparison.parts[0]);
+    for (std::size_t i = 0; i < comparison.names.size(); ++i) {
+      Value right = value(*comparison.parts[i + 1]);
+      if (!compare(comparison.names[i], left, right, budget_)) return false;
+      left = std::move(right);
+    }
+    return true;
+  }
+
+  Value concatenation(const Expression& expression) {
+    TextBuilder out(budget_);
+    for (const Value& part : values(expression.parts)) print(part, out);
+    return out.finish();
+  }
+
+  /// Of a call, a filter or a test: the parts behind the first.
+  Arguments arguments(const Expression& expression) {
+    Arguments out;
+    const std::size_t named = expression.parts.size() - expression.names.size();
+    for (std::size_t i = 1; i < expression.parts.size(); ++i) {
+      Value argument = value(*expression.parts[i]);
+      if (i < named) {
+        out.values.push_back(std::move(argument));
+      } else {
+        out.named.emplace_back(expression.names[i - named], std::move(argument));
+      }
+    }
+    return out;
+  }
+
+  // Statements
+
+  Flow run(const Body& body) {
+    for (const Statement& statement : body) {
+      const Flow flow = placed(statement.place, [&] {
+        const Budget::Level level(budget_);
+        budget_.steps(1);
+        return run_one(statement);
+      });
+      if (flow != Flow::kOn) return flow;
+    }
+    return Flow::kOn;
+  }
+
+  Flow run_one(const Statement& statement) {
+    const auto run_scoped = [&] { return scoped(scope_, [&] { return run(statement.body); }); };
+    switch (statement.kind) {
+      case Statement::Kind::kData:
+        out_->add(*statement.text);
+        return Flow::kOn;
+      case Statement::Kind::kOutput:
+        print(value(*statement.value), *out_);
+        return Flow::kOn;
+      case Statement::Kind::kIf:
+        return run(truth(value(*statement.value)) ? statement.body : statement.otherwise);
+      case Statement::Kind::kFor:
+        return run_for(statement);
+      case Statement::Kind::kSet:
+        assign(statement.target, value(*statement.value));
+        return Flow::kOn;
+      case Statement::Kind::kSetBlock:
+        assign(statement.target, captured(run_scoped));
+        return Flow::kOn;
+      case Statement::Kind::kMacro:
+        define(statement);
+        return Flow::kOn;
+      case Statement::Kind::kGeneration:
+        return run_scoped();
+      case Statement::Kind::kBreak:
+        return Flow::kBreak;
+      case Statement::Kind::kContinue:
+        return Flow::kContinue;
+    }
+    return Flow::kOn;
+  }
+
+  Flow run_for(const Statement& statement) {
+    const std::shared_ptr<Scope> outer = scope_;
+    Loop::Test takes;
+    if (statement.test) {
+      takes = [this, outer, &statement](const Value& candidate) {
+        return scoped(outer, [&] {
+          assign(statement.target, candidate);
+          return truth(value(*statement.test));
+        });
+      };
+    }
+    const auto values = iterate(value(*statement.value), budget_);
+    const auto loop = std::make_shared<Loop>(values, std::move(takes), budget_);
+    bool any = false;
+    while (auto next = loop->next()) {
+      any = true;
+      const Flow flow = scoped(outer, [&] {
+        scope_->set("loop", Value(loop));
+        assign(statement.target, std::move(*next));
+        return run(statement.body);
+      });
+      if (flow == Flow::kBreak) break;
+    }
+    if (any) return Flow::kOn;
+    return scoped(outer, [&] { return run(statement.otherwise); });
+  }
+
+  void define(const Statement& statement) {
+    runtime_.keep(scope_);
+    scope_->set(statement.macro->name, Value(std::make_shared<MacroValue>(*this, statement.macro)));
+  }
+
+  void assign(const Target& target, Value value) {
+    if (target.unpacks) {
+      std::vector<Value> parts = values_of(value, budget_);
+      if (parts.size() != target.names.size()) {
+        throw complaint("found {} values to unpack, expected {}", parts.size(),
+                        target.names.size());
+      }
+      for (std::size_t i = 0; i < parts.size(); ++i) scope_->set(target.names[i], parts[i]);
+      return;
+    }
+    const std::string& name = target.names[0];
+    if (target.attribute.empty()) {
+      scope_->set(name, std::move(value));
+      return;
+    }
+    const Value object = variable(name);
+    if (object.is(Kind::kUndefined)) refuse_undefined(object);
+    Namespace* attributes =
+        object.is(Kind::kObject) ? dynamic_cast<Namespace*>(object.as_object().get()) : nullptr;
+    if (attributes == nullptr) throw complaint("found {}, expected a namespace", describe(object));
+    attributes->set(target.attribute, std::move(value));
+  }
+
+  /// What a macro writes when it is called with these arguments, seen from where it was defined.
+  Value run_macro(const Macro& macro, const std::shared_ptr<Scope>& definition, Arguments given) {
+    const auto& parameters = macro.parameters;
+    if (given.values.size() > parameters.size()) {
+      throw complaint("found {} arguments for the macro {}, expected at most {}",
+                      given.values.size(), macro.name, parameters.size());
+    }
+    const auto bind = [&] {
+      std::vector<bool> missing(parameters.size(), false);
+      for (std::size_t i = 0; i < parameters.size(); ++i) {
+        const std::string& name = parameters[i].first;
+        const auto named =
+            std::ranges::find(given.named, name, [](auto& entry) { return entry.first; });
+        if (i < given.values.size()) {
+          scope_->set(name, given.values[i]);
+        } else if (named != given.named.end()) {
+          scope_->set(name, named->second);
+          given.named.erase(named);
+        } else {
+          scope_->set(name, Value::undefined("parameter '" + name + "' was not provided"));
+          missing[i] = true;
         }
-        scope_->set(name, std::move(*argument));
       }
-      // A default sees all the parameters, itself undefined.
-      for (const std::size_t i : missing) {
-        const auto& [name, fallback] = macro.parameters[i];
-        if (fallback) scope_->set(name, value(*fallback));
-      }
-      if (macro.takes_caller && !explicit_caller) {
-        auto caller = take_named(given, "caller");
-        scope_->set("caller", caller ? *caller : Value::undefined("no caller defined"));
-      }
-      if (macro.takes_names) {
-        std::vector<std::pair<Value, Value>> names;
-        for (auto& [name, item] : given.named) {
-          insert(names, Value::text(name), std::move(item), budget_);
-        }
-        scope_->set("kwargs", Value::dict(std::move(names)));
-      } else if (!given.named.empty()) {
+      if (!given.named.empty()) {
         throw complaint("found the argument {} for the macro {}, expected none of that name",
                         given.named[0].first, macro.name);
       }
-      if (macro.takes_values) {
-        const std::size_t used = std::min(parameters, given.values.size());
-        scope_->set("varargs",
-                    Value::tuple({given.values.begin() + static_cast<std::ptrdiff_t>(used),
-                                  given.values.end()}));
-      } else if (given.values.size() > parameters) {
-        throw complaint("found {} arguments for the macro {}, expected at most {}",
-                        given.values.size(), macro.name, parameters);
+      // A default sees all the parameters, itself undefined.
+      for (std::size_t i = 0; i < parameters.size(); ++i) {
+        const auto& [name, fallback] = parameters[i];
+        if (missing[i] && fallback) scope_->set(name, value(*fallback));
       }
-      run(macro.body);
+    };
+    return captured([&] {
+      scoped(definition, [&] {
+        bind();
+        run(macro.body);
+      });
     });
-  });
+  }
+
+  const Source& source_;
+  Runtime& runtime_;
+  Budget& budget_;
+  std::shared_ptr<Scope> scope_;
+  TextBuilder* out_ = nullptr;
+};
+
+}  // namespace
+
+Text evaluate(const Source& source, const Body& body, const Dict& variables, Runtime& runtime) {
+  return Evaluator(source, runtime, variables).render(body);
 }
 
 }  // namespace turnbench::jinja

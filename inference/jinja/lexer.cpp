@@ -1,7 +1,6 @@
 #include "inference/jinja/lexer.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "common/python_text.h"
 #include "common/text.h"
@@ -9,16 +8,13 @@
 namespace turnbench::jinja {
 namespace {
 
-bool is_digit_of(char c, int base) {
-  const int value = c >= '0' && c <= '9'   ? c - '0'
-                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                           : 99;
-  return value < base;
-}
+constexpr std::size_t kLongestTemplate = 1 << 18;  // models' have up to some 30,000 bytes
+constexpr std::size_t kQuoted = 80;                // bytes of the template that a message quotes
+constexpr std::size_t kLongestMessage = 800;
+constexpr std::size_t kEndOfText = std::string_view::npos;
 
-bool is_word_at(std::string_view text, std::size_t at) {
-  return at < text.size() && python::is_word(next_code_point(text, at));
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
 }
 
 class Lexer {
@@ -40,12 +36,10 @@ class Lexer {
     return true;
   }
 
-  /// The place behind white space.
-  std::size_t behind_space(std::size_t at) const {
-    for (std::size_t next = at; next < text_.size(); at = next) {
-      if (!python::is_space(next_code_point(text_, next))) break;
+  void skip_space() {
+    for (std::size_t next = at_; next < text_.size(); at_ = next) {
+      if (!python::is_space(next_code_point(text_, next))) return;
     }
-    return at;
   }
 
   void add(TokenKind kind, std::string text, std::size_t begin) {
@@ -73,7 +67,7 @@ class Lexer {
     if (!text.empty()) out_.push_back({TokenKind::kData, std::string(text), {begin, end}});
   }
 
-  /// The sign behind the opening of a tag, or 0.
+  /// The sign behind the opening or in front of the end of a tag, or 0.
   char take_sign() {
     if (take("-")) return '-';
     return take("+") ? '+' : '\0';
@@ -82,7 +76,7 @@ class Lexer {
   /// What follows a tag's end: all white space, or one line end.
   void finish_tag(char sign, bool takes_line_end) {
     if (sign == '-') {
-      at_ = behind_space(at_);
+      skip_space();
     } else if (sign != '+' && takes_line_end) {
       take("\n");
     }
@@ -94,7 +88,7 @@ class Lexer {
     const std::size_t begin = at_;
     for (;; ++at_) {
       at_ = text_.find('{', at_);
-      if (at_ == std::string_view::npos || at_ + 1 >= text_.size()) {
+      if (at_ == kEndOfText || at_ + 1 >= text_.size()) {
         at_ = text_.size();
         data(begin, at_, '+', false);
         return;
@@ -111,7 +105,7 @@ class Lexer {
     } else if (kind == '{') {
       add(TokenKind::kPrintBegin, "{{", tag);
       inside(tag, "}}");
-    } else if (!raw(tag)) {
+    } else {
       add(TokenKind::kBlockBegin, "{%", tag);
       inside(tag, "%}");
     }
@@ -119,138 +113,75 @@ class Lexer {
 
   void comment(std::size_t tag) {
     const std::size_t end = text_.find("#}", at_);
-    if (end == std::string_view::npos) {
-      fail(tag, tag + 40, "found a comment without an end, expected #}");
-    }
+    if (end == kEndOfText) fail(tag, tag + 40, "found a comment without an end, expected #}");
     const char before = end > at_ ? text_[end - 1] : '\0';
     at_ = end + 2;
     finish_tag(before, true);
   }
 
-  /// `{% raw %}...{% endraw %}`; false if this is another tag.
-  bool raw(std::size_t tag) {
-    const auto word = [&](std::string_view name) {
-      const std::size_t back = at_;
-      at_ = behind_space(at_);
-      if (take(name)) {
-        at_ = behind_space(at_);
-        return true;
-      }
-      at_ = back;
-      return false;
-    };
-    const std::size_t back = at_;
-    if (!word("raw") || !(sees("%}") || sees("-%}"))) {
-      at_ = back;
-      return false;
-    }
-    const char sign = take_sign();
-    at_ += 2;
-    finish_tag(sign, false);
-    const std::size_t begin = at_;
-    for (;; at_ = std::max(begin, at_)) {
-      const std::size_t end = text_.find("{%", at_);
-      if (end == std::string_view::npos)
-        fail(tag, tag + 40, "found raw, expected endraw behind it");
-      at_ = end + 2;
-      const char left = take_sign();
-      if (!word("endraw") || !(sees("%}") || sees("-%}") || sees("+%}"))) {
-        at_ = end + 2;
-        continue;
-      }
-      data(begin, end, left, true);
-      const char right = take_sign();
-      at_ += 2;
-      finish_tag(right, true);
-      return true;
-    }
-  }
-
   /// The tokens of a tag and its end.
   void inside(std::size_t tag, std::string_view close) {
+    const bool block = close == "%}";
     std::string open;  // brackets that wait for their partners
     for (;;) {
-      at_ = behind_space(at_);
+      skip_space();
       const std::size_t begin = at_;
       if (at_ == text_.size()) fail(tag, tag + 40, "found a tag without an end, expected one");
-      if (open.empty()) {
-        const bool signed_end = (text_[at_] == '-' || (text_[at_] == '+' && close == "%}")) &&
-                                text_.substr(at_ + 1).starts_with(close);
-        if (signed_end || sees(close)) {
-          const char sign = signed_end ? take_sign() : '\0';
-          at_ += 2;
-          const bool block = close == "%}";
-          add(block ? TokenKind::kBlockEnd : TokenKind::kPrintEnd, std::string(close), begin);
-          finish_tag(sign, block);
-          return;
-        }
+      const bool signed_end = (text_[at_] == '-' || (text_[at_] == '+' && block)) &&
+                              text_.substr(at_ + 1).starts_with(close);
+      if (open.empty() && (signed_end || sees(close))) {
+        const char sign = take_sign();
+        at_ += 2;
+        add(block ? TokenKind::kBlockEnd : TokenKind::kPrintEnd, std::string(close), begin);
+        finish_tag(sign, block);
+        return;
       }
       if (!number() && !word() && !string()) operation(open);
     }
   }
 
-  /// Digits of a base with single underscores between them; false if there is none at `at`.
-  bool take_digits(std::size_t& at, int base) const {
-    const std::size_t begin = at;
-    for (;;) {
-      const std::size_t next = at > begin && text_.substr(at).starts_with('_') ? at + 1 : at;
-      if (next >= text_.size() || !is_digit_of(text_[next], base)) return at > begin;
-      at = next + 1;
-    }
+  void skip_digits() {
+    while (at_ < text_.size() && is_digit(text_[at_])) ++at_;
   }
 
   bool number() {
-    if (!is_digit_of(text_[at_], 10)) return false;
+    if (!is_digit(text_[at_])) return false;
     const std::size_t begin = at_;
-    std::size_t end = at_;
-    take_digits(end, 10);
-    // Behind a point digits are an index: a.0.1
-    const bool is_index = begin > 0 && text_[begin - 1] == '.';
+    skip_digits();
     bool is_float = false;
-    if (!is_index) {
-      std::size_t next = end + 1;
-      if (end < text_.size() && text_[end] == '.' && take_digits(next, 10)) {
-        end = next;
+    // Behind a point digits are an index: a.0.1
+    if (begin == 0 || text_[begin - 1] != '.') {
+      const auto digit_at = [&](std::size_t i) { return i < text_.size() && is_digit(text_[i]); };
+      if (sees(".") && digit_at(at_ + 1)) {
         is_float = true;
+        ++at_;
+        skip_digits();
       }
-      next = end + 1;
-      if (end < text_.size() && (text_[end] == 'e' || text_[end] == 'E')) {
-        if (next < text_.size() && (text_[next] == '+' || text_[next] == '-')) ++next;
-        if (take_digits(next, 10)) {
-          end = next;
-          is_float = true;
-        }
+      const std::size_t sign =
+          at_ + 1 < text_.size() && (text_[at_ + 1] == '+' || text_[at_ + 1] == '-');
+      if ((sees("e") || sees("E")) && digit_at(at_ + 1 + sign)) {
+        is_float = true;
+        at_ += 1 + sign;
+        skip_digits();
       }
     }
-    if (!is_float && text_[begin] == '0') end = integer_with_prefix(begin);
-    std::string digits(text_.substr(begin, end - begin));
-    std::erase(digits, '_');
-    at_ = end;
-    add(is_float ? TokenKind::kFloat : TokenKind::kInteger, std::move(digits), begin);
+    const std::string digits(text_.substr(begin, at_ - begin));
+    const bool padded = digits[0] == '0' && digits.find_first_not_of('0') != kEndOfText;
+    std::size_t next = at_;
+    if ((padded && !is_float) ||
+        (at_ < text_.size() && python::is_word(next_code_point(text_, next)))) {
+      fail(begin, next, "found a number that is not plain, expected decimal digits");
+    }
+    add(is_float ? TokenKind::kFloat : TokenKind::kInteger, digits, begin);
     return true;
   }
 
-  /// The end of an integer that begins with 0: 0x1F, 0o17, 0b11, or zeros.
-  std::size_t integer_with_prefix(std::size_t begin) const {
-    std::size_t end = begin + 2;
-    const char letter = begin + 1 < text_.size() ? text_[begin + 1] : '\0';
-    const int base = letter == 'x' || letter == 'X'   ? 16
-                     : letter == 'o' || letter == 'O' ? 8
-                     : letter == 'b' || letter == 'B' ? 2
-                                                      : 0;
-    if (base > 0) {
-      if (end < text_.size() && text_[end] == '_') ++end;
-      if (take_digits(end, base)) return end;
-    }
-    end = begin;
-    take_digits(end, 1);
-    return end;
-  }
-
   bool word() {
-    if (!is_word_at(text_, at_)) return false;
     const std::size_t begin = at_;
-    while (is_word_at(text_, at_)) next_code_point(text_, at_);
+    for (std::size_t next = at_; next < text_.size(); at_ = next) {
+      if (!python::is_word(next_code_point(text_, next))) break;
+    }
+    if (at_ == begin) return false;
     add(TokenKind::kName, std::string(text_.substr(begin, at_ - begin)), begin);
     return true;
   }
@@ -273,7 +204,7 @@ class Lexer {
     return true;
   }
 
-  /// Python's escapes; an unknown one stands for itself.
+  /// Python's escapes but those of octal digits and names; an unknown one stands for itself.
   void escape(std::string& value) {
     constexpr std::string_view kLetters = "\\'\"abfnrtv", kMeanings = "\\'\"\a\b\f\n\r\t\v";
     const std::size_t begin = at_;
@@ -281,35 +212,31 @@ class Lexer {
     at_ += 2;
     if (letter == '\n') return;  // which joins lines
     const std::size_t known = kLetters.find(letter);
-    if (known != std::string_view::npos) {
+    if (known != kEndOfText) {
       value += kMeanings[known];
-    } else if (letter >= '0' && letter <= '7') {
-      --at_;
-      append_utf8(value, code(begin, 8, 1, 3));
-    } else if (letter == 'x') {
-      append_utf8(value, code(begin, 16, 2, 2));
-    } else if (letter == 'u') {
-      append_utf8(value, code(begin, 16, 4, 4));
-    } else if (letter == 'U') {
-      append_utf8(value, code(begin, 16, 8, 8));
-    } else if (letter == 'N') {
-      fail(begin, at_, "found a character's name, expected \\u and its number");
+    } else if (letter == 'x' || letter == 'u' || letter == 'U') {
+      append_utf8(value, code(begin, letter == 'x' ? 2 : letter == 'u' ? 4 : 8));
+    } else if (is_digit(letter) || letter == 'N') {
+      fail(begin, at_, "found a character's octal number or name, expected \\u and its number");
     } else {
       at_ = begin + 1;  // the backslash, and then what follows it
       value += '\\';
     }
   }
 
-  /// The code point that digits say.
-  char32_t code(std::size_t begin, int base, std::size_t least, std::size_t most) {
+  /// The code point that so many hexadecimal digits say.
+  char32_t code(std::size_t begin, std::size_t digits) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
     std::uint64_t out = 0;
-    std::size_t count = 0;
-    for (; count < most && at_ < text_.size() && is_digit_of(text_[at_], base); ++count, ++at_) {
-      const char c = text_[at_];
-      const int digit = c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10;
-      out = out * static_cast<std::uint64_t>(base) + static_cast<std::uint64_t>(digit);
+    for (const std::size_t end = at_ + digits; at_ < end; ++at_) {
+      const char c = at_ < text_.size() ? text_[at_] : ' ';
+      const std::size_t digit =
+          kDigits.find(c >= 'A' && c <= 'F' ? static_cast<char>(c | 0x20) : c);
+      if (digit == kEndOfText)
+        fail(begin, at_, "found an escape that is no character, expected one");
+      out = out * 16 + digit;
     }
-    if (count < least || out > 0x10FFFF || (out >= 0xD800 && out < 0xE000)) {
+    if (out > 0x10FFFF || (out >= 0xD800 && out < 0xE000)) {
       fail(begin, at_, "found an escape that is no character, expected one");
     }
     return static_cast<char32_t>(out);
@@ -327,16 +254,15 @@ class Lexer {
     }
     at_ += found->size();
     add(TokenKind::kOperator, std::string(*found), begin);
-    if (*found == "(") open += ')';
-    if (*found == "[") open += ']';
-    if (*found == "{") open += '}';
-    if (*found != ")" && *found != "]" && *found != "}") return;
-    if (open.empty() || open.back() != found->front()) {
-      fail(begin, at_,
-           "found a closing bracket, expected " +
-               (open.empty() ? "none" : std::string(1, open.back())));
+    const char c = found->front();
+    if (c == '(' || c == '[' || c == '{') open += c == '(' ? ')' : c == '[' ? ']' : '}';
+    if (c != ')' && c != ']' && c != '}') return;
+    if (!open.empty() && open.back() == c) {
+      open.pop_back();
+      return;
     }
-    open.pop_back();
+    const std::string expected = open.empty() ? "none" : std::string(1, open.back());
+    fail(begin, at_, "found a closing bracket, expected " + expected);
   }
 
   const Source& source_;
@@ -347,6 +273,32 @@ class Lexer {
 };
 
 }  // namespace
+
+Source::Source(std::string_view text, std::string name) : name_(std::move(name)) {
+  if (text.size() > kLongestTemplate) {
+    throw input_error("{}: found {} bytes, expected at most {}", name_, text.size(),
+                      kLongestTemplate);
+  }
+  require_utf8(text, name_);
+  text_.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\r') {
+      text_ += text[i];
+    } else if (i + 1 == text.size() || text[i + 1] != '\n') {
+      text_ += '\n';
+    }
+  }
+  if (text_.ends_with('\n')) text_.pop_back();
+}
+
+Error Source::error(Place place, std::string_view message) const {
+  const std::string_view before = text().substr(0, place.begin);
+  const std::string_view quoted = text().substr(place.begin, place.end - place.begin);
+  return input_error("{}: line {}: {}: {}", name_,
+                     std::count(before.begin(), before.end(), '\n') + 1,
+                     quoted.empty() ? "the end" : printable(shorten(quoted, kQuoted)),
+                     printable(shorten(message, kLongestMessage)));
+}
 
 std::vector<Token> tokens_of(const Source& source) {
   return Lexer(source).run();

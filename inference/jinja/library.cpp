@@ -2,14 +2,36 @@
 
 #include <algorithm>
 
-#include "common/text.h"
-#include "inference/jinja/access.h"
-#include "inference/jinja/arithmetic.h"
-#include "inference/jinja/compare.h"
+#include "inference/jinja/operators.h"
 #include "inference/jinja/print.h"
 
 namespace turnbench::jinja {
 namespace {
+
+constexpr std::int64_t kLongestRange = 100'000;  // that of Jinja2's sandbox
+
+const Function* find_in(std::span<const Function> table, std::string_view name) {
+  const auto found = std::ranges::find(table, name, &Function::name);
+  return found == table.end() ? nullptr : &*found;
+}
+
+bool is_among(std::string_view names, std::string_view name) {
+  return std::ranges::count(split(names, " "), name) > 0;
+}
+
+std::size_t weight_of(const Value& value) {
+  return value.is(Kind::kString) ? value.as_text().size() : 0;
+}
+
+Value run(Runtime& runtime, const Function& function, const Value& self, Arguments arguments) {
+  std::size_t weight = weight_of(self);  // the bytes that the function may have to read
+  for (const Value& value : arguments.values) weight += weight_of(value);
+  for (const auto& [name, value] : arguments.named) weight += weight_of(value);
+  runtime.budget.steps(1);
+  runtime.budget.read(weight);
+  const Budget::Level level(runtime.budget);
+  return function.run(Call(runtime, function, self, std::move(arguments)));
+}
 
 /// A function as a value, with the value that it is a method of.
 class Bound : public Object {
@@ -20,7 +42,7 @@ class Bound : public Object {
   int depth() const override { return self_.depth(); }
   bool is_callable() const override { return true; }
   Value call(Runtime& runtime, Arguments arguments) override {
-    return runtime.run(function_, self_, std::move(arguments));
+    return run(runtime, function_, self_, std::move(arguments));
   }
 
  private:
@@ -28,54 +50,74 @@ class Bound : public Object {
   Value self_;
 };
 
-const Function* find_in(std::span<const Function> table, std::string_view name) {
-  const auto found = std::find_if(table.begin(), table.end(),
-                                  [&](const Function& function) { return function.name == name; });
-  return found == table.end() ? nullptr : &*found;
+/// What Python's dict, and other types, have and this library leaves out.
+constexpr std::string_view kLeftOutOfDict = "clear copy fromkeys pop popitem setdefault update";
+constexpr std::string_view kLeftOut =
+    "append as_integer_ratio bit_count bit_length casefold center clear conjugate copy count "
+    "denominator encode expandtabs extend find format format_map from_bytes fromhex hex imag index "
+    "insert is_integer isalnum isalpha isascii isdecimal isdigit isdisjoint isidentifier islower "
+    "isnumeric isprintable isspace istitle isupper ljust maketrans mapping numerator partition pop "
+    "real remove removeprefix removesuffix reverse rfind rindex rjust rpartition sort splitlines "
+    "start step stop swapcase to_bytes "
+    "translate zfill";
+
+// Globals
+
+Value range(const Call& call) {
+  const bool one = !call.has(1);
+  const std::int64_t start = one ? 0 : call.integer(0, 0);
+  const std::int64_t stop = call.integer(one ? 0 : 1, 0), step = call.integer(2, 1);
+  if (step == 0) throw complaint("found a range with step 0, expected another step");
+  std::vector<Value> items;
+  std::int64_t at = start;
+  for (bool fits = true; fits && (step < 0 ? at > stop : at < stop);) {
+    if (static_cast<std::int64_t>(items.size()) == kLongestRange) {
+      throw complaint("found a range of more than {} numbers, expected at most so many",
+                      kLongestRange);
+    }
+    call.budget.elements(1);
+    items.push_back(at);
+    fits = !__builtin_add_overflow(at, step, &at);
+  }
+  return Value::sequence("range", std::move(items));
 }
 
-/// The bytes that a function may have to read.
-std::size_t weight_of(const Value& value) {
-  return value.is(Kind::kString) ? value.as_text().size() : 0;
+Value make_namespace(const Call& call) {
+  const auto out = std::make_shared<Namespace>();
+  call.runtime.keep(out);
+  if (!call.more().values.empty()) throw complaint("found a value, expected names (a=1)");
+  for (const auto& [name, value] : call.more().named) out->set(name, value);
+  return Value(out);
 }
 
-bool would_change(Kind kind, std::string_view name) {
-  static constexpr std::string_view kOfDicts[] = {"clear", "pop", "popitem", "setdefault",
-                                                  "update"};
-  static constexpr std::string_view kOfLists[] = {"append", "clear",  "extend",  "insert",
-                                                  "pop",    "remove", "reverse", "sort"};
-  if (kind == Kind::kDict) return std::ranges::find(kOfDicts, name) != std::end(kOfDicts);
-  return kind == Kind::kList && std::ranges::find(kOfLists, name) != std::end(kOfLists);
+Value raise_exception(const Call& call) {
+  const String message = to_string(call.get(0), call.budget);
+  throw complaint("the template refuses: {}", printable(shorten(message.text->bytes(), 600)));
 }
 
-/// What Python's types have and this library leaves out.
-bool lacks_method(Kind kind, std::string_view name) {
-  static constexpr std::string_view kOfStrings[] = {
-      "casefold",    "encode",  "expandtabs", "format_map", "isidentifier",
-      "isprintable", "istitle", "maketrans",  "swapcase",   "translate"};
-  static constexpr std::string_view kOfNumbers[] = {
-      "as_integer_ratio", "bit_count", "bit_length", "conjugate", "denominator",
-      "from_bytes",       "fromhex",   "hex",        "imag",      "is_integer",
-      "numerator",        "real",      "to_bytes"};
-  if (kind == Kind::kString) return std::ranges::find(kOfStrings, name) != std::end(kOfStrings);
-  if (kind == Kind::kDict) return name == "fromkeys";
-  const bool number = kind == Kind::kInteger || kind == Kind::kFloat || kind == Kind::kBool;
-  return number && std::ranges::find(kOfNumbers, name) != std::end(kOfNumbers);
+Value strftime_now(const Call& call) {
+  return call.make(format_time(call.runtime.now, call.text(0).bytes()));
 }
+
+constexpr Function kGlobals[] = {
+    {"range", "/ start stop? step?", range},
+    {"namespace", "/ *", make_namespace},
+    {"raise_exception", "message", raise_exception},
+    {"strftime_now", "format", strftime_now},
+};
 
 }  // namespace
 
 Call::Call(Runtime& runtime, const Function& function, const Value& self, Arguments arguments)
     : runtime(runtime), budget(runtime.budget), function_(function), self_(self) {
-  bool positional = false, takes_values = false, takes_names = false;
+  bool positional = false, takes_more = false;
   std::size_t used = 0;
   std::vector<Value>& values = arguments.values;
   auto& named = arguments.named;
   for (std::string name : split(function.parameters, " ")) {
     if (name == "/") positional = true;
-    if (name == "*") takes_values = true;
-    if (name == "**") takes_names = true;
-    if (name.empty() || name == "/" || name[0] == '*') continue;
+    if (name == "*") takes_more = true;
+    if (name.empty() || name == "/" || name == "*") continue;
     const bool optional = name.ends_with('?');
     if (optional) name.pop_back();
     const auto found = std::find_if(named.begin(), named.end(), [&](const auto& argument) {
@@ -95,11 +137,11 @@ Call::Call(Runtime& runtime, const Function& function, const Value& self, Argume
       throw complaint("found no argument for {}, expected its {}", function.name, name);
     }
   }
-  if (used < values.size() && !takes_values) {
+  if (used < values.size() && !takes_more) {
     throw complaint("found {} arguments for {}, expected at most {}", values.size(), function.name,
                     used);
   }
-  if (!named.empty() && !takes_names) {
+  if (!named.empty() && !takes_more) {
     throw complaint("found the argument {} for {}, expected none of that name",
                     printable(shorten(named[0].first, 40)), function.name);
   }
@@ -125,8 +167,8 @@ std::int64_t Call::integer(std::size_t i, std::int64_t fallback) const {
   return *out;
 }
 
-bool Call::truth(std::size_t i, bool fallback) const {
-  return has(i) ? jinja::truth(*given_[i]) : fallback;
+bool Call::truth(std::size_t i) const {
+  return has(i) && jinja::truth(*given_[i]);
 }
 
 std::optional<std::string_view> Call::maybe_text(std::size_t i) const {
@@ -134,8 +176,8 @@ std::optional<std::string_view> Call::maybe_text(std::size_t i) const {
   return text(i).bytes();
 }
 
-String Call::self_text() const {
-  return to_string(self_, budget);
+TextPointer Call::self_text() const {
+  return to_string(self_, budget).text;
 }
 
 std::vector<Value> Call::self_values() const {
@@ -147,102 +189,66 @@ Value Call::make(std::string text) const {
   return Text(std::move(text));
 }
 
-Runtime::~Runtime() {
-  for (const auto& object : kept_) object->forget();
+Value Call::make_list(const std::vector<Slice>& parts) const {
+  std::vector<Value> items;
+  for (const Slice& part : parts) {
+    budget.elements(1);
+    items.push_back(substring(part, budget));
+  }
+  return Value::list(std::move(items));
 }
 
-std::shared_ptr<Object> Runtime::keep(std::shared_ptr<Object> object) {
-  budget.elements(2);
-  kept_.push_back(object);
-  return object;
-}
-
-Value Runtime::call(const Value& callee, Arguments arguments) {
+Value call(Runtime& runtime, const Value& callee, Arguments arguments) {
   if (callee.is(Kind::kUndefined)) refuse_undefined(callee);
   if (!callee.is(Kind::kObject) || !callee.as_object()->is_callable()) {
     throw complaint("found {}, expected something that can be called", describe(callee));
   }
   const std::shared_ptr<Object> object = callee.as_object();  // which may be replaced meanwhile
-  return object->call(*this, std::move(arguments));
+  return object->call(runtime, std::move(arguments));
 }
 
-Value Runtime::filter(std::string_view name, const Value& value, Arguments arguments) {
-  const Function* function = find_filter(name);
-  if (function == nullptr) {
-    throw complaint("found the filter {}, expected one that is known",
-                    printable(shorten(name, 40)));
+Value filter(Runtime& runtime, std::string_view name, const Value& value, Arguments arguments) {
+  if (name != "safe" && name != "string") refuse_marked(value);
+  for (const Value& argument : arguments.values) refuse_marked(argument);
+  for (const auto& [parameter, argument] : arguments.named) refuse_marked(argument);
+  if (const Function* function = find_in(filters(), name)) {
+    return run(runtime, *function, value, std::move(arguments));
   }
-  return run(*function, value, std::move(arguments));
+  throw complaint("found the filter {}, expected one that this library has",
+                  printable(shorten(name, 40)));
 }
 
-bool Runtime::test(std::string_view name, const Value& value, Arguments arguments) {
-  const Function* function = find_test(name);
-  if (function == nullptr) {
-    throw complaint("found the test {}, expected one that is known", printable(shorten(name, 40)));
+bool test(Runtime& runtime, std::string_view name, const Value& value, Arguments arguments) {
+  if (const Function* function = find_in(value_tests(), name)) {
+    return truth(run(runtime, *function, value, std::move(arguments)));
   }
-  return truth(run(*function, value, std::move(arguments)));
-}
-
-Value Runtime::run(const Function& function, const Value& self, Arguments arguments) {
-  std::size_t weight = weight_of(self);
-  for (const Value& value : arguments.values) weight += weight_of(value);
-  for (const auto& [name, value] : arguments.named) weight += weight_of(value);
-  budget.steps(1);
-  budget.read(weight);
-  const Budget::Level level(budget);
-  return function.run(Call(*this, function, self, std::move(arguments)));
-}
-
-const Function* find_filter(std::string_view name) {
-  for (const auto table : {text_filters(), list_filters(), choosing_filters(), number_filters()}) {
-    if (const Function* found = find_in(table, name)) return found;
-  }
-  return nullptr;
-}
-
-const Function* find_test(std::string_view name) {
-  return find_in(value_tests(), name);
+  throw complaint("found the test {}, expected one that this library has",
+                  printable(shorten(name, 40)));
 }
 
 std::optional<Value> find_method(const Value& value, std::string_view name) {
-  const auto table = value.is(Kind::kString) ? text_methods() : container_methods(value.kind());
-  if (const Function* found = find_in(table, name)) {
-    refuse_safe(value);
+  if (const Function* found = find_in(methods_of(value.kind()), name)) {
+    refuse_marked(value);
     return Value(std::make_shared<Bound>(*found, value));
   }
-  if (would_change(value.kind(), name) || name.starts_with("__")) {
+  if (name.starts_with("__")) {
     return Value::undefined(fmt::format("access to attribute '{}' of '{}' object is unsafe",
                                         shorten(name, 40), type_name(value)));
   }
-  if (lacks_method(value.kind(), name)) {
+  if (is_among(value.is(Kind::kDict) ? kLeftOutOfDict : kLeftOut, name)) {
     throw complaint("found {}.{}, expected a method that this library has", type_name(value), name);
   }
   return std::nullopt;
 }
 
 std::optional<Value> find_global(std::string_view name) {
-  const Function* found = find_in(globals(), name);
-  if (found == nullptr) return std::nullopt;
-  return Value(std::make_shared<Bound>(*found, Value()));
-}
-
-Value at_path(const Value& value, const Value& path, const Value& fallback, Budget& budget) {
-  if (path.is(Kind::kNone)) return value;
-  Value out = value;
-  const auto step = [&](const Value& key) {
-    out = item(out, key, budget);
-    if (out.is(Kind::kUndefined) && !fallback.is(Kind::kNone)) out = fallback;
-  };
-  if (!path.is(Kind::kString)) {
-    step(path);
-    return out;
+  if (const Function* found = find_in(kGlobals, name)) {
+    return Value(std::make_shared<Bound>(*found, Value()));
   }
-  for (const std::string& part : split(path.bytes(), ".")) {
-    const bool digits = !part.empty() && part.find_first_not_of("0123456789") == std::string::npos;
-    const auto index = digits ? parse_number<std::int64_t>(part) : std::nullopt;
-    step(index ? Value(*index) : Value::text(part));
+  if (is_among("cycler dict joiner lipsum self", name)) {
+    throw complaint("found {}, expected a function that this library has", name);
   }
-  return out;
+  return std::nullopt;
 }
 
 }  // namespace turnbench::jinja

@@ -2,9 +2,11 @@
 
 #include <span>
 
-#include "inference/jinja/runtime.h"
+#include "inference/jinja/value.h"
 
 namespace turnbench::jinja {
+
+struct Function;
 
 /// One call of a library function with its parameters found.
 class Call {
@@ -19,19 +21,21 @@ class Call {
   /// Typed parameters; anything else is refused.
   const Text& text(std::size_t i) const;
   std::int64_t integer(std::size_t i, std::int64_t fallback) const;
-  bool truth(std::size_t i, bool fallback) const;
+  bool truth(std::size_t i) const;  ///< false where it was not given
   /// None for what was not given, or is None.
   std::optional<std::string_view> maybe_text(std::size_t i) const;
 
-  /// The value in front: as it is, as a string of any value (Python's `str`), or all its elements.
+  /// The value in front: as it is, as the text of any value (Python's `str`), or all its elements.
   const Value& self() const { return self_; }
-  String self_text() const;
+  TextPointer self_text() const;
   std::vector<Value> self_values() const;
 
   /// What was given beyond the parameters, if the function takes it.
   const Arguments& more() const { return more_; }
 
   Value make(std::string text) const;  ///< a string, charged to the budget
+  /// The parts of a text as a list.
+  Value make_list(const std::vector<Slice>& parts) const;
 
   Runtime& runtime;
   Budget& budget;
@@ -49,48 +53,32 @@ class Call {
 struct Function {
   std::string_view name;
   /// The names of its parameters: "old new count?".  A question mark stands behind those that may
-  /// be missing, "/" in front if all are positional, "*" behind if it takes more values and "**"
-  /// if it takes more names.
+  /// be missing, "/" in front if all are positional, "*" behind if it takes more of any kind.
   std::string_view parameters;
   Value (*run)(const Call&);
 };
 
-/// nullptr for a name that is not known.
-const Function* find_filter(std::string_view name);
-const Function* find_test(std::string_view name);
+/// `callee(arguments)`
+Value call(Runtime& runtime, const Value& callee, Arguments arguments);
 
-/// The names that Jinja2 has and this library leaves out.
-bool is_left_out(std::string_view filter);
+/// `value|name(arguments)` and `value is name(arguments)`; refuse names that are not known.
+Value filter(Runtime& runtime, std::string_view name, const Value& value, Arguments arguments);
+bool test(Runtime& runtime, std::string_view name, const Value& value, Arguments arguments);
 
-/// A method of a value, bound to it.  One that would change the value is undefined, as in the
-/// immutable sandbox: it can be asked for, but not called.
+/// A method of a value, bound to it; none if Python knows none of that name.  Refuses those that
+/// Python has and this library leaves out.
 std::optional<Value> find_method(const Value& value, std::string_view name);
 
-/// A name that every template knows: range, dict, namespace, ...
+/// A name that every template knows: range, namespace, raise_exception, strftime_now.  Refuses
+/// those that Jinja2 has and this library leaves out.
 std::optional<Value> find_global(std::string_view name);
 
-/// `values[first], values[first + step], ...` of a range.
-Value slice_of_range(const Value& range, std::int64_t first, std::int64_t step, std::size_t count);
-
-/// The elements of a dict as `dict.items()`, `.keys()` and `.values()` have them.
-Value view_of(const Value& dict, std::string_view name);
-
-/// `value.a.b` for the path "a.b", as the parameter `attribute` of filters means it; where an
-/// element is undefined it is `fallback`, if that is not None.
-Value at_path(const Value& value, const Value& path, const Value& fallback, Budget& budget);
-
-/// Python's `int(value)` and `float(value)`; none where it raises ValueError or TypeError.
-std::optional<std::int64_t> parse_integer(std::string_view text, std::int64_t base);
-std::optional<double> parse_float(std::string_view text);
+/// The elements of a dict: of type dict_items, dict_keys or dict_values.
+Value elements_of(const Call& call, std::string_view type);
 
 /// The tables, each in its own file.
-std::span<const Function> text_filters();
-std::span<const Function> list_filters();
-std::span<const Function> choosing_filters();
-std::span<const Function> number_filters();
+std::span<const Function> filters();
 std::span<const Function> value_tests();
-std::span<const Function> text_methods();
-std::span<const Function> container_methods(Kind kind);
-std::span<const Function> globals();
+std::span<const Function> methods_of(Kind kind);
 
 }  // namespace turnbench::jinja

@@ -1,25 +1,24 @@
 #pragma once
 
-#include <string>
-
 #include "inference/jinja/value.h"
 
 namespace turnbench::jinja {
 
-/// Python's `str(value)`, what `{{ value }}` prints.  Refuses what Python prints with an address in
-/// memory: generators and functions.
+/// Python's `str(value)`, what `{{ value }}` prints.  Refuses ranges, views of dicts, and what
+/// Python prints with an address in memory: generators and functions.
 void print(const Value& value, TextBuilder& out);
-
-/// Python's `repr(value)`, how elements of lists and dicts are printed.
-void represent(const Value& value, TextBuilder& out);
 
 /// `str(value)` as a value: a string is itself.
 String to_string(const Value& value, Budget& budget);
 
-/// Python's `repr` of a float: the shortest digits that give the same number back.
-std::string float_text(double number);
+/// The parameters of Python's json.dumps that the filter tojson has here.
+struct JsonStyle {
+  std::optional<std::string> indent;  ///< of each level; none writes one line
+  std::string between = ", ";         ///< items
+  std::string behind_key = ": ";
+};
 
-/// Whether `str.isprintable` says so of the character.
-bool is_printable(char32_t c);
+/// Adds a value as json.dumps writes it; refuses what that refuses.
+void write_json(const Value& value, const JsonStyle& style, TextBuilder& out);
 
 }  // namespace turnbench::jinja

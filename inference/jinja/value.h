@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,12 +10,13 @@
 #include <variant>
 #include <vector>
 
-#include "common/json.h"
+#include "inference/jinja/date_time.h"
 #include "inference/jinja/text.h"
 
 namespace turnbench::jinja {
 
 class Object;
+class Runtime;
 class Value;
 
 /// Jinja2's default Undefined: prints as nothing, is empty and false; most other uses refuse it
@@ -25,20 +27,17 @@ struct Undefined {
 
 struct None {};
 
-/// A string.  `safe` marks what the filters safe and escape return.
+/// A string.  What the filter `safe` returns is marked: Jinja2 would escape what is added to it.
 struct String {
   TextPointer text;
-  bool safe = false;
+  bool marked = false;
 };
 
-struct List {
+/// Of Python's types list, tuple, range, dict_items, dict_keys and dict_values.
+struct Sequence {
+  std::string_view type;
   std::vector<Value> items;
   int depth = 1;  ///< of containers within each other, this one included
-};
-
-/// The names are those of groupby's tuples; others have none.
-struct Tuple : List {
-  std::vector<std::string> names{};
 };
 
 struct Dict {
@@ -46,21 +45,10 @@ struct Dict {
   int depth = 1;
 };
 
-enum class Kind {
-  kUndefined,
-  kNone,
-  kBool,
-  kInteger,
-  kFloat,
-  kString,
-  kList,
-  kTuple,
-  kDict,
-  kObject
-};
+enum class Kind { kUndefined, kNone, kBool, kInteger, kFloat, kString, kSequence, kDict, kObject };
 
-/// A value of Python, as far as templates see them.  Cheap to copy; lists, tuples and dicts never
-/// change, as in Jinja2's immutable sandbox.
+/// A value of Python, as far as templates see them.  Cheap to copy; containers never change, as in
+/// Jinja2's immutable sandbox.
 class Value {
  public:
   Value() : Value(Undefined{}) {}
@@ -78,14 +66,18 @@ class Value {
   static Value text(std::string_view bytes) { return Value(Text(std::string(bytes))); }
   static Value size(std::size_t count) { return Value(static_cast<std::int64_t>(count)); }
   /// These refuse containers that are nested too deep.
-  static Value list(std::vector<Value> items);
-  static Value tuple(std::vector<Value> items, std::vector<std::string> names = {});
+  static Value sequence(std::string_view type, std::vector<Value> items);
+  static Value list(std::vector<Value> items) { return sequence("list", std::move(items)); }
+  static Value tuple(std::vector<Value> items) { return sequence("tuple", std::move(items)); }
   static Value dict(std::vector<std::pair<Value, Value>> items);
 
   Kind kind() const { return static_cast<Kind>(value_.index()); }
   bool is(Kind kind) const { return this->kind() == kind; }
   bool is_number() const { return is(Kind::kBool) || is(Kind::kInteger) || is(Kind::kFloat); }
-  bool is_sequence() const { return is(Kind::kList) || is(Kind::kTuple); }
+  bool is_sequence(std::string_view type) const {
+    return is(Kind::kSequence) && as_sequence().type == type;
+  }
+  bool is_list_or_tuple() const { return is_sequence("list") || is_sequence("tuple"); }
 
   const Undefined& as_undefined() const { return std::get<Undefined>(value_); }
   bool as_bool() const { return std::get<bool>(value_); }
@@ -93,8 +85,8 @@ class Value {
   const String& as_string() const { return std::get<String>(value_); }
   const Text& as_text() const { return *as_string().text; }
   std::string_view bytes() const { return as_text().bytes(); }
-  const List& as_list() const;  ///< also of a tuple
-  const Tuple& as_tuple() const { return *std::get<TuplePointer>(value_); }
+  const Sequence& as_sequence() const { return *std::get<SequencePointer>(value_); }
+  const std::vector<Value>& items() const { return as_sequence().items; }
   const Dict& as_dict() const { return *std::get<DictPointer>(value_); }
   const std::shared_ptr<Object>& as_object() const {
     return std::get<std::shared_ptr<Object>>(value_);
@@ -106,20 +98,16 @@ class Value {
 
   /// How deep containers are within each other; 0 for what is none.
   int depth() const;
-  /// Whether two values are one in memory (containers, objects).
-  bool is_same(const Value& other) const;
 
  private:
-  using ListPointer = std::shared_ptr<const List>;
-  using TuplePointer = std::shared_ptr<const Tuple>;
+  using SequencePointer = std::shared_ptr<const Sequence>;
   using DictPointer = std::shared_ptr<const Dict>;
 
-  explicit Value(ListPointer list) : value_(std::move(list)) {}
-  explicit Value(TuplePointer tuple) : value_(std::move(tuple)) {}
+  explicit Value(SequencePointer sequence) : value_(std::move(sequence)) {}
   explicit Value(DictPointer dict) : value_(std::move(dict)) {}
 
-  std::variant<Undefined, None, bool, std::int64_t, double, String, ListPointer, TuplePointer,
-               DictPointer, std::shared_ptr<Object>>
+  std::variant<Undefined, None, bool, std::int64_t, double, String, SequencePointer, DictPointer,
+               std::shared_ptr<Object>>
       value_;
 };
 
@@ -132,9 +120,86 @@ std::string type_name(const Value& value);
 /// For messages: "a list of 3", "the string \"abc\"", "'x' is undefined".
 std::string describe(const Value& value);
 
-/// A value of JSON.  Where `origins` is given, each string (not a key) is traced: its number is its
-/// place in `origins`, to which its JSON pointer is added.  Refuses integers beyond 64 bits and
-/// strings that are not UTF-8, with their place.
-Value from_json(const OrderedJson& json, std::vector<std::string>* origins = nullptr);
+/// A message of Jinja2 for a value that is undefined.
+[[noreturn]] void refuse_undefined(const Value& value);
+
+/// The arguments of a call.
+struct Arguments {
+  std::vector<Value> values;
+  std::vector<std::pair<std::string, Value>> named;
+};
+
+/// A value with a state or a function of its own.  What an object does not say, it cannot do.
+class Object {
+ public:
+  virtual ~Object() = default;
+
+  virtual std::string type_name() const = 0;
+  virtual int depth() const { return 0; }
+  virtual std::optional<Value> attribute(std::string_view /*name*/) { return std::nullopt; }
+  virtual bool is_callable() const { return false; }
+  virtual Value call(Runtime&, Arguments);
+  /// Drops the values that it holds, at the end of a rendering.
+  virtual void forget() {}
+};
+
+/// What Python calls a generator: its values can be taken once.
+class Iterator : public Object {
+ public:
+  explicit Iterator(std::vector<Value> values)
+      : values_(std::move(values)), depth_(depth_over(values_)) {}
+
+  std::optional<Value> next() {
+    return at_ < values_.size() ? std::optional(values_[at_++]) : std::nullopt;
+  }
+  std::string type_name() const override { return "generator"; }
+  int depth() const override { return depth_; }
+
+ private:
+  std::vector<Value> values_;
+  std::size_t at_ = 0;
+  int depth_;
+};
+
+/// What `namespace(...)` makes: the one value whose attributes a template can set.
+class Namespace : public Object {
+ public:
+  std::string type_name() const override { return "Namespace"; }
+  std::optional<Value> attribute(std::string_view name) override {
+    const auto found = values_.find(name);
+    return found == values_.end() ? std::nullopt : std::optional(found->second);
+  }
+  void forget() override { values_.clear(); }
+
+  /// `{% set namespace.name = value %}`
+  void set(const std::string& name, Value value) { values_[name] = std::move(value); }
+
+ private:
+  std::map<std::string, Value, std::less<>> values_;
+};
+
+/// What functions need of the rendering that calls them.
+class Runtime {
+ public:
+  Runtime(const Limits& limits, const DateTime& time) : budget(limits), now(time) {}
+  /// Ends the cycles of values that refer to each other.
+  ~Runtime() {
+    for (const auto& object : kept_) object->forget();
+  }
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+
+  /// Remembers an object that can hold values which refer back to it.
+  void keep(std::shared_ptr<Object> object) {
+    budget.elements(2);
+    kept_.push_back(std::move(object));
+  }
+
+  Budget budget;
+  const DateTime now;
+
+ private:
+  std::vector<std::shared_ptr<Object>> kept_;
+};
 
 }  // namespace turnbench::jinja

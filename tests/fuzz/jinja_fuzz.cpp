@@ -8,7 +8,7 @@ namespace turnbench::fuzz {
 namespace {
 
 /// Every piece is a copy of the string that it names.
-void check(const jinja::TracedRendering& traced, const OrderedJson& variables) {
+void check(const jinja::Rendering& traced, const OrderedJson& variables) {
   std::size_t end = 0;
   for (const jinja::Piece& piece : traced.pieces) {
     require(end <= piece.begin && piece.begin < piece.end && piece.end <= traced.text.size(),
@@ -36,7 +36,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     jinja::RenderOptions options;
     options.limits.steps = 50'000;
     options.limits.bytes = 1'000'000;
-    const jinja::TracedRendering traced = chat.render_traced(variables, options);
+    const jinja::Rendering traced = chat.render(variables, options);
     fuzz::require(is_valid_utf8(traced.text), "a text that is not UTF-8");
     fuzz::check(traced, variables);
   });

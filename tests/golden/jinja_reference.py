@@ -3,6 +3,7 @@
 Needs: pip install jinja2==3.1.6 transformers==5.23.0 (no torch).
 """
 
+import copy
 import datetime
 import re
 
@@ -20,7 +21,7 @@ def render(source, variables):
     try:
         template = _compile_jinja_template(source)
         template.environment.globals["strftime_now"] = NOW.strftime
-        text = template.render(**variables)
+        text = template.render(**copy.deepcopy(variables))  # `indent` of a list changes it
         text.encode()  # which a lone surrogate fails
         return text
     except Exception:  # of any type: of jinja2, of Python, or of the template's own

@@ -1,6 +1,7 @@
 """Makes tests/data/jinja/*.json: what jinja2 renders, or null where it refuses.
 
   cases.json      templates written by hand (jinja_cases.py)
+  left_out.json   the same, which this library leaves out and refuses
   random.json     templates drawn from a grammar (jinja_grammar.py)
   templates.json  the chat templates of DIRECTORY with conversations; the templates stay where they are
 
@@ -31,8 +32,9 @@ def write(name, head, cases):
 
 def main():
     OUT.mkdir(parents=True, exist_ok=True)
-    cases = [[source, render(source, jinja_cases.VARIABLES)] for source in jinja_cases.cases()]
-    write("cases.json", jinja_cases.VARIABLES, [case for case in cases if is_repeatable(case[-1])])
+    for name, sources in (("cases.json", jinja_cases.cases()), ("left_out.json", jinja_cases.left_out())):
+        cases = [[source, render(source, jinja_cases.VARIABLES)] for source in sources]
+        write(name, jinja_cases.VARIABLES, [case for case in cases if is_repeatable(case[-1])])
 
     drawn = []
     for source, i in jinja_grammar.draw(seed=1):

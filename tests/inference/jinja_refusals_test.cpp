@@ -22,7 +22,7 @@ TEST(JinjaRefusals, NameTheTemplateTheLineAndTheExpression) {
   const std::pair<const char*, const char*> cases[] = {
       {"a\n{{ s + n }}",
        "chat: line 2: s + n: found the string \"text\" + the integer 1, expected "
-       "values that Python combines so"},
+       "values that can be combined so"},
       {"{{ a.b }}",
        "chat: line 1: a.b: found an undefined value ('a' is undefined), expected a "
        "defined one"},
@@ -30,18 +30,14 @@ TEST(JinjaRefusals, NameTheTemplateTheLineAndTheExpression) {
        "chat: line 1: l.x.y: found an undefined value ('list object' has no "
        "attribute 'x'), expected a defined one"},
       {"{{ l.append(3) }}",
-       "chat: line 1: l.append(3): found an undefined value (access to "
-       "attribute 'append' of 'list' object is unsafe), expected a defined one"},
+       "chat: line 1: l.append: found list.append, expected a method that this library has"},
       {"{{ n() }}",
        "chat: line 1: n(): found the integer 1, expected something that can be called"},
       {"{% for x in n %}{% endfor %}",
        "chat: line 1: {% for x in n %}{% endfor %}: found the "
        "integer 1, expected something to iterate over"},
-      {"{{ s | truncate(1) }}",
-       "chat: line 1: s | truncate(1): found the length 1 and the leeway "
-       "5, expected at least 3 and 0"},
-      {"{{ s.find(1) }}",
-       "chat: line 1: s.find(1): found the integer 1 for find, expected a string"},
+      {"{{ s.strip(1) }}",
+       "chat: line 1: s.strip(1): found the integer 1 for strip, expected a string"},
       {"{{ s.split(',', 1, 2) }}",
        "chat: line 1: s.split(',', 1, 2): found 3 arguments for split, expected at most 2"},
       {"{{ s | trim(zz=1) }}",
@@ -57,7 +53,28 @@ TEST(JinjaRefusals, NameTheTemplateTheLineAndTheExpression) {
        "of it)"},
       {"{{ (s | safe) + s }}",
        "chat: line 1: (s | safe) + s: found the string \"text\", which |safe "
-       "or |escape marked, expected a plain string"},
+       "marked, expected a plain string"},
+      {"{{ '%s' % s }}",
+       "chat: line 1: '%s' % s: found the string \"%s\" % the string \"text\", "
+       "expected values that can be combined so"},
+      {"{{ 7.5 // 2 }}", "chat: line 1: 7.5 // 2: found // of floats, expected integers"},
+      {"{{ 'é' | title }}",
+       "chat: line 1: 'é' | title: found letters beyond ASCII, expected none to "
+       "write large and small"},
+      {"{{ range(3) == range(3) }}",
+       "chat: line 1: range(3) == range(3): found a range of 3 and a range of 3, "
+       "expected lists (|list makes one)"},
+      {"{{ range(3) }}",
+       "chat: line 1: {{ range(3) }}: found a range of 3, expected a value that "
+       "has a text (|list makes a list of it)"},
+      {"{{ s | urlize }}",
+       "chat: line 1: s | urlize: found the filter urlize, expected one that this library has"},
+      {"{{ s is upper }}",
+       "chat: line 1: s is upper: found the test upper, expected one that this library has"},
+      {"{{ cycler }}",
+       "chat: line 1: cycler: found cycler, expected a function that this library has"},
+      {"{% for x in l %}{{ loop.depth }}{% endfor %}",
+       "chat: line 1: loop.depth: found loop.depth, expected an attribute that this library has"},
       {"{{ s.swapcase() }}",
        "chat: line 1: s.swapcase: found str.swapcase, expected a method that this library has"},
       {"{{ strftime_now('%Q') }}",
@@ -71,17 +88,16 @@ TEST(JinjaRefusals, OfTemplates) {
   const std::pair<const char*, const char*> cases[] = {
       {"{% if x %}", "chat: line 1: the end: found the end, expected the tag endif"},
       {"a\n\n{{ 1 + }}", "chat: line 3: }}: found \"}}\", expected an expression"},
-      {"{{ x | urlize }}",
-       "chat: line 1: urlize: found \"urlize\", expected a filter that this library has"},
-      {"{{ x | nosuch }}",
-       "chat: line 1: nosuch: found \"nosuch\", expected a filter that is known"},
-      {"{{ x is nosuch }}",
-       "chat: line 1: nosuch: found \"nosuch\", expected a test that is known"},
       {"{% include 'x' %}",
-       "chat: line 1: include: found \"include\", expected a template that needs no other"},
-      {"{% frob %}",
-       "chat: line 1: frob: found \"frob\", expected one of if, for, set, macro, "
-       "call, filter, with, generation, break, continue, raw"},
+       "chat: line 1: include: found \"include\", expected one of if, for, set, macro, "
+       "generation, break, continue"},
+      {"{{ 2 ** 3 }}", "chat: line 1: **: found \"**\", expected }}"},
+      {"{{ f(*x) }}", "chat: line 1: *: found \"*\", expected an expression"},
+      {"{{ 0x1F }}", "chat: line 1: 0x: found a number that is not plain, expected decimal digits"},
+      {"{{ '\\N{DASH}' }}",
+       "chat: line 1: \\N: found a character's octal number or name, expected \\u and its number"},
+      {"{% macro m() %}{{ varargs }}{% endmacro %}",
+       "chat: line 1: varargs: found \"varargs\", expected what a macro has parameters for"},
       {"{{ (1] }}", "chat: line 1: ]: found a closing bracket, expected )"},
       {"{{ 'abc }}", "chat: line 1: 'abc }}: found a string without an end, expected one"},
       {"{# a", "chat: line 1: {# a: found a comment without an end, expected #}"},
@@ -112,24 +128,18 @@ TEST(JinjaRefusals, OfVariables) {
   OrderedJson deep = 1;
   for (int i = 0; i < 1000; ++i) deep = OrderedJson::array({deep});
   EXPECT_EQ(refusal("", {{"a", deep}}),
-            "variables: found values nested 281 deep, expected at most 280 levels");
+            "variables: found nesting deeper than 600, expected at most so many levels");
 }
 
 TEST(JinjaRefusals, WhatIsTooMuch) {
   RenderOptions small;
-  small.limits = {.steps = 10'000, .bytes = 100'000, .depth = 600};
+  small.limits = {.steps = 10'000, .bytes = 400'000, .depth = 600};
   const char* steps = "found more than 10000 steps, expected at most so many";
-  const char* bytes = "found more than 100000 bytes of text, expected at most so many";
+  const char* bytes = "found more than 400000 bytes of text, expected at most so many";
   const std::pair<std::string, std::string> cases[] = {
       {"{% for i in range(9999) %}{% for j in range(9999) %}{% endfor %}{% endfor %}", steps},
       {"{{ 'a' * 1000000000000 }}", bytes},
-      {"{{ [1] * 1000000000000 }}", bytes},
-      {"{{ 'a'.center(1000000000000) }}", bytes},
-      {"{{ '%999999d' % 1 }}", bytes},
-      {"{{ '{:999999}'.format(1) }}", bytes},
       {"{{ 'a\nb' | indent(1000000000000) }}", bytes},
-      {"{{ [1] | batch(1000000000000, 'x') | list }}", bytes},
-      {"{{ [1] | slice(1000000000000) | list }}", bytes},
       {"{% set ns = namespace(t='ab') %}{% for i in range(99) %}{% set ns.t = ns.t + ns.t %}"
        "{% endfor %}",
        bytes},
@@ -138,22 +148,16 @@ TEST(JinjaRefusals, WhatIsTooMuch) {
        steps},
       {"{% set ns = namespace(l=1) %}{% for i in range(999) %}{% set ns.l = [ns.l] %}{% endfor %}",
        "found values nested 281 deep, expected at most 280 levels"},
-      {"{% set ns = namespace(l=[1]) %}{% for i in range(999) %}"
-       "{% set ns.l = ns.l | map('string') %}{% endfor %}",
-       "found values nested 281 deep, expected at most 280 levels"},
       {"{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
        "found nesting deeper than 600, expected at most so many levels"},
-      {"{% for x in [1] recursive %}{{ loop([x]) }}{% endfor %}",
-       "found nesting deeper than 600, expected at most so many levels"},
-      {"{% set ns = namespace() %}{% set ns.self = ns %}{{ ns }}",
-       "found nesting deeper than 600, expected at most so many levels"},
-      {"{{ range(100001) }}",
-       "found a range of more than 100000 numbers, expected at most so many"},
   };
   for (const auto& [source, message] : cases) {
     const std::string found = refusal(source, OrderedJson::object(), small);
     EXPECT_TRUE(found.ends_with(": " + message)) << source << "\n" << found;
   }
+  EXPECT_EQ(refusal("{{ range(100001) }}"),
+            "chat: line 1: range(100001): found a range of more than 100000 numbers, expected at "
+            "most so many");
 }
 
 std::string times(int count, std::string_view text) {
@@ -169,11 +173,12 @@ TEST(JinjaRefusals, WhatIsNestedTooDeep) {
                                "{{ " + times(10'000, "-") + "1 }}",
                                "{{ 1" + times(10'000, " + 1") + " }}",
                                "{{ a" + times(10'000, ".b") + " }}",
-                               "{{ a" + times(10'000, "|e") + " }}",
+                               "{{ a" + times(10'000, "|d") + " }}",
+                               times(10'000, "{% if 1 %}{% else %}"),
+                               "{% if 1 %}" + times(10'000, "{% elif 1 %}"),
                                "{{ a" + times(10'000, "()") + " }}",
                                times(10'000, "{% if 1 %}"),
                                "{{ 1" + times(10'000, " if 1 else 1") + " }}",
-                               "{% set " + times(10'000, "(") + times(10'000, ")") + " %}",
                                "{{ 1" + times(10'000, " and 1") + " }}"};
   for (const std::string& source : cases) {
     const std::string found = refusal(source);
