@@ -38,8 +38,9 @@ add_part(engine inference/*.h inference/*.cpp inference/cpu/* inference/devices/
   harness/unit/memoized_prefill.h harness/unit/prefill_groups.* harness/unit/probe_unit.*
   harness/unit/unit.* harness/unit/unit_runner.* common/mean.h common/random.h)
 add_part(cuda inference/cuda/*)
-add_part(prompts harness/unit/prompt.* inference/tokenizer/*.h inference/tokenizer/*.cpp
-  common/python_text.* common/special_casing.*)
+add_part(prompts harness/unit/prompt.* harness/unit/labelled_text.* inference/tokenizer/*.h
+  inference/tokenizer/*.cpp inference/jinja/*.h inference/jinja/*.cpp common/python_text.*
+  common/special_casing.*)
 add_part(datasets datasets/*.h datasets/*.cpp)
 add_part(metrics metrics/*.h metrics/*.cpp common/python_text.* common/special_casing.*)
 

@@ -45,6 +45,7 @@ int run_cli(int argc, char** argv) {
   add_describe_command(app, common);
   add_generate_command(app, common);
   add_logits_command(app);
+  add_render_command(app);
   add_tokenize_command(app, common);
   add_score_command(app, common, exit_code);
   add_import_command(app, common);

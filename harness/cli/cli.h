@@ -23,6 +23,7 @@ void add_list_command(CLI::App& app, const CommonOptions& common);
 void add_describe_command(CLI::App& app, const CommonOptions& common);
 void add_generate_command(CLI::App& app, const CommonOptions& common);
 void add_logits_command(CLI::App& app);
+void add_render_command(CLI::App& app);
 void add_tokenize_command(CLI::App& app, const CommonOptions& common);
 void add_score_command(CLI::App& app, const CommonOptions& common, int& exit_code);
 void add_import_command(CLI::App& app, const CommonOptions& common);

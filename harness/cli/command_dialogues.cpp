@@ -13,17 +13,17 @@
 #include "harness/cli/input_output.h"
 #include "harness/cli/shared_options.h"
 #include "harness/experiment/experiment.h"
-#include "inference/checkpoint_tokenizer.h"
 
 namespace turnbench {
 namespace {
 
 struct DialogueOptions {
-  std::string manifest, dataset, source, model;
+  std::string manifest, dataset, source, model = "tiny";
   std::optional<std::string> positions;
   std::vector<std::string> data;
   BuildOptions build;
-  bool stats = false;
+  ConversationOptions conversation;
+  bool stats = false, prompts = false;
 };
 
 std::vector<Position> parse_positions(const std::string& text) {
@@ -152,13 +152,29 @@ void check_source(const DialogueOptions& o) {
   }
 }
 
-void print_dialogues(const Printed& printed) {
+/// The dialogue with each turn's "prompt": all text between the previous answer and its own.
+std::string with_prompts(const Dialogue& dialogue, const PromptRenderer& renderer) {
+  OrderedJson out = OrderedJson::parse(to_json_line(dialogue));
+  for (std::size_t i = 0; i < dialogue.turns.size(); ++i)
+    out["turns"][i]["prompt"] = renderer.text(dialogue.turns[i], static_cast<int>(i)).text;
+  return dump(out);
+}
+
+void print_dialogues(const DialogueOptions& o, const Printed& printed) {
+  std::optional<Tokenizer> tokenizer;
+  std::optional<ChatTemplate> chat;
+  std::optional<PromptRenderer> renderer;
+  if (o.prompts) {
+    tokenizer = open_model_tokenizer(o.model);
+    chat = o.conversation.open(*tokenizer, o.model);
+    renderer.emplace(*tokenizer, *chat, o.conversation.system, std::vector<int>());
+  }
   for (const Dialogue& dialogue : printed.dialogues) {
     for (Position position : printed.positions) {
       Dialogue moved = with_questions_at(dialogue, position);
       // One line a position: ids stay unique.
       moved.id += fmt::format(":{}", name_of(position));
-      fmt::print("{}\n", to_json_line(moved));
+      fmt::print("{}\n", renderer ? with_prompts(moved, *renderer) : to_json_line(moved));
     }
   }
 }
@@ -169,10 +185,8 @@ void dialogues(const DialogueOptions& o, bool json) {
   const auto printed = [&] {
     return o.manifest.empty() ? of_catalog(o, o.dataset) : of_manifest(o);
   };
-  if (!o.stats) return print_dialogues(printed());
-  const Tokenizer tokenizer = o.model.empty() || o.model == "tiny"
-                                  ? open_tokenizer(Checkpoint::open("tiny"))
-                                  : Tokenizer::open(locate_model(o.model));
+  if (!o.stats) return print_dialogues(o, printed());
+  const Tokenizer tokenizer = open_model_tokenizer(o.model);
   print_stats(o.manifest.empty() && o.dataset.empty()
                   ? published_rows(o, tokenizer)
                   : std::vector{stats_row(printed(), tokenizer)},
@@ -223,11 +237,22 @@ void add_dialogues_command(CLI::App& app, const CommonOptions& common) {
       ->add_flag("--official-prompts", o->build.official_prompts,
                  "LongBench's own, from config/dataset2prompt.json beside the records")
       ->excludes(manifest);
-  command->add_flag("--stats", o->stats,
-                    "turns, mean tokens and metric beside the published ones, instead of the "
-                    "dialogues");
-  command->add_option("--model", o->model, "whose tokenizer counts, for --stats; otherwise tiny");
-  command->callback([o, &common] { dialogues(*o, common.json); });
+  CLI::Option* stats =
+      command->add_flag("--stats", o->stats,
+                        "turns, mean tokens and metric beside the published ones, instead of the "
+                        "dialogues");
+  command->add_option("--model", o->model,
+                      "whose tokenizer counts, for --stats, or whose tokens --template writes; "
+                      "otherwise tiny");
+  CLI::Option* chat = o->conversation.add_template_to(*command);
+  chat->description("each turn also with its prompt under a chat template: auto for the model's, " +
+                    join(chat_template_names(), ", ") + ", or a Jinja file")
+      ->excludes(stats);
+  o->conversation.add_system_to(*command)->needs(chat);
+  command->callback([o, chat, &common] {
+    o->prompts = chat->count() > 0;
+    dialogues(*o, common.json);
+  });
 }
 
 }  // namespace turnbench

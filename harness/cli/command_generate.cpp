@@ -12,7 +12,6 @@
 #include "harness/cli/shared_options.h"
 #include "inference/checkpoint_tokenizer.h"
 #include "inference/sampler.h"
-#include "inference/tokenizer/chat_template.h"
 #include "methods/method.h"
 
 namespace turnbench {
@@ -35,6 +34,7 @@ std::vector<int> parse_ids(const std::string& text) {
 
 struct GenerateOptions {
   ModelOptions model;
+  ConversationOptions conversation;
   std::string prompt, ids, method = "full";
   bool has_ids = false, chat = false, ignore_eos = false;
   int max_tokens = 128;
@@ -56,12 +56,13 @@ Prompt make_prompt(const GenerateOptions& o, const Checkpoint& checkpoint,
   } else if (!tokenizer) {
     throw input_error("{}: found no tokenizer, expected one, or --ids", checkpoint.name);
   } else if (o.chat) {
-    const ChatTemplate t = find_chat_template(detect_chat_template(tokenizer->chat_template()));
+    const ChatTemplate t = o.conversation.open(*tokenizer, checkpoint.name);
     Dialogue dialogue;
     Turn turn;
     turn.question = read_utf8_input(o.prompt);
     dialogue.turns = {turn};
-    const PromptRenderer renderer(*tokenizer, t, "", checkpoint.config.eos_tokens);
+    const PromptRenderer renderer(*tokenizer, t, o.conversation.system,
+                                  checkpoint.config.eos_tokens);
     out.ids = renderer.render(dialogue, 0, 0).tokens;
     out.stops = renderer.stop_tokens();
   } else {
@@ -146,6 +147,8 @@ void add_generate_command(CLI::App& app, const CommonOptions& common) {
   CLI::Option* prompt = command->add_option("--prompt", o->prompt, "file; otherwise stdin");
   CLI::Option* chat = command->add_flag(
       "--chat", o->chat, "the prompt is one user message of the model's chat template");
+  o->conversation.add_template_to(*command)->needs(chat);
+  o->conversation.add_system_to(*command)->needs(chat);
   const CLI::Option* ids =
       command->add_option("--ids", o->ids, "token ids instead of a prompt: 1,2,3")
           ->excludes(prompt)

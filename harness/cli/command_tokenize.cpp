@@ -7,8 +7,7 @@
 #include "common/text.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/input_output.h"
-#include "harness/experiment/locations.h"
-#include "inference/checkpoint_tokenizer.h"
+#include "harness/cli/shared_options.h"
 
 namespace turnbench {
 namespace {
@@ -46,8 +45,7 @@ struct TokenizeOptions {
 };
 
 void tokenize(const TokenizeOptions& o, bool json) {
-  const Tokenizer tokenizer = o.model == "tiny" ? open_tokenizer(Checkpoint::open("tiny"))
-                                                : Tokenizer::open(locate_model(o.model));
+  const Tokenizer tokenizer = open_model_tokenizer(o.model);
   const std::string input = read_utf8_input(o.file), source = input_name(o.file);
   std::vector<std::string> documents;
   if (o.lines) {

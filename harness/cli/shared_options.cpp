@@ -2,10 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "common/error.h"
+#include "common/file.h"
 #include "common/text.h"
 #include "harness/cli/command_line.h"
 #include "harness/experiment/smoke.h"
+#include "inference/checkpoint_tokenizer.h"
 
 namespace turnbench {
 namespace {
@@ -61,6 +65,34 @@ LoadedModel load_model(const ModelOptions& options) {
   out.model = std::make_unique<Model>(out.checkpoint, backends, dtype);
   out.engine = std::make_unique<Engine>(*out.model, backends, engine);
   return out;
+}
+
+CLI::Option* ConversationOptions::add_template_to(CLI::App& command) {
+  return command.add_option("--template", chat_template,
+                            "chat template: one of " + join(chat_template_names(), ", ") +
+                                ", or a Jinja file; otherwise the model's own");
+}
+
+CLI::Option* ConversationOptions::add_system_to(CLI::App& command) {
+  return command.add_option("--system", system, "system prompt");
+}
+
+ChatTemplate ConversationOptions::open(const Tokenizer& tokenizer, const std::string& model) const {
+  if (chat_template == "auto") {
+    return chat_template_of(tokenizer.chat_template(), tokenizer, "chat template of " + model);
+  }
+  const std::vector<std::string> names = chat_template_names();
+  if (std::find(names.begin(), names.end(), chat_template) != names.end())
+    return find_chat_template(chat_template);
+  if (!path_exists(chat_template)) {
+    throw input_error("--template: found \"{}\", expected a file, or one of: {}",
+                      printable(chat_template), join(names, ", "));
+  }
+  return chat_template_of(read_file(chat_template), tokenizer, chat_template);
+}
+
+Tokenizer open_model_tokenizer(const std::string& model) {
+  return model == "tiny" ? open_tokenizer(Checkpoint::open("tiny")) : Tokenizer::open(locate_model(model));
 }
 
 std::map<std::string, std::string> parse_name_values(const std::vector<std::string>& given,

@@ -10,6 +10,7 @@
 #include "harness/experiment/locations.h"
 #include "harness/store/store.h"
 #include "inference/engine.h"
+#include "inference/tokenizer/chat_template.h"
 #include "runners/runner.h"
 
 namespace turnbench {
@@ -36,6 +37,18 @@ struct LoadedModel {
   std::unique_ptr<Engine> engine;
 };
 LoadedModel load_model(const ModelOptions& options);
+
+/// --template, --system: how a conversation becomes a prompt.
+struct ConversationOptions {
+  std::string chat_template = "auto", system;
+  CLI::Option* add_template_to(CLI::App& command);
+  CLI::Option* add_system_to(CLI::App& command);
+  /// The template that --template says: a known name, a file, or the model's own.
+  ChatTemplate open(const Tokenizer& tokenizer, const std::string& model) const;
+};
+
+/// The tokenizer of --model, whose weights may be missing.
+Tokenizer open_model_tokenizer(const std::string& model);
 
 /// Parses the values NAME=DIR of an option.
 /// @throws Error (input) for values of another form and repeated names.

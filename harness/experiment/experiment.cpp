@@ -113,9 +113,11 @@ std::shared_ptr<const Segmenter> open_segmenter(const Metric& metric, const Loca
 ResolvedModel resolve_model(const ModelEntry& entry, const Locations& locations) {
   Checkpoint checkpoint = Checkpoint::open(locations.model_path(entry));
   Tokenizer tokenizer = open_tokenizer(checkpoint);
-  ChatTemplate chat_template = find_chat_template(
-      entry.chat_template == "auto" ? detect_chat_template(tokenizer.chat_template())
-                                    : entry.chat_template);
+  ChatTemplate chat_template =
+      entry.chat_template == "auto"
+          ? chat_template_of(tokenizer.chat_template(), tokenizer,
+                             fmt::format("chat template of {}", checkpoint.name))
+          : find_chat_template(entry.chat_template);
   const DType dtype = weight_dtype(entry.dtype, checkpoint);
   std::string hash = checkpoint.content_hash();
   return {entry, std::move(checkpoint), std::move(tokenizer), chat_template,

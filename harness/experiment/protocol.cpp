@@ -43,6 +43,8 @@ std::string protocol_card(const Experiment& experiment, const ResolvedModel& mod
                            "joined before the template wraps them"
                          : "each turn to its equal share of max_prompt_tokens; tokens leave the "
                            "middle of its contexts"}};
+  if (model.chat_template.name == "own")  // which may write other messages in another way
+    card["prompt"]["template_text"] = hash_text(model.chat_template.text);
   card["decoding"] = {
       {"temperature", decoding.temperature},
       {"seed", decoding.seed},

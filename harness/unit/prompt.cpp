@@ -7,68 +7,55 @@
 namespace turnbench {
 namespace {
 
-/// A text under construction, and where the pieces end that it is made of.
-struct Pieces {
-  std::string text;
-  std::vector<std::pair<SpanKind, std::size_t>> ends;  // kind, byte
-
-  void add(SpanKind kind, std::string_view piece) {
-    if (piece.empty()) return;
-    text += piece;
-    if (!ends.empty() && ends.back().first == kind && kind != SpanKind::kContext) {
-      ends.back().second = text.size();
-    } else {
-      ends.emplace_back(kind, text.size());
-    }
+/// A turn's message: instruction, contexts and question in their order.
+LabelledText message_of(const ChatTemplate& chat, const Turn& t, int turn) {
+  LabelledText out;
+  const auto piece = [&](SpanKind kind, const std::string& prefix, const std::string& text) {
+    if (text.empty()) return;
+    if (!out.text.empty() || chat.prefixes_first_piece) out.add(kind, turn, prefix);
+    out.add(kind, turn, text);
+  };
+  piece(SpanKind::kInstruction, chat.paragraph_prefix, t.instruction);
+  const std::size_t slot = question_index(t);
+  for (std::size_t i = 0; i <= t.contexts.size(); ++i) {
+    if (i == slot) piece(SpanKind::kQuestion, chat.question_prefix(turn), t.question);
+    if (i < t.contexts.size()) piece(SpanKind::kContext, chat.paragraph_prefix, t.contexts[i].text);
   }
-};
-
-/// What stands in front of the message of a turn.
-Pieces begin_turn(const ChatTemplate& chat, const std::string& system_prompt, int turn) {
-  Pieces out;
-  if (turn > 0) out.add(SpanKind::kMarkup, chat.after_answer());
-  out.add(
-      SpanKind::kMarkup,
-      chat.before_user(turn, system_prompt.empty() ? std::nullopt : std::optional(system_prompt)));
   return out;
 }
 
-/// The tokens of a turn: each belongs to the piece in which it ends.
-RenderedTurn tokenized(const Tokenizer& tokenizer, const Pieces& pieces, int turn,
-                       bool add_special) {
-  RenderedTurn out;
-  std::vector<std::size_t> ends;
-  out.tokens =
-      tokenizer.encode(pieces.text, {.parse_special = true, .add_special = add_special}, ends);
-  std::size_t token = 0;
-  for (const auto& [kind, end] : pieces.ends) {
-    const auto begin = static_cast<std::int32_t>(token);
-    while (token < ends.size() && ends[token] <= end) ++token;
-    if (static_cast<std::int32_t>(token) > begin)
-      out.spans.push_back({kind, turn, begin, static_cast<std::int32_t>(token)});
-  }
-  if (!out.spans.empty()) out.spans.back().end = static_cast<std::int32_t>(ends.size());
+/// The message within what the template writes for the turn.
+LabelledText wrapped(const ChatTurns& turns, const LabelledText& message, int turn) {
+  const TurnText whole = turns.turn(turn, message.text);
+  LabelledText out;
+  const auto add_until = [&](SpanKind kind, std::size_t end) {
+    const std::size_t done = out.text.size();
+    if (end > done) out.add(kind, turn, std::string_view(whole.text).substr(done, end - done));
+  };
+  add_until(SpanKind::kMarkup, whole.position(0));
+  for (const auto& part : message.parts) add_until(part.kind, whole.position(part.end));
+  add_until(SpanKind::kCue, whole.text.size());
   return out;
 }
 
-Pieces verbatim(const Turn& turn) {
-  Pieces out;
-  out.add(SpanKind::kInstruction, turn.instruction);
-  for (const Paragraph& paragraph : turn.contexts) out.add(SpanKind::kContext, paragraph.text);
-  out.add(SpanKind::kQuestion, turn.question);
+LabelledText verbatim(const Turn& t, int turn) {
+  LabelledText out;
+  out.add(SpanKind::kInstruction, turn, t.instruction);
+  for (const Paragraph& paragraph : t.contexts) out.add(SpanKind::kContext, turn, paragraph.text);
+  out.add(SpanKind::kQuestion, turn, t.question);
   return out;
 }
 
 /// Leaves the first and the last of the tokens, `half` of each.
-void cut_middle(Pieces& pieces, const Tokenizer& tokenizer, std::span<const int> tokens,
+void cut_middle(LabelledText& message, const Tokenizer& tokenizer, std::span<const int> tokens,
                 std::size_t half) {
   const std::string head = tokenizer.decode(tokens.first(half), true),
                     tail = tokenizer.decode(tokens.last(half), true);
-  for (auto& [kind, end] : pieces.ends) {
-    const std::size_t behind = pieces.text.size() - end;
+  for (auto& [kind, turn, end] : message.parts) {
+    const std::size_t behind = message.text.size() - end;
     end = behind <= tail.size() ? head.size() + tail.size() - behind : std::min(end, head.size());
   }
-  pieces.text = head + tail;
+  message.text = head + tail;
 }
 
 /// Takes `excess` tokens out of the middle of the context tokens, as if these stood in one row.
@@ -117,73 +104,55 @@ void Prompt::add_turn(const RenderedTurn& turn) {
 }
 
 PromptRenderer::PromptRenderer(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
-                               std::string system_prompt, const std::vector<int>& end_tokens)
-    : tokenizer_(tokenizer),
-      template_(chat_template),
-      system_prompt_(std::move(system_prompt)),
-      stop_tokens_(turnbench::stop_tokens(chat_template, tokenizer)) {
-  for (int token : end_tokens) {
-    if (std::find(stop_tokens_.begin(), stop_tokens_.end(), token) == stop_tokens_.end())
-      stop_tokens_.push_back(token);
-  }
+                               const std::string& system_prompt, const std::vector<int>& end_tokens)
+    : tokenizer_(tokenizer), template_(chat_template), turns_(chat_template, system_prompt) {
+  const auto add = [&](std::optional<int> token) {
+    if (token && std::find(stop_tokens_.begin(), stop_tokens_.end(), *token) == stop_tokens_.end())
+      stop_tokens_.push_back(*token);
+  };
+  for (const std::string& stop : chat_template.stops) add(tokenizer.id_of(stop));
+  const std::vector<int> behind =
+      tokenizer.encode(trim(turns_.after_answer()), {.parse_special = true, .add_special = false});
+  if (!behind.empty() && tokenizer.is_special(behind[0])) add(behind[0]);
+  add(tokenizer.eos());
+  for (int token : end_tokens) add(token);
+}
+
+bool PromptRenderer::is_plain(const Turn& turn) const {
+  return turn.layout == Layout::kPlain ||
+         (turn.layout == Layout::kVerbatim && template_.name == "none");
+}
+
+LabelledText PromptRenderer::text(const Turn& turn, int index) const {
+  const LabelledText message =
+      turn.layout == Layout::kPieces ? message_of(template_, turn, index) : verbatim(turn, index);
+  return is_plain(turn) ? message : wrapped(turns_, message, index);
 }
 
 RenderedTurn PromptRenderer::render(const Dialogue& dialogue, int turn, int max_tokens) const {
   const Turn& t = dialogue.turns[static_cast<std::size_t>(turn)];
-  if (t.layout != Layout::kPieces) return render_verbatim(t, turn, max_tokens);
-  Pieces pieces = begin_turn(template_, system_prompt_, turn);
-  bool first = true;
-  const auto piece = [&](SpanKind kind, const std::string& prefix, const std::string& text) {
-    if (text.empty()) return;
-    if (!first || template_.prefixes_first_piece) pieces.add(kind, prefix);
-    pieces.add(kind, text);
-    first = false;
-  };
-  piece(SpanKind::kInstruction, template_.paragraph_prefix, t.instruction);
-  const std::size_t slot = question_index(t);
-  for (std::size_t i = 0; i <= t.contexts.size(); ++i) {
-    if (i == slot) piece(SpanKind::kQuestion, template_.question_prefix(turn), t.question);
-    if (i < t.contexts.size())
-      piece(SpanKind::kContext, template_.paragraph_prefix, t.contexts[i].text);
-  }
-  pieces.add(SpanKind::kCue, template_.generation_prompt(turn));
-  RenderedTurn out = tokenized(tokenizer_, pieces, turn, false);
+  if (t.layout != Layout::kPieces && max_tokens > 0) return render_verbatim(t, turn, max_tokens);
+  RenderedTurn out{text(t, turn).encode(tokenizer_, is_plain(t))};
   const int excess = static_cast<int>(out.tokens.size()) - max_tokens;
   if (max_tokens > 0 && excess > 0) truncate_contexts(out, excess);
   return out;
 }
 
 RenderedTurn PromptRenderer::render_verbatim(const Turn& t, int turn, int max_tokens) const {
-  Pieces user = verbatim(t);
+  LabelledText message = verbatim(t, turn);
   const std::vector<int> whole =
-      tokenizer_.encode(user.text, {.parse_special = true, .add_special = true});
-  int truncated_tokens = 0;
-  if (max_tokens > 0 && whole.size() > static_cast<std::size_t>(max_tokens)) {
-    const auto half = static_cast<std::size_t>(max_tokens) / 2;
-    cut_middle(user, tokenizer_, whole, half);
-    truncated_tokens = static_cast<int>(whole.size() - 2 * half);
-  }
-  const bool wrapped = t.layout == Layout::kVerbatim && template_.name != "none";
-  const std::string message = wrapped ? template_.user_text(user.text) : user.text;
-  Pieces pieces = wrapped ? begin_turn(template_, system_prompt_, turn) : Pieces();
-  const std::size_t trimmed = user.text.find(message);  // white space in front of it
-  std::size_t begin = 0;
-  for (const auto& [kind, end] : user.ends) {
-    const std::size_t stop = std::min(end - std::min(end, trimmed), message.size());
-    pieces.add(kind, std::string_view(message).substr(begin, stop - begin));
-    begin = stop;
-  }
-  if (wrapped) pieces.add(SpanKind::kCue, template_.generation_prompt(turn));
-  RenderedTurn out = tokenized(tokenizer_, pieces, turn, !wrapped);
-  out.truncated_tokens = truncated_tokens;
+      tokenizer_.encode(message.text, {.parse_special = true, .add_special = true});
+  const auto half = static_cast<std::size_t>(max_tokens) / 2;
+  const bool cut = whole.size() > static_cast<std::size_t>(max_tokens);
+  if (cut) cut_middle(message, tokenizer_, whole, half);
+  const LabelledText text = is_plain(t) ? message : wrapped(turns_, message, turn);
+  RenderedTurn out{text.encode(tokenizer_, is_plain(t))};
+  if (cut) out.truncated_tokens = static_cast<int>(whole.size() - 2 * half);
   return out;
 }
 
 std::vector<int> PromptRenderer::gold_answer_tokens(const Turn& turn) const {
-  // The generation prompt is in the cache already; what a template puts before a given answer alone
-  // comes on top.
-  const std::string prefix = template_.generated_prefix.empty() ? template_.given_prefix : "";
-  return tokenizer_.encode(prefix + template_.answer_text(gold_answer_text(turn)),
+  return tokenizer_.encode(turns_.given_answer(gold_answer_text(turn)),
                            {.parse_special = true, .add_special = false});
 }
 

@@ -4,16 +4,15 @@
 #include <vector>
 
 #include "datasets/dialogue.h"
+#include "harness/unit/labelled_text.h"
 #include "inference/policy.h"
-#include "inference/tokenizer/chat_template.h"
+#include "inference/tokenizer/chat_turns.h"
 #include "inference/tokenizer/tokenizer.h"
 
 namespace turnbench {
 
 /// One turn as tokens: everything between the previous answer and this turn's answer.
-struct RenderedTurn {
-  std::vector<int> tokens;
-  std::vector<Span> spans;   ///< over `tokens`, from 0; ascending, without gaps
+struct RenderedTurn : LabelledTokens {
   int truncated_tokens = 0;  ///< context tokens that were cut
   int excess_tokens = 0;     ///< tokens above the limit, because only contexts are cut
 };
@@ -32,9 +31,12 @@ struct Prompt {
 /// template must outlive it.
 class PromptRenderer {
  public:
-  /// `end_tokens`: stop tokens of the model, in addition to those of the template.
+  /// `system_prompt`: empty for none.  `end_tokens`: stop tokens of the model, in addition to those
+  /// of the template (its own, and the special token that it writes behind an answer) and the
+  /// tokenizer's EOS.
+  /// @throws Error (input) for a template to which turns cannot be appended.
   PromptRenderer(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
-                 std::string system_prompt, const std::vector<int>& end_tokens);
+                 const std::string& system_prompt, const std::vector<int>& end_tokens);
 
   /// Renders turn `turn`: instruction, contexts and question in their order, wrapped by the
   /// template, after the end of the previous answer.  If the turn has more than `max_tokens` tokens
@@ -48,6 +50,9 @@ class PromptRenderer {
   /// `max_tokens`.
   RenderedTurn render(const Dialogue& dialogue, int turn, int max_tokens) const;
 
+  /// The text of a turn as render() tokenizes it without a limit.
+  LabelledText text(const Turn& turn, int index) const;
+
   /// The tokens of a turn's gold answer in the history.
   std::vector<int> gold_answer_tokens(const Turn& turn) const;
   const std::vector<int>& stop_tokens() const { return stop_tokens_; }
@@ -56,11 +61,13 @@ class PromptRenderer {
   std::string token_text(int token) const;
 
  private:
+  /// Whether no template wraps the turn, but the tokenizer adds its special tokens.
+  bool is_plain(const Turn& turn) const;
   RenderedTurn render_verbatim(const Turn& t, int turn, int max_tokens) const;
 
   const Tokenizer& tokenizer_;
   const ChatTemplate& template_;
-  std::string system_prompt_;
+  ChatTurns turns_;
   std::vector<int> stop_tokens_;
 };
 

@@ -86,6 +86,15 @@ std::string chat_template_of(const JsonView& config) {
   value.fail("a template named \"default\"");
 }
 
+std::map<std::string, std::string> named_tokens_of(const JsonView& config) {
+  std::map<std::string, std::string> out;
+  for (const char* name : {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token",
+                           "cls_token", "mask_token"}) {
+    if (config.has(name)) out[name] = content_of(config.at(name)).as_string();
+  }
+  return out;
+}
+
 TokenizerParts read_model_file(const std::filesystem::path& path, const JsonView& config) {
   const std::string bytes = read_file(path);
   // The first field of the protobuf has the key 0x0A; in base64 that would be an empty line.
@@ -130,6 +139,7 @@ struct Tokenizer::Impl {
         vocab_size(std::max(parts.vocabulary.size(), parts.added.size())),
         bos(named_token(parts, config, "bos_token")),
         eos(named_token(parts, config, "eos_token")),
+        named_tokens(named_tokens_of(config)),
         chat_template(chat_template_of(config)) {}
 
   /// The token as the decoder gets it; refuses ids that have none.
@@ -145,6 +155,7 @@ struct Tokenizer::Impl {
   TokenizerParts parts;
   int vocab_size;
   int bos, eos;  // -1 if there is none
+  std::map<std::string, std::string> named_tokens;
   std::string chat_template;
 };
 
@@ -161,9 +172,7 @@ Tokenizer Tokenizer::open(const std::filesystem::path& directory) {
   const JsonView view(config, config_path.string());
   auto impl = std::make_unique<Impl>(read_directory(directory, view), view);
   const std::filesystem::path jinja = directory / "chat_template.jinja";
-  if (impl->chat_template.empty() && path_exists(jinja)) {
-    impl->chat_template = read_file(jinja);
-  }
+  if (path_exists(jinja)) impl->chat_template = read_file(jinja);
   return Tokenizer(std::move(impl));
 }
 
@@ -229,6 +238,10 @@ std::optional<int> Tokenizer::bos() const {
 }
 std::optional<int> Tokenizer::eos() const {
   return impl_->eos < 0 ? std::nullopt : std::optional<int>(impl_->eos);
+}
+
+const std::map<std::string, std::string>& Tokenizer::named_tokens() const {
+  return impl_->named_tokens;
 }
 
 const std::string& Tokenizer::chat_template() const {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -58,8 +59,10 @@ class Tokenizer {
   bool is_special(int id) const;
   std::optional<int> bos() const;
   std::optional<int> eos() const;
-  /// The `chat_template` of tokenizer_config.json (of several, the one named "default"), else the
-  /// text of chat_template.jinja, else "".
+  /// bos_token, eos_token, unk_token, ... of tokenizer_config.json, as chat templates see them.
+  const std::map<std::string, std::string>& named_tokens() const;
+  /// The text of chat_template.jinja, else the `chat_template` of tokenizer_config.json (of several,
+  /// the one named "default"), else "".
   const std::string& chat_template() const;
 
  private:

@@ -31,11 +31,6 @@ Part built_in(std::string_view json) {
   return Part::parse(JsonView(parsed, "built in"));
 }
 
-/// "text" or {"content": "text"}.
-JsonView content_of(const JsonView& token) {
-  return token.is_object() ? token.at("content") : token;
-}
-
 /// What tokenizer_config.json says of added tokens: added_tokens_decoder by id, and the special
 /// tokens that it names, as far as the vocabulary has them.
 std::map<int, AddedToken> configured_tokens(const JsonView& config, const Vocabulary& vocabulary) {
@@ -181,6 +176,10 @@ std::optional<std::string> decode_base64(std::string_view text) {
 }
 
 }  // namespace
+
+JsonView content_of(const JsonView& token) {
+  return token.is_object() ? token.at("content") : token;
+}
 
 int named_token(const TokenizerParts& parts, const JsonView& config, const std::string& key) {
   if (!config.has(key)) return -1;

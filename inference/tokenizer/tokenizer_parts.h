@@ -43,6 +43,9 @@ TokenizerParts read_sentencepiece(std::string_view bytes, const JsonView& config
 TokenizerParts read_tiktoken(std::string_view text, const JsonView& config,
                              const std::string& source);
 
+/// The text of a token that a file names as "text" or {"content": "text"}.
+JsonView content_of(const JsonView& token);
+
 /// The id of the token that `config` has under `key`, as a string or {"content": string}; -1 if
 /// there is none.
 int named_token(const TokenizerParts& parts, const JsonView& config, const std::string& key);

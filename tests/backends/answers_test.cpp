@@ -36,7 +36,7 @@ struct Questions {
   }
   Tokenizer tokenizer =
       Tokenizer::from_json(embedded::tokenizer(), embedded::tokenizer_config(), "tiny");
-  ChatTemplate chat = find_chat_template(detect_chat_template(tokenizer.chat_template()));
+  ChatTemplate chat = find_chat_template("tiny");
   PromptRenderer renderer;
   std::vector<Dialogue> dialogues;
 };

@@ -2,32 +2,33 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "common/error.h"
 #include "common/file.h"
 #include "common/json.h"
 #include "inference/embedded_model.h"
+#include "inference/tokenizer/chat_turns.h"
 #include "tests/message_of.h"
 
 namespace turnbench {
 namespace {
 
-const std::filesystem::path kShared = TURNBENCH_SOURCE_DIR "/../shared/data";
-
 using test::message_of;
 
 std::string render(const ChatTemplate& chat, const Json& turns,
                    const std::optional<std::string>& system) {
-  std::string out;
-  for (int t = 0; t < static_cast<int>(turns.size()); ++t) {
-    out += chat.before_user(t, system) + chat.user_text(turns[t][0].get<std::string>());
-    if (t + 1 == static_cast<int>(turns.size())) return out + chat.generation_prompt(t);
-    out += chat.before_answer(t) + chat.answer_text(turns[t][1].get<std::string>());
-    out += chat.after_answer();
+  OrderedJson messages = OrderedJson::array();
+  const auto add = [&](const char* role, const std::string& content) {
+    messages.push_back({{"role", role}, {"content", content}});
+  };
+  if (system) add("system", *system);
+  for (const Json& turn : turns) {
+    add("user", turn[0]);
+    add("assistant", turn[1]);
   }
-  return out;
+  messages.erase(messages.size() - 1);
+  return ChatRenderer(chat).render(messages, true).text;
 }
 
 // tests/golden/make_chat_golden.py
@@ -46,18 +47,20 @@ TEST(ChatTemplate, RendersWhatJinjaRenders) {
 
 TEST(ChatTemplate, TinyMarksQuestionsAndAnswersWithTheTurn) {
   const ChatTemplate chat = find_chat_template("tiny");
-  EXPECT_EQ(chat.before_user(0, std::nullopt), "<bos>");
-  EXPECT_EQ(chat.before_user(1, std::nullopt), "");
   EXPECT_EQ(chat.paragraph_prefix, "\n ");
   EXPECT_TRUE(chat.prefixes_first_piece);
   EXPECT_EQ(chat.question_prefix(0), "\n<q1> ");
   EXPECT_EQ(chat.question_prefix(15), "\n<q16> ");
   EXPECT_EQ(chat.question_prefix(16), "\n<q1> ");
-  EXPECT_EQ(chat.generation_prompt(2), "\n<a3>");
-  EXPECT_EQ(chat.before_answer(2), "\n<a3> ");
-  EXPECT_EQ(chat.after_answer(), "<eos>");
-  EXPECT_EQ(message_of([&] { chat.before_user(0, "Be brief."); }),
-            "chat template tiny: found a system prompt, expected none");
+  const ChatTurns turns(chat, "");
+  EXPECT_EQ(turns.turn(0, "?").text, "<bos>?\n<a1>");
+  EXPECT_EQ(turns.turn(2, "?").text, "<eos>?\n<a3>");
+  EXPECT_EQ(turns.turn(16, "?").text, "<eos>?\n<a1>");
+  EXPECT_EQ(turns.given_answer("yes"), " yes");
+  const std::string message = message_of([&] { ChatTurns(chat, "Be brief.").turn(0, "?"); });
+  EXPECT_NE(message.find("chat template tiny: line 1: raise_exception"), std::string::npos)
+      << message;
+  EXPECT_NE(message.find("the template refuses: tiny knows no system messages"), std::string::npos);
 }
 
 TEST(ChatTemplate, NoneWritesNoMarkup) {
@@ -67,12 +70,6 @@ TEST(ChatTemplate, NoneWritesNoMarkup) {
   EXPECT_EQ(render(chat, turns, "zero"), "zero\n\nonetwo\n\nthree");
   EXPECT_EQ(chat.question_prefix(3), "\n\n");
   EXPECT_FALSE(chat.prefixes_first_piece);
-}
-
-TEST(ChatTemplate, DateIsASetting) {
-  ChatTemplate chat = find_chat_template("llama3.2");
-  chat.date = "01 Jan 2030";
-  EXPECT_NE(chat.before_user(0, std::nullopt).find("Today Date: 01 Jan 2030\n"), std::string::npos);
 }
 
 TEST(ChatTemplate, UnknownNamesAreRefusedWithTheKnownOnes) {
@@ -85,64 +82,29 @@ TEST(ChatTemplate, UnknownNamesAreRefusedWithTheKnownOnes) {
   }
 }
 
-TEST(ChatTemplate, DetectsOfficialTexts) {
-  if (!std::filesystem::exists(kShared)) GTEST_SKIP() << "no ../shared/data";
-  const auto file = [](const char* name) { return read_file(kShared / "chat_templates" / name); };
-  EXPECT_EQ(detect_chat_template(file("meta-llama-Llama-3.1-8B-Instruct.jinja")), "llama3.1");
-  EXPECT_EQ(detect_chat_template(file("meta-llama-Llama-3.2-3B-Instruct.jinja")), "llama3.2");
-  EXPECT_EQ(detect_chat_template(file("Qwen-Qwen2.5-7B-Instruct.jinja")), "qwen2.5");
-  EXPECT_EQ(detect_chat_template(file("mistralai-Mistral-Nemo-Instruct-2407.jinja")),
-            "mistral-nemo");
-  const std::string gemma = file("google-gemma-2-2b-it.jinja");
-  const std::string message = message_of([&] { detect_chat_template(gemma); });
-  EXPECT_NE(message.find("none, llama2, llama3"), std::string::npos) << message;
-  const auto config = [](const char* name) {
-    const auto path = kShared / "tokenizers" / name / "tokenizer_config.json";
-    return parse_json(read_file(path), path.string())["chat_template"].get<std::string>();
+TEST(ChatTemplate, IsTheTokenizersTextOrTheNameThatItHas) {
+  const auto open = [](const char* config) {
+    const Tokenizer tokenizer = Tokenizer::from_json(embedded::tokenizer(), config, "tiny");
+    return chat_template_of(tokenizer.chat_template(), tokenizer, "chat template of m");
   };
-  EXPECT_EQ(detect_chat_template(config("llama3")), "llama3.2");
-  EXPECT_EQ(detect_chat_template(config("qwen2.5")), "qwen2.5");
-  EXPECT_EQ(detect_chat_template(config("qwen3")), "qwen3");
-  EXPECT_EQ(detect_chat_template(config("mistral-7b-v0.2")), "mistral");
+  EXPECT_EQ(open(R"({"chat_template": "tiny"})").name, "tiny");
+  EXPECT_EQ(open(R"({"chat_template": "llama3.1"})").name, "llama3.1");
+  const ChatTemplate own = open(
+      R"({"chat_template": "{{ bos_token }}{{ messages[0].content }}", "bos_token": "<bos>",
+          "eos_token": {"content": "<eos>"}})");
+  EXPECT_EQ(own.name, "own");
+  EXPECT_EQ(own.tokens,
+            (std::map<std::string, std::string>{{"bos_token", "<bos>"}, {"eos_token", "<eos>"}}));
+  EXPECT_EQ(ChatTurns(own, "").turn(0, "hello").text, "<bos>hello");
+  EXPECT_EQ(message_of([&] { open("{}"); }).substr(0, 81),
+            "chat template of m: found none, expected a Jinja text, or the name of one of: non");
 }
 
-TEST(ChatTemplate, DetectsByDistinctiveMarks) {
-  EXPECT_EQ(detect_chat_template("tiny"), "tiny");
-  EXPECT_EQ(detect_chat_template("{{ '<|start_header_id|>' + message['role'] }}"), "llama3");
-  EXPECT_EQ(detect_chat_template("{{'<|im_start|>' + message['role'] + '\n' }}"), "chatml");
-  EXPECT_EQ(detect_chat_template("{{ '<|im_start|>system\nYou are a helpful assistant.' }}"),
-            "qwen2");
-  EXPECT_EQ(detect_chat_template("{{ '[INST] ' }} {{ '<<SYS>>\\n' }}"), "llama2");
-  EXPECT_EQ(detect_chat_template(
-                "{{ '[INST] ' + message['content'] + ' [/INST]' }}{{ content + eos_token + ' ' }}"),
-            "mistral-v0.1");
-  EXPECT_EQ(detect_chat_template("{{- \"[INST] \" + message[\"content\"] + \"[/INST]\" }}"),
-            "mistral-v0.3");
-  for (const char* unknown : {"", "{{ messages }}", "[INST]", "<|im_start|> You are a pirate."}) {
-    EXPECT_NE(message_of([&] { detect_chat_template(unknown); }), "no error") << unknown;
-  }
-}
-
-TEST(ChatTemplate, StopTokens) {
-  const Tokenizer tiny =
-      Tokenizer::from_json(embedded::tokenizer(), embedded::tokenizer_config(), "tiny");
-  EXPECT_EQ(detect_chat_template(tiny.chat_template()), "tiny");
-  EXPECT_EQ(stop_tokens(find_chat_template("tiny"), tiny),
-            std::vector<int>{tiny.id_of("<eos>").value()});
-  // The template's own stop tokens are not there; the tokenizer's EOS is.
-  EXPECT_EQ(stop_tokens(find_chat_template("qwen3"), tiny), std::vector<int>{tiny.eos().value()});
-}
-
-TEST(ChatTemplate, StopTokensOfRealTokenizers) {
-  if (!std::filesystem::exists(kShared)) GTEST_SKIP() << "no ../shared/data";
-  const auto stops = [](const char* chat, const char* tokenizer) {
-    return stop_tokens(find_chat_template(chat),
-                       Tokenizer::open(kShared / "tokenizers" / tokenizer));
-  };
-  EXPECT_EQ(stops("llama3.2", "llama3"), (std::vector<int>{128009, 128008, 128001}));
-  EXPECT_EQ(stops("qwen2.5", "qwen2.5"), (std::vector<int>{151645, 151643}));
-  EXPECT_EQ(stops("mistral", "mistral-7b-v0.2"), (std::vector<int>{2}));
-  EXPECT_EQ(stops("llama2", "llama2"), (std::vector<int>{2}));
+TEST(ChatTemplate, ThatIsNoneIsRefusedWithTheLine) {
+  EXPECT_EQ(message_of([] {
+              ChatRenderer({.name = "own", .source = "my.jinja", .text = "a\n{% if %}"});
+            }).substr(0, 16),
+            "my.jinja: line 2");
 }
 
 }  // namespace

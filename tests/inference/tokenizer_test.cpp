@@ -189,6 +189,7 @@ TEST(Tokenizer, ReadsTokenizerConfig) {
   const test::TemporaryDirectory directory;
   directory.write("tokenizer.json", json);
   directory.write("chat_template.jinja", "c");
+  directory.write("tokenizer_config.json", R"({"chat_template": "b"})");  // as in transformers
   EXPECT_EQ(Tokenizer::open(directory.path()).chat_template(), "c");
 }
 
