@@ -21,10 +21,14 @@ LabelledTokens LabelledText::encode(const Tokenizer& tokenizer, bool add_special
   LabelledTokens out;
   std::vector<std::size_t> ends;
   out.tokens = tokenizer.encode(text, {.parse_special = true, .add_special = add_special}, ends);
+  // A token without a whole character, which ends where the one begins that it is a part of.
+  const auto is_partial = [&](std::size_t i) { return i > 0 && ends[i] == ends[i - 1]; };
   std::size_t token = 0;
   for (const Part& part : parts) {
     const auto begin = static_cast<std::int32_t>(token);
-    while (token < ends.size() && ends[token] <= part.end) ++token;
+    while (token < ends.size() &&
+           (ends[token] < part.end || (ends[token] == part.end && !is_partial(token))))
+      ++token;
     if (static_cast<std::int32_t>(token) > begin)
       out.spans.push_back({part.kind, part.turn, begin, static_cast<std::int32_t>(token)});
   }

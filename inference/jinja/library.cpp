@@ -92,7 +92,8 @@ Value make_namespace(const Call& call) {
 
 Value raise_exception(const Call& call) {
   const String message = to_string(call.get(0), call.budget);
-  throw complaint("the template refuses: {}", printable(shorten(message.text->bytes(), 600)));
+  throw complaint("found messages that the template refuses (\"{}\"), expected others",
+                  printable(shorten(message.text->bytes(), 600)));
 }
 
 Value strftime_now(const Call& call) {

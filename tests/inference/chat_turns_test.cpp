@@ -135,7 +135,8 @@ TEST(ChatTurns, RefuseWhatCannotBeAppended) {
   EXPECT_EQ(refusal(all + all, 0),
             "chat: found a message written twice or out of order, expected it once");
   EXPECT_EQ(refusal("{{ raise_exception('never') }}", 0),
-            "chat: line 1: raise_exception('never'): the template refuses: never");
+            "chat: line 1: raise_exception('never'): found messages that the template refuses "
+            "(\"never\"), expected others");
 }
 
 TEST(ChatTurns, PlaceWhatIsReplacedInAMessage) {

@@ -43,7 +43,8 @@ TEST(JinjaRefusals, NameTheTemplateTheLineAndTheExpression) {
       {"{{ s | trim(zz=1) }}",
        "chat: line 1: s | trim(zz=1): found the argument zz for trim, expected none of that name"},
       {"{{ raise_exception('no\nroles') }}",
-       "chat: line 1: raise_exception('no\\x0aroles'): the template refuses: no\\x0aroles"},
+       "chat: line 1: raise_exception('no\\x0aroles'): found messages that the template refuses "
+       "(\"no\\x0aroles\"), expected others"},
       {"{{ 9223372036854775807 + n }}",
        "chat: line 1: 9223372036854775807 + n: found a result "
        "beyond 64 bits, expected a smaller integer"},

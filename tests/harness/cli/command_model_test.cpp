@@ -1,7 +1,8 @@
-// What generate, logits and tokenize print.
+// What generate, render, logits and tokenize print.
 
 #include <gtest/gtest.h>
 
+#include "inference/embedded_model.h"
 #include "tests/harness/cli/small_model.h"
 
 namespace turnbench::test {
@@ -122,6 +123,79 @@ TEST(Generate, MethodsShrinkTheCache) {
   };
   EXPECT_EQ(kept("full"), 100);
   EXPECT_EQ(kept("streamingllm:budget=20"), 20);
+}
+
+const char* const kMessages = R"([{"role": "user", "content": " red"}, {"role": "assistant",
+    "content": "blue", "tool_calls": null}, {"role": "user", "content": "green"}])";
+
+/// A directory `t` with the embedded model's tokenizer and a chat template.
+std::string write_tokenizer(const TemporaryDirectory& d, const Json& chat_template) {
+  Json config = parse_json(embedded::tokenizer_config(), "tokenizer_config.json");
+  config["chat_template"] = chat_template;
+  d.write("t/tokenizer.json", embedded::tokenizer());
+  d.write("t/tokenizer_config.json", config.dump());
+  return d.path("t");
+}
+
+TEST(Render, TextIdsAndSpans) {
+  const Finished run = run_program({"render", "--model", "tiny"}, kMessages);
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_EQ(keys_of(run.out), (std::vector<std::string>{"text", "ids", "spans"}));
+  const Json json = run.json();
+  EXPECT_EQ(json["text"], "<bos> red\n<a1> blue<eos>green\n<a2>");
+  EXPECT_EQ(json["ids"], run_program({"tokenize", "--model", "tiny", "--special"},
+                                     json["text"].get<std::string>())
+                             .json()["ids"]);
+  std::string spans;
+  int end = 0;
+  for (const Json& span : json["spans"]) {
+    EXPECT_EQ(span["begin"], end);
+    end = span["end"];
+    spans += fmt::format("{}{} ", span["kind"].get<std::string>(), span["turn"].get<int>());
+  }
+  EXPECT_EQ(spans, "markup0 question0 cue0 answer0 markup1 question1 cue1 ");
+  EXPECT_EQ(static_cast<std::size_t>(end), json["ids"].size());
+}
+
+TEST(Render, WithoutTheGenerationPrompt) {
+  const auto text = [](const char* option) {
+    return run_program({"render", "--model", "tiny", "--template", "chatml", option}, kMessages)
+        .json()["text"]
+        .get<std::string>();
+  };
+  EXPECT_EQ(text("--json"), text("--no-generation-prompt") + "<|im_start|>assistant\n");
+}
+
+TEST(Render, TemplatesOfEachPlace) {
+  const TemporaryDirectory d;
+  const auto text = [&](const std::string& model, const Arguments& options = {}) {
+    Arguments arguments = {"render", "--model", model};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    return run_program(arguments, kMessages).json()["text"].get<std::string>();
+  };
+  const std::string jinja = "{{ bos_token }}{{ messages[-1].content }}";
+  EXPECT_EQ(text(write_tokenizer(d, jinja)), "<bos>green");
+  EXPECT_EQ(text(write_tokenizer(d, "none")), " redblue\n\ngreen");
+  EXPECT_EQ(text(write_tokenizer(d, {{{"name", "default"}, {"template", "a"}},
+                                     {{"name", "tool_use"}, {"template", "b"}}})),
+            "a");
+  d.write("t/chat_template.jinja", "{{ messages | length }}");
+  EXPECT_EQ(text(d.path("t")), "3");
+  EXPECT_EQ(text("tiny", {"--template", d.write("my.jinja", jinja)}), "<bos>green");
+}
+
+TEST(Generate, ChatsByTemplateAndSystem) {
+  const TemporaryDirectory d;
+  const std::string chat = d.write("my.jinja",
+                                   "{% for m in messages %}{{ m.role }}: {{ m.content }}\n"
+                                   "{% endfor %}answer:");
+  const auto generate = [](const Arguments& options, const std::string& input) {
+    Arguments arguments = {"generate", "--model", "tiny", "--max-tokens", "5", "--json"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    return run_program(arguments, input).json()["ids"];
+  };
+  EXPECT_EQ(generate({"--chat", "--template", chat, "--system", "brief"}, "red?"),
+            generate({}, "system: brief\nuser: red?\nanswer:"));
 }
 
 TEST(Logits, OneRowAPosition) {

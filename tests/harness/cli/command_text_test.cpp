@@ -95,6 +95,19 @@ TEST(Dialogues, SeedsRepeatAndDiffer) {
   EXPECT_NE(text("1"), text("2"));
 }
 
+TEST(Dialogues, PromptsUnderATemplate) {
+  const Json json =
+      run_program({"dialogues", "--dataset", "tiny-fact", "--limit", "1", "--length", "100",
+                   "--turns", "2", "--template", "chatml", "--system", "Be brief."})
+          .json();
+  const std::string first = json["turns"][0]["prompt"], second = json["turns"][1]["prompt"];
+  EXPECT_EQ(first.substr(0, 65),
+            "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n" +
+                json["turns"][0]["contexts"][0]["text"].get<std::string>().substr(0, 9));
+  EXPECT_TRUE(second.starts_with("<|im_end|>\n<|im_start|>user\n")) << second;
+  EXPECT_TRUE(second.ends_with("<|im_end|>\n<|im_start|>assistant\n")) << second;
+}
+
 TEST(Dialogues, StatsAsJson) {
   const Json json = run_program({"dialogues", "--dataset", "tiny-fact", "--limit", "3", "--length",
                                  "100", "--turns", "2", "--stats", "--json"})

@@ -111,6 +111,13 @@ TEST(MalformedUsage, Values) {
       usage("prompt of random weights",
             {"generate", "--model", "random:" TURNBENCH_SOURCE_DIR "/models/tiny/config.json"},
             "found no tokenizer, expected one, or --ids"),
+      generate("template without a chat", {"--template", "none"}, "--template requires --chat"),
+      usage("unknown template", {"generate", "--model", "tiny", "--chat", "--template", "gemma"},
+            "--template: found \"gemma\", expected a file, or one of: none, llama2"),
+      usage("system prompt that a template refuses",
+            {"generate", "--model", "tiny", "--chat", "--system", "brief", "--prompt",
+             TURNBENCH_SOURCE_DIR "/LICENSE"},
+            "found messages that the template refuses (\"tiny knows no system messages\")"),
       dialogues("unknown position", {"--positions", "begin,start"},
                 "--positions: found the position \"start\""),
       dialogues("position twice", {"--positions", "end,end"}, "--positions: found end twice"),
@@ -119,6 +126,40 @@ TEST(MalformedUsage, Values) {
       dialogues("source of what is generated", {"--source", "/tmp"},
                 "--source: found \"/tmp\", expected none"),
       usage("no source", {"dialogues", "--dataset", "hotpotqa"}, "--source: found none"),
+  };
+  expect_refusals(cases);
+}
+
+TEST(MalformedUsage, Conversations) {
+  const auto render = [](const char* name, const char* chat, const char* messages,
+                         const char* expected) {
+    return Malformed{name,
+                     [=](const TemporaryDirectory& d) -> Arguments {
+                       return {"render",
+                               "--model",
+                               "tiny",
+                               "--template",
+                               d.write("c.jinja", chat),
+                               d.write("m.json", messages)};
+                     },
+                     expected};
+  };
+  const char* const hello = R"([{"role": "user", "content": "hello"}])";
+  const Malformed cases[] = {
+      render("no list", "a", "{}", "m.json: /: found an object"),
+      render("no message", "a", "[1]", "m.json: /0: found 1"),
+      render("no role", "a", R"([{"content": "hello"}])", "m.json: /0: found no key \"role\""),
+      render("role is a number", "a", R"([{"role": 1}])", "m.json: /0/role: found 1"),
+      render("empty template", "", hello, "c.jinja: found none, expected a Jinja text"),
+      render("no template", "{% if %}", hello, "c.jinja: line 1:"),
+      render("unknown filter", "a\n{{ messages | magic }}", hello,
+             "c.jinja: line 2: messages | magic: found the filter magic"),
+      render("template refuses", "{{ raise_exception('roles must alternate') }}", hello,
+             "found messages that the template refuses (\"roles must alternate\")"),
+      render("template without an end",
+             "{% for i in range(99999) %}{% for j in range(99999) %}"
+             "{% endfor %}{% endfor %}",
+             hello, "found more than 20000000 steps"),
   };
   expect_refusals(cases);
 }
