@@ -21,9 +21,13 @@ std::string protocol_card(const Experiment& experiment, const ResolvedModel& mod
   turn.gold = "answer";
   probe.turns = {turn, turn};
   std::vector<int> rendered = renderer.render(probe, 0, 0).tokens;
-  for (const auto& more :
-       {renderer.gold_answer_tokens(turn), renderer.render(probe, 1, 0).tokens}) {
-    rendered.insert(rendered.end(), more.begin(), more.end());
+  // A model's own text may know only one turn, and its own hash says the rest.
+  const bool own = model.chat_template.name == "own";
+  if (!own) {
+    for (const auto& more :
+         {renderer.gold_answer_tokens(turn), renderer.render(probe, 1, 0).tokens}) {
+      rendered.insert(rendered.end(), more.begin(), more.end());
+    }
   }
   OrderedJson card;
   if (!m.smoke.empty()) card["smoke"] = m.smoke;
@@ -43,8 +47,7 @@ std::string protocol_card(const Experiment& experiment, const ResolvedModel& mod
                            "joined before the template wraps them"
                          : "each turn to its equal share of max_prompt_tokens; tokens leave the "
                            "middle of its contexts"}};
-  if (model.chat_template.name == "own")  // which may write other messages in another way
-    card["prompt"]["template_text"] = hash_text(model.chat_template.text);
+  if (own) card["prompt"]["template_text"] = hash_text(model.chat_template.text);
   card["decoding"] = {
       {"temperature", decoding.temperature},
       {"seed", decoding.seed},

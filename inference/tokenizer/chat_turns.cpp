@@ -44,6 +44,10 @@ std::size_t TurnText::position(std::size_t bytes) const {
 ChatTurns::ChatTurns(const ChatTemplate& chat, std::string system)
     : source_(chat.source), system_(std::move(system)), renderer_(chat) {}
 
+std::size_t ChatTurns::index_of_question(int turn) const {
+  return (system_.empty() ? 0 : 1) + 2 * static_cast<std::size_t>(turn);
+}
+
 /// `turn` questions with `answer`, and `message`.
 jinja::Rendering ChatTurns::render(int turn, const std::string& message,
                                    const std::string& answer) const {
@@ -62,35 +66,35 @@ jinja::Rendering ChatTurns::render(int turn, const std::string& message,
 
 ChatTurns::Answered ChatTurns::answered(int turn, const std::string& message) const {
   Answered out{.all = render(turn, message, kAnswer)};
-  const std::size_t first = system_.empty() ? 0 : 1;
-  const auto copies = copies_of(out.all, first + 2 * static_cast<std::size_t>(turn) - 1);
+  const auto copies = copies_of(out.all, index_of_question(turn) - 1);
   if (copies.size() != 1) {
     throw input_error("{}: found {} copies of an earlier answer, expected one", source_,
                       copies.size());
   }
   out.begin = copies[0].begin;
   out.end = copies[0].end;
-  // The cache has what was asked; only the cue behind the message may differ.
-  const jinja::Rendering asked = render(turn - 1, kQuestion, kAnswer);
-  const auto question = copies_of(asked, first + 2 * static_cast<std::size_t>(turn) - 2);
-  const std::string_view kept =
-      std::string_view(asked.text).substr(0, question.empty() ? 0 : question.back().end);
-  if (kept.empty() || !out.all.text.starts_with(kept)) {
-    throw input_error(
-        "{}: found that turn {} changes what stands before it{}, expected a template that appends "
-        "turns, as do: {}",
-        source_, turn + 1, system_.empty() ? "" : " (with a system prompt)",
-        join(chat_template_names(), ", "));
-  }
   return out;
+}
+
+void ChatTurns::require_appended(int turn, const Answered& dialogue) const {
+  const jinja::Rendering asked = render(turn - 1, kQuestion, kAnswer);
+  const auto question = copies_of(asked, index_of_question(turn - 1));
+  const std::size_t end = question.empty() ? 0 : question.back().end;
+  // Behind the message is the cue, which may differ.
+  if (end > 0 && dialogue.all.text.starts_with(asked.text.substr(0, end))) return;
+  throw input_error(
+      "{}: found that turn {} changes what stands before it{}, expected a template that appends "
+      "turns, as do: {}",
+      source_, turn + 1, system_.empty() ? "" : " (with a system prompt)",
+      join(chat_template_names(), ", "));
 }
 
 TurnText ChatTurns::turn(int turn, const std::string& message) const {
   const Answered all = turn > 0 ? answered(turn, message) : Answered{render(0, message, kAnswer)};
+  if (turn > 0) require_appended(turn, all);
   TurnText out{all.all.text.substr(all.end), {}};
-  const std::size_t first = system_.empty() ? 0 : 1;
   std::size_t copied = 0;  // bytes of the message
-  for (jinja::Piece copy : copies_of(all.all, first + 2 * static_cast<std::size_t>(turn))) {
+  for (jinja::Piece copy : copies_of(all.all, index_of_question(turn))) {
     if (copy.begin < all.end || copy.source < copied) {
       throw input_error("{}: found a message written twice or out of order, expected it once",
                         source_);
@@ -112,6 +116,7 @@ TurnText ChatTurns::turn(int turn, const std::string& message) const {
 
 std::string ChatTurns::given_answer(const std::string& answer) const {
   const Answered stand_in = answered(1, kQuestion);
+  require_appended(1, stand_in);
   const std::string_view all = stand_in.all.text;
   const std::string_view before = all.substr(0, stand_in.begin), behind = all.substr(stand_in.end);
   const std::string asked = render(0, kQuestion, kAnswer).text;

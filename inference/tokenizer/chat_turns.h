@@ -49,6 +49,8 @@ class ChatTurns {
  private:
   struct Answered;
   Answered answered(int turn, const std::string& message) const;
+  void require_appended(int turn, const Answered& dialogue) const;
+  std::size_t index_of_question(int turn) const;  ///< among the messages
   jinja::Rendering render(int turn, const std::string& message, const std::string& answer) const;
 
   std::string source_, system_;

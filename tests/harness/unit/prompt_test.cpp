@@ -6,6 +6,7 @@
 
 #include "common/file.h"
 #include "inference/embedded_model.h"
+#include "tests/message_of.h"
 
 namespace turnbench {
 namespace {
@@ -72,6 +73,19 @@ TEST(Prompt, LabelsSayWhereATemplatePutsThePieces) {
   EXPECT_EQ(text("{% for m in messages %}<{{ m.content | replace('One', '1') }}>{% endfor %}", 1),
             "markup[><]instruction[  Read.]context[\n\n]context[1 😀.]question[\n\nWhich? ]"
             "context[\n\n]context[Two.]cue[>]");
+}
+
+// As Mistral's templates do.
+TEST(Prompt, ASystemPromptThatMovesServesOneTurn) {
+  const Tokenizer tokenizer = small_tokenizer();
+  const ChatTemplate chat = template_of(
+      "{% set system = messages[0].content + ': ' %}{% for m in messages[1:] %}"
+      "[{{ system if loop.last }}{{ m.content }}]{% endfor %}");
+  const PromptRenderer renderer(tokenizer, chat, "Be brief", {});
+  const Turn turn{.question = "Which?"};
+  EXPECT_EQ(labels(renderer.text(turn, 0)), "markup[[Be brief: ]question[Which?]cue[]]");
+  EXPECT_EQ(test::message_of([&] { renderer.text(turn, 1); }).substr(0, 76),
+            "chat: found that turn 2 changes what stands before it (with a system prompt)");
 }
 
 TEST(Prompt, SpansAreTheLabelsOfTokens) {
