@@ -60,6 +60,8 @@ Prompt make_prompt(const GenerateOptions& o, const Checkpoint& checkpoint,
     Dialogue dialogue;
     Turn turn;
     turn.question = read_utf8_input(o.prompt);
+    // The line end of a file's last line is not the user's.
+    if (turn.question.ends_with('\n')) turn.question.pop_back();
     dialogue.turns = {turn};
     const PromptRenderer renderer(*tokenizer, t, o.conversation.system,
                                   checkpoint.config.eos_tokens);

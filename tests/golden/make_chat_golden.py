@@ -94,7 +94,7 @@ def main():
         for turns in (TURNS[:1], TURNS[:2], TURNS, SPACED, THOUGHT):
             for system in (None, "You are terse.\nVery."):
                 messages = messages_of(turns, system, in_first_user)
-                if name == "llama2":  # the header of chat_template.h says why
+                if name == "llama2":  # known_chat_templates.h says why
                     messages[-2 * len(turns) + 1]["content"] = turns[0][0].lstrip()
                 text = render(template, variables, messages)
                 cases.append({"template": name, "system": system, "turns": turns, "text": text})

@@ -194,7 +194,7 @@ TEST(Generate, ChatsByTemplateAndSystem) {
     arguments.insert(arguments.end(), options.begin(), options.end());
     return run_program(arguments, input).json()["ids"];
   };
-  EXPECT_EQ(generate({"--chat", "--template", chat, "--system", "brief"}, "red?"),
+  EXPECT_EQ(generate({"--chat", "--template", chat, "--system", "brief"}, "red?\n"),
             generate({}, "system: brief\nuser: red?\nanswer:"));
 }
 
