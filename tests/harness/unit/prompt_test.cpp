@@ -82,7 +82,8 @@ TEST(Prompt, ASystemPromptThatMovesServesOneTurn) {
       "{% set system = messages[0].content + ': ' %}{% for m in messages[1:] %}"
       "[{{ system if loop.last }}{{ m.content }}]{% endfor %}");
   const PromptRenderer renderer(tokenizer, chat, "Be brief", {});
-  const Turn turn{.question = "Which?"};
+  Turn turn;
+  turn.question = "Which?";
   EXPECT_EQ(labels(renderer.text(turn, 0)), "markup[[Be brief: ]question[Which?]cue[]]");
   EXPECT_EQ(test::message_of([&] { renderer.text(turn, 1); }).substr(0, 76),
             "chat: found that turn 2 changes what stands before it (with a system prompt)");
@@ -106,7 +107,7 @@ TEST(Prompt, SpansAreTheLabelsOfTokens) {
     for (const Span& span : rendered.spans) EXPECT_EQ(span.turn, t);
   }
   EXPECT_EQ(tokenizer.decode(renderer.gold_answer_tokens(turn), false),
-            "<|begin_of_text|>Both.")  // which the cue lacks;
+            "<|begin_of_text|>Both.");  // which no cue begins
 }
 
 TEST(Prompt, AnswersEndAtWhatATemplateWritesBehindThem) {
