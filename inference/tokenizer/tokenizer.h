@@ -61,8 +61,8 @@ class Tokenizer {
   std::optional<int> eos() const;
   /// bos_token, eos_token, unk_token, ... of tokenizer_config.json, as chat templates see them.
   const std::map<std::string, std::string>& named_tokens() const;
-  /// The text of chat_template.jinja, else the `chat_template` of tokenizer_config.json (of several,
-  /// the one named "default"), else "".
+  /// The text of chat_template.jinja, else the `chat_template` of tokenizer_config.json (of
+  /// several, the one named "default"), else "".
   const std::string& chat_template() const;
 
  private:
