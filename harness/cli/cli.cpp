@@ -68,6 +68,7 @@ int run_cli(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     return fail("out of memory", 1);
   } catch (const std::exception& e) {
+    if (std::ferror(stdout) != 0) return fail("stdout: cannot be written", 1);
     return fail(e.what(), 1);
   }
 }

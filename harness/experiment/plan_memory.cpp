@@ -163,8 +163,8 @@ class UnitMemory {
     out_.add(answer_ + own, sets_of(*cell.method), p.pre_rope_keys(), window_);
   }
 
-  /// Where fidelity is measured: a branch as it was before it answered, which is given an answer,
-  /// and full attention on the same prompt beside it.
+  /// Where fidelity is measured: a branch as it was before it answered, whose pages it shares, and
+  /// full attention on the same prompt beside it.
   void add_forced(const UnitCell& cell) {
     const Policies p = cell.method->make();
     const bool apart =
@@ -174,8 +174,8 @@ class UnitMemory {
     shared_.try_emplace(key);
     if (full_.insert(key).second)
       out_.add(answer_ + kPageTokens, config_.kv_heads, pre_rope_keys_, window_);
-    const std::int64_t own = p.eviction ? kept(*cell.method, prompt_) : kPageTokens;
-    out_.add(answer_ + own, sets_of(*cell.method), p.pre_rope_keys(), window_);
+    if (p.prefill || p.eviction || p.selection)
+      out_.add(answer_ + kPageTokens, sets_of(*cell.method), p.pre_rope_keys(), window_);
   }
 
   /// A branch with a prefill of its own.
