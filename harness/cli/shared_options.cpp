@@ -92,7 +92,8 @@ ChatTemplate ConversationOptions::open(const Tokenizer& tokenizer, const std::st
 }
 
 Tokenizer open_model_tokenizer(const std::string& model) {
-  return model == "tiny" ? open_tokenizer(Checkpoint::open("tiny")) : Tokenizer::open(locate_model(model));
+  return model == "tiny" ? open_tokenizer(Checkpoint::open("tiny"))
+                         : Tokenizer::open(locate_model(model));
 }
 
 std::map<std::string, std::string> parse_name_values(const std::vector<std::string>& given,
