@@ -110,7 +110,7 @@ std::u32string lower(std::u32string_view text) {
     } else if (c == 0x130) {
       out += U"i\u0307";
     } else if (c == 0x3A3) {
-      out += is_final_sigma(text, i) ? 0x3C2 : 0x3C3;
+      out += is_final_sigma(text, i) ? U'\u03C2' : U'\u03C3';
     } else {
       out += static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
     }

@@ -235,8 +235,8 @@ KvCache::KvCache(int kv_heads, std::vector<std::shared_ptr<KvPool>> pools)
     sets_.emplace_back(static_cast<std::size_t>(kv_heads), KvHeadCache(pool));
 }
 
-KvCache::KvCache(int layers, int kv_heads, std::shared_ptr<KvPool> pool)
-    : KvCache(kv_heads, std::vector(static_cast<std::size_t>(layers), std::move(pool))) {}
+KvCache::KvCache(int layers, int kv_heads, const std::shared_ptr<KvPool>& pool)
+    : KvCache(kv_heads, std::vector(static_cast<std::size_t>(layers), pool)) {}
 
 bool KvCache::pre_rope_keys() const {
   return std::any_of(sets_.begin(), sets_.end(), [](const std::vector<KvHeadCache>& sets) {

@@ -133,7 +133,7 @@ class KvCache {
  public:
   /// pools: one for each layer, all of the same layout.
   KvCache(int kv_heads, std::vector<std::shared_ptr<KvPool>> pools);
-  KvCache(int layers, int kv_heads, std::shared_ptr<KvPool> pool);
+  KvCache(int layers, int kv_heads, const std::shared_ptr<KvPool>& pool);
 
   int layers() const { return static_cast<int>(sets_.size()); }
   int kv_heads() const { return kv_heads_; }

@@ -84,7 +84,8 @@ void check_fits(const Checkpoint& c, DType dtype) {
   if (c.tensors) {
     weights = 0;
     for (const auto& [name, tensor] : c.tensors->all()) {
-      weights += static_cast<double>(tensor.bytes.size() / size_of(tensor.dtype));
+      const std::size_t elements = tensor.bytes.size() / size_of(tensor.dtype);
+      weights += static_cast<double>(elements);
     }
   }
   const double need = weights * static_cast<double>(size_of(dtype)),

@@ -125,11 +125,11 @@ std::string check_value(const ParameterInfo& p, const std::string& text, const s
       throw input_error("{}: found a placement, expected none: it changes no attention", where);
     }
     case ParameterInfo::Kind::kFile: {
-      const std::string path = text.substr(0, text.find('#'));
+      std::string path = text.substr(0, text.find('#'));
       if (path == "none") return path;
-      const std::string pinned = path + "#" + with_error_prefix(where, [&] {
-                                                return hash_text(read_file(path));
-                                              }).substr(0, 12);
+      std::string pinned = path + "#" + with_error_prefix(where, [&] {
+                                          return hash_text(read_file(path));
+                                        }).substr(0, 12);
       if (text != path && text != pinned)
         throw input_error("{}: found the file {}, expected {}", where, pinned, printable(text));
       return pinned;

@@ -73,7 +73,7 @@ std::string progress_note(const Results& results) {
   for (const Cell& cell : results.cells()) {
     const CellProgress& progress = results.progress(cell);
     const auto [found, first] =
-        ranges.try_emplace(cell.dataset, progress.done, progress.done, progress.total);
+        ranges.try_emplace(cell.dataset, Range{progress.done, progress.done, progress.total});
     if (first) datasets.push_back(cell.dataset);
     Range& range = found->second;
     range.least = std::min(range.least, progress.done);

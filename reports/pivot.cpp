@@ -220,7 +220,8 @@ std::map<std::string, Pivot::Range> PivotMaker::counters(
       for (const auto& [setting, mean] : of_entry) means[setting].add(mean.value());
     }
     for (const auto& [setting, mean] : means) {
-      const auto [range, first] = out.try_emplace(counter.name, mean.value(), mean.value());
+      const auto [range, first] =
+          out.try_emplace(counter.name, Pivot::Range{mean.value(), mean.value()});
       range->second.low = std::min(range->second.low, mean.value());
       range->second.high = std::max(range->second.high, mean.value());
     }
@@ -274,8 +275,7 @@ void PivotMaker::add_differences(Pivot& pivot, const Comparison& comparison) con
     ++r;
   }
   std::vector<std::optional<Difference>> differences = compare(family, comparison);
-  for (std::size_t i = 0; i < members.size(); ++i)
-    members[i]->difference = std::move(differences[i]);
+  for (std::size_t i = 0; i < members.size(); ++i) members[i]->difference = differences[i];
 }
 
 /// How many dialogues the parts of the table have scores of.

@@ -115,7 +115,7 @@ std::vector<CellLine> cell_lines(const Results& results, const Comparison& compa
     auto next = differences.begin();
     for (CellLine& line : out) {
       if (line.cell.method == baseline || !of_baseline.contains(peer(line.cell))) continue;
-      line.differences.back() = std::move(*next++);
+      line.differences.back() = *next++;
     }
   }
   return out;

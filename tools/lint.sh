@@ -11,7 +11,7 @@ git ls-files '*.h' '*.cpp' '*.cu' | xargs clang-format --dry-run --Werror
 
 # Many files at once, as in other builds; clang cannot read what another compiler precompiled.
 cmake -S . -B build-lint -DTURNBENCH_CUDA=OFF -DTURNBENCH_PRECOMPILE=OFF > /dev/null
-cmake --build build-lint --target turnbench_sources > /dev/null
+cmake --build build-lint --target turnbench_sources turnbench_follow > /dev/null
 run-clang-tidy -quiet -p build-lint -j "${1:-$(nproc)}" \
   -extra-arg=-Wno-unknown-warning-option '\.(cpp|cxx|cu)$' > build-lint/lint.log 2>&1 || {
   sed 's/\x1b\[[0-9;]*m//g' build-lint/lint.log | grep -E "(warning|error):" | sort -u

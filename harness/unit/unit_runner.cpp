@@ -1,6 +1,7 @@
 #include "harness/unit/unit_runner.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <map>
 #include <span>
@@ -298,8 +299,8 @@ void UnitRunner::finish_turn(ActiveUnit& unit, Branch& b) {
   if (decoding_.isolated) {
     std::sort(step_seconds_.begin(), step_seconds_.end());
     const auto at = [&](double share) {
-      return step_seconds_[static_cast<std::size_t>(
-          share * static_cast<double>(step_seconds_.size() - 1) + 0.5)];
+      const double last = static_cast<double>(step_seconds_.size() - 1);
+      return step_seconds_[static_cast<std::size_t>(std::lround(share * last))];
     };
     r.timings.insert(r.timings.end(),
                      {{"ttft", b.prefill_seconds}, {"step", at(0.5)}, {"step_p95", at(0.95)}});

@@ -357,10 +357,11 @@ void add_column_sums(Context& context, float scale, std::span<const ColumnJob> j
     groups[{layout.dtype, layout.head_dim, job.noise != nullptr}].push_back(task);
     all.emplace_back(&job, task);
   }
-  for (const auto& [key, tasks] : groups) {
-    with_scores(std::get<DType>(key), std::get<int>(key),
-                [&]<class Scores>(std::type_identity<Scores>) {
-                  add<Scores>(context, scale, tasks, std::get<bool>(key));
+  for (const auto& group : groups) {
+    const auto& [dtype, head_dim, has_noise] = group.first;
+    with_scores(dtype, head_dim,
+                [&, with_noise = has_noise]<class Scores>(std::type_identity<Scores>) {
+                  add<Scores>(context, scale, group.second, with_noise);
                 });
   }
   for (const auto& [job, task] : all) copy_sums(context, *job, task, true);

@@ -15,7 +15,7 @@ std::vector<Dialogue> load_checked(const std::string& name, const std::filesyste
   const TemporaryDirectory directory;
   const std::filesystem::path scratch = directory.path() / "x.jsonl";
   const Dataset& dataset = find_dataset(name, "test");
-  const std::vector<Dialogue> out = load_dialogues(name, source, options);
+  std::vector<Dialogue> out = load_dialogues(name, source, options);
   std::set<std::string> ids;
   for (const Dialogue& dialogue : out) {
     SCOPED_TRACE(dialogue.id);

@@ -121,7 +121,8 @@ TEST_F(ColumnNoise, NoTwoRowsOrKeysAreCorrelated) {
       }
     }
     EXPECT_LT(most, 6);
-    EXPECT_NEAR(squares / (kRows * (kRows - 1) / 2), 1, 0.02);
+    const int pairs = kRows * (kRows - 1) / 2;
+    EXPECT_NEAR(squares / pairs, 1, 0.02);
   }
 }
 

@@ -160,7 +160,8 @@ TEST(MalformedTokenizer, RefusesDamagedConfig) {
        "t.json: tokenizer_config.json: /chat_template: found an array of 0, exp"},
   };
   for (const auto& [config, start] : cases) {
-    const std::string message = refusal([&] { Tokenizer::from_json(kGood, config, "t.json"); });
+    const auto& text = config;
+    const std::string message = refusal([&] { Tokenizer::from_json(kGood, text, "t.json"); });
     EXPECT_TRUE(message.starts_with(start)) << message;
   }
 }

@@ -21,7 +21,8 @@ TEST(AShape, WorkedExample) {
 }
 
 TEST(AShape, EqualsItsMask) {
-  for (const auto& [sinks, local] : {std::pair{3, 40}, {128, 200}, {0, 1}}) {
+  for (const auto& sizes : {std::pair{3, 40}, {128, 200}, {0, 1}}) {
+    const int sinks = sizes.first, local = sizes.second;
     for_each_size([&](Layer& layer) {
       expect_equal(layer, plan(fmt::format("a-shape:n_init={},n_local={}", sinks, local), layer),
                    [&](int, int i, int j) { return i - j < local || j < sinks; });
