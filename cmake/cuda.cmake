@@ -24,7 +24,7 @@ endif()
 if(TURNBENCH_HAS_CUDA)
   set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-    set(CMAKE_CUDA_ARCHITECTURES 80)  # and PTX, which later cards translate when they load it
+    set(CMAKE_CUDA_ARCHITECTURES 80-virtual)  # PTX, which cards translate when they load it
   endif()
   enable_language(CUDA)
   set(CMAKE_CUDA_STANDARD 20)

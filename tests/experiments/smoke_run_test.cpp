@@ -21,7 +21,8 @@ class SmokeRun : public testing::TestWithParam<std::string> {
   /// Runs a manifest and checks that every cell is stored and nothing failed.
   void run(const std::string& name, const Arguments& more) {
     const Manifest manifest = paper_manifest(name);
-    Arguments arguments = {"run", manifest.path.string(), "--smoke", "--db", db_, "--workers", "1"};
+    Arguments arguments = {
+        "run", manifest.path.string(), "--smoke", "--db", db_, "--workers", "1", "--threads", "1"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     const Finished run = run_program(arguments);
     ASSERT_EQ(run.code, 0) << run.err;
@@ -55,6 +56,9 @@ class SmokeRun : public testing::TestWithParam<std::string> {
 
 TEST_P(SmokeRun, StoresEveryCellAndSaysWhatItIs) {
   run(GetParam(), {});
+  static const std::set<std::string> shown = {"loopserve/figure1.json", "loopserve/table4.json",
+                                              "sablock/figure7.json", "sablock/table1.json"};
+  if (!shown.contains(GetParam())) return;
   for (const char* format : {"md", "csv", "tex", "html", "svg"}) {
     const Finished report = run_program({"report", db_, "--format", format});
     EXPECT_EQ(report.code, 0) << report.err;
@@ -83,7 +87,8 @@ TEST(SmokeRunOfShares, RunsEveryMethod) {
   }
   const std::string file = directory.write("shares.json", manifest.dump()),
                     db = directory.path("s.db");
-  const Finished run = run_program({"run", file, "--smoke", "--db", db, "--workers", "1"});
+  const Finished run =
+      run_program({"run", file, "--smoke", "--db", db, "--workers", "1", "--threads", "1"});
   ASSERT_EQ(run.code, 0) << run.err;
   const Json report = run_program({"report", db, "--json"}).json();
   for (const Json& cell : report["cells"]) EXPECT_EQ(cell["failed"], 0) << cell["method"];

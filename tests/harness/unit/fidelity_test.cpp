@@ -218,6 +218,7 @@ TEST(Fidelity, CompanyChangesNothing) {
     EXPECT_EQ(want.size(), plain.size() * kFidelityMetrics.size());
     EXPECT_EQ(scores_of(world.run(units, decoding, 3)), want);
     Scores alone;
+    if (along == Along::kGold) continue;  // which asks nobody else for an answer
     for (WorkUnit unit : units) {
       std::reverse(unit.cells.begin(), unit.cells.end());
       EXPECT_TRUE(scores_of(world.run({unit}, decoding, 2, {.prefill_chunk = 50})).size() ==
