@@ -1,6 +1,7 @@
 #include "tests/experiments/experiment_files.h"
 
 #include <algorithm>
+#include <initializer_list>
 
 #include "datasets/catalog.h"
 
@@ -11,12 +12,10 @@ namespace fs = std::filesystem;
 
 const fs::path kFolder = TURNBENCH_SOURCE_DIR "/experiments";
 
-}  // namespace
-
-std::vector<std::string> paper_manifests() {
+std::vector<std::string> manifests_in(std::initializer_list<const char*> folders) {
   std::vector<std::string> out;
-  for (const char* paper : {"loopserve", "sablock"}) {
-    for (const auto& entry : fs::directory_iterator(kFolder / paper)) {
+  for (const char* folder : folders) {
+    for (const auto& entry : fs::directory_iterator(kFolder / folder)) {
       if (entry.path().extension() == ".json")
         out.push_back(fs::relative(entry.path(), kFolder).string());
     }
@@ -25,7 +24,17 @@ std::vector<std::string> paper_manifests() {
   return out;
 }
 
-Manifest paper_manifest(const std::string& name) {
+}  // namespace
+
+std::vector<std::string> paper_manifests() {
+  return manifests_in({"loopserve", "sablock"});
+}
+
+std::vector<std::string> smollm2_manifests() {
+  return manifests_in({"smollm2"});
+}
+
+Manifest load_experiment(const std::string& name) {
   return load_manifest(kFolder / name);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// The manifests of the papers, with their cells as names.
+// The manifests below experiments/, with their cells as names.
 
 #include <filesystem>
 #include <functional>
@@ -16,8 +16,11 @@ namespace turnbench::test {
 /// Paths below experiments/ of all papers' manifests, e.g. loopserve/table4.json, sorted.
 std::vector<std::string> paper_manifests();
 
-/// One of them.
-Manifest paper_manifest(const std::string& name);
+/// The same of the experiments on the real model, smollm2/.
+std::vector<std::string> smollm2_manifests();
+
+/// One of them all.
+Manifest load_experiment(const std::string& name);
 
 /// The published numbers that a manifest names; none if it names none.
 std::vector<PublishedNumber> published_of(const Manifest& manifest);

@@ -47,14 +47,14 @@ std::optional<double> number(const std::vector<PublishedNumber>& rows, const Nam
 }
 
 std::vector<PublishedNumber> numbers(const std::string& manifest) {
-  return published_of(paper_manifest(manifest));
+  return published_of(load_experiment(manifest));
 }
 
 // A number without a cell would be printed nowhere; two numbers for one cell contradict each other.
 TEST(PublishedNumbers, EveryOneHasItsCells) {
   std::set<std::string> files;
   for (const std::string& name : paper_manifests()) {
-    const Manifest manifest = paper_manifest(name);
+    const Manifest manifest = load_experiment(name);
     const std::vector<PublishedNumber> rows = published_of(manifest);
     if (rows.empty()) continue;
     files.insert(manifest.path.parent_path() / manifest.published);
@@ -91,7 +91,7 @@ TEST(PublishedNumbers, FullTablesAreFull) {
   for (const char* name :
        {"loopserve/table4.json", "loopserve/table4-readings.json", "loopserve/table4-history.json",
         "sablock/table2.json", "sablock/table2-readings.json"}) {
-    const Manifest manifest = paper_manifest(name);
+    const Manifest manifest = load_experiment(name);
     const std::vector<PublishedNumber> rows = published_of(manifest);
     for (const NamedCell& cell : named_cells(manifest)) {
       const bool found = std::any_of(rows.begin(), rows.end(), [&](const PublishedNumber& row) {
@@ -109,7 +109,7 @@ TEST(PublishedNumbers, FullTablesOfAveragesAreFull) {
   for (const char* name : {"sablock/table1.json", "sablock/table1-readings.json",
                            "sablock/table2.json", "sablock/table2-readings.json",
                            "sablock/table3.json", "sablock/table4.json", "sablock/figure3.json"}) {
-    const Manifest manifest = paper_manifest(name);
+    const Manifest manifest = load_experiment(name);
     const std::vector<PublishedNumber> rows = published_of(manifest);
     for (const NamedCell& cell : named_cells(manifest)) {
       if (manifest.name == "sablock-figure3" && cell.at("task") != "Few-shot Learning") continue;
@@ -179,7 +179,7 @@ TEST(PublishedNumbers, SaBlockTable2) {
 
 // The printed averages are those of the printed numbers, but for six rows of the paper.
 TEST(PublishedNumbers, SaBlockTable2Averages) {
-  const Manifest manifest = paper_manifest("sablock/table2.json");
+  const Manifest manifest = load_experiment("sablock/table2.json");
   const std::vector<PublishedNumber> rows = published_of(manifest);
   std::set<std::string> deviating;
   for (const ModelEntry& model : manifest.models) {
@@ -238,7 +238,7 @@ TEST(PublishedNumbers, SaBlockAblations) {
     EXPECT_EQ(number(rows, {{"method", base}, {"dataset", "mean"}}), 33.78);
     EXPECT_EQ(number(rows, {{"method", t.method}, {"dataset", "mean"}}), t.value);
     EXPECT_NEAR(100 * (33.78 - t.value) / 33.78, t.drop, 0.0051) << "as the paper prints it";
-    const std::string csv = read_file(paper_manifest(t.manifest).path.replace_extension(".csv"));
+    const std::string csv = read_file(load_experiment(t.manifest).path.replace_extension(".csv"));
     EXPECT_NE(csv.find(fmt::format("relative drop {:.2f}%", t.drop)), std::string::npos);
   }
 }
@@ -249,14 +249,14 @@ TEST(PaperManifests, SaBlockFiguresRunTheMethodsOfTable2) {
     return std::regex_replace(method.canonical(), std::regex("budget=[0-9.]+"), "budget=B");
   };
   std::set<std::string> methods;
-  for (const Method& method : paper_manifest("sablock/table2.json").methods)
+  for (const Method& method : load_experiment("sablock/table2.json").methods)
     methods.insert(without_budget(method));
   ASSERT_EQ(methods.size(), 8u);
   const std::pair<const char*, std::size_t> figures[] = {
       {"sablock/figure6.json", 8}, {"sablock/figure7.json", 6}, {"sablock/figure8.json", 8}};
   for (const auto& [figure, count] : figures) {
     std::set<std::string> own;
-    for (const Method& method : paper_manifest(figure).methods) own.insert(without_budget(method));
+    for (const Method& method : load_experiment(figure).methods) own.insert(without_budget(method));
     EXPECT_EQ(own.size(), count) << figure;
     EXPECT_TRUE(std::includes(methods.begin(), methods.end(), own.begin(), own.end())) << figure;
   }

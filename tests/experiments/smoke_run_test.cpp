@@ -1,4 +1,4 @@
-// Every paper's manifest from end to end, on stand-ins.
+// Every paper's manifest and those of the real model from end to end, on stand-ins.
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ class SmokeRun : public testing::TestWithParam<std::string> {
  protected:
   /// Runs a manifest and checks that every cell is stored and nothing failed.
   void run(const std::string& name, const Arguments& more) {
-    const Manifest manifest = paper_manifest(name);
+    const Manifest manifest = load_experiment(name);
     Arguments arguments = {
         "run", manifest.path.string(), "--smoke", "--db", db_, "--workers", "1", "--threads", "1"};
     arguments.insert(arguments.end(), more.begin(), more.end());
@@ -67,6 +67,7 @@ TEST_P(SmokeRun, StoresEveryCellAndSaysWhatItIs) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Papers, SmokeRun, testing::ValuesIn(paper_manifests()), parameter_name);
+INSTANTIATE_TEST_SUITE_P(Smollm2, SmokeRun, testing::ValuesIn(smollm2_manifests()), parameter_name);
 
 // What is a share in earnest, of prompts that are longer than any window, is one here.
 TEST(SmokeRunOfShares, RunsEveryMethod) {
