@@ -27,11 +27,12 @@ constexpr double kKept = 64;       // token counts up to it stay as they are
 constexpr int kRealPrompt = 8192;  // tokens: what a share in the experiment is taken of
 
 /// Token counts above 64 in the prompt's scale: 1,024 becomes 128, 4,096 becomes 160.  They keep
-/// their order and stay below the prompt's length, so that what is to be cut is cut.  `more` sets
-/// apart what would come out equal.
-std::string scaled(double tokens, int more) {
+/// their order and stay below the prompt's length, so that what is to be cut is cut, but not below
+/// `least`, what the parameter allows.  `more` sets apart what would come out equal.
+std::string scaled(double tokens, double least, int more) {
   if (tokens <= kKept) return fmt::format("{:.0f}", tokens);
-  return fmt::format("{:.0f}", kKept + std::floor(16 * std::log2(tokens / kKept)) + more);
+  const double shorter = kKept + std::floor(16 * std::log2(tokens / kKept));
+  return fmt::format("{:.0f}", std::max(shorter, least) + more);
 }
 
 /// The value of a parameter on short prompts: numbers of tokens or of lines shrink.  So do shares
@@ -43,11 +44,11 @@ std::string short_value(const ParameterInfo& p, const Parameters& values, int mo
     const Budget budget = values.budget(p.name);
     const bool of_prompt = !p.unit.ends_with("of the budget");
     if (budget.is_ratio && (!of_prompt || budget.value == 1)) return value;
-    return scaled(std::max(1, budget.tokens(kRealPrompt)), more);
+    return scaled(std::max(1, budget.tokens(kRealPrompt)), p.min, more);
   }
   const bool amount = p.kind == ParameterInfo::Kind::kInteger &&
                       (p.unit.starts_with("tokens") || p.unit == "lines");
-  return amount ? scaled(values.integer(p.name), more) : value;
+  return amount ? scaled(values.integer(p.name), p.min, more) : value;
 }
 
 OrderedJson short_method(const Method& method, int more) {

@@ -216,6 +216,21 @@ TEST(Smoke, ShrinksBudgetsBelowThePrompt) {
   EXPECT_EQ(composed.make().placement.cache_tokens, 256);
 }
 
+// MInference takes no fewer than 100 diagonals.
+TEST(Smoke, ShrinksToWhatAParameterAllows) {
+  const Manifest small = smoke_manifest(
+      parse_manifest(R"({"name": "n", "models": ["tiny"], "datasets": ["tiny-fact"], "methods": [
+      "minference:vertical=96,slash=100", "minference:vertical=128,slash=384"]})",
+                     "m.json"),
+      {});
+  const auto setting = [&](const std::string& label, const std::string& name) {
+    return *method(small, label).setting(name);
+  };
+  EXPECT_EQ(setting("minference:vertical=96,slash=100", "vertical"), "73");
+  EXPECT_EQ(setting("minference:vertical=96,slash=100", "slash"), "100");
+  EXPECT_EQ(setting("minference:vertical=128,slash=384", "slash"), "105");
+}
+
 // A share is felt on a short prompt as it is on a long one, where it is more than a window.
 TEST(Smoke, ShrinksSharesAsTheTokensThatTheyMean) {
   Manifest m =
