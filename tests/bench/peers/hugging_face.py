@@ -2,8 +2,9 @@
 threads, run in turns.
 
     pip install numpy torch transformers
-    python hugging_face.py --turnbench ../../../build/turnbench [--threads 2] [--tokens 8192]
+    python hugging_face.py --turnbench ../../../build/turnbench [--threads 2] [--tokens 8192] [--model DIR]
 
+Random weights of the geometry in weights.py, or those of a directory (`make smollm2` makes models/smollm2).
 Prefill of a prompt, and decoding after it.  Each is measured `--rounds` times, turnbench and
 transformers one after the other; what is printed is the median of the ratios.
 """
@@ -43,11 +44,14 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--tokens", type=int, default=8192)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--model", type=pathlib.Path, help="a Hugging Face directory; its weights as float32")
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("peers-work"))
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
-    folder = args.folder / "hf-f32"
+    folder = args.model or args.folder / "hf-f32"
     if not (folder / "model.safetensors").exists():
+        if args.model:
+            raise SystemExit(f"{folder}: found no model.safetensors, expected a Hugging Face directory")
         write_directory(folder, "f32")
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32,
                                                               attn_implementation="sdpa")
@@ -56,7 +60,8 @@ def main():
     ours, theirs = {row: [] for row in rows}, {row: [] for row in rows}
     for _ in range(args.rounds):
         for row in rows:
-            ours[row].append(measure(args.turnbench, folder, args.threads, "f32", (row, args.tokens))[0])
+            ours[row].append(measure(args.turnbench, folder, args.threads, "f32", (row, args.tokens),
+                                     ["--dtype", "f32"])[0])
         for row, speed in zip(rows, hugging_face(model, args.tokens)):
             theirs[row].append(speed)
     print("| what | tokens | turnbench tok/s | transformers tok/s | ratio |")
