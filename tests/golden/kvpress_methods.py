@@ -160,5 +160,6 @@ CASES = {
                 lambda n: RecentAttention(R, norm=False), "eager"),
     "h2o, mean of rows": Case(lambda n: f"h2o:mode=prefill,budget={n // 4},window=8,norm=true",
                               lambda n: RecentAttention(R), "eager"),
-    "tova": Case(lambda n: f"tova:budget={n // 4},protect_last=true", lambda n: holding(TOVAPress(R), TOVAPress(0), n)),
+    "tova": Case(lambda n: f"tova:budget={n // 4},protect_last=true",
+                 lambda n: holding(TOVAPress(R), TOVAPress(0), n)),
 }

@@ -89,19 +89,19 @@ def compare(models, program, name, texts, count):
 def report(name, spec, results, full, count):
     """A row of the table; (method, prompt, token, the peer's preference) where tokens part."""
     equal = sum(same == count for _, same, _, _ in results.values())
-    changed = sum(tokens != full[prompt][0] for prompt, (tokens, *_) in results.items())
+    changed = sum(tokens != full[kind][0] for kind, (tokens, *_) in results.items())
     smallest = min(lead for _, _, lead, _ in results.values())
     print(f"| {name} | `{spec}` | {equal} of {len(results)} | {changed} | {smallest:.1e} |", flush=True)
-    return [(name, prompt, same, gap) for prompt, (_, same, _, gap) in results.items() if same < count]
+    return [(name, kind, same, gap) for kind, (_, same, _, gap) in results.items() if same < count]
 
 
 def explain(parted):
     """Prints where tokens part and why; how many have no reason."""
     unknown = 0
-    for name, prompt, same, gap in parted:
-        reason = EXPECTED.get((name, prompt))
+    for name, kind, same, gap in parted:
+        reason = EXPECTED.get((name, kind))
         unknown += reason is None
-        print(f"{name}, {prompt}: from token {same} on; the peer prefers its own by {gap:.1e}: {reason or 'WHY?'}")
+        print(f"{name}, {kind}: from token {same} on; the peer prefers its own by {gap:.1e}: {reason or 'unknown'}")
     return unknown
 
 
@@ -139,7 +139,8 @@ def write_golden(models, program, tokenizer):
     made = {"model": wheel(), "transformers": transformers.__version__, "kvpress": metadata.version("kvpress"),
             "torch": torch.__version__}
     prompts_, rows = (",\n".join(json.dumps(x, separators=(",", ":")) for x in list_) for list_ in (texts, cases))
-    GOLDEN.write_text(f'{{"made_with": {json.dumps(made)},\n"prompts": [\n{prompts_}],\n"cases": [\n{rows}]}}\n')
+    GOLDEN.write_text(f'{{"made_with": {json.dumps(made)},\n'
+                      f'"prompts": [\n{prompts_}],\n"cases": [\n{rows}]}}\n')
 
 
 def main():
@@ -156,7 +157,8 @@ def main():
     if args.golden:
         return write_golden(models, args.turnbench, tokenizer)
     texts, parted = prompts(tokenizer, LENGTHS), []
-    print("| method | as turnbench names it at 1,500 tokens | equal | changed | smallest lead |\n| --- | --- | ---: | ---: | ---: |")
+    print("| method | as turnbench names it at 1,500 tokens | equal | changed | smallest lead |")
+    print("| --- | --- | ---: | ---: | ---: |", flush=True)
     full = {}
     for name in ["full", *(m for m in args.methods if m != "full")]:
         results = compare(models, args.turnbench, name, texts, args.tokens)

@@ -21,7 +21,7 @@ def speech(_):
         yield SPEECH
 
 
-def pass_key(random):
+def pass_key(_):
     """A number in the middle of the same sentences again and again."""
     yield "The pass key is 71839. Remember it. "
     while True:
@@ -30,8 +30,9 @@ def pass_key(random):
 
 def journeys(random):
     while True:
-        name, there, place = (list_[random.below(10)] for list_ in (NAMES, THINGS, PLACES))
-        yield f"In {1900 + random.below(100)} {name} carried a {there} to {place} and stayed {random.between(2, 90)} days. "
+        name, thing, place = (list_[random.below(10)] for list_ in (NAMES, THINGS, PLACES))
+        year, days = 1900 + random.below(100), random.between(2, 90)
+        yield f"In {year} {name} carried a {thing} to {place} and stayed {days} days. "
 
 
 def pairs(random):
