@@ -77,7 +77,6 @@ void print_doctor(bool json) {
   }
   facts.emplace_back("model tiny", "embedded");
   for (const std::string& path : list_models()) {
-    if (fs::path(path).filename() == "tiny") continue;  // the embedded one's files
     const std::string missing = join(missing_in_model(path), ", ");
     facts.emplace_back("model " + fs::path(path).filename().string(),
                        missing.empty() ? path : path + ": missing " + missing);

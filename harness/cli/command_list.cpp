@@ -66,7 +66,7 @@ std::vector<Item> items_of(const std::string& what) {
     add("tiny", "the embedded model: made-up facts, trained for this program");
     for (const std::string& path : list_models()) {
       const std::string name = fs::path(path).filename().string();
-      if (name != "tiny" && path_exists(fs::path(path) / "config.json")) add(name, path);
+      if (path_exists(fs::path(path) / "config.json")) add(name, path);
     }
   } else {
     const fs::path directory = project_directory("experiments");

@@ -86,7 +86,9 @@ std::string locate_model(const std::string& model) {
 }
 
 std::vector<std::string> list_models() {
-  return list(models_directory(), "TURNBENCH_MODELS");
+  std::vector<std::string> out = list(models_directory(), "TURNBENCH_MODELS");
+  std::erase_if(out, [](const fs::path& path) { return path.filename() == "tiny"; });
+  return out;
 }
 
 std::vector<std::string> list_data() {

@@ -28,7 +28,8 @@ struct Locations {
 std::string locate_model(const std::string& model);
 
 /// Paths in the directory of models, which $TURNBENCH_MODELS names (else the project's models/),
-/// and in that of data, which $TURNBENCH_DATA names.  Sorted; empty if there is no such directory.
+/// and in that of data, which $TURNBENCH_DATA names.  Sorted, without `tiny`, which is embedded;
+/// empty if there is no such directory.
 /// @throws Error (input) if a variable names something else.
 std::vector<std::string> list_models();
 std::vector<std::string> list_data();

@@ -9,6 +9,7 @@
 
 #include "common/thread_pool.h"
 #include "harness/unit/active_unit.h"
+#include "harness/unit/fidelity.h"
 #include "inference/engine.h"
 #include "inference/memory_estimate.h"
 
@@ -133,6 +134,11 @@ class UnitMemory {
     std::set<ColumnRule> columns;
   };
 
+  /// Whether a branch's own answers stand before turn `turn`, so that it shares the prompt with
+  /// nobody.
+  bool continues_apart(const UnitCell& cell) const {
+    return sharing_ == Sharing::kHistories && turn_ > 0 && cell.answers == Answers::kOwn;
+  }
   static bool continues(const Policies& p) {
     return !p.prefill || p.prefill->reuses_cached_prompt();
   }
@@ -152,8 +158,7 @@ class UnitMemory {
   void add_fork(const UnitCell& cell) {
     const Policies p = cell.method->make();
     const std::string& key = cell.method->prefill_key();
-    const bool apart =
-        sharing_ == Sharing::kHistories && turn_ > 0 && cell.answers == Answers::kOwn;
+    const bool apart = continues_apart(cell);
     if (continues(p)) first_prompts_.insert(key);
     SharedPrefix& prefix = shared_[apart ? key + cell.key : key];
     prefix.whole = p.prefill != nullptr;
@@ -166,16 +171,14 @@ class UnitMemory {
   /// Where fidelity is measured: a branch as it was before it answered, whose pages it shares, and
   /// full attention on the same prompt beside it.
   void add_forced(const UnitCell& cell) {
-    const Policies p = cell.method->make();
-    const bool apart =
-        sharing_ == Sharing::kHistories && turn_ > 0 && cell.answers == Answers::kOwn;
-    const std::string key = kDensePrefill + (apart ? cell.key : "");
+    const std::string key = kDensePrefill + (continues_apart(cell) ? cell.key : "");
     first_prompts_.insert(kDensePrefill);
     shared_.try_emplace(key);
     if (full_.insert(key).second)
       out_.add(answer_ + kPageTokens, config_.kv_heads, pre_rope_keys_, window_);
-    if (p.prefill || p.eviction || p.selection)
-      out_.add(answer_ + kPageTokens, sets_of(*cell.method), p.pre_rope_keys(), window_);
+    if (is_exact(*cell.method)) return;
+    const bool pre_rope_keys = cell.method->make().pre_rope_keys();
+    out_.add(answer_ + kPageTokens, sets_of(*cell.method), pre_rope_keys, window_);
   }
 
   /// A branch with a prefill of its own.

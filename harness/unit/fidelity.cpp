@@ -23,6 +23,11 @@ double log_sum_exp(std::span<const float> logits) {
 
 }  // namespace
 
+bool is_exact(const Method& method) {
+  const Policies p = method.make();
+  return !p.prefill && !p.eviction && !p.selection;
+}
+
 bool is_fidelity_metric(std::string_view name) {
   return std::find(kFidelityMetrics.begin(), kFidelityMetrics.end(), name) !=
          kFidelityMetrics.end();

@@ -9,6 +9,7 @@
 
 #include "common/mean.h"
 #include "inference/engine.h"
+#include "methods/method.h"
 
 namespace turnbench {
 
@@ -22,6 +23,9 @@ constexpr std::array<std::string_view, 4> kFidelityMetrics = {"kl", "agreement",
 /// token's probability minus that by full attention; minus that logarithm.
 using FidelityValues = std::array<double, kFidelityMetrics.size()>;
 bool is_fidelity_metric(std::string_view name);
+
+/// True if a method changes nothing in attention: it is what the others are compared with.
+bool is_exact(const Method& method);
 
 /// Full attention's prediction of one token, in double precision.
 class FullPrediction {

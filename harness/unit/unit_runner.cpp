@@ -16,12 +16,6 @@ namespace {
 
 constexpr std::size_t kDecodeBatch = 64;  // branches that decode in one forward pass
 
-/// True if a method changes nothing in attention.
-bool is_exact(const Method& method) {
-  const Policies p = method.make();
-  return !p.prefill && !p.eviction && !p.selection;
-}
-
 }  // namespace
 
 bool UnitRunner::has_room(const WorkUnit& next) const {

@@ -70,8 +70,8 @@ TEST(Stages, EqualLayersAreSharedOutEvenly) {
 
 /// Llama 3 with three layers and a tied table, or Mistral with five random layers and two tables.
 Checkpoint checkpoint_of(const std::string& name) {
-  if (name == "tied") return Checkpoint::open((kModels / "llama3").string());
-  Checkpoint out = Checkpoint::open((kModels / "mistral").string());
+  if (name == "tied") return small_checkpoint("llama3");
+  Checkpoint out = small_checkpoint("mistral");
   out.tensors.reset();
   out.config.layers = 5;
   out.config.sliding_window.assign(5, out.config.sliding_window[0]);
