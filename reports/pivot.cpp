@@ -8,6 +8,7 @@
 
 #include "common/mean.h"
 #include "common/text.h"
+#include "reports/baseline_cells.h"
 
 namespace turnbench {
 namespace {
@@ -40,10 +41,8 @@ bool contains(const std::vector<std::string>& list, std::string_view value) {
 /// Makes one table: which strata make up which entry, and what follows from them.
 class PivotMaker {
  public:
-  PivotMaker(const Results& results, const TableSpec& spec) : results_(results), spec_(spec) {
-    for (const Cell& cell : results.cells()) {
-      if (cell.method == spec.difference_to) baselines_.try_emplace(peer(cell), &cell);
-    }
+  PivotMaker(const Results& results, const TableSpec& spec)
+      : results_(results), spec_(spec), baselines_(results, spec.difference_to) {
     for (const auto* list : {&spec.rows, &spec.columns})
       named_.insert(named_.end(), list->begin(), list->end());
     by_turn_ = contains(named_, "turn");
@@ -61,10 +60,6 @@ class PivotMaker {
   using Parts = std::vector<Part>;
   using Values = std::vector<std::string>;
 
-  /// What a cell has in common with its baseline.
-  static Values peer(const Cell& cell) {
-    return {cell.model, cell.dataset, cell.position, cell.history, cell.answers};
-  }
   void place_cells();
   const Stratum& stratum(const Part& part) const {
     return results_.stratum(part.cell->key, part.turn, spec_.value);
@@ -89,7 +84,7 @@ class PivotMaker {
   std::map<std::pair<Order::Place, Order::Place>, Parts> parts_;
   /// The datasets that any method was planned for, by where their entries stand.
   std::map<Values, Values> datasets_;
-  std::map<Values, const Cell*> baselines_;  ///< cells of the baseline method, by their peers
+  BaselineCells baselines_;
 };
 
 /// Where a cell's entry stands, whatever its method.
@@ -165,9 +160,9 @@ std::vector<StratumPair> PivotMaker::pairs(const Parts& parts) const {
   static const Stratum nothing;
   std::vector<StratumPair> out;
   for (const Part& part : parts) {
-    const auto found = baselines_.find(peer(*part.cell));
-    out.push_back({&stratum(part),
-                   found == baselines_.end() ? &nothing : &stratum({found->second, part.turn})});
+    const Cell* baseline = baselines_.of(*part.cell);
+    out.push_back(
+        {&stratum(part), baseline == nullptr ? &nothing : &stratum({baseline, part.turn})});
   }
   return out;
 }

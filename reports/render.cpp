@@ -1,12 +1,11 @@
 #include "reports/render.h"
 
 #include <algorithm>
-#include <array>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "common/error.h"
 #include "common/text.h"
+#include "reports/baseline_cells.h"
 #include "reports/notes.h"
 #include "reports/position_chart.h"
 #include "reports/report_file.h"
@@ -96,27 +95,18 @@ std::vector<CellLine> cell_lines(const Results& results, const Comparison& compa
         {cell, estimate({&s}), {}, results.progress(cell).pending(), results.published(cell)});
   }
   for (const std::string& baseline : baselines(results)) {
-    const auto peer = [](const Cell& c) {
-      return std::array{c.model, c.dataset, c.position, c.history, c.answers};
-    };
-    std::map<std::array<std::string, 5>, const Cell*> of_baseline;
-    for (const CellLine& line : out) {
-      if (line.cell.method == baseline) of_baseline.try_emplace(peer(line.cell), &line.cell);
-    }
+    const BaselineCells cells(results, baseline);
     std::vector<std::vector<StratumPair>> family;
+    std::vector<std::optional<Difference>*> members;
     for (CellLine& line : out) {
-      const auto found = of_baseline.find(peer(line.cell));
-      line.differences.emplace_back();
-      if (line.cell.method == baseline || found == of_baseline.end()) continue;
-      family.push_back(
-          {{&results.stratum(line.cell.key, -1), &results.stratum(found->second->key, -1)}});
+      std::optional<Difference>& difference = line.differences.emplace_back();
+      const Cell* beside = cells.of(line.cell);
+      if (line.cell.method == baseline || beside == nullptr) continue;
+      family.push_back({{&results.stratum(line.cell.key, -1), &results.stratum(beside->key, -1)}});
+      members.push_back(&difference);
     }
-    std::vector<std::optional<Difference>> differences = compare(family, comparison);
-    auto next = differences.begin();
-    for (CellLine& line : out) {
-      if (line.cell.method == baseline || !of_baseline.contains(peer(line.cell))) continue;
-      line.differences.back() = *next++;
-    }
+    const std::vector<std::optional<Difference>> differences = compare(family, comparison);
+    for (std::size_t i = 0; i < members.size(); ++i) *members[i] = differences[i];
   }
   return out;
 }
