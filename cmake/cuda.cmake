@@ -33,8 +33,8 @@ if(TURNBENCH_HAS_CUDA)
   endif()
 endif()
 
-# The kernels (.cu) of a folder, every second one compiled with the others of its kind: headers take
-# most of nvcc's time, and CMake unites no CUDA files before 3.31.
+# The kernels (.cu) of a folder, in two units of every second file each: headers take most of nvcc's
+# time, and CMake unites no CUDA files before 3.31.
 function(turnbench_kernels out folder)
   file(GLOB kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cu)
   if(TURNBENCH_UNITY)

@@ -16,7 +16,8 @@ namespace {
 constexpr auto kSpin = std::chrono::microseconds(60);
 // Spinning fails time after time where another program has the processor of the thread that is
 // waited for, and then keeps that program from a second one.
-constexpr int kFailures = 3, kLongestRest = 256;  // waits
+constexpr int kFailures = 3;      // waits, after which there are 2^failures without spinning,
+constexpr int kMostFailures = 8;  // and no more than of so many
 
 }  // namespace
 
@@ -39,7 +40,8 @@ bool ThreadPool::Spinner::until(const Condition& condition) {
 #endif
     }
   } while (std::chrono::steady_clock::now() < end);
-  if (++failures_ >= kFailures) rest_ = std::min(1 << std::min(failures_, 16), kLongestRest);
+  failures_ = std::min(failures_ + 1, kMostFailures);
+  if (failures_ >= kFailures) rest_ = 1 << failures_;
   return condition();
 }
 

@@ -106,6 +106,12 @@ double ModelConfig::linear_flops_per_token() const {
          (static_cast<double>(head_dim) * (2 * heads + 2 * kv_heads) + 3.0 * ffn);
 }
 
+double ModelConfig::longest_prompt() const {
+  // Some files tell the positions before they are scaled.
+  return std::max(static_cast<double>(max_positions),
+                  rope.factor * static_cast<double>(rope.original_max_positions));
+}
+
 ModelConfig parse_model_config(const JsonView& config) {
   ModelConfig m;
   m.family = config.at("model_type").as_string();

@@ -31,6 +31,8 @@ struct ModelConfig {
   std::int64_t layer_parameter_count() const;
   /// Operations of all linear layers except the output head, for one token; 2 per multiply-add.
   double linear_flops_per_token() const;
+  /// Tokens that the model reads, with RoPE scaled as configured; 0 if the file does not say.
+  double longest_prompt() const;
 };
 
 /// Reads a token id or a list of them, such as `eos_token_id` of config.json or

@@ -33,9 +33,10 @@ Estimate estimate(const std::vector<const Stratum*>& strata) {
   const Spread spread = spread_of(c);
   if (!spread.known) return out;
   Interval interval = c.in_range ? share_interval(c.mean, spread) : value_interval(c.mean, spread);
-  // What is never negative has no negative mean (but for roundings of a mean of 0).
-  if (!strata.front()->is_signed && !c.in_range && c.mean >= 0)
-    interval.low = std::max(interval.low, 0.0);
+  // What is never negative has no negative mean (but for roundings of a mean of 0).  Nothing is
+  // known of metrics whose scores turn out to be no shares.
+  const Stratum& any = *strata.front();
+  if (!any.is_share && !any.is_signed && c.mean >= 0) interval.low = std::max(interval.low, 0.0);
   out.interval = scaled(interval, scale);
   return out;
 }

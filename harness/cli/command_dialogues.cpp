@@ -52,8 +52,7 @@ Printed of_catalog(const DialogueOptions& o, const std::string& name) {
 }
 
 /// A dataset of a manifest as a run of it has it: with the same ids, at its positions.
-Printed of_manifest(const DialogueOptions& o) {
-  const Manifest manifest = load_manifest(o.manifest);
+Printed of_manifest(const DialogueOptions& o, const Manifest& manifest) {
   ResolvedDataset dataset =
       resolve_dataset(manifest.dataset(o.dataset), manifest,
                       Locations{{}, parse_name_values(o.data, "--data")}, o.build.limit);
@@ -168,13 +167,12 @@ struct Writer {
   ConversationOptions conversation;
 };
 
-Writer writer_of(const DialogueOptions& o) {
+Writer writer_of(const DialogueOptions& o, const std::optional<Manifest>& manifest) {
   Writer out{o.model.value_or("tiny"), o.conversation};
-  if (!o.manifest.empty()) {
-    const Manifest manifest = load_manifest(o.manifest);
-    out.conversation.system = manifest.system_prompt;
+  if (manifest) {
+    out.conversation.system = manifest->system_prompt;
     if (!o.model) {
-      const ModelEntry& model = manifest.models.front();
+      const ModelEntry& model = manifest->models.front();
       out.model = Locations{}.model_path(model);
       if (out.conversation.chat_template == "auto")
         out.conversation.chat_template = model.chat_template;
@@ -184,12 +182,13 @@ Writer writer_of(const DialogueOptions& o) {
   return out;
 }
 
-void print_dialogues(const DialogueOptions& o, const Printed& printed) {
+void print_dialogues(const DialogueOptions& o, const std::optional<Manifest>& manifest,
+                     const Printed& printed) {
   std::optional<Tokenizer> tokenizer;
   std::optional<ChatTemplate> chat;
   std::optional<PromptRenderer> renderer;
   if (o.prompts) {
-    const Writer writer = writer_of(o);
+    const Writer writer = writer_of(o, manifest);
     tokenizer = open_model_tokenizer(writer.model);
     chat = writer.conversation.open(*tokenizer, writer.model);
     renderer.emplace(*tokenizer, *chat, writer.conversation.system, std::vector<int>());
@@ -207,10 +206,12 @@ void print_dialogues(const DialogueOptions& o, const Printed& printed) {
 void dialogues(const DialogueOptions& o, bool json) {
   if (o.positions) parse_positions(*o.positions);
   if (o.manifest.empty()) check_source(o);
+  std::optional<Manifest> manifest;
+  if (!o.manifest.empty()) manifest = load_manifest(o.manifest);
   const auto printed = [&] {
-    return o.manifest.empty() ? of_catalog(o, o.dataset) : of_manifest(o);
+    return manifest ? of_manifest(o, *manifest) : of_catalog(o, o.dataset);
   };
-  if (!o.stats) return print_dialogues(o, printed());
+  if (!o.stats) return print_dialogues(o, manifest, printed());
   const Tokenizer tokenizer = open_model_tokenizer(o.model.value_or("tiny"));
   print_stats(o.manifest.empty() && o.dataset.empty()
                   ? published_rows(o, tokenizer)

@@ -84,12 +84,13 @@ Prompt make_prompt(const GenerateOptions& o, const Checkpoint& checkpoint,
 
 /// Says so if the model was not made for so long a prompt.
 void warn_of_positions(const Checkpoint& checkpoint, std::size_t prompt) {
-  const std::int64_t positions = checkpoint.config.max_positions;
-  if (positions > 0 && static_cast<std::int64_t>(prompt) > positions) {
-    fmt::print(stderr,
-               "{}: the prompt has {} tokens, more than the model's {} positions: answers may be "
-               "nonsense\n",
-               checkpoint.name, prompt, positions);
+  const double positions = checkpoint.config.longest_prompt();
+  if (positions > 0 && static_cast<double>(prompt) > positions) {
+    fmt::print(
+        stderr,
+        "{}: the prompt has {} tokens, more than the model's {:.0f} positions: answers may be "
+        "nonsense\n",
+        checkpoint.name, prompt, positions);
   }
 }
 

@@ -1,6 +1,5 @@
 #include "harness/experiment/experiment.h"
 
-#include <algorithm>
 #include <filesystem>
 
 #include "common/error.h"
@@ -25,11 +24,7 @@ DType weight_dtype(const std::string& name, const Checkpoint& checkpoint) {
 /// Refuses prompts that are longer than the model reads: its answers to them would say nothing.
 /// Times and memory may be measured at any length.
 void check_positions(const Manifest& manifest, const ResolvedModel& model) {
-  const ModelConfig& config = model.checkpoint.config;
-  // Some files tell the positions before they are scaled.
-  const double most =
-      std::max(static_cast<double>(config.max_positions),
-               config.rope.factor * static_cast<double>(config.rope.original_max_positions));
+  const double most = model.checkpoint.config.longest_prompt();
   if (manifest.isolated || manifest.max_prompt_tokens <= most) return;
   throw input_error("{}: /max_prompt_tokens: found {}, expected at most the {:.0f} positions of {}",
                     manifest.path.string(), manifest.max_prompt_tokens, most,

@@ -1,6 +1,7 @@
 #include "harness/experiment/locations.h"
 
 #include <cstdlib>
+#include <map>
 
 #include "common/error.h"
 #include "common/file.h"
@@ -89,12 +90,14 @@ std::string locate_model(const std::string& model) {
 }
 
 std::vector<std::string> list_models() {
-  std::vector<std::string> out;
+  std::map<std::string, std::string> by_name;  // as locate_model finds them: the first of a name
   for (const fs::path& directory : models_directories()) {
-    const std::vector<std::string> found = list(directory, "TURNBENCH_MODELS");
-    out.insert(out.end(), found.begin(), found.end());
+    for (const fs::path path : list(directory, "TURNBENCH_MODELS"))
+      by_name.try_emplace(path.filename().string(), path.string());
   }
-  std::erase_if(out, [](const fs::path& path) { return path.filename() == "tiny"; });
+  by_name.erase("tiny");
+  std::vector<std::string> out;
+  for (const auto& [name, path] : by_name) out.push_back(path);
   return out;
 }
 

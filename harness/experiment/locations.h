@@ -29,8 +29,8 @@ struct Locations {
 std::string locate_model(const std::string& model);
 
 /// Paths in the directories of models ($TURNBENCH_MODELS; else the models/ of the working directory
-/// and of the project), and in that of data, which $TURNBENCH_DATA names.  Sorted, without `tiny`,
-/// which is embedded; empty if there is no such directory.
+/// and of the project), and in that of data, which $TURNBENCH_DATA names.  Sorted by name, without
+/// `tiny`, which is embedded; empty if there is no such directory.
 /// @throws Error (input) if a variable names something else.
 std::vector<std::string> list_models();
 std::vector<std::string> list_data();

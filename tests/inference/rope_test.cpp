@@ -94,6 +94,18 @@ TEST(Rope, YarnAttentionFactor) {
   EXPECT_EQ(config(R"(, "attention_factor": 1.5)").rope.attention_factor, 1.5);
 }
 
+TEST(Rope, LongestPromptIsScaled) {
+  ModelConfig config;
+  EXPECT_EQ(config.longest_prompt(), 0) << "unknown";
+  config.max_positions = 32768;
+  EXPECT_EQ(config.longest_prompt(), 32768);
+  config.rope.original_max_positions = 32768;
+  config.rope.factor = 4;
+  EXPECT_EQ(config.longest_prompt(), 131072) << "max_position_embeddings before it is scaled";
+  config.max_positions = 262144;
+  EXPECT_EQ(config.longest_prompt(), 262144);
+}
+
 // Tables to a position of a million: the angle is the float product that the references take.
 TEST(Rope, Tables) {
   RopeConfig rope;

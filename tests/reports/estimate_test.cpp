@@ -162,6 +162,8 @@ TEST(Estimate, IsNotNegativeWhereValuesAreNot) {
   EXPECT_EQ(estimate({&s}).interval->low, 0);
   s.is_signed = true;
   EXPECT_LT(estimate({&s}).interval->low, 0);
+  const Stratum unbounded = stratum(population("q", 3), {-3., 0., 4.});
+  EXPECT_LT(estimate({&unbounded}).interval->low, 0) << "a metric that is no share";
 }
 
 TEST(Estimate, ZeroHasNoSign) {
