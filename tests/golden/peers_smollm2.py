@@ -5,9 +5,10 @@
     python tests/golden/peers_smollm2.py --turnbench build/turnbench [--golden] [METHOD ...]
 
 Methods and how their settings are mapped stand in kvpress_methods.py.  Six prompts of 240 to 1,500 tokens, 32 tokens
-each.  A row of the table is a method: prompts of which all tokens are equal; prompts whose tokens the method changes at all;
-and the smallest lead of a chosen token over the next one (peer's logits).  Where tokens part, a line below says where,
-and by how much the peer prefers its own; EXPECTED names the reason.  Exit code 1 if one has none.
+each.  A row of the table is a method: prompts of which all tokens are equal; equal tokens before the first that is not;
+prompts whose tokens the method changes at all; and the smallest lead of a chosen token over the next one (peer's
+logits).  Where tokens part, a line below says where, and by how much the peer prefers its own; EXPECTED names the
+reason.  Exit code 1 if one has none.
 
 --golden writes tests/data/smollm2/greedy.json instead: short prompts, eight methods, tokens on which both agree.
 """
@@ -87,11 +88,13 @@ def compare(models, program, name, texts, count):
 
 
 def report(name, spec, results, full, count):
-    """A row of the table; (method, prompt, token, the peer's preference) where tokens part."""
+    """Prints a row of the table; (method, prompt, token, the peer's preference) where tokens part."""
     equal = sum(same == count for _, same, _, _ in results.values())
-    changed = sum(tokens != full[kind][0] for kind, (tokens, *_) in results.items())
+    tokens = sum(same for _, same, _, _ in results.values())
+    changed = sum(theirs != full[kind][0] for kind, (theirs, *_) in results.items())
     smallest = min(lead for _, _, lead, _ in results.values())
-    print(f"| {name} | `{spec}` | {equal} of {len(results)} | {changed} | {smallest:.1e} |", flush=True)
+    print(f"| {name} | `{spec}` | {equal} of {len(results)} | {tokens} of {count * len(results)} | {changed} | "
+          f"{smallest:.1e} |", flush=True)
     return [(name, kind, same, gap) for kind, (_, same, _, gap) in results.items() if same < count]
 
 
@@ -157,8 +160,8 @@ def main():
     if args.golden:
         return write_golden(models, args.turnbench, tokenizer)
     texts, parted = prompts(tokenizer, LENGTHS), []
-    print("| method | as turnbench names it at 1,500 tokens | equal | changed | smallest lead |")
-    print("| --- | --- | ---: | ---: | ---: |", flush=True)
+    print("| method | as turnbench names it at 1,500 tokens | prompts | tokens | changed | smallest lead |")
+    print("| --- | --- | ---: | ---: | ---: | ---: |", flush=True)
     full = {}
     for name in ["full", *(m for m in args.methods if m != "full")]:
         results = compare(models, args.turnbench, name, texts, args.tokens)
