@@ -24,7 +24,8 @@ Complaint complaint(fmt::format_string<Args...> format, Args&&... args) {
 
 /// What one rendering may take.  A chat template uses some hundred steps a message.
 struct Limits {
-  std::int64_t steps = 20'000'000;     ///< nodes evaluated, elements and 64-byte blocks looked at
+  /// Nodes evaluated, replacements made, elements and 64-byte blocks looked at.
+  std::int64_t steps = 20'000'000;
   std::int64_t bytes = 1'073'741'824;  ///< of all texts and lists made, intermediate ones included
   int depth = 600;  ///< expressions, statements and macro calls within each other
 };
@@ -46,13 +47,14 @@ class Budget {
   /// A text of `count` bytes that is read.
   void read(std::size_t count) { steps(count / 64); }
 
-  /// A text of `count` bytes that is made.
-  void make(std::size_t count) {
-    read(count);
-    if (count > static_cast<std::size_t>(left_.bytes)) {
+  /// A text of `count` bytes that is made, or `times` of them.
+  void make(std::size_t count, std::size_t times = 1) {
+    const auto left = static_cast<std::size_t>(left_.bytes);
+    if (count > 0 && times > left / count) {
       throw complaint("found more than {} bytes of text, expected at most so many", limits_.bytes);
     }
-    left_.bytes -= static_cast<std::int64_t>(count);
+    read(count * times);
+    left_.bytes -= static_cast<std::int64_t>(count * times);
   }
 
   /// `count` elements of a list that is made.

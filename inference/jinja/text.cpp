@@ -104,7 +104,14 @@ TextBuilder& TextBuilder::add(const Slice& copied) {
 }
 
 TextBuilder& TextBuilder::repeat(const Text& copied, std::size_t count) {
-  for (; count > 0 && copied.size() > 0; --count) add(copied);
+  if (copied.size() == 0) return *this;
+  if (!copied.pieces().empty()) {  // which cost more than the bytes: soon too much
+    for (; count > 0; --count) add(copied);
+    return *this;
+  }
+  budget_.make(copied.size(), count);  // all of it before any of it is there
+  text_.bytes_.reserve(text_.size() + copied.size() * count);
+  for (; count > 0; --count) text_.bytes_ += copied.bytes();
   return *this;
 }
 
@@ -179,6 +186,7 @@ Text replace(const Text& text, std::string_view from, const Text& to, std::int64
   std::size_t done = 0;
   const std::string_view bytes = text.bytes();
   for (std::size_t left = limit_of(most); left > 0; --left) {
+    budget.steps(1);
     if (from.empty()) {  // in front of each character, and at the end
       out.add(to);
       const std::size_t begin = done;

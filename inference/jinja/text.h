@@ -80,6 +80,7 @@ TextBuilder& TextBuilder::add_escaped(const Text& copied, const Escape& escape) 
     const std::size_t here = at;
     const std::string escaped = escape(next_code_point(copied.bytes(), at));
     if (escaped.empty()) continue;
+    budget_.steps(1);
     add(Slice{&copied, done, here}).add(escaped);
     done = at;
   }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "inference/jinja/template.h"
@@ -159,6 +160,19 @@ TEST(JinjaRefusals, WhatIsTooMuch) {
   EXPECT_EQ(refusal("{{ range(100001) }}"),
             "chat: line 1: range(100001): found a range of more than 100000 numbers, expected at "
             "most so many");
+}
+
+// Whole, before the first byte is there: byte by byte each of these takes seconds and a gibibyte.
+TEST(JinjaRefusals, WhatIsTooMuchBeforeItIsMade) {
+  const auto start = std::chrono::steady_clock::now();
+  for (const char* made :
+       {"'a' * 10000000000", "'abc' * 9223372036854775807", "'a' | indent(10000000000)"}) {
+    EXPECT_EQ(refusal(fmt::format("{{{{ {} }}}}", made)),
+              fmt::format("chat: line 1: {}: found more than 1073741824 bytes of text, expected at "
+                          "most so many",
+                          made));
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(500));
 }
 
 std::string times(int count, std::string_view text) {
