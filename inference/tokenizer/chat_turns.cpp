@@ -67,7 +67,11 @@ jinja::Rendering ChatTurns::render(int turn, const std::string& message,
 ChatTurns::Answered ChatTurns::answered(int turn, const std::string& message) const {
   Answered out{.all = render(turn, message, kAnswer)};
   const auto copies = copies_of(out.all, index_of_question(turn) - 1);
-  if (copies.size() != 1) {
+  if (copies.empty()) {
+    throw input_error("{}: found an earlier answer changed or left out, expected its text as it is",
+                      source_);
+  }
+  if (copies.size() > 1) {
     throw input_error("{}: found {} copies of an earlier answer, expected one", source_,
                       copies.size());
   }
@@ -106,7 +110,8 @@ TurnText ChatTurns::turn(int turn, const std::string& message) const {
   }
   if (!out.copies.empty()) return out;
   if (!python::strip(message).empty())
-    throw input_error("{}: found a text without the user's message, expected it there", source_);
+    throw input_error(
+        "{}: found the user's message changed or left out, expected its text as it is", source_);
   // Nothing is left of white space; it would stand where another message stands.
   const std::size_t place = this->turn(turn, kQuestion).copies.front().begin;
   const std::size_t at = std::min(place, out.text.size());
@@ -131,6 +136,8 @@ std::string ChatTurns::given_answer(const std::string& answer) const {
 }
 
 std::string ChatTurns::after_answer() const {
+  const bool written = !copies_of(render(1, kQuestion, kAnswer), index_of_question(1) - 1).empty();
+  if (!written) return "";
   const Answered all = answered(1, kQuestion);
   return all.all.text.substr(all.end);
 }

@@ -43,7 +43,8 @@ class ChatTurns {
   /// What stands for a given answer: its text, perhaps trimmed, and what precedes only given ones.
   std::string given_answer(const std::string& answer) const;
 
-  /// Everything behind an answer that another turn follows.
+  /// Everything behind an answer that another turn follows; "" if the template does not write
+  /// answers as they are, which a dialogue of one turn does not need.
   std::string after_answer() const;
 
  private:

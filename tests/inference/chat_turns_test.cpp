@@ -129,9 +129,9 @@ TEST(ChatTurns, RefuseWhatCannotBeAppended) {
   EXPECT_EQ(refusal("{{ messages | length }}" + all, 1).substr(0, 54),
             "chat: found that turn 2 changes what stands before it,");
   EXPECT_EQ(refusal("{{ messages[-1].content }}", 1),
-            "chat: found 0 copies of an earlier answer, expected one");
+            "chat: found an earlier answer changed or left out, expected its text as it is");
   EXPECT_EQ(refusal("{{ messages[-1].content | upper }}", 0),
-            "chat: found a text without the user's message, expected it there");
+            "chat: found the user's message changed or left out, expected its text as it is");
   EXPECT_EQ(refusal(all + all, 0),
             "chat: found a message written twice or out of order, expected it once");
   EXPECT_EQ(refusal("{{ raise_exception('never') }}", 0),
@@ -164,6 +164,12 @@ TEST(ChatTurns, AnswersWithACueOfTheirOwnKeepIt) {
   EXPECT_EQ(turns.given_answer("<think>\nHm.\n</think>\n\nFour."), "Four.");
   EXPECT_EQ(ChatTurns(find_chat_template("mistral-v0.3"), "").given_answer(" yes "), " yes");
   EXPECT_EQ(turns.after_answer().substr(0, 11), "<|im_end|>\n");
+}
+
+TEST(ChatTurns, OfATemplateForOneTurn) {
+  const std::string last = "<{{ messages[-1].content }}>";
+  EXPECT_EQ(turn_of(last, 0, "hello"), "<hello>");
+  EXPECT_EQ(ChatTurns({.name = "own", .source = "chat", .text = last}, "").after_answer(), "");
 }
 
 }  // namespace
