@@ -72,8 +72,9 @@ void fit_axis(DotChart& chart) {
   // The largest of 1, 2 and 5 times a power of ten that gives four steps or more.
   const double most = (high - low) / 4, power = std::pow(10, std::floor(std::log10(most)));
   chart.step = (most >= 5 * power ? 5 : most >= 2 * power ? 2 : 1) * power;
-  chart.first = chart.step * std::floor(low / chart.step);
-  chart.last = chart.step * std::ceil(high / chart.step);
+  constexpr double kRounding = 1e-6;  // of a step: no step more for it
+  chart.first = chart.step * std::floor(low / chart.step + kRounding);
+  chart.last = chart.step * std::ceil(high / chart.step - kRounding);
 }
 
 std::string render_svg(const DotChart& chart) {

@@ -112,8 +112,8 @@ std::string csv_table(const Pivot& p) {
       if (pending) line.number(e.pending);
       if (missing) line.text(join(e.missing, "; "));
       if (published) {
-        line.number(e.published ? fmt::format("{:.2f}", *e.published) : "");
-        line.number(e.published && x.known ? fmt::format("{:.2f}", x.mean - *e.published) : "");
+        line.number(e.published ? published_text(*e.published, digits) : "");
+        line.number(e.published && x.known ? published_text(x.mean - *e.published, digits) : "");
       }
       if (remarked) line.text(join(e.published_notes, "; "));
       if (compared) add_difference(line, e.difference, p.comparison, digits);
@@ -126,10 +126,13 @@ std::string csv_table(const Pivot& p) {
 }  // namespace
 
 std::string render_csv(const Results& results, const Comparison& comparison) {
+  const std::vector<TableSpec>& tables = results.manifest().tables;
   std::string out;
-  for (const TableSpec& spec : results.manifest().tables) {
+  for (const TableSpec& spec : tables) {
+    const Pivot pivot = make_pivot(results, spec, comparison);
     if (!out.empty()) out += "\n";
-    out += csv_warning(results) + csv_table(make_pivot(results, spec, comparison));
+    if (tables.size() > 1 && !pivot.title.empty()) out += "# " + one_line(pivot.title) + "\n";
+    out += csv_warning(results) + csv_table(pivot);
   }
   return out;
 }

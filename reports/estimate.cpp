@@ -1,5 +1,7 @@
 #include "reports/estimate.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "reports/statistics/contributions.h"
@@ -69,11 +71,13 @@ std::vector<std::optional<Difference>> compare(const std::vector<std::vector<Str
   return out;
 }
 
-std::optional<int> needed_dialogues(const std::vector<StratumPair>& pairs, double points) {
+NeededDialogues needed_dialogues(const std::vector<StratumPair>& pairs, double points) {
   const Contributions c = contributions(pairs);
   const Spread spread = spread_of(c);
-  if (!spread.known || !c.in_range) return std::nullopt;
-  return dialogues_needed(spread, points / pairs.front().stratum->scale);
+  if (!c.in_range) return {{}, "unknown: points are of 100, and these values are no shares"};
+  if (!spread.known) return {{}, "unknown: a dataset has fewer than two dialogues"};
+  const auto number = dialogues_needed(spread, points / pairs.front().stratum->scale);
+  return {number, number ? "" : fmt::format("more than {}", kMostDialogues)};
 }
 
 }  // namespace turnbench

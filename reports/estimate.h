@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "reports/statistics/family.h"
@@ -44,8 +45,14 @@ struct Comparison {
 std::vector<std::optional<Difference>> compare(const std::vector<std::vector<StratumPair>>& family,
                                                const Comparison& comparison = {});
 
+/// A number of dialogues, or in words what is known instead: "more than 1000000000", "unknown:
+/// ...".
+struct NeededDialogues {
+  std::optional<int> number;
+  std::string otherwise;
+};
 /// How many dialogues tell a difference of `points` (of 100) apart with a probability of 80%, if
-/// differences vary as those of `pairs`.  Nothing where these have no interval, or are no shares.
-std::optional<int> needed_dialogues(const std::vector<StratumPair>& pairs, double points);
+/// differences vary as those of `pairs`.  Unknown where these have no interval, or are no shares.
+NeededDialogues needed_dialogues(const std::vector<StratumPair>& pairs, double points);
 
 }  // namespace turnbench

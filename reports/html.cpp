@@ -49,15 +49,15 @@ std::string second_line(const std::string& text) {
 std::string entry_cell(const std::optional<Pivot::Entry>& e, const TableValue& unit) {
   if (!e) return "<td></td>";
   const Estimate& x = e->estimate;
+  const int digits = unit.digits;
   if (!x.known) {
     const std::string paper =
-        e->published ? second_line(fmt::format("paper {:.2f}", *e->published)) : "";
+        e->published ? second_line("paper " + published_text(*e->published, digits)) : "";
     return e->missing.empty()
                ? fmt::format("<td class=\"failed\">{} failed{}</td>", x.failed, paper)
                : fmt::format("<td title=\"missing: {}\">–{}</td>",
                              escape_markup(join(e->missing, ", ")), paper);
   }
-  const int digits = unit.digits;
   std::string out = fmt::format("<td{}>{}", is_worse(*e, unit) ? " class=\"worse\"" : "",
                                 number_text(x.mean, digits));
   if (x.interval)
@@ -67,8 +67,8 @@ std::string entry_cell(const std::optional<Pivot::Entry>& e, const TableValue& u
                        escape_markup(tests_text(*d)));
   }
   if (e->published) {
-    out +=
-        second_line(fmt::format("paper {:.2f} ({:+.2f})", *e->published, x.mean - *e->published));
+    out += second_line(fmt::format("paper {} ({})", published_text(*e->published, digits),
+                                   published_text(x.mean - *e->published, digits, /*sign=*/true)));
   }
   if (x.failed > 0) out += second_line(fmt::format("{} failed", x.failed));
   return out + "</td>";
@@ -151,8 +151,7 @@ std::string render_html(const Results& results, const Comparison& comparison) {
   }
   const bool counters =
       std::any_of(pivots.begin(), pivots.end(), [](const Pivot& p) { return p.has_counters(); });
-  out += paragraph(caption(results, pivots, "on the second line", counters) +
-                   " Datasets weigh the same.");
+  out += paragraph(caption(pivots, "on the second line", counters) + " Datasets weigh the same.");
   for (const std::string& note : notes(results)) out += paragraph(note);
   out += "<h2>By position of the question</h2>\n";
   for (const DotChart& chart : position_charts(results))

@@ -23,7 +23,7 @@ std::string entry_text(const std::optional<Pivot::Entry>& e, int digits) {
   if (!e) return "--";
   if (!e->estimate.known) {
     std::string out = e->missing.empty() ? fmt::format("failed ({})", e->estimate.failed) : "--";
-    if (e->published) out += fmt::format(" [paper {:.2f}]", *e->published);
+    if (e->published) out += fmt::format(" [paper {}]", published_text(*e->published, digits));
     return out;
   }
   std::string out = latex_estimate(e->estimate, digits, /*sign=*/false);
@@ -32,8 +32,8 @@ std::string entry_text(const std::optional<Pivot::Entry>& e, int digits) {
                        replace_all(tests_text(*e->difference), "<", "$<$"));
   }
   if (e->published) {
-    out +=
-        fmt::format(" [paper {:.2f}, ${:+.2f}$]", *e->published, e->estimate.mean - *e->published);
+    out += fmt::format(" [paper {}, ${}$]", published_text(*e->published, digits),
+                       published_text(e->estimate.mean - *e->published, digits, /*sign=*/true));
   }
   if (e->estimate.failed > 0) out += fmt::format(" {} failed", e->estimate.failed);
   return out;
@@ -75,7 +75,7 @@ std::string render_latex(const Results& results, const Comparison& comparison) {
     if (!p.basis.empty()) out += note_text(p.basis);
     for (const std::string& note : p.notes) out += note_text(note);
   }
-  out += note_text(caption(results, pivots, "in parentheses", /*counters=*/false));
+  out += note_text(caption(pivots, "in parentheses", /*counters=*/false));
   for (const std::string& note : notes(results)) out += note_text(note);
   return out;
 }

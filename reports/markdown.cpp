@@ -23,7 +23,7 @@ std::string entry_text(const Pivot::Entry& e, int digits) {
   const Estimate& x = e.estimate;
   if (!x.known) {
     std::string out = e.missing.empty() ? fmt::format("failed ({})", x.failed) : "–";
-    if (e.published) out += fmt::format(" [paper {:.2f}]", *e.published);
+    if (e.published) out += fmt::format(" [paper {}]", published_text(*e.published, digits));
     return out;
   }
   std::string out = estimate_text(x, digits);
@@ -31,8 +31,10 @@ std::string entry_text(const Pivot::Entry& e, int digits) {
     out += fmt::format(" ({}, {})", estimate_text(e.difference->estimate, digits, /*sign=*/true),
                        tests_text(*e.difference));
   }
-  if (e.published)
-    out += fmt::format(" [paper {:.2f}, {:+.2f}]", *e.published, x.mean - *e.published);
+  if (e.published) {
+    out += fmt::format(" [paper {}, {}]", published_text(*e.published, digits),
+                       published_text(x.mean - *e.published, digits, /*sign=*/true));
+  }
   if (x.failed > 0) out += fmt::format(" {} failed", x.failed);
   return out;
 }
@@ -84,7 +86,7 @@ std::string render_markdown(const Results& results, const Comparison& comparison
     out += markdown_table(pivots.back(), m.smoke) + "\n";
   }
   const bool counted = std::any_of(pivots.begin(), pivots.end(), shows_counters);
-  out += markdown_paragraph(caption(results, pivots, "in parentheses", counted)) + "\n";
+  out += markdown_paragraph(caption(pivots, "in parentheses", counted)) + "\n";
   for (const std::string& note : notes(results)) out += "\n" + markdown_paragraph(note) + "\n";
   return out;
 }

@@ -32,14 +32,13 @@ bool has_ranges(const std::vector<Pivot>& pivots) {
 
 }  // namespace
 
-std::string caption(const Results& results, const std::vector<Pivot>& pivots,
-                    const std::string& differences, bool counters) {
-  const std::vector<TableSpec>& tables = results.manifest().tables;
-  const bool measured = std::any_of(tables.begin(), tables.end(), [&](const TableSpec& t) {
-    return t.value != "score" || results.unit_of(t.value).name != "score";
-  });
-  std::string out = measured ? "Means with 95% intervals over dialogues, scores x100"
-                             : "Means x100 with 95% intervals over dialogues";
+std::string caption(const std::vector<Pivot>& pivots, const std::string& differences,
+                    bool counters) {
+  const auto shares = std::count_if(pivots.begin(), pivots.end(),
+                                    [](const Pivot& p) { return p.value->is_share(); });
+  std::string out = shares == std::ssize(pivots) ? "Means x100 with 95% intervals over dialogues"
+                                                 : "Means with 95% intervals over dialogues";
+  if (shares > 0 && shares < std::ssize(pivots)) out += ", scores x100";
   const auto compared = std::find_if(pivots.begin(), pivots.end(),
                                      [](const Pivot& p) { return p.has_differences(); });
   if (compared != pivots.end()) {
@@ -49,7 +48,8 @@ std::string caption(const Results& results, const std::vector<Pivot>& pivots,
         "and its p (sign flips, adjusted for all differences of the table by {})",
         differences,
         comparison.adjustment == Adjustment::kHolm ? "Holm's method" : "step-down maxT");
-    if (comparison.margin > 0) {
+    if (std::any_of(pivots.begin(), pivots.end(),
+                    [](const Pivot& p) { return p.has_equivalence(); })) {
       out += fmt::format("; equivalence: p of two one-sided tests, within {} points",
                          comparison.margin);
     }

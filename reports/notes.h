@@ -11,8 +11,8 @@ namespace turnbench {
 
 /// Explains the numbers in the tables.  `differences` says where the differences to the baseline
 /// are ("in parentheses"); `counters` is true if columns of counters are shown.
-std::string caption(const Results& results, const std::vector<Pivot>& pivots,
-                    const std::string& differences, bool counters);
+std::string caption(const std::vector<Pivot>& pivots, const std::string& differences,
+                    bool counters);
 
 /// For each incomplete dataset, how many of its dialogues the cells have run: "Partial: tiny-fact 2
 /// of 8 dialogues."; "" if all are complete.

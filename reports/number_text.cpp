@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace turnbench {
 
 std::string number_text(double value, int digits, bool sign) {
@@ -9,6 +11,11 @@ std::string number_text(double value, int digits, bool sign) {
   if (out[0] == '-' && out.find_first_not_of("-0.") == std::string::npos) out.erase(0, 1);
   if (sign && out[0] != '-') out.insert(0, 1, '+');
   return out;
+}
+
+std::string published_text(double value, int digits, bool sign) {
+  constexpr int kDigits = 2;
+  return number_text(value, std::max(digits, kDigits), sign);
 }
 
 std::string interval_text(const Interval& interval, int digits, bool sign) {

@@ -9,6 +9,10 @@ namespace turnbench {
 /// "70.6"; with `sign` "+70.6".  What is printed as a zero has no minus sign.
 std::string number_text(double value, int digits, bool sign = false);
 
+/// A paper's number, or with `sign` the difference to it, beside numbers of so many digits: papers
+/// print two of scores.
+std::string published_text(double value, int digits, bool sign = false);
+
 /// "[66.1, 75.1]"; with `sign` "[-31.9, +0.2]".
 std::string interval_text(const Interval& interval, int digits, bool sign = false);
 

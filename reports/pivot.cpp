@@ -50,7 +50,7 @@ class PivotMaker {
   }
 
   Pivot make(const Comparison& comparison);
-  std::vector<NeededDialogues> needed(double points) const;
+  std::vector<NeededOfEntry> needed(double points) const;
 
  private:
   struct Part {
@@ -344,8 +344,8 @@ Pivot PivotMaker::make(const Comparison& comparison) {
   return out;
 }
 
-std::vector<NeededDialogues> PivotMaker::needed(double points) const {
-  std::vector<NeededDialogues> out;
+std::vector<NeededOfEntry> PivotMaker::needed(double points) const {
+  std::vector<NeededOfEntry> out;
   for (const auto& [row, row_values] : rows_) {
     for (const auto& [column, column_values] : columns_) {
       const auto found = parts_.find({row, column});
@@ -401,6 +401,11 @@ bool Pivot::has_differences() const {
   return any_entry(*this, [](const Entry& e) { return e.difference.has_value(); });
 }
 
+bool Pivot::has_equivalence() const {
+  return any_entry(
+      *this, [](const Entry& e) { return e.difference && e.difference->equivalence.has_value(); });
+}
+
 bool Pivot::has_counters() const {
   return std::any_of(counters.begin(), counters.end(), [](const auto& c) { return !c.empty(); });
 }
@@ -420,8 +425,8 @@ Pivot make_pivot(const Results& results, const TableSpec& spec, const Comparison
   return PivotMaker(results, spec).make(comparison);
 }
 
-std::vector<NeededDialogues> needed_dialogues(const Results& results, const TableSpec& spec,
-                                              double points) {
+std::vector<NeededOfEntry> needed_dialogues(const Results& results, const TableSpec& spec,
+                                            double points) {
   return PivotMaker(results, spec).needed(points);
 }
 

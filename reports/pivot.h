@@ -48,6 +48,7 @@ struct Pivot {
   bool has_pending() const;
   bool has_published_notes() const;
   bool has_differences() const;
+  bool has_equivalence() const;
   bool has_counters() const;  ///< false if all rows are probes
   /// A counter of a row: "1378", or "256–512" if it depends on the method; "" if nothing was
   /// counted.
@@ -57,15 +58,15 @@ struct Pivot {
 Pivot make_pivot(const Results& results, const TableSpec& spec, const Comparison& comparison = {});
 
 /// An entry of a table with a baseline: how many dialogues its difference needs.
-struct NeededDialogues {
+struct NeededOfEntry {
   std::vector<std::string> row, column;  ///< values of the table's dimensions
   double difference = 0;                 ///< that the store has, in points
   int dialogues = 0;                     ///< that it is of
-  std::optional<int> needed;             ///< see `needed_dialogues`
+  NeededDialogues needed;
 };
 /// For every entry with a difference, how many dialogues tell one of `points` apart.
-std::vector<NeededDialogues> needed_dialogues(const Results& results, const TableSpec& spec,
-                                              double points);
+std::vector<NeededOfEntry> needed_dialogues(const Results& results, const TableSpec& spec,
+                                            double points);
 
 /// A counter that reports show.
 struct ReportedCounter {

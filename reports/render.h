@@ -7,8 +7,11 @@
 
 namespace turnbench {
 
+/// Tables; svg is the figure.
+inline constexpr const char* kReportFormats[] = {"md", "csv", "tex", "html", "json", "svg"};
+
 struct RenderOptions {
-  std::string format = "md";   ///< md, csv, tex, html or json: tables; svg: the figure
+  std::string format = "md";   ///< one of kReportFormats
   bool long_csv = false;       ///< csv with one cell a line and all fields, instead of tables
   Comparison comparison = {};  ///< how differences are tested
 };

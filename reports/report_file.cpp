@@ -13,8 +13,7 @@ namespace {
 
 constexpr std::string_view kDoctype = "<!doctype html>\n";
 constexpr std::string_view kCaptions[] = {
-    "\nMeans x100 with 95% intervals over dialogues",
-    "\nMeans with 95% intervals over dialogues, scores x100",
+    "\nMeans x100 with 95% intervals over dialogues", "\nMeans with 95% intervals over dialogues",
     // As older programs wrote them:
     "\nMeans x100 with 95% intervals (bootstrap over dialogues)",
     "\nMeans with 95% intervals (bootstrap over dialogues), scores x100"};

@@ -70,6 +70,15 @@ CLI::Validator number(double min, double max) {
   return CLI::Validator(check, fmt::format("{} .. {}", min, max));
 }
 
+CLI::Validator score_points() {
+  const auto check = [](std::string& text) {
+    const std::optional<double> value = parse_number<double>(text);
+    if (value && *value > 0 && *value < 100) return std::string();  // NaN is in no range
+    return fmt::format("found {}, expected points between 0 and 100", in_quotes(text));
+  };
+  return CLI::Validator(check, "POINTS");
+}
+
 CLI::Validator one_of(std::vector<std::string> words) {
   const std::string shown = join(words, "|");
   const auto check = [words = std::move(words)](std::string& text) {

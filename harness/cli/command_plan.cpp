@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "common/error.h"
 #include "common/file.h"
@@ -66,7 +66,7 @@ OrderedJson to_json(const PlannedMemory& memory) {
 struct PlannedPower {
   struct OfTable {
     std::string title;
-    std::vector<NeededDialogues> entries;
+    std::vector<NeededOfEntry> entries;
   };
   double points = 0;
   std::vector<OfTable> tables;  ///< that show differences
@@ -84,13 +84,14 @@ OrderedJson to_json(const PlannedPower& power) {
   for (const PlannedPower::OfTable& table : power.tables) {
     OrderedJson& json = out["tables"].emplace_back(
         OrderedJson{{"title", table.title}, {"entries", OrderedJson::array()}});
-    for (const NeededDialogues& e : table.entries) {
-      json["entries"].push_back(
-          {{"row", e.row},
-           {"column", e.column},
-           {"difference", e.difference},
-           {"n", e.dialogues},
-           {"needed", e.needed ? OrderedJson(*e.needed) : OrderedJson(nullptr)}});
+    for (const NeededOfEntry& e : table.entries) {
+      const std::optional<int>& number = e.needed.number;
+      json["entries"].push_back({{"row", e.row},
+                                 {"column", e.column},
+                                 {"difference", e.difference},
+                                 {"n", e.dialogues},
+                                 {"needed", number ? OrderedJson(*number) : OrderedJson(nullptr)}});
+      if (!number) json["entries"].back()["otherwise"] = e.needed.otherwise;
     }
   }
   return out;
@@ -98,27 +99,37 @@ OrderedJson to_json(const PlannedPower& power) {
 
 /// Row by row, the least and the most over its columns.
 void print_power(const PlannedPower& power) {
-  fmt::print("  dialogues that tell {} points apart (in 4 of 5 experiments, at 5%)\n",
-             power.points);
+  fmt::print(
+      "  dialogues that tell a difference of {} points apart, with a probability of 80% (tests at "
+      "5%)\n",
+      power.points);
   bool any = false;
   for (const PlannedPower::OfTable& table : power.tables) {
     if (!table.title.empty()) fmt::print("    {}\n", one_line(table.title));
     for (std::size_t i = 0; i < table.entries.size();) {
       const std::vector<std::string>& row = table.entries[i].row;
-      int least = std::numeric_limits<int>::max(), most = 0, stored = 0;
+      std::vector<int> numbers;
+      std::set<std::string> otherwise;
+      int stored = 0;
       for (; i < table.entries.size() && table.entries[i].row == row; ++i) {
-        const NeededDialogues& e = table.entries[i];
+        const NeededOfEntry& e = table.entries[i];
         stored = std::max(stored, e.dialogues);
-        if (!e.needed) continue;
-        least = std::min(least, *e.needed);
-        most = std::max(most, *e.needed);
+        if (e.needed.number) {
+          numbers.push_back(*e.needed.number);
+        } else {
+          otherwise.insert(e.needed.otherwise);
+        }
       }
       any = true;
-      const std::string needed = most == 0       ? "unknown"
-                                 : least == most ? std::to_string(most)
-                                                 : fmt::format("{} to {}", least, most);
-      fmt::print("      {}: {}, by {} that are stored\n", one_line(join(row, " / ")), needed,
-                 stored);
+      std::vector<std::string> needed;
+      if (!numbers.empty()) {
+        const auto [least, most] = std::minmax_element(numbers.begin(), numbers.end());
+        needed.push_back(*least == *most ? std::to_string(*most)
+                                         : fmt::format("{} to {}", *least, *most));
+      }
+      needed.insert(needed.end(), otherwise.begin(), otherwise.end());
+      fmt::print("      {}: {}, by {} that are stored\n", one_line(join(row, " / ")),
+                 join(needed, "; "), stored);
     }
   }
   if (!any) fmt::print("      unknown: no differences are stored\n");
@@ -179,14 +190,16 @@ void add_plan_command(CLI::App& app, const CommonOptions& common) {
       "  turnbench plan experiments/quickstart.json --db pilot.db --power 2    # 2 of 100 points");
   command->add_option("manifest", o->manifest, "experiment file")->required();
   command->add_option("--db", o->db, "count only what this store lacks");
-  const CLI::Option* power = command->add_option(
-      "--power", o->power,
-      "with --db: how many dialogues tell a difference of so many points to a table's baseline "
-      "apart, with a probability of 80%, if differences vary as the stored ones do");
+  const CLI::Option* power =
+      command
+          ->add_option(
+              "--power", o->power,
+              "with --db: how many dialogues tell a difference of so many points to a table's "
+              "baseline apart, with a probability of 80%, if differences vary as the stored ones "
+              "do")
+          ->check(score_points());
   o->from.add_to(*command);
   command->callback([o, power, &common] {
-    if (power->count() > 0 && !(o->power > 0 && o->power < 100))
-      throw input_error("--power: found {}, expected points between 0 and 100", o->power);
     if (power->count() > 0 && (o->db.empty() || !path_exists(o->db))) {
       throw input_error("--power: found {}, expected a store with results, which say what varies",
                         o->db.empty() ? "no --db" : printable(o->db) + " not there");

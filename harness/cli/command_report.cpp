@@ -25,9 +25,16 @@ struct ReportOptions {
 Comparison comparison_of(const ReportOptions& o) {
   if (o.adjust != "maxt" && o.adjust != "holm")
     throw input_error("--adjust: found \"{}\", expected maxt or holm", printable(o.adjust));
-  if (o.margin && !(*o.margin > 0 && *o.margin < 100))  // NaN is in no range
-    throw input_error("--margin: found {}, expected points between 0 and 100", *o.margin);
   return {o.adjust == "holm" ? Adjustment::kHolm : Adjustment::kMaxT, o.margin.value_or(0)};
+}
+
+/// The format that a file's name ends with; md for other names.
+std::string format_of(const std::string& file) {
+  const std::string ending = std::filesystem::path(file).extension().string();
+  for (const char* format : kReportFormats) {
+    if (ending == std::string(".") + format) return format;
+  }
+  return "md";
 }
 
 void report(ReportOptions& o) {
@@ -70,13 +77,16 @@ void add_report_command(CLI::App& app, const CommonOptions& common) {
   command->add_option("--postprocess", o->choice.postprocess,
                       "of these scores: how answers were cut, or which judge judged them");
   const CLI::Option* format = command->add_option("--format", o->render.format,
-                                                  "md, csv, tex, html, json; svg: the figure");
+                                                  "md, csv, tex, html, json; svg: the figure; "
+                                                  "otherwise by the ending of -o, or md");
   command->add_flag("--long", o->render.long_csv, "csv with one cell a line");
   command->add_option("--adjust", o->adjust,
                       "how p accounts for a table's other differences: maxt (step-down), holm");
-  command->add_option("--margin", o->margin,
-                      "points within which methods are equivalent: adds the p of two one-sided "
-                      "tests to every difference of scores");
+  command
+      ->add_option("--margin", o->margin,
+                   "points within which methods are equivalent: adds the p of two one-sided tests "
+                   "to every difference of scores")
+      ->check(score_points());
   command->add_option(
       "-o,--output", o->output,
       "file; otherwise stdout. Replaces what report wrote, and no other file: html, "
@@ -88,7 +98,7 @@ void add_report_command(CLI::App& app, const CommonOptions& common) {
       throw input_error("--json: found --format {} beside it, expected only one of them",
                         printable(o->render.format));
     }
-    if (common.json) o->render.format = "json";
+    if (format->count() == 0) o->render.format = common.json ? "json" : format_of(o->output);
     report(*o);
   });
 }

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "reports/statistics/student_t.h"
 
 namespace turnbench {
 
-int dialogues_needed(const Spread& spread, double points, double power) {
+std::optional<int> dialogues_needed(const Spread& spread, double points, double power) {
   const double n = spread.dialogues, error = difference_error(spread);
   const auto suffices = [&](int candidate) {
     const double freedom = std::max(1.0, spread.freedom * candidate / n),
@@ -17,9 +16,9 @@ int dialogues_needed(const Spread& spread, double points, double power) {
   };
   int low = 1, high = 2;  // low does not suffice
   while (!suffices(high)) {
-    if (high > std::numeric_limits<int>::max() / 2) return std::numeric_limits<int>::max();
+    if (high == kMostDialogues) return std::nullopt;
     low = high;
-    high *= 2;
+    high = std::min(2 * high, kMostDialogues);
   }
   while (high - low > 1) {
     const int middle = low + (high - low) / 2;

@@ -48,6 +48,10 @@ TEST(Chart, TicksAreRoundNumbersAroundAllIntervals) {
   fit_axis(chart);
   EXPECT_EQ(chart.first, 0);
   EXPECT_EQ(chart.last, 1);
+  chart.rows = {{"full", {{0, -1e-17, 0, true}}}, {"other", {{3, 2.5, 4 + 1e-15, true}}}};
+  fit_axis(chart);
+  EXPECT_EQ(chart.first, 0) << "a rounding is no step";
+  EXPECT_EQ(chart.last, 4);
 }
 
 /// The number behind `name="` at its first appearance behind `from`.

@@ -139,8 +139,12 @@ TEST_F(Hostile, MarkdownTablesKeepTheirShape) {
   }
 }
 
-/// RFC 4180.
-std::vector<std::vector<std::string>> parsed_csv(const std::string& text) {
+/// RFC 4180, and comments: the lines that begin with #, as no field does.
+std::vector<std::vector<std::string>> parsed_csv(const std::string& commented) {
+  std::string text;
+  for (const std::string& line : split(commented, "\n")) {
+    if (!line.starts_with('#')) text += (text.empty() ? "" : "\n") + line;
+  }
   std::vector<std::vector<std::string>> out(1, std::vector<std::string>(1));
   bool quoted = false;
   for (std::size_t i = 0; i < text.size(); ++i) {

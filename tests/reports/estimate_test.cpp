@@ -170,6 +170,9 @@ TEST(Estimate, ZeroHasNoSign) {
   EXPECT_EQ(number_text(-1e-9, 4), "0.0000");
   EXPECT_EQ(number_text(-1e-9, 4, /*sign=*/true), "+0.0000");
   EXPECT_EQ(number_text(-0.00005001, 4), "-0.0001");
+  EXPECT_EQ(published_text(12.5, 1), "12.50") << "a score";
+  EXPECT_EQ(published_text(0.0123, 4), "0.0123") << "a divergence";
+  EXPECT_EQ(published_text(-0.001, 1, /*sign=*/true), "+0.00");
   EXPECT_EQ(number_text(-0.6, 0), "-1");
   EXPECT_EQ(number_text(0.25, 1, /*sign=*/true), "+0.2");
 }
@@ -271,9 +274,27 @@ TEST(Estimate, NeededDialogues) {
   const Stratum b = stratum(p, scores);
   // 20% of dialogues differ by 1: the variance is .16 of 100 dialogues, and what one more adds.
   const double variance = .16 * 100 / 99 + .5 / 100;
-  EXPECT_NEAR(needed_dialogues({{&b, &a}}, 5).value(), std::pow(1.96 + .8416, 2) * variance / .0025,
-              4);
-  EXPECT_GT(needed_dialogues({{&a, &a}}, 5).value(), 2) << "no difference in 100 is not none";
+  EXPECT_NEAR(needed_dialogues({{&b, &a}}, 5).number.value(),
+              std::pow(1.96 + .8416, 2) * variance / .0025, 4);
+  EXPECT_GT(needed_dialogues({{&a, &a}}, 5).number.value(), 2)
+      << "no difference in 100 is not none";
+}
+
+TEST(Estimate, WhyNoNumberOfDialoguesIsKnown) {
+  const auto p = population("p", 3), single = population("s", 1);
+  const Stratum a = stratum(p, {1., 0., 1.}), b = stratum(p, {0., 1., 1.}),
+                c = stratum(single, std::vector<double>{1});
+  Stratum divergence = b;
+  divergence.is_share = false;
+  const auto otherwise = [](const Stratum& x, const Stratum& y, double points) {
+    const NeededDialogues needed = needed_dialogues({{&x, &y}}, points);
+    EXPECT_FALSE(needed.number);
+    return needed.otherwise;
+  };
+  EXPECT_EQ(otherwise(a, b, .0001), "more than 1000000000");
+  EXPECT_EQ(otherwise(c, c, 5), "unknown: a dataset has fewer than two dialogues");
+  EXPECT_EQ(otherwise(divergence, divergence, 5),
+            "unknown: points are of 100, and these values are no shares");
 }
 
 }  // namespace

@@ -239,10 +239,11 @@ TEST(Partial, TablesSaySo) {
     EXPECT_NE(render_report(results, {format, false}).find(partial), std::string::npos) << format;
   const std::string csv = render_csv(results);
   EXPECT_TRUE(
-      csv.starts_with("method,begin,begin low,begin high,begin n,begin turns,begin failed,"
+      csv.starts_with("# All\nmethod,begin,begin low,begin high,begin n,begin turns,begin failed,"
                       "begin pending,begin minus full,"))
       << csv;
   EXPECT_NE(csv.find(",8,16,0,8,"), std::string::npos) << csv;
+  EXPECT_NE(csv.find("\n\n# Each\nmethod,"), std::string::npos) << csv;
 }
 
 // What is kept under different budgets has no mean that means anything.

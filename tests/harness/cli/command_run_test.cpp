@@ -124,7 +124,14 @@ TEST(Plan, SaysHowManyDialoguesADifferenceNeeds) {
     EXPECT_GT(entry["needed"], 10);
   }
   EXPECT_NE(with({"--power", "5"}).out.find(", by 2 that are stored\n"), std::string::npos);
-  EXPECT_EQ(with({"--power", "0"}).code, 2);
+  for (const char* points : {"0", "100", "nan", "abc"}) {
+    const Finished refused = with({"--power", points});
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_EQ(refused.err,
+              fmt::format("turnbench: --power: found \"{}\", expected points between 0 "
+                          "and 100\n",
+                          points));
+  }
   const Finished alone = run_program({"plan", sweep.manifest, "--power", "5"});
   EXPECT_EQ(alone.code, 2);
   EXPECT_NE(alone.err.find("--power: found no --db, expected a store with results"),
@@ -244,7 +251,7 @@ TEST(Report, MarginsAndAdjustments) {
   EXPECT_NE(adjust.err.find("--adjust: found \"bonferroni\", expected maxt or holm"),
             std::string::npos)
       << adjust.err;
-  for (const char* margin : {"0", "-1", "100", "nan"}) {
+  for (const char* margin : {"0", "-1", "100", "nan", "two"}) {
     const Finished refused = report.run({std::string("--margin=") + margin});
     EXPECT_EQ(refused.code, 2) << margin;
     EXPECT_NE(refused.err.find("--margin: found"), std::string::npos) << refused.err;
@@ -301,6 +308,20 @@ TEST(Report, OutputFileHoldsWhatStdoutWould) {
     EXPECT_EQ(read_file(file), report.run({"--format", format}).out);
     EXPECT_EQ(report.run({"--format", format, "-o", "/dev/stdout"}).out, read_file(file));
   }
+  for (const auto& [ending, format] : {std::pair(".tex", "tex"),
+                                       {".html", "html"},
+                                       {".svg", "svg"},
+                                       {".md", "md"},
+                                       {".txt", "md"},
+                                       {"", "md"}}) {
+    const std::string file = report.directory.path(std::string("report") + ending);
+    EXPECT_EQ(report.run({"-o", file}).code, 0);
+    EXPECT_EQ(read_file(file), report.run({"--format", format}).out) << ending;
+  }
+  const std::string odd = report.directory.path("odd.html");
+  EXPECT_EQ(report.run({"-o", odd, "--format", "csv"}).code, 0);
+  EXPECT_EQ(read_file(odd), report.run({"--format", "csv"}).out);
+  EXPECT_EQ(report.run({"-o", report.directory.path("long.csv"), "--long"}).code, 0);
   const Finished failed = report.run({"-o", report.directory.path("no/such/file")});
   EXPECT_EQ(failed.code, 1);
   EXPECT_EQ(failed.out, "");
@@ -327,11 +348,11 @@ TEST(Report, OutputReplacesNothingButReports) {
   EXPECT_EQ(directory.code, 2);
   EXPECT_NE(directory.err.find("found a directory, expected a file"), std::string::npos);
   EXPECT_EQ(report.run({"-o", manifest, "--force"}).code, 0);
-  EXPECT_EQ(read_file(manifest), report.run().out);
+  EXPECT_EQ(read_file(manifest), report.run({"--json"}).out);
   // What stdout goes to is written to, whatever it holds.
   const std::string log = report.directory.write("log", "mine");
   EXPECT_EQ(run_program({"report", report.db, "-o", "/dev/stdout"}, "", log).code, 0);
-  EXPECT_EQ(read_file(log), read_file(manifest));
+  EXPECT_EQ(read_file(log), report.run().out);
   EXPECT_EQ(report.directory.content().size(), 3u) << "the store and the reports";
 }
 

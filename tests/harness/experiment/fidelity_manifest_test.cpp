@@ -91,7 +91,39 @@ TEST_F(FidelityManifest, ReportsKnowWhatIsWorse) {
   const std::string svg = run_program({"report", db_, "--metric", "kl", "--format", "svg"}).out,
                     scores = run_program({"report", db_, "--format", "svg"}).out;
   EXPECT_EQ(svg.find(">100</text>"), std::string::npos) << svg;
+  EXPECT_EQ(svg.find(">-"), std::string::npos) << "a divergence is never negative: " << svg;
   EXPECT_NE(scores.find(">100</text>"), std::string::npos) << scores;
+}
+
+// What is said of scores is not said of nats.
+TEST_F(FidelityManifest, ReportsSayWhatTheNumbersAre) {
+  Json manifest = fidelity_manifest();
+  ASSERT_EQ(run(manifest).code, 0);
+  const std::string csv = run_program({"report", db_, "--format", "csv"}).out;
+  EXPECT_TRUE(
+      csv.starts_with("# KL divergence of the next token from full attention's (nats a "
+                      "token)\nmethod,1,"))
+      << csv;
+  EXPECT_NE(csv.find("\n\n# share of the tokens at which full attention chooses the same (x100)\n"),
+            std::string::npos)
+      << csv;
+  const std::string mixed = run_program({"report", db_, "--margin", "2"}).out;
+  EXPECT_NE(mixed.find("\nMeans with 95% intervals over dialogues, scores x100; "),
+            std::string::npos)
+      << mixed;
+  manifest["tables"].erase(1);
+  ASSERT_EQ(run(manifest).code, 0);
+  const std::string nats = run_program({"report", db_, "--metric", "kl", "--margin", "2"}).out;
+  EXPECT_NE(nats.find("\nMeans with 95% intervals over dialogues; "), std::string::npos) << nats;
+  EXPECT_EQ(nats.find("equivalence"), std::string::npos) << nats;
+  const std::string file = directory_.write("r.md", nats);
+  EXPECT_EQ(run_program({"report", db_, "-o", file}).code, 0) << "it is known as a report";
+  const std::string plan =
+      run_program({"plan", directory_.path("m.json"), "--db", db_, "--power", "2"}).out;
+  EXPECT_NE(plan.find("snapkv:budget=48,window=8: unknown: points are of 100, and these values are "
+                      "no shares, by 4 that are stored\n"),
+            std::string::npos)
+      << plan;
 }
 
 TEST_F(FidelityManifest, IsResumed) {

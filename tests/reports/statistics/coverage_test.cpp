@@ -171,7 +171,7 @@ TEST(Power, IsWhatWasAskedFor) {
     return contributions(std::vector<const Stratum*>{&s});
   };
   const Spread pilot = spread_of(differences_of(4000));
-  const int needed = dialogues_needed(pilot, .03);
+  const int needed = dialogues_needed(pilot, .03).value();
   EXPECT_GT(needed, 50);
   int found = 0;
   for (int trial = 0; trial < kTrials; ++trial) {
