@@ -174,8 +174,11 @@ Writer writer_of(const DialogueOptions& o, const std::optional<Manifest>& manife
     if (!o.model) {
       const ModelEntry& model = manifest->models.front();
       out.model = Locations{}.model_path(model);
-      if (out.conversation.chat_template == "auto")
+      if (out.conversation.chat_template == "auto") {
         out.conversation.chat_template = model.chat_template;
+        out.conversation.place = model.template_place;
+        out.conversation.folder = manifest->path.parent_path();
+      }
     }
   }
   if (o.system) out.conversation.system = *o.system;

@@ -78,17 +78,7 @@ CLI::Option* ConversationOptions::add_system_to(CLI::App& command) {
 }
 
 ChatTemplate ConversationOptions::open(const Tokenizer& tokenizer, const std::string& model) const {
-  if (chat_template == "auto") {
-    return chat_template_of(tokenizer.chat_template(), tokenizer, "chat template of " + model);
-  }
-  const std::vector<std::string> names = chat_template_names();
-  if (std::find(names.begin(), names.end(), chat_template) != names.end())
-    return find_chat_template(chat_template);
-  if (!path_exists(chat_template)) {
-    throw input_error("--template: found \"{}\", expected a file, or one of: {}",
-                      printable(chat_template), join(names, ", "));
-  }
-  return chat_template_of(read_file(chat_template), tokenizer, chat_template);
+  return open_chat_template(chat_template, place, folder, tokenizer, model);
 }
 
 Tokenizer open_model_tokenizer(const std::string& model) {

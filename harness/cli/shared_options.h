@@ -47,6 +47,8 @@ LoadedModel load_model(const ModelOptions& options);
 /// --template, --system: how a conversation becomes a prompt.
 struct ConversationOptions {
   std::string chat_template = "auto", system;
+  std::string place = "--template";  ///< of `chat_template`, in messages
+  std::filesystem::path folder;      ///< that its file may be relative to
   CLI::Option* add_template_to(CLI::App& command);
   CLI::Option* add_system_to(CLI::App& command);
   /// The template that --template says: a known name, a file, or the model's own.

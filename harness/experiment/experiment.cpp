@@ -31,6 +31,23 @@ void check_positions(const Manifest& manifest, const ResolvedModel& model) {
                     printable(model.entry.name));
 }
 
+/// Refuses probes of layers and heads that the model does not have.  In smoke runs, whose model has
+/// few, they fail by themselves.
+void check_probes(const Manifest& manifest, const ResolvedModel& model) {
+  if (!manifest.smoke.empty()) return;
+  const ModelConfig& config = model.checkpoint.config;
+  for (std::size_t i = 0; i < manifest.probes.size(); ++i) {
+    const ProbeSpec& probe = manifest.probes[i];
+    for (const auto& [name, count] : {std::pair("layer", config.layers), {"head", config.heads}}) {
+      const std::optional<std::string> value = probe.setting(name);
+      if (!value || std::stoi(*value) < count) continue;
+      throw input_error("{}: /probes/{}: {}: {}: found {}, expected at most {}, the last of {}",
+                        manifest.path.string(), i, probe.info().name, name, *value, count - 1,
+                        printable(model.entry.name));
+    }
+  }
+}
+
 /// The metric that all dialogues name.
 std::string metric_of(const std::vector<Dialogue>& dialogues, const std::string& label) {
   const std::string& metric = dialogues.front().metric;
@@ -74,10 +91,12 @@ ResolvedDataset resolve_dataset(const DatasetEntry& entry, const Manifest& manif
   find_postprocess(out.postprocess, manifest.path.string() + ": dataset " + entry.label);
   const std::string source = locations.dataset_path(entry, manifest);
   if (dataset.needs_source && source.empty()) {
+    const bool own = dataset.has_fields;  // one file, of anybody's
     throw input_error(
-        "dataset {}: found no files for it, expected --data {}=DIR, a \"source\" in the manifest, "
+        "dataset {}: found no files for it, expected --data {}={}, a \"source\" in the manifest, "
         "or {} below $TURNBENCH_DATA",
-        printable(entry.label), dataset.collection, dataset.collection);
+        printable(entry.label), own ? printable(entry.label) : dataset.collection,
+        own ? "FILE" : "DIR", dataset.collection);
   }
   out.dialogues = load_dialogues(entry.name, source, options);
   if (out.dialogues.empty())
@@ -105,14 +124,12 @@ std::shared_ptr<const Segmenter> open_segmenter(const Metric& metric, const Loca
   return std::make_shared<const Segmenter>(Segmenter::from_jieba(folder));
 }
 
-ResolvedModel resolve_model(const ModelEntry& entry, const Locations& locations) {
+ResolvedModel resolve_model(const ModelEntry& entry, const Locations& locations,
+                            const std::filesystem::path& folder) {
   Checkpoint checkpoint = Checkpoint::open(locations.model_path(entry));
   Tokenizer tokenizer = open_tokenizer(checkpoint);
-  ChatTemplate chat_template =
-      entry.chat_template == "auto"
-          ? chat_template_of(tokenizer.chat_template(), tokenizer,
-                             fmt::format("chat template of {}", checkpoint.name))
-          : find_chat_template(entry.chat_template);
+  ChatTemplate chat_template = open_chat_template(entry.chat_template, entry.template_place, folder,
+                                                  tokenizer, checkpoint.name);
   const DType dtype = weight_dtype(entry.dtype, checkpoint);
   std::string hash = checkpoint.content_hash();
   return {entry, std::move(checkpoint), std::move(tokenizer), chat_template,
@@ -145,8 +162,9 @@ Experiment resolve_experiment(const Manifest& manifest, const Locations& locatio
   out.manifest = manifest;
   out.published = read_published(manifest);
   for (const ModelEntry& entry : manifest.models) {
-    out.models.push_back(resolve_model(entry, locations));
+    out.models.push_back(resolve_model(entry, locations, manifest.path.parent_path()));
     check_positions(manifest, out.models.back());
+    check_probes(manifest, out.models.back());
   }
   for (const DatasetEntry& entry : manifest.datasets)
     out.datasets.push_back(resolve_dataset(entry, manifest, locations, limit));

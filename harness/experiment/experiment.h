@@ -59,8 +59,9 @@ Experiment resolve_experiment(const Manifest& manifest, const Locations& locatio
 /// The experiment as the store keeps it, without cells and environment.
 StoredExperiment stored_experiment(const Experiment& experiment);
 
-/// Opens a model's files and tokenizer.
-ResolvedModel resolve_model(const ModelEntry& entry, const Locations& locations);
+/// Opens a model's files and tokenizer.  `folder`: of the manifest.
+ResolvedModel resolve_model(const ModelEntry& entry, const Locations& locations,
+                            const std::filesystem::path& folder);
 
 /// Builds a dataset's dialogues.  `limit` > 0: at most so many.  The hash covers all of them.
 ResolvedDataset resolve_dataset(const DatasetEntry& entry, const Manifest& manifest,

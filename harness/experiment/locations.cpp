@@ -5,6 +5,7 @@
 
 #include "common/error.h"
 #include "common/file.h"
+#include "common/json.h"
 #include "common/text.h"
 #include "datasets/catalog.h"
 
@@ -42,20 +43,38 @@ std::vector<std::string> list(const fs::path& directory, const char* variable) {
   return out;
 }
 
+/// What Checkpoint::open takes for a model that is embedded, random, a path, or a name in the
+/// directories of models; "" for others.
+std::string find_model(const std::string& model) {
+  if (model == "tiny" || model.starts_with("random:") || path_exists(model)) return model;
+  for (const fs::path& directory : models_directories()) {
+    std::string found = find_below(directory, model);
+    if (!found.empty()) return found;
+  }
+  return "";
+}
+
+/// `how`: a directory is given.
+Error unknown_model(const std::string& model, const std::string& how) {
+  std::vector<std::string> names = {"tiny"};
+  for (const fs::path path : list_models()) names.push_back(path.filename().string());
+  return input_error(
+      "model {}: found no directory and no model of this name, expected {}, or a directory{}",
+      printable(model), nearest_or_all(model, {names.begin(), names.end()}), how);
+}
+
 }  // namespace
 
 std::string Locations::model_path(const ModelEntry& entry) const {
   const auto given = models.find(entry.name);
   if (given != models.end()) return given->second;
   if (!entry.path.empty()) return entry.path;
-  const std::string located = locate_model(entry.name);
-  if (located != entry.name || entry.name == "tiny" || entry.name.starts_with("random:") ||
-      directory_exists(entry.name))
-    return located;
-  throw input_error(
-      "model {}: found no directory for it, expected --model {}=DIR, a \"path\" in the manifest, "
-      "or {} below $TURNBENCH_MODELS",
-      printable(entry.name), printable(entry.name), printable(entry.name));
+  std::string found = find_model(entry.name);
+  if (!found.empty()) return found;
+  throw unknown_model(entry.name,
+                      fmt::format(" (--model {0}=DIR, \"path\" in the manifest, or {0} below "
+                                  "$TURNBENCH_MODELS)",
+                                  printable(entry.name)));
 }
 
 std::string Locations::dataset_path(const DatasetEntry& entry, const Manifest& manifest) const {
@@ -81,12 +100,9 @@ std::string Locations::collection_path(const std::string& name) const {
 }
 
 std::string locate_model(const std::string& model) {
-  if (model == "tiny" || model.starts_with("random:") || path_exists(model)) return model;
-  for (const fs::path& directory : models_directories()) {
-    const std::string found = find_below(directory, model);
-    if (!found.empty()) return found;
-  }
-  return model;
+  std::string found = find_model(model);
+  if (found.empty()) throw unknown_model(model, "");
+  return found;
 }
 
 std::vector<std::string> list_models() {

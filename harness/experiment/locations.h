@@ -26,6 +26,7 @@ struct Locations {
 
 /// What Checkpoint::open and Tokenizer::open take for a model of the command line: `model`, or its
 /// path where it is a name in the directory of models.
+/// @throws Error (input) if there is no such model, with the nearest name.
 std::string locate_model(const std::string& model);
 
 /// Paths in the directories of models ($TURNBENCH_MODELS; else the models/ of the working directory

@@ -86,6 +86,7 @@ ModelEntry parse_model(const JsonView& json) {
     out.kv_dtype = parse_enum<DType>(json.at("kv_dtype"), {DType::kF32, DType::kF16, DType::kBF16});
   }
   out.chat_template = json.get("template", std::string("auto"));
+  out.template_place = json.source() + ": " + json.path() + "/template";
   return out;
 }
 
@@ -222,7 +223,7 @@ std::vector<Enum> parse_enums(const JsonView& json, const char* key, Enum fallba
 }
 
 /// How answers are made, and how long prompts and answers are.
-void parse_decoding(const JsonView& json, Manifest& m) {
+void parse_decoding(const JsonView& json, Manifest& m, ManifestUse use) {
   m.max_prompt_tokens = static_cast<int>(json.get_integer("max_prompt_tokens", 0, 0, 100'000'000));
   m.max_new_tokens = static_cast<int>(json.get_integer("max_new_tokens", 0, 1, 1'000'000));
   if (json.has("alone") && json.has("isolated"))
@@ -233,6 +234,8 @@ void parse_decoding(const JsonView& json, Manifest& m) {
     json.at(isolated).fail("max_new_tokens of at least 2 beside it");
   if (json.has("fidelity")) {
     if (m.isolated) json.at("fidelity").fail("none beside " + std::string(isolated));
+    if (m.methods.empty() && use == ManifestUse::kRun)
+      json.at("fidelity").fail("methods beside it: probes have none");
     m.fidelity = parse_enum<Along>(json.at("fidelity"), {Along::kFull, Along::kGold});
   }
   m.temperature = json.get("temperature", 0.0);
@@ -334,7 +337,7 @@ Manifest parse_manifest(std::string_view text, const std::string& source, Manife
   m.histories = parse_enums(json, "history", History::kReprefill,
                             {History::kReprefill, History::kCompressOnce, History::kRecompress});
   m.answers = parse_enums(json, "answers", Answers::kOwn, {Answers::kOwn, Answers::kGold});
-  parse_decoding(json, m);
+  parse_decoding(json, m, use);
   if (json.has("tables")) {
     for (const JsonView& table : json.at("tables").items())
       m.tables.push_back(parse_table(table, labels, m, use));

@@ -20,7 +20,8 @@ struct ModelEntry {
   std::string path;  ///< tiny, random:..., or a directory; empty: found by name (see Locations)
   std::string dtype = "auto";
   DType kv_dtype = DType::kF32;
-  std::string chat_template = "auto";
+  std::string chat_template = "auto";  ///< auto, a known name, or a file beside the manifest
+  std::string template_place = "";     ///< of `chat_template`, in messages
 };
 
 struct DatasetEntry {

@@ -1,8 +1,10 @@
 #include "inference/tokenizer/chat_template.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "common/error.h"
+#include "common/file.h"
 #include "common/text.h"
 #include "inference/tokenizer/known_chat_templates.h"
 
@@ -48,6 +50,21 @@ ChatTemplate chat_template_of(std::string_view text, const Tokenizer& tokenizer,
           .source = std::move(source),
           .text = std::string(text),
           .tokens = tokenizer.named_tokens()};
+}
+
+ChatTemplate open_chat_template(const std::string& given, const std::string& place,
+                                const std::filesystem::path& folder, const Tokenizer& tokenizer,
+                                const std::string& model) {
+  if (given == "auto")
+    return chat_template_of(tokenizer.chat_template(), tokenizer, "chat template of " + model);
+  const std::vector<std::string> known = chat_template_names();
+  if (std::find(known.begin(), known.end(), given) != known.end()) return find_chat_template(given);
+  const std::filesystem::path file = folder / given;
+  if (given.empty() || !path_exists(file)) {
+    throw input_error("{}: found \"{}\", expected a file, or one of: {}", place, printable(given),
+                      join(known, ", "));
+  }
+  return chat_template_of(read_file(file), tokenizer, file.string());
 }
 
 ChatRenderer::ChatRenderer(const ChatTemplate& chat)

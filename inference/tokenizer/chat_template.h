@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <string>
 #include <string_view>
@@ -37,6 +38,13 @@ ChatTemplate find_chat_template(std::string_view name);
 /// @throws Error (input) for no text, with the list of known names.
 ChatTemplate chat_template_of(std::string_view text, const Tokenizer& tokenizer,
                               std::string source);
+
+/// The template that `given` says: `auto` for the model's own, a known name, or a Jinja file, whose
+/// path may be relative to `folder`.  Messages name the place of `given` and the model.
+/// @throws Error (input) for anything else.
+ChatTemplate open_chat_template(const std::string& given, const std::string& place,
+                                const std::filesystem::path& folder, const Tokenizer& tokenizer,
+                                const std::string& model);
 
 /// Renders conversations as `apply_chat_template` of transformers does, without tools and
 /// documents.  The date is always 26 Jul 2024, the fallback of Llama's templates, so that results

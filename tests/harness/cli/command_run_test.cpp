@@ -106,6 +106,37 @@ TEST(Plan, SaysWhatItWouldBeAndRunsNothing) {
   EXPECT_TRUE(sweep.directory.content() == before);
 }
 
+// A template is what its file says, beside the manifest: another text is another prompt.
+TEST(Plan, TemplatesAreFilesBesideTheManifest) {
+  const TemporaryDirectory d;
+  Json json = parse_json(small_manifest(), "small");
+  json["models"] = {{{"name", "tiny"}, {"template", "my/chat.jinja"}}};
+  json.erase("published");
+  const std::string manifest = d.write("m.json", json.dump()), db = d.path("s.db");
+  const std::string chat =
+      "{% for m in messages %}<{{ m.content }}>{% endfor %}{% if add_generation_prompt %}:{% endif "
+      "%}";
+  d.write("my/chat.jinja", chat);
+  const Finished run = run_program({"run", manifest, "--db", db, "--limit", "1", "--quiet"});
+  EXPECT_EQ(run.code, 0) << run.err;
+  const Arguments plan = {"plan", manifest, "--db", db, "--limit", "1", "--json"};
+  EXPECT_EQ(run_program(plan).json()["units"], 0);
+  const std::string prompt = run_program({"dialogues", manifest, "--template", "auto", "--limit",
+                                          "1", "--positions", "end"})
+                                 .json()["turns"][0]["prompt"];
+  EXPECT_TRUE(prompt.starts_with("<") && prompt.ends_with(">:")) << prompt;
+  d.write("my/chat.jinja", "." + chat);
+  EXPECT_GT(run_program(plan).json()["units"], 0);
+  std::filesystem::remove(d.path("my/chat.jinja"));
+  const Finished gone = run_program(plan);
+  EXPECT_EQ(gone.code, 2);
+  EXPECT_NE(
+      gone.err.find("m.json: /models/0/template: found \"my/chat.jinja\", expected a file, or "
+                    "one of: none"),
+      std::string::npos)
+      << gone.err;
+}
+
 TEST(Plan, SaysHowManyDialoguesADifferenceNeeds) {
   const Sweep sweep;
   EXPECT_EQ(sweep.run().code, 0);

@@ -27,7 +27,7 @@ Malformed key(const char* name, const char* key, OrderedJson value, const char* 
 TEST(MalformedConfig, Refused) {
   const Malformed cases[] = {
       {"no such directory", [](const TemporaryDirectory& d) { return logits(d.path("nowhere")); },
-       "nowhere: found no such directory"},
+       "nowhere: found no directory and no model of this name, expected"},
       {"no config.json",
        [](const TemporaryDirectory& d) {
          d.write("m/model.safetensors", "");

@@ -122,6 +122,7 @@ TEST_F(ProbeManifest, NoValueIsNoFailure) {
 TEST_F(ProbeManifest, FailuresAreRecordedAndTriedAgain) {
   Json manifest = small_probe_manifest();
   manifest["probes"] = {"coverage", "coverage:layer=50"};
+  manifest["smoke"] = "A small model stands in.";  // otherwise it is refused before it runs
   const Finished failing = run(manifest);
   EXPECT_EQ(failing.code, 1);
   EXPECT_NE(failing.err.find("layer: found 50, expected at most"), std::string::npos);

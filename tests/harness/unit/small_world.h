@@ -19,7 +19,7 @@ namespace turnbench::test {
 
 struct SmallWorld {
   SmallWorld()
-      : planned(resolve_model({.name = "tiny", .path = "tiny"}, {})),
+      : planned(resolve_model({.name = "tiny", .path = "tiny"}, {}, "")),
         loader(make_cpu_backend(1)),
         model(planned.checkpoint, *loader, DType::kF32),
         renderer(planned.tokenizer, planned.chat_template, "", {}) {}
