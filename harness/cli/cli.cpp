@@ -60,8 +60,9 @@ int run_cli(int argc, char** argv) {
     if (std::fflush(stdout) != 0) return fail("stdout: cannot be written", 1);
     return exit_code;
   } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success))
-      return app.exit(e);  // --help, --version
+    const bool asked = e.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success);
+    const bool unknown = app.get_subcommands().empty() && !app.remaining().empty();
+    if (asked && !unknown) return app.exit(e);  // --help, --version
     return fail(usage_error(app, e).what(), 2);
   } catch (const Error& e) {
     return fail(e.what(), e.kind() == ErrorKind::kInput ? 2 : 1);

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "common/error.h"
 #include "common/file.h"
 #include "common/text.h"
 #include "common/thread_pool.h"
@@ -60,8 +61,20 @@ std::string describe_collection(const std::string& name, const fs::path& directo
   return out;
 }
 
+using Facts = std::vector<std::pair<std::string, std::string>>;  // name and value
+
+/// The paths that `list` finds; none, and why, if a variable names no directory.
+std::vector<std::string> paths(std::vector<std::string> (*list)(), const char* name, Facts& facts) {
+  try {
+    return list();
+  } catch (const Error& error) {
+    facts.emplace_back(name, error.what());
+    return {};
+  }
+}
+
 void print_doctor(bool json) {
-  std::vector<std::pair<std::string, std::string>> facts;
+  Facts facts;
   facts.emplace_back("program", build_description());
   facts.emplace_back("backend", make_backend({}, 0)->description());
   facts.emplace_back("processors", std::to_string(available_processors()));
@@ -76,7 +89,7 @@ void print_doctor(bool json) {
                     " free here");
   }
   facts.emplace_back("model tiny", "embedded");
-  for (const std::string& path : list_models()) {
+  for (const std::string& path : paths(list_models, "models", facts)) {
     const std::string missing = join(missing_in_model(path), ", ");
     facts.emplace_back("model " + fs::path(path).filename().string(),
                        missing.empty() ? path : path + ": missing " + missing);
@@ -85,7 +98,7 @@ void print_doctor(bool json) {
     facts.emplace_back("models",
                        "$TURNBENCH_MODELS is not set: those in the project's models/, or a "
                        "directory given by --model");
-  for (const std::string& path : list_data()) {
+  for (const std::string& path : paths(list_data, "data", facts)) {
     const std::string name = fs::path(path).filename().string();
     facts.emplace_back("data " + name, describe_collection(name, path));
   }

@@ -22,7 +22,10 @@ struct RenderCommandOptions {
 OrderedJson read_messages(const std::string& file) {
   const std::string text = read_utf8_input(file), source = input_name(file);
   const Json checked = parse_json(text, source);
-  for (const JsonView& message : JsonView(checked, source).items()) message.at("role").as_string();
+  for (const JsonView& message : JsonView(checked, source).items()) {
+    message.at("role").as_string();
+    message.at("content");
+  }
   OrderedJson out = OrderedJson::parse(text);  // in the order of its keys
   for (OrderedJson& message : out) {
     for (auto item = message.begin(); item != message.end();)

@@ -3,8 +3,8 @@
 namespace turnbench {
 
 /// Handles SIGINT and SIGTERM during its lifetime.  The first signal makes `any` return true, so
-/// that a run stops after the units in flight.  A second signal ends the program.  There must be at
-/// most one object at a time.
+/// that a run stops after the units in flight, and says so on stderr.  A second signal ends the
+/// program.  There must be at most one object at a time.
 class Interrupts {
  public:
   Interrupts();

@@ -294,14 +294,17 @@ TEST(Models, AreFoundByNameInTheDirectoryOfModels) {
   EXPECT_EQ(tokens.out, run_program({"tokenize", "--model", "tiny", d.path("text")}).out);
 }
 
-TEST(Doctor, RefusesADirectoryThatIsNone) {
-  setenv("TURNBENCH_MODELS", "/no/such/directory", 1);
-  const Finished run = run_program({"doctor"});
+TEST(Doctor, FindsDirectoriesThatAreNone) {
+  setenv("TURNBENCH_MODELS", "/no/models", 1);
+  setenv("TURNBENCH_DATA", "/no/data", 1);
+  const Finished run = run_program({"doctor", "--json"}), list = run_program({"list", "models"});
   unsetenv("TURNBENCH_MODELS");
-  EXPECT_EQ(run.code, 2);
-  EXPECT_EQ(run.out, "");
-  EXPECT_EQ(run.err,
-            "turnbench: $TURNBENCH_MODELS: found \"/no/such/directory\", expected a directory\n");
+  unsetenv("TURNBENCH_DATA");
+  EXPECT_EQ(run.code, 0) << run.err;
+  const Json json = run.json();
+  EXPECT_EQ(json["models"], "$TURNBENCH_MODELS: found \"/no/models\", expected a directory");
+  EXPECT_EQ(json["data"], "$TURNBENCH_DATA: found \"/no/data\", expected a directory");
+  EXPECT_EQ(list.code, 2) << list.out;
 }
 
 /// The commands that --help lists.

@@ -308,6 +308,9 @@ TEST_F(EndToEnd, ATermSignalStoresWhatIsInFlight) {
   program.signal(SIGTERM);
   const Finished stopped = program.wait();
   EXPECT_EQ(stopped.code, 1) << stopped.err;
+  EXPECT_TRUE(stopped.err.starts_with(
+      "turnbench: stopping when what is in flight is stored; again to stop at once\n"))
+      << stopped.err;
   EXPECT_NE(stopped.err.find("run it again to go on"), std::string::npos) << stopped.err;
   expect_consistent(db);
   const std::int64_t stored = count(db, kRecords);
