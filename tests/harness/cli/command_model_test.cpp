@@ -1,5 +1,6 @@
 // What generate, render, logits and tokenize print.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "inference/embedded_model.h"
