@@ -1,5 +1,6 @@
 // The command `judge` on a real store, against a server on loopback.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 

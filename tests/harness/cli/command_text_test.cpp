@@ -1,9 +1,11 @@
 // What score, dialogues, list, describe, doctor and --help print.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
 #include "common/text.h"
 #include "tests/harness/cli/program.h"

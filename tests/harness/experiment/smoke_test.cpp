@@ -8,6 +8,7 @@
 
 #include "common/error.h"
 #include "datasets/catalog.h"
+#include "harness/experiment/experiment.h"
 
 namespace turnbench {
 namespace {
