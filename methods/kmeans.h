@@ -40,7 +40,7 @@ struct Clusters {
 /// their mean to lose fewer digits; differences lose none.  It takes the farthest rows in no
 /// particular order.  It also stops where labels stand still while a cluster without rows took a
 /// far row, and then does not label again; here that is no end, so that as many clusters as
-/// different rows find each of them.
+/// different rows find each of them, down to the tolerance.
 Clusters k_means(MatrixView<const float> rows, std::span<const std::int32_t> first,
                  int max_iterations);
 

@@ -1,10 +1,12 @@
 // Kernel benchmarks: products at the shapes of real layers, dense and sparse prefill attention,
-// decode attention.  Rates are shown as GFLOP/s (products, prefill) and GB/s (decode).
+// decode attention, k-means over keys.  Rates are shown as GFLOP/s (products, prefill, k-means) and
+// GB/s (decode).
 
 #include <benchmark/benchmark.h>
 
 #include "common/thread_pool.h"
 #include "inference/cpu/gemm.h"
+#include "methods/kmeans.h"
 #include "tests/cpu/attention_problem.h"
 
 namespace turnbench {
@@ -67,6 +69,21 @@ void DecodeAttention(benchmark::State& state) {
   set_rate(state, "GB/s", 2.0 * n * 64 * static_cast<double>(size_of(dtype)));
 }
 
+/// k-means of 8192 rows on one thread, ten iterations and the last labels.  Counted are a
+/// subtraction, a product and a sum for each dimension of a row and a centroid.
+void KMeans(benchmark::State& state) {
+  const std::int64_t rows = 8192, dim = state.range(0), clusters = state.range(1);
+  constexpr int kIterations = 10;
+  const std::vector<float> x = test::random_floats(rows * dim, 1);
+  Random random(2);
+  const std::vector<std::int32_t> first = draw_rows(random, rows, clusters);
+  for (auto _ : state) {
+    const Clusters found = k_means({x.data(), rows, dim}, first, kIterations);
+    if (found.iterations != kIterations) state.SkipWithError("settled before the last iteration");
+  }
+  set_rate(state, "GFLOP/s", 3.0 * static_cast<double>((kIterations + 1) * rows * dim * clusters));
+}
+
 BENCHMARK(Linear)
     ->ArgNames({"rows", "out", "in", "bits"})
     ->ArgsProduct({{1, 8, 64, 512}, {4864}, {896}, {32, 16}})
@@ -91,6 +108,12 @@ BENCHMARK(DecodeAttention)
     ->ArgsProduct({{2048, 16384, 131072}, {0, 1, 2}})  // f32, f16, bf16
     ->UseRealTime()
     ->Unit(benchmark::kMicrosecond);
+BENCHMARK(KMeans)
+    ->ArgNames({"dim", "clusters"})
+    ->Args({64, 64})
+    ->Args({32, 256})
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace turnbench
