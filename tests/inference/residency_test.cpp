@@ -328,16 +328,16 @@ TEST(Residency, DemandMassEvictsTheLeast) {
   rows.step({2});
   rows.residency->add_mass(std::vector<BlockMass>{{2, 0.4}});
   EXPECT_EQ(rows.step({0}).hits, 1);
-  rows.residency->add_mass(std::vector<BlockMass>{{0, 0.02}});
-  // 0.02 against 0.04 of block 2: ten times less than it got, but more.
+  rows.residency->add_mass(std::vector<BlockMass>{{0, 0.2}});
+  // 0.2 against 0.1 * 0.4 = 0.04 of block 2.
   rows.step({3});
-  EXPECT_EQ(rows.step({2}).hits, 1);
+  EXPECT_EQ(rows.step({0}).hits, 1);
   EXPECT_EQ(test::message_of(
                 [&] {
-                  rows.residency->add_mass(std::vector<BlockMass>{{0, 1}});
+                  rows.residency->add_mass(std::vector<BlockMass>{{7, 1}});
                 },
                 ErrorKind::kRuntime),
-            "found the mass of block 0, expected a cached one");
+            "found the mass of block 7, expected a cached one");
 }
 
 /// Of blocks 0, 1, ... those on the device after a trace of steps that select one each.
@@ -456,6 +456,11 @@ TEST(Residency, PreviousKeepsTheLastToken) {
     EXPECT_EQ(step.misses, 0) << t;
   }
   EXPECT_EQ(rows.step({{3, 57}}, {59}).hits, 2);
+  rows.pin({{3, 4}});  // is cached too
+  rows.pin({});
+  const auto last = rows.step({{3, 57}}, {60});
+  EXPECT_EQ(last.hits, 2);
+  EXPECT_EQ(last.evictions, 1);  // token 59, which was pinned
   EXPECT_EQ(rows.residency->device_slots(), 5);
 }
 
