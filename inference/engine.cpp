@@ -17,12 +17,19 @@ constexpr std::int64_t kMaxReplayedRows = 64;
 
 }  // namespace
 
-Engine::Stage::Stage(Backend& backend, int head_dim, DType kv_dtype)
-    : backend(backend),
-      memory(backend.memory()),
-      replay(backend.make_replay()),
-      pool(std::make_shared<KvPool>(PageLayout{head_dim, kv_dtype, false}, memory)),
-      pre_rope_pool(std::make_shared<KvPool>(PageLayout{head_dim, kv_dtype, true}, memory)) {}
+Engine::Stage::Stage(Backend& backend, int head_dim, const Options& options)
+    : backend(backend), memory(backend.memory()), replay(backend.make_replay()) {
+  const auto make_pool = [&](bool pre_rope_keys, const std::shared_ptr<Memory>& of) {
+    return std::make_shared<KvPool>(PageLayout{head_dim, options.kv_dtype, pre_rope_keys}, of);
+  };
+  pool = make_pool(false, memory);
+  pre_rope_pool = make_pool(true, memory);
+  pool->set_limit(options.kv_limit);
+  pre_rope_pool->set_limit(options.kv_limit);
+  host_pool = make_pool(false, host_memory());
+  host_pre_rope_pool = make_pool(true, host_memory());
+  link = make_link(memory, options.link_gbps);
+}
 
 std::vector<const Scratch*> Engine::Stage::all_scratch() const {
   return {&hidden,   &normed, &wide, &q,   &k,      &pre_rope_k,  &v,
@@ -33,13 +40,13 @@ Engine::Engine(const Model& model, Backend& backend, Options options)
     : Engine(model, std::array{&backend}, options) {}
 
 Engine::Engine(const Model& model, std::span<Backend* const> backends, Options options)
-    : model_(model), options_(options) {
+    : model_(model), options_(options), background_(options.background_threads) {
   if (backends.size() != model.stages().count()) {
     throw runtime_error("engine: found {} backends, expected one for each of the model's {} stages",
                         backends.size(), model.stages().count());
   }
   const ModelConfig& c = model.config();
-  for (Backend* backend : backends) stages_.emplace_back(*backend, c.head_dim, options.kv_dtype);
+  for (Backend* backend : backends) stages_.emplace_back(*backend, c.head_dim, options);
   shape_ = {c.layers, c.heads, c.kv_heads, c.head_dim};
   scale_ = static_cast<float>(1.0 / std::sqrt(static_cast<double>(c.head_dim)));
 }
@@ -155,6 +162,7 @@ Engine::Layout Engine::begin(std::span<const Pass> passes) {
   check_memory(size);
   for (const Pass& pass : passes) {  // from here on nothing is refused
     if (pass.kind == Pass::Kind::kDecode) ++pass.sequence->generated;
+    begin_ledgers(pass);
     pass.sequence->tokens.insert(pass.sequence->tokens.end(), pass.tokens.begin(),
                                  pass.tokens.end());
     layout.dialogues.push_back(pass.dialogue != nullptr ? *pass.dialogue : DialogueView{});
@@ -323,7 +331,7 @@ void Engine::check_memory(const PassSize& pass) const {
   if (options_.memory_limit == 0) return;
   const Stage& any = stages_.front();
   const std::size_t need =
-      model_.weight_bytes() + kv_bytes() +
+      model_.weight_bytes() + kv_bytes() + (any.memory->is_host() ? host_kv_bytes() : 0) +
       kv_bytes_of((pass.pre_rope_keys ? any.pre_rope_pool : any.pool)->layout(), shape_.layers,
                   shape_.kv_heads, pass.rows) +
       workspace_bytes_of(model_.config(), pass, any.backend.scratch_bytes(model_.config(), pass),
@@ -338,6 +346,13 @@ void Engine::check_memory(const PassSize& pass) const {
 std::size_t Engine::kv_bytes() const {
   std::size_t total = 0;
   for (const Stage& s : stages_) total += s.pool->live_bytes() + s.pre_rope_pool->live_bytes();
+  return total;
+}
+
+std::size_t Engine::host_kv_bytes() const {
+  std::size_t total = 0;
+  for (const Stage& s : stages_)
+    total += s.host_pool->live_bytes() + s.host_pre_rope_pool->live_bytes();
   return total;
 }
 

@@ -56,6 +56,13 @@ class Engine {
     int prefill_chunk = 2048;
     int max_rows = 8192;           ///< most rows of all sequences per forward pass of `prefill`
     std::size_t memory_limit = 0;  ///< bytes of all stages together; 0: no limit
+    /// Most bytes of keys and values on each stage's device, enforced by its allocator; 0: no
+    /// limit.
+    std::size_t kv_limit = 0;
+    /// Bandwidth in 1e9 bytes/s of the link between host and device, which is slowed down to it; 0:
+    /// as it is.
+    double link_gbps = 0;
+    int background_threads = 1;  ///< that build the indices of selection policies
   };
 
   /// `model` and `backend` must outlive the engine.  Several engines may share a model if each has
@@ -87,7 +94,8 @@ class Engine {
   void fill_random_kv(Sequence& sequence, std::span<const int> tokens, const DialogueView& dialogue,
                       std::uint64_t seed);
 
-  std::size_t kv_bytes() const;  ///< of the pages in use by all sequences
+  std::size_t kv_bytes() const;       ///< of the pages in use by all sequences, on all devices
+  std::size_t host_kv_bytes() const;  ///< of those that are offloaded to host memory
   std::size_t peak_kv_bytes() const;
   void reset_peak();
   /// Bytes of activations and scratch held now.
@@ -96,7 +104,12 @@ class Engine {
  private:
   /// Consecutive layers on one backend, with their page pools and activations in its memory.
   struct Stage {
-    Stage(Backend& backend, int head_dim, DType kv_dtype);
+    Stage(Backend& backend, int head_dim, const Options& options);
+    /// The pool in host memory with the layout of one on the device.
+    const std::shared_ptr<KvPool>& host_pool_of(const KvHeadCache& set) const {
+      return set.layout().pre_rope_keys ? host_pre_rope_pool : host_pool;
+    }
+    bool is_on_host(const KvHeadCache& set) const { return set.pool() == host_pool_of(set); }
     std::vector<const Scratch*> all_scratch() const;
 
     /// A matrix of activations that grows as needed.
@@ -111,7 +124,9 @@ class Engine {
     Backend& backend;
     std::shared_ptr<Memory> memory;
     std::unique_ptr<Replay> replay;
-    std::shared_ptr<KvPool> pool, pre_rope_pool;
+    std::shared_ptr<KvPool> pool, pre_rope_pool;            // on the device
+    std::shared_ptr<KvPool> host_pool, host_pre_rope_pool;  // in host memory
+    std::shared_ptr<Link> link;
     Rows hidden{memory};                            ///< [rows, hidden]
     Rows cos{memory}, sin{memory};                  ///< [rows, head_dim / 2]
     Rows q{memory}, attended{memory};               ///< [rows, heads * head_dim]
@@ -139,7 +154,8 @@ class Engine {
 
   /// The patterns and selections of a layer's attention, by pass.
   struct LayerDecisions {
-    explicit LayerDecisions(std::size_t passes) : patterns(passes), selections(passes) {
+    explicit LayerDecisions(std::size_t passes)
+        : patterns(passes), selections(passes), working_slots(passes) {
       stats.reserve(passes);  // views refer to its elements
       views.reserve(passes);
     }
@@ -147,6 +163,8 @@ class Engine {
     std::vector<LayerView> views;
     std::vector<std::vector<HeadPattern>> patterns;  // empty: dense
     std::vector<Selection> selections;
+    /// Of passes whose layer is offloaded: the slots of its working sets, [passes][lists].
+    std::vector<std::vector<std::vector<std::int32_t>>> working_slots;
   };
 
   Stage& stage_of(int layer) { return stages_[model_.stages().stage_of(layer)]; }
@@ -160,6 +178,7 @@ class Engine {
   /// Computes queries, keys and values of all rows, with RoPE.
   void qkv_rope(int layer, const Layout& layout);
   void append_keys(int layer, std::span<const Pass> passes, const Layout& layout);
+  void add_tools(LayerView& view, MatrixView<const float> queries);
   LayerDecisions ask_policies(int layer, std::span<const Pass> passes, const Layout& layout);
   /// One job for each list of a pass's selection, or for each of its sets if it has none.
   std::vector<AttentionJob> attention_jobs(int layer, std::span<const Pass> passes,
@@ -188,6 +207,23 @@ class Engine {
   /// head_dim / 2].
   void compute_rope(Stage& stage, std::span<const std::int32_t> positions, float* cos, float* sin);
   void count_reads(Sequence& sequence, int layer, const Selection& selection) const;
+
+  // Of sequences whose keys and values are in host memory (engine_offload.cpp):
+  static void begin_ledgers(const Pass& pass);
+  /// Copies the tokens of an offloaded layer to the device, for a prefill pass.
+  void bring_back(Sequence& sequence, int layer);
+  /// Begins the step of an offloaded layer that has been extended by one token.  Returns the
+  /// token's slot in each working set.
+  std::vector<std::int32_t> begin_offloaded_step(Sequence& sequence, int layer);
+  /// Brings what a decode step reads of an offloaded layer to the device.  Returns the slots of the
+  /// working sets, [lists][tokens].
+  std::vector<std::vector<std::int32_t>> fetch(Sequence& sequence, int layer,
+                                               const Selection& selection);
+  /// Moves a layer to host memory after a prefill pass, if its method wants it there.  view: at the
+  /// end of a prompt, else null.
+  void move_to_host(Sequence& sequence, int layer, const LayerView* view);
+  /// Tells the working set of a layer that the sequence's eviction policy was there.
+  void forget_evicted(Sequence& sequence, int layer);
   void check_memory(const PassSize& pass) const;
 
   const Model& model_;
@@ -195,6 +231,7 @@ class Engine {
   ModelShape shape_;
   float scale_;
   std::vector<Stage> stages_;
+  BackgroundTasks background_;
   Scratch staging_;  // host memory for rows copied from or to a backend's memory
 };
 

@@ -30,20 +30,37 @@ void Engine::append_keys(int layer, std::span<const Pass> passes, const Layout& 
   Stage& stage = stage_of(layer);
   const auto raw = layout.pre_rope_keys ? stage.pre_rope_k.view : MatrixView<float>();
   std::vector<AppendJob> jobs;
+  std::vector<std::vector<std::int32_t>> new_slots(passes.size());  // of offloaded layers
   for (std::size_t i = 0; i < passes.size(); ++i) {
-    auto& sets = passes[i].sequence->cache.layer(layer);
+    Sequence& sequence = *passes[i].sequence;
     const std::int64_t first = layout.first_row[i], rows = std::ssize(passes[i].tokens);
-    std::int64_t s = 0;
-    for (KvHeadCache& set : sets) {
-      const std::int64_t kv_head = s++ * shape_.kv_heads / std::ssize(sets);
+    if (passes[i].kind == Pass::Kind::kPrefill) bring_back(sequence, layer);
+    auto& sets = sequence.cache.layer(layer);
+    for (KvHeadCache& set : sets) set.extend(std::span(layout.positions).subspan(first, rows));
+    OffloadedLayer* offloaded = sequence.offloaded[static_cast<std::size_t>(layer)].get();
+    if (offloaded != nullptr) new_slots[i] = begin_offloaded_step(sequence, layer);
+    for (std::size_t s = 0; s < sets.size(); ++s) {
+      const std::int64_t kv_head =
+          static_cast<std::int64_t>(s) * shape_.kv_heads / std::ssize(sets);
       const auto own = [&](MatrixView<const float> all) {
         return all.rows_at(first, rows).columns_at(kv_head * shape_.head_dim, shape_.head_dim);
       };
-      jobs.push_back({&set, set.size(), own(stage.k.view), own(stage.v.view), own(raw)});
-      set.extend(std::span(layout.positions).subspan(first, rows));
+      AppendJob& job = jobs.emplace_back();
+      job.set = offloaded != nullptr ? &offloaded->sets()[s] : &sets[s];
+      job.first = offloaded != nullptr ? new_slots[i][s] : sets[s].size() - static_cast<int>(rows);
+      job.k = own(stage.k.view);
+      job.v = own(stage.v.view);
+      if (job.set->layout().pre_rope_keys) job.pre_rope_k = own(raw);
     }
   }
   stage.backend.append(jobs);
+  for (std::size_t i = 0; i < passes.size(); ++i) {
+    Sequence& s = *passes[i].sequence;
+    if (!new_slots[i].empty()) {
+      s.offloaded[static_cast<std::size_t>(layer)]->write_back(s.cache.layer(layer), new_slots[i],
+                                                               s.counters.ledger.now(layer));
+    }
+  }
 }
 
 /// Stores the last queries of a pass in the sequence's QueryTail.  row: the pass's first row.
@@ -58,6 +75,14 @@ void Engine::remember_queries(int layer, const Pass& pass, std::int64_t row, con
   stage.memory->copy_floats(stage.q.view.row(first), queries, count * layout.q_width);
   for (std::int64_t r = 0; r < count; ++r)
     tail.push(queries + r * layout.q_width, layout.positions[first + r]);
+}
+
+/// What selection policies work with.  queries: of the view's pass, [rows, heads * head_dim].
+void Engine::add_tools(LayerView& view, MatrixView<const float> queries) {
+  view.backend = &stage_of(view.layer).backend;
+  view.queries = queries;
+  view.scale = scale_;
+  view.background = &background_;
 }
 
 Engine::LayerDecisions Engine::ask_policies(int layer, std::span<const Pass> passes,
@@ -84,19 +109,27 @@ Engine::LayerDecisions Engine::ask_policies(int layer, std::span<const Pass> pas
     out.views.push_back(LayerView{layer, shape_, sets, out.stats.back(), dialogue,
                                   layout.positions[row], rows, prompt_tokens,
                                   decodes ? s.generated : 0});
+    LayerView& view = out.views.back();
+    add_tools(view, stage.q.view.rows_at(row, rows));
+    OffloadedLayer* offloaded = s.offloaded[l].get();
+    if (offloaded != nullptr) {
+      view.index_path = {stage.link.get(), &s.counters.ledger.now(layer)};
+      offloaded->settle();  // policies may read the host's keys
+    }
     const auto start = Clock::now();
     const PolicyCheck check{s.policies.method, layer, shape_.heads};
     // Prefill and selection policies may read keys.
     if (s.policies.prefill || s.policies.selection) stage.memory->synchronize();
     if (!decodes && s.policies.prefill && rows > 1) {
-      out.patterns[i] = s.policies.prefill->plan(out.views[i]);
+      out.patterns[i] = s.policies.prefill->plan(view);
       check.patterns(out.patterns[i], {layout.positions[row], rows});
       s.counters.policy_seconds += seconds_since(start);
     } else if (decodes && s.policies.selection) {
-      out.selections[i] = s.policies.selection->select(out.views[i]);
+      out.selections[i] = s.policies.selection->select(view);
       check.selection(out.selections[i], sets);
       s.counters.policy_seconds += seconds_since(start);
     }
+    if (offloaded != nullptr) out.working_slots[i] = fetch(s, layer, out.selections[i]);
   }
   return out;
 }
@@ -109,8 +142,13 @@ std::vector<AttentionJob> Engine::attention_jobs(int layer, std::span<const Pass
   for (std::size_t i = 0; i < passes.size(); ++i) {
     const Selection& selection = decisions.selections[i];
     const auto& patterns = decisions.patterns[i];
-    const auto& sets = passes[i].sequence->cache.layer(layer);
-    const std::int64_t lists = selection.all() ? std::ssize(sets) : std::ssize(selection.slots);
+    Sequence& sequence = *passes[i].sequence;
+    const OffloadedLayer* offloaded = sequence.offloaded[static_cast<std::size_t>(layer)].get();
+    const std::span<const KvHeadCache> sets =
+        offloaded != nullptr ? offloaded->sets() : std::span(sequence.cache.layer(layer));
+    const std::vector<std::vector<std::int32_t>>& slots =
+        offloaded != nullptr ? decisions.working_slots[i] : selection.slots;
+    const std::int64_t lists = slots.empty() ? std::ssize(sets) : std::ssize(slots);
     const std::int64_t heads = shape_.heads / lists, row = layout.first_row[i],
                        rows = std::ssize(passes[i].tokens);
     for (std::int64_t j = 0; j < lists; ++j) {
@@ -119,13 +157,13 @@ std::vector<AttentionJob> Engine::attention_jobs(int layer, std::span<const Pass
         return all.rows_at(row, rows).columns_at(head * of_head, heads * of_head);
       };
       AttentionJob& job = jobs.emplace_back();
-      job.keys = &sets[j * sets.size() / lists];
+      job.keys = &sets[j * std::ssize(sets) / lists];
       job.q = own(stage.q.view, shape_.head_dim);
       job.positions = layout.positions.data() + row;
       job.out = own(stage.attended.view, shape_.head_dim);
       job.lse = own(stage.lse.view, 1);
       job.sliding_window = model_.config().sliding_window[static_cast<std::size_t>(layer)];
-      if (!selection.all()) job.slots = &selection.slots[j];
+      if (!slots.empty()) job.slots = &slots[j];
       if (!patterns.empty()) job.patterns = patterns.data() + head;
       job.pass = {layout.positions[row], job.rows()};
     }
@@ -174,6 +212,9 @@ void Engine::attention_layer(int layer, std::span<const Pass> passes, const Layo
       stats.set_log_sum_exp(
           stage.lse.view.rows_at(layout.first_row[i], std::ssize(passes[i].tokens)));
     }
+    Sequence& s = *passes[i].sequence;
+    if (OffloadedLayer* offloaded = s.offloaded[static_cast<std::size_t>(layer)].get())
+      offloaded->end_step(s.cache.layer(layer), s.counters.ledger.now(layer));
     after_attention(layer, passes[i], stats, decisions.views[i]);
   }
   follow_outputs(layer, passes, layout);
@@ -209,17 +250,19 @@ void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
     if (s.policies.eviction && pass.evict) {
       memory.synchronize();
       keep(s, layer, s.policies.eviction->after_decode(view), view.sets);
+      forget_evicted(s, layer);
       s.counters.policy_seconds += seconds_since(start);
     }
     return;
   }
   if (pass.evict) count_columns(layer, pass, stats, view);
-  if (!pass.prompt_end) return;
+  if (!pass.prompt_end) return move_to_host(s, layer, nullptr);
   // The sequence itself if there are no forks, else each fork, from the cache of the shared prefix.
   std::vector<Sequence*> forks = pass.forks;
   if (forks.empty()) forks.push_back(&s);
   memory.synchronize();
   const auto l = static_cast<std::size_t>(layer);
+  LayerMemo memo;
   for (Sequence* fork : forks) {
     const auto began = Clock::now();
     const KeepSets kept = fork->policies.eviction && pass.evict
@@ -230,21 +273,22 @@ void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
       fork->cache.layer(layer).assign(view.sets.begin(), view.sets.end());
     }
     keep(*fork, layer, kept, view.sets);
-    if (fork->policies.selection) {
+    if (!kept.keep_all() || fork->policies.pre_rope_keys()) fork->host_copies[l].clear();
+    if (fork->policies.selection || fork->policies.placement.host) {
       memory.synchronize();
       const auto& left = fork->cache.layer(layer);
       AttentionStats own_stats = stats.for_sets(left);
       LayerView own{view.layer, view.shape,         left,
                     own_stats,  view.dialogue,      view.first_position,
                     view.rows,  view.prompt_tokens, view.generated};
-      fork->policies.selection->after_prefill(own);
-    }
-    if (fork->policies.placement.host) {
-      auto& caches = fork->device_caches;
-      caches.resize(static_cast<std::size_t>(shape_.layers));
-      const Placement& p = fork->policies.placement;
-      caches[l].assign(fork->cache.layer(layer).size(),
-                       DeviceCache(p.cache_tokens, p.cache_block, p.rule));
+      own.backend = view.backend;
+      own.queries = view.queries;
+      own.scale = view.scale;
+      own.background = view.background;
+      LayerMemo evicted_memo;  // its tokens are its own
+      own.memo = kept.keep_all() ? &memo : &evicted_memo;
+      if (fork->policies.selection) fork->policies.selection->after_prefill(own);
+      move_to_host(*fork, layer, &own);
     }
     if (fork->policies.eviction || fork->policies.selection) {
       fork->counters.policy_seconds += seconds_since(began);
@@ -279,6 +323,7 @@ void Engine::fill_random_kv(Sequence& sequence, std::span<const int> tokens,
   DialogueView view = dialogue;
   view.tokens = sequence.tokens;
   const Pass pass{.sequence = &sequence, .tokens = tokens, .prompt_end = true};
+  begin_ledgers(pass);
   for (int l = 0; l < shape_.layers; ++l) {
     Stage& stage = stage_of(l);
     auto& sets = sequence.cache.layer(l);
@@ -307,7 +352,9 @@ void Engine::fill_random_kv(Sequence& sequence, std::span<const int> tokens,
                          model_.config().sliding_window[static_cast<std::size_t>(l)], sets,
                          {stage.q.view, positions.data()}, &tail,
                          &sequence.columns[static_cast<std::size_t>(l)], seed);
-    after_attention(l, pass, stats, {l, shape_, sets, stats, view, n - rows, rows, n, 0});
+    LayerView filled{l, shape_, sets, stats, view, n - rows, rows, n, 0};
+    add_tools(filled, stage.q.view);
+    after_attention(l, pass, stats, filled);
   }
   sequence.prompt_tokens = n;
   sequence.next_position =
@@ -380,23 +427,12 @@ void Engine::shift_positions(Stage& stage, KvHeadCache& set) {
 
 void Engine::count_reads(Sequence& s, int layer, const Selection& selection) const {
   const auto& sets = s.cache.layer(layer);
-  const auto l = static_cast<std::size_t>(layer);
-  const std::int64_t token_bytes = 2 * sets[0].layout().row_bytes();
   for (std::size_t i = 0; i < sets.size(); ++i) {
     const std::size_t per_set = selection.all() ? 0 : selection.slots.size() / sets.size();
     const std::span lists = std::span(selection.slots).subspan(i * per_set, per_set);
     s.counters.attended_tokens += selection.all() ? static_cast<double>(sets[i].size())
                                                   : static_cast<double>(union_size(lists));
     ++s.counters.attentions;
-    if (!s.policies.placement.host) continue;
-    DeviceCache& cache = s.device_caches[l][i];
-    s.counters.traffic.to_host_bytes += token_bytes;  // the new token
-    if (selection.all()) {
-      s.counters.traffic += cache.read(all_slots(sets[i].size()), token_bytes);
-    }
-    for (const auto& list : lists) {
-      s.counters.traffic += cache.read(list, token_bytes);
-    }
   }
 }
 

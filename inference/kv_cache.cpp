@@ -5,6 +5,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "common/error.h"
+
 namespace turnbench {
 namespace {
 
@@ -51,6 +53,9 @@ KvPool::Page KvPool::acquire() {
   std::unique_ptr<KvPage> page;
   {
     std::lock_guard lock(mutex_);
+    if (limit_ > 0 && live_ + layout_.bytes() > limit_) {
+      throw memory_error("keys and values need more than the limit of {} KiB", limit_ >> 10);
+    }
     if (!free_.empty()) {
       page = std::move(free_.back());
       free_.pop_back();
@@ -76,6 +81,11 @@ void KvPool::release(KvPage* page) {
   std::lock_guard lock(mutex_);
   free_.emplace_back(page);
   live_ -= layout_.bytes();
+}
+
+void KvPool::set_limit(std::size_t bytes) {
+  std::lock_guard lock(mutex_);
+  limit_ = bytes;
 }
 
 std::size_t KvPool::live_bytes() const {
@@ -164,6 +174,43 @@ void KvHeadCache::write(int slot, const float* key, const float* value, const fl
     write_row(l, page.data + l.pre_rope_key_offset() + row, pre_rope_key);
   std::memcpy(page.data + l.position_offset() + in_page * sizeof(std::int32_t),
               page.positions + in_page, sizeof(std::int32_t));
+}
+
+KvHeadCache KvHeadCache::working_set(std::shared_ptr<KvPool> pool, int slots) {
+  KvHeadCache out(std::move(pool));
+  for (int first = 0; first < slots; first += kPageTokens) out.writable_page(first);
+  out.size_ = slots;
+  return out;
+}
+
+void KvHeadCache::set_position(int slot, std::int32_t position) {
+  writable_page(slot).positions[slot % kPageTokens] = position;
+}
+
+void KvHeadCache::place(int first, const KvHeadCache& from, int from_slot, int count,
+                        std::vector<Copy>& copies) {
+  const PageLayout& l = layout();
+  assert(l == from.layout() && first + count <= size_ && from_slot + count <= from.size_);
+  const std::size_t row = l.row_bytes();
+  while (count > 0) {
+    const int to = first % kPageTokens, at = from_slot % kPageTokens;
+    const int run = std::min({count, kPageTokens - to, kPageTokens - at});  // in one page of each
+    KvPage& page = writable_page(first);
+    const KvPage& source = from.page_of(from_slot);
+    const auto copy_rows = [&](std::size_t offset, std::size_t bytes) {
+      const auto u = [](int i) { return static_cast<std::size_t>(i); };
+      copies.push_back({page.data + offset + u(to) * bytes, source.data + offset + u(at) * bytes,
+                        u(run) * bytes});
+    };
+    copy_rows(0, row);
+    copy_rows(l.value_offset(), row);
+    if (l.pre_rope_keys) copy_rows(l.pre_rope_key_offset(), row);
+    if (!pool_->memory().is_host()) copy_rows(l.position_offset(), sizeof(std::int32_t));
+    std::copy_n(source.positions + at, run, page.positions + to);
+    first += run;
+    from_slot += run;
+    count -= run;
+  }
 }
 
 void KvHeadCache::truncate(int size) {

@@ -31,6 +31,7 @@ struct PageLayout {
   constexpr std::size_t bytes() const {
     return position_offset() + kPageTokens * sizeof(std::int32_t);
   }
+  bool operator==(const PageLayout&) const = default;
 };
 
 /// A page in a backend's memory.  `positions` [64] are in host memory: the page's own if that is
@@ -41,7 +42,8 @@ struct KvPage {
   std::vector<std::int32_t> host_positions;
 };
 
-/// Allocates pages of one layout, reuses released ones, and counts the bytes of those in use.
+/// Allocates pages of one layout, reuses released ones, counts the bytes of those in use, and
+/// refuses more than its limit.
 class KvPool : public std::enable_shared_from_this<KvPool> {
  public:
   using Page = std::shared_ptr<KvPage>;
@@ -50,7 +52,10 @@ class KvPool : public std::enable_shared_from_this<KvPool> {
       : layout_(layout), memory_(std::move(memory)) {}
   const PageLayout& layout() const { return layout_; }
   Memory& memory() const { return *memory_; }
+  /// @throws Error (memory) above the limit.
   Page acquire();
+  /// Bytes of pages in use at once; 0: no limit.
+  void set_limit(std::size_t bytes);
   std::size_t live_bytes() const;
   std::size_t peak_bytes() const;
   void reset_peak();
@@ -65,19 +70,23 @@ class KvPool : public std::enable_shared_from_this<KvPool> {
   std::vector<std::unique_ptr<KvPage>> free_;
   std::vector<Buffer> slabs_;  // pages are cut from these
   std::size_t slab_left_ = 0;  // unused bytes of the last slab
-  std::size_t live_ = 0, peak_ = 0;
+  std::size_t live_ = 0, peak_ = 0, limit_ = 0;
 };
 
 /// A KV set: the cached tokens of one KV head, or of one query head if a method keeps a set for
-/// each.  Slots 0, 1, ... are in ascending order of position.  Copies share pages until one side
-/// writes (copy-on-write).  The member functions access rows from the host (see Memory); a backend
-/// uses `pages`.
+/// each.  Slots 0, 1, ... are in ascending order of position, except in a working set.  Copies
+/// share pages until one side writes (copy-on-write).  The member functions access rows from the
+/// host (see Memory); a backend uses `pages`.
 class KvHeadCache {
  public:
   explicit KvHeadCache(std::shared_ptr<KvPool> pool) : pool_(std::move(pool)) {}
 
+  /// A set of `slots` slots without tokens, which `place` fills in any order.
+  static KvHeadCache working_set(std::shared_ptr<KvPool> pool, int slots);
+
   int size() const { return size_; }
   const PageLayout& layout() const { return pool_->layout(); }
+  const std::shared_ptr<KvPool>& pool() const { return pool_; }
   std::int32_t position(int slot) const;
   /// Reads a row of slot `slot` as float32.  out: [head_dim].
   void read_key(int slot, float* out) const;
@@ -95,6 +104,13 @@ class KvHeadCache {
               std::int32_t position);
   /// Writes the rows of a slot.  Null: the value or pre-RoPE key is not written.
   void write(int slot, const float* key, const float* value, const float* pre_rope_key);
+  /// Gives a slot of a working set a new token, whose rows a backend must then write (AppendJob).
+  void set_position(int slot, std::int32_t position);
+  /// Gives slots [first, first + count) the tokens of the slots of `from` from `from_slot` on.
+  /// Appends to `copies` the copies of their rows, which the caller has to do before the slots are
+  /// read; both sets must have the same layout.
+  void place(int first, const KvHeadCache& from, int from_slot, int count,
+             std::vector<Copy>& copies);
   /// Removes all slots from `size` on.
   void truncate(int size);
   /// Keeps the listed slots (ascending) and removes the others.

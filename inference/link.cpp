@@ -13,7 +13,8 @@ constexpr double kLeastBandwidth = 0.001;  // in 1e9 bytes/s: a page takes some 
 
 }  // namespace
 
-Link::Ticket Link::submit(std::span<const Copy> copies, LinkDirection direction, LinkUse use) {
+Link::Ticket Link::submit(std::span<const Copy> copies, LinkDirection direction, LinkUse use,
+                          std::int64_t* account) {
   std::vector<Copy> own;
   std::int64_t bytes = 0;
   for (const Copy& c : copies) {
@@ -30,6 +31,7 @@ Link::Ticket Link::submit(std::span<const Copy> copies, LinkDirection direction,
   auto& counts =
       direction == LinkDirection::kToDevice ? traffic_.to_device_bytes : traffic_.to_host_bytes;
   counts[static_cast<std::size_t>(use)] += bytes;
+  if (account != nullptr) *account += bytes;
   return ++given_;
 }
 
@@ -44,13 +46,18 @@ void Link::add_seconds(double measured, double throttled) {
   traffic_.throttled_seconds += throttled;
 }
 
+std::shared_ptr<Link> make_link(const std::shared_ptr<Memory>& memory, double gbps) {
+  if (memory->is_host()) return std::make_shared<HostLink>(HostLink::Options{gbps}, memory);
+  if (gbps != 0) throw input_error("found a link of {} GB/s, expected 0 on a card", gbps);
+  return std::make_shared<OrderedLink>(memory);
+}
+
 HostLink::HostLink(Options options, std::shared_ptr<Memory> memory)
     : options_(options), memory_(std::move(memory)) {
   if (options_.gbps != 0 && !(std::isfinite(options_.gbps) && options_.gbps >= kLeastBandwidth)) {
     throw input_error("found a link of {} GB/s, expected 0 or at least {}", options_.gbps,
                       kLeastBandwidth);
   }
-  thread_ = std::thread([this] { work(); });
 }
 
 HostLink::~HostLink() {
@@ -59,7 +66,7 @@ HostLink::~HostLink() {
     stop_ = true;
   }
   wake_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void HostLink::start(Ticket ticket, std::vector<Copy> copies) {
@@ -67,6 +74,7 @@ void HostLink::start(Ticket ticket, std::vector<Copy> copies) {
     const std::lock_guard lock(mutex_);
     jobs_.push_back({std::move(copies), Clock::now()});
     submitted_ = ticket;
+    if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
   }
   wake_.notify_all();
 }

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <span>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "common/clock.h"
@@ -53,9 +54,10 @@ class Link {
   /// Starts copies, after all operations that the backend was given so far.  Memory must stay
   /// valid, sources unchanged and destinations untouched until `wait` has returned for the ticket.
   /// Copies of one submission must not overlap.  Their bytes are counted here, so that the counts
-  /// do not depend on time.
+  /// do not depend on time; they are also added to `account` if it is not null.
   /// @throws Error (runtime) for a null address.
-  Ticket submit(std::span<const Copy> copies, LinkDirection direction, LinkUse use);
+  Ticket submit(std::span<const Copy> copies, LinkDirection direction, LinkUse use,
+                std::int64_t* account = nullptr);
 
   /// Returns when operations that the backend is given from now on see the copies of `ticket` and
   /// of all earlier ones.  Ticket 0: at once.
@@ -80,6 +82,19 @@ class Link {
   mutable std::mutex traffic_mutex_;
   Ticket given_ = 0;
   LinkTraffic traffic_;
+};
+
+/// A Link whose copies run between the operations of a backend, in their order.
+class OrderedLink : public Link {
+ public:
+  explicit OrderedLink(std::shared_ptr<Memory> memory) : memory_(std::move(memory)) {}
+  void wait(Ticket) override {}
+  void synchronize() override { memory_->synchronize(); }
+
+ private:
+  void start(Ticket, std::vector<Copy> copies) override { memory_->copy(copies); }
+
+  std::shared_ptr<Memory> memory_;
 };
 
 /// A Link for a backend in host memory: one thread that copies.
@@ -126,5 +141,9 @@ class HostLink : public Link {
   bool stop_ = false;
   std::thread thread_;
 };
+
+/// The link of a backend with `memory`; gbps: as HostLink::Options.
+/// @throws Error (input) if the backend's link cannot be slowed down.
+std::shared_ptr<Link> make_link(const std::shared_ptr<Memory>& memory, double gbps);
 
 }  // namespace turnbench

@@ -11,8 +11,12 @@
 
 #include "inference/attention_pattern.h"
 #include "inference/attention_stats.h"
+#include "inference/background.h"
 #include "inference/kv_cache.h"
-#include "inference/placement.h"
+#include "inference/layer_memo.h"
+#include "inference/ledger.h"
+#include "inference/link.h"
+#include "inference/residency.h"
 
 namespace turnbench {
 
@@ -35,6 +39,18 @@ struct DialogueView {
   std::function<std::string(int token)> token_text;
 };
 
+/// The way from host to device of a layer whose keys and values are in host memory.
+struct IndexPath {
+  Link* link = nullptr;
+  LedgerEntry* ledger = nullptr;
+
+  /// Starts copies of the data by which tokens are selected.  bits: what these data need at least.
+  Link::Ticket submit(std::span<const Copy> copies, std::int64_t bits) const {
+    ledger->index_bits += bits;
+    return link->submit(copies, LinkDirection::kToDevice, LinkUse::kIndex, &ledger->index_bytes);
+  }
+};
+
 /// One layer of one sequence, when a policy is called.
 struct LayerView {
   int layer = 0;
@@ -48,6 +64,16 @@ struct LayerView {
   /// including evicted ones.  A budget that is a share refers to this number.
   int prompt_tokens = 0;
   int generated = 0;  ///< tokens of this turn's answer, including this pass; 0 during prefill
+
+  // For selection policies:
+  Backend* backend = nullptr;            ///< that has this layer
+  MatrixView<const float> queries = {};  ///< of the pass, after RoPE: [rows, heads * head_dim]
+  float scale = 1;                       ///< of attention scores
+  /// At the end of a prompt: shared by all sequences that go on from the same cached tokens.
+  LayerMemo* memo = nullptr;
+  BackgroundTasks* background = nullptr;
+  /// No link: the layer is on the device.
+  IndexPath index_path = {};
 
   /// Number of query heads that read one set.
   int heads_per_set() const { return shape.heads / static_cast<int>(sets.size()); }
@@ -105,6 +131,19 @@ class EvictionPolicy {
   virtual KeepSets after_decode(const LayerView&) { return {}; }
 };
 
+/// What the decode steps of a turn need on the device if keys and values are in host memory.
+struct DeviceNeeds {
+  bool everything = false;         ///< all tokens: nothing is offloaded until the next prompt
+  std::int32_t pinned_tokens = 1;  ///< most tokens of each set that a step has pinned
+  std::int32_t step_tokens = 0;    ///< most other tokens that the lists of a set select together
+  /// Slot of the first token that blocks of the device cache are counted from.
+  std::int32_t first = 0;
+  int lists_per_set = 1;
+};
+
+/// What steps need that may read all cached tokens.
+DeviceNeeds reading_everything(const LayerView& view);
+
 /// Decides which cached tokens decode attention reads.  Nothing is evicted.
 class SelectionPolicy {
  public:
@@ -115,16 +154,27 @@ class SelectionPolicy {
   /// Called for each layer at the end of a turn's prefill, to build the index that `select` needs.
   /// Sets and statistics are those after eviction.
   virtual void after_prefill(const LayerView&) {}
+  /// Called before the steps of a turn, after `after_prefill`.
+  virtual DeviceNeeds device_needs(const LayerView& view) const;
+  /// The tokens that are on the device in any case, of a set with `tokens` tokens, at the end of a
+  /// prompt and in each step: ascending and disjoint ranges, the last of which ends with the newest
+  /// token.
+  virtual std::vector<SlotRange> pinned(int /*layer*/, int tokens) const {
+    return {{tokens - 1, tokens}};
+  }
+  /// Called for each layer of a step before the previous layer's attention, if the layer is
+  /// offloaded: starts to move what `select` needs to the device.
+  virtual void prefetch(int /*layer*/, const IndexPath&) {}
   virtual Selection select(const LayerView& view) = 0;
 };
 
-/// Where keys and values are stored.  Offloading to the host is simulated: only its traffic is
-/// counted.
+/// Where keys and values are stored.
 struct Placement {
-  bool host = false;     ///< keys and values are offloaded to host memory
-  int cache_tokens = 0;  ///< size of the device cache per KV set and layer
+  bool host = false;  ///< in host memory; the device has a working set of fixed size
+  Residency::Rule rule = Residency::Rule::kLru;
+  int cache_tokens = 0;  ///< of each KV set and layer, beside what a step needs
   int cache_block = 128;
-  DeviceCache::Rule rule = DeviceCache::Rule::kLru;
+  int insert_blocks = 32;  ///< kLru, kLfu: blocks that enter the cache after a step
 };
 
 /// The policies of a method, each of which may be null, and the placement of its cache.

@@ -13,6 +13,9 @@ Sequence::Sequence(const ModelShape& shape, Policies policies,
   tails.assign(static_cast<std::size_t>(shape.layers),
                QueryTail(tail_rows_, shape.heads * shape.head_dim));
   columns.resize(tails.size());
+  offloaded.resize(tails.size());
+  host_copies.resize(tails.size());
+  counters.ledger = Ledger(shape.layers);
 }
 
 Sequence Sequence::fork() const {
@@ -28,7 +31,9 @@ Sequence Sequence::fork_as(Policies other) const {
   out.cache = cache;
   out.tails = tails;
   out.columns = columns;
-  out.device_caches = device_caches;
+  for (std::size_t l = 0; l < offloaded.size(); ++l) {
+    if (offloaded[l]) out.offloaded[l] = std::make_unique<OffloadedLayer>(*offloaded[l]);
+  }
   out.counters = counters;
   return out;
 }
@@ -38,6 +43,12 @@ void Sequence::truncate(std::int32_t position) {
   next_position = position;
   cache.truncate_to_position(position);
   for (QueryTail& tail : tails) tail.truncate_to_position(position);
+  for (std::size_t l = 0; l < offloaded.size(); ++l) {
+    if (!offloaded[l]) continue;
+    std::vector<std::int32_t> left;
+    for (const KvHeadCache& set : cache.layer(static_cast<int>(l))) left.push_back(set.size());
+    offloaded[l]->truncate(left);
+  }
 }
 
 }  // namespace turnbench

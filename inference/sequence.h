@@ -5,7 +5,8 @@
 
 #include "inference/attention_stats.h"
 #include "inference/kv_cache.h"
-#include "inference/placement.h"
+#include "inference/ledger.h"
+#include "inference/offloaded_layer.h"
 #include "inference/policy.h"
 
 namespace turnbench {
@@ -18,7 +19,8 @@ struct Counters {
   double prefill_pairs = 0;  ///< (query, key) pairs computed by prefill attention, all query heads
   double prefill_pairs_dense = 0;  ///< what dense causal attention would compute
   double policy_seconds = 0;       ///< time in policies and their statistics
-  Traffic traffic;
+  /// What crossed the link between host and device in this turn; empty if all is on the device.
+  Ledger ledger;
 
   double mean_attended() const {
     return attentions == 0 ? 0 : attended_tokens / static_cast<double>(attentions);
@@ -53,8 +55,11 @@ class Sequence {
   Policies policies;
   std::vector<QueryTail> tails;       ///< per layer
   std::vector<ColumnMasses> columns;  ///< per layer, of the rows prefilled so far
-  /// Per layer and set; empty unless keys and values are on the host.
-  std::vector<std::vector<DeviceCache>> device_caches;
+  /// Per layer; null if the layer is on the device.  Else `cache` has its tokens in host memory.
+  std::vector<std::unique_ptr<OffloadedLayer>> offloaded;
+  /// Per layer; while a prefill pass has its tokens on the device, those before the pass in host
+  /// memory.
+  std::vector<std::vector<KvHeadCache>> host_copies;
   Counters counters;
 
  private:

@@ -120,8 +120,8 @@ std::string check_value(const ParameterInfo& p, const std::string& text, const s
     case ParameterInfo::Kind::kLayers:
       return layers_text(parse_layers(text, where));
     case ParameterInfo::Kind::kMethod: {
-      std::string canonical = Method::parse(text, where).canonical();
-      if (canonical.find('@') == std::string::npos) return canonical;
+      const Method method = Method::parse(text, where);
+      if (!method.places()) return method.canonical().substr(0, method.canonical().find('@'));
       throw input_error("{}: found a placement, expected none: it changes no attention", where);
     }
     case ParameterInfo::Kind::kFile: {
@@ -249,9 +249,32 @@ const std::vector<ParameterInfo>& placement_parameters() {
       {"cache_tokens", Kind::kInteger, "0", "tokens",
        "device cache of a KV head and layer, if on the host"},
       {"cache_block", Kind::kInteger, "128", "tokens", "block of the device cache", 1},
-      {"cache_rule", Kind::kChoice, "lru", "lru|lfu", "which block leaves a full device cache"}};
+      {"cache_rule", Kind::kChoice, "lru", "lru|lfu|demand-lru|demand-mass|previous",
+       "which blocks stay on the device: the least recently or least often inserted leave (lru, "
+       "lfu), all that a step reads are loaded first (demand-lru, demand-mass), or those that the "
+       "previous step read stay"},
+      {"cache_insert", Kind::kInteger, "32", "blocks",
+       "that enter the device cache after a step (lru, lfu)"}};
   return parameters;
 }
+
+namespace {
+
+Placement placement_of(const Parameters& p) {
+  using Rule = Residency::Rule;
+  static const std::map<std::string, Rule> rules = {{"lru", Rule::kLru},
+                                                    {"lfu", Rule::kLfu},
+                                                    {"demand-lru", Rule::kDemandLru},
+                                                    {"demand-mass", Rule::kDemandMass},
+                                                    {"previous", Rule::kPrevious}};
+  return {.host = p.choice("placement") == "host",
+          .rule = rules.at(p.choice("cache_rule")),
+          .cache_tokens = p.integer("cache_tokens"),
+          .cache_block = p.integer("cache_block"),
+          .insert_blocks = p.integer("cache_insert")};
+}
+
+}  // namespace
 
 void Method::add(const std::string& name, const std::map<std::string, std::string>& given,
                  const std::string& where) {
@@ -259,14 +282,13 @@ void Method::add(const std::string& name, const std::map<std::string, std::strin
   std::map<std::string, std::string> own, placed;
   for (const auto& item : given) (is_placement(item.first) ? placed : own).insert(item);
   parts_.push_back({&info, Parameters::check(info.parameters, own, where + ": " + name), {}});
+  places_ |= !placed.empty();
+  placed.insert(info.placement.begin(), info.placement.end());  // where none was given
   if (placed.empty()) return;
   const Parameters p = Parameters::check(placement_parameters(), placed, where + ": " + name);
   parts_.back().placement = p;
-  placement_.host = p.choice("placement") == "host";
-  placement_.cache_tokens = p.integer("cache_tokens");
-  placement_.cache_block = p.integer("cache_block");
-  placement_.rule =
-      p.choice("cache_rule") == "lfu" ? DeviceCache::Rule::kLfu : DeviceCache::Rule::kLru;
+  placement_ = placement_of(p);
+  placement_text_ = p.canonical().substr(p.canonical().find(',') + 1);  // placement comes first
 }
 
 void Method::finish(std::string label, const std::string& where) {
@@ -294,11 +316,7 @@ void Method::finish(std::string label, const std::string& where) {
     eviction |= p.eviction != nullptr;
     selection |= p.selection != nullptr;
   }
-  if (placement_.host) {
-    canonical_ += fmt::format("@host:cache_tokens={},cache_block={},cache_rule={}",
-                              placement_.cache_tokens, placement_.cache_block,
-                              placement_.rule == DeviceCache::Rule::kLfu ? "lfu" : "lru");
-  }
+  if (placement_.host) canonical_ += "@host:" + placement_text_;
 }
 
 Spec Spec::parse(const std::string& text, const std::string& where) {

@@ -96,6 +96,8 @@ struct MethodInfo {
   std::vector<ParameterInfo> parameters;
   /// Refuses combinations that make no sense with an Error.
   std::function<Policies(const Parameters&)> make;
+  /// Where its keys and values live, if not on the device: values of placement_parameters().
+  std::map<std::string, std::string> placement = {};
 };
 
 /// A method as an experiment uses it: one entry of the registry, or several composed.
@@ -114,6 +116,8 @@ class Method {
   /// The part of `canonical` that decides the prefill: methods with the same key can share one.
   const std::string& prefill_key() const { return prefill_key_; }
   Policies make() const;
+  /// Whether a placement was given, not only the method's own.
+  bool places() const { return places_; }
   /// Whether attention counts as materialised scores, which add to the memory that a run needs.
   bool eager() const { return eager_; }
 
@@ -134,6 +138,8 @@ class Method {
 
   std::vector<Part> parts_;
   Placement placement_;
+  std::string placement_text_;
+  bool places_ = false;
   std::string label_, name_, canonical_, prefill_key_;
   bool eager_ = false;
 };

@@ -145,8 +145,7 @@ void generate(const GenerateOptions& o, bool json) {
       null_or(n > 2, n > 2 ? (times[n - 1] - times[1]) / static_cast<double>(n - 2) : 0);
   out["kv_tokens"] = kv_tokens;
   out["kv_bytes"] = sequence.cache.logical_bytes();
-  const Traffic& t = sequence.counters.traffic;
-  out["transfer_bytes"] = t.to_device_bytes + t.cache_fill_bytes + t.to_host_bytes;
+  out["transfer_bytes"] = sequence.counters.ledger.total().bytes();
   out["peak_memory_bytes"] = peak_resident_bytes();
   fmt::print("{}\n", dump(out));
 }

@@ -281,11 +281,19 @@ void UnitRunner::finish_turn(ActiveUnit& unit, Branch& b) {
   if (c.prefill_pairs_dense > 0)
     r.counters.push_back({"prefill_pairs_share", c.prefill_pairs / c.prefill_pairs_dense});
   if (b.sequence->policies.placement.host) {
-    r.counters.push_back({"to_device_bytes", static_cast<double>(c.traffic.to_device_bytes)});
-    r.counters.push_back({"cache_fill_bytes", static_cast<double>(c.traffic.cache_fill_bytes)});
-    r.counters.push_back({"to_host_bytes", static_cast<double>(c.traffic.to_host_bytes)});
-    r.counters.push_back({"cache_hits", static_cast<double>(c.traffic.hits)});
-    r.counters.push_back({"cache_misses", static_cast<double>(c.traffic.misses)});
+    const LedgerEntry moved = c.ledger.total();
+    const auto add = [&](const char* name, std::int64_t value) {
+      r.counters.push_back({name, static_cast<double>(value)});
+    };
+    add("index_bytes", moved.index_bytes);
+    add("index_bits", moved.index_bits);
+    add("kv_fetch_bytes", moved.kv_fetch_bytes);
+    add("cache_fill_bytes", moved.cache_fill_bytes);
+    add("prefill_fetch_bytes", moved.prefill_bytes);
+    add("writeback_bytes", moved.writeback_bytes);
+    add("cache_hits", moved.hits);
+    add("cache_misses", moved.misses);
+    add("cache_evictions", moved.evictions);
   }
   r.timings = {{"prefill_share", b.prefill_seconds},
                {"decode_share", b.decode_seconds},

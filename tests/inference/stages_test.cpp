@@ -127,7 +127,7 @@ struct StagesTrace {
     cached.push_back(cached_rows(s));
     const Counters& c = s.counters;
     counters.insert(counters.end(), {c.attended_tokens, c.prefill_pairs, c.prefill_pairs_dense,
-                                     static_cast<double>(c.traffic.to_device_bytes),
+                                     static_cast<double>(c.ledger.total().bytes()),
                                      static_cast<double>(s.next_position)});
   }
 };

@@ -63,7 +63,7 @@ TEST(Method, Placement) {
   const Policies p = Method::parse("oracle:placement=host,cache_tokens=512,cache_rule=lfu").make();
   EXPECT_TRUE(p.placement.host);
   EXPECT_EQ(p.placement.cache_tokens, 512);
-  EXPECT_EQ(p.placement.rule, DeviceCache::Rule::kLfu);
+  EXPECT_EQ(p.placement.rule, Residency::Rule::kLfu);
   EXPECT_NE(Method::parse("oracle:placement=host").canonical(),
             Method::parse("oracle").canonical());
 }

@@ -1,0 +1,151 @@
+// The part of the engine that moves keys and values between host and device memory.
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "inference/engine.h"
+
+namespace turnbench {
+namespace {
+
+OffloadedLayer::Pinned pinned_of(const Sequence& sequence, int layer) {
+  const SelectionPolicy* selection = sequence.policies.selection.get();
+  return [selection, layer](int tokens) -> std::vector<SlotRange> {
+    if (selection == nullptr) return {{tokens - 1, tokens}};
+    return selection->pinned(layer, tokens);
+  };
+}
+
+Residency::Options residency_options(const Placement& placement, const DeviceNeeds& needs,
+                                     int sets) {
+  using Rule = Residency::Rule;
+  Residency::Options out;
+  out.rule = placement.rule;
+  out.sets = sets;
+  out.lists_per_set = needs.lists_per_set;
+  out.block = placement.cache_block;
+  out.first = needs.first;
+  out.cache_tokens = placement.cache_tokens;
+  out.pinned_tokens = needs.pinned_tokens;
+  out.insert_blocks = placement.insert_blocks;
+  if (out.rule == Rule::kLru || out.rule == Rule::kLfu) {
+    out.step_tokens = needs.step_tokens;
+  } else {  // the cache is what a step reads
+    out.cache_tokens = std::max(out.cache_tokens, needs.step_tokens);
+  }
+  return out;
+}
+
+/// A layer's sets in host memory, and the bytes that went there.
+struct HostCopy {
+  std::vector<KvHeadCache> sets;
+  std::int64_t bytes = 0;
+};
+
+}  // namespace
+
+/// A step of the ledgers of what is offloaded: each decode step is one, and all of a turn's
+/// prefill.
+void Engine::begin_ledgers(const Pass& pass) {
+  const auto begin = [](Sequence& s) {
+    if (s.policies.placement.host) s.counters.ledger.begin_step();
+  };
+  if (pass.kind == Pass::Kind::kDecode || pass.sequence->counters.ledger.steps() == 0)
+    begin(*pass.sequence);
+  if (!pass.prompt_end) return;
+  for (Sequence* fork : pass.forks) {
+    fork->counters.ledger.clear();
+    begin(*fork);
+  }
+}
+
+void Engine::bring_back(Sequence& s, int layer) {
+  Stage& stage = stage_of(layer);
+  auto& sets = s.cache.layer(layer);
+  s.offloaded[static_cast<std::size_t>(layer)].reset();
+  if (!stage.is_on_host(sets.front())) return;
+  std::vector<KvHeadCache>& host = s.host_copies[static_cast<std::size_t>(layer)];
+  host = std::move(sets);
+  sets.assign(host.size(), KvHeadCache(s.cache.pool(layer)));
+  append_over(*stage.link, LinkDirection::kToDevice, LinkUse::kPrefill, host, sets,
+              s.counters.ledger.now(layer).prefill_bytes);
+}
+
+std::vector<std::int32_t> Engine::begin_offloaded_step(Sequence& s, int layer) {
+  OffloadedLayer& offloaded = *s.offloaded[static_cast<std::size_t>(layer)];
+  const IndexPath path{stage_of(layer).link.get(), nullptr};
+  const auto prefetch = [&](int l) {
+    if (s.policies.selection && s.offloaded[static_cast<std::size_t>(l)])
+      s.policies.selection->prefetch(l, {path.link, &s.counters.ledger.now(l)});
+  };
+  if (layer == 0) prefetch(0);
+  if (layer + 1 < shape_.layers) prefetch(layer + 1);
+  return offloaded.begin_step(s.cache.layer(layer), pinned_of(s, layer),
+                              s.counters.ledger.now(layer));
+}
+
+std::vector<std::vector<std::int32_t>> Engine::fetch(Sequence& s, int layer,
+                                                     const Selection& selection) {
+  std::unique_ptr<OffloadedLayer>& offloaded = s.offloaded[static_cast<std::size_t>(layer)];
+  const auto& host = s.cache.layer(layer);
+  LedgerEntry& ledger = s.counters.ledger.now(layer);
+  std::vector<std::vector<std::int32_t>> all;
+  if (selection.all()) {
+    const int per_set = offloaded->options().lists_per_set;
+    for (const KvHeadCache& set : host)
+      all.insert(all.end(), static_cast<std::size_t>(per_set), all_slots(set.size()));
+  }
+  const auto& lists = selection.all() ? all : selection.slots;
+  // Answers may become longer than a policy without declared needs had room for.
+  std::size_t most = 0;
+  for (const auto& list : lists) most = std::max(most, list.size());
+  const Residency::Options& options = offloaded->options();
+  if (const auto room = static_cast<std::size_t>(options.step_tokens + options.pinned_tokens);
+      options.step_tokens > 0 && options.lists_per_set == 1 && most > room) {
+    offloaded->make_room(host, 2 * static_cast<std::int32_t>(most), pinned_of(s, layer), ledger);
+  }
+  return offloaded->fetch(host, lists, ledger);
+}
+
+void Engine::move_to_host(Sequence& s, int layer, const LayerView* view) {
+  if (!s.policies.placement.host) return;
+  Stage& stage = stage_of(layer);
+  auto& sets = s.cache.layer(layer);
+  LedgerEntry& ledger = s.counters.ledger.now(layer);
+  const auto copy = [&] {
+    auto out = std::make_shared<HostCopy>();
+    out->sets = std::exchange(s.host_copies[static_cast<std::size_t>(layer)], {});
+    if (out->sets.empty())
+      out->sets.assign(sets.size(), KvHeadCache(stage.host_pool_of(sets.front())));
+    append_over(*stage.link, LinkDirection::kToHost, LinkUse::kWriteback, sets, out->sets,
+                out->bytes);
+    return out;
+  };
+  if (view == nullptr) {
+    const std::shared_ptr<HostCopy> host = copy();
+    ledger.writeback_bytes += host->bytes;
+    sets = host->sets;
+    return;
+  }
+  const SelectionPolicy* selection = s.policies.selection.get();
+  const DeviceNeeds needs = selection ? selection->device_needs(*view) : reading_everything(*view);
+  if (needs.everything) return;
+  const auto options =
+      residency_options(s.policies.placement, needs, static_cast<int>(sets.size()));
+  auto offloaded = std::make_unique<OffloadedLayer>(options, s.cache.pool(layer), stage.link);
+  offloaded->start(sets, pinned_of(s, layer));
+  // All that go on from the same tokens share one copy.
+  const std::shared_ptr<const HostCopy> host = view->memo->get<HostCopy>("host memory", copy);
+  ledger.writeback_bytes += host->bytes;
+  sets = host->sets;
+  s.offloaded[static_cast<std::size_t>(layer)] = std::move(offloaded);
+}
+
+void Engine::forget_evicted(Sequence& s, int layer) {
+  OffloadedLayer* offloaded = s.offloaded[static_cast<std::size_t>(layer)].get();
+  if (offloaded == nullptr) return;
+  offloaded->truncate(std::vector<std::int32_t>(s.cache.layer(layer).size(), 0));
+}
+
+}  // namespace turnbench

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace turnbench {
+
+/// What one layer of a sequence moved between host and device in one step, and what its selections
+/// found there.  Bytes are those that the Link counted.
+struct LedgerEntry {
+  std::int64_t index_bytes = 0;       ///< data by which tokens are selected
+  std::int64_t index_bits = 0;        ///< what these data need at least: a 6-bit code has 6
+  std::int64_t kv_fetch_bytes = 0;    ///< keys and values that the step reads
+  std::int64_t cache_fill_bytes = 0;  ///< keys and values that later steps may find on the device
+  std::int64_t prefill_bytes = 0;     ///< keys and values of earlier tokens that a prefill reads
+  std::int64_t writeback_bytes = 0;   ///< keys and values of new tokens, to the host
+  /// Selected tokens, counted once for all lists that share a device slot, by whether they were on
+  /// the device before the step.  Tokens that always are on the device are neither.
+  std::int64_t hits = 0, misses = 0;
+  std::int64_t evictions = 0;  ///< blocks that left the device cache
+
+  std::int64_t bytes() const {
+    return index_bytes + kv_fetch_bytes + cache_fill_bytes + prefill_bytes + writeback_bytes;
+  }
+  LedgerEntry& operator+=(const LedgerEntry& other);
+  bool operator==(const LedgerEntry&) const = default;
+};
+
+/// The entries of all decode steps of a turn, and of its prefill: [1 + steps][layers].
+class Ledger {
+ public:
+  explicit Ledger(int layers = 0) : layers_(static_cast<std::size_t>(layers)) {}
+
+  /// Begins a new step.  The first is the prefill.
+  void begin_step() { entries_.resize(entries_.size() + layers_); }
+  std::size_t steps() const { return layers_ == 0 ? 0 : entries_.size() / layers_; }
+  /// An entry of the step that was begun last.
+  LedgerEntry& now(int layer) {
+    return entries_[entries_.size() - layers_ + static_cast<std::size_t>(layer)];
+  }
+  const LedgerEntry& at(std::size_t step, int layer) const {
+    return entries_[step * layers_ + static_cast<std::size_t>(layer)];
+  }
+  LedgerEntry total() const;
+  void clear() { entries_.clear(); }
+
+ private:
+  std::size_t layers_ = 0;
+  std::vector<LedgerEntry> entries_;
+};
+
+}  // namespace turnbench

@@ -1,0 +1,146 @@
+#include "inference/offloaded_layer.h"
+
+#include <utility>
+
+namespace turnbench {
+
+OffloadedLayer::OffloadedLayer(const Residency::Options& options,
+                               const std::shared_ptr<KvPool>& device, std::shared_ptr<Link> link)
+    : residency_(Residency::make(options)), link_(std::move(link)) {
+  for (int s = 0; s < options.sets; ++s)
+    sets_.push_back(KvHeadCache::working_set(device, residency_->device_slots()));
+}
+
+OffloadedLayer::OffloadedLayer(const OffloadedLayer& other)
+    : residency_(other.residency_->clone()),
+      sets_((other.link_->wait(other.last_), other.sets_)),
+      link_(other.link_) {}
+
+OffloadedLayer::~OffloadedLayer() {
+  try {
+    settle();
+  } catch (...) {  // whoever reads what was to be copied is told
+  }
+}
+
+void OffloadedLayer::start(std::span<const KvHeadCache> sets, const Pinned& pinned) {
+  std::vector<Copy> copies;
+  for (std::size_t s = 0; s < sets_.size(); ++s) {
+    for (const SlotCopy& c : residency_->pin(static_cast<int>(s), pinned(sets[s].size())))
+      sets_[s].place(c.device, sets[s], c.host, c.count, copies);
+  }
+  sets_.front().pool()->memory().copy(copies);
+}
+
+void OffloadedLayer::settle() {
+  link_->wait(last_);
+}
+
+std::vector<std::int32_t> OffloadedLayer::begin_step(std::span<const KvHeadCache> host,
+                                                     const Pinned& pinned, LedgerEntry& ledger) {
+  settle();
+  std::vector<std::int32_t> slots;
+  std::vector<SlotCopy> loads;
+  for (std::size_t s = 0; s < sets_.size(); ++s) {
+    const std::int32_t newest = host[s].size() - 1;
+    for (SlotCopy copy : residency_->pin(static_cast<int>(s), pinned(host[s].size()))) {
+      if (copy.host + copy.count > newest) {  // the new token's rows come from this step
+        slots.push_back(copy.device + (newest - copy.host));
+        sets_[s].set_position(slots.back(), host[s].position(newest));
+        --copy.count;
+      }
+      if (copy.count > 0) loads.push_back(copy);
+    }
+  }
+  if (!loads.empty()) {
+    const std::vector<Copy> copies = rows_of(host, loads);
+    last_ =
+        link_->submit(copies, LinkDirection::kToDevice, LinkUse::kKvFetch, &ledger.kv_fetch_bytes);
+  }
+  return slots;
+}
+
+void OffloadedLayer::write_back(std::span<KvHeadCache> host, std::span<const std::int32_t> slots,
+                                LedgerEntry& ledger) {
+  std::vector<Copy> copies;
+  for (std::size_t s = 0; s < sets_.size(); ++s)
+    host[s].place(host[s].size() - 1, sets_[s], slots[s], 1, copies);
+  last_ =
+      link_->submit(copies, LinkDirection::kToHost, LinkUse::kWriteback, &ledger.writeback_bytes);
+}
+
+std::vector<std::vector<std::int32_t>> OffloadedLayer::fetch(
+    std::span<const KvHeadCache> host, std::span<const std::vector<std::int32_t>> lists,
+    LedgerEntry& ledger) {
+  std::vector<std::int32_t> tokens;
+  for (const KvHeadCache& set : host) tokens.push_back(set.size());
+  Residency::Step step = residency_->step(lists, tokens);
+  fills_ = std::move(step.fills);
+  ledger.hits += step.hits;
+  ledger.misses += step.misses;
+  ledger.evictions += step.evictions;
+  if (!step.loads.empty()) {
+    const std::vector<Copy> copies = rows_of(host, step.loads);
+    last_ =
+        link_->submit(copies, LinkDirection::kToDevice, LinkUse::kKvFetch, &ledger.kv_fetch_bytes);
+  }
+  settle();
+  return step.slots;
+}
+
+void OffloadedLayer::make_room(std::span<const KvHeadCache> host, std::int32_t step_tokens,
+                               const Pinned& pinned, LedgerEntry& ledger) {
+  Residency::Options options = residency_->options();
+  if (options.step_tokens >= step_tokens) return;
+  settle();
+  options.step_tokens = step_tokens;
+  residency_ = Residency::make(options);
+  std::vector<Copy> copies;
+  for (std::size_t s = 0; s < sets_.size(); ++s) {
+    sets_[s] = KvHeadCache::working_set(sets_[s].pool(), residency_->device_slots());
+    for (const SlotCopy& c : residency_->pin(static_cast<int>(s), pinned(host[s].size())))
+      sets_[s].place(c.device, host[s], c.host, c.count, copies);
+  }
+  last_ =
+      link_->submit(copies, LinkDirection::kToDevice, LinkUse::kKvFetch, &ledger.kv_fetch_bytes);
+}
+
+void OffloadedLayer::end_step(std::span<const KvHeadCache> host, LedgerEntry& ledger) {
+  if (fills_.empty()) return;
+  const std::vector<Copy> copies = rows_of(host, std::exchange(fills_, {}));
+  last_ = link_->submit(copies, LinkDirection::kToDevice, LinkUse::kCacheFill,
+                        &ledger.cache_fill_bytes);
+}
+
+void OffloadedLayer::truncate(std::span<const std::int32_t> tokens) {
+  settle();
+  residency_->truncate(tokens);
+}
+
+std::vector<Copy> OffloadedLayer::rows_of(std::span<const KvHeadCache> host,
+                                          std::span<const SlotCopy> copies) {
+  std::vector<Copy> out;
+  for (const SlotCopy& c : copies) {
+    const auto s = static_cast<std::size_t>(c.set);
+    sets_[s].place(c.device, host[s], c.host, c.count, out);
+  }
+  return out;
+}
+
+void append_over(Link& link, LinkDirection direction, LinkUse use,
+                 std::span<const KvHeadCache> from, std::span<KvHeadCache> to,
+                 std::int64_t& account) {
+  std::vector<Copy> copies;
+  for (std::size_t s = 0; s < from.size(); ++s) {
+    const int first = to[s].size(), count = from[s].size() - first;
+    std::vector<std::int32_t> positions;
+    for (int slot = first; slot < from[s].size(); ++slot)
+      positions.push_back(from[s].position(slot));
+    to[s].extend(positions);
+    to[s].place(first, from[s], first, count, copies);
+  }
+  link.submit(copies, direction, use, &account);
+  link.synchronize();
+}
+
+}  // namespace turnbench

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "inference/kv_cache.h"
+#include "inference/ledger.h"
+#include "inference/link.h"
+#include "inference/residency.h"
+
+namespace turnbench {
+
+/// The part on the device of one layer whose keys and values are in host memory.
+///
+/// While a prompt is prefilled, that is a copy of the whole layer, which ends with the layer's pass
+/// (`stage`, `retire`).  While an answer is decoded, it is a working set of fixed size, which a
+/// Residency fills.  The copies of a step go over the link: the new token's row to the host, what
+/// the step reads and does not find to the device, then what later steps may find there.
+class OffloadedLayer {
+ public:
+  /// Which tokens of a KV set with so many tokens are pinned.
+  using Pinned = std::function<std::vector<SlotRange>(int tokens)>;
+
+  /// Makes the working set in pages of the pool `device`.
+  OffloadedLayer(const Residency::Options& options, const std::shared_ptr<KvPool>& device,
+                 std::shared_ptr<Link> link);
+  /// For a fork.  Waits for copies in flight; pages are shared until one side writes.
+  OffloadedLayer(const OffloadedLayer& other);
+  OffloadedLayer& operator=(const OffloadedLayer&) = delete;
+  ~OffloadedLayer();
+
+  /// Pins tokens of a prompt that the device still has in `sets`.
+  void start(std::span<const KvHeadCache> sets, const Pinned& pinned);
+
+  /// The working set of each KV set.
+  std::span<const KvHeadCache> sets() const { return sets_; }
+  std::span<KvHeadCache> sets() { return sets_; }
+  const Residency::Options& options() const { return residency_->options(); }
+
+  /// Waits for the copies of earlier steps.
+  void settle();
+  /// Begins a step with one new token, which all KV sets of the host, `host`, already have as their
+  /// last and which is pinned.  Returns its slot in each working set, where its rows are to be
+  /// written.
+  std::vector<std::int32_t> begin_step(std::span<const KvHeadCache> host, const Pinned& pinned,
+                                       LedgerEntry& ledger);
+  /// Copies the rows of the new token to the host, after they were written on the device.
+  void write_back(std::span<KvHeadCache> host, std::span<const std::int32_t> slots,
+                  LedgerEntry& ledger);
+  /// Makes a new working set, with nothing but the pinned tokens, whose step buffer has
+  /// `step_tokens` slots, if it has fewer now.
+  void make_room(std::span<const KvHeadCache> host, std::int32_t step_tokens, const Pinned& pinned,
+                 LedgerEntry& ledger);
+  /// Brings the tokens of `lists` (Residency::step) to the device.  Returns their slots in the
+  /// working sets, in the same order.
+  std::vector<std::vector<std::int32_t>> fetch(std::span<const KvHeadCache> host,
+                                               std::span<const std::vector<std::int32_t>> lists,
+                                               LedgerEntry& ledger);
+  /// Starts the copies of the step that later steps may profit from.  After its attention.
+  void end_step(std::span<const KvHeadCache> host, LedgerEntry& ledger);
+
+  /// Forgets tokens: those of each set i from tokens[i] on.
+  void truncate(std::span<const std::int32_t> tokens);
+
+ private:
+  /// The rows of host slots in `copies`, as copies into the working sets.
+  std::vector<Copy> rows_of(std::span<const KvHeadCache> host, std::span<const SlotCopy> copies);
+
+  std::unique_ptr<Residency> residency_;
+  std::vector<KvHeadCache> sets_;
+  std::shared_ptr<Link> link_;
+  Link::Ticket last_ = 0;
+  std::vector<SlotCopy> fills_;  // of the current step
+};
+
+/// Appends to each KV set of `to` the tokens that it lacks of that of `from`, over the link.
+void append_over(Link& link, LinkDirection direction, LinkUse use,
+                 std::span<const KvHeadCache> from, std::span<KvHeadCache> to,
+                 std::int64_t& account);
+
+}  // namespace turnbench

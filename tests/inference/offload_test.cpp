@@ -1,0 +1,237 @@
+// Keys and values in host memory: whatever is on the device, the bits are those of a cache that is
+// there whole, and the ledger has what the copies moved.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <set>
+#include <tuple>
+
+#include "inference/engine.h"
+#include "tests/inference/conversation.h"
+#include "tests/inference/made_up_policies.h"
+
+namespace turnbench::test {
+namespace {
+
+/// Reads sinks, a local window, the current token, and `chosen` others that depend on the step, the
+/// layer and the list, with some overlap from step to step.
+struct ReadDrawn : SelectionPolicy {
+  ReadDrawn(int chosen, int lists_per_set) : chosen(chosen), lists_per_set(lists_per_set) {}
+  std::unique_ptr<SelectionPolicy> clone() const override {
+    return std::make_unique<ReadDrawn>(*this);
+  }
+  DeviceNeeds device_needs(const LayerView&) const override {
+    return {.pinned_tokens = kSinks + kLocal + 1,
+            .step_tokens = lists_per_set * chosen,
+            .first = kSinks,
+            .lists_per_set = lists_per_set};
+  }
+  std::vector<SlotRange> pinned(int, int tokens) const override {
+    return {{0, kSinks}, {tokens - kLocal - 1, tokens}};
+  }
+  Selection select(const LayerView& view) override {
+    Selection out;
+    for (std::size_t s = 0; s < view.sets.size(); ++s) {
+      const int n = view.sets[s].size();
+      for (int l = 0; l < lists_per_set; ++l) {
+        std::mt19937 random(static_cast<unsigned>(view.generated / 2 + 100 * view.layer) +
+                            static_cast<unsigned>(1000 * s) + static_cast<unsigned>(7 * l));
+        std::set<std::int32_t> list;
+        while (static_cast<int>(list.size()) < chosen)
+          list.insert(kSinks +
+                      static_cast<int>(random() % static_cast<unsigned>(n - kSinks - kLocal - 1)));
+        for (int i = 0; i < kSinks; ++i) list.insert(i);
+        for (int i = n - kLocal - 1; i < n; ++i) list.insert(i);
+        out.slots.emplace_back(list.begin(), list.end());
+      }
+    }
+    return out;
+  }
+  static constexpr int kSinks = 3, kLocal = 10;
+  int chosen, lists_per_set;
+};
+
+Policies reading(int chosen, const Placement& placement, int lists_per_set = 1) {
+  Policies out = selecting(std::make_unique<ReadDrawn>(chosen, lists_per_set));
+  out.placement = placement;
+  return out;
+}
+
+/// Two turns with answers; the logits of each step.
+std::vector<Logits> two_turns(Conversation& c) {
+  std::vector<Logits> out;
+  out.push_back(c.turn(made_up_tokens(90, 1)));
+  for (int token : made_up_tokens(12, 2)) out.push_back(c.answer(token));
+  out.push_back(c.turn(made_up_tokens(40, 3)));
+  for (int token : made_up_tokens(6, 4)) out.push_back(c.answer(token));
+  return out;
+}
+
+using Rule = Residency::Rule;
+
+std::vector<Placement> placements() {
+  std::vector<Placement> out;
+  for (const Rule rule : {Rule::kLru, Rule::kLfu}) {
+    for (const int tokens : {0, 8, 32}) {
+      for (const int inserted : {1, 32})
+        out.push_back({true, rule, tokens, tokens == 8 ? 4 : 8, inserted});
+    }
+  }
+  out.push_back({true, Rule::kDemandLru, 200, 8});
+  out.push_back({true, Rule::kDemandMass, 200, 4});
+  out.push_back({true, Rule::kPrevious, 0, 1});
+  out.push_back({true, Rule::kPrevious, 20, 1});
+  return out;
+}
+
+class Offload : public testing::TestWithParam<std::string> {};
+
+TEST_P(Offload, BitsDoNotDependOnWhatIsOnTheDevice) {
+  Machine machine(GetParam());
+  for (const int lists : {1, machine.engine.shape().group()}) {
+    Conversation whole(machine.engine, reading(20, {}, lists));
+    const std::vector<Logits> want = two_turns(whole);
+    EXPECT_EQ(whole.sequence.counters.ledger.total().bytes(), 0);
+    for (const Placement& placement : placements()) {
+      for (const int chunk : {2048, 33}) {
+        Engine::Options options;
+        options.prefill_chunk = chunk;
+        Engine engine(machine.model, *machine.backend, options);
+        Conversation offloaded(engine, reading(20, placement, lists));
+        const auto what = std::tuple(static_cast<int>(placement.rule), placement.cache_tokens,
+                                     placement.insert_blocks, chunk, lists);
+        EXPECT_TRUE(two_turns(offloaded) == want) << testing::PrintToString(what);
+        EXPECT_TRUE(cached_rows(offloaded.sequence) == cached_rows(whole.sequence))
+            << testing::PrintToString(what);
+        if (is_emulated()) break;
+      }
+    }
+  }
+}
+
+TEST_P(Offload, LedgerIsWhatHasToBeMoved) {
+  Machine machine(GetParam());
+  Conversation c(machine.engine, reading(20, {true, Rule::kLru, 0, 8}));
+  two_turns(c);
+  const ModelShape& shape = machine.engine.shape();
+  const std::int64_t row =
+      2 * static_cast<std::int64_t>(c.sequence.cache.layer(0)[0].layout().row_bytes());
+  const std::int64_t sets = shape.kv_heads;
+  const Ledger& ledger = c.sequence.counters.ledger;
+  // Prefill of both turns, and 18 steps.
+  ASSERT_EQ(ledger.steps(), 19u);
+  for (int l = 0; l < shape.layers; ++l) {
+    const LedgerEntry& prefill = ledger.at(0, l);
+    EXPECT_EQ(prefill.writeback_bytes, sets * 90 * row);
+    EXPECT_EQ(prefill.prefill_bytes, 0);
+    for (std::size_t s = 1; s < ledger.steps(); ++s) {
+      const LedgerEntry& step = ledger.at(s, l);
+      // The second turn's prefill stands in the entry of the last step before it.
+      const bool is_last = s == 12;
+      EXPECT_EQ(step.writeback_bytes, sets * row * (is_last ? 41 : 1)) << s;
+      EXPECT_EQ(step.prefill_bytes, is_last ? sets * 102 * row : 0) << s;
+      EXPECT_EQ(step.kv_fetch_bytes, sets * 20 * row) << s;
+      EXPECT_EQ(step.misses, sets * 20);
+      EXPECT_EQ(step.hits, 0);
+      EXPECT_EQ(step.cache_fill_bytes, 0);
+    }
+  }
+}
+
+// Steps that read the same tokens as the step before find them.
+TEST_P(Offload, PreviousStepIsFound) {
+  Machine machine(GetParam());
+  Conversation c(machine.engine, reading(20, {true, Rule::kPrevious, 0, 1}));
+  c.turn(made_up_tokens(90, 1));
+  for (int token : made_up_tokens(4, 2)) c.answer(token);
+  // Steps 2 and 3 draw from the same numbers, and n has grown by one.
+  const Ledger& ledger = c.sequence.counters.ledger;
+  std::int64_t hits = 0;
+  for (std::size_t s = 1; s <= 4; ++s) {
+    const LedgerEntry& step = ledger.at(s, 0);
+    EXPECT_EQ(step.hits + step.misses, 20 * machine.engine.shape().kv_heads);
+    hits += step.hits;
+  }
+  EXPECT_GT(hits, 10 * machine.engine.shape().kv_heads);
+}
+
+// A method that selects nothing reads all from the host, also beyond the room it began with.
+TEST_P(Offload, ReadsEverything) {
+  Machine machine(GetParam());
+  Policies host;
+  host.placement = {true, Rule::kLru, 16, 8};
+  Conversation whole(machine.engine, {}), offloaded(machine.engine, std::move(host));
+  EXPECT_TRUE(two_turns(whole) == two_turns(offloaded));
+  if (is_emulated()) return;
+  for (int token : made_up_tokens(2100, 7))
+    ASSERT_TRUE(whole.answer(token) == offloaded.answer(token));
+}
+
+// Sequences that go on from one prompt share its copy in host memory, and each of them has what it
+// would have alone.
+TEST_P(Offload, ForksShareTheHostCopy) {
+  Machine machine(GetParam());
+  const std::vector<Placement> all = placements();
+  Conversation prefix(machine.engine, {});
+  std::vector<Sequence> forks;
+  std::vector<Sequence*> pointers;
+  for (const Placement& p : all) forks.push_back(machine.engine.make_sequence(reading(20, p)));
+  for (Sequence& s : forks) pointers.push_back(&s);
+  const std::vector<int> prompt = made_up_tokens(90, 1), answer = made_up_tokens(5, 2);
+  prefix.turn_with_forks(prompt, pointers);
+  std::size_t bytes = 0;  // of one copy
+  for (int l = 0; l < prefix.sequence.cache.layers(); ++l) {
+    for (const KvHeadCache& set : prefix.sequence.cache.layer(l)) bytes += set.bytes();
+  }
+  EXPECT_EQ(machine.engine.host_kv_bytes(), bytes);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    Conversation fork(machine.engine, std::move(forks[i]));
+    Conversation alone(machine.engine, reading(20, all[i]));
+    alone.turn(prompt);
+    for (int token : answer) EXPECT_TRUE(fork.answer(token) == alone.answer(token)) << i;
+    EXPECT_TRUE(fork.sequence.counters.ledger.total() == alone.sequence.counters.ledger.total());
+    EXPECT_TRUE(cached_rows(fork.sequence) == cached_rows(alone.sequence)) << i;
+  }
+}
+
+// The device holds no more than the working sets and, in a prefill, one layer; its allocator sees
+// to it.
+TEST_P(Offload, StaysWithinTheDevice) {
+  if (is_emulated()) return;
+  Machine machine(GetParam());
+  const ModelShape& shape = machine.engine.shape();
+  const std::size_t page =
+      PageLayout{shape.head_dim, DType::kF32}.bytes() * static_cast<std::size_t>(shape.kv_heads);
+  const auto pages = [](int tokens) {
+    return static_cast<std::size_t>((tokens + kPageTokens - 1) / kPageTokens);
+  };
+  const int prompt = 2000, working = 3 + 10 + 1 + 64 + 128;  // pinned, cached, step buffer
+  const std::size_t layers = static_cast<std::size_t>(shape.layers);
+  Engine::Options options;
+  options.prefill_chunk = 100;
+  options.kv_limit = (pages(prompt + 100) + layers * pages(working)) * page;
+  ASSERT_LT(options.kv_limit, layers * pages(prompt) * page) << "less than the whole cache";
+  const Placement placement{true, Rule::kLfu, 64, 16};
+  Engine engine(machine.model, *machine.backend, options);
+  Conversation c(engine, reading(128, placement)), whole(machine.engine, reading(128, {}));
+  const std::vector<int> tokens = made_up_tokens(prompt, 1);
+  EXPECT_TRUE(c.turn(tokens) == whole.turn(tokens));
+  for (int token : made_up_tokens(20, 2)) EXPECT_TRUE(c.answer(token) == whole.answer(token));
+  EXPECT_LE(engine.peak_kv_bytes(), options.kv_limit);
+  EXPECT_LE(engine.kv_bytes(), layers * pages(working) * page);
+  EXPECT_GE(engine.host_kv_bytes(), layers * pages(prompt) * page);
+
+  options.kv_limit -= layers * pages(working) * page + page;
+  Engine small(machine.model, *machine.backend, options);
+  Conversation refused(small, reading(128, placement));
+  EXPECT_THROW(refused.turn(tokens), Error);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Offload, testing::Values("llama3", "qwen2"),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace turnbench::test
