@@ -14,6 +14,7 @@
 #include "inference/matrix_view.h"
 #include "inference/model_config.h"
 #include "inference/pass_size.h"
+#include "inference/selection_jobs.h"
 
 namespace turnbench {
 
@@ -169,8 +170,8 @@ class Backend {
   /// to[r] = from[r].  from, to: [rows, width]; they must not overlap.
   virtual void copy_rows(MatrixView<const float> from, MatrixView<float> to) = 0;
   virtual void append(std::span<const AppendJob> jobs) = 0;
-  /// Reads the pre-RoPE keys of slots [first, first + out.rows).  out: [rows, head_dim].
-  virtual void read_pre_rope_keys(const KvHeadCache& set, int first, MatrixView<float> out) = 0;
+  /// Reads keys as float32; see ReadKeysJob.
+  virtual void read_keys(std::span<const ReadKeysJob> jobs) = 0;
   /// Computes the attention of all jobs; see AttentionJob.  Scores are scale * q k^T.
   virtual void attend(float scale, std::span<const AttentionJob> jobs) = 0;
   /// Adds exp(scale * score - lse), or the probability with the job's noise, over the rows of each
@@ -187,6 +188,20 @@ class Backend {
   /// Adds such probabilities along lines; see LineMassJob.  Several threads may call it at once,
   /// including tasks of parallel_for.
   virtual void add_line_mass(float scale, std::span<const LineMassJob> jobs) = 0;
+
+  // What decode steps choose tokens by; see selection_jobs.h.  Jobs of one call may be of different
+  // sets and sizes; none may write what another reads.
+  virtual void score_vectors(float scale, std::span<const VectorScoreJob> jobs) = 0;
+  virtual void update_page_bounds(std::span<const PageBoundsJob> jobs) = 0;
+  virtual void score_pages(float scale, std::span<const PageScoreJob> jobs) = 0;
+  virtual void score_codes(float scale, std::span<const CodeScoreJob> jobs) = 0;
+  virtual void transpose_keys(std::span<const TransposeKeysJob> jobs) = 0;
+  virtual void score_dimensions(float scale, std::span<const DimensionScoreJob> jobs) = 0;
+  virtual void reduce_heads(std::span<const ReduceHeadsJob> jobs) = 0;
+  /// @throws Error (runtime) if a score is NaN.
+  virtual void top_k(std::span<const TopKJob> jobs) = 0;
+  virtual void assign_nearest(std::span<const NearestJob> jobs) = 0;
+
   /// Calls task(i) for i in [0, count) on the backend's host threads.
   virtual void parallel_for(std::size_t count, const std::function<void(std::size_t)>& task) = 0;
 

@@ -418,7 +418,8 @@ void Engine::shift_positions(Stage& stage, KvHeadCache& set) {
   const MatrixView cos(memory + count * head_dim, count, head_dim / 2);
   const MatrixView sin(cos.row(count), count, head_dim / 2);
   compute_rope(stage, positions, cos.data, sin.data);
-  stage.backend.read_pre_rope_keys(set, first, keys);
+  const ReadKeysJob reading{&set, first, true, keys};
+  stage.backend.read_keys({&reading, 1});
   stage.backend.apply_rope(keys, cos, sin);
   set.renumber_positions(first);
   const AppendJob job{&set, first, keys};

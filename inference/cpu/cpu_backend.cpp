@@ -11,6 +11,7 @@
 #include "inference/cpu/elementwise.h"
 #include "inference/cpu/gemm.h"
 #include "inference/cpu/line_mass.h"
+#include "inference/cpu/selection.h"
 
 namespace turnbench {
 namespace {
@@ -119,9 +120,7 @@ class CpuBackend : public Backend {
     });
   }
 
-  void read_pre_rope_keys(const KvHeadCache& set, int first, MatrixView<float> out) override {
-    for (int r = 0; r < out.rows; ++r) set.read_pre_rope_key(first + r, out.row(r));
-  }
+  void read_keys(std::span<const ReadKeysJob> jobs) override { cpu::read_keys(pool_, jobs); }
 
   void attend(float scale, std::span<const AttentionJob> jobs) override {
     cpu::attend(pool_, scale, jobs, workspace_);
@@ -139,6 +138,32 @@ class CpuBackend : public Backend {
 
   void add_line_mass(float scale, std::span<const LineMassJob> jobs) override {
     cpu::add_line_mass(pool_, scale, jobs);
+  }
+
+  void score_vectors(float scale, std::span<const VectorScoreJob> jobs) override {
+    cpu::score_vectors(pool_, scale, jobs, workspace_);
+  }
+  void update_page_bounds(std::span<const PageBoundsJob> jobs) override {
+    cpu::update_page_bounds(pool_, jobs);
+  }
+  void score_pages(float scale, std::span<const PageScoreJob> jobs) override {
+    cpu::score_pages(pool_, scale, jobs, workspace_);
+  }
+  void score_codes(float scale, std::span<const CodeScoreJob> jobs) override {
+    cpu::score_codes(pool_, scale, jobs, workspace_);
+  }
+  void transpose_keys(std::span<const TransposeKeysJob> jobs) override {
+    cpu::transpose_keys(pool_, jobs, workspace_);
+  }
+  void score_dimensions(float scale, std::span<const DimensionScoreJob> jobs) override {
+    cpu::score_dimensions(pool_, scale, jobs, workspace_);
+  }
+  void reduce_heads(std::span<const ReduceHeadsJob> jobs) override {
+    cpu::reduce_heads(pool_, jobs, workspace_);
+  }
+  void top_k(std::span<const TopKJob> jobs) override { cpu::top_k(pool_, jobs, workspace_); }
+  void assign_nearest(std::span<const NearestJob> jobs) override {
+    cpu::assign_nearest(pool_, jobs, workspace_);
   }
 
   void parallel_for(std::size_t count, const std::function<void(std::size_t)>& task) override {

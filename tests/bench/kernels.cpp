@@ -1,6 +1,6 @@
 // Kernel benchmarks: products at the shapes of real layers, dense and sparse prefill attention,
-// decode attention, k-means over keys.  Rates are shown as GFLOP/s (products, prefill, k-means) and
-// GB/s (decode).
+// decode attention, what decode steps choose tokens by, k-means over keys.  Rates are shown as
+// GFLOP/s (products, prefill, k-means) and GB/s (decode).
 
 #include <benchmark/benchmark.h>
 
@@ -83,6 +83,117 @@ void KMeans(benchmark::State& state) {
   }
   set_rate(state, "GFLOP/s", 3.0 * static_cast<double>((kIterations + 1) * rows * dim * clusters));
 }
+
+/// One layer of Llama-3.2-1B with 32K tokens in bf16: 8 KV sets with four query heads of 64 each.
+class SelectionLayer {
+ public:
+  static constexpr int kSets = 8, kHeads = 4, kDim = 64, kTokens = 32768, kPageTokens = 16,
+                       kPages = kTokens / kPageTokens, kParts = 2, kCodes = 64, kBest = 512,
+                       kVectors = 410, kDims = 16;
+  static constexpr float kScale = 0.125f;
+  static constexpr DType kType = DType::kBF16;
+
+  /// The operations, by the names of the benchmarks.
+  void score_vectors() { backend->score_vectors(kScale, vector_jobs); }
+  void update_page_bounds() { backend->update_page_bounds(bounds_jobs); }
+  void score_pages() { backend->score_pages(kScale, page_jobs); }
+  void score_codes() { backend->score_codes(kScale, code_jobs); }
+  void transpose_keys() { backend->transpose_keys(transpose_jobs); }
+  void score_dimensions() { backend->score_dimensions(kScale, dimension_jobs); }
+  void sum_scores() { backend->reduce_heads(sum_jobs); }
+  void sum_softmax() { backend->reduce_heads(softmax_jobs); }
+  void top_k() { backend->top_k(top_jobs); }
+  void choose_by_codes() {
+    score_codes();
+    sum_softmax();
+    top_k();
+  }
+  void assign_nearest() { backend->assign_nearest(nearest_jobs); }
+  void read_keys() { backend->read_keys(read_jobs); }
+
+  SelectionLayer() {
+    for (int i = 0; i < kDims; ++i) dims.push_back(4 * i + 1);
+    sets.reserve(kSets);
+    for (int s = 0; s < kSets; ++s) {
+      const std::vector<float> rows = test::random_floats(kTokens * kDim, s);
+      sets.push_back(test::make_set(rows, rows, kDim, all_slots(kTokens), kType));
+      const KvHeadCache& set = sets.back();
+      const MatrixView<float> q = floats(kHeads, kDim), scores = floats(kHeads, kTokens),
+                              one = floats(1, kTokens),
+                              centroids = floats(kParts * kCodes, kDim / 2),
+                              keys = floats(kTokens, kDim), page_scores = floats(kHeads, kPages);
+      const PageBounds bounds{bytes(kPages * kDim * 2), bytes(kPages * kDim * 2), kPageTokens};
+      std::byte* columns = bytes(kTokens * kDim * 2);
+      auto* codes = reinterpret_cast<std::uint8_t*>(bytes(kParts * kTokens));
+      vector_jobs.push_back({q, floats(kVectors, kDim), floats(kHeads, kVectors)});
+      bounds_jobs.push_back({&set, 0, bounds});
+      page_jobs.push_back({q, bounds, kType, page_scores});
+      code_jobs.push_back({q, centroids, kParts, codes, kTokens, scores});
+      transpose_jobs.push_back({&set, 0, columns, kTokens});
+      dimension_jobs.push_back({q, dims, {}, columns, kTokens, kType, scores});
+      sum_jobs.push_back({scores, HeadReduction::kSum, one});
+      softmax_jobs.push_back({scores, HeadReduction::kSumOfSoftmax, one});
+      top_jobs.push_back({{one.data, kTokens}, kBest, &best[s]});
+      for (int part = 0; part < kParts; ++part) {
+        nearest_jobs.push_back({keys.columns_at(part * kDim / 2, kDim / 2),
+                                centroids.rows_at(part * kCodes, kCodes), codes + part * kTokens});
+      }
+      read_jobs.push_back({&set, 0, false, keys});
+    }
+    read_keys();
+    update_page_bounds();
+    transpose_keys();
+    assign_nearest();
+    choose_by_codes();
+  }
+
+ private:
+  MatrixView<float> floats(std::int64_t rows, std::int64_t columns) {
+    memory_floats.push_back(test::random_floats(rows * columns, memory_floats.size()));
+    return {memory_floats.back().data(), rows, columns};
+  }
+  std::byte* bytes(std::size_t count) { return memory_bytes.emplace_back(count).data(); }
+
+  std::unique_ptr<Backend> backend = make_cpu_backend(0);
+  std::vector<std::vector<float>> memory_floats;
+  std::vector<Buffer> memory_bytes;
+  std::vector<KvHeadCache> sets;
+  std::vector<int> dims;
+  std::vector<std::int32_t> best[kSets];
+  std::vector<VectorScoreJob> vector_jobs;
+  std::vector<PageBoundsJob> bounds_jobs;
+  std::vector<PageScoreJob> page_jobs;
+  std::vector<CodeScoreJob> code_jobs;
+  std::vector<TransposeKeysJob> transpose_jobs;
+  std::vector<DimensionScoreJob> dimension_jobs;
+  std::vector<ReduceHeadsJob> sum_jobs, softmax_jobs;
+  std::vector<TopKJob> top_jobs;
+  std::vector<NearestJob> nearest_jobs;
+  std::vector<ReadKeysJob> read_jobs;
+};
+
+void Selection(benchmark::State& state, void (SelectionLayer::*operation)()) {
+  static SelectionLayer layer;
+  for (auto _ : state) (layer.*operation)();
+}
+
+#define SELECTION(operation)                                          \
+  BENCHMARK_CAPTURE(Selection, operation, &SelectionLayer::operation) \
+      ->UseRealTime()                                                 \
+      ->Unit(benchmark::kMicrosecond)
+SELECTION(choose_by_codes);
+SELECTION(score_codes);
+SELECTION(sum_scores);
+SELECTION(sum_softmax);
+SELECTION(top_k);
+SELECTION(score_vectors);
+SELECTION(score_pages);
+SELECTION(score_dimensions);
+SELECTION(update_page_bounds);
+SELECTION(transpose_keys);
+SELECTION(assign_nearest);
+SELECTION(read_keys);
+#undef SELECTION
 
 BENCHMARK(Linear)
     ->ArgNames({"rows", "out", "in", "bits"})

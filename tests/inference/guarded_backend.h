@@ -181,10 +181,12 @@ class GuardedBackend : public Backend {
     }
     inner_->append(jobs);
   }
-  void read_pre_rope_keys(const KvHeadCache& set, int first, MatrixView<float> out) override {
-    expect_own("read_pre_rope_keys", {out.data});
-    expect_own_pages("read_pre_rope_keys", set);
-    inner_->read_pre_rope_keys(set, first, out);
+  void read_keys(std::span<const ReadKeysJob> jobs) override {
+    for (const ReadKeysJob& job : jobs) {
+      expect_own("read_keys", {job.out.data});
+      expect_own_pages("read_keys", *job.set);
+    }
+    inner_->read_keys(jobs);
   }
   void attend(float scale, std::span<const AttentionJob> jobs) override {
     for (const AttentionJob& job : jobs) {
@@ -213,6 +215,54 @@ class GuardedBackend : public Backend {
       expect_own_pages("add_line_mass", *job.keys);
     }
     inner_->add_line_mass(scale, jobs);
+  }
+  void score_vectors(float scale, std::span<const VectorScoreJob> jobs) override {
+    for (const VectorScoreJob& job : jobs)
+      expect_own("score_vectors", {job.q.data, job.vectors.data, job.out.data});
+    inner_->score_vectors(scale, jobs);
+  }
+  void update_page_bounds(std::span<const PageBoundsJob> jobs) override {
+    for (const PageBoundsJob& job : jobs) {
+      expect_own("update_page_bounds", {job.bounds.low, job.bounds.high});
+      expect_own_pages("update_page_bounds", *job.set);
+    }
+    inner_->update_page_bounds(jobs);
+  }
+  void score_pages(float scale, std::span<const PageScoreJob> jobs) override {
+    for (const PageScoreJob& job : jobs)
+      expect_own("score_pages", {job.q.data, job.bounds.low, job.bounds.high, job.out.data});
+    inner_->score_pages(scale, jobs);
+  }
+  void score_codes(float scale, std::span<const CodeScoreJob> jobs) override {
+    for (const CodeScoreJob& job : jobs)
+      expect_own("score_codes", {job.q.data, job.centroids.data, job.codes, job.out.data});
+    inner_->score_codes(scale, jobs);
+  }
+  void transpose_keys(std::span<const TransposeKeysJob> jobs) override {
+    for (const TransposeKeysJob& job : jobs) {
+      expect_own("transpose_keys", {job.columns});
+      expect_own_pages("transpose_keys", *job.set);
+    }
+    inner_->transpose_keys(jobs);
+  }
+  void score_dimensions(float scale, std::span<const DimensionScoreJob> jobs) override {
+    for (const DimensionScoreJob& job : jobs)
+      expect_own("score_dimensions", {job.q.data, job.columns, job.out.data});
+    inner_->score_dimensions(scale, jobs);
+  }
+  void reduce_heads(std::span<const ReduceHeadsJob> jobs) override {
+    for (const ReduceHeadsJob& job : jobs)
+      expect_own("reduce_heads", {job.scores.data, job.out.data});
+    inner_->reduce_heads(jobs);
+  }
+  void top_k(std::span<const TopKJob> jobs) override {
+    for (const TopKJob& job : jobs) expect_own("top_k", {job.scores.data()});
+    inner_->top_k(jobs);
+  }
+  void assign_nearest(std::span<const NearestJob> jobs) override {
+    for (const NearestJob& job : jobs)
+      expect_own("assign_nearest", {job.vectors.data, job.centroids.data, job.out});
+    inner_->assign_nearest(jobs);
   }
   void parallel_for(std::size_t count, const std::function<void(std::size_t)>& task) override {
     inner_->parallel_for(count, task);

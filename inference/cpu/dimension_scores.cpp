@@ -1,0 +1,150 @@
+// Scores from some dimensions of transposed keys: the same row of all keys for one dimension after
+// the other, each read once for all heads of a group.
+
+#include <algorithm>
+#include <vector>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "inference/cpu/dimension_scores.cpp"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+#include <hwy/highway.h>
+
+#include "inference/cpu/row_tile-inl.h"
+#include "inference/cpu/selection.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace turnbench::cpu::HWY_NAMESPACE {
+
+/// out[r, v] = sum_i q[r, i] * rows[i][at + v] for kVecs vectors of keys.  q: [kRows, rows]; out:
+/// [kRows, kVecs vectors].
+template <int kRows, int kVecs, typename T>
+HWY_INLINE void dimension_tile(MatrixView<const float> q, const T* const* rows, std::int64_t at,
+                               float* HWY_RESTRICT out, std::int64_t ld) {
+  const FloatTag d;
+  const std::int64_t lanes = hn::Lanes(d), count = q.columns, ldq = q.stride;
+  FloatVec acc[kRows][kVecs];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVecs; ++v) acc[r][v] = hn::Zero(d);
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    const T* from = rows[i] + at;
+    const float* x = q.data + i;
+    FloatVec column[kVecs];
+#pragma GCC unroll 8
+    for (int v = 0; v < kVecs; ++v) column[v] = load_wide(d, from + v * lanes);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const FloatVec factor = hn::Set(d, x[r * ldq]);
+#pragma GCC unroll 8
+      for (int v = 0; v < kVecs; ++v) acc[r][v] = hn::MulAdd(factor, column[v], acc[r][v]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVecs; ++v) hn::StoreU(acc[r][v], d, out + r * ld + v * lanes);
+  }
+}
+
+/// The same for 64 keys.
+template <int kRows, typename T>
+HWY_INLINE void dimension_tiles(MatrixView<const float> q, const T* const* rows, std::int64_t at,
+                                float* out, std::int64_t ld) {
+  constexpr int kVecs = static_cast<int>(group_vecs(kRows));
+  const int lanes = static_cast<int>(hn::Lanes(FloatTag()));
+  int j = 0;
+  for (; j + kVecs * lanes <= kTile; j += kVecs * lanes)
+    dimension_tile<kRows, kVecs>(q, rows, at + j, out + j, ld);
+  for (; j < kTile; j += lanes) dimension_tile<kRows, 1>(q, rows, at + j, out + j, ld);
+}
+
+/// out[h, j] = q[h] . (rows[0][at + j], rows[1][at + j], ...) for 64 keys.
+template <typename T>
+HWY_NOINLINE void dimension_products(MatrixView<const float> q, const T* const* rows,
+                                     std::int64_t at, MatrixView<float> out) {
+  const int heads = static_cast<int>(q.rows), parts = (heads + kGroupRows - 1) / kGroupRows;
+  for (int part = 0, h = 0; part < parts; ++part) {
+    const int count = (heads - h) / (parts - part);
+    with_constant<kGroupRows>(count, [&](auto n) {
+      dimension_tiles<decltype(n)::value>(q.rows_at(h, count), rows, at, out.row(h), out.stride);
+    });
+    h += count;
+  }
+}
+
+template <typename T>
+void score_dimension_piece_typed(const DimensionScoreJob& job, float scale, const Piece& piece,
+                                 float* scratch) {
+  constexpr std::int64_t kAhead = 1024 / sizeof(T);  // elements that are fetched in time
+  BumpAllocator bump(scratch);
+  const std::int64_t heads = job.q.rows, count = std::ssize(job.dims);
+  const MatrixView<float> q(bump.floats(heads * count), heads, count);
+  const MatrixView<float> s(bump.floats(heads * kTile), heads, kTile);
+  T* padded_rows = reinterpret_cast<T*>(bump.floats(count * kTile));
+  std::vector<const T*> rows;
+  for (std::int64_t i = 0; i < count; ++i) {
+    rows.push_back(reinterpret_cast<const T*>(job.columns) + job.dims[i] * job.column_stride);
+    for (std::int64_t h = 0; h < heads; ++h) {
+      const float factor = job.factors.empty() ? scale : scale * job.factors[h];
+      q(h, i) = factor * job.q(h, job.dims[i]);
+    }
+  }
+  const std::int64_t end = piece.first + piece.count;
+  std::int64_t at = piece.first;
+  for (; at + kTile <= end; at += kTile) {
+    if (at + kAhead < end) {
+      for (const T* row : rows) {
+        for (std::int64_t j = 0; j < kTile; j += 64 / sizeof(T))
+          __builtin_prefetch(row + at + kAhead + j);
+      }
+    }
+    dimension_products(q, rows.data(), at, job.out.columns_at(at, kTile));
+  }
+  if (at == end) return;
+  for (std::int64_t i = 0; i < count; ++i) {
+    T* row = padded_rows + i * kTile;
+    std::fill_n(row, kTile, T());
+    std::copy_n(rows[i] + at, end - at, row);
+    rows[i] = row;
+  }
+  dimension_products(q, rows.data(), 0, s);
+  for (std::int64_t h = 0; h < heads; ++h) std::copy_n(s.row(h), end - at, job.out.row(h) + at);
+}
+
+void score_dimension_piece(const DimensionScoreJob& job, float scale, const Piece& piece,
+                           float* scratch) {
+  switch (job.dtype) {
+    case DType::kF32:
+      return score_dimension_piece_typed<float>(job, scale, piece, scratch);
+    case DType::kF16:
+      return score_dimension_piece_typed<hwy::float16_t>(job, scale, piece, scratch);
+    case DType::kBF16:
+      return score_dimension_piece_typed<hwy::bfloat16_t>(job, scale, piece, scratch);
+  }
+}
+
+}  // namespace turnbench::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace turnbench::cpu {
+
+HWY_EXPORT(score_dimension_piece);
+
+void score_dimensions(ThreadPool& pool, float scale, std::span<const DimensionScoreJob> jobs,
+                      AttentionWorkspace& workspace) {
+  constexpr std::int64_t kKeys = 8192;
+  const auto pieces =
+      pieces_of(jobs, kKeys, [](const DimensionScoreJob& job) { return job.out.columns; });
+  const std::int64_t scratch = most_floats(jobs, [](const DimensionScoreJob& job) {
+    return std::ssize(job.dims) * (job.q.rows + kTile) + kTile * job.q.rows + 3 * 16;
+  });
+  for_each_piece(pool, pieces, scratch, workspace, [&](const Piece& piece, float* memory) {
+    HWY_DYNAMIC_DISPATCH(score_dimension_piece)(jobs[piece.job], scale, piece, memory);
+  });
+}
+
+}  // namespace turnbench::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,242 @@
+// One score of the scores of several heads.  A softmax is made of chunks: the exponentials of each
+// are relative to its own maximum until all maxima are known.
+
+#include <algorithm>
+#include <cmath>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "inference/cpu/head_reduction.cpp"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+#include <hwy/highway.h>
+
+#include "inference/cpu/attention_tile-inl.h"
+#include "inference/cpu/selection.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace turnbench::cpu::HWY_NAMESPACE {
+
+constexpr std::int64_t kChunk = 4096;  ///< slots; two passes over them stay in the first cache
+constexpr int kAtOnce = 4;             ///< vectors, to hide latencies
+
+/// The softmax of a job on its way, in `memory`.
+struct Softmax {
+  MatrixView<float> weights;        ///< [heads, n]: exponentials, relative to their chunk's maximum
+  MatrixView<float> tops, factors;  ///< [heads, chunks]; the factors are sums at first
+
+  static std::int64_t stride(std::int64_t n) { return (n + 15) / 16 * 16; }
+  static std::int64_t chunks(std::int64_t n) { return (n + kChunk - 1) / kChunk; }
+  static std::int64_t floats(const ReduceHeadsJob& job) {
+    const std::int64_t n = job.out.columns;
+    return job.scores.rows * (stride(n) + 2 * stride(chunks(n)));
+  }
+  static Softmax in(float* memory, const ReduceHeadsJob& job) {
+    const std::int64_t heads = job.scores.rows, n = job.out.columns, wide = stride(n),
+                       count = chunks(n), narrow = stride(count);
+    float* after = memory + heads * wide;
+    return {{memory, heads, n, wide},
+            {after, heads, count, narrow},
+            {after + heads * narrow, heads, count, narrow}};
+  }
+};
+
+/// The greatest of x [n]; NaN if there is one.
+HWY_INLINE float maximum_of(const float* HWY_RESTRICT x, std::int64_t n) {
+  const FloatTag d;
+  const std::int64_t lanes = hn::Lanes(d);
+  FloatVec top[kAtOnce];
+  auto bad = hn::IsNaN(hn::Zero(d));
+#pragma GCC unroll 4
+  for (int v = 0; v < kAtOnce; ++v) top[v] = hn::Set(d, kMasked);
+  std::int64_t i = 0;
+  for (; i + kAtOnce * lanes <= n; i += kAtOnce * lanes) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kAtOnce; ++v) {
+      const FloatVec y = hn::LoadU(d, x + i + v * lanes);
+      bad = hn::Or(bad, hn::IsNaN(y));
+      top[v] = hn::Max(top[v], y);
+    }
+  }
+  float out =
+      hn::GetLane(hn::MaxOfLanes(d, hn::Max(hn::Max(top[0], top[1]), hn::Max(top[2], top[3]))));
+  bool nan = !hn::AllFalse(d, bad);
+  for (; i < n; ++i) {
+    nan = nan || std::isnan(x[i]);
+    out = std::max(out, x[i]);
+  }
+  return nan ? NAN : out;
+}
+
+/// to[i] = e^(x[i] - top), and zeros up to a multiple of 16; returns their sum, added in 16 chains
+/// and then as sum16 does.
+HWY_INLINE float exponentials_of(const float* HWY_RESTRICT x, std::int64_t n, float top,
+                                 float* HWY_RESTRICT to) {
+  constexpr std::int64_t kLanes = HWY_LANES(float), kSums = 16 / kLanes;
+  const FloatTag d;
+  const FloatVec shift = hn::Set(d, top);
+  FloatVec sums[kSums];
+#pragma GCC unroll 4
+  for (int v = 0; v < kSums; ++v) sums[v] = hn::Zero(d);
+  const auto add = [&](const float* from, float* out) HWY_ATTR {
+#pragma GCC unroll 4
+    for (int v = 0; v < kSums; ++v) {
+      const FloatVec e = exp_ps(d, hn::Sub(hn::LoadU(d, from + v * kLanes), shift));
+      hn::StoreU(e, d, out + v * kLanes);
+      sums[v] = hn::Add(sums[v], e);
+    }
+  };
+  HWY_ALIGN float partial[16];
+  std::int64_t i = 0;
+  for (; i + 16 <= n; i += 16) add(x + i, to + i);
+  if (i < n) {
+    std::fill_n(partial, 16, kMasked);
+    std::copy_n(x + i, n - i, partial);
+    add(partial, to + i);
+  }
+#pragma GCC unroll 4
+  for (int v = 0; v < kSums; ++v) hn::Store(sums[v], d, partial + v * kLanes);
+  return sum16(partial);
+}
+
+/// Leaves the exponentials of one chunk in the softmax, with their maximum and sum.
+void exponentiate_chunk(const ReduceHeadsJob& job, const Piece& piece, float* memory) {
+  const Softmax softmax = Softmax::in(memory, job);
+  const std::int64_t chunk = piece.first / kChunk;
+  for (std::int64_t h = 0; h < job.scores.rows; ++h) {
+    const float* from = job.scores.row(h) + piece.first;
+    float* to = softmax.weights.row(h) + piece.first;
+    const float top = maximum_of(from, piece.count);
+    float sum = 0;
+    if (std::isfinite(top)) {
+      sum = exponentials_of(from, piece.count, top, to);
+    } else {
+      std::fill_n(to, piece.count, 0.0f);
+      if (top != kMasked) sum = NAN;
+    }
+    softmax.tops(h, chunk) = top;
+    softmax.factors(h, chunk) = sum;
+  }
+}
+
+/// Makes of the sums of all chunks what their exponentials have to be multiplied by.
+void merge_chunks(const ReduceHeadsJob& job, float* memory) {
+  const Softmax softmax = Softmax::in(memory, job);
+  for (std::int64_t h = 0; h < job.scores.rows; ++h) {
+    const float* tops = softmax.tops.row(h);
+    float* factors = softmax.factors.row(h);
+    const std::int64_t chunks = softmax.tops.columns;
+    float top = kMasked, sum = 0;
+    for (std::int64_t c = 0; c < chunks; ++c) top = std::max(top, tops[c]);
+    const auto weight = [&](std::int64_t c) {
+      return tops[c] == kMasked ? 0.0f : exp_one(tops[c] - top);
+    };
+    for (std::int64_t c = 0; c < chunks; ++c) sum += factors[c] * weight(c);
+    const float inverse = sum == 0 ? 0 : 1 / sum;
+    for (std::int64_t c = 0; c < chunks; ++c) factors[c] = weight(c) * inverse;
+  }
+}
+
+/// out[j] = sum, or maximum, of factors[h] * x[h, j] over the heads h in order.  factors: one per
+/// head, `stride` apart; null: 1.
+template <bool kMaximum, class D>
+HWY_INLINE hn::Vec<D> reduced(D d, MatrixView<const float> x, std::int64_t j, const float* factors,
+                              std::int64_t stride) {
+  const auto at = [&](std::int64_t h) HWY_ATTR { return hn::LoadU(d, x.row(h) + j); };
+  if (factors == nullptr) {
+    auto out = at(0);
+    for (std::int64_t h = 1; h < x.rows; ++h) out = hn::Add(out, at(h));
+    return out;
+  }
+  auto out = hn::Mul(at(0), hn::Set(d, factors[0]));
+  for (std::int64_t h = 1; h < x.rows; ++h) {
+    const auto factor = hn::Set(d, factors[h * stride]);
+    out = kMaximum ? hn::Max(out, hn::Mul(at(h), factor)) : hn::MulAdd(at(h), factor, out);
+  }
+  return out;
+}
+
+template <bool kMaximum>
+HWY_INLINE void reduce_rows(MatrixView<const float> x, const float* factors, std::int64_t stride,
+                            float* out) {
+  const FloatTag d;
+  const std::int64_t lanes = hn::Lanes(d);
+  std::int64_t j = 0;
+  for (; j + lanes <= x.columns; j += lanes)
+    hn::StoreU(reduced<kMaximum>(d, x, j, factors, stride), d, out + j);
+  const hn::CappedTag<float, 1> one;
+  for (; j < x.columns; ++j)
+    hn::StoreU(reduced<kMaximum>(one, x, j, factors, stride), one, out + j);
+}
+
+/// memory: the job's softmax, unless it sums scores.
+void reduce_piece(const ReduceHeadsJob& job, const Piece& piece, float* memory) {
+  float* out = job.out.data + piece.first;
+  const auto columns = [&](MatrixView<const float> all) {
+    return all.columns_at(piece.first, piece.count);
+  };
+  if (job.reduction == HeadReduction::kSum)
+    return reduce_rows<false>(columns(job.scores), nullptr, 0, out);
+  const Softmax softmax = Softmax::in(memory, job);
+  const MatrixView<const float> weights = columns(softmax.weights);
+  const float* factors = softmax.factors.data + piece.first / kChunk;
+  const std::int64_t stride = softmax.factors.stride;
+  for (std::int64_t h = 0; h < weights.rows; ++h) {  // which a maximum would not show
+    if (!std::isnan(factors[h * stride])) continue;
+    std::fill_n(out, piece.count, NAN);
+    return;
+  }
+  if (job.reduction == HeadReduction::kMaxOfSoftmax) {
+    reduce_rows<true>(weights, factors, stride, out);
+  } else {
+    reduce_rows<false>(weights, factors, stride, out);
+  }
+}
+
+std::int64_t softmax_floats(const ReduceHeadsJob& job) {
+  return job.reduction == HeadReduction::kSum ? 0 : Softmax::floats(job);
+}
+
+std::int64_t chunk_slots() {
+  return kChunk;
+}
+
+}  // namespace turnbench::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace turnbench::cpu {
+
+HWY_EXPORT(exponentiate_chunk);
+HWY_EXPORT(merge_chunks);
+HWY_EXPORT(reduce_piece);
+HWY_EXPORT(softmax_floats);
+HWY_EXPORT(chunk_slots);
+
+void reduce_heads(ThreadPool& pool, std::span<const ReduceHeadsJob> jobs,
+                  AttentionWorkspace& workspace) {
+  std::vector<std::int64_t> at;
+  std::int64_t floats = 0;
+  for (const ReduceHeadsJob& job : jobs) {
+    at.push_back(floats);
+    floats += HWY_DYNAMIC_DISPATCH(softmax_floats)(job);
+  }
+  float* memory = workspace.partial.get(floats);
+  const auto pieces = pieces_of(jobs, HWY_DYNAMIC_DISPATCH(chunk_slots)(),
+                                [](const ReduceHeadsJob& job) { return job.out.columns; });
+  std::vector<Piece> chunks;
+  for (const Piece& piece : pieces) {
+    if (jobs[piece.job].reduction != HeadReduction::kSum) chunks.push_back(piece);
+  }
+  for_each_piece(pool, chunks, 0, workspace, [&](const Piece& piece, float*) {
+    HWY_DYNAMIC_DISPATCH(exponentiate_chunk)(jobs[piece.job], piece, memory + at[piece.job]);
+  });
+  for (const Piece& chunk : chunks) {
+    if (chunk.first == 0)
+      HWY_DYNAMIC_DISPATCH(merge_chunks)(jobs[chunk.job], memory + at[chunk.job]);
+  }
+  for_each_piece(pool, pieces, 0, workspace, [&](const Piece& piece, float*) {
+    HWY_DYNAMIC_DISPATCH(reduce_piece)(jobs[piece.job], piece, memory + at[piece.job]);
+  });
+}
+
+}  // namespace turnbench::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,111 @@
+// Tiles of 64 rows of keys or other vectors, whose elements are read from where they are:
+// transposed, and multiplied by the queries of a group.  Included once per instruction set.
+
+#if defined(TURNBENCH_ROW_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef TURNBENCH_ROW_TILE_INL_H_
+#undef TURNBENCH_ROW_TILE_INL_H_
+#else
+#define TURNBENCH_ROW_TILE_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "inference/cpu/attention_tile-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace turnbench::cpu::HWY_NAMESPACE {
+
+// If false, elements are widened before the products, because the instruction set has few registers
+// or no conversion of f16.
+constexpr bool kWidensInProducts = HWY_TARGET <= HWY_AVX2 || HWY_TARGET == HWY_NEON;
+
+/// The element type that the products read.
+template <typename T>
+using Transposed = std::conditional_t<kWidensInProducts, T, float>;
+
+/// out[d, j] = rows[j][d].  rows: 64 rows of head_dim 16-bit elements; out: [head_dim, 64].
+template <typename T>
+void transpose_halves(const T* const* rows, std::size_t head_dim, std::uint16_t* HWY_RESTRICT out) {
+  std::size_t c = 0;
+#if HWY_TARGET != HWY_SCALAR
+  using D = hn::ScalableTag<std::uint16_t>;
+  using V = hn::Vec<D>;
+  const D d;
+  const auto load = [](const T* p) {
+    return hn::LoadU(hn::FixedTag<std::uint16_t, 8>(), reinterpret_cast<const std::uint16_t*>(p));
+  };
+  const auto interleave = [d](const V* x, V* y) {
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      y[2 * i] = hn::InterleaveLower(d, x[i], x[i + 4]);
+      y[2 * i + 1] = hn::InterleaveUpper(d, x[i], x[i + 4]);
+    }
+  };
+  for (; c + 8 <= head_dim; c += 8) {
+    for (std::size_t j = 0; j < kTile; j += hn::Lanes(d)) {
+      const T* const* from = rows + j;
+      V a[8], b[8];
+#pragma GCC unroll 8
+      for (int i = 0; i < 8; ++i) {  // 128-bit block n is columns [c, c + 8) of row 8 n + i
+#if HWY_MAX_BYTES == 64
+        const hn::Half<D> half;
+        a[i] = hn::Combine(d, hn::Combine(half, load(from[24 + i] + c), load(from[16 + i] + c)),
+                           hn::Combine(half, load(from[8 + i] + c), load(from[i] + c)));
+#elif HWY_MAX_BYTES == 32
+        a[i] = hn::Combine(d, load(from[8 + i] + c), load(from[i] + c));
+#else
+        a[i] = load(from[i] + c);
+#endif
+      }
+      interleave(a, b);  // three times exchange the three bits of the row and of the column
+      interleave(b, a);
+      interleave(a, b);
+#pragma GCC unroll 8
+      for (std::size_t i = 0; i < 8; ++i) hn::StoreU(b[i], d, out + (c + i) * kTile + j);
+    }
+  }
+#endif  // HWY_TARGET != HWY_SCALAR
+  for (; c < head_dim; ++c) {
+    for (std::size_t j = 0; j < kTile; ++j) {
+      out[c * kTile + j] = reinterpret_cast<const std::uint16_t*>(rows[j])[c];
+    }
+  }
+}
+
+/// Transposes 64 rows of head_dim elements into `memory`, [head_dim, 64], as the products read
+/// them.
+template <typename T>
+inline const Transposed<T>* transpose_rows(const T* const* rows, std::size_t head_dim,
+                                           float* memory) {
+  if constexpr (std::is_same_v<Transposed<T>, float>) {
+    transpose_keys(rows, head_dim, memory);
+    return memory;
+  } else {
+    transpose_halves(rows, head_dim, reinterpret_cast<std::uint16_t*>(memory));
+    return reinterpret_cast<const T*>(memory);
+  }
+}
+
+struct NoPrefetch {
+  void step() {}
+};
+
+/// s[h, j] = a[h] . rows[j], or if `add` s[h, j] += that: one chain of multiply-adds over the
+/// elements in order.  s: [heads, padded number of rows]; rows: 64; memory: scratch [a.columns,
+/// 64].
+template <typename T>
+HWY_NOINLINE void row_products(MatrixView<const float> a, const T* const* rows, float* memory,
+                               MatrixView<float> s, bool add) {
+  NoPrefetch none;
+  const auto* transposed = transpose_rows(rows, static_cast<std::size_t>(a.columns), memory);
+  group_product(a, MatrixView(transposed, a.columns, s.columns, kTile), s, add, none);
+}
+
+}  // namespace turnbench::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard per target

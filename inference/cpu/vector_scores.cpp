@@ -1,0 +1,134 @@
+// Scores of the queries of a group against vectors that stand for several tokens, and against the
+// bounds of pages: each is read once for all heads.
+
+#include <algorithm>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "inference/cpu/vector_scores.cpp"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+#include <hwy/highway.h>
+
+#include "inference/cpu/row_tile-inl.h"
+#include "inference/cpu/selection.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace turnbench::cpu::HWY_NAMESPACE {
+
+/// Calls scores(first of 64, how many of them there are, s) for tiles of a piece, and copies what
+/// this leaves in s [heads, 64] to `out`.
+template <typename Scores>
+HWY_INLINE void by_tiles(const Piece& piece, float* s_memory, MatrixView<float> out,
+                         const Scores& scores) {
+  const std::int64_t end = piece.first + piece.count;
+  for (std::int64_t at = piece.first; at < end; at += kTile) {
+    const int count = static_cast<int>(std::min<std::int64_t>(kTile, end - at));
+    const MatrixView<float> s(s_memory, out.rows, padded(count), kTile);
+    scores(at, count, s);
+    for (std::int64_t h = 0; h < out.rows; ++h) std::copy_n(s.row(h), count, out.row(h) + at);
+  }
+}
+
+void score_vector_piece(const VectorScoreJob& job, float scale, const Piece& piece,
+                        float* scratch) {
+  BumpAllocator bump(scratch);
+  const MatrixView<float> q(bump.floats(job.q.rows * job.q.columns), job.q.rows, job.q.columns);
+  float* transposed = bump.floats(kTile * q.columns);
+  float* s_memory = bump.floats(kTile * q.rows);
+  for (std::int64_t h = 0; h < q.rows; ++h) {
+    for (std::int64_t d = 0; d < q.columns; ++d) q(h, d) = scale * job.q(h, d);
+  }
+  by_tiles(piece, s_memory, job.out, [&](std::int64_t at, int count, MatrixView<float> s) {
+    const float* rows[kTile];
+    for (int j = 0; j < kTile; ++j) rows[j] = job.vectors.row(at + std::min(j, count - 1));
+    row_products(q, rows, transposed, s, false);
+  });
+}
+
+/// max(q low, q high) is q high where q is positive, else q low: two products.
+template <typename T>
+void score_page_piece_typed(const PageScoreJob& job, float scale, const Piece& piece,
+                            float* scratch) {
+  BumpAllocator bump(scratch);
+  const std::int64_t heads = job.q.rows, dim = job.q.columns;
+  const MatrixView<float> negative(bump.floats(heads * dim), heads, dim);
+  const MatrixView<float> positive(bump.floats(heads * dim), heads, dim);
+  float* transposed = bump.floats(kTile * dim);
+  float* s_memory = bump.floats(kTile * heads);
+  for (std::int64_t h = 0; h < heads; ++h) {
+    for (std::int64_t d = 0; d < dim; ++d) {
+      const float x = scale * job.q(h, d);
+      negative(h, d) = std::min(x, 0.0f);
+      positive(h, d) = std::max(x, 0.0f);
+    }
+  }
+  by_tiles(piece, s_memory, job.out, [&](std::int64_t at, int count, MatrixView<float> s) {
+    const T* rows[kTile];
+    const auto find = [&](const std::byte* bounds) {
+      const T* first = reinterpret_cast<const T*>(bounds) + at * dim;
+      for (int j = 0; j < kTile; ++j) rows[j] = first + std::min(j, count - 1) * dim;
+    };
+    find(job.bounds.low);
+    row_products(negative, rows, transposed, s, false);
+    find(job.bounds.high);
+    row_products(positive, rows, transposed, s, true);
+  });
+}
+
+void score_page_piece(const PageScoreJob& job, float scale, const Piece& piece, float* scratch) {
+  switch (job.dtype) {
+    case DType::kF32:
+      return score_page_piece_typed<float>(job, scale, piece, scratch);
+    case DType::kF16:
+      return score_page_piece_typed<hwy::float16_t>(job, scale, piece, scratch);
+    case DType::kBF16:
+      return score_page_piece_typed<hwy::bfloat16_t>(job, scale, piece, scratch);
+  }
+}
+
+}  // namespace turnbench::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace turnbench::cpu {
+
+HWY_EXPORT(score_vector_piece);
+HWY_EXPORT(score_page_piece);
+
+namespace {
+
+constexpr std::int64_t kGrain = 8 * kTile;
+
+/// Scratch of a task: two copies of the queries, a transposed tile, and its scores.
+template <typename Job>
+std::int64_t task_scratch(const Job& job) {
+  return (2 * job.q.rows + kTile) * padded(static_cast<int>(job.q.columns)) + kTile * job.q.rows +
+         4 * 16;
+}
+
+template <typename Job>
+std::int64_t columns_of(const Job& job) {
+  return job.out.columns;
+}
+
+}  // namespace
+
+void score_vectors(ThreadPool& pool, float scale, std::span<const VectorScoreJob> jobs,
+                   AttentionWorkspace& workspace) {
+  const auto pieces = pieces_of(jobs, kGrain, columns_of<VectorScoreJob>);
+  const std::int64_t scratch = most_floats(jobs, task_scratch<VectorScoreJob>);
+  for_each_piece(pool, pieces, scratch, workspace, [&](const Piece& piece, float* memory) {
+    HWY_DYNAMIC_DISPATCH(score_vector_piece)(jobs[piece.job], scale, piece, memory);
+  });
+}
+
+void score_pages(ThreadPool& pool, float scale, std::span<const PageScoreJob> jobs,
+                 AttentionWorkspace& workspace) {
+  const auto pieces = pieces_of(jobs, kGrain, columns_of<PageScoreJob>);
+  const std::int64_t scratch = most_floats(jobs, task_scratch<PageScoreJob>);
+  for_each_piece(pool, pieces, scratch, workspace, [&](const Piece& piece, float* memory) {
+    HWY_DYNAMIC_DISPATCH(score_page_piece)(jobs[piece.job], scale, piece, memory);
+  });
+}
+
+}  // namespace turnbench::cpu
+#endif  // HWY_ONCE

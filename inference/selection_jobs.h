@@ -1,0 +1,116 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "inference/dtype.h"
+#include "inference/kv_cache.h"
+#include "inference/matrix_view.h"
+
+namespace turnbench {
+
+// What a decode step does to choose the tokens that it reads.  As for all operations of a Backend,
+// data are in the backend's memory unless a comment says otherwise.  `q` are the query heads that
+// read one KV set; scores are scaled by the operation's `scale`, which is positive.
+
+/// Scores of queries against vectors that stand for several tokens each (centroids, landmarks,
+/// representatives): out[h, i] = scale * q[h] . vectors[i].
+struct VectorScoreJob {
+  MatrixView<const float> q;        ///< [heads, dim]
+  MatrixView<const float> vectors;  ///< [n, dim]
+  MatrixView<float> out;            ///< [heads, n]
+};
+
+/// The least and greatest elements of the keys of each page of `page_tokens` slots, in the dtype of
+/// the keys and thus exact: page p has slots [p * page_tokens, (p + 1) * page_tokens).  Any
+/// `page_tokens` will do; it need not be that of the cache.
+struct PageBounds {
+  std::byte *low = nullptr, *high = nullptr;  ///< [pages, head_dim] each, without gaps
+  int page_tokens = 16;
+};
+
+/// Computes the bounds of all pages with slots in [first, size of the set).  A partial last page
+/// counts the slots that it has.
+struct PageBoundsJob {
+  const KvHeadCache* set = nullptr;
+  int first = 0;
+  PageBounds bounds;
+};
+
+/// Upper bounds of the scores of the tokens of pages (Tang et al., Quest, 2024):
+/// out[h, p] = scale * sum_d max(q[h, d] * low[p, d], q[h, d] * high[p, d]).
+struct PageScoreJob {
+  MatrixView<const float> q;  ///< [heads, head_dim]
+  PageBounds bounds;
+  DType dtype = DType::kF32;
+  MatrixView<float> out;  ///< [heads, pages]
+};
+
+/// Scores of product-quantised keys (Jegou et al., 2011) from lookup tables:
+/// out[h, j] = scale * sum_i q[h, part i] . centroids[i * count + codes[i * code_stride + j], :].
+struct CodeScoreJob {
+  MatrixView<const float> q;          ///< [heads, dim]
+  MatrixView<const float> centroids;  ///< [parts * count, dim / parts]; count at most 256
+  int parts = 1;
+  const std::uint8_t* codes = nullptr;  ///< [parts, code_stride]
+  std::int64_t code_stride = 0;
+  MatrixView<float> out;  ///< [heads, n]
+};
+
+/// Scores from some dimensions of the keys (Ribar et al., SparQ, 2024):
+/// out[h, j] = scale * factor[h] * sum_i q[h, dims[i]] * columns[dims[i], j].
+struct DimensionScoreJob {
+  MatrixView<const float> q;           ///< [heads, head_dim]
+  std::span<const int> dims;           ///< in host memory
+  std::span<const float> factors;      ///< [heads], in host memory; empty: all 1
+  const std::byte* columns = nullptr;  ///< transposed keys, [head_dim, column_stride] of `dtype`
+  std::int64_t column_stride = 0;
+  DType dtype = DType::kF32;
+  MatrixView<float> out;  ///< [heads, n]
+};
+
+/// Transposes the keys of slots [first, size of the set) into the columns of a DimensionScoreJob.
+struct TransposeKeysJob {
+  const KvHeadCache* set = nullptr;
+  int first = 0;
+  std::byte* columns = nullptr;
+  std::int64_t column_stride = 0;
+};
+
+/// How the scores of the query heads of a set become one score.
+enum class HeadReduction { kSum, kSumOfSoftmax, kMaxOfSoftmax };
+
+/// out[j] = reduction over the heads of scores[h, j], or of softmax(scores[h]) at j.  A head whose
+/// scores are all -inf adds nothing to those of softmax, and one with NaN or +inf makes them NaN.
+struct ReduceHeadsJob {
+  MatrixView<const float> scores;  ///< [heads, n]
+  HeadReduction reduction = HeadReduction::kSum;
+  MatrixView<float> out;  ///< [1, n]
+};
+
+/// The k greatest of n scores, all if k >= n; of equal ones the lower index is the greater.  -inf
+/// is a score like others; NaN is an error.
+struct TopKJob {
+  std::span<const float> scores;  ///< [n]
+  int k = 0;
+  std::vector<std::int32_t>* out = nullptr;  ///< ascending indices, in host memory
+};
+
+/// out[r] = index of the centroid nearest to vectors[r] by Euclidean distance; of equally near ones
+/// the lowest.  At most 256 centroids.
+struct NearestJob {
+  MatrixView<const float> vectors;    ///< [rows, dim]
+  MatrixView<const float> centroids;  ///< [count, dim]
+  std::uint8_t* out = nullptr;        ///< [rows]
+};
+
+/// Keys of slots [first, first + out.rows) as float32.
+struct ReadKeysJob {
+  const KvHeadCache* set = nullptr;
+  int first = 0;
+  bool pre_rope = false;  ///< the keys before RoPE, which the set must store
+  MatrixView<float> out;  ///< [rows, head_dim]
+};
+
+}  // namespace turnbench

@@ -1,0 +1,249 @@
+#pragma once
+
+// What the tests of the operations that choose tokens have in common: arrays in a backend's memory,
+// sets there, and a run of all operations.
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "inference/backend.h"
+#include "tests/inference/reference.h"
+
+namespace turnbench::test {
+
+/// A copy of values in a backend's memory between guards, which must stay as they are.
+template <typename T>
+class BackendArray {
+ public:
+  BackendArray(Backend& backend, const std::vector<T>& values)
+      : memory_(backend.memory()),
+        size_(values.size()),
+        buffer_((size_ + 2 * kGuard) * sizeof(T), memory_) {
+    std::vector<T> all(size_ + 2 * kGuard);
+    std::memset(static_cast<void*>(all.data()), kPattern, all.size() * sizeof(T));
+    std::copy(values.begin(), values.end(), all.begin() + kGuard);
+    copy(all.data(), buffer_.data(), all.size());
+  }
+  /// `size` elements that are all the pattern of the guards.
+  BackendArray(Backend& backend, std::size_t size)
+      : BackendArray(backend, std::vector<T>(size, pattern())) {}
+
+  T* data() { return buffer_.template as<T>() + kGuard; }
+  std::vector<T> values() {
+    std::vector<T> all(size_ + 2 * kGuard);
+    copy(buffer_.data(), all.data(), all.size());
+    const auto intact = [](const T& x) {
+      const T wanted = pattern();
+      return std::memcmp(&x, &wanted, sizeof(T)) == 0;
+    };
+    EXPECT_TRUE(std::all_of(all.begin(), all.begin() + kGuard, intact)) << "written before it";
+    EXPECT_TRUE(std::all_of(all.end() - kGuard, all.end(), intact)) << "written behind it";
+    return {all.begin() + kGuard, all.end() - kGuard};
+  }
+
+ private:
+  static constexpr std::ptrdiff_t kGuard = 64;  // keeps the alignment
+  static constexpr unsigned char kPattern = 0xA5;
+
+  static T pattern() {
+    T out;
+    std::memset(static_cast<void*>(&out), kPattern, sizeof(T));
+    return out;
+  }
+  void copy(const void* from, void* to, std::size_t count) {
+    const Copy c{static_cast<std::byte*>(to), static_cast<const std::byte*>(from),
+                 count * sizeof(T)};
+    memory_->copy({&c, 1});
+    memory_->synchronize();
+  }
+
+  std::shared_ptr<Memory> memory_;
+  std::size_t size_;
+  Buffer buffer_;
+};
+
+/// A matrix in a backend's memory whose rows have gaps between them, and its values.
+class BackendMatrix {
+ public:
+  BackendMatrix(Backend& backend, std::vector<float> values, std::int64_t rows,
+                std::int64_t columns, std::int64_t gap = 3)
+      : rows_(rows),
+        columns_(columns),
+        stride_(columns + gap),
+        values_(std::move(values)),
+        array_(backend, spread()) {}
+  static BackendMatrix random(Backend& backend, std::int64_t rows, std::int64_t columns,
+                              std::uint64_t seed, std::int64_t gap = 3) {
+    return {backend, random_floats(static_cast<std::size_t>(rows * columns), seed), rows, columns,
+            gap};
+  }
+  /// To be written.
+  static BackendMatrix blank(Backend& backend, std::int64_t rows, std::int64_t columns,
+                             std::int64_t gap = 3) {
+    return {backend, std::vector<float>(static_cast<std::size_t>(rows * columns), kGap), rows,
+            columns, gap};
+  }
+
+  MatrixView<float> view() { return {array_.data(), rows_, columns_, stride_}; }
+  float at(std::int64_t r, std::int64_t c) const {
+    return values_[static_cast<std::size_t>(r * columns_ + c)];
+  }
+  std::int64_t rows() const { return rows_; }
+  std::int64_t columns() const { return columns_; }
+  /// Reads what a backend has written; what is between the rows must be as before.
+  const std::vector<float>& read() {
+    const std::vector<float> all = array_.values();
+    for (std::int64_t r = 0; r < rows_; ++r) {
+      for (std::int64_t c = 0; c < stride_; ++c) {
+        const float x = all[static_cast<std::size_t>(r * stride_ + c)];
+        if (c < columns_) {
+          values_[static_cast<std::size_t>(r * columns_ + c)] = x;
+        } else {
+          EXPECT_EQ(x, kGap) << "written between rows";
+        }
+      }
+    }
+    return values_;
+  }
+
+ private:
+  static constexpr float kGap = 12345;
+
+  std::vector<float> spread() const {
+    std::vector<float> out(static_cast<std::size_t>(rows_ * stride_), kGap);
+    for (std::int64_t r = 0; r < rows_; ++r) {
+      for (std::int64_t c = 0; c < columns_; ++c)
+        out[static_cast<std::size_t>(r * stride_ + c)] = at(r, c);
+    }
+    return out;
+  }
+
+  std::int64_t rows_, columns_, stride_;
+  std::vector<float> values_;
+  BackendArray<float> array_;
+};
+
+/// Appends `count` random tokens to a set.
+inline void append_random(Backend& backend, KvHeadCache& set, int count, std::uint64_t seed,
+                          float scale = 1) {
+  backend.memory()->synchronize();
+  const auto width = static_cast<std::size_t>(set.layout().head_dim);
+  const std::vector<float> rows =
+      random_floats(3 * static_cast<std::size_t>(count) * width, seed, scale);
+  const int first = set.size();
+  for (int j = 0; j < count; ++j) {
+    const float* row = rows.data() + 3 * static_cast<std::size_t>(j) * width;
+    set.append(row, row + width, row + 2 * width, first + j);
+  }
+}
+
+inline KvHeadCache random_set(Backend& backend, const PageLayout& layout, int count,
+                              std::uint64_t seed, float scale = 1) {
+  KvHeadCache set(std::make_shared<KvPool>(layout, backend.memory()));
+  append_random(backend, set, count, seed, scale);
+  return set;
+}
+
+/// The keys of a set, [size, head_dim].
+inline std::vector<float> keys_of(Backend& backend, const KvHeadCache& set) {
+  backend.memory()->synchronize();
+  const auto width = static_cast<std::size_t>(set.layout().head_dim);
+  std::vector<float> out(static_cast<std::size_t>(set.size()) * width);
+  for (int j = 0; j < set.size(); ++j)
+    set.read_key(j, out.data() + static_cast<std::size_t>(j) * width);
+  return out;
+}
+
+inline std::size_t elements(std::int64_t rows, std::int64_t columns) {
+  return static_cast<std::size_t>(rows * columns);
+}
+
+/// Codes below `count`.
+inline std::vector<std::uint8_t> random_codes(std::size_t n, int count, std::uint64_t seed) {
+  std::mt19937_64 engine(seed);
+  std::vector<std::uint8_t> out(n);
+  for (std::uint8_t& x : out)
+    x = static_cast<std::uint8_t>(engine() % static_cast<std::uint64_t>(count));
+  return out;
+}
+
+/// All floats and indices that every operation leaves of some sets of `n` tokens.
+inline std::vector<float> outputs_of_selection(Backend& backend, DType dtype, int heads,
+                                               int head_dim, int n) {
+  constexpr float kScale = 0.125f;
+  constexpr int kSets = 2, kPageTokens = 16, kParts = 2, kCodes = 20, kBest = 9;
+  std::vector<float> out;
+  const auto add = [&](const auto& values) { out.insert(out.end(), values.begin(), values.end()); };
+  const std::vector<int> dims = {1, head_dim - 1, 5, 12, 7};
+  const std::vector<float> factors(static_cast<std::size_t>(heads), 1.25f);
+  const int pages = (n + kPageTokens - 1) / kPageTokens;
+  const std::size_t size = size_of(dtype);
+  for (int i = 0; i < kSets; ++i) {
+    const auto seed = static_cast<std::uint64_t>(10 * i);
+    const KvHeadCache set = random_set(backend, {head_dim, dtype, true}, n, seed);
+    BackendMatrix q = BackendMatrix::random(backend, heads, head_dim, seed + 1);
+    BackendMatrix keys = BackendMatrix::blank(backend, n, head_dim),
+                  raw = BackendMatrix::blank(backend, n, head_dim),
+                  scores = BackendMatrix::blank(backend, heads, n),
+                  page_scores = BackendMatrix::blank(backend, heads, pages),
+                  code_scores = BackendMatrix::blank(backend, heads, n),
+                  dimension_scores = BackendMatrix::blank(backend, heads, n),
+                  reduced = BackendMatrix::blank(backend, 1, n);
+    BackendArray<std::byte> low(backend, elements(pages, head_dim) * size),
+        high(backend, elements(pages, head_dim) * size),
+        columns(backend, elements(head_dim, n) * size);
+    BackendArray<std::uint8_t> codes(backend, elements(kParts, n));
+
+    const ReadKeysJob reading[] = {{&set, 0, false, keys.view()}, {&set, 0, true, raw.view()}};
+    backend.read_keys(reading);
+    const VectorScoreJob vectors{q.view(), keys.view(), scores.view()};
+    backend.score_vectors(kScale, {&vectors, 1});
+    const PageBounds bounds{low.data(), high.data(), kPageTokens};
+    const PageBoundsJob bounding{&set, 0, bounds};
+    backend.update_page_bounds({&bounding, 1});
+    const PageScoreJob of_pages{q.view(), bounds, dtype, page_scores.view()};
+    backend.score_pages(kScale, {&of_pages, 1});
+    const TransposeKeysJob transposing{&set, 0, columns.data(), n};
+    backend.transpose_keys({&transposing, 1});
+    const DimensionScoreJob of_dimensions{
+        q.view(), dims, factors, columns.data(), n, dtype, dimension_scores.view()};
+    backend.score_dimensions(kScale, {&of_dimensions, 1});
+    BackendMatrix centroids =
+        BackendMatrix::random(backend, kParts * kCodes, head_dim / kParts, seed + 2);
+    for (int p = 0; p < kParts; ++p) {
+      const NearestJob nearest{keys.view().columns_at(p * head_dim / kParts, head_dim / kParts),
+                               centroids.view().rows_at(p * kCodes, kCodes),
+                               codes.data() + static_cast<std::ptrdiff_t>(p) * n};
+      backend.assign_nearest({&nearest, 1});
+    }
+    const CodeScoreJob of_codes{q.view(), centroids.view(),  kParts, codes.data(),
+                                n,        code_scores.view()};
+    backend.score_codes(kScale, {&of_codes, 1});
+    for (const HeadReduction reduction :
+         {HeadReduction::kSum, HeadReduction::kSumOfSoftmax, HeadReduction::kMaxOfSoftmax}) {
+      const ReduceHeadsJob reducing{code_scores.view(), reduction, reduced.view()};
+      backend.reduce_heads({&reducing, 1});
+      std::vector<std::int32_t> best;
+      const TopKJob choosing{{reduced.view().data, static_cast<std::size_t>(n)}, kBest, &best};
+      backend.top_k({&choosing, 1});
+      add(reduced.read());
+      add(best);
+    }
+    for (BackendMatrix* matrix :
+         {&keys, &raw, &scores, &page_scores, &code_scores, &dimension_scores})
+      add(matrix->read());
+    add(codes.values());
+    for (BackendArray<std::byte>* bytes : {&low, &high, &columns}) {
+      for (const std::byte b : bytes->values()) out.push_back(static_cast<float>(b));
+    }
+  }
+  return out;
+}
+
+}  // namespace turnbench::test

@@ -1,0 +1,317 @@
+// From scores to tokens: reductions over heads, the greatest scores, nearest centroids, and keys as
+// floats, on every backend.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <list>
+
+#include "tests/backends/backend.h"
+#include "tests/inference/selection.h"
+#include "tests/message_of.h"
+
+namespace turnbench {
+namespace {
+
+using test::BackendArray;
+using test::BackendMatrix;
+using test::elements;
+
+std::vector<float> reduce(Backend& backend, HeadReduction reduction, std::int64_t heads,
+                          std::vector<float> scores) {
+  const std::int64_t n = std::ssize(scores) / heads;
+  BackendMatrix in(backend, std::move(scores), heads, n), out = BackendMatrix::blank(backend, 1, n);
+  const ReduceHeadsJob job{in.view(), reduction, out.view()};
+  backend.reduce_heads({&job, 1});
+  return out.read();
+}
+
+TEST(ReduceHeads, WorkedExample) {
+  const auto backend = test::make_backend(1);
+  const std::vector<float> scores = {10, 0, 8, 0, 9, 8};
+  const auto expect_near = [&](HeadReduction reduction, std::vector<float> wanted) {
+    const std::vector<float> got = reduce(*backend, reduction, 2, scores);
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(got[i], wanted[i], 5e-4) << i;
+  };
+  expect_near(HeadReduction::kSum, {10, 9, 16});
+  expect_near(HeadReduction::kSumOfSoftmax, {0.881f, 0.731f, 0.388f});
+  expect_near(HeadReduction::kMaxOfSoftmax, {0.8808f, 0.7310f, 0.2689f});
+}
+
+TEST(ReduceHeads, IsThatOfDoublePrecision) {
+  const auto backend = test::make_backend(2);
+  struct Case {
+    HeadReduction reduction;
+    BackendMatrix scores, out;
+  };
+  std::list<Case> cases;
+  std::vector<ReduceHeadsJob> jobs;
+  for (const HeadReduction reduction :
+       {HeadReduction::kSum, HeadReduction::kSumOfSoftmax, HeadReduction::kMaxOfSoftmax}) {
+    for (int heads : {1, 2, 3, 4, 7, 8}) {
+      for (int n : {0, 1, 63, 65, 1000, 4096, 9000}) {
+        if (test::is_emulated() && n > 65 && (n != 9000 || heads != 3)) continue;
+        std::vector<float> scores =
+            test::random_floats(elements(heads, n), static_cast<std::uint64_t>(n), 4);
+        for (std::size_t i = 0; i < scores.size(); i += 5) scores[i] = -INFINITY;
+        Case& c = cases.emplace_back(Case{reduction, BackendMatrix(*backend, scores, heads, n),
+                                          BackendMatrix::blank(*backend, 1, n)});
+        jobs.push_back({c.scores.view(), reduction, c.out.view()});
+      }
+    }
+  }
+  backend->reduce_heads(jobs);
+  for (Case& c : cases) {
+    const std::int64_t heads = c.scores.rows(), n = c.scores.columns();
+    SCOPED_TRACE(fmt::format("{} heads, {}, {}", heads, n, static_cast<int>(c.reduction)));
+    c.out.read();
+    std::vector<double> tops(static_cast<std::size_t>(heads), -INFINITY), sums(tops.size());
+    for (std::int64_t h = 0; h < heads; ++h) {
+      const auto i = static_cast<std::size_t>(h);
+      for (std::int64_t j = 0; j < n; ++j) tops[i] = std::max(tops[i], double{c.scores.at(h, j)});
+      for (std::int64_t j = 0; j < n; ++j) sums[i] += std::exp(c.scores.at(h, j) - tops[i]);
+    }
+    for (std::int64_t j = 0; j < n; ++j) {
+      double wanted = 0;
+      for (std::int64_t h = 0; h < heads; ++h) {
+        const auto i = static_cast<std::size_t>(h);
+        const double score = c.scores.at(h, j),
+                     share = sums[i] > 0 ? std::exp(score - tops[i]) / sums[i] : 0;
+        if (c.reduction == HeadReduction::kSum) wanted += score;
+        if (c.reduction == HeadReduction::kSumOfSoftmax) wanted += share;
+        if (c.reduction == HeadReduction::kMaxOfSoftmax) wanted = std::max(wanted, share);
+      }
+      if (std::isinf(wanted)) {
+        ASSERT_EQ(c.out.at(0, j), -INFINITY) << j;
+      } else {
+        const double least = c.reduction == HeadReduction::kSum ? 1e-5 : 1e-12;
+        ASSERT_NEAR(c.out.at(0, j), wanted, 2e-6 * std::abs(wanted) + least) << j;
+      }
+    }
+  }
+}
+
+TEST(ReduceHeads, HeadsThatSeeNothingAddNothing) {
+  const auto backend = test::make_backend(1);
+  const std::vector<float> scores = {-INFINITY, -INFINITY, 3, 3};
+  EXPECT_EQ(reduce(*backend, HeadReduction::kSumOfSoftmax, 2, scores),
+            (std::vector<float>{0.5f, 0.5f}));
+  EXPECT_EQ(reduce(*backend, HeadReduction::kMaxOfSoftmax, 2, scores),
+            (std::vector<float>{0.5f, 0.5f}));
+  EXPECT_EQ(reduce(*backend, HeadReduction::kSumOfSoftmax, 1, {-INFINITY, -INFINITY}),
+            (std::vector<float>{0, 0}));
+}
+
+TEST(ReduceHeads, WhatIsNoNumberStaysNone) {
+  const auto backend = test::make_backend(1);
+  for (const float bad : {NAN, INFINITY}) {
+    for (const std::size_t at : {0u, 1u, 40u, 129u, 5000u, 9999u}) {
+      if (test::is_emulated() && at > 129) continue;
+      const std::size_t n = at < 200 ? 130 : 10000;
+      std::vector<float> scores(2 * n, 1);
+      scores[n + at] = bad;
+      for (const auto reduction : {HeadReduction::kSumOfSoftmax, HeadReduction::kMaxOfSoftmax}) {
+        const std::vector<float> out = reduce(*backend, reduction, 2, scores);
+        EXPECT_TRUE(std::all_of(out.begin(), out.end(), [](float x) { return std::isnan(x); }))
+            << bad << " at " << at;
+      }
+    }
+  }
+}
+
+std::vector<std::int32_t> sorted_top(const std::vector<float>& scores, int k) {
+  std::vector<std::int32_t> out = all_slots(static_cast<int>(scores.size()));
+  std::stable_sort(out.begin(), out.end(), [&](std::int32_t a, std::int32_t b) {
+    return scores[static_cast<std::size_t>(a)] > scores[static_cast<std::size_t>(b)];
+  });
+  out.resize(static_cast<std::size_t>(std::clamp(k, 0, static_cast<int>(out.size()))));
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+/// Scores of all kinds: many different ones, ties, signs, infinities, orders.
+std::vector<std::vector<float>> hard_scores(int n) {
+  const auto size = static_cast<std::size_t>(n);
+  std::vector<float> any = test::random_floats(size, 5), few = any, mixed = any, ascending = any,
+                     positive = any, runs(size);
+  for (float& x : few) x = std::round(2 * x) / 2;  // with -0 and 0
+  const float kinds[] = {-INFINITY, INFINITY, 0.0f, -0.0f, 1e-40f, -1e-40f, 3e38f, -3e38f, 1.0f};
+  for (std::size_t i = 0; i < size; i += 2) mixed[i] = kinds[i / 2 % std::size(kinds)];
+  std::sort(ascending.begin(), ascending.end());
+  std::vector<float> descending(ascending.rbegin(), ascending.rend());
+  for (float& x : positive) x = std::exp(8 * x);
+  for (std::size_t i = 0; i < size; ++i) runs[i] = i / 100 % 7 == 3 ? 2.0f : any[i];
+  return {any,
+          few,
+          mixed,
+          ascending,
+          descending,
+          positive,
+          runs,
+          std::vector<float>(size, -2.5f),
+          std::vector<float>(size, -INFINITY)};
+}
+
+TEST(TopK, IsThatOfASort) {
+  const auto backend = test::make_backend(2);
+  struct Case {
+    std::vector<float> scores;
+    BackendArray<float> stored;
+    int k;
+    std::vector<std::int32_t> out;
+  };
+  std::list<Case> cases;
+  std::vector<TopKJob> jobs;
+  for (const int n : {0, 1, 2, 63, 65, 1000, 20000}) {
+    if (test::is_emulated() && n > 3000) continue;
+    for (const std::vector<float>& scores : hard_scores(n)) {
+      for (const int k : {0, 1, 2, 17, 64, n / 100, n / 10, n / 3, n - 1, n, n + 5}) {
+        if (k < 0 || (test::is_emulated() && n == 1000 && k != 17 && k != n / 3)) continue;
+        Case& c =
+            cases.emplace_back(Case{scores, BackendArray<float>(*backend, scores), k, {7, 7, 7}});
+        jobs.push_back({{c.stored.data(), c.scores.size()}, k, &c.out});
+      }
+    }
+  }
+  backend->top_k(jobs);
+  for (const Case& c : cases)
+    ASSERT_EQ(c.out, sorted_top(c.scores, c.k)) << c.scores.size() << ", k " << c.k;
+  backend->top_k({});
+}
+
+TEST(TopK, OfVeryMany) {
+  if (test::is_emulated()) GTEST_SKIP() << "takes long";
+  const auto backend = test::make_backend(2);
+  for (const int n : {131072, 300001}) {
+    for (const std::vector<float>& scores : hard_scores(n)) {
+      BackendArray<float> stored(*backend, scores);
+      std::vector<std::int32_t> few, many;
+      const std::span<const float> all(stored.data(), scores.size());
+      const TopKJob jobs[] = {{all, 512, &few}, {all, n / 4, &many}};
+      backend->top_k(jobs);
+      EXPECT_EQ(few, sorted_top(scores, 512));
+      EXPECT_EQ(many, sorted_top(scores, n / 4));
+    }
+  }
+}
+
+TEST(TopK, RefusesWhatIsNoNumber) {
+  const auto backend = test::make_backend(2);
+  for (const std::size_t n : {1u, 70u, 1000u}) {
+    for (const int k : {0, 1, 1000}) {
+      std::vector<float> scores(n, 1);
+      scores[n - 1] = NAN;
+      BackendArray<float> stored(*backend, scores);
+      std::vector<std::int32_t> out;
+      const TopKJob job{{stored.data(), n}, k, &out};
+      EXPECT_EQ(test::message_of(
+                    [&] {
+                      backend->top_k({&job, 1});
+                    },
+                    ErrorKind::kRuntime),
+                "top_k: found a score that is not a number");
+    }
+  }
+}
+
+TEST(AssignNearest, FindsTheNearest) {
+  const auto backend = test::make_backend(2);
+  struct Case {
+    BackendMatrix vectors, centroids;
+    BackendArray<std::uint8_t> out;
+  };
+  std::list<Case> cases;
+  std::vector<NearestJob> jobs;
+  for (int rows : {0, 1, 25, 65, 1000, 2100}) {
+    for (int count : {1, 2, 17, 64, 65, 256}) {
+      for (int dim : {1, 8, 32, 40, 128}) {
+        if (test::is_emulated() && (rows > 65 || (count > 65 && rows != 25) || dim > 40)) continue;
+        Case& c = cases.emplace_back(Case{BackendMatrix::random(*backend, rows, dim, 1),
+                                          BackendMatrix::random(*backend, count, dim, 2),
+                                          {*backend, elements(rows, 1)}});
+        jobs.push_back({c.vectors.view(), c.centroids.view(), c.out.data()});
+      }
+    }
+  }
+  backend->assign_nearest(jobs);
+  for (Case& c : cases) {
+    const std::vector<std::uint8_t> out = c.out.values();
+    for (std::int64_t r = 0; r < c.vectors.rows(); ++r) {
+      std::vector<double> distances;
+      for (std::int64_t i = 0; i < c.centroids.rows(); ++i) {
+        double& sum = distances.emplace_back(0);
+        for (std::int64_t d = 0; d < c.vectors.columns(); ++d)
+          sum += std::pow(double{c.vectors.at(r, d)} - c.centroids.at(i, d), 2);
+      }
+      const std::size_t found = out[static_cast<std::size_t>(r)];
+      ASSERT_LT(found, distances.size());
+      ASSERT_LE(distances[found], *std::min_element(distances.begin(), distances.end()) + 1e-4);
+    }
+  }
+}
+
+TEST(AssignNearest, PrefersTheFirstOfEquallyNearOnes) {
+  const auto backend = test::make_backend(1);
+  // Around the origin, then twice the same; numbers that are exact in float.
+  BackendMatrix vectors(*backend, {0, 0, 3, 1, -1, -1, 5, 5}, 4, 2),
+      centroids(*backend, {1, 1, -1, 1, 1, -1, -1, -1, 4, 4, 4, 4, 2, 2}, 7, 2);
+  BackendArray<std::uint8_t> out(*backend, 4);
+  const NearestJob job{vectors.view(), centroids.view(), out.data()};
+  backend->assign_nearest({&job, 1});
+  EXPECT_EQ(out.values(), (std::vector<std::uint8_t>{0, 6, 3, 4}));
+}
+
+TEST(ReadKeys, AreTheStoredOnes) {
+  const auto backend = test::make_backend(2);
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    for (const int head_dim : {20, 32, 80, 128}) {
+      const KvHeadCache set = test::random_set(*backend, {head_dim, dtype, true}, 333, 4, 0.01f);
+      struct Range {
+        int first, rows;
+      };
+      std::list<BackendMatrix> outs;
+      std::vector<ReadKeysJob> jobs;
+      for (const Range& range : {Range{0, 333}, {0, 0}, {63, 2}, {100, 1}, {300, 33}}) {
+        for (const bool pre_rope : {false, true}) {
+          BackendMatrix& out =
+              outs.emplace_back(BackendMatrix::blank(*backend, range.rows, head_dim));
+          jobs.push_back({&set, range.first, pre_rope, out.view()});
+        }
+      }
+      backend->read_keys(jobs);
+      std::size_t i = 0;
+      std::vector<float> key(static_cast<std::size_t>(head_dim));
+      for (BackendMatrix& out : outs) {
+        const ReadKeysJob& job = jobs[i++];
+        out.read();
+        for (int r = 0; r < out.rows(); ++r) {
+          if (job.pre_rope) {
+            set.read_pre_rope_key(job.first + r, key.data());
+          } else {
+            set.read_key(job.first + r, key.data());
+          }
+          for (int d = 0; d < head_dim; ++d)
+            ASSERT_EQ(out.at(r, d), key[static_cast<std::size_t>(d)]) << r << ", " << d;
+        }
+      }
+    }
+  }
+}
+
+TEST(Selection, DoesNotDependOnThreads) {
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    std::vector<float> first;
+    for (const int threads : {1, 2, 3}) {
+      const auto backend = test::make_backend(threads);
+      const std::vector<float> out = test::is_emulated()
+                                         ? test::outputs_of_selection(*backend, dtype, 3, 32, 70)
+                                         : test::outputs_of_selection(*backend, dtype, 4, 80, 9000);
+      if (threads == 1) first = out;
+      EXPECT_EQ(out, first) << threads << " threads, " << name_of(dtype);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace turnbench
