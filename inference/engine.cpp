@@ -32,8 +32,8 @@ Engine::Stage::Stage(Backend& backend, int head_dim, const Options& options)
 }
 
 std::vector<const Scratch*> Engine::Stage::all_scratch() const {
-  return {&hidden,   &normed, &wide, &q,   &k,      &pre_rope_k,  &v,
-          &attended, &lse,    &cos,  &sin, &logits, &rotated_keys};
+  return {&hidden,   &normed, &wide, &q,   &k,      &pre_rope_k,   &v,
+          &attended, &lse,    &cos,  &sin, &logits, &rotated_keys, &selection_scratch};
 }
 
 Engine::Engine(const Model& model, Backend& backend, Options options)

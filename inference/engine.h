@@ -138,6 +138,7 @@ class Engine {
     Rows wide{memory};
     Rows logits{memory};  ///< [rows of a block whose logits are returned, vocab]
     Scratch rotated_keys{memory};
+    Scratch selection_scratch{memory};
   };
 
   /// The rows of all passes in the activations, pass after pass.
@@ -212,6 +213,7 @@ class Engine {
   static void begin_ledgers(const Pass& pass);
   /// Copies the tokens of an offloaded layer to the device, for a prefill pass.
   void bring_back(Sequence& sequence, int layer);
+  IndexPath index_path(Sequence& sequence, int layer);
   /// Begins the step of an offloaded layer that has been extended by one token.  Returns the
   /// token's slot in each working set.
   std::vector<std::int32_t> begin_offloaded_step(Sequence& sequence, int layer);

@@ -72,12 +72,16 @@ void Engine::bring_back(Sequence& s, int layer) {
               s.counters.ledger.now(layer).prefill_bytes);
 }
 
+IndexPath Engine::index_path(Sequence& s, int layer) {
+  const Stage& stage = stage_of(layer);
+  return {stage.link, stage.memory, &s.counters.ledger.now(layer)};
+}
+
 std::vector<std::int32_t> Engine::begin_offloaded_step(Sequence& s, int layer) {
   OffloadedLayer& offloaded = *s.offloaded[static_cast<std::size_t>(layer)];
-  const IndexPath path{stage_of(layer).link.get(), nullptr};
   const auto prefetch = [&](int l) {
     if (s.policies.selection && s.offloaded[static_cast<std::size_t>(l)])
-      s.policies.selection->prefetch(l, {path.link, &s.counters.ledger.now(l)});
+      s.policies.selection->prefetch(l, index_path(s, l));
   };
   if (layer == 0) prefetch(0);
   if (layer + 1 < shape_.layers) prefetch(layer + 1);

@@ -83,6 +83,7 @@ void Engine::add_tools(LayerView& view, MatrixView<const float> queries) {
   view.queries = queries;
   view.scale = scale_;
   view.background = &background_;
+  view.scratch = &stage_of(view.layer).selection_scratch;
 }
 
 Engine::LayerDecisions Engine::ask_policies(int layer, std::span<const Pass> passes,
@@ -113,7 +114,7 @@ Engine::LayerDecisions Engine::ask_policies(int layer, std::span<const Pass> pas
     add_tools(view, stage.q.view.rows_at(row, rows));
     OffloadedLayer* offloaded = s.offloaded[l].get();
     if (offloaded != nullptr) {
-      view.index_path = {stage.link.get(), &s.counters.ledger.now(layer)};
+      view.index_path = index_path(s, layer);
       offloaded->settle();  // policies may read the host's keys
     }
     const auto start = Clock::now();
@@ -281,10 +282,7 @@ void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
       LayerView own{view.layer, view.shape,         left,
                     own_stats,  view.dialogue,      view.first_position,
                     view.rows,  view.prompt_tokens, view.generated};
-      own.backend = view.backend;
-      own.queries = view.queries;
-      own.scale = view.scale;
-      own.background = view.background;
+      add_tools(own, view.queries);
       LayerMemo evicted_memo;  // its tokens are its own
       own.memo = kept.keep_all() ? &memo : &evicted_memo;
       if (fork->policies.selection) fork->policies.selection->after_prefill(own);

@@ -41,7 +41,8 @@ struct DialogueView {
 
 /// The way from host to device of a layer whose keys and values are in host memory.
 struct IndexPath {
-  Link* link = nullptr;
+  std::shared_ptr<Link> link;      ///< null: the layer is on the device
+  std::shared_ptr<Memory> memory;  ///< of the device
   LedgerEntry* ledger = nullptr;
 
   /// Starts copies of the data by which tokens are selected.  bits: what these data need at least.
@@ -72,7 +73,7 @@ struct LayerView {
   /// At the end of a prompt: shared by all sequences that go on from the same cached tokens.
   LayerMemo* memo = nullptr;
   BackgroundTasks* background = nullptr;
-  /// No link: the layer is on the device.
+  Scratch* scratch = nullptr;  ///< of the backend's memory, until the policy returns
   IndexPath index_path = {};
 
   /// Number of query heads that read one set.

@@ -120,8 +120,8 @@ std::string check_value(const ParameterInfo& p, const std::string& text, const s
     case ParameterInfo::Kind::kLayers:
       return layers_text(parse_layers(text, where));
     case ParameterInfo::Kind::kMethod: {
-      const Method method = Method::parse(text, where);
-      if (!method.places()) return method.canonical().substr(0, method.canonical().find('@'));
+      std::string canonical = Method::parse(text, where).canonical();
+      if (canonical.find('@') == std::string::npos) return canonical;
       throw input_error("{}: found a placement, expected none: it changes no attention", where);
     }
     case ParameterInfo::Kind::kFile: {
@@ -282,13 +282,17 @@ void Method::add(const std::string& name, const std::map<std::string, std::strin
   std::map<std::string, std::string> own, placed;
   for (const auto& item : given) (is_placement(item.first) ? placed : own).insert(item);
   parts_.push_back({&info, Parameters::check(info.parameters, own, where + ": " + name), {}});
-  places_ |= !placed.empty();
-  placed.insert(info.placement.begin(), info.placement.end());  // where none was given
+  const bool is_given = !placed.empty();
+  placed.insert(info.placement.begin(), info.placement.end());
   if (placed.empty()) return;
-  const Parameters p = Parameters::check(placement_parameters(), placed, where + ": " + name);
-  parts_.back().placement = p;
+  const auto& declared = placement_parameters();
+  const Parameters p = Parameters::check(declared, placed, where + ": " + name);
   placement_ = placement_of(p);
-  placement_text_ = p.canonical().substr(p.canonical().find(',') + 1);  // placement comes first
+  if (!is_given) return;
+  parts_.back().placement = p;
+  placement_text_ = p.canonical() == Parameters::check(declared, info.placement, where).canonical()
+                        ? ""
+                        : p.canonical().substr(std::string_view("placement=").size());
 }
 
 void Method::finish(std::string label, const std::string& where) {
@@ -316,7 +320,11 @@ void Method::finish(std::string label, const std::string& where) {
     eviction |= p.eviction != nullptr;
     selection |= p.selection != nullptr;
   }
-  if (placement_.host) canonical_ += "@host:" + placement_text_;
+  if (!placement_text_.empty()) {  // "host,cache_tokens=..."
+    const std::size_t comma = placement_text_.find(',');
+    canonical_ += "@" + placement_text_.substr(0, comma);
+    if (placement_.host) canonical_ += ":" + placement_text_.substr(comma + 1);
+  }
 }
 
 Spec Spec::parse(const std::string& text, const std::string& where) {
@@ -440,7 +448,8 @@ std::optional<std::string> setting_in(std::string_view canonical, std::string_vi
     return own ? own : setting_in(method, name);
   }
   std::vector<std::string> names;
-  const std::string_view methods = canonical.substr(0, canonical.find("@host:"));
+  const std::string_view methods =
+      canonical.substr(0, std::min(canonical.find("@host:"), canonical.find("@device")));
   for (const std::string& part : split(methods, "+")) {
     const std::size_t colon = part.find(':');
     names.push_back(part.substr(0, colon));

@@ -116,12 +116,11 @@ class Method {
   /// The part of `canonical` that decides the prefill: methods with the same key can share one.
   const std::string& prefill_key() const { return prefill_key_; }
   Policies make() const;
-  /// Whether a placement was given, not only the method's own.
-  bool places() const { return places_; }
   /// Whether attention counts as materialised scores, which add to the memory that a run needs.
   bool eager() const { return eager_; }
 
-  /// One entry of the registry with its settings.  `placement` is empty if none was given.
+  /// One entry of the registry with its settings.  `placement` is empty if none was given: then
+  /// its own holds.
   struct Part {
     const MethodInfo* info;
     Parameters parameters, placement;
@@ -138,8 +137,7 @@ class Method {
 
   std::vector<Part> parts_;
   Placement placement_;
-  std::string placement_text_;
-  bool places_ = false;
+  std::string placement_text_;  ///< if it is not that of the method
   std::string label_, name_, canonical_, prefill_key_;
   bool eager_ = false;
 };

@@ -16,6 +16,7 @@
   X(tova)                    \
   X(keyformer)               \
   X(oracle)                  \
+  X(pqcache)                 \
   X(a_shape)                 \
   X(tri_shape)               \
   X(minference)              \

@@ -71,7 +71,15 @@ class Layer {
 
   LayerView view(int layer = 0) {
     const int prompt = prompt_tokens > 0 ? prompt_tokens : n;
-    return {layer, shape, sets, *stats, dialogue, n - rows, rows, prompt, generated};
+    LayerView out{layer, shape, sets, *stats, dialogue, n - rows, rows, prompt, generated};
+    const std::int64_t width = shape.heads * shape.head_dim;
+    out.backend = backend.get();
+    out.queries = MatrixView<const float>(queries.data(), n, width).rows_at(n - rows, rows);
+    out.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(shape.head_dim)));
+    out.memo = &memo;
+    out.background = &background;
+    out.scratch = &scratch;
+    return out;
   }
 
   /// Attention probability of key j for the row at position i of query head h, eagerly.
@@ -106,6 +114,9 @@ class Layer {
   std::vector<std::int32_t> positions;
   std::unique_ptr<AttentionStats> stats;
   DialogueView dialogue;
+  LayerMemo memo;
+  BackgroundTasks background{1};
+  Scratch scratch{backend->memory()};
   int prompt_tokens = 0;  ///< 0: all n are
   int generated = 0;
 
