@@ -14,6 +14,7 @@
 #include "inference/cuda/gemm.h"
 #include "inference/cuda/graphs.h"
 #include "inference/cuda/linear.h"
+#include "inference/cuda/selection.h"
 #include "inference/cuda/statistics.h"
 
 namespace turnbench::cuda {
@@ -130,9 +131,7 @@ class CudaBackend : public Backend {
     cuda::copy_rows(*context_, from, to);
   }
   void append(std::span<const AppendJob> jobs) override { cuda::append(*context_, jobs); }
-  void read_pre_rope_keys(const KvHeadCache& set, int first, MatrixView<float> out) override {
-    cuda::read_pre_rope_keys(*context_, set, first, out);
-  }
+  void read_keys(std::span<const ReadKeysJob> jobs) override { cuda::read_keys(*context_, jobs); }
 
   void attend(float scale, std::span<const AttentionJob> jobs) override {
     std::vector<const AttentionJob*> single, rows;
@@ -155,6 +154,32 @@ class CudaBackend : public Backend {
     std::lock_guard lock(mutex_);
     cuda::add_line_mass(*context_, scale, jobs);
   }
+  void score_vectors(float scale, std::span<const VectorScoreJob> jobs) override {
+    cuda::score_vectors(*context_, scale, jobs);
+  }
+  void update_page_bounds(std::span<const PageBoundsJob> jobs) override {
+    cuda::update_page_bounds(*context_, jobs);
+  }
+  void score_pages(float scale, std::span<const PageScoreJob> jobs) override {
+    cuda::score_pages(*context_, scale, jobs);
+  }
+  void score_codes(float scale, std::span<const CodeScoreJob> jobs) override {
+    cuda::score_codes(*context_, scale, jobs);
+  }
+  void transpose_keys(std::span<const TransposeKeysJob> jobs) override {
+    cuda::transpose_keys(*context_, jobs);
+  }
+  void score_dimensions(float scale, std::span<const DimensionScoreJob> jobs) override {
+    cuda::score_dimensions(*context_, scale, jobs);
+  }
+  void reduce_heads(std::span<const ReduceHeadsJob> jobs) override {
+    cuda::reduce_heads(*context_, jobs);
+  }
+  void top_k(std::span<const TopKJob> jobs) override { cuda::top_k(*context_, jobs); }
+  void assign_nearest(std::span<const NearestJob> jobs) override {
+    cuda::assign_nearest(*context_, jobs);
+  }
+
   void parallel_for(std::size_t count, const std::function<void(std::size_t)>& task) override {
     pool_.parallel_for(count, [&](std::size_t i, int) { task(i); });
   }

@@ -76,20 +76,6 @@ __device__ void write_page(const PageRows& p) {
     positions[r] = p.positions[r];
 }
 
-/// Unrotated keys of slots [first, first + rows) as floats; a warp takes a slot.
-template <typename T>
-__global__ void read_keys(SetView set, int first, int rows, float* out, std::size_t stride) {
-  const int width = set.layout.head_dim, lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int row = static_cast<int>(blockIdx.x) * kCopyWarps + static_cast<int>(threadIdx.x) / kWarp;
-  if (row >= rows) return;
-  const int slot = first + row;
-  const T* from =
-      reinterpret_cast<const T*>(set.pages[slot / kPageTokens] + set.layout.pre_rope_key_offset()) +
-      static_cast<std::size_t>(slot % kPageTokens) * width;
-  for (int d = lane; d < width; d += kWarp)
-    out[static_cast<std::size_t>(row) * stride + d] = to_float(from[d]);
-}
-
 /// A block takes the rows of one page, a warp one row after the other.
 __global__ void append_rows(const PageRows* pages) {
   const PageRows p = pages[blockIdx.x];
@@ -140,16 +126,6 @@ void append(Context& context, std::span<const AppendJob> jobs) {
   }
   context.launch(append_rows, dim3(static_cast<unsigned>(pages.size())), dim3(kCopyThreads), 0,
                  context.upload(pages));
-}
-
-void read_pre_rope_keys(Context& context, const KvHeadCache& set, int first,
-                        MatrixView<float> out) {
-  context.begin();
-  with_type(set.layout().dtype, [&](auto type) {
-    context.launch(read_keys<decltype(type)>,
-                   dim3(static_cast<unsigned>((out.rows + kCopyWarps - 1) / kCopyWarps)),
-                   dim3(kCopyThreads), 0, context.view(set), first, out.rows, out.data, out.stride);
-  });
 }
 
 }  // namespace turnbench::cuda

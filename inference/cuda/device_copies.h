@@ -17,7 +17,4 @@ void copy_bytes(Context& context, std::span<const Copy> copies);
 /// type, with one kernel.
 void append(Context& context, std::span<const AppendJob> jobs);
 
-/// See Backend::read_pre_rope_keys.
-void read_pre_rope_keys(Context& context, const KvHeadCache& set, int first, MatrixView<float> out);
-
 }  // namespace turnbench::cuda

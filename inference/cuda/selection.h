@@ -1,0 +1,26 @@
+#pragma once
+
+#include <span>
+
+#include "inference/cuda/context.h"
+#include "inference/selection_jobs.h"
+
+namespace turnbench::cuda {
+
+// The operations of Backend that choose tokens, and what they read of keys; see selection_jobs.h.
+// Only what is in host memory by its declaration passes between host and device.
+
+void read_keys(Context& context, std::span<const ReadKeysJob> jobs);
+void update_page_bounds(Context& context, std::span<const PageBoundsJob> jobs);
+void transpose_keys(Context& context, std::span<const TransposeKeysJob> jobs);
+
+void score_vectors(Context& context, float scale, std::span<const VectorScoreJob> jobs);
+void score_pages(Context& context, float scale, std::span<const PageScoreJob> jobs);
+void score_codes(Context& context, float scale, std::span<const CodeScoreJob> jobs);
+void score_dimensions(Context& context, float scale, std::span<const DimensionScoreJob> jobs);
+
+void reduce_heads(Context& context, std::span<const ReduceHeadsJob> jobs);
+void top_k(Context& context, std::span<const TopKJob> jobs);
+void assign_nearest(Context& context, std::span<const NearestJob> jobs);
+
+}  // namespace turnbench::cuda

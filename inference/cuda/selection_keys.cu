@@ -1,0 +1,224 @@
+// Keys out of the pages of sets: as floats, transposed, and the bounds of pages of any length.
+
+#include <algorithm>
+#include <vector>
+
+#include "inference/cuda/device.h"
+#include "inference/cuda/selection.h"
+
+namespace turnbench::cuda {
+namespace {
+
+constexpr int kKeyThreads = 256, kKeyWarps = kKeyThreads / kWarp;
+constexpr int kSideTokens = 32;  // of a tile that is transposed, and as many dimensions
+
+/// Slots [first, end) of a set.
+struct SlotRange {
+  const std::byte* const* pages;  ///< from the page of slot `first` on
+  PageLayout layout;
+  int first, end;
+
+  template <typename T>
+  __device__ const T* row(int slot, std::size_t offset = 0) const {
+    return reinterpret_cast<const T*>(pages[slot / kPageTokens - first / kPageTokens] + offset) +
+           static_cast<std::size_t>(slot % kPageTokens) * layout.head_dim;
+  }
+};
+
+struct FloatKeys {
+  SlotRange slots;
+  std::size_t offset;  ///< of the kind of keys in a page
+  float* out;
+  std::int64_t stride;
+};
+
+struct BoundedPages {
+  SlotRange slots;  ///< from the first slot of a page on
+  PageBounds bounds;
+};
+
+struct TransposedKeys {
+  SlotRange slots;
+  std::byte* columns;
+  std::int64_t stride;
+};
+
+template <typename T>
+__device__ void widen_key(const FloatKeys& job, int slot) {
+  const T* from = job.slots.row<T>(slot, job.offset);
+  float* to = job.out + (slot - job.slots.first) * job.stride;
+  for (int d = static_cast<int>(threadIdx.x) % kWarp; d < job.slots.layout.head_dim; d += kWarp)
+    to[d] = to_float(from[d]);
+}
+
+/// Grid: (slots / kKeyWarps, jobs); a warp takes a slot.
+__global__ void __launch_bounds__(kKeyThreads) widen_keys(const FloatKeys* jobs) {
+  const FloatKeys job = jobs[blockIdx.y];
+  const int slot = job.slots.first + static_cast<int>(blockIdx.x) * kKeyWarps +
+                   static_cast<int>(threadIdx.x) / kWarp;
+  if (slot >= job.slots.end) return;
+  switch (job.slots.layout.dtype) {
+    case DType::kF32:
+      return widen_key<float>(job, slot);
+    case DType::kF16:
+      return widen_key<__half>(job, slot);
+    case DType::kBF16:
+      return widen_key<__nv_bfloat16>(job, slot);
+  }
+}
+
+template <typename T>
+__device__ void bound_page(const BoundedPages& job, int page) {
+  const int width = job.slots.layout.head_dim, begin = page * job.bounds.page_tokens,
+            end = min(begin + job.bounds.page_tokens, job.slots.end);
+  const std::size_t at = static_cast<std::size_t>(page) * width;
+  T* lows = reinterpret_cast<T*>(job.bounds.low) + at;
+  T* highs = reinterpret_cast<T*>(job.bounds.high) + at;
+  for (int d = static_cast<int>(threadIdx.x) % kWarp; d < width; d += kWarp) {
+    T low = job.slots.row<T>(begin)[d], high = low;
+    for (int slot = begin + 1; slot < end; ++slot) {
+      const T x = job.slots.row<T>(slot)[d];
+      if (to_float(x) < to_float(low)) low = x;
+      if (to_float(x) > to_float(high)) high = x;
+    }
+    lows[d] = low;
+    highs[d] = high;
+  }
+}
+
+/// Grid: (pages / kKeyWarps, jobs); a warp takes a page.
+__global__ void __launch_bounds__(kKeyThreads) bound_pages(const BoundedPages* jobs) {
+  const BoundedPages job = jobs[blockIdx.y];
+  const int page = job.slots.first / job.bounds.page_tokens +
+                   static_cast<int>(blockIdx.x) * kKeyWarps + static_cast<int>(threadIdx.x) / kWarp;
+  if (page * job.bounds.page_tokens >= job.slots.end) return;
+  switch (job.slots.layout.dtype) {
+    case DType::kF32:
+      return bound_page<float>(job, page);
+    case DType::kF16:
+      return bound_page<__half>(job, page);
+    case DType::kBF16:
+      return bound_page<__nv_bfloat16>(job, page);
+  }
+}
+
+/// Bits: an integer as wide as the elements.
+template <typename Bits>
+__device__ void transpose_slots(const TransposedKeys& job, int begin) {
+  auto* tile = reinterpret_cast<Bits*>(shared_memory());  // [kSideTokens][kSideTokens + 1]
+  const int column = static_cast<int>(threadIdx.x) % kSideTokens,
+            first_row = static_cast<int>(threadIdx.x) / kSideTokens,
+            width = job.slots.layout.head_dim;
+  auto* columns = reinterpret_cast<Bits*>(job.columns);
+  for (int d0 = 0; d0 < width; d0 += kSideTokens) {
+    for (int r = first_row; r < kSideTokens; r += kKeyThreads / kSideTokens) {
+      const int slot = begin + r, d = d0 + column;
+      if (slot >= job.slots.first && slot < job.slots.end && d < width)
+        tile[r * (kSideTokens + 1) + column] = job.slots.row<Bits>(slot)[d];
+    }
+    __syncthreads();
+    for (int r = first_row; r < kSideTokens; r += kKeyThreads / kSideTokens) {
+      const int slot = begin + column, d = d0 + r;
+      if (slot >= job.slots.first && slot < job.slots.end && d < width)
+        columns[d * job.stride + slot] = tile[column * (kSideTokens + 1) + r];
+    }
+    __syncthreads();  // before the next dimensions come
+  }
+}
+
+/// Grid: (tiles of kSideTokens slots, jobs).
+__global__ void __launch_bounds__(kKeyThreads) transpose_all(const TransposedKeys* jobs) {
+  const TransposedKeys job = jobs[blockIdx.y];
+  const int begin = (job.slots.first / kSideTokens + static_cast<int>(blockIdx.x)) * kSideTokens;
+  if (begin >= job.slots.end) return;
+  if (job.slots.layout.dtype == DType::kF32) {
+    transpose_slots<std::uint32_t>(job, begin);
+  } else {
+    transpose_slots<std::uint16_t>(job, begin);
+  }
+}
+
+/// Slots [first, end) of the set of every job; their tables of pages are uploaded at once.
+template <typename Job, typename First, typename End>
+std::vector<SlotRange> slot_ranges(Context& context, std::span<const Job> jobs,
+                                   const First& first_of, const End& end_of) {
+  std::vector<SlotRange> out;
+  std::vector<std::span<const std::byte>> tables;
+  for (const Job& job : jobs) {
+    const int first = first_of(job), end = std::max(first, end_of(job));
+    const auto pages = job.set->page_data();
+    const std::size_t from = std::min(pages.size(), static_cast<std::size_t>(first / kPageTokens)),
+                      to = static_cast<std::size_t>(end + kPageTokens - 1) / kPageTokens;
+    tables.push_back(std::as_bytes(pages.subspan(from, std::max(from, to) - from)));
+    out.push_back({nullptr, job.set->layout(), first, end});
+  }
+  const std::byte* at = context.upload_pieces(tables);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    out[i].pages = reinterpret_cast<const std::byte* const*>(at);
+    at += tables[i].size();
+  }
+  return out;
+}
+
+unsigned up_to(std::int64_t count, std::int64_t per_block) {
+  return static_cast<unsigned>((count + per_block - 1) / per_block);
+}
+
+}  // namespace
+
+void read_keys(Context& context, std::span<const ReadKeysJob> jobs) {
+  context.begin();
+  const auto ranges = slot_ranges(
+      context, jobs, [](const ReadKeysJob& job) { return job.first; },
+      [](const ReadKeysJob& job) { return job.first + static_cast<int>(job.out.rows); });
+  std::vector<FloatKeys> tasks;
+  std::int64_t rows = 0;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    const ReadKeysJob& job = jobs[i];
+    tasks.push_back({ranges[i], job.pre_rope ? job.set->layout().pre_rope_key_offset() : 0,
+                     job.out.data, job.out.stride});
+    rows = std::max(rows, job.out.rows);
+  }
+  context.launch(widen_keys, dim3(up_to(rows, kKeyWarps), static_cast<unsigned>(tasks.size())),
+                 kKeyThreads, 0, context.upload(tasks));
+}
+
+void update_page_bounds(Context& context, std::span<const PageBoundsJob> jobs) {
+  context.begin();
+  const auto ranges = slot_ranges(
+      context, jobs,
+      [](const PageBoundsJob& job) {
+        return job.first < job.set->size() ? job.first - job.first % job.bounds.page_tokens
+                                           : job.set->size();
+      },
+      [](const PageBoundsJob& job) { return job.set->size(); });
+  std::vector<BoundedPages> tasks;
+  std::int64_t pages = 0;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    if (ranges[i].first == ranges[i].end) continue;
+    tasks.push_back({ranges[i], jobs[i].bounds});
+    pages = std::max<std::int64_t>(
+        pages, up_to(ranges[i].end - ranges[i].first, jobs[i].bounds.page_tokens));
+  }
+  context.launch(bound_pages, dim3(up_to(pages, kKeyWarps), static_cast<unsigned>(tasks.size())),
+                 kKeyThreads, 0, context.upload(tasks));
+}
+
+void transpose_keys(Context& context, std::span<const TransposeKeysJob> jobs) {
+  context.begin();
+  const auto ranges = slot_ranges(
+      context, jobs, [](const TransposeKeysJob& job) { return job.first; },
+      [](const TransposeKeysJob& job) { return job.set->size(); });
+  std::vector<TransposedKeys> tasks;
+  std::int64_t slots = 0;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    tasks.push_back({ranges[i], jobs[i].columns, jobs[i].column_stride});
+    const int aligned = ranges[i].first / kSideTokens * kSideTokens;
+    slots = std::max<std::int64_t>(slots, ranges[i].end - aligned);
+  }
+  context.launch(transpose_all,
+                 dim3(up_to(slots, kSideTokens), static_cast<unsigned>(tasks.size())), kKeyThreads,
+                 kSideTokens * (kSideTokens + 1) * sizeof(std::uint32_t), context.upload(tasks));
+}
+
+}  // namespace turnbench::cuda
