@@ -62,6 +62,7 @@ bench: build
 	@cmake --build $(BUILD) -j $(JOBS) --target turnbench_bench turnbench_large_store
 	@$(BUILD)/tests/bench/turnbench_bench
 	@tests/bench/core.sh $(PROGRAM)
+	@tests/bench/selection.sh $(PROGRAM)
 	@tests/bench/report.sh $(PROGRAM)
 
 # What tests/gpu.sh needs on a machine with CUDA and without these packages.

@@ -45,6 +45,17 @@ struct Pass {
   std::function<void(const AttentionOutputs&)> watch = {};
 };
 
+/// Where the keys, values and queries of a made-up prompt come from.
+class KvSource {
+ public:
+  virtual ~KvSource() = default;
+  /// Keys and values of the tokens from `first` on of one KV set: [tokens, 2 * head_dim], keys
+  /// first.
+  virtual void keys_and_values(int layer, int set, std::int32_t first, MatrixView<float> rows) = 0;
+  /// Queries of the tokens from `first` on: [tokens, heads * head_dim].
+  virtual void queries(int layer, std::int32_t first, MatrixView<float> rows) = 0;
+};
+
 /// Runs the decoder.  A forward pass takes any number of sequences as one batch, so that weights
 /// are read once for all of them.  The stages of the model run one after the other.
 class Engine {
@@ -88,11 +99,17 @@ class Engine {
   /// The same for passes of any length, in chunks that limit the workspace.
   std::vector<std::vector<float>> prefill(std::span<const Pass> passes);
 
-  /// Fills an empty sequence with random keys and values for the prompt `tokens`, then calls the
-  /// policies as at the end of a prompt.  For measuring decode steps at any depth without a
-  /// prefill.  Column masses include only the rows of the sequence's QueryTail.
+  /// Fills an empty sequence with keys and values for the prompt `tokens`, then calls the policies
+  /// as at the end of a prompt.  For measuring decode steps at any depth without a prefill.  Column
+  /// masses include only the rows of the sequence's QueryTail.  seed: of their noise.
+  void fill_kv(Sequence& sequence, std::span<const int> tokens, const DialogueView& dialogue,
+               KvSource& source, std::uint64_t seed);
+  /// The same with random numbers.
   void fill_random_kv(Sequence& sequence, std::span<const int> tokens, const DialogueView& dialogue,
                       std::uint64_t seed);
+  /// Runs the attention of a decode step alone, with the query, key and value of `source` for the
+  /// new token.  Returns the seconds of each layer, including what its policies take.
+  std::vector<double> attend_made_up(const Pass& pass, KvSource& source);
 
   std::size_t kv_bytes() const;       ///< of the pages in use by all sequences, on all devices
   std::size_t host_kv_bytes() const;  ///< of those that are offloaded to host memory

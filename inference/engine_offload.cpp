@@ -49,7 +49,7 @@ struct HostCopy {
 /// prefill.
 void Engine::begin_ledgers(const Pass& pass) {
   const auto begin = [](Sequence& s) {
-    if (s.policies.placement.host) s.counters.ledger.begin_step();
+    if (s.policies.placement.host) s.counters.ledger.begin_step(s.shape().layers);
   };
   if (pass.kind == Pass::Kind::kDecode || pass.sequence->counters.ledger.steps() == 0)
     begin(*pass.sequence);

@@ -13,8 +13,6 @@
 namespace turnbench {
 namespace {
 
-constexpr std::int32_t kFilledAtOnce = 64 * kPageTokens;  // of made-up keys and values
-
 /// The number of slots in at least one of the lists.
 std::size_t union_size(std::span<const std::vector<std::int32_t>> lists) {
   if (lists.size() == 1) return lists[0].size();
@@ -297,66 +295,6 @@ void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
   }
   s.columns[l].seconds = 0;
   if (pass.forks.empty()) s.columns[l].by_rule.clear();  // its slots are others now
-}
-
-void Engine::fill_random_kv(Sequence& sequence, std::span<const int> tokens,
-                            const DialogueView& dialogue, std::uint64_t seed) {
-  const auto n = static_cast<std::int32_t>(tokens.size());
-  const std::int64_t head_dim = shape_.head_dim, width = head_dim * shape_.heads;
-  const std::int32_t rows = std::clamp(sequence.tail_rows(), 1, n);
-  Random random(seed);
-  const auto draw = [&](std::vector<float>& x, std::size_t row) {
-    stages_.front().backend.parallel_for(x.size() / row, [&](std::size_t r) {
-      Random own = random;
-      own.skip(r * row);
-      for (std::size_t i = r * row; i < (r + 1) * row; ++i)
-        x[i] = static_cast<float>(2 * own.uniform() - 1);
-    });
-    random.skip(x.size());
-  };
-  std::vector<float> block, queries(rows * width);
-  std::vector<std::int32_t> positions(static_cast<std::size_t>(rows));
-  std::iota(positions.begin(), positions.end(), n - rows);
-  sequence.tokens.assign(tokens.begin(), tokens.end());
-  DialogueView view = dialogue;
-  view.tokens = sequence.tokens;
-  const Pass pass{.sequence = &sequence, .tokens = tokens, .prompt_end = true};
-  begin_ledgers(pass);
-  for (int l = 0; l < shape_.layers; ++l) {
-    Stage& stage = stage_of(l);
-    auto& sets = sequence.cache.layer(l);
-    for (KvHeadCache& set : sets) {
-      for (std::int32_t first = 0; first < n; first += kFilledAtOnce) {
-        const int count = std::min(kFilledAtOnce, n - first);
-        std::vector<std::int32_t> at(static_cast<std::size_t>(count));
-        std::iota(at.begin(), at.end(), first);
-        block.resize(at.size() * 2 * head_dim);  // a row's key and value, drawn in this order
-        draw(block, 2 * head_dim);
-        stage.k.make_room(count, 2 * head_dim);
-        stage.memory->copy_floats(block.data(), stage.k.data(), block.size());
-        set.extend(at);
-        const MatrixView<const float> keys = stage.k.view.columns_at(0, head_dim);
-        const AppendJob job{&set, first, keys, stage.k.view.columns_at(head_dim, head_dim),
-                            set.layout().pre_rope_keys ? keys : MatrixView<const float>()};
-        stage.backend.append({&job, 1});
-      }
-    }
-    draw(queries, width);
-    stage.q.make_room(rows, width);
-    stage.memory->copy_floats(queries.data(), stage.q.data(), queries.size());
-    QueryTail& tail = sequence.tails[static_cast<std::size_t>(l)];
-    for (std::int32_t r = 0; r < rows; ++r) tail.push(queries.data() + r * width, n - rows + r);
-    AttentionStats stats(stage.backend, shape_, scale_,
-                         model_.config().sliding_window[static_cast<std::size_t>(l)], sets,
-                         {stage.q.view, positions.data()}, &tail,
-                         &sequence.columns[static_cast<std::size_t>(l)], seed);
-    LayerView filled{l, shape_, sets, stats, view, n - rows, rows, n, 0};
-    add_tools(filled, stage.q.view);
-    after_attention(l, pass, stats, filled);
-  }
-  sequence.prompt_tokens = n;
-  sequence.next_position =
-      sequence.policies.pre_rope_keys() ? sequence.cache.layer(0)[0].size() : n;
 }
 
 /// Accumulates column masses over chunks, and in a shared prefix over turns.

@@ -30,10 +30,11 @@ struct LedgerEntry {
 /// The entries of all decode steps of a turn, and of its prefill: [1 + steps][layers].
 class Ledger {
  public:
-  explicit Ledger(int layers = 0) : layers_(static_cast<std::size_t>(layers)) {}
-
-  /// Begins a new step.  The first is the prefill.
-  void begin_step() { entries_.resize(entries_.size() + layers_); }
+  /// Begins a new step of a model with so many layers.  The first is the prefill.
+  void begin_step(int layers) {
+    layers_ = static_cast<std::size_t>(layers);
+    entries_.resize(entries_.size() + layers_);
+  }
   std::size_t steps() const { return layers_ == 0 ? 0 : entries_.size() / layers_; }
   /// An entry of the step that was begun last.
   LedgerEntry& now(int layer) {

@@ -15,7 +15,6 @@ Sequence::Sequence(const ModelShape& shape, Policies policies,
   columns.resize(tails.size());
   offloaded.resize(tails.size());
   host_copies.resize(tails.size());
-  counters.ledger = Ledger(shape.layers);
 }
 
 Sequence Sequence::fork() const {

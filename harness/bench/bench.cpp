@@ -5,6 +5,7 @@
 
 #include "common/clock.h"
 #include "common/random.h"
+#include "harness/bench/numbers.h"
 #include "harness/bench/planted_layer.h"
 
 namespace turnbench {
@@ -12,13 +13,6 @@ namespace {
 
 // Steps of one repeat of decoding: enough to be timed well, few enough that the depth stays.
 constexpr int kDecodeSteps = 8;
-
-double median(std::vector<double> x) {
-  if (x.empty()) return 0;
-  std::sort(x.begin(), x.end());
-  const std::size_t middle = x.size() / 2;
-  return x.size() % 2 == 1 ? x[middle] : (x[middle - 1] + x[middle]) / 2;
-}
 
 std::vector<int> random_tokens(int count, int vocab) {
   Random random(1);

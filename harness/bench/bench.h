@@ -44,6 +44,27 @@ std::vector<BenchRow> bench_decode(Engine& engine, Backend& backend, const Bench
 std::vector<BenchRow> bench_attention(const ModelShape& shape, Backend& backend,
                                       const BenchOptions& options);
 
+/// Attention of one decode step of all layers of a model, with what the method does to choose what
+/// it reads.
+struct SelectionRow {
+  std::string method;
+  int depth = 0;                ///< tokens in the cache
+  std::vector<double> seconds;  ///< of each repeat
+  double of_full = 1;           ///< median of the ratios to full attention right before it
+  double bytes_read = 0;        ///< of keys and values, by attention
+  double bytes_moved = 0;       ///< over the link between host and device
+  /// Mean share of the tokens with the highest attention that are among as many selected ones, over
+  /// query heads and steps of a middle layer.
+  double recall = 1;
+  double median_seconds() const;
+};
+
+/// Times decode attention on PlantedKv, `full` first.  Some methods leave the first two layers
+/// dense: three layers are measured, and the last one stands for all further ones of the model.
+/// Needs no weights.
+std::vector<SelectionRow> bench_selection(const ModelConfig& config, Backend& backend,
+                                          const BenchOptions& options);
+
 /// Times the statistics that methods add to a dense prefill: their cost is `ratio_to_dense` - 1.
 std::vector<BenchRow> bench_statistics(Engine& engine, const BenchOptions& options);
 

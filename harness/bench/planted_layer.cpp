@@ -1,10 +1,10 @@
 #include "harness/bench/planted_layer.h"
 
 #include <cmath>
-#include <numbers>
 #include <numeric>
 
 #include "common/random.h"
+#include "harness/bench/numbers.h"
 
 namespace turnbench {
 namespace {
@@ -13,11 +13,6 @@ constexpr double kNoise = 0.25;      // of every element
 constexpr double kSink = 10;         // of the first four keys
 constexpr double kColumn = 8;        // of one key in 500
 constexpr double kSecondBand = 0.8;  // strength of the band around each head's own offset
-
-double normal(Random& random) {
-  const double radius = std::sqrt(-2 * std::log(1 - random.uniform()));
-  return radius * std::cos(2 * std::numbers::pi * random.uniform());
-}
 
 }  // namespace
 

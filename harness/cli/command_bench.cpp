@@ -38,12 +38,14 @@ std::vector<int> number_list(const std::string& text, const char* option, int mi
 }
 
 std::vector<int> lengths(const Options& o) {
-  const bool decodes = o.what == "decode";
+  const bool decodes = o.what == "decode" || o.what == "selection";
   if (decodes ? !o.tokens.empty() : !o.depth.empty()) {
     throw input_error("{}: found it with {}, expected {}", decodes ? "--tokens" : "--depth", o.what,
                       decodes ? "--depth, the tokens in the cache" : "--tokens");
   }
-  if (decodes) return number_list(o.depth.empty() ? "0,2048,8192" : o.depth, "--depth", 0);
+  if (decodes)
+    return number_list(o.depth.empty() ? "0,2048,8192" : o.depth, "--depth",
+                       o.what == "selection" ? 1 : 0);
   return number_list(o.tokens.empty() ? "512,2048" : o.tokens, "--tokens", 1);
 }
 
@@ -84,6 +86,35 @@ void print(const std::vector<BenchRow>& rows, const Options& o) {
   }
 }
 
+void print_selection(const std::vector<SelectionRow>& rows, const std::string& model,
+                     const Backend& backend, bool json) {
+  if (!json) {
+    fmt::print("attention of a decode step of {} on {}\n", model, backend.description());
+    fmt::print("{:<44} {:>7} {:>13} {:>8} {:>10} {:>10} {:>7}\n", "method", "depth", "attention ms",
+               "of full", "MB read", "MB moved", "recall");
+    for (const SelectionRow& row : rows) {
+      fmt::print("{:<44} {:>7} {:>13.3f} {:>8.3f} {:>10.2f} {:>10.2f} {:>7.3f}\n", row.method,
+                 row.depth, 1e3 * row.median_seconds(), row.of_full, row.bytes_read / 1e6,
+                 row.bytes_moved / 1e6, row.recall);
+    }
+    return;
+  }
+  OrderedJson out;
+  out["model"] = model;
+  out["backend"] = backend.description();
+  out["rows"] = OrderedJson::array();
+  for (const SelectionRow& row : rows) {
+    out["rows"].push_back({{"method", row.method},
+                           {"depth", row.depth},
+                           {"attention_ms", 1e3 * row.median_seconds()},
+                           {"of_full", row.of_full},
+                           {"bytes_read", row.bytes_read},
+                           {"bytes_moved", row.bytes_moved},
+                           {"recall", row.recall}});
+  }
+  fmt::print("{}\n", dump(out));
+}
+
 void bench(const Options& o, bool json) {
   if (!o.simd.empty()) cpu::limit_simd(o.simd);
   BenchOptions options;
@@ -96,7 +127,7 @@ void bench(const Options& o, bool json) {
   std::vector<BenchRow> rows;
   Ceilings ceilings;
   std::string machine;
-  if (o.what == "attention") {  // needs a shape, no weights
+  if (o.what == "attention" || o.what == "selection") {  // need a shape, no weights
     const std::vector<Device> devices = parse_devices(o.model.device, "--device");
     if (devices.size() > 1) {
       throw input_error("--device: found {} devices, expected one: attention is of one layer",
@@ -104,6 +135,8 @@ void bench(const Options& o, bool json) {
     }
     const ModelConfig c = Checkpoint::open(locate_model(o.model.model)).config;
     const std::unique_ptr<Backend> backend = make_backend(devices[0], o.model.threads);
+    if (o.what == "selection")
+      return print_selection(bench_selection(c, *backend, options), o.model.model, *backend, json);
     rows = bench_attention({c.layers, c.heads, c.kv_heads, c.head_dim}, *backend, options);
     ceilings = backend->measure_ceilings();
     machine = backend->description();
@@ -137,19 +170,24 @@ void bench(const Options& o, bool json) {
 void add_bench_command(CLI::App& app, const CommonOptions& common) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
-      "bench", "Measure prefill, decoding, one layer's attention, or what statistics cost");
+      "bench",
+      "Measure prefill, decoding, one layer's attention, what statistics cost, or how fast decode "
+      "attention is that selects");
   command->footer(
       "Examples:\n"
       "  turnbench bench prefill --model random:config.json --tokens 512,8192\n"
       "  turnbench bench decode --model random:config.json --depth 0,8192 --batch 1,8\n"
       "  turnbench bench attention --model random:config.json --tokens 16384 --method minference\n"
-      "  turnbench bench statistics --model random:config.json --tokens 8192 --method h2o");
-  command->add_option("what", o->what, "prefill, decode, attention, statistics")
+      "  turnbench bench statistics --model random:config.json --tokens 8192 --method h2o\n"
+      "  turnbench bench selection --model random:config.json --depth 32768 --kv-dtype bf16 "
+      "--method pqcache:budget=1024");
+  command->add_option("what", o->what, "prefill, decode, attention, statistics, selection")
       ->required()
-      ->check(one_of({"prefill", "decode", "attention", "statistics"}));
+      ->check(one_of({"prefill", "decode", "attention", "statistics", "selection"}));
   o->model.add_to(*command);
   command->add_option("--tokens", o->tokens, "lengths of the prompt: 512,2048");
-  command->add_option("--depth", o->depth, "decode: tokens in the cache, filled at random: 0,8192");
+  command->add_option("--depth", o->depth,
+                      "decode, selection: made-up tokens in the cache: 0,8192");
   command->add_option("--batch", o->batch, "sequences at the same time: 1,8");
   command->add_option("--method", o->methods, "one or more methods, e.g. snapkv:budget=1024")
       ->allow_extra_args(false);

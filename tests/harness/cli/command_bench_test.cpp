@@ -62,6 +62,33 @@ TEST(Bench, AttentionAndStatisticsStandBesideDense) {
   EXPECT_GT(statistics["rows"][0]["of_dense"], 0);
 }
 
+TEST(Bench, SelectionStandsBesideFullAttention) {
+  const Json json = bench({"selection", "--depth", "600", "--method", "pqcache:budget=100", "--method",
+                           "oracle:budget=100,sinks=0,local=0,gran=query_head", "--method",
+                           "snapkv:budget=64"});
+  ASSERT_EQ(json["rows"].size(), 4u);
+  const Json &full = json["rows"][0], &pqcache = json["rows"][1], &oracle = json["rows"][2],
+             &snapkv = json["rows"][3];
+  EXPECT_EQ(full["method"], "full");
+  EXPECT_EQ(full["of_full"], 1);
+  EXPECT_EQ(full["recall"], 1);
+  const double all = full["bytes_read"];
+  for (const Json& row : json["rows"]) {
+    EXPECT_EQ(row["depth"], 600);
+    EXPECT_GT(row["attention_ms"], 0);
+    EXPECT_GT(row["of_full"], 0);
+    EXPECT_LE(row["bytes_read"], all);
+  }
+  // Of 600 tokens: 32 sinks, 34 + 34, the current one.
+  EXPECT_NEAR(pqcache["bytes_read"].get<double>() / all, 101.0 / 600, 1e-3);
+  EXPECT_GT(pqcache["recall"], 0.1);
+  EXPECT_LT(pqcache["recall"], 1);
+  EXPECT_GT(pqcache["bytes_moved"], 0);
+  EXPECT_GE(oracle["recall"], 0.99) << "but for the current token, which is always read";
+  EXPECT_EQ(oracle["bytes_moved"], 0);
+  EXPECT_NEAR(snapkv["bytes_read"].get<double>() / all, 64.0 / 600, 0.02);
+}
+
 TEST(Bench, PrintsATable) {
   const Finished run = run_program(
       {"bench", "decode", "--model", "tiny", "--depth", "32", "--repeats", "1", "--threads", "1"});

@@ -1,0 +1,85 @@
+#include "harness/bench/planted_kv.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/random.h"
+#include "harness/bench/numbers.h"
+
+namespace turnbench {
+namespace {
+
+constexpr int kSinks = 4;
+constexpr int kTopics = 256;      // of a KV head
+constexpr int kRun = 24;          // tokens that share a topic
+constexpr int kLookedFor = 4;     // topics of a query, of which the heads of a group share all but one
+constexpr int kStepsOfTopic = 8;  // that a query stays with one
+// Logits, before what noise adds: of a looked-for topic, of a sink, and the noise's deviation.
+constexpr double kTopicLogit = 9, kSinkLogit = 8, kNoiseLogit = 1.5;
+
+std::uint64_t u(int i) {
+  return static_cast<std::uint64_t>(i);
+}
+
+}  // namespace
+
+std::vector<float> PlantedKv::topic(int layer, int set, int number) const {
+  Random random = Random::from({1, u(layer), u(set), u(number)});
+  std::vector<float> out;
+  double squares = 0;
+  for (int d = 0; d < shape_.head_dim; ++d) {
+    out.push_back(static_cast<float>(normal(random)));
+    squares += static_cast<double>(out.back()) * out.back();
+  }
+  for (float& x : out) x /= static_cast<float>(std::sqrt(squares));
+  return out;
+}
+
+// A query is the sum of its topics' directions and the sinks', each times the root of head_dim, so
+// that scaled scores are the strengths that keys have along them.
+void PlantedKv::keys_and_values(int layer, int set, std::int32_t first, MatrixView<float> rows) {
+  const int dim = shape_.head_dim;
+  std::vector<std::vector<float>> topics;
+  for (int t = 0; t <= kTopics; ++t) topics.push_back(topic(layer, set, t));  // the last: sinks
+  // A query has the length of kLookedFor + 1 directions.
+  const double noise = kNoiseLogit / std::sqrt(kLookedFor + 1.0);
+  for (std::int64_t r = 0; r < rows.rows; ++r) {
+    const std::int32_t position = first + static_cast<std::int32_t>(r);
+    Random run = Random::from({2, u(layer), u(set), u(position / kRun)});
+    const bool is_sink = position < kSinks;
+    const std::size_t number = is_sink ? kTopics : run.below(kTopics);
+    const double strength = is_sink ? kSinkLogit : kTopicLogit * (0.5 + 0.5 * run.uniform());
+    Random random = Random::from({3, u(layer), u(set), u(position)});
+    float *key = rows.row(r), *value = key + dim;
+    for (int d = 0; d < dim; ++d) {
+      key[d] = static_cast<float>(strength * topics[number][static_cast<std::size_t>(d)] +
+                                  noise * normal(random));
+      value[d] = static_cast<float>(normal(random));
+    }
+  }
+}
+
+void PlantedKv::queries(int layer, std::int32_t first, MatrixView<float> rows) {
+  const int dim = shape_.head_dim;
+  const double length = std::sqrt(static_cast<double>(dim));
+  for (std::int64_t r = 0; r < rows.rows; ++r) {
+    const std::int32_t position = first + static_cast<std::int32_t>(r);
+    for (int h = 0; h < shape_.heads; ++h) {
+      float* q = rows.row(r) + h * dim;
+      std::fill(q, q + dim, 0.0f);
+      for (int i = 0; i <= kLookedFor; ++i) {
+        // Topics change one after the other.
+        const int owner = i == 0 ? h : h / shape_.group();
+        Random random =
+            Random::from({4, u(layer), u(owner), u(i),
+                          u((position + i * kStepsOfTopic / kLookedFor) / kStepsOfTopic)});
+        const int number = i == kLookedFor ? kTopics : static_cast<int>(random.below(kTopics));
+        const std::vector<float> direction = topic(layer, h / shape_.group(), number);
+        for (int d = 0; d < dim; ++d)
+          q[d] += static_cast<float>(length * direction[static_cast<std::size_t>(d)]);
+      }
+    }
+  }
+}
+
+}  // namespace turnbench
