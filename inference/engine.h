@@ -123,10 +123,12 @@ class Engine {
   struct Stage {
     Stage(Backend& backend, int head_dim, const Options& options);
     /// The pool in host memory with the layout of one on the device.
-    const std::shared_ptr<KvPool>& host_pool_of(const KvHeadCache& set) const {
-      return set.layout().pre_rope_keys ? host_pre_rope_pool : host_pool;
+    const std::shared_ptr<KvPool>& host_pool_like(const KvPool& device) const {
+      return device.layout().pre_rope_keys ? host_pre_rope_pool : host_pool;
     }
-    bool is_on_host(const KvHeadCache& set) const { return set.pool() == host_pool_of(set); }
+    bool is_on_host(const KvHeadCache& set) const {
+      return set.pool() == host_pool || set.pool() == host_pre_rope_pool;
+    }
     std::vector<const Scratch*> all_scratch() const;
 
     /// A matrix of activations that grows as needed.

@@ -117,11 +117,12 @@ void Engine::move_to_host(Sequence& s, int layer, const LayerView* view) {
   Stage& stage = stage_of(layer);
   auto& sets = s.cache.layer(layer);
   LedgerEntry& ledger = s.counters.ledger.now(layer);
+  // Without the pre-RoPE keys of a shared prefix if only others need them.
+  const std::shared_ptr<KvPool>& host_pool = stage.host_pool_like(*s.cache.pool(layer));
   const auto copy = [&] {
     auto out = std::make_shared<HostCopy>();
     out->sets = std::exchange(s.host_copies[static_cast<std::size_t>(layer)], {});
-    if (out->sets.empty())
-      out->sets.assign(sets.size(), KvHeadCache(stage.host_pool_of(sets.front())));
+    if (out->sets.empty()) out->sets.assign(sets.size(), KvHeadCache(host_pool));
     append_over(*stage.link, LinkDirection::kToHost, LinkUse::kWriteback, sets, out->sets,
                 out->bytes);
     return out;
@@ -140,7 +141,8 @@ void Engine::move_to_host(Sequence& s, int layer, const LayerView* view) {
   auto offloaded = std::make_unique<OffloadedLayer>(options, s.cache.pool(layer), stage.link);
   offloaded->start(sets, pinned_of(s, layer));
   // All that go on from the same tokens share one copy.
-  const std::shared_ptr<const HostCopy> host = view->memo->get<HostCopy>("host memory", copy);
+  const char* key = host_pool->layout().pre_rope_keys ? "with pre-RoPE keys" : "without";
+  const std::shared_ptr<const HostCopy> host = view->memo->get<HostCopy>(key, copy);
   ledger.writeback_bytes += host->bytes;
   sets = host->sets;
   s.offloaded[static_cast<std::size_t>(layer)] = std::move(offloaded);

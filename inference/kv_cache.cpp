@@ -189,23 +189,25 @@ void KvHeadCache::set_position(int slot, std::int32_t position) {
 
 void KvHeadCache::place(int first, const KvHeadCache& from, int from_slot, int count,
                         std::vector<Copy>& copies) {
-  const PageLayout& l = layout();
-  assert(l == from.layout() && first + count <= size_ && from_slot + count <= from.size_);
+  const PageLayout &l = layout(), &f = from.layout();
+  assert(l.dtype == f.dtype && l.head_dim == f.head_dim && l.pre_rope_keys <= f.pre_rope_keys);
+  assert(first + count <= size_ && from_slot + count <= from.size_);
   const std::size_t row = l.row_bytes();
   while (count > 0) {
     const int to = first % kPageTokens, at = from_slot % kPageTokens;
     const int run = std::min({count, kPageTokens - to, kPageTokens - at});  // in one page of each
     KvPage& page = writable_page(first);
     const KvPage& source = from.page_of(from_slot);
-    const auto copy_rows = [&](std::size_t offset, std::size_t bytes) {
+    const auto copy_rows = [&](std::size_t to_offset, std::size_t from_offset, std::size_t bytes) {
       const auto u = [](int i) { return static_cast<std::size_t>(i); };
-      copies.push_back({page.data + offset + u(to) * bytes, source.data + offset + u(at) * bytes,
-                        u(run) * bytes});
+      copies.push_back({page.data + to_offset + u(to) * bytes,
+                        source.data + from_offset + u(at) * bytes, u(run) * bytes});
     };
-    copy_rows(0, row);
-    copy_rows(l.value_offset(), row);
-    if (l.pre_rope_keys) copy_rows(l.pre_rope_key_offset(), row);
-    if (!pool_->memory().is_host()) copy_rows(l.position_offset(), sizeof(std::int32_t));
+    copy_rows(0, 0, row);
+    copy_rows(l.value_offset(), f.value_offset(), row);
+    if (l.pre_rope_keys) copy_rows(l.pre_rope_key_offset(), f.pre_rope_key_offset(), row);
+    if (!pool_->memory().is_host())
+      copy_rows(l.position_offset(), f.position_offset(), sizeof(std::int32_t));
     std::copy_n(source.positions + at, run, page.positions + to);
     first += run;
     from_slot += run;

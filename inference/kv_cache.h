@@ -108,7 +108,7 @@ class KvHeadCache {
   void set_position(int slot, std::int32_t position);
   /// Gives slots [first, first + count) the tokens of the slots of `from` from `from_slot` on.
   /// Appends to `copies` the copies of their rows, which the caller has to do before the slots are
-  /// read; both sets must have the same layout.
+  /// read.  The layout of `from` may have pre-RoPE keys that this set lacks.
   void place(int first, const KvHeadCache& from, int from_slot, int count,
              std::vector<Copy>& copies);
   /// Removes all slots from `size` on.

@@ -166,6 +166,8 @@ class SelectionPolicy {
   /// Called for each layer of a step before the previous layer's attention, if the layer is
   /// offloaded: starts to move what `select` needs to the device.
   virtual void prefetch(int /*layer*/, const IndexPath&) {}
+  /// Named numbers for the record of a turn, the same at every run.
+  virtual std::vector<std::pair<std::string, double>> counters() const { return {}; }
   virtual Selection select(const LayerView& view) = 0;
 };
 

@@ -1,11 +1,14 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "common/error.h"
 #include "methods/cached_keys.h"
+#include "methods/cluster_costs.h"
 #include "methods/code_index.h"
 #include "methods/method.h"
 #include "methods/scores.h"
@@ -60,9 +63,10 @@ class PqCache : public SelectionPolicy {
  public:
   struct Settings {
     Budget budget;
-    int sinks;     ///< tokens
-    double local;  ///< share of the budget
-    CodeSettings codes;
+    int sinks;           ///< tokens
+    double local;        ///< share of the budget
+    CodeSettings codes;  ///< whose iterations are 0 if `costs` say them
+    std::optional<ClusterCosts> costs;
   };
   explicit PqCache(const Settings& s) : s_(s) {}
 
@@ -84,10 +88,12 @@ class PqCache : public SelectionPolicy {
       // Too few tokens for so many centroids: the layer reads everything.
       if (set.size() - s_.sinks <= s_.codes.count()) return;
     }
-    const std::string key = fmt::format("pqcache {} {} {} {}", s_.codes.parts, s_.codes.bits,
-                                        s_.codes.iterations, s_.sinks);
+    CodeSettings codes = s_.codes;
+    if (s_.costs) codes.iterations = s_.costs->iterations(view.sets[0].size() - s_.sinks);
+    const std::string key =
+        fmt::format("pqcache {} {} {} {}", codes.parts, codes.bits, codes.iterations, s_.sinks);
     layer.index = view.memo->get<CodeIndex>(
-        key, [&] { return std::make_shared<CodeIndex>(view, s_.codes, s_.sinks); });
+        key, [&] { return std::make_shared<CodeIndex>(view, codes, s_.sinks); });
     layer.appended.resize(view.sets.size() * parts());
   }
 
@@ -114,6 +120,16 @@ class PqCache : public SelectionPolicy {
     std::int64_t bytes = 0;
     for (const Copy& c : copies) bytes += static_cast<std::int64_t>(c.bytes);
     buffer.fill(copies, bytes * s_.codes.bits, path);
+  }
+
+  std::vector<std::pair<std::string, double>> counters() const override {
+    int most = 0;
+    for (const Layer& layer : layers_) {
+      if (layer.index == nullptr) continue;
+      layer.index->wait();
+      most = std::max(most, layer.index->iterations());
+    }
+    return {{"kmeans_iterations", most}};
   }
 
   /// Codes -> estimated scores -> softmax over the candidates -> summed over the heads of a set ->
@@ -316,16 +332,26 @@ MethodInfo pqcache() {
                      {"m", Kind::kInteger, "2", "parts", "of a key, each with a code of its own", 1,
                       16},
                      {"b", Kind::kInteger, "6", "bits", "of a code", 1, 8},
-                     {"max_iter", Kind::kInteger, "10", "iterations", "of k-means, at most", 1,
-                      300}},
+                     {"max_iter", Kind::kInteger, "10", "iterations",
+                      "of k-means, at most; 0: as many as `costs` leave time for", 0, 300},
+                     {"costs", Kind::kFile, "none", "file",
+                      "what prefill and clustering take, as fit-costs writes it"}},
       .make =
           [](const Parameters& p) {
+            const auto costs = p.file("costs");
+            if ((p.integer("max_iter") == 0) != costs.has_value()) {
+              throw input_error(
+                  "pqcache: found max_iter={} {} costs, expected max_iter=0 with them "
+                  "and another number without",
+                  p.integer("max_iter"), costs ? "with" : "without");
+            }
             Policies out;
             out.selection = std::make_unique<PqCache>(PqCache::Settings{
                 .budget = p.budget("budget"),
                 .sinks = p.integer("sinks"),
                 .local = p.number("local"),
-                .codes = {p.integer("m"), p.integer("b"), p.integer("max_iter")}});
+                .codes = {p.integer("m"), p.integer("b"), p.integer("max_iter")},
+                .costs = costs ? std::optional(ClusterCosts::load(*costs)) : std::nullopt});
             return out;
           },
       .placement = {{"placement", "host"},

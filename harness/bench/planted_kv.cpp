@@ -10,9 +10,9 @@ namespace turnbench {
 namespace {
 
 constexpr int kSinks = 4;
-constexpr int kTopics = 256;      // of a KV head
-constexpr int kRun = 24;          // tokens that share a topic
-constexpr int kLookedFor = 4;     // topics of a query, of which the heads of a group share all but one
+constexpr int kTopics = 256;   // of a KV head
+constexpr int kRun = 24;       // tokens that share a topic
+constexpr int kLookedFor = 4;  // topics of a query, of which the heads of a group share all but one
 constexpr int kStepsOfTopic = 8;  // that a query stays with one
 // Logits, before what noise adds: of a looked-for topic, of a sink, and the noise's deviation.
 constexpr double kTopicLogit = 9, kSinkLogit = 8, kNoiseLogit = 1.5;

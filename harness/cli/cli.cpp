@@ -53,6 +53,7 @@ int run_cli(int argc, char** argv) {
   add_dialogues_command(app, common);
   add_bench_command(app, common);
   add_calibrate_command(app, common);
+  add_fit_costs_command(app, common);
   add_doctor_command(app, common);
   for (CLI::App* command : app.get_subcommands({})) common.add_to(*command);
   try {

@@ -22,21 +22,6 @@ struct Options {
   int repeats = 3;
 };
 
-/// "512,2048" as numbers from `min` on.
-std::vector<int> number_list(const std::string& text, const char* option, int min) {
-  std::vector<int> out;
-  for (const std::string& part : split(text, ",")) {
-    const std::string number = trim(part);
-    if (number.empty() || number.size() > 7 ||
-        number.find_first_not_of("0123456789") != std::string::npos || std::stoi(number) < min) {
-      throw input_error("{}: found \"{}\", expected whole numbers from {} on, separated by commas",
-                        option, printable(shorten(number, 40)), min);
-    }
-    out.push_back(std::stoi(number));
-  }
-  return out;
-}
-
 std::vector<int> lengths(const Options& o) {
   const bool decodes = o.what == "decode" || o.what == "selection";
   if (decodes ? !o.tokens.empty() : !o.depth.empty()) {

@@ -55,6 +55,10 @@ struct ConversationOptions {
   ChatTemplate open(const Tokenizer& tokenizer, const std::string& model) const;
 };
 
+/// "512,2048" as numbers from `min` on.
+/// @throws Error (input) naming the option.
+std::vector<int> number_list(const std::string& text, const char* option, int min);
+
 /// The tokenizer of --model, whose weights may be missing.
 Tokenizer open_model_tokenizer(const std::string& model);
 

@@ -280,6 +280,9 @@ void UnitRunner::finish_turn(ActiveUnit& unit, Branch& b) {
   if (c.attentions > 0) r.counters.push_back({"attended_tokens", c.mean_attended()});
   if (c.prefill_pairs_dense > 0)
     r.counters.push_back({"prefill_pairs_share", c.prefill_pairs / c.prefill_pairs_dense});
+  if (const auto& selection = b.sequence->policies.selection) {
+    for (const auto& [name, value] : selection->counters()) r.counters.push_back({name, value});
+  }
   if (b.sequence->policies.placement.host) {
     const LedgerEntry moved = c.ledger.total();
     const auto add = [&](const char* name, std::int64_t value) {

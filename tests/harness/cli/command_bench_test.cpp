@@ -63,9 +63,9 @@ TEST(Bench, AttentionAndStatisticsStandBesideDense) {
 }
 
 TEST(Bench, SelectionStandsBesideFullAttention) {
-  const Json json = bench({"selection", "--depth", "600", "--method", "pqcache:budget=100", "--method",
-                           "oracle:budget=100,sinks=0,local=0,gran=query_head", "--method",
-                           "snapkv:budget=64"});
+  const Json json =
+      bench({"selection", "--depth", "600", "--method", "pqcache:budget=100", "--method",
+             "oracle:budget=100,sinks=0,local=0,gran=query_head", "--method", "snapkv:budget=64"});
   ASSERT_EQ(json["rows"].size(), 4u);
   const Json &full = json["rows"][0], &pqcache = json["rows"][1], &oracle = json["rows"][2],
              &snapkv = json["rows"][3];

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+namespace turnbench {
+
+/// What a layer's prefill and the clustering of its keys take on some machine, in seconds, for s
+/// tokens and T iterations (PQCache, section 3.3, equations 1 and 2):
+///   prefill = prefill_base + prefill_token * s + prefill_pair * s^2
+///   clustering = cluster_base + cluster_token * s * T
+/// The coefficients are measured once and stored: no result depends on a clock.
+struct ClusterCosts {
+  double prefill_base = 0, prefill_token = 0, prefill_pair = 0;
+  double cluster_base = 0, cluster_token = 0;
+
+  /// The iterations that clustering has time for beside the prefill of a layer: equation 3, rounded
+  /// down, from 3 to 300 as in the code.
+  int iterations(std::int64_t tokens) const;
+
+  /// Reads and writes a JSON object with these five numbers.
+  /// @throws Error (input) for a file that is none.
+  static ClusterCosts load(const std::filesystem::path& path);
+  std::string json() const;
+};
+
+}  // namespace turnbench
