@@ -152,6 +152,9 @@ class SelectionPolicy {
   virtual std::unique_ptr<SelectionPolicy> clone() const = 0;
   /// The number of recent query rows whose `window_mass` this policy uses.
   virtual int window() const { return 1; }
+  /// Whether this is made for dialogues whose cache goes on from turn to turn (true) or for those
+  /// that are prefilled anew in each turn; nothing if it serves both.
+  virtual std::optional<bool> keeps_cache() const { return std::nullopt; }
   /// Called for each layer at the end of a turn's prefill, to build the index that `select` needs.
   /// Sets and statistics are those after eviction.
   virtual void after_prefill(const LayerView&) {}

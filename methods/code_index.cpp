@@ -15,7 +15,8 @@ constexpr std::uint64_t kSeed = 4321;  // of PQCache's code
 
 }  // namespace
 
-CodeIndex::CodeIndex(const LayerView& view, const CodeSettings& settings, int first)
+CodeIndex::CodeIndex(const LayerView& view, const CodeSettings& settings,
+                     std::span<const int> first)
     : settings_(settings), head_dim_(view.shape.head_dim) {
   const std::size_t parts = static_cast<std::size_t>(settings.parts);
   const std::int64_t dim = head_dim_ / settings.parts;
@@ -28,7 +29,7 @@ CodeIndex::CodeIndex(const LayerView& view, const CodeSettings& settings, int fi
                           static_cast<std::size_t>(settings.count() * head_dim_));
   for (std::size_t s = 0; s < view.sets.size(); ++s) {
     const auto keys = std::make_shared<const std::vector<float>>(
-        keys_on_host(*view.backend, view.sets[s], first, view.sets[s].size()));
+        keys_on_host(*view.backend, view.sets[s], first[s], view.sets[s].size()));
     for (std::size_t part = 0; part < parts; ++part) work_->problems[s * parts + part].keys = keys;
   }
   job_ = view.background->start(work_->problems.size(), [work = work_, settings, dim,

@@ -22,9 +22,9 @@ struct CodeSettings {
 /// that go on from the same prompt share one.
 class CodeIndex {
  public:
-  /// Starts to find the codes of the slots from `first` on of all sets of the view.  Reads their
-  /// keys at once: the tasks own a copy.  Each set needs more than 2^bits such slots.
-  CodeIndex(const LayerView& view, const CodeSettings& settings, int first);
+  /// Starts to find the codes of the slots from first[s] on of each set s of the view.  Reads their
+  /// keys at once: the tasks own a copy.  Each set needs at least 2^bits such slots.
+  CodeIndex(const LayerView& view, const CodeSettings& settings, std::span<const int> first);
 
   /// Waits until all is found.
   void wait() const { job_->wait(); }
@@ -32,7 +32,7 @@ class CodeIndex {
   // After `wait`:
   /// [parts * 2^bits, head_dim / parts], in host memory.
   MatrixView<const float> centroids(std::size_t set) const;
-  /// One part's codes of all slots from `first` on.
+  /// One part's codes of all slots from first[set] on.
   std::span<const std::uint8_t> codes(std::size_t set, int part) const;
   /// The most iterations of k-means that a part took.
   int iterations() const;

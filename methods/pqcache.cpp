@@ -1,63 +1,29 @@
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <optional>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "common/error.h"
-#include "methods/cached_keys.h"
 #include "methods/cluster_costs.h"
-#include "methods/code_index.h"
+#include "methods/layer_codes.h"
 #include "methods/method.h"
 #include "methods/scores.h"
 
 namespace turnbench {
 namespace {
 
-constexpr std::int64_t kRoom = 256;  // codes of an answer, before the buffers grow
-
-/// The codes of a layer in a backend's memory: a row for each part of each KV set.
-class CodeBuffer {
- public:
-  CodeBuffer() = default;
-  CodeBuffer(const CodeBuffer&) {}  // a fork fills its own
-  CodeBuffer& operator=(const CodeBuffer&) {
-    wait();
-    bytes_ = Buffer();
-    stride_ = 0;
-    return *this;
-  }
-  ~CodeBuffer() { wait(); }
-
-  bool has_room(std::int64_t codes) const { return codes <= stride_; }
-  /// Makes room for `codes` codes in each row and some more.  Loses what was there.
-  void make_room(std::size_t rows, std::int64_t codes, const std::shared_ptr<Memory>& memory) {
-    wait();
-    stride_ = (codes / kRoom + 2) * kRoom;
-    bytes_ = Buffer(rows * static_cast<std::size_t>(stride_), memory);
-  }
-  std::uint8_t* row(std::size_t r) {
-    return bytes_.as<std::uint8_t>() + static_cast<std::int64_t>(r) * stride_;
-  }
-  std::int64_t stride() const { return stride_; }
-
-  /// Fills rows over a link, until `wait`.
-  void fill(std::span<const Copy> copies, std::int64_t bits, const IndexPath& path) {
-    ticket_ = path.submit(copies, bits);
-    link_ = path.link;
-  }
-  void wait() {
-    if (link_) link_->wait(ticket_);
-  }
-
- private:
-  Buffer bytes_;
-  std::int64_t stride_ = 0;
-  std::shared_ptr<Link> link_;
-  Link::Ticket ticket_ = 0;
+/// What happens to the codes when a later turn's prompt comes (PQCache, section 5).
+enum class LaterTurns {
+  kReprefill,  ///< all keys are computed and clustered anew
+  kPerTurn,    ///< the new tokens get codebooks of their own
+  kExtend      ///< the new tokens get the codes of the nearest centroids
 };
+
+LaterTurns parse_later_turns(const std::string& name) {
+  return name == "perturn"  ? LaterTurns::kPerTurn
+         : name == "extend" ? LaterTurns::kExtend
+                            : LaterTurns::kReprefill;
+}
 
 class PqCache : public SelectionPolicy {
  public:
@@ -67,6 +33,7 @@ class PqCache : public SelectionPolicy {
     double local;        ///< share of the budget
     CodeSettings codes;  ///< whose iterations are 0 if `costs` say them
     std::optional<ClusterCosts> costs;
+    LaterTurns later_turns;
   };
   explicit PqCache(const Settings& s) : s_(s) {}
 
@@ -74,32 +41,41 @@ class PqCache : public SelectionPolicy {
     return std::make_unique<PqCache>(*this);
   }
   int window() const override { return 0; }
+  std::optional<bool> keeps_cache() const override {
+    return s_.later_turns != LaterTurns::kReprefill;
+  }
 
   void after_prefill(const LayerView& view) override {
-    layers_.resize(static_cast<std::size_t>(view.shape.layers));
-    Layer& layer = layers_[static_cast<std::size_t>(view.layer)] = {};
+    while (std::ssize(layers_) < view.shape.layers) layers_.emplace_back(s_.codes);
+    Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
     const int prompt = std::max(0, view.prompt_tokens - s_.sinks);
     const double tokens =
         s_.budget.is_ratio ? prompt * s_.budget.value : std::max(0, s_.budget.tokens(0) - s_.sinks);
     // Both parts are rounded down.
     layer.local = static_cast<int>(tokens * s_.local);
     layer.chosen = static_cast<int>(tokens * (1 - s_.local));
-    for (const KvHeadCache& set : view.sets) {
-      // Too few tokens for so many centroids: the layer reads everything.
-      if (set.size() - s_.sinks <= s_.codes.count()) return;
+    if (s_.later_turns == LaterTurns::kReprefill) {
+      layer.codes = LayerCodes(s_.codes);
+      layer.on_device.clear();
     }
-    CodeSettings codes = s_.codes;
-    if (s_.costs) codes.iterations = s_.costs->iterations(view.sets[0].size() - s_.sinks);
-    const std::string key =
-        fmt::format("pqcache {} {} {} {}", codes.parts, codes.bits, codes.iterations, s_.sinks);
-    layer.index = view.memo->get<CodeIndex>(
-        key, [&] { return std::make_shared<CodeIndex>(view, codes, s_.sinks); });
-    layer.appended.resize(view.sets.size() * parts());
+    std::vector<int> first(view.sets.size(), s_.sinks);
+    if (!layer.codes.empty()) {
+      first = layer.seen;  // all before the turn's prompt, with the last local window
+      layer.codes.code_until(view, first);
+    }
+    remember_sizes(layer, view);
+    if (!layer.codes.empty() && s_.later_turns == LaterTurns::kExtend) return;
+    int rows = view.sets[0].size() - first[0];
+    for (std::size_t s = 0; s < first.size(); ++s)
+      rows = std::min(rows, view.sets[s].size() - first[s]);
+    // Too few for so many centroids: with no other book the layer reads everything.
+    if (rows <= s_.codes.count()) return;
+    layer.codes.add_book(view, s_.costs ? s_.costs->iterations(rows) : s_.codes.iterations, first);
   }
 
   DeviceNeeds device_needs(const LayerView& view) const override {
     const Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
-    return {.everything = layer.index == nullptr,
+    return {.everything = layer.codes.empty(),
             .pinned_tokens = s_.sinks + layer.local + 1,
             .step_tokens = layer.chosen,
             .first = s_.sinks};
@@ -113,22 +89,12 @@ class PqCache : public SelectionPolicy {
 
   /// Moves the codes of the layer, so that they are there when its queries are.
   void prefetch(int layer, const IndexPath& path) override {
-    const Layer& own = layers_[static_cast<std::size_t>(layer)];
-    own.index->wait();
-    CodeBuffer& buffer = moved_codes(layer);
-    const std::vector<Copy> copies = copies_into(buffer, own, path.memory);
-    std::int64_t bytes = 0;
-    for (const Copy& c : copies) bytes += static_cast<std::int64_t>(c.bytes);
-    buffer.fill(copies, bytes * s_.codes.bits, path);
+    layers_[static_cast<std::size_t>(layer)].codes.move(moved_codes(layer), path);
   }
 
   std::vector<std::pair<std::string, double>> counters() const override {
     int most = 0;
-    for (const Layer& layer : layers_) {
-      if (layer.index == nullptr) continue;
-      layer.index->wait();
-      most = std::max(most, layer.index->iterations());
-    }
+    for (const Layer& layer : layers_) most = std::max(most, layer.codes.iterations());
     return {{"kmeans_iterations", most}};
   }
 
@@ -136,31 +102,32 @@ class PqCache : public SelectionPolicy {
   /// top-k between the sinks and the local window.
   Selection select(const LayerView& view) override {
     Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
-    if (layer.index == nullptr) return {};
-    layer.index->wait();
-    CodeBuffer& codes = codes_on_device(view, layer);
-    code_what_left_the_window(view, layer, codes);
+    remember_sizes(layer, view);
+    if (layer.codes.empty()) return {};
     const std::size_t sets = view.sets.size();
+    std::vector<int> end;  // of the candidates, slots [sinks, end)
+    for (const KvHeadCache& set : view.sets)
+      end.push_back(std::max(s_.sinks, set.size() - 1 - layer.local));
+    layer.codes.code_until(view, end);
+    CodeBuffer& codes = codes_on_device(view, layer);
+
     const std::int64_t dim = view.shape.head_dim, heads = view.heads_per_set();
+    const MatrixView<const float> queries(view.queries.data, view.shape.heads, dim);
     std::int64_t floats = 0;
-    for (const KvHeadCache& set : view.sets) floats += (heads + 1) * candidates(layer, set);
+    for (std::size_t s = 0; s < sets; ++s) floats += (heads + 1) * (end[s] - s_.sinks);
     float* memory = view.scratch->get(static_cast<std::size_t>(floats));
     std::vector<CodeScoreJob> scores;
     std::vector<ReduceHeadsJob> reductions;
     std::vector<TopKJob> best;
     std::vector<std::vector<std::int32_t>> chosen(sets);
     for (std::size_t s = 0; s < sets; ++s) {
-      const std::int64_t n = candidates(layer, view.sets[s]);
+      const std::int64_t n = end[s] - s_.sinks;
       if (n <= layer.chosen) continue;  // all of them
       const MatrixView<float> estimates(memory, heads, n), summed(memory + heads * n, 1, n);
       memory += (heads + 1) * n;
-      scores.push_back({.q = MatrixView(view.queries.data, view.shape.heads, dim)
-                                 .rows_at(static_cast<std::int64_t>(s) * heads, heads),
-                        .centroids = centroids(layer, s),
-                        .parts = s_.codes.parts,
-                        .codes = codes.row(s * parts()),
-                        .code_stride = codes.stride(),
-                        .out = estimates});
+      layer.codes.add_score_jobs(view, s,
+                                 queries.rows_at(static_cast<std::int64_t>(s) * heads, heads),
+                                 codes, estimates, scores);
       reductions.push_back({estimates, HeadReduction::kSumOfSoftmax, summed});
       best.push_back({{summed.data, static_cast<std::size_t>(n)}, layer.chosen, &chosen[s]});
     }
@@ -170,132 +137,40 @@ class PqCache : public SelectionPolicy {
 
     Selection out;
     for (std::size_t s = 0; s < sets; ++s) {
-      const int n = view.sets[s].size(), between = candidates(layer, view.sets[s]);
-      if (between <= layer.chosen) {
+      const int n = view.sets[s].size();
+      if (end[s] - s_.sinks <= layer.chosen) {
         out.slots.push_back(all_slots(n));
         continue;
       }
       std::vector<std::int32_t> slots = all_slots(s_.sinks);
       for (const std::int32_t j : chosen[s]) slots.push_back(s_.sinks + j);
-      out.slots.push_back(
-          with_tail(std::move(slots), s_.sinks + between, n));  // [sinks + k + local + 1]
+      out.slots.push_back(with_tail(std::move(slots), end[s], n));  // [sinks + k + local + 1]
     }
     return out;
   }
 
  private:
   struct Layer {
+    explicit Layer(const CodeSettings& settings) : codes(settings) {}
     int local = 0, chosen = 0;  ///< tokens
-    std::shared_ptr<const CodeIndex> index;
-    std::vector<std::vector<std::uint8_t>> appended;  ///< [sets * parts]: codes after the index's
-    std::shared_ptr<const Buffer> centroids;          ///< of all sets, in the backend's memory
-    CodeBuffer codes;                                 ///< if the layer is on the device
+    std::vector<int> seen;      ///< of each set, by the last call
+    LayerCodes codes;
+    CodeBuffer on_device;  ///< if the layer is there
   };
 
-  std::size_t parts() const { return static_cast<std::size_t>(s_.codes.parts); }
-
-  /// The tokens of a set between the sinks and the local window.
-  int candidates(const Layer& layer, const KvHeadCache& set) const {
-    return std::max(0, set.size() - 1 - layer.local - s_.sinks);
+  static void remember_sizes(Layer& layer, const LayerView& view) {
+    layer.seen.clear();
+    for (const KvHeadCache& set : view.sets) layer.seen.push_back(set.size());
   }
 
-  /// Codes of row r = set * parts + part that the index has.
-  std::span<const std::uint8_t> indexed(const Layer& layer, std::size_t r) const {
-    return layer.index->codes(r / parts(), static_cast<int>(r % parts()));
-  }
-
-  /// Two layers at a time have their codes on the device.
+  /// Two layers at a time have their codes on the device if the keys are in host memory.
   CodeBuffer& moved_codes(int layer) { return moved_[static_cast<std::size_t>(layer) % 2]; }
 
-  /// The copies of all codes that the host has, and room for one more.
-  std::vector<Copy> copies_into(CodeBuffer& buffer, const Layer& layer,
-                                const std::shared_ptr<Memory>& memory) const {
-    const std::size_t rows = layer.appended.size();
-    std::int64_t most = 0;
-    for (std::size_t r = 0; r < rows; ++r)
-      most = std::max(most, std::ssize(indexed(layer, r)) + std::ssize(layer.appended[r]));
-    if (!buffer.has_room(most + 1)) buffer.make_room(rows, most + 1, memory);
-    std::vector<Copy> copies;
-    for (std::size_t r = 0; r < rows; ++r) {
-      auto* to = reinterpret_cast<std::byte*>(buffer.row(r));
-      for (const std::span<const std::uint8_t> codes :
-           {indexed(layer, r), std::span<const std::uint8_t>(layer.appended[r])}) {
-        if (codes.empty()) continue;
-        copies.push_back({to, reinterpret_cast<const std::byte*>(codes.data()), codes.size()});
-        to += codes.size();
-      }
-    }
-    return copies;
-  }
-
   CodeBuffer& codes_on_device(const LayerView& view, Layer& layer) {
-    const std::shared_ptr<Memory>& memory = view.backend->memory();
-    if (layer.centroids == nullptr) {
-      const MatrixView<const float> first = layer.index->centroids(0);  // the others follow it
-      const std::size_t floats =
-          view.sets.size() * static_cast<std::size_t>(first.rows * first.columns);
-      auto centroids = std::make_shared<Buffer>(floats * sizeof(float), memory);
-      memory->copy(std::array{copy_of(first.data, centroids->as<float>(), floats)});
-      layer.centroids = std::move(centroids);
-    }
-    if (view.index_path.link) {
-      CodeBuffer& buffer = moved_codes(view.layer);
-      buffer.wait();
-      return buffer;
-    }
-    for (std::size_t r = 0; r < layer.appended.size(); ++r) {
-      const std::int64_t have = std::ssize(indexed(layer, r)) + std::ssize(layer.appended[r]);
-      if (layer.codes.has_room(have + 1)) continue;
-      memory->copy(copies_into(layer.codes, layer, memory));
-      break;
-    }
-    return layer.codes;
-  }
-
-  /// The centroids of a set on the device: [parts * 2^bits, head_dim / parts].
-  static MatrixView<const float> centroids(const Layer& layer, std::size_t set) {
-    const MatrixView<const float> host = layer.index->centroids(set);
-    return {
-        layer.centroids->as<float>() + static_cast<std::int64_t>(set) * host.rows * host.columns,
-        host.rows, host.columns};
-  }
-
-  /// Tokens that left the local window get the codes of the nearest centroids.
-  void code_what_left_the_window(const LayerView& view, Layer& layer, CodeBuffer& codes) {
-    const std::int64_t dim = view.shape.head_dim, part_dim = dim / s_.codes.parts;
-    std::vector<int> coded(view.sets.size());
-    std::int64_t rows = 0;
-    for (std::size_t s = 0; s < view.sets.size(); ++s) {
-      const std::size_t r = s * parts();
-      coded[s] = static_cast<int>(indexed(layer, r).size() + layer.appended[r].size());
-      rows += std::max(0, candidates(layer, view.sets[s]) - coded[s]);
-    }
-    if (rows == 0) return;
-    float* memory = view.scratch->get(static_cast<std::size_t>(rows * dim));
-    std::vector<ReadKeysJob> reads;
-    std::vector<NearestJob> nearest;
-    std::vector<Copy> copies;
-    for (std::size_t s = 0; s < view.sets.size(); ++s) {
-      const std::int64_t count = candidates(layer, view.sets[s]) - coded[s];
-      if (count <= 0) continue;
-      const MatrixView<float> keys(memory, count, dim);
-      memory += count * dim;
-      reads.push_back({&view.sets[s], s_.sinks + coded[s], false, keys});
-      for (std::size_t p = 0; p < parts(); ++p) {
-        const std::int64_t part = static_cast<std::int64_t>(p), all = s_.codes.count();
-        std::vector<std::uint8_t>& host = layer.appended[s * parts() + p];
-        std::uint8_t* device = codes.row(s * parts() + p) + coded[s];
-        nearest.push_back({keys.columns_at(part * part_dim, part_dim),
-                           centroids(layer, s).rows_at(part * all, all), device});
-        const auto had = host.size(), more = static_cast<std::size_t>(count);
-        host.resize(had + more);
-        copies.push_back({reinterpret_cast<std::byte*>(host.data() + had),
-                          reinterpret_cast<const std::byte*>(device), more});
-      }
-    }
-    view.backend->read_keys(reads);
-    view.backend->assign_nearest(nearest);
-    view.backend->memory()->copy(copies);
+    CodeBuffer& buffer = view.index_path.link ? moved_codes(view.layer) : layer.on_device;
+    buffer.wait();
+    layer.codes.copy_to(buffer, view.backend->memory());  // what was coded here
+    return buffer;
   }
 
   Settings s_;
@@ -335,7 +210,10 @@ MethodInfo pqcache() {
                      {"max_iter", Kind::kInteger, "10", "iterations",
                       "of k-means, at most; 0: as many as `costs` leave time for", 0, 300},
                      {"costs", Kind::kFile, "none", "file",
-                      "what prefill and clustering take, as fit-costs writes it"}},
+                      "what prefill and clustering take, as fit-costs writes it"},
+                     {"mt", Kind::kChoice, "reprefill", "reprefill|perturn|extend",
+                      "later turns: everything anew, codebooks of their own for new tokens, or the "
+                      "nearest centroids"}},
       .make =
           [](const Parameters& p) {
             const auto costs = p.file("costs");
@@ -351,7 +229,8 @@ MethodInfo pqcache() {
                 .sinks = p.integer("sinks"),
                 .local = p.number("local"),
                 .codes = {p.integer("m"), p.integer("b"), p.integer("max_iter")},
-                .costs = costs ? std::optional(ClusterCosts::load(*costs)) : std::nullopt});
+                .costs = costs ? std::optional(ClusterCosts::load(*costs)) : std::nullopt,
+                .later_turns = parse_later_turns(p.choice("mt"))});
             return out;
           },
       .placement = {{"placement", "host"},

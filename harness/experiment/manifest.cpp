@@ -245,6 +245,23 @@ void parse_decoding(const JsonView& json, Manifest& m, ManifestUse use) {
   m.system_prompt = json.get("system_prompt", std::string());
 }
 
+/// Refuses methods whose own way through later turns is not the manifest's.
+void check_histories(const JsonView& json, const Manifest& m) {
+  for (const Method& method : m.methods) {
+    const Policies policies = method.make();
+    const auto keeps = policies.selection ? policies.selection->keeps_cache() : std::nullopt;
+    if (!keeps) continue;
+    for (const History history : m.histories) {
+      if (*keeps == (history != History::kReprefill)) continue;
+      throw input_error(
+          "{}: /history: found {} with the method {}, expected {}, as its own mode of later turns "
+          "says",
+          json.source(), name_of(history), printable(method.label()),
+          *keeps ? "compress_once or recompress" : "reprefill");
+    }
+  }
+}
+
 }  // namespace
 
 const std::vector<TableValue>& table_values() {
@@ -336,6 +353,7 @@ Manifest parse_manifest(std::string_view text, const std::string& source, Manife
   if (use == ManifestUse::kRun) labels = parse_measured(json, m);
   m.histories = parse_enums(json, "history", History::kReprefill,
                             {History::kReprefill, History::kCompressOnce, History::kRecompress});
+  check_histories(json, m);
   m.answers = parse_enums(json, "answers", Answers::kOwn, {Answers::kOwn, Answers::kGold});
   parse_decoding(json, m, use);
   if (json.has("tables")) {

@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "common/error.h"
-#include "methods/code_index.h"
+#include "methods/layer_codes.h"
 #include "methods/method.h"
 #include "methods/scores.h"
 #include "tests/methods/layer.h"
@@ -52,7 +52,8 @@ TEST(PqCache, ChoosesByEstimatedScores) {
   constexpr int n = 600, kParts = 4, kBits = 5, kLocal = 28;
   Step step(n);
   const Selection got = step.select("pqcache:m=4,b=5,max_iter=7,budget=0.1");  // of 567 tokens
-  const CodeIndex index(step.view(), {.parts = kParts, .bits = kBits, .iterations = 7}, kSinks);
+  const CodeIndex index(step.view(), {.parts = kParts, .bits = kBits, .iterations = 7},
+                        std::vector<int>(kSets, kSinks));
   index.wait();
   EXPECT_LE(index.iterations(), 7);
   for (std::size_t s = 0; s < kSets; ++s) {
@@ -104,6 +105,95 @@ TEST(PqCache, EqualsTheOracleWhereCodesAreExact) {
 TEST(PqCache, ReadsEverythingWithoutAnIndex) {
   EXPECT_TRUE(Step(kSinks + 64).select("pqcache:budget=0.1").all()) << "64 keys, 64 centroids";
   EXPECT_FALSE(Step(kSinks + 65).select("pqcache:budget=0.1").all());
+}
+
+/// The layer when it had only its first `n` tokens.
+LayerView view_of_first(Step& step, std::vector<KvHeadCache>& sets, int n) {
+  sets = step.sets;
+  for (KvHeadCache& set : sets) set.truncate(n);
+  LayerView out = step.view();
+  out.sets = sets;
+  return out;
+}
+
+// A cache that goes on: the second prompt's tokens get codes by the books of the first, or a book
+// of their own; what stands before is as it was.
+TEST(PqCache, GoesOnInLaterTurns) {
+  constexpr int kFirst = 300, kAnswered = 310, n = 600;
+  Step step(n);
+  std::vector<KvHeadCache> sets;
+  const auto selections = [&](const std::string& spec) {
+    Policies p = Method::parse(spec + ",b=4,max_iter=20,budget=0.2").make();
+    p.selection->after_prefill(view_of_first(step, sets, kFirst));
+    p.selection->select(view_of_first(step, sets, kAnswered));
+    step.memo = {};
+    p.selection->after_prefill(step.view());
+    return p.selection->select(step.view()).slots;
+  };
+  const auto anew = selections("pqcache:mt=reprefill"), extended = selections("pqcache:mt=extend"),
+             per_turn = selections("pqcache:mt=perturn");
+  EXPECT_EQ(anew, step.select("pqcache:b=4,max_iter=20,budget=0.2").slots) << "nothing is kept";
+  EXPECT_NE(extended, anew);
+  EXPECT_NE(per_turn, anew);
+  EXPECT_NE(per_turn, extended);
+  for (const auto& lists : {extended, per_turn}) {
+    for (std::size_t s = 0; s < kSets; ++s) EXPECT_EQ(lists[s].size(), anew[s].size());
+  }
+}
+
+// Codes of several books: each token's are those of its book, its score their sum.
+TEST(PqCache, ScoresByTheBookOfEachTurn) {
+  constexpr int kFirst = 200, n = 400, kParts = 2, kBits = 3;
+  Step step(n);
+  std::vector<KvHeadCache> sets;
+  LayerCodes codes({.parts = kParts, .bits = kBits});
+  codes.add_book(view_of_first(step, sets, kFirst), 9, std::vector<int>(kSets, kSinks));
+  step.memo = {};
+  const std::vector<int> answered(kSets, kFirst + 20), all(kSets, n);
+  codes.code_until(step.view(), answered);
+  codes.add_book(step.view(), 9, answered);
+  codes.code_until(step.view(), all);
+  CodeBuffer buffer;
+  codes.copy_to(buffer, step.backend->memory());
+  const CodeSettings settings{.parts = kParts, .bits = kBits, .iterations = 9};
+  const CodeIndex first(view_of_first(step, sets, kFirst), settings,
+                        std::vector<int>(kSets, kSinks));
+  const CodeIndex second(step.view(), settings, answered);
+  first.wait();
+  second.wait();
+  for (std::size_t s = 0; s < kSets; ++s) {
+    std::vector<float> scores(n - kSinks), key(kDim);
+    const MatrixView<const float> q(step.queries.data(), 1, kDim);
+    std::vector<CodeScoreJob> jobs;
+    codes.add_score_jobs(step.view(), s, q, buffer, {scores.data(), 1, n - kSinks}, jobs);
+    EXPECT_EQ(jobs.size(), 2u);
+    step.backend->score_codes(1, jobs);
+    for (int slot = kSinks; slot < n; ++slot) {
+      const bool in_first = slot < answered[s];
+      const MatrixView<const float> book = (in_first ? first : second).centroids(s);
+      step.sets[s].read_key(slot, key.data());
+      double want = 0;
+      for (int part = 0; part < kParts; ++part) {
+        double nearest = 1e30, product = 0;
+        for (int c = 0; c < 1 << kBits; ++c) {
+          const float* centroid = book.row((part << kBits) + c);
+          double distance = 0, dot = 0;
+          for (int d = 0; d < kDim / kParts; ++d) {
+            const int at = part * kDim / kParts + d;
+            const double difference = static_cast<double>(key[at]) - centroid[d];
+            distance += difference * difference;
+            dot += static_cast<double>(q.data[at]) * centroid[d];
+          }
+          if (distance < nearest) {
+            nearest = distance;
+            product = dot;
+          }
+        }
+        want += product;
+      }
+      EXPECT_NEAR(scores[static_cast<std::size_t>(slot - kSinks)], want, 1e-4) << slot;
+    }
+  }
 }
 
 TEST(PqCache, PartsDivideTheHead) {
