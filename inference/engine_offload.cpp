@@ -135,7 +135,10 @@ void Engine::move_to_host(Sequence& s, int layer, const LayerView* view) {
   }
   const SelectionPolicy* selection = s.policies.selection.get();
   const DeviceNeeds needs = selection ? selection->device_needs(*view) : reading_everything(*view);
-  if (needs.everything) return;
+  if (needs.everything) {
+    s.host_copies[static_cast<std::size_t>(layer)].clear();
+    return;
+  }
   const auto options =
       residency_options(s.policies.placement, needs, static_cast<int>(sets.size()));
   auto offloaded = std::make_unique<OffloadedLayer>(options, s.cache.pool(layer), stage.link);
