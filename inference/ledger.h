@@ -43,6 +43,7 @@ class Ledger {
   const LedgerEntry& at(std::size_t step, int layer) const {
     return entries_[step * layers_ + static_cast<std::size_t>(layer)];
   }
+  LedgerEntry total_of_step(std::size_t step) const;
   LedgerEntry total() const;
   void clear() { entries_.clear(); }
 

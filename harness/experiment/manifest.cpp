@@ -273,11 +273,19 @@ const std::vector<TableValue>& table_values() {
        false, 4, false, true},
       {"answer_nll", "nats a token", 1, "negative log-likelihood of the answer", true, 4},
       {"ttft", "ms", 1e3, "time to the first token: the prefill of the turn", true, 1, true},
+      {"tt2t", "ms", 1e3, "time to the second token, with what the first step waits for", true, 1,
+       true},
       {"step", "ms", 1e3, "median time between two tokens of an answer", true, 2, true},
       {"step_p95", "ms", 1e3, "95th percentile of the same", true, 2, true},
+      {"tpot", "ms", 1e3, "mean time of a token from the third on", true, 2, true},
+      {"decode_rate", "tokens/s", 1, "of decode steps", false, 1, true},
+      {"answer_rate", "tokens/s", 1, "of the answer, with the prefill", false, 2, true},
       {"peak_bytes", "MiB", 1.0 / (1 << 20), "weights, keys and values, and workspace at most",
        true, 1, true},
-      {"kv_bytes", "MiB", 1.0 / (1 << 20), "keys and values when the answer begins", true, 2,
+      {"decode_peak_bytes", "MiB", 1.0 / (1 << 20), "the same while decoding", true, 1, true},
+      {"kv_bytes", "MiB", 1.0 / (1 << 20), "keys and values when the answer begins", true, 2, true},
+      {"hit_rate", "share", 1, "of selected tokens, those that were on the device", false, 3, true},
+      {"step_bytes", "MiB", 1.0 / (1 << 20), "that cross the link in a decode step", true, 3,
        true}};
   return values;
 }

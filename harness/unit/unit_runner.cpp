@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 #include <map>
+#include <numeric>
 #include <span>
 
 #include "common/clock.h"
@@ -15,6 +16,28 @@ namespace turnbench {
 namespace {
 
 constexpr std::size_t kDecodeBatch = 64;  // branches that decode in one forward pass
+
+/// What crossed the link between host and device in the turn.
+void write_traffic(const Ledger& ledger, Record& r) {
+  const auto add = [&](const char* name, double value) { r.counters.push_back({name, value}); };
+  const auto as_double = [](std::int64_t x) { return static_cast<double>(x); };
+  const LedgerEntry all = ledger.total();
+  add("index_bytes", as_double(all.index_bytes));
+  add("index_bits", as_double(all.index_bits));
+  add("kv_fetch_bytes", as_double(all.kv_fetch_bytes));
+  add("cache_fill_bytes", as_double(all.cache_fill_bytes));
+  add("prefill_fetch_bytes", as_double(all.prefill_bytes));
+  add("writeback_bytes", as_double(all.writeback_bytes));
+  add("cache_evictions", as_double(all.evictions));
+  add("cache_hits", as_double(all.hits));
+  add("cache_misses", as_double(all.misses));
+  if (all.hits + all.misses > 0)
+    add("hit_rate", as_double(all.hits) / as_double(all.hits + all.misses));
+  if (ledger.steps() > 1) {
+    const double steps = static_cast<double>(ledger.steps() - 1);  // but the prefill
+    add("step_bytes", as_double(all.bytes() - ledger.total_of_step(0).bytes()) / steps);
+  }
+}
 
 }  // namespace
 
@@ -121,6 +144,10 @@ void UnitRunner::prefill(const std::vector<ActiveUnit*>& starting) {
     passes.push_back(w.pass);
   }
   const std::vector<std::vector<float>> logits = engine_.prefill(passes);
+  if (decoding_.isolated) {
+    prefill_peak_bytes_ = engine_.peak_kv_bytes();
+    engine_.reset_peak();
+  }
   std::size_t branches = 0;
   for (ActiveUnit* unit : starting) unit->full_logits.clear();
   for (std::size_t i = 0; i < work.size(); ++i) {
@@ -273,6 +300,31 @@ void UnitRunner::write_cache_counters(Branch& b) const {
   b.record.counters.push_back({"kv_bytes", static_cast<double>(b.sequence->cache.logical_bytes())});
 }
 
+void UnitRunner::write_isolated(Branch& b) const {
+  Record& r = b.record;
+  r.timings.push_back({"ttft", b.prefill_seconds});
+  const double steps = static_cast<double>(step_seconds_.size());
+  if (steps > 0) {
+    r.timings.push_back({"tt2t", b.prefill_seconds + step_seconds_.front()});
+    std::vector<double> sorted = step_seconds_;
+    std::sort(sorted.begin(), sorted.end());
+    const auto at = [&](double share) {
+      return sorted[static_cast<std::size_t>(std::lround(share * (steps - 1)))];
+    };
+    const double all = std::accumulate(sorted.begin(), sorted.end(), 0.0);
+    r.timings.push_back({"step", at(0.5)});
+    r.timings.push_back({"step_p95", at(0.95)});
+    if (steps > 1) r.timings.push_back({"tpot", (all - step_seconds_.front()) / (steps - 1)});
+    r.timings.push_back({"decode_rate", steps / all});
+    r.timings.push_back({"answer_rate", (steps + 1) / (b.prefill_seconds + all)});
+  }
+  const auto fixed = engine_.model().weight_bytes() + engine_.workspace_bytes();
+  const std::size_t decode = engine_.peak_kv_bytes();  // since the prefill
+  r.counters.push_back(
+      {"peak_bytes", static_cast<double>(fixed + std::max(prefill_peak_bytes_, decode))});
+  r.counters.push_back({"decode_peak_bytes", static_cast<double>(fixed + decode)});
+}
+
 void UnitRunner::finish_turn(ActiveUnit& unit, Branch& b) {
   Record& r = b.record;
   const Counters& c = b.sequence->counters;
@@ -283,36 +335,11 @@ void UnitRunner::finish_turn(ActiveUnit& unit, Branch& b) {
   if (const auto& selection = b.sequence->policies.selection) {
     for (const auto& [name, value] : selection->counters()) r.counters.push_back({name, value});
   }
-  if (b.sequence->policies.placement.host) {
-    const LedgerEntry moved = c.ledger.total();
-    const auto add = [&](const char* name, std::int64_t value) {
-      r.counters.push_back({name, static_cast<double>(value)});
-    };
-    add("index_bytes", moved.index_bytes);
-    add("index_bits", moved.index_bits);
-    add("kv_fetch_bytes", moved.kv_fetch_bytes);
-    add("cache_fill_bytes", moved.cache_fill_bytes);
-    add("prefill_fetch_bytes", moved.prefill_bytes);
-    add("writeback_bytes", moved.writeback_bytes);
-    add("cache_hits", moved.hits);
-    add("cache_misses", moved.misses);
-    add("cache_evictions", moved.evictions);
-  }
+  if (b.sequence->policies.placement.host) write_traffic(c.ledger, r);
   r.timings = {{"prefill_share", b.prefill_seconds},
                {"decode_share", b.decode_seconds},
                {"policy", c.policy_seconds}};
-  if (decoding_.isolated) {
-    std::sort(step_seconds_.begin(), step_seconds_.end());
-    const auto at = [&](double share) {
-      const double last = static_cast<double>(step_seconds_.size() - 1);
-      return step_seconds_[static_cast<std::size_t>(std::lround(share * last))];
-    };
-    r.timings.insert(r.timings.end(),
-                     {{"ttft", b.prefill_seconds}, {"step", at(0.5)}, {"step_p95", at(0.95)}});
-    r.counters.push_back(
-        {"peak_bytes", static_cast<double>(engine_.model().weight_bytes() +
-                                           engine_.peak_kv_bytes() + engine_.workspace_bytes())});
-  }
+  if (decoding_.isolated) write_isolated(b);
   if (b.recorded) unit.result.records.push_back(r);
   if (b.reprefills()) b.sequence.reset();
 }

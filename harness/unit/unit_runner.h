@@ -51,6 +51,8 @@ class UnitRunner {
   /// from where they were at the end of their prompts.  Adds the means to the unit's scores.
   void measure_fidelity(ActiveUnit& unit);
   void write_cache_counters(Branch& b) const;
+  /// Times and memory of a cell that runs alone.
+  void write_isolated(Branch& b) const;
   void finish_turn(ActiveUnit& unit, Branch& b);
 
   Engine& engine_;
@@ -60,7 +62,9 @@ class UnitRunner {
   std::list<ActiveUnit> active_;  ///< oldest first
   std::size_t steps_since_ = 0;   ///< decode steps since the last unit started
   std::size_t most_steps_ = 0, ended_ = 0, ended_steps_ = 0;
-  std::vector<double> step_seconds_;  ///< for isolated cells: of the current turn's decode steps
+  // For isolated cells, of the current turn:
+  std::vector<double> step_seconds_;    ///< of its decode steps
+  std::size_t prefill_peak_bytes_ = 0;  ///< of keys and values
 };
 
 }  // namespace turnbench
