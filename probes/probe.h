@@ -44,6 +44,9 @@ class Probe {
   /// For a probe with a parameter "method": called for each layer in order, at first with the rows
   /// of the prompt, then for each token of the answer that is read.
   virtual void observe_outputs(const LayerOutputs&) {}
+  /// The same where the method selects: called for each layer in order, for each token of the
+  /// answer that is read, with what the layer's step reads.
+  virtual void observe_selection(const LayerView&, const Selection&) {}
   /// Called at the end of each prompt.
   virtual void end() = 0;
 

@@ -11,7 +11,8 @@
   X(fragmentation)          \
   X(redundancy)             \
   X(block_sizes)            \
-  X(output_error)
+  X(output_error)           \
+  X(recall)
 
 namespace turnbench {
 

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <iterator>
 #include <memory>
 #include <numeric>
 #include <utility>
@@ -7,6 +6,7 @@
 #include "harness/bench/bench.h"
 #include "harness/bench/numbers.h"
 #include "harness/bench/planted_kv.h"
+#include "methods/selection_recall.h"
 
 namespace turnbench {
 namespace {
@@ -15,77 +15,25 @@ constexpr int kLayers = 3;       // that are measured
 constexpr int kSteps = 8;        // of one repeat
 constexpr int kRecallSteps = 4;  // whose selections are compared with exact scores
 
-/// What the selections of a sequence read, by layer.
+/// What the selections of a sequence read.
 struct Observed {
-  std::vector<double> tokens = std::vector<double>(kLayers);  ///< over sets and steps
-  double recall = 0;                                          ///< sum over heads and steps
-  int heads = 0;                                              ///< its terms
-};
+  std::vector<double> tokens =
+      std::vector<double>(kLayers);  ///< of each layer, over sets and steps
+  double recall = 0;                 ///< of the last layer, over steps
 
-/// A policy whose selections are compared with the exact scores.
-class Observing : public SelectionPolicy {
- public:
-  Observing(std::unique_ptr<SelectionPolicy> policy, Observed& observed)
-      : policy_(std::move(policy)), observed_(observed) {}
-  std::unique_ptr<SelectionPolicy> clone() const override {
-    return std::make_unique<Observing>(policy_->clone(), observed_);
-  }
-  int window() const override { return std::max(1, policy_->window()); }
-  void after_prefill(const LayerView& view) override { policy_->after_prefill(view); }
-  DeviceNeeds device_needs(const LayerView& view) const override {
-    return policy_->device_needs(view);
-  }
-  std::vector<SlotRange> pinned(int layer, int tokens) const override {
-    return policy_->pinned(layer, tokens);
-  }
-  void prefetch(int layer, const IndexPath& path) override { policy_->prefetch(layer, path); }
-
-  Selection select(const LayerView& view) override {
-    Selection out = policy_->select(view);
-    double& tokens = observed_.tokens[static_cast<std::size_t>(view.layer)];
-    const std::size_t sets = view.sets.size(), lists = out.slots.size();
+  void add(const LayerView& view, const Selection& selection) {
+    double& sum = tokens[static_cast<std::size_t>(view.layer)];
+    const std::size_t sets = view.sets.size(), lists = selection.slots.size();
     for (std::size_t s = 0; s < sets; ++s) {
-      std::vector<std::int32_t> all;
+      std::vector<std::int32_t> read;
       for (std::size_t i = s * lists / sets; i < (s + 1) * lists / sets; ++i)
-        all.insert(all.end(), out.slots[i].begin(), out.slots[i].end());
-      std::sort(all.begin(), all.end());
-      const auto read = std::unique(all.begin(), all.end()) - all.begin();
-      tokens += static_cast<double>(out.all() ? view.sets[s].size() : read);
+        read.insert(read.end(), selection.slots[i].begin(), selection.slots[i].end());
+      std::sort(read.begin(), read.end());
+      read.erase(std::unique(read.begin(), read.end()), read.end());
+      sum += static_cast<double>(selection.all() ? view.sets[s].size() : std::ssize(read));
     }
-    if (view.layer == kLayers - 1) compare(view, out);
-    return out;
+    if (view.layer == view.shape.layers - 1) recall += selection_recall(view, selection);
   }
-
- private:
-  void compare(const LayerView& view, const Selection& selection) {
-    const HeadScores& mass = view.stats.window_mass(1);
-    for (int h = 0; h < view.shape.heads; ++h) {
-      ++observed_.heads;
-      if (selection.all()) {
-        ++observed_.recall;
-        continue;
-      }
-      const auto lists = std::ssize(selection.slots);
-      const auto& list = selection.slots[static_cast<std::size_t>(h * lists / view.shape.heads)];
-      const int n = view.sets[static_cast<std::size_t>(h / view.heads_per_set())].size();
-      const std::span<const float> scores = mass.head(h, n);
-      std::vector<std::int32_t> best = all_slots(n);
-      const auto k = static_cast<std::ptrdiff_t>(list.size());
-      std::nth_element(best.begin(), best.begin() + k - 1, best.end(), [&](auto a, auto b) {
-        const float x = scores[static_cast<std::size_t>(a)],
-                    y = scores[static_cast<std::size_t>(b)];
-        return x != y ? x > y : a < b;
-      });
-      std::sort(best.begin(), best.begin() + k);
-      std::vector<std::int32_t> both;
-      std::set_intersection(best.begin(), best.begin() + k, list.begin(), list.end(),
-                            std::back_inserter(both));
-      observed_.recall += static_cast<double>(both.size()) / static_cast<double>(k);
-    }
-  }
-
-  std::unique_ptr<SelectionPolicy> policy_;
-  Observed& observed_;
 };
 
 /// A model of the same attention, whose other sizes do not matter.
@@ -168,11 +116,15 @@ class SelectionBench {
       out.recall = 0;  // of what it evicted it knows nothing
     } else {
       Observed observed;
-      policies.selection = std::make_unique<Observing>(std::move(policies.selection), observed);
+      policies.selection = std::make_unique<WatchedSelection>(
+          std::move(policies.selection), [&](const LayerView& view, const Selection& selection) {
+            observed.add(view, selection);
+          });
       Sequence sequence = filled(std::move(policies));
+      observed = {};  // the first step is not counted
       for (int i = 0; i < kRecallSteps; ++i) step(sequence);
       for (std::size_t l = 0; l < measured(); ++l) tokens[l] = observed.tokens[l] / kRecallSteps;
-      out.recall = observed.recall / observed.heads;
+      out.recall = observed.recall / kRecallSteps;
     }
     out.bytes_read = whole(tokens, layers_) * row_bytes();
   }

@@ -7,6 +7,7 @@
 
 #include "common/clock.h"
 #include "common/error.h"
+#include "methods/selection_recall.h"
 #include "probes/layer_sums.h"
 
 namespace turnbench {
@@ -96,7 +97,7 @@ class ProbeRun {
               view};
       run.seeded.seed = policy_seed(decoding_, *conversation.dialogue);
       for (const auto& [canonical, method] : methods_beside(unit_.cells))
-        run.methods.push_back(engine_.make_sequence(method->make()));
+        run.methods.push_back(engine_.make_sequence(watched(*method, watchers_.at(canonical))));
       std::vector<float> logits = read(run, conversation.prompt.tokens, Pass::Kind::kPrefill);
       if (answers || goes_on) decode(conversation, run, std::move(logits));
       in_answer = true;
@@ -111,6 +112,18 @@ class ProbeRun {
     int window = 0;
     for (const auto& probe : probes_) window = std::max(window, probe->window());
     return engine_.make_sequence(std::move(policies), window);
+  }
+
+  /// A method whose selections are shown to the probes of some cells.
+  Policies watched(const Method& method, const std::vector<std::size_t>& cells) {
+    Policies out = method.make();
+    if (!out.selection) return out;
+    out.selection = std::make_unique<WatchedSelection>(
+        std::move(out.selection),
+        [this, &cells](const LayerView& view, const Selection& selection) {
+          for (std::size_t c : cells) probes_[c]->observe_selection(view, selection);
+        });
+    return out;
   }
 
   /// Full attention reads tokens, and so does every method, from its hidden states.

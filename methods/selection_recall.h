@@ -1,0 +1,51 @@
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "inference/policy.h"
+
+namespace turnbench {
+
+/// Mean over the query heads of a layer: the share of the k tokens with the head's highest
+/// attention that are among the k tokens that the selection reads for it.  `view` is the step's,
+/// and its statistics know one row.
+double selection_recall(const LayerView& view, const Selection& selection);
+
+/// A policy that selects as another one does, and shows what.
+class WatchedSelection : public SelectionPolicy {
+ public:
+  using Watch = std::function<void(const LayerView&, const Selection&)>;
+  WatchedSelection(std::unique_ptr<SelectionPolicy> policy, Watch watch)
+      : policy_(std::move(policy)), watch_(std::move(watch)) {}
+
+  std::unique_ptr<SelectionPolicy> clone() const override {
+    return std::make_unique<WatchedSelection>(policy_->clone(), watch_);
+  }
+  int window() const override { return std::max(1, policy_->window()); }
+  std::optional<bool> keeps_cache() const override { return policy_->keeps_cache(); }
+  void after_prefill(const LayerView& view) override { policy_->after_prefill(view); }
+  DeviceNeeds device_needs(const LayerView& view) const override {
+    return policy_->device_needs(view);
+  }
+  std::vector<SlotRange> pinned(int layer, int tokens) const override {
+    return policy_->pinned(layer, tokens);
+  }
+  void prefetch(int layer, const IndexPath& path) override { policy_->prefetch(layer, path); }
+  std::vector<std::pair<std::string, double>> counters() const override {
+    return policy_->counters();
+  }
+  Selection select(const LayerView& view) override {
+    Selection out = policy_->select(view);
+    watch_(view, out);
+    return out;
+  }
+
+ private:
+  std::unique_ptr<SelectionPolicy> policy_;
+  Watch watch_;
+};
+
+}  // namespace turnbench

@@ -1,0 +1,46 @@
+#include "common/mean.h"
+#include "methods/selection_recall.h"
+#include "probes/probe.h"
+
+namespace turnbench {
+namespace {
+
+class Recall : public PromptProbe {
+ public:
+  void begin(const DialogueView&) override { mean_ = {}; }
+
+  void observe_selection(const LayerView& view, const Selection& selection) override {
+    mean_.add(selection_recall(view, selection));
+  }
+
+ protected:
+  ProbeResult result() override {
+    if (mean_.count == 0) return {0, "no token of the answer is read with a selection"};
+    return {mean_.value(), ""};
+  }
+
+ private:
+  Mean mean_;  ///< over layers and tokens
+};
+
+}  // namespace
+
+/// How much of what a query attends to most a method selects for it, along full attention's hidden
+/// states: recall@k against exact top-k, k being what the method reads.
+ProbeInfo recall() {
+  using Kind = ParameterInfo::Kind;
+  return {.name = "recall",
+          .summary = "share of the tokens with the highest attention that a method selects",
+          .paper = "recall against exact top-k, as in PQCache, 2024, and ClusterKV, 2024",
+          .metric = "recall",
+          .deviations =
+              "k is the number of tokens that the method reads for a query head, the sinks, the "
+              "window and the current token among them; hidden states are full attention's in "
+              "every layer",
+          .input = ProbeInfo::Input::kAnswer,
+          .parameters = {{"method", Kind::kMethod, "", "method",
+                          "whose selection is measured; stands last: method=pqcache:budget=0.1"}},
+          .make = [](const Parameters&) { return std::make_unique<Recall>(); }};
+}
+
+}  // namespace turnbench

@@ -1,0 +1,50 @@
+#include "methods/selection_recall.h"
+
+#include <gtest/gtest.h>
+
+#include "methods/method.h"
+#include "tests/methods/layer.h"
+
+namespace turnbench {
+namespace {
+
+// What a head attends to most, found one by one in double precision.
+TEST(SelectionRecall, IsTheShareOfTheBest) {
+  constexpr int n = 60, k = 10, kSets = 2, kGroup = 2;
+  test::Layer layer(kSets, kGroup, 8, n, 1, 3);
+  std::vector<std::vector<std::int32_t>> best, first;
+  for (int h = 0; h < kSets * kGroup; ++h) {
+    std::vector<std::int32_t> order = all_slots(n);
+    std::sort(order.begin(), order.end(), [&](int a, int b) {
+      return layer.probability(h, n - 1, a) > layer.probability(h, n - 1, b);
+    });
+    order.resize(k);
+    std::sort(order.begin(), order.end());
+    best.push_back(order);
+    first.push_back(all_slots(k));
+  }
+  EXPECT_EQ(selection_recall(layer.view(), {}), 1) << "everything is read";
+  EXPECT_EQ(selection_recall(layer.view(), {best}), 1);
+  double want = 0;
+  for (const auto& list : best)
+    want += static_cast<double>(std::lower_bound(list.begin(), list.end(), k) - list.begin()) / k;
+  EXPECT_DOUBLE_EQ(selection_recall(layer.view(), {first}), want / (kSets * kGroup));
+}
+
+TEST(SelectionRecall, WatchingChangesNothing) {
+  test::Layer layer(2, 2, 16, 300, 1, 3);
+  Policies p = Method::parse("pqcache:budget=0.2").make();
+  int shown = 0;
+  WatchedSelection watched(p.selection->clone(), [&](const LayerView& view, const Selection& s) {
+    EXPECT_EQ(view.layer, 0);
+    EXPECT_EQ(s.slots.size(), 2u);
+    ++shown;
+  });
+  p.selection->after_prefill(layer.view());
+  watched.after_prefill(layer.view());
+  EXPECT_EQ(p.selection->select(layer.view()).slots, watched.select(layer.view()).slots);
+  EXPECT_EQ(shown, 1);
+}
+
+}  // namespace
+}  // namespace turnbench
