@@ -73,6 +73,7 @@ std::vector<Logits> two_turns(Conversation& c) {
 using Rule = Residency::Rule;
 
 std::vector<Placement> placements() {
+  if (is_emulated()) return {{true, Rule::kLfu, 8, 4, 1}, {true, Rule::kPrevious, 20, 1}};
   std::vector<Placement> out;
   for (const Rule rule : {Rule::kLru, Rule::kLfu}) {
     for (const int tokens : {0, 8, 32}) {
