@@ -115,6 +115,8 @@ class Engine {
   std::size_t host_kv_bytes() const;  ///< of those that are offloaded to host memory
   std::size_t peak_kv_bytes() const;
   void reset_peak();
+  /// What crossed the links of all stages so far, and how long that took.
+  LinkTraffic link_traffic() const;
   /// Bytes of activations and scratch held now.
   std::size_t workspace_bytes() const;
 

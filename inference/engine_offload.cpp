@@ -45,6 +45,12 @@ struct HostCopy {
 
 }  // namespace
 
+LinkTraffic Engine::link_traffic() const {
+  LinkTraffic out;
+  for (const Stage& s : stages_) out += s.link->traffic();
+  return out;
+}
+
 /// A step of the ledgers of what is offloaded: each decode step is one, and all of a turn's
 /// prefill.
 void Engine::begin_ledgers(const Pass& pass) {

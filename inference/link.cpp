@@ -35,6 +35,16 @@ Link::Ticket Link::submit(std::span<const Copy> copies, LinkDirection direction,
   return ++given_;
 }
 
+LinkTraffic& LinkTraffic::operator+=(const LinkTraffic& other) {
+  for (std::size_t use = 0; use < kLinkUses; ++use) {
+    to_device_bytes[use] += other.to_device_bytes[use];
+    to_host_bytes[use] += other.to_host_bytes[use];
+  }
+  measured_seconds += other.measured_seconds;
+  throttled_seconds += other.throttled_seconds;
+  return *this;
+}
+
 LinkTraffic Link::traffic() const {
   const std::lock_guard lock(traffic_mutex_);
   return traffic_;

@@ -34,6 +34,7 @@ struct LinkTraffic {
   double measured_seconds = 0;   ///< time in which copies ran
   double throttled_seconds = 0;  ///< time added for a slower link (see HostLink::Options)
 
+  LinkTraffic& operator+=(const LinkTraffic& other);
   std::int64_t to_device(LinkUse use) const {
     return to_device_bytes[static_cast<std::size_t>(use)];
   }

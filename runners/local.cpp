@@ -145,6 +145,7 @@ class LocalRun {
     Engine::Options engine_options;
     engine_options.kv_dtype = resolved.entry.kv_dtype;
     engine_options.memory_limit = options_.memory_limit;
+    engine_options.link_gbps = decoding.link_gbps;
     Engine engine(model, pointers_to(backends), engine_options);
     bool warm = !decoding.isolated;
     const auto next = [&] {

@@ -147,6 +147,7 @@ Decoding Experiment::decoding(const ResolvedModel& model) const {
   d.temperature = manifest.temperature;
   d.seed = manifest.seed;
   d.isolated = manifest.isolated;
+  d.link_gbps = manifest.link_gbps;
   d.fidelity = manifest.fidelity;
   // What the model was trained for, less room for the answers of a dialogue.
   const std::int64_t positions = model.checkpoint.config.max_positions;

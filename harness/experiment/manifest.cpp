@@ -232,6 +232,12 @@ void parse_decoding(const JsonView& json, Manifest& m, ManifestUse use) {
   m.isolated = json.get(isolated, false);
   if (m.isolated && m.max_new_tokens < 2)
     json.at(isolated).fail("max_new_tokens of at least 2 beside it");
+  m.link_gbps = json.get("link_gbps", 0.0);
+  if (json.has("link_gbps")) {
+    if (!m.isolated) json.at("link_gbps").fail("\"isolated\": true beside it");
+    if (!(m.link_gbps >= 0.001 && m.link_gbps <= 1e6))
+      json.at("link_gbps").fail("a number of 1e9 bytes/s from 0.001 to 1e6");
+  }
   if (json.has("fidelity")) {
     if (m.isolated) json.at("fidelity").fail("none beside " + std::string(isolated));
     if (m.methods.empty() && use == ManifestUse::kRun)
@@ -334,6 +340,7 @@ Manifest parse_manifest(std::string_view text, const std::string& source, Manife
                            "max_prompt_tokens",
                            "max_new_tokens",
                            "isolated",
+                           "link_gbps",
                            "alone",
                            "fidelity",
                            "temperature",

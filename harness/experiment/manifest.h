@@ -87,6 +87,7 @@ struct Manifest {
   /// For measuring times and memory: each cell runs alone, after a warm-up, and answers have
   /// exactly max_new_tokens tokens.
   bool isolated = false;
+  double link_gbps = 0;  ///< of the link to host memory, slowed down to it; 0: as it is
   /// If set, what each method changes is measured token by token along this answer.
   std::optional<Along> fidelity;
   double temperature = 0;

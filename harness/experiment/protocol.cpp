@@ -55,6 +55,7 @@ std::string protocol_card(const Experiment& experiment, const ResolvedModel& mod
                                                      : OrderedJson("the dataset's own")}};
   if (decoding.isolated)
     card["isolated"] = "each cell by itself after a warm-up; answers of exactly max_new_tokens";
+  if (decoding.link_gbps > 0) card["link_gbps"] = decoding.link_gbps;
   if (decoding.fidelity) card["fidelity"] = {{"along", name_of(*decoding.fidelity)}};
   card["dataset"] = {{"name", dataset.entry.name},
                      {"dialogues", dataset.hash},

@@ -27,6 +27,7 @@ struct Decoding {
   double temperature = 0;
   std::uint64_t seed = 0;
   bool isolated = false;  ///< as in Manifest; records then have their own times and memory
+  double link_gbps = 0;   ///< as in Manifest
   std::optional<Along> fidelity = {};  ///< if set, fidelity is measured along this answer too
 };
 

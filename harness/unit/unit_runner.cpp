@@ -131,7 +131,10 @@ void UnitRunner::check_eager(Branch& b) const {
 
 void UnitRunner::prefill(const std::vector<ActiveUnit*>& starting) {
   const auto start = Clock::now();
-  if (decoding_.isolated) engine_.reset_peak();
+  if (decoding_.isolated) {
+    engine_.reset_peak();
+    link_before_ = engine_.link_traffic();
+  }
   std::vector<Prefill> work;
   std::vector<std::map<PrefixKey, Sequence>> prefixes;  // of each unit; the last turn's still serve
   for (ActiveUnit* unit : starting)
@@ -317,6 +320,12 @@ void UnitRunner::write_isolated(Branch& b) const {
     if (steps > 1) r.timings.push_back({"tpot", (all - step_seconds_.front()) / (steps - 1)});
     r.timings.push_back({"decode_rate", steps / all});
     r.timings.push_back({"answer_rate", (steps + 1) / (b.prefill_seconds + all)});
+  }
+  if (b.sequence->policies.placement.host) {
+    const LinkTraffic link = engine_.link_traffic();
+    r.timings.push_back({"link", link.measured_seconds - link_before_.measured_seconds});
+    r.timings.push_back(
+        {"link_throttled", link.throttled_seconds - link_before_.throttled_seconds});
   }
   const auto fixed = engine_.model().weight_bytes() + engine_.workspace_bytes();
   const std::size_t decode = engine_.peak_kv_bytes();  // since the prefill

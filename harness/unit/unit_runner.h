@@ -65,6 +65,7 @@ class UnitRunner {
   // For isolated cells, of the current turn:
   std::vector<double> step_seconds_;    ///< of its decode steps
   std::size_t prefill_peak_bytes_ = 0;  ///< of keys and values
+  LinkTraffic link_before_;             ///< when it began
 };
 
 }  // namespace turnbench
