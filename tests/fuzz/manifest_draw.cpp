@@ -254,11 +254,12 @@ OrderedJson table(Draw& draw, const OrderedJson& methods, bool is_alone, bool ha
 
 const std::vector<std::string>& drawn_keys(std::string_view where) {
   static const std::vector<std::string> manifest = {
-      "name",        "title",  "description",   "models",         "datasets",
-      "methods",     "probes", "positions",     "history",        "answers",
-      "isolated",    "alone",  "fidelity",      "max_new_tokens", "max_prompt_tokens",
-      "temperature", "seed",   "system_prompt", "tables",         "published",
-      "smoke"};
+      "name",        "title",    "description",    "models",
+      "datasets",    "methods",  "probes",         "positions",
+      "history",     "answers",  "isolated",       "alone",
+      "link_gbps",   "fidelity", "max_new_tokens", "max_prompt_tokens",
+      "temperature", "seed",     "system_prompt",  "tables",
+      "published",   "smoke"};
   static const std::vector<std::string> models = {"name", "path", "dtype", "kv_dtype", "template"};
   static const std::vector<std::string> datasets = {
       "name", "label", "task",   "source", "metric", "postprocess",     "limit",
@@ -300,6 +301,8 @@ OrderedJson draw_manifest(Draw& draw, const std::string& published) {
       out[key] = value(draw, {true, false});
       out["max_new_tokens"] = value(draw, {4, 2}, {1, 0});
     }
+    if (key == "link_gbps" && (out.contains("isolated") || draw.wrong(4)))
+      out[key] = value(draw, {4, 16.5}, {0, -1});
     if (key == "fidelity" &&
         (!(out.contains("isolated") || out.contains("alone")) || draw.wrong(4)))
       out[key] = value(draw, {"full", "gold"}, {"own", true});

@@ -1,0 +1,83 @@
+// Methods in host memory through the program: what records and tables say of them.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/harness/cli/program.h"
+#include "tests/harness/store/store_dump.h"
+
+namespace turnbench::test {
+namespace {
+
+Json offload_manifest() {
+  return {{"name", "small"},
+          {"models", {"tiny"}},
+          {"datasets", {{{"name", "tiny-fact"}, {"limit", 1}, {"length", 300}, {"turns", 2}}}},
+          {"methods",
+           {"full", "pqcache:budget=0.2,b=4,cache_tokens=32,cache_block=8",
+            "pqcache:budget=0.2,b=4,placement=device"}},
+          {"isolated", true},
+          {"link_gbps", 0.5},
+          {"max_new_tokens", 6},
+          {"tables",
+           {{{"rows", "method"}, {"columns", "turn"}, {"value", "tt2t"}},
+            {{"rows", "method"}, {"columns", "turn"}, {"value", "hit_rate"}},
+            {{"rows", "method"}, {"columns", "turn"}, {"value", "step_bytes"}},
+            {{"rows", "method"}, {"columns", "turn"}, {"value", "decode_peak_bytes"}}}}};
+}
+
+class OffloadManifest : public testing::Test {
+ protected:
+  Finished run(const Json& manifest) {
+    return run_program({"run", directory_.write("m.json", manifest.dump()), "--db", db_});
+  }
+  TemporaryDirectory directory_;
+  std::string db_ = directory_.path("a.db");
+};
+
+TEST_F(OffloadManifest, RecordsWhatMovedAndHowLong) {
+  const Finished first = run(offload_manifest());
+  ASSERT_EQ(first.code, 0) << first.err;
+  for (const char* title : {"time to the second token", "that were on the device",
+                            "that cross the link in a decode step"})
+    EXPECT_NE(first.out.find(title), std::string::npos) << first.out;
+  // Two turns of one method.
+  for (const char* name : {"index_bytes", "kv_fetch_bytes", "cache_fill_bytes", "writeback_bytes",
+                           "cache_hits", "cache_misses", "hit_rate", "step_bytes"})
+    EXPECT_EQ(count(db_, fmt::format("SELECT count(*) FROM counter WHERE name = '{}'", name)), 2)
+        << name;
+  for (const char* name : {"link", "link_throttled"})
+    EXPECT_EQ(count(db_, fmt::format("SELECT count(*) FROM timing WHERE name = '{}' AND value > 0",
+                                     name)),
+              2)
+        << name;
+  EXPECT_EQ(count(db_, "SELECT count(*) FROM counter WHERE name = 'kmeans_iterations'"), 4);
+  for (const char* name : {"tt2t", "tpot", "decode_rate", "answer_rate"})
+    EXPECT_EQ(count(db_, fmt::format("SELECT count(*) FROM timing WHERE name = '{}'", name)), 6);
+  // Where keys and values are changes no answer.
+  EXPECT_EQ(count(db_,
+                  "SELECT count(DISTINCT answer) FROM record WHERE turn = 0 AND cell IN "
+                  "(SELECT key FROM cell WHERE method LIKE 'pqcache%')"),
+            1);
+}
+
+TEST_F(OffloadManifest, RefusesWhatHasNoMeaning) {
+  const auto refused = [&](const char* key, const Json& value, const char* expected) {
+    Json manifest = offload_manifest();
+    manifest[key] = value;
+    const Finished got = run(manifest);
+    EXPECT_EQ(got.code, 2);
+    EXPECT_NE(got.err.find(expected), std::string::npos) << got.err;
+  };
+  refused("isolated", false, "/link_gbps: found 0.5, expected \"isolated\": true beside it");
+  refused("link_gbps", -1, "/link_gbps: found -1, expected a number of 1e9 bytes/s");
+  refused("history", "recompress",
+          "/history: found recompress with the method pqcache:budget=0.2,b=4,cache_tokens=32,"
+          "cache_block=8, expected reprefill");
+  refused("methods", {"pqcache:mt=perturn"},
+          "/history: found reprefill with the method pqcache:mt=perturn, expected compress_once or "
+          "recompress");
+}
+
+}  // namespace
+}  // namespace turnbench::test
