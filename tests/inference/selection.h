@@ -5,10 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
-#include <limits>
 #include <memory>
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -39,8 +40,8 @@ class BackendArray {
     std::vector<T> all(size_ + 2 * kGuard);
     copy(buffer_.data(), all.data(), all.size());
     const auto intact = [](const T& x) {
-      const T wanted = pattern();
-      return std::memcmp(&x, &wanted, sizeof(T)) == 0;
+      using Bytes = std::array<std::byte, sizeof(T)>;
+      return std::bit_cast<Bytes>(x) == std::bit_cast<Bytes>(pattern());
     };
     EXPECT_TRUE(std::all_of(all.begin(), all.begin() + kGuard, intact)) << "written before it";
     EXPECT_TRUE(std::all_of(all.end() - kGuard, all.end(), intact)) << "written behind it";
