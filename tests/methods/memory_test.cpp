@@ -101,9 +101,9 @@ void limit_memory() {
   }
 }
 
-class Memory : public testing::Test {
+class MemoryUse : public testing::Test {
  protected:
-  Memory()
+  MemoryUse()
       : config_(directory_.write("one-layer.json", R"({"model_type": "llama", "hidden_size": 32,
       "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2,
       "num_key_value_heads": 1, "head_dim": 16, "vocab_size": 97, "rope_theta": 1000000.0,
@@ -124,22 +124,22 @@ class Memory : public testing::Test {
   std::string config_;
 };
 
-TEST_F(Memory, SparsePrefillIsLinear) {
+TEST_F(MemoryUse, SparsePrefillIsLinear) {
   expect_to_fit(true);
 }
 
-TEST_F(Memory, EvictionAndSelectionAreLinear) {
+TEST_F(MemoryUse, EvictionAndSelectionAreLinear) {
   expect_to_fit(false);
 }
 
 // Also where rows see what comes later, so that the prompt is one pass.
-TEST_F(Memory, SeeingAheadIsLinear) {
+TEST_F(MemoryUse, SeeingAheadIsLinear) {
   if (!kLimitWorks) GTEST_SKIP() << "sanitizers reserve more address space than the limit";
   EXPECT_EXIT(run_in_limits(config_, {"h2o:mask=corner"}), testing::ExitedWithCode(0), "");
 }
 
 // The limit bites: an n x n matrix would be refused.
-TEST_F(Memory, TheLimitIsOne) {
+TEST_F(MemoryUse, TheLimitIsOne) {
   if (!kLimitWorks) GTEST_SKIP() << "sanitizers reserve more address space than the limit";
   EXPECT_EXIT(make_square(), testing::ExitedWithCode(0), "");
 }
