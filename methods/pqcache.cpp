@@ -14,15 +14,17 @@ namespace {
 
 /// What happens to the codes when a later turn's prompt comes (PQCache, section 5).
 enum class LaterTurns {
+  kRebuild,    ///< all keys are clustered anew, whether they were computed anew or not
   kReprefill,  ///< all keys are computed and clustered anew
   kPerTurn,    ///< the new tokens get codebooks of their own
   kExtend      ///< the new tokens get the codes of the nearest centroids
 };
 
 LaterTurns parse_later_turns(const std::string& name) {
-  return name == "perturn"  ? LaterTurns::kPerTurn
-         : name == "extend" ? LaterTurns::kExtend
-                            : LaterTurns::kReprefill;
+  return name == "perturn"     ? LaterTurns::kPerTurn
+         : name == "extend"    ? LaterTurns::kExtend
+         : name == "reprefill" ? LaterTurns::kReprefill
+                               : LaterTurns::kRebuild;
 }
 
 class PqCache : public SelectionPolicy {
@@ -42,6 +44,7 @@ class PqCache : public SelectionPolicy {
   }
   int window() const override { return 0; }
   std::optional<bool> keeps_cache() const override {
+    if (s_.later_turns == LaterTurns::kRebuild) return std::nullopt;
     return s_.later_turns != LaterTurns::kReprefill;
   }
 
@@ -54,7 +57,7 @@ class PqCache : public SelectionPolicy {
     // Both parts are rounded down.
     layer.local = static_cast<int>(tokens * s_.local);
     layer.chosen = static_cast<int>(tokens * (1 - s_.local));
-    if (s_.later_turns == LaterTurns::kReprefill) {
+    if (rebuilds()) {
       layer.codes = LayerCodes(s_.codes);
       layer.on_device.clear();
     }
@@ -150,6 +153,10 @@ class PqCache : public SelectionPolicy {
   }
 
  private:
+  bool rebuilds() const {
+    return s_.later_turns == LaterTurns::kRebuild || s_.later_turns == LaterTurns::kReprefill;
+  }
+
   struct Layer {
     explicit Layer(const CodeSettings& settings) : codes(settings) {}
     int local = 0, chosen = 0;  ///< tokens
@@ -211,9 +218,10 @@ MethodInfo pqcache() {
                       "of k-means, at most; 0: as many as `costs` leave time for", 0, 300},
                      {"costs", Kind::kFile, "none", "file",
                       "what prefill and clustering take, as fit-costs writes it"},
-                     {"mt", Kind::kChoice, "reprefill", "reprefill|perturn|extend",
-                      "later turns: everything anew, codebooks of their own for new tokens, or the "
-                      "nearest centroids"}},
+                     {"mt", Kind::kChoice, "rebuild", "rebuild|reprefill|perturn|extend",
+                      "later turns: all cached keys are clustered anew, the same with history "
+                      "reprefill alone, codebooks of their own for new tokens, or the nearest "
+                      "centroids"}},
       .make =
           [](const Parameters& p) {
             const auto costs = p.file("costs");

@@ -26,7 +26,6 @@ void write_traffic(const Ledger& ledger, Record& r) {
   add("index_bits", as_double(all.index_bits));
   add("kv_fetch_bytes", as_double(all.kv_fetch_bytes));
   add("cache_fill_bytes", as_double(all.cache_fill_bytes));
-  add("prefill_fetch_bytes", as_double(all.prefill_bytes));
   add("writeback_bytes", as_double(all.writeback_bytes));
   add("cache_evictions", as_double(all.evictions));
   add("cache_hits", as_double(all.hits));
@@ -323,6 +322,9 @@ void UnitRunner::write_isolated(Branch& b) const {
   }
   if (b.sequence->policies.placement.host) {
     const LinkTraffic link = engine_.link_traffic();
+    // Each chunk of a prompt reads what stands before it.
+    r.counters.push_back({"prefill_fetch_bytes",
+                          static_cast<double>(b.sequence->counters.ledger.total().prefill_bytes)});
     r.timings.push_back({"link", link.measured_seconds - link_before_.measured_seconds});
     r.timings.push_back(
         {"link_throttled", link.throttled_seconds - link_before_.throttled_seconds});

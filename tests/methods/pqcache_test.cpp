@@ -124,6 +124,7 @@ TEST(PqCache, GoesOnInLaterTurns) {
   std::vector<KvHeadCache> sets;
   const auto selections = [&](const std::string& spec) {
     Policies p = Method::parse(spec + ",b=4,max_iter=20,budget=0.2").make();
+    step.memo = {};
     p.selection->after_prefill(view_of_first(step, sets, kFirst));
     p.selection->select(view_of_first(step, sets, kAnswered));
     step.memo = {};

@@ -71,9 +71,15 @@ TEST_F(OffloadManifest, RefusesWhatHasNoMeaning) {
   };
   refused("isolated", false, "/link_gbps: found 0.5, expected \"isolated\": true beside it");
   refused("link_gbps", -1, "/link_gbps: found -1, expected a number of 1e9 bytes/s");
-  refused("history", "recompress",
-          "/history: found recompress with the method pqcache:budget=0.2,b=4,cache_tokens=32,"
-          "cache_block=8, expected reprefill");
+  Json contradicts = offload_manifest();
+  contradicts["history"] = "recompress";
+  contradicts["methods"] = {"pqcache", "pqcache:mt=reprefill"};
+  const Finished got = run(contradicts);
+  EXPECT_EQ(got.code, 2);
+  EXPECT_NE(got.err.find("/history: found recompress with the method pqcache:mt=reprefill, "
+                         "expected reprefill"),
+            std::string::npos)
+      << got.err;
   refused("methods", {"pqcache:mt=perturn"},
           "/history: found reprefill with the method pqcache:mt=perturn, expected compress_once or "
           "recompress");
