@@ -34,6 +34,9 @@ Residency::Options residency_options(const Placement& placement, const DeviceNee
   } else {  // the cache is what a step reads
     out.cache_tokens = std::max(out.cache_tokens, needs.step_tokens);
   }
+  out.per_list = needs.per_list && out.rule == Rule::kPrevious;
+  if (out.per_list)
+    out.cache_tokens = (out.cache_tokens + out.lists_per_set - 1) / out.lists_per_set;
   return out;
 }
 

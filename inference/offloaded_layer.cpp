@@ -1,8 +1,23 @@
 #include "inference/offloaded_layer.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace turnbench {
+namespace {
+
+/// The most tokens of a set that are pinned.
+std::int64_t most_pinned(std::span<const KvHeadCache> sets, const OffloadedLayer::Pinned& pinned) {
+  std::int64_t most = 0;
+  for (const KvHeadCache& set : sets) {
+    std::int64_t tokens = 0;
+    for (const SlotRange& r : pinned(set.size())) tokens += r.end - r.begin;
+    most = std::max(most, tokens);
+  }
+  return most;
+}
+
+}  // namespace
 
 OffloadedLayer::OffloadedLayer(const Residency::Options& options,
                                const std::shared_ptr<KvPool>& device, std::shared_ptr<Link> link)
@@ -39,6 +54,12 @@ void OffloadedLayer::settle() {
 std::vector<std::int32_t> OffloadedLayer::begin_step(std::span<const KvHeadCache> host,
                                                      const Pinned& pinned, LedgerEntry& ledger) {
   settle();
+  if (const std::int64_t most = most_pinned(host, pinned); most > options().pinned_tokens) {
+    Residency::Options roomier = options();
+    roomier.pinned_tokens = static_cast<std::int32_t>(2 * most);
+    renew(roomier, host, 1, pinned, ledger);
+    settle();
+  }
   std::vector<std::int32_t> slots;
   std::vector<SlotCopy> loads;
   for (std::size_t s = 0; s < sets_.size(); ++s) {
@@ -90,15 +111,20 @@ std::vector<std::vector<std::int32_t>> OffloadedLayer::fetch(
 
 void OffloadedLayer::make_room(std::span<const KvHeadCache> host, std::int32_t step_tokens,
                                const Pinned& pinned, LedgerEntry& ledger) {
-  Residency::Options options = residency_->options();
-  if (options.step_tokens >= step_tokens) return;
+  Residency::Options roomier = options();
+  if (roomier.step_tokens >= step_tokens) return;
   settle();
-  options.step_tokens = step_tokens;
+  roomier.step_tokens = step_tokens;
+  renew(roomier, host, 0, pinned, ledger);
+}
+
+void OffloadedLayer::renew(const Residency::Options& options, std::span<const KvHeadCache> host,
+                           int newest, const Pinned& pinned, LedgerEntry& ledger) {
   residency_ = Residency::make(options);
   std::vector<Copy> copies;
   for (std::size_t s = 0; s < sets_.size(); ++s) {
     sets_[s] = KvHeadCache::working_set(sets_[s].pool(), residency_->device_slots());
-    for (const SlotCopy& c : residency_->pin(static_cast<int>(s), pinned(host[s].size())))
+    for (const SlotCopy& c : residency_->pin(static_cast<int>(s), pinned(host[s].size() - newest)))
       sets_[s].place(c.device, host[s], c.host, c.count, copies);
   }
   last_ =

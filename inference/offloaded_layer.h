@@ -44,7 +44,7 @@ class OffloadedLayer {
   void settle();
   /// Begins a step with one new token, which all KV sets of the host, `host`, already have as their
   /// last and which is pinned.  Returns its slot in each working set, where its rows are to be
-  /// written.
+  /// written.  Makes a new working set if more tokens are pinned than this one has room for.
   std::vector<std::int32_t> begin_step(std::span<const KvHeadCache> host, const Pinned& pinned,
                                        LedgerEntry& ledger);
   /// Copies the rows of the new token to the host, after they were written on the device.
@@ -66,6 +66,10 @@ class OffloadedLayer {
   void truncate(std::span<const std::int32_t> tokens);
 
  private:
+  /// Makes a new working set, with nothing but what is pinned of the tokens but the `newest` of
+  /// each set.  Starts its copies.
+  void renew(const Residency::Options& options, std::span<const KvHeadCache> host, int newest,
+             const Pinned& pinned, LedgerEntry& ledger);
   /// The rows of host slots in `copies`, as copies into the working sets.
   std::vector<Copy> rows_of(std::span<const KvHeadCache> host, std::span<const SlotCopy> copies);
 

@@ -134,12 +134,15 @@ class EvictionPolicy {
 
 /// What the decode steps of a turn need on the device if keys and values are in host memory.
 struct DeviceNeeds {
-  bool everything = false;         ///< all tokens: nothing is offloaded until the next prompt
-  std::int32_t pinned_tokens = 1;  ///< most tokens of each set that a step has pinned
-  std::int32_t step_tokens = 0;    ///< most other tokens that the lists of a set select together
+  bool everything = false;  ///< all tokens: nothing is offloaded until the next prompt
+  /// Tokens of each set that a step has pinned; if an answer pins more, there is a new working set.
+  std::int32_t pinned_tokens = 1;
+  std::int32_t step_tokens = 0;  ///< most other tokens that the lists of a set select together
   /// Slot of the first token that blocks of the device cache are counted from.
   std::int32_t first = 0;
   int lists_per_set = 1;
+  /// Rule kPrevious: each list has device slots of its own, for its part of `step_tokens`.
+  bool per_list = false;
 };
 
 /// What steps need that may read all cached tokens.

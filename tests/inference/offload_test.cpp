@@ -171,6 +171,56 @@ TEST_P(Offload, ReadsEverything) {
     ASSERT_TRUE(whole.answer(token) == offloaded.answer(token));
 }
 
+/// Pins its answers, for which it asked no room.
+struct PinAnswers : ReadDrawn {
+  using ReadDrawn::ReadDrawn;
+  std::unique_ptr<SelectionPolicy> clone() const override {
+    return std::make_unique<PinAnswers>(*this);
+  }
+  void after_prefill(const LayerView& view) override { prompt = view.sets[0].size(); }
+  DeviceNeeds device_needs(const LayerView& view) const override {
+    DeviceNeeds out = ReadDrawn::device_needs(view);
+    out.per_list = true;
+    return out;
+  }
+  std::vector<SlotRange> pinned(int, int tokens) const override {
+    return {{0, kSinks}, {prompt - kLocal - 1, tokens}};
+  }
+  int prompt = 0;
+};
+
+// Working sets grow with what is pinned, also those of forks, and lists with slots of their own do.
+TEST_P(Offload, WhatIsPinnedMayGrow) {
+  Machine machine(GetParam());
+  const int lists = machine.engine.shape().group(), steps = is_emulated() ? 4 : 60;
+  const std::vector<int> answer = made_up_tokens(steps, 2);
+  const auto begun = [&](const Placement& placement) {
+    Policies policies = selecting(std::make_unique<PinAnswers>(20, lists));
+    policies.placement = placement;
+    Conversation out(machine.engine, std::move(policies));
+    out.turn(made_up_tokens(90, 1));
+    return out;
+  };
+  for (const Placement& placement :
+       {Placement{true, Rule::kLfu, 32, 8}, Placement{true, Rule::kPrevious, 0, 1}}) {
+    Conversation whole = begun({}), offloaded = begun(placement);
+    const auto& layer = *offloaded.sequence.offloaded[0];
+    EXPECT_EQ(layer.options().per_list, placement.rule == Rule::kPrevious);
+    if (layer.options().per_list) {
+      EXPECT_EQ(layer.options().cache_tokens, 20);
+    }
+    Conversation fork = offloaded.fork();
+    for (const int token : answer) {
+      const Logits want = whole.answer(token);
+      ASSERT_TRUE(offloaded.answer(token) == want);
+      ASSERT_TRUE(fork.answer(token) == want);
+    }
+    const int pinned = ReadDrawn::kSinks + ReadDrawn::kLocal + 1 + steps;
+    EXPECT_GE(offloaded.sequence.offloaded[0]->options().pinned_tokens, pinned);
+    EXPECT_TRUE(cached_rows(offloaded.sequence) == cached_rows(whole.sequence));
+  }
+}
+
 // Sequences that go on from one prompt share its copy in host memory, and each of them has what it
 // would have alone.
 // Pre-RoPE keys that it has for others are not copied.
