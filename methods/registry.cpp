@@ -17,6 +17,7 @@
   X(keyformer)               \
   X(oracle)                  \
   X(pqcache)                 \
+  X(clusterkv)               \
   X(a_shape)                 \
   X(tri_shape)               \
   X(minference)              \

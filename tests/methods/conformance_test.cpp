@@ -334,7 +334,7 @@ TEST_P(Conformance, AchievesItsBudget) {
       const double sinks = is_share && values.contains("sinks") ? std::stod(values["sinks"]) : 0;
       const double of_answer = is_share ? 0.2 * static_cast<double>(answer_.size()) : 0;
       // What is read of a KV head's set is the union over the heads that choose for themselves.
-      const bool by_head = Method::parse(spec).setting("gran") == "query_head";
+      const bool by_head = chooses_by_query_head(Method::parse(spec));
       const double lists = by_head ? machine.engine.shape().group() : 1;
       EXPECT_LE(c.sequence.counters.mean_attended(),
                 (tokens + of_answer + sinks + interval) * lists)

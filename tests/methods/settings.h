@@ -46,7 +46,9 @@ inline const std::vector<Setting> kSmall = {{"budget", ParameterInfo::Kind::kBud
                                             {"block", ParameterInfo::Kind::kInteger, "8"},
                                             {"segment", ParameterInfo::Kind::kInteger, "64"},
                                             {"threshold", ParameterInfo::Kind::kInteger, "0"},
-                                            {"layer_skip", ParameterInfo::Kind::kInteger, "0"}};
+                                            {"layer_skip", ParameterInfo::Kind::kInteger, "0"},
+                                            {"dense_layers", ParameterInfo::Kind::kInteger, "0"},
+                                            {"cluster_tokens", ParameterInfo::Kind::kInteger, "8"}};
 
 /// Settings that switch a method off: with all that it has, it is full attention.
 inline const std::vector<Setting> kOff = {{"budget", ParameterInfo::Kind::kBudget, "100000"},
@@ -62,6 +64,9 @@ inline const std::vector<Setting> kBudgetFactors = {
 
 /// Methods whose budget counts the token that a step reads first: the prompt leaves one less.
 constexpr std::string_view kCountTheCurrent[] = {"keyformer"};
+
+/// Methods whose budget is that of each query head.
+constexpr std::string_view kChooseByQueryHead[] = {"clusterkv"};
 
 /// Rules by which the layers of any model can share a budget.
 constexpr std::string_view kLayerRules[] = {"pyramid", "pyramid/3"};
@@ -107,6 +112,12 @@ inline bool rounds(const Values& values) {
 inline bool counts_the_current(const MethodInfo& info) {
   return std::find(std::begin(kCountTheCurrent), std::end(kCountTheCurrent), info.name) !=
          std::end(kCountTheCurrent);
+}
+
+inline bool chooses_by_query_head(const Method& method) {
+  return method.setting("gran") == "query_head" ||
+         std::find(std::begin(kChooseByQueryHead), std::end(kChooseByQueryHead), method.name()) !=
+             std::end(kChooseByQueryHead);
 }
 
 inline bool has_budget(const MethodInfo& info) {
