@@ -204,7 +204,8 @@ Value call(Runtime& runtime, const Value& callee, Arguments arguments) {
   if (!callee.is(Kind::kObject) || !callee.as_object()->is_callable()) {
     throw complaint("found {}, expected something that can be called", describe(callee));
   }
-  std::shared_ptr<Object> object = callee.as_object();  // which may be replaced meanwhile
+  std::shared_ptr<Object> object;  // held: the callee may be replaced meanwhile
+  object = callee.as_object();
   return object->call(runtime, std::move(arguments));
 }
 
