@@ -9,6 +9,7 @@
 #include <set>
 #include <tuple>
 
+#include "common/error.h"
 #include "inference/engine.h"
 #include "tests/inference/conversation.h"
 #include "tests/inference/made_up_policies.h"

@@ -1,5 +1,6 @@
 // What run, plan, status and report print.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "common/file.h"
