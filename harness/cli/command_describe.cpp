@@ -60,7 +60,12 @@ void describe(const MethodInfo& m) {
   print_paragraph("budget", m.budget_unit);
   if (!m.deviations.empty()) print_paragraph("decided", m.deviations);
   describe_parameters(kParameters, m.parameters);
-  describe_parameters("placement, as for every method", placement_parameters());
+  std::vector<ParameterInfo> placement = placement_parameters();
+  for (ParameterInfo& p : placement) {
+    const auto own = m.placement.find(std::string(p.name));
+    if (own != m.placement.end()) p.fallback = own->second;
+  }
+  describe_parameters("placement, as for every method", placement);
 }
 
 void describe(const ProbeInfo& p) {
