@@ -36,6 +36,7 @@ struct PageBoundsJob {
   const KvHeadCache* set = nullptr;
   int first = 0;
   PageBounds bounds;
+  int first_page = 0;  ///< the page of the first row of `bounds`; at most that of slot `first`
 };
 
 /// Upper bounds of the scores of the tokens of pages (Tang et al., Quest, 2024):
@@ -76,6 +77,7 @@ struct TransposeKeysJob {
   int first = 0;
   std::byte* columns = nullptr;
   std::int64_t column_stride = 0;
+  int first_column = 0;  ///< the slot of the first column; at most `first`
 };
 
 /// How the scores of the query heads of a set become one score.

@@ -20,7 +20,7 @@ void transpose_page_typed(const TransposeKeysJob& job, const Piece& piece, float
   const KvHeadCache& set = *job.set;
   const std::int64_t dim = set.layout().head_dim, first = piece.first % kTile;
   const T* keys = reinterpret_cast<const T*>(set.pages()[piece.first / kTile]->data) + first * dim;
-  T* columns = reinterpret_cast<T*>(job.columns) + piece.first;
+  T* columns = reinterpret_cast<T*>(job.columns) + (piece.first - job.first_column);
   if (piece.count < kFew) {
     for (std::int64_t d = 0; d < dim; ++d) {
       for (std::int64_t j = 0; j < piece.count; ++j)

@@ -51,8 +51,9 @@ void bound_pages_typed(const PageBoundsJob& job, const Piece& piece) {
       rows.push_back(reinterpret_cast<const T*>(pages[slot / kPageTokens]->data) +
                      slot % kPageTokens * dim);
     }
-    T* low = reinterpret_cast<T*>(job.bounds.low) + p * dim;
-    T* high = reinterpret_cast<T*>(job.bounds.high) + p * dim;
+    const std::int64_t row = (p - job.first_page) * dim;
+    T* low = reinterpret_cast<T*>(job.bounds.low) + row;
+    T* high = reinterpret_cast<T*>(job.bounds.high) + row;
     std::int64_t at = 0;
     for (; at + lanes <= dim; at += lanes) bounds_of(d, rows.data(), count, at, low, high);
     for (; at < dim; ++at) bounds_of(hn::CappedTag<T, 1>(), rows.data(), count, at, low, high);

@@ -35,12 +35,14 @@ struct FloatKeys {
 struct BoundedPages {
   SlotRange slots;  ///< from the first slot of a page on
   PageBounds bounds;
+  int first_page;  ///< of the bounds
 };
 
 struct TransposedKeys {
   SlotRange slots;
   std::byte* columns;
   std::int64_t stride;
+  int first_column;
 };
 
 template <typename T>
@@ -71,7 +73,7 @@ template <typename T>
 __device__ void bound_page(const BoundedPages& job, int page) {
   const int width = job.slots.layout.head_dim, begin = page * job.bounds.page_tokens,
             end = min(begin + job.bounds.page_tokens, job.slots.end);
-  const std::size_t at = static_cast<std::size_t>(page) * width;
+  const std::size_t at = static_cast<std::size_t>(page - job.first_page) * width;
   T* lows = reinterpret_cast<T*>(job.bounds.low) + at;
   T* highs = reinterpret_cast<T*>(job.bounds.high) + at;
   for (int d = static_cast<int>(threadIdx.x) % kWarp; d < width; d += kWarp) {
@@ -120,7 +122,7 @@ __device__ void transpose_slots(const TransposedKeys& job, int begin) {
     for (int r = first_row; r < kSideTokens; r += kKeyThreads / kSideTokens) {
       const int slot = begin + column, d = d0 + r;
       if (slot >= job.slots.first && slot < job.slots.end && d < width)
-        columns[d * job.stride + slot] = tile[column * (kSideTokens + 1) + r];
+        columns[d * job.stride + slot - job.first_column] = tile[column * (kSideTokens + 1) + r];
     }
     __syncthreads();  // before the next dimensions come
   }
@@ -196,7 +198,7 @@ void update_page_bounds(Context& context, std::span<const PageBoundsJob> jobs) {
   std::int64_t pages = 0;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     if (ranges[i].first == ranges[i].end) continue;
-    tasks.push_back({ranges[i], jobs[i].bounds});
+    tasks.push_back({ranges[i], jobs[i].bounds, jobs[i].first_page});
     pages = std::max<std::int64_t>(
         pages, up_to(ranges[i].end - ranges[i].first, jobs[i].bounds.page_tokens));
   }
@@ -212,7 +214,7 @@ void transpose_keys(Context& context, std::span<const TransposeKeysJob> jobs) {
   std::vector<TransposedKeys> tasks;
   std::int64_t slots = 0;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
-    tasks.push_back({ranges[i], jobs[i].columns, jobs[i].column_stride});
+    tasks.push_back({ranges[i], jobs[i].columns, jobs[i].column_stride, jobs[i].first_column});
     const int aligned = ranges[i].first / kSideTokens * kSideTokens;
     slots = std::max<std::int64_t>(slots, ranges[i].end - aligned);
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <list>
+#include <tuple>
 
 #include "tests/backends/backend.h"
 #include "tests/inference/selection.h"
@@ -132,6 +133,57 @@ TEST_P(PageScores, BoundsAreExactAlsoOfPagesThatGrow) {
       const auto [low, high] = bounds_of(*backend, c.set, c.page_tokens);
       EXPECT_EQ(floats_of(c.low.values(), dtype, low.size()), low);
       EXPECT_EQ(floats_of(c.high.values(), dtype, high.size()), high);
+    }
+  }
+}
+
+// Bounds from a later page on are those of the whole, whichever page they begin with.
+TEST_P(PageScores, BoundsMayBeginWithAnyPage) {
+  const DType dtype = GetParam();
+  constexpr int kWidth = 80, kSlots = 150;
+  const auto backend = test::make_backend(2);
+  const KvHeadCache set = test::random_set(*backend, {kWidth, dtype, false}, kSlots, 1, 1e-2f);
+  struct Case {
+    int page_tokens, first, first_page;
+    BackendArray<std::byte> low, high;
+  };
+  std::list<Case> cases;
+  std::vector<PageBoundsJob> jobs;
+  for (const auto& [page_tokens, first, first_page] :
+       std::vector<std::tuple<int, int, int>>{{16, 128, 8},
+                                              {16, 149, 9},
+                                              {16, 149, 3},
+                                              {1, 70, 70},
+                                              {24, 64, 2},
+                                              {24, 64, 1},
+                                              {64, 64, 1},
+                                              {7, 150, 4}}) {
+    const int rows = (kSlots + page_tokens - 1) / page_tokens - first_page;
+    const std::size_t bytes = elements(rows, kWidth) * size_of(dtype);
+    Case& c = cases.emplace_back(
+        Case{page_tokens, first, first_page, {*backend, bytes}, {*backend, bytes}});
+    jobs.push_back({&set, first, {c.low.data(), c.high.data(), page_tokens}, first_page});
+  }
+  backend->update_page_bounds(jobs);
+  for (Case& c : cases) {
+    SCOPED_TRACE(
+        fmt::format("pages of {} from slot {} on, first {}", c.page_tokens, c.first, c.first_page));
+    const auto [low, high] = bounds_of(*backend, set, c.page_tokens);
+    const std::vector<std::byte> lows = c.low.values(), highs = c.high.values();
+    const std::size_t row = kWidth * size_of(dtype);
+    const int pages = (kSlots + c.page_tokens - 1) / c.page_tokens,
+              computed = c.first < kSlots ? c.first / c.page_tokens : pages;
+    for (int p = c.first_page; p < pages; ++p) {
+      const std::size_t at = static_cast<std::size_t>(p - c.first_page) * row;
+      for (std::size_t d = 0; d < kWidth; ++d) {
+        if (p < computed) {
+          ASSERT_EQ(lows[at + d], std::byte{0xA5}) << "page " << p << " was not asked for";
+          continue;
+        }
+        const std::size_t whole = elements(p, kWidth) + d;
+        ASSERT_EQ(load_element(lows.data() + at, dtype, d), low[whole]) << p << ", " << d;
+        ASSERT_EQ(load_element(highs.data() + at, dtype, d), high[whole]) << p << ", " << d;
+      }
     }
   }
 }
@@ -320,6 +372,47 @@ TEST_P(DimensionScores, AreThoseOfTheTransposedKeys) {
       for (int d : c.dims) sum += double{c.q.at(h, d)} * key(j, d);
       return sum * (c.factors.empty() ? 1 : c.factors[static_cast<std::size_t>(h)]);
     });
+  }
+}
+
+// Columns from a later slot on are those of the whole.
+TEST_P(DimensionScores, ColumnsMayBeginWithAnySlot) {
+  const DType dtype = GetParam();
+  constexpr int kWidth = 40, kSlots = 150;
+  const auto backend = test::make_backend(2);
+  const KvHeadCache set = test::random_set(*backend, {kWidth, dtype, false}, kSlots, 1);
+  struct Case {
+    int first, first_column;
+    BackendArray<std::byte> columns;
+  };
+  std::list<Case> cases;
+  std::vector<TransposeKeysJob> jobs;
+  for (const auto& [first, first_column] : std::vector<std::pair<int, int>>{
+           {100, 100}, {149, 100}, {70, 65}, {64, 64}, {5, 1}, {150, 149}}) {
+    const int stride = kSlots - first_column + 2;
+    Case& c = cases.emplace_back(
+        Case{first, first_column,
+             BackendArray<std::byte>(*backend, elements(kWidth, stride) * size_of(dtype))});
+    jobs.push_back({&set, first, c.columns.data(), stride, first_column});
+  }
+  backend->transpose_keys(jobs);
+  const std::vector<float> keys = test::keys_of(*backend, set);
+  for (Case& c : cases) {
+    const std::vector<std::byte> columns = c.columns.values();
+    const int stride = kSlots - c.first_column + 2;
+    for (int d = 0; d < kWidth; ++d) {
+      for (int i = 0; i < stride; ++i) {
+        const std::size_t at = elements(d, stride) + static_cast<std::size_t>(i);
+        const int slot = c.first_column + i;
+        if (slot < c.first || slot >= kSlots) {
+          ASSERT_EQ(columns[at * size_of(dtype)], std::byte{0xA5}) << slot << ", " << d;
+        } else {
+          ASSERT_EQ(load_element(columns.data(), dtype, at),
+                    keys[elements(slot, kWidth) + static_cast<std::size_t>(d)])
+              << slot << ", " << d;
+        }
+      }
+    }
   }
 }
 
