@@ -40,6 +40,17 @@ Residency::Options residency_options(const Placement& placement, const DeviceNee
   return out;
 }
 
+/// The number of tokens that lists of one set select together, or an upper bound of at most `room`.
+std::size_t tokens_of(std::span<const std::vector<std::int32_t>> lists, std::size_t room) {
+  std::vector<std::int32_t> all;
+  std::size_t sum = 0;
+  for (const auto& list : lists) sum += list.size();
+  if (lists.size() == 1 || sum <= room) return sum;
+  for (const auto& list : lists) all.insert(all.end(), list.begin(), list.end());
+  std::sort(all.begin(), all.end());
+  return static_cast<std::size_t>(std::unique(all.begin(), all.end()) - all.begin());
+}
+
 /// A layer's sets in host memory, and the bytes that went there.
 struct HostCopy {
   std::vector<KvHeadCache> sets;
@@ -110,12 +121,14 @@ std::vector<std::vector<std::int32_t>> Engine::fetch(Sequence& s, int layer,
       all.insert(all.end(), static_cast<std::size_t>(per_set), all_slots(set.size()));
   }
   const auto& lists = selection.all() ? all : selection.slots;
-  // Answers may become longer than a policy without declared needs had room for.
-  std::size_t most = 0;
-  for (const auto& list : lists) most = std::max(most, list.size());
+  // Answers may become longer than a policy had room for.
   const Residency::Options& options = offloaded->options();
-  if (const auto room = static_cast<std::size_t>(options.step_tokens + options.pinned_tokens);
-      options.step_tokens > 0 && options.lists_per_set == 1 && most > room) {
+  const auto per_set = static_cast<std::size_t>(options.lists_per_set),
+             room = static_cast<std::size_t>(options.step_tokens + options.pinned_tokens);
+  std::size_t most = 0;
+  for (std::size_t i = 0; i < lists.size(); i += per_set)
+    most = std::max(most, tokens_of(std::span(lists).subspan(i, per_set), room));
+  if (options.step_tokens > 0 && most > room) {
     offloaded->make_room(host, 2 * static_cast<std::int32_t>(most), pinned_of(s, layer), ledger);
   }
   return offloaded->fetch(host, lists, ledger);

@@ -18,6 +18,7 @@
   X(oracle)                  \
   X(pqcache)                 \
   X(clusterkv)               \
+  X(quest)                   \
   X(a_shape)                 \
   X(tri_shape)               \
   X(minference)              \

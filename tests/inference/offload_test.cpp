@@ -114,6 +114,29 @@ TEST_P(Offload, BitsDoNotDependOnWhatIsOnTheDevice) {
   }
 }
 
+// A policy that reads more than it has said gets a larger working set.
+TEST_P(Offload, MakesRoomForLongerLists) {
+  struct ReadMore : ReadDrawn {
+    using ReadDrawn::ReadDrawn;
+    std::unique_ptr<SelectionPolicy> clone() const override {
+      return std::make_unique<ReadMore>(*this);
+    }
+    DeviceNeeds device_needs(const LayerView& view) const override {
+      DeviceNeeds out = ReadDrawn::device_needs(view);
+      out.step_tokens = 4;
+      return out;
+    }
+  };
+  Machine machine(GetParam());
+  for (const int lists : {1, machine.engine.shape().group()}) {
+    Conversation whole(machine.engine, reading(20, {}, lists));
+    Policies policies = selecting(std::make_unique<ReadMore>(20, lists));
+    policies.placement = {true, Rule::kLru, 16, 8};
+    Conversation offloaded(machine.engine, std::move(policies));
+    EXPECT_TRUE(two_turns(offloaded) == two_turns(whole)) << lists;
+  }
+}
+
 TEST_P(Offload, LedgerIsWhatHasToBeMoved) {
   Machine machine(GetParam());
   Conversation c(machine.engine, reading(20, {true, Rule::kLru, 0, 8}));

@@ -332,7 +332,8 @@ TEST_P(Conformance, AchievesItsBudget) {
       const bool is_share = tokens != kBudget;
       const double interval = values.contains("n_d") ? std::stod(values["n_d"]) : 1;
       const double sinks = is_share && values.contains("sinks") ? std::stod(values["sinks"]) : 0;
-      const double of_answer = is_share ? 0.2 * static_cast<double>(answer_.size()) : 0;
+      double of_answer = is_share ? 0.2 * static_cast<double>(answer_.size()) : 0;
+      if (values.contains("retain_generated")) of_answer = static_cast<double>(answer_.size());
       // What is read of a KV head's set is the union over the heads that choose for themselves.
       const bool by_head = chooses_by_query_head(Method::parse(spec));
       const double lists = by_head ? machine.engine.shape().group() : 1;

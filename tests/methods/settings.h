@@ -47,6 +47,7 @@ inline const std::vector<Setting> kSmall = {{"budget", ParameterInfo::Kind::kBud
                                             {"segment", ParameterInfo::Kind::kInteger, "64"},
                                             {"threshold", ParameterInfo::Kind::kInteger, "0"},
                                             {"layer_skip", ParameterInfo::Kind::kInteger, "0"},
+                                            {"page", ParameterInfo::Kind::kInteger, "4"},
                                             {"dense_layers", ParameterInfo::Kind::kInteger, "0"},
                                             {"cluster_tokens", ParameterInfo::Kind::kInteger, "8"}};
 
@@ -66,7 +67,7 @@ inline const std::vector<Setting> kBudgetFactors = {
 constexpr std::string_view kCountTheCurrent[] = {"keyformer"};
 
 /// Methods whose budget is that of each query head.
-constexpr std::string_view kChooseByQueryHead[] = {"clusterkv"};
+constexpr std::string_view kChooseByQueryHead[] = {"quest", "clusterkv"};
 
 /// Rules by which the layers of any model can share a budget.
 constexpr std::string_view kLayerRules[] = {"pyramid", "pyramid/3"};

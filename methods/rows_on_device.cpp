@@ -1,0 +1,22 @@
+#include "methods/rows_on_device.h"
+
+#include <vector>
+
+#include "inference/backend.h"
+
+namespace turnbench {
+
+RowsOnDevice::RowsOnDevice(const LayerView& view, const KvHeadCache& set, int first,
+                           std::shared_ptr<KvPool>& pool)
+    : set_(&set) {
+  if (!view.index_path.link) return;
+  const std::shared_ptr<Memory>& memory = view.backend->memory();
+  if (pool == nullptr) pool = std::make_shared<KvPool>(set.layout(), memory);
+  std::vector<Copy> copies;
+  copy_ = KvHeadCache::working_set(pool, set.size() - first);
+  copy_->place(0, set, first, set.size() - first, copies);
+  memory->copy(copies);
+  origin_ = first;
+}
+
+}  // namespace turnbench
