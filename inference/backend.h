@@ -198,9 +198,13 @@ class Backend {
   virtual void transpose_keys(std::span<const TransposeKeysJob> jobs) = 0;
   virtual void score_dimensions(float scale, std::span<const DimensionScoreJob> jobs) = 0;
   virtual void reduce_heads(std::span<const ReduceHeadsJob> jobs) = 0;
+  virtual void slot_mass(std::span<const SlotMassJob> jobs) = 0;
   /// @throws Error (runtime) if a score is NaN.
   virtual void top_k(std::span<const TopKJob> jobs) = 0;
   virtual void assign_nearest(std::span<const NearestJob> jobs) = 0;
+  virtual void add_values(std::span<const AddValuesJob> jobs) = 0;
+  /// Blends what attention has left in `out`; see BlendJob.
+  virtual void blend(std::span<const BlendJob> jobs) = 0;
 
   /// Calls task(i) for i in [0, count) on the backend's host threads.
   virtual void parallel_for(std::size_t count, const std::function<void(std::size_t)>& task) = 0;

@@ -205,6 +205,8 @@ class Engine {
   /// One job for each list of a pass's selection, or for each of its sets if it has none.
   std::vector<AttentionJob> attention_jobs(int layer, std::span<const Pass> passes,
                                            const Layout& layout, const LayerDecisions& decisions);
+  /// Blends the attention outputs of decode steps with what their selections say.
+  void blend_attention(int layer, const Layout& layout, const LayerDecisions& decisions);
   void count_attention(int layer, const Pass& pass, std::int32_t first_position,
                        const Selection& selection, std::span<const HeadPattern> patterns) const;
   void attention_layer(int layer, std::span<const Pass> passes, const Layout& layout);

@@ -170,6 +170,23 @@ std::vector<AttentionJob> Engine::attention_jobs(int layer, std::span<const Pass
   return jobs;
 }
 
+void Engine::blend_attention(int layer, const Layout& layout, const LayerDecisions& decisions) {
+  Stage& stage = stage_of(layer);
+  std::vector<BlendJob> jobs;
+  for (std::size_t i = 0; i < decisions.selections.size(); ++i) {
+    const Blend& blend = decisions.selections[i].blend;
+    if (blend.weights == nullptr) continue;
+    const MatrixView<float> out(stage.attended.view.row(layout.first_row[i]), shape_.heads,
+                                shape_.head_dim);
+    const std::int64_t heads = shape_.heads / blend.vectors.rows;
+    for (std::int64_t s = 0; s < blend.vectors.rows; ++s) {
+      jobs.push_back(
+          {out.rows_at(s * heads, heads), blend.weights + s * heads, blend.vectors.row(s)});
+    }
+  }
+  if (!jobs.empty()) stage.backend.blend(jobs);
+}
+
 /// Updates the counters of computed pairs and of tokens read by a layer's attention.  Pairs with
 /// evicted tokens are not computed; where a pattern meets an evicted cache the smaller count holds.
 void Engine::count_attention(int layer, const Pass& pass, std::int32_t first_position,
@@ -205,6 +222,7 @@ void Engine::attention_layer(int layer, std::span<const Pass> passes, const Layo
                     decisions.selections[i], decisions.patterns[i]);
   }
   stage.backend.attend(scale_, jobs);
+  blend_attention(layer, layout, decisions);
   for (std::size_t i = 0; i < passes.size(); ++i) {
     AttentionStats& stats = decisions.stats[i];
     if (decisions.patterns[i].empty() && decisions.selections[i].all()) {
@@ -283,6 +301,7 @@ void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
       add_tools(own, view.queries);
       LayerMemo evicted_memo;  // its tokens are its own
       own.memo = kept.keep_all() ? &memo : &evicted_memo;
+      own.goes_to_host = fork->policies.placement.host;
       if (fork->policies.selection) fork->policies.selection->after_prefill(own);
       move_to_host(*fork, layer, &own);
     }

@@ -72,6 +72,8 @@ struct LayerView {
   float scale = 1;                       ///< of attention scores
   /// At the end of a prompt: shared by all sequences that go on from the same cached tokens.
   LayerMemo* memo = nullptr;
+  /// At the end of a prompt: the layer goes to host memory, unless `device_needs` says otherwise.
+  bool goes_to_host = false;
   BackgroundTasks* background = nullptr;
   Scratch* scratch = nullptr;  ///< of the backend's memory, until the policy returns
   IndexPath index_path = {};
@@ -90,11 +92,19 @@ struct KeepSets {
   bool keep_all() const { return slots.empty(); }
 };
 
+/// What attention of a step is blended with: weight * attention + (1 - weight) * vector.  The data
+/// are in the backend's memory and stay until the policy is asked for the same layer again.
+struct Blend {
+  const float* weights = nullptr;        ///< [query heads]; null: attention stays what it is
+  MatrixView<const float> vectors = {};  ///< [sets, head_dim]
+};
+
 /// The slots that decode attention of a layer reads: [lists][slots].  No lists: everything is read.
 /// Lists and slots are as in KeepSets.  Every list must contain the current token's slot, the last
 /// one of its set.
 struct Selection {
   std::vector<std::vector<std::int32_t>> slots;
+  Blend blend = {};
   bool all() const { return slots.empty(); }
 };
 

@@ -93,6 +93,14 @@ void PolicyCheck::keep(const KeepSets& kept, std::span<const KvHeadCache> sets) 
 }
 
 void PolicyCheck::selection(const Selection& selection, std::span<const KvHeadCache> sets) const {
+  const MatrixView<const float>& vectors = selection.blend.vectors;
+  if (selection.blend.weights != nullptr &&
+      (vectors.data == nullptr || vectors.rows != std::ssize(sets) ||
+       vectors.columns != sets.front().layout().head_dim)) {
+    throw runtime_error("{}: found {} vectors of {} elements to blend with, expected {} of {}",
+                        where("selection"), vectors.data == nullptr ? 0 : vectors.rows,
+                        vectors.columns, sets.size(), sets.front().layout().head_dim);
+  }
   if (selection.all()) return;
   lists(selection.slots, sets, "selection");
   for (std::size_t i = 0; i < selection.slots.size(); ++i) {

@@ -91,6 +91,14 @@ struct ReduceHeadsJob {
   MatrixView<float> out;  ///< [1, n]
 };
 
+/// What a head gives to some slots together: out[h] = sum of softmax(scores[h]) at `slots`, 0 if
+/// all scores are -inf, and NaN if one is NaN or +inf.
+struct SlotMassJob {
+  MatrixView<const float> scores;       ///< [heads, n]
+  std::span<const std::int32_t> slots;  ///< ascending, in host memory
+  float* out = nullptr;                 ///< [heads]
+};
+
 /// The k greatest of n scores, all if k >= n; of equal ones the lower index is the greater.  -inf
 /// is a score like others; NaN is an error.
 struct TopKJob {
@@ -105,6 +113,23 @@ struct NearestJob {
   MatrixView<const float> vectors;    ///< [rows, dim]
   MatrixView<const float> centroids;  ///< [count, dim]
   std::uint8_t* out = nullptr;        ///< [rows]
+};
+
+/// Adds the values of slots [first, size of the set) to `sums`, one after the other: whether they
+/// come at once or one by one, the bits are the same.
+struct AddValuesJob {
+  const KvHeadCache* set = nullptr;
+  int first = 0;
+  double* sums = nullptr;   ///< [head_dim]
+  std::int64_t tokens = 1;  ///< that the sums have then
+  float* mean = nullptr;    ///< [head_dim]: sums / tokens; may be null
+};
+
+/// out[h] = weights[h] * out[h] + (1 - weights[h]) * vector.
+struct BlendJob {
+  MatrixView<float> out;           ///< [heads, dim]
+  const float* weights = nullptr;  ///< [heads]
+  const float* vector = nullptr;   ///< [dim]
 };
 
 /// Keys of slots [first, first + out.rows) as float32.

@@ -161,10 +161,15 @@ class CpuBackend : public Backend {
   void reduce_heads(std::span<const ReduceHeadsJob> jobs) override {
     cpu::reduce_heads(pool_, jobs, workspace_);
   }
+  void slot_mass(std::span<const SlotMassJob> jobs) override {
+    cpu::slot_mass(pool_, jobs, workspace_);
+  }
   void top_k(std::span<const TopKJob> jobs) override { cpu::top_k(pool_, jobs, workspace_); }
   void assign_nearest(std::span<const NearestJob> jobs) override {
     cpu::assign_nearest(pool_, jobs, workspace_);
   }
+  void add_values(std::span<const AddValuesJob> jobs) override { cpu::add_values(pool_, jobs); }
+  void blend(std::span<const BlendJob> jobs) override { cpu::blend(jobs); }
 
   void parallel_for(std::size_t count, const std::function<void(std::size_t)>& task) override {
     pool_.parallel_for(count, [&](std::size_t i, int) { task(i); });

@@ -191,6 +191,41 @@ void reduce_piece(const ReduceHeadsJob& job, const Piece& piece, float* memory) 
   }
 }
 
+/// Leaves the maximum of a chunk of one head's scores and the sum of their exponentials in parts
+/// [heads * chunks, 2].  chunk: counts those of all heads; memory: scratch [kChunk].
+void sum_chunk(const SlotMassJob& job, std::int64_t chunk, float* memory, float* parts) {
+  const std::int64_t n = job.scores.columns, chunks = Softmax::chunks(n),
+                     first = chunk % chunks * kChunk, count = std::min(kChunk, n - first);
+  const float* from = job.scores.row(chunk / chunks) + first;
+  const float top = maximum_of(from, count);
+  parts[2 * chunk] = top;
+  parts[2 * chunk + 1] = std::isfinite(top) ? exponentials_of(from, count, top, memory)
+                         : top == kMasked   ? 0.0f
+                                            : NAN;
+}
+
+/// What each head gives to the slots of a job.
+void merge_masses(const SlotMassJob& job, const float* parts) {
+  const std::int64_t chunks = Softmax::chunks(job.scores.columns);
+  const auto weight = [](float x, float top) { return x == kMasked ? 0.0f : exp_one(x - top); };
+  for (std::int64_t h = 0; h < job.scores.rows; ++h) {
+    const float* of_head = parts + 2 * h * chunks;
+    const float* scores = job.scores.row(h);
+    float top = kMasked;
+    double sum = 0, mass = 0;
+    bool nan = false;
+    for (std::int64_t c = 0; c < chunks; ++c) {
+      nan = nan || std::isnan(of_head[2 * c + 1]);
+      top = std::max(top, of_head[2 * c]);
+    }
+    for (std::int64_t c = 0; c < chunks && !nan; ++c)
+      sum += of_head[2 * c + 1] * weight(of_head[2 * c], top);
+    for (std::size_t i = 0; i < job.slots.size() && !nan; ++i)
+      mass += weight(scores[job.slots[i]], top);
+    job.out[h] = nan ? NAN : sum == 0 ? 0.0f : static_cast<float>(mass / sum);
+  }
+}
+
 std::int64_t softmax_floats(const ReduceHeadsJob& job) {
   return job.reduction == HeadReduction::kSum ? 0 : Softmax::floats(job);
 }
@@ -209,6 +244,8 @@ HWY_EXPORT(exponentiate_chunk);
 HWY_EXPORT(merge_chunks);
 HWY_EXPORT(reduce_piece);
 HWY_EXPORT(softmax_floats);
+HWY_EXPORT(sum_chunk);
+HWY_EXPORT(merge_masses);
 HWY_EXPORT(chunk_slots);
 
 void reduce_heads(ThreadPool& pool, std::span<const ReduceHeadsJob> jobs,
@@ -235,6 +272,28 @@ void reduce_heads(ThreadPool& pool, std::span<const ReduceHeadsJob> jobs,
   }
   for_each_piece(pool, pieces, 0, workspace, [&](const Piece& piece, float*) {
     HWY_DYNAMIC_DISPATCH(reduce_piece)(jobs[piece.job], piece, memory + at[piece.job]);
+  });
+}
+
+void slot_mass(ThreadPool& pool, std::span<const SlotMassJob> jobs, AttentionWorkspace& workspace) {
+  const std::int64_t grain = HWY_DYNAMIC_DISPATCH(chunk_slots)();
+  const auto chunks = [grain](const SlotMassJob& job) {
+    return job.scores.rows * ((job.scores.columns + grain - 1) / grain);
+  };
+  std::vector<std::int64_t> at;
+  std::int64_t floats = 0;
+  for (const SlotMassJob& job : jobs) {
+    at.push_back(floats);
+    floats += 2 * chunks(job);
+  }
+  float* parts = workspace.partial.get(floats);
+  const auto pieces = pieces_of(jobs, 1, chunks);
+  for_each_piece(pool, pieces, grain, workspace, [&](const Piece& piece, float* memory) {
+    HWY_DYNAMIC_DISPATCH(sum_chunk)
+    (jobs[piece.job], piece.first, memory, parts + at[piece.job]);
+  });
+  pool.parallel_for(jobs.size(), [&](std::size_t i, int) {
+    HWY_DYNAMIC_DISPATCH(merge_masses)(jobs[i], parts + at[i]);
   });
 }
 

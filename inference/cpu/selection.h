@@ -27,10 +27,13 @@ void score_dimensions(ThreadPool& pool, float scale, std::span<const DimensionSc
                       AttentionWorkspace& workspace);
 void reduce_heads(ThreadPool& pool, std::span<const ReduceHeadsJob> jobs,
                   AttentionWorkspace& workspace);
+void slot_mass(ThreadPool& pool, std::span<const SlotMassJob> jobs, AttentionWorkspace& workspace);
 void top_k(ThreadPool& pool, std::span<const TopKJob> jobs, AttentionWorkspace& workspace);
 void assign_nearest(ThreadPool& pool, std::span<const NearestJob> jobs,
                     AttentionWorkspace& workspace);
 void read_keys(ThreadPool& pool, std::span<const ReadKeysJob> jobs);
+void add_values(ThreadPool& pool, std::span<const AddValuesJob> jobs);
+void blend(std::span<const BlendJob> jobs);
 
 /// What a task computes: items [first, first + count) of a job.
 struct Piece {

@@ -175,10 +175,15 @@ class CudaBackend : public Backend {
   void reduce_heads(std::span<const ReduceHeadsJob> jobs) override {
     cuda::reduce_heads(*context_, jobs);
   }
+  void slot_mass(std::span<const SlotMassJob> jobs) override { cuda::slot_mass(*context_, jobs); }
   void top_k(std::span<const TopKJob> jobs) override { cuda::top_k(*context_, jobs); }
   void assign_nearest(std::span<const NearestJob> jobs) override {
     cuda::assign_nearest(*context_, jobs);
   }
+  void add_values(std::span<const AddValuesJob> jobs) override {
+    cuda::add_values(*context_, jobs);
+  }
+  void blend(std::span<const BlendJob> jobs) override { cuda::blend(*context_, jobs); }
 
   void parallel_for(std::size_t count, const std::function<void(std::size_t)>& task) override {
     pool_.parallel_for(count, [&](std::size_t i, int) { task(i); });

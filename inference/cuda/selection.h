@@ -13,6 +13,7 @@ namespace turnbench::cuda {
 void read_keys(Context& context, std::span<const ReadKeysJob> jobs);
 void update_page_bounds(Context& context, std::span<const PageBoundsJob> jobs);
 void transpose_keys(Context& context, std::span<const TransposeKeysJob> jobs);
+void add_values(Context& context, std::span<const AddValuesJob> jobs);
 
 void score_vectors(Context& context, float scale, std::span<const VectorScoreJob> jobs);
 void score_pages(Context& context, float scale, std::span<const PageScoreJob> jobs);
@@ -20,7 +21,9 @@ void score_codes(Context& context, float scale, std::span<const CodeScoreJob> jo
 void score_dimensions(Context& context, float scale, std::span<const DimensionScoreJob> jobs);
 
 void reduce_heads(Context& context, std::span<const ReduceHeadsJob> jobs);
+void slot_mass(Context& context, std::span<const SlotMassJob> jobs);
 void top_k(Context& context, std::span<const TopKJob> jobs);
 void assign_nearest(Context& context, std::span<const NearestJob> jobs);
+void blend(Context& context, std::span<const BlendJob> jobs);
 
 }  // namespace turnbench::cuda

@@ -1,4 +1,5 @@
-// From scores to tokens: reductions over heads, the greatest scores, and nearest centroids.
+// From scores to tokens: reductions over heads, the greatest scores, and nearest centroids; and
+// what attention is blended with.
 
 #include <algorithm>
 #include <bit>
@@ -90,6 +91,53 @@ __global__ void __launch_bounds__(kReduceThreads) reduce_columns(const HeadScore
     }
   }
   job.out[j] = out;
+}
+
+/// What heads give to some slots.
+struct SlotMassView {
+  HeadScoresView scores;
+  const std::int32_t* slots;
+  int count;
+};
+
+/// Grid: (heads, jobs).  Sums as in softmax_parts.
+__global__ void __launch_bounds__(kReduceThreads) sum_slot_masses(const SlotMassView* jobs) {
+  const SlotMassView job = jobs[blockIdx.y];
+  const int head = static_cast<int>(blockIdx.x), thread = static_cast<int>(threadIdx.x);
+  if (head >= job.scores.heads) return;
+  auto* of_warps = reinterpret_cast<float*>(shared_memory());  // [kReduceWarps]
+  const SoftmaxPart* parts = job.scores.parts + head * job.scores.count;
+  const float* scores = job.scores.scores + head * job.scores.stride;
+  float top = kMasked, sum = 0, mass = 0;
+  for (int p = 0; p < job.scores.count; ++p) top = fmaxf(top, parts[p].top);
+  for (int p = 0; p < job.scores.count; ++p) sum += parts[p].sum * weight_of(parts[p].top, top);
+  for (int i = thread; i < job.count; i += kReduceThreads)
+    mass += weight_of(scores[job.slots[i]], top);
+  mass = warp_sum(mass);
+  if (thread % kWarp == 0) of_warps[thread / kWarp] = mass;
+  __syncthreads();
+  if (thread != 0) return;
+  mass = 0;
+  for (int w = 0; w < kReduceWarps; ++w) mass += of_warps[w];
+  job.scores.out[head] = sum == 0 ? 0 : mass / sum;
+}
+
+struct BlendedHeads {
+  float* out;
+  std::int64_t stride;
+  int heads, dim;
+  const float *weights, *vector;
+};
+
+/// Grid: (heads, jobs).
+__global__ void __launch_bounds__(kReduceThreads) blend_heads(const BlendedHeads* jobs) {
+  const BlendedHeads job = jobs[blockIdx.y];
+  const int head = static_cast<int>(blockIdx.x);
+  if (head >= job.heads) return;
+  const float weight = job.weights[head];
+  float* out = job.out + head * job.stride;
+  for (int d = static_cast<int>(threadIdx.x); d < job.dim; d += kReduceThreads)
+    out[d] = fmaf(weight, out[d], (1 - weight) * job.vector[d]);
 }
 
 constexpr int kTopThreads = 512, kTopWarps = kTopThreads / kWarp;
@@ -300,6 +348,45 @@ void reduce_heads(Context& context, std::span<const ReduceHeadsJob> jobs) {
                  kReduceThreads, kReduceWarps * sizeof(float), context.upload(softmaxes));
   context.launch(reduce_columns, dim3(blocks, static_cast<unsigned>(views.size())), kReduceThreads,
                  heads * sizeof(SoftmaxPart), context.upload(views));
+}
+
+void slot_mass(Context& context, std::span<const SlotMassJob> jobs) {
+  context.begin();
+  std::vector<std::span<const std::byte>> lists;
+  for (const SlotMassJob& job : jobs) lists.push_back(std::as_bytes(job.slots));
+  const std::byte* at = context.upload_pieces(lists);
+  std::vector<HeadScoresView> softmaxes;
+  std::vector<SlotMassView> views;
+  unsigned parts = 0, heads = 0;
+  for (const SlotMassJob& job : jobs) {
+    const auto n = static_cast<int>(job.scores.columns), rows = static_cast<int>(job.scores.rows);
+    const unsigned count = as_many(n, kPartScores);
+    softmaxes.push_back({job.scores.data, job.scores.stride, rows, n, HeadReduction::kSumOfSoftmax,
+                         context.scratch<SoftmaxPart>(static_cast<std::size_t>(rows) * count),
+                         static_cast<int>(count), job.out});
+    views.push_back({softmaxes.back(), reinterpret_cast<const std::int32_t*>(at),
+                     static_cast<int>(job.slots.size())});
+    at += job.slots.size_bytes();
+    parts = std::max(parts, count);
+    heads = std::max(heads, static_cast<unsigned>(rows));
+  }
+  context.launch(softmax_parts, dim3(parts, heads, static_cast<unsigned>(softmaxes.size())),
+                 kReduceThreads, kReduceWarps * sizeof(float), context.upload(softmaxes));
+  context.launch(sum_slot_masses, dim3(heads, static_cast<unsigned>(views.size())), kReduceThreads,
+                 kReduceWarps * sizeof(float), context.upload(views));
+}
+
+void blend(Context& context, std::span<const BlendJob> jobs) {
+  context.begin();
+  std::vector<BlendedHeads> tasks;
+  unsigned heads = 0;
+  for (const BlendJob& job : jobs) {
+    tasks.push_back({job.out.data, job.out.stride, static_cast<int>(job.out.rows),
+                     static_cast<int>(job.out.columns), job.weights, job.vector});
+    heads = std::max(heads, static_cast<unsigned>(job.out.rows));
+  }
+  context.launch(blend_heads, dim3(heads, static_cast<unsigned>(tasks.size())), kReduceThreads, 0,
+                 context.upload(tasks));
 }
 
 void top_k(Context& context, std::span<const TopKJob> jobs) {

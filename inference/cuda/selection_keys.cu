@@ -1,4 +1,5 @@
-// Keys out of the pages of sets: as floats, transposed, and the bounds of pages of any length.
+// Keys out of the pages of sets: as floats, transposed, and the bounds of pages of any length; and
+// sums of values.
 
 #include <algorithm>
 #include <vector>
@@ -10,6 +11,7 @@ namespace turnbench::cuda {
 namespace {
 
 constexpr int kKeyThreads = 256, kKeyWarps = kKeyThreads / kWarp;
+constexpr int kValueThreads = 64;
 constexpr int kSideTokens = 32;  // of a tile that is transposed, and as many dimensions
 
 /// Slots [first, end) of a set.
@@ -43,6 +45,13 @@ struct TransposedKeys {
   std::byte* columns;
   std::int64_t stride;
   int first_column;
+};
+
+struct SummedValues {
+  SlotRange slots;
+  double* sums;
+  double tokens;
+  float* mean;
 };
 
 template <typename T>
@@ -140,6 +149,32 @@ __global__ void __launch_bounds__(kKeyThreads) transpose_all(const TransposedKey
   }
 }
 
+template <typename T>
+__device__ void sum_dimension(const SummedValues& job, int d) {
+  const std::size_t offset = job.slots.layout.value_offset();
+  double sum = job.sums[d];
+#pragma unroll 8
+  for (int slot = job.slots.first; slot < job.slots.end; ++slot)
+    sum += static_cast<double>(to_float(job.slots.row<T>(slot, offset)[d]));
+  job.sums[d] = sum;
+  if (job.mean != nullptr) job.mean[d] = static_cast<float>(sum / job.tokens);
+}
+
+/// Grid: (dimensions / kValueThreads, jobs); a thread takes a dimension.
+__global__ void __launch_bounds__(kValueThreads) sum_values(const SummedValues* jobs) {
+  const SummedValues job = jobs[blockIdx.y];
+  const int d = static_cast<int>(blockIdx.x) * kValueThreads + static_cast<int>(threadIdx.x);
+  if (d >= job.slots.layout.head_dim) return;
+  switch (job.slots.layout.dtype) {
+    case DType::kF32:
+      return sum_dimension<float>(job, d);
+    case DType::kF16:
+      return sum_dimension<__half>(job, d);
+    case DType::kBF16:
+      return sum_dimension<__nv_bfloat16>(job, d);
+  }
+}
+
 /// Slots [first, end) of the set of every job; their tables of pages are uploaded at once.
 template <typename Job, typename First, typename End>
 std::vector<SlotRange> slot_ranges(Context& context, std::span<const Job> jobs,
@@ -221,6 +256,21 @@ void transpose_keys(Context& context, std::span<const TransposeKeysJob> jobs) {
   context.launch(transpose_all,
                  dim3(up_to(slots, kSideTokens), static_cast<unsigned>(tasks.size())), kKeyThreads,
                  kSideTokens * (kSideTokens + 1) * sizeof(std::uint32_t), context.upload(tasks));
+}
+
+void add_values(Context& context, std::span<const AddValuesJob> jobs) {
+  context.begin();
+  const auto ranges = slot_ranges(
+      context, jobs, [](const AddValuesJob& job) { return job.first; },
+      [](const AddValuesJob& job) { return job.set->size(); });
+  std::vector<SummedValues> tasks;
+  std::int64_t dims = 0;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    tasks.push_back({ranges[i], jobs[i].sums, static_cast<double>(jobs[i].tokens), jobs[i].mean});
+    dims = std::max<std::int64_t>(dims, ranges[i].layout.head_dim);
+  }
+  context.launch(sum_values, dim3(up_to(dims, kValueThreads), static_cast<unsigned>(tasks.size())),
+                 kValueThreads, 0, context.upload(tasks));
 }
 
 }  // namespace turnbench::cuda

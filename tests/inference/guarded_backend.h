@@ -255,6 +255,10 @@ class GuardedBackend : public Backend {
       expect_own("reduce_heads", {job.scores.data, job.out.data});
     inner_->reduce_heads(jobs);
   }
+  void slot_mass(std::span<const SlotMassJob> jobs) override {
+    for (const SlotMassJob& job : jobs) expect_own("slot_mass", {job.scores.data, job.out});
+    inner_->slot_mass(jobs);
+  }
   void top_k(std::span<const TopKJob> jobs) override {
     for (const TopKJob& job : jobs) expect_own("top_k", {job.scores.data()});
     inner_->top_k(jobs);
@@ -263,6 +267,17 @@ class GuardedBackend : public Backend {
     for (const NearestJob& job : jobs)
       expect_own("assign_nearest", {job.vectors.data, job.centroids.data, job.out});
     inner_->assign_nearest(jobs);
+  }
+  void add_values(std::span<const AddValuesJob> jobs) override {
+    for (const AddValuesJob& job : jobs) {
+      expect_own("add_values", {job.sums, job.mean});
+      expect_own_pages("add_values", *job.set);
+    }
+    inner_->add_values(jobs);
+  }
+  void blend(std::span<const BlendJob> jobs) override {
+    for (const BlendJob& job : jobs) expect_own("blend", {job.out.data, job.weights, job.vector});
+    inner_->blend(jobs);
   }
   void parallel_for(std::size_t count, const std::function<void(std::size_t)>& task) override {
     inner_->parallel_for(count, task);

@@ -129,6 +129,30 @@ TEST_F(PolicyChecks, SlotsRead) {
   EXPECT_EQ(said_of_reading({{}, good}), first + "no slot" + current);
 }
 
+TEST_F(PolicyChecks, WhatIsBlended) {
+  struct BlendAsTold : SelectionPolicy {
+    explicit BlendAsTold(const Blend& blend) : blend(blend) {}
+    std::unique_ptr<SelectionPolicy> clone() const override {
+      return std::make_unique<BlendAsTold>(*this);
+    }
+    Selection select(const LayerView&) override { return {{}, blend}; }
+    Blend blend;
+  };
+  const std::int64_t dim = machine_.engine.shape().head_dim;
+  Buffer data(static_cast<std::size_t>(3 * dim) * sizeof(float), machine_.backend->memory());
+  std::fill_n(data.as<float>(), 3 * dim, 0.5f);
+  const float* x = data.as<float>();
+  const auto said_of = [&](const Blend& blend) {
+    return said(selecting(std::make_unique<BlendAsTold>(blend)));
+  };
+  EXPECT_EQ(said_of({x, {x, 2, dim}}), "no error");
+  const std::string found = "made-up: selection at layer 0: found ",
+                    expected = fmt::format(" elements to blend with, expected 2 of {}", dim);
+  EXPECT_EQ(said_of({x, {x, 3, dim}}), found + fmt::format("3 vectors of {}", dim) + expected);
+  EXPECT_EQ(said_of({x, {x, 2, 1}}), found + "2 vectors of 1" + expected);
+  EXPECT_EQ(said_of({x, {}}), found + "0 vectors of 0" + expected);
+}
+
 TEST_F(PolicyChecks, Patterns) {
   using Kind = HeadPattern::Kind;
   EXPECT_EQ(said_of_computing({}), "no error");

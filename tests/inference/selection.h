@@ -236,6 +236,19 @@ inline std::vector<float> outputs_of_selection(Backend& backend, DType dtype, in
       add(reduced.read());
       add(best);
     }
+    std::vector<std::int32_t> slots;
+    for (int j = 0; j < n; j += 3) slots.push_back(j);
+    BackendMatrix masses = BackendMatrix::blank(backend, 1, heads),
+                  mean = BackendMatrix::blank(backend, 1, head_dim);
+    BackendArray<double> sums(backend, std::vector<double>(static_cast<std::size_t>(head_dim)));
+    const SlotMassJob massing{dimension_scores.view(), slots, masses.view().data};
+    backend.slot_mass({&massing, 1});
+    const AddValuesJob adding{&set, 0, sums.data(), n, mean.view().data};
+    backend.add_values({&adding, 1});
+    const BlendJob blending{q.view(), masses.view().data, mean.view().data};
+    backend.blend({&blending, 1});
+    add(sums.values());
+    for (BackendMatrix* matrix : {&masses, &mean, &q}) add(matrix->read());
     for (BackendMatrix* matrix :
          {&keys, &raw, &scores, &page_scores, &code_scores, &dimension_scores})
       add(matrix->read());

@@ -120,6 +120,125 @@ TEST(ReduceHeads, WhatIsNoNumberStaysNone) {
   }
 }
 
+TEST(SlotMass, IsThatOfDoublePrecision) {
+  const auto backend = test::make_backend(2);
+  struct Case {
+    BackendMatrix scores, out;
+    std::vector<std::int32_t> slots;
+  };
+  std::list<Case> cases;
+  std::vector<SlotMassJob> jobs;
+  for (int heads : {1, 3, 8}) {
+    for (int n : {0, 1, 63, 65, 1000, 4096, 9000}) {
+      if (test::is_emulated() && n > 65 && (n != 9000 || heads != 3)) continue;
+      for (int step : {1, 3, 50, 10000}) {
+        std::vector<float> scores =
+            test::random_floats(elements(heads, n), static_cast<std::uint64_t>(n), 4);
+        for (std::size_t i = 0; i < scores.size(); i += 5) scores[i] = -INFINITY;
+        Case& c = cases.emplace_back(Case{BackendMatrix(*backend, scores, heads, n),
+                                          BackendMatrix::blank(*backend, 1, heads),
+                                          {}});
+        for (int j = step == 1 ? 0 : 1; j < n; j += step) c.slots.push_back(j);
+        jobs.push_back({c.scores.view(), c.slots, c.out.view().data});
+      }
+    }
+  }
+  backend->slot_mass(jobs);
+  for (Case& c : cases) {
+    const std::int64_t heads = c.scores.rows(), n = c.scores.columns();
+    SCOPED_TRACE(fmt::format("{} heads, {}, {} slots", heads, n, c.slots.size()));
+    c.out.read();
+    for (std::int64_t h = 0; h < heads; ++h) {
+      double sum = 0, mass = 0;
+      for (std::int64_t j = 0; j < n; ++j) sum += std::exp(double{c.scores.at(h, j)});
+      for (const std::int32_t j : c.slots) mass += std::exp(double{c.scores.at(h, j)});
+      ASSERT_NEAR(c.out.at(0, h), sum > 0 ? mass / sum : 0, 3e-6) << h;
+    }
+  }
+  backend->slot_mass({});
+}
+
+TEST(SlotMass, WorkedExampleAndWhatIsNoNumber) {
+  const auto backend = test::make_backend(1);
+  BackendMatrix scores(*backend,
+                       {1.936492f, 0, 0.968246f, -1.936492f,         //
+                        -INFINITY, -INFINITY, -INFINITY, -INFINITY,  //
+                        1, NAN, 1, 1,                                //
+                        1, INFINITY, 1, 1},
+                       4, 4),
+      out = BackendMatrix::blank(*backend, 1, 4);
+  const std::vector<std::int32_t> slots = {0, 2};
+  const SlotMassJob job{scores.view(), slots, out.view().data};
+  backend->slot_mass({&job, 1});
+  out.read();
+  EXPECT_NEAR(out.at(0, 0), 0.893183, 1e-6);
+  EXPECT_EQ(out.at(0, 1), 0);
+  EXPECT_TRUE(std::isnan(out.at(0, 2)));
+  EXPECT_TRUE(std::isnan(out.at(0, 3)));
+}
+
+TEST(AddValues, OneByOneOrAtOnce) {
+  const auto backend = test::make_backend(2);
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    for (const int head_dim : {20, 80, 128}) {
+      const int n = test::is_emulated() ? 70 : 333;
+      KvHeadCache set = test::random_set(*backend, {head_dim, dtype, true}, 0, 4);
+      const std::vector<double> zeros(static_cast<std::size_t>(head_dim));
+      BackendArray<double> step_by_step(*backend, zeros), at_once(*backend, zeros);
+      BackendArray<float> mean(*backend, zeros.size());
+      std::vector<double> wanted = zeros;
+      std::vector<float> value(zeros.size());
+      for (int count : {n - 8, 1, 2, 0, 5}) {
+        const int first = set.size();
+        test::append_random(*backend, set, count, static_cast<std::uint64_t>(first));
+        const AddValuesJob job{&set, first, step_by_step.data(), set.size(), mean.data()};
+        backend->add_values({&job, 1});
+        backend->memory()->synchronize();
+        for (int j = first; j < set.size(); ++j) {
+          set.read_value(j, value.data());
+          for (std::size_t d = 0; d < wanted.size(); ++d) wanted[d] += double{value[d]};
+        }
+        EXPECT_EQ(step_by_step.values(), wanted);
+        const std::vector<float> means = mean.values();
+        for (std::size_t d = 0; d < wanted.size(); ++d)
+          EXPECT_EQ(means[d], static_cast<float>(wanted[d] / set.size())) << d;
+      }
+      const AddValuesJob jobs[] = {{&set, 0, at_once.data()}};
+      backend->add_values(jobs);
+      EXPECT_EQ(at_once.values(), wanted);
+    }
+  }
+  backend->add_values({});
+}
+
+TEST(BlendRows, IsWeighted) {
+  const auto backend = test::make_backend(2);
+  for (const int dim : {4, 37, 128}) {
+    const std::vector<float> weights = {0, 1, 0.25f, 0.893183f};
+    BackendMatrix out = BackendMatrix::random(*backend, 4, dim, 1, 5),
+                  vector = BackendMatrix::random(*backend, 1, dim, 2, 5);
+    BackendArray<float> stored(*backend, weights);
+    const std::vector<float> before = out.read();
+    const BlendJob job{out.view(), stored.data(), vector.view().data};
+    backend->blend({&job, 1});
+    out.read();
+    for (int h = 0; h < 4; ++h) {
+      const double weight = double{weights[static_cast<std::size_t>(h)]};
+      for (int d = 0; d < dim; ++d) {
+        const float was = before[elements(h, dim) + static_cast<std::size_t>(d)];
+        EXPECT_NEAR(out.at(h, d), weight * was + (1 - weight) * vector.at(0, d), 1e-6) << h;
+        if (h == 0) {
+          EXPECT_EQ(out.at(h, d), vector.at(0, d));
+        }
+        if (h == 1) {
+          EXPECT_EQ(out.at(h, d), was);
+        }
+      }
+    }
+  }
+  backend->blend({});
+}
+
 std::vector<std::int32_t> sorted_top(const std::vector<float>& scores, int k) {
   std::vector<std::int32_t> out = all_slots(static_cast<int>(scores.size()));
   std::stable_sort(out.begin(), out.end(), [&](std::int32_t a, std::int32_t b) {
