@@ -16,9 +16,10 @@
   X(tova)                    \
   X(keyformer)               \
   X(oracle)                  \
-  X(pqcache)                 \
-  X(clusterkv)               \
+  X(sparq)                   \
   X(quest)                   \
+  X(clusterkv)               \
+  X(pqcache)                 \
   X(a_shape)                 \
   X(tri_shape)               \
   X(minference)              \

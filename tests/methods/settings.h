@@ -49,7 +49,8 @@ inline const std::vector<Setting> kSmall = {{"budget", ParameterInfo::Kind::kBud
                                             {"layer_skip", ParameterInfo::Kind::kInteger, "0"},
                                             {"page", ParameterInfo::Kind::kInteger, "4"},
                                             {"dense_layers", ParameterInfo::Kind::kInteger, "0"},
-                                            {"cluster_tokens", ParameterInfo::Kind::kInteger, "8"}};
+                                            {"cluster_tokens", ParameterInfo::Kind::kInteger, "8"},
+                                            {"r", ParameterInfo::Kind::kInteger, "4"}};
 
 /// Settings that switch a method off: with all that it has, it is full attention.
 inline const std::vector<Setting> kOff = {{"budget", ParameterInfo::Kind::kBudget, "100000"},
