@@ -260,7 +260,7 @@ void Engine::end(std::span<const Pass> passes) {
   for (const Pass& pass : passes) {
     Sequence& s = *pass.sequence;
     const bool shifted =
-        s.policies.pre_rope_keys() && (pass.kind == Pass::Kind::kDecode || pass.prompt_end);
+        s.policies.shifts_positions() && (pass.kind == Pass::Kind::kDecode || pass.prompt_end);
     s.next_position = shifted ? s.cache.layer(0)[0].size()
                               : s.next_position + static_cast<std::int32_t>(pass.tokens.size());
     if (!pass.prompt_end) continue;
@@ -269,7 +269,7 @@ void Engine::end(std::span<const Pass> passes) {
     for (Sequence* f : pass.forks) {
       f->tokens = s.tokens;
       f->next_position =
-          f->policies.pre_rope_keys() ? f->cache.layer(0)[0].size() : s.next_position;
+          f->policies.shifts_positions() ? f->cache.layer(0)[0].size() : s.next_position;
       f->prompt_tokens = s.prompt_tokens;
       f->generated = 0;
       f->counters.prefill_pairs = s.counters.prefill_pairs;

@@ -92,7 +92,7 @@ void Engine::fill_kv(Sequence& sequence, std::span<const int> tokens, const Dial
   }
   sequence.prompt_tokens = n;
   sequence.next_position =
-      sequence.policies.pre_rope_keys() ? sequence.cache.layer(0)[0].size() : n;
+      sequence.policies.shifts_positions() ? sequence.cache.layer(0)[0].size() : n;
 }
 
 std::vector<double> Engine::attend_made_up(const Pass& pass, KvSource& source) {

@@ -290,7 +290,7 @@ void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
       fork->cache.layer(layer).assign(view.sets.begin(), view.sets.end());
     }
     keep(*fork, layer, kept, view.sets);
-    if (!kept.keep_all() || fork->policies.pre_rope_keys()) fork->host_copies[l].clear();
+    if (!kept.keep_all() || fork->policies.shifts_positions()) fork->host_copies[l].clear();
     if (fork->policies.selection || fork->policies.placement.host) {
       memory.synchronize();
       const auto& left = fork->cache.layer(layer);
@@ -355,7 +355,7 @@ void Engine::keep(Sequence& sequence, int layer, const KeepSets& kept,
     }
     sets = std::move(next);
   }
-  if (sequence.policies.pre_rope_keys()) {
+  if (sequence.policies.shifts_positions()) {
     check.shifted(sets, sequence.cache.layer(0)[0].size());
     for (KvHeadCache& set : sets) shift_positions(stage_of(layer), set);
   }

@@ -165,6 +165,8 @@ class SelectionPolicy {
   virtual std::unique_ptr<SelectionPolicy> clone() const = 0;
   /// The number of recent query rows whose `window_mass` this policy uses.
   virtual int window() const { return 1; }
+  /// True if it reads pre-RoPE keys, which the engine then stores too.
+  virtual bool pre_rope_keys() const { return false; }
   /// Whether this is made for dialogues whose cache goes on from turn to turn (true) or for those
   /// that are prefilled anew in each turn; nothing if it serves both.
   virtual std::optional<bool> keeps_cache() const { return std::nullopt; }
@@ -212,7 +214,10 @@ struct Policies {
   int window() const {
     return std::max(eviction ? eviction->window() : 0, selection ? selection->window() : 0);
   }
-  bool pre_rope_keys() const { return eviction && eviction->shifts_positions(); }
+  bool shifts_positions() const { return eviction && eviction->shifts_positions(); }
+  bool pre_rope_keys() const {
+    return shifts_positions() || (selection && selection->pre_rope_keys());
+  }
 };
 
 }  // namespace turnbench
