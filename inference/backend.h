@@ -57,6 +57,9 @@ struct AttentionJob : CausalRows {
   MatrixView<float> lse;  ///< log-sum-exp of the scaled scores, [rows, heads]; may be null
   /// Only for a single row: it attends to these slots (ascending) and to no others.
   const std::vector<std::int32_t>* slots = nullptr;
+  /// With `slots`: bit h of an element says whether query head h attends to the slot.  Every head
+  /// attends to one slot at least.  Null: all heads attend to all.
+  const std::vector<std::uint32_t>* slot_heads = nullptr;
   /// One pattern per query head; null: dense attention.
   const HeadPattern* patterns = nullptr;
   PatternPass pass;

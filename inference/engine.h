@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "inference/joined_lists.h"
 #include "inference/memory_estimate.h"
 #include "inference/model.h"
 #include "inference/sequence.h"
@@ -177,7 +178,7 @@ class Engine {
   /// The patterns and selections of a layer's attention, by pass.
   struct LayerDecisions {
     explicit LayerDecisions(std::size_t passes)
-        : patterns(passes), selections(passes), working_slots(passes) {
+        : patterns(passes), selections(passes), working_slots(passes), joined(passes) {
       stats.reserve(passes);  // views refer to its elements
       views.reserve(passes);
     }
@@ -187,6 +188,8 @@ class Engine {
     std::vector<Selection> selections;
     /// Of passes whose layer is offloaded: the slots of its working sets, [passes][lists].
     std::vector<std::vector<std::vector<std::int32_t>>> working_slots;
+    /// The lists of each set as one, if there are several: [passes][sets].
+    std::vector<std::vector<JoinedList>> joined;
   };
 
   Stage& stage_of(int layer) { return stages_[model_.stages().stage_of(layer)]; }
@@ -202,13 +205,14 @@ class Engine {
   void append_keys(int layer, std::span<const Pass> passes, const Layout& layout);
   void add_tools(LayerView& view, MatrixView<const float> queries);
   LayerDecisions ask_policies(int layer, std::span<const Pass> passes, const Layout& layout);
-  /// One job for each list of a pass's selection, or for each of its sets if it has none.
+  /// One job for each KV set of a pass, or for each list of its selection if lists are not joined.
   std::vector<AttentionJob> attention_jobs(int layer, std::span<const Pass> passes,
                                            const Layout& layout, const LayerDecisions& decisions);
   /// Blends the attention outputs of decode steps with what their selections say.
   void blend_attention(int layer, const Layout& layout, const LayerDecisions& decisions);
   void count_attention(int layer, const Pass& pass, std::int32_t first_position,
-                       const Selection& selection, std::span<const HeadPattern> patterns) const;
+                       const Selection& selection, std::span<const JoinedList> joined,
+                       std::span<const HeadPattern> patterns) const;
   void attention_layer(int layer, std::span<const Pass> passes, const Layout& layout);
   /// Gives each pass that follows another one the attention outputs of that one.
   void follow_outputs(int layer, std::span<const Pass> passes, const Layout& layout);
@@ -230,7 +234,8 @@ class Engine {
   /// Writes the RoPE tables of the positions to the stage's memory.  cos, sin: [positions,
   /// head_dim / 2].
   void compute_rope(Stage& stage, std::span<const std::int32_t> positions, float* cos, float* sin);
-  void count_reads(Sequence& sequence, int layer, const Selection& selection) const;
+  void count_reads(Sequence& sequence, int layer, const Selection& selection,
+                   std::span<const JoinedList> joined) const;
 
   // Of sequences whose keys and values are in host memory (engine_offload.cpp):
   static void begin_ledgers(const Pass& pass);

@@ -22,6 +22,18 @@ std::size_t union_size(std::span<const std::vector<std::int32_t>> lists) {
   return static_cast<std::size_t>(std::unique(all.begin(), all.end()) - all.begin());
 }
 
+/// The lists of each set as one; none if there are not several, or more than can be joined.
+std::vector<JoinedList> joined_lists(Backend& backend, const Selection& selection,
+                                     std::span<const std::vector<std::int32_t>> working_slots,
+                                     std::span<const KvHeadCache> sets, int heads) {
+  const std::size_t lists = selection.slots.size();
+  if (lists <= sets.size() || heads > kMostJoinedHeads * static_cast<int>(sets.size())) return {};
+  std::vector<std::int32_t> tokens;
+  for (const KvHeadCache& set : sets) tokens.push_back(set.size());
+  return join_lists(backend, selection.slots, working_slots, tokens,
+                    heads / static_cast<int>(lists));
+}
+
 }  // namespace
 
 void Engine::append_keys(int layer, std::span<const Pass> passes, const Layout& layout) {
@@ -129,6 +141,8 @@ Engine::LayerDecisions Engine::ask_policies(int layer, std::span<const Pass> pas
       s.counters.policy_seconds += seconds_since(start);
     }
     if (offloaded != nullptr) out.working_slots[i] = fetch(s, layer, out.selections[i]);
+    out.joined[i] =
+        joined_lists(stage.backend, out.selections[i], out.working_slots[i], sets, shape_.heads);
   }
   return out;
 }
@@ -147,7 +161,9 @@ std::vector<AttentionJob> Engine::attention_jobs(int layer, std::span<const Pass
         offloaded != nullptr ? offloaded->sets() : std::span(sequence.cache.layer(layer));
     const std::vector<std::vector<std::int32_t>>& slots =
         offloaded != nullptr ? decisions.working_slots[i] : selection.slots;
-    const std::int64_t lists = slots.empty() ? std::ssize(sets) : std::ssize(slots);
+    const std::vector<JoinedList>& joined = decisions.joined[i];
+    const std::int64_t lists =
+        slots.empty() || !joined.empty() ? std::ssize(sets) : std::ssize(slots);
     const std::int64_t heads = shape_.heads / lists, row = layout.first_row[i],
                        rows = std::ssize(passes[i].tokens);
     for (std::int64_t j = 0; j < lists; ++j) {
@@ -162,7 +178,12 @@ std::vector<AttentionJob> Engine::attention_jobs(int layer, std::span<const Pass
       job.out = own(stage.attended.view, shape_.head_dim);
       job.lse = own(stage.lse.view, 1);
       job.sliding_window = model_.config().sliding_window[static_cast<std::size_t>(layer)];
-      if (!slots.empty()) job.slots = &slots[j];
+      if (!joined.empty()) {
+        job.slots = &joined[j].slots;
+        job.slot_heads = &joined[j].heads;
+      } else if (!slots.empty()) {
+        job.slots = &slots[j];
+      }
       if (!patterns.empty()) job.patterns = patterns.data() + head;
       job.pass = {layout.positions[row], job.rows()};
     }
@@ -190,11 +211,11 @@ void Engine::blend_attention(int layer, const Layout& layout, const LayerDecisio
 /// Updates the counters of computed pairs and of tokens read by a layer's attention.  Pairs with
 /// evicted tokens are not computed; where a pattern meets an evicted cache the smaller count holds.
 void Engine::count_attention(int layer, const Pass& pass, std::int32_t first_position,
-                             const Selection& selection,
+                             const Selection& selection, std::span<const JoinedList> joined,
                              std::span<const HeadPattern> patterns) const {
   Sequence& s = *pass.sequence;
   if (pass.kind == Pass::Kind::kDecode) {
-    count_reads(s, layer, selection);
+    count_reads(s, layer, selection, joined);
     return;
   }
   const PatternPass range{first_position, static_cast<int>(pass.tokens.size())};
@@ -219,7 +240,7 @@ void Engine::attention_layer(int layer, std::span<const Pass> passes, const Layo
   const std::vector<AttentionJob> jobs = attention_jobs(layer, passes, layout, decisions);
   for (std::size_t i = 0; i < passes.size(); ++i) {
     count_attention(layer, passes[i], layout.positions[layout.first_row[i]],
-                    decisions.selections[i], decisions.patterns[i]);
+                    decisions.selections[i], decisions.joined[i], decisions.patterns[i]);
   }
   stage.backend.attend(scale_, jobs);
   blend_attention(layer, layout, decisions);
@@ -381,13 +402,15 @@ void Engine::shift_positions(Stage& stage, KvHeadCache& set) {
   stage.backend.append({&job, 1});
 }
 
-void Engine::count_reads(Sequence& s, int layer, const Selection& selection) const {
+void Engine::count_reads(Sequence& s, int layer, const Selection& selection,
+                         std::span<const JoinedList> joined) const {
   const auto& sets = s.cache.layer(layer);
   for (std::size_t i = 0; i < sets.size(); ++i) {
     const std::size_t per_set = selection.all() ? 0 : selection.slots.size() / sets.size();
     const std::span lists = std::span(selection.slots).subspan(i * per_set, per_set);
-    s.counters.attended_tokens += selection.all() ? static_cast<double>(sets[i].size())
-                                                  : static_cast<double>(union_size(lists));
+    s.counters.attended_tokens += static_cast<double>(selection.all()  ? sets[i].size()
+                                                      : joined.empty() ? union_size(lists)
+                                                                       : joined[i].slots.size());
     ++s.counters.attentions;
   }
 }

@@ -26,6 +26,7 @@ struct TileRows {
   const T *keys[kTile], *values[kTile];
   const std::int32_t* positions;
   std::int32_t gathered[kTile];
+  std::uint32_t heads[kTile];  ///< which attend to a row, if the job says so
   int count = 0;
 
   /// Finds the tile that begins with slot `first`, a multiple of 64; if the job lists slots, with
@@ -56,6 +57,7 @@ struct TileRows {
       }
       positions = gathered;
     }
+    if (job.slot_heads != nullptr) std::copy_n(job.slot_heads->data() + first, count, heads);
     for (int j = count; j < kTile; ++j) {
       keys[j] = keys[count - 1];
       values[j] = values[count - 1];
@@ -93,8 +95,21 @@ class Prefetcher {
   int at_once_, next_ = 0;
 };
 
-/// Masks a tile's scores s [heads, 64] by causality and window, turns them into softmax weights,
-/// and updates the state, which has one row per head.  maximum: scratch [heads].
+/// Masks the scores s [64] of head `head` where it does not attend to a row.
+HWY_INLINE void mask_head(const std::uint32_t* HWY_RESTRICT heads, std::int64_t head,
+                          float* HWY_RESTRICT s) {
+  const FloatTag d;
+  const hn::RebindToUnsigned<FloatTag> du;
+  const auto bit = hn::Set(du, std::uint32_t{1} << head);
+  const auto masked = hn::Set(d, kMasked);
+  for (std::size_t j = 0; j < kTile; j += hn::Lanes(d)) {
+    const auto attends = hn::RebindMask(d, hn::TestBit(hn::LoadU(du, heads + j), bit));
+    hn::StoreU(hn::IfThenElse(attends, hn::LoadU(d, s + j), masked), d, s + j);
+  }
+}
+
+/// Masks a tile's scores s [heads, 64] by causality, window and heads, turns them into softmax
+/// weights, and updates the state, which has one row per head.  maximum: scratch [heads].
 template <typename T>
 HWY_INLINE void tile_weights(const AttentionJob& job, float scale, const TileRows<T>& tile,
                              float* s, float* maximum, const SoftmaxState& out,
@@ -108,6 +123,7 @@ HWY_INLINE void tile_weights(const AttentionJob& job, float scale, const TileRow
   }
   for (std::int64_t h = 0; h < out.acc.rows; ++h) {  // all maxima first: each is a long chain
     float* row = s + h * kTile;
+    if (job.slot_heads != nullptr) mask_head(tile.heads, h, row);
     std::fill(row, row + (from - begin), kMasked);
     std::fill(row + (to - begin), row + kTile, kMasked);
     maximum[h] = new_maximum(scale, row, out.m[h]);

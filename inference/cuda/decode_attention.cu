@@ -33,6 +33,7 @@ struct Arguments {
   const DecodeTask* tasks;
   const std::byte* const* pages;
   const std::int32_t* slots;
+  const std::uint32_t* slot_heads;
   Stats* stats;
   float* sums;  // [partial, head_dim], weighted values
   int head_dim, capacity;
@@ -206,16 +207,22 @@ struct Segment {
     }
   }
 
+  /// Whether head `head + h` attends to the segment's key j.
+  __device__ bool attends(int h, int j) const {
+    return job.slot_heads < 0 || (a.slot_heads[job.slot_heads + begin + j] >> (head + h) & 1) != 0;
+  }
+
   /// Turns scores into weights 2^(score - maximum), a warp per head; writes maximum and sum.
   __device__ void apply_softmax() {
     const int padded = (count + kAtOnce - 1) / kAtOnce * kAtOnce;
     for (int h = warp(); h < heads; h += kDecodeWarps) {
       float m = kMasked, l = 0;
-      for (int j = lane(); j < count; j += kWarp) m = fmaxf(m, weights[j * kHeads + h]);
+      for (int j = lane(); j < count; j += kWarp)
+        if (attends(h, j)) m = fmaxf(m, weights[j * kHeads + h]);
       m = warp_max(m) * a.scale;
       for (int j = lane(); j < padded; j += kWarp) {
         float& w = weights[j * kHeads + h];
-        w = j < count ? exp2f(fmaf(w, a.scale, -m)) : 0.0f;
+        w = j < count && attends(h, j) ? exp2f(fmaf(w, a.scale, -m)) : 0.0f;
         l += w;
       }
       l = warp_sum(l);
@@ -386,7 +393,8 @@ void attend_group(Context& context, float scale, std::span<const AttentionJob* c
   UploadBatch batch;
   const std::size_t jobs_at = batch.add(plan.jobs), tasks_at = batch.add(plan.tasks);
   const std::size_t pages_at = batch.add<const std::byte*>(plan.tables),
-                    slots_at = batch.add<std::int32_t>(plan.lists);
+                    slots_at = batch.add<std::int32_t>(plan.lists),
+                    heads_at = batch.add<std::uint32_t>(plan.heads);
 
   context.begin();
   const std::byte* uploaded = batch.upload(context);
@@ -402,6 +410,7 @@ void attend_group(Context& context, float scale, std::span<const AttentionJob* c
                                reinterpret_cast<const DecodeTask*>(uploaded + tasks_at),
                                reinterpret_cast<const std::byte* const*>(uploaded + pages_at),
                                reinterpret_cast<const std::int32_t*>(uploaded + slots_at),
+                               reinterpret_cast<const std::uint32_t*>(uploaded + heads_at),
                                context.scratch<Stats>(partials),
                                context.scratch<float>(partials * head_dim),
                                shape.head_dim,

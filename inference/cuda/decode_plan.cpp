@@ -57,7 +57,7 @@ void check(const PageLayout& layout) {
 DecodePlan plan_decode(std::span<const AttentionJob* const> jobs, int heads_per_block) {
   DecodePlan plan;
   std::unordered_map<const KvHeadCache*, int> tables;
-  int all_pages = 0, all_slots = 0;
+  int all_pages = 0, all_slots = 0, all_heads = 0;
   for (const AttentionJob* job : jobs) {
     check(job->keys->layout());
     const auto [table, is_new] = tables.try_emplace(job->keys, all_pages);
@@ -66,10 +66,16 @@ DecodePlan plan_decode(std::span<const AttentionJob* const> jobs, int heads_per_
       all_pages += static_cast<int>(plan.tables.back().size());
     }
     Range range = visible(*job);
-    int slots = -1;
+    int slots = -1, slot_heads = -1;
     if (job->slots != nullptr) {
       slots = all_slots;
       plan.lists.push_back({job->slots->data() + range.begin, job->slots->data() + range.end});
+      if (job->slot_heads != nullptr) {
+        slot_heads = all_heads;
+        plan.heads.push_back(
+            {job->slot_heads->data() + range.begin, job->slot_heads->data() + range.end});
+        all_heads += range.end - range.begin;
+      }
       range = {0, range.end - range.begin};
       all_slots += range.end;
     }
@@ -79,7 +85,7 @@ DecodePlan plan_decode(std::span<const AttentionJob* const> jobs, int heads_per_
     const int index = static_cast<int>(plan.jobs.size());
     for (int part = 0; part < parts; ++part) plan.tasks.push_back({index, part});
     plan.jobs.push_back({job->q.data, job->out.data, job->lse.data, table->second, slots,
-                         range.begin, keys, segment, segments, heads, plan.partials});
+                         slot_heads, range.begin, keys, segment, segments, heads, plan.partials});
     plan.partials += segments * heads;
     plan.longest_segment = std::max(plan.longest_segment, segment);
     plan.max_heads = std::max(plan.max_heads, heads);

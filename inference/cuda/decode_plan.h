@@ -17,6 +17,7 @@ struct DecodeJob {
   const float* q;
   float *out, *lse;
   int pages, slots;  // begin of its page table and its list in the plan's; slots < 0: no list
+  int slot_heads;    // begin of its list of heads; < 0: all heads attend to all slots
   int first, keys;
   int segment, segments;  // keys per segment; number of segments
   int heads, partial;     // the result of segment s and head h has index partial + s * heads + h
@@ -34,6 +35,7 @@ struct DecodePlan {
   std::vector<DecodeTask> tasks;
   std::vector<std::span<const std::byte* const>> tables;  // page tables, to be concatenated
   std::vector<std::span<const std::int32_t>> lists;       // lists of slots, to be concatenated
+  std::vector<std::span<const std::uint32_t>> heads;      // of those slots, to be concatenated
   int partials = 0;                                       // number of partial results
   int longest_segment = 0;                                // in keys
   int max_heads = 0;                                      // of a job

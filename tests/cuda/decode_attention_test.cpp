@@ -68,6 +68,12 @@ class Row {
   Row(const Row&) = delete;
 
   void choose(std::vector<std::int32_t> slots) { slots_ = std::move(slots); }
+  /// Gives each of the chosen slots to some of the heads, the last one to all.
+  void share(std::uint64_t seed) {
+    std::mt19937_64 random(seed);
+    for (std::size_t i = 0; i < slots_->size(); ++i)
+      slot_heads_.push_back(i + 1 == slots_->size() ? ~0U : static_cast<std::uint32_t>(random()));
+  }
 
   AttentionJob job() {
     AttentionJob j;
@@ -78,6 +84,7 @@ class Row {
     j.lse = {lse_.data(), 1, c_.heads};
     j.sliding_window = c_.window;
     if (slots_) j.slots = &*slots_;
+    if (!slot_heads_.empty()) j.slot_heads = &slot_heads_;
     return j;
   }
 
@@ -98,14 +105,13 @@ class Row {
   double error() const {
     double worst = 0;
     const auto out = out_.values(), lse = lse_.values();
-    const auto visible = [&](int j) {
-      const std::int32_t p = set_.position(j);
-      return p <= position_ && (c_.window == 0 || p > position_ - c_.window) &&
-             (!slots_ || std::binary_search(slots_->begin(), slots_->end(), j));
-    };
-    bool nothing = true;
-    for (int j = 0; j < c_.keys; ++j) nothing = nothing && !visible(j);
     for (int h = 0; h < c_.heads; ++h) {
+      const auto visible = [&](int j) {
+        const std::int32_t p = set_.position(j);
+        return p <= position_ && (c_.window == 0 || p > position_ - c_.window) && reads(h, j);
+      };
+      bool nothing = true;
+      for (int j = 0; j < c_.keys; ++j) nothing = nothing && !visible(j);
       const std::size_t at = static_cast<std::size_t>(h * c_.head_dim);
       auto want = eager_attention(query_.data() + at, keys_, values_, c_.head_dim, visible);
       if (nothing) {
@@ -137,6 +143,13 @@ class Row {
   }
 
  private:
+  bool reads(int head, int slot) const {
+    if (!slots_) return true;
+    const auto at = std::lower_bound(slots_->begin(), slots_->end(), slot);
+    if (at == slots_->end() || *at != slot) return false;
+    return slot_heads_.empty() ||
+           (slot_heads_[static_cast<std::size_t>(at - slots_->begin())] >> head & 1) != 0;
+  }
   static double larger(double a, double b) { return b <= a ? a : b; }  // NaN is largest
 
   DecodeCase c_;
@@ -145,6 +158,7 @@ class Row {
   ManagedFloats q_, out_, lse_;
   std::int32_t position_ = 0;
   std::optional<std::vector<std::int32_t>> slots_;
+  std::vector<std::uint32_t> slot_heads_;
 };
 
 std::vector<std::int32_t> every_third(int keys, std::uint64_t seed) {
@@ -162,6 +176,9 @@ class CudaDecodeAttention : public testing::Test {
   void expect_right(const DecodeCase& c, std::optional<std::vector<std::int32_t>> slots = {}) {
     Row row(c, seed_ += 3);
     if (slots) row.choose(std::move(*slots));
+    expect_right(row, c);
+  }
+  void expect_right(Row& row, const DecodeCase& c) {
     row.run(context_);
     const double error = row.error();
     EXPECT_LE(error, tolerance(c.dtype)) << c.keys << " keys, " << c.heads << " heads of "
@@ -231,6 +248,20 @@ TEST_F(CudaDecodeAttention, Slots) {
   }
 }
 
+TEST_F(CudaDecodeAttention, SlotsOfSomeHeads) {
+  for (DType dtype : {DType::kF32, DType::kBF16}) {
+    for (int heads : {3, 4, 9, 32}) {
+      for (int window : {0, 90}) {
+        const DecodeCase c{700, heads, 64, dtype, window, true};
+        Row row(c, seed_ += 3);
+        row.choose(every_third(700, seed_));
+        row.share(seed_);
+        expect_right(row, c);
+      }
+    }
+  }
+}
+
 TEST_F(CudaDecodeAttention, AllSlotsAreTheWholeSetToTheBit) {
   Row row({700, 4, 32}, 9);
   row.run(context_);
@@ -289,6 +320,7 @@ TEST_F(CudaDecodeAttention, JobsOfOneCallDoNotTouchEachOther) {
   for (const DecodeCase& c : cases) {
     rows.push_back(std::make_unique<Row>(c, seed_ += 3));
     if (rows.size() % 4 == 2) rows.back()->choose(every_third(c.keys, seed_));
+    if (rows.size() % 8 == 2) rows.back()->share(seed_);
     jobs.push_back(rows.back()->job());
   }
   for (int i = 0; i < 3; ++i) {  // several heads' jobs over one set
@@ -299,6 +331,7 @@ TEST_F(CudaDecodeAttention, JobsOfOneCallDoNotTouchEachOther) {
     jobs.back().out = own.out;
     jobs.back().lse = own.lse;
     jobs.back().slots = nullptr;
+    jobs.back().slot_heads = nullptr;
   }
   std::vector<std::vector<float>> alone;
   for (std::size_t i = 0; i < jobs.size(); ++i) {

@@ -206,6 +206,49 @@ TEST(Attention, SelectedSlots) {
       [&](int, int, int key) { return std::binary_search(slots.begin(), slots.end(), key); }, 1e-5);
 }
 
+/// A third of 1,700 slots, each of which some heads read.
+struct SharedSlots {
+  explicit SharedSlots(int heads_) {
+    std::mt19937 random(5);
+    for (int j = 0; j < 1700; ++j) {
+      const bool all = j == 1699, block = j >= 640 && j < 900;  // one head reads nothing of these
+      if (!all && random() % 3 != 0) continue;
+      slots.push_back(j);
+      heads.push_back(all ? ~0U : block ? random() & ~2U : static_cast<std::uint32_t>(random()));
+    }
+    for (int h = 0; h < heads_; ++h) of_head.push_back(list(h));
+  }
+  std::vector<std::int32_t> list(int head) const {
+    std::vector<std::int32_t> out;
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      if ((heads[i] >> head & 1) != 0) out.push_back(slots[i]);
+    }
+    return out;
+  }
+  std::vector<std::int32_t> slots;
+  std::vector<std::uint32_t> heads;
+  std::vector<std::vector<std::int32_t>> of_head;
+};
+
+TEST(Attention, SlotsOfSomeHeads) {
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    for (const int heads : {2, 4, 7, 32}) {
+      Problem p({1, 1700, heads, 64, 0, dtype}, 23);
+      const SharedSlots shared(heads);
+      AttentionJob j = p.job();
+      j.slots = &shared.slots;
+      j.slot_heads = &shared.heads;
+      p.run(j, 2);
+      p.expect_equal(
+          [&](int, int head, int key) {
+            const auto& list = shared.of_head[static_cast<std::size_t>(head)];
+            return std::binary_search(list.begin(), list.end(), key);
+          },
+          1e-5);
+    }
+  }
+}
+
 TEST(Attention, AllSlotsSelectedIsDenseToTheBit) {
   Problem p({1, 2200, 2, 64, 0, DType::kF32}, 31);
   p.run(p.job(), 2);
