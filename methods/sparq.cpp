@@ -17,6 +17,14 @@ namespace {
 
 constexpr std::int64_t kMoreColumns = 256;  // of an answer, before their buffer grows
 
+/// The least number of elements, `tokens` or more, whose bytes are an odd number of cache lines:
+/// rows at a distance of a power of two would leave most of a cache unused.
+constexpr std::int64_t row_elements(std::int64_t tokens, std::int64_t element) {
+  constexpr std::int64_t kLine = 64;
+  const std::int64_t lines = (tokens * element + kLine - 1) / kLine;
+  return (lines | 1) * kLine / element;
+}
+
 /// Transposed keys of a layer, in a backend's memory or in the host's: for each set and dimension a
 /// row with an element for each token.
 class KeyColumns {
@@ -25,8 +33,8 @@ class KeyColumns {
   KeyColumns(const LayerView& view, std::int64_t tokens, std::shared_ptr<Memory> memory)
       : sets_(std::ssize(view.sets)),
         dims_(view.shape.head_dim),
-        tokens_(tokens),
         element_(static_cast<std::int64_t>(size_of(view.sets.front().layout().dtype))),
+        tokens_(row_elements(tokens, element_)),
         bytes_(static_cast<std::size_t>(sets_ * dims_ * tokens_ * element_), std::move(memory)),
         data_(bytes_.data()) {}
 
@@ -52,7 +60,7 @@ class KeyColumns {
   }
 
  private:
-  std::int64_t sets_ = 0, dims_ = 0, tokens_ = 0, element_ = 0;
+  std::int64_t sets_ = 0, dims_ = 0, element_ = 0, tokens_ = 0;
   Buffer bytes_;
   std::byte* data_ = nullptr;
 };

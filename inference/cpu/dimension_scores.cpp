@@ -1,5 +1,5 @@
-// Scores from some dimensions of transposed keys: the same row of all keys for one dimension after
-// the other, each read once for all heads of a group.
+// Scores from some dimensions of transposed keys: rows of all keys, each read once for all heads of
+// a group, a few rows at a time and each a good way along, as memory likes it.
 
 #include <algorithm>
 #include <vector>
@@ -15,18 +15,22 @@
 HWY_BEFORE_NAMESPACE();
 namespace turnbench::cpu::HWY_NAMESPACE {
 
-/// out[r, v] = sum_i q[r, i] * rows[i][at + v] for kVecs vectors of keys.  q: [kRows, rows]; out:
-/// [kRows, kVecs vectors].
+constexpr std::int64_t kRowsAtOnce = 8;
+constexpr std::int64_t kBlockKeys = 1024;  // whose scores stay in the innermost cache
+
+/// out[r, v] = sum_i q[r, i] * rows[i][at + v] for kVecs vectors of keys, or if `add` out[r, v] +=
+/// that.  q: [kRows, rows]; out: [kRows, kVecs vectors].
 template <int kRows, int kVecs, typename T>
 HWY_INLINE void dimension_tile(MatrixView<const float> q, const T* const* rows, std::int64_t at,
-                               float* HWY_RESTRICT out, std::int64_t ld) {
+                               float* HWY_RESTRICT out, std::int64_t ld, bool add) {
   const FloatTag d;
   const std::int64_t lanes = hn::Lanes(d), count = q.columns, ldq = q.stride;
   FloatVec acc[kRows][kVecs];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 8
-    for (int v = 0; v < kVecs; ++v) acc[r][v] = hn::Zero(d);
+    for (int v = 0; v < kVecs; ++v)
+      acc[r][v] = add ? hn::LoadU(d, out + r * ld + v * lanes) : hn::Zero(d);
   }
   for (std::int64_t i = 0; i < count; ++i) {
     const T* from = rows[i] + at;
@@ -51,24 +55,25 @@ HWY_INLINE void dimension_tile(MatrixView<const float> q, const T* const* rows, 
 /// The same for 64 keys.
 template <int kRows, typename T>
 HWY_INLINE void dimension_tiles(MatrixView<const float> q, const T* const* rows, std::int64_t at,
-                                float* out, std::int64_t ld) {
+                                float* out, std::int64_t ld, bool add) {
   constexpr int kVecs = static_cast<int>(group_vecs(kRows));
   const int lanes = static_cast<int>(hn::Lanes(FloatTag()));
   int j = 0;
   for (; j + kVecs * lanes <= kTile; j += kVecs * lanes)
-    dimension_tile<kRows, kVecs>(q, rows, at + j, out + j, ld);
-  for (; j < kTile; j += lanes) dimension_tile<kRows, 1>(q, rows, at + j, out + j, ld);
+    dimension_tile<kRows, kVecs>(q, rows, at + j, out + j, ld, add);
+  for (; j < kTile; j += lanes) dimension_tile<kRows, 1>(q, rows, at + j, out + j, ld, add);
 }
 
-/// out[h, j] = q[h] . (rows[0][at + j], rows[1][at + j], ...) for 64 keys.
+/// out[h, j] = q[h] . (rows[0][at + j], rows[1][at + j], ...) for 64 keys, or += if `add`.
 template <typename T>
 HWY_NOINLINE void dimension_products(MatrixView<const float> q, const T* const* rows,
-                                     std::int64_t at, MatrixView<float> out) {
+                                     std::int64_t at, MatrixView<float> out, bool add) {
   const int heads = static_cast<int>(q.rows), parts = (heads + kGroupRows - 1) / kGroupRows;
   for (int part = 0, h = 0; part < parts; ++part) {
     const int count = (heads - h) / (parts - part);
     with_constant<kGroupRows>(count, [&](auto n) {
-      dimension_tiles<decltype(n)::value>(q.rows_at(h, count), rows, at, out.row(h), out.stride);
+      dimension_tiles<decltype(n)::value>(q.rows_at(h, count), rows, at, out.row(h), out.stride,
+                                          add);
     });
     h += count;
   }
@@ -77,7 +82,6 @@ HWY_NOINLINE void dimension_products(MatrixView<const float> q, const T* const* 
 template <typename T>
 void score_dimension_piece_typed(const DimensionScoreJob& job, float scale, const Piece& piece,
                                  float* scratch) {
-  constexpr std::int64_t kAhead = 1024 / sizeof(T);  // elements that are fetched in time
   BumpAllocator bump(scratch);
   const std::int64_t heads = job.q.rows, count = std::ssize(job.dims);
   const MatrixView<float> q(bump.floats(heads * count), heads, count);
@@ -91,26 +95,39 @@ void score_dimension_piece_typed(const DimensionScoreJob& job, float scale, cons
       q(h, i) = factor * job.q(h, job.dims[i]);
     }
   }
-  const std::int64_t end = piece.first + piece.count;
-  std::int64_t at = piece.first;
-  for (; at + kTile <= end; at += kTile) {
-    if (at + kAhead < end) {
-      for (const T* row : rows) {
-        for (std::int64_t j = 0; j < kTile; j += 64 / sizeof(T))
-          __builtin_prefetch(row + at + kAhead + j);
+  const std::int64_t end = piece.first + piece.count, whole = end - piece.count % kTile;
+  const auto fetch = [&](std::int64_t first_row, std::int64_t key) {
+    const std::int64_t last_row = std::min(first_row + kRowsAtOnce, count);
+    for (std::int64_t i = first_row; i < last_row; ++i) {
+      for (std::int64_t j = 0; j < kTile; j += 64 / sizeof(T))
+        __builtin_prefetch(rows[i] + key + j);
+    }
+  };
+  for (std::int64_t block = piece.first; block < whole; block += kBlockKeys) {
+    const std::int64_t block_end = std::min(block + kBlockKeys, whole);
+    for (std::int64_t i = 0; i < count; i += kRowsAtOnce) {
+      const std::int64_t next = i + kRowsAtOnce;
+      const auto some = q.columns_at(i, std::min(kRowsAtOnce, count - i));
+      for (std::int64_t at = block; at < block_end; at += kTile) {
+        if (next < count) {
+          fetch(next, at);
+        } else if (at + kBlockKeys < whole) {
+          fetch(0, at + kBlockKeys);
+        }
+        dimension_products(some, rows.data() + i, at, job.out.columns_at(at, kTile), i > 0);
       }
     }
-    dimension_products(q, rows.data(), at, job.out.columns_at(at, kTile));
   }
-  if (at == end) return;
+  if (whole == end) return;
   for (std::int64_t i = 0; i < count; ++i) {
     T* row = padded_rows + i * kTile;
     std::fill_n(row, kTile, T());
-    std::copy_n(rows[i] + at, end - at, row);
+    std::copy_n(rows[i] + whole, end - whole, row);
     rows[i] = row;
   }
-  dimension_products(q, rows.data(), 0, s);
-  for (std::int64_t h = 0; h < heads; ++h) std::copy_n(s.row(h), end - at, job.out.row(h) + at);
+  dimension_products(q, rows.data(), 0, s, false);
+  for (std::int64_t h = 0; h < heads; ++h)
+    std::copy_n(s.row(h), end - whole, job.out.row(h) + whole);
 }
 
 void score_dimension_piece(const DimensionScoreJob& job, float scale, const Piece& piece,
