@@ -28,6 +28,14 @@ HWY_INLINE void by_tiles(const Piece& piece, float* s_memory, MatrixView<float> 
   }
 }
 
+/// Asks for the 64 rows from `at` on, as far as they are before `end`.
+template <typename T>
+HWY_INLINE void fetch_rows(const T* first, std::int64_t dim, std::int64_t at, std::int64_t end) {
+  const auto* from = reinterpret_cast<const char*>(first + at * dim);
+  const auto* to = reinterpret_cast<const char*>(first + std::min(at + kTile, end) * dim);
+  for (; from < to; from += 64) __builtin_prefetch(from, 0, 3);
+}
+
 void score_vector_piece(const VectorScoreJob& job, float scale, const Piece& piece,
                         float* scratch) {
   BumpAllocator bump(scratch);
@@ -37,7 +45,9 @@ void score_vector_piece(const VectorScoreJob& job, float scale, const Piece& pie
   for (std::int64_t h = 0; h < q.rows; ++h) {
     for (std::int64_t d = 0; d < q.columns; ++d) q(h, d) = scale * job.q(h, d);
   }
+  const std::int64_t end = piece.first + piece.count;
   by_tiles(piece, s_memory, job.out, [&](std::int64_t at, int count, MatrixView<float> s) {
+    fetch_rows(job.vectors.data, job.vectors.stride, at + kTile, end);
     const float* rows[kTile];
     for (int j = 0; j < kTile; ++j) rows[j] = job.vectors.row(at + std::min(j, count - 1));
     row_products(q, rows, transposed, s, false);
@@ -61,7 +71,10 @@ void score_page_piece_typed(const PageScoreJob& job, float scale, const Piece& p
       positive(h, d) = std::max(x, 0.0f);
     }
   }
+  const std::int64_t end = piece.first + piece.count;
   by_tiles(piece, s_memory, job.out, [&](std::int64_t at, int count, MatrixView<float> s) {
+    fetch_rows(reinterpret_cast<const T*>(job.bounds.low), dim, at + kTile, end);
+    fetch_rows(reinterpret_cast<const T*>(job.bounds.high), dim, at + kTile, end);
     const T* rows[kTile];
     const auto find = [&](const std::byte* bounds) {
       const T* first = reinterpret_cast<const T*>(bounds) + at * dim;
