@@ -3,15 +3,7 @@
 namespace turnbench {
 
 LedgerEntry& LedgerEntry::operator+=(const LedgerEntry& other) {
-  index_bytes += other.index_bytes;
-  index_bits += other.index_bits;
-  kv_fetch_bytes += other.kv_fetch_bytes;
-  cache_fill_bytes += other.cache_fill_bytes;
-  prefill_bytes += other.prefill_bytes;
-  writeback_bytes += other.writeback_bytes;
-  hits += other.hits;
-  misses += other.misses;
-  evictions += other.evictions;
+  for (const LedgerField& field : kLedgerFields) this->*field.value += other.*field.value;
   return *this;
 }
 

@@ -27,6 +27,22 @@ struct LedgerEntry {
   bool operator==(const LedgerEntry&) const = default;
 };
 
+/// The numbers of an entry with their names in stores and tables.
+struct LedgerField {
+  const char* name;
+  std::int64_t LedgerEntry::*value;
+};
+inline constexpr LedgerField kLedgerFields[] = {
+    {"index_bytes", &LedgerEntry::index_bytes},
+    {"index_bits", &LedgerEntry::index_bits},
+    {"kv_fetch_bytes", &LedgerEntry::kv_fetch_bytes},
+    {"cache_fill_bytes", &LedgerEntry::cache_fill_bytes},
+    {"prefill_bytes", &LedgerEntry::prefill_bytes},
+    {"writeback_bytes", &LedgerEntry::writeback_bytes},
+    {"hits", &LedgerEntry::hits},
+    {"misses", &LedgerEntry::misses},
+    {"evictions", &LedgerEntry::evictions}};
+
 /// The entries of all decode steps of a turn, and of its prefill: [1 + steps][layers].
 class Ledger {
  public:
@@ -43,9 +59,13 @@ class Ledger {
   const LedgerEntry& at(std::size_t step, int layer) const {
     return entries_[step * layers_ + static_cast<std::size_t>(layer)];
   }
+  LedgerEntry& at(std::size_t step, int layer) {
+    return entries_[step * layers_ + static_cast<std::size_t>(layer)];
+  }
   LedgerEntry total_of_step(std::size_t step) const;
   LedgerEntry total() const;
   void clear() { entries_.clear(); }
+  std::size_t layers() const { return layers_; }
 
  private:
   std::size_t layers_ = 0;

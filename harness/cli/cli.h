@@ -18,6 +18,7 @@ void add_plan_command(CLI::App& app, const CommonOptions& common);
 void add_status_command(CLI::App& app, const CommonOptions& common, int& exit_code);
 void add_report_command(CLI::App& app, const CommonOptions& common);
 void add_answers_command(CLI::App& app, const CommonOptions& common);
+void add_ledger_command(CLI::App& app, const CommonOptions& common);
 void add_forget_command(CLI::App& app, const CommonOptions& common);
 void add_list_command(CLI::App& app, const CommonOptions& common);
 void add_describe_command(CLI::App& app, const CommonOptions& common);

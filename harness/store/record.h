@@ -33,6 +33,7 @@ struct Record {
   std::vector<NamedValue>
       counters;                     ///< reproducible to the bit: tokens kept and read, bytes, pairs
   std::vector<NamedValue> timings;  ///< seconds
+  std::string ledger;               ///< of a cell that ran alone, packed (packed_ledger.h)
 };
 
 /// The score of one record by one metric.

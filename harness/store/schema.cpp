@@ -5,7 +5,7 @@
 namespace turnbench {
 namespace {
 
-constexpr int kSchemaVersion = 3;
+constexpr int kSchemaVersion = 4;
 constexpr int kOldestSchema = 1;            // which lacks what came since: see below
 constexpr int kApplicationId = 0x7475726E;  // "turn": tells a store from any other SQLite file
 
@@ -70,6 +70,14 @@ ALTER TABLE dataset ADD COLUMN sources TEXT NOT NULL DEFAULT '';
 ALTER TABLE score ADD COLUMN sources TEXT NOT NULL DEFAULT '';
 )";
 
+// Since version 4.
+constexpr const char* kLedgerSchema = R"(
+CREATE TABLE ledger (
+  cell TEXT NOT NULL, dialogue TEXT NOT NULL, turn INTEGER NOT NULL, data BLOB NOT NULL,
+  PRIMARY KEY (cell, dialogue, turn),
+  FOREIGN KEY (cell, dialogue, turn) REFERENCES record ON DELETE CASCADE) WITHOUT ROWID;
+)";
+
 std::int64_t pragma(const Database& db, const std::string& name) {
   Statement s = db.prepare("PRAGMA " + name);
   return s.next() ? s.integer(0) : 0;
@@ -105,6 +113,10 @@ bool has_sources(const Database& db) {
   return pragma(db, "user_version") >= 3;
 }
 
+bool has_ledgers(const Database& db) {
+  return pragma(db, "user_version") >= 4;
+}
+
 void prepare_schema(Database& db) {
   if (!is_new(db)) check_schema(db);
   db.prepare_for_writing();
@@ -117,6 +129,7 @@ void prepare_schema(Database& db) {
   }
   if (!has_judgements(db)) db.execute(kJudgementSchema);
   if (!has_sources(db)) db.execute(kSourcesSchema);
+  if (!has_ledgers(db)) db.execute(kLedgerSchema);
   db.execute(fmt::format("PRAGMA application_id={}; PRAGMA user_version={};", kApplicationId,
                          kSchemaVersion));
   transaction.commit();

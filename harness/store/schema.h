@@ -22,6 +22,9 @@ bool has_judgements(const Database& db);
 /// True if the store says which sources made its rows.  Older stores, opened to read, may not.
 bool has_sources(const Database& db);
 
+/// True if the store has ledgers of what moved.  Older stores, opened to read, may lack them.
+bool has_ledgers(const Database& db);
+
 /// SQL: the hash of the latest manifest of experiment ?1.
 constexpr std::string_view kLatestManifestSql =
     "(SELECT manifest_hash FROM experiment WHERE name = ?1 ORDER BY ordinal DESC LIMIT 1)";

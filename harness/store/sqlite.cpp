@@ -70,6 +70,12 @@ Statement& Statement::operator<<(std::string_view text) {
   return *this;
 }
 
+Statement& Statement::operator<<(Blob blob) {
+  bound(sqlite3_bind_blob64(statement_, ++bound_, blob.bytes.data(), blob.bytes.size(),
+                            SQLITE_TRANSIENT));
+  return *this;
+}
+
 Statement& Statement::operator<<(std::int64_t value) {
   bound(sqlite3_bind_int64(statement_, ++bound_, value));
   return *this;
@@ -100,6 +106,12 @@ void Statement::run() {
 
 std::string_view Statement::view(int column) const {
   const auto* data = reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
+  if (data == nullptr) return "";
+  return {data, static_cast<std::size_t>(sqlite3_column_bytes(statement_, column))};
+}
+
+std::string_view Statement::bytes(int column) const {
+  const auto* data = static_cast<const char*>(sqlite3_column_blob(statement_, column));
   if (data == nullptr) return "";
   return {data, static_cast<std::size_t>(sqlite3_column_bytes(statement_, column))};
 }

@@ -17,6 +17,11 @@ namespace turnbench {
 /// values, a value while there still are rows.
 class Statement {
  public:
+  /// Bytes that are no text.
+  struct Blob {
+    std::string_view bytes;
+  };
+
   Statement(sqlite3* db, std::string_view sql);
   ~Statement();
   Statement(const Statement&) = delete;
@@ -27,14 +32,16 @@ class Statement {
   Statement& operator<<(std::int64_t value);
   Statement& operator<<(int value) { return *this << static_cast<std::int64_t>(value); }
   Statement& operator<<(double value);
+  Statement& operator<<(Blob blob);
 
   bool next();   ///< steps to the next row; false at the end
   void reset();  ///< ends the execution, so that values can be bound again
   void run();    ///< executes and resets
 
   std::string text(int column) const;
-  std::string_view view(int column) const;  ///< the same, until the next step
-  std::int64_t integer(int column) const;   ///< `integer` and `real` throw if it is no number
+  std::string_view view(int column) const;   ///< the same, until the next step
+  std::string_view bytes(int column) const;  ///< of a blob, until the next step
+  std::int64_t integer(int column) const;    ///< `integer` and `real` throw if it is no number
   double real(int column) const;
   bool is_null(int column) const;
 

@@ -187,6 +187,7 @@ void Store::add_records(const std::vector<Record>& records, const std::vector<Sc
   Statement score = db_->prepare("INSERT OR IGNORE INTO score VALUES (?,?,?,?,?,?,?)");
   Statement counter = db_->prepare("INSERT OR IGNORE INTO counter VALUES (?,?,?,?,?)");
   Statement timing = db_->prepare("INSERT OR IGNORE INTO timing VALUES (?,?,?,?,?)");
+  Statement ledger = db_->prepare("INSERT OR IGNORE INTO ledger VALUES (?,?,?,?)");
   std::set<std::pair<std::string_view, std::string_view>> seen;
   std::set<std::tuple<std::string_view, std::string_view, int>> own, known;  // known: another run's
   for (const Record& r : records) {
@@ -211,6 +212,8 @@ void Store::add_records(const std::vector<Record>& records, const std::vector<Sc
       (counter << r.cell << r.dialogue << r.turn << name << value).run();
     for (const auto& [name, value] : r.timings)
       (timing << r.cell << r.dialogue << r.turn << name << value).run();
+    if (!r.ledger.empty())
+      (ledger << r.cell << r.dialogue << r.turn << Statement::Blob{r.ledger}).run();
   }
   for (const ScoreValue& s : scores) {
     if (known.contains({s.cell, s.dialogue, s.turn})) continue;

@@ -17,6 +17,7 @@
 #include "harness/store/record.h"
 #include "harness/store/sqlite.h"
 #include "harness/store/truncation.h"
+#include "inference/ledger.h"
 
 namespace turnbench {
 
@@ -214,6 +215,11 @@ class Store {
   std::vector<StoredAnswer> answers_of(const std::string& experiment,
                                        const std::string& dataset_hash,
                                        const std::string& dialogue) const;
+  /// Visits the ledgers of an experiment's records, by cell in table order, dialogue and turn.
+  void for_each_ledger(
+      const std::string& experiment,
+      const std::function<void(const std::string& cell, const std::string& dialogue, int turn,
+                               const Ledger& ledger)>& visit) const;
   StoredDialogue dialogue(const std::string& dataset_hash, const std::string& id) const;
   /// Parses a stored dialogue.
   /// @throws Error if its number of turns is not the stored one.

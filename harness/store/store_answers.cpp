@@ -1,5 +1,6 @@
 #include "common/error.h"
 #include "common/text.h"
+#include "harness/store/packed_ledger.h"
 #include "harness/store/schema.h"
 #include "harness/store/store.h"
 
@@ -36,6 +37,24 @@ std::vector<Store::StoredAnswer> Store::answers_of(const std::string& experiment
     if (!s.is_null(7)) answer.score = s.real(7);
   }
   return out;
+}
+
+void Store::for_each_ledger(const std::string& experiment,
+                            const std::function<void(const std::string&, const std::string&, int,
+                                                     const Ledger&)>& visit) const {
+  if (!has_ledgers(*db_)) return;
+  Statement s = db_->prepare(
+      fmt::format("SELECT l.cell, l.dialogue, l.turn, l.data FROM {} e "
+                  "JOIN ledger l ON l.cell = e.cell ORDER BY e.ordinal, l.dialogue, l.turn",
+                  kCellsSql));
+  s << experiment;
+  while (s.next()) {
+    const std::string cell = s.text(0), dialogue = s.text(1);
+    const int turn = static_cast<int>(s.integer(2));
+    const std::string where =
+        fmt::format("{}: ledger of dialogue {}, turn {}", path(), printable(dialogue), turn);
+    visit(cell, dialogue, turn, unpack_ledger(s.bytes(3), where));
+  }
 }
 
 }  // namespace turnbench

@@ -68,7 +68,7 @@ void Store::copy_results(const std::vector<ResultCopy>& copies) {
   Transaction transaction(*db_);
   Statement forget = db_->prepare("DELETE FROM record WHERE cell = ? AND dialogue = ?");
   for (const ResultCopy& a : copies) (forget << a.cell << a.dialogue).run();
-  for (const char* table : {"record", "score", "counter", "timing", "judgement"}) {
+  for (const char* table : {"record", "score", "counter", "timing", "ledger", "judgement"}) {
     std::string columns;  // but for the first, the cell
     Statement info = db_->prepare(fmt::format("PRAGMA table_info({})", table));
     while (info.next()) {

@@ -9,6 +9,7 @@
 
 #include "common/clock.h"
 #include "common/error.h"
+#include "harness/store/packed_ledger.h"
 #include "harness/unit/fidelity.h"
 #include "harness/unit/prefill_groups.h"
 
@@ -321,6 +322,7 @@ void UnitRunner::write_isolated(Branch& b) const {
     r.timings.push_back({"answer_rate", (steps + 1) / (b.prefill_seconds + all)});
   }
   if (b.sequence->policies.placement.host) {
+    r.ledger = pack(b.sequence->counters.ledger);
     const LinkTraffic link = engine_.link_traffic();
     // Each chunk of a prompt reads what stands before it.
     r.counters.push_back({"prefill_fetch_bytes",

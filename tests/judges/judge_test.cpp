@@ -252,12 +252,13 @@ TEST(Judge, ADamagedDialogueIsNotAskedAbout) {
 TEST(Judge, OlderStoresAreBroughtUpToDate) {
   const Judged judged(says(overall(5)));
   execute(judged.db,
-          "DROP TABLE judgement; DROP TABLE judge; ALTER TABLE score DROP COLUMN sources; "
+          "DROP TABLE ledger; DROP TABLE judgement; DROP TABLE judge; ALTER TABLE score DROP "
+          "COLUMN sources; "
           "ALTER TABLE dataset DROP COLUMN sources; PRAGMA user_version=1");
   EXPECT_EQ(run_program({"report", judged.db}).code, 0);
   EXPECT_EQ(count(judged.db, "PRAGMA user_version"), 1) << "reading changes nothing";
   EXPECT_EQ(judged.run().code, 0);
-  EXPECT_EQ(count(judged.db, "PRAGMA user_version"), 3);
+  EXPECT_EQ(count(judged.db, "PRAGMA user_version"), 4);
   EXPECT_EQ(judged.count_of("judgement"), 8);
 }
 

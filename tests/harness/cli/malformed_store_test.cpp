@@ -88,7 +88,7 @@ TEST(MalformedStore, Contents) {
   const Malformed cases[] = {
       sql("another program's", "PRAGMA application_id=1", "an SQLite file of another program"),
       sql("newer schema", "PRAGMA user_version=99",
-          "found schema version 99, expected 1 to 3: made by a newer turnbench"),
+          "found schema version 99, expected 1 to 4: made by a newer turnbench"),
       sql("older schema", "PRAGMA user_version=0", "found schema version 0"),
       sql("missing table", "DROP TABLE score", "no such table: score"),
       sql("missing column", "ALTER TABLE record RENAME COLUMN status TO state", "no such column"),
@@ -169,11 +169,11 @@ TEST(MalformedStore, RunsIntoOtherFiles) {
       {"newer schema",
        [](const TemporaryDirectory& d) -> Arguments {
          const std::string file = d.write("s.db", small_store());
-         execute(file, "PRAGMA user_version=4");
+         execute(file, "PRAGMA user_version=5");
          d.write("small.csv", "method,value\nfull,1\n");
          return {"run", d.write("m.json", small_manifest()), "--db", file};
        },
-       "found schema version 4, expected 1 to 3"},
+       "found schema version 5, expected 1 to 4"},
       {"no such directory",
        [](const TemporaryDirectory& d) -> Arguments {
          d.write("small.csv", "method,value\nfull,1\n");

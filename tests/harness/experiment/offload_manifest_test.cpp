@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "common/text.h"
 #include "tests/harness/cli/program.h"
 #include "tests/harness/store/store_dump.h"
 
@@ -54,6 +55,21 @@ TEST_F(OffloadManifest, RecordsWhatMovedAndHowLong) {
   EXPECT_EQ(count(db_, "SELECT count(*) FROM counter WHERE name = 'kmeans_iterations'"), 4);
   for (const char* name : {"tt2t", "tpot", "decode_rate", "answer_rate"})
     EXPECT_EQ(count(db_, fmt::format("SELECT count(*) FROM timing WHERE name = '{}'", name)), 6);
+  // Every step and layer of the method on the host, as the sums say it.
+  const std::vector<std::string> lines = split(run_program({"ledger", db_, "--layers"}).out, "\n");
+  const int layers = static_cast<int>(count(db_, "SELECT count(*) FROM ledger")) == 2 ? 4 : 0;
+  EXPECT_EQ(std::ssize(lines), 2 + 2 * 6 * layers);  // header, and an empty end
+  double hits = 0;
+  for (std::size_t i = 1; i + 1 < lines.size(); ++i) {
+    const std::vector<std::string> fields = split(lines[i], ",");
+    hits += std::stod(fields[fields.size() - 3]);
+  }
+  EXPECT_EQ(hits, count(db_, "SELECT sum(value) FROM counter WHERE name = 'cache_hits'"));
+  const Finished json = run_program({"ledger", db_, "--method", "pqcache", "--json"});
+  const OrderedJson step = OrderedJson::parse(split(json.out, "\n")[1]);
+  EXPECT_EQ(step["step"], 1);
+  EXPECT_GT(step["writeback_bytes"], 0);
+  EXPECT_EQ(run_program({"ledger", db_, "--method", "snapkv"}).code, 2);
   // Where keys and values are changes no answer.
   EXPECT_EQ(count(db_,
                   "SELECT count(DISTINCT answer) FROM record WHERE turn = 0 AND cell IN "

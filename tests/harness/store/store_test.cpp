@@ -228,7 +228,8 @@ TEST(Store, OlderStoresAreReadAsTheyAreAndMigratedToBeWritten) {
   {
     Database db(path, Database::Mode::kReadWrite);
     db.execute(
-        "DROP TABLE judgement; DROP TABLE judge; ALTER TABLE score DROP COLUMN sources; "
+        "DROP TABLE ledger; DROP TABLE judgement; DROP TABLE judge; ALTER TABLE score DROP COLUMN "
+        "sources; "
         "ALTER TABLE dataset DROP COLUMN sources; "
         "PRAGMA user_version=1");
   }
@@ -241,12 +242,13 @@ TEST(Store, OlderStoresAreReadAsTheyAreAndMigratedToBeWritten) {
   expect_same(dump(path, true), before);
   EXPECT_EQ(count(path, "PRAGMA user_version"), 1);
   Store::open_to_write(path).add_judge({"j", "rubric", "hash", "text", "model"});
-  EXPECT_EQ(count(path, "PRAGMA user_version"), 3);
+  EXPECT_EQ(count(path, "PRAGMA user_version"), 4);
   EXPECT_EQ(Store::open(path).scores("e").size(), 2u);
   Dump after = dump(path, true);
   EXPECT_EQ(after.at("judge").size(), 1u);
   after.erase("judge");
   after.erase("judgement");
+  after.erase("ledger");
   for (const char* table : {"score", "dataset"}) {  // which have more columns now
     EXPECT_EQ(after.at(table).size(), before.at(table).size());
     after[table] = before.at(table);

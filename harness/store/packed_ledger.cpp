@@ -1,0 +1,112 @@
+#include "harness/store/packed_ledger.h"
+
+#include <cstdint>
+
+#include "common/error.h"
+
+namespace turnbench {
+namespace {
+
+constexpr std::uint64_t kMostEntries = 1 << 22;  // of a ledger; none is near it
+constexpr unsigned kBits = 7;                    // of a number in each byte, the lowest first
+constexpr unsigned kMore = 1U << kBits;          // says that another byte follows
+
+void append_number(std::string& out, std::uint64_t x) {
+  for (; x >= kMore; x >>= kBits) out += static_cast<char>((x & (kMore - 1)) | kMore);
+  out += static_cast<char>(x);
+}
+
+/// Small numbers of either sign become small ones: 0, -1, 1, -2, ... are 0, 1, 2, 3, ...
+std::uint64_t folded(std::int64_t x) {
+  return (static_cast<std::uint64_t>(x) << 1) ^ static_cast<std::uint64_t>(x >> 63);
+}
+std::int64_t unfolded(std::uint64_t x) {
+  return static_cast<std::int64_t>((x >> 1) ^ (~(x & 1) + 1));
+}
+
+class Reader {
+ public:
+  Reader(std::string_view bytes, std::string_view where) : bytes_(bytes), where_(where) {}
+
+  std::uint64_t number() {
+    std::uint64_t out = 0;
+    for (unsigned shift = 0;; shift += kBits) {
+      if (at_ == bytes_.size() || shift > 63) refuse();
+      const auto byte = static_cast<unsigned char>(bytes_[at_++]);
+      out |= std::uint64_t{byte & (kMore - 1)} << shift;
+      if (byte < kMore) return out;
+    }
+  }
+  bool ended() const { return at_ == bytes_.size(); }
+  [[noreturn]] void refuse() const {
+    throw input_error("{}: found {} bytes that end or go on at {}, expected those of a ledger",
+                      where_, bytes_.size(), at_);
+  }
+
+ private:
+  std::string_view bytes_, where_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace
+
+// Steps, layers; then of each field, layer by layer, the differences from step to step.  A zero is
+// followed by how many more there are.
+std::string pack(const Ledger& ledger) {
+  std::string out;
+  append_number(out, ledger.steps());
+  append_number(out, ledger.layers());
+  std::uint64_t zeros = 0;
+  const auto end_run = [&] {
+    if (zeros == 0) return;
+    append_number(out, 0);
+    append_number(out, zeros - 1);
+    zeros = 0;
+  };
+  for (const LedgerField& field : kLedgerFields) {
+    for (std::size_t l = 0; l < ledger.layers(); ++l) {
+      std::int64_t before = 0;
+      for (std::size_t s = 0; s < ledger.steps(); ++s) {
+        const std::int64_t value = ledger.at(s, static_cast<int>(l)).*field.value;
+        const std::uint64_t change = folded(value - before);
+        before = value;
+        if (change == 0) {
+          ++zeros;
+          continue;
+        }
+        end_run();
+        append_number(out, change);
+      }
+    }
+  }
+  end_run();
+  return out;
+}
+
+Ledger unpack_ledger(std::string_view bytes, std::string_view where) {
+  Reader in(bytes, where);
+  const std::uint64_t steps = in.number(), layers = in.number();
+  if (steps > kMostEntries || layers > kMostEntries || steps * layers > kMostEntries) in.refuse();
+  Ledger out;
+  for (std::uint64_t s = 0; s < steps; ++s) out.begin_step(static_cast<int>(layers));
+  std::uint64_t zeros = 0;
+  for (const LedgerField& field : kLedgerFields) {
+    for (std::size_t l = 0; l < layers; ++l) {
+      std::int64_t value = 0;
+      for (std::size_t s = 0; s < steps; ++s) {
+        if (zeros > 0) {
+          --zeros;
+        } else if (const std::uint64_t change = in.number(); change != 0) {
+          value += unfolded(change);
+        } else {
+          zeros = in.number();
+        }
+        out.at(s, static_cast<int>(l)).*field.value = value;
+      }
+    }
+  }
+  if (zeros > 0 || !in.ended()) in.refuse();
+  return out;
+}
+
+}  // namespace turnbench
