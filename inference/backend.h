@@ -60,6 +60,8 @@ struct AttentionJob : CausalRows {
   /// With `slots`: bit h of an element says whether query head h attends to the slot.  Every head
   /// attends to one slot at least.  Null: all heads attend to all.
   const std::vector<std::uint32_t>* slot_heads = nullptr;
+  /// Only with `slots`: scores are those with the keys before RoPE, which the set must store.
+  bool pre_rope = false;
   /// One pattern per query head; null: dense attention.
   const HeadPattern* patterns = nullptr;
   PatternPass pass;
@@ -208,6 +210,8 @@ class Backend {
   virtual void add_values(std::span<const AddValuesJob> jobs) = 0;
   /// Blends what attention has left in `out`; see BlendJob.
   virtual void blend(std::span<const BlendJob> jobs) = 0;
+  /// Joins attention to different keys; see MergeJob.
+  virtual void merge(std::span<const MergeJob> jobs) = 0;
 
   /// Calls task(i) for i in [0, count) on the backend's host threads.
   virtual void parallel_for(std::size_t count, const std::function<void(std::size_t)>& task) = 0;

@@ -215,6 +215,34 @@ void KvHeadCache::place(int first, const KvHeadCache& from, int from_slot, int c
   }
 }
 
+void KvHeadCache::place_pre_rope(int first, const KvHeadCache& from, int from_slot, int count,
+                                 std::int32_t shift, std::vector<Copy>& copies) {
+  const PageLayout &l = layout(), &f = from.layout();
+  assert(l.dtype == f.dtype && l.head_dim == f.head_dim && f.pre_rope_keys && !l.pre_rope_keys);
+  assert(first + count <= size_ && from_slot + count <= from.size_);
+  const std::size_t row = l.row_bytes();
+  while (count > 0) {
+    const int to = first % kPageTokens, at = from_slot % kPageTokens;
+    const int run = std::min({count, kPageTokens - to, kPageTokens - at});  // in one page of each
+    KvPage& page = writable_page(first);
+    const KvPage& source = from.page_of(from_slot);
+    const auto u = [](int i) { return static_cast<std::size_t>(i); };
+    copies.push_back({page.data + u(to) * row, source.data + f.pre_rope_key_offset() + u(at) * row,
+                      u(run) * row});
+    copies.push_back({page.data + l.value_offset() + u(to) * row,
+                      source.data + f.value_offset() + u(at) * row, u(run) * row});
+    for (int i = 0; i < run; ++i) page.positions[to + i] = source.positions[at + i] + shift;
+    if (!pool_->memory().is_host()) {
+      constexpr std::size_t kBytes = sizeof(std::int32_t);
+      copies.push_back({page.data + l.position_offset() + u(to) * kBytes,
+                        reinterpret_cast<const std::byte*>(page.positions + to), u(run) * kBytes});
+    }
+    first += run;
+    from_slot += run;
+    count -= run;
+  }
+}
+
 void KvHeadCache::truncate(int size) {
   assert(size >= 0 && size <= size_);
   size_ = size;

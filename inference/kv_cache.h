@@ -111,6 +111,11 @@ class KvHeadCache {
   /// read.  The layout of `from` may have pre-RoPE keys that this set lacks.
   void place(int first, const KvHeadCache& from, int from_slot, int count,
              std::vector<Copy>& copies);
+  /// Gives slots [first, first + count) the values of those of `from` from `from_slot` on and, as
+  /// their keys, the pre-RoPE keys of those.  Their positions are greater by `shift`.  Copies are
+  /// as in `place`.
+  void place_pre_rope(int first, const KvHeadCache& from, int from_slot, int count,
+                      std::int32_t shift, std::vector<Copy>& copies);
   /// Removes all slots from `size` on.
   void truncate(int size);
   /// Keeps the listed slots (ascending) and removes the others.

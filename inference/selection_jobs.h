@@ -132,6 +132,15 @@ struct BlendJob {
   const float* vector = nullptr;   ///< [dim]
 };
 
+/// Makes one softmax of two: `out` and `lse` are the attention of some rows to some keys and its
+/// log-sum-exp, the others that to other keys.  Leaves in `out` and `lse` those over all keys.
+struct MergeJob {
+  MatrixView<float> out;              ///< [rows, heads * dim]
+  MatrixView<float> lse;              ///< [rows, heads]; -inf where a row saw no key
+  MatrixView<const float> other_out;  ///< [rows, heads * dim]
+  MatrixView<const float> other_lse;  ///< [rows, heads]
+};
+
 /// Keys of slots [first, first + out.rows) as float32.
 struct ReadKeysJob {
   const KvHeadCache* set = nullptr;

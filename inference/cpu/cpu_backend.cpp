@@ -170,6 +170,7 @@ class CpuBackend : public Backend {
   }
   void add_values(std::span<const AddValuesJob> jobs) override { cpu::add_values(pool_, jobs); }
   void blend(std::span<const BlendJob> jobs) override { cpu::blend(jobs); }
+  void merge(std::span<const MergeJob> jobs) override { cpu::merge(pool_, jobs); }
 
   void parallel_for(std::size_t count, const std::function<void(std::size_t)>& task) override {
     pool_.parallel_for(count, [&](std::size_t i, int) { task(i); });

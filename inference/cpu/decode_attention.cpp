@@ -48,10 +48,11 @@ struct TileRows {
       positions = reinterpret_cast<const std::int32_t*>(page + layout.position_offset());
     } else {
       const std::int32_t* slots = job.slots->data() + first;
+      const std::size_t key_offset = job.pre_rope ? layout.pre_rope_key_offset() : 0;
       for (int j = 0; j < count; ++j) {
         const std::byte* page = pages[static_cast<std::size_t>(slots[j] / kTile)]->data;
         const int row = slots[j] % kTile;
-        keys[j] = reinterpret_cast<const T*>(page) + row * width;
+        keys[j] = reinterpret_cast<const T*>(page + key_offset) + row * width;
         values[j] = reinterpret_cast<const T*>(page + layout.value_offset()) + row * width;
         gathered[j] = reinterpret_cast<const std::int32_t*>(page + layout.position_offset())[row];
       }

@@ -34,6 +34,7 @@ void assign_nearest(ThreadPool& pool, std::span<const NearestJob> jobs,
 void read_keys(ThreadPool& pool, std::span<const ReadKeysJob> jobs);
 void add_values(ThreadPool& pool, std::span<const AddValuesJob> jobs);
 void blend(std::span<const BlendJob> jobs);
+void merge(ThreadPool& pool, std::span<const MergeJob> jobs);
 
 /// What a task computes: items [first, first + count) of a job.
 struct Piece {

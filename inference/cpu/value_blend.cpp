@@ -1,6 +1,7 @@
-// Mean values, and attention that is blended with them.
+// Mean values, attention that is blended with them, and attention that is merged.
 
 #include <algorithm>
+#include <cmath>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "inference/cpu/value_blend.cpp"
@@ -70,6 +71,32 @@ void blend_heads(const BlendJob& job) {
   }
 }
 
+template <class D>
+HWY_INLINE void mix_at(D d, float own, float other, const float* from, float* out) {
+  const auto rest = hn::Mul(hn::Set(d, other), hn::LoadU(d, from));
+  hn::StoreU(hn::MulAdd(hn::Set(d, own), hn::LoadU(d, out), rest), d, out);
+}
+
+/// Rows [piece.first, piece.first + piece.count) of a job.
+void merge_rows(const MergeJob& job, const Piece& piece) {
+  const FloatTag d;
+  const std::int64_t lanes = hn::Lanes(d), heads = job.lse.columns, dim = job.out.columns / heads;
+  for (std::int64_t r = piece.first; r < piece.first + piece.count; ++r) {
+    for (std::int64_t h = 0; h < heads; ++h) {
+      const float a = job.lse(r, h), b = job.other_lse(r, h), top = std::max(a, b);
+      if (b == kMasked) continue;
+      const float own = std::exp(a - top), other = std::exp(b - top), sum = own + other;
+      float* out = job.out.row(r) + h * dim;
+      const float* from = job.other_out.row(r) + h * dim;
+      std::int64_t i = 0;
+      for (; i + lanes <= dim; i += lanes) mix_at(d, own / sum, other / sum, from + i, out + i);
+      for (; i < dim; ++i)
+        mix_at(hn::CappedTag<float, 1>(), own / sum, other / sum, from + i, out + i);
+      job.lse(r, h) = top + std::log(sum);
+    }
+  }
+}
+
 std::int64_t summed_at_once() {
   return kSummed;
 }
@@ -82,6 +109,7 @@ namespace turnbench::cpu {
 
 HWY_EXPORT(add_rows);
 HWY_EXPORT(blend_heads);
+HWY_EXPORT(merge_rows);
 HWY_EXPORT(summed_at_once);
 
 void add_values(ThreadPool& pool, std::span<const AddValuesJob> jobs) {
@@ -95,6 +123,14 @@ void add_values(ThreadPool& pool, std::span<const AddValuesJob> jobs) {
 
 void blend(std::span<const BlendJob> jobs) {
   for (const BlendJob& job : jobs) HWY_DYNAMIC_DISPATCH(blend_heads)(job);
+}
+
+void merge(ThreadPool& pool, std::span<const MergeJob> jobs) {
+  constexpr std::int64_t kRows = 16;
+  const auto pieces = pieces_of(jobs, kRows, [](const MergeJob& job) { return job.out.rows; });
+  pool.parallel_for(pieces.size(), [&](std::size_t t, int) {
+    HWY_DYNAMIC_DISPATCH(merge_rows)(jobs[pieces[t].job], pieces[t]);
+  });
 }
 
 }  // namespace turnbench::cpu

@@ -184,6 +184,7 @@ class CudaBackend : public Backend {
     cuda::add_values(*context_, jobs);
   }
   void blend(std::span<const BlendJob> jobs) override { cuda::blend(*context_, jobs); }
+  void merge(std::span<const MergeJob> jobs) override { cuda::merge(*context_, jobs); }
 
   void parallel_for(std::size_t count, const std::function<void(std::size_t)>& task) override {
     pool_.parallel_for(count, [&](std::size_t i, int) { task(i); });

@@ -159,8 +159,8 @@ struct Segment {
   __device__ static int lane() { return thread() % kWarp; }
   __device__ static int warp() { return thread() / kWarp; }
 
-  /// Asks for the group's kDecodeRows rows from `first` on: keys, or values at `offset`
-  /// a.value_offset.
+  /// Asks for the group's kDecodeRows rows from `first` on: keys at `offset`
+  /// job.key_offset, or values at a.value_offset.
   __device__ void load(int first, std::size_t offset) {
     next.load(rows, first, count, offset, column, a.head_dim);
   }
@@ -181,12 +181,12 @@ struct Segment {
 
   /// weights[j][h] = query of head h * key j, unscaled.
   __device__ void compute_scores() {
-    load(group * kDecodeRows, 0);
+    load(group * kDecodeRows, job.key_offset);
     for (int step = 0; step < count; step += kAtOnce) {
       const int at = step + group * kDecodeRows;
       float keys[kDecodeRows][kLaneElements], scores[kDecodeRows * kHeads];
       for (int r = 0; r < kDecodeRows; ++r) next.widen(r, keys[r]);
-      load(at + kAtOnce, 0);
+      load(at + kAtOnce, job.key_offset);
       for (int h = 0; h < kHeads; ++h) {
         float query[kLaneElements];
         for (int i = 0; i < kLaneElements; i += 4)

@@ -84,8 +84,10 @@ DecodePlan plan_decode(std::span<const AttentionJob* const> jobs, int heads_per_
     const int parts = segments * ((heads + heads_per_block - 1) / heads_per_block);
     const int index = static_cast<int>(plan.jobs.size());
     for (int part = 0; part < parts; ++part) plan.tasks.push_back({index, part});
-    plan.jobs.push_back({job->q.data, job->out.data, job->lse.data, table->second, slots,
-                         slot_heads, range.begin, keys, segment, segments, heads, plan.partials});
+    plan.jobs.push_back({job->q.data, job->out.data, job->lse.data,
+                         job->pre_rope ? job->keys->layout().pre_rope_key_offset() : 0,
+                         table->second, slots, slot_heads, range.begin, keys, segment, segments,
+                         heads, plan.partials});
     plan.partials += segments * heads;
     plan.longest_segment = std::max(plan.longest_segment, segment);
     plan.max_heads = std::max(plan.max_heads, heads);

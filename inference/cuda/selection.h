@@ -25,5 +25,6 @@ void slot_mass(Context& context, std::span<const SlotMassJob> jobs);
 void top_k(Context& context, std::span<const TopKJob> jobs);
 void assign_nearest(Context& context, std::span<const NearestJob> jobs);
 void blend(Context& context, std::span<const BlendJob> jobs);
+void merge(Context& context, std::span<const MergeJob> jobs);
 
 }  // namespace turnbench::cuda

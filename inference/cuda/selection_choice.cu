@@ -1,5 +1,5 @@
 // From scores to tokens: reductions over heads, the greatest scores, and nearest centroids; and
-// what attention is blended with.
+// what attention is blended or merged with.
 
 #include <algorithm>
 #include <bit>
@@ -138,6 +138,33 @@ __global__ void __launch_bounds__(kReduceThreads) blend_heads(const BlendedHeads
   float* out = job.out + head * job.stride;
   for (int d = static_cast<int>(threadIdx.x); d < job.dim; d += kReduceThreads)
     out[d] = fmaf(weight, out[d], (1 - weight) * job.vector[d]);
+}
+
+struct MergedRows {
+  float *out, *lse;
+  const float *other_out, *other_lse;
+  std::int64_t out_stride, lse_stride, other_out_stride, other_lse_stride;
+  int rows, heads, dim;
+};
+
+/// Grid: (rows, jobs); a warp takes heads in turns.
+__global__ void __launch_bounds__(kReduceThreads) merge_rows(const MergedRows* jobs) {
+  const MergedRows job = jobs[blockIdx.y];
+  const int row = static_cast<int>(blockIdx.x), thread = static_cast<int>(threadIdx.x),
+            lane = thread % kWarp;
+  if (row >= job.rows) return;
+  for (int h = thread / kWarp; h < job.heads; h += kReduceWarps) {
+    float* lse = job.lse + row * job.lse_stride + h;
+    const float a = *lse, b = job.other_lse[row * job.other_lse_stride + h], top = fmaxf(a, b);
+    if (b == kMasked) continue;
+    const float own = expf(a - top), other = expf(b - top), sum = own + other;
+    float* out = job.out + row * job.out_stride + h * job.dim;
+    const float* from = job.other_out + row * job.other_out_stride + h * job.dim;
+    for (int d = lane; d < job.dim; d += kWarp)
+      out[d] = fmaf(own / sum, out[d], other / sum * from[d]);
+    __syncwarp();
+    if (lane == 0) *lse = top + logf(sum);
+  }
 }
 
 constexpr int kTopThreads = 512, kTopWarps = kTopThreads / kWarp;
@@ -386,6 +413,21 @@ void blend(Context& context, std::span<const BlendJob> jobs) {
     heads = std::max(heads, static_cast<unsigned>(job.out.rows));
   }
   context.launch(blend_heads, dim3(heads, static_cast<unsigned>(tasks.size())), kReduceThreads, 0,
+                 context.upload(tasks));
+}
+
+void merge(Context& context, std::span<const MergeJob> jobs) {
+  context.begin();
+  std::vector<MergedRows> tasks;
+  unsigned rows = 0;
+  for (const MergeJob& job : jobs) {
+    tasks.push_back({job.out.data, job.lse.data, job.other_out.data, job.other_lse.data,
+                     job.out.stride, job.lse.stride, job.other_out.stride, job.other_lse.stride,
+                     static_cast<int>(job.out.rows), static_cast<int>(job.lse.columns),
+                     static_cast<int>(job.out.columns / job.lse.columns)});
+    rows = std::max(rows, static_cast<unsigned>(job.out.rows));
+  }
+  context.launch(merge_rows, dim3(rows, static_cast<unsigned>(tasks.size())), kReduceThreads, 0,
                  context.upload(tasks));
 }
 

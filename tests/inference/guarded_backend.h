@@ -279,6 +279,11 @@ class GuardedBackend : public Backend {
     for (const BlendJob& job : jobs) expect_own("blend", {job.out.data, job.weights, job.vector});
     inner_->blend(jobs);
   }
+  void merge(std::span<const MergeJob> jobs) override {
+    for (const MergeJob& job : jobs)
+      expect_own("merge", {job.out.data, job.lse.data, job.other_out.data, job.other_lse.data});
+    inner_->merge(jobs);
+  }
   void parallel_for(std::size_t count, const std::function<void(std::size_t)>& task) override {
     inner_->parallel_for(count, task);
   }

@@ -247,8 +247,12 @@ inline std::vector<float> outputs_of_selection(Backend& backend, DType dtype, in
     backend.add_values({&adding, 1});
     const BlendJob blending{q.view(), masses.view().data, mean.view().data};
     backend.blend({&blending, 1});
+    BackendMatrix lse = BackendMatrix::random(backend, heads, 1, seed + 3),
+                  other_lse = BackendMatrix::random(backend, heads, 1, seed + 4);
+    const MergeJob merging{q.view(), lse.view(), keys.view().rows_at(0, heads), other_lse.view()};
+    backend.merge({&merging, 1});
     add(sums.values());
-    for (BackendMatrix* matrix : {&masses, &mean, &q}) add(matrix->read());
+    for (BackendMatrix* matrix : {&masses, &mean, &q, &lse}) add(matrix->read());
     for (BackendMatrix* matrix :
          {&keys, &raw, &scores, &page_scores, &code_scores, &dimension_scores})
       add(matrix->read());

@@ -239,6 +239,114 @@ TEST(BlendRows, IsWeighted) {
   backend->blend({});
 }
 
+TEST(Merge, IsOneSoftmax) {
+  const auto backend = test::make_backend(2);
+  for (const int dim : {4, 37, 64}) {
+    for (const int rows : {1, 3, 40}) {
+      constexpr int kHeads = 5;
+      // Two values and their scores: the outputs are the values.
+      BackendMatrix a = BackendMatrix::random(*backend, rows, kHeads * dim, 1, 3),
+                    b = BackendMatrix::random(*backend, rows, kHeads * dim, 2, 3);
+      std::vector<float> of_a = test::random_floats(elements(rows, kHeads), 3, 4),
+                         of_b = test::random_floats(elements(rows, kHeads), 4, 4);
+      of_a[0] = 80, of_b[0] = -60;
+      of_b[1] = -INFINITY;
+      of_a[2] = -INFINITY;
+      of_a[3] = of_b[3] = -INFINITY;
+      BackendMatrix lse_a(*backend, of_a, rows, kHeads), lse_b(*backend, of_b, rows, kHeads);
+      const std::vector<float> before = a.read();
+      b.read();
+      const MergeJob job{a.view(), lse_a.view(), b.view(), lse_b.view()};
+      backend->merge({&job, 1});
+      a.read();
+      lse_a.read();
+      for (int r = 0; r < rows; ++r) {
+        for (int h = 0; h < kHeads; ++h) {
+          SCOPED_TRACE(fmt::format("row {}, head {}, {} dimensions", r, h, dim));
+          const std::size_t at = elements(r, kHeads) + static_cast<std::size_t>(h);
+          const double x = double{of_a[at]}, y = double{of_b[at]};
+          if (r == 0 && h == 3) {
+            EXPECT_EQ(lse_a.at(r, h), -INFINITY);
+            continue;
+          }
+          const double top = std::max(x, y), sum = std::exp(x - top) + std::exp(y - top);
+          EXPECT_NEAR(lse_a.at(r, h), top + std::log(sum), 1e-5);
+          for (int d = 0; d < dim; ++d) {
+            const int column = h * dim + d;
+            const double was =
+                double{before[elements(r, kHeads * dim) + static_cast<std::size_t>(column)]};
+            EXPECT_NEAR(
+                a.at(r, column),
+                (std::exp(x - top) * was + std::exp(y - top) * double{b.at(r, column)}) / sum,
+                2e-6);
+            if (r == 0 && h == 1) {
+              EXPECT_EQ(a.at(r, column), static_cast<float>(was)) << "nothing is merged into it";
+            }
+          }
+        }
+      }
+    }
+  }
+  backend->merge({});
+}
+
+// Slots whose keys before RoPE are read give what a set of such keys gives; and a set whose
+// positions are shifted shows a row only what is that far behind it.
+TEST(PreRopeKeys, AreAttendedTo) {
+  const auto backend = test::make_backend(2);
+  const int n = test::is_emulated() ? 70 : 333;
+  constexpr int kHeads = 4, kShift = 9;
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const int dim : {16, 64}) {
+      SCOPED_TRACE(fmt::format("{} dimensions in {}", dim, name_of(dtype)));
+      const KvHeadCache set = test::random_set(*backend, {dim, dtype, true}, n, 4);
+      const auto pool = std::make_shared<KvPool>(PageLayout{dim, dtype}, backend->memory());
+      BackendMatrix q = BackendMatrix::random(*backend, 2, kHeads * dim, 5);
+      const std::vector<std::int32_t> positions = {n - 2, n - 1};
+      const auto attend = [&](const KvHeadCache& keys, int row,
+                              const std::vector<std::int32_t>* slots) {
+        BackendMatrix out = BackendMatrix::blank(*backend, 1, kHeads * dim),
+                      lse = BackendMatrix::blank(*backend, 1, kHeads);
+        AttentionJob job;
+        job.keys = &keys;
+        job.q = q.view().rows_at(row, 1);
+        job.positions = positions.data() + row;
+        job.out = out.view();
+        job.lse = lse.view();
+        job.slots = slots;
+        job.pre_rope = slots != nullptr;
+        job.pass = {positions[static_cast<std::size_t>(row)], 1};
+        backend->attend(0.25f, {&job, 1});
+        std::vector<float> all = out.read();
+        const std::vector<float> sums = lse.read();
+        all.insert(all.end(), sums.begin(), sums.end());
+        return all;
+      };
+      std::vector<std::int32_t> slots;
+      for (int j = 3; j < n; j += j % 5 == 0 ? 7 : 1) slots.push_back(j);
+      for (const std::int32_t shift : {0, kShift}) {
+        KvHeadCache raw = KvHeadCache::working_set(pool, static_cast<int>(slots.size()));
+        std::vector<Copy> copies;
+        for (std::size_t i = 0, next = 0; i < slots.size(); i = next) {
+          while (next < slots.size() && slots[next] - slots[i] == static_cast<int>(next - i))
+            ++next;
+          raw.place_pre_rope(static_cast<int>(i), set, slots[i], static_cast<int>(next - i), shift,
+                             copies);
+        }
+        backend->memory()->copy(copies);
+        for (const int row : {0, 1}) {
+          std::vector<std::int32_t> seen = slots;
+          std::erase_if(seen, [&](std::int32_t slot) {
+            return slot > positions[static_cast<std::size_t>(row)] - shift;
+          });
+          const std::vector<float> want = attend(raw, row, nullptr), got = attend(set, row, &seen);
+          for (std::size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(got[i], want[i], 2e-6) << i;
+        }
+      }
+    }
+  }
+}
+
 std::vector<std::int32_t> sorted_top(const std::vector<float>& scores, int k) {
   std::vector<std::int32_t> out = all_slots(static_cast<int>(scores.size()));
   std::stable_sort(out.begin(), out.end(), [&](std::int32_t a, std::int32_t b) {
