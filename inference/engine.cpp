@@ -28,12 +28,14 @@ Engine::Stage::Stage(Backend& backend, int head_dim, const Options& options)
   pre_rope_pool->set_limit(options.kv_limit);
   host_pool = make_pool(false, host_memory());
   host_pre_rope_pool = make_pool(true, host_memory());
+  gathered_pool = make_pool(false, memory);
   link = make_link(memory, options.link_gbps);
 }
 
 std::vector<const Scratch*> Engine::Stage::all_scratch() const {
-  return {&hidden,   &normed, &wide, &q,   &k,      &pre_rope_k,   &v,
-          &attended, &lse,    &cos,  &sin, &logits, &rotated_keys, &selection_scratch};
+  return {&hidden,   &normed,       &wide,    &q,    &k,      &pre_rope_k,   &v,
+          &attended, &lse,          &cos,     &sin,  &logits, &rotated_keys, &selection_scratch,
+          &far_q,    &far_attended, &far_lse, &turns};
 }
 
 Engine::Engine(const Model& model, Backend& backend, Options options)
@@ -71,7 +73,7 @@ std::vector<std::vector<float>> Engine::prefill(std::span<const Pass> passes) {
     for (std::size_t i = 0; i < passes.size(); ++i) {
       const std::int64_t left = std::ssize(passes[i].tokens) - done[i];
       if (left == 0) continue;
-      const bool whole = passes[i].sequence->policies.prefill != nullptr;
+      const bool whole = passes[i].sequence->policies.has_sparse_prefill();
       const std::int64_t take = whole ? left : std::min<std::int64_t>(left, options_.prefill_chunk);
       if (!chunk.empty() && rows + take > options_.max_rows) continue;
       Pass part = passes[i];
@@ -267,6 +269,7 @@ void Engine::end(std::span<const Pass> passes) {
     s.prompt_tokens = static_cast<int>(s.tokens.size());
     s.generated = 0;
     for (Sequence* f : pass.forks) {
+      if (s.policies.selects_in_prefill()) f->policies.selection = s.policies.selection->clone();
       f->tokens = s.tokens;
       f->next_position =
           f->policies.shifts_positions() ? f->cache.layer(0)[0].size() : s.next_position;

@@ -64,7 +64,7 @@ class Engine {
   struct Options {
     DType kv_dtype = DType::kF32;
     /// Most rows of one sequence per forward pass of `prefill` (chunked prefill).  Sequences with a
-    /// prefill policy are not chunked.
+    /// sparse prefill are not chunked.
     int prefill_chunk = 2048;
     int max_rows = 8192;           ///< most rows of all sequences per forward pass of `prefill`
     std::size_t memory_limit = 0;  ///< bytes of all stages together; 0: no limit
@@ -148,13 +148,17 @@ class Engine {
     std::unique_ptr<Replay> replay;
     std::shared_ptr<KvPool> pool, pre_rope_pool;            // on the device
     std::shared_ptr<KvPool> host_pool, host_pre_rope_pool;  // in host memory
+    std::shared_ptr<KvPool> gathered_pool;                  // of what blocks of a prompt read
     std::shared_ptr<Link> link;
     Rows hidden{memory};                            ///< [rows, hidden]
     Rows cos{memory}, sin{memory};                  ///< [rows, head_dim / 2]
     Rows q{memory}, attended{memory};               ///< [rows, heads * head_dim]
     Rows k{memory}, v{memory}, pre_rope_k{memory};  ///< [rows, kv_heads * head_dim]
     Rows lse{memory};                               ///< [rows, heads]
-    Rows normed{memory};                            ///< [block, hidden]
+    /// Of rows that attend to tokens at a greatest distance (SelectionPolicy::max_distance): their
+    /// queries, what attention to those tokens gives, and the tables that turn them.
+    Rows far_q{memory}, far_attended{memory}, far_lse{memory}, turns{memory};
+    Rows normed{memory};  ///< [block, hidden]
     /// Scratch of a block: queries, keys and values [block, qkv width], or gate and up
     /// [block, 2 * ffn] and their product [block, ffn].
     Rows wide{memory};
@@ -178,7 +182,7 @@ class Engine {
   /// The patterns and selections of a layer's attention, by pass.
   struct LayerDecisions {
     explicit LayerDecisions(std::size_t passes)
-        : patterns(passes), selections(passes), working_slots(passes), joined(passes) {
+        : patterns(passes), selections(passes), working_slots(passes), joined(passes), far(passes) {
       stats.reserve(passes);  // views refer to its elements
       views.reserve(passes);
     }
@@ -188,8 +192,15 @@ class Engine {
     std::vector<Selection> selections;
     /// Of passes whose layer is offloaded: the slots of its working sets, [passes][lists].
     std::vector<std::vector<std::vector<std::int32_t>>> working_slots;
-    /// The lists of each set as one, if there are several: [passes][sets].
+    /// The lists of each set as one, if there are several and all is attended to alike:
+    /// [passes][sets].
     std::vector<std::vector<JoinedList>> joined;
+    /// What decode steps read at their greatest distance, and what they read beside it.
+    struct Far {
+      std::int64_t row = 0;                              // in the stage's matrices for such rows
+      std::vector<std::vector<std::int32_t>> near, far;  // [lists], slots of the sets attended to
+    };
+    std::vector<Far> far;  // [passes]
   };
 
   Stage& stage_of(int layer) { return stages_[model_.stages().stage_of(layer)]; }
@@ -237,6 +248,30 @@ class Engine {
   void count_reads(Sequence& sequence, int layer, const Selection& selection,
                    std::span<const JoinedList> joined) const;
 
+  // Selections in prompts, and greatest distances (engine_selection.cpp):
+  /// Whether a selection policy decides what the rows of the pass attend to, block by block.
+  static bool selects_for_prompt(const Pass& pass);
+  /// The pairs of the last `rows` of `tokens` tokens and the tokens at or before them.
+  static double causal_pairs(double rows, double tokens);
+  /// Leaves in row `row` and those behind it of the stage's far queries the queries `q` of a
+  /// sequence, rotated to positions first, first + 1, ..., turned to position `distance`.
+  MatrixView<float> turn_queries(Stage& stage, MatrixView<const float> q, std::int32_t first,
+                                 int distance, std::int64_t row);
+  /// Divides what a decode step reads into what is nearer and what is farther than the greatest
+  /// distance of its policy.
+  static LayerDecisions::Far divide_by_distance(std::span<const KvHeadCache> sets,
+                                                const Selection& selection,
+                                                std::span<const std::vector<std::int32_t>> slots,
+                                                std::int32_t position, int distance);
+  /// Merges what decode steps read at their greatest distance into their attention.
+  void merge_far(int layer, const Layout& layout, const LayerDecisions& decisions);
+  /// Attention of a prefill pass whose sequence selects there, block by block.
+  void attend_in_blocks(int layer, const Pass& pass, std::int64_t row, const Layout& layout,
+                        const LayerView& view);
+  /// Attention of one such block to what it selected.
+  void attend_block(const LayerView& block, const Selection& selection, int max_distance,
+                    std::int64_t row, const Layout& layout);
+
   // Of sequences whose keys and values are in host memory (engine_offload.cpp):
   static void begin_ledgers(const Pass& pass);
   /// Copies the tokens of an offloaded layer to the device, for a prefill pass.
@@ -250,8 +285,9 @@ class Engine {
   std::vector<std::vector<std::int32_t>> fetch(Sequence& sequence, int layer,
                                                const Selection& selection);
   /// Moves a layer to host memory after a prefill pass, if its method wants it there.  view: at the
-  /// end of a prompt, else null.
-  void move_to_host(Sequence& sequence, int layer, const LayerView* view);
+  /// end of a prompt, else null.  selection: that decides for the sequence; may be null.
+  void move_to_host(Sequence& sequence, int layer, const LayerView* view,
+                    const SelectionPolicy* selection);
   /// Tells the working set of a layer that the sequence's eviction policy was there.
   void forget_evicted(Sequence& sequence, int layer);
   void check_memory(const PassSize& pass) const;

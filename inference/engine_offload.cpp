@@ -9,8 +9,7 @@
 namespace turnbench {
 namespace {
 
-OffloadedLayer::Pinned pinned_of(const Sequence& sequence, int layer) {
-  const SelectionPolicy* selection = sequence.policies.selection.get();
+OffloadedLayer::Pinned pinned_of(const SelectionPolicy* selection, int layer) {
   return [selection, layer](int tokens) -> std::vector<SlotRange> {
     if (selection == nullptr) return {{tokens - 1, tokens}};
     return selection->pinned(layer, tokens);
@@ -24,7 +23,7 @@ Residency::Options residency_options(const Placement& placement, const DeviceNee
   out.rule = placement.rule;
   out.sets = sets;
   out.lists_per_set = needs.lists_per_set;
-  out.block = placement.cache_block;
+  out.block = needs.block > 0 ? needs.block : placement.cache_block;
   out.first = needs.first;
   out.cache_tokens = placement.cache_tokens;
   out.pinned_tokens = needs.pinned_tokens;
@@ -105,7 +104,7 @@ std::vector<std::int32_t> Engine::begin_offloaded_step(Sequence& s, int layer) {
   };
   if (layer == 0) prefetch(0);
   if (layer + 1 < shape_.layers) prefetch(layer + 1);
-  return offloaded.begin_step(s.cache.layer(layer), pinned_of(s, layer),
+  return offloaded.begin_step(s.cache.layer(layer), pinned_of(s.policies.selection.get(), layer),
                               s.counters.ledger.now(layer));
 }
 
@@ -129,12 +128,14 @@ std::vector<std::vector<std::int32_t>> Engine::fetch(Sequence& s, int layer,
   for (std::size_t i = 0; i < lists.size(); i += per_set)
     most = std::max(most, tokens_of(std::span(lists).subspan(i, per_set), room));
   if (options.step_tokens > 0 && most > room) {
-    offloaded->make_room(host, 2 * static_cast<std::int32_t>(most), pinned_of(s, layer), ledger);
+    offloaded->make_room(host, 2 * static_cast<std::int32_t>(most),
+                         pinned_of(s.policies.selection.get(), layer), ledger);
   }
   return offloaded->fetch(host, lists, ledger);
 }
 
-void Engine::move_to_host(Sequence& s, int layer, const LayerView* view) {
+void Engine::move_to_host(Sequence& s, int layer, const LayerView* view,
+                          const SelectionPolicy* selection) {
   if (!s.policies.placement.host) return;
   Stage& stage = stage_of(layer);
   auto& sets = s.cache.layer(layer);
@@ -155,7 +156,6 @@ void Engine::move_to_host(Sequence& s, int layer, const LayerView* view) {
     sets = host->sets;
     return;
   }
-  const SelectionPolicy* selection = s.policies.selection.get();
   const DeviceNeeds needs = selection ? selection->device_needs(*view) : reading_everything(*view);
   if (needs.everything) {
     s.host_copies[static_cast<std::size_t>(layer)].clear();
@@ -164,7 +164,7 @@ void Engine::move_to_host(Sequence& s, int layer, const LayerView* view) {
   const auto options =
       residency_options(s.policies.placement, needs, static_cast<int>(sets.size()));
   auto offloaded = std::make_unique<OffloadedLayer>(options, s.cache.pool(layer), stage.link);
-  offloaded->start(sets, pinned_of(s, layer));
+  offloaded->start(sets, pinned_of(selection, layer));
   // All that go on from the same tokens share one copy.
   const char* key = host_pool->layout().pre_rope_keys ? "with pre-RoPE keys" : "without";
   const std::shared_ptr<const HostCopy> host = view->memo->get<HostCopy>(key, copy);

@@ -101,6 +101,17 @@ Engine::LayerDecisions Engine::ask_policies(int layer, std::span<const Pass> pas
   Stage& stage = stage_of(layer);
   const auto l = static_cast<std::size_t>(layer);
   LayerDecisions out(passes.size());
+  std::int64_t far_rows = 0;
+  for (const Pass& pass : passes) {
+    const auto& selection = pass.sequence->policies.selection;
+    if (selection && selection->max_distance() > 0 && pass.kind == Pass::Kind::kDecode) ++far_rows;
+  }
+  if (far_rows > 0) {
+    stage.far_q.make_room(far_rows, layout.q_width);
+    stage.far_attended.make_room(far_rows, layout.q_width);
+    stage.far_lse.make_room(far_rows, shape_.heads);
+    far_rows = 0;
+  }
   for (std::size_t i = 0; i < passes.size(); ++i) {
     const Pass& pass = passes[i];
     Sequence& s = *pass.sequence;
@@ -136,13 +147,27 @@ Engine::LayerDecisions Engine::ask_policies(int layer, std::span<const Pass> pas
       check.patterns(out.patterns[i], {layout.positions[row], rows});
       s.counters.policy_seconds += seconds_since(start);
     } else if (decodes && s.policies.selection) {
+      if (const int distance = s.policies.selection->max_distance(); distance > 0) {
+        out.far[i].row = far_rows++;
+        view.far_queries =
+            turn_queries(stage, view.queries, view.first_position, distance, out.far[i].row);
+      }
       out.selections[i] = s.policies.selection->select(view);
       check.selection(out.selections[i], sets);
       s.counters.policy_seconds += seconds_since(start);
     }
     if (offloaded != nullptr) out.working_slots[i] = fetch(s, layer, out.selections[i]);
-    out.joined[i] =
-        joined_lists(stage.backend, out.selections[i], out.working_slots[i], sets, shape_.heads);
+    if (view.far_queries.data != nullptr && !out.selections[i].all()) {
+      auto divided =
+          divide_by_distance(sets, out.selections[i],
+                             offloaded != nullptr ? out.working_slots[i] : out.selections[i].slots,
+                             view.first_position, s.policies.selection->max_distance());
+      divided.row = out.far[i].row;
+      out.far[i] = std::move(divided);
+    } else {
+      out.joined[i] =
+          joined_lists(stage.backend, out.selections[i], out.working_slots[i], sets, shape_.heads);
+    }
   }
   return out;
 }
@@ -153,6 +178,8 @@ std::vector<AttentionJob> Engine::attention_jobs(int layer, std::span<const Pass
   Stage& stage = stage_of(layer);
   std::vector<AttentionJob> jobs;
   for (std::size_t i = 0; i < passes.size(); ++i) {
+    if (selects_for_prompt(passes[i])) continue;
+    const LayerDecisions::Far& divided = decisions.far[i];
     const Selection& selection = decisions.selections[i];
     const auto& patterns = decisions.patterns[i];
     Sequence& sequence = *passes[i].sequence;
@@ -186,6 +213,18 @@ std::vector<AttentionJob> Engine::attention_jobs(int layer, std::span<const Pass
       }
       if (!patterns.empty()) job.patterns = patterns.data() + head;
       job.pass = {layout.positions[row], job.rows()};
+      if (divided.near.empty()) continue;
+      job.slots = &divided.near[j];
+      AttentionJob far = job;
+      const auto own_far = [&](const Stage::Rows& all, std::int64_t of_head) {
+        return all.view.rows_at(divided.row, 1).columns_at(head * of_head, heads * of_head);
+      };
+      far.q = own_far(stage.far_q, shape_.head_dim);
+      far.out = own_far(stage.far_attended, shape_.head_dim);
+      far.lse = own_far(stage.far_lse, 1);
+      far.slots = &divided.far[j];
+      far.pre_rope = true;
+      jobs.push_back(far);
     }
   }
   return jobs;
@@ -219,15 +258,13 @@ void Engine::count_attention(int layer, const Pass& pass, std::int32_t first_pos
     return;
   }
   const PatternPass range{first_position, static_cast<int>(pass.tokens.size())};
-  const auto causal_pairs = [&](std::size_t tokens) {  // of the rows, which are the last of them
-    const double rows = range.rows;
-    return rows * (static_cast<double>(tokens) - rows) + 0.5 * rows * (rows + 1);
-  };
-  s.counters.prefill_pairs_dense += shape_.heads * causal_pairs(s.tokens.size());
+  s.counters.prefill_pairs_dense +=
+      shape_.heads * causal_pairs(range.rows, static_cast<double>(s.tokens.size()));
+  if (selects_for_prompt(pass)) return;
   const auto& sets = s.cache.layer(layer);
   for (std::size_t head = 0; head < static_cast<std::size_t>(shape_.heads); ++head) {
     const KvHeadCache& set = sets[head * sets.size() / static_cast<std::size_t>(shape_.heads)];
-    double pairs = causal_pairs(static_cast<std::size_t>(set.size()));
+    double pairs = causal_pairs(range.rows, set.size());
     if (!patterns.empty())
       pairs = std::min(pairs, static_cast<double>(pattern_pairs(patterns[head], range)));
     s.counters.prefill_pairs += pairs;
@@ -243,10 +280,20 @@ void Engine::attention_layer(int layer, std::span<const Pass> passes, const Layo
                     decisions.selections[i], decisions.joined[i], decisions.patterns[i]);
   }
   stage.backend.attend(scale_, jobs);
+  merge_far(layer, layout, decisions);
   blend_attention(layer, layout, decisions);
   for (std::size_t i = 0; i < passes.size(); ++i) {
     AttentionStats& stats = decisions.stats[i];
-    if (decisions.patterns[i].empty() && decisions.selections[i].all()) {
+    const bool in_blocks = selects_for_prompt(passes[i]);
+    if (in_blocks) {
+      attend_in_blocks(layer, passes[i], layout.first_row[i], layout, decisions.views[i]);
+    } else if (Sequence& s = *passes[i].sequence; s.policies.selects_in_prefill()) {
+      const auto start = Clock::now();
+      s.policies.selection->attended(decisions.views[i],
+                                     stage.lse.view.rows_at(layout.first_row[i], 1));
+      s.counters.policy_seconds += seconds_since(start);
+    }
+    if (!in_blocks && decisions.patterns[i].empty() && decisions.selections[i].all()) {
       stats.set_log_sum_exp(
           stage.lse.view.rows_at(layout.first_row[i], std::ssize(passes[i].tokens)));
     }
@@ -294,7 +341,7 @@ void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
     return;
   }
   if (pass.evict) count_columns(layer, pass, stats, view);
-  if (!pass.prompt_end) return move_to_host(s, layer, nullptr);
+  if (!pass.prompt_end) return move_to_host(s, layer, nullptr, nullptr);
   // The sequence itself if there are no forks, else each fork, from the cache of the shared prefix.
   std::vector<Sequence*> forks = pass.forks;
   if (forks.empty()) forks.push_back(&s);
@@ -312,7 +359,9 @@ void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
     }
     keep(*fork, layer, kept, view.sets);
     if (!kept.keep_all() || fork->policies.shifts_positions()) fork->host_copies[l].clear();
-    if (fork->policies.selection || fork->policies.placement.host) {
+    SelectionPolicy* selection =  // else the fork gets a clone when all layers are done
+        (s.policies.selects_in_prefill() ? s : *fork).policies.selection.get();
+    if (selection != nullptr || fork->policies.placement.host) {
       memory.synchronize();
       const auto& left = fork->cache.layer(layer);
       AttentionStats own_stats = stats.for_sets(left);
@@ -323,8 +372,8 @@ void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
       LayerMemo evicted_memo;  // its tokens are its own
       own.memo = kept.keep_all() ? &memo : &evicted_memo;
       own.goes_to_host = fork->policies.placement.host;
-      if (fork->policies.selection) fork->policies.selection->after_prefill(own);
-      move_to_host(*fork, layer, &own);
+      if (selection != nullptr) selection->after_prefill(own);
+      move_to_host(*fork, layer, &own, selection);
     }
     if (fork->policies.eviction || fork->policies.selection) {
       fork->counters.policy_seconds += seconds_since(began);

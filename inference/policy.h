@@ -69,7 +69,10 @@ struct LayerView {
   // For selection policies:
   Backend* backend = nullptr;            ///< that has this layer
   MatrixView<const float> queries = {};  ///< of the pass, after RoPE: [rows, heads * head_dim]
-  float scale = 1;                       ///< of attention scores
+  /// The same as far from all keys as `max_distance` of the policy says; null if it says nothing.
+  /// Their scores are those with keys before RoPE.
+  MatrixView<const float> far_queries = {};
+  float scale = 1;  ///< of attention scores
   /// At the end of a prompt: shared by all sequences that go on from the same cached tokens.
   LayerMemo* memo = nullptr;
   /// At the end of a prompt: the layer goes to host memory, unless `device_needs` says otherwise.
@@ -99,9 +102,9 @@ struct Blend {
   MatrixView<const float> vectors = {};  ///< [sets, head_dim]
 };
 
-/// The slots that decode attention of a layer reads: [lists][slots].  No lists: everything is read.
-/// Lists and slots are as in KeepSets.  Every list must contain the current token's slot, the last
-/// one of its set.
+/// The slots that attention of a layer reads: [lists][slots].  No lists: everything is read.  Lists
+/// and slots are as in KeepSets.  The last slot of every list must be that of the last row that the
+/// selection is made for: in decode steps that of the current token, the last one of its set.
 struct Selection {
   std::vector<std::vector<std::int32_t>> slots;
   Blend blend = {};
@@ -150,6 +153,7 @@ struct DeviceNeeds {
   std::int32_t step_tokens = 0;  ///< most other tokens that the lists of a set select together
   /// Slot of the first token that blocks of the device cache are counted from.
   std::int32_t first = 0;
+  int block = 0;  ///< tokens of such a block; 0: as the placement says
   int lists_per_set = 1;
   /// Rule kPrevious: each list has device slots of its own, for its part of `step_tokens`.
   bool per_list = false;
@@ -187,6 +191,21 @@ class SelectionPolicy {
   /// Named numbers for the record of a turn, the same at every run.
   virtual std::vector<std::pair<std::string, double>> counters() const { return {}; }
   virtual Selection select(const LayerView& view) = 0;
+
+  // For methods that select in prompts too.  Only what an eviction policy does not touch can be
+  // selected so: slots are positions.
+  /// True if attention of prompts reads what `select` says.  Sequences that share such a prefill go
+  /// on with clones of the policy that decided it.
+  virtual bool selects_in_prefill() const { return false; }
+  /// Rows of a prompt that are attended together, in order: `select` is called for each such block
+  /// of a pass.  Called for each layer before the first one.  view: of the whole pass.
+  virtual int prefill_rows(const LayerView& view) { return view.rows; }
+  /// If not 0, tokens farther away than that many positions are attended as if they were as far as
+  /// that, which takes keys before RoPE.  Holds where `select` gives lists.  Asked before it.
+  virtual int max_distance() const { return 0; }
+  /// If it selects in prefill: called after the attention of what `select` was called for, with the
+  /// same view.  lse: of all that the rows read, [rows, heads].
+  virtual void attended(const LayerView&, MatrixView<const float> /*lse*/) {}
 };
 
 /// Where keys and values are stored.
@@ -215,6 +234,19 @@ struct Policies {
     return std::max(eviction ? eviction->window() : 0, selection ? selection->window() : 0);
   }
   bool shifts_positions() const { return eviction && eviction->shifts_positions(); }
+  bool selects_in_prefill() const { return selection && selection->selects_in_prefill(); }
+  /// Whether a prefill is not dense.
+  bool has_sparse_prefill() const { return prefill != nullptr || selects_in_prefill(); }
+  /// As PrefillPolicy says; a selection goes on, as a dense prefill does.
+  bool reuses_cached_prompt() const { return !prefill || prefill->reuses_cached_prompt(); }
+  /// Without what does not matter before the end of a prompt.
+  Policies prefill_part() const {
+    Policies out;
+    if (prefill) out.prefill = prefill->clone();
+    if (selects_in_prefill()) out.selection = selection->clone();
+    out.method = method;
+    return out;
+  }
   bool pre_rope_keys() const {
     return shifts_positions() || (selection && selection->pre_rope_keys());
   }

@@ -92,7 +92,8 @@ void PolicyCheck::keep(const KeepSets& kept, std::span<const KvHeadCache> sets) 
   if (!kept.keep_all()) lists(kept.slots, sets, "eviction");
 }
 
-void PolicyCheck::selection(const Selection& selection, std::span<const KvHeadCache> sets) const {
+void PolicyCheck::selection(const Selection& selection, std::span<const KvHeadCache> sets,
+                            std::optional<std::int32_t> end) const {
   const MatrixView<const float>& vectors = selection.blend.vectors;
   if (selection.blend.weights != nullptr &&
       (vectors.data == nullptr || vectors.rows != std::ssize(sets) ||
@@ -105,7 +106,7 @@ void PolicyCheck::selection(const Selection& selection, std::span<const KvHeadCa
   lists(selection.slots, sets, "selection");
   for (std::size_t i = 0; i < selection.slots.size(); ++i) {
     const auto& list = selection.slots[i];
-    const int current = sets[i * sets.size() / selection.slots.size()].size() - 1;
+    const int current = end.value_or(sets[i * sets.size() / selection.slots.size()].size()) - 1;
     if (!list.empty() && list.back() == current) continue;
     throw runtime_error("{}, list {}: found {} last, expected the current token's slot {}",
                         where("selection"), i,

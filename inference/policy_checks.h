@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 
@@ -16,7 +17,10 @@ struct PolicyCheck {
   int layer = 0, heads = 0;   ///< number of query heads
 
   void keep(const KeepSets& kept, std::span<const KvHeadCache> sets) const;
-  void selection(const Selection& selection, std::span<const KvHeadCache> sets) const;
+  /// end: behind the slot of the last row that the selection is made for, if that is not the last
+  /// slot of its set.
+  void selection(const Selection& selection, std::span<const KvHeadCache> sets,
+                 std::optional<std::int32_t> end = {}) const;
   void patterns(const std::vector<HeadPattern>& patterns, const PatternPass& pass) const;
   /// Checks the sizes of sets whose positions have shifted.  tokens: size of the first layer's
   /// first set.

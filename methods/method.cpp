@@ -297,7 +297,7 @@ void Method::add(const std::string& name, const std::map<std::string, std::strin
 
 void Method::finish(std::string label, const std::string& where) {
   label_ = std::move(label);
-  bool prefill = false, eviction = false, selection = false;
+  bool prefill = false, eviction = false, selection = false, selects_in_prefill = false;
   for (const Part& part : parts_) {
     const std::string text =
         std::string(part.info->name) +
@@ -309,16 +309,24 @@ void Method::finish(std::string label, const std::string& where) {
     glue(canonical_, text);
     eager_ |= part.info->name == "full-eager";
     const Policies p = with_error_prefix(where, [&] { return part.info->make(part.parameters); });
-    if (p.prefill) glue(prefill_key_, text);
-    if ((p.prefill && prefill) || (p.eviction && eviction) || (p.selection && selection)) {
+    if (p.has_sparse_prefill()) glue(prefill_key_, text);
+    if ((p.has_sparse_prefill() && prefill) || (p.eviction && eviction) ||
+        (p.selection && selection)) {
       throw input_error(
           "{}: found two methods that decide the same thing in \"{}\", expected at most one each "
           "for prefill, eviction and selection",
           where, label_);
     }
-    prefill |= p.prefill != nullptr;
+    selects_in_prefill |= p.selects_in_prefill();
+    prefill |= p.has_sparse_prefill();
     eviction |= p.eviction != nullptr;
     selection |= p.selection != nullptr;
+  }
+  if (selects_in_prefill && eviction) {
+    throw input_error(
+        "{}: found a method that selects in prompts with one that evicts in \"{}\", expected no "
+        "eviction: what it selects from is the whole prompt",
+        where, label_);
   }
   if (!placement_text_.empty()) {  // "host,cache_tokens=..."
     const std::size_t comma = placement_text_.find(',');

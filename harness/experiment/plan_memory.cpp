@@ -139,9 +139,7 @@ class UnitMemory {
   bool continues_apart(const UnitCell& cell) const {
     return sharing_ == Sharing::kHistories && turn_ > 0 && cell.answers == Answers::kOwn;
   }
-  static bool continues(const Policies& p) {
-    return !p.prefill || p.prefill->reuses_cached_prompt();
-  }
+  static bool continues(const Policies& p) { return p.reuses_cached_prompt(); }
   static std::set<ColumnRule> columns_of(const Policies& p) {
     std::set<ColumnRule> out;
     if (p.eviction) {
@@ -161,7 +159,7 @@ class UnitMemory {
     const bool apart = continues_apart(cell);
     if (continues(p)) first_prompts_.insert(key);
     SharedPrefix& prefix = shared_[apart ? key + cell.key : key];
-    prefix.whole = p.prefill != nullptr;
+    prefix.whole = p.has_sparse_prefill();
     prefix.continues = continues(p);
     prefix.columns.merge(columns_of(p));
     const std::int64_t own = p.eviction ? kept(*cell.method, prompt_) : kPageTokens;
@@ -196,7 +194,7 @@ class UnitMemory {
       first_prompts_.insert(cell.method->prefill_key());
     }
     // A sparse prefill that goes on from earlier turns computes the rows of each in a pass.
-    const bool whole = p.prefill != nullptr, at_once = fresh && !(whole && continues(p));
+    const bool whole = p.has_sparse_prefill(), at_once = fresh && !(whole && continues(p));
     if (prefills_)
       out_.add_prefill(at_once ? prompt_ : prompt_ - before_, prompt_, whole, p.pre_rope_keys());
     out_.add_columns(columns_of(p).size(), prompt_);

@@ -15,9 +15,9 @@ std::pair<Sequence, std::vector<int>> start_prefix(Engine& engine, const ActiveU
                                                    const Branch& b, const PrefixKey& key) {
   const auto& [prefill_key, prompt] = key;
   Policies policies;
-  if (prefill_key != kDensePrefill) policies.prefill = b.cell->method->make().prefill;
+  if (prefill_key != kDensePrefill) policies = b.cell->method->make().prefill_part();
   policies.method = b.cell->method->name();
-  if (unit.turn > 0 && (!policies.prefill || policies.prefill->reuses_cached_prompt())) {
+  if (unit.turn > 0 && policies.reuses_cached_prompt()) {
     const auto fresh =
         prompt.begin() + static_cast<std::ptrdiff_t>(b.earlier_prompt_lengths.back());
     Sequence next = unit.prefixes.at({prefill_key, {prompt.begin(), fresh}}).fork();
@@ -42,9 +42,11 @@ std::vector<int> restart_sequence(Engine& engine, ActiveUnit& unit, Branch& b) {
   Sequence& s = *b.sequence;
   const std::span<const int> prompt = b.prompt.tokens;
   std::size_t done = 0;
-  if (b.reprefills() && s.policies.prefill && s.policies.prefill->reuses_cached_prompt()) {
-    s.policies.prefill =
-        std::make_unique<MemoizedPrefillPolicy>(std::move(s.policies.prefill), b.plans);
+  if (b.reprefills() && s.policies.has_sparse_prefill() && s.policies.reuses_cached_prompt()) {
+    if (s.policies.prefill) {
+      s.policies.prefill =
+          std::make_unique<MemoizedPrefillPolicy>(std::move(s.policies.prefill), b.plans);
+    }
     for (std::size_t end : b.earlier_prompt_lengths) {
       const Pass pass{
           .sequence = &s, .tokens = prompt.subspan(done, end - done), .dialogue = &b.view};

@@ -226,6 +226,142 @@ struct ReadByHead : SelectionPolicy {
 
 // Heads that select for themselves cost what their KV head must read for all of them: a token that
 // one of them reads counts, and counts once.
+/// What rows first, first + 1, ... before `end` may read: every `step`-th token, some that came
+/// right before them, and each other.
+Ints sparse_list(int first, int end, int step) {
+  Ints out;
+  for (int j = 0; j < end; ++j) {
+    if (j % step == 0 || j >= first - 20) out.push_back(j);
+  }
+  return out;
+}
+
+/// Reads such a list, in blocks of a prompt too.
+struct ReadInBlocks : SelectionPolicy {
+  ReadInBlocks(int step, int at_once, int distance = 0, bool in_prefill = true)
+      : step(step), at_once(at_once), distance(distance), in_prefill(in_prefill) {}
+  std::unique_ptr<SelectionPolicy> clone() const override {
+    return std::make_unique<ReadInBlocks>(*this);
+  }
+  bool pre_rope_keys() const override { return distance > 0; }
+  bool selects_in_prefill() const override { return in_prefill; }
+  int prefill_rows(const LayerView&) override { return at_once; }
+  int max_distance() const override { return distance; }
+  Selection select(const LayerView& view) override {
+    EXPECT_EQ(view.far_queries.data != nullptr, distance > 0);
+    EXPECT_LE(view.rows, at_once);
+    return {std::vector<Ints>(
+        view.sets.size(), sparse_list(view.first_position, view.first_position + view.rows, step))};
+  }
+  void attended(const LayerView& view, MatrixView<const float> lse) override {
+    EXPECT_EQ(lse.rows, view.rows);
+    EXPECT_EQ(lse.columns, view.shape.heads);
+    seen.resize(static_cast<std::size_t>(view.shape.layers));
+    int& next = seen[static_cast<std::size_t>(view.layer)];
+    EXPECT_EQ(view.first_position, next);
+    next += view.rows;
+  }
+  int step, at_once, distance;
+  bool in_prefill;
+  std::vector<int> seen;  // tokens, by layer
+};
+
+/// Computes in a first prompt what such lists say for every 64 rows.
+struct ComputeLists : PrefillPolicy {
+  explicit ComputeLists(int step) : step(step) {}
+  std::unique_ptr<PrefillPolicy> clone() const override {
+    return std::make_unique<ComputeLists>(*this);
+  }
+  std::vector<HeadPattern> plan(const LayerView& view) override {
+    HeadPattern p;
+    p.kind = HeadPattern::Kind::kBlocks;
+    p.block_size = 1;
+    p.block_rows = 64;
+    for (int first = 0; first < view.rows; first += 64)
+      p.blocks.push_back(sparse_list(first, std::min(first + 64, view.rows), step));
+    return std::vector<HeadPattern>(static_cast<std::size_t>(view.shape.heads), p);
+  }
+  int step;
+};
+
+// A selection in a prompt computes what a pattern of the same keys does, and goes on in the answer
+// and in later turns, alone or as a fork of a shared prefix.
+TEST_P(EnginePolicies, SelectionsInPrompts) {
+  Policies lists = selecting(std::make_unique<ReadInBlocks>(3, 64, 0, false));
+  lists.prefill = std::make_unique<ComputeLists>(3);
+  Conversation want(machine_.engine, std::move(lists));
+  const auto policies = [] { return selecting(std::make_unique<ReadInBlocks>(3, 64)); };
+  Conversation got(machine_.engine, policies());
+  Conversation prefix(machine_.engine, policies().prefill_part());
+  Sequence forked = machine_.engine.make_sequence(policies());
+  const Logits first = want.turn(prompt_);
+  EXPECT_LE(distance(got.turn(prompt_), first), 1e-5);
+  EXPECT_LE(distance(prefix.turn_with_forks(prompt_, {&forked}), first), 1e-5);
+  EXPECT_EQ(got.sequence.counters.prefill_pairs, forked.counters.prefill_pairs);
+  EXPECT_EQ(got.sequence.counters.prefill_pairs_dense, want.sequence.counters.prefill_pairs_dense);
+  EXPECT_LT(got.sequence.counters.prefill_pairs, got.sequence.counters.prefill_pairs_dense);
+  Conversation fork(machine_.engine, std::move(forked));
+  fork.spans = prefix.spans;
+  for (int token : answer_) {
+    const Logits next = got.answer(token);
+    EXPECT_LE(distance(next, want.answer(token)), 1e-5);
+    EXPECT_TRUE(fork.answer(token) == next);
+  }
+  EXPECT_TRUE(fork.turn(question_) == got.turn(question_));
+}
+
+// Tokens that are farther stand at the greatest distance: at the first step without the token
+// behind the first one, that is as if the others had moved up.
+TEST_P(EnginePolicies, TokensBeyondTheGreatestDistance) {
+  struct ReadFar : ReadInBlocks {
+    explicit ReadFar(int distance) : ReadInBlocks(1, 1, distance, false) {}
+    std::unique_ptr<SelectionPolicy> clone() const override {
+      return std::make_unique<ReadFar>(*this);
+    }
+    Selection select(const LayerView& view) override {
+      Selection out = ReadInBlocks::select(view);
+      for (Ints& list : out.slots) list.erase(list.begin() + 1);
+      return out;
+    }
+  };
+  const int n = static_cast<int>(prompt_.size());
+  Ints others = all_slots(n);
+  others.erase(others.begin() + 1);
+  Conversation moved(machine_.engine, evicting<KeepList>(others, true));
+  moved.turn(prompt_);
+  const Logits want = moved.answer(answer_[0]);
+  for (const bool host : {false, true}) {
+    Policies policies = selecting(std::make_unique<ReadFar>(n - 1));
+    if (host) policies.placement = {.host = true, .cache_tokens = 16, .cache_block = 8};
+    Conversation far(machine_.engine, std::move(policies));
+    far.turn(prompt_);
+    EXPECT_LE(distance(far.answer(answer_[0]), want), 1e-5) << host;
+  }
+}
+
+// Whatever the blocks, and as decode steps, which have kernels of their own.
+void expect_greatest_distance_in_prompts(Machine& machine, std::span<const int> prompt) {
+  const auto policies = [&](int at_once) {
+    return selecting(std::make_unique<ReadInBlocks>(1, at_once, 30));
+  };
+  Conversation rows(machine.engine, policies(1000)), full(machine.engine, {});
+  const Logits want = rows.turn(prompt);
+  EXPECT_GT(distance(full.turn(prompt), want), 1e-4) << "it is felt";
+  for (const int at_once : {1, 20, 64}) {
+    Conversation blocks(machine.engine, policies(at_once));
+    EXPECT_LE(distance(blocks.turn(prompt), want), 1e-5) << at_once;
+  }
+  Conversation steps(machine.engine, policies(1000));
+  Logits last = steps.turn(prompt.first(1));
+  for (std::size_t i = 1; i < prompt.size(); ++i) last = steps.answer(prompt[i]);
+  EXPECT_LE(distance(last, want), 1e-5);
+}
+
+TEST_P(EnginePolicies, TheGreatestDistanceInPrompts) {
+  expect_greatest_distance_in_prompts(
+      machine_, std::span(prompt_).first(is_emulated() ? 50 : prompt_.size()));
+}
+
 TEST_P(EnginePolicies, ReadsOfQueryHeadsAreCounted) {
   Conversation c(machine_.engine, selecting(std::make_unique<ReadByHead>()));
   c.turn(prompt_);
@@ -291,6 +427,13 @@ INSTANTIATE_TEST_SUITE_P(Models, EnginePolicies,
                          parameter_name);
 
 // Where the next token stands does not depend on what was evicted.
+TEST(Engine, TheGreatestDistanceUnderASlidingWindow) {
+  if (is_emulated()) GTEST_SKIP() << "nothing of the kernels' own";
+  Machine machine("mistral");
+  ASSERT_EQ(machine.model.config().sliding_window[0], 48);
+  expect_greatest_distance_in_prompts(machine, made_up_tokens(150, 1));
+}
+
 TEST(Engine, PositionsGoOnAfterEviction) {
   Machine machine("llama3");
   const std::vector<int> six = made_up_tokens(6, 1), three = made_up_tokens(3, 2);

@@ -126,5 +126,26 @@ TEST(Rope, Tables) {
   EXPECT_EQ(sin[0], 0.0f);
 }
 
+// Turned from where they are to one position: as if they had been rotated to that.
+TEST(Rope, TurnsToOnePosition) {
+  RopeConfig rope;
+  rope.theta = 10'000;
+  const std::vector<float> frequencies = rope_frequencies(rope, kRotatedDim);
+  const std::vector<std::int32_t> positions = {0, 1, 77, 100'000};
+  const std::size_t half = frequencies.size(), count = positions.size() * half;
+  for (const double factor : {1.0, 1.25}) {
+    std::vector<float> cos(count), sin(count), turn_cos(count), turn_sin(count), want_cos(half),
+        want_sin(half);
+    rope_tables(frequencies, 1, positions, cos.data(), sin.data());
+    turning_tables(frequencies, factor, positions, 300, turn_cos.data(), turn_sin.data());
+    const std::vector<std::int32_t> to = {300};
+    rope_tables(frequencies, factor, to, want_cos.data(), want_sin.data());
+    for (std::size_t i = 0; i < count; ++i) {
+      EXPECT_NEAR(cos[i] * turn_cos[i] - sin[i] * turn_sin[i], want_cos[i % half], 4e-7) << i;
+      EXPECT_NEAR(sin[i] * turn_cos[i] + cos[i] * turn_sin[i], want_sin[i % half], 4e-7) << i;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace turnbench

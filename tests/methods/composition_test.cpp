@@ -33,8 +33,8 @@ class Composition : public testing::Test {
     for (const MethodInfo& info : all_methods()) {
       const Policies p = Method::parse(std::string(info.name)).make();
       const bool caches = p.eviction || p.selection;
-      if (p.prefill && !caches) prefills_.push_back(&info);
-      if (!p.prefill && caches) caches_.push_back(&info);
+      if (p.has_sparse_prefill() && !caches) prefills_.push_back(&info);
+      if (!p.has_sparse_prefill() && caches) caches_.push_back(&info);
     }
   }
 

@@ -40,6 +40,12 @@ struct PlainSet {
 
 using PlainSets = std::vector<PlainSet>;          ///< of a layer
 using Attention = std::vector<std::vector<Row>>;  ///< probabilities [query head][row][slot]
+/// What a layer's attention is computed from, before RoPE: [rows] of all heads, at positions first,
+/// first + 1, ...
+struct PlainRows {
+  int layer = 0, first = 0;
+  std::vector<Row> queries, keys, values;
+};
 using AfterAttention = std::function<void(int layer, PlainSets& sets, const Attention& attention)>;
 
 class PlainDecoder {
@@ -70,12 +76,15 @@ class PlainDecoder {
       const std::string name = fmt::format("model.layers.{}.", l);
       PlainSets& sets = cache[static_cast<std::size_t>(l)];
       std::vector<Row> queries;
+      PlainRows rows{l, first, {}, {}, {}};
       for (std::size_t r = 0; r < x.size(); ++r) {
         const int position = first + static_cast<int>(r);
         const Row in = normed(x[r], name + "input_layernorm.weight");
-        queries.push_back(rotated(product(name + "self_attn.q_proj.weight", in), position));
-        const Row keys = rotated(product(name + "self_attn.k_proj.weight", in), position),
-                  values = product(name + "self_attn.v_proj.weight", in);
+        rows.queries.push_back(product(name + "self_attn.q_proj.weight", in));
+        rows.keys.push_back(product(name + "self_attn.k_proj.weight", in));
+        rows.values.push_back(product(name + "self_attn.v_proj.weight", in));
+        queries.push_back(rotated(rows.queries.back(), position));
+        const Row keys = rotated(rows.keys.back(), position), &values = rows.values.back();
         for (std::size_t s = 0; s < sets.size(); ++s) {
           const std::size_t head = s * static_cast<std::size_t>(config.kv_heads) / sets.size();
           sets[s].positions.push_back(position);
@@ -84,7 +93,12 @@ class PlainDecoder {
         }
       }
       std::vector<Row> mixed(x.size());
-      const Attention attention = attend(sets, queries, first, mixed);
+      Attention probabilities;
+      if (attention) {
+        mixed = attention(rows);
+      } else {
+        probabilities = attend(sets, queries, first, mixed);
+      }
       for (std::size_t r = 0; r < x.size(); ++r) {
         add(x[r], product(name + "self_attn.o_proj.weight", mixed[r]));
         const Row in = normed(x[r], name + "post_attention_layernorm.weight");
@@ -93,7 +107,7 @@ class PlainDecoder {
         for (std::size_t i = 0; i < gate.size(); ++i) gate[i] *= up[i] / (1 + std::exp(-gate[i]));
         add(x[r], product(name + "mlp.down_proj.weight", gate));
       }
-      after(l, sets, attention);
+      after(l, sets, probabilities);
     }
     const Row last = normed(x.back(), "model.norm.weight");
     Row logits;
@@ -104,7 +118,25 @@ class PlainDecoder {
     return logits;
   }
 
+  /// Every head rotated to a position.
+  Row rotated(Row x, int position) const {
+    const std::size_t half = frequencies_.size();
+    for (std::size_t head = 0; head < x.size(); head += 2 * half) {
+      for (std::size_t i = 0; i < half; ++i) {
+        // The angle is a float product in the reference implementations.
+        const double angle = static_cast<float>(position) * frequencies_[i], a = x[head + i],
+                     b = x[head + half + i];
+        x[head + i] = a * std::cos(angle) - b * std::sin(angle);
+        x[head + half + i] = b * std::cos(angle) + a * std::sin(angle);
+      }
+    }
+    return x;
+  }
+
   ModelConfig config;
+  /// If set, computes attention in place of the decoder, and knows what is cached: [rows] of all
+  /// heads.
+  std::function<std::vector<Row>(const PlainRows&)> attention = {};
 
  private:
   // By pointers: most of the time goes here, and tests are not optimized.
@@ -129,21 +161,6 @@ class PlainDecoder {
     Row out = weights_.at(name);
     for (std::size_t i = 0; i < x.size(); ++i) out[i] *= x[i] * scale;
     return out;
-  }
-
-  /// Every head rotated to a position.
-  Row rotated(Row x, int position) const {
-    const std::size_t half = frequencies_.size();
-    for (std::size_t head = 0; head < x.size(); head += 2 * half) {
-      for (std::size_t i = 0; i < half; ++i) {
-        // The angle is a float product in the reference implementations.
-        const double angle = static_cast<float>(position) * frequencies_[i], a = x[head + i],
-                     b = x[head + half + i];
-        x[head + i] = a * std::cos(angle) - b * std::sin(angle);
-        x[head + half + i] = b * std::cos(angle) + a * std::sin(angle);
-      }
-    }
-    return x;
   }
 
   Row head_of(const Row& x, std::size_t head) const {
