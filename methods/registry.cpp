@@ -20,6 +20,7 @@
   X(quest)                   \
   X(clusterkv)               \
   X(pqcache)                 \
+  X(infllm)                  \
   X(a_shape)                 \
   X(tri_shape)               \
   X(minference)              \

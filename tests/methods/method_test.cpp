@@ -131,5 +131,17 @@ TEST(Registry, EveryMethodIsDescribed) {
   }
 }
 
+// What a method selects from in prompts is the whole prompt, and it decides the prefill.
+TEST(MethodSpec, SelectionInPromptsStandsAlone) {
+  const Method method = Method::parse("infllm:budget=64");
+  EXPECT_EQ(method.prefill_key(), method.canonical());
+  for (const char* other : {"snapkv", "minference", "oracle"}) {
+    EXPECT_THROW(Method::parse(std::string(other) + "+infllm"), Error) << other;
+    EXPECT_THROW(Method::parse(std::string("infllm+") + other), Error) << other;
+  }
+  EXPECT_FALSE(method.make().prefill_part().selection == nullptr);
+  EXPECT_TRUE(Method::parse("oracle").make().prefill_part().selection == nullptr);
+}
+
 }  // namespace
 }  // namespace turnbench

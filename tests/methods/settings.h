@@ -35,6 +35,7 @@ inline const std::vector<Setting> kSmall = {{"budget", ParameterInfo::Kind::kBud
                                             {"first", ParameterInfo::Kind::kInteger, "1"},
                                             {"alpha", ParameterInfo::Kind::kNumber, "0.8"},
                                             {"samples", ParameterInfo::Kind::kInteger, "16"},
+                                            {"init", ParameterInfo::Kind::kInteger, "2"},
                                             {"n_init", ParameterInfo::Kind::kInteger, "2"},
                                             {"n_local", ParameterInfo::Kind::kInteger, "16"},
                                             {"n_last", ParameterInfo::Kind::kInteger, "4"},
@@ -117,7 +118,7 @@ inline bool counts_the_current(const MethodInfo& info) {
 }
 
 inline bool chooses_by_query_head(const Method& method) {
-  return method.setting("gran") == "query_head" ||
+  return method.setting("gran") == "query_head" || method.setting("perhead") == "true" ||
          std::find(std::begin(kChooseByQueryHead), std::end(kChooseByQueryHead), method.name()) !=
              std::end(kChooseByQueryHead);
 }
