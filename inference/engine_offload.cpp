@@ -163,7 +163,8 @@ void Engine::move_to_host(Sequence& s, int layer, const LayerView* view,
   }
   const auto options =
       residency_options(s.policies.placement, needs, static_cast<int>(sets.size()));
-  auto offloaded = std::make_unique<OffloadedLayer>(options, s.cache.pool(layer), stage.link);
+  auto offloaded = std::make_unique<OffloadedLayer>(options, s.cache.pool(layer), stage.link,
+                                                    needs.pre_rope_only);
   offloaded->start(sets, pinned_of(selection, layer));
   // All that go on from the same tokens share one copy.
   const char* key = host_pool->layout().pre_rope_keys ? "with pre-RoPE keys" : "without";

@@ -108,9 +108,10 @@ class KvHeadCache {
   void set_position(int slot, std::int32_t position);
   /// Gives slots [first, first + count) the tokens of the slots of `from` from `from_slot` on.
   /// Appends to `copies` the copies of their rows, which the caller has to do before the slots are
-  /// read.  The layout of `from` may have pre-RoPE keys that this set lacks.
+  /// read.  The layout of `from` may have pre-RoPE keys that this set lacks.  rotated: also keys
+  /// after RoPE.
   void place(int first, const KvHeadCache& from, int from_slot, int count,
-             std::vector<Copy>& copies);
+             std::vector<Copy>& copies, bool rotated = true);
   /// Gives slots [first, first + count) the values of those of `from` from `from_slot` on and, as
   /// their keys, the pre-RoPE keys of those.  Their positions are greater by `shift`.  Copies are
   /// as in `place`.

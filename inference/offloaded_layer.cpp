@@ -20,8 +20,9 @@ std::int64_t most_pinned(std::span<const KvHeadCache> sets, const OffloadedLayer
 }  // namespace
 
 OffloadedLayer::OffloadedLayer(const Residency::Options& options,
-                               const std::shared_ptr<KvPool>& device, std::shared_ptr<Link> link)
-    : residency_(Residency::make(options)), link_(std::move(link)) {
+                               const std::shared_ptr<KvPool>& device, std::shared_ptr<Link> link,
+                               bool pre_rope_only)
+    : residency_(Residency::make(options)), link_(std::move(link)), pre_rope_only_(pre_rope_only) {
   for (int s = 0; s < options.sets; ++s)
     sets_.push_back(KvHeadCache::working_set(device, residency_->device_slots()));
 }
@@ -29,7 +30,8 @@ OffloadedLayer::OffloadedLayer(const Residency::Options& options,
 OffloadedLayer::OffloadedLayer(const OffloadedLayer& other)
     : residency_(other.residency_->clone()),
       sets_((other.link_->wait(other.last_), other.sets_)),
-      link_(other.link_) {}
+      link_(other.link_),
+      pre_rope_only_(other.pre_rope_only_) {}
 
 OffloadedLayer::~OffloadedLayer() {
   try {
@@ -74,7 +76,7 @@ std::vector<std::int32_t> OffloadedLayer::begin_step(std::span<const KvHeadCache
     }
   }
   if (!loads.empty()) {
-    const std::vector<Copy> copies = rows_of(host, loads);
+    const std::vector<Copy> copies = rows_of(host, loads, true);
     last_ =
         link_->submit(copies, LinkDirection::kToDevice, LinkUse::kKvFetch, &ledger.kv_fetch_bytes);
   }
@@ -101,7 +103,7 @@ std::vector<std::vector<std::int32_t>> OffloadedLayer::fetch(
   ledger.misses += step.misses;
   ledger.evictions += step.evictions;
   if (!step.loads.empty()) {
-    const std::vector<Copy> copies = rows_of(host, step.loads);
+    const std::vector<Copy> copies = rows_of(host, step.loads, !pre_rope_only_);
     last_ =
         link_->submit(copies, LinkDirection::kToDevice, LinkUse::kKvFetch, &ledger.kv_fetch_bytes);
   }
@@ -133,7 +135,7 @@ void OffloadedLayer::renew(const Residency::Options& options, std::span<const Kv
 
 void OffloadedLayer::end_step(std::span<const KvHeadCache> host, LedgerEntry& ledger) {
   if (fills_.empty()) return;
-  const std::vector<Copy> copies = rows_of(host, std::exchange(fills_, {}));
+  const std::vector<Copy> copies = rows_of(host, std::exchange(fills_, {}), !pre_rope_only_);
   last_ = link_->submit(copies, LinkDirection::kToDevice, LinkUse::kCacheFill,
                         &ledger.cache_fill_bytes);
 }
@@ -144,11 +146,11 @@ void OffloadedLayer::truncate(std::span<const std::int32_t> tokens) {
 }
 
 std::vector<Copy> OffloadedLayer::rows_of(std::span<const KvHeadCache> host,
-                                          std::span<const SlotCopy> copies) {
+                                          std::span<const SlotCopy> copies, bool rotated) {
   std::vector<Copy> out;
   for (const SlotCopy& c : copies) {
     const auto s = static_cast<std::size_t>(c.set);
-    sets_[s].place(c.device, host[s], c.host, c.count, out);
+    sets_[s].place(c.device, host[s], c.host, c.count, out, rotated);
   }
   return out;
 }

@@ -24,9 +24,9 @@ class OffloadedLayer {
   /// Which tokens of a KV set with so many tokens are pinned.
   using Pinned = std::function<std::vector<SlotRange>(int tokens)>;
 
-  /// Makes the working set in pages of the pool `device`.
+  /// Makes the working set in pages of the pool `device`.  pre_rope_only: as in DeviceNeeds.
   OffloadedLayer(const Residency::Options& options, const std::shared_ptr<KvPool>& device,
-                 std::shared_ptr<Link> link);
+                 std::shared_ptr<Link> link, bool pre_rope_only = false);
   /// For a fork.  Waits for copies in flight; pages are shared until one side writes.
   OffloadedLayer(const OffloadedLayer& other);
   OffloadedLayer& operator=(const OffloadedLayer&) = delete;
@@ -70,12 +70,15 @@ class OffloadedLayer {
   /// each set.  Starts its copies.
   void renew(const Residency::Options& options, std::span<const KvHeadCache> host, int newest,
              const Pinned& pinned, LedgerEntry& ledger);
-  /// The rows of host slots in `copies`, as copies into the working sets.
-  std::vector<Copy> rows_of(std::span<const KvHeadCache> host, std::span<const SlotCopy> copies);
+  /// The rows of host slots in `copies`, as copies into the working sets.  rotated: also keys after
+  /// RoPE.
+  std::vector<Copy> rows_of(std::span<const KvHeadCache> host, std::span<const SlotCopy> copies,
+                            bool rotated);
 
   std::unique_ptr<Residency> residency_;
   std::vector<KvHeadCache> sets_;
   std::shared_ptr<Link> link_;
+  bool pre_rope_only_;
   Link::Ticket last_ = 0;
   std::vector<SlotCopy> fills_;  // of the current step
 };

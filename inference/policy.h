@@ -157,6 +157,9 @@ struct DeviceNeeds {
   int lists_per_set = 1;
   /// Rule kPrevious: each list has device slots of its own, for its part of `step_tokens`.
   bool per_list = false;
+  /// Tokens that are not pinned come with their keys before RoPE alone: what lists select of them
+  /// is beyond the greatest distance.
+  bool pre_rope_only = false;
 };
 
 /// What steps need that may read all cached tokens.
