@@ -11,7 +11,7 @@
 namespace turnbench {
 namespace {
 
-constexpr int kLeastWindow = 2;            // tokens
+constexpr int kLeastWindow = 2;             // tokens
 constexpr int kPendingRows = 128;           // of an answer, whose masses are added together
 constexpr std::int32_t kReadAnswer = 1024;  // tokens, for which the device cache has room
 constexpr std::int64_t kLeastBlocks = 16;   // that the buffer of representatives has room for
@@ -77,7 +77,8 @@ class InfLlm : public SelectionPolicy {
   }
 
   DeviceNeeds device_needs(const LayerView& view) const override {
-    const int lists = s_.by_head ? view.heads_per_set() : 1;
+    // A block is cached for all sets of a layer, whichever of them read it.
+    const int lists = s_.by_head ? view.shape.heads : 1;
     const std::int64_t all = (view.prompt_tokens + kReadAnswer) / s_.block + 1,
                        read = std::int64_t{lists} * sizes_.topk;
     std::int64_t blocks = read;
@@ -90,7 +91,8 @@ class InfLlm : public SelectionPolicy {
             .step_tokens = static_cast<std::int32_t>(blocks * s_.block),
             .first = s_.sinks,
             .block = s_.block,
-            .lists_per_set = lists};
+            .lists_per_set = s_.by_head ? view.heads_per_set() : 1,
+            .pre_rope_only = true};
   }
 
   /// Sinks, and all that is in no block.

@@ -4,11 +4,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <functional>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <utility>
 
-#include "common/error.h"
+#include "common/file.h"
+#include "common/json.h"
+#include "common/random.h"
+#include "inference/rope.h"
 #include "methods/method.h"
 #include "tests/inference/conversation.h"
 #include "tests/methods/plain_decoder.h"
@@ -48,10 +54,16 @@ Ints greatest(const Row& scores, int k, double& closest) {
   return order;
 }
 
+/// A layer's attention, without what fills it.
+struct PlainLayer {
+  int heads, sets, dim;
+  std::function<Row(const Row&, int)> rotated;  ///< to a position
+};
+
 /// A layer by the book: every token with its key before RoPE, and where it is.
 class PlainInfLlm {
  public:
-  PlainInfLlm(const PlainDecoder& decoder, const PlainSettings& s) : decoder_(decoder), s_(s) {}
+  PlainInfLlm(PlainLayer layer, const PlainSettings& s) : layer_(std::move(layer)), s_(s) {}
 
   std::vector<Row> attend(const PlainRows& rows) {
     std::vector<Row> out;
@@ -64,17 +76,18 @@ class PlainInfLlm {
 
   double closest = INFINITY;  ///< see greatest
   std::size_t blocks() const { return representatives_.size(); }
+  std::vector<std::vector<Ints>> chosen;  ///< [blocks of rows][query heads]
 
  private:
   static double dot(const Row& a, const Row& b) {
     return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
   }
   Row head_of(const Row& x, int head) const {
-    const auto at = x.begin() + std::ptrdiff_t{head} * decoder_.config.head_dim;
-    return {at, at + decoder_.config.head_dim};
+    const auto at = x.begin() + std::ptrdiff_t{head} * layer_.dim;
+    return {at, at + layer_.dim};
   }
-  int heads() const { return decoder_.config.heads; }
-  int set_of(int head) const { return head / decoder_.config.group(); }
+  int heads() const { return layer_.heads; }
+  int set_of(int head) const { return head * layer_.sets / layer_.heads; }
   int first_loose() const { return sinks_ + static_cast<int>(representatives_.size()) * s_.block; }
 
   void attend_block(const PlainRows& rows, std::size_t from, std::size_t end,
@@ -88,25 +101,25 @@ class PlainInfLlm {
     std::vector<std::vector<Row>> far(static_cast<std::size_t>(heads()));  // [head][row]
     std::vector<Row> means;
     for (int h = 0; h < heads(); ++h) {
-      Row mean(static_cast<std::size_t>(decoder_.config.head_dim), 0.0);
+      Row mean(static_cast<std::size_t>(layer_.dim), 0.0);
       for (std::size_t r = from; r < end; ++r) {
         far[static_cast<std::size_t>(h)].push_back(
-            decoder_.rotated(head_of(rows.queries[r], h), s_.local - 1));
+            layer_.rotated(head_of(rows.queries[r], h), s_.local - 1));
         for (std::size_t d = 0; d < mean.size(); ++d)
           mean[d] += far[static_cast<std::size_t>(h)].back()[d] / count;
       }
       means.push_back(mean);
     }
-    const std::vector<Ints> chosen = choose(means);
+    const std::vector<Ints>& of_heads = chosen.emplace_back(choose(means));
     for (int r = 0; r < count; ++r) {
       const int position = first + r;
       Row mixed;
       for (int h = 0; h < heads(); ++h) {
-        const Row near = decoder_.rotated(
-            head_of(rows.queries[from + static_cast<std::size_t>(r)], h), position);
+        const Row near =
+            layer_.rotated(head_of(rows.queries[from + static_cast<std::size_t>(r)], h), position);
         const Row value =
             attend_row(near, far[static_cast<std::size_t>(h)][static_cast<std::size_t>(r)],
-                       position, h, chosen[static_cast<std::size_t>(h)]);
+                       position, h, of_heads[static_cast<std::size_t>(h)]);
         mixed.insert(mixed.end(), value.begin(), value.end());
       }
       out.push_back(mixed);
@@ -134,12 +147,12 @@ class PlainInfLlm {
   }
 
   Row attend_row(const Row& near, const Row& far, int position, int head, const Ints& chosen) {
-    const double scale = 1 / std::sqrt(static_cast<double>(decoder_.config.head_dim));
+    const double scale = 1 / std::sqrt(static_cast<double>(layer_.dim));
     std::vector<std::pair<int, double>> seen;  // token, logit
     for (int j = 0; j <= position; ++j) {
       const Row key = head_of(keys_[static_cast<std::size_t>(j)], set_of(head));
       if (position - j < s_.local) {
-        seen.emplace_back(j, scale * dot(near, decoder_.rotated(key, j)));
+        seen.emplace_back(j, scale * dot(near, layer_.rotated(key, j)));
         continue;
       }
       const bool is_read = j < sinks_ || j >= first_loose() ||
@@ -149,7 +162,7 @@ class PlainInfLlm {
     double top = -INFINITY, sum = 0;
     for (const auto& [j, logit] : seen) top = std::max(top, logit);
     for (auto& [j, logit] : seen) sum += logit = std::exp(logit - top);
-    Row out(static_cast<std::size_t>(decoder_.config.head_dim), 0.0);
+    Row out(static_cast<std::size_t>(layer_.dim), 0.0);
     for (const auto& [j, weight] : seen) {
       const auto token = static_cast<std::size_t>(j);
       const Row value = head_of(values_[token], set_of(head));
@@ -170,7 +183,7 @@ class PlainInfLlm {
         for (int i = 0; i < s_.block; ++i)
           masses.push_back(
               masses_[static_cast<std::size_t>(first_loose() + i)][static_cast<std::size_t>(h)]);
-        Row mean(static_cast<std::size_t>(decoder_.config.head_dim), 0.0);
+        Row mean(static_cast<std::size_t>(layer_.dim), 0.0);
         const Ints best = greatest(masses, s_.representatives, closest);
         for (int i : best) {
           const Row key = head_of(keys_[static_cast<std::size_t>(first_loose() + i)], set_of(h));
@@ -183,7 +196,7 @@ class PlainInfLlm {
     }
   }
 
-  const PlainDecoder& decoder_;
+  PlainLayer layer_;
   PlainSettings s_;
   std::vector<Row> keys_, values_, masses_;  // [tokens]
   int sinks_ = 0;
@@ -205,8 +218,11 @@ TEST(InfLlm, IsWhatItsStepsSay) {
   }
   for (const PlainSettings& s : all) {
     SCOPED_TRACE(s.spec());
-    std::vector<PlainInfLlm> layers(static_cast<std::size_t>(decoder.config.layers),
-                                    PlainInfLlm(decoder, s));
+    std::vector<PlainInfLlm> layers(
+        static_cast<std::size_t>(decoder.config.layers),
+        PlainInfLlm({decoder.config.heads, decoder.config.kv_heads, decoder.config.head_dim,
+                     [&](const Row& x, int p) { return decoder.rotated(x, p); }},
+                    s));
     decoder.attention = [&](const PlainRows& rows) {
       return layers[static_cast<std::size_t>(rows.layer)].attend(rows);
     };
@@ -241,6 +257,139 @@ TEST(InfLlm, IsWhatItsStepsSay) {
     }
     EXPECT_GT(layers[0].blocks(), 1u);
   }
+}
+
+// What the reference here says is what InfLLM's own code returns.
+TEST(InfLlm, TheReferenceIsTheOfficialCode) {
+  const std::string path = TURNBENCH_SOURCE_DIR "/tests/data/methods/infllm.json";
+  const Json golden = parse_json(read_file(path), path);
+  for (const Json& c : golden["cases"]) {
+    SCOPED_TRACE("seed " + c["seed"].dump());
+    const int heads = c["heads"], sets = c["sets"], dim = c["dim"];
+    RopeConfig rope;
+    rope.theta = 10'000;
+    const std::vector<float> frequencies = rope_frequencies(rope, dim);
+    const auto rotated = [&](const Row& x, int position) {
+      Row out = x;
+      for (std::size_t i = 0; i < frequencies.size(); ++i) {
+        const std::size_t j = i + frequencies.size();
+        const double angle = double{static_cast<float>(position) * frequencies[i]};
+        out[i] = x[i] * std::cos(angle) - x[j] * std::sin(angle);
+        out[j] = x[j] * std::cos(angle) + x[i] * std::sin(angle);
+      }
+      return out;
+    };
+    PlainInfLlm plain({heads, sets, dim, rotated}, {c["init"], c["block"], c["local"], c["topk"],
+                                                    c["repr"], c["exc"], c["perhead"]});
+    Random random = Random::from({c["seed"].get<std::uint64_t>()});
+    const auto draw = [&](int rows, int width, int scale) {
+      std::vector<Row> out(static_cast<std::size_t>(rows));
+      for (Row& row : out) {
+        for (int i = 0; i < width; ++i)
+          row.push_back(
+              (static_cast<int>(random.below(2 * static_cast<std::uint64_t>(scale) + 1)) - scale) /
+              256.0);
+      }
+      return out;
+    };
+    std::vector<double> sums;
+    PlainRows rows;
+    for (const int count : c["appends"]) {
+      rows.queries = draw(count, heads * dim, 600);
+      rows.keys = draw(count, sets * dim, 600);
+      rows.values = draw(count, sets * dim, 256);
+      for (const Row& row : plain.attend(rows)) {
+        for (int h = 0; h < heads; ++h) {
+          double& sum = sums.emplace_back(0);
+          for (int d = 0; d < dim; ++d) sum += (d + 1) * row[static_cast<std::size_t>(h * dim + d)];
+        }
+      }
+      rows.first += count;
+    }
+    EXPECT_GT(plain.closest, 1e-4) << "no choice hangs on rounding";
+    EXPECT_EQ(plain.blocks(), c["blocks"].get<std::size_t>());
+    std::vector<std::vector<Ints>> chosen = plain.chosen;
+    if (!c["perhead"].get<bool>()) {
+      for (std::vector<Ints>& lists : chosen) lists.resize(1);
+    }
+    EXPECT_EQ(chosen, c["chosen"].get<std::vector<std::vector<Ints>>>());
+    const auto want = c["sums"].get<std::vector<double>>();
+    ASSERT_EQ(sums.size(), want.size());
+    for (std::size_t i = 0; i < sums.size(); ++i) ASSERT_NEAR(sums[i], want[i], 1e-4) << i;
+  }
+}
+
+/// Two turns and their answers.
+std::vector<Logits> two_turns(Conversation& c, int prompt, int steps) {
+  std::vector<Logits> out = {c.turn(made_up_tokens(prompt, 1))};
+  for (const int token : made_up_tokens(steps, 2)) out.push_back(c.answer(token));
+  out.push_back(c.turn(made_up_tokens(33, 3)));
+  for (const int token : made_up_tokens(steps, 4)) out.push_back(c.answer(token));
+  return out;
+}
+
+// What a step reads is there, wherever it came from; what it lacks comes in whole blocks.
+TEST(InfLlm, OffloadedLayersFetchBlocks) {
+  Machine machine("llama3");
+  const int steps = is_emulated() ? 3 : 30;
+  for (const bool by_head : {false, true}) {
+    const std::string spec =
+        fmt::format("infllm:init=3,block=8,local=20,topk=3,repr=2,exc=10,perhead={}", by_head);
+    Conversation device(machine.engine, Method::parse(spec + ",placement=device").make());
+    const std::vector<Logits> want = two_turns(device, 150, steps);
+    EXPECT_EQ(device.sequence.counters.ledger.total().bytes(), 0);
+    for (const char* cache : {"0", "48", "4096"}) {
+      Conversation host(machine.engine, Method::parse(spec + ",cache_tokens=" + cache).make());
+      EXPECT_TRUE(two_turns(host, 150, steps) == want) << cache;
+      EXPECT_EQ(host.sequence.counters.attended_tokens, device.sequence.counters.attended_tokens);
+      const Residency::Options& options = host.sequence.offloaded[0]->options();
+      EXPECT_EQ(options.rule, Residency::Rule::kDemandLru);
+      EXPECT_EQ(options.block, 8);
+      EXPECT_EQ(options.first, 3);
+      EXPECT_EQ(options.lists_per_set, by_head ? 4 : 1);
+      const LedgerEntry total = host.sequence.counters.ledger.total();
+      EXPECT_GT(total.hits, 0);
+      EXPECT_GT(total.misses, 0);
+      EXPECT_EQ(total.index_bytes, 0);
+      EXPECT_EQ(total.misses % 8, 0);
+      const auto row =
+          static_cast<std::int64_t>(host.sequence.cache.layer(0)[0].layout().row_bytes());
+      if (by_head) continue;  // a block comes for all sets, whichever of them reads it
+      EXPECT_EQ(total.kv_fetch_bytes, total.misses * 2 * row) << "a key before RoPE and a value";
+    }
+  }
+}
+
+// 10,000 tokens and a budget of a fifth, 32 sinks apart: a window of 996, 8 blocks of 70, 13 tokens
+// on their way.
+TEST(InfLlm, ReadsWhatABudgetSays) {
+  Machine machine("qwen2");
+  const auto read = [&](const std::string& spec, int n) {
+    Conversation c(machine.engine, Method::parse(spec).make());
+    const std::vector<int> tokens = made_up_tokens(n, 1);
+    machine.engine.fill_random_kv(c.sequence, tokens, {}, 1);
+    c.answer(5);
+    return c.sequence.counters.mean_attended();
+  };
+  EXPECT_EQ(read("infllm:budget=0.2,init=32,repr=1", 10'000), 996 + 32 + 8 * 128 + 13);
+  // 126 tokens: a window of 62, a block of two, 43 tokens on their way.
+  EXPECT_EQ(read("infllm:budget=0.35,init=32,repr=1", 392), 62 + 32 + 128 + 43);
+  // 1,024 tokens: a window of 512, 4 blocks of 26.
+  EXPECT_EQ(read("infllm:init=128", 4000), 512 + 128 + 4 * 128 + (4000 - 128 - 26 * 128 + 1 - 512));
+  EXPECT_EQ(read("infllm:local=4096,topk=16", 6000),
+            4096 + 128 + 13 * 128 + (6000 - 128 - 13 * 128 + 1 - 4096));
+}
+
+// All that is ever far is nearer than a window, or has nothing to be chosen from.
+TEST(InfLlm, ShortDialoguesAreFullAttention) {
+  Machine machine("llama3");
+  const int steps = is_emulated() ? 2 : 10, all = 60 + 2 * steps + 33;
+  Conversation full(machine.engine, {}),
+      window(machine.engine, Method::parse(fmt::format("infllm:local={},exc=16", all)).make());
+  const std::vector<Logits> want = two_turns(full, 60, steps), got = two_turns(window, 60, steps);
+  for (std::size_t i = 0; i < want.size(); ++i) EXPECT_LE(test::distance(got[i], want[i]), 1e-5);
+  EXPECT_EQ(window.sequence.counters.attended_tokens, full.sequence.counters.attended_tokens);
+  EXPECT_EQ(window.sequence.counters.prefill_pairs, full.sequence.counters.prefill_pairs);
 }
 
 }  // namespace
