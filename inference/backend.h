@@ -208,6 +208,8 @@ class Backend {
   virtual void top_k(std::span<const TopKJob> jobs) = 0;
   virtual void assign_nearest(std::span<const NearestJob> jobs) = 0;
   virtual void add_values(std::span<const AddValuesJob> jobs) = 0;
+  /// Writes the keys of some slots again; see RebuildKeysJob.
+  virtual void rebuild_keys(std::span<const RebuildKeysJob> jobs) = 0;
   /// Blends what attention has left in `out`; see BlendJob.
   virtual void blend(std::span<const BlendJob> jobs) = 0;
   /// Joins attention to different keys; see MergeJob.

@@ -30,12 +30,30 @@ Engine::Stage::Stage(Backend& backend, int head_dim, const Options& options)
   host_pre_rope_pool = make_pool(true, host_memory());
   gathered_pool = make_pool(false, memory);
   link = make_link(memory, options.link_gbps);
+  within = std::make_shared<OrderedLink>(memory);
 }
 
 std::vector<const Scratch*> Engine::Stage::all_scratch() const {
-  return {&hidden,   &normed,       &wide,    &q,    &k,      &pre_rope_k,   &v,
-          &attended, &lse,          &cos,     &sin,  &logits, &rotated_keys, &selection_scratch,
-          &far_q,    &far_attended, &far_lse, &turns};
+  return {&hidden,
+          &normed,
+          &wide,
+          &q,
+          &k,
+          &pre_rope_k,
+          &v,
+          &attended,
+          &lse,
+          &cos,
+          &sin,
+          &logits,
+          &table_cos,
+          &table_sin,
+          &rotated_keys,
+          &selection_scratch,
+          &far_q,
+          &far_lse,
+          &far_attended,
+          &turns};
 }
 
 Engine::Engine(const Model& model, Backend& backend, Options options)

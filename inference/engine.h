@@ -150,6 +150,7 @@ class Engine {
     std::shared_ptr<KvPool> host_pool, host_pre_rope_pool;  // in host memory
     std::shared_ptr<KvPool> gathered_pool;                  // of what blocks of a prompt read
     std::shared_ptr<Link> link;
+    std::shared_ptr<Link> within;                   ///< from device to device
     Rows hidden{memory};                            ///< [rows, hidden]
     Rows cos{memory}, sin{memory};                  ///< [rows, head_dim / 2]
     Rows q{memory}, attended{memory};               ///< [rows, heads * head_dim]
@@ -164,6 +165,8 @@ class Engine {
     Rows wide{memory};
     Rows logits{memory};  ///< [rows of a block whose logits are returned, vocab]
     Scratch rotated_keys{memory};
+    Rows table_cos{memory},
+        table_sin{memory};  ///< of positions 0, 1, ...: [positions, head_dim / 2]
     Scratch selection_scratch{memory};
   };
 
@@ -282,8 +285,12 @@ class Engine {
   std::vector<std::int32_t> begin_offloaded_step(Sequence& sequence, int layer);
   /// Brings what a decode step reads of an offloaded layer to the device.  Returns the slots of the
   /// working sets, [lists][tokens].
-  std::vector<std::vector<std::int32_t>> fetch(Sequence& sequence, int layer,
+  std::vector<std::vector<std::int32_t>> fetch(Sequence& sequence, const LayerView& view,
                                                const Selection& selection);
+  /// The RoPE of positions [0, positions) at least, in the stage's memory until the next call.
+  RopeTable rope_table(Stage& stage, std::int64_t positions);
+  /// What a step of a layer moves over the link; of a layer on the device, what counts nowhere.
+  LedgerEntry& ledger_of(Sequence& sequence, int layer);
   /// Moves a layer to host memory after a prefill pass, if its method wants it there.  view: at the
   /// end of a prompt, else null.  selection: that decides for the sequence; may be null.
   void move_to_host(Sequence& sequence, int layer, const LayerView* view,
@@ -298,6 +305,7 @@ class Engine {
   float scale_;
   std::vector<Stage> stages_;
   BackgroundTasks background_;
+  LedgerEntry uncounted_;
   Scratch staging_;  // host memory for rows copied from or to a backend's memory
 };
 

@@ -4,15 +4,16 @@
 #include <numeric>
 #include <utility>
 
+#include "common/error.h"
 #include "inference/engine.h"
 
 namespace turnbench {
 namespace {
 
 OffloadedLayer::Pinned pinned_of(const SelectionPolicy* selection, int layer) {
-  return [selection, layer](int tokens) -> std::vector<SlotRange> {
+  return [selection, layer](int set, int tokens) -> std::vector<SlotRange> {
     if (selection == nullptr) return {{tokens - 1, tokens}};
-    return selection->pinned(layer, tokens);
+    return selection->pinned_of_set(layer, set, tokens);
   };
 }
 
@@ -102,17 +103,37 @@ std::vector<std::int32_t> Engine::begin_offloaded_step(Sequence& s, int layer) {
     if (s.policies.selection && s.offloaded[static_cast<std::size_t>(l)])
       s.policies.selection->prefetch(l, index_path(s, l));
   };
-  if (layer == 0) prefetch(0);
-  if (layer + 1 < shape_.layers) prefetch(layer + 1);
+  if (s.policies.placement.host) {
+    if (layer == 0) prefetch(0);
+    if (layer + 1 < shape_.layers) prefetch(layer + 1);
+  }
   return offloaded.begin_step(s.cache.layer(layer), pinned_of(s.policies.selection.get(), layer),
-                              s.counters.ledger.now(layer));
+                              ledger_of(s, layer));
 }
 
-std::vector<std::vector<std::int32_t>> Engine::fetch(Sequence& s, int layer,
+LedgerEntry& Engine::ledger_of(Sequence& s, int layer) {
+  return s.policies.placement.host ? s.counters.ledger.now(layer) : uncounted_;
+}
+
+RopeTable Engine::rope_table(Stage& stage, std::int64_t positions) {
+  constexpr std::int64_t kMore = 1024;
+  if (stage.table_cos.view.rows < positions) {
+    const std::int64_t rows = (positions / kMore + 1) * kMore;
+    stage.table_cos.make_room(rows, shape_.head_dim / 2);
+    stage.table_sin.make_room(rows, shape_.head_dim / 2);
+    std::vector<std::int32_t> all(static_cast<std::size_t>(rows));
+    std::iota(all.begin(), all.end(), 0);
+    compute_rope(stage, all, stage.table_cos.data(), stage.table_sin.data());
+  }
+  return {stage.table_cos.view, stage.table_sin.view};
+}
+
+std::vector<std::vector<std::int32_t>> Engine::fetch(Sequence& s, const LayerView& view,
                                                      const Selection& selection) {
+  const int layer = view.layer;
   std::unique_ptr<OffloadedLayer>& offloaded = s.offloaded[static_cast<std::size_t>(layer)];
   const auto& host = s.cache.layer(layer);
-  LedgerEntry& ledger = s.counters.ledger.now(layer);
+  LedgerEntry& ledger = ledger_of(s, layer);
   std::vector<std::vector<std::int32_t>> all;
   if (selection.all()) {
     const int per_set = offloaded->options().lists_per_set;
@@ -131,14 +152,43 @@ std::vector<std::vector<std::int32_t>> Engine::fetch(Sequence& s, int layer,
     offloaded->make_room(host, 2 * static_cast<std::int32_t>(most),
                          pinned_of(s.policies.selection.get(), layer), ledger);
   }
-  return offloaded->fetch(host, lists, ledger);
+  OffloadedLayer::Rebuild rebuild;
+  if (s.policies.selection && s.policies.selection->rebuilds_keys()) {
+    rebuild = [&](std::span<const SlotCopy> tokens) {
+      const RopeTable rope = rope_table(stage_of(layer), view.first_position + view.rows);
+      s.policies.selection->rebuild_keys(view, {offloaded->sets(), tokens, rope});
+    };
+  }
+  return offloaded->fetch(host, lists, ledger, rebuild);
 }
 
 void Engine::move_to_host(Sequence& s, int layer, const LayerView* view,
                           const SelectionPolicy* selection) {
-  if (!s.policies.placement.host) return;
   Stage& stage = stage_of(layer);
   auto& sets = s.cache.layer(layer);
+  const bool on_host = s.policies.placement.host,
+             rebuilds = view != nullptr && selection != nullptr && selection->rebuilds_keys();
+  if (!on_host && !rebuilds) return;
+  std::unique_ptr<OffloadedLayer>& offloaded = s.offloaded[static_cast<std::size_t>(layer)];
+  const auto make_working_set = [&](const DeviceNeeds& needs) {
+    const auto options =
+        residency_options(s.policies.placement, needs, static_cast<int>(sets.size()));
+    offloaded = std::make_unique<OffloadedLayer>(options, s.cache.pool(layer),
+                                                 on_host ? stage.link : stage.within, needs.keys);
+    offloaded->start(sets, pinned_of(selection, layer));
+  };
+  if (rebuilds && s.policies.placement.rule != Residency::Rule::kPrevious) {
+    throw input_error(
+        "{}: found another cache_rule, expected previous: keys that a step computes stay for the "
+        "next one",
+        s.policies.method);
+  }
+  if (!on_host) {
+    offloaded.reset();
+    const DeviceNeeds needs = selection->device_needs(*view);
+    if (!needs.everything) make_working_set(needs);
+    return;
+  }
   LedgerEntry& ledger = s.counters.ledger.now(layer);
   // Without the pre-RoPE keys of a shared prefix if only others need them.
   const std::shared_ptr<KvPool>& host_pool = stage.host_pool_like(*s.cache.pool(layer));
@@ -161,17 +211,12 @@ void Engine::move_to_host(Sequence& s, int layer, const LayerView* view,
     s.host_copies[static_cast<std::size_t>(layer)].clear();
     return;
   }
-  const auto options =
-      residency_options(s.policies.placement, needs, static_cast<int>(sets.size()));
-  auto offloaded = std::make_unique<OffloadedLayer>(options, s.cache.pool(layer), stage.link,
-                                                    needs.pre_rope_only);
-  offloaded->start(sets, pinned_of(selection, layer));
+  make_working_set(needs);
   // All that go on from the same tokens share one copy.
   const char* key = host_pool->layout().pre_rope_keys ? "with pre-RoPE keys" : "without";
   const std::shared_ptr<const HostCopy> host = view->memo->get<HostCopy>(key, copy);
   ledger.writeback_bytes += host->bytes;
   sets = host->sets;
-  s.offloaded[static_cast<std::size_t>(layer)] = std::move(offloaded);
 }
 
 void Engine::forget_evicted(Sequence& s, int layer) {

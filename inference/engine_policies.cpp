@@ -68,7 +68,7 @@ void Engine::append_keys(int layer, std::span<const Pass> passes, const Layout& 
     Sequence& s = *passes[i].sequence;
     if (!new_slots[i].empty()) {
       s.offloaded[static_cast<std::size_t>(layer)]->write_back(s.cache.layer(layer), new_slots[i],
-                                                               s.counters.ledger.now(layer));
+                                                               ledger_of(s, layer));
     }
   }
 }
@@ -135,7 +135,7 @@ Engine::LayerDecisions Engine::ask_policies(int layer, std::span<const Pass> pas
     add_tools(view, stage.q.view.rows_at(row, rows));
     OffloadedLayer* offloaded = s.offloaded[l].get();
     if (offloaded != nullptr) {
-      view.index_path = index_path(s, layer);
+      if (s.policies.placement.host) view.index_path = index_path(s, layer);
       offloaded->settle();  // policies may read the host's keys
     }
     const auto start = Clock::now();
@@ -156,7 +156,7 @@ Engine::LayerDecisions Engine::ask_policies(int layer, std::span<const Pass> pas
       check.selection(out.selections[i], sets);
       s.counters.policy_seconds += seconds_since(start);
     }
-    if (offloaded != nullptr) out.working_slots[i] = fetch(s, layer, out.selections[i]);
+    if (offloaded != nullptr) out.working_slots[i] = fetch(s, view, out.selections[i]);
     if (view.far_queries.data != nullptr && !out.selections[i].all()) {
       auto divided =
           divide_by_distance(sets, out.selections[i],
@@ -299,7 +299,7 @@ void Engine::attention_layer(int layer, std::span<const Pass> passes, const Layo
     }
     Sequence& s = *passes[i].sequence;
     if (OffloadedLayer* offloaded = s.offloaded[static_cast<std::size_t>(layer)].get())
-      offloaded->end_step(s.cache.layer(layer), s.counters.ledger.now(layer));
+      offloaded->end_step(s.cache.layer(layer), ledger_of(s, layer));
     after_attention(layer, passes[i], stats, decisions.views[i]);
   }
   follow_outputs(layer, passes, layout);

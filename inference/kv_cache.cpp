@@ -188,7 +188,7 @@ void KvHeadCache::set_position(int slot, std::int32_t position) {
 }
 
 void KvHeadCache::place(int first, const KvHeadCache& from, int from_slot, int count,
-                        std::vector<Copy>& copies, bool rotated) {
+                        std::vector<Copy>& copies, KeyRows keys) {
   const PageLayout &l = layout(), &f = from.layout();
   assert(l.dtype == f.dtype && l.head_dim == f.head_dim && l.pre_rope_keys <= f.pre_rope_keys);
   assert(first + count <= size_ && from_slot + count <= from.size_);
@@ -203,9 +203,10 @@ void KvHeadCache::place(int first, const KvHeadCache& from, int from_slot, int c
       copies.push_back({page.data + to_offset + u(to) * bytes,
                         source.data + from_offset + u(at) * bytes, u(run) * bytes});
     };
-    if (rotated) copy_rows(0, 0, row);
+    if (keys == KeyRows::kAll) copy_rows(0, 0, row);
     copy_rows(l.value_offset(), f.value_offset(), row);
-    if (l.pre_rope_keys) copy_rows(l.pre_rope_key_offset(), f.pre_rope_key_offset(), row);
+    if (l.pre_rope_keys && keys != KeyRows::kNone)
+      copy_rows(l.pre_rope_key_offset(), f.pre_rope_key_offset(), row);
     if (!pool_->memory().is_host())
       copy_rows(l.position_offset(), f.position_offset(), sizeof(std::int32_t));
     std::copy_n(source.positions + at, run, page.positions + to);

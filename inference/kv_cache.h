@@ -13,6 +13,9 @@ namespace turnbench {
 
 constexpr int kPageTokens = 64;  ///< tokens per page, and keys per tile of every attention kernel
 
+/// The keys that are copied beside values: all, those before RoPE, or none.
+enum class KeyRows { kAll, kPreRope, kNone };
+
 /// The layout of a page of 64 tokens: keys [64, head_dim], values [64, head_dim], optionally
 /// pre-RoPE keys [64, head_dim], and int32 positions [64].  Offsets and sizes are in bytes.
 struct PageLayout {
@@ -108,10 +111,9 @@ class KvHeadCache {
   void set_position(int slot, std::int32_t position);
   /// Gives slots [first, first + count) the tokens of the slots of `from` from `from_slot` on.
   /// Appends to `copies` the copies of their rows, which the caller has to do before the slots are
-  /// read.  The layout of `from` may have pre-RoPE keys that this set lacks.  rotated: also keys
-  /// after RoPE.
+  /// read.  The layout of `from` may have pre-RoPE keys that this set lacks.
   void place(int first, const KvHeadCache& from, int from_slot, int count,
-             std::vector<Copy>& copies, bool rotated = true);
+             std::vector<Copy>& copies, KeyRows keys = KeyRows::kAll);
   /// Gives slots [first, first + count) the values of those of `from` from `from_slot` on and, as
   /// their keys, the pre-RoPE keys of those.  Their positions are greater by `shift`.  Copies are
   /// as in `place`.

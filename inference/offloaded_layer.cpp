@@ -9,9 +9,10 @@ namespace {
 /// The most tokens of a set that are pinned.
 std::int64_t most_pinned(std::span<const KvHeadCache> sets, const OffloadedLayer::Pinned& pinned) {
   std::int64_t most = 0;
-  for (const KvHeadCache& set : sets) {
+  for (std::size_t s = 0; s < sets.size(); ++s) {
     std::int64_t tokens = 0;
-    for (const SlotRange& r : pinned(set.size())) tokens += r.end - r.begin;
+    for (const SlotRange& r : pinned(static_cast<int>(s), sets[s].size()))
+      tokens += r.end - r.begin;
     most = std::max(most, tokens);
   }
   return most;
@@ -21,8 +22,8 @@ std::int64_t most_pinned(std::span<const KvHeadCache> sets, const OffloadedLayer
 
 OffloadedLayer::OffloadedLayer(const Residency::Options& options,
                                const std::shared_ptr<KvPool>& device, std::shared_ptr<Link> link,
-                               bool pre_rope_only)
-    : residency_(Residency::make(options)), link_(std::move(link)), pre_rope_only_(pre_rope_only) {
+                               KeyRows keys_read)
+    : residency_(Residency::make(options)), link_(std::move(link)), keys_read_(keys_read) {
   for (int s = 0; s < options.sets; ++s)
     sets_.push_back(KvHeadCache::working_set(device, residency_->device_slots()));
 }
@@ -31,7 +32,7 @@ OffloadedLayer::OffloadedLayer(const OffloadedLayer& other)
     : residency_(other.residency_->clone()),
       sets_((other.link_->wait(other.last_), other.sets_)),
       link_(other.link_),
-      pre_rope_only_(other.pre_rope_only_) {}
+      keys_read_(other.keys_read_) {}
 
 OffloadedLayer::~OffloadedLayer() {
   try {
@@ -43,7 +44,8 @@ OffloadedLayer::~OffloadedLayer() {
 void OffloadedLayer::start(std::span<const KvHeadCache> sets, const Pinned& pinned) {
   std::vector<Copy> copies;
   for (std::size_t s = 0; s < sets_.size(); ++s) {
-    for (const SlotCopy& c : residency_->pin(static_cast<int>(s), pinned(sets[s].size())))
+    for (const SlotCopy& c :
+         residency_->pin(static_cast<int>(s), pinned(static_cast<int>(s), sets[s].size())))
       sets_[s].place(c.device, sets[s], c.host, c.count, copies);
   }
   sets_.front().pool()->memory().copy(copies);
@@ -66,7 +68,8 @@ std::vector<std::int32_t> OffloadedLayer::begin_step(std::span<const KvHeadCache
   std::vector<SlotCopy> loads;
   for (std::size_t s = 0; s < sets_.size(); ++s) {
     const std::int32_t newest = host[s].size() - 1;
-    for (SlotCopy copy : residency_->pin(static_cast<int>(s), pinned(host[s].size()))) {
+    for (SlotCopy copy :
+         residency_->pin(static_cast<int>(s), pinned(static_cast<int>(s), host[s].size()))) {
       if (copy.host + copy.count > newest) {  // the new token's rows come from this step
         slots.push_back(copy.device + (newest - copy.host));
         sets_[s].set_position(slots.back(), host[s].position(newest));
@@ -76,7 +79,7 @@ std::vector<std::int32_t> OffloadedLayer::begin_step(std::span<const KvHeadCache
     }
   }
   if (!loads.empty()) {
-    const std::vector<Copy> copies = rows_of(host, loads, true);
+    const std::vector<Copy> copies = rows_of(host, loads, KeyRows::kAll);
     last_ =
         link_->submit(copies, LinkDirection::kToDevice, LinkUse::kKvFetch, &ledger.kv_fetch_bytes);
   }
@@ -94,7 +97,7 @@ void OffloadedLayer::write_back(std::span<KvHeadCache> host, std::span<const std
 
 std::vector<std::vector<std::int32_t>> OffloadedLayer::fetch(
     std::span<const KvHeadCache> host, std::span<const std::vector<std::int32_t>> lists,
-    LedgerEntry& ledger) {
+    LedgerEntry& ledger, const Rebuild& rebuild) {
   std::vector<std::int32_t> tokens;
   for (const KvHeadCache& set : host) tokens.push_back(set.size());
   Residency::Step step = residency_->step(lists, tokens);
@@ -103,9 +106,11 @@ std::vector<std::vector<std::int32_t>> OffloadedLayer::fetch(
   ledger.misses += step.misses;
   ledger.evictions += step.evictions;
   if (!step.loads.empty()) {
-    const std::vector<Copy> copies = rows_of(host, step.loads, !pre_rope_only_);
+    const std::vector<Copy> copies =
+        rows_of(host, step.loads, rebuild ? KeyRows::kNone : keys_read_);
     last_ =
         link_->submit(copies, LinkDirection::kToDevice, LinkUse::kKvFetch, &ledger.kv_fetch_bytes);
+    if (rebuild) rebuild(step.loads);  // while values come over the link
   }
   settle();
   return step.slots;
@@ -126,7 +131,8 @@ void OffloadedLayer::renew(const Residency::Options& options, std::span<const Kv
   std::vector<Copy> copies;
   for (std::size_t s = 0; s < sets_.size(); ++s) {
     sets_[s] = KvHeadCache::working_set(sets_[s].pool(), residency_->device_slots());
-    for (const SlotCopy& c : residency_->pin(static_cast<int>(s), pinned(host[s].size() - newest)))
+    for (const SlotCopy& c :
+         residency_->pin(static_cast<int>(s), pinned(static_cast<int>(s), host[s].size() - newest)))
       sets_[s].place(c.device, host[s], c.host, c.count, copies);
   }
   last_ =
@@ -135,7 +141,7 @@ void OffloadedLayer::renew(const Residency::Options& options, std::span<const Kv
 
 void OffloadedLayer::end_step(std::span<const KvHeadCache> host, LedgerEntry& ledger) {
   if (fills_.empty()) return;
-  const std::vector<Copy> copies = rows_of(host, std::exchange(fills_, {}), !pre_rope_only_);
+  const std::vector<Copy> copies = rows_of(host, std::exchange(fills_, {}), keys_read_);
   last_ = link_->submit(copies, LinkDirection::kToDevice, LinkUse::kCacheFill,
                         &ledger.cache_fill_bytes);
 }
@@ -146,11 +152,11 @@ void OffloadedLayer::truncate(std::span<const std::int32_t> tokens) {
 }
 
 std::vector<Copy> OffloadedLayer::rows_of(std::span<const KvHeadCache> host,
-                                          std::span<const SlotCopy> copies, bool rotated) {
+                                          std::span<const SlotCopy> copies, KeyRows keys) {
   std::vector<Copy> out;
   for (const SlotCopy& c : copies) {
     const auto s = static_cast<std::size_t>(c.set);
-    sets_[s].place(c.device, host[s], c.host, c.count, out, rotated);
+    sets_[s].place(c.device, host[s], c.host, c.count, out, keys);
   }
   return out;
 }

@@ -21,12 +21,13 @@ namespace turnbench {
 /// the step reads and does not find to the device, then what later steps may find there.
 class OffloadedLayer {
  public:
-  /// Which tokens of a KV set with so many tokens are pinned.
-  using Pinned = std::function<std::vector<SlotRange>(int tokens)>;
+  /// Which tokens of KV set `set`, which has so many tokens, are pinned.
+  using Pinned = std::function<std::vector<SlotRange>(int set, int tokens)>;
 
-  /// Makes the working set in pages of the pool `device`.  pre_rope_only: as in DeviceNeeds.
+  /// Makes the working set in pages of the pool `device`.  keys_read: those of
+  /// selected tokens, as in DeviceNeeds.
   OffloadedLayer(const Residency::Options& options, const std::shared_ptr<KvPool>& device,
-                 std::shared_ptr<Link> link, bool pre_rope_only = false);
+                 std::shared_ptr<Link> link, KeyRows keys_read = KeyRows::kAll);
   /// For a fork.  Waits for copies in flight; pages are shared until one side writes.
   OffloadedLayer(const OffloadedLayer& other);
   OffloadedLayer& operator=(const OffloadedLayer&) = delete;
@@ -54,11 +55,13 @@ class OffloadedLayer {
   /// `step_tokens` slots, if it has fewer now.
   void make_room(std::span<const KvHeadCache> host, std::int32_t step_tokens, const Pinned& pinned,
                  LedgerEntry& ledger);
+  /// Writes the keys of tokens whose values are being brought to the device.
+  using Rebuild = std::function<void(std::span<const SlotCopy>)>;
   /// Brings the tokens of `lists` (Residency::step) to the device.  Returns their slots in the
-  /// working sets, in the same order.
+  /// working sets, in the same order.  If there is `rebuild`, only their values come from the host.
   std::vector<std::vector<std::int32_t>> fetch(std::span<const KvHeadCache> host,
                                                std::span<const std::vector<std::int32_t>> lists,
-                                               LedgerEntry& ledger);
+                                               LedgerEntry& ledger, const Rebuild& rebuild = {});
   /// Starts the copies of the step that later steps may profit from.  After its attention.
   void end_step(std::span<const KvHeadCache> host, LedgerEntry& ledger);
 
@@ -70,15 +73,14 @@ class OffloadedLayer {
   /// each set.  Starts its copies.
   void renew(const Residency::Options& options, std::span<const KvHeadCache> host, int newest,
              const Pinned& pinned, LedgerEntry& ledger);
-  /// The rows of host slots in `copies`, as copies into the working sets.  rotated: also keys after
-  /// RoPE.
+  /// The rows of host slots in `copies`, as copies into the working sets.
   std::vector<Copy> rows_of(std::span<const KvHeadCache> host, std::span<const SlotCopy> copies,
-                            bool rotated);
+                            KeyRows keys);
 
   std::unique_ptr<Residency> residency_;
   std::vector<KvHeadCache> sets_;
   std::shared_ptr<Link> link_;
-  bool pre_rope_only_;
+  KeyRows keys_read_;
   Link::Ticket last_ = 0;
   std::vector<SlotCopy> fills_;  // of the current step
 };

@@ -17,6 +17,7 @@
 #include "inference/ledger.h"
 #include "inference/link.h"
 #include "inference/residency.h"
+#include "inference/selection_jobs.h"
 
 namespace turnbench {
 
@@ -153,17 +154,26 @@ struct DeviceNeeds {
   std::int32_t step_tokens = 0;  ///< most other tokens that the lists of a set select together
   /// Slot of the first token that blocks of the device cache are counted from.
   std::int32_t first = 0;
-  int block = 0;  ///< tokens of such a block; 0: as the placement says
+  /// Tokens of these blocks; 0: as the placement says.
+  int block = 0;
   int lists_per_set = 1;
   /// Rule kPrevious: each list has device slots of its own, for its part of `step_tokens`.
   bool per_list = false;
-  /// Tokens that are not pinned come with their keys before RoPE alone: what lists select of them
-  /// is beyond the greatest distance.
-  bool pre_rope_only = false;
+  /// The keys of tokens that are not pinned.  kPreRope: what lists select of them is beyond the
+  /// greatest distance.
+  KeyRows keys = KeyRows::kAll;
 };
 
 /// What steps need that may read all cached tokens.
 DeviceNeeds reading_everything(const LayerView& view);
+
+/// Tokens that a step reads and whose keys are to be written.
+struct MissingKeys {
+  std::span<KvHeadCache> sets;  ///< working sets of the layer, in the backend's memory
+  /// From slots of the view's sets (`host`) to those of the working sets (`device`).
+  std::span<const SlotCopy> tokens;
+  RopeTable rope;  ///< of all their positions
+};
 
 /// Decides which cached tokens decode attention reads.  Nothing is evicted.
 class SelectionPolicy {
@@ -188,6 +198,16 @@ class SelectionPolicy {
   virtual std::vector<SlotRange> pinned(int /*layer*/, int tokens) const {
     return {{tokens - 1, tokens}};
   }
+  /// The same of set `set` of the layer, for policies that pin other tokens in each.
+  virtual std::vector<SlotRange> pinned_of_set(int layer, int /*set*/, int tokens) const {
+    return pinned(layer, tokens);
+  }
+  /// True if attention reads other keys than the cached ones, which `rebuild_keys` writes: those of
+  /// all tokens that are not pinned.  Steps then read a working set with rule kPrevious, even if
+  /// keys and values are on the device.
+  virtual bool rebuilds_keys() const { return false; }
+  /// Called in a step after `select`.
+  virtual void rebuild_keys(const LayerView&, const MissingKeys&) {}
   /// Called for each layer of a step before the previous layer's attention, if the layer is
   /// offloaded: starts to move what `select` needs to the device.
   virtual void prefetch(int /*layer*/, const IndexPath&) {}

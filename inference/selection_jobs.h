@@ -141,6 +141,25 @@ struct MergeJob {
   MatrixView<const float> other_lse;  ///< [rows, heads]
 };
 
+/// Cosines and sines of RoPE, of positions 0, 1, ...: [positions, head_dim / 2].
+struct RopeTable {
+  MatrixView<const float> cos, sin;
+};
+
+/// Writes keys that are known as products: that of row r, before RoPE, is coefficients[r] . basis.
+/// It is rotated to the position of its slot and rounded to the set's dtype.
+struct RebuildKeysJob {
+  /// Rows row, row + 1, ... go to slots slot, slot + 1, ...
+  struct Run {
+    std::int32_t row = 0, slot = 0, count = 0;
+  };
+  KvHeadCache* set = nullptr;
+  std::span<const Run> runs;                ///< in host memory
+  const std::byte* coefficients = nullptr;  ///< [rows, basis.rows] of the set's dtype, without gaps
+  MatrixView<const float> basis;            ///< [rank, head_dim]
+  RopeTable rope;
+};
+
 /// Keys of slots [first, first + out.rows) as float32.
 struct ReadKeysJob {
   const KvHeadCache* set = nullptr;

@@ -92,7 +92,7 @@ class InfLlm : public SelectionPolicy {
             .first = s_.sinks,
             .block = s_.block,
             .lists_per_set = s_.by_head ? view.heads_per_set() : 1,
-            .pre_rope_only = true};
+            .keys = KeyRows::kPreRope};
   }
 
   /// Sinks, and all that is in no block.

@@ -169,6 +169,9 @@ class CpuBackend : public Backend {
     cpu::assign_nearest(pool_, jobs, workspace_);
   }
   void add_values(std::span<const AddValuesJob> jobs) override { cpu::add_values(pool_, jobs); }
+  void rebuild_keys(std::span<const RebuildKeysJob> jobs) override {
+    cpu::rebuild_keys(pool_, jobs, workspace_);
+  }
   void blend(std::span<const BlendJob> jobs) override { cpu::blend(jobs); }
   void merge(std::span<const MergeJob> jobs) override { cpu::merge(pool_, jobs); }
 

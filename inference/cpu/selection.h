@@ -33,8 +33,16 @@ void assign_nearest(ThreadPool& pool, std::span<const NearestJob> jobs,
                     AttentionWorkspace& workspace);
 void read_keys(ThreadPool& pool, std::span<const ReadKeysJob> jobs);
 void add_values(ThreadPool& pool, std::span<const AddValuesJob> jobs);
+void rebuild_keys(ThreadPool& pool, std::span<const RebuildKeysJob> jobs,
+                  AttentionWorkspace& workspace);
 void blend(std::span<const BlendJob> jobs);
 void merge(ThreadPool& pool, std::span<const MergeJob> jobs);
+
+/// A key that is rebuilt: where it comes from, and where it goes.
+struct RebuiltKey {
+  std::int32_t row, slot;
+};
+constexpr int kRebuiltTogether = 4;
 
 /// What a task computes: items [first, first + count) of a job.
 struct Piece {

@@ -183,6 +183,9 @@ class CudaBackend : public Backend {
   void add_values(std::span<const AddValuesJob> jobs) override {
     cuda::add_values(*context_, jobs);
   }
+  void rebuild_keys(std::span<const RebuildKeysJob> jobs) override {
+    cuda::rebuild_keys(*context_, jobs);
+  }
   void blend(std::span<const BlendJob> jobs) override { cuda::blend(*context_, jobs); }
   void merge(std::span<const MergeJob> jobs) override { cuda::merge(*context_, jobs); }
 

@@ -14,6 +14,7 @@ void read_keys(Context& context, std::span<const ReadKeysJob> jobs);
 void update_page_bounds(Context& context, std::span<const PageBoundsJob> jobs);
 void transpose_keys(Context& context, std::span<const TransposeKeysJob> jobs);
 void add_values(Context& context, std::span<const AddValuesJob> jobs);
+void rebuild_keys(Context& context, std::span<const RebuildKeysJob> jobs);
 
 void score_vectors(Context& context, float scale, std::span<const VectorScoreJob> jobs);
 void score_pages(Context& context, float scale, std::span<const PageScoreJob> jobs);

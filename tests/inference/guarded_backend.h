@@ -275,6 +275,14 @@ class GuardedBackend : public Backend {
     }
     inner_->add_values(jobs);
   }
+  void rebuild_keys(std::span<const RebuildKeysJob> jobs) override {
+    for (const RebuildKeysJob& job : jobs) {
+      expect_own("rebuild_keys",
+                 {job.coefficients, job.basis.data, job.rope.cos.data, job.rope.sin.data});
+      expect_own_pages("rebuild_keys", *job.set);
+    }
+    inner_->rebuild_keys(jobs);
+  }
   void blend(std::span<const BlendJob> jobs) override {
     for (const BlendJob& job : jobs) expect_own("blend", {job.out.data, job.weights, job.vector});
     inner_->blend(jobs);
