@@ -32,6 +32,7 @@ function(turnbench_package name)
 endfunction()
 
 turnbench_package(fmt::fmt)
+turnbench_package(Eigen3::Eigen)
 target_compile_definitions(fmt::fmt INTERFACE FMT_HEADER_ONLY=1)
 turnbench_package(nlohmann_json::nlohmann_json)
 turnbench_package(PkgConfig::HWY hwy)

@@ -1,5 +1,6 @@
 #include "methods/cached_keys.h"
 
+#include <algorithm>
 #include <array>
 
 namespace turnbench {
@@ -17,6 +18,27 @@ std::vector<float> keys_on_host(Backend& backend, const KvHeadCache& set, int fi
   const ReadKeysJob job{&set, first, false, MatrixView(scratch.get(out.size()), rows, head_dim)};
   backend.read_keys({&job, 1});
   memory.copy_floats(scratch.data(), out.data(), out.size());
+  return out;
+}
+
+std::vector<float> layer_keys_on_host(const LayerView& view, int first, int end, bool pre_rope) {
+  constexpr int kAtOnce = 4096;  // slots in the memory of a device
+  const std::int64_t head_dim = view.shape.head_dim, width = std::ssize(view.sets) * head_dim;
+  Memory& memory = *view.backend->memory();
+  std::vector<float> out(static_cast<std::size_t>((end - first) * width));
+  for (int begin = first; begin < end; begin += kAtOnce) {
+    const int count = std::min(kAtOnce, end - begin);
+    const std::size_t floats = static_cast<std::size_t>(count) * static_cast<std::size_t>(width);
+    float* to = out.data() + (begin - first) * width;
+    const MatrixView<float> rows(memory.is_host() ? to : view.scratch->get(floats), count, width);
+    std::vector<ReadKeysJob> jobs;
+    for (std::size_t s = 0; s < view.sets.size(); ++s) {
+      jobs.push_back({&view.sets[s], begin, pre_rope,
+                      rows.columns_at(static_cast<std::int64_t>(s) * head_dim, head_dim)});
+    }
+    view.backend->read_keys(jobs);
+    if (!memory.is_host()) memory.copy_floats(rows.data, to, floats);
+  }
   return out;
 }
 

@@ -21,6 +21,7 @@
   X(clusterkv)               \
   X(pqcache)                 \
   X(infllm)                  \
+  X(shadowkv)                \
   X(a_shape)                 \
   X(tri_shape)               \
   X(minference)              \

@@ -11,6 +11,7 @@ mkdir -p "$to/include" "$to/lib" "$to/googletest"
 for header in fmt nlohmann hwy pcre2.h utf8proc.h xxhash.h xxh3.h zip.h zipconf.h; do
   cp -r "/usr/include/$header" "$to/include/"
 done
+cp -r /usr/include/eigen3/Eigen "$to/include/"
 cp -r /usr/src/googletest/googletest/include /usr/src/googletest/googletest/src "$to/googletest/"
 
 # Every library under the name by which programs ask for it, with those that it asks for itself;

@@ -336,6 +336,7 @@ TEST_P(Conformance, AchievesItsBudget) {
                                 : 0;
       double of_answer = is_share ? 0.2 * static_cast<double>(answer_.size()) : 0;
       if (values.contains("retain_generated")) of_answer = static_cast<double>(answer_.size());
+      of_answer += read_on_top(values, static_cast<int>(answer_.size()));
       // What is read of a KV head's set is the union over the heads that choose for themselves.
       const bool by_head = chooses_by_query_head(Method::parse(spec));
       const double lists = by_head ? machine.engine.shape().group() : 1;

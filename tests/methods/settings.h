@@ -51,7 +51,9 @@ inline const std::vector<Setting> kSmall = {{"budget", ParameterInfo::Kind::kBud
                                             {"page", ParameterInfo::Kind::kInteger, "4"},
                                             {"dense_layers", ParameterInfo::Kind::kInteger, "0"},
                                             {"cluster_tokens", ParameterInfo::Kind::kInteger, "8"},
-                                            {"r", ParameterInfo::Kind::kInteger, "4"}};
+                                            {"r", ParameterInfo::Kind::kInteger, "4"},
+                                            {"rank", ParameterInfo::Kind::kInteger, "6"},
+                                            {"outliers", ParameterInfo::Kind::kInteger, "2"}};
 
 /// Settings that switch a method off: with all that it has, it is full attention.
 inline const std::vector<Setting> kOff = {{"budget", ParameterInfo::Kind::kBudget, "100000"},
@@ -80,6 +82,16 @@ inline int compensation(const Values& values, int tokens, int prompt) {
   if (comp == values.end() || comp->second == "none") return 0;
   const int index = prompt / 256;  // e n / 2 with e = 1/128
   return comp->second == "index" ? index : index + (prompt - 32) * tokens / (2 * prompt);
+}
+
+/// What a method with outliers reads beside its budget: them, the rest of a prompt behind its last
+/// chunk, and the answer.
+inline int read_on_top(const Values& values, int answer) {
+  const auto outliers = values.find("outliers");
+  if (outliers == values.end()) return 0;
+  const auto kind = values.find("class");
+  return 8 * std::stoi(outliers->second) +
+         (kind != values.end() && kind->second == "offload" ? 95 : 39) + answer;
 }
 
 inline const Setting* find(const std::vector<Setting>& table, const ParameterInfo& p) {

@@ -1,0 +1,90 @@
+#include "methods/chunk_landmarks.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "methods/cached_keys.h"
+#include "methods/scores.h"
+
+namespace turnbench {
+namespace {
+
+constexpr double kLeastNorms = 1e-8;  // product, as torch's cosine_similarity has it
+
+/// The mean of the rows of a chunk, and the least cosine of any of them with it.
+float landmark_of(MatrixView<const float> keys, float* mean) {
+  std::vector<double> sum(static_cast<std::size_t>(keys.columns));
+  for (std::int64_t j = 0; j < keys.rows; ++j) {
+    for (std::size_t d = 0; d < sum.size(); ++d) sum[d] += double{keys.row(j)[d]};
+  }
+  double own = 0;
+  for (std::size_t d = 0; d < sum.size(); ++d) {
+    sum[d] /= static_cast<double>(keys.rows);
+    own += sum[d] * sum[d];
+    mean[d] = static_cast<float>(sum[d]);
+  }
+  double least = 1;
+  for (std::int64_t j = 0; j < keys.rows; ++j) {
+    double dot = 0, norm = 0;
+    for (std::size_t d = 0; d < sum.size(); ++d) {
+      const double x = double{keys.row(j)[d]};
+      dot += x * sum[d];
+      norm += x * x;
+    }
+    least = std::min(least, dot / std::max(std::sqrt(own * norm), kLeastNorms));
+  }
+  return static_cast<float>(least);
+}
+
+}  // namespace
+
+ChunkLandmarks::ChunkLandmarks(const LayerView& view, const Settings& settings)
+    : settings_(settings), head_dim_(view.shape.head_dim) {
+  const std::size_t sets = view.sets.size();
+  const std::int64_t chunks = settings.end - settings.first, left = chunks - settings.outliers;
+  outliers_.resize(sets);
+  chunks_.resize(sets);
+  std::vector<float> packed(sets * static_cast<std::size_t>(left * head_dim_));
+  view.backend->memory()->synchronize();
+  // Set by set, so that only the keys of one are floats at once.
+  std::vector<float> means(static_cast<std::size_t>(chunks * head_dim_)),
+      strangeness(static_cast<std::size_t>(chunks));
+  for (std::size_t s = 0; s < sets; ++s) {
+    const std::vector<float> keys =
+        keys_on_host(*view.backend, view.sets[s], settings.first * settings.chunk,
+                     settings.end * settings.chunk);
+    constexpr std::int64_t kTogether = 64;  // chunks
+    const auto tasks = static_cast<std::size_t>((chunks + kTogether - 1) / kTogether);
+    view.backend->parallel_for(tasks, [&](std::size_t t) {
+      const std::int64_t first = static_cast<std::int64_t>(t) * kTogether;
+      for (std::int64_t c = first; c < std::min(first + kTogether, chunks); ++c) {
+        const MatrixView<const float> rows(keys.data() + c * settings_.chunk * head_dim_,
+                                           settings_.chunk, head_dim_);
+        strangeness[static_cast<std::size_t>(c)] = -landmark_of(rows, means.data() + c * head_dim_);
+      }
+    });
+    std::vector<std::int32_t> strange = top_k(strangeness, settings.outliers);
+    float* to = packed.data() + static_cast<std::int64_t>(s) * left * head_dim_;
+    auto next = strange.begin();
+    for (std::int32_t c = 0; c < chunks; ++c) {
+      if (next != strange.end() && *next == c) {
+        outliers_[s].push_back(settings.first + c);
+        ++next;
+      } else {
+        chunks_[s].push_back(settings.first + c);
+        to = std::copy_n(means.data() + c * head_dim_, head_dim_, to);
+      }
+    }
+  }
+  landmarks_ = Buffer(packed.size() * sizeof(float), view.backend->memory());
+  if (!packed.empty())
+    view.backend->memory()->copy_floats(packed.data(), landmarks_.as<float>(), packed.size());
+}
+
+MatrixView<const float> ChunkLandmarks::landmarks(std::size_t set) const {
+  const std::int64_t rows = std::ssize(chunks_[set]);
+  return {landmarks_.as<float>() + static_cast<std::int64_t>(set) * rows * head_dim_, rows,
+          head_dim_};
+}
+
+}  // namespace turnbench

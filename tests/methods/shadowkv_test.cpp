@@ -1,0 +1,596 @@
+// ShadowKV against a reference in double precision, its worked examples and full attention.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <Eigen/SVD>
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+
+#include "common/error.h"
+#include "inference/rope.h"
+#include "methods/chunk_landmarks.h"
+#include "methods/low_rank_keys.h"
+#include "methods/method.h"
+#include "tests/inference/conversation.h"
+#include "tests/methods/layer.h"
+
+namespace turnbench {
+namespace {
+
+using test::Conversation;
+using test::Logits;
+using test::Machine;
+using test::made_up_tokens;
+using Ints = std::vector<std::int32_t>;
+
+constexpr int kChunk = 8;
+
+std::vector<float> normal(std::size_t count, std::uint64_t seed) {
+  std::mt19937_64 engine(seed);
+  std::normal_distribution<float> draw;
+  std::vector<float> out(count);
+  for (float& x : out) x = draw(engine);
+  return out;
+}
+
+/// A layer whose sets have keys before RoPE too, and which tokens come bit by bit.
+struct RopeLayer : test::Layer {
+  RopeLayer(int kv_heads, int group, int head_dim, int tokens, std::uint64_t seed,
+            DType dtype = DType::kF32)
+      : test::Layer(kv_heads, group, head_dim, tokens, 1, seed) {
+    std::vector<std::int32_t> all(static_cast<std::size_t>(tokens));
+    std::iota(all.begin(), all.end(), 0);
+    cos.resize(all.size() * static_cast<std::size_t>(head_dim / 2));
+    sin.resize(cos.size());
+    rope_tables(rope_frequencies({}, head_dim), 1, all, cos.data(), sin.data());
+    const auto pool =
+        std::make_shared<KvPool>(PageLayout{head_dim, dtype, true}, backend->memory());
+    const std::size_t row = static_cast<std::size_t>(head_dim);
+    for (int s = 0; s < kv_heads; ++s) {
+      const auto set = static_cast<std::size_t>(s);
+      // Keys of neighbours are alike, as in a text.
+      std::vector<float>& own = raw.emplace_back(normal(all.size() * row, seed + 31 + set));
+      for (std::size_t i = row; i < own.size(); ++i) own[i] += 0.8f * own[i - row];
+      KvHeadCache& cache = cached.emplace_back(pool);
+      for (int j = 0; j < tokens; ++j) {
+        std::vector<float> key = rotated(own.data() + j * head_dim, j);
+        std::copy(key.begin(), key.end(), keys[set].begin() + std::ptrdiff_t{j} * head_dim);
+        cache.append(key.data(), values[set].data() + std::ptrdiff_t{j} * head_dim,
+                     own.data() + std::ptrdiff_t{j} * head_dim, j);
+      }
+    }
+  }
+
+  std::vector<float> rotated(const float* key, int position) const {
+    const int half = shape.head_dim / 2;
+    std::vector<float> out(static_cast<std::size_t>(shape.head_dim));
+    for (int d = 0; d < half; ++d) {
+      const auto at = static_cast<std::size_t>(position * half + d);
+      out[static_cast<std::size_t>(d)] = key[d] * cos[at] - key[d + half] * sin[at];
+      out[static_cast<std::size_t>(d + half)] = key[d + half] * cos[at] + key[d] * sin[at];
+    }
+    return out;
+  }
+  /// As if the layer had so many tokens, of which the last ones are an answer.
+  LayerView at(int tokens, int answered = 0, int layer = 0) {
+    sets = cached;
+    for (KvHeadCache& set : sets) set.truncate(tokens);
+    n = tokens;
+    prompt_tokens = tokens - answered;
+    generated = answered;
+    return view(layer);
+  }
+  const float* query(int head) const {
+    return queries.data() + (std::ptrdiff_t{n - 1} * shape.heads + head) * shape.head_dim;
+  }
+  const float* key(int set, int slot) const {
+    return keys[static_cast<std::size_t>(set)].data() + std::ptrdiff_t{slot} * shape.head_dim;
+  }
+  RopeTable table() {
+    return {{cos.data(), std::ssize(positions), shape.head_dim / 2},
+            {sin.data(), std::ssize(positions), shape.head_dim / 2}};
+  }
+
+  std::vector<float> cos, sin;
+  std::vector<std::vector<float>> raw;  ///< keys before RoPE
+  std::vector<KvHeadCache> cached;
+};
+
+double dot(const float* a, std::span<const double> b) {
+  return std::inner_product(b.begin(), b.end(), a, 0.0);
+}
+
+/// The mean of a chunk's keys.
+std::vector<double> landmark(const RopeLayer& layer, int set, int chunk, int tokens = kChunk) {
+  std::vector<double> out(static_cast<std::size_t>(layer.shape.head_dim));
+  for (int j = 0; j < tokens; ++j) {
+    for (std::size_t d = 0; d < out.size(); ++d)
+      out[d] += double{layer.key(set, chunk * tokens + j)[d]} / tokens;
+  }
+  return out;
+}
+
+/// Chunks [first, end) of a set with the least cosine of a key with the landmark.
+Ints outliers_of(const RopeLayer& layer, int set, int first, int end, int count) {
+  std::vector<double> strangeness;
+  for (int c = first; c < end; ++c) {
+    const std::vector<double> mean = landmark(layer, set, c);
+    const double own = std::inner_product(mean.begin(), mean.end(), mean.begin(), 0.0);
+    double least = 1;
+    for (int j = 0; j < kChunk; ++j) {
+      const float* key = layer.key(set, c * kChunk + j);
+      const double norm = std::inner_product(key, key + mean.size(), key, 0.0);
+      least = std::min(least, dot(key, mean) / std::sqrt(own * norm));
+    }
+    strangeness.push_back(-least);
+  }
+  Ints out = test::best(strangeness, count);
+  for (std::int32_t& c : out) c += first;
+  return out;
+}
+
+/// Softmax over the landmarks of the chunks that are no outliers, for each query head; the chunks
+/// with the greatest maximum over the heads of a set.
+Ints chosen_of(const RopeLayer& layer, int set, int chunks, const Ints& outliers, int count) {
+  Ints others;
+  for (int c = 0; c < chunks; ++c) {
+    if (!std::binary_search(outliers.begin(), outliers.end(), c)) others.push_back(c);
+  }
+  std::vector<double> most(others.size());
+  for (int h = set * layer.shape.group(); h < (set + 1) * layer.shape.group(); ++h) {
+    std::vector<double> p;
+    for (const int c : others)
+      p.push_back(std::exp(dot(layer.query(h), landmark(layer, set, c)) /
+                           std::sqrt(double{1.0 * layer.shape.head_dim})));
+    const double sum = std::accumulate(p.begin(), p.end(), 0.0);
+    for (std::size_t i = 0; i < p.size(); ++i) most[i] = std::max(most[i], p[i] / sum);
+  }
+  Ints out;
+  for (const std::int32_t i : test::best(most, count))
+    out.push_back(others[static_cast<std::size_t>(i)]);
+  return out;
+}
+
+Ints slots_of(Ints chunks, const Ints& more, int tail, int n) {
+  chunks.insert(chunks.end(), more.begin(), more.end());
+  std::sort(chunks.begin(), chunks.end());
+  Ints out;
+  for (const int c : chunks) {
+    for (int j = 0; j < kChunk; ++j) out.push_back(c * kChunk + j);
+  }
+  for (int j = tail; j < n; ++j) out.push_back(j);
+  return out;
+}
+
+TEST(ShadowKv, ReadsTheChunksOfAPlainReference) {
+  constexpr int kPrompt = 643, kAnswer = 5, kChunks = 76, kOutliers = 6, kTurn = 700;
+  RopeLayer layer(2, 3, 16, kTurn + 2, 3);
+  for (const int budget : {64, 83, 200}) {
+    const auto policy =
+        Method::parse(fmt::format("shadowkv:budget={},outliers=6,rank=12", budget)).make();
+    SelectionPolicy& p = *policy.selection;
+    p.after_prefill(layer.at(kPrompt));
+    for (int step = 1; step <= kAnswer; ++step) {
+      const Selection got = p.select(layer.at(kPrompt + step, step));
+      ASSERT_EQ(got.slots.size(), 2u);
+      for (int s = 0; s < 2; ++s) {
+        const Ints outliers = outliers_of(layer, s, 0, kChunks, kOutliers);
+        EXPECT_EQ(got.slots[static_cast<std::size_t>(s)],
+                  slots_of(chosen_of(layer, s, kChunks, outliers, budget / kChunk), outliers,
+                           kChunks * kChunk, layer.n))
+            << "budget " << budget << ", step " << step << ", set " << s;
+      }
+    }
+    // A later turn: 700 / 8 - 4 = 83 chunks, and 6 * 7 / 76 = 0 outliers among the new ones.
+    p.after_prefill(layer.at(kTurn));
+    const Selection got = p.select(layer.at(kTurn + 1, 1));
+    for (int s = 0; s < 2; ++s) {
+      const Ints outliers = outliers_of(layer, s, 0, kChunks, kOutliers);
+      EXPECT_EQ(got.slots[static_cast<std::size_t>(s)],
+                slots_of(chosen_of(layer, s, 83, outliers, budget / kChunk), outliers, 83 * kChunk,
+                         layer.n));
+    }
+  }
+}
+
+// Outliers of what a later turn adds: 10 for 50 chunks are 6 for 30 more, if the index goes on.
+TEST(ShadowKv, LaterTurnsHaveOutliersInProportion) {
+  RopeLayer layer(2, 2, 16, 800, 4);
+  for (const bool rebuild : {false, true}) {
+    const auto policies =
+        Method::parse(fmt::format("shadowkv:budget=40,outliers=10,rank=8,rebuild={}", rebuild))
+            .make();
+    SelectionPolicy& p = *policies.selection;
+    p.after_prefill(layer.at(8 * 54 + 3));
+    p.after_prefill(layer.at(8 * 84 + 5));
+    const Selection got = p.select(layer.at(8 * 84 + 6, 1));
+    for (int s = 0; s < 2; ++s) {
+      Ints outliers = outliers_of(layer, s, 0, rebuild ? 80 : 50, 10);
+      if (!rebuild) {
+        const Ints more = outliers_of(layer, s, 50, 80, 6);
+        outliers.insert(outliers.end(), more.begin(), more.end());
+      }
+      EXPECT_EQ(got.slots[static_cast<std::size_t>(s)],
+                slots_of(chosen_of(layer, s, 80, outliers, 5), outliers, 640, layer.n))
+          << rebuild;
+      std::vector<SlotRange> pinned = p.pinned_of_set(0, s, layer.n);
+      ASSERT_EQ(pinned.size(), outliers.size() + 1);
+      for (std::size_t i = 0; i < outliers.size(); ++i) {
+        EXPECT_EQ(pinned[i].begin, outliers[i] * kChunk);
+        EXPECT_EQ(pinned[i].end, (outliers[i] + 1) * kChunk);
+      }
+      EXPECT_EQ(pinned.back().begin, 640);
+      EXPECT_EQ(pinned.back().end, layer.n);
+    }
+  }
+}
+
+TEST(ShadowKv, CountsChunksAndTails) {
+  RopeLayer layer(1, 1, 8, 1010, 5);
+  const auto tail_of = [&](const std::string& spec) {
+    const auto policies = Method::parse("shadowkv:budget=64,rank=4" + spec).make();
+    policies.selection->after_prefill(layer.at(1003));
+    EXPECT_FALSE(policies.selection->device_needs(layer.at(1003)).everything);
+    const std::vector<SlotRange> pinned = policies.selection->pinned_of_set(0, 0, 1003);
+    return std::pair(pinned.back().begin / kChunk, pinned.back().end - pinned.back().begin);
+  };
+  EXPECT_EQ(tail_of(""), std::pair(121, 35));
+  EXPECT_EQ(tail_of(",class=offload"), std::pair(120, 43));
+}
+
+// 24 outliers for each whole 1024 tokens of the budget, or as many as asked for.
+TEST(ShadowKv, OutliersOfItsClasses) {
+  RopeLayer layer(1, 1, 4, 3000, 6);
+  const auto outliers = [&](const std::string& spec) {
+    const auto policies = Method::parse("shadowkv:rank=4," + spec).make();
+    policies.selection->after_prefill(layer.at(3000));
+    return policies.selection->pinned_of_set(0, 0, 3000).size() - 1;
+  };
+  EXPECT_EQ(outliers("budget=512"), 48u);
+  EXPECT_EQ(outliers("budget=2048"), 48u);
+  EXPECT_EQ(outliers("budget=512,class=offload"), 0u);
+  EXPECT_EQ(outliers("budget=1024,class=offload"), 24u);
+  EXPECT_EQ(outliers("budget=2048,class=offload"), 48u);
+  EXPECT_EQ(outliers("budget=512,outliers=7"), 7u);
+}
+
+// Keys that are equal have a cosine of 1: such a chunk is no outlier while others differ.
+TEST(ShadowKv, EqualKeysAreNoOutlier) {
+  RopeLayer layer(1, 1, 8, 400, 7);
+  for (int j = 80; j < 88; ++j) {
+    layer.cached[0].write(j, layer.key(0, 80), nullptr, nullptr);
+  }
+  layer.at(400);
+  const ChunkLandmarks part(layer.view(), {.chunk = 8, .first = 0, .end = 46, .outliers = 45});
+  EXPECT_EQ(Ints(part.chunks(0).begin(), part.chunks(0).end()), Ints{10});
+  EXPECT_EQ(part.landmarks(0).rows, 1);
+  for (int d = 0; d < 8; ++d) EXPECT_NEAR(part.landmarks(0)(0, d), layer.key(0, 80)[d], 1e-6);
+}
+
+TEST(ShadowKv, ReadsEverythingOfShortPrompts) {
+  RopeLayer layer(1, 2, 8, 600, 8);
+  const auto everything = [&](const std::string& spec, int n) {
+    const auto policies = Method::parse("shadowkv:rank=4," + spec).make();
+    policies.selection->after_prefill(layer.at(n));
+    const bool out = policies.selection->device_needs(layer.at(n)).everything;
+    if (out) {
+      EXPECT_TRUE(policies.selection->select(layer.at(n + 1, 1)).all());
+    }
+    return out;
+  };
+  // 8 chunks and 48 outliers need 56 chunks, thus 60 with the newest ones.
+  EXPECT_TRUE(everything("budget=64", 479));
+  EXPECT_FALSE(everything("budget=64", 480));
+  EXPECT_TRUE(everything("budget=300,outliers=0", 300));
+  EXPECT_TRUE(everything("budget=100%,outliers=0,local_chunks=0", 599));
+  EXPECT_FALSE(everything("budget=263,outliers=0", 299));
+  EXPECT_TRUE(everything("budget=64", 1));
+}
+
+std::vector<float> product(const std::vector<float>& rows, const std::vector<float>& basis,
+                           std::int64_t rank, std::int64_t columns) {
+  const std::int64_t n = std::ssize(rows) / rank;
+  std::vector<float> out(static_cast<std::size_t>(n * columns));
+  for (std::int64_t i = 0; i < n; ++i) {
+    for (std::int64_t c = 0; c < columns; ++c) {
+      double sum = 0;
+      for (std::int64_t r = 0; r < rank; ++r)
+        sum += double{rows[static_cast<std::size_t>(i * rank + r)]} *
+               basis[static_cast<std::size_t>(r * columns + c)];
+      out[static_cast<std::size_t>(i * columns + c)] = static_cast<float>(sum);
+    }
+  }
+  return out;
+}
+
+double error_of(const std::vector<float>& a, const std::vector<float>& b) {
+  double out = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) out += std::pow(double{a[i]} - b[i], 2);
+  return std::sqrt(out);
+}
+
+/// A matrix with singular values of all sizes.
+std::vector<float> uneven(std::int64_t rows, std::int64_t columns) {
+  std::vector<float> out = normal(static_cast<std::size_t>(rows * columns), 9);
+  for (std::size_t i = 0; i < out.size(); ++i)
+    out[i] *= std::pow(0.8f, static_cast<float>(i % static_cast<std::size_t>(columns)));
+  return out;
+}
+
+// Singular values are those of a full SVD, and what is left out has the norm of the others.
+TEST(LowRankKeys, FactorsAreThoseOfASvd) {
+  using Rows = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  for (const std::int64_t rows : {20, 300}) {
+    constexpr std::int64_t kColumns = 32;
+    const std::vector<float> x = uneven(rows, kColumns);
+    const MatrixView<const float> view(x.data(), rows, kColumns);
+    const Eigen::BDCSVD<Eigen::MatrixXd> svd(
+        Eigen::Map<const Rows>(x.data(), rows, kColumns).cast<double>());
+    double last = 1e9;
+    for (int rank = 1; rank <= kColumns + 1; ++rank) {
+      const RightFactors f = right_factors(view, rank);
+      ASSERT_EQ(f.rank(), std::min({std::int64_t{rank}, rows, kColumns}));
+      double rest = 0;
+      for (Eigen::Index i = 0; i < svd.singularValues().size(); ++i) {
+        const double s = svd.singularValues()[i];
+        if (i >= f.rank()) {
+          rest += s * s;
+        } else {
+          EXPECT_NEAR(f.values[static_cast<std::size_t>(i)], s, 1e-9 * svd.singularValues()[0]);
+        }
+      }
+      const double error =
+          error_of(product(coefficients(view, f), weighted_vectors(f), f.rank(), kColumns), x);
+      EXPECT_NEAR(error, std::sqrt(rest), 1e-5 * svd.singularValues()[0]) << rank;
+      EXPECT_LE(error, last + 1e-5) << rank;
+      last = error;
+    }
+  }
+}
+
+TEST(LowRankKeys, LesserRanksAndNoKeys) {
+  // Rank 3 of 8 columns, and nothing but zeros.
+  std::vector<float> x(static_cast<std::size_t>(50 * 8));
+  const std::vector<float> a = normal(150, 1), b = normal(24, 2);
+  x = product(a, b, 3, 8);
+  const MatrixView<const float> view(x.data(), 50, 8);
+  const RightFactors all = right_factors(view, 8);
+  EXPECT_LT(error_of(product(coefficients(view, all), weighted_vectors(all), 8, 8), x), 1e-4);
+  const std::vector<float> zeros(static_cast<std::size_t>(50 * 8));
+  const MatrixView<const float> none(zeros.data(), 50, 8);
+  const RightFactors of_zeros = right_factors(none, 4);
+  for (const float u : coefficients(none, of_zeros)) EXPECT_EQ(u, 0);
+}
+
+/// Attention of the last query of a head over slots with given keys.
+std::vector<double> attention(const RopeLayer& layer, int head, const Ints& slots,
+                              const std::vector<std::vector<double>>& keys) {
+  const int dim = layer.shape.head_dim, set = head / layer.shape.group();
+  std::vector<double> out(static_cast<std::size_t>(dim));
+  double sum = 0;
+  for (const int slot : slots) {
+    const double p = std::exp(dot(layer.query(head), keys[static_cast<std::size_t>(slot)]) /
+                              std::sqrt(static_cast<double>(dim)));
+    sum += p;
+    for (int d = 0; d < dim; ++d)
+      out[static_cast<std::size_t>(d)] +=
+          p * double{layer.values[static_cast<std::size_t>(set)]
+                                 [static_cast<std::size_t>(slot * dim + d)]};
+  }
+  for (double& x : out) x /= sum;
+  return out;
+}
+
+// One layer, all of it in double precision: SVD of the first prompt's keys before RoPE, the second
+// prompt's in its basis, landmarks, outliers, choice, rebuilt keys, attention.
+TEST(ShadowKv, AttentionIsThatOfAPlainReference) {
+  using Rows = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  constexpr int kSets = 2, kGroup = 2, kDim = 16, kFirst = 420, kSecond = 530, kRank = 9;
+  RopeLayer layer(kSets, kGroup, kDim, kSecond + 1, 11);
+  const auto policies = Method::parse("shadowkv:budget=80,outliers=5,rank=9").make();
+  SelectionPolicy& p = *policies.selection;
+  p.after_prefill(layer.at(kFirst));
+  p.after_prefill(layer.at(kSecond));
+  const Selection got = p.select(layer.at(kSecond + 1, 1));
+
+  Rows x(kSecond, kSets * kDim);
+  for (int j = 0; j < kSecond; ++j) {
+    for (int c = 0; c < kSets * kDim; ++c)
+      x(j, c) = double{layer.raw[static_cast<std::size_t>(c / kDim)]
+                                [static_cast<std::size_t>(j * kDim + c % kDim)]};
+  }
+  const Eigen::JacobiSVD<Eigen::MatrixXd> svd(x.topRows(kFirst), Eigen::ComputeThinV);
+  const Eigen::MatrixXd v = svd.matrixV().leftCols(kRank);
+  const Rows approximated = x * v * v.transpose();
+
+  // A working set as the engine has it: what is pinned in the first slots, then what is chosen.
+  std::vector<KvHeadCache> working;
+  std::vector<SlotCopy> missing;
+  std::vector<Copy> copies;
+  std::vector<Ints> device(kSets);
+  for (int s = 0; s < kSets; ++s) {
+    const auto set = static_cast<std::size_t>(s);
+    working.push_back(KvHeadCache::working_set(layer.cached[set].pool(), 400));
+    const std::vector<SlotRange> pinned = p.pinned_of_set(0, s, layer.n);
+    int at = 3;
+    device[set].assign(static_cast<std::size_t>(layer.n), -1);
+    for (const SlotRange& r : pinned) {
+      working[set].place(at, layer.sets[set], r.begin, r.end - r.begin, copies);
+      for (int j = r.begin; j < r.end; ++j) device[set][static_cast<std::size_t>(j)] = at++;
+    }
+    for (const std::int32_t slot : got.slots[set]) {
+      if (device[set][static_cast<std::size_t>(slot)] >= 0) continue;
+      working[set].place(at, layer.sets[set], slot, 1, copies, true);
+      missing.push_back({s, slot, at, 1});
+      device[set][static_cast<std::size_t>(slot)] = at++;
+    }
+  }
+  layer.backend->memory()->copy(copies);
+  p.rebuild_keys(layer.view(), {working, missing, layer.table()});
+  EXPECT_EQ(missing.size(), static_cast<std::size_t>(kSets * 80));
+
+  std::vector<Ints> lists(kSets);
+  for (std::size_t s = 0; s < kSets; ++s) {
+    for (const std::int32_t slot : got.slots[s])
+      lists[s].push_back(device[s][static_cast<std::size_t>(slot)]);
+  }
+  const std::int32_t position = layer.n - 1;
+  const std::vector<float> out = layer.attend(kSets * kGroup * kDim, [&](float* to) {
+    std::vector<AttentionJob> jobs(kSets);
+    for (int s = 0; s < kSets; ++s) {
+      AttentionJob& job = jobs[static_cast<std::size_t>(s)];
+      job.keys = &working[static_cast<std::size_t>(s)];
+      job.q = {layer.query(s * kGroup), 1, kGroup * kDim};
+      job.positions = &position;
+      job.out = {to + s * kGroup * kDim, 1, kGroup * kDim};
+      job.slots = &lists[static_cast<std::size_t>(s)];
+    }
+    return jobs;
+  });
+
+  const int chunks = kSecond / kChunk - 4, first_chunks = kFirst / kChunk - 4;
+  for (int s = 0; s < kSets; ++s) {
+    Ints outliers = outliers_of(layer, s, 0, first_chunks, 5);
+    const Ints more =
+        outliers_of(layer, s, first_chunks, chunks, 5 * (chunks - first_chunks) / first_chunks);
+    outliers.insert(outliers.end(), more.begin(), more.end());
+    const Ints slots =
+        slots_of(chosen_of(layer, s, chunks, outliers, 10), outliers, chunks * kChunk, layer.n);
+    ASSERT_EQ(got.slots[static_cast<std::size_t>(s)], slots);
+    std::vector<std::vector<double>> keys;
+    for (int j = 0; j < layer.n; ++j) {
+      const bool exact =
+          j >= chunks * kChunk || std::binary_search(outliers.begin(), outliers.end(), j / kChunk);
+      std::vector<double>& key = keys.emplace_back(layer.key(s, j), layer.key(s, j) + kDim);
+      if (exact) continue;
+      for (int d = 0; d < kDim / 2; ++d) {
+        const double angle = j * std::pow(10000.0, -2.0 * d / kDim);
+        const double low = approximated(j, s * kDim + d),
+                     high = approximated(j, s * kDim + d + kDim / 2);
+        key[static_cast<std::size_t>(d)] = low * std::cos(angle) - high * std::sin(angle);
+        key[static_cast<std::size_t>(d + kDim / 2)] =
+            high * std::cos(angle) + low * std::sin(angle);
+      }
+    }
+    for (int h = s * kGroup; h < (s + 1) * kGroup; ++h) {
+      const std::vector<double> want = attention(layer, h, slots, keys);
+      for (int d = 0; d < kDim; ++d)
+        EXPECT_NEAR(out[static_cast<std::size_t>(h * kDim + d)], want[static_cast<std::size_t>(d)],
+                    2e-4)
+            << h << ", " << d;
+    }
+  }
+}
+
+/// Two turns with answers; the logits of each step.
+std::vector<Logits> dialogue(Conversation& c, int prompt) {
+  std::vector<Logits> out = {c.turn(made_up_tokens(prompt, 1))};
+  for (int token : made_up_tokens(9, 2)) out.push_back(c.answer(token));
+  out.push_back(c.turn(made_up_tokens(70, 3)));
+  for (int token : made_up_tokens(7, 4)) out.push_back(c.answer(token));
+  return out;
+}
+
+// All chunks, rebuilt from a product of full rank: full attention but for rounding.
+TEST(ShadowKv, EqualsFullAttentionAtFullRank) {
+  for (const char* model : {"llama3", "qwen2"}) {
+    Machine machine(model);
+    Conversation full(machine.engine, {});
+    const std::vector<Logits> want = dialogue(full, 203);
+    // 203 / 8 - 4 = 21 chunks, 2 of them outliers; in the second turn 282 / 8 - 4 = 31, and 2
+    // of 31.
+    Conversation first(machine.engine,
+                       Method::parse("shadowkv:budget=152,outliers=2,rank=1000").make());
+    const std::vector<Logits> got = dialogue(first, 203);
+    for (std::size_t i = 0; i < 10; ++i) EXPECT_LE(test::distance(got[i], want[i]), 2e-5) << i;
+    EXPECT_GT(first.sequence.counters.ledger.total().kv_fetch_bytes, 0);
+  }
+}
+
+// The index goes on in the basis of the first prompt, which spans all keys if its rank is full.
+TEST(ShadowKv, LaterTurnsEqualFullAttentionAtFullRank) {
+  Machine machine("llama3");
+  Conversation full(machine.engine, {});
+  full.turn(made_up_tokens(203, 1));
+  for (int token : made_up_tokens(9, 2)) full.answer(token);
+  // 0.995 of 203 and of 282 tokens are 25 and 35 whole chunks.
+  Conversation c(machine.engine,
+                 Method::parse("shadowkv:budget=0.995,outliers=0,local_chunks=0,rank=1000").make());
+  c.turn(made_up_tokens(203, 1));
+  for (int token : made_up_tokens(9, 2)) c.answer(token);
+  EXPECT_GT(c.sequence.counters.ledger.total().kv_fetch_bytes, 0);
+  EXPECT_LE(test::distance(c.turn(made_up_tokens(70, 3)), full.turn(made_up_tokens(70, 3))), 2e-5);
+  for (int token : made_up_tokens(7, 4)) {
+    const Logits want = full.answer(token);
+    EXPECT_LE(test::distance(c.answer(token), want), 2e-5);
+  }
+}
+
+// Wherever keys and values are, whatever crossed the link: the same bits.
+TEST(ShadowKv, PlacementAndCacheChangeNoBit) {
+  for (const char* model : {"llama3", "qwen2"}) {
+    Machine machine(model);
+    const std::string spec = "shadowkv:budget=48,outliers=3,rank=10";
+    Conversation host(machine.engine, Method::parse(spec).make());
+    const std::vector<Logits> want = dialogue(host, 250);
+    for (const char* more : {",placement=device", ",cache_tokens=96", ",cache_block=1"}) {
+      Conversation other(machine.engine, Method::parse(spec + more).make());
+      EXPECT_TRUE(dialogue(other, 250) == want) << more;
+      EXPECT_EQ(other.sequence.counters.attended_tokens, host.sequence.counters.attended_tokens);
+      if (std::string(more) == ",placement=device") {
+        EXPECT_EQ(other.sequence.counters.ledger.total().bytes(), 0);
+      }
+      EXPECT_TRUE(test::cached_rows(other.sequence) == test::cached_rows(host.sequence)) << more;
+    }
+    Conversation fork(machine.engine, Method::parse(spec + ",placement=device").make());
+    fork.turn(made_up_tokens(250, 1));
+    const std::vector<int> answer = made_up_tokens(9, 2);
+    for (std::size_t i = 0; i < 4; ++i) fork.answer(answer[i]);
+    Conversation other = fork.fork();
+    for (std::size_t i = 4; i < answer.size(); ++i) {
+      const Logits one = fork.answer(answer[i]);
+      EXPECT_TRUE(one == want[i + 1]);
+      EXPECT_TRUE(other.answer(answer[i]) == one);
+    }
+  }
+}
+
+// Only values are fetched, chunk by chunk; tokens of the answer never are.
+TEST(ShadowKv, FetchesTheValuesOfMissingChunks) {
+  Machine machine("llama3");
+  Conversation c(machine.engine, Method::parse("shadowkv:budget=48,outliers=3,rank=10").make());
+  c.turn(made_up_tokens(250, 1));
+  for (int token : made_up_tokens(12, 2)) c.answer(token);
+  const ModelShape& shape = machine.engine.shape();
+  const auto value = static_cast<std::int64_t>(c.sequence.cache.layer(0)[0].layout().row_bytes());
+  const Ledger& ledger = c.sequence.counters.ledger;
+  std::int64_t hits = 0;
+  for (int l = 0; l < shape.layers; ++l) {
+    for (std::size_t s = 1; s < ledger.steps(); ++s) {
+      const LedgerEntry& step = ledger.at(s, l);
+      EXPECT_EQ(step.kv_fetch_bytes, step.misses * value) << s;
+      EXPECT_EQ(step.hits + step.misses, 48 * shape.kv_heads) << s;
+      EXPECT_EQ(step.misses % kChunk, 0);
+      hits += step.hits;
+    }
+  }
+  EXPECT_GT(hits, 0);
+}
+
+TEST(ShadowKv, RefusesWhatItDoesNotGoWith) {
+  Machine machine("llama3");
+  const auto turn = [&](const std::string& spec) {
+    Conversation c(machine.engine, Method::parse(spec).make());
+    c.turn(made_up_tokens(250, 1));
+    c.answer(5);
+  };
+  EXPECT_THROW(turn("shadowkv:budget=48,outliers=3,rank=10,cache_rule=lru"), Error);
+  EXPECT_NO_THROW(turn("snapkv:budget=200+shadowkv:budget=48,outliers=3,rank=10"));
+  EXPECT_THROW(turn("adakv:budget=200+shadowkv:budget=48,outliers=3,rank=10"), Error);
+}
+
+}  // namespace
+}  // namespace turnbench
