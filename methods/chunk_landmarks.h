@@ -10,7 +10,7 @@
 namespace turnbench {
 
 /// What stands for chunks of a layer's keys when a step chooses among them (Sun et al., ShadowKV,
-/// 2025): of each KV set the mean of a chunk's keys after RoPE (its landmark), but for those chunks
+/// 2024): of each KV set the mean of a chunk's keys after RoPE (its landmark), but for those chunks
 /// in which some key points elsewhere, which are read in any case.  Sequences share it.
 class ChunkLandmarks {
  public:

@@ -31,7 +31,7 @@ std::vector<float> coefficients(MatrixView<const float> x, const RightFactors& f
 std::vector<float> weighted_vectors(const RightFactors& factors);
 
 /// Keys before RoPE of all KV sets of a layer together as a product of low rank (Sun et al.,
-/// ShadowKV, 2025): the sets' keys of a slot stand side by side in a row of a matrix.  Built by a
+/// ShadowKV, 2024): the sets' keys of a slot stand side by side in a row of a matrix.  Built by a
 /// background task; sequences share it.
 class LowRankKeys {
  public:

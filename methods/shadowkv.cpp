@@ -248,7 +248,7 @@ class ShadowKv : public SelectionPolicy {
 
 }  // namespace
 
-/// ShadowKV (Sun et al., 2025): keys before RoPE as a product of low rank, from which those of the
+/// ShadowKV (Sun et al., 2024): keys before RoPE as a product of low rank, from which those of the
 /// chosen chunks are computed; values come from the host; chunks are chosen by the means of their
 /// keys (section 4, algorithms 1 and 2).
 MethodInfo shadowkv() {
@@ -258,7 +258,7 @@ MethodInfo shadowkv() {
       .summary = "computes the keys of chosen chunks from a product of low rank",
       .paper =
           "Sun et al., ShadowKV: KV Cache in Shadows for High-Throughput Long-Context LLM "
-          "Inference, 2025",
+          "Inference, 2024",
       .budget_unit =
           "tokens of chosen chunks, read per KV head and step; outliers, the newest tokens of the "
           "prompt and the answer come on top",

@@ -6,10 +6,15 @@
 #include <Eigen/SVD>
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <random>
 
 #include "common/error.h"
+#include "common/file.h"
+#include "common/json.h"
+#include "common/random.h"
 #include "inference/rope.h"
 #include "methods/chunk_landmarks.h"
 #include "methods/low_rank_keys.h"
@@ -38,28 +43,35 @@ std::vector<float> normal(std::size_t count, std::uint64_t seed) {
 
 /// A layer whose sets have keys before RoPE too, and which tokens come bit by bit.
 struct RopeLayer : test::Layer {
-  RopeLayer(int kv_heads, int group, int head_dim, int tokens, std::uint64_t seed,
-            DType dtype = DType::kF32)
+  RopeLayer(int kv_heads, int group, int head_dim, int tokens, std::uint64_t seed)
       : test::Layer(kv_heads, group, head_dim, tokens, 1, seed) {
     std::vector<std::int32_t> all(static_cast<std::size_t>(tokens));
     std::iota(all.begin(), all.end(), 0);
     cos.resize(all.size() * static_cast<std::size_t>(head_dim / 2));
     sin.resize(cos.size());
     rope_tables(rope_frequencies({}, head_dim), 1, all, cos.data(), sin.data());
-    const auto pool =
-        std::make_shared<KvPool>(PageLayout{head_dim, dtype, true}, backend->memory());
     const std::size_t row = static_cast<std::size_t>(head_dim);
-    for (int s = 0; s < kv_heads; ++s) {
-      const auto set = static_cast<std::size_t>(s);
+    for (std::size_t s = 0; s < keys.size(); ++s) {
       // Keys of neighbours are alike, as in a text.
-      std::vector<float>& own = raw.emplace_back(normal(all.size() * row, seed + 31 + set));
+      std::vector<float>& own = raw.emplace_back(normal(all.size() * row, seed + 31 + s));
       for (std::size_t i = row; i < own.size(); ++i) own[i] += 0.8f * own[i - row];
+    }
+    cache_all();
+  }
+
+  /// Caches `raw` and `values`.
+  void cache_all() {
+    const std::ptrdiff_t dim = shape.head_dim;
+    const auto pool =
+        std::make_shared<KvPool>(PageLayout{shape.head_dim, DType::kF32, true}, backend->memory());
+    cached.clear();
+    for (std::size_t s = 0; s < keys.size(); ++s) {
       KvHeadCache& cache = cached.emplace_back(pool);
-      for (int j = 0; j < tokens; ++j) {
-        std::vector<float> key = rotated(own.data() + j * head_dim, j);
-        std::copy(key.begin(), key.end(), keys[set].begin() + std::ptrdiff_t{j} * head_dim);
-        cache.append(key.data(), values[set].data() + std::ptrdiff_t{j} * head_dim,
-                     own.data() + std::ptrdiff_t{j} * head_dim, j);
+      for (std::int32_t j = 0; j < std::ssize(positions); ++j) {
+        const float* own = raw[s].data() + j * dim;
+        const std::vector<float> key = rotated(own, j);
+        std::copy(key.begin(), key.end(), keys[s].begin() + j * dim);
+        cache.append(key.data(), values[s].data() + j * dim, own, j);
       }
     }
   }
@@ -365,6 +377,52 @@ TEST(LowRankKeys, LesserRanksAndNoKeys) {
   for (const float u : coefficients(none, of_zeros)) EXPECT_EQ(u, 0);
 }
 
+/// Attention of a step over a selection, in a working set as the engine has it: what is pinned in
+/// the first slots, then what is chosen, `missing` tokens of each set, whose keys are rebuilt.
+std::vector<float> attend(RopeLayer& layer, SelectionPolicy& policy, const Selection& selection,
+                          std::size_t missing) {
+  const std::size_t sets = layer.cached.size();
+  std::vector<KvHeadCache> working;
+  std::vector<SlotCopy> rebuilt;
+  std::vector<Copy> copies;
+  std::vector<Ints> lists(sets);
+  for (std::size_t s = 0; s < sets; ++s) {
+    working.push_back(KvHeadCache::working_set(layer.cached[s].pool(), layer.n));
+    Ints device(static_cast<std::size_t>(layer.n), -1);
+    int at = 3;
+    for (const SlotRange& r : policy.pinned_of_set(0, static_cast<int>(s), layer.n)) {
+      working[s].place(at, layer.sets[s], r.begin, r.end - r.begin, copies);
+      for (int j = r.begin; j < r.end; ++j) device[static_cast<std::size_t>(j)] = at++;
+    }
+    for (const std::int32_t slot : selection.slots[s]) {
+      std::int32_t& to = device[static_cast<std::size_t>(slot)];
+      if (to < 0) {
+        to = at++;
+        working[s].place(to, layer.sets[s], slot, 1, copies, true);
+        rebuilt.push_back({static_cast<int>(s), slot, to, 1});
+      }
+      lists[s].push_back(to);
+    }
+  }
+  layer.backend->memory()->copy(copies);
+  EXPECT_EQ(rebuilt.size(), sets * missing);
+  policy.rebuild_keys(layer.view(), {working, rebuilt, layer.table()});
+  const std::int32_t position = layer.n - 1;
+  const std::int64_t width = layer.shape.group() * layer.shape.head_dim;
+  return layer.attend(sets * static_cast<std::size_t>(width), [&](float* to) {
+    std::vector<AttentionJob> jobs(sets);
+    for (std::size_t s = 0; s < sets; ++s) {
+      const int first_head = static_cast<int>(s) * layer.shape.group();
+      jobs[s].keys = &working[s];
+      jobs[s].q = {layer.query(first_head), 1, width};
+      jobs[s].positions = &position;
+      jobs[s].out = {to + static_cast<std::int64_t>(s) * width, 1, width};
+      jobs[s].slots = &lists[s];
+    }
+    return jobs;
+  });
+}
+
 /// Attention of the last query of a head over slots with given keys.
 std::vector<double> attention(const RopeLayer& layer, int head, const Ints& slots,
                               const std::vector<std::vector<double>>& keys) {
@@ -406,50 +464,7 @@ TEST(ShadowKv, AttentionIsThatOfAPlainReference) {
   const Eigen::MatrixXd v = svd.matrixV().leftCols(kRank);
   const Rows approximated = x * v * v.transpose();
 
-  // A working set as the engine has it: what is pinned in the first slots, then what is chosen.
-  std::vector<KvHeadCache> working;
-  std::vector<SlotCopy> missing;
-  std::vector<Copy> copies;
-  std::vector<Ints> device(kSets);
-  for (int s = 0; s < kSets; ++s) {
-    const auto set = static_cast<std::size_t>(s);
-    working.push_back(KvHeadCache::working_set(layer.cached[set].pool(), 400));
-    const std::vector<SlotRange> pinned = p.pinned_of_set(0, s, layer.n);
-    int at = 3;
-    device[set].assign(static_cast<std::size_t>(layer.n), -1);
-    for (const SlotRange& r : pinned) {
-      working[set].place(at, layer.sets[set], r.begin, r.end - r.begin, copies);
-      for (int j = r.begin; j < r.end; ++j) device[set][static_cast<std::size_t>(j)] = at++;
-    }
-    for (const std::int32_t slot : got.slots[set]) {
-      if (device[set][static_cast<std::size_t>(slot)] >= 0) continue;
-      working[set].place(at, layer.sets[set], slot, 1, copies, true);
-      missing.push_back({s, slot, at, 1});
-      device[set][static_cast<std::size_t>(slot)] = at++;
-    }
-  }
-  layer.backend->memory()->copy(copies);
-  p.rebuild_keys(layer.view(), {working, missing, layer.table()});
-  EXPECT_EQ(missing.size(), static_cast<std::size_t>(kSets * 80));
-
-  std::vector<Ints> lists(kSets);
-  for (std::size_t s = 0; s < kSets; ++s) {
-    for (const std::int32_t slot : got.slots[s])
-      lists[s].push_back(device[s][static_cast<std::size_t>(slot)]);
-  }
-  const std::int32_t position = layer.n - 1;
-  const std::vector<float> out = layer.attend(kSets * kGroup * kDim, [&](float* to) {
-    std::vector<AttentionJob> jobs(kSets);
-    for (int s = 0; s < kSets; ++s) {
-      AttentionJob& job = jobs[static_cast<std::size_t>(s)];
-      job.keys = &working[static_cast<std::size_t>(s)];
-      job.q = {layer.query(s * kGroup), 1, kGroup * kDim};
-      job.positions = &position;
-      job.out = {to + s * kGroup * kDim, 1, kGroup * kDim};
-      job.slots = &lists[static_cast<std::size_t>(s)];
-    }
-    return jobs;
-  });
+  const std::vector<float> out = attend(layer, p, got, 80);
 
   const int chunks = kSecond / kChunk - 4, first_chunks = kFirst / kChunk - 4;
   for (int s = 0; s < kSets; ++s) {
@@ -481,6 +496,79 @@ TEST(ShadowKv, AttentionIsThatOfAPlainReference) {
         EXPECT_NEAR(out[static_cast<std::size_t>(h * kDim + d)], want[static_cast<std::size_t>(d)],
                     2e-4)
             << h << ", " << d;
+    }
+  }
+}
+
+/// The numbers of tests/golden/make_shadowkv_golden.py.
+std::vector<float> made_numbers(Random& random, std::size_t count, std::int64_t spread) {
+  std::vector<float> out(count);
+  for (float& x : out) x = static_cast<float>(random.between(-spread, spread)) / 64;
+  return out;
+}
+
+TEST(ShadowKv, AgreesWithTheOfficialCode) {
+  constexpr int kSets = 2, kGroup = 2, kDim = 128, kSteps = 3, kBlob = 20, kShown = 16;
+  const std::string path = TURNBENCH_SOURCE_DIR "/tests/data/methods/shadowkv.json";
+  const Json golden = parse_json(read_file(path), path);
+  const int tokens = golden.at("tokens");
+  RopeLayer layer(kSets, kGroup, kDim, tokens + kSteps, 1);
+  Random random = Random::from({golden.at("seed").get<std::uint64_t>()});
+  const auto at = [&](std::vector<std::vector<float>>& rows, std::size_t set, int token) {
+    return rows[set].begin() + std::ptrdiff_t{token} * kDim;
+  };
+  for (std::size_t s = 0; s < kSets; ++s) {
+    std::vector<float> centre;
+    for (int t = 0; t < tokens; ++t) {
+      if (t % kBlob == 0) centre = made_numbers(random, kDim, 100);
+      const std::vector<float> noise = made_numbers(random, kDim, 40);
+      std::transform(centre.begin(), centre.end(), noise.begin(), at(layer.raw, s, t),
+                     std::plus<>());
+    }
+  }
+  for (std::size_t s = 0; s < kSets; ++s) {
+    for (int t = 0; t < tokens; ++t) {
+      const std::vector<float> value = made_numbers(random, kDim, 64);
+      std::copy(value.begin(), value.end(), at(layer.values, s, t));
+    }
+  }
+  for (int t = tokens; t < tokens + kSteps; ++t) {
+    for (int h = 0; h < kSets * kGroup; ++h) {
+      const std::vector<float> query = layer.rotated(made_numbers(random, kDim, 100).data(), t);
+      std::copy(query.begin(), query.end(),
+                layer.queries.begin() + (std::ptrdiff_t{t} * kSets * kGroup + h) * kDim);
+    }
+    for (const bool is_key : {true, false}) {
+      for (std::size_t s = 0; s < kSets; ++s) {
+        const std::vector<float> row = made_numbers(random, kDim, is_key ? 100 : 64);
+        std::copy(row.begin(), row.end(), at(is_key ? layer.raw : layer.values, s, t));
+      }
+    }
+  }
+  layer.cache_all();
+  const auto policies =
+      Method::parse(fmt::format("shadowkv:budget={},rank={}", golden.at("budget").get<int>(),
+                                golden.at("rank").get<int>()))
+          .make();
+  SelectionPolicy& p = *policies.selection;
+  p.after_prefill(layer.at(tokens));
+  const int chunks = golden.at("chunks");
+  for (int step = 1; step <= kSteps; ++step) {
+    SCOPED_TRACE(step);
+    const Json& want = golden.at("steps")[static_cast<std::size_t>(step - 1)];
+    const Selection got = p.select(layer.at(tokens + step, step));
+    for (std::size_t s = 0; s < kSets; ++s) {
+      EXPECT_EQ(got.slots[s],
+                slots_of(want.at("chosen")[s].get<Ints>(), golden.at("outliers")[s].get<Ints>(),
+                         chunks * kChunk, layer.n));
+      EXPECT_EQ(got.slots[s].size(), want.at("tokens").get<std::size_t>());
+    }
+    const std::vector<float> out = attend(layer, p, got, 64);
+    for (std::size_t h = 0; h < kSets * kGroup; ++h) {
+      for (std::size_t i = 0; i < kDim / kShown; ++i) {
+        EXPECT_NEAR(out[h * kDim + i * kShown], want.at("output")[h][i].get<double>(), 2e-6)
+            << h << ", " << i * kShown;
+      }
     }
   }
 }
