@@ -40,7 +40,8 @@ struct PageBoundsJob {
 };
 
 /// Upper bounds of the scores of the tokens of pages (Tang et al., Quest, 2024):
-/// out[h, p] = scale * sum_d max(q[h, d] * low[p, d], q[h, d] * high[p, d]).
+/// out[h, p] = scale * sum_d max(q[h, d] * low[p, d], q[h, d] * high[p, d]).  `low` may be `high`:
+/// the scores of vectors in a dtype.
 struct PageScoreJob {
   MatrixView<const float> q;  ///< [heads, head_dim]
   PageBounds bounds;

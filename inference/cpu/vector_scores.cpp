@@ -54,12 +54,14 @@ void score_vector_piece(const VectorScoreJob& job, float scale, const Piece& pie
   });
 }
 
-/// max(q low, q high) is q high where q is positive, else q low: two products.
+/// max(q low, q high) is q high where q is positive, else q low: two products, or one of bounds
+/// that coincide.
 template <typename T>
 void score_page_piece_typed(const PageScoreJob& job, float scale, const Piece& piece,
                             float* scratch) {
   BumpAllocator bump(scratch);
   const std::int64_t heads = job.q.rows, dim = job.q.columns;
+  const bool coincide = job.bounds.low == job.bounds.high;
   const MatrixView<float> negative(bump.floats(heads * dim), heads, dim);
   const MatrixView<float> positive(bump.floats(heads * dim), heads, dim);
   float* transposed = bump.floats(kTile * dim);
@@ -68,7 +70,7 @@ void score_page_piece_typed(const PageScoreJob& job, float scale, const Piece& p
     for (std::int64_t d = 0; d < dim; ++d) {
       const float x = scale * job.q(h, d);
       negative(h, d) = std::min(x, 0.0f);
-      positive(h, d) = std::max(x, 0.0f);
+      positive(h, d) = coincide ? x : std::max(x, 0.0f);
     }
   }
   const std::int64_t end = piece.first + piece.count;
@@ -80,10 +82,12 @@ void score_page_piece_typed(const PageScoreJob& job, float scale, const Piece& p
       const T* first = reinterpret_cast<const T*>(bounds) + at * dim;
       for (int j = 0; j < kTile; ++j) rows[j] = first + std::min(j, count - 1) * dim;
     };
-    find(job.bounds.low);
-    row_products(negative, rows, transposed, s, false);
+    if (!coincide) {
+      find(job.bounds.low);
+      row_products(negative, rows, transposed, s, false);
+    }
     find(job.bounds.high);
-    row_products(positive, rows, transposed, s, true);
+    row_products(positive, rows, transposed, s, !coincide);
   });
 }
 

@@ -237,6 +237,41 @@ TEST_P(PageScores, AreUpperBounds) {
   }
 }
 
+// Vectors in a dtype are bounds that coincide.
+TEST_P(PageScores, OfVectorsAreProducts) {
+  const DType dtype = GetParam();
+  const auto backend = test::make_backend(2);
+  struct Case {
+    Shape shape;
+    std::vector<float> values;
+    BackendMatrix q, out;
+    BackendArray<std::byte> vectors;
+  };
+  std::list<Case> cases;
+  std::vector<PageScoreJob> jobs;
+  for (const Shape& s : shapes()) {
+    const std::vector<float> drawn = test::random_floats(elements(s.n, s.dim), 5);
+    std::vector<std::byte> bytes(drawn.size() * size_of(dtype));
+    for (std::size_t i = 0; i < drawn.size(); ++i) store_element(bytes.data(), dtype, i, drawn[i]);
+    Case& c = cases.emplace_back(Case{s,
+                                      floats_of(bytes, dtype, drawn.size()),
+                                      BackendMatrix::random(*backend, s.heads, s.dim, 1),
+                                      BackendMatrix::blank(*backend, s.heads, s.n),
+                                      {*backend, bytes}});
+    jobs.push_back({c.q.view(), {c.vectors.data(), c.vectors.data(), 1}, dtype, c.out.view()});
+  }
+  backend->score_pages(kScale, jobs);
+  for (Case& c : cases) {
+    expect_scores(c.out, c.shape, [&](int h, int i) {
+      double sum = 0;
+      for (int d = 0; d < c.shape.dim; ++d)
+        sum +=
+            double{c.q.at(h, d)} * c.values[elements(i, c.shape.dim) + static_cast<std::size_t>(d)];
+      return sum;
+    });
+  }
+}
+
 TEST_P(PageScores, WorkedExample) {
   const DType dtype = GetParam();
   const auto backend = test::make_backend(1);
