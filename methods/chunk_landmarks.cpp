@@ -1,6 +1,7 @@
 #include "methods/chunk_landmarks.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "methods/cached_keys.h"
@@ -39,15 +40,18 @@ float landmark_of(MatrixView<const float> keys, float* mean) {
 }  // namespace
 
 ChunkLandmarks::ChunkLandmarks(const LayerView& view, const Settings& settings)
-    : settings_(settings), head_dim_(view.shape.head_dim) {
+    : settings_(settings),
+      row_bytes_(static_cast<std::int64_t>(view.sets.front().layout().row_bytes())) {
+  const std::int64_t head_dim = view.shape.head_dim;
+  const DType dtype = view.sets.front().layout().dtype;
   const std::size_t sets = view.sets.size();
   const std::int64_t chunks = settings.end - settings.first, left = chunks - settings.outliers;
   outliers_.resize(sets);
   chunks_.resize(sets);
-  std::vector<float> packed(sets * static_cast<std::size_t>(left * head_dim_));
+  std::vector<std::byte> packed(sets * static_cast<std::size_t>(left * row_bytes_));
   view.backend->memory()->synchronize();
   // Set by set, so that only the keys of one are floats at once.
-  std::vector<float> means(static_cast<std::size_t>(chunks * head_dim_)),
+  std::vector<float> means(static_cast<std::size_t>(chunks * head_dim)),
       strangeness(static_cast<std::size_t>(chunks));
   for (std::size_t s = 0; s < sets; ++s) {
     const std::vector<float> keys =
@@ -58,13 +62,13 @@ ChunkLandmarks::ChunkLandmarks(const LayerView& view, const Settings& settings)
     view.backend->parallel_for(tasks, [&](std::size_t t) {
       const std::int64_t first = static_cast<std::int64_t>(t) * kTogether;
       for (std::int64_t c = first; c < std::min(first + kTogether, chunks); ++c) {
-        const MatrixView<const float> rows(keys.data() + c * settings_.chunk * head_dim_,
-                                           settings_.chunk, head_dim_);
-        strangeness[static_cast<std::size_t>(c)] = -landmark_of(rows, means.data() + c * head_dim_);
+        const MatrixView<const float> rows(keys.data() + c * settings_.chunk * head_dim,
+                                           settings_.chunk, head_dim);
+        strangeness[static_cast<std::size_t>(c)] = -landmark_of(rows, means.data() + c * head_dim);
       }
     });
     std::vector<std::int32_t> strange = top_k(strangeness, settings.outliers);
-    float* to = packed.data() + static_cast<std::int64_t>(s) * left * head_dim_;
+    std::byte* to = packed.data() + static_cast<std::int64_t>(s) * left * row_bytes_;
     auto next = strange.begin();
     for (std::int32_t c = 0; c < chunks; ++c) {
       if (next != strange.end() && *next == c) {
@@ -72,19 +76,24 @@ ChunkLandmarks::ChunkLandmarks(const LayerView& view, const Settings& settings)
         ++next;
       } else {
         chunks_[s].push_back(settings.first + c);
-        to = std::copy_n(means.data() + c * head_dim_, head_dim_, to);
+        for (std::int64_t d = 0; d < head_dim; ++d) {
+          store_element(to, dtype, static_cast<std::size_t>(d),
+                        means[static_cast<std::size_t>(c * head_dim + d)]);
+        }
+        to += row_bytes_;
       }
     }
   }
-  landmarks_ = Buffer(packed.size() * sizeof(float), view.backend->memory());
-  if (!packed.empty())
-    view.backend->memory()->copy_floats(packed.data(), landmarks_.as<float>(), packed.size());
+  landmarks_ = Buffer(packed.size(), view.backend->memory());
+  data_ = landmarks_.data();
+  if (packed.empty()) return;
+  view.backend->memory()->copy(std::array{Copy{data_, packed.data(), packed.size()}});
+  view.backend->memory()->synchronize();
 }
 
-MatrixView<const float> ChunkLandmarks::landmarks(std::size_t set) const {
-  const std::int64_t rows = std::ssize(chunks_[set]);
-  return {landmarks_.as<float>() + static_cast<std::int64_t>(set) * rows * head_dim_, rows,
-          head_dim_};
+PageBounds ChunkLandmarks::landmarks(std::size_t set) const {
+  std::byte* first = data_ + static_cast<std::int64_t>(set) * std::ssize(chunks_[set]) * row_bytes_;
+  return {first, first, settings_.chunk};
 }
 
 }  // namespace turnbench

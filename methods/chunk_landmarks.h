@@ -27,14 +27,16 @@ class ChunkLandmarks {
   std::span<const std::int32_t> outliers(std::size_t set) const { return outliers_[set]; }
   /// The others, ascending.
   std::span<const std::int32_t> chunks(std::size_t set) const { return chunks_[set]; }
-  /// Of `chunks(set)`: [chunks, head_dim], in the backend's memory.
-  MatrixView<const float> landmarks(std::size_t set) const;
+  /// Of `chunks(set)`: [chunks, head_dim] in the dtype of the cache, in the backend's memory; as
+  /// bounds that coincide.
+  PageBounds landmarks(std::size_t set) const;
 
  private:
   Settings settings_;
-  std::int64_t head_dim_;
+  std::int64_t row_bytes_;
   std::vector<std::vector<std::int32_t>> outliers_, chunks_;
   Buffer landmarks_;  ///< of all sets, which have equally many
+  std::byte* data_ = nullptr;
 };
 
 }  // namespace turnbench

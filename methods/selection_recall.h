@@ -25,6 +25,7 @@ class WatchedSelection : public SelectionPolicy {
     return std::make_unique<WatchedSelection>(policy_->clone(), watch_);
   }
   int window() const override { return std::max(1, policy_->window()); }
+  bool pre_rope_keys() const override { return policy_->pre_rope_keys(); }
   std::optional<bool> keeps_cache() const override { return policy_->keeps_cache(); }
   void after_prefill(const LayerView& view) override { policy_->after_prefill(view); }
   DeviceNeeds device_needs(const LayerView& view) const override {
@@ -32,6 +33,13 @@ class WatchedSelection : public SelectionPolicy {
   }
   std::vector<SlotRange> pinned(int layer, int tokens) const override {
     return policy_->pinned(layer, tokens);
+  }
+  std::vector<SlotRange> pinned_of_set(int layer, int set, int tokens) const override {
+    return policy_->pinned_of_set(layer, set, tokens);
+  }
+  bool rebuilds_keys() const override { return policy_->rebuilds_keys(); }
+  void rebuild_keys(const LayerView& view, const MissingKeys& missing) override {
+    policy_->rebuild_keys(view, missing);
   }
   void prefetch(int layer, const IndexPath& path) override { policy_->prefetch(layer, path); }
   std::vector<std::pair<std::string, double>> counters() const override {

@@ -209,7 +209,7 @@ class ShadowKv : public SelectionPolicy {
     std::vector<std::vector<std::int32_t>> out(view.sets.size());
     if (layer.chosen == 0 || count == 0) return out;
     float* memory = view.scratch->get(static_cast<std::size_t>(sets * (heads + 1) * count));
-    std::vector<VectorScoreJob> scoring;
+    std::vector<PageScoreJob> scoring;
     std::vector<ReduceHeadsJob> reducing;
     std::vector<TopKJob> choosing;
     std::vector<std::vector<std::int32_t>> best(view.sets.size());
@@ -219,15 +219,16 @@ class ShadowKv : public SelectionPolicy {
       const auto q = MatrixView(view.queries.data, view.shape.heads, dim).rows_at(s * heads, heads);
       std::int64_t column = 0;
       for (const auto& part : layer.landmarks) {
-        const MatrixView<const float> landmarks = part->landmarks(set);
-        if (landmarks.rows == 0) continue;
-        scoring.push_back({q, landmarks, scores.columns_at(column, landmarks.rows)});
-        column += landmarks.rows;
+        const std::int64_t landmarks = std::ssize(part->chunks(set));
+        if (landmarks == 0) continue;
+        scoring.push_back({q, part->landmarks(set), view.sets[set].layout().dtype,
+                           scores.columns_at(column, landmarks)});
+        column += landmarks;
       }
       reducing.push_back({scores, HeadReduction::kMaxOfSoftmax, most});
       choosing.push_back({{most.data, static_cast<std::size_t>(count)}, layer.chosen, &best[set]});
     }
-    view.backend->score_vectors(view.scale, scoring);
+    view.backend->score_pages(view.scale, scoring);
     view.backend->reduce_heads(reducing);
     view.backend->top_k(choosing);
     for (std::size_t s = 0; s < best.size(); ++s) {

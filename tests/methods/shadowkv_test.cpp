@@ -278,8 +278,8 @@ TEST(ShadowKv, EqualKeysAreNoOutlier) {
   layer.at(400);
   const ChunkLandmarks part(layer.view(), {.chunk = 8, .first = 0, .end = 46, .outliers = 45});
   EXPECT_EQ(Ints(part.chunks(0).begin(), part.chunks(0).end()), Ints{10});
-  EXPECT_EQ(part.landmarks(0).rows, 1);
-  for (int d = 0; d < 8; ++d) EXPECT_NEAR(part.landmarks(0)(0, d), layer.key(0, 80)[d], 1e-6);
+  const auto* landmark = reinterpret_cast<const float*>(part.landmarks(0).low);
+  for (int d = 0; d < 8; ++d) EXPECT_NEAR(landmark[d], layer.key(0, 80)[d], 1e-6);
 }
 
 TEST(ShadowKv, ReadsEverythingOfShortPrompts) {
