@@ -97,12 +97,14 @@ LowRankKeys::LowRankKeys(const LayerView& view, std::shared_ptr<const LowRankKey
 
 void LowRankKeys::start(const LayerView& view, int rank) {
   work_->keys = layer_keys_on_host(view, first_, end_, true);
-  job_ = view.background->start(1, [work = work_, before = before_, width = sets_ * head_dim_,
-                                    dtype = dtype_, rank](std::size_t) {
+  // The task holds nothing that is in the memory of a device.
+  job_ = view.background->start(1, [work = work_, before = before_ ? before_->work_ : nullptr,
+                                    before_job = before_ ? before_->job_ : nullptr,
+                                    width = sets_ * head_dim_, dtype = dtype_, rank](std::size_t) {
     const MatrixView<const float> keys(work->keys.data(), std::ssize(work->keys) / width, width);
     if (before) {
-      before->wait();
-      work->factors = before->work_->factors;
+      before_job->wait();
+      work->factors = before->factors;
     } else {
       work->factors = std::make_shared<RightFactors>(right_factors(keys, rank));
     }
