@@ -17,11 +17,11 @@
   X(keyformer)               \
   X(oracle)                  \
   X(sparq)                   \
+  X(infllm)                  \
   X(quest)                   \
   X(clusterkv)               \
-  X(pqcache)                 \
-  X(infllm)                  \
   X(shadowkv)                \
+  X(pqcache)                 \
   X(a_shape)                 \
   X(tri_shape)               \
   X(minference)              \
