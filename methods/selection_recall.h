@@ -45,7 +45,6 @@ class WatchedSelection : public SelectionPolicy {
   std::vector<std::pair<std::string, double>> counters() const override {
     return policy_->counters();
   }
-  bool pre_rope_keys() const override { return policy_->pre_rope_keys(); }
   bool selects_in_prefill() const override { return policy_->selects_in_prefill(); }
   int prefill_rows(const LayerView& view) override { return policy_->prefill_rows(view); }
   int max_distance() const override { return policy_->max_distance(); }

@@ -398,7 +398,7 @@ std::vector<float> attend(RopeLayer& layer, SelectionPolicy& policy, const Selec
       std::int32_t& to = device[static_cast<std::size_t>(slot)];
       if (to < 0) {
         to = at++;
-        working[s].place(to, layer.sets[s], slot, 1, copies, true);
+        working[s].place(to, layer.sets[s], slot, 1, copies, KeyRows::kNone);
         rebuilt.push_back({static_cast<int>(s), slot, to, 1});
       }
       lists[s].push_back(to);
