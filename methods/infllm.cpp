@@ -22,7 +22,6 @@ constexpr double kLargeCache = 1ll << 30;   // bytes of further blocks if a step
 /// Floats in a backend's memory that copies of their owner share until one of them writes.
 class SharedFloats {
  public:
-  bool empty() const { return floats_ == nullptr; }
   float* data() const { return floats_ == nullptr ? nullptr : floats_->as<float>(); }
   std::int64_t size() const {
     return floats_ == nullptr ? 0 : static_cast<std::int64_t>(floats_->size() / sizeof(float));
@@ -151,11 +150,12 @@ class InfLlm : public SelectionPolicy {
     /// Of the tokens that are in no block, what rows gave them within the window: [query heads,
     /// tokens].
     std::vector<float> masses;
-    std::int64_t mass_room = 0;    ///< stride of the masses
-    SharedFloats representatives;  ///< [blocks, query heads * head_dim]
+    std::int64_t mass_tokens = 0, mass_room = 0;  ///< the second one is their stride
+    SharedFloats representatives;                 ///< [blocks, query heads * head_dim]
     /// Rows of an answer whose masses are not added yet: queries and log-sum-exp.
     SharedFloats queries, lse;
     int pending = 0;
+    std::shared_ptr<KvPool> windows;  ///< of keys that masses are computed with
 
     std::int32_t first_loose(int block) const { return sinks + blocks * block; }
     std::int32_t loose(int block) const { return tokens - first_loose(block); }
@@ -173,7 +173,6 @@ class InfLlm : public SelectionPolicy {
       }
       mass_tokens -= count;
     }
-    std::int64_t mass_tokens = 0;
   };
 
   Layer& ready(const LayerView& view) {
@@ -215,7 +214,6 @@ class InfLlm : public SelectionPolicy {
                        blocks = layer.blocks;
     float* memory = view.scratch->get(static_cast<std::size_t>(width + (heads + 1) * blocks));
     const float* query = view.far_queries.data;
-    if (query == nullptr) query = view.queries.data;
     if (view.rows > 1) {
       put_mean(view, memory);
       query = memory;
@@ -246,8 +244,7 @@ class InfLlm : public SelectionPolicy {
 
   /// Writes the mean of the rows' far queries to the backend's memory.
   static void put_mean(const LayerView& view, float* out) {
-    const MatrixView<const float>& q =
-        view.far_queries.data != nullptr ? view.far_queries : view.queries;
+    const MatrixView<const float>& q = view.far_queries;
     const auto width = static_cast<std::size_t>(q.columns);
     std::vector<float> rows(static_cast<std::size_t>(q.rows) * width), mean(width);
     view.backend->memory()->copy_floats(q.data, rows.data(), rows.size());
@@ -292,8 +289,8 @@ class InfLlm : public SelectionPolicy {
     const MatrixView<float> masses =
         layer.mass_rows(view.shape.heads, end - loose).columns_at(begin - loose, end - begin);
     const std::int64_t heads = view.heads_per_set(), dim = view.shape.head_dim;
-    if (windows_ == nullptr) {
-      windows_ = std::make_shared<KvPool>(
+    if (layer.windows == nullptr) {
+      layer.windows = std::make_shared<KvPool>(
           PageLayout{view.shape.head_dim, view.sets.front().layout().dtype},
           view.backend->memory());
     }
@@ -302,7 +299,7 @@ class InfLlm : public SelectionPolicy {
     keys.reserve(view.sets.size());
     for (std::size_t s = 0; s < view.sets.size(); ++s) {
       const std::int64_t head = static_cast<std::int64_t>(s) * heads;
-      keys.push_back(view.sets[s].gathered(window, windows_));
+      keys.push_back(view.sets[s].gathered(window, layer.windows));
       ColumnJob& job = jobs.emplace_back();
       job.keys = &keys.back();
       job.q = q.columns_at(head * dim, heads * dim);
@@ -399,7 +396,6 @@ class InfLlm : public SelectionPolicy {
   Settings s_;
   Sizes sizes_;
   std::vector<Layer> layers_;
-  std::shared_ptr<KvPool> windows_;  ///< of keys that masses are computed with
 };
 
 void InfLlm::Layer::grow(std::int32_t new_tokens, int heads) {

@@ -14,7 +14,7 @@ namespace turnbench {
 /// and its statistics know one row.
 double selection_recall(const LayerView& view, const Selection& selection);
 
-/// A policy that selects as another one does, and shows what.
+/// A policy that selects as another one does, and shows what decode steps read.
 class WatchedSelection : public SelectionPolicy {
  public:
   using Watch = std::function<void(const LayerView&, const Selection&)>;
@@ -53,7 +53,7 @@ class WatchedSelection : public SelectionPolicy {
   }
   Selection select(const LayerView& view) override {
     Selection out = policy_->select(view);
-    watch_(view, out);
+    if (view.generated > 0) watch_(view, out);
     return out;
   }
 

@@ -339,6 +339,7 @@ TEST(InfLlm, OffloadedLayersFetchBlocks) {
     const std::vector<Logits> want = two_turns(device, 150, steps);
     EXPECT_EQ(device.sequence.counters.ledger.total().bytes(), 0);
     for (const char* cache : {"0", "48", "4096"}) {
+      if (is_emulated() && cache != std::string_view("48")) continue;
       Conversation host(machine.engine, Method::parse(spec + ",cache_tokens=" + cache).make());
       EXPECT_TRUE(two_turns(host, 150, steps) == want) << cache;
       EXPECT_EQ(host.sequence.counters.attended_tokens, device.sequence.counters.attended_tokens);
@@ -352,10 +353,12 @@ TEST(InfLlm, OffloadedLayersFetchBlocks) {
       EXPECT_GT(total.misses, 0);
       EXPECT_EQ(total.index_bytes, 0);
       EXPECT_EQ(total.misses % 8, 0);
-      const auto row =
-          static_cast<std::int64_t>(host.sequence.cache.layer(0)[0].layout().row_bytes());
       if (by_head) continue;  // a block comes for all sets, whichever of them reads it
-      EXPECT_EQ(total.kv_fetch_bytes, total.misses * 2 * row) << "a key before RoPE and a value";
+      const PageLayout& layout = host.sequence.cache.layer(0)[0].layout();
+      const std::size_t position = machine.backend->memory()->is_host() ? 0 : 4;
+      EXPECT_EQ(total.kv_fetch_bytes,
+                total.misses * static_cast<std::int64_t>(2 * layout.row_bytes() + position))
+          << "a key before RoPE and a value";
     }
   }
 }

@@ -203,7 +203,8 @@ TEST(Fidelity, CompanyChangesNothing) {
   Cells cells;
   for (const char* spec :
        {"snapkv:budget=24,window=4", "full", "loopserve:alpha=0.8,budget=24,n_d=2",
-        "streamingllm:budget=24,pos=shift", "minference+h2o:budget=24"})
+        "streamingllm:budget=24,pos=shift", "minference+h2o:budget=24",
+        "infllm:budget=24,init=2,block=4"})
     cells.add(spec);
   std::vector<WorkUnit> units;
   for (const Dialogue& d : dialogues) units.push_back({&d, cells.cells});
