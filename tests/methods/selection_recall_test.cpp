@@ -42,8 +42,12 @@ TEST(SelectionRecall, WatchingChangesNothing) {
   });
   p.selection->after_prefill(layer.view());
   watched.after_prefill(layer.view());
-  EXPECT_EQ(p.selection->select(layer.view()).slots, watched.select(layer.view()).slots);
+  LayerView step = layer.view();
+  step.generated = 1;
+  EXPECT_EQ(p.selection->select(step).slots, watched.select(step).slots);
   EXPECT_EQ(shown, 1);
+  watched.select(layer.view());
+  EXPECT_EQ(shown, 1) << "what rows of a prompt select is not watched";
 }
 
 }  // namespace
