@@ -170,18 +170,20 @@ void segment_typed(const AttentionJob& job, float scale, int segment, const Atte
     Prefetcher<T> prefetcher(next, head_dim, heads);
     const int columns = padded(tile.count);
     const auto* kt = transpose_rows(tile.keys, head_dim, transposed);
-    group_product(q, MatrixView(kt, head_dim, columns, kTile), {s, heads, columns, kTile}, false,
+    group_product(q, StridedRows<Transposed<T>>{kt, kTile}, {s, heads, columns, kTile}, false,
                   prefetcher);
     tile_weights(job, scale, tile, s, maximum, out, prefetcher);
     const MatrixView<const float> weights(s, heads, tile.count, kTile);
     const bool as_they_are = kWidensInProducts || std::is_same_v<T, float>;
-    if (as_they_are && job.slots == nullptr && head_dim == out.acc.columns) {  // the page serves
-      group_product(weights, MatrixView(tile.values[0], tile.count, head_dim), out.acc, true,
-                    prefetcher);
-    } else {
+    if (!as_they_are || head_dim != out.acc.columns) {
       widen_values(tile.values, tile.count, head_dim, widened);
-      const MatrixView<const float> values(widened, tile.count, out.acc.columns);
+      const StridedRows<float> values{widened, static_cast<std::size_t>(out.acc.columns)};
       group_product(weights, values, out.acc, true, prefetcher);
+    } else if (job.slots == nullptr) {
+      const StridedRows<T> values{tile.values[0], static_cast<std::size_t>(head_dim)};
+      group_product(weights, values, out.acc, true, prefetcher);
+    } else {
+      group_product(weights, GatheredRows<T>{tile.values}, out.acc, true, prefetcher);
     }
   }
 }

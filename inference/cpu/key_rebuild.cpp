@@ -23,12 +23,12 @@ HWY_INLINE void multiply(const float* a, MatrixView<const float> basis, float* o
              stride = static_cast<std::size_t>(basis.stride);
   std::int64_t at = 0;
   for (; at + kVectors * lanes <= dim; at += kVectors * lanes) {
-    micro_kernel<kRebuiltTogether, kVectors>(rank, a, rank, basis.data + at, stride, out + at,
-                                             width, false);
+    micro_kernel<kRebuiltTogether, kVectors>(
+        rank, a, rank, StridedRows<float>{basis.data + at, stride}, out + at, width, false);
   }
   for (; at + lanes <= dim; at += lanes) {
-    micro_kernel<kRebuiltTogether, 1>(rank, a, rank, basis.data + at, stride, out + at, width,
-                                      false);
+    micro_kernel<kRebuiltTogether, 1>(rank, a, rank, StridedRows<float>{basis.data + at, stride},
+                                      out + at, width, false);
   }
   for (; at < dim; ++at) {
     for (int i = 0; i < kRebuiltTogether; ++i) {

@@ -47,12 +47,35 @@ HWY_INLINE FloatVec load_wide(FloatTag d, const hwy::float16_t* p) {
   return hn::PromoteTo(d, hn::LoadU(half, p));
 }
 
+/// Rows of a matrix, one after the other: at a distance of `stride` elements.
+template <typename T>
+struct StridedRows {
+  const T* row;
+  std::size_t stride;
+
+  StridedRows from_column(std::size_t column) const { return {row + column, stride}; }
+  HWY_INLINE const T* next() {
+    const T* out = row;
+    row += stride;
+    return out;
+  }
+};
+
+/// The same, wherever they are.
+template <typename T>
+struct GatheredRows {
+  const T* const* row;
+  std::size_t column = 0;
+
+  GatheredRows from_column(std::size_t c) const { return {row, column + c}; }
+  HWY_INLINE const T* next() { return *row++ + column; }
+};
+
 /// C[r, v] (+)= sum_k A[r, k] * B[k, v].  A: [kRows, k]; B: [k, kVecs vectors]; C: [kRows, kVecs
-/// vectors]; lda, ldb, ldc: strides in elements.  Sums start from C if `start_from_c`, else from 0.
-template <int kRows, int kVecs, typename Weight>
-HWY_INLINE void micro_kernel(std::size_t k, const float* HWY_RESTRICT a, std::size_t lda,
-                             const Weight* HWY_RESTRICT b, std::size_t ldb, float* HWY_RESTRICT c,
-                             std::size_t ldc, bool start_from_c) {
+/// vectors]; lda, ldc: strides in elements.  Sums start from C if `start_from_c`, else from 0.
+template <int kRows, int kVecs, typename Rows>
+HWY_INLINE void micro_kernel(std::size_t k, const float* HWY_RESTRICT a, std::size_t lda, Rows b,
+                             float* HWY_RESTRICT c, std::size_t ldc, bool start_from_c) {
   const FloatTag d;
   const std::size_t lanes = hn::Lanes(d);
   FloatVec acc[kRows][kVecs];
@@ -63,21 +86,22 @@ HWY_INLINE void micro_kernel(std::size_t k, const float* HWY_RESTRICT a, std::si
       acc[r][v] = start_from_c ? hn::LoadU(d, c + r * ldc + v * lanes) : hn::Zero(d);
     }
   }
-  for (std::size_t i = 0; i < k; ++i, b += ldb) {
+  for (std::size_t i = 0; i < k; ++i) {
+    const auto* HWY_RESTRICT row = b.next();
     if constexpr (kRows < kVecs) {  // the shorter of A's column and B's row is held in registers
       FloatVec x[kRows];
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) x[r] = hn::Set(d, a[r * lda + i]);
 #pragma GCC unroll 8
       for (int v = 0; v < kVecs; ++v) {
-        const FloatVec column = load_wide(d, b + v * lanes);
+        const FloatVec column = load_wide(d, row + v * lanes);
 #pragma GCC unroll 8
         for (int r = 0; r < kRows; ++r) acc[r][v] = hn::MulAdd(x[r], column, acc[r][v]);
       }
     } else {
       FloatVec column[kVecs];
 #pragma GCC unroll 8
-      for (int v = 0; v < kVecs; ++v) column[v] = load_wide(d, b + v * lanes);
+      for (int v = 0; v < kVecs; ++v) column[v] = load_wide(d, row + v * lanes);
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
         const FloatVec x = hn::Set(d, a[r * lda + i]);
@@ -96,25 +120,26 @@ HWY_INLINE void micro_kernel(std::size_t k, const float* HWY_RESTRICT a, std::si
 /// `micro_kernel` for any number of rows.
 template <int kVecs, typename Weight>
 HWY_INLINE void column_block(std::size_t rows, std::size_t k, const float* a, std::size_t lda,
-                             const Weight* b, std::size_t ldb, float* c, std::size_t ldc,
+                             const Weight* b_data, std::size_t ldb, float* c, std::size_t ldc,
                              bool start_from_c) {
+  const StridedRows<Weight> b{b_data, ldb};
   std::size_t r = 0;
   for (; r + kTileRows <= rows; r += kTileRows) {
-    micro_kernel<kTileRows, kVecs>(k, a + r * lda, lda, b, ldb, c + r * ldc, ldc, start_from_c);
+    micro_kernel<kTileRows, kVecs>(k, a + r * lda, lda, b, c + r * ldc, ldc, start_from_c);
   }
   a += r * lda;
   c += r * ldc;
   switch (rows - r) {
     case 5:
-      return micro_kernel<5, kVecs>(k, a, lda, b, ldb, c, ldc, start_from_c);
+      return micro_kernel<5, kVecs>(k, a, lda, b, c, ldc, start_from_c);
     case 4:
-      return micro_kernel<4, kVecs>(k, a, lda, b, ldb, c, ldc, start_from_c);
+      return micro_kernel<4, kVecs>(k, a, lda, b, c, ldc, start_from_c);
     case 3:
-      return micro_kernel<3, kVecs>(k, a, lda, b, ldb, c, ldc, start_from_c);
+      return micro_kernel<3, kVecs>(k, a, lda, b, c, ldc, start_from_c);
     case 2:
-      return micro_kernel<2, kVecs>(k, a, lda, b, ldb, c, ldc, start_from_c);
+      return micro_kernel<2, kVecs>(k, a, lda, b, c, ldc, start_from_c);
     case 1:
-      return micro_kernel<1, kVecs>(k, a, lda, b, ldb, c, ldc, start_from_c);
+      return micro_kernel<1, kVecs>(k, a, lda, b, c, ldc, start_from_c);
     default:
       return;
   }
@@ -155,8 +180,8 @@ constexpr std::size_t group_vecs(int) {
 #endif
 
 /// kRows rows of `group_product`; `prefetcher.step()` is called before each tile of registers.
-template <int kRows, typename T, typename Prefetcher>
-HWY_INLINE void group_rows(MatrixView<const float> a, MatrixView<const T> b, MatrixView<float> c,
+template <int kRows, typename Rows, typename Prefetcher>
+HWY_INLINE void group_rows(MatrixView<const float> a, Rows b, MatrixView<float> c,
                            bool start_from_c, Prefetcher& prefetcher) {
   constexpr std::size_t kVecs = group_vecs(kRows);
   const std::size_t lanes = hn::Lanes(FloatTag());
@@ -164,9 +189,9 @@ HWY_INLINE void group_rows(MatrixView<const float> a, MatrixView<const T> b, Mat
   std::size_t v = 0;
   const auto take = [&](auto count) {
     prefetcher.step();
-    micro_kernel<kRows, decltype(count)::value>(a.columns, a.data, a.stride, b.data + v * lanes,
-                                                b.stride, c.data + v * lanes, c.stride,
-                                                start_from_c);
+    micro_kernel<kRows, decltype(count)::value>(a.columns, a.data, a.stride,
+                                                b.from_column(v * lanes), c.data + v * lanes,
+                                                c.stride, start_from_c);
     v += decltype(count)::value;
   };
   // A tile of one vector would wait for its own sums: four vectors are taken as two and two, not as
@@ -190,9 +215,10 @@ HWY_INLINE void with_constant(int n, const Body& body) {
 
 /// `product` for the query heads of one group, with the same chains.  The rows of `a` are divided
 /// evenly among register tiles that have enough sums to hide the latency of a multiply-add.
-/// prefetcher.step() is called between tiles.
-template <typename T, typename Prefetcher>
-HWY_INLINE void group_product(MatrixView<const float> a, MatrixView<const T> b, MatrixView<float> c,
+/// prefetcher.step() is called between tiles.  b: [a.columns, c.columns], as StridedRows or
+/// GatheredRows.
+template <typename Rows, typename Prefetcher>
+HWY_INLINE void group_product(MatrixView<const float> a, Rows b, MatrixView<float> c,
                               bool start_from_c, Prefetcher& prefetcher) {
   const int rows = static_cast<int>(c.rows), parts = (rows + kGroupRows - 1) / kGroupRows;
   for (int part = 0, r = 0; part < parts; ++part) {

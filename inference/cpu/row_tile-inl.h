@@ -102,7 +102,7 @@ HWY_NOINLINE void row_products(MatrixView<const float> a, const T* const* rows, 
                                MatrixView<float> s, bool add) {
   NoPrefetch none;
   const auto* transposed = transpose_rows(rows, static_cast<std::size_t>(a.columns), memory);
-  group_product(a, MatrixView(transposed, a.columns, s.columns, kTile), s, add, none);
+  group_product(a, StridedRows<Transposed<T>>{transposed, kTile}, s, add, none);
 }
 
 }  // namespace turnbench::cpu::HWY_NAMESPACE
