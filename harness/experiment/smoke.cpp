@@ -176,6 +176,7 @@ Manifest smoke_manifest(const Manifest& manifest, const Locations& locations) {
   json["methods"] = short_methods(sweep_ends(
       manifest.methods, [](const Method& m) { return m.label(); }, needed));
 
+  json.erase("system_prompt");  // tiny's template knows none
   json["max_prompt_tokens"] = max_prompt;
   json["max_new_tokens"] = kMaxAnswer;
   json["description"] = fmt::format(

@@ -35,6 +35,7 @@ constexpr const char* kSmokeManifest = R"({
     "loopserve", "critiprefill", "minference+oracle:budget=512,placement=host,cache_tokens=256"
   ],
   "history": ["reprefill", "recompress"], "answers": "gold", "seed": 7, "max_new_tokens": 512,
+  "system_prompt": "You are a helpful assistant.",
   "tables": [{"title": "T", "rows": ["model", "method"], "columns": ["dataset"], "difference_to": "snapkv:budget=1024"}],
   "published": "table.csv"})";
 
@@ -64,6 +65,7 @@ TEST(Smoke, IsAManifestOfItsOwn) {
   EXPECT_TRUE(small.description.starts_with(small.smoke)) << small.description;
   EXPECT_NE(small.description.find("Hotpot by tiny-"), std::string::npos) << small.description;
   EXPECT_EQ(small.path, "/experiments/paper.json") << "its published numbers lie there";
+  EXPECT_EQ(small.system_prompt, "") << "which tiny's template refuses";
   // What a store keeps is the text: it says the same.
   const Manifest again = parse_manifest(small.text, "store");
   EXPECT_EQ(again.name, small.name);
