@@ -77,7 +77,7 @@ TEST(PublishedNumbers, EveryOneHasItsCells) {
     }
   }
   // Each file of numbers belongs to some manifest.
-  for (const char* paper : {"loopserve", "sablock"}) {
+  for (const char* paper : {"loopserve", "pqcache", "sablock"}) {
     for (const auto& entry : std::filesystem::directory_iterator(
              std::string(TURNBENCH_SOURCE_DIR "/experiments/") + paper)) {
       if (entry.path().extension() != ".csv") continue;
@@ -90,7 +90,9 @@ TEST(PublishedNumbers, EveryOneHasItsCells) {
 TEST(PublishedNumbers, FullTablesAreFull) {
   for (const char* name :
        {"loopserve/table4.json", "loopserve/table4-readings.json", "loopserve/table4-history.json",
-        "sablock/table2.json", "sablock/table2-readings.json"}) {
+        "sablock/table2.json", "sablock/table2-readings.json", "pqcache/table2.json",
+        "pqcache/table2-readings.json", "pqcache/table3.json", "pqcache/table4.json",
+        "pqcache/table5.json", "pqcache/table6.json"}) {
     const Manifest manifest = load_experiment(name);
     const std::vector<PublishedNumber> rows = published_of(manifest);
     for (const NamedCell& cell : named_cells(manifest)) {
@@ -102,13 +104,21 @@ TEST(PublishedNumbers, FullTablesAreFull) {
   }
   EXPECT_EQ(numbers("loopserve/table4.json").size(), 2u * 8 * 11 * 3);
   EXPECT_EQ(numbers("sablock/table2.json").size(), 2u * 15 * 17);
+  EXPECT_EQ(numbers("pqcache/table2.json").size(), 15u * 15);
+  EXPECT_EQ(numbers("pqcache/table3.json").size(), 3u * 7);
+  EXPECT_EQ(numbers("pqcache/table4.json").size(), 15u * 10);
+  EXPECT_EQ(numbers("pqcache/table5.json").size(), 4u * 10);
+  EXPECT_EQ(numbers("pqcache/table6.json").size(), 3u * 15);
 }
 
 // Tables of averages have one for every model and method.
 TEST(PublishedNumbers, FullTablesOfAveragesAreFull) {
-  for (const char* name : {"sablock/table1.json", "sablock/table1-readings.json",
-                           "sablock/table2.json", "sablock/table2-readings.json",
-                           "sablock/table3.json", "sablock/table4.json", "sablock/figure3.json"}) {
+  for (const char* name :
+       {"sablock/table1.json", "sablock/table1-readings.json", "sablock/table2.json",
+        "sablock/table2-readings.json", "sablock/table3.json", "sablock/table4.json",
+        "sablock/figure3.json", "pqcache/table2.json", "pqcache/table2-readings.json",
+        "pqcache/table3.json", "pqcache/table4.json", "pqcache/table5.json",
+        "pqcache/table6.json"}) {
     const Manifest manifest = load_experiment(name);
     const std::vector<PublishedNumber> rows = published_of(manifest);
     for (const NamedCell& cell : named_cells(manifest)) {
@@ -273,6 +283,113 @@ TEST(PublishedNumbers, SaBlockFigures) {
   EXPECT_EQ(figure[0].value, 52.0);
   EXPECT_EQ(figure[1].value, 61.3);
   EXPECT_EQ(figure[2].value, 69.7);
+}
+
+TEST(PublishedNumbers, PqCacheTables) {
+  const std::string fifth = "budget=1/5", tenth = "budget=1/10",
+                    sparq = ",mean_v=off,sinks=32,local=0.5";
+  const struct {
+    const char* manifest;
+    std::string method, dataset;
+    double value;
+  } typed[] = {
+      {"table2", "full", "NarrativeQA", 29.91},
+      {"table2", "oracle:" + fifth, "mean", 47.40},
+      {"table2", "h2o:" + fifth + ",comp=index", "NarrativeQA", 30.94},
+      {"table2", "sparq:" + fifth + ",r=1" + sparq, "Qasper", 35.11},
+      {"table2", "pqcache:" + fifth + ",m=2,b=6", "Retrieval", 99},
+      {"table2", "oracle:" + tenth, "NarrativeQA", 30.92},
+      {"table2", "snapkv:" + tenth + ",comp=index", "TREC", 66.50},
+      {"table2", "pyramidkv:" + tenth + ",comp=index", "TriviaQA", 92.34},
+      {"table2", "infllm:" + tenth + ",init=32,repr=1", "Retrieval", 55},
+      {"table2", "pqcache:" + tenth + ",m=2,b=6", "Retrieval", 100},
+      {"table3", "snapkv:" + tenth + ",comp=index", "NarrativeQA", 19.39},
+      {"table3", "pqcache:" + tenth + ",m=2,b=6", "Qasper", 25.76},
+      {"table4", "full", "Retr.KV", 55.60},
+      {"table4", "infllm:" + fifth + ",init=32,repr=2", "mean", 28.17},
+      {"table4", "infllm:" + tenth + ",init=32,repr=2", "mean", 39.19},
+      {"table4", "oracle:" + tenth, "En.Dia", 18.50},
+      {"table4", "h2o:" + tenth + ",comp=index,comm=1/64", "Retr.Number", 77.97},
+      {"table4", "sparq:" + tenth + ",r=2" + sparq, "En.MC", 67.69},
+      {"table4", "pqcache:" + tenth + ",m=4,b=8", "En.Dia", 21.50},
+      {"table5", "minference", "Retr.KV", 13.60},
+      {"table5", "minference+pqcache:" + fifth + ",m=4,b=8", "Zh.QA", 11.93},
+      {"table6", "full", "2WikiMQA", 67.85},
+      {"table6", "pqcache:" + fifth + ",m=2,b=6,max_iter=10", "SAMSum", 47.67},
+      {"table6", "pqcache:" + fifth + ",m=2,b=6,max_iter=20", "QMSum", 24.37},
+  };
+  for (const auto& t : typed) {
+    const NamedCell cell = {{"method", t.method}, {"dataset", t.dataset}};
+    const auto rows = numbers(fmt::format("pqcache/{}.json", t.manifest));
+    EXPECT_EQ(number(rows, cell), t.value) << t.manifest << ": " << text_of(cell);
+  }
+}
+
+// All printed averages are those of the printed numbers.
+TEST(PublishedNumbers, PqCacheAverages) {
+  for (const char* name : {"pqcache/table2.json", "pqcache/table3.json", "pqcache/table4.json",
+                           "pqcache/table5.json", "pqcache/table6.json"}) {
+    const Manifest manifest = load_experiment(name);
+    const std::vector<PublishedNumber> rows = published_of(manifest);
+    for (const Method& method : manifest.methods) {
+      const auto value = [&](const std::string& dataset) {
+        return number(rows, {{"method", method.label()}, {"dataset", dataset}}).value();
+      };
+      double sum = 0;
+      for (const DatasetEntry& dataset : manifest.datasets) {
+        EXPECT_GE(value(dataset.label), 0) << name << " " << method.label();
+        EXPECT_LE(value(dataset.label), 100) << name << " " << method.label();
+        sum += value(dataset.label);
+      }
+      EXPECT_NEAR(sum / static_cast<double>(manifest.datasets.size()), value("mean"), 0.0051)
+          << name << " " << method.label();
+    }
+  }
+}
+
+// How much better than the best baseline PQCache is follows from the averages as the text has it.
+TEST(PublishedNumbers, PqCacheImprovements) {
+  const struct {
+    const char* manifest;
+    std::string ours, best;
+    double percent;
+  } stated[] = {
+      {"table2", "pqcache:budget=1/5,m=2,b=6", "pyramidkv:budget=1/5,comp=index", 1.74},
+      {"table2", "pqcache:budget=1/10,m=2,b=6", "snapkv:budget=1/10,comp=index", 3.90},
+      {"table3", "pqcache:budget=1/10,m=2,b=6", "snapkv:budget=1/10,comp=index", 7.10},
+      {"table4", "pqcache:budget=1/5,m=4,b=8", "pyramidkv:budget=1/5,comp=index,comm=1/64", 1.50},
+      {"table4", "pqcache:budget=1/10,m=4,b=8", "pyramidkv:budget=1/10,comp=index,comm=1/64",
+       4.60}};
+  for (const auto& s : stated) {
+    const auto rows = numbers(fmt::format("pqcache/{}.json", s.manifest));
+    const auto mean = [&](const std::string& method) {
+      return number(rows, {{"method", method}, {"dataset", "mean"}}).value();
+    };
+    EXPECT_NEAR(100 * (mean(s.ours) / mean(s.best) - 1), s.percent, 0.0051) << s.ours;
+  }
+}
+
+// Table 5's first two columns are Table 4's.
+TEST(PublishedNumbers, PqCacheTable5RepeatsTable4) {
+  const auto table4 = numbers("pqcache/table4.json"), table5 = numbers("pqcache/table5.json");
+  for (const char* method : {"full", "pqcache:budget=1/5,m=4,b=8"}) {
+    for (const DatasetEntry& dataset : load_experiment("pqcache/table5.json").datasets) {
+      const NamedCell cell = {{"method", method}, {"dataset", dataset.label}};
+      EXPECT_EQ(number(table5, cell), number(table4, cell)) << text_of(cell);
+    }
+  }
+}
+
+// What other readings of Table 2 change, they change of its methods.
+TEST(PaperManifests, PqCacheReadingsAreOfTheMethodsOfTable2) {
+  std::set<std::string> methods, read_otherwise;
+  for (const Method& method : load_experiment("pqcache/table2.json").methods)
+    methods.insert(std::string(method.parts().front().info->name));
+  EXPECT_EQ(methods.size(), 8u);
+  for (const Method& method : load_experiment("pqcache/table2-readings.json").methods)
+    read_otherwise.insert(std::string(method.parts().front().info->name));
+  EXPECT_TRUE(
+      std::includes(methods.begin(), methods.end(), read_otherwise.begin(), read_otherwise.end()));
 }
 
 }  // namespace
