@@ -15,13 +15,18 @@ constexpr double kPqFetched = 0.5;
 }  // namespace
 
 int LayerBudget::tokens(int n) const {
-  const int selected = mean.tokens(n);  // B, or floor(rho n)
-  if (compensation == Compensation::kNone) return selected;
-  const int with_index = selected + static_cast<int>(communication * n / 2);
-  if (compensation == Compensation::kIndex) return with_index;
+  const double index = compensation == Compensation::kNone ? 0 : communication / 2;
+  const int more = compensation == Compensation::kAll ? fetched(n) : 0;
+  if (mean.is_ratio && mean.value < 1 && sinks > 0) {
+    const double rest = (mean.value + index) * std::max(0, n - sinks) + more;
+    return sinks + 2 * static_cast<int>(rest / 2 + 1e-9);
+  }
+  return mean.tokens(n) + static_cast<int>(index * n) + more;  // B, or floor(rho n), and more
+}
+
+int LayerBudget::fetched(int n) const {
   const double share = mean.is_ratio ? mean.value : mean.value / std::max(1, n);
-  const int fetched = static_cast<int>(std::max(0, n - kPqSinks) * share * kPqFetched);
-  return with_index + fetched;
+  return static_cast<int>(std::max(0, n - kPqSinks) * share * kPqFetched);
 }
 
 int LayerBudget::choices(const LayerView& view, int fixed) const {

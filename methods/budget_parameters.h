@@ -24,9 +24,12 @@ struct LayerBudget {
   LayerRule rule;
   Compensation compensation = Compensation::kNone;
   double communication = 0;  ///< e
+  int sinks = 0;             ///< first tokens, always kept
 
   /// Tokens kept of a prompt of `n`, in the mean over the layers: the number, or floor(rho n), and
-  /// on top floor(e n / 2) and the fetched tokens where they count.
+  /// on top floor(e n / 2) and the fetched tokens where they count.  With sinks, which are among
+  /// these, a share below 1 is one of the other tokens, in two equal halves:
+  /// sinks + 2 floor((rho + e / 2) (n - sinks) / 2).
   int tokens(int n) const;
 
   /// Tokens that the view's layer chooses beside the `fixed` tokens that every layer keeps.  A
@@ -34,6 +37,9 @@ struct LayerBudget {
   /// shares do not compound from turn to turn, and their mean stays the budget.  May be more than
   /// the layer holds.  Refuses a list of layers that is not the model's.
   int choices(const LayerView& view, int fixed) const;
+
+ private:
+  int fetched(int n) const;  ///< PQCache's top-k
 };
 
 /// Parameter "layers".

@@ -17,7 +17,8 @@ class WholePrompt : public PrefillPolicy {
 }  // namespace
 
 /// Heavy hitters (heavy_hitters.cpp): attention of all rows so far, summed per token -> summed over
-/// the heads that share a set -> top-k before the most recent tokens, which are always kept.
+/// the heads that share a set -> top-k between the sinks and the most recent tokens, which are
+/// always kept.
 /// mode=dynamic goes on so after each decode step (Zhang et al., 2023); mode=prefill does it once,
 /// after the prompt (KVCache-Factory).
 MethodInfo h2o() {
@@ -29,18 +30,22 @@ MethodInfo h2o() {
           "Zhang et al., H2O: Heavy-Hitter Oracle for Efficient Generative Inference of Large "
           "Language Models, 2023",
       .budget_unit =
-          "tokens kept per set, recent ones included; mode=dynamic holds it while decoding, "
-          "mode=prefill lets generated tokens come on top",
+          "tokens kept per set, recent ones included, and of a number the sinks; mode=dynamic holds "
+          "it while decoding, mode=prefill lets generated tokens come on top",
       .deviations =
           "one kept set per KV head by default (sums over its query heads), where official code "
           "has one per query head; the step that exceeds the budget attends before it evicts; "
           "mode=prefill is KVCache-Factory's variant, and mask=corner what that one did until June "
           "2026: it takes each prompt as a whole and composes with no prefill method; the official "
-          "default is budget=0.2; comp as in snapkv",
+          "default is budget=0.2; comp as in snapkv; sinks as PQCache's code adds them to it: "
+          "sinks=32,comp=index is its H2O(C)",
       .parameters = and_also(
           {{"budget", Kind::kBudget, "1024", "tokens or share", "tokens kept per set"},
            {"mode", Kind::kChoice, "dynamic", "dynamic|prefill",
             "evict while decoding, too, or only after the prompt"},
+           {"sinks", Kind::kInteger, "0", "tokens",
+            "first tokens, always kept; with them a share is one of the other tokens, rounded down "
+            "to an even number, and they come on top"},
            {"recent", Kind::kBudget, "0.5", "tokens, or share of the budget",
             "most recent tokens, always kept (mode=dynamic)"},
            {"window", Kind::kInteger, "8", "tokens",
@@ -55,12 +60,14 @@ MethodInfo h2o() {
           compensation_parameters()),
       .make = [](const Parameters& p) {
         const bool dynamic = p.choice("mode") == "dynamic";
-        const LayerBudget budget = layer_budget("h2o", p);
+        LayerBudget budget = layer_budget("h2o", p);
+        budget.sinks = p.integer("sinks");
         const Budget recent =
             dynamic ? p.budget("recent") : Budget{false, static_cast<double>(p.integer("window"))};
-        if (!budget.mean.is_ratio && !recent.is_ratio && budget.mean.value < recent.value) {
-          throw input_error("h2o: found a budget of {} and {} recent tokens, expected no more",
-                            budget.mean.value, recent.value);
+        const double fixed = budget.sinks + (recent.is_ratio ? 0 : recent.value);
+        if (!budget.mean.is_ratio && budget.mean.value < fixed) {
+          throw input_error("h2o: found a budget of {} and {} {}recent tokens, expected no more",
+                            budget.mean.value, fixed, budget.sinks > 0 ? "first and " : "");
         }
         const bool sees_ahead = p.choice("mask") == "corner";
         if (sees_ahead && p.flag("norm"))

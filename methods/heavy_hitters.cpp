@@ -1,5 +1,7 @@
 #include "methods/heavy_hitters.h"
 
+#include <limits>
+
 #include "common/error.h"
 #include "methods/scores.h"
 
@@ -39,7 +41,7 @@ KeepSets HeavyHitters::after_decode(const LayerView& view) {
 }
 
 /// The new rows' attention -> summed over the heads of a set -> added to the masses -> top-k of the
-/// tokens before the recent ones.
+/// tokens between the sinks and the recent ones.
 KeepSets HeavyHitters::evict(const LayerView& view, const ColumnMass& attention,
                              Layer& layer) const {
   const std::vector<KeptSet> sets = kept_sets(view, s_.per_query_head);
@@ -53,14 +55,16 @@ KeepSets HeavyHitters::evict(const LayerView& view, const ColumnMass& attention,
     accumulate(group_scores(attention.scores, set.first_head, set.heads, n, GroupRule::kSum), mass);
 
     const auto [recent, hitters] = layer.split;
-    if (n <= recent + hitters) {
+    const int sinks = s_.budget.sinks;
+    if (n <= sinks + recent + hitters) {
       out.slots.push_back(all_slots(n));
       continue;
     }
-    const int candidates = n - recent;
-    const std::vector<float> scores =  // [candidates]
-        this->scores(set, std::span(mass).first(static_cast<std::size_t>(candidates)), layer.rows);
-    out.slots.push_back(with_tail(top_k(scores, hitters), candidates, n));  // [hitters + recent]
+    const int end = n - recent;
+    std::vector<float> scores =  // [end]
+        this->scores(set, std::span(mass).first(static_cast<std::size_t>(end)), layer.rows);
+    std::fill_n(scores.begin(), sinks, std::numeric_limits<float>::infinity());
+    out.slots.push_back(with_tail(top_k(scores, sinks + hitters), end, n));
     mass = gathered(mass, out.slots.back());  // evicted tokens lose their masses
   }
   return out;
@@ -81,12 +85,14 @@ std::vector<float> HeavyHitters::scores(const KeptSet& set, std::span<const floa
 
 /// What a set may keep after a prompt and after each step.
 HeavyHitters::Split HeavyHitters::split(const LayerView& view) const {
-  const int n = view.prompt_tokens, budget = s_.budget.tokens(n), wanted = s_.recent.tokens(budget);
-  if (n > budget && (wanted > budget || budget == 0)) {
-    throw input_error("{}: found a budget of {} tokens and {} recent ones, expected no more",
-                      s_.budget.method, budget, wanted);
+  const int n = view.prompt_tokens, budget = s_.budget.tokens(n), sinks = s_.budget.sinks,
+            wanted = s_.recent.tokens(std::max(0, budget - sinks));
+  if (n > budget && (sinks + wanted > budget || budget == 0)) {
+    throw input_error("{}: found a budget of {} tokens and {} recent ones{}, expected no more",
+                      s_.budget.method, budget, wanted,
+                      sinks == 0 ? "" : fmt::format(" beside {} sinks", sinks));
   }
-  int recent = std::min(wanted, budget), hitters = s_.budget.choices(view, recent);
+  int recent = std::min(wanted, budget), hitters = s_.budget.choices(view, sinks + recent);
   if (s_.counts_current) --(recent > 0 ? recent : hitters);
   return {recent, std::max(0, hitters)};
 }

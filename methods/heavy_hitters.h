@@ -9,13 +9,14 @@
 namespace turnbench {
 
 /// What H2O and Keyformer share.  A token's mass F_j is the sum of the attention that all query
-/// rows so far gave it.  Each set keeps its most recent tokens and, of the tokens before them,
-/// those with the largest mass (the heavy hitters).
+/// rows so far gave it.  Each set keeps its sinks, its most recent tokens and, of the tokens
+/// between them, those with the largest mass (the heavy hitters).
 class HeavyHitters : public EvictionPolicy {
  public:
   struct Settings {
     LayerBudget budget;  ///< tokens kept per set
     Budget recent;       ///< how many of them are the most recent: a number, or a share of the mean
+                         ///< without its sinks
     bool counts_current = false;  ///< the token of a decode step counts as one of the recent ones
     bool dynamic = true;  ///< evicts after decode steps too; masses live as long as their tokens
     bool divide_by_rows = false;  ///< a token scores its mass per row that could see it

@@ -182,6 +182,27 @@ TEST(Compensation, WorkedExamples) {
   EXPECT_EQ(tokens(1. / 10, 1. / 64, Compensation::kAll), 1078 + 498);
 }
 
+// H2O(C) as PQCache's code lays it out: 32 sinks, and as many heavy hitters as recent tokens.
+TEST(Compensation, SinksOfH2o) {
+  const auto tokens = [](Budget mean, double e) {
+    using Compensation = LayerBudget::Compensation;
+    const LayerBudget budget{.method = "test",
+                             .mean = mean,
+                             .rule = {},
+                             .compensation = e > 0 ? Compensation::kIndex : Compensation::kNone,
+                             .communication = e,
+                             .sinks = 32};
+    return budget.tokens(10000);
+  };
+  EXPECT_EQ(tokens({true, 1. / 5}, 1. / 128), 32 + 2 * 1016);
+  EXPECT_EQ(tokens({true, 1. / 10}, 1. / 128), 1066);
+  EXPECT_EQ(tokens({true, 1. / 5}, 1. / 64), 2102);
+  EXPECT_EQ(tokens({true, 1. / 10}, 1. / 64), 1106);
+  EXPECT_EQ(tokens({true, 1. / 5}, 0), 32 + 2 * 996) << "PQCache's but for the current token";
+  EXPECT_EQ(tokens({false, 100}, 0), 100) << "a number counts the sinks";
+  EXPECT_EQ(tokens({false, 100}, 1. / 128), 139);
+}
+
 // The three methods that PQCache compensates, windows and recent tokens inside B_C.
 TEST(Compensation, MethodsKeepTheirCompensatedBudget) {
   Layer layer(1, 2, 16, 1000, 1000, 3);

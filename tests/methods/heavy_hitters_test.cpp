@@ -27,6 +27,18 @@ TEST(H2o, WorkedExample) {
   EXPECT_EQ(kept("h2o:mode=prefill,budget=3,window=2", layer)[0], (Ints{0, 3, 4}));
 }
 
+// F = [1.2, 1.7, 1.6, .4, .1]: sinks stay, whatever their mass.
+TEST(H2o, SinksStay) {
+  PrescribedLayer layer(
+      {{{1}, {.05, .95}, {.05, .25, .7}, {.05, .25, .5, .2}, {.05, .25, .4, .2, .1}}});
+  EXPECT_EQ(kept("h2o:budget=3,recent=1", layer)[0], (Ints{1, 2, 4}));
+  EXPECT_EQ(kept("h2o:budget=3,recent=1,sinks=1", layer)[0], (Ints{0, 1, 4}));
+  EXPECT_EQ(kept("h2o:budget=3,mode=prefill,window=1,sinks=2", layer)[0], (Ints{0, 1, 4}));
+  EXPECT_EQ(kept("h2o:budget=75%,sinks=1", layer)[0], (Ints{0, 1, 4})) << "of 4 tokens, even";
+  EXPECT_EQ(kept("h2o:budget=100%,sinks=1", layer)[0].size(), 5u);
+  EXPECT_EQ(kept("h2o:budget=3,recent=2,sinks=1", layer)[0], (Ints{0, 3, 4}));
+}
+
 // Slots 1 and 2 tie but for rounding; equal logits tie exactly, and the lower slot stays.
 TEST(H2o, TiesGoToTheLowerSlot) {
   PrescribedLayer layer({kExample});

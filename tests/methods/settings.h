@@ -73,6 +73,9 @@ constexpr std::string_view kCountTheCurrent[] = {"keyformer"};
 /// Methods whose budget is that of each query head.
 constexpr std::string_view kChooseByQueryHead[] = {"quest", "clusterkv"};
 
+/// Methods that keep their sinks on top of a share, which is one of the other tokens.
+constexpr std::string_view kSinksOnTop[] = {"h2o"};
+
 /// Rules by which the layers of any model can share a budget.
 constexpr std::string_view kLayerRules[] = {"pyramid", "pyramid/3"};
 
@@ -127,6 +130,11 @@ inline bool rounds(const Values& values) {
 inline bool counts_the_current(const MethodInfo& info) {
   return std::find(std::begin(kCountTheCurrent), std::end(kCountTheCurrent), info.name) !=
          std::end(kCountTheCurrent);
+}
+
+inline bool keeps_sinks_on_top(const MethodInfo& info) {
+  return std::find(std::begin(kSinksOnTop), std::end(kSinksOnTop), info.name) !=
+         std::end(kSinksOnTop);
 }
 
 inline bool chooses_by_query_head(const Method& method) {
