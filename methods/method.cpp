@@ -90,7 +90,8 @@ std::string layers_text(const LayerRule& rule) {
 }
 
 /// The value as the canonical text writes it; refuses what does not fit the declaration.
-std::string check_value(const ParameterInfo& p, const std::string& text, const std::string& where) {
+std::string check_value(const ParameterInfo& p, const std::string& text, const std::string& where,
+                        const std::filesystem::path& folder) {
   switch (p.kind) {
     case ParameterInfo::Kind::kBudget: {
       const Budget b = parse_budget(text, where);
@@ -120,7 +121,7 @@ std::string check_value(const ParameterInfo& p, const std::string& text, const s
     case ParameterInfo::Kind::kLayers:
       return layers_text(parse_layers(text, where));
     case ParameterInfo::Kind::kMethod: {
-      std::string canonical = Method::parse(text, where).canonical();
+      std::string canonical = Method::parse(text, where, folder).canonical();
       if (canonical.find('@') == std::string::npos) return canonical;
       throw input_error("{}: found a placement, expected none: it changes no attention", where);
     }
@@ -128,7 +129,7 @@ std::string check_value(const ParameterInfo& p, const std::string& text, const s
       std::string path = text.substr(0, text.find('#'));
       if (path == "none") return path;
       std::string pinned = path + "#" + with_error_prefix(where, [&] {
-                                          return hash_text(read_file(path));
+                                          return hash_text(read_file(folder / path));
                                         }).substr(0, 12);
       if (text != path && text != pinned)
         throw input_error("{}: found the file {}, expected {}", where, pinned, printable(text));
@@ -184,7 +185,7 @@ std::vector<ParameterInfo> and_also(std::vector<ParameterInfo> list,
 
 Parameters Parameters::check(const std::vector<ParameterInfo>& declared,
                              const std::map<std::string, std::string>& given,
-                             const std::string& where) {
+                             const std::string& where, const std::filesystem::path& folder) {
   std::vector<std::string_view> known;
   for (const ParameterInfo& p : declared) known.push_back(p.name);
   for (const auto& [name, value] : given) {
@@ -197,6 +198,7 @@ Parameters Parameters::check(const std::vector<ParameterInfo>& declared,
                                      : "\"" + near + "\"");
   }
   Parameters out;
+  out.folder_ = folder;
   for (const ParameterInfo& p : declared) {
     const std::string name(p.name);
     const auto found = given.find(name);
@@ -205,7 +207,7 @@ Parameters Parameters::check(const std::vector<ParameterInfo>& declared,
                         p.description);
     }
     const std::string text = found == given.end() ? std::string(p.fallback) : found->second;
-    out.values_[name] = check_value(p, text, where + ": " + name);
+    out.values_[name] = check_value(p, text, where + ": " + name, folder);
     if (!out.canonical_.empty()) out.canonical_ += ",";
     out.canonical_ += name + "=" + out.values_[name];
   }
@@ -239,7 +241,7 @@ LayerRule Parameters::layers(std::string_view name) const {
 std::optional<std::filesystem::path> Parameters::file(std::string_view name) const {
   const std::string& value = text(name);
   if (value == "none") return std::nullopt;
-  return value.substr(0, value.find('#'));
+  return folder_ / value.substr(0, value.find('#'));
 }
 
 const std::vector<ParameterInfo>& placement_parameters() {
@@ -276,17 +278,17 @@ Placement placement_of(const Parameters& p) {
 
 }  // namespace
 
-void Method::add(const std::string& name, const std::map<std::string, std::string>& given,
-                 const std::string& where) {
-  const MethodInfo& info = find_method(name, where);
+void Method::add(const Spec& spec, const std::string& where, const std::filesystem::path& folder) {
+  const MethodInfo& info = find_method(spec.name, where);
   std::map<std::string, std::string> own, placed;
-  for (const auto& item : given) (is_placement(item.first) ? placed : own).insert(item);
-  parts_.push_back({&info, Parameters::check(info.parameters, own, where + ": " + name), {}});
+  for (const auto& item : spec.given) (is_placement(item.first) ? placed : own).insert(item);
+  const std::string place = where + ": " + spec.name;
+  parts_.push_back({&info, Parameters::check(info.parameters, own, place, folder), {}});
   const bool is_given = !placed.empty();
   placed.insert(info.placement.begin(), info.placement.end());
   if (placed.empty()) return;
   const auto& declared = placement_parameters();
-  const Parameters p = Parameters::check(declared, placed, where + ": " + name);
+  const Parameters p = Parameters::check(declared, placed, place);
   placement_ = placement_of(p);
   if (!is_given) return;
   parts_.back().placement = p;
@@ -384,23 +386,21 @@ std::string Spec::text() const {
   return out;
 }
 
-Method Method::parse(const std::string& spec, const std::string& where) {
+Method Method::parse(const std::string& spec, const std::string& where,
+                     const std::filesystem::path& folder) {
   Method out;
-  for (const std::string& text : split(spec, "+")) {
-    const Spec part = Spec::parse(text, where);
-    out.add(part.name, part.given, where);
-  }
+  for (const std::string& text : split(spec, "+")) out.add(Spec::parse(text, where), where, folder);
   out.finish(spec, where);
   return out;
 }
 
-Method Method::parse(const JsonView& json) {
+Method Method::parse(const JsonView& json, const std::filesystem::path& folder) {
   const std::string where = json.source() + ": " + json.path();
-  if (json.is_string()) return parse(json.as_string(), where);
+  if (json.is_string()) return parse(json.as_string(), where, folder);
   Method out;
   if (json.is_object() && json.has("method")) {
     json.require_known_keys({"label", "method"});
-    out = parse(json.at("method"));
+    out = parse(json.at("method"), folder);
     out.label_ = json.at("label").as_string();
     if (trim(out.label_).empty()) json.at("label").fail("a name for tables");
     return out;
@@ -411,7 +411,7 @@ Method Method::parse(const JsonView& json) {
   for (const JsonView& object : parts) {
     const Spec part = Spec::parse(object, "a method: a string, an object, or an array of objects");
     label += (label.empty() ? "" : "+") + part.text();
-    out.add(part.name, part.given, object.source() + ": " + object.path());
+    out.add(part, object.source() + ": " + object.path(), folder);
   }
   out.finish(label, where);
   return out;

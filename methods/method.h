@@ -58,14 +58,16 @@ class Parameters {
   const std::string& canonical() const { return canonical_; }
   const std::map<std::string, std::string, std::less<>>& values() const { return values_; }
 
-  /// Checks `given` against the declarations; `where` names the method in messages.
+  /// Checks `given` against the declarations; `where` names the method in messages, relative paths
+  /// of files start in `folder`.
   static Parameters check(const std::vector<ParameterInfo>& declared,
-                          const std::map<std::string, std::string>& given,
-                          const std::string& where);
+                          const std::map<std::string, std::string>& given, const std::string& where,
+                          const std::filesystem::path& folder = {});
 
  private:
   const std::string& text(std::string_view name) const;
   std::map<std::string, std::string, std::less<>> values_;
+  std::filesystem::path folder_;
   std::string canonical_;
 };
 
@@ -103,11 +105,13 @@ struct MethodInfo {
 /// A method as an experiment uses it: one entry of the registry, or several composed.
 class Method {
  public:
-  /// "snapkv:budget=1024", "minference+snapkv:budget=512".
-  static Method parse(const std::string& spec, const std::string& where = "method");
+  /// "snapkv:budget=1024", "minference+snapkv:budget=512".  Relative paths of files start in
+  /// `folder`; they do not get into its names.
+  static Method parse(const std::string& spec, const std::string& where = "method",
+                      const std::filesystem::path& folder = {});
   /// A string of this form, an object {"name": ..., parameter: value, ...}, an array of such
   /// objects to compose, or any of these with a name for tables: {"label": ..., "method": ...}.
-  static Method parse(const JsonView& json);
+  static Method parse(const JsonView& json, const std::filesystem::path& folder = {});
 
   const std::string& label() const { return label_; }  ///< as given for tables, or as written
   const std::string& name() const { return name_; }    ///< of its entries, joined by +
@@ -131,8 +135,7 @@ class Method {
   std::optional<std::string> setting(std::string_view name) const;
 
  private:
-  void add(const std::string& name, const std::map<std::string, std::string>& given,
-           const std::string& where);
+  void add(const Spec& spec, const std::string& where, const std::filesystem::path& folder);
   void finish(std::string label, const std::string& where);
 
   std::vector<Part> parts_;

@@ -15,13 +15,15 @@ const ProbeInfo& find_probe(const std::string& name, const std::string& where) {
                     printable(shorten(name, 40)), nearest_or_all(name, names));
 }
 
-ProbeSpec::ProbeSpec(const Spec& spec, std::string label, const std::string& where)
+ProbeSpec::ProbeSpec(const Spec& spec, std::string label, const std::string& where,
+                     const std::filesystem::path& folder)
     : info_(&find_probe(spec.name, where)),
-      parameters_(Parameters::check(info_->parameters, spec.given, where + ": " + spec.name)),
+      parameters_(
+          Parameters::check(info_->parameters, spec.given, where + ": " + spec.name, folder)),
       label_(std::move(label)),
       canonical_(spec.name + ":" + parameters_.canonical()) {
   if (parameters_.has(kMethodParameter))
-    method_ = Method::parse(parameters_.choice(kMethodParameter), where);
+    method_ = Method::parse(parameters_.choice(kMethodParameter), where, folder);
   with_error_prefix(where, [&] { return make(); });  // refuses settings that do not go together
 }
 
@@ -32,15 +34,16 @@ std::optional<std::string> ProbeSpec::setting(std::string_view name) const {
   return method_ ? method_->setting(name) : std::nullopt;
 }
 
-ProbeSpec ProbeSpec::parse(const std::string& text, const std::string& where) {
-  return ProbeSpec(Spec::parse(text, where), text, where);
+ProbeSpec ProbeSpec::parse(const std::string& text, const std::string& where,
+                           const std::filesystem::path& folder) {
+  return ProbeSpec(Spec::parse(text, where), text, where, folder);
 }
 
-ProbeSpec ProbeSpec::parse(const JsonView& json) {
+ProbeSpec ProbeSpec::parse(const JsonView& json, const std::filesystem::path& folder) {
   const std::string where = json.source() + ": " + json.path();
-  if (json.is_string()) return parse(json.as_string(), where);
+  if (json.is_string()) return parse(json.as_string(), where, folder);
   const Spec spec = Spec::parse(json, "a probe: a string or an object");
-  return ProbeSpec(spec, spec.text(), where);
+  return ProbeSpec(spec, spec.text(), where, folder);
 }
 
 }  // namespace turnbench

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -89,11 +90,13 @@ struct ProbeInfo {
 /// A probe with its settings, as an experiment uses it.
 class ProbeSpec {
  public:
-  /// Parses "coverage:eta=0.1"; `where` names the place in messages.
+  /// Parses "coverage:eta=0.1"; `where` names the place in messages, relative paths of files start
+  /// in `folder`.
   /// @throws Error (input) for an unknown probe or parameter, or a value out of range.
-  static ProbeSpec parse(const std::string& text, const std::string& where = "probe");
+  static ProbeSpec parse(const std::string& text, const std::string& where = "probe",
+                         const std::filesystem::path& folder = {});
   /// The same, or an object {"name": ..., parameter: value, ...}.
-  static ProbeSpec parse(const JsonView& json);
+  static ProbeSpec parse(const JsonView& json, const std::filesystem::path& folder = {});
 
   const ProbeInfo& info() const { return *info_; }
   const std::string& label() const { return label_; }  ///< as it was written
@@ -107,7 +110,8 @@ class ProbeSpec {
   std::unique_ptr<Probe> make() const { return info_->make(parameters_); }
 
  private:
-  ProbeSpec(const Spec& spec, std::string label, const std::string& where);
+  ProbeSpec(const Spec& spec, std::string label, const std::string& where,
+            const std::filesystem::path& folder);
 
   const ProbeInfo* info_;
   Parameters parameters_;

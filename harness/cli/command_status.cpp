@@ -69,9 +69,10 @@ void retry(Store& store, const std::vector<std::string>& experiments, const Swee
            const CommonOptions& common, int& exit_code) {
   std::vector<Manifest> manifests;
   for (const std::string& name : experiments) {
-    manifests.push_back(
-        parse_manifest(store.manifest(name), store.path() + ": manifest of " + name));
-    manifests.back().path = std::filesystem::path(store.directory(name)) / (name + ".json");
+    const std::filesystem::path folder = store.directory(name);
+    manifests.push_back(parse_manifest(store.manifest(name), store.path() + ": manifest of " + name,
+                                       ManifestUse::kRun, folder));
+    manifests.back().path = folder / (name + ".json");
   }
   for (const std::string& name : experiments) {
     const int forgotten = store.forget_failed(name);

@@ -56,11 +56,11 @@ void require_distinct(const JsonView& json, const Entries& entries, const Label&
 /// Methods or probes, each once; their labels join `labels`.
 template <typename T>
 std::vector<T> parse_specs(const JsonView& json, const std::string& what,
-                           std::vector<std::string>& labels) {
+                           const std::filesystem::path& folder, std::vector<std::string>& labels) {
   std::vector<T> out;
   std::set<std::string> seen;
   for (const JsonView& item : json.items()) {
-    out.push_back(T::parse(item));
+    out.push_back(T::parse(item, folder));
     labels.push_back(out.back().label());
     if (!seen.insert(out.back().canonical()).second) item.fail("each " + what + " once");
   }
@@ -200,14 +200,15 @@ std::string parse_name(const JsonView& json) {
 }
 
 /// Methods and probes, of which there is at least one; their labels.
-std::vector<std::string> parse_measured(const JsonView& json, Manifest& m) {
+std::vector<std::string> parse_measured(const JsonView& json, const std::filesystem::path& folder,
+                                        Manifest& m) {
   std::vector<std::string> labels;
   if (json.has("methods") || !json.has("probes")) {
-    m.methods = parse_specs<Method>(json.at("methods"), "method", labels);
+    m.methods = parse_specs<Method>(json.at("methods"), "method", folder, labels);
     if (m.methods.empty() && !json.has("probes")) json.at("methods").fail("at least one method");
   }
   if (json.has("probes")) {
-    m.probes = parse_specs<ProbeSpec>(json.at("probes"), "probe", labels);
+    m.probes = parse_specs<ProbeSpec>(json.at("probes"), "probe", folder, labels);
     if (m.probes.empty()) json.at("probes").fail("at least one probe");
   }
   return labels;
@@ -324,7 +325,8 @@ const DatasetEntry& Manifest::dataset(const std::string& label) const {
                     nearest_or_all(label, labels));
 }
 
-Manifest parse_manifest(std::string_view text, const std::string& source, ManifestUse use) {
+Manifest parse_manifest(std::string_view text, const std::string& source, ManifestUse use,
+                        const std::filesystem::path& folder) {
   const Json document = parse_json(text, source);
   const JsonView json(document, source);
   json.require_known_keys({"name",
@@ -365,7 +367,7 @@ Manifest parse_manifest(std::string_view text, const std::string& source, Manife
     });
   }
   std::vector<std::string> labels;
-  if (use == ManifestUse::kRun) labels = parse_measured(json, m);
+  if (use == ManifestUse::kRun) labels = parse_measured(json, folder, m);
   m.histories = parse_enums(json, "history", History::kReprefill,
                             {History::kReprefill, History::kCompressOnce, History::kRecompress});
   check_histories(json, m);

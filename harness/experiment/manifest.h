@@ -111,8 +111,10 @@ Manifest load_manifest(const std::filesystem::path& path);
 /// What a manifest is read for.  With kReport, `methods` and `probes` stay empty: a store may have
 /// old manifests whose methods this program does not know, and reports do not need them.
 enum class ManifestUse { kRun, kReport };
+/// Relative paths of files that methods name start in `folder`.
 Manifest parse_manifest(std::string_view text, const std::string& source,
-                        ManifestUse use = ManifestUse::kRun);
+                        ManifestUse use = ManifestUse::kRun,
+                        const std::filesystem::path& folder = {});
 
 /// The dimensions for rows and columns of a table: model, dataset, task, position, method, ...
 /// There is also method.PARAMETER, a setting of the method, and method.name, its name without

@@ -65,14 +65,16 @@ OrderedJson short_method(const Method& method, int more) {
 
 /// Methods that differ in the experiment differ here too: of a quarter and 2,048 tokens, which both
 /// become 144, the second becomes 145.
-OrderedJson short_methods(const std::vector<const Method*>& methods) {
+OrderedJson short_methods(const std::vector<const Method*>& methods,
+                          const std::filesystem::path& folder) {
   OrderedJson out = OrderedJson::array();
   std::set<std::string> seen;
   for (const Method* method : methods) {
     for (int more = 0;; ++more) {
       OrderedJson one = short_method(*method, more);
       const Json json = parse_json(one.dump(), "smoke run");
-      if (!seen.insert(Method::parse(JsonView(json, "smoke run")).canonical()).second) continue;
+      const JsonView view(json, "smoke run");
+      if (!seen.insert(Method::parse(view, folder).canonical()).second) continue;
       out.push_back(std::move(one));
       break;
     }
@@ -173,8 +175,9 @@ Manifest smoke_manifest(const Manifest& manifest, const Locations& locations) {
   }
 
   for (const TableSpec& table : manifest.tables) needed.push_back(table.difference_to);
-  json["methods"] = short_methods(sweep_ends(
-      manifest.methods, [](const Method& m) { return m.label(); }, needed));
+  const std::filesystem::path folder = manifest.path.parent_path();
+  const auto label = [](const Method& m) { return m.label(); };
+  json["methods"] = short_methods(sweep_ends(manifest.methods, label, needed), folder);
 
   json.erase("system_prompt");  // tiny's template knows none
   json["max_prompt_tokens"] = max_prompt;
@@ -185,7 +188,8 @@ Manifest smoke_manifest(const Manifest& manifest, const Locations& locations) {
       kWarning, max_prompt, kMaxAnswer,
       changes.empty() ? "" : " Datasets are replaced: " + join(changes, ", ") + ".");
   const std::string text = json.dump(1);
-  Manifest out = parse_manifest(text, manifest.path.string() + ": smoke run");
+  Manifest out =
+      parse_manifest(text, manifest.path.string() + ": smoke run", ManifestUse::kRun, folder);
   out.path = manifest.path;
   return out;
 }

@@ -5,8 +5,10 @@
 #include <nlohmann/json.hpp>
 
 #include "common/error.h"
+#include "common/file.h"
 #include "common/json.h"
 #include "tests/message_of.h"
+#include "tests/temporary_directory.h"
 
 namespace turnbench {
 namespace {
@@ -66,6 +68,34 @@ TEST(Method, Placement) {
   EXPECT_EQ(p.placement.rule, Residency::Rule::kLfu);
   EXPECT_NE(Method::parse("oracle:placement=host").canonical(),
             Method::parse("oracle").canonical());
+}
+
+// What a manifest says of its neighbours does not depend on where the program was started; what the
+// file says is part of the method's name.
+TEST(Method, FilesAreFoundBesideTheManifest) {
+  const test::TemporaryDirectory a, b;
+  const std::string costs = R"({"prefill_base": 0, "prefill_token": 1, "prefill_pair": 0,
+                                "cluster_base": 0, "cluster_token": 1})";
+  write_file(a.path() / "costs.json", costs);
+  write_file(b.path() / "costs.json", costs);
+  const std::string spec = "pqcache:max_iter=0,costs=costs.json";
+  const auto canonical = [&](const test::TemporaryDirectory& folder) {
+    return Method::parse(spec, "method", folder.path()).canonical();
+  };
+  EXPECT_THROW(Method::parse(spec), Error);
+  EXPECT_NE(canonical(a).find("costs=costs.json#"), std::string::npos);
+  EXPECT_EQ(canonical(a), canonical(b));
+  const Json json = {{"label", "ours"},
+                     {"method", {{{"name", "pqcache"}, {"max_iter", 0}, {"costs", "costs.json"}}}}};
+  EXPECT_EQ(Method::parse(JsonView(json, "m.json"), a.path()).canonical(), canonical(a));
+  EXPECT_EQ(
+      Method::parse("pqcache:max_iter=0,costs=" + a.path("costs.json"), "method", b.path()).name(),
+      "pqcache");
+  EXPECT_NO_THROW(Method::parse(canonical(a), "method", a.path()).make());
+
+  write_file(b.path() / "costs.json", costs + "\n");
+  EXPECT_NE(canonical(a), canonical(b));
+  EXPECT_THROW(Method::parse(canonical(a), "method", b.path()), Error);
 }
 
 TEST(Method, BadSpecsAreRefusedWithWhatWasExpected) {

@@ -9,6 +9,7 @@
 #include "common/error.h"
 #include "datasets/catalog.h"
 #include "harness/experiment/experiment.h"
+#include "tests/temporary_directory.h"
 
 namespace turnbench {
 namespace {
@@ -55,6 +56,21 @@ const Method& method(const Manifest& m, const std::string& label) {
   for (const Method& each : m.methods)
     if (each.label() == label) return each;
   throw input_error("no method {}", label);
+}
+
+// Also those of methods that probes name, and in the smoke run.
+TEST(Smoke, FilesOfMethodsLieBesideTheManifest) {
+  const test::TemporaryDirectory directory;
+  directory.write("costs.json", R"({"prefill_base": 0, "prefill_token": 1, "prefill_pair": 0,
+                                    "cluster_base": 0, "cluster_token": 1})");
+  const Manifest m = load_manifest(directory.write("m.json", R"({
+    "name": "adaptive", "models": ["tiny"], "datasets": ["tiny-fact"],
+    "methods": ["pqcache:max_iter=0,costs=costs.json"],
+    "probes": ["recall:method=pqcache:max_iter=0,costs=costs.json"]})"));
+  EXPECT_NO_THROW(m.methods[0].make());
+  EXPECT_NO_THROW(m.probes[0].method()->make());
+  const Manifest smoke = smoke_manifest(m, {});
+  EXPECT_EQ(smoke.methods[0].setting("costs"), m.methods[0].setting("costs"));
 }
 
 TEST(Smoke, IsAManifestOfItsOwn) {
