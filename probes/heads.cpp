@@ -21,8 +21,8 @@ void HeadSelection::for_each(const LayerView& view,
   for (int h = begin; h < end; ++h) task(static_cast<std::size_t>(h));
 }
 
-ProbeResult HeadSelection::reduce(std::vector<double> values) const {
-  if (values.empty()) return {0, "eta is no line of so short a prompt"};
+ProbeResult HeadSelection::reduce(std::vector<double> values, const std::string& why) const {
+  if (values.empty()) return {0, why};
   const auto count = static_cast<double>(values.size());
   if (aggregate == "mean") return {std::accumulate(values.begin(), values.end(), 0.0) / count, ""};
   std::sort(values.begin(), values.end());
@@ -31,9 +31,14 @@ ProbeResult HeadSelection::reduce(std::vector<double> values) const {
 }
 
 std::vector<ParameterInfo> line_parameters() {
+  return and_also({{"eta", ParameterInfo::Kind::kNumber, "0.1", "share",
+                    "lines that are chosen, of all 2n", 0, 1}},
+                  head_parameters());
+}
+
+std::vector<ParameterInfo> head_parameters() {
   using Kind = ParameterInfo::Kind;
-  return {{"eta", Kind::kNumber, "0.1", "share", "lines that are chosen, of all 2n", 0, 1},
-          {"layer", Kind::kInteger, "-1", "layer", "only this one; -1: all", -1},
+  return {{"layer", Kind::kInteger, "-1", "layer", "only this one; -1: all", -1},
           {"head", Kind::kInteger, "-1", "query head", "only this one of a layer; -1: all", -1},
           {"over", Kind::kChoice, "mean", "mean|p0|p10|p25|p50|p75|p90|p100",
            "what is taken over the heads: their mean, or a percentile"}};

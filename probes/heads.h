@@ -9,7 +9,7 @@
 
 namespace turnbench {
 
-/// The query heads that a probe of vertical and slash lines measures, and how it aggregates them.
+/// The query heads that a probe measures, and how it aggregates them.
 struct HeadSelection {
   std::string_view probe;          ///< its name, for messages
   int layer = -1, head = -1;       ///< -1: all
@@ -20,11 +20,14 @@ struct HeadSelection {
   void for_each(const LayerView& view, const std::function<void(std::size_t head)>& task) const;
 
   /// The mean of the heads' values, or a percentile of them (the nearest value; the lower of two).
-  /// Missing if there are no values, because `eta` is less than one line.
-  ProbeResult reduce(std::vector<double> values) const;
+  /// Missing if there are no values; `why` says so, by default that `eta` is less than one line.
+  ProbeResult reduce(std::vector<double> values,
+                     const std::string& why = "eta is no line of so short a prompt") const;
 };
 
-/// Parameters "eta", "layer", "head" and "over".
+/// Parameters "layer", "head" and "over".
+std::vector<ParameterInfo> head_parameters();
+/// The same with "eta".
 std::vector<ParameterInfo> line_parameters();
 HeadSelection parse_head_selection(std::string_view probe, const Parameters& parameters);
 

@@ -12,7 +12,8 @@
   X(redundancy)             \
   X(block_sizes)            \
   X(output_error)           \
-  X(recall)
+  X(recall)                 \
+  X(top_mass)
 
 namespace turnbench {
 

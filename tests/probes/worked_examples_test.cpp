@@ -37,6 +37,19 @@ TEST(WorkedExample, Coverage) {
   EXPECT_NE(measured("coverage:eta=0.1", shown).missing, "") << "0.6 lines are none";
 }
 
+// The rows (1), (.5, .5) and (.6, .1, .3); a second head's are (1), (.9, .1) and (.2, .2, .6).
+TEST(WorkedExample, TopMass) {
+  Shown shown = prescribed({{{1}, {.5, .5}, {.6, .1, .3}}, {{1}, {.9, .1}, {.2, .2, .6}}});
+  EXPECT_NEAR(value("top-mass:budget=1", shown), 0.6, 1e-5);
+  EXPECT_NEAR(value("top-mass:budget=2", shown), (0.9 + 0.8) / 2, 1e-5);
+  EXPECT_NEAR(value("top-mass:budget=2,over=p100", shown), 0.9, 1e-5);
+  EXPECT_NEAR(value("top-mass:budget=1/2,row=0.5,head=1", shown), 0.9, 1e-5) << "row 1 of 2 tokens";
+  EXPECT_EQ(value("top-mass:budget=1,row=0", shown), 1) << "the first row sees itself";
+  EXPECT_NEAR(value("top-mass:budget=100%", shown), 1, 1e-6);
+  EXPECT_NEAR(value("top-mass:budget=100", shown), 1, 1e-6);
+  EXPECT_NE(measured("top-mass:budget=0.1", shown).missing.find("no token"), std::string::npos);
+}
+
 // Redundancy: b = 1 loses nothing; scores (9, 0, 0, 1, 8, 0), K = 2, b = 3: blocks of 9 and 9, the
 // first one's best two are kept, 9 of 17.
 TEST(WorkedExample, Redundancy) {
