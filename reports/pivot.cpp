@@ -190,7 +190,7 @@ std::optional<Pivot::Entry> PivotMaker::entry(const Parts& parts) const {
   out.missing = any ? missing(parts) : Values{kNotRun};
   out.estimate = estimate(strata);
   out.estimate.known &= out.missing.empty();
-  if (!by_turn_ && shows_scores(spec_.value)) {
+  if (!by_turn_) {
     const std::string metric = spec_.value == "score" ? "" : spec_.value;
     if (const auto published = results_.published(cells, metric)) {
       out.published = published->value;

@@ -147,7 +147,7 @@ std::vector<std::string> parse_dimensions(const JsonView& json, const Manifest& 
 void check_value(const JsonView& json, const Manifest& manifest) {
   const std::string name = json.as_string();
   if (find_table_value(name) != nullptr) {
-    if (!shows_scores(name) && !manifest.isolated)
+    if (!shows_scores(name) && !find_table_value(name)->is_counter && !manifest.isolated)
       json.fail("score, or \"isolated\": true in the manifest");
     if (is_fidelity_metric(name) && !manifest.fidelity)
       json.fail("score, or \"fidelity\" in the manifest");
@@ -290,10 +290,12 @@ const std::vector<TableValue>& table_values() {
       {"peak_bytes", "MiB", 1.0 / (1 << 20), "weights, keys and values, and workspace at most",
        true, 1, true},
       {"decode_peak_bytes", "MiB", 1.0 / (1 << 20), "the same while decoding", true, 1, true},
-      {"kv_bytes", "MiB", 1.0 / (1 << 20), "keys and values when the answer begins", true, 2, true},
-      {"hit_rate", "share", 1, "of selected tokens, those that were on the device", false, 3, true},
-      {"step_bytes", "MiB", 1.0 / (1 << 20), "that cross the link in a decode step", true, 3,
-       true}};
+      {"kv_bytes", "MiB", 1.0 / (1 << 20), "keys and values when the answer begins", true, 2, true,
+       false, true},
+      {"hit_rate", "share", 1, "of selected tokens, those that were on the device", false, 3, true,
+       false, true},
+      {"step_bytes", "MiB", 1.0 / (1 << 20), "that cross the link in a decode step", true, 3, true,
+       false, true}};
   return values;
 }
 
@@ -384,7 +386,8 @@ Manifest parse_manifest(std::string_view text, const std::string& source, Manife
 }
 
 Manifest load_manifest(const std::filesystem::path& path) {
-  Manifest m = parse_manifest(read_file(path), path.string());
+  Manifest m =
+      parse_manifest(read_file(path), path.string(), ManifestUse::kRun, path.parent_path());
   m.path = path;
   return m;
 }

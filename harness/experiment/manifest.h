@@ -40,8 +40,8 @@ struct DatasetEntry {
   bool official_prompts = false;
 };
 
-/// A quantity that tables can show: scores, a metric of fidelity, or a measurement of isolated
-/// experiments.
+/// A quantity that tables can show: scores, a metric of fidelity, a counter, or a measurement of
+/// isolated experiments.
 struct TableValue {
   std::string_view name, unit;
   double scale = 1;  ///< value in `unit` / stored value
@@ -50,6 +50,7 @@ struct TableValue {
   int digits = 1;            ///< printed after the decimal point
   bool is_measured = false;  ///< stored as a counter or timing, not as a score
   bool is_signed = false;    ///< may be negative
+  bool is_counter = false;   ///< measured, but the same in any company: also of other experiments
 
   /// True if values are in [0, 1] and printed as percentages.
   bool is_share() const { return scale == 100; }

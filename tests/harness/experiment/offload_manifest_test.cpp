@@ -77,6 +77,28 @@ TEST_F(OffloadManifest, RecordsWhatMovedAndHowLong) {
             1);
 }
 
+// What is counted is the same in company, and stands beside the number that a paper prints.
+TEST_F(OffloadManifest, CountsWithoutIsolation) {
+  Json manifest = offload_manifest();
+  manifest.erase("isolated");
+  manifest.erase("link_gbps");
+  const auto show = [&](const char* value) {
+    manifest["tables"] = {{{"rows", "method"}, {"columns", "dataset"}, {"value", value}}};
+    return run(manifest);
+  };
+  EXPECT_NE(show("tt2t").err.find("found \"tt2t\", expected score, or \"isolated\": true"),
+            std::string::npos);
+  for (const char* value : {"kv_bytes", "step_bytes"}) EXPECT_EQ(show(value).code, 0) << value;
+  manifest["published"] = "numbers.csv";
+  directory_.write("numbers.csv", "method,value,metric\n\"" +
+                                      manifest["methods"][1].get<std::string>() +
+                                      "\",0.625,hit_rate\n");
+  ASSERT_EQ(show("hit_rate").code, 0);
+  const Finished report = run_program({"report", db_, "--format", "csv"});
+  EXPECT_NE(report.out.find("published"), std::string::npos) << report.out;
+  EXPECT_NE(report.out.find(",0.625,"), std::string::npos) << report.out;
+}
+
 TEST_F(OffloadManifest, RefusesWhatHasNoMeaning) {
   const auto refused = [&](const char* key, const Json& value, const char* expected) {
     Json manifest = offload_manifest();
