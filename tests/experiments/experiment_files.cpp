@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <set>
 
 #include "datasets/catalog.h"
 
@@ -62,9 +63,14 @@ std::vector<NamedCell> named_cells(const Manifest& manifest) {
           }
         }
       };
+      std::set<std::string> metrics = {entry.metric.empty() ? dataset.metric : entry.metric};
+      for (const TableSpec& table : manifest.tables) {
+        if (table.value != "score") metrics.insert(table.value);
+      }
       for (const Method& method : manifest.methods) {
-        for (History history : manifest.histories)
-          add(method.label(), entry.metric.empty() ? dataset.metric : entry.metric, history);
+        for (History history : manifest.histories) {
+          for (const std::string& metric : metrics) add(method.label(), metric, history);
+        }
       }
       for (const ProbeSpec& probe : manifest.probes)
         add(probe.label(), probe.info().metric, History::kReprefill);

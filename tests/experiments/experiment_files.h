@@ -25,7 +25,7 @@ Manifest load_experiment(const std::string& name);
 /// The published numbers that a manifest names; none if it names none.
 std::vector<PublishedNumber> published_of(const Manifest& manifest);
 
-/// A cell of a table: dimension -> value.
+/// A cell of a table, by each metric that the tables show: dimension -> value.
 using NamedCell = std::map<std::string, std::string>;
 std::vector<NamedCell> named_cells(const Manifest& manifest);
 
