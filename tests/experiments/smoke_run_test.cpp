@@ -1,4 +1,4 @@
-// Every paper's manifest and those of the real model from end to end, on stand-ins.
+// Every paper's manifest, those of the real model and some of tiny's from end to end, on stand-ins.
 
 #include <gtest/gtest.h>
 
@@ -68,6 +68,11 @@ TEST_P(SmokeRun, StoresEveryCellAndSaysWhatItIs) {
 
 INSTANTIATE_TEST_SUITE_P(Papers, SmokeRun, testing::ValuesIn(paper_manifests()), parameter_name);
 INSTANTIATE_TEST_SUITE_P(Smollm2, SmokeRun, testing::ValuesIn(smollm2_manifests()), parameter_name);
+
+INSTANTIATE_TEST_SUITE_P(Tiny, SmokeRun,
+                         testing::Values("quickstart-selection.json",
+                                         "quickstart-selection-recall.json"),
+                         parameter_name);
 
 // What is a share in earnest, of prompts that are longer than any window, is one here.
 TEST(SmokeRunOfShares, RunsEveryMethod) {
