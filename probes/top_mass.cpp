@@ -19,15 +19,17 @@ class TopMass : public PromptProbe {
     const int count = budget_.tokens(layer.rows().begin + row + 1);
     if (count <= 0) return;
     const AttentionStats& stats = layer.view().stats;
-    std::vector<double> sums(static_cast<std::size_t>(layer.view().shape.heads));
+    std::vector<double> shares(static_cast<std::size_t>(layer.view().shape.heads));
     stats.for_each_head([&](int h) {
       stats.for_each_row(h, row, 1, [&](std::int32_t, std::span<const float> scores) {
+        double top = 0, all = 0;
         for (std::int32_t j : top_k(scores, count))
-          sums[static_cast<std::size_t>(h)] +=
-              static_cast<double>(scores[static_cast<std::size_t>(j)]);
+          top += static_cast<double>(scores[static_cast<std::size_t>(j)]);
+        for (float score : scores) all += static_cast<double>(score);
+        shares[static_cast<std::size_t>(h)] = top / all;
       });
     });
-    heads_.for_each(layer.view(), [&](std::size_t head) { values_.push_back(sums[head]); });
+    heads_.for_each(layer.view(), [&](std::size_t head) { values_.push_back(shares[head]); });
   }
 
  protected:

@@ -96,7 +96,7 @@ TEST_F(OffloadManifest, CountsWithoutIsolation) {
   ASSERT_EQ(show("hit_rate").code, 0);
   const Finished report = run_program({"report", db_, "--format", "csv"});
   EXPECT_NE(report.out.find("published"), std::string::npos) << report.out;
-  EXPECT_NE(report.out.find(",0.625,"), std::string::npos) << report.out;
+  EXPECT_NE(report.out.find(",0.6250,"), std::string::npos) << report.out;
 }
 
 TEST_F(OffloadManifest, RefusesWhatHasNoMeaning) {
