@@ -35,7 +35,8 @@ ProbeInfo recall() {
           .metric = "recall",
           .deviations =
               "k is the number of tokens that the method reads for a query head, the sinks, the "
-              "window and the current token among them; hidden states are full attention's in "
+              "window and the current token among them; tokens whose attention is 0 in float32 "
+              "are none of the best, however few are left; hidden states are full attention's in "
               "every layer",
           .input = ProbeInfo::Input::kAnswer,
           .parameters = {{"method", Kind::kMethod, "", "method",

@@ -4,6 +4,7 @@
 
 #include "methods/method.h"
 #include "tests/methods/layer.h"
+#include "tests/methods/prescribed.h"
 
 namespace turnbench {
 namespace {
@@ -29,6 +30,21 @@ TEST(SelectionRecall, IsTheShareOfTheBest) {
   for (const auto& list : best)
     want += static_cast<double>(std::lower_bound(list.begin(), list.end(), k) - list.begin()) / k;
   EXPECT_DOUBLE_EQ(selection_recall(layer.view(), {first}), want / (kSets * kGroup));
+}
+
+// Of tokens whose attention is 0 none is better than another.
+TEST(SelectionRecall, TokensWithoutAttentionDoNotCount) {
+  test::PrescribedLayer layer({test::rows_like({.6, 0, 0, .4, 0, 0})}, 1, 1);
+  for (float& q : layer.queries) q = q < -500 ? -1e6f : q;  // what is 1e-30 there
+  layer.tail.clear();
+  layer.tail.push(layer.queries.data() + (layer.n - 1) * 64, layer.n - 1);
+  const auto recall = [&](const std::vector<std::int32_t>& slots) {
+    return selection_recall(layer.view(), {{slots}});
+  };
+  EXPECT_EQ(recall({0, 3, 4, 5}), 1);
+  EXPECT_EQ(recall({1, 2, 3, 4}), 0.5);
+  EXPECT_EQ(recall({0}), 1);
+  EXPECT_EQ(recall({3}), 0);
 }
 
 TEST(SelectionRecall, WatchingChangesNothing) {
