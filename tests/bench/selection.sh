@@ -6,4 +6,6 @@ set -eu
 program=${1:-build/turnbench}
 [ $# -gt 0 ] && shift
 "$program" bench selection --model "random:$(dirname "$0")/llama-3.2-1b.json" --depth 32768 --kv-dtype bf16 \
-  --repeats 5 --method pqcache:budget=1024 --method oracle:budget=1024 "$@"
+  --repeats 5 --method quest:budget=1024 --method infllm:budget=1024 --method clusterkv:budget=1024 \
+  --method shadowkv:budget=1024 --method pqcache:budget=1024 --method sparq:budget=1024 --method oracle:budget=1024 \
+  "$@"
