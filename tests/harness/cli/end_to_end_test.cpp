@@ -333,12 +333,12 @@ TEST_F(EndToEnd, KillsLoseNothingThatWasStored) {
   std::mt19937 random(17);
   std::set<std::int64_t> found;  // records at the moments of death
   std::int64_t before = 0;
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < 12; ++i) {
     Program program({"run", manifest, "--db", db, "--workers", "2"});
     // In the first instants, where the store is made; then somewhere after one more batch, however
     // slow the machine has become since the undisturbed run.
-    if (i >= 5 && before < all) wait_for_more_than(before, db);
-    const double share = i < 5 ? 0.02 * (i + 1) : 0.1 * static_cast<double>(random() % 1000) / 1000;
+    if (i >= 4 && before < all) wait_for_more_than(before, db);
+    const double share = i < 4 ? 0.02 * (i + 1) : 0.1 * static_cast<double>(random() % 1000) / 1000;
     std::this_thread::sleep_for(std::chrono::duration<double>(share * undisturbed));
     program.signal(SIGKILL);
     const Finished end = program.wait();
