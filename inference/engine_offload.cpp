@@ -17,22 +17,30 @@ OffloadedLayer::Pinned pinned_of(const SelectionPolicy* selection, int layer) {
   };
 }
 
-Residency::Options residency_options(const Placement& placement, const DeviceNeeds& needs,
-                                     int sets) {
+/// longest: tokens of the layer's largest set.  No more is allocated than could be of use, whatever
+/// the settings say: an answer that needs more room gets a new working set.
+Residency::Options residency_options(const Placement& placement, const DeviceNeeds& needs, int sets,
+                                     std::int32_t longest) {
   using Rule = Residency::Rule;
+  constexpr std::int32_t kAnswer = 4096;  // tokens
+  const std::int32_t useful = longest + kAnswer;
   Residency::Options out;
   out.rule = placement.rule;
   out.sets = sets;
   out.lists_per_set = needs.lists_per_set;
-  out.block = needs.block > 0 ? needs.block : placement.cache_block;
+  out.block = std::min(needs.block > 0 ? needs.block : placement.cache_block, useful);
   out.first = needs.first;
-  out.cache_tokens = placement.cache_tokens;
-  out.pinned_tokens = needs.pinned_tokens;
+  const std::int32_t blocks = (useful + out.block - 1) / out.block,
+                     step_tokens = std::min(needs.step_tokens, useful * needs.lists_per_set);
+  out.cache_tokens = std::min(placement.cache_tokens, blocks * out.block);
+  out.pinned_tokens = std::min(needs.pinned_tokens, useful);
   out.insert_blocks = placement.insert_blocks;
   if (out.rule == Rule::kLru || out.rule == Rule::kLfu) {
-    out.step_tokens = needs.step_tokens;
-  } else {  // the cache is what a step reads
-    out.cache_tokens = std::max(out.cache_tokens, needs.step_tokens);
+    out.step_tokens = step_tokens;
+  } else if (needs.block > 0) {  // the cache is what a step reads: whole blocks
+    out.cache_tokens = std::max(out.cache_tokens, step_tokens);
+  } else {  // each token may be in a block of its own
+    out.cache_tokens = std::max(out.cache_tokens, std::min(step_tokens, blocks) * out.block);
   }
   out.per_list = needs.per_list && out.rule == Rule::kPrevious;
   if (out.per_list)
@@ -171,16 +179,18 @@ void Engine::move_to_host(Sequence& s, int layer, const LayerView* view,
   if (!on_host && !rebuilds) return;
   std::unique_ptr<OffloadedLayer>& offloaded = s.offloaded[static_cast<std::size_t>(layer)];
   const auto make_working_set = [&](const DeviceNeeds& needs) {
+    std::int32_t longest = 0;
+    for (const KvHeadCache& set : sets) longest = std::max(longest, set.size());
     const auto options =
-        residency_options(s.policies.placement, needs, static_cast<int>(sets.size()));
+        residency_options(s.policies.placement, needs, static_cast<int>(sets.size()), longest);
     offloaded = std::make_unique<OffloadedLayer>(options, s.cache.pool(layer),
                                                  on_host ? stage.link : stage.within, needs.keys);
     offloaded->start(sets, pinned_of(selection, layer));
   };
   if (rebuilds && s.policies.placement.rule != Residency::Rule::kPrevious) {
     throw input_error(
-        "{}: found another cache_rule, expected previous: keys that a step computes stay for the "
-        "next one",
+        "{}: found a cache_rule other than previous, expected cache_rule=previous: keys that a "
+        "step computes stay for the next one",
         s.policies.method);
   }
   if (!on_host) {

@@ -12,10 +12,18 @@ DeviceNeeds SelectionPolicy::device_needs(const LayerView& view) const {
 }
 
 DeviceNeeds reading_everything(const LayerView& view) {
-  DeviceNeeds out;
-  for (const KvHeadCache& set : view.sets) out.step_tokens = std::max(out.step_tokens, set.size());
-  out.step_tokens = (out.step_tokens / kRoom + 2) * kRoom;
+  return {.step_tokens = (longest_set(view) / kRoom + 2) * kRoom};
+}
+
+std::int32_t longest_set(const LayerView& view) {
+  std::int32_t out = 0;
+  for (const KvHeadCache& set : view.sets) out = std::max(out, set.size());
   return out;
+}
+
+std::vector<SlotRange> sinks_and_window(int sinks, int window, int tokens) {
+  if (window <= sinks) return {{0, tokens}};
+  return {{0, sinks}, {window, tokens}};
 }
 
 }  // namespace turnbench

@@ -166,6 +166,10 @@ struct DeviceNeeds {
 
 /// What steps need that may read all cached tokens.
 DeviceNeeds reading_everything(const LayerView& view);
+/// The tokens of the layer's largest set.
+std::int32_t longest_set(const LayerView& view);
+/// The first `sinks` of `tokens` tokens and those from `window` on, as pinned tokens.
+std::vector<SlotRange> sinks_and_window(int sinks, int window, int tokens);
 
 /// Tokens that a step reads and whose keys are to be written.
 struct MissingKeys {

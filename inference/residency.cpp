@@ -74,15 +74,16 @@ class LayerBlocks : public Residency {
     entry_of_[static_cast<std::size_t>(entry(e).block)] = -1;
     entry(e) = {};
   }
-  /// Copies the rows of all sets of an entry whose block has more rows than were copied.
+  /// Copies the rows of all sets by which the block of an entry has grown.
   void copy_grown(std::int32_t e, std::span<const std::int32_t> tokens,
                   std::vector<SlotCopy>& out) {
     const std::int32_t block = entry(e).block;
     for (int s = 0; s < options().sets; ++s) {
-      const std::int32_t count = rows_of(block, tokens[static_cast<std::size_t>(s)]);
-      if (count <= rows(e, s)) continue;
+      const std::int32_t count = rows_of(block, tokens[static_cast<std::size_t>(s)]),
+                         copied = std::min(rows(e, s), count);
+      if (count == copied) continue;
       rows(e, s) = count;
-      add_copy(out, {s, begin_of(block), first_slot(e), count});
+      add_copy(out, {s, begin_of(block) + copied, first_slot(e) + copied, count - copied});
     }
   }
 
@@ -393,8 +394,10 @@ class PreviousBlocks : public Residency {
       const std::int32_t row = token - begin_of(resident->block);
       ++(row < before ? out.hits : out.misses);
       if (row >= resident->rows) {
-        resident->rows = rows_of(resident->block, available);
-        add_copy(out.loads, {w.set, begin_of(resident->block), resident->slot, resident->rows});
+        const std::int32_t copied =
+            std::exchange(resident->rows, rows_of(resident->block, available));
+        add_copy(out.loads, {w.set, begin_of(resident->block) + copied, resident->slot + copied,
+                             resident->rows - copied});
       }
       w.slots.push_back(resident->slot + row);
     }

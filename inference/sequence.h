@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -43,6 +44,12 @@ class Sequence {
   /// Returns to the state after the first `position` tokens.  Only valid if nothing was evicted and
   /// no fork uses column masses.
   void truncate(std::int32_t position);
+
+  /// Whether steps read a layer's working set.
+  bool is_offloaded() const {
+    return std::any_of(offloaded.begin(), offloaded.end(),
+                       [](const auto& l) { return l != nullptr; });
+  }
 
   const ModelShape& shape() const { return shape_; }
   int tail_rows() const { return tail_rows_; }

@@ -30,7 +30,8 @@ MethodInfo h2o() {
           "Zhang et al., H2O: Heavy-Hitter Oracle for Efficient Generative Inference of Large "
           "Language Models, 2023",
       .budget_unit =
-          "tokens kept per set, recent ones included, and of a number the sinks; mode=dynamic holds "
+          "tokens kept per set, recent ones included, and of a number the sinks; mode=dynamic "
+          "holds "
           "it while decoding, mode=prefill lets generated tokens come on top",
       .deviations =
           "one kept set per KV head by default (sums over its query heads), where official code "

@@ -284,17 +284,26 @@ void Method::add(const Spec& spec, const std::string& where, const std::filesyst
   for (const auto& item : spec.given) (is_placement(item.first) ? placed : own).insert(item);
   const std::string place = where + ": " + spec.name;
   parts_.push_back({&info, Parameters::check(info.parameters, own, place, folder), {}});
+  // Settings of all parts together, over the defaults of all parts.
+  for (const auto& [name, value] : placed) {
+    const auto [known, is_new] = given_placement_.emplace(name, value);
+    if (!is_new && known->second != value) {
+      throw input_error("{}: found {}={} and {}={}, expected one placement", where, name,
+                        known->second, name, value);
+    }
+  }
+  default_placement_.insert(info.placement.begin(), info.placement.end());
   const bool is_given = !placed.empty();
-  placed.insert(info.placement.begin(), info.placement.end());
+  placed = given_placement_;
+  placed.insert(default_placement_.begin(), default_placement_.end());
   if (placed.empty()) return;
   const auto& declared = placement_parameters();
   const Parameters p = Parameters::check(declared, placed, place);
   placement_ = placement_of(p);
-  if (!is_given) return;
-  parts_.back().placement = p;
-  placement_text_ = p.canonical() == Parameters::check(declared, info.placement, where).canonical()
-                        ? ""
-                        : p.canonical().substr(std::string_view("placement=").size());
+  if (is_given) parts_.back().placement = p;
+  const std::string usual = Parameters::check(declared, default_placement_, place).canonical();
+  placement_text_ =
+      p.canonical() == usual ? "" : p.canonical().substr(std::string_view("placement=").size());
 }
 
 void Method::finish(std::string label, const std::string& where) {

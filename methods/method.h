@@ -140,6 +140,7 @@ class Method {
 
   std::vector<Part> parts_;
   Placement placement_;
+  std::map<std::string, std::string> given_placement_, default_placement_;  ///< of all parts
   std::string placement_text_;  ///< if it is not that of the method
   std::string label_, name_, canonical_, prefill_key_;
   bool eager_ = false;

@@ -23,16 +23,26 @@ class Oracle : public SelectionPolicy {
     return std::make_unique<Oracle>(*this);
   }
 
+  void after_prefill(const LayerView& view) override { local_ = segments(view).local; }
+
+  DeviceNeeds device_needs(const LayerView& view) const override {
+    const auto [budget, local, chosen] = segments(view);
+    const int lists = s_.per_query_head ? view.heads_per_set() : 1;
+    return {.everything = longest_set(view) <= s_.sinks + budget,
+            .pinned_tokens = s_.sinks + local + 1,
+            .step_tokens = lists * chosen,
+            .first = s_.sinks,
+            .lists_per_set = lists};
+  }
+
+  std::vector<SlotRange> pinned(int /*layer*/, int tokens) const override {
+    return sinks_and_window(s_.sinks, tokens - 1 - local_, tokens);
+  }
+
   /// Attention of the step's query -> summed over the heads of a set -> top-k between the sinks and
   /// the local window.
   Selection select(const LayerView& view) override {
-    // The prompt's length decides, not today's: segments are fixed when the turn's prefill ends.
-    const int prompt = std::max(0, view.prompt_tokens - s_.sinks);
-    const int budget =
-        s_.budget.is_ratio ? s_.budget.tokens(prompt) : std::max(0, s_.budget.tokens(0) - s_.sinks);
-    // Each part is rounded down by itself, as in PQCache.
-    const int local = Budget{true, s_.local}.tokens(budget),
-              k = Budget{true, 1 - s_.local}.tokens(budget);
+    const auto [budget, local, k] = segments(view);
     Selection out;
     for (const KeptSet& set : kept_sets(view, s_.per_query_head)) {
       const int n = set.tokens, current = n - 1;  // the current token is read in any case
@@ -52,6 +62,20 @@ class Oracle : public SelectionPolicy {
   }
 
  private:
+  struct Segments {
+    int budget = 0, local = 0, chosen = 0;  ///< tokens
+  };
+
+  /// The prompt's length decides, not today's: segments are fixed when the turn's prefill ends.
+  Segments segments(const LayerView& view) const {
+    const int prompt = std::max(0, view.prompt_tokens - s_.sinks);
+    const int budget =
+        s_.budget.is_ratio ? s_.budget.tokens(prompt) : std::max(0, s_.budget.tokens(0) - s_.sinks);
+    // Each part is rounded down by itself, as in PQCache.
+    return {budget, Budget{true, s_.local}.tokens(budget),
+            Budget{true, 1 - s_.local}.tokens(budget)};
+  }
+
   /// Probabilities of the candidates, slots [begin, end), summed over the query heads of a set.
   std::vector<float> summed_over_heads(const HeadScores& attention, const KeptSet& set, int begin,
                                        int end) const {
@@ -67,6 +91,7 @@ class Oracle : public SelectionPolicy {
   }
 
   Settings s_;
+  int local_ = 0;  ///< tokens of the turn
 };
 
 }  // namespace
@@ -90,7 +115,9 @@ MethodInfo oracle() {
           "the sinks and the half that goes to recent tokens come from PQCache's scripts, not "
           "from its paper; norm=candidates is how PQCache's own search weighs the heads of a "
           "group; "
-          "the current token is read before an old one leaves the local window",
+          "the current token is read before an old one leaves the local window; the scripts' "
+          "oracle "
+          "counts it among the recent ones and reads one token less at some lengths",
       .parameters = {{"budget", Kind::kBudget, "0.2", "tokens or share", "tokens read per step"},
                      {"sinks", Kind::kInteger, "32", "tokens", "first tokens that are always read"},
                      {"local", Kind::kNumber, "0.5", "share",

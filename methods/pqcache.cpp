@@ -78,16 +78,16 @@ class PqCache : public SelectionPolicy {
 
   DeviceNeeds device_needs(const LayerView& view) const override {
     const Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
-    return {.everything = layer.codes.empty(),
+    return {.everything =
+                layer.codes.empty() || longest_set(view) <= s_.sinks + layer.local + layer.chosen,
             .pinned_tokens = s_.sinks + layer.local + 1,
             .step_tokens = layer.chosen,
             .first = s_.sinks};
   }
 
   std::vector<SlotRange> pinned(int layer, int tokens) const override {
-    const int window = tokens - 1 - layers_[static_cast<std::size_t>(layer)].local;
-    if (window <= s_.sinks) return {{0, tokens}};
-    return {{0, s_.sinks}, {window, tokens}};
+    return sinks_and_window(s_.sinks, tokens - 1 - layers_[static_cast<std::size_t>(layer)].local,
+                            tokens);
   }
 
   /// Moves the codes of the layer, so that they are there when its queries are.
@@ -206,7 +206,8 @@ MethodInfo pqcache() {
           "sinks and the half that goes to recent tokens come from its scripts; the current token "
           "is read before an old one leaves the local window; ties go to the lower position; "
           "k-means as scikit-learn's, but for what kmeans.h says; prompt tokens of the local "
-          "window get codes of their own keys, where its code has those of stale rows",
+          "window get codes of their own keys, where its code has those of stale rows; a prompt of "
+          "no more tokens than sinks and centroids is read whole",
       .parameters = {{"budget", Kind::kBudget, "0.2", "tokens or share", "tokens read per step"},
                      {"sinks", Kind::kInteger, "32", "tokens", "first tokens that are always read"},
                      {"local", Kind::kNumber, "0.5", "share",

@@ -96,6 +96,7 @@ class Quest : public SelectionPolicy {
   DeviceNeeds device_needs(const LayerView& view) const override {
     if (view.layer < s_.dense_layers) return {.everything = true};
     const int budget = s_.budget.tokens(view.prompt_tokens), group = view.heads_per_set();
+    if (longest_set(view) <= budget) return {.everything = true};
     const std::int64_t list = std::max<std::int64_t>(budget, s_.page * most_pages(budget)) +
                               (s_.reads_generated ? kReadAnswer : 0);
     const std::int64_t all = reading_everything(view).step_tokens;

@@ -158,15 +158,9 @@ class SparQ : public SelectionPolicy {
 
   DeviceNeeds device_needs(const LayerView& view) const override {
     const Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
-    return {.pinned_tokens = s_.sinks + layer.local + 1,
-            .step_tokens = layer.chosen,
-            .first = s_.sinks};
-  }
-
-  std::vector<SlotRange> pinned(int layer, int tokens) const override {
-    const int window = tokens - 1 - layers_[static_cast<std::size_t>(layer)].local;
-    if (window <= s_.sinks) return {{0, tokens}};
-    return {{0, s_.sinks}, {window, tokens}};
+    // Sinks and window are gathered with the others: nothing stays on the device.
+    const int tokens = s_.sinks + layer.local + layer.chosen;
+    return {.everything = longest_set(view) <= tokens, .step_tokens = tokens};
   }
 
   /// The largest dimensions of the queries of a set -> scores from these -> summed over the heads

@@ -29,19 +29,21 @@ class Recall : public PromptProbe {
 /// states: recall@k against exact top-k, k being what the method reads.
 ProbeInfo recall() {
   using Kind = ParameterInfo::Kind;
-  return {.name = "recall",
-          .summary = "share of the tokens with the highest attention that a method selects",
-          .paper = "recall against exact top-k, as in PQCache, 2024, and ClusterKV, 2024",
-          .metric = "recall",
-          .deviations =
-              "k is the number of tokens that the method reads for a query head, the sinks, the "
-              "window and the current token among them; tokens whose attention is 0 in float32 "
-              "are none of the best, however few are left; hidden states are full attention's in "
-              "every layer",
-          .input = ProbeInfo::Input::kAnswer,
-          .parameters = {{"method", Kind::kMethod, "", "method",
-                          "whose selection is measured; stands last: method=pqcache:budget=0.1"}},
-          .make = [](const Parameters&) { return std::make_unique<Recall>(); }};
+  return {
+      .name = "recall",
+      .summary = "share of the tokens with the highest attention that a method selects",
+      .paper = "recall against exact top-k, as in PQCache, 2024, and ClusterKV, 2024",
+      .metric = "recall",
+      .deviations =
+          "k is the number of tokens that the method reads for a query head, the sinks, the "
+          "window and the current token among them; tokens whose attention is 0 in float32 "
+          "are none of the best, however few are left; a layer that reads everything counts as 1; "
+          "hidden states are full attention's in "
+          "every layer",
+      .input = ProbeInfo::Input::kAnswer,
+      .parameters = {{"method", Kind::kMethod, "", "method",
+                      "whose selection is measured; stands last: method=pqcache:budget=0.1"}},
+      .make = [](const Parameters&) { return std::make_unique<Recall>(); }};
 }
 
 }  // namespace turnbench

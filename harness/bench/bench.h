@@ -55,7 +55,7 @@ struct SelectionRow {
   double bytes_moved = 0;       ///< over the link between host and device
   /// Mean share of the tokens with the highest attention that are among as many selected ones, over
   /// query heads and steps of a middle layer.
-  double recall = 1;
+  std::optional<double> recall = 1;  ///< of methods that select
   double median_seconds() const;
 };
 

@@ -113,7 +113,7 @@ class SelectionBench {
         for (const KvHeadCache& set : sequence.cache.layer(static_cast<int>(l)))
           tokens[l] += set.size();
       }
-      out.recall = 0;  // of what it evicted it knows nothing
+      out.recall.reset();  // of what it evicted it knows nothing
     } else {
       Observed observed;
       policies.selection = std::make_unique<WatchedSelection>(

@@ -28,9 +28,13 @@ std::vector<int> lengths(const Options& o) {
     throw input_error("{}: found it with {}, expected {}", decodes ? "--tokens" : "--depth", o.what,
                       decodes ? "--depth, the tokens in the cache" : "--tokens");
   }
-  if (decodes)
-    return number_list(o.depth.empty() ? "0,2048,8192" : o.depth, "--depth",
-                       o.what == "selection" ? 1 : 0);
+  if (o.what == "selection") {
+    if (o.batch != "1")
+      throw input_error("--batch: found \"{}\" with selection, expected none: it is one sequence",
+                        o.batch);
+    return number_list(o.depth.empty() ? "2048,8192" : o.depth, "--depth", 1);
+  }
+  if (decodes) return number_list(o.depth.empty() ? "0,2048,8192" : o.depth, "--depth", 0);
   return number_list(o.tokens.empty() ? "512,2048" : o.tokens, "--tokens", 1);
 }
 
@@ -78,9 +82,9 @@ void print_selection(const std::vector<SelectionRow>& rows, const std::string& m
     fmt::print("{:<44} {:>7} {:>13} {:>8} {:>10} {:>10} {:>7}\n", "method", "depth", "attention ms",
                "of full", "MB read", "MB moved", "recall");
     for (const SelectionRow& row : rows) {
-      fmt::print("{:<44} {:>7} {:>13.3f} {:>8.3f} {:>10.2f} {:>10.2f} {:>7.3f}\n", row.method,
+      fmt::print("{:<44} {:>7} {:>13.3f} {:>8.3f} {:>10.2f} {:>10.2f} {:>7}\n", row.method,
                  row.depth, 1e3 * row.median_seconds(), row.of_full, row.bytes_read / 1e6,
-                 row.bytes_moved / 1e6, row.recall);
+                 row.bytes_moved / 1e6, row.recall ? fmt::format("{:.3f}", *row.recall) : "-");
     }
     return;
   }
@@ -95,7 +99,7 @@ void print_selection(const std::vector<SelectionRow>& rows, const std::string& m
                            {"of_full", row.of_full},
                            {"bytes_read", row.bytes_read},
                            {"bytes_moved", row.bytes_moved},
-                           {"recall", row.recall}});
+                           {"recall", row.recall ? OrderedJson(*row.recall) : nullptr}});
   }
   fmt::print("{}\n", dump(out));
 }

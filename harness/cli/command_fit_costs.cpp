@@ -107,6 +107,12 @@ void fit_costs(const FitOptions& o, bool json) {
   const std::vector<double> prefill = least_squares(prefill_terms, prefill_seconds),
                             cluster = least_squares(cluster_terms, cluster_seconds);
   const ClusterCosts costs{prefill[0], prefill[1], prefill[2], cluster[0], cluster[1]};
+  if (!(costs.cluster_token > 0)) {
+    throw runtime_error(
+        "--tokens: found times of clustering that do not grow with the tokens of {}, expected "
+        "longer lengths, whose differences stand out from the noise",
+        o.tokens);
+  }
   write_file(o.out, costs.json());
   if (json) {
     OrderedJson iterations;

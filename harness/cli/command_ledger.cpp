@@ -108,11 +108,14 @@ void add_ledger_command(CLI::App& app, const CommonOptions& common) {
     const std::vector<std::string> all = store.experiments();
     if (all.empty()) throw input_error("{}: found no experiment, expected at least one", o->db);
     const std::string experiment = o->experiment.empty() ? all.back() : o->experiment;
+    store.manifest(experiment);  // refuses one that is not there
     const std::map<std::string, Cell> cells = chosen_cells(store, experiment, o->methods);
     if (!common.json) print_csv_header(o->layers);
+    bool any = false;
     store.for_each_ledger(experiment, [&](const std::string& key, const std::string& dialogue,
                                           int turn, const Ledger& ledger) {
       const auto found = cells.find(key);
+      any = true;
       if (found == cells.end()) return;
       Line line{found->second, dialogue, turn, 0, {}, {}};
       const auto print = common.json ? print_json : print_csv;
@@ -128,6 +131,12 @@ void add_ledger_command(CLI::App& app, const CommonOptions& common) {
         }
       }
     });
+    if (!any) {
+      fmt::print(stderr,
+                 "{}: no cell of experiment \"{}\" ran alone (manifest: isolated) with keys "
+                 "and values in host memory\n",
+                 o->db, printable(experiment));
+    }
   });
 }
 

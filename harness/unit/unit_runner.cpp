@@ -348,7 +348,10 @@ void UnitRunner::finish_turn(ActiveUnit& unit, Branch& b) {
   if (const auto& selection = b.sequence->policies.selection) {
     for (const auto& [name, value] : selection->counters()) r.counters.push_back({name, value});
   }
-  if (b.sequence->policies.placement.host) write_traffic(c.ledger, r);
+  if (b.sequence->policies.placement.host) {
+    write_traffic(c.ledger, r);
+    r.counters.push_back({"dense_fallback", b.sequence->is_offloaded() ? 0.0 : 1.0});
+  }
   r.timings = {{"prefill_share", b.prefill_seconds},
                {"decode_share", b.decode_seconds},
                {"policy", c.policy_seconds}};

@@ -17,8 +17,8 @@ struct DecodeJob {
   const float* q;
   float *out, *lse;
   std::size_t key_offset;  // of the keys in a page
-  int pages, slots;  // begin of its page table and its list in the plan's; slots < 0: no list
-  int slot_heads;    // begin of its list of heads; < 0: all heads attend to all slots
+  int pages, slots;        // begin of its page table and its list in the plan's; slots < 0: no list
+  int slot_heads;          // begin of its list of heads; < 0: all heads attend to all slots
   int first, keys;
   int segment, segments;  // keys per segment; number of segments
   int heads, partial;     // the result of segment s and head h has index partial + s * heads + h

@@ -1,5 +1,7 @@
 #include "inference/joined_lists.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <map>
 #include <random>

@@ -198,8 +198,8 @@ TEST(SparQ, CountsAsPqCacheDoes) {
   EXPECT_EQ(s.slots[0][2033 - 1001], 9000);
   EXPECT_EQ(s.blend.weights, nullptr);
   const DeviceNeeds needs = policy->device_needs(layer.view(3));
-  EXPECT_EQ(needs.pinned_tokens, 32 + 1000 + 1);
-  EXPECT_EQ(needs.step_tokens, 1000);
+  EXPECT_EQ(needs.pinned_tokens, 1);
+  EXPECT_EQ(needs.step_tokens, 2032);
 }
 
 TEST(SparQ, ReadsEverythingThatFits) {
