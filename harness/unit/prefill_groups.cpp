@@ -37,7 +37,7 @@ std::pair<Sequence, std::vector<int>> start_prefix(Engine& engine, const ActiveU
 /// Prepares a branch that prefills its whole dialogue again; returns the tokens to prefill.  If
 /// prompts may continue earlier ones, as in a shared prefix, the rows of each earlier turn are
 /// computed in a separate pass with the patterns of that turn.  Only the current turn's rows are
-/// counted.
+/// counted, but all that moves.
 std::vector<int> restart_sequence(Engine& engine, ActiveUnit& unit, Branch& b) {
   Sequence& s = *b.sequence;
   const std::span<const int> prompt = b.prompt.tokens;
@@ -54,7 +54,9 @@ std::vector<int> restart_sequence(Engine& engine, ActiveUnit& unit, Branch& b) {
       unit.result.prefilled_tokens += static_cast<std::int64_t>(end - done);
       done = end;
     }
+    Ledger moved = std::move(s.counters.ledger);
     s.counters = {};
+    s.counters.ledger = std::move(moved);
   }
   return {prompt.begin() + static_cast<std::ptrdiff_t>(done), prompt.end()};
 }

@@ -18,67 +18,6 @@ namespace turnbench::cpu::HWY_NAMESPACE {
 constexpr std::int64_t kRowsAtOnce = 8;
 constexpr std::int64_t kBlockKeys = 1024;  // whose scores stay in the innermost cache
 
-/// out[r, v] = sum_i q[r, i] * rows[i][at + v] for kVecs vectors of keys, or if `add` out[r, v] +=
-/// that.  q: [kRows, rows]; out: [kRows, kVecs vectors].
-template <int kRows, int kVecs, typename T>
-HWY_INLINE void dimension_tile(MatrixView<const float> q, const T* const* rows, std::int64_t at,
-                               float* HWY_RESTRICT out, std::int64_t ld, bool add) {
-  const FloatTag d;
-  const std::int64_t lanes = hn::Lanes(d), count = q.columns, ldq = q.stride;
-  FloatVec acc[kRows][kVecs];
-#pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 8
-    for (int v = 0; v < kVecs; ++v)
-      acc[r][v] = add ? hn::LoadU(d, out + r * ld + v * lanes) : hn::Zero(d);
-  }
-  for (std::int64_t i = 0; i < count; ++i) {
-    const T* from = rows[i] + at;
-    const float* x = q.data + i;
-    FloatVec column[kVecs];
-#pragma GCC unroll 8
-    for (int v = 0; v < kVecs; ++v) column[v] = load_wide(d, from + v * lanes);
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) {
-      const FloatVec factor = hn::Set(d, x[r * ldq]);
-#pragma GCC unroll 8
-      for (int v = 0; v < kVecs; ++v) acc[r][v] = hn::MulAdd(factor, column[v], acc[r][v]);
-    }
-  }
-#pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 8
-    for (int v = 0; v < kVecs; ++v) hn::StoreU(acc[r][v], d, out + r * ld + v * lanes);
-  }
-}
-
-/// The same for 64 keys.
-template <int kRows, typename T>
-HWY_INLINE void dimension_tiles(MatrixView<const float> q, const T* const* rows, std::int64_t at,
-                                float* out, std::int64_t ld, bool add) {
-  constexpr int kVecs = static_cast<int>(group_vecs(kRows));
-  const int lanes = static_cast<int>(hn::Lanes(FloatTag()));
-  int j = 0;
-  for (; j + kVecs * lanes <= kTile; j += kVecs * lanes)
-    dimension_tile<kRows, kVecs>(q, rows, at + j, out + j, ld, add);
-  for (; j < kTile; j += lanes) dimension_tile<kRows, 1>(q, rows, at + j, out + j, ld, add);
-}
-
-/// out[h, j] = q[h] . (rows[0][at + j], rows[1][at + j], ...) for 64 keys, or += if `add`.
-template <typename T>
-HWY_NOINLINE void dimension_products(MatrixView<const float> q, const T* const* rows,
-                                     std::int64_t at, MatrixView<float> out, bool add) {
-  const int heads = static_cast<int>(q.rows), parts = (heads + kGroupRows - 1) / kGroupRows;
-  for (int part = 0, h = 0; part < parts; ++part) {
-    const int count = (heads - h) / (parts - part);
-    with_constant<kGroupRows>(count, [&](auto n) {
-      dimension_tiles<decltype(n)::value>(q.rows_at(h, count), rows, at, out.row(h), out.stride,
-                                          add);
-    });
-    h += count;
-  }
-}
-
 template <typename T>
 void score_dimension_piece_typed(const DimensionScoreJob& job, float scale, const Piece& piece,
                                  float* scratch) {
@@ -103,6 +42,12 @@ void score_dimension_piece_typed(const DimensionScoreJob& job, float scale, cons
         __builtin_prefetch(rows[i] + key + j);
     }
   };
+  const auto multiply = [&](MatrixView<const float> of, std::int64_t first_row, std::int64_t at,
+                            MatrixView<float> out) {
+    NoPrefetch none;
+    const GatheredRows<T> some{rows.data() + first_row, static_cast<std::size_t>(at)};
+    group_product(of, some, out, first_row > 0, none);
+  };
   for (std::int64_t block = piece.first; block < whole; block += kBlockKeys) {
     const std::int64_t block_end = std::min(block + kBlockKeys, whole);
     for (std::int64_t i = 0; i < count; i += kRowsAtOnce) {
@@ -114,7 +59,7 @@ void score_dimension_piece_typed(const DimensionScoreJob& job, float scale, cons
         } else if (at + kBlockKeys < whole) {
           fetch(0, at + kBlockKeys);
         }
-        dimension_products(some, rows.data() + i, at, job.out.columns_at(at, kTile), i > 0);
+        multiply(some, i, at, job.out.columns_at(at, kTile));
       }
     }
   }
@@ -125,7 +70,7 @@ void score_dimension_piece_typed(const DimensionScoreJob& job, float scale, cons
     std::copy_n(rows[i] + whole, end - whole, row);
     rows[i] = row;
   }
-  dimension_products(q, rows.data(), 0, s, false);
+  multiply(q, 0, 0, s);
   for (std::int64_t h = 0; h < heads; ++h)
     std::copy_n(s.row(h), end - whole, job.out.row(h) + whole);
 }

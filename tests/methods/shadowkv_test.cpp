@@ -339,7 +339,7 @@ TEST(LowRankKeys, FactorsAreThoseOfASvd) {
     constexpr std::int64_t kColumns = 32;
     const std::vector<float> x = uneven(rows, kColumns);
     const MatrixView<const float> view(x.data(), rows, kColumns);
-    const Eigen::BDCSVD<Eigen::MatrixXd> svd(
+    const Eigen::JacobiSVD<Eigen::MatrixXd> svd(
         Eigen::Map<const Rows>(x.data(), rows, kColumns).cast<double>());
     double last = 1e9;
     for (int rank = 1; rank <= kColumns + 1; ++rank) {
