@@ -65,18 +65,12 @@ class KeyColumns {
   std::byte* data_ = nullptr;
 };
 
-std::int64_t most_tokens(const LayerView& view) {
-  std::int64_t out = 0;
-  for (const KvHeadCache& set : view.sets) out = std::max<std::int64_t>(out, set.size());
-  return out;
-}
-
 /// The transposed keys of a prompt, in host memory if the layer goes there.
 struct PromptColumns {
   explicit PromptColumns(const LayerView& view) {
     const std::shared_ptr<Memory>& memory = view.backend->memory();
     const bool moves = view.goes_to_host && !memory->is_host();
-    columns = KeyColumns(view, most_tokens(view), view.goes_to_host ? host_memory() : memory);
+    columns = KeyColumns(view, longest_set(view), view.goes_to_host ? host_memory() : memory);
     const std::size_t set_bytes =
         static_cast<std::size_t>(view.shape.head_dim * columns.tokens() * columns.element_bytes());
     float* transposed = moves ? view.scratch->get(set_bytes / sizeof(float) + 1) : nullptr;

@@ -16,12 +16,13 @@ void append_number(std::string& out, std::uint64_t x) {
   out += static_cast<char>(x);
 }
 
-/// Small numbers of either sign become small ones: 0, -1, 1, -2, ... are 0, 1, 2, 3, ...
-std::uint64_t folded(std::int64_t x) {
-  return (static_cast<std::uint64_t>(x) << 1) ^ static_cast<std::uint64_t>(x >> 63);
+/// Small numbers of either sign become small ones: 0, -1, 1, -2, ... are 0, 1, 2, 3, ...  All is
+/// modulo 2^64, so that no bytes lead out of the numbers.
+std::uint64_t folded(std::uint64_t x) {
+  return x << 1 ^ (~(x >> 63) + 1);
 }
-std::int64_t unfolded(std::uint64_t x) {
-  return static_cast<std::int64_t>((x >> 1) ^ (~(x & 1) + 1));
+std::uint64_t unfolded(std::uint64_t x) {
+  return x >> 1 ^ (~(x & 1) + 1);
 }
 
 class Reader {
@@ -65,9 +66,10 @@ std::string pack(const Ledger& ledger) {
   };
   for (const LedgerField& field : kLedgerFields) {
     for (std::size_t l = 0; l < ledger.layers(); ++l) {
-      std::int64_t before = 0;
+      std::uint64_t before = 0;
       for (std::size_t s = 0; s < ledger.steps(); ++s) {
-        const std::int64_t value = ledger.at(s, static_cast<int>(l)).*field.value;
+        const auto value =
+            static_cast<std::uint64_t>(ledger.at(s, static_cast<int>(l)).*field.value);
         const std::uint64_t change = folded(value - before);
         before = value;
         if (change == 0) {
@@ -92,7 +94,7 @@ Ledger unpack_ledger(std::string_view bytes, std::string_view where) {
   std::uint64_t zeros = 0;
   for (const LedgerField& field : kLedgerFields) {
     for (std::size_t l = 0; l < layers; ++l) {
-      std::int64_t value = 0;
+      std::uint64_t value = 0;
       for (std::size_t s = 0; s < steps; ++s) {
         if (zeros > 0) {
           --zeros;
@@ -101,7 +103,7 @@ Ledger unpack_ledger(std::string_view bytes, std::string_view where) {
         } else {
           zeros = in.number();
         }
-        out.at(s, static_cast<int>(l)).*field.value = value;
+        out.at(s, static_cast<int>(l)).*field.value = static_cast<std::int64_t>(value);
       }
     }
   }
