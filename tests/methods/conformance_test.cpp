@@ -332,9 +332,8 @@ TEST_P(Conformance, AchievesItsBudget) {
       // A share is one of the dialogue so far, without its sinks, which are read on top.
       const double interval = values.contains("n_d") ? std::stod(values["n_d"]) : 1;
       // So are first tokens, and those on their way from a window to a block.
-      const double on_top = values.contains("init")
-                                ? std::stod(values["init"]) + std::stod(values["block"])
-                                : 0;
+      const double on_top =
+          values.contains("init") ? std::stod(values["init"]) + std::stod(values["block"]) : 0;
       double of_answer = is_share ? 0.2 * static_cast<double>(answer_.size()) : 0;
       if (values.contains("retain_generated")) of_answer = static_cast<double>(answer_.size());
       of_answer += read_on_top(values, static_cast<int>(answer_.size()));
