@@ -21,7 +21,7 @@ constexpr int kMaxPrompt = 300;  // tokens: the same with markup
 // Tokens where records are read from files: their instructions, examples and questions, which are
 // never cut, have some hundred in tiny's small vocabulary.
 constexpr int kMaxRecordPrompt = 2048;
-constexpr int kMaxAnswer = 20;  // tokens: beyond the 16th, LoopServe selects
+constexpr int kMaxAnswer = 18;  // tokens: LoopServe selects after the 16th
 constexpr int kMaxTurns = 2;
 constexpr double kKept = 64;       // token counts up to it stay as they are
 constexpr int kRealPrompt = 8192;  // tokens: what a share in the experiment is taken of

@@ -162,7 +162,7 @@ class Generated : public testing::TestWithParam<std::string> {
 TEST_P(Generated, ShortOnesAreMadeOrRefusedWithTheLeastLength) {
   for (int length : {1, 30, 75, 100, 223, 300, 600, 701}) {
     for (std::uint64_t seed : {0ull, 7ull})
-      check(dataset, {.seed = seed, .limit = 12, .length = length});
+      check(dataset, {.seed = seed, .limit = 6, .length = length});
   }
   if (dataset.turns == 1) return;
   for (int turns : {1, 2, 3, 5, 16}) {
@@ -176,9 +176,9 @@ TEST_P(Generated, ManyLongAndDefaultOnesAreMade) {
   const BuildOptions cases[] = {
       {},
       {.seed = INT64_MAX, .limit = 3},
-      {.limit = 400, .length = is_tiny(dataset) ? 600 : 2100},
+      {.limit = 150, .length = is_tiny(dataset) ? 600 : 2100},
       {.turns = turns, .seed = 5, .limit = 4, .length = 20'000},
-      {.turns = turns, .seed = 6, .limit = 1, .length = 300'000},
+      {.turns = turns, .seed = 6, .limit = 1, .length = 150'000},
   };
   for (const BuildOptions& options : cases) {
     SCOPED_TRACE(dataset.name + ": " + described(options));

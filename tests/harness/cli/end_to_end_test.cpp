@@ -333,7 +333,7 @@ TEST_F(EndToEnd, KillsLoseNothingThatWasStored) {
   std::mt19937 random(17);
   std::set<std::int64_t> found;  // records at the moments of death
   std::int64_t before = 0;
-  for (int i = 0; i < 12; ++i) {
+  for (int i = 0; i < 9; ++i) {
     Program program({"run", manifest, "--db", db, "--workers", "2"});
     // In the first instants, where the store is made; then somewhere after one more batch, however
     // slow the machine has become since the undisturbed run.
