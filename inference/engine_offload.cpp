@@ -150,15 +150,16 @@ std::vector<std::vector<std::int32_t>> Engine::fetch(Sequence& s, const LayerVie
   }
   const auto& lists = selection.all() ? all : selection.slots;
   // Answers may become longer than a policy had room for.
-  const Residency::Options& options = offloaded->options();
-  const auto per_set = static_cast<std::size_t>(options.lists_per_set),
-             room = static_cast<std::size_t>(options.step_tokens + options.pinned_tokens);
-  std::size_t most = 0;
-  for (std::size_t i = 0; i < lists.size(); i += per_set)
-    most = std::max(most, tokens_of(std::span(lists).subspan(i, per_set), room));
-  if (options.step_tokens > 0 && most > room) {
-    offloaded->make_room(host, 2 * static_cast<std::int32_t>(most),
-                         pinned_of(s.policies.selection.get(), layer), ledger);
+  if (const Residency::Options& options = offloaded->options(); options.step_tokens > 0) {
+    const auto per_set = static_cast<std::size_t>(options.lists_per_set),
+               room = static_cast<std::size_t>(options.step_tokens + options.pinned_tokens);
+    std::size_t most = 0;
+    for (std::size_t i = 0; i < lists.size(); i += per_set)
+      most = std::max(most, tokens_of(std::span(lists).subspan(i, per_set), room));
+    if (most > room) {
+      offloaded->make_room(host, 2 * static_cast<std::int32_t>(most),
+                           pinned_of(s.policies.selection.get(), layer), ledger);
+    }
   }
   OffloadedLayer::Rebuild rebuild;
   if (s.policies.selection && s.policies.selection->rebuilds_keys()) {
@@ -167,7 +168,9 @@ std::vector<std::vector<std::int32_t>> Engine::fetch(Sequence& s, const LayerVie
       s.policies.selection->rebuild_keys(view, {offloaded->sets(), tokens, rope});
     };
   }
-  return offloaded->fetch(host, lists, ledger, rebuild);
+  return offloaded->fetch(host, lists, ledger, rebuild, [&](std::size_t count, const auto& task) {
+    view.backend->parallel_for(count, task);
+  });
 }
 
 void Engine::move_to_host(Sequence& s, int layer, const LayerView* view,

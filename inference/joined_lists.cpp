@@ -3,23 +3,21 @@
 #include <bit>
 #include <cassert>
 
+#include "inference/slot_set.h"
+
 namespace turnbench {
 namespace {
 
-constexpr int kWordBits = 64;
-
-/// The tokens of some lists, as bits; finds the rank of a token among them.
-class TokenSet {
+/// The tokens of some lists, and the rank of each among them.
+class RankedTokens : public SlotSet {
  public:
-  TokenSet(std::span<const std::vector<std::int32_t>> lists, std::int32_t tokens)
-      : words_(static_cast<std::size_t>((tokens + kWordBits - 1) / kWordBits)),
-        before_(words_.size()) {
-    for (const std::vector<std::int32_t>& list : lists) {
-      for (const std::int32_t token : list) words_[word_of(token)] |= bit_of(token);
-    }
-    for (std::size_t i = 0; i < words_.size(); ++i) {
-      before_[i] = count_;
-      count_ += static_cast<std::uint32_t>(std::popcount(words_[i]));
+  RankedTokens(std::span<const std::vector<std::int32_t>> lists, std::int32_t tokens)
+      : SlotSet(tokens) {
+    for (const std::vector<std::int32_t>& list : lists) add(list);
+    before_.reserve(words_.size());
+    for (const std::uint64_t word : words_) {
+      before_.push_back(count_);
+      count_ += static_cast<std::uint32_t>(std::popcount(word));
     }
   }
 
@@ -31,14 +29,6 @@ class TokenSet {
   }
 
  private:
-  static std::size_t word_of(std::int32_t token) {
-    return static_cast<std::size_t>(token) / kWordBits;
-  }
-  static std::uint64_t bit_of(std::int32_t token) {
-    return std::uint64_t{1} << static_cast<std::uint32_t>(token) % kWordBits;
-  }
-
-  std::vector<std::uint64_t> words_;
   std::vector<std::uint32_t> before_;  ///< tokens in the words before
   std::uint32_t count_ = 0;
 };
@@ -54,7 +44,7 @@ std::vector<JoinedList> join_lists(Backend& backend,
   const std::uint32_t of_list = heads == kMostJoinedHeads ? ~0U : (1U << heads) - 1;
   std::vector<JoinedList> out(tokens.size());
   backend.parallel_for(out.size(), [&](std::size_t s) {
-    const TokenSet chosen(lists.subspan(s * per_set, per_set), tokens[s]);
+    const RankedTokens chosen(lists.subspan(s * per_set, per_set), tokens[s]);
     JoinedList& joined = out[s];
     joined.slots.resize(chosen.size());
     joined.heads.resize(chosen.size());

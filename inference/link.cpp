@@ -16,6 +16,7 @@ constexpr double kLeastBandwidth = 0.001;  // in 1e9 bytes/s: a page takes some 
 Link::Ticket Link::submit(std::span<const Copy> copies, LinkDirection direction, LinkUse use,
                           std::int64_t* account) {
   std::vector<Copy> own;
+  own.reserve(copies.size());
   std::int64_t bytes = 0;
   for (const Copy& c : copies) {
     if (c.bytes == 0) continue;

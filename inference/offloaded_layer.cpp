@@ -97,17 +97,17 @@ void OffloadedLayer::write_back(std::span<KvHeadCache> host, std::span<const std
 
 std::vector<std::vector<std::int32_t>> OffloadedLayer::fetch(
     std::span<const KvHeadCache> host, std::span<const std::vector<std::int32_t>> lists,
-    LedgerEntry& ledger, const Rebuild& rebuild) {
+    LedgerEntry& ledger, const Rebuild& rebuild, const ForEach& for_each) {
   std::vector<std::int32_t> tokens;
   for (const KvHeadCache& set : host) tokens.push_back(set.size());
-  Residency::Step step = residency_->step(lists, tokens);
+  Residency::Step step = residency_->step(lists, tokens, for_each);
   fills_ = std::move(step.fills);
   ledger.hits += step.hits;
   ledger.misses += step.misses;
   ledger.evictions += step.evictions;
   if (!step.loads.empty()) {
     const std::vector<Copy> copies =
-        rows_of(host, step.loads, rebuild ? KeyRows::kNone : keys_read_);
+        rows_of(host, step.loads, rebuild ? KeyRows::kNone : keys_read_, for_each);
     last_ =
         link_->submit(copies, LinkDirection::kToDevice, LinkUse::kKvFetch, &ledger.kv_fetch_bytes);
     if (rebuild) rebuild(step.loads);  // while values come over the link
@@ -152,12 +152,17 @@ void OffloadedLayer::truncate(std::span<const std::int32_t> tokens) {
 }
 
 std::vector<Copy> OffloadedLayer::rows_of(std::span<const KvHeadCache> host,
-                                          std::span<const SlotCopy> copies, KeyRows keys) {
+                                          std::span<const SlotCopy> copies, KeyRows keys,
+                                          const ForEach& for_each) {
+  std::vector<std::vector<Copy>> of_sets(sets_.size());
+  for_each(sets_.size(), [&](std::size_t s) {
+    for (const SlotCopy& c : copies) {
+      if (c.set == static_cast<int>(s))
+        sets_[s].place(c.device, host[s], c.host, c.count, of_sets[s], keys);
+    }
+  });
   std::vector<Copy> out;
-  for (const SlotCopy& c : copies) {
-    const auto s = static_cast<std::size_t>(c.set);
-    sets_[s].place(c.device, host[s], c.host, c.count, out, keys);
-  }
+  for (const std::vector<Copy>& some : of_sets) out.insert(out.end(), some.begin(), some.end());
   return out;
 }
 

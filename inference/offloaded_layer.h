@@ -57,11 +57,13 @@ class OffloadedLayer {
                  LedgerEntry& ledger);
   /// Writes the keys of tokens whose values are being brought to the device.
   using Rebuild = std::function<void(std::span<const SlotCopy>)>;
-  /// Brings the tokens of `lists` (Residency::step) to the device.  Returns their slots in the
-  /// working sets, in the same order.  If there is `rebuild`, only their values come from the host.
+  /// Brings the tokens of `lists` (Residency::step, with `for_each`) to the device.  Returns their
+  /// slots in the working sets, in the same order.  If there is `rebuild`, only their values come
+  /// from the host.
   std::vector<std::vector<std::int32_t>> fetch(std::span<const KvHeadCache> host,
                                                std::span<const std::vector<std::int32_t>> lists,
-                                               LedgerEntry& ledger, const Rebuild& rebuild = {});
+                                               LedgerEntry& ledger, const Rebuild& rebuild = {},
+                                               const ForEach& for_each = for_each_in_order);
   /// Starts the copies of the step that later steps may profit from.  After its attention.
   void end_step(std::span<const KvHeadCache> host, LedgerEntry& ledger);
 
@@ -75,7 +77,7 @@ class OffloadedLayer {
              const Pinned& pinned, LedgerEntry& ledger);
   /// The rows of host slots in `copies`, as copies into the working sets.
   std::vector<Copy> rows_of(std::span<const KvHeadCache> host, std::span<const SlotCopy> copies,
-                            KeyRows keys);
+                            KeyRows keys, const ForEach& for_each = for_each_in_order);
 
   std::unique_ptr<Residency> residency_;
   std::vector<KvHeadCache> sets_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/error.h"
+#include "inference/slot_set.h"
 
 namespace turnbench {
 namespace {
@@ -128,7 +129,8 @@ class InsertedBlocks : public LayerBlocks {
     return options.pinned_tokens + options.cache_tokens / options.block * options.block;
   }
 
-  void place(std::span<Wanted> wanted, std::span<const std::int32_t> tokens, Step& out) override {
+  void place(std::span<Wanted> wanted, std::span<const std::int32_t> tokens, const ForEach&,
+             Step& out) override {
     const std::int32_t buffer = slots_before_buffer(options());
     std::vector<Count> counts;
     for (Wanted& w : wanted) {
@@ -233,7 +235,8 @@ class DemandedBlocks : public LayerBlocks {
   }
 
  private:
-  void place(std::span<Wanted> wanted, std::span<const std::int32_t> tokens, Step& out) override {
+  void place(std::span<Wanted> wanted, std::span<const std::int32_t> tokens, const ForEach&,
+             Step& out) override {
     std::vector<std::int32_t> selected;  // blocks
     for (const Wanted& w : wanted) {
       for (const std::int32_t token : w.tokens) {
@@ -309,12 +312,13 @@ class PreviousBlocks : public Residency {
  public:
   explicit PreviousBlocks(const Options& options)
       : Residency(options, options.pinned_tokens + owners_per_set(options) * slots_each(options)),
-        caches_(static_cast<std::size_t>(options.sets * owners_per_set(options))) {
+        caches_(static_cast<std::size_t>(options.sets * owners_per_set(options)),
+                Cache{{}, SlotSet(device_slots())}) {
     for (std::size_t i = 0; i < caches_.size(); ++i) {
       const auto owner = static_cast<std::int32_t>(i) % owners_per_set(options);
       for (std::int32_t b = 0; b < block_capacity(); ++b) {
-        caches_[i].free.push_back(options.pinned_tokens + owner * slots_each(options) +
-                                  b * options.block);
+        caches_[i].free.add(options.pinned_tokens + owner * slots_each(options) +
+                            b * options.block);
       }
     }
   }
@@ -330,42 +334,56 @@ class PreviousBlocks : public Residency {
   };
   /// The device slots of one KV set, or of one list.
   struct Cache {
-    std::vector<Resident> blocks;    // ascending
-    std::vector<std::int32_t> free;  // first slots of free blocks, ascending
+    std::vector<Resident> blocks;  // ascending
+    SlotSet free;                  // first slots of free blocks
   };
 
   static int owners_per_set(const Options& o) { return o.per_list ? o.lists_per_set : 1; }
   static std::int32_t slots_each(const Options& o) { return o.cache_tokens / o.block * o.block; }
 
-  void place(std::span<Wanted> wanted, std::span<const std::int32_t> tokens, Step& out) override {
-    std::vector<std::vector<std::int32_t>> blocks;
-    for (const Wanted& w : wanted) {
-      auto& selected = blocks.emplace_back();
-      for (const std::int32_t token : w.tokens) {
-        const std::int32_t block = block_of(token);
-        if (selected.empty() || selected.back() != block) selected.push_back(block);
-      }
-      if (std::ssize(selected) > block_capacity()) {
-        throw runtime_error(
-            "a step reads {} blocks of {} tokens of KV set {}, the device has room for {}",
-            selected.size(), options().block, w.set, block_capacity());
-      }
-    }
+  void place(std::span<Wanted> wanted, std::span<const std::int32_t> tokens,
+             const ForEach& for_each, Step& out) override {
+    std::vector<std::vector<std::int32_t>> blocks(wanted.size());
+    for_each(wanted.size(), [&](std::size_t i) { blocks[i] = blocks_of(wanted[i].tokens); });
     for (std::size_t i = 0; i < wanted.size(); ++i) {
-      const std::int32_t available = tokens[static_cast<std::size_t>(wanted[i].set)];
-      replace(caches_[i], blocks[i], out);
-      find(caches_[i], wanted[i], available, out);
+      if (std::ssize(blocks[i]) <= block_capacity()) continue;
+      throw runtime_error(
+          "a step reads {} blocks of {} tokens of KV set {}, the device has room for {}",
+          blocks[i].size(), options().block, wanted[i].set, block_capacity());
     }
+    std::vector<Step> parts(wanted.size());
+    for_each(wanted.size(), [&](std::size_t i) {
+      replace(caches_[i], blocks[i], parts[i]);
+      find(caches_[i], wanted[i], tokens[static_cast<std::size_t>(wanted[i].set)], parts[i]);
+    });
+    for (const Step& part : parts) {
+      out.hits += part.hits;
+      out.misses += part.misses;
+      out.evictions += part.evictions;
+      for (const SlotCopy& load : part.loads) add_copy(out.loads, load);
+    }
+  }
+
+  /// The blocks of tokens, both ascending.
+  std::vector<std::int32_t> blocks_of(std::span<const std::int32_t> tokens) const {
+    std::vector<std::int32_t> out;
+    out.reserve(tokens.size());
+    for (const std::int32_t token : tokens) {
+      const std::int32_t block = block_of(token);
+      if (out.empty() || out.back() != block) out.push_back(block);
+    }
+    return out;
   }
 
   /// Makes `selected` (ascending) the blocks of a cache: those it lacks take the slots of those
   /// that leave.
   static void replace(Cache& cache, std::span<const std::int32_t> selected, Step& out) {
     std::vector<Resident> next;
+    next.reserve(selected.size());
     auto old = cache.blocks.begin();
     const auto leave_before = [&](std::int32_t block) {
       for (; old != cache.blocks.end() && old->block < block; ++old) {
-        cache.free.push_back(old->slot);
+        cache.free.add(old->slot);
         ++out.evictions;
       }
     };
@@ -375,12 +393,9 @@ class PreviousBlocks : public Residency {
       next.push_back(stays ? *old++ : Resident{block, -1, 0});
     }
     leave_before(std::numeric_limits<std::int32_t>::max());
-    std::sort(cache.free.begin(), cache.free.end());
-    auto free = cache.free.begin();
     for (Resident& r : next) {
-      if (r.slot < 0) r.slot = *free++;
+      if (r.slot < 0) r.slot = cache.free.take_lowest();
     }
-    cache.free.erase(cache.free.begin(), free);
     cache.blocks = std::move(next);
   }
 
@@ -414,9 +429,7 @@ class PreviousBlocks : public Residency {
                                      [](const Resident& r, std::int32_t b) { return r.block < b; });
     if (at != cache.blocks.end() && at->block == block) return std::nullopt;
     cache.blocks.insert(at, {block, slot, 1});
-    const std::int32_t free = cache.free.back();
-    cache.free.pop_back();
-    return free;
+    return cache.free.take_lowest();
   }
 
   void truncate_blocks(std::span<const std::int32_t> tokens) override {
@@ -425,10 +438,9 @@ class PreviousBlocks : public Residency {
       const std::int32_t left = tokens[i / static_cast<std::size_t>(owners_per_set(options()))];
       for (Resident& r : cache.blocks) r.rows = std::min(r.rows, rows_of(r.block, left));
       while (!cache.blocks.empty() && cache.blocks.back().rows == 0) {
-        cache.free.push_back(cache.blocks.back().slot);
+        cache.free.add(cache.blocks.back().slot);
         cache.blocks.pop_back();
       }
-      std::sort(cache.free.begin(), cache.free.end());
     }
   }
 
@@ -458,6 +470,10 @@ void check_options(const Residency::Options& o) {
 }
 
 }  // namespace
+
+void for_each_in_order(std::size_t count, const std::function<void(std::size_t)>& task) {
+  for (std::size_t i = 0; i < count; ++i) task(i);
+}
 
 std::unique_ptr<Residency> Residency::make(const Options& options) {
   check_options(options);
@@ -528,9 +544,9 @@ std::vector<SlotCopy> Residency::pin(int set, std::span<const SlotRange> ranges)
   return out;
 }
 
-std::vector<std::int32_t> Residency::unpinned(std::span<const std::int32_t> list, int set,
-                                              std::int32_t tokens) const {
-  std::vector<std::int32_t> out;
+void Residency::append_unpinned(std::span<const std::int32_t> list, int set, std::int32_t tokens,
+                                std::vector<std::int32_t>& out) const {
+  out.reserve(out.size() + list.size());
   const auto& pins = pins_[static_cast<std::size_t>(set)].tokens;
   auto pin = pins.begin();
   std::int32_t last = -1;
@@ -550,11 +566,10 @@ std::vector<std::int32_t> Residency::unpinned(std::span<const std::int32_t> list
     }
     out.push_back(token);
   }
-  return out;
 }
 
 Residency::Step Residency::step(std::span<const std::vector<std::int32_t>> lists,
-                                std::span<const std::int32_t> tokens) {
+                                std::span<const std::int32_t> tokens, const ForEach& for_each) {
   const auto sets = static_cast<std::size_t>(options_.sets),
              per_set = static_cast<std::size_t>(options_.lists_per_set);
   if (lists.size() != sets * per_set || tokens.size() != sets) {
@@ -563,25 +578,25 @@ Residency::Step Residency::step(std::span<const std::vector<std::int32_t>> lists
   }
   const std::size_t lists_each = options_.per_list ? 1 : per_set;  // that share device slots
   std::vector<Wanted> wanted(lists.size() / lists_each);
-  for (std::size_t i = 0; i < lists.size(); ++i) {
-    Wanted& w = wanted[i / lists_each];
-    w.set = static_cast<int>(i / per_set);
-    const auto own = unpinned(lists[i], w.set, tokens[i / per_set]);
-    w.tokens.insert(w.tokens.end(), own.begin(), own.end());
-  }
-  for (Wanted& w : wanted) {
+  for_each(wanted.size(), [&](std::size_t i) {
+    Wanted& w = wanted[i];
+    const std::size_t set = i * lists_each / per_set;
+    w.set = static_cast<int>(set);
+    for (const auto& list : lists.subspan(i * lists_each, lists_each))
+      append_unpinned(list, w.set, tokens[set], w.tokens);
     if (lists_each > 1) {
       std::sort(w.tokens.begin(), w.tokens.end());
       w.tokens.erase(std::unique(w.tokens.begin(), w.tokens.end()), w.tokens.end());
     }
     w.slots.reserve(w.tokens.size());
-  }
+  });
   Step out;
-  place(wanted, tokens, out);
-  for (std::size_t i = 0; i < lists.size(); ++i) {
+  place(wanted, tokens, for_each, out);
+  out.slots.resize(lists.size());
+  for_each(lists.size(), [&](std::size_t i) {
     const Wanted& w = wanted[i / lists_each];
     const auto& pins = pins_[i / per_set].tokens;
-    auto& slots = out.slots.emplace_back();
+    auto& slots = out.slots[i];
     slots.reserve(lists[i].size());
     auto pin = pins.begin();
     std::size_t at = 0;
@@ -594,7 +609,7 @@ Residency::Step Residency::step(std::span<const std::vector<std::int32_t>> lists
       while (w.tokens[at] < token) ++at;
       slots.push_back(w.slots[at]);
     }
-  }
+  });
   return out;
 }
 

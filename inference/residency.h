@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -26,6 +28,13 @@ struct BlockMass {
   std::int32_t block = 0;
   double mass = 0;
 };
+
+/// Calls task(i) for i in [0, count), in any order, perhaps on several threads; returns when all
+/// have ended.
+using ForEach =
+    std::function<void(std::size_t count, const std::function<void(std::size_t)>& task)>;
+/// One after the other.
+void for_each_in_order(std::size_t count, const std::function<void(std::size_t)>& task);
 
 /// Which tokens of one layer are on the device, where, and what has to be copied there.
 ///
@@ -112,10 +121,12 @@ class Residency {
   /// i / lists_per_set.  tokens: [sets], the tokens of each set that are on the host and belong to
   /// blocks; of those after, only pinned ones can be selected.  A cached partial block has only the
   /// rows that were copied.  When it has grown it is copied again: with kLru and kLfu when it
-  /// enters the cache again, else when a step selects a new row.
+  /// enters the cache again, else when a step selects a new row.  Work on several lists or sets is
+  /// given to `for_each`; the step is the same, whatever that does.
   /// @throws Error (runtime) if the selection does not fit the device slots, or a token is not on
   /// the host.  The state is then that before the call.
-  Step step(std::span<const std::vector<std::int32_t>> lists, std::span<const std::int32_t> tokens);
+  Step step(std::span<const std::vector<std::int32_t>> lists, std::span<const std::int32_t> tokens,
+            const ForEach& for_each = for_each_in_order);
 
   /// kDemandMass: adds the masses of a step to its blocks, after all masses have decayed to a
   /// tenth.  A step sets those of the blocks that it selects to 0.
@@ -144,7 +155,8 @@ class Residency {
 
   /// Finds device slots for all wanted tokens and adds copies and counts to `out`.  wanted: [sets],
   /// or [lists] with `per_list`.
-  virtual void place(std::span<Wanted> wanted, std::span<const std::int32_t> tokens, Step& out) = 0;
+  virtual void place(std::span<Wanted> wanted, std::span<const std::int32_t> tokens,
+                     const ForEach& for_each, Step& out) = 0;
   /// Offers the device slot of a token that is no longer pinned.  Returns a free slot in exchange,
   /// or nothing.
   virtual std::optional<std::int32_t> adopt(int /*set*/, std::int32_t /*token*/,
@@ -154,7 +166,8 @@ class Residency {
   virtual void truncate_blocks(std::span<const std::int32_t> tokens) = 0;
 
   std::int32_t block_of(std::int32_t token) const {
-    return (token - options_.first) / options_.block;
+    const std::int32_t at = token - options_.first;
+    return options_.block == 1 ? at : at / options_.block;
   }
   /// The host slot of a block's first token.
   std::int32_t begin_of(std::int32_t block) const {
@@ -177,10 +190,10 @@ class Residency {
   };
 
   void forget_pins();
-  /// The tokens of `list` that are not pinned.  @throws Error (runtime) unless they ascend and are
-  /// on the host.
-  std::vector<std::int32_t> unpinned(std::span<const std::int32_t> list, int set,
-                                     std::int32_t tokens) const;
+  /// Appends the tokens of `list` that are not pinned.  @throws Error (runtime) unless they ascend
+  /// and are on the host.
+  void append_unpinned(std::span<const std::int32_t> list, int set, std::int32_t tokens,
+                       std::vector<std::int32_t>& out) const;
 
   Options options_;
   std::int32_t device_slots_;

@@ -7,6 +7,7 @@
 
 #include "common/error.h"
 #include "common/random.h"
+#include "inference/slot_set.h"
 #include "methods/key_clusters.h"
 #include "methods/method.h"
 #include "methods/scores.h"
@@ -117,7 +118,7 @@ class ClusterKv : public SelectionPolicy {
     view.backend->parallel_for(out.slots.size(), [&](std::size_t head) {
       const std::size_t set = head / static_cast<std::size_t>(view.heads_per_set());
       std::vector<std::int32_t> slots = all_slots(std::min(s_.sinks, layer.prompt[set]));
-      append_best(layer, set, scores.of(head, set), slots);
+      append_best(layer, set, scores.of(head, set), view.sets[set].size(), slots);
       out.slots[head] =
           with_tail(std::move(slots), layer.first_unclustered(set), view.sets[set].size());
     });
@@ -160,6 +161,13 @@ class ClusterKv : public SelectionPolicy {
       prompt_batches = 0;
     }
     std::int32_t first_unclustered(std::size_t set) const { return prompt[set] + clustered_answer; }
+    /// The tokens of a cluster, as numbered in all batches.
+    std::span<const std::int32_t> members(std::size_t set, std::int32_t cluster) const {
+      auto batch = batches.begin();
+      for (; cluster >= batch->clusters->clusters(set); ++batch)
+        cluster -= batch->clusters->clusters(set);
+      return batch->clusters->members(set, cluster);
+    }
   };
 
   /// The scores of each query head's clusters, batch by batch.
@@ -265,27 +273,22 @@ class ClusterKv : public SelectionPolicy {
     return out;
   }
 
-  /// Appends the tokens of the best clusters of a set in ascending order.
+  /// Appends the tokens of the best clusters of a set, which has `size` tokens, in ascending order.
   static void append_best(const Layer& layer, std::size_t set, std::span<const float> scores,
-                          std::vector<std::int32_t>& slots) {
-    std::vector<std::pair<const Batch*, std::int32_t>> clusters;
+                          std::int32_t size, std::vector<std::int32_t>& slots) {
     std::int64_t tokens = 0;
-    for (const Batch& batch : layer.batches) {
-      for (std::int32_t c = 0; c < batch.clusters->clusters(set); ++c)
-        clusters.emplace_back(&batch, c);
-      tokens += batch.clusters->tokens(set);
-    }
-    const auto sinks = std::ssize(slots);
+    for (const Batch& batch : layer.batches) tokens += batch.clusters->tokens(set);
     auto left = static_cast<std::size_t>(std::min<std::int64_t>(layer.chosen, tokens));
+    slots.reserve(slots.size() + left);
+    SlotSet chosen(size);
     FromTheHighest order(scores);
     while (left > 0) {
-      const auto& [batch, c] = clusters[static_cast<std::size_t>(order.take())];
-      const auto members = batch->clusters->members(set, c);
+      const auto members = layer.members(set, order.take());
       const auto taken = members.first(std::min(left, members.size()));
-      slots.insert(slots.end(), taken.begin(), taken.end());
+      chosen.add(taken);
       left -= taken.size();
     }
-    std::sort(slots.begin() + sinks, slots.end());
+    chosen.append_to(slots);
   }
 
   Settings s_;

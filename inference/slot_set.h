@@ -1,0 +1,65 @@
+#pragma once
+
+#include <bit>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace turnbench {
+
+/// Slots of a KV set, as a bit each.
+class SlotSet {
+ public:
+  /// slots: of the KV set.
+  explicit SlotSet(std::int32_t slots)
+      : words_(static_cast<std::size_t>((slots + kWordBits - 1) / kWordBits)) {}
+
+  void add(std::int32_t slot) { words_[word_of(slot)] |= bit_of(slot); }
+  void add(std::span<const std::int32_t> slots) {
+    for (const std::int32_t slot : slots) add(slot);
+  }
+
+  bool empty() const { return first_word() == words_.size(); }
+  /// Removes the lowest slot and returns it.  There must be one.
+  std::int32_t take_lowest() {
+    const std::size_t i = first_word();
+    assert(i < words_.size());
+    const std::int32_t slot = slot_at(i, std::countr_zero(words_[i]));
+    words_[i] &= words_[i] - 1;
+    return slot;
+  }
+
+  /// Appends them in ascending order.
+  void append_to(std::vector<std::int32_t>& out) const {
+    for (std::size_t i = 0; i < words_.size(); ++i) {
+      for (std::uint64_t left = words_[i]; left != 0; left &= left - 1)
+        out.push_back(slot_at(i, std::countr_zero(left)));
+    }
+  }
+
+ protected:
+  static constexpr int kWordBits = 64;
+
+  static std::size_t word_of(std::int32_t slot) {
+    return static_cast<std::size_t>(slot) / kWordBits;
+  }
+  static std::uint64_t bit_of(std::int32_t slot) {
+    return std::uint64_t{1} << static_cast<std::uint32_t>(slot) % kWordBits;
+  }
+
+  std::vector<std::uint64_t> words_;
+
+ private:
+  static std::int32_t slot_at(std::size_t word, int bit) {
+    return static_cast<std::int32_t>(word) * kWordBits + bit;
+  }
+  std::size_t first_word() const {
+    std::size_t i = 0;
+    while (i < words_.size() && words_[i] == 0) ++i;
+    return i;
+  }
+};
+
+}  // namespace turnbench
