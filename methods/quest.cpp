@@ -276,7 +276,9 @@ MethodInfo quest() {
           "last=always is the kernels' rule, with at least three pages as in last=compete, which "
           "is that of the code for accuracy and reads the current token besides if its page is "
           "not among the best; query heads of a group choose for themselves, as in the latter; "
-          "retain_generated=true is how the SpeContext paper runs it; ties go to the earlier page",
+          "a budget of all tokens reads all of them, where its code reads as many pages as it "
+          "fills; retain_generated=true is how the SpeContext paper runs it; ties go to the "
+          "earlier page",
       .parameters = {{"budget", Kind::kBudget, "1024", "tokens or share", "tokens read per step"},
                      {"page", Kind::kInteger, "16", "tokens", "of a page", 1},
                      {"dense_layers", Kind::kInteger, "2", "layers",

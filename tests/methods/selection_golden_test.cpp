@@ -1,0 +1,116 @@
+// Methods that select, against their official code: what it reads of made layers and the attention
+// over that; see tests/golden/make_quest_golden.py.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "common/file.h"
+#include "common/json.h"
+#include "common/random.h"
+#include "tests/methods/steps.h"
+
+namespace turnbench {
+namespace {
+
+using Slots = std::vector<std::int32_t>;
+
+Json golden_of(const std::string& method) {
+  const std::string path =
+      fmt::format("{}/tests/data/methods/{}.json", TURNBENCH_SOURCE_DIR, method);
+  return parse_json(read_file(path), path);
+}
+
+/// The layer of a case, as tests/golden/made_layer.py draws it.
+class MadeSteps : public test::Steps {
+ public:
+  explicit MadeSteps(const Json& c)
+      : Steps(c["sets"], c["heads"].get<int>() / c["sets"].get<int>(), c["dim"], c["prompt"],
+              c["prompt"].get<int>() + c["steps"].get<int>(), 1) {
+    Random random = Random::from({c["seed"].get<std::uint64_t>()});
+    const auto draw = [&](float* row, std::int64_t scale) {
+      for (int d = 0; d < shape.head_dim; ++d)
+        row[d] = static_cast<float>(random.between(-scale, scale)) / 256;
+    };
+    const auto row = [&](std::vector<float>& rows, std::ptrdiff_t token) {
+      return rows.data() + token * shape.head_dim;
+    };
+    for (std::ptrdiff_t t = 0; t < std::ssize(positions); ++t) {
+      for (int h = 0; h < shape.heads; ++h)
+        draw(queries.data() + (t * shape.heads + h) * shape.head_dim, 600);
+      for (std::vector<float>& rows : keys) draw(row(rows, t), 600);
+      for (std::vector<float>& rows : values) draw(row(rows, t), 256);
+    }
+    for (std::size_t s = 0; s < sets.size(); ++s) {
+      for (int j = 0; j < n; ++j) sets[s].write(j, key(s, j), value(s, j), nullptr);
+    }
+  }
+
+  /// Attention of the step over what it reads.  Of each head's output the first element counts
+  /// once, the second twice and so on.
+  std::vector<double> sums_of(const Selection& read) {
+    const std::int32_t position = n - 1;
+    const auto dim = std::int64_t{shape.head_dim};
+    const std::vector<float> outputs =
+        attend(static_cast<std::size_t>(shape.heads * dim), [&](float* to) {
+          const auto lists = read.all() ? std::ssize(sets) : std::ssize(read.slots);
+          const std::int64_t width = shape.heads / lists * dim;
+          std::vector<AttentionJob> jobs(static_cast<std::size_t>(lists));
+          for (std::int64_t i = 0; i < lists; ++i) {
+            AttentionJob& job = jobs[static_cast<std::size_t>(i)];
+            job.keys = &sets[static_cast<std::size_t>(i * std::ssize(sets) / lists)];
+            job.q = {view().queries.data + i * width, 1, width};
+            job.positions = &position;
+            job.out = {to + i * width, 1, width};
+            if (!read.all()) job.slots = &read.slots[static_cast<std::size_t>(i)];
+          }
+          return jobs;
+        });
+    std::vector<double> out(static_cast<std::size_t>(shape.heads));
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+      out[i / static_cast<std::size_t>(dim)] +=
+          static_cast<double>(i % static_cast<std::size_t>(dim) + 1) * double{outputs[i]};
+    return out;
+  }
+};
+
+TEST(SelectionGolden, Quest) {
+  const Json golden = golden_of("quest");
+  for (const Json& c : golden["cases"]) {
+    MadeSteps layer(c);
+    const int page = c["page"], budget = c["budget"];
+    const auto policy = layer.policy(
+        fmt::format("quest:budget={},page={},last={}", budget, page, c["last"].get<std::string>()));
+    for (std::size_t step = 0; step < c["pages"].size(); ++step) {
+      SCOPED_TRACE(fmt::format("seed {}, step {}", c["seed"].dump(), step));
+      layer.step();
+      const Selection got = policy->select(layer.view(3));
+      const Json& pages = c["pages"][step];
+      if (layer.n <= budget && std::ssize(pages[0]) * page < layer.n) {
+        // Here a budget of all tokens reads all, there as many pages as it fills.
+        EXPECT_TRUE(got.all());
+        continue;
+      }
+      const std::vector<double> sums = layer.sums_of(got);
+      for (std::size_t h = 0; h < sums.size(); ++h) {
+        Slots want;
+        for (const std::int32_t p : pages[h].get<Slots>()) {
+          for (int j = p * page; j < std::min(layer.n, (p + 1) * page); ++j) want.push_back(j);
+        }
+        if (want.back() == layer.n - 1) {
+          EXPECT_NEAR(sums[h], c["sums"][step][h].get<double>(), 1e-4) << h;
+        } else {
+          want.push_back(layer.n - 1);  // here it is read even if its page is not
+        }
+        EXPECT_EQ(got.all() ? all_slots(layer.n) : got.slots[h], want) << h;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace turnbench
