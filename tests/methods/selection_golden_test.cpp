@@ -1,5 +1,5 @@
 // Methods that select, against their official code: what it reads of made layers and the attention
-// over that; see tests/golden/make_quest_golden.py.
+// over that; see tests/golden/make_METHOD_golden.py.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ class MadeSteps : public test::Steps {
   std::vector<double> sums_of(const Selection& read) {
     const std::int32_t position = n - 1;
     const auto dim = std::int64_t{shape.head_dim};
-    const std::vector<float> outputs =
+    std::vector<float> outputs =
         attend(static_cast<std::size_t>(shape.heads * dim), [&](float* to) {
           const auto lists = read.all() ? std::ssize(sets) : std::ssize(read.slots);
           const std::int64_t width = shape.heads / lists * dim;
@@ -70,11 +70,32 @@ class MadeSteps : public test::Steps {
           }
           return jobs;
         });
+    blend(read.blend, outputs);
     std::vector<double> out(static_cast<std::size_t>(shape.heads));
     for (std::size_t i = 0; i < outputs.size(); ++i)
       out[i / static_cast<std::size_t>(dim)] +=
           static_cast<double>(i % static_cast<std::size_t>(dim) + 1) * double{outputs[i]};
     return out;
+  }
+
+ private:
+  /// outputs: [heads, dim].
+  void blend(const Blend& with, std::vector<float>& outputs) {
+    if (with.weights == nullptr) return;
+    const auto floats = [&](const float* data, std::int64_t count) {
+      std::vector<float> out(static_cast<std::size_t>(count));
+      backend->memory()->copy_floats(data, out.data(), out.size());
+      return out;
+    };
+    const std::int64_t dim = shape.head_dim;
+    const std::vector<float> weights = floats(with.weights, shape.heads),
+                             vectors = floats(with.vectors.data, with.vectors.rows * dim);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      const auto head = static_cast<std::int64_t>(i) / dim;
+      const float weight = weights[static_cast<std::size_t>(head)];
+      const auto at = head / shape.group() * dim + static_cast<std::int64_t>(i) % dim;
+      outputs[i] = weight * outputs[i] + (1 - weight) * vectors[static_cast<std::size_t>(at)];
+    }
   }
 };
 
@@ -107,6 +128,30 @@ TEST(SelectionGolden, Quest) {
           want.push_back(layer.n - 1);  // here it is read even if its page is not
         }
         EXPECT_EQ(got.all() ? all_slots(layer.n) : got.slots[h], want) << h;
+      }
+    }
+  }
+}
+
+// With sinks as PQCache's copy has it.
+TEST(SelectionGolden, SparQ) {
+  const Json golden = golden_of("sparq");
+  for (const Json& c : golden["cases"]) {
+    MadeSteps layer(c);
+    const int sinks = c["sinks"];
+    const auto policy = layer.policy(fmt::format(
+        "sparq:budget={},sinks={},local={},r={},mean_v={}", c["budget"].get<int>() + sinks, sinks,
+        sinks > 0 ? 0.5 : 0.25, c["r"].get<int>(), c["mean_v"].get<bool>() ? "on" : "off"));
+    for (std::size_t step = 0; step < c["tokens"].size(); ++step) {
+      SCOPED_TRACE(fmt::format("seed {}, step {}", c["seed"].dump(), step));
+      layer.step();
+      const Selection got = policy->select(layer.view(3));
+      const std::vector<double> sums = layer.sums_of(got);
+      for (std::size_t h = 0; h < sums.size(); ++h)
+        EXPECT_NEAR(sums[h], c["sums"][step][h].get<double>(), 1e-4) << h;
+      for (std::size_t s = 0; s < layer.sets.size(); ++s) {
+        EXPECT_EQ(got.all() ? all_slots(layer.n) : got.slots[s], c["tokens"][step][s].get<Slots>())
+            << s;
       }
     }
   }
