@@ -205,9 +205,11 @@ MethodInfo pqcache() {
       .deviations =
           "sinks and the half that goes to recent tokens come from its scripts; the current token "
           "is read before an old one leaves the local window; ties go to the lower position; "
-          "k-means as scikit-learn's, but for what kmeans.h says; prompt tokens of the local "
-          "window get codes of their own keys, where its code has those of stale rows; a prompt of "
-          "no more tokens than sinks and centroids is read whole",
+          "k-means as scikit-learn's, but for what kmeans.h says; centroids and estimates have 32 "
+          "bits (code: 16); prompt tokens of the local window get codes of their own keys, where "
+          "its code has those of stale rows; a token that leaves that window stays what it was, "
+          "where its code has put the current one in its place before; a prompt of no more tokens "
+          "than sinks and centroids is read whole",
       .parameters = {{"budget", Kind::kBudget, "0.2", "tokens or share", "tokens read per step"},
                      {"sinks", Kind::kInteger, "32", "tokens", "first tokens that are always read"},
                      {"local", Kind::kNumber, "0.5", "share",

@@ -7,11 +7,14 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/file.h"
 #include "common/json.h"
 #include "common/random.h"
+#include "inference/residency.h"
+#include "methods/scores.h"
 #include "tests/methods/steps.h"
 
 namespace turnbench {
@@ -154,6 +157,52 @@ TEST(SelectionGolden, SparQ) {
             << s;
       }
     }
+  }
+}
+
+// Also the hits of the block cache.
+TEST(SelectionGolden, PqCache) {
+  const Json golden = golden_of("pqcache");
+  for (const Json& c : golden["cases"]) {
+    MadeSteps layer(c);
+    const auto policy = layer.policy(fmt::format(
+        "pqcache:budget={},sinks={},m={},b={},max_iter={}", c["budget"].get<double>(),
+        c["sinks"].get<int>(), c["m"].get<int>(), c["b"].get<int>(), c["max_iter"].get<int>()));
+    const auto sets = static_cast<int>(layer.sets.size());
+    const DeviceNeeds needs = policy->device_needs(layer.view(3));
+    const auto residency = Residency::make({.rule = Residency::Rule::kLfu,
+                                            .sets = sets,
+                                            .block = c["block"],
+                                            .first = needs.first,
+                                            .cache_tokens = c["cache_tokens"],
+                                            .pinned_tokens = needs.pinned_tokens,
+                                            .step_tokens = needs.step_tokens,
+                                            .insert_blocks = c["insert_blocks"]});
+    std::int64_t hits = 0;
+    for (std::size_t step = 0; step < c["tokens"].size(); ++step) {
+      SCOPED_TRACE(fmt::format("seed {}, step {}", c["seed"].dump(), step));
+      layer.step();
+      const Selection got = policy->select(layer.view(3));
+      const std::vector<SlotRange> pinned = policy->pinned(3, layer.n);
+      ASSERT_EQ(pinned.size(), 2u);
+      for (int s = 0; s < sets; ++s) {
+        Slots want = all_slots(pinned[0].end);
+        const auto best = c["tokens"][step][static_cast<std::size_t>(s)].get<Slots>();
+        want.insert(want.end(), best.begin(), best.end());
+        EXPECT_EQ(got.slots[static_cast<std::size_t>(s)],
+                  with_tail(std::move(want), pinned[1].begin, layer.n))
+            << s;
+        residency->pin(s, pinned);
+      }
+      const std::vector<double> sums = layer.sums_of(got);
+      for (std::size_t h = 0; h < sums.size(); ++h)
+        EXPECT_NEAR(sums[h], c["sums"][step][h].get<double>(), 1e-4) << h;
+      const Slots on_host(layer.sets.size(), layer.n);
+      const Residency::Step read = residency->step(got.slots, on_host);
+      EXPECT_EQ(read.hits, c["hits"][step].get<std::int64_t>());
+      hits += read.hits;
+    }
+    EXPECT_GT(hits, 0);
   }
 }
 
