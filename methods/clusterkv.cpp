@@ -314,14 +314,17 @@ MethodInfo clusterkv() {
           "cluster yet, the current one among them, are free; accounting=efficiency: sinks are "
           "free and the current token counts",
       .deviations =
-          "one cluster for each 80 tokens, the first centroids are drawn without replacement, and "
-          "iterations are always 20, as where its code measures speed (where it measures accuracy: "
-          "k-means++ and 400 clusters); an answer's clusters are 4 for 320 tokens as in the paper "
-          "(code: 8, and none where it measures accuracy); what a later turn adds, the last answer "
-          "included, is clustered as one batch, where the code knows one prompt only; with "
-          "evictions all is clustered anew; equal scores: the earlier cluster; the device keeps "
-          "the "
-          "tokens that a query head read in the step before, and begins without any",
+          "one cluster for each 80 tokens, the first centroids are drawn without replacement, "
+          "and iterations are always 20, as where its code measures speed (where it measures "
+          "accuracy: k-means++ and 400 clusters); clusters are read in the order of their scores "
+          "(where it measures speed: in that of a sort that is not finished), and the first "
+          "tokens of the last one; an answer's clusters are 4 for 320 tokens as in the paper "
+          "(code: 8, and none where it measures accuracy), made in the step after them (code: in "
+          "that of their last one, which may read tokens twice); what a later turn adds, the "
+          "last answer included, is clustered as one batch, where the code knows one prompt "
+          "only; with evictions all is clustered anew; equal scores: the earlier cluster; the "
+          "device keeps the tokens that a query head read in the step before, and begins without "
+          "any",
       .parameters =
           {{"budget", Kind::kBudget, "1024", "tokens or share", "tokens read per step"},
            {"sinks", Kind::kInteger, "16", "tokens",

@@ -206,5 +206,39 @@ TEST(SelectionGolden, PqCache) {
   }
 }
 
+TEST(SelectionGolden, ClusterKv) {
+  constexpr int kLayer = 2;  // of the script, for which ours draws the first centroids
+  const Json golden = golden_of("clusterkv");
+  for (const Json& c : golden["cases"]) {
+    MadeSteps layer(c);
+    const int sinks = c["sinks"], window = c["window"];
+    const auto policy = layer.policy(
+        fmt::format("clusterkv:budget={},sinks={},nlist={},window={},window_clusters={},"
+                    "accounting={}",
+                    c["budget"].get<int>(), sinks, c["clusters"].get<int>(), window,
+                    c["window_clusters"].get<int>(), c["accounting"].get<std::string>()),
+        kLayer);
+    for (std::size_t step = 0; step < c["tokens"].size(); ++step) {
+      SCOPED_TRACE(fmt::format("seed {}, step {}", c["seed"].dump(), step));
+      layer.step();
+      const Selection got = policy->select(layer.view(kLayer));
+      if (c["tokens"][step].is_null()) continue;
+      const int clustered = window > 0 ? layer.generated / window * window : 0;
+      const std::vector<double> sums = layer.sums_of(got);
+      for (std::size_t h = 0; h < sums.size(); ++h) {
+        Slots want = all_slots(sinks);
+        const auto best = c["tokens"][step][h].get<Slots>();
+        want.insert(want.end(), best.begin(), best.end());
+        EXPECT_EQ(got.slots[h],
+                  with_tail(std::move(want), layer.prompt_tokens + clustered, layer.n))
+            << h;
+        if (!c["sums"].empty()) {
+          EXPECT_NEAR(sums[h], c["sums"][step][h].get<double>(), 1e-4) << h;
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace turnbench
