@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -28,7 +30,7 @@ Json golden_of(const std::string& method) {
   return parse_json(read_file(path), path);
 }
 
-/// The layer of a case, as tests/golden/made_layer.py draws it.
+/// The layer of a case of a golden file, as tests/golden/made_layer.py draws it.
 class MadeSteps : public test::Steps {
  public:
   explicit MadeSteps(const Json& c)
