@@ -22,7 +22,7 @@
 namespace turnbench {
 namespace {
 
-using Slots = std::vector<std::int32_t>;
+using Ints = std::vector<std::int32_t>;
 
 Json golden_of(const std::string& method) {
   const std::string path =
@@ -123,8 +123,8 @@ TEST(SelectionGolden, Quest) {
       }
       const std::vector<double> sums = layer.sums_of(got);
       for (std::size_t h = 0; h < sums.size(); ++h) {
-        Slots want;
-        for (const std::int32_t p : pages[h].get<Slots>()) {
+        Ints want;
+        for (const std::int32_t p : pages[h].get<Ints>()) {
           for (int j = p * page; j < std::min(layer.n, (p + 1) * page); ++j) want.push_back(j);
         }
         if (want.back() == layer.n - 1) {
@@ -155,7 +155,7 @@ TEST(SelectionGolden, SparQ) {
       for (std::size_t h = 0; h < sums.size(); ++h)
         EXPECT_NEAR(sums[h], c["sums"][step][h].get<double>(), 1e-4) << h;
       for (std::size_t s = 0; s < layer.sets.size(); ++s) {
-        EXPECT_EQ(got.all() ? all_slots(layer.n) : got.slots[s], c["tokens"][step][s].get<Slots>())
+        EXPECT_EQ(got.all() ? all_slots(layer.n) : got.slots[s], c["tokens"][step][s].get<Ints>())
             << s;
       }
     }
@@ -188,8 +188,8 @@ TEST(SelectionGolden, PqCache) {
       const std::vector<SlotRange> pinned = policy->pinned(3, layer.n);
       ASSERT_EQ(pinned.size(), 2u);
       for (int s = 0; s < sets; ++s) {
-        Slots want = all_slots(pinned[0].end);
-        const auto best = c["tokens"][step][static_cast<std::size_t>(s)].get<Slots>();
+        Ints want = all_slots(pinned[0].end);
+        const auto best = c["tokens"][step][static_cast<std::size_t>(s)].get<Ints>();
         want.insert(want.end(), best.begin(), best.end());
         EXPECT_EQ(got.slots[static_cast<std::size_t>(s)],
                   with_tail(std::move(want), pinned[1].begin, layer.n))
@@ -199,7 +199,7 @@ TEST(SelectionGolden, PqCache) {
       const std::vector<double> sums = layer.sums_of(got);
       for (std::size_t h = 0; h < sums.size(); ++h)
         EXPECT_NEAR(sums[h], c["sums"][step][h].get<double>(), 1e-4) << h;
-      const Slots on_host(layer.sets.size(), layer.n);
+      const Ints on_host(layer.sets.size(), layer.n);
       const Residency::Step read = residency->step(got.slots, on_host);
       EXPECT_EQ(read.hits, c["hits"][step].get<std::int64_t>());
       hits += read.hits;
@@ -228,8 +228,8 @@ TEST(SelectionGolden, ClusterKv) {
       const int clustered = window > 0 ? layer.generated / window * window : 0;
       const std::vector<double> sums = layer.sums_of(got);
       for (std::size_t h = 0; h < sums.size(); ++h) {
-        Slots want = all_slots(sinks);
-        const auto best = c["tokens"][step][h].get<Slots>();
+        Ints want = all_slots(sinks);
+        const auto best = c["tokens"][step][h].get<Ints>();
         want.insert(want.end(), best.begin(), best.end());
         EXPECT_EQ(got.slots[h],
                   with_tail(std::move(want), layer.prompt_tokens + clustered, layer.n))
