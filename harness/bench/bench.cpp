@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <functional>
+#include <new>
 
 #include "common/clock.h"
+#include "common/error.h"
 #include "common/random.h"
 #include "harness/bench/numbers.h"
 #include "harness/bench/planted_layer.h"
+#include "inference/sampler.h"
 
 namespace turnbench {
 namespace {
@@ -83,6 +86,38 @@ void repeat(BenchRow& row, int repeats, Backend* backend, const std::function<Ru
   row.ratio_to_dense = median(ratios);
 }
 
+/// The times of requests that are served together.
+struct Served {
+  double seconds = 0;
+  double decode_seconds = 0;  ///< of these, those after the first token of every answer
+};
+
+/// Answers `batch` prompts greedily with `new_tokens` tokens each.
+Served serve(Engine& engine, const Method& method, const std::vector<int>& tokens, int batch,
+             int new_tokens) {
+  const DialogueView dialogue = made_up_dialogue();
+  std::vector<Sequence> sequences;
+  std::vector<Pass> prompts, steps;
+  std::vector<int> newest(static_cast<std::size_t>(batch));
+  for (int i = 0; i < batch; ++i) sequences.push_back(engine.make_sequence(method.make()));
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    prompts.push_back(
+        {.sequence = &sequences[i], .tokens = tokens, .dialogue = &dialogue, .prompt_end = true});
+    steps.push_back({.sequence = &sequences[i],
+                     .tokens = {&newest[i], 1},
+                     .kind = Pass::Kind::kDecode,
+                     .dialogue = &dialogue});
+  }
+  const auto sample = [&](const std::vector<std::vector<float>>& logits) {
+    for (std::size_t i = 0; i < newest.size(); ++i) newest[i] = argmax(logits[i]);
+  };
+  const auto start = Clock::now();
+  sample(engine.prefill(prompts));
+  const auto first_tokens = Clock::now();
+  for (int k = 1; k < new_tokens; ++k) sample(engine.forward(steps));
+  return {seconds_since(start), seconds_since(first_tokens)};
+}
+
 BenchRow row_of(const char* what, const Method& method, int tokens, int batch) {
   BenchRow row;
   row.benchmark = what;
@@ -96,6 +131,10 @@ BenchRow row_of(const char* what, const Method& method, int tokens, int batch) {
 
 double BenchRow::median_seconds() const {
   return median(seconds);
+}
+
+double BenchRow::decode_rate() const {
+  return static_cast<double>(batch) * (new_tokens - 1) / median(decode_seconds);
 }
 
 std::vector<BenchRow> bench_prefill(Engine& engine, Backend& backend, const BenchOptions& options) {
@@ -165,6 +204,41 @@ std::vector<BenchRow> bench_decode(Engine& engine, Backend& backend, const Bench
         }
         row.ceiling_share = median(shares);
         out.push_back(std::move(row));
+      }
+    }
+  }
+  return out;
+}
+
+std::vector<BenchRow> bench_throughput(Engine& engine, const BenchOptions& options) {
+  std::vector<BenchRow> out;
+  for (int n : options.tokens) {
+    const std::vector<int> tokens = random_tokens(n, engine.model().config().vocab);
+    for (int new_tokens : options.new_tokens) {
+      for (const Method& method : options.methods) {
+        std::size_t best = out.size();
+        for (int batch : options.batches) {
+          BenchRow& row = out.emplace_back(row_of("throughput", method, n, batch));
+          row.new_tokens = new_tokens;
+          row.tokens_per_run = static_cast<double>(new_tokens) * batch;
+          try {
+            for (int i = 0; i < options.repeats; ++i) {
+              const Served served = serve(engine, method, tokens, batch, new_tokens);
+              row.seconds.push_back(served.seconds);
+              row.decode_seconds.push_back(served.decode_seconds);
+            }
+          } catch (const Error& error) {
+            if (error.kind() != ErrorKind::kMemory) throw;
+            row.failure = error.what();
+          } catch (const std::bad_alloc&) {
+            row.failure = "the system gave no more memory";
+          }
+          const auto rate = [](const BenchRow& r) {
+            return r.failure.empty() ? r.tokens_per_run / r.median_seconds() : 0;
+          };
+          if (rate(row) > rate(out[best])) best = out.size() - 1;
+        }
+        out[best].best = out[best].failure.empty();
       }
     }
   }

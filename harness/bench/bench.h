@@ -10,7 +10,7 @@ namespace turnbench {
 
 /// One measured point.  All times are wall-clock times.
 struct BenchRow {
-  std::string benchmark;  ///< prefill, decode, attention or statistics
+  std::string benchmark;  ///< prefill, decode, throughput, attention or statistics
   std::string method;
   int tokens = 0;  ///< of the prompt; for decode, in the cache before the first step
   int batch = 1;
@@ -21,11 +21,20 @@ struct BenchRow {
   double ratio_to_dense = 0;  ///< median of the ratios to a dense run right before it; 0: is one
   double pair_share = 1;      ///< share of dense attention's (query, key) pairs
 
+  // Of throughput:
+  int new_tokens = 0;                  ///< of each request's answer
+  std::vector<double> decode_seconds;  ///< of each repeat, from the first token of the answers on
+  bool best = false;                   ///< the batch with the most tokens/s, of those that fit
+  std::string failure;                 ///< why the batch does not fit in memory; empty: it does
+
   double median_seconds() const;
+  /// Tokens per second of the decode steps alone: all tokens of the answers but the first ones.
+  double decode_rate() const;
 };
 
 struct BenchOptions {
   std::vector<int> tokens, batches;
+  std::vector<int> new_tokens = {};  ///< of bench_throughput
   std::vector<Method> methods;
   int repeats = 3;
   DType kv_dtype = DType::kF32;  ///< of bench_attention; elsewhere the engine's
@@ -38,6 +47,11 @@ std::vector<BenchRow> bench_prefill(Engine& engine, Backend& backend, const Benc
 /// Times decode steps of `batch` sequences whose cache is filled, not computed (`Engine::fill`).
 /// `ceiling_share` relates to the read bandwidth, for the weights, keys and values that were read.
 std::vector<BenchRow> bench_decode(Engine& engine, Backend& backend, const BenchOptions& options);
+
+/// Times `batch` requests that are served together, from their prompts of random tokens to the last
+/// token of their greedy answers, which are `new_tokens` long whatever they say.  A batch that does
+/// not fit in memory has a `failure` in place of times.
+std::vector<BenchRow> bench_throughput(Engine& engine, const BenchOptions& options);
 
 /// Times prefill attention of one layer on a PlantedLayer, including the choice of pairs.  Each run
 /// follows a dense run.

@@ -17,7 +17,7 @@ namespace {
 struct Options {
   std::string what;
   ModelOptions model;
-  std::string tokens, depth, batch = "1", simd;
+  std::string tokens, depth, new_tokens, batch = "1", simd;
   std::vector<std::string> methods;
   int repeats = 3;
 };
@@ -38,7 +38,39 @@ std::vector<int> lengths(const Options& o) {
   return number_list(o.tokens.empty() ? "512,2048" : o.tokens, "--tokens", 1);
 }
 
+/// Lengths of answers, of throughput.
+std::vector<int> answer_lengths(const Options& o) {
+  if (o.what != "throughput") {
+    if (!o.new_tokens.empty())
+      throw input_error("--new-tokens: found it with {}, expected it with throughput", o.what);
+    return {};
+  }
+  return number_list(o.new_tokens.empty() ? "64" : o.new_tokens, "--new-tokens", 2);
+}
+
+OrderedJson throughput_to_json(const BenchRow& row) {
+  OrderedJson out;
+  out["what"] = row.benchmark;
+  out["method"] = row.method;
+  out["tokens"] = row.tokens;
+  out["new_tokens"] = row.new_tokens;
+  out["batch"] = row.batch;
+  if (!row.failure.empty()) {
+    out["error"] = row.failure;
+    return out;
+  }
+  const auto [fastest, slowest] = std::minmax_element(row.seconds.begin(), row.seconds.end());
+  out["seconds"] = {{"median", row.median_seconds()}, {"min", *fastest}, {"max", *slowest}};
+  out["tokens_per_s"] = {{"median", row.tokens_per_run / row.median_seconds()},
+                         {"min", row.tokens_per_run / *slowest},
+                         {"max", row.tokens_per_run / *fastest}};
+  out["decode_tokens_per_s"] = row.decode_rate();
+  out["best"] = row.best;
+  return out;
+}
+
 OrderedJson to_json(const BenchRow& row) {
+  if (row.benchmark == "throughput") return throughput_to_json(row);
   const auto [fastest, slowest] = std::minmax_element(row.seconds.begin(), row.seconds.end());
   const auto share = [](double x) { return x > 0 ? OrderedJson(x) : OrderedJson(nullptr); };
   OrderedJson out;
@@ -75,6 +107,23 @@ void print(const std::vector<BenchRow>& rows, const Options& o) {
   }
 }
 
+void print_throughput(const std::vector<BenchRow>& rows) {
+  fmt::print("{:<11} {:<36} {:>7} {:>7} {:>5} {:>11} {:>15} {:>10} {:>10}\n", "what", "method",
+             "tokens", "answer", "batch", "tokens/s", "decode tokens/s", "median s", "min s");
+  for (const BenchRow& row : rows) {
+    fmt::print("{:<11} {:<36} {:>7} {:>7} {:>5} ", row.benchmark, row.method, row.tokens,
+               row.new_tokens, row.batch);
+    if (!row.failure.empty()) {
+      fmt::print("{:>11}: {}\n", "no room", row.failure);
+      continue;
+    }
+    fmt::print("{:>11.1f} {:>15.1f} {:>10.3f} {:>10.3f}{}\n",
+               row.tokens_per_run / row.median_seconds(), row.decode_rate(), row.median_seconds(),
+               *std::min_element(row.seconds.begin(), row.seconds.end()),
+               row.best ? "  best batch" : "");
+  }
+}
+
 void print_selection(const std::vector<SelectionRow>& rows, const std::string& model,
                      const Backend& backend, bool json) {
   if (!json) {
@@ -108,6 +157,7 @@ void bench(const Options& o, bool json) {
   if (!o.simd.empty()) cpu::limit_simd(o.simd);
   BenchOptions options;
   options.tokens = lengths(o);
+  options.new_tokens = answer_lengths(o);
   options.batches = number_list(o.batch, "--batch", 1);
   options.repeats = o.repeats;
   options.kv_dtype = o.model.kv_type();
@@ -133,16 +183,17 @@ void bench(const Options& o, bool json) {
     LoadedModel loaded = load_model(o.model);
     Engine& engine = *loaded.engine;
     Backend& backend = *loaded.backends[0];  // stages run one after the other: one's ceilings count
-    rows = o.what == "prefill"  ? bench_prefill(engine, backend, options)
-           : o.what == "decode" ? bench_decode(engine, backend, options)
-                                : bench_statistics(engine, options);
+    rows = o.what == "prefill"      ? bench_prefill(engine, backend, options)
+           : o.what == "decode"     ? bench_decode(engine, backend, options)
+           : o.what == "throughput" ? bench_throughput(engine, options)
+                                    : bench_statistics(engine, options);
     ceilings = backend.measure_ceilings();
     machine = description_of(loaded.backends);
   }
   if (!json) {
     fmt::print("{} on {}: {:.1f} GFLOP/s of multiply-adds, {:.1f} GB/s read\n", o.model.model,
                machine, ceilings.flops / 1e9, ceilings.read_bytes / 1e9);
-    return print(rows, o);
+    return o.what == "throughput" ? print_throughput(rows) : print(rows, o);
   }
   OrderedJson out;
   out["model"] = o.model.model;
@@ -160,23 +211,27 @@ void add_bench_command(CLI::App& app, const CommonOptions& common) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
       "bench",
-      "Measure prefill, decoding, one layer's attention, what statistics cost, or how fast decode "
-      "attention is that selects");
+      "Measure prefill, decoding, requests from prompt to answer, one layer's attention, what "
+      "statistics cost, or how fast decode attention is that selects");
   command->footer(
       "Examples:\n"
       "  turnbench bench prefill --model random:config.json --tokens 512,8192\n"
       "  turnbench bench decode --model random:config.json --depth 0,8192 --batch 1,8\n"
+      "  turnbench bench throughput --model random:config.json --tokens 2048 --new-tokens 512 "
+      "--batch 1,2,4,6,8\n"
       "  turnbench bench attention --model random:config.json --tokens 16384 --method minference\n"
       "  turnbench bench statistics --model random:config.json --tokens 8192 --method h2o\n"
       "  turnbench bench selection --model random:config.json --depth 32768 --kv-dtype bf16 "
       "--method pqcache:budget=1024");
-  command->add_option("what", o->what, "prefill, decode, attention, statistics, selection")
+  command
+      ->add_option("what", o->what, "prefill, decode, throughput, attention, statistics, selection")
       ->required()
-      ->check(one_of({"prefill", "decode", "attention", "statistics", "selection"}));
+      ->check(one_of({"prefill", "decode", "throughput", "attention", "statistics", "selection"}));
   o->model.add_to(*command);
   command->add_option("--tokens", o->tokens, "lengths of the prompt: 512,2048");
   command->add_option("--depth", o->depth,
                       "decode, selection: made-up tokens in the cache: 0,8192");
+  command->add_option("--new-tokens", o->new_tokens, "throughput: lengths of answers: 64,512");
   command->add_option("--batch", o->batch, "sequences at the same time: 1,8");
   command->add_option("--method", o->methods, "one or more methods, e.g. snapkv:budget=1024")
       ->allow_extra_args(false);

@@ -89,6 +89,35 @@ TEST(Bench, SelectionStandsBesideFullAttention) {
   EXPECT_NEAR(snapkv["bytes_read"].get<double>() / all, 64.0 / 600, 0.02);
 }
 
+// Tokens of the answers over all the time, and without the prefill and the tokens that it gives.
+TEST(Bench, ThroughputCountsAnswersOfAllRequests) {
+  const Json json = bench({"throughput", "--tokens", "48", "--new-tokens", "5", "--batch", "1,3",
+                           "--method", "full", "--method", "oracle:budget=16,placement=host"});
+  ASSERT_EQ(json["rows"].size(), 4u);
+  int best = 0;
+  for (const Json& row : json["rows"]) {
+    const double seconds = row["seconds"]["median"], batch = row["batch"],
+                 rate = row["tokens_per_s"]["median"];
+    EXPECT_EQ(row["new_tokens"], 5);
+    EXPECT_NEAR(rate * seconds, 5 * batch, 1e-6);
+    // The four steps took part of the time in which there were five tokens.
+    EXPECT_GT(row["decode_tokens_per_s"], 4 * batch / seconds);
+    best += row["best"].get<bool>();
+  }
+  EXPECT_EQ(best, 2) << "one batch of each method";
+}
+
+TEST(Bench, ThroughputShowsBatchesThatDoNotFit) {
+  const Json json = bench({"throughput", "--tokens", "64", "--new-tokens", "2", "--batch", "1,64",
+                           "--memory-limit", "16"});
+  ASSERT_EQ(json["rows"].size(), 2u);
+  EXPECT_TRUE(json["rows"][0]["best"]);
+  EXPECT_NE(json["rows"][1]["error"].get<std::string>().find("more than the limit of 16 MiB"),
+            std::string::npos);
+  EXPECT_EQ(run_program({"bench", "decode", "--model", "tiny", "--new-tokens", "4"}).err,
+            "turnbench: --new-tokens: found it with decode, expected it with throughput\n");
+}
+
 TEST(Bench, PrintsATable) {
   const Finished run = run_program(
       {"bench", "decode", "--model", "tiny", "--depth", "32", "--repeats", "1", "--threads", "1"});
