@@ -348,12 +348,12 @@ double KvCache::mean_tokens() const {
   return count == 0 ? 0 : tokens / count;
 }
 
-std::size_t KvCache::logical_bytes() const {
+std::size_t KvCache::logical_bytes(std::size_t rows) const {
   std::size_t tokens = 0;
   for (const auto& sets : sets_) {
     for (const KvHeadCache& set : sets) tokens += static_cast<std::size_t>(set.size());
   }
-  return tokens * 2 * pools_.front()->layout().row_bytes();
+  return tokens * rows * pools_.front()->layout().row_bytes();
 }
 
 std::vector<std::int32_t> all_slots(int n) {

@@ -173,9 +173,10 @@ class KvCache {
   /// `position`, or if positions do not shift.
   void truncate_to_position(std::int32_t position);
 
-  std::size_t bytes() const;          ///< of all its pages, including shared ones
-  double mean_tokens() const;         ///< cached tokens per set, over layers and sets
-  std::size_t logical_bytes() const;  ///< 2 * head_dim * element size * cached tokens of all sets
+  std::size_t bytes() const;   ///< of all its pages, including shared ones
+  double mean_tokens() const;  ///< cached tokens per set, over layers and sets
+  /// rows * head_dim * element size * cached tokens of all sets.
+  std::size_t logical_bytes(std::size_t rows = 2) const;
 
  private:
   std::vector<std::shared_ptr<KvPool>> pools_;

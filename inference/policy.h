@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -215,6 +216,8 @@ class SelectionPolicy {
   /// Called for each layer of a step before the previous layer's attention, if the layer is
   /// offloaded: starts to move what `select` needs to the device.
   virtual void prefetch(int /*layer*/, const IndexPath&) {}
+  /// Bytes of keys of a layer that it keeps on the device in another form, beside the cached ones.
+  virtual std::size_t key_bytes(int /*layer*/) const { return 0; }
   /// Named numbers for the record of a turn, the same at every run.
   virtual std::vector<std::pair<std::string, double>> counters() const { return {}; }
   virtual Selection select(const LayerView& view) = 0;

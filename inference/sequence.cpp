@@ -1,8 +1,20 @@
 #include "inference/sequence.h"
 
 #include <algorithm>
+#include <span>
+#include <utility>
 
 namespace turnbench {
+namespace {
+
+/// The tokens, or slots of working sets, of all sets together.
+std::size_t slots_of(std::span<const KvHeadCache> sets) {
+  std::size_t out = 0;
+  for (const KvHeadCache& set : sets) out += static_cast<std::size_t>(set.size());
+  return out;
+}
+
+}  // namespace
 
 Sequence::Sequence(const ModelShape& shape, Policies policies,
                    std::vector<std::shared_ptr<KvPool>> pools, int tail_rows)
@@ -34,6 +46,27 @@ Sequence Sequence::fork_as(Policies other) const {
     if (offloaded[l]) out.offloaded[l] = std::make_unique<OffloadedLayer>(*offloaded[l]);
   }
   out.counters = counters;
+  return out;
+}
+
+std::size_t Sequence::kv_bytes() const {
+  return cache.logical_bytes(rows_per_token()) + policy_key_bytes();
+}
+
+std::size_t Sequence::resident_kv_bytes() const {
+  std::size_t slots = 0;
+  for (int l = 0; l < shape_.layers; ++l) {
+    const auto& layer = offloaded[static_cast<std::size_t>(l)];
+    if (layer) slots += slots_of(std::as_const(*layer).sets());
+    if (!layer || !policies.placement.host) slots += slots_of(cache.layer(l));
+  }
+  return slots * rows_per_token() * cache.pool(0)->layout().row_bytes() + policy_key_bytes();
+}
+
+std::size_t Sequence::policy_key_bytes() const {
+  std::size_t out = 0;
+  for (int l = 0; policies.selection && l < shape_.layers; ++l)
+    out += policies.selection->key_bytes(l);
   return out;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -51,6 +52,14 @@ class Sequence {
                        [](const auto& l) { return l != nullptr; });
   }
 
+  // Bytes without what pages round up to, the same for a sequence whose pages others share or not:
+  /// Of the cached tokens' keys and values wherever they are, also of keys before RoPE if the
+  /// policies need them, and of keys that a policy keeps in another form.
+  std::size_t kv_bytes() const;
+  /// Of these what is on the device: layers that are there whole, working sets with all their slots
+  /// of those in host memory.  Working sets beside layers on the device come on top.
+  std::size_t resident_kv_bytes() const;
+
   const ModelShape& shape() const { return shape_; }
   int tail_rows() const { return tail_rows_; }
 
@@ -70,6 +79,11 @@ class Sequence {
   Counters counters;
 
  private:
+  /// A key and a value, and a key before RoPE if the policies need it.
+  std::size_t rows_per_token() const { return policies.pre_rope_keys() ? 3 : 2; }
+  /// Bytes of keys that the policy keeps in another form.
+  std::size_t policy_key_bytes() const;
+
   ModelShape shape_;
   int tail_rows_;
 };

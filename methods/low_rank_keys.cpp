@@ -79,6 +79,7 @@ LowRankKeys::LowRankKeys(const LayerView& view, int end, int rank)
     : end_(end),
       sets_(std::ssize(view.sets)),
       head_dim_(view.shape.head_dim),
+      rank_(std::min<std::int64_t>({rank, end, sets_ * head_dim_})),
       dtype_(view.sets.front().layout().dtype),
       memory_(view.backend->memory()) {
   start(view, rank);
@@ -89,6 +90,7 @@ LowRankKeys::LowRankKeys(const LayerView& view, std::shared_ptr<const LowRankKey
       end_(end),
       sets_(before->sets_),
       head_dim_(before->head_dim_),
+      rank_(before->rank_),
       dtype_(before->dtype_),
       memory_(before->memory_),
       before_(std::move(before)) {
@@ -143,6 +145,12 @@ void LowRankKeys::move() const {
     basis_ = Buffer(basis.size() * sizeof(float), memory_);
     memory_->copy_floats(basis.data(), basis_.as<float>(), basis.size());
   });
+}
+
+std::size_t LowRankKeys::bytes() const {
+  const std::int64_t own = (end_ - first_) * rank_, basis = rank_ * sets_ * head_dim_;
+  return static_cast<std::size_t>(own) * size_of(dtype_) +
+         (before_ ? 0 : static_cast<std::size_t>(basis) * sizeof(float));
 }
 
 const std::byte* LowRankKeys::coefficients() const {

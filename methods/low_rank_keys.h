@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -42,6 +43,8 @@ class LowRankKeys {
 
   int first() const { return first_; }
   int end() const { return end_; }
+  /// Of coefficients and, if it has one of its own, basis.
+  std::size_t bytes() const;
 
   // These wait for the task, and are in the memory of the view's backend:
   /// [end - first, rank], in the dtype of the cache.
@@ -62,7 +65,7 @@ class LowRankKeys {
   void move() const;
 
   int first_ = 0, end_ = 0;
-  std::int64_t sets_, head_dim_;
+  std::int64_t sets_, head_dim_, rank_;
   DType dtype_;
   std::shared_ptr<Memory> memory_;
   std::shared_ptr<const LowRankKeys> before_;  ///< null: this has the basis

@@ -108,6 +108,14 @@ class ShadowKv : public SelectionPolicy {
     return out;
   }
 
+  std::size_t key_bytes(int layer) const override {
+    const auto l = static_cast<std::size_t>(layer);
+    std::size_t out = 0;
+    if (l >= layers_.size()) return out;  // before the first prompt
+    for (const auto& part : layers_[l].keys) out += part->bytes();
+    return out;
+  }
+
   void rebuild_keys(const LayerView& view, const MissingKeys& missing) override {
     using Run = RebuildKeysJob::Run;
     const Layer& layer = layers_[static_cast<std::size_t>(view.layer)];

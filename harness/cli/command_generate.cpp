@@ -144,7 +144,7 @@ void generate(const GenerateOptions& o, bool json) {
   out["tpot_s"] =
       null_or(n > 2, n > 2 ? (times[n - 1] - times[1]) / static_cast<double>(n - 2) : 0);
   out["kv_tokens"] = kv_tokens;
-  out["kv_bytes"] = sequence.cache.logical_bytes();
+  out["kv_bytes"] = sequence.kv_bytes();
   out["transfer_bytes"] = sequence.counters.ledger.total().bytes();
   out["peak_memory_bytes"] = peak_resident_bytes();
   fmt::print("{}\n", dump(out));

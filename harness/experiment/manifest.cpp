@@ -292,6 +292,8 @@ const std::vector<TableValue>& table_values() {
       {"decode_peak_bytes", "MiB", 1.0 / (1 << 20), "the same while decoding", true, 1, true},
       {"kv_bytes", "MiB", 1.0 / (1 << 20), "keys and values when the answer begins", true, 2, true,
        false, true},
+      {"resident_kv_bytes", "MiB", 1.0 / (1 << 20), "of these on the device, with working sets",
+       true, 2, true, false, true},
       {"hit_rate", "share", 1, "of selected tokens, those that were on the device", false, 3, true,
        false, true},
       {"step_bytes", "MiB", 1.0 / (1 << 20), "that cross the link in a decode step", true, 3, true,

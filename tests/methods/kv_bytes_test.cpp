@@ -1,0 +1,82 @@
+// What a sequence holds when its answer begins, in bytes: everywhere, and on the device.
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "methods/method.h"
+#include "tests/inference/conversation.h"
+
+namespace turnbench::test {
+namespace {
+
+constexpr std::size_t kPrompt = 150;
+
+class KvBytes : public testing::Test {
+ protected:
+  Conversation after_prompt(const std::string& spec) {
+    Conversation out(machine_.engine, Method::parse(spec).make());
+    out.turn(made_up_tokens(kPrompt, 1));
+    return out;
+  }
+  /// Of `count` tokens in one layer, `rows` rows each.
+  std::size_t layer(std::size_t count, std::size_t rows = 2) const {
+    const ModelShape& s = machine_.engine.shape();
+    return count * rows * static_cast<std::size_t>(s.kv_heads * s.head_dim) * sizeof(float);
+  }
+  std::size_t layers() const { return static_cast<std::size_t>(machine_.engine.shape().layers); }
+
+  Machine machine_{"llama3"};
+};
+
+TEST_F(KvBytes, HaveKeysBeforeRopeAndProductsOfLowRank) {
+  EXPECT_EQ(after_prompt("full").sequence.kv_bytes(), layers() * layer(kPrompt));
+  EXPECT_EQ(after_prompt("streamingllm:budget=40,pos=shift").sequence.kv_bytes(),
+            layers() * layer(40, 3));
+  EXPECT_EQ(after_prompt("infllm:init=3,block=8,local=20,topk=3,repr=2,exc=10").sequence.kv_bytes(),
+            layers() * layer(kPrompt, 3));
+  // Coefficients of each token, and the basis.
+  const ModelShape& s = machine_.engine.shape();
+  const std::size_t width = static_cast<std::size_t>(s.kv_heads * s.head_dim),
+                    low_rank = 10 * (kPrompt + width) * sizeof(float);
+  EXPECT_EQ(after_prompt("shadowkv:budget=48,outliers=3,rank=10").sequence.kv_bytes(),
+            layers() * (layer(kPrompt, 3) + low_rank));
+}
+
+TEST_F(KvBytes, OnTheDeviceAreWorkingSetsAndWholeLayers) {
+  for (const char* spec : {"full", "snapkv:budget=40", "oracle:budget=40"}) {
+    const Conversation c = after_prompt(spec);
+    EXPECT_EQ(c.sequence.resident_kv_bytes(), c.sequence.kv_bytes()) << spec;
+  }
+  const Conversation host =
+      after_prompt("oracle:budget=40,sinks=2,placement=host,cache_tokens=32,cache_block=8");
+  const Residency::Options& o = host.sequence.offloaded[0]->options();
+  EXPECT_EQ(host.sequence.kv_bytes(), layers() * layer(kPrompt));
+  EXPECT_EQ(host.sequence.resident_kv_bytes(),
+            layers() * layer(static_cast<std::size_t>(o.pinned_tokens + 32 + o.step_tokens)));
+  EXPECT_LT(host.sequence.resident_kv_bytes(), host.sequence.kv_bytes());
+  // A prompt that steps read whole stays where it is.
+  const Conversation small = after_prompt("oracle:budget=400,placement=host");
+  EXPECT_EQ(small.sequence.resident_kv_bytes(), layers() * layer(kPrompt));
+  // A dense layer, and what the steps of the others have room for.
+  const Conversation some = after_prompt("quest:budget=48,dense_layers=1,placement=host");
+  EXPECT_EQ(some.sequence.offloaded[0], nullptr);
+  std::size_t slots = 0;
+  for (std::size_t l = 1; l < layers(); ++l)
+    slots += static_cast<std::size_t>(std::as_const(*some.sequence.offloaded[l]).sets()[0].size());
+  EXPECT_EQ(some.sequence.resident_kv_bytes(), layer(kPrompt + slots));
+}
+
+// Keys that steps compute stand beside the cached ones.
+TEST_F(KvBytes, OnTheDeviceAreWorkingSetsBesideIt) {
+  const std::string spec = "shadowkv:budget=48,outliers=3,rank=10";
+  const Conversation host = after_prompt(spec), device = after_prompt(spec + ",placement=device");
+  EXPECT_EQ(host.sequence.kv_bytes(), device.sequence.kv_bytes());
+  EXPECT_EQ(device.sequence.resident_kv_bytes(),
+            host.sequence.resident_kv_bytes() + layers() * layer(kPrompt, 3));
+}
+
+}  // namespace
+}  // namespace turnbench::test
