@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <iterator>
+#include <map>
 
 #include "common/error.h"
 #include "inference/rope.h"
@@ -179,7 +180,7 @@ Engine::Layout Engine::begin(std::span<const Pass> passes) {
   layout.block = std::min(layout.rows, kLinearBlockRows);
   size.rows = layout.rows;
   size.pre_rope_keys = layout.pre_rope_keys;
-  check_memory(size);
+  check_memory(size, passes);
   for (const Pass& pass : passes) {  // from here on nothing is refused
     if (pass.kind == Pass::Kind::kDecode) ++pass.sequence->generated;
     begin_ledgers(pass);
@@ -348,7 +349,40 @@ void Engine::compute_rope(Stage& stage, std::span<const std::int32_t> positions,
   stage.memory->copy(std::array{copy_of(angles, cos, count), copy_of(angles + count, sin, count)});
 }
 
-void Engine::check_memory(const PassSize& pass) const {
+std::size_t Engine::offload_bytes(std::span<const Pass> passes) const {
+  std::size_t out = 0;
+  for (const Pass& pass : passes) {
+    const auto tokens =
+        static_cast<std::int32_t>(pass.sequence->next_position + std::ssize(pass.tokens));
+    if (pass.kind == Pass::Kind::kPrefill && pass.sequence->policies.placement.host) {
+      const PageLayout& layout = pass.sequence->cache.pool(0)->layout();
+      out += kv_bytes_of(layout, 1, shape_.kv_heads, tokens);  // of one layer at a time
+    }
+    if (!pass.prompt_end) continue;
+    const auto needs = [&](const Sequence& s) {
+      return answer_needs(s.policies, shape_, s.cache.pool(0)->layout(), shape_.kv_heads, tokens,
+                          static_cast<int>(pass.sequence->tokens.size() + pass.tokens.size()));
+    };
+    if (pass.forks.empty()) {
+      const AnswerNeeds own = needs(*pass.sequence);
+      out += own.working_sets + own.index;
+      continue;
+    }
+    std::map<bool, std::size_t> copies;  // with keys before RoPE and without
+    for (const Sequence* fork : pass.forks) {
+      const AnswerNeeds own = needs(*fork);
+      const PageLayout& layout = fork->cache.pool(0)->layout();
+      out += own.working_sets + own.index;
+      if (!stages_.front().memory->is_host() || fork->policies.eviction) continue;
+      std::size_t& most = copies[layout.pre_rope_keys];
+      most = std::max(most, kv_bytes_of(layout, own.offloaded_layers, shape_.kv_heads, tokens));
+    }
+    for (const auto& [raw, bytes] : copies) out += bytes;
+  }
+  return out;
+}
+
+void Engine::check_memory(const PassSize& pass, std::span<const Pass> passes) const {
   if (options_.memory_limit == 0) return;
   const Stage& any = stages_.front();
   const std::size_t need =
@@ -356,7 +390,8 @@ void Engine::check_memory(const PassSize& pass) const {
       kv_bytes_of((pass.pre_rope_keys ? any.pre_rope_pool : any.pool)->layout(), shape_.layers,
                   shape_.kv_heads, pass.rows) +
       workspace_bytes_of(model_.config(), pass, any.backend.scratch_bytes(model_.config(), pass),
-                         stages_.size());
+                         stages_.size()) +
+      offload_bytes(passes);
   if (need > options_.memory_limit) {
     throw memory_error(
         "needs {} MiB for {} rows on {} cached tokens, more than the limit of {} MiB", need >> 20,

@@ -297,7 +297,11 @@ class Engine {
                     const SelectionPolicy* selection);
   /// Tells the working set of a layer that the sequence's eviction policy was there.
   void forget_evicted(Sequence& sequence, int layer);
-  void check_memory(const PassSize& pass) const;
+  /// Bytes beside the cached tokens where keys and values move to host memory, or a method has an
+  /// index: the layer that a prefill has on the device and, of prompts that end with the passes,
+  /// shared copies of tokens, working sets, indices.
+  std::size_t offload_bytes(std::span<const Pass> passes) const;
+  void check_memory(const PassSize& pass, std::span<const Pass> passes) const;
 
   const Model& model_;
   Options options_;

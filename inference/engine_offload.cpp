@@ -17,37 +17,6 @@ OffloadedLayer::Pinned pinned_of(const SelectionPolicy* selection, int layer) {
   };
 }
 
-/// longest: tokens of the layer's largest set.  No more is allocated than could be of use, whatever
-/// the settings say: an answer that needs more room gets a new working set.
-Residency::Options residency_options(const Placement& placement, const DeviceNeeds& needs, int sets,
-                                     std::int32_t longest) {
-  using Rule = Residency::Rule;
-  constexpr std::int32_t kAnswer = 4096;  // tokens
-  const std::int32_t useful = longest + kAnswer;
-  Residency::Options out;
-  out.rule = placement.rule;
-  out.sets = sets;
-  out.lists_per_set = needs.lists_per_set;
-  out.block = std::min(needs.block > 0 ? needs.block : placement.cache_block, useful);
-  out.first = needs.first;
-  const std::int32_t blocks = (useful + out.block - 1) / out.block,
-                     step_tokens = std::min(needs.step_tokens, useful * needs.lists_per_set);
-  out.cache_tokens = std::min(placement.cache_tokens, blocks * out.block);
-  out.pinned_tokens = std::min(needs.pinned_tokens, useful);
-  out.insert_blocks = placement.insert_blocks;
-  if (out.rule == Rule::kLru || out.rule == Rule::kLfu) {
-    out.step_tokens = step_tokens;
-  } else if (needs.block > 0) {  // the cache is what a step reads: whole blocks
-    out.cache_tokens = std::max(out.cache_tokens, step_tokens);
-  } else {  // each token may be in a block of its own
-    out.cache_tokens = std::max(out.cache_tokens, std::min(step_tokens, blocks) * out.block);
-  }
-  out.per_list = needs.per_list && out.rule == Rule::kPrevious;
-  if (out.per_list)
-    out.cache_tokens = (out.cache_tokens + out.lists_per_set - 1) / out.lists_per_set;
-  return out;
-}
-
 /// The number of tokens that lists of one set select together, or an upper bound of at most `room`.
 std::size_t tokens_of(std::span<const std::vector<std::int32_t>> lists, std::size_t room) {
   std::vector<std::int32_t> all;
@@ -185,7 +154,7 @@ void Engine::move_to_host(Sequence& s, int layer, const LayerView* view,
     std::int32_t longest = 0;
     for (const KvHeadCache& set : sets) longest = std::max(longest, set.size());
     const auto options =
-        residency_options(s.policies.placement, needs, static_cast<int>(sets.size()), longest);
+        working_set_options(s.policies.placement, needs, static_cast<int>(sets.size()), longest);
     offloaded = std::make_unique<OffloadedLayer>(options, s.cache.pool(layer),
                                                  on_host ? stage.link : stage.within, needs.keys);
     offloaded->start(sets, pinned_of(selection, layer));
@@ -219,7 +188,8 @@ void Engine::move_to_host(Sequence& s, int layer, const LayerView* view,
     sets = host->sets;
     return;
   }
-  const DeviceNeeds needs = selection ? selection->device_needs(*view) : reading_everything(*view);
+  const DeviceNeeds needs =
+      selection ? selection->device_needs(*view) : reading_everything(longest_set(*view));
   if (needs.everything) {
     s.host_copies[static_cast<std::size_t>(layer)].clear();
     return;

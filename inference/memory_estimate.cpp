@@ -9,6 +9,28 @@ std::size_t kv_bytes_of(const PageLayout& layout, int layers, int sets, std::int
   return pages * sets * layers * layout.bytes();
 }
 
+AnswerNeeds answer_needs(const Policies& policies, const ModelShape& shape,
+                         const PageLayout& layout, int sets, std::int32_t tokens,
+                         int prompt_tokens) {
+  AnswerNeeds out;
+  const SelectionPolicy* selection = policies.selection.get();
+  const bool host = policies.placement.host, rebuilds = selection && selection->rebuilds_keys();
+  PromptSize size{shape, layout.dtype, 0, sets, tokens, prompt_tokens};
+  for (size.layer = 0; size.layer < shape.layers; ++size.layer) {
+    if (selection) out.index += selection->expected_index_bytes(size);
+    if (!host && !rebuilds) continue;
+    const DeviceNeeds needs =
+        selection ? selection->expected_needs(size) : reading_everything(tokens);
+    if (needs.everything) continue;
+    out.offloaded_layers += host;
+    const std::int32_t slots =
+        Residency::make(working_set_options(policies.placement, needs, sets, tokens))
+            ->device_slots();
+    out.working_sets += kv_bytes_of(layout, 1, sets, slots);
+  }
+  return out;
+}
+
 std::size_t workspace_bytes_of(const ModelConfig& c, const PassSize& pass, std::size_t scratch,
                                std::size_t stages) {
   const std::int64_t q = c.heads * c.head_dim, kv = c.kv_heads * c.head_dim, hidden = c.hidden,

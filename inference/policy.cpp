@@ -7,12 +7,17 @@ constexpr std::int32_t kRoom = 1024;  // tokens of an answer, before there is a 
 
 }  // namespace
 
-DeviceNeeds SelectionPolicy::device_needs(const LayerView& view) const {
-  return reading_everything(view);
+PromptSize prompt_size(const LayerView& view) {
+  return {.shape = view.shape,
+          .dtype = view.sets.front().layout().dtype,
+          .layer = view.layer,
+          .sets = static_cast<int>(view.sets.size()),
+          .tokens = longest_set(view),
+          .prompt_tokens = view.prompt_tokens};
 }
 
-DeviceNeeds reading_everything(const LayerView& view) {
-  return {.step_tokens = (longest_set(view) / kRoom + 2) * kRoom};
+DeviceNeeds reading_everything(std::int32_t tokens) {
+  return {.step_tokens = (tokens / kRoom + 2) * kRoom};
 }
 
 std::int32_t longest_set(const LayerView& view) {
@@ -24,6 +29,35 @@ std::int32_t longest_set(const LayerView& view) {
 std::vector<SlotRange> sinks_and_window(int sinks, int window, int tokens) {
   if (window <= sinks) return {{0, tokens}};
   return {{0, sinks}, {window, tokens}};
+}
+
+Residency::Options working_set_options(const Placement& placement, const DeviceNeeds& needs,
+                                       int sets, std::int32_t longest) {
+  using Rule = Residency::Rule;
+  constexpr std::int32_t kAnswer = 4096;  // tokens
+  const std::int32_t useful = longest + kAnswer;
+  Residency::Options out;
+  out.rule = placement.rule;
+  out.sets = sets;
+  out.lists_per_set = needs.lists_per_set;
+  out.block = std::min(needs.block > 0 ? needs.block : placement.cache_block, useful);
+  out.first = needs.first;
+  const std::int32_t blocks = (useful + out.block - 1) / out.block,
+                     step_tokens = std::min(needs.step_tokens, useful * needs.lists_per_set);
+  out.cache_tokens = std::min(placement.cache_tokens, blocks * out.block);
+  out.pinned_tokens = std::min(needs.pinned_tokens, useful);
+  out.insert_blocks = placement.insert_blocks;
+  if (out.rule == Rule::kLru || out.rule == Rule::kLfu) {
+    out.step_tokens = step_tokens;
+  } else if (needs.block > 0) {  // the cache is what a step reads: whole blocks
+    out.cache_tokens = std::max(out.cache_tokens, step_tokens);
+  } else {  // each token may be in a block of its own
+    out.cache_tokens = std::max(out.cache_tokens, std::min(step_tokens, blocks) * out.block);
+  }
+  out.per_list = needs.per_list && out.rule == Rule::kPrevious;
+  if (out.per_list)
+    out.cache_tokens = (out.cache_tokens + out.lists_per_set - 1) / out.lists_per_set;
+  return out;
 }
 
 }  // namespace turnbench

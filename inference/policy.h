@@ -165,8 +165,25 @@ struct DeviceNeeds {
   KeyRows keys = KeyRows::kAll;
 };
 
-/// What steps need that may read all cached tokens.
-DeviceNeeds reading_everything(const LayerView& view);
+/// A layer at the end of a prompt, as far as it is known before the prompt is computed.
+struct PromptSize {
+  ModelShape shape;
+  DType dtype = DType::kF32;  ///< of keys and values
+  int layer = 0;
+  int sets = 1;             ///< KV sets
+  std::int32_t tokens = 0;  ///< of the largest set
+  int prompt_tokens = 0;    ///< as in LayerView
+
+  int heads_per_set() const { return shape.heads / sets; }
+  /// Elements of the keys of so many tokens in each set.
+  std::size_t key_elements(std::int64_t of_tokens) const {
+    return static_cast<std::size_t>(of_tokens * sets * shape.head_dim);
+  }
+};
+PromptSize prompt_size(const LayerView& view);
+
+/// What steps need that may read all of `tokens` cached tokens.
+DeviceNeeds reading_everything(std::int32_t tokens);
 /// The tokens of the layer's largest set.
 std::int32_t longest_set(const LayerView& view);
 /// The first `sinks` of `tokens` tokens and those from `window` on, as pinned tokens.
@@ -196,7 +213,16 @@ class SelectionPolicy {
   /// Sets and statistics are those after eviction.
   virtual void after_prefill(const LayerView&) {}
   /// Called before the steps of a turn, after `after_prefill`.
-  virtual DeviceNeeds device_needs(const LayerView& view) const;
+  virtual DeviceNeeds device_needs(const LayerView& view) const {
+    return expected_needs(prompt_size(view));
+  }
+  /// What `device_needs` will say of a prompt, as far as that follows from its size.  For estimates
+  /// of memory: rather more than less.
+  virtual DeviceNeeds expected_needs(const PromptSize& prompt) const {
+    return reading_everything(prompt.tokens);
+  }
+  /// Bytes at most of what it keeps of a layer beside the cache, while it is built or after that.
+  virtual std::size_t expected_index_bytes(const PromptSize&) const { return 0; }
   /// The tokens that are on the device in any case, of a set with `tokens` tokens, at the end of a
   /// prompt and in each step: ascending and disjoint ranges, the last of which ends with the newest
   /// token.
@@ -246,6 +272,12 @@ struct Placement {
   int cache_block = 128;
   int insert_blocks = 32;  ///< kLru, kLfu: blocks that enter the cache after a step
 };
+
+/// The working set of a layer with so many KV sets.  longest: tokens of the largest one.  There is
+/// no more room than could be of use, whatever the settings say: an answer that needs more gets a
+/// new working set.
+Residency::Options working_set_options(const Placement& placement, const DeviceNeeds& needs,
+                                       int sets, std::int32_t longest);
 
 /// The policies of a method, each of which may be null, and the placement of its cache.
 struct Policies {

@@ -75,8 +75,7 @@ class ClusterKv : public SelectionPolicy {
     layer.forget_answer();
     layer.prompt.clear();
     for (const KvHeadCache& set : view.sets) layer.prompt.push_back(set.size());
-    const int budget = s_.budget.tokens(view.prompt_tokens);
-    layer.chosen = std::max(0, budget - (s_.sinks_count ? s_.sinks : 1));
+    layer.chosen = chosen_of(view.prompt_tokens);
     const auto [least, most] = std::minmax_element(layer.prompt.begin(), layer.prompt.end());
     layer.reads_all = view.layer < s_.dense_layers || *most - s_.sinks <= layer.chosen;
     if (layer.reads_all) return;
@@ -89,12 +88,27 @@ class ClusterKv : public SelectionPolicy {
   DeviceNeeds device_needs(const LayerView& view) const override {
     const Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
     const auto [least, most] = std::minmax_element(layer.prompt.begin(), layer.prompt.end());
-    return {.everything = layer.reads_all,
-            .pinned_tokens = s_.sinks + (s_.window > 0 ? s_.window : *most - *least + kAnswerRoom),
-            .step_tokens = view.heads_per_set() * layer.chosen,
+    DeviceNeeds out = expected_needs(prompt_size(view));
+    if (s_.window == 0) out.pinned_tokens += *most - *least;
+    return out;
+  }
+
+  DeviceNeeds expected_needs(const PromptSize& size) const override {
+    const int chosen = chosen_of(size.prompt_tokens);
+    return {.everything = size.layer < s_.dense_layers || size.tokens - s_.sinks <= chosen,
+            .pinned_tokens = s_.sinks + (s_.window > 0 ? s_.window : kAnswerRoom),
+            .step_tokens = size.heads_per_set() * chosen,
             .first = s_.sinks,
-            .lists_per_set = view.heads_per_set(),
+            .lists_per_set = size.heads_per_set(),
             .per_list = true};
+  }
+
+  /// The copy of the keys that is clustered, and the centroids on the host and on the device.
+  std::size_t expected_index_bytes(const PromptSize& size) const override {
+    if (size.layer < s_.dense_layers) return 0;
+    const std::int64_t clusters =
+        s_.first_clusters > 0 ? s_.first_clusters : clusters_of(size.tokens);
+    return size.key_elements(size.tokens + 2 * clusters) * sizeof(float);
   }
 
   /// Sinks, and the last tokens of the answer: all that are in no cluster are among them.
@@ -182,6 +196,11 @@ class ClusterKv : public SelectionPolicy {
                                     static_cast<std::size_t>(clusters[set]));
     }
   };
+
+  /// Tokens of clusters that a head reads.
+  int chosen_of(int prompt_tokens) const {
+    return std::max(0, s_.budget.tokens(prompt_tokens) - (s_.sinks_count ? s_.sinks : 1));
+  }
 
   std::int32_t clusters_of(std::int32_t tokens) const {
     return (tokens + s_.cluster_tokens - 1) / s_.cluster_tokens;

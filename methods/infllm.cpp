@@ -75,23 +75,35 @@ class InfLlm : public SelectionPolicy {
     }
   }
 
-  DeviceNeeds device_needs(const LayerView& view) const override {
+  DeviceNeeds expected_needs(const PromptSize& size) const override {
+    // Later turns have those of the first one.
+    const Sizes sizes = sizes_.local > 0 ? sizes_ : sizes_for(size.prompt_tokens);
     // A block is cached for all sets of a layer, whichever of them read it.
-    const int lists = s_.by_head ? view.shape.heads : 1;
-    const std::int64_t all = (view.prompt_tokens + kReadAnswer) / s_.block + 1,
-                       read = std::int64_t{lists} * sizes_.topk;
+    const int lists = s_.by_head ? size.shape.heads : 1;
+    const std::int64_t all = (size.prompt_tokens + kReadAnswer) / s_.block + 1,
+                       read = std::int64_t{lists} * sizes.topk;
     std::int64_t blocks = read;
-    if (sizes_.topk > kUsualCache) {
-      const double bytes = 4.0 * s_.block * view.shape.heads * view.shape.head_dim;
+    if (sizes.topk > kUsualCache) {
+      const double bytes = 4.0 * s_.block * size.shape.heads * size.shape.head_dim;
       blocks += static_cast<std::int64_t>(std::ceil(kLargeCache / bytes));
     }
     blocks = std::max(std::min(blocks, all), std::min(read, all));
-    return {.pinned_tokens = s_.sinks + sizes_.local + s_.block + 1,
+    return {.pinned_tokens = s_.sinks + sizes.local + s_.block + 1,
             .step_tokens = static_cast<std::int32_t>(blocks * s_.block),
             .first = s_.sinks,
             .block = s_.block,
-            .lists_per_set = s_.by_head ? view.heads_per_set() : 1,
+            .lists_per_set = s_.by_head ? size.heads_per_set() : 1,
             .keys = KeyRows::kPreRope};
+  }
+
+  /// Representatives with room for as many again, masses, and the keys and values of a window.
+  std::size_t expected_index_bytes(const PromptSize& size) const override {
+    const Sizes sizes = sizes_for(size.prompt_tokens);
+    const std::int64_t window = sizes.local + sizes.rows + s_.block, heads = size.shape.heads;
+    const auto vectors = static_cast<std::size_t>(2 * size.tokens / s_.block * heads *
+                                                  size.shape.head_dim),
+               masses = static_cast<std::size_t>(2 * heads * window);
+    return (vectors + masses) * sizeof(float) + 2 * size.key_elements(window) * size_of(size.dtype);
   }
 
   /// Sinks, and all that is in no block.

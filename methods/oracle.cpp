@@ -23,12 +23,14 @@ class Oracle : public SelectionPolicy {
     return std::make_unique<Oracle>(*this);
   }
 
-  void after_prefill(const LayerView& view) override { local_ = segments(view).local; }
+  void after_prefill(const LayerView& view) override {
+    local_ = segments(view.prompt_tokens).local;
+  }
 
-  DeviceNeeds device_needs(const LayerView& view) const override {
-    const auto [budget, local, chosen] = segments(view);
-    const int lists = s_.per_query_head ? view.heads_per_set() : 1;
-    return {.everything = longest_set(view) <= s_.sinks + budget,
+  DeviceNeeds expected_needs(const PromptSize& size) const override {
+    const auto [budget, local, chosen] = segments(size.prompt_tokens);
+    const int lists = s_.per_query_head ? size.heads_per_set() : 1;
+    return {.everything = size.tokens <= s_.sinks + budget,
             .pinned_tokens = s_.sinks + local + 1,
             .step_tokens = lists * chosen,
             .first = s_.sinks,
@@ -42,7 +44,7 @@ class Oracle : public SelectionPolicy {
   /// Attention of the step's query -> summed over the heads of a set -> top-k between the sinks and
   /// the local window.
   Selection select(const LayerView& view) override {
-    const auto [budget, local, k] = segments(view);
+    const auto [budget, local, k] = segments(view.prompt_tokens);
     Selection out;
     for (const KeptSet& set : kept_sets(view, s_.per_query_head)) {
       const int n = set.tokens, current = n - 1;  // the current token is read in any case
@@ -67,8 +69,8 @@ class Oracle : public SelectionPolicy {
   };
 
   /// The prompt's length decides, not today's: segments are fixed when the turn's prefill ends.
-  Segments segments(const LayerView& view) const {
-    const int prompt = std::max(0, view.prompt_tokens - s_.sinks);
+  Segments segments(int prompt_tokens) const {
+    const int prompt = std::max(0, prompt_tokens - s_.sinks);
     const int budget =
         s_.budget.is_ratio ? s_.budget.tokens(prompt) : std::max(0, s_.budget.tokens(0) - s_.sinks);
     // Each part is rounded down by itself, as in PQCache.

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "common/error.h"
@@ -51,12 +52,7 @@ class PqCache : public SelectionPolicy {
   void after_prefill(const LayerView& view) override {
     while (std::ssize(layers_) < view.shape.layers) layers_.emplace_back(s_.codes);
     Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
-    const int prompt = std::max(0, view.prompt_tokens - s_.sinks);
-    const double tokens =
-        s_.budget.is_ratio ? prompt * s_.budget.value : std::max(0, s_.budget.tokens(0) - s_.sinks);
-    // Both parts are rounded down.
-    layer.local = static_cast<int>(tokens * s_.local);
-    layer.chosen = static_cast<int>(tokens * (1 - s_.local));
+    std::tie(layer.local, layer.chosen) = local_and_chosen(view.prompt_tokens);
     if (rebuilds()) {
       layer.codes = LayerCodes(s_.codes);
       layer.on_device.clear();
@@ -78,11 +74,26 @@ class PqCache : public SelectionPolicy {
 
   DeviceNeeds device_needs(const LayerView& view) const override {
     const Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
-    return {.everything =
-                layer.codes.empty() || longest_set(view) <= s_.sinks + layer.local + layer.chosen,
-            .pinned_tokens = s_.sinks + layer.local + 1,
-            .step_tokens = layer.chosen,
+    DeviceNeeds out = expected_needs(prompt_size(view));
+    out.everything =
+        layer.codes.empty() || longest_set(view) <= s_.sinks + layer.local + layer.chosen;
+    return out;
+  }
+
+  DeviceNeeds expected_needs(const PromptSize& size) const override {
+    const auto [local, chosen] = local_and_chosen(size.prompt_tokens);
+    return {.everything = size.tokens - s_.sinks <= s_.codes.count() ||
+                          size.tokens <= s_.sinks + local + chosen,
+            .pinned_tokens = s_.sinks + local + 1,
+            .step_tokens = chosen,
             .first = s_.sinks};
+  }
+
+  /// The copy of the keys that is clustered, and their codes on the host and on the device.
+  std::size_t expected_index_bytes(const PromptSize& size) const override {
+    const auto codes = static_cast<std::size_t>(s_.codes.parts) *
+                       static_cast<std::size_t>(size.sets) * static_cast<std::size_t>(size.tokens);
+    return size.key_elements(size.tokens) * sizeof(float) + 2 * codes;
   }
 
   std::vector<SlotRange> pinned(int layer, int tokens) const override {
@@ -153,6 +164,14 @@ class PqCache : public SelectionPolicy {
   }
 
  private:
+  /// Of a turn, which its prompt's length decides.  Both parts are rounded down.
+  std::pair<int, int> local_and_chosen(int prompt_tokens) const {
+    const double tokens = s_.budget.is_ratio
+                              ? std::max(0, prompt_tokens - s_.sinks) * s_.budget.value
+                              : std::max(0, s_.budget.tokens(0) - s_.sinks);
+    return {static_cast<int>(tokens * s_.local), static_cast<int>(tokens * (1 - s_.local))};
+  }
+
   bool rebuilds() const {
     return s_.later_turns == LaterTurns::kRebuild || s_.later_turns == LaterTurns::kReprefill;
   }

@@ -93,15 +93,22 @@ class Quest : public SelectionPolicy {
     });
   }
 
-  DeviceNeeds device_needs(const LayerView& view) const override {
-    if (view.layer < s_.dense_layers) return {.everything = true};
-    const int budget = s_.budget.tokens(view.prompt_tokens), group = view.heads_per_set();
-    if (longest_set(view) <= budget) return {.everything = true};
+  DeviceNeeds expected_needs(const PromptSize& size) const override {
+    if (size.layer < s_.dense_layers) return {.everything = true};
+    const int budget = s_.budget.tokens(size.prompt_tokens), group = size.heads_per_set();
+    if (size.tokens <= budget) return {.everything = true};
     const std::int64_t list = std::max<std::int64_t>(budget, s_.page * most_pages(budget)) +
                               (s_.reads_generated ? kReadAnswer : 0);
-    const std::int64_t all = reading_everything(view).step_tokens;
+    const std::int64_t all = reading_everything(size.tokens).step_tokens;
     return {.step_tokens = static_cast<std::int32_t>(std::min(group * list, all)),
             .lists_per_set = group};
+  }
+
+  /// Two rows for each page.
+  std::size_t expected_index_bytes(const PromptSize& size) const override {
+    if (size.layer < s_.dense_layers) return 0;
+    const std::int64_t pages = (size.tokens + s_.page - 1) / s_.page + kMorePages;
+    return 2 * size.key_elements(pages) * size_of(size.dtype);
   }
 
   /// Bounds of the pages -> upper bounds of their scores -> best pages of each query head.

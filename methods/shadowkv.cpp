@@ -43,8 +43,7 @@ class ShadowKv : public SelectionPolicy {
     layer.prompt = same_size(view);
     const int budget = s_.budget.tokens(view.prompt_tokens), chunks = chunks_of(layer.prompt);
     layer.chosen = budget / s_.chunk;
-    layer.reads_all =
-        layer.prompt <= budget || chunks < layer.chosen + outliers_of(budget) || chunks == 0;
+    layer.reads_all = reads_all(layer.prompt, budget);
     if (layer.reads_all) return;
     // Evicted tokens leave their slots to others.
     const bool goes_on = !s_.rebuild && !layer.keys.empty() && layer.prompt == view.prompt_tokens &&
@@ -55,14 +54,33 @@ class ShadowKv : public SelectionPolicy {
 
   DeviceNeeds device_needs(const LayerView& view) const override {
     const Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
-    if (layer.reads_all) return {.everything = true};
-    std::size_t outliers = 0;
+    DeviceNeeds out = expected_needs(prompt_size(view));
+    out.everything = layer.reads_all;
+    std::size_t outliers = 0;  // of all parts of the index
     for (const auto& part : layer.landmarks) outliers += part->outliers(0).size();
     const int tail = layer.prompt - layer.chunks() * s_.chunk;
-    return {
-        .pinned_tokens = static_cast<std::int32_t>(outliers) * s_.chunk + tail + kAnswerRoomPinned,
-        .step_tokens = layer.chosen * s_.chunk,
-        .block = s_.chunk};
+    out.pinned_tokens = static_cast<std::int32_t>(outliers) * s_.chunk + tail + kAnswerRoomPinned;
+    return out;
+  }
+
+  DeviceNeeds expected_needs(const PromptSize& size) const override {
+    const int budget = s_.budget.tokens(size.prompt_tokens), chunks = chunks_of(size.tokens),
+              tail = size.tokens - chunks * s_.chunk;
+    return {.everything = reads_all(size.tokens, budget),
+            .pinned_tokens = outliers_of(budget) * s_.chunk + tail + kAnswerRoomPinned,
+            .step_tokens = budget / s_.chunk * s_.chunk,
+            .block = s_.chunk};
+  }
+
+  /// The copy of the keys that is factorised, what comes of it twice, and landmarks.
+  std::size_t expected_index_bytes(const PromptSize& size) const override {
+    const std::int64_t width = std::int64_t{size.sets} * size.shape.head_dim,
+                       rank = std::min<std::int64_t>({s_.rank, size.tokens, width});
+    const auto coefficients = static_cast<std::size_t>(size.tokens * rank),
+               basis = static_cast<std::size_t>(rank * width);
+    return size.key_elements(size.tokens) * sizeof(float) +
+           coefficients * (sizeof(float) + 2 * size_of(size.dtype)) + basis * sizeof(float) +
+           size.key_elements(chunks_of(size.tokens)) * size_of(size.dtype);
   }
 
   /// Outliers, the newest tokens of the prompt, and the answer.
@@ -174,6 +192,10 @@ class ShadowKv : public SelectionPolicy {
   int chunks_of(int tokens) const {
     const int out = std::max(0, tokens / s_.chunk - s_.local);
     return s_.offloads ? out - out % kChunksTogether : out;
+  }
+  bool reads_all(int tokens, int budget) const {
+    const int chunks = chunks_of(tokens);
+    return tokens <= budget || chunks < budget / s_.chunk + outliers_of(budget) || chunks == 0;
   }
   int outliers_of(int budget) const {
     return s_.offloads ? kOutliersPerPart * (budget / kPartTokens) : s_.outliers;

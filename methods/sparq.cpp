@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -136,10 +137,7 @@ class SparQ : public SelectionPolicy {
   void after_prefill(const LayerView& view) override {
     layers_.resize(static_cast<std::size_t>(view.shape.layers));
     Layer& layer = layers_[static_cast<std::size_t>(view.layer)] = {};
-    const double tokens = s_.budget.is_ratio ? view.prompt_tokens * s_.budget.value
-                                             : std::max(0, s_.budget.tokens(0) - s_.sinks);
-    layer.local = static_cast<int>(tokens * s_.local);
-    layer.chosen = static_cast<int>(tokens) - layer.local;
+    std::tie(layer.local, layer.chosen) = local_and_chosen(view.prompt_tokens);
     for (const KvHeadCache& set : view.sets) layer.prompt.push_back(set.size());
     layer.columns =
         view.memo->get<PromptColumns>(fmt::format("sparq, host {}", view.goes_to_host),
@@ -150,11 +148,16 @@ class SparQ : public SelectionPolicy {
     }
   }
 
-  DeviceNeeds device_needs(const LayerView& view) const override {
-    const Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
+  DeviceNeeds expected_needs(const PromptSize& size) const override {
+    const auto [local, chosen] = local_and_chosen(size.prompt_tokens);
     // Sinks and window are gathered with the others: nothing stays on the device.
-    const int tokens = s_.sinks + layer.local + layer.chosen;
-    return {.everything = longest_set(view) <= tokens, .step_tokens = tokens};
+    const int tokens = s_.sinks + local + chosen;
+    return {.everything = size.tokens <= tokens, .step_tokens = tokens};
+  }
+
+  /// Keys once more, transposed.
+  std::size_t expected_index_bytes(const PromptSize& size) const override {
+    return size.key_elements(size.tokens) * size_of(size.dtype);
   }
 
   /// The largest dimensions of the queries of a set -> scores from these -> summed over the heads
@@ -200,6 +203,14 @@ class SparQ : public SelectionPolicy {
     std::vector<MatrixView<float>> queries;  ///< [heads, dims]
     std::vector<std::byte*> columns;         ///< [dims, tokens], if the layer is on the host
   };
+
+  /// Of a turn, which its prompt's length decides.
+  std::pair<int, int> local_and_chosen(int prompt_tokens) const {
+    const double tokens = s_.budget.is_ratio ? prompt_tokens * s_.budget.value
+                                             : std::max(0, s_.budget.tokens(0) - s_.sinks);
+    const int local = static_cast<int>(tokens * s_.local);
+    return {local, static_cast<int>(tokens) - local};
+  }
 
   /// Whether a set has no more tokens than are read.
   bool fits(const Layer& layer, const KvHeadCache& set) const {

@@ -6,6 +6,8 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <string>
+#include <utility>
 
 #include "common/thread_pool.h"
 #include "harness/unit/active_unit.h"
@@ -40,16 +42,28 @@ class Batch {
   Batch(const ResolvedModel& model, std::span<const Device> devices)
       : config_(model.checkpoint.config), dtype_(model.entry.kv_dtype), devices_(devices) {}
 
+  PageLayout layout(bool pre_rope_keys) const { return {config_.head_dim, dtype_, pre_rope_keys}; }
   /// Pages of `tokens` tokens, `sets` sets a layer.
   void add_pages(std::int64_t tokens, int sets, bool pre_rope_keys) {
-    const ModelConfig& c = config_;
-    held_ += kv_bytes_of({c.head_dim, dtype_, pre_rope_keys}, c.layers, sets, tokens);
+    add_pages_of_layers(config_.layers, tokens, sets, pre_rope_keys);
   }
+  void add_pages_of_layers(int layers, std::int64_t tokens, int sets, bool pre_rope_keys) {
+    held_ += kv_bytes_of(layout(pre_rope_keys), layers, sets, tokens);
+  }
+  /// The same in host memory, which is counted where it is the device's too.
+  void add_host_pages(int layers, std::int64_t tokens, int sets, bool pre_rope_keys) {
+    if (!devices_.front().cuda) add_pages_of_layers(layers, tokens, sets, pre_rope_keys);
+  }
+  void add_bytes(std::size_t bytes) { held_ += bytes; }
   /// A sequence with pages of its own, which remembers `window` rows of queries, in room for twice
   /// as many, and its last logits.
   void add(std::int64_t tokens, int sets, bool pre_rope_keys, int window) {
-    const ModelConfig& c = config_;
     add_pages(tokens, sets, pre_rope_keys);
+    add_sequence(window);
+  }
+  /// The same but for the pages.
+  void add_sequence(int window) {
+    const ModelConfig& c = config_;
     held_ += sizeof(float) * (static_cast<std::size_t>(2 * c.layers * window * c.heads) *
                                   static_cast<std::size_t>(c.head_dim) +
                               static_cast<std::size_t>(c.vocab));
@@ -98,6 +112,7 @@ class UnitMemory {
              std::size_t turn, Sharing sharing, bool prefills, bool fidelity)
       : out_(batch),
         config_(config),
+        shape_{config.layers, config.heads, config.kv_heads, config.head_dim},
         turn_(turn),
         sharing_(sharing),
         prefills_(prefills),
@@ -124,6 +139,8 @@ class UnitMemory {
       if (fidelity_) add_forced(cell);
     }
     for (const auto& [key, prefix] : shared_) add_prefix(prefix);
+    for (const auto& [of, layers] : host_copies_)
+      out_.add_host_pages(layers, prompt_, config_.kv_heads, of.second);
     for (std::size_t i = 0; i < first_prompts_.size(); ++i)
       out_.add_pages(first_, config_.kv_heads, pre_rope_keys_);
   }
@@ -163,7 +180,27 @@ class UnitMemory {
     prefix.continues = continues(p);
     prefix.columns.merge(columns_of(p));
     const std::int64_t own = p.eviction ? kept(*cell.method, prompt_) : kPageTokens;
-    out_.add(answer_ + own, sets_of(*cell.method), p.pre_rope_keys(), window_);
+    const AnswerNeeds needs = add_branch(cell, p, answer_ + own, window_);
+    const std::string index = key + (apart ? cell.key : "") + " " + cell.method->canonical();
+    if (indices_.insert(index).second) out_.add_bytes(needs.index);
+    if (needs.offloaded_layers == 0 || p.eviction) return;
+    int& layers = host_copies_[{apart ? key + cell.key : key, p.pre_rope_keys()}];
+    layers = std::max(layers, needs.offloaded_layers);
+  }
+
+  /// A branch with `own` tokens in pages of its own, and the working sets of its steps.
+  AnswerNeeds add_branch(const UnitCell& cell, const Policies& p, std::int64_t own, int window) {
+    const bool raw = p.pre_rope_keys();
+    const int sets = sets_of(*cell.method);
+    const std::int64_t tokens = p.eviction ? kept(*cell.method, prompt_) : prompt_;
+    const AnswerNeeds needs =
+        answer_needs(p, shape_, out_.layout(raw), sets, static_cast<std::int32_t>(tokens),
+                     static_cast<int>(prompt_));
+    out_.add_pages_of_layers(config_.layers - needs.offloaded_layers, own, sets, raw);
+    out_.add_host_pages(needs.offloaded_layers, own, sets, raw);
+    out_.add_bytes(needs.working_sets);
+    out_.add_sequence(window);
+    return needs;
   }
 
   /// Where fidelity is measured: a branch as it was before it answered, whose pages it shares, and
@@ -175,8 +212,7 @@ class UnitMemory {
     if (full_.insert(key).second)
       out_.add(answer_ + kPageTokens, config_.kv_heads, pre_rope_keys_, window_);
     if (is_exact(*cell.method)) return;
-    const bool pre_rope_keys = cell.method->make().pre_rope_keys();
-    out_.add(answer_ + kPageTokens, sets_of(*cell.method), pre_rope_keys, window_);
+    add_branch(cell, cell.method->make(), answer_ + kPageTokens, window_);
   }
 
   /// A branch with a prefill of its own.
@@ -198,7 +234,11 @@ class UnitMemory {
     if (prefills_)
       out_.add_prefill(at_once ? prompt_ : prompt_ - before_, prompt_, whole, p.pre_rope_keys());
     out_.add_columns(columns_of(p).size(), prompt_);
-    out_.add(own, sets_of(*cell.method), p.pre_rope_keys(), p.window());
+    const AnswerNeeds needs = add_branch(cell, p, own, p.window());
+    out_.add_bytes(needs.index);
+    // In a prefill one layer at a time is on the device.
+    if (needs.offloaded_layers > 0 && prefills_)
+      out_.add_pages_of_layers(1, prompt_, config_.kv_heads, p.pre_rope_keys());
   }
 
   void add_prefix(const SharedPrefix& prefix) {
@@ -213,6 +253,7 @@ class UnitMemory {
 
   Batch& out_;
   const ModelConfig& config_;
+  const ModelShape shape_;
   const std::size_t turn_;
   const Sharing sharing_;
   const bool prefills_, fidelity_;
@@ -223,6 +264,9 @@ class UnitMemory {
   std::map<std::string, SharedPrefix> shared_;
   std::set<std::string> first_prompts_;  // that several sequences go on from
   std::set<std::string> full_;           // shared prefixes that fidelity is measured against
+  std::set<std::string> indices_;        // that all who select alike from the same prompt share
+  /// Layers of shared prefixes, with keys before RoPE or without, that are copied to host memory.
+  std::map<std::pair<std::string, bool>, int> host_copies_;
 };
 
 /// The largest of all batches that a worker of one model may run.

@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "common/error.h"
 #include "methods/method.h"
 #include "tests/inference/conversation.h"
 
@@ -67,6 +69,39 @@ TEST_F(KvBytes, OnTheDeviceAreWorkingSetsAndWholeLayers) {
   for (std::size_t l = 1; l < layers(); ++l)
     slots += static_cast<std::size_t>(std::as_const(*some.sequence.offloaded[l]).sets()[0].size());
   EXPECT_EQ(some.sequence.resident_kv_bytes(), layer(kPrompt + slots));
+}
+
+// The least limit under which a prompt is not refused has room for the layer that is on the device
+// during the prefill and for working sets; where a prefill is shared, for the copy in host memory.
+TEST_F(KvBytes, CountAgainstTheMemoryLimit) {
+  const std::vector<int> tokens = made_up_tokens(kPrompt, 1);
+  const auto least = [&](const std::string& spec, bool shared) {
+    std::size_t refused = 0, enough = std::size_t{1} << 26;
+    while (enough - refused > 64) {
+      const std::size_t middle = (refused + enough) / 2;
+      Engine engine(machine_.model, *machine_.backend, {.memory_limit = middle});
+      Sequence fork = engine.make_sequence(Method::parse(spec).make());
+      Conversation prompt(engine, shared ? Policies{} : Method::parse(spec).make());
+      try {
+        prompt.turn_with_forks(tokens,
+                               shared ? std::vector<Sequence*>{&fork} : std::vector<Sequence*>{});
+        enough = middle;
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::kMemory);
+        refused = middle;
+      }
+    }
+    return enough;
+  };
+  const std::string host = ",placement=host,cache_tokens=32,cache_block=8",
+                    spec = "oracle:budget=40,sinks=2";
+  const std::size_t working_sets = after_prompt(spec + host).sequence.resident_kv_bytes();
+  const std::size_t alone = least(spec + host, false) - least(spec, false);
+  EXPECT_GE(alone, working_sets + layer(kPrompt));
+  EXPECT_LE(alone, 3 * (working_sets + layer(kPrompt))) << "of whole pages";
+  const bool is_host = machine_.backend->memory()->is_host();
+  EXPECT_GE(least(spec + host, true) - least(spec, true),
+            working_sets + (is_host ? layers() * layer(kPrompt) : 0));
 }
 
 // Keys that steps compute stand beside the cached ones.
