@@ -4,8 +4,8 @@
 #include <numeric>
 #include <utility>
 
-#include "common/error.h"
 #include "inference/engine.h"
+#include "inference/policy_checks.h"
 
 namespace turnbench {
 namespace {
@@ -159,12 +159,7 @@ void Engine::move_to_host(Sequence& s, int layer, const LayerView* view,
                                                  on_host ? stage.link : stage.within, needs.keys);
     offloaded->start(sets, pinned_of(selection, layer));
   };
-  if (rebuilds && s.policies.placement.rule != Residency::Rule::kPrevious) {
-    throw input_error(
-        "{}: found a cache_rule other than previous, expected cache_rule=previous: keys that a "
-        "step computes stay for the next one",
-        s.policies.method);
-  }
+  if (rebuilds) check_cache_rule(*selection, s.policies.placement.rule, s.policies.method);
   if (!on_host) {
     offloaded.reset();
     const DeviceNeeds needs = selection->device_needs(*view);

@@ -143,6 +143,10 @@ class EvictionPolicy {
   /// True if kept tokens get the new positions 0, 1, ...  The engine then stores pre-RoPE keys, and
   /// all sets of all layers must keep equally many tokens.
   virtual bool shifts_positions() const { return false; }
+  /// True if `after_decode` evicts.
+  virtual bool evicts_in_answers() const { return false; }
+  /// True if the sets of a layer may keep unequal numbers of tokens.
+  virtual bool keeps_unequal_sets() const { return false; }
   virtual KeepSets after_prefill(const LayerView& view) = 0;
   virtual KeepSets after_decode(const LayerView&) { return {}; }
 };
@@ -242,6 +246,11 @@ class SelectionPolicy {
   /// Called for each layer of a step before the previous layer's attention, if the layer is
   /// offloaded: starts to move what `select` needs to the device.
   virtual void prefetch(int /*layer*/, const IndexPath&) {}
+  // What an eviction policy beside it must not do:
+  /// True if all sets of a layer must have equally many tokens.
+  virtual bool needs_equal_sets() const { return false; }
+  /// True if nothing may be evicted while an answer is decoded.
+  virtual bool needs_whole_answers() const { return false; }
   /// Bytes of keys of a layer that it keeps on the device in another form, beside the cached ones.
   virtual std::size_t key_bytes(int /*layer*/) const { return 0; }
   /// Named numbers for the record of a turn, the same at every run.

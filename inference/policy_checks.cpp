@@ -71,6 +71,29 @@ void check_pattern(const HeadPattern& p, const PatternPass& pass, const Where& w
 
 }  // namespace
 
+void check_cache_rule(const SelectionPolicy& selection, Residency::Rule rule,
+                      const std::string& method) {
+  if (!selection.rebuilds_keys() || rule == Residency::Rule::kPrevious) return;
+  throw input_error(
+      "{}: found a cache_rule other than previous, expected cache_rule=previous: keys that a step "
+      "computes stay for the next one",
+      method);
+}
+
+Error unequal_sets(std::string_view method) {
+  return input_error(
+      "{}: found it with a method whose heads keep unequal numbers of tokens, expected equally "
+      "many in all KV sets of a layer",
+      method);
+}
+
+Error evictions_in_answers(std::string_view method) {
+  return input_error(
+      "{}: found it with a method that evicts while decoding, expected none, or history "
+      "compress_once",
+      method);
+}
+
 std::string PolicyCheck::where(const char* decides) const {
   return fmt::format("{}: {} at layer {}", method.empty() ? "policy" : method, decides, layer);
 }

@@ -3,10 +3,21 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
+#include "common/error.h"
 #include "inference/policy.h"
 
 namespace turnbench {
+
+// Why policies are refused that do not go together: before a run where settings tell, else in it.
+/// @throws Error (input) if steps compute keys, and another cache rule than kPrevious forgets them.
+void check_cache_rule(const SelectionPolicy& selection, Residency::Rule rule,
+                      const std::string& method);
+/// Of a selection that needs equal sets.
+Error unequal_sets(std::string_view method);
+/// Of a selection that needs whole answers.
+Error evictions_in_answers(std::string_view method);
 
 /// Checks the results of policies where they enter the engine; caches and kernels rely on them. All
 /// checks take linear time.

@@ -43,6 +43,8 @@ class AdaKv : public EvictionPolicy {
     return {{.gumbel = s_.scorer == Scorer::kKeyformer, .temperature = 1}};
   }
 
+  bool keeps_unequal_sets() const override { return s_.floor_alpha < 1; }
+
   KeepSets after_prefill(const LayerView& view) override {
     const std::vector<KeptSet> sets = kept_sets(view, w_.per_query_head);
     const int base = w_.choices(view);  // tokens that a set chooses in the mean

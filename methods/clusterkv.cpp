@@ -8,6 +8,7 @@
 #include "common/error.h"
 #include "common/random.h"
 #include "inference/slot_set.h"
+#include "inference/policy_checks.h"
 #include "methods/key_clusters.h"
 #include "methods/method.h"
 #include "methods/scores.h"
@@ -67,6 +68,7 @@ class ClusterKv : public SelectionPolicy {
     return std::make_unique<ClusterKv>(*this);
   }
   int window() const override { return 0; }
+  bool needs_whole_answers() const override { return true; }
 
   /// What the prompt added is one batch of clusters, in which the last answer gets new ones.
   void after_prefill(const LayerView& view) override {
@@ -239,10 +241,7 @@ class ClusterKv : public SelectionPolicy {
     for (std::size_t s = 0; s < view.sets.size(); ++s) {
       const int answered = view.sets[s].size() - layer.prompt[s];
       if (answered == view.generated) continue;
-      throw input_error(
-          "clusterkv: found {} tokens of the answer in KV set {} of layer {}, expected {}: it does "
-          "not go with a method that evicts while decoding",
-          answered, s, view.layer, view.generated);
+      throw evictions_in_answers("clusterkv");
     }
     if (s_.window == 0) return;
     while (view.generated - 1 - layer.clustered_answer >= s_.window) {

@@ -8,6 +8,7 @@
 #include "common/error.h"
 #include "common/file.h"
 #include "common/text.h"
+#include "inference/policy_checks.h"
 
 namespace turnbench {
 namespace {
@@ -327,6 +328,11 @@ void Method::finish(std::string label, const std::string& where) {
           "{}: found two methods that decide the same thing in \"{}\", expected at most one each "
           "for prefill, eviction and selection",
           where, label_);
+    }
+    if (p.selection) {
+      with_error_prefix(where, [&] {
+        check_cache_rule(*p.selection, placement_.rule, std::string(part.info->name));
+      });
     }
     selects_in_prefill |= p.selects_in_prefill();
     prefill |= p.has_sparse_prefill();

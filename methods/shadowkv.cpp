@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
-#include "common/error.h"
 #include "inference/backend.h"
+#include "inference/policy_checks.h"
 #include "methods/chunk_landmarks.h"
 #include "methods/low_rank_keys.h"
 #include "methods/method.h"
@@ -36,6 +36,8 @@ class ShadowKv : public SelectionPolicy {
   int window() const override { return 0; }
   bool pre_rope_keys() const override { return true; }
   bool rebuilds_keys() const override { return true; }
+  bool needs_equal_sets() const override { return true; }
+  bool needs_whole_answers() const override { return true; }
 
   void after_prefill(const LayerView& view) override {
     layers_.resize(static_cast<std::size_t>(view.shape.layers));
@@ -100,10 +102,7 @@ class ShadowKv : public SelectionPolicy {
     const Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
     if (layer.reads_all) return {};
     if (same_size(view) != layer.prompt + view.generated) {
-      throw input_error(
-          "shadowkv: found {} tokens of the answer in layer {}, expected {}: it does not go with a "
-          "method that evicts while decoding",
-          view.sets.front().size() - layer.prompt, view.layer, view.generated);
+      throw evictions_in_answers("shadowkv");
     }
     const std::vector<std::vector<std::int32_t>> chosen = best_chunks(view, layer);
     Selection out;
@@ -180,10 +179,7 @@ class ShadowKv : public SelectionPolicy {
     const int out = view.sets.front().size();
     for (const KvHeadCache& set : view.sets) {
       if (set.size() == out) continue;
-      throw input_error(
-          "shadowkv: found {} and {} tokens in KV sets of layer {}, expected equally many: it does "
-          "not go with a method whose heads keep unequal numbers",
-          out, set.size(), view.layer);
+      throw unequal_sets("shadowkv");
     }
     return out;
   }

@@ -27,6 +27,7 @@ class StreamingLlm : public EvictionPolicy {
     return drop_middle(view);
   }
 
+  bool evicts_in_answers() const override { return true; }
   KeepSets after_decode(const LayerView& view) override {
     return rolling_ && !recent_.empty() ? drop_middle(view) : KeepSets{};
   }

@@ -18,6 +18,7 @@ class Tova : public EvictionPolicy {
     budgets_[static_cast<std::size_t>(view.layer)] = 1 + std::max(0, budget_.choices(view, 1));
     return evict(view);
   }
+  bool evicts_in_answers() const override { return true; }
   KeepSets after_decode(const LayerView& view) override {
     return budgets_.empty() ? KeepSets{} : evict(view);
   }

@@ -1,5 +1,6 @@
 #include "harness/experiment/experiment.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "common/error.h"
@@ -9,6 +10,7 @@
 #include "datasets/dialogue_io.h"
 #include "harness/experiment/published.h"
 #include "inference/checkpoint_tokenizer.h"
+#include "inference/policy_checks.h"
 #include "metrics/postprocess.h"
 
 namespace turnbench {
@@ -45,6 +47,30 @@ void check_probes(const Manifest& manifest, const ResolvedModel& model) {
                         manifest.path.string(), i, probe.info().name, name, *value, count - 1,
                         printable(model.entry.name));
     }
+  }
+}
+
+/// Refuses methods that select and evict in ways that do not go together, in this model and with
+/// these histories.
+void check_methods(const Manifest& manifest, const ResolvedModel& model) {
+  const bool evicts_in_answers = std::any_of(manifest.histories.begin(), manifest.histories.end(),
+                                             [](History h) { return h != History::kCompressOnce; });
+  for (std::size_t i = 0; i < manifest.methods.size(); ++i) {
+    const Method& method = manifest.methods[i];
+    const Policies p = method.make();
+    if (!p.selection || !p.eviction) continue;
+    const auto selecting =
+        std::find_if(method.parts().begin(), method.parts().end(), [](const Method::Part& part) {
+          return part.info->make(part.parameters).selection != nullptr;
+        });
+    with_error_prefix(fmt::format("{}: /methods/{}", manifest.path.string(), i), [&] {
+      if (p.selection->needs_equal_sets() && p.eviction->keeps_unequal_sets() &&
+          model.checkpoint.config.kv_heads > 1)
+        throw unequal_sets(selecting->info->name);
+      if (p.selection->needs_whole_answers() && p.eviction->evicts_in_answers() &&
+          evicts_in_answers)
+        throw evictions_in_answers(selecting->info->name);
+    });
   }
 }
 
@@ -166,6 +192,7 @@ Experiment resolve_experiment(const Manifest& manifest, const Locations& locatio
     out.models.push_back(resolve_model(entry, locations, manifest.path.parent_path()));
     check_positions(manifest, out.models.back());
     check_probes(manifest, out.models.back());
+    check_methods(manifest, out.models.back());
   }
   for (const DatasetEntry& entry : manifest.datasets)
     out.datasets.push_back(resolve_dataset(entry, manifest, locations, limit));

@@ -99,6 +99,36 @@ TEST_F(OffloadManifest, CountsWithoutIsolation) {
   EXPECT_NE(report.out.find(",0.6250,"), std::string::npos) << report.out;
 }
 
+// What a run would refuse, before it: the same words, after the file and the place.
+TEST_F(OffloadManifest, PlanRefusesWhatDoesNotGoTogether) {
+  Json manifest = offload_manifest();
+  manifest.erase("tables");
+  const auto refused = [&](const std::string& method, const std::string& expected) {
+    manifest["methods"] = {"full", method};
+    const std::string path = directory_.write("p.json", manifest.dump());
+    const Finished got = run_program({"plan", path});
+    EXPECT_EQ(got.code, expected.empty() ? 0 : 2) << got.err;
+    if (expected.empty()) return;
+    EXPECT_EQ(got.err, "turnbench: " + path + ": /methods/1: " + expected + "\n");
+  };
+  refused("shadowkv:cache_rule=lru",
+          "shadowkv: found a cache_rule other than previous, expected cache_rule=previous: keys "
+          "that a step computes stay for the next one");
+  refused("adakv:budget=64+shadowkv",
+          "shadowkv: found it with a method whose heads keep unequal numbers of tokens, expected "
+          "equally many in all KV sets of a layer");
+  refused("adakv:budget=64+clusterkv", "");
+  for (const char* name : {"shadowkv", "clusterkv"}) {
+    for (const char* evicting : {"h2o", "tova", "streamingllm", "keyformer"})
+      refused(fmt::format("{}:budget=64+{}", evicting, name),
+              fmt::format("{}: found it with a method that evicts while decoding, expected none, "
+                          "or history compress_once",
+                          name));
+  }
+  manifest["history"] = "compress_once";
+  refused("h2o:budget=64+shadowkv", "");
+}
+
 TEST_F(OffloadManifest, RefusesWhatHasNoMeaning) {
   const auto refused = [&](const char* key, const Json& value, const char* expected) {
     Json manifest = offload_manifest();
