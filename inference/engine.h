@@ -108,8 +108,8 @@ class Engine {
   /// The same with random numbers.
   void fill_random_kv(Sequence& sequence, std::span<const int> tokens, const DialogueView& dialogue,
                       std::uint64_t seed);
-  /// Runs the attention of a decode step alone, with the query, key and value of `source` for the
-  /// new token.  Returns the seconds of each layer, including what its policies take.
+  /// Runs the attention of a pass alone, with the queries, keys and values of `source` for its
+  /// tokens.  Returns the seconds of each layer, including what its policies take.
   std::vector<double> attend_made_up(const Pass& pass, KvSource& source);
 
   std::size_t kv_bytes() const;       ///< of the pages in use by all sequences, on all devices

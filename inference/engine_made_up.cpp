@@ -1,4 +1,4 @@
-// The part of the engine that measures decode steps without computing a prompt.
+// The part of the engine that measures attention on made-up keys and values.
 
 #include <algorithm>
 #include <numeric>
@@ -98,20 +98,24 @@ void Engine::fill_kv(Sequence& sequence, std::span<const int> tokens, const Dial
 std::vector<double> Engine::attend_made_up(const Pass& pass, KvSource& source) {
   const Layout layout = begin({&pass, 1});
   for (Stage& stage : stages_) make_room(stage, layout);
-  const std::int64_t head_dim = shape_.head_dim;
-  std::vector<float> query(layout.q_width), rows(2 * layout.kv_width), keys(layout.kv_width),
-      values(layout.kv_width);
+  const std::int64_t head_dim = shape_.head_dim, rows = layout.rows;
+  std::vector<float> queries(rows * layout.q_width), of_set(rows * 2 * head_dim),
+      keys(rows * layout.kv_width), values(rows * layout.kv_width);
   std::vector<double> seconds;
   for (int l = 0; l < shape_.layers; ++l) {
     Stage& stage = stage_of(l);
     const std::int32_t position = layout.positions[0];
-    source.queries(l, position, {query.data(), 1, layout.q_width});
+    source.queries(l, position, {queries.data(), rows, layout.q_width});
     for (int s = 0; s < shape_.kv_heads; ++s) {
-      source.keys_and_values(l, s, position, {rows.data(), 1, 2 * head_dim});
-      std::copy_n(rows.begin(), head_dim, keys.begin() + s * head_dim);
-      std::copy_n(rows.begin() + head_dim, head_dim, values.begin() + s * head_dim);
+      source.keys_and_values(l, s, position, {of_set.data(), rows, 2 * head_dim});
+      for (std::int64_t r = 0; r < rows; ++r) {
+        const auto from = of_set.begin() + r * 2 * head_dim;
+        const std::int64_t at = r * layout.kv_width + s * head_dim;
+        std::copy_n(from, head_dim, keys.begin() + at);
+        std::copy_n(from + head_dim, head_dim, values.begin() + at);
+      }
     }
-    stage.memory->copy_floats(query.data(), stage.q.data(), query.size());
+    stage.memory->copy_floats(queries.data(), stage.q.data(), queries.size());
     stage.memory->copy_floats(keys.data(), stage.k.data(), keys.size());
     stage.memory->copy_floats(values.data(), stage.v.data(), values.size());
     if (layout.pre_rope_keys)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <new>
+#include <utility>
 
 #include "common/clock.h"
 #include "common/error.h"
@@ -117,6 +118,45 @@ Served serve(Engine& engine, const Method& method, const std::vector<int>& token
   for (int k = 1; k < new_tokens; ++k) sample(engine.forward(steps));
   return {seconds_since(start), seconds_since(first_tokens)};
 }
+
+/// Attention of one layer whose method selects in prompts, block by block of rows: through an
+/// engine, whose model has nothing else of interest.
+class SelectingPrefill {
+ public:
+  SelectingPrefill(const ModelShape& shape, Backend& backend, DType kv_dtype)
+      : model_(one_layer(shape), backend, DType::kF32),
+        engine_(model_, backend, {.kv_dtype = kv_dtype}) {}
+
+  Run run(const Method& method, PlantedLayer& layer, int count) {
+    Policies policies = method.make();
+    policies.placement = {};  // what moves is no part of the attention
+    Sequence sequence = engine_.make_sequence(std::move(policies));
+    const std::vector<int> tokens(static_cast<std::size_t>(count));
+    const DialogueView dialogue = made_up_dialogue();
+    const Pass pass{.sequence = &sequence, .tokens = tokens, .dialogue = &dialogue};
+    const double seconds = engine_.attend_made_up(pass, layer).front();
+    const double pairs = sequence.counters.prefill_pairs;
+    return {seconds, 4.0 * engine_.shape().head_dim * pairs,
+            pairs / sequence.counters.prefill_pairs_dense};
+  }
+
+ private:
+  static Checkpoint one_layer(const ModelShape& shape) {
+    Checkpoint out;
+    out.name = "one layer";
+    ModelConfig& c = out.config;
+    c.layers = 1;
+    c.heads = shape.heads;
+    c.kv_heads = shape.kv_heads;
+    c.head_dim = shape.head_dim;
+    c.hidden = c.ffn = c.vocab = 64;
+    c.sliding_window.resize(1);
+    return out;
+  }
+
+  Model model_;
+  Engine engine_;
+};
 
 BenchRow row_of(const char* what, const Method& method, int tokens, int batch) {
   BenchRow row;
@@ -263,6 +303,13 @@ std::vector<BenchRow> bench_attention(const ModelShape& shape, Backend& backend,
       const Policies policies = method.make();
       BenchRow& row = out.emplace_back(row_of("attention", method, n, 1));
       row.tokens_per_run = n;
+      if (policies.selects_in_prefill()) {
+        SelectingPrefill selecting(shape, backend, options.kv_dtype);
+        selecting.run(method, layer, n);  // touches all memory once
+        repeat(row, options.repeats, &backend, dense,
+               [&] { return selecting.run(method, layer, n); });
+        continue;
+      }
       repeat(row, options.repeats, &backend,
              policies.prefill == nullptr ? std::function<Run()>() : dense,
              [&] { return time(policies.prefill.get()); });

@@ -114,6 +114,20 @@ void PlantedLayer::run(PrefillPolicy* policy) {
   backend_.memory()->synchronize();
 }
 
+void PlantedLayer::keys_and_values(int, int set, std::int32_t first, MatrixView<float> rows) {
+  const KvHeadCache& from = sets_[static_cast<std::size_t>(set)];
+  for (std::int64_t r = 0; r < rows.rows; ++r) {
+    from.read_key(first + static_cast<int>(r), rows.row(r));
+    from.read_value(first + static_cast<int>(r), rows.row(r) + shape_.head_dim);
+  }
+}
+
+void PlantedLayer::queries(int, std::int32_t first, MatrixView<float> rows) {
+  const std::size_t count = static_cast<std::size_t>(rows.rows) * width();
+  backend_.memory()->copy_floats(q_.as<float>() + static_cast<std::size_t>(first) * width(),
+                                 rows.data, count);
+}
+
 double PlantedLayer::dense_pairs() const {
   return shape_.heads * 0.5 * n_ * (n_ + 1.0);
 }

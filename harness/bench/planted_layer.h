@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "inference/backend.h"
+#include "inference/engine.h"
 #include "inference/policy.h"
 
 namespace turnbench {
@@ -11,13 +12,17 @@ namespace turnbench {
 /// Prefill attention of one layer on synthetic tensors with the structure of real heads: sinks, a
 /// band around the diagonal and around some offsets, columns that all rows attend to, and noise.
 /// For timing sparse prefill, including statistics and selection, at any length.
-class PlantedLayer {
+class PlantedLayer : public KvSource {
  public:
   PlantedLayer(Backend& backend, const ModelShape& shape, int tokens, DType kv_dtype = DType::kF32);
 
   /// Computes the attention of all tokens once, with the patterns of `policy`, or densely if it is
   /// null.  Returns when the backend has finished.
   void run(PrefillPolicy* policy);
+
+  // The same tensors, for whoever runs the attention:
+  void keys_and_values(int layer, int set, std::int32_t first, MatrixView<float> rows) override;
+  void queries(int layer, std::int32_t first, MatrixView<float> rows) override;
 
   /// (query, key) pairs that the last run computed, summed over all query heads.
   double pairs() const;

@@ -62,6 +62,16 @@ TEST(Bench, AttentionAndStatisticsStandBesideDense) {
   EXPECT_GT(statistics["rows"][0]["of_dense"], 0);
 }
 
+// Of 600 rows each reads at most a window of 64, sinks, blocks on their way, and 2 * 16 tokens.
+TEST(Bench, AttentionShowsWhatIsSelectedInPrompts) {
+  const Json json = bench({"attention", "--tokens", "600", "--method",
+                           "infllm:init=16,block=16,local=64,topk=2,exc=32"});
+  ASSERT_EQ(json["rows"].size(), 1u);
+  EXPECT_GT(json["rows"][0]["of_dense"], 0);
+  EXPECT_GT(json["rows"][0]["pairs"], 64 * 500 / (0.5 * 600 * 601));
+  EXPECT_LT(json["rows"][0]["pairs"], 176 * 600 / (0.5 * 600 * 601));
+}
+
 TEST(Bench, SelectionStandsBesideFullAttention) {
   const Json json =
       bench({"selection", "--depth", "600", "--method", "pqcache:budget=100", "--method",
