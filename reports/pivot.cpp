@@ -326,6 +326,7 @@ Pivot PivotMaker::make(const Comparison& comparison) {
   out.baseline = spec_.difference_to;
   out.comparison = comparison;
   for (const auto& [place, values] : columns_) out.columns.push_back(values);
+  bool has_blanks = false;  // where there are cells
   for (const auto& [row, values] : rows_) {
     out.rows.push_back(values);
     auto& entries = out.entries.emplace_back();
@@ -333,6 +334,7 @@ Pivot PivotMaker::make(const Comparison& comparison) {
     for (const auto& [column, names] : columns_) {
       const auto found = parts_.find({row, column});
       entries.push_back(found == parts_.end() ? std::nullopt : entry(found->second));
+      has_blanks |= found != parts_.end() && !entries.back();
       if (entries.back()) of_row.push_back(&found->second);
     }
     out.counters.push_back(counters(of_row));
@@ -340,6 +342,8 @@ Pivot PivotMaker::make(const Comparison& comparison) {
   add_differences(out, comparison);
   out.basis = dialogues();
   if (out.has_differences()) out.basis += " Differences to " + out.baseline + ".";
+  if (has_blanks && !unit.only_of.empty())
+    out.notes.push_back(fmt::format("Blank: only {} have {}.", unit.only_of, unit.name));
   add_notes(out);
   return out;
 }

@@ -46,6 +46,7 @@ struct TableValue {
   std::string_view name, unit;
   double scale = 1;  ///< value in `unit` / stored value
   std::string_view meaning;
+  std::string_view only_of = {};  ///< the cells that can have it; empty: all
   bool lower_is_better = false;
   int digits = 1;            ///< printed after the decimal point
   bool is_measured = false;  ///< stored as a counter or timing, not as a score

@@ -42,6 +42,10 @@ TEST_F(OffloadManifest, RecordsWhatMovedAndHowLong) {
   for (const char* title : {"time to the second token", "that were on the device",
                             "that cross the link in a decode step"})
     EXPECT_NE(first.out.find(title), std::string::npos) << first.out;
+  // Two of three methods keep everything on the device; all have times.
+  for (const char* value : {"longer than what they read have hit_rate.", "have step_bytes."})
+    EXPECT_NE(first.out.find(value), std::string::npos) << first.out;
+  EXPECT_EQ(first.out.find("have tt2t"), std::string::npos) << first.out;
   // Two turns of one method.
   for (const char* name : {"index_bytes", "kv_fetch_bytes", "cache_fill_bytes", "writeback_bytes",
                            "cache_hits", "cache_misses", "hit_rate", "step_bytes"})
