@@ -3,8 +3,10 @@
 #include "harness/experiment/plan_memory.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <set>
 #include <string>
 #include <utility>
@@ -36,6 +38,19 @@ bool keeps_query_heads(const Method& method) {
   });
 }
 
+/// What a batch holds.  Pages come from pools, which keep them for later batches: one for each
+/// layout, on the device and in host memory.
+struct BatchBytes {
+  std::array<std::size_t, 4> pages = {};
+  std::size_t rest = 0;
+
+  void at_least(const BatchBytes& other) {
+    for (std::size_t i = 0; i < pages.size(); ++i) pages[i] = std::max(pages[i], other.pages[i]);
+    rest = std::max(rest, other.rest);
+  }
+  std::size_t total() const { return std::accumulate(pages.begin(), pages.end(), rest); }
+};
+
 /// The sequences that run at the same time: their keys and values, and the largest pass over them.
 class Batch {
  public:
@@ -48,13 +63,17 @@ class Batch {
     add_pages_of_layers(config_.layers, tokens, sets, pre_rope_keys);
   }
   void add_pages_of_layers(int layers, std::int64_t tokens, int sets, bool pre_rope_keys) {
-    held_ += kv_bytes_of(layout(pre_rope_keys), layers, sets, tokens);
+    add_to_pool(pre_rope_keys ? 1 : 0, layers, tokens, sets, pre_rope_keys);
   }
   /// The same in host memory, which is counted where it is the device's too.
   void add_host_pages(int layers, std::int64_t tokens, int sets, bool pre_rope_keys) {
-    if (!devices_.front().cuda) add_pages_of_layers(layers, tokens, sets, pre_rope_keys);
+    if (!devices_.front().cuda)
+      add_to_pool(pre_rope_keys ? 3 : 2, layers, tokens, sets, pre_rope_keys);
   }
-  void add_bytes(std::size_t bytes) { held_ += bytes; }
+  void add_working_sets(std::size_t bytes, bool pre_rope_keys) {
+    held_.pages[pre_rope_keys ? 1 : 0] += bytes;
+  }
+  void add_bytes(std::size_t bytes) { held_.rest += bytes; }
   /// A sequence with pages of its own, which remembers `window` rows of queries, in room for twice
   /// as many, and its last logits.
   void add(std::int64_t tokens, int sets, bool pre_rope_keys, int window) {
@@ -64,15 +83,15 @@ class Batch {
   /// The same but for the pages.
   void add_sequence(int window) {
     const ModelConfig& c = config_;
-    held_ += sizeof(float) * (static_cast<std::size_t>(2 * c.layers * window * c.heads) *
-                                  static_cast<std::size_t>(c.head_dim) +
-                              static_cast<std::size_t>(c.vocab));
+    held_.rest += sizeof(float) * (static_cast<std::size_t>(2 * c.layers * window * c.heads) *
+                                       static_cast<std::size_t>(c.head_dim) +
+                                   static_cast<std::size_t>(c.vocab));
     ++sequences_;
   }
   /// Sums that `rules` rules keep for each of `tokens` cached tokens.
   void add_columns(std::size_t rules, std::int64_t tokens) {
-    held_ += sizeof(float) * rules * static_cast<std::size_t>(tokens) *
-             static_cast<std::size_t>(config_.heads * config_.layers);
+    held_.rest += sizeof(float) * rules * static_cast<std::size_t>(tokens) *
+                  static_cast<std::size_t>(config_.heads * config_.layers);
   }
   /// A prefill of `rows` rows that reaches `context` tokens, all in one pass if `whole`.
   void add_prefill(std::int64_t rows, std::int64_t context, bool whole, bool pre_rope_keys) {
@@ -84,19 +103,27 @@ class Batch {
     pass_.longest_context = std::max(pass_.longest_context, context);
     pass_.pre_rope_keys |= pre_rope_keys;
   }
-  std::size_t bytes() const {
+  BatchBytes bytes() const {
     PassSize pass = pass_;
     pass.sequences = sequences_;  // that decode together
     const std::size_t scratch =
         scratch_bytes_of(devices_.front(), available_processors(), config_, pass);
-    return held_ + workspace_bytes_of(config_, pass, scratch, devices_.size());
+    BatchBytes out = held_;
+    out.rest += workspace_bytes_of(config_, pass, scratch, devices_.size());
+    return out;
   }
 
  private:
+  void add_to_pool(std::size_t pool, int layers, std::int64_t tokens, int sets,
+                   bool pre_rope_keys) {
+    held_.pages[pool] += kv_bytes_of(layout(pre_rope_keys), layers, sets, tokens);
+  }
+
   const ModelConfig& config_;
   DType dtype_;
   std::span<const Device> devices_;
-  std::size_t held_ = 0, sequences_ = 0;
+  BatchBytes held_;
+  std::size_t sequences_ = 0;
   PassSize pass_;
 };
 
@@ -198,7 +225,7 @@ class UnitMemory {
                      static_cast<int>(prompt_));
     out_.add_pages_of_layers(config_.layers - needs.offloaded_layers, own, sets, raw);
     out_.add_host_pages(needs.offloaded_layers, own, sets, raw);
-    out_.add_bytes(needs.working_sets);
+    out_.add_working_sets(needs.working_sets, raw);
     out_.add_sequence(window);
     return needs;
   }
@@ -269,14 +296,14 @@ class UnitMemory {
   std::map<std::pair<std::string, bool>, int> host_copies_;
 };
 
-/// The largest of all batches that a worker of one model may run.
+/// What a worker of one model holds after all batches that it may run.
 class LargestBatch {
  public:
   LargestBatch(const ResolvedModel& model, std::span<const Device> devices, bool fidelity,
                const std::function<const PromptLengths&(const Dialogue&)>& lengths)
       : model_(model), devices_(devices), fidelity_(fidelity), lengths_(lengths) {}
 
-  const WorkerBytes& bytes() const { return out_; }
+  WorkerBytes bytes() const { return {agreeing_.total(), at_most_.total()}; }
 
   /// A unit's cells one by one, each by itself in every turn.
   void consider_isolated(const Plan::Unit& unit) {
@@ -329,8 +356,8 @@ class LargestBatch {
 
   /// Units follow each other at a distance: the oldest one is in its last turn when the others are
   /// on their way there; one at a time is prefilled.
-  std::size_t together(std::span<const Plan::Unit* const> units, Sharing sharing) const {
-    std::size_t out = 0;
+  BatchBytes together(std::span<const Plan::Unit* const> units, Sharing sharing) const {
+    BatchBytes out;
     for (std::size_t prefilled = 0; prefilled < units.size(); ++prefilled) {
       Batch batch(model_, devices_);
       for (std::size_t i = 0; i < units.size(); ++i) {
@@ -339,21 +366,21 @@ class LargestBatch {
                           past = (turns * (units.size() - i) - 1) / units.size();
         add(batch, {&dialogue, units[i]->cells}, past, sharing, i == prefilled);
       }
-      out = std::max(out, batch.bytes());
+      out.at_least(batch.bytes());
     }
     return out;
   }
 
-  void consider(std::size_t agreeing, std::size_t at_most) {
-    out_.if_answers_agree = std::max(out_.if_answers_agree, agreeing);
-    out_.if_answers_differ = std::max(out_.if_answers_differ, at_most);
+  void consider(const BatchBytes& agreeing, const BatchBytes& at_most) {
+    agreeing_.at_least(agreeing);
+    at_most_.at_least(at_most);
   }
 
   const ResolvedModel& model_;
   std::span<const Device> devices_;
   bool fidelity_;
   std::function<const PromptLengths&(const Dialogue&)> lengths_;
-  WorkerBytes out_;
+  BatchBytes agreeing_, at_most_;  // if answers agree, and if they differ
 };
 
 /// The first of `units` that run at the same time.
