@@ -76,7 +76,7 @@ TEST_F(KvBytes, OnTheDeviceAreWorkingSetsAndWholeLayers) {
 TEST_F(KvBytes, CountAgainstTheMemoryLimit) {
   const std::vector<int> tokens = made_up_tokens(kPrompt, 1);
   const auto least = [&](const std::string& spec, bool shared) {
-    std::size_t refused = 0, enough = std::size_t{1} << 26;
+    std::size_t refused = 0, enough = std::size_t{1} << 32;
     while (enough - refused > 64) {
       const std::size_t middle = (refused + enough) / 2;
       Engine engine(machine_.model, *machine_.backend, {.memory_limit = middle});
