@@ -6,6 +6,9 @@
 namespace turnbench {
 namespace {
 
+/// Copies that the link is given together: it copies these while the next ones are looked up.
+constexpr std::size_t kCopiesAtOnce = 2048;
+
 /// The most tokens of a set that are pinned.
 std::int64_t most_pinned(std::span<const KvHeadCache> sets, const OffloadedLayer::Pinned& pinned) {
   std::int64_t most = 0;
@@ -78,11 +81,7 @@ std::vector<std::int32_t> OffloadedLayer::begin_step(std::span<const KvHeadCache
       if (copy.count > 0) loads.push_back(copy);
     }
   }
-  if (!loads.empty()) {
-    const std::vector<Copy> copies = rows_of(host, loads, KeyRows::kAll);
-    last_ =
-        link_->submit(copies, LinkDirection::kToDevice, LinkUse::kKvFetch, &ledger.kv_fetch_bytes);
-  }
+  load(host, loads, KeyRows::kAll, LinkUse::kKvFetch, ledger.kv_fetch_bytes);
   return slots;
 }
 
@@ -105,13 +104,9 @@ std::vector<std::vector<std::int32_t>> OffloadedLayer::fetch(
   ledger.hits += step.hits;
   ledger.misses += step.misses;
   ledger.evictions += step.evictions;
-  if (!step.loads.empty()) {
-    const std::vector<Copy> copies =
-        rows_of(host, step.loads, rebuild ? KeyRows::kNone : keys_read_, for_each);
-    last_ =
-        link_->submit(copies, LinkDirection::kToDevice, LinkUse::kKvFetch, &ledger.kv_fetch_bytes);
-    if (rebuild) rebuild(step.loads);  // while values come over the link
-  }
+  load(host, step.loads, rebuild ? KeyRows::kNone : keys_read_, LinkUse::kKvFetch,
+       ledger.kv_fetch_bytes);
+  if (rebuild && !step.loads.empty()) rebuild(step.loads);  // while values come over the link
   settle();
   return step.slots;
 }
@@ -140,10 +135,7 @@ void OffloadedLayer::renew(const Residency::Options& options, std::span<const Kv
 }
 
 void OffloadedLayer::end_step(std::span<const KvHeadCache> host, LedgerEntry& ledger) {
-  if (fills_.empty()) return;
-  const std::vector<Copy> copies = rows_of(host, std::exchange(fills_, {}), keys_read_);
-  last_ = link_->submit(copies, LinkDirection::kToDevice, LinkUse::kCacheFill,
-                        &ledger.cache_fill_bytes);
+  load(host, std::exchange(fills_, {}), keys_read_, LinkUse::kCacheFill, ledger.cache_fill_bytes);
 }
 
 void OffloadedLayer::truncate(std::span<const std::int32_t> tokens) {
@@ -151,19 +143,20 @@ void OffloadedLayer::truncate(std::span<const std::int32_t> tokens) {
   residency_->truncate(tokens);
 }
 
-std::vector<Copy> OffloadedLayer::rows_of(std::span<const KvHeadCache> host,
-                                          std::span<const SlotCopy> copies, KeyRows keys,
-                                          const ForEach& for_each) {
-  std::vector<std::vector<Copy>> of_sets(sets_.size());
-  for_each(sets_.size(), [&](std::size_t s) {
-    for (const SlotCopy& c : copies) {
-      if (c.set == static_cast<int>(s))
-        sets_[s].place(c.device, host[s], c.host, c.count, of_sets[s], keys);
-    }
-  });
-  std::vector<Copy> out;
-  for (const std::vector<Copy>& some : of_sets) out.insert(out.end(), some.begin(), some.end());
-  return out;
+void OffloadedLayer::load(std::span<const KvHeadCache> host, std::span<const SlotCopy> tokens,
+                          KeyRows keys, LinkUse use, std::int64_t& account) {
+  std::vector<Copy> copies;
+  const auto submit = [&] {
+    if (copies.empty()) return;
+    last_ = link_->submit(copies, LinkDirection::kToDevice, use, &account);
+    copies.clear();
+  };
+  for (const SlotCopy& t : tokens) {
+    const auto s = static_cast<std::size_t>(t.set);
+    sets_[s].place(t.device, host[s], t.host, t.count, copies, keys);
+    if (copies.size() >= kCopiesAtOnce) submit();
+  }
+  submit();
 }
 
 void append_over(Link& link, LinkDirection direction, LinkUse use,

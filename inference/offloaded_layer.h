@@ -75,9 +75,9 @@ class OffloadedLayer {
   /// each set.  Starts its copies.
   void renew(const Residency::Options& options, std::span<const KvHeadCache> host, int newest,
              const Pinned& pinned, LedgerEntry& ledger);
-  /// The rows of host slots in `copies`, as copies into the working sets.
-  std::vector<Copy> rows_of(std::span<const KvHeadCache> host, std::span<const SlotCopy> copies,
-                            KeyRows keys, const ForEach& for_each = for_each_in_order);
+  /// Starts the copies of the rows of `tokens` into the working sets.
+  void load(std::span<const KvHeadCache> host, std::span<const SlotCopy> tokens, KeyRows keys,
+            LinkUse use, std::int64_t& account);
 
   std::unique_ptr<Residency> residency_;
   std::vector<KvHeadCache> sets_;
