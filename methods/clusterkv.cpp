@@ -7,8 +7,8 @@
 
 #include "common/error.h"
 #include "common/random.h"
-#include "inference/slot_set.h"
 #include "inference/policy_checks.h"
+#include "inference/slot_set.h"
 #include "methods/key_clusters.h"
 #include "methods/method.h"
 #include "methods/scores.h"
