@@ -312,6 +312,40 @@ TEST_P(Offload, StaysWithinTheDevice) {
   EXPECT_THROW(refused.turn(tokens), Error);
 }
 
+// The same of 64K tokens: the device never holds more than one layer of them and the working sets.
+TEST(OffloadAtLength, SixtyFourThousandTokensStayWithinTheDevice) {
+  if (is_emulated()) return;
+  Machine machine("llama3");
+  const ModelShape& shape = machine.engine.shape();
+  constexpr std::size_t kPrompt = 64 << 10, kChosen = 512, kCached = 4096;
+  const std::size_t page =
+      PageLayout{shape.head_dim, DType::kF32}.bytes() * static_cast<std::size_t>(shape.kv_heads);
+  const std::size_t layers = static_cast<std::size_t>(shape.layers), prompt = kPrompt / kPageTokens,
+                    working = (ReadDrawn::kSinks + ReadDrawn::kLocal + 1 + kCached + kChosen) /
+                                  kPageTokens +
+                              1;
+  Engine::Options options;
+  options.kv_limit = (prompt + layers * working) * page;
+  ASSERT_LT(options.kv_limit, layers * prompt * page * 2 / 3);
+  Engine engine(machine.model, *machine.backend, options);
+  const auto filled = [&](Engine& e, const Placement& placement) {
+    Conversation c(e, reading(kChosen, placement));
+    e.fill_random_kv(c.sequence, made_up_tokens(kPrompt, 1), {}, 3);
+    return c;
+  };
+  Conversation c = filled(engine, {true, Rule::kLfu, kCached, 128}),
+               whole = filled(machine.engine, {});
+  EXPECT_EQ(engine.kv_bytes(), layers * working * page);
+  for (int token : made_up_tokens(6, 2)) EXPECT_TRUE(c.answer(token) == whole.answer(token));
+  EXPECT_EQ(engine.kv_bytes(), layers * working * page);
+  EXPECT_LE(engine.peak_kv_bytes(), options.kv_limit);
+  EXPECT_GE(engine.host_kv_bytes(), layers * prompt * page);
+
+  options.kv_limit -= page;  // one page of each set less
+  Engine small(machine.model, *machine.backend, options);
+  EXPECT_THROW(filled(small, {true, Rule::kLfu, kCached, 128}), Error);
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, Offload, testing::Values("llama3", "qwen2"),
                          [](const auto& info) { return info.param; });
 
