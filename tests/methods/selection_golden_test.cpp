@@ -1,5 +1,10 @@
 // Methods that select, against their official code: what it reads of made layers and the attention
-// over that; see tests/golden/make_METHOD_golden.py.
+// over that.  The files name repository and commit; tests/golden/make_METHOD_golden.py wrote those
+// of quest and sparq.  PQCache's code ran in 32 bits and with what it means: k-means gets all keys
+// behind the sinks, a token leaves the local window before the current one takes its place, the
+// block cache begins empty and is filled in order.  ClusterKV's kernels ran as C++, with a stable
+// sort of tokens by cluster and clusters in the order of their scores; steps that cluster an answer
+// are left out.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
