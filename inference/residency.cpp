@@ -393,8 +393,12 @@ class PreviousBlocks : public Residency {
       next.push_back(stays ? *old++ : Resident{block, -1, 0});
     }
     leave_before(std::numeric_limits<std::int32_t>::max());
+    const auto absent =
+        std::count_if(next.begin(), next.end(), [](const Resident& r) { return r.slot < 0; });
+    const auto taken = cache.free.take_lowest(static_cast<std::size_t>(absent));
+    auto free = taken.begin();
     for (Resident& r : next) {
-      if (r.slot < 0) r.slot = cache.free.take_lowest();
+      if (r.slot < 0) r.slot = *free++;
     }
     cache.blocks = std::move(next);
   }
@@ -420,16 +424,17 @@ class PreviousBlocks : public Residency {
 
   std::optional<std::int32_t> adopt(int set, std::int32_t token, std::int32_t slot) override {
     Cache& cache = caches_[static_cast<std::size_t>(set)];
-    if (options().block != 1 || options().per_list || token < options().first ||
-        cache.free.empty()) {
+    if (options().block != 1 || options().per_list || token < options().first) {
       return std::nullopt;
     }
     const std::int32_t block = block_of(token);
     const auto at = std::lower_bound(cache.blocks.begin(), cache.blocks.end(), block,
                                      [](const Resident& r, std::int32_t b) { return r.block < b; });
     if (at != cache.blocks.end() && at->block == block) return std::nullopt;
+    const std::vector<std::int32_t> free = cache.free.take_lowest(1);
+    if (free.empty()) return std::nullopt;
     cache.blocks.insert(at, {block, slot, 1});
-    return cache.free.take_lowest();
+    return free.front();
   }
 
   void truncate_blocks(std::span<const std::int32_t> tokens) override {

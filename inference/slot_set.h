@@ -1,7 +1,6 @@
 #pragma once
 
 #include <bit>
-#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -21,14 +20,16 @@ class SlotSet {
     for (const std::int32_t slot : slots) add(slot);
   }
 
-  bool empty() const { return first_word() == words_.size(); }
-  /// Removes the lowest slot and returns it.  There must be one.
-  std::int32_t take_lowest() {
-    const std::size_t i = first_word();
-    assert(i < words_.size());
-    const std::int32_t slot = slot_at(i, std::countr_zero(words_[i]));
-    words_[i] &= words_[i] - 1;
-    return slot;
+  /// Removes the `count` lowest slots, or all if there are fewer, and returns them in ascending
+  /// order.
+  std::vector<std::int32_t> take_lowest(std::size_t count) {
+    std::vector<std::int32_t> out;
+    out.reserve(count);
+    for (std::size_t i = 0; i < words_.size() && out.size() < count; ++i) {
+      for (; words_[i] != 0 && out.size() < count; words_[i] &= words_[i] - 1)
+        out.push_back(slot_at(i, std::countr_zero(words_[i])));
+    }
+    return out;
   }
 
   /// Appends them in ascending order.
@@ -54,11 +55,6 @@ class SlotSet {
  private:
   static std::int32_t slot_at(std::size_t word, int bit) {
     return static_cast<std::int32_t>(word) * kWordBits + bit;
-  }
-  std::size_t first_word() const {
-    std::size_t i = 0;
-    while (i < words_.size() && words_[i] == 0) ++i;
-    return i;
   }
 };
 
