@@ -2,6 +2,8 @@
 // for all query heads of its group.
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "inference/cpu/decode_attention.cpp"
@@ -20,25 +22,37 @@ inline int slots_of(const AttentionJob& job) {
   return job.slots == nullptr ? job.keys->size() : static_cast<int>(job.slots->size());
 }
 
+/// True if causality and the window hide none of a job's slots: positions ascend.
+inline bool sees_all(const AttentionJob& job) {
+  const int count = slots_of(job);
+  if (count == 0) return true;
+  const auto position = [&](int i) {
+    return job.keys->position(job.slots == nullptr ? i : (*job.slots)[static_cast<std::size_t>(i)]);
+  };
+  return position(count - 1) <= job.positions[0] &&
+         (job.sliding_window == 0 || position(0) > job.positions[0] - job.sliding_window);
+}
+
 /// The addresses of a tile's rows.  Rows beyond `count` are the last one.
 template <typename T>
 struct TileRows {
   const T *keys[kTile], *values[kTile];
-  const std::int32_t* positions;
+  const std::int32_t* positions;  ///< null: all are seen
   std::int32_t gathered[kTile];
   std::uint32_t heads[kTile];  ///< which attend to a row, if the job says so
   int count = 0;
 
   /// Finds the tile that begins with slot `first`, a multiple of 64; if the job lists slots, with
-  /// the `first`-th of them.  The tile is empty if there is no such slot.
-  void find(const AttentionJob& job, int first) {
+  /// the `first`-th of them.  The tile is empty if there is no such slot.  all_seen: what
+  /// `sees_all` says.
+  void find(const AttentionJob& job, int first, bool all_seen) {
     const PageLayout& layout = job.keys->layout();
-    const auto pages = job.keys->pages();
+    const auto pages = job.keys->page_data();
     const int width = layout.head_dim;
     count = std::clamp(slots_of(job) - first, 0, kTile);
     if (count == 0) return;
     if (job.slots == nullptr) {
-      const std::byte* page = pages[static_cast<std::size_t>(first / kTile)]->data;
+      const std::byte* page = pages[static_cast<std::size_t>(first / kTile)];
       const T* key = reinterpret_cast<const T*>(page);
       const T* value = reinterpret_cast<const T*>(page + layout.value_offset());
       for (int j = 0; j < count; ++j) {
@@ -50,14 +64,16 @@ struct TileRows {
       const std::int32_t* slots = job.slots->data() + first;
       const std::size_t key_offset = job.pre_rope ? layout.pre_rope_key_offset() : 0;
       for (int j = 0; j < count; ++j) {
-        const std::byte* page = pages[static_cast<std::size_t>(slots[j] / kTile)]->data;
+        const std::byte* page = pages[static_cast<std::size_t>(slots[j] / kTile)];
         const int row = slots[j] % kTile;
         keys[j] = reinterpret_cast<const T*>(page + key_offset) + row * width;
         values[j] = reinterpret_cast<const T*>(page + layout.value_offset()) + row * width;
-        gathered[j] = reinterpret_cast<const std::int32_t*>(page + layout.position_offset())[row];
+        if (!all_seen)
+          gathered[j] = reinterpret_cast<const std::int32_t*>(page + layout.position_offset())[row];
       }
       positions = gathered;
     }
+    if (all_seen) positions = nullptr;
     if (job.slot_heads != nullptr) std::copy_n(job.slot_heads->data() + first, count, heads);
     for (int j = count; j < kTile; ++j) {
       keys[j] = keys[count - 1];
@@ -66,34 +82,35 @@ struct TileRows {
   }
 };
 
-/// Prefetches the rows of the next tile in steps while the current tile is computed.  Prefetches
-/// that are issued all at once would wait for each other.
+/// Prefetches the rows of the next tile while the products of the current one are computed.
 template <typename T>
 class Prefetcher {
  public:
-  /// The number of rows per step suffices for one call of `step` per head and four more.
-  Prefetcher(const TileRows<T>& rows, int head_dim, int heads)
-      : rows_(rows),
-        bytes_(static_cast<std::size_t>(head_dim) * sizeof(T)),
-        at_once_((kTile + heads + 3) / (heads + 4)) {}
+  Prefetcher(const TileRows<T>& rows, int head_dim)
+      : rows_(rows), bytes_(static_cast<std::size_t>(head_dim) * sizeof(T)) {}
 
-  void step() {
-    const int end = std::min(next_ + at_once_, rows_.count);
-    for (; next_ < end; ++next_) {
-      fetch(rows_.keys[next_]);
-      fetch(rows_.values[next_]);
+  /// To be called head_dim times for the product with keys and as often, at least, for that with
+  /// values: 2 * 64 rows of head_dim elements are then sizeof(T) lines at a time.
+  HWY_INLINE void step() {
+#pragma GCC unroll 4
+    for (std::size_t i = 0; i < sizeof(T); ++i) {
+      if (at_ >= end_) {
+        if (next_ == 2 * rows_.count) return;
+        at_ = reinterpret_cast<const char*>((next_ & 1) == 0 ? rows_.keys[next_ / 2]
+                                                             : rows_.values[next_ / 2]);
+        end_ = at_ + bytes_;
+        ++next_;
+      }
+      prefetch_line(at_);
+      at_ += kLineBytes;
     }
   }
 
  private:
-  void fetch(const T* row) const {
-    const auto* p = reinterpret_cast<const char*>(row);
-    for (std::size_t i = 0; i < bytes_; i += 64) __builtin_prefetch(p + i, 0, 3);
-  }
-
   const TileRows<T>& rows_;
   std::size_t bytes_;
-  int at_once_, next_ = 0;
+  int next_ = 0;  ///< row: keys are even, values odd
+  const char *at_ = nullptr, *end_ = nullptr;
 };
 
 /// Masks the scores s [64] of head `head` where it does not attend to a row.
@@ -113,24 +130,23 @@ HWY_INLINE void mask_head(const std::uint32_t* HWY_RESTRICT heads, std::int64_t 
 /// weights, and updates the state, which has one row per head.  maximum: scratch [heads].
 template <typename T>
 HWY_INLINE void tile_weights(const AttentionJob& job, float scale, const TileRows<T>& tile,
-                             float* s, float* maximum, const SoftmaxState& out,
-                             Prefetcher<T>& prefetcher) {
-  const std::int32_t position = job.positions[0];
-  const std::int32_t *begin = tile.positions, *end = begin + tile.count;
-  const std::int32_t *from = begin, *to = end;  // what is seen
-  if (end[-1] > position) to = std::upper_bound(begin, end, position);
-  if (job.sliding_window > 0 && *begin <= position - job.sliding_window) {
-    from = std::upper_bound(begin, end, position - job.sliding_window);
+                             float* s, float* maximum, const SoftmaxState& out) {
+  std::ptrdiff_t from = 0, to = tile.count;  // what is seen
+  if (tile.positions != nullptr) {
+    const std::int32_t position = job.positions[0];
+    const std::int32_t *begin = tile.positions, *end = begin + tile.count;
+    if (end[-1] > position) to = std::upper_bound(begin, end, position) - begin;
+    if (job.sliding_window > 0 && *begin <= position - job.sliding_window)
+      from = std::upper_bound(begin, end, position - job.sliding_window) - begin;
   }
   for (std::int64_t h = 0; h < out.acc.rows; ++h) {  // all maxima first: each is a long chain
     float* row = s + h * kTile;
     if (job.slot_heads != nullptr) mask_head(tile.heads, h, row);
-    std::fill(row, row + (from - begin), kMasked);
-    std::fill(row + (to - begin), row + kTile, kMasked);
+    std::fill(row, row + from, kMasked);
+    std::fill(row + to, row + kTile, kMasked);
     maximum[h] = new_maximum(scale, row, out.m[h]);
   }
   for (std::int64_t h = 0; h < out.acc.rows; ++h) {
-    prefetcher.step();
     softmax_row(scale, maximum[h], s + h * kTile, out.m[h], out.l[h], out.acc.row(h),
                 out.acc.columns);
   }
@@ -156,34 +172,37 @@ void segment_typed(const AttentionJob& job, float scale, int segment, const Atte
     while (at < end && keys.position(std::min(at + kTile, count) - 1) <= hidden) at += kTile;
   }
   out.clear();
+  const bool all_seen = sees_all(job);
   TileRows<T> rows[2];
-  if (at < end) rows[0].find(job, at);
+  if (at < end) rows[0].find(job, at, all_seen);
   for (int i = 0; at < end; at += kTile, i ^= 1) {
     const TileRows<T>& tile = rows[i];
     TileRows<T>& next = rows[i ^ 1];
     next.count = 0;
     if (at + kTile < end) {
-      next.find(job, at + kTile);
+      next.find(job, at + kTile, all_seen);
     } else if (later != nullptr && later->keys->layout().dtype == keys.layout().dtype) {
-      next.find(*later, later_segment * kSegmentSlots);
+      next.find(*later, later_segment * kSegmentSlots, true);
     }
-    Prefetcher<T> prefetcher(next, head_dim, heads);
+    Prefetcher<T> prefetcher(next, head_dim);
+    const auto product = [&](MatrixView<const float> a, auto b, MatrixView<float> c, bool add) {
+      group_product(a, PrefetchingRows<decltype(b), Prefetcher<T>>{b, &prefetcher}, c, add);
+    };
     const int columns = padded(tile.count);
     const auto* kt = transpose_rows(tile.keys, head_dim, transposed);
-    group_product(q, StridedRows<Transposed<T>>{kt, kTile}, {s, heads, columns, kTile}, false,
-                  prefetcher);
-    tile_weights(job, scale, tile, s, maximum, out, prefetcher);
+    product(q, StridedRows<Transposed<T>>{kt, kTile}, {s, heads, columns, kTile}, false);
+    tile_weights(job, scale, tile, s, maximum, out);
     const MatrixView<const float> weights(s, heads, tile.count, kTile);
     const bool as_they_are = kWidensInProducts || std::is_same_v<T, float>;
     if (!as_they_are || head_dim != out.acc.columns) {
       widen_values(tile.values, tile.count, head_dim, widened);
       const StridedRows<float> values{widened, static_cast<std::size_t>(out.acc.columns)};
-      group_product(weights, values, out.acc, true, prefetcher);
+      product(weights, values, out.acc, true);
     } else if (job.slots == nullptr) {
       const StridedRows<T> values{tile.values[0], static_cast<std::size_t>(head_dim)};
-      group_product(weights, values, out.acc, true, prefetcher);
+      product(weights, values, out.acc, true);
     } else {
-      group_product(weights, GatheredRows<T>{tile.values}, out.acc, true, prefetcher);
+      product(weights, GatheredRows<T>{tile.values}, out.acc, true);
     }
   }
 }

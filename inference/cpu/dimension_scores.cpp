@@ -44,9 +44,8 @@ void score_dimension_piece_typed(const DimensionScoreJob& job, float scale, cons
   };
   const auto multiply = [&](MatrixView<const float> of, std::int64_t first_row, std::int64_t at,
                             MatrixView<float> out) {
-    NoPrefetch none;
     const GatheredRows<T> some{rows.data() + first_row, static_cast<std::size_t>(at)};
-    group_product(of, some, out, first_row > 0, none);
+    group_product(of, some, out, first_row > 0);
   };
   for (std::int64_t block = piece.first; block < whole; block += kBlockKeys) {
     const std::int64_t block_end = std::min(block + kBlockKeys, whole);

@@ -179,16 +179,15 @@ constexpr std::size_t group_vecs(int) {
 }
 #endif
 
-/// kRows rows of `group_product`; `prefetcher.step()` is called before each tile of registers.
-template <int kRows, typename Rows, typename Prefetcher>
+/// kRows rows of `group_product`.
+template <int kRows, typename Rows>
 HWY_INLINE void group_rows(MatrixView<const float> a, Rows b, MatrixView<float> c,
-                           bool start_from_c, Prefetcher& prefetcher) {
+                           bool start_from_c) {
   constexpr std::size_t kVecs = group_vecs(kRows);
   const std::size_t lanes = hn::Lanes(FloatTag());
   const std::size_t vecs = c.columns / lanes;
   std::size_t v = 0;
   const auto take = [&](auto count) {
-    prefetcher.step();
     micro_kernel<kRows, decltype(count)::value>(a.columns, a.data, a.stride,
                                                 b.from_column(v * lanes), c.data + v * lanes,
                                                 c.stride, start_from_c);
@@ -215,17 +214,16 @@ HWY_INLINE void with_constant(int n, const Body& body) {
 
 /// `product` for the query heads of one group, with the same chains.  The rows of `a` are divided
 /// evenly among register tiles that have enough sums to hide the latency of a multiply-add.
-/// prefetcher.step() is called between tiles.  b: [a.columns, c.columns], as StridedRows or
-/// GatheredRows.
-template <typename Rows, typename Prefetcher>
+/// b: [a.columns, c.columns], as StridedRows or GatheredRows; each row is read once, or more often.
+template <typename Rows>
 HWY_INLINE void group_product(MatrixView<const float> a, Rows b, MatrixView<float> c,
-                              bool start_from_c, Prefetcher& prefetcher) {
+                              bool start_from_c) {
   const int rows = static_cast<int>(c.rows), parts = (rows + kGroupRows - 1) / kGroupRows;
   for (int part = 0, r = 0; part < parts; ++part) {
     const int count = (rows - r) / (parts - part);
     with_constant<kGroupRows>(count, [&](auto n_rows) {
-      group_rows<decltype(n_rows)::value>(a.rows_at(r, count), b, c.rows_at(r, count), start_from_c,
-                                          prefetcher);
+      group_rows<decltype(n_rows)::value>(a.rows_at(r, count), b, c.rows_at(r, count),
+                                          start_from_c);
     });
     r += count;
   }

@@ -90,19 +90,54 @@ inline const Transposed<T>* transpose_rows(const T* const* rows, std::size_t hea
   }
 }
 
-struct NoPrefetch {
-  void step() {}
+constexpr std::size_t kLineBytes = 64;
+
+/// Prefetches rows of memory that will be needed, into the second cache.
+HWY_INLINE void prefetch_line(const char* at) {
+  __builtin_prefetch(at, 0, 2);
+}
+
+/// Rows of a product's second matrix, of which reading one is a step of a prefetcher.  A few lines
+/// at a time, while products are computed, keep the memory busy and let nothing wait for it.
+template <typename Rows, typename Prefetcher>
+struct PrefetchingRows {
+  Rows rows;
+  Prefetcher* prefetcher;
+
+  PrefetchingRows from_column(std::size_t column) const {
+    return {rows.from_column(column), prefetcher};
+  }
+  HWY_INLINE auto next() {
+    prefetcher->step();
+    return rows.next();
+  }
+};
+
+/// Prefetches 64 rows of T in as many steps as a row has elements: sizeof(T) lines at a time.
+template <typename T>
+class RowsAhead {
+ public:
+  RowsAhead() = default;  ///< nothing is prefetched
+  RowsAhead(const T* begin, const T* end)
+      : at_(reinterpret_cast<const char*>(begin)), end_(reinterpret_cast<const char*>(end)) {}
+
+  HWY_INLINE void step() {
+    for (std::size_t i = 0; i < sizeof(T) && at_ < end_; ++i, at_ += kLineBytes) prefetch_line(at_);
+  }
+
+ private:
+  const char *at_ = nullptr, *end_ = nullptr;
 };
 
 /// s[h, j] = a[h] . rows[j], or if `add` s[h, j] += that: one chain of multiply-adds over the
 /// elements in order.  s: [heads, padded number of rows]; rows: 64; memory: scratch [a.columns,
-/// 64].
+/// 64]; ahead: what is prefetched meanwhile.
 template <typename T>
 HWY_NOINLINE void row_products(MatrixView<const float> a, const T* const* rows, float* memory,
-                               MatrixView<float> s, bool add) {
-  NoPrefetch none;
+                               MatrixView<float> s, bool add, RowsAhead<T> ahead = {}) {
+  using Rows = StridedRows<Transposed<T>>;
   const auto* transposed = transpose_rows(rows, static_cast<std::size_t>(a.columns), memory);
-  group_product(a, StridedRows<Transposed<T>>{transposed, kTile}, s, add, none);
+  group_product(a, PrefetchingRows<Rows, RowsAhead<T>>{Rows{transposed, kTile}, &ahead}, s, add);
 }
 
 }  // namespace turnbench::cpu::HWY_NAMESPACE

@@ -28,12 +28,11 @@ HWY_INLINE void by_tiles(const Piece& piece, float* s_memory, MatrixView<float> 
   }
 }
 
-/// Asks for the 64 rows from `at` on, as far as they are before `end`.
+/// The rows that come after the 64 from `at` on, 64 at most and before `end`.
 template <typename T>
-HWY_INLINE void fetch_rows(const T* first, std::int64_t dim, std::int64_t at, std::int64_t end) {
-  const auto* from = reinterpret_cast<const char*>(first + at * dim);
-  const auto* to = reinterpret_cast<const char*>(first + std::min(at + kTile, end) * dim);
-  for (; from < to; from += 64) __builtin_prefetch(from, 0, 3);
+RowsAhead<T> rows_after(const T* first, std::int64_t stride, std::int64_t at, std::int64_t end) {
+  const std::int64_t from = std::min(at + kTile, end), to = std::min(from + kTile, end);
+  return {first + from * stride, first + to * stride};
 }
 
 void score_vector_piece(const VectorScoreJob& job, float scale, const Piece& piece,
@@ -47,10 +46,10 @@ void score_vector_piece(const VectorScoreJob& job, float scale, const Piece& pie
   }
   const std::int64_t end = piece.first + piece.count;
   by_tiles(piece, s_memory, job.out, [&](std::int64_t at, int count, MatrixView<float> s) {
-    fetch_rows(job.vectors.data, job.vectors.stride, at + kTile, end);
     const float* rows[kTile];
     for (int j = 0; j < kTile; ++j) rows[j] = job.vectors.row(at + std::min(j, count - 1));
-    row_products(q, rows, transposed, s, false);
+    row_products(q, rows, transposed, s, false,
+                 rows_after(job.vectors.data, job.vectors.stride, at, end));
   });
 }
 
@@ -75,19 +74,13 @@ void score_page_piece_typed(const PageScoreJob& job, float scale, const Piece& p
   }
   const std::int64_t end = piece.first + piece.count;
   by_tiles(piece, s_memory, job.out, [&](std::int64_t at, int count, MatrixView<float> s) {
-    fetch_rows(reinterpret_cast<const T*>(job.bounds.low), dim, at + kTile, end);
-    fetch_rows(reinterpret_cast<const T*>(job.bounds.high), dim, at + kTile, end);
-    const T* rows[kTile];
-    const auto find = [&](const std::byte* bounds) {
-      const T* first = reinterpret_cast<const T*>(bounds) + at * dim;
-      for (int j = 0; j < kTile; ++j) rows[j] = first + std::min(j, count - 1) * dim;
+    const auto multiply = [&](MatrixView<const float> a, const std::byte* bounds, bool add) {
+      const T *first = reinterpret_cast<const T*>(bounds), *rows[kTile];
+      for (int j = 0; j < kTile; ++j) rows[j] = first + (at + std::min(j, count - 1)) * dim;
+      row_products(a, rows, transposed, s, add, rows_after(first, dim, at, end));
     };
-    if (!coincide) {
-      find(job.bounds.low);
-      row_products(negative, rows, transposed, s, false);
-    }
-    find(job.bounds.high);
-    row_products(positive, rows, transposed, s, !coincide);
+    if (!coincide) multiply(negative, job.bounds.low, false);
+    multiply(positive, job.bounds.high, !coincide);
   });
 }
 
