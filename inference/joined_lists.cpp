@@ -52,8 +52,10 @@ std::vector<JoinedList> join_lists(Backend& backend,
       const std::vector<std::int32_t>& list = lists[s * per_set + j];
       const std::vector<std::int32_t>& slots =
           working_slots.empty() ? list : working_slots[s * per_set + j];
+      std::size_t rank = 0;
       for (std::size_t i = 0; i < list.size(); ++i) {
-        const std::size_t rank = chosen.rank(list[i]);
+        const bool follows = i > 0 && list[i] == list[i - 1] + 1;
+        rank = follows ? rank + 1 : chosen.rank(list[i]);
         joined.slots[rank] = slots[i];
         joined.heads[rank] |= of_list << (j * static_cast<std::size_t>(heads));
       }

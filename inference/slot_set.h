@@ -16,8 +16,14 @@ class SlotSet {
       : words_(static_cast<std::size_t>((slots + kWordBits - 1) / kWordBits)) {}
 
   void add(std::int32_t slot) { words_[word_of(slot)] |= bit_of(slot); }
+  /// The same for several, of which neighbours are best in one word.
   void add(std::span<const std::int32_t> slots) {
-    for (const std::int32_t slot : slots) add(slot);
+    for (std::size_t i = 0; i < slots.size();) {
+      const std::size_t word = word_of(slots[i]);
+      std::uint64_t bits = 0;
+      for (; i < slots.size() && word_of(slots[i]) == word; ++i) bits |= bit_of(slots[i]);
+      words_[word] |= bits;
+    }
   }
 
   /// Removes the `count` lowest slots, or all if there are fewer, and returns them in ascending

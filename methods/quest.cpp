@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -251,8 +252,9 @@ class Quest : public SelectionPolicy {
     std::vector<std::int32_t> out;
     out.reserve(static_cast<std::size_t>(pages.read * s_.page + n - pages.tokens + 1));
     for (const std::int32_t page : best) {
-      const int end = std::min((page + 1) * s_.page, pages.tokens);
-      for (std::int32_t slot = page * s_.page; slot < end; ++slot) out.push_back(slot);
+      const int first = page * s_.page, count = std::min(s_.page, pages.tokens - first);
+      out.resize(out.size() + static_cast<std::size_t>(count));
+      std::iota(out.end() - count, out.end(), first);
     }
     const int tail = pages.scored < pages.count ? pages.scored * s_.page : pages.tokens;
     out = with_tail(std::move(out), tail, n);

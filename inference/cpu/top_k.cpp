@@ -37,26 +37,31 @@ struct KthKey {
   std::int64_t equals;
 };
 
-/// By radix selection: by 11 bits, then 11, then 10.  Overwrites the keys; 0 < k <= n.
-KthKey kth_greatest(std::uint32_t* keys, std::int64_t n, std::int64_t k) {
-  constexpr int kShifts[] = {21, 10, 0};
-  constexpr std::uint32_t kBins[] = {2048, 2048, 1024};
-  for (int step = 0; step < 3; ++step) {
-    const int shift = kShifts[step];
-    const std::uint32_t mask = kBins[step] - 1;
-    std::array<std::int32_t, 2048> counts{};
+/// By radix selection, kBits of the keys at a time.  Overwrites the keys; 0 < k <= n.
+template <int kBits>
+KthKey kth_by_digits(std::uint32_t* keys, std::int64_t n, std::int64_t k) {
+  constexpr std::uint32_t kDigits = 1U << kBits;
+  for (int above = 32; above > 0; above -= kBits) {  // the bits that remain
+    const int shift = std::max(above - kBits, 0);
+    const std::uint32_t mask = (1U << (above - shift)) - 1;
+    std::array<std::int32_t, kDigits> counts{};
     for (std::int64_t i = 0; i < n; ++i) ++counts[keys[i] >> shift & mask];
-    std::uint32_t bin = mask;
-    while (counts[bin] < k) k -= counts[bin--];
+    std::uint32_t digit = mask;
+    while (counts[digit] < k) k -= counts[digit--];
     std::int64_t kept = 0;
     for (std::int64_t i = 0; i < n; ++i) {
       const std::uint32_t key = keys[i];
       keys[kept] = key;
-      kept += (key >> shift & mask) == bin;
+      kept += (key >> shift & mask) == digit;
     }
     n = kept;
   }
   return {keys[0], k};
+}
+
+/// The same; few keys are not worth many counts.
+KthKey kth_greatest(std::uint32_t* keys, std::int64_t n, std::int64_t k) {
+  return n < 1024 ? kth_by_digits<8>(keys, n, k) : kth_by_digits<11>(keys, n, k);
 }
 
 HWY_INLINE bool any_nan(const float* HWY_RESTRICT x, std::int64_t n) {
