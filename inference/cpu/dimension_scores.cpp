@@ -2,6 +2,7 @@
 // a group, a few rows at a time and each a good way along, as memory likes it.
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #undef HWY_TARGET_INCLUDE
@@ -17,6 +18,20 @@ namespace turnbench::cpu::HWY_NAMESPACE {
 
 constexpr std::int64_t kRowsAtOnce = 8;
 constexpr std::int64_t kBlockKeys = 1024;  // whose scores stay in the innermost cache
+
+/// Prefetches 64 keys of some rows, a row in each step.
+template <typename T>
+struct KeysAhead {
+  std::span<const T* const> rows;
+  std::int64_t key = 0;
+  std::size_t next = 0;
+
+  HWY_INLINE void step() {
+    if (next == rows.size()) return;
+    const auto* at = reinterpret_cast<const char*>(rows[next++] + key);
+    for (std::size_t i = 0; i < kTile * sizeof(T); i += kLineBytes) prefetch_line(at + i);
+  }
+};
 
 template <typename T>
 void score_dimension_piece_typed(const DimensionScoreJob& job, float scale, const Piece& piece,
@@ -35,17 +50,15 @@ void score_dimension_piece_typed(const DimensionScoreJob& job, float scale, cons
     }
   }
   const std::int64_t end = piece.first + piece.count, whole = end - piece.count % kTile;
-  const auto fetch = [&](std::int64_t first_row, std::int64_t key) {
-    const std::int64_t last_row = std::min(first_row + kRowsAtOnce, count);
-    for (std::int64_t i = first_row; i < last_row; ++i) {
-      for (std::int64_t j = 0; j < kTile; j += 64 / sizeof(T))
-        __builtin_prefetch(rows[i] + key + j);
-    }
+  const auto rows_from = [&](std::int64_t first) {
+    return std::span<const T* const>(rows).subspan(
+        first, std::min<std::int64_t>(kRowsAtOnce, count - first));
   };
   const auto multiply = [&](MatrixView<const float> of, std::int64_t first_row, std::int64_t at,
-                            MatrixView<float> out) {
-    const GatheredRows<T> some{rows.data() + first_row, static_cast<std::size_t>(at)};
-    group_product(of, some, out, first_row > 0);
+                            MatrixView<float> out, KeysAhead<T> ahead) {
+    using Rows = GatheredRows<T>;
+    const Rows some{rows.data() + first_row, static_cast<std::size_t>(at)};
+    group_product(of, PrefetchingRows<Rows, KeysAhead<T>>{some, &ahead}, out, first_row > 0);
   };
   for (std::int64_t block = piece.first; block < whole; block += kBlockKeys) {
     const std::int64_t block_end = std::min(block + kBlockKeys, whole);
@@ -53,12 +66,13 @@ void score_dimension_piece_typed(const DimensionScoreJob& job, float scale, cons
       const std::int64_t next = i + kRowsAtOnce;
       const auto some = q.columns_at(i, std::min(kRowsAtOnce, count - i));
       for (std::int64_t at = block; at < block_end; at += kTile) {
+        KeysAhead<T> ahead;
         if (next < count) {
-          fetch(next, at);
+          ahead = {rows_from(next), at};
         } else if (at + kBlockKeys < whole) {
-          fetch(0, at + kBlockKeys);
+          ahead = {rows_from(0), at + kBlockKeys};
         }
-        multiply(some, i, at, job.out.columns_at(at, kTile));
+        multiply(some, i, at, job.out.columns_at(at, kTile), ahead);
       }
     }
   }
@@ -69,7 +83,7 @@ void score_dimension_piece_typed(const DimensionScoreJob& job, float scale, cons
     std::copy_n(rows[i] + whole, end - whole, row);
     rows[i] = row;
   }
-  multiply(q, 0, 0, s);
+  multiply(q, 0, 0, s, {});
   for (std::int64_t h = 0; h < heads; ++h)
     std::copy_n(s.row(h), end - whole, job.out.row(h) + whole);
 }
