@@ -198,9 +198,6 @@ void segment_typed(const AttentionJob& job, float scale, int segment, const Atte
       widen_values(tile.values, tile.count, head_dim, widened);
       const StridedRows<float> values{widened, static_cast<std::size_t>(out.acc.columns)};
       product(weights, values, out.acc, true);
-    } else if (job.slots == nullptr) {
-      const StridedRows<T> values{tile.values[0], static_cast<std::size_t>(head_dim)};
-      product(weights, values, out.acc, true);
     } else {
       product(weights, GatheredRows<T>{tile.values}, out.acc, true);
     }
