@@ -92,8 +92,7 @@ std::vector<std::vector<float>> Engine::prefill(std::span<const Pass> passes) {
     for (std::size_t i = 0; i < passes.size(); ++i) {
       const std::int64_t left = std::ssize(passes[i].tokens) - done[i];
       if (left == 0) continue;
-      const bool whole = passes[i].sequence->policies.has_sparse_prefill();
-      const std::int64_t take = whole ? left : std::min<std::int64_t>(left, options_.prefill_chunk);
+      const std::int64_t take = rows_together(passes[i], left);
       if (!chunk.empty() && rows + take > options_.max_rows) continue;
       Pass part = passes[i];
       part.tokens = part.tokens.subspan(done[i], take);
@@ -114,6 +113,18 @@ std::vector<std::vector<float>> Engine::prefill(std::span<const Pass> passes) {
       }
     }
   }
+}
+
+std::int64_t Engine::rows_together(const Pass& pass, std::int64_t left) const {
+  const Policies& policies = pass.sequence->policies;
+  if (policies.selects_in_prefill()) {
+    const DialogueView dialogue = pass.dialogue != nullptr ? *pass.dialogue : DialogueView{};
+    const int rows = policies.selection->pass_rows(dialogue, pass.sequence->next_position,
+                                                   static_cast<int>(left));
+    return std::clamp<std::int64_t>(rows, 1, left);
+  }
+  if (policies.prefill) return left;
+  return std::min<std::int64_t>(left, options_.prefill_chunk);
 }
 
 std::vector<std::vector<float>> Engine::forward(std::span<const Pass> passes) {

@@ -206,6 +206,8 @@ class Engine {
     std::vector<Far> far;  // [passes]
   };
 
+  /// How many of the `left` rows of a prompt that are left `prefill` takes into one forward pass.
+  std::int64_t rows_together(const Pass& pass, std::int64_t left) const;
   Stage& stage_of(int layer) { return stages_[model_.stages().stage_of(layer)]; }
   /// Checks the passes and adds their tokens to the sequences.
   Layout begin(std::span<const Pass> passes);

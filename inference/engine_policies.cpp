@@ -92,6 +92,7 @@ void Engine::add_tools(LayerView& view, MatrixView<const float> queries) {
   view.backend = &stage_of(view.layer).backend;
   view.queries = queries;
   view.scale = scale_;
+  view.sliding_window = model_.config().sliding_window[static_cast<std::size_t>(view.layer)];
   view.background = &background_;
   view.scratch = &stage_of(view.layer).selection_scratch;
 }

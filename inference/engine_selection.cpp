@@ -154,35 +154,27 @@ void Engine::attend_block(const LayerView& block, const Selection& selection, in
                           std::int64_t row, const Layout& layout) {
   Stage& stage = stage_of(block.layer);
   const std::int32_t last = block.first_position + block.rows - 1;
-  const int limit = selection.all() ? 0 : max_distance,
+  const int limit = max_distance,
             window = model_.config().sliding_window[static_cast<std::size_t>(block.layer)];
-  const std::vector<std::vector<std::int32_t>> all(selection.all() ? block.sets.size() : 0,
-                                                   all_slots(last + 1));
-  const auto& lists = selection.all() ? all : selection.slots;
-  const auto count = std::ssize(lists), heads = shape_.heads / count;
+  const auto& lists = selection.slots;
+  const auto count = selection.all() ? std::ssize(block.sets) : std::ssize(lists),
+             heads = shape_.heads / count;
   std::vector<Gathering> gathered;
   gathered.reserve(2 * lists.size());
   std::vector<Copy> copies;
   std::vector<AttentionJob> jobs;
   std::vector<MergeJob> merges;
   for (std::int64_t j = 0; j < count; ++j) {
-    const std::span<const std::int32_t> list = lists[static_cast<std::size_t>(j)];
     const KvHeadCache& set =
         block.sets[static_cast<std::size_t>(j * std::ssize(block.sets) / count)];
-    // What is near to some row, and what is far from some row.
-    const auto below = [&](std::int32_t position) {
-      return static_cast<std::size_t>(std::lower_bound(list.begin(), list.end(), position) -
-                                      list.begin());
-    };
-    const std::size_t first_near = limit > 0 ? below(block.first_position - limit) : 0;
-    const std::size_t end_far = limit > 0 ? below(last - limit) : 0;
     const auto own = [&](MatrixView<float> rows, std::int64_t first, std::int64_t of_head) {
       return rows.rows_at(first, block.rows).columns_at(j * heads * of_head, heads * of_head);
     };
-    const auto add_job = [&](const MatrixView<float>& q, const MatrixView<float>& out,
+    const auto add_job = [&](const KvHeadCache& keys, const MatrixView<float>& q,
+                             const MatrixView<float>& out,
                              const MatrixView<float>& lse) -> AttentionJob& {
       AttentionJob& job = jobs.emplace_back();
-      job.keys = &gathered.back().set();
+      job.keys = &keys;
       job.q = q;
       job.positions = layout.positions.data() + row;
       job.out = out;
@@ -190,10 +182,23 @@ void Engine::attend_block(const LayerView& block, const Selection& selection, in
       job.pass = {block.first_position, block.rows};
       return job;
     };
-    gathered.emplace_back(stage.gathered_pool, list.subspan(first_near)).take(set, copies);
     const MatrixView<float> out = own(stage.attended.view, row, shape_.head_dim),
                             lse = own(stage.lse.view, row, 1);
-    AttentionJob& near = add_job(own(stage.q.view, row, shape_.head_dim), out, lse);
+    if (selection.all()) {
+      add_job(set, own(stage.q.view, row, shape_.head_dim), out, lse).sliding_window = window;
+      continue;
+    }
+    const std::span<const std::int32_t> list = lists[static_cast<std::size_t>(j)];
+    // What is near to some row, and what is far from some row.
+    const auto below = [&](std::int32_t position) {
+      return static_cast<std::size_t>(std::lower_bound(list.begin(), list.end(), position) -
+                                      list.begin());
+    };
+    const std::size_t first_near = limit > 0 ? below(block.first_position - limit) : 0;
+    const std::size_t end_far = limit > 0 ? below(last - limit) : 0;
+    gathered.emplace_back(stage.gathered_pool, list.subspan(first_near)).take(set, copies);
+    AttentionJob& near =
+        add_job(gathered.back().set(), own(stage.q.view, row, shape_.head_dim), out, lse);
     near.sliding_window = limit == 0    ? window
                           : window == 0 ? limit + 1
                                         : std::min(window, limit + 1);
@@ -203,7 +208,8 @@ void Engine::attend_block(const LayerView& block, const Selection& selection, in
         .take_pre_rope(set, limit + 1, copies);
     const MatrixView<float> far_out = own(stage.far_attended.view, 0, shape_.head_dim),
                             far_lse = own(stage.far_lse.view, 0, 1);
-    AttentionJob& far = add_job(own(stage.far_q.view, 0, shape_.head_dim), far_out, far_lse);
+    AttentionJob& far =
+        add_job(gathered.back().set(), own(stage.far_q.view, 0, shape_.head_dim), far_out, far_lse);
     far.sliding_window = window == 0 ? 0 : window - (limit + 1);
     merges.push_back({out, lse, far_out, far_lse});
   }

@@ -74,7 +74,8 @@ struct LayerView {
   /// The same as far from all keys as `max_distance` of the policy says; null if it says nothing.
   /// Their scores are those with keys before RoPE.
   MatrixView<const float> far_queries = {};
-  float scale = 1;  ///< of attention scores
+  float scale = 1;         ///< of attention scores
+  int sliding_window = 0;  ///< of the layer, in positions; 0: none
   /// At the end of a prompt: shared by all sequences that go on from the same cached tokens.
   LayerMemo* memo = nullptr;
   /// At the end of a prompt: the layer goes to host memory, unless `device_needs` says otherwise.
@@ -262,6 +263,11 @@ class SelectionPolicy {
   /// True if attention of prompts reads what `select` says.  Sequences that share such a prefill go
   /// on with clones of the policy that decided it.
   virtual bool selects_in_prefill() const { return false; }
+  /// How many of the `rows` rows of a prompt from position `first` on go through all layers before
+  /// the others do, so that what is chosen for them is known before.  At least one.
+  virtual int pass_rows(const DialogueView& /*dialogue*/, std::int32_t /*first*/, int rows) {
+    return rows;
+  }
   /// Rows of a prompt that are attended together, in order: `select` is called for each such block
   /// of a pass.  Called for each layer before the first one.  view: of the whole pass.
   virtual int prefill_rows(const LayerView& view) { return view.rows; }

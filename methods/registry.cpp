@@ -18,6 +18,7 @@
   X(oracle)                  \
   X(sparq)                   \
   X(infllm)                  \
+  X(round)                   \
   X(quest)                   \
   X(clusterkv)               \
   X(shadowkv)                \

@@ -47,6 +47,9 @@ class WatchedSelection : public SelectionPolicy {
     return policy_->counters();
   }
   bool selects_in_prefill() const override { return policy_->selects_in_prefill(); }
+  int pass_rows(const DialogueView& dialogue, std::int32_t first, int rows) override {
+    return policy_->pass_rows(dialogue, first, rows);
+  }
   int prefill_rows(const LayerView& view) override { return policy_->prefill_rows(view); }
   int max_distance() const override { return policy_->max_distance(); }
   void attended(const LayerView& view, MatrixView<const float> lse) override {

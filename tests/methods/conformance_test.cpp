@@ -150,7 +150,18 @@ TEST_P(Conformance, SmallSettingsAreFelt) {
   const Policies p = method.make();
   if (!p.prefill && !p.eviction && !p.selection) GTEST_SKIP() << info_.name << " decides nothing";
   Machine& machine = machine_of("llama3");
-  EXPECT_GT(distance(alone(machine, method), alone(machine, Method::parse("full"))), 1e-4)
+  const float first = distance(alone(machine, method), alone(machine, Method::parse("full")));
+  const auto later_turns = [&](const Method& of) {  // for methods that choose among earlier ones
+    Conversation c(machine.engine, of.make());
+    std::vector<Logits> out;
+    for (int turn = 0; turn < 3; ++turn) {
+      for (Logits& logits : run(c, question_, std::span(answer_).first(2)))
+        out.push_back(std::move(logits));
+    }
+    return out;
+  };
+  EXPECT_TRUE(first > 1e-4 ||
+              distance(later_turns(method), later_turns(Method::parse("full"))) > 1e-4)
       << method.label() << ": equals full attention on " << kPrompt
       << " tokens; add smaller settings of its parameters to kSmall of settings.h";
 }

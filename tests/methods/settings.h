@@ -53,7 +53,8 @@ inline const std::vector<Setting> kSmall = {{"budget", ParameterInfo::Kind::kBud
                                             {"cluster_tokens", ParameterInfo::Kind::kInteger, "8"},
                                             {"r", ParameterInfo::Kind::kInteger, "4"},
                                             {"rank", ParameterInfo::Kind::kInteger, "6"},
-                                            {"outliers", ParameterInfo::Kind::kInteger, "2"}};
+                                            {"outliers", ParameterInfo::Kind::kInteger, "2"},
+                                            {"lw", ParameterInfo::Kind::kInteger, "1"}};
 
 /// Settings that switch a method off: with all that it has, it is full attention.
 inline const std::vector<Setting> kOff = {{"budget", ParameterInfo::Kind::kBudget, "100000"},
@@ -61,7 +62,8 @@ inline const std::vector<Setting> kOff = {{"budget", ParameterInfo::Kind::kBudge
                                           {"alpha", ParameterInfo::Kind::kNumber, "1"},
                                           {"n_local", ParameterInfo::Kind::kInteger, "100000"},
                                           {"slash", ParameterInfo::Kind::kInteger, "100000"},
-                                          {"gamma", ParameterInfo::Kind::kNumber, "1.001"}};
+                                          {"gamma", ParameterInfo::Kind::kNumber, "1.001"},
+                                          {"lw", ParameterInfo::Kind::kInteger, "100000"}};
 
 /// A budget of B tokens with this parameter keeps B times its value.
 inline const std::vector<Setting> kBudgetFactors = {

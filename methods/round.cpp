@@ -1,0 +1,308 @@
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/error.h"
+#include "inference/backend.h"
+#include "methods/dialogue_rounds.h"
+#include "methods/method.h"
+#include "methods/round_choice.h"
+
+namespace turnbench {
+namespace {
+
+/// Lower layers of the models of the paper's table 5, by their shape.  Llama 3 70B has that of
+/// Qwen2.5 72B, and needs fewer (5).
+struct Watershed {
+  int layers, heads, kv_heads, lower;
+};
+constexpr Watershed kWatersheds[] = {{24, 14, 2, 11},  // Qwen2.5 0.5B
+                                     {28, 12, 2, 13},  // Qwen2.5 1.5B
+                                     {36, 16, 2, 12},  // Qwen2.5 3B
+                                     {28, 28, 4, 10},  // Qwen2.5 7B
+                                     {48, 40, 8, 19},  // Qwen2.5 14B
+                                     {80, 64, 8, 18},  // Qwen2.5 72B
+                                     {32, 32, 8, 5},   // Llama 3 8B
+                                     {16, 32, 8, 5},   // Llama 3.2 1B
+                                     {28, 24, 8, 5}};  // Llama 3.2 3B
+
+/// Every layer reads the turn itself and what stands in front of the first round.  The lower layers
+/// read all earlier rounds; the question's attention in the last one of them chooses those that the
+/// upper layers read, in the question and in its answer.
+class RoundAttention : public SelectionPolicy {
+ public:
+  struct Settings {
+    RoundChoice choice;
+    int lower;      ///< layers; 0: as for the paper's models
+    bool by_token;  ///< chooses tokens, not rounds
+    bool last_row;  ///< only the question's last token chooses
+  };
+  explicit RoundAttention(const Settings& s) : s_(s) {}
+
+  std::unique_ptr<SelectionPolicy> clone() const override {
+    return std::make_unique<RoundAttention>(*this);
+  }
+  int window() const override { return 0; }
+  bool selects_in_prefill() const override { return true; }
+
+  /// A question goes before its answer, and both before the next round.
+  int pass_rows(const DialogueView& dialogue, std::int32_t first, int rows) override {
+    const std::int32_t end = next_part(dialogue.spans, first);
+    return end < 0 ? rows : std::min(rows, end - first);
+  }
+
+  int prefill_rows(const LayerView& view) override {
+    follow(view);
+    return view.rows;
+  }
+
+  /// A cache that was not filled by a prefill has no choice yet: its last rows choose.
+  void after_prefill(const LayerView& view) override {
+    follow(view);
+    if (scores(view) && turn_.attention.empty()) {
+      const HeadScores& masses = view.stats.column_mass().scores;
+      turn_.attention.reserve(static_cast<std::size_t>(view.shape.heads * turn_.begin));
+      for (int h = 0; h < view.shape.heads; ++h) {
+        const std::span<const float> of_head = masses.head(h, turn_.begin);
+        turn_.attention.insert(turn_.attention.end(), of_head.begin(), of_head.end());
+      }
+    }
+    turn_.prompt_end = view.first_position + view.rows;
+  }
+
+  void attended(const LayerView& view, MatrixView<const float> lse) override {
+    if (view.generated > 0 || !scores(view)) return;
+    int first = 0, rows = view.rows;
+    if (s_.last_row) {
+      const std::int32_t end = view.first_position + rows;
+      first = end_of_question(view.dialogue.spans, end - 1) - 1 - view.first_position;
+      if (first >= rows) return;
+      rows = 1;
+    }
+    add_attention(view, lse, first, rows);
+  }
+
+  Selection select(const LayerView& view) override {
+    if (view.layer < lower(view.shape) || turn_.reads_all) return {};
+    const std::int32_t end = view.first_position + view.rows;
+    std::vector<std::int32_t> slots;
+    for (const SlotRange& range : turn_.read) append(range, slots);
+    append({turn_.begin, end}, slots);
+    return {std::vector<std::vector<std::int32_t>>(view.sets.size(), slots)};
+  }
+
+  std::vector<std::pair<std::string, double>> counters() const override {
+    const double read =
+        turn_.reads_all ? turn_.prompt_end : tokens_of(turn_.read) + turn_.prompt_end - turn_.begin;
+    return {{"rounds", static_cast<double>(turn_.rounds.size())},
+            {"rounds_read", static_cast<double>(turn_.rounds_read)},
+            {"upper_tokens", read}};
+  }
+
+  /// What the question gives to each token of a head.
+  std::size_t expected_index_bytes(const PromptSize& size) const override {
+    if (size.layer != lower(size.shape) - 1) return 0;
+    return static_cast<std::size_t>(size.shape.heads) * static_cast<std::size_t>(size.tokens) *
+           sizeof(float);
+  }
+
+ private:
+  struct Turn {
+    std::int32_t round = -1;        ///< its number; -1: before the first one
+    std::int32_t begin = 0;         ///< its first token
+    std::int32_t prompt_end = 0;    ///< behind the last token of its prompt
+    std::vector<SlotRange> rounds;  ///< the earlier ones that have tokens
+    std::int32_t preamble = 0;      ///< tokens in front of them
+    /// What its question gives to the tokens before it: [query heads, begin], until it has chosen.
+    std::vector<float> attention;
+    bool has_chosen = false;
+    bool reads_all = true;
+    std::size_t rounds_read = 0;  ///< as a whole or in part
+    std::vector<SlotRange> read;  ///< by the upper layers, of the tokens before it
+  };
+
+  static std::int32_t size_of(const SlotRange& range) { return range.end - range.begin; }
+  static double tokens_of(std::span<const SlotRange> ranges) {
+    double out = 0;
+    for (const SlotRange& range : ranges) out += size_of(range);
+    return out;
+  }
+  static void append(const SlotRange& range, std::vector<std::int32_t>& slots) {
+    const auto at = static_cast<std::ptrdiff_t>(slots.size());
+    slots.resize(slots.size() + static_cast<std::size_t>(size_of(range)));
+    std::iota(slots.begin() + at, slots.end(), range.begin);
+  }
+
+  int lower(const ModelShape& shape) const {
+    if (s_.lower > 0) return std::min(s_.lower, shape.layers);
+    for (const Watershed& w : kWatersheds) {
+      if (w.layers == shape.layers && w.heads == shape.heads && w.kv_heads == shape.kv_heads)
+        return w.lower;
+    }
+    return (shape.layers + 2) / 3;  // the median of these shares
+  }
+
+  /// Whether the layer's attention decides about earlier rounds.
+  bool scores(const LayerView& view) const {
+    const int end = lower(view.shape);
+    return view.layer == end - 1 && end < view.shape.layers && !turn_.has_chosen &&
+           !turn_.rounds.empty();
+  }
+
+  /// Begins a turn in its first layer, chooses in the first upper one.
+  void follow(const LayerView& view) {
+    if (view.layer == 0) begin(view);
+    if (view.layer == lower(view.shape) && !turn_.has_chosen) choose(view.shape);
+  }
+
+  void begin(const LayerView& view) {
+    const DialogueRounds rounds(view.dialogue.spans);
+    const std::int32_t round = rounds.round_of(view.first_position + view.rows - 1);
+    if (round == turn_.round) return;
+    turn_ = {};
+    turn_.round = round;
+    turn_.begin = std::min(rounds.begin(round), view.first_position);
+    turn_.preamble = std::min(rounds.preamble(), turn_.begin);
+    for (const SlotRange& earlier : rounds.before(round)) {
+      const SlotRange cached{earlier.begin, std::min(earlier.end, turn_.begin)};
+      if (cached.begin < cached.end) turn_.rounds.push_back(cached);
+    }
+  }
+
+  /// Adds what rows [first, first + rows) give to the tokens before the turn.
+  void add_attention(const LayerView& view, MatrixView<const float> lse, int first, int rows) {
+    const std::int64_t heads = view.heads_per_set(), dim = view.shape.head_dim;
+    turn_.attention.resize(static_cast<std::size_t>(view.shape.heads * turn_.begin));
+    const MatrixView<float> sums(turn_.attention.data(), view.shape.heads, turn_.begin);
+    std::vector<std::int32_t> positions(static_cast<std::size_t>(rows));
+    std::iota(positions.begin(), positions.end(), view.first_position + first);
+    std::vector<KvHeadCache> earlier;
+    std::vector<ColumnJob> jobs;
+    earlier.reserve(view.sets.size());
+    for (std::size_t s = 0; s < view.sets.size(); ++s) {
+      const std::int64_t head = static_cast<std::int64_t>(s) * heads;
+      earlier.push_back(view.sets[s]);
+      earlier.back().truncate(turn_.begin);
+      ColumnJob& job = jobs.emplace_back();
+      job.keys = &earlier.back();
+      job.q = view.queries.rows_at(first, rows).columns_at(head * dim, heads * dim);
+      job.positions = positions.data();
+      job.sliding_window = view.sliding_window;
+      job.lse = lse.rows_at(first, rows).columns_at(head, heads);
+      job.sums = sums.rows_at(head, heads);
+    }
+    view.backend->add_column_sums(view.scale, jobs);
+  }
+
+  /// Of each token before the turn, summed over the query heads.
+  std::vector<double> attention_of_tokens(int heads) const {
+    std::vector<double> out(static_cast<std::size_t>(turn_.begin));
+    for (std::size_t h = 0; h < static_cast<std::size_t>(heads); ++h) {
+      for (std::size_t j = 0; j < out.size(); ++j)
+        out[j] += static_cast<double>(turn_.attention[h * out.size() + j]);
+    }
+    return out;
+  }
+
+  void choose(const ModelShape& shape) {
+    turn_.has_chosen = true;
+    if (turn_.rounds.empty()) return;
+    std::vector<SlotRange> candidates = turn_.rounds;
+    if (s_.by_token) {
+      candidates.clear();
+      for (const SlotRange& round : turn_.rounds) {
+        for (std::int32_t j = round.begin; j < round.end; ++j) candidates.push_back({j, j + 1});
+      }
+    }
+    std::vector<double> attention;
+    if (!turn_.attention.empty()) {
+      const std::vector<double> of_tokens = attention_of_tokens(shape.heads);
+      for (const SlotRange& c : candidates) {
+        attention.push_back(
+            std::accumulate(of_tokens.begin() + c.begin, of_tokens.begin() + c.end, 0.0));
+      }
+    }
+    attention.resize(candidates.size());
+    turn_.attention = {};
+    const std::vector<std::int32_t> chosen = choose_rounds(attention, s_.choice);
+    turn_.reads_all = chosen.size() == candidates.size();
+    turn_.read = {{0, turn_.preamble}};
+    for (const std::int32_t i : chosen) {
+      const SlotRange& c = candidates[static_cast<std::size_t>(i)];
+      if (s_.by_token && turn_.read.back().end == c.begin) {
+        turn_.read.back().end = c.end;
+      } else {
+        turn_.read.push_back(c);
+      }
+    }
+    turn_.rounds_read = static_cast<std::size_t>(
+        std::count_if(turn_.rounds.begin(), turn_.rounds.end(), [&](const SlotRange& round) {
+          return std::any_of(turn_.read.begin(), turn_.read.end(), [&](const SlotRange& r) {
+            return r.begin < round.end && r.end > round.begin;
+          });
+        }));
+  }
+
+  Settings s_;
+  Turn turn_;
+};
+
+}  // namespace
+
+/// Round Attention (Tang et al., 2025): whole rounds of the dialogue are chosen once per turn, by
+/// the attention of the question at one layer, for all layers above it (section 3).
+MethodInfo round() {
+  using Kind = ParameterInfo::Kind;
+  return {
+      .name = "round",
+      .summary = "chooses rounds of the dialogue once per turn at one layer, for the layers above",
+      .paper =
+          "Tang et al., Round Attention: A Novel Round-Level Attention Mechanism to Accelerate LLM "
+          "Inference, 2025",
+      .budget_unit =
+          "no budget in tokens: a share of the earlier rounds, or a threshold; what stands in "
+          "front "
+          "of the first round, the turn itself and the lower layers are read whole",
+      .deviations =
+          "P is normalised over the earlier rounds, also for strategy fixed, where the paper's 0.1 "
+          "stands beside sums that are not; attention is averaged over the query heads; topk "
+          "rounds up; where no round qualifies the best one is read, of equal ones the earlier; "
+          "layers are counted from 1: layer lw chooses and is the last that reads everything; what "
+          "a template writes before the first message, and the first token, are read by all layers "
+          "and no candidates; markup in front of a question belongs to its round; "
+          "granularity=token chooses tokens for all heads and upper layers together; lw of models "
+          "that the paper does not name is a third of their layers",
+      .parameters = {{"strategy", Kind::kChoice, "topk", "topk|fixed|adaptive|mean",
+                      "which rounds are read, by their share P of the attention that the question "
+                      "gives to earlier rounds: the best ones, P above the threshold, above the "
+                      "mean and three standard deviations, or above the mean"},
+                     {"threshold", Kind::kNumber, "0.1", "share", "of strategy fixed", 0, 1},
+                     {"share", Kind::kNumber, "0.1", "share",
+                      "of the earlier rounds that strategy topk reads, rounded up", 0, 1},
+                     {"lw", Kind::kInteger, "0", "layers",
+                      "that read everything, the last of which chooses; 0: as the paper found for "
+                      "a model of this shape, else a third of them, rounded up"},
+                     {"granularity", Kind::kChoice, "round", "round|token",
+                      "what is chosen: whole rounds, or tokens of them"},
+                     {"question", Kind::kChoice, "all", "all|last",
+                      "the tokens of the question whose attention counts"}},
+      .make = [](const Parameters& p) {
+        Policies out;
+        out.selection = std::make_unique<RoundAttention>(
+            RoundAttention::Settings{.choice = {parse_round_rule(p.choice("strategy")),
+                                                p.number("threshold"), p.number("share")},
+                                     .lower = p.integer("lw"),
+                                     .by_token = p.choice("granularity") == "token",
+                                     .last_row = p.choice("question") == "last"});
+        return out;
+      }};
+}
+
+}  // namespace turnbench

@@ -1,0 +1,433 @@
+// Round Attention against its worked examples, a reference in double precision, and full attention.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "methods/dialogue_rounds.h"
+#include "methods/method.h"
+#include "methods/round_choice.h"
+#include "tests/inference/conversation.h"
+#include "tests/methods/plain_decoder.h"
+
+namespace turnbench {
+namespace {
+
+using namespace test;
+using Ints = std::vector<std::int32_t>;
+using RoundRule = RoundChoice::Rule;
+
+Ints chosen_rounds(const std::vector<double>& attention, RoundRule rule) {
+  return choose_rounds(attention, {.rule = rule});
+}
+
+TEST(RoundChoice, WorkedExamples) {
+  // Rounds are counted from 0 here.
+  const std::vector<double> three = {0.05, 0.15, 0.8};
+  EXPECT_EQ(chosen_rounds(three, RoundRule::kFixed), (Ints{1, 2}));
+  EXPECT_EQ(chosen_rounds(three, RoundRule::kTopK), (Ints{2}));
+  EXPECT_EQ(chosen_rounds(three, RoundRule::kMean), (Ints{2}));
+  // Mean 0.08333, deviation 0.24623: more than 0.82204.
+  std::vector<double> twelve(12, 0.1 / 11);
+  twelve[0] = 0.9;
+  EXPECT_EQ(chosen_rounds(twelve, RoundRule::kAdaptive), (Ints{0}));
+  EXPECT_EQ(chosen_rounds(twelve, RoundRule::kTopK).size(), 2u);
+  // A share of 0.82 is below that, but still the best one.
+  twelve.assign(12, 0.18 / 11);
+  twelve[7] = 0.82;
+  EXPECT_EQ(chosen_rounds(twelve, RoundRule::kAdaptive), (Ints{7}));
+  // Two that stand out of 30, at 0.45 each: mean 0.03333, deviation 0.11134.
+  std::vector<double> thirty(30, 0.1 / 28);
+  thirty[4] = thirty[20] = 0.45;
+  EXPECT_EQ(chosen_rounds(thirty, RoundRule::kAdaptive), (Ints{4, 20}));
+}
+
+// No candidate of at most ten can be three deviations above the mean.
+TEST(RoundChoice, TheBestOneIsReadWhereNoneQualifies) {
+  std::vector<double> ten(10, 0);
+  ten[3] = 1;
+  EXPECT_EQ(chosen_rounds(ten, RoundRule::kAdaptive), (Ints{3}));
+  EXPECT_EQ(chosen_rounds(std::vector<double>(20, 0.05), RoundRule::kFixed), (Ints{0}));
+  EXPECT_EQ(chosen_rounds({}, RoundRule::kMean), Ints{});
+}
+
+TEST(RoundChoice, TiesGoToTheEarlierRound) {
+  for (int n = 1; n < 40; ++n) {
+    const std::vector<double> equal(static_cast<std::size_t>(n), 0.1);
+    EXPECT_EQ(chosen_rounds(equal, RoundRule::kMean), (Ints{0})) << n;
+    EXPECT_EQ(chosen_rounds(equal, RoundRule::kAdaptive), (Ints{0})) << n;
+    Ints first((static_cast<std::size_t>(n) + 9) / 10);
+    std::iota(first.begin(), first.end(), 0);
+    EXPECT_EQ(chosen_rounds(equal, RoundRule::kTopK), first) << n;
+  }
+}
+
+// Sums need not be shares.
+TEST(RoundChoice, ScaleDoesNotMatter) {
+  for (const RoundRule rule :
+       {RoundRule::kFixed, RoundRule::kTopK, RoundRule::kAdaptive, RoundRule::kMean}) {
+    std::vector<double> sums;
+    for (int i = 0; i < 25; ++i) sums.push_back(std::exp(3 * std::sin(7.0 * i)));
+    const Ints want = chosen_rounds(sums, rule);
+    for (double& x : sums) x *= 1000;
+    EXPECT_EQ(chosen_rounds(sums, rule), want);
+  }
+}
+
+TEST(DialogueRounds, FollowTheSpans) {
+  const std::vector<Span> spans = {
+      {SpanKind::kMarkup, 0, 0, 5},   {SpanKind::kQuestion, 0, 5, 9},
+      {SpanKind::kCue, 0, 9, 11},     {SpanKind::kAnswer, 0, 11, 20},
+      {SpanKind::kMarkup, 1, 20, 22}, {SpanKind::kQuestion, 1, 22, 30},
+      {SpanKind::kAnswer, 1, 30, 31}, {SpanKind::kQuestion, 2, 31, 40}};
+  const DialogueRounds rounds(spans);
+  EXPECT_EQ(rounds.count(), 3);
+  EXPECT_EQ(rounds.preamble(), 5);
+  EXPECT_EQ(rounds.round_of(0), 0);
+  EXPECT_EQ(rounds.round_of(19), 0);
+  EXPECT_EQ(rounds.round_of(20), 1);
+  EXPECT_EQ(rounds.round_of(1000), 2);
+  const std::vector<SlotRange> before = rounds.before(2);
+  ASSERT_EQ(before.size(), 2u);
+  EXPECT_EQ(before[0].begin, 5);
+  EXPECT_EQ(before[0].end, 20);
+  EXPECT_EQ(before[1].begin, 20);
+  EXPECT_EQ(before[1].end, 31);
+  EXPECT_EQ(end_of_question(spans, 25), 30);
+  EXPECT_EQ(end_of_question(spans, 39), 40);
+  Ints parts;
+  for (std::int32_t at = next_part(spans, 0); at >= 0; at = next_part(spans, at))
+    parts.push_back(at);
+  EXPECT_EQ(parts, (Ints{11, 20, 30, 31}));
+  EXPECT_EQ(DialogueRounds({}).count(), 1);
+  EXPECT_EQ(DialogueRounds({}).preamble(), 1);
+}
+
+struct PlainRoundSettings {
+  std::string strategy;
+  int lower;
+  bool by_token, last_row;
+  double share = 0.1;
+
+  std::string spec() const {
+    return fmt::format("round:strategy={},lw={},granularity={},question={},share={}", strategy,
+                       lower, by_token ? "token" : "round", last_row ? "last" : "all", share);
+  }
+};
+
+/// The layers of a dialogue by the book: all tokens are there, and each turn says who is seen.
+class PlainRounds {
+ public:
+  PlainRounds(const PlainDecoder& decoder, PlainRoundSettings s)
+      : decoder_(decoder), s_(std::move(s)), layers_(static_cast<std::size_t>(layers())) {}
+
+  int layers() const { return decoder_.config.layers; }
+  void begin_turn() {
+    begins_.push_back(layers_[0].keys.empty() ? 0 : static_cast<int>(layers_[0].keys.size()));
+    in_question_ = true;
+    read_.clear();
+  }
+  void begin_answer() { in_question_ = false; }
+
+  std::vector<Row> attend(const PlainRows& rows) {
+    Tokens& layer = layers_[static_cast<std::size_t>(rows.layer)];
+    for (std::size_t r = 0; r < rows.keys.size(); ++r) {
+      layer.keys.push_back(decoder_.rotated(rows.keys[r], rows.first + static_cast<int>(r)));
+      layer.values.push_back(rows.values[r]);
+    }
+    std::vector<double> given(static_cast<std::size_t>(begins_.back()), 0.0);
+    std::vector<Row> out;
+    for (std::size_t r = 0; r < rows.queries.size(); ++r) {
+      const int position = rows.first + static_cast<int>(r);
+      const bool counts = !s_.last_row || r + 1 == rows.queries.size();
+      out.push_back(attend_row(layer, rows.layer, decoder_.rotated(rows.queries[r], position),
+                               position, counts, given));
+    }
+    if (in_question_ && rows.layer == s_.lower - 1) choose(given);
+    return out;
+  }
+
+  double closest = INFINITY;  ///< how near a choice was to another one, as a share of all
+
+ private:
+  struct Tokens {
+    std::vector<Row> keys, values;  // [tokens]
+  };
+
+  bool sees(int layer, int j) const {
+    if (layer < s_.lower || j == 0 || j >= begins_.back()) return true;
+    return std::find(read_.begin(), read_.end(), j) != read_.end();
+  }
+
+  Row attend_row(const Tokens& layer, int number, const Row& query, int position, bool counts,
+                 std::vector<double>& given) const {
+    const ModelConfig& c = decoder_.config;
+    Row out(query.size(), 0.0);
+    for (int h = 0; h < c.heads; ++h) {
+      const int set = h * c.kv_heads / c.heads;
+      std::vector<double> p(static_cast<std::size_t>(position + 1), -INFINITY);
+      double top = -INFINITY, sum = 0;
+      for (int j = 0; j <= position; ++j) {
+        if (!sees(number, j)) continue;
+        double dot = 0;
+        for (int d = 0; d < c.head_dim; ++d)
+          dot += query[static_cast<std::size_t>(h * c.head_dim + d)] *
+                 layer.keys[static_cast<std::size_t>(j)]
+                           [static_cast<std::size_t>(set * c.head_dim + d)];
+        p[static_cast<std::size_t>(j)] = dot / std::sqrt(static_cast<double>(c.head_dim));
+        top = std::max(top, p[static_cast<std::size_t>(j)]);
+      }
+      for (double& x : p) sum += x = std::exp(x - top);
+      for (std::size_t j = 0; j < p.size(); ++j) {
+        p[j] /= sum;
+        if (counts && j < given.size()) given[j] += p[j] / c.heads;
+        for (int d = 0; d < c.head_dim; ++d)
+          out[static_cast<std::size_t>(h * c.head_dim + d)] +=
+              p[j] * layer.values[j][static_cast<std::size_t>(set * c.head_dim + d)];
+      }
+    }
+    return out;
+  }
+
+  void choose(const std::vector<double>& given) {
+    std::vector<std::vector<int>> units;
+    for (std::size_t m = 0; m + 1 < begins_.size(); ++m) {
+      std::vector<int> round;
+      for (int j = std::max(1, begins_[m]); j < begins_[m + 1]; ++j) round.push_back(j);
+      if (!s_.by_token) units.push_back(round);
+      if (s_.by_token) {
+        for (const int j : round) units.push_back({j});
+      }
+    }
+    if (units.empty()) return;
+    std::vector<double> p;
+    for (const std::vector<int>& unit : units) {
+      double sum = 0;
+      for (const int j : unit) sum += given[static_cast<std::size_t>(j)];
+      p.push_back(sum);
+    }
+    const double n = static_cast<double>(p.size()), all = std::accumulate(p.begin(), p.end(), 0.0);
+    for (double& x : p) x /= all;
+    std::vector<double> falling = p;
+    std::sort(falling.rbegin(), falling.rend());
+    double limit = 0.1, squares = 0;
+    for (const double x : p) squares += (x - 1 / n) * (x - 1 / n);
+    if (s_.strategy == "mean") limit = 1 / n;
+    if (s_.strategy == "adaptive") limit = 1 / n + 3 * std::sqrt(squares / n);
+    if (s_.strategy == "topk") {
+      const auto k = static_cast<std::size_t>(std::ceil(s_.share * n - 1e-9));
+      limit = k < p.size() ? (falling[k - 1] + falling[k]) / 2 : 0;
+    }
+    if (falling[0] <= limit) limit = (falling[0] + (p.size() > 1 ? falling[1] : 0)) / 2;
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      closest = std::min(closest, std::abs(p[i] - limit) * n);
+      if (p[i] > limit) read_.insert(read_.end(), units[i].begin(), units[i].end());
+    }
+  }
+
+  const PlainDecoder& decoder_;
+  PlainRoundSettings s_;
+  std::vector<Tokens> layers_;
+  std::vector<int> begins_;
+  bool in_question_ = false;
+  std::vector<int> read_;
+};
+
+struct TurnTokens {
+  std::vector<int> question, answer;
+};
+
+/// Turns of unequal lengths.
+std::vector<TurnTokens> made_up_turns(int turns) {
+  std::vector<TurnTokens> out;
+  for (int t = 0; t < turns; ++t) {
+    const auto seed = static_cast<std::uint64_t>(t);
+    out.push_back(
+        {made_up_tokens(5 + 7 * t % 23, 2 * seed), made_up_tokens(2 + t % 4, 2 * seed + 1)});
+  }
+  return out;
+}
+
+/// The logits of all questions and answers.
+std::vector<Logits> replies(Conversation& c, std::span<const TurnTokens> turns) {
+  std::vector<Logits> out;
+  for (const TurnTokens& turn : turns) {
+    out.push_back(c.turn(turn.question));
+    for (const int token : turn.answer) out.push_back(c.answer(token));
+  }
+  return out;
+}
+
+std::vector<Logits> replies(Engine& engine, const std::string& spec,
+                            std::span<const TurnTokens> turns) {
+  Conversation c(engine, Method::parse(spec).make());
+  return replies(c, turns);
+}
+
+TEST(Round, IsWhatItsStepsSay) {
+  Machine machine("llama3");
+  PlainDecoder decoder((kModels / "llama3").string());
+  decoder.config.layers = machine.model.config().layers;
+  std::vector<PlainRoundSettings> all = {{"topk", 1, false, false, 0.3}};
+  if (!is_emulated()) {
+    all = {{"topk", 1, false, false, 0.3}, {"topk", 2, false, true},
+           {"fixed", 1, false, false},     {"mean", 2, false, false},
+           {"adaptive", 1, false, false},  {"mean", 1, true, false},
+           {"topk", 1, true, true, 0.2},   {"adaptive", 2, true, false}};
+  }
+  for (const PlainRoundSettings& s : all) {
+    SCOPED_TRACE(s.spec());
+    PlainRounds plain(decoder, s);
+    decoder.attention = [&](const PlainRows& rows) { return plain.attend(rows); };
+    std::vector<PlainSets> unused(static_cast<std::size_t>(decoder.config.layers), PlainSets(2));
+    int tokens = 0;
+    const auto want = [&](std::span<const int> said) {
+      const Row logits =
+          decoder.forward(unused, said, tokens, [](int, PlainSets&, const Attention&) {});
+      tokens += static_cast<int>(said.size());
+      return Logits(logits.begin(), logits.end());
+    };
+    Conversation c(machine.engine, Method::parse(s.spec()).make());
+    int number = 0;
+    for (const TurnTokens& turn : made_up_turns(is_emulated() ? 4 : 7)) {
+      plain.begin_turn();
+      const Logits wanted = want(turn.question);
+      ASSERT_LE(test::distance(c.turn(turn.question), wanted), 2e-5)
+          << "turn " << number << ", closest choice " << plain.closest;
+      plain.begin_answer();
+      for (const int token : turn.answer) {
+        const Logits next = want(std::array{token});
+        ASSERT_LE(test::distance(c.answer(token), next), 2e-5)
+            << "turn " << number << ", closest choice " << plain.closest;
+      }
+      ++number;
+    }
+  }
+}
+
+// All rounds, or all layers, are full attention to the bit.
+TEST(Round, ReadingAllIsFullAttention) {
+  for (const char* model : {"llama3", "qwen2"}) {
+    Machine machine(model);
+    const std::vector<TurnTokens> turns = made_up_turns(is_emulated() ? 3 : 6);
+    const std::vector<Logits> want = replies(machine.engine, "full", turns);
+    const int layers = machine.model.config().layers;
+    for (const std::string& spec :
+         {std::string("round:lw=1,share=1"), std::string("round:lw=1,share=1,granularity=token"),
+          std::string("round:lw=1,strategy=fixed,threshold=0"), fmt::format("round:lw={}", layers),
+          std::string("round:lw=100")}) {
+      EXPECT_TRUE(replies(machine.engine, spec, turns) == want) << model << " " << spec;
+    }
+    // So is a first turn, and one with a single round before it.
+    const std::vector<Logits> got = replies(machine.engine, "round:lw=1", turns);
+    const std::size_t two = 2 + turns[0].answer.size() + turns[1].answer.size();
+    EXPECT_TRUE(
+        std::equal(got.begin(), got.begin() + static_cast<std::ptrdiff_t>(two), want.begin()));
+    EXPECT_FALSE(got == want);
+  }
+}
+
+// A dialogue that is prefilled again, answers and all, is read as it was: each part chooses, or
+// reads, as in its turn.
+TEST(Round, AReplayedDialogueIsTheSame) {
+  Machine machine("llama3");
+  const std::vector<TurnTokens> turns = made_up_turns(6);
+  for (const char* spec : {"round:lw=1", "round:lw=2,strategy=mean,granularity=token",
+                           "round:lw=1,strategy=mean,question=last"}) {
+    Conversation kept(machine.engine, Method::parse(spec).make());
+    replies(kept, std::span(turns).first(5));
+    const Logits want = kept.turn(turns[5].question);
+
+    std::vector<int> all = kept.sequence.tokens;
+    const DialogueView dialogue{all, kept.spans, 5, 0, {}};
+    for (const std::size_t first : {all.size(), std::size_t{20}}) {  // whole, or in two passes
+      Sequence s = machine.engine.make_sequence(Method::parse(spec).make());
+      const std::span<const int> tokens(all);
+      Logits got;
+      for (const auto& part : {tokens.first(first), tokens.subspan(first)}) {
+        if (part.empty()) continue;
+        const Pass pass{.sequence = &s,
+                        .tokens = part,
+                        .dialogue = &dialogue,
+                        .prompt_end = part.data() + part.size() == tokens.data() + tokens.size()};
+        got = machine.engine.prefill({&pass, 1})[0];
+      }
+      EXPECT_TRUE(got == want) << spec << " " << first;
+      EXPECT_TRUE(cached_rows(s) == cached_rows(kept.sequence)) << spec << " " << first;
+    }
+  }
+}
+
+// Dialogues that share a prefill go on as if each were alone.
+TEST(Round, ForksOfASharedPrefixGoOn) {
+  Machine machine("llama3");
+  const std::vector<TurnTokens> turns = made_up_turns(5);
+  const auto policies = [] { return Method::parse("round:lw=1").make(); };
+  Conversation alone(machine.engine, policies()), prefix(machine.engine, policies().prefill_part());
+  replies(alone, std::span(turns).first(4));
+  replies(prefix, std::span(turns).first(4));
+  Sequence forked = machine.engine.make_sequence(policies());
+  const Logits want = alone.turn(turns[4].question);
+  EXPECT_TRUE(prefix.turn_with_forks(turns[4].question, {&forked}) == want);
+  Conversation fork(machine.engine, std::move(forked));
+  fork.spans = prefix.spans;
+  for (const int token : turns[4].answer) EXPECT_TRUE(fork.answer(token) == alone.answer(token));
+  EXPECT_EQ(fork.sequence.policies.selection->counters(),
+            alone.sequence.policies.selection->counters());
+}
+
+// What is read above is counted: the first token, a round of four, and the turn.
+TEST(Round, CountsWhatItReads) {
+  Machine machine("llama3");
+  const std::vector<TurnTokens> turns = made_up_turns(5);
+  Conversation c(machine.engine, Method::parse("round:lw=1").make());
+  replies(c, std::span(turns).first(4));
+  const int before = static_cast<int>(c.sequence.tokens.size());
+  c.sequence.counters = {};
+  c.turn(turns[4].question);
+  const int question = static_cast<int>(turns[4].question.size());
+  const auto counters = c.sequence.policies.selection->counters();
+  ASSERT_EQ(counters.size(), 3u);
+  EXPECT_EQ(counters[0], (std::pair<std::string, double>{"rounds", 4}));
+  EXPECT_EQ(counters[1], (std::pair<std::string, double>{"rounds_read", 1}));
+  const double read = counters[2].second;
+  EXPECT_LT(read, before);
+  const Counters& work = c.sequence.counters;
+  const ModelShape& shape = machine.engine.shape();
+  const double triangle = 0.5 * question * (question + 1);
+  EXPECT_EQ(work.prefill_pairs,
+            shape.heads * (before * question + triangle +
+                           (shape.layers - 1) * ((read - question) * question + triangle)));
+  c.answer(turns[4].answer[0]);
+  EXPECT_EQ(work.mean_attended() * shape.layers,
+            before + question + 1 + (shape.layers - 1) * (read + 1));
+}
+
+// A cache that no prefill has filled: the last rows of the prompt choose.
+TEST(Round, AFilledCacheChoosesToo) {
+  Machine machine("llama3");
+  std::vector<Span> spans;
+  for (int t = 0; t < 20; ++t) spans.push_back({SpanKind::kQuestion, t, 50 * t, 50 * (t + 1)});
+  const std::vector<int> prompt = made_up_tokens(1000, 1);
+  const DialogueView dialogue{prompt, spans, 19, 1, {}};
+  Sequence s = machine.engine.make_sequence(Method::parse("round:lw=1").make());
+  machine.engine.fill_random_kv(s, prompt, dialogue, 5);
+  const auto counters = s.policies.selection->counters();
+  EXPECT_EQ(counters[0].second, 19);
+  EXPECT_EQ(counters[1].second, 2);
+  EXPECT_GE(counters[2].second, 1 + 2 * 50 + 50 - 1);
+  EXPECT_LE(counters[2].second, 1 + 2 * 50 + 50);
+}
+
+}  // namespace
+}  // namespace turnbench
