@@ -89,11 +89,18 @@ std::vector<std::vector<float>> Engine::prefill(std::span<const Pass> passes) {
     std::vector<Pass> chunk;
     std::vector<std::size_t> of;
     std::int64_t rows = 0;
-    for (std::size_t i = 0; i < passes.size(); ++i) {
+    bool by_layers = false;
+    for (std::size_t i = 0; i < passes.size() && !by_layers; ++i) {
       const std::int64_t left = std::ssize(passes[i].tokens) - done[i];
       if (left == 0) continue;
       const std::int64_t take = rows_together(passes[i], left);
-      if (!chunk.empty() && rows + take > options_.max_rows) continue;
+      const SelectionPolicy* selection = passes[i].sequence->policies.selection.get();
+      by_layers = take > options_.prefill_chunk && selection != nullptr &&
+                  selection->selects_in_prefill() && selection->divides_anywhere();
+      if (!chunk.empty() && (by_layers || rows + take > options_.max_rows)) {
+        by_layers = false;
+        continue;
+      }
       Pass part = passes[i];
       part.tokens = part.tokens.subspan(done[i], take);
       part.prompt_end = passes[i].prompt_end && take == left;
@@ -103,7 +110,12 @@ std::vector<std::vector<float>> Engine::prefill(std::span<const Pass> passes) {
       done[i] += take;
     }
     if (chunk.empty()) return logits;
-    auto part = forward(chunk);
+    std::vector<std::vector<float>> part;
+    if (by_layers) {
+      part.push_back(forward_by_layers(chunk.front()));
+    } else {
+      part = forward(chunk);
+    }
     for (std::size_t i = 0; i < of.size(); ++i) {
       auto& out = logits[of[i]];
       if (chunk[i].all_logits) {
@@ -152,6 +164,60 @@ std::vector<std::vector<float>> Engine::forward(std::span<const Pass> passes) {
   return read_logits(passes, layout);
 }
 
+std::vector<float> Engine::forward_by_layers(const Pass& pass) {
+  const std::int64_t at_once = options_.prefill_chunk;
+  const Layout whole = begin({&pass, 1}, at_once);
+  std::vector<Pass> parts;
+  std::vector<Layout> layouts;
+  for (std::int64_t first = 0; first < whole.rows; first += at_once) {
+    const std::int64_t rows = std::min(at_once, whole.rows - first);
+    Pass& part = parts.emplace_back(pass);
+    part.tokens =
+        pass.tokens.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(rows));
+    Layout& layout = layouts.emplace_back(whole);
+    layout.positions.assign(whole.positions.begin() + first,
+                            whole.positions.begin() + first + rows);
+    layout.rows = rows;
+    layout.block = std::min(rows, whole.block);
+    layout.layer_ends = first + rows == whole.rows;
+    part.prompt_end = pass.prompt_end && layout.layer_ends;
+  }
+  const Stages& stages = model_.stages();
+  for (std::size_t s = 0; s < stages.count(); ++s) {
+    Stage& stage = stages_[s];
+    make_room(stage, layouts.front());
+    for (Stage::Rows* rows : {&stage.cos, &stage.sin})
+      rows->make_room(whole.rows, shape_.head_dim / 2);
+    stage.hidden.make_room(whole.rows, whole.hidden);
+    if (s == 0) {
+      embed({&pass, 1}, whole);
+    } else {
+      copy_to_next_stage(stages_[s - 1], stage, whole);
+    }
+    const MatrixView<float> hidden = stage.hidden.view, cos = stage.cos.view, sin = stage.sin.view;
+    for (int l = stages.first_layer(s); l < stages.first_layer(s + 1); ++l) {
+      std::int64_t first = 0;
+      for (std::size_t i = 0; i < parts.size(); ++i) {
+        const std::int64_t rows = layouts[i].rows;
+        stage.hidden.view = hidden.rows_at(first, rows);
+        stage.cos.view = cos.rows_at(first, rows);
+        stage.sin.view = sin.rows_at(first, rows);
+        qkv_rope(l, layouts[i]);
+        append_keys(l, {&parts[i], 1}, layouts[i]);
+        attention_layer(l, {&parts[i], 1}, layouts[i]);
+        output_and_ffn(l, layouts[i]);
+        first += rows;
+      }
+    }
+    stage.hidden.view = hidden;
+    stage.cos.view = cos;
+    stage.sin.view = sin;
+  }
+  end({&pass, 1});
+  stages_.back().normed.make_room(whole.block, whole.hidden);
+  return read_logits({&pass, 1}, whole).front();
+}
+
 void Engine::run_replayable(Stage& stage, const Layout& layout, int part,
                             const std::function<void()>& work) const {
   if (!layout.decodes || layout.rows > kMaxReplayedRows) return work();
@@ -163,7 +229,7 @@ void Engine::run_replayable(Stage& stage, const Layout& layout, int part,
                     part, work);
 }
 
-Engine::Layout Engine::begin(std::span<const Pass> passes) {
+Engine::Layout Engine::begin(std::span<const Pass> passes, std::int64_t at_once) {
   const ModelConfig& c = model_.config();
   Layout layout;
   layout.hidden = c.hidden;
@@ -191,7 +257,7 @@ Engine::Layout Engine::begin(std::span<const Pass> passes) {
   layout.block = std::min(layout.rows, kLinearBlockRows);
   size.rows = layout.rows;
   size.pre_rope_keys = layout.pre_rope_keys;
-  check_memory(size, passes);
+  check_memory(size, passes, at_once);
   for (const Pass& pass : passes) {  // from here on nothing is refused
     if (pass.kind == Pass::Kind::kDecode) ++pass.sequence->generated;
     begin_ledgers(pass);
@@ -291,6 +357,9 @@ void Engine::output_and_ffn(int layer, const Layout& layout) {
 void Engine::end(std::span<const Pass> passes) {
   for (const Pass& pass : passes) {
     Sequence& s = *pass.sequence;
+    for (const auto& held : s.held) {
+      if (held) held->settle();  // rows on their way to the host
+    }
     const bool shifted =
         s.policies.shifts_positions() && (pass.kind == Pass::Kind::kDecode || pass.prompt_end);
     s.next_position = shifted ? s.cache.layer(0)[0].size()
@@ -393,16 +462,25 @@ std::size_t Engine::offload_bytes(std::span<const Pass> passes) const {
   return out;
 }
 
-void Engine::check_memory(const PassSize& pass, std::span<const Pass> passes) const {
+void Engine::check_memory(const PassSize& pass, std::span<const Pass> passes,
+                          std::int64_t at_once) const {
   if (options_.memory_limit == 0) return;
+  PassSize active = pass;  // rows whose activations there are together
+  std::size_t waiting = 0;
+  if (at_once > 0 && at_once < pass.rows) {
+    active.rows = at_once;
+    waiting = static_cast<std::size_t>((pass.rows - at_once) *
+                                       (model_.config().hidden + shape_.head_dim)) *
+              sizeof(float) * stages_.size();
+  }
   const Stage& any = stages_.front();
   const std::size_t need =
       model_.weight_bytes() + kv_bytes() + (any.memory->is_host() ? host_kv_bytes() : 0) +
       kv_bytes_of((pass.pre_rope_keys ? any.pre_rope_pool : any.pool)->layout(), shape_.layers,
                   shape_.kv_heads, pass.rows) +
-      workspace_bytes_of(model_.config(), pass, any.backend.scratch_bytes(model_.config(), pass),
-                         stages_.size()) +
-      offload_bytes(passes);
+      workspace_bytes_of(model_.config(), active,
+                         any.backend.scratch_bytes(model_.config(), active), stages_.size()) +
+      waiting + offload_bytes(passes);
   if (need > options_.memory_limit) {
     throw memory_error(
         "needs {} MiB for {} rows on {} cached tokens, more than the limit of {} MiB", need >> 20,

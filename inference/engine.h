@@ -64,7 +64,7 @@ class Engine {
   struct Options {
     DType kv_dtype = DType::kF32;
     /// Most rows of one sequence per forward pass of `prefill` (chunked prefill).  Sequences with a
-    /// sparse prefill are not chunked.
+    /// sparse prefill are not chunked, or layer by layer (SelectionPolicy::divides_anywhere).
     int prefill_chunk = 2048;
     int max_rows = 8192;           ///< most rows of all sequences per forward pass of `prefill`
     std::size_t memory_limit = 0;  ///< bytes of all stages together; 0: no limit
@@ -178,8 +178,12 @@ class Engine {
     std::int64_t rows = 0;
     std::int64_t block = 0;  // rows per block of the linear layers
     bool pre_rope_keys = false;
-    bool decodes = true;  // all passes are decode steps
+    bool decodes = true;     // all passes are decode steps
+    bool layer_ends = true;  // no more rows of these passes go through the layer
     std::int64_t hidden = 0, q_width = 0, kv_width = 0, ffn = 0;
+    std::int64_t rows_of(std::size_t pass) const {
+      return (pass + 1 < first_row.size() ? first_row[pass + 1] : rows) - first_row[pass];
+    }
   };
 
   /// The patterns and selections of a layer's attention, by pass.
@@ -210,7 +214,11 @@ class Engine {
   std::int64_t rows_together(const Pass& pass, std::int64_t left) const;
   Stage& stage_of(int layer) { return stages_[model_.stages().stage_of(layer)]; }
   /// Checks the passes and adds their tokens to the sequences.
-  Layout begin(std::span<const Pass> passes);
+  /// `at_once`: most rows whose activations there are together, but for hidden states; 0: all.
+  Layout begin(std::span<const Pass> passes, std::int64_t at_once = 0);
+  /// The same as `forward` for a prefill pass of any length: all of it goes through a layer, in
+  /// chunks, before the next one.
+  std::vector<float> forward_by_layers(const Pass& pass);
   /// Allocates the stage's activations, except logits.
   void make_room(Stage& stage, const Layout& layout) const;
   void embed(std::span<const Pass> passes, const Layout& layout);
@@ -219,6 +227,10 @@ class Engine {
   /// Computes queries, keys and values of all rows, with RoPE.
   void qkv_rope(int layer, const Layout& layout);
   void append_keys(int layer, std::span<const Pass> passes, const Layout& layout);
+  /// The jobs that write the rows of pass `pass` to slots of `sets`, from first[s] on in set s.
+  void add_append_jobs(int layer, std::size_t pass, const Layout& layout,
+                       std::span<KvHeadCache> sets, std::span<const std::int32_t> first,
+                       std::vector<AppendJob>& jobs);
   void add_tools(LayerView& view, MatrixView<const float> queries);
   LayerDecisions ask_policies(int layer, std::span<const Pass> passes, const Layout& layout);
   /// One job for each KV set of a pass, or for each list of its selection if lists are not joined.
@@ -270,12 +282,13 @@ class Engine {
                                                 std::int32_t position, int distance);
   /// Merges what decode steps read at their greatest distance into their attention.
   void merge_far(int layer, const Layout& layout, const LayerDecisions& decisions);
-  /// Attention of a prefill pass whose sequence selects there, block by block.
-  void attend_in_blocks(int layer, const Pass& pass, std::int64_t row, const Layout& layout,
+  /// Attention of prefill pass `index`, whose sequence selects there, block by block.
+  void attend_in_blocks(int layer, const Pass& pass, std::size_t index, const Layout& layout,
                         const LayerView& view);
-  /// Attention of one such block to what it selected.
-  void attend_block(const LayerView& block, const Selection& selection, int max_distance,
-                    std::int64_t row, const Layout& layout);
+  /// Attention of one such block to what it selected of `sets`.
+  void attend_block(const LayerView& block, std::span<const KvHeadCache> sets,
+                    const Selection& selection, int max_distance, std::int64_t row,
+                    const Layout& layout);
 
   // Of sequences whose keys and values are in host memory (engine_offload.cpp):
   static void begin_ledgers(const Pass& pass);
@@ -293,8 +306,16 @@ class Engine {
   RopeTable rope_table(Stage& stage, std::int64_t positions);
   /// What a step of a layer moves over the link; of a layer on the device, what counts nowhere.
   LedgerEntry& ledger_of(Sequence& sequence, int layer);
+  /// Makes room in a layer that holds pinned tokens for those of a pass at `positions`, and brings
+  /// there what else the pass reads and is not held yet.  Returns the first slot of the new ones in
+  /// each set.
+  std::vector<std::int32_t> hold(Sequence& sequence, int layer,
+                                 std::span<const std::int32_t> positions);
+  /// Replaces what the layers from `layer` on hold before a pass from host slot `first` to `end`.
+  void replace_held(Sequence& sequence, int layer, std::int32_t first, std::int32_t end);
   /// Moves a layer to host memory after a prefill pass, if its method wants it there.  view: at the
-  /// end of a prompt, else null.  selection: that decides for the sequence; may be null.
+  /// end of a prompt, else null, unless the layer is to hold what is pinned.  selection: that
+  /// decides for the sequence; may be null.
   void move_to_host(Sequence& sequence, int layer, const LayerView* view,
                     const SelectionPolicy* selection);
   /// Tells the working set of a layer that the sequence's eviction policy was there.
@@ -303,7 +324,7 @@ class Engine {
   /// index: the layer that a prefill has on the device and, of prompts that end with the passes,
   /// shared copies of tokens, working sets, indices.
   std::size_t offload_bytes(std::span<const Pass> passes) const;
-  void check_memory(const PassSize& pass, std::span<const Pass> passes) const;
+  void check_memory(const PassSize& pass, std::span<const Pass> passes, std::int64_t at_once) const;
 
   const Model& model_;
   Options options_;

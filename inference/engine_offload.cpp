@@ -142,6 +142,64 @@ std::vector<std::vector<std::int32_t>> Engine::fetch(Sequence& s, const LayerVie
   });
 }
 
+std::vector<std::int32_t> Engine::hold(Sequence& s, int layer,
+                                       std::span<const std::int32_t> positions) {
+  HeldLayer& held = *s.held[static_cast<std::size_t>(layer)];
+  const std::int32_t end = s.cache.layer(layer).front().size(),
+                     first = end - static_cast<std::int32_t>(positions.size());
+  if (!held.goes_on_with(s.policies.selection->pinned(layer, end)))
+    replace_held(s, layer, first, end);
+  held.settle();
+  return held.extend(positions);
+}
+
+void Engine::replace_held(Sequence& s, int layer, std::int32_t first, std::int32_t end) {
+  const SelectionPolicy& selection = *s.policies.selection;
+  const Stages& stages = model_.stages();
+  struct Change {
+    int layer;
+    HeldLayer& held;
+    std::vector<SlotRange> pinned;
+    std::size_t stay;  // ranges
+  };
+  std::vector<Change> changes;
+  std::size_t most = 0;  // ranges
+  for (int l = layer; l < stages.first_layer(stages.stage_of(layer) + 1); ++l) {
+    HeldLayer* held = s.held[static_cast<std::size_t>(l)].get();
+    if (held == nullptr) continue;
+    std::vector<SlotRange> pinned = selection.pinned(l, end);
+    if (held->goes_on_with(pinned)) continue;
+    most = std::max(most, pinned.size());
+    const std::size_t stay = held->let_go(pinned);
+    changes.push_back({l, *held, std::move(pinned), stay});
+  }
+  std::vector<Copy> copies;
+  const auto submit = [&](int l) -> Link::Ticket {
+    if (copies.empty()) return 0;
+    return stage_of(l).link->submit(std::exchange(copies, {}), LinkDirection::kToDevice,
+                                    LinkUse::kPrefill, &s.counters.ledger.now(l).prefill_bytes);
+  };
+  const auto add = [&](Change& change, std::size_t range) {
+    change.held.add_range(change.pinned[range], first, s.cache.layer(change.layer), copies);
+  };
+  if (selection.loads_by_layer()) {
+    for (Change& change : changes) {
+      for (std::size_t r = change.stay; r < change.pinned.size(); ++r) {
+        add(change, r);
+        change.held.expect(submit(change.layer));
+      }
+    }
+    return;
+  }
+  for (std::size_t r = 0; r < most; ++r) {  // one submission each, of all layers
+    for (Change& change : changes) {
+      if (r >= change.stay && r < change.pinned.size()) add(change, r);
+    }
+    const Link::Ticket ticket = submit(layer);
+    for (Change& change : changes) change.held.expect(ticket);
+  }
+}
+
 void Engine::move_to_host(Sequence& s, int layer, const LayerView* view,
                           const SelectionPolicy* selection) {
   Stage& stage = stage_of(layer);
@@ -149,6 +207,8 @@ void Engine::move_to_host(Sequence& s, int layer, const LayerView* view,
   const bool on_host = s.policies.placement.host,
              rebuilds = view != nullptr && selection != nullptr && selection->rebuilds_keys();
   if (!on_host && !rebuilds) return;
+  std::unique_ptr<HeldLayer>& held = s.held[static_cast<std::size_t>(layer)];
+  if (held != nullptr) return;  // its new rows are on the host
   std::unique_ptr<OffloadedLayer>& offloaded = s.offloaded[static_cast<std::size_t>(layer)];
   const auto make_working_set = [&](const DeviceNeeds& needs) {
     std::int32_t longest = 0;
@@ -189,10 +249,16 @@ void Engine::move_to_host(Sequence& s, int layer, const LayerView* view,
     s.host_copies[static_cast<std::size_t>(layer)].clear();
     return;
   }
-  make_working_set(needs);
+  if (selection != nullptr && selection->reads_pinned_only()) {
+    held = std::make_unique<HeldLayer>(s.cache.pool(layer), sets,
+                                       selection->pinned(layer, longest_set(*view)), stage.link);
+  } else {
+    make_working_set(needs);
+  }
   // All that go on from the same tokens share one copy.
   const char* key = host_pool->layout().pre_rope_keys ? "with pre-RoPE keys" : "without";
-  const std::shared_ptr<const HostCopy> host = view->memo->get<HostCopy>(key, copy);
+  const std::shared_ptr<const HostCopy> host =
+      view->memo != nullptr ? view->memo->get<HostCopy>(key, copy) : copy();
   ledger.writeback_bytes += host->bytes;
   sets = host->sets;
 }

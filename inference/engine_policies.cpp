@@ -36,40 +36,64 @@ std::vector<JoinedList> joined_lists(Backend& backend, const Selection& selectio
 
 }  // namespace
 
-void Engine::append_keys(int layer, std::span<const Pass> passes, const Layout& layout) {
+void Engine::add_append_jobs(int layer, std::size_t pass, const Layout& layout,
+                             std::span<KvHeadCache> sets, std::span<const std::int32_t> first,
+                             std::vector<AppendJob>& jobs) {
   Stage& stage = stage_of(layer);
   const auto raw = layout.pre_rope_keys ? stage.pre_rope_k.view : MatrixView<float>();
+  const std::int64_t row = layout.first_row[pass], rows = layout.rows_of(pass);
+  for (std::size_t s = 0; s < sets.size(); ++s) {
+    const std::int64_t kv_head = static_cast<std::int64_t>(s) * shape_.kv_heads / std::ssize(sets);
+    const auto own = [&](MatrixView<const float> all) {
+      return all.rows_at(row, rows).columns_at(kv_head * shape_.head_dim, shape_.head_dim);
+    };
+    AppendJob& job = jobs.emplace_back();
+    job.set = &sets[s];
+    job.first = first[s];
+    job.k = own(stage.k.view);
+    job.v = own(stage.v.view);
+    if (job.set->layout().pre_rope_keys) job.pre_rope_k = own(raw);
+  }
+}
+
+void Engine::append_keys(int layer, std::span<const Pass> passes, const Layout& layout) {
+  Stage& stage = stage_of(layer);
+  const auto l = static_cast<std::size_t>(layer);
   std::vector<AppendJob> jobs;
   std::vector<std::vector<std::int32_t>> new_slots(passes.size());  // of offloaded layers
   for (std::size_t i = 0; i < passes.size(); ++i) {
     Sequence& sequence = *passes[i].sequence;
     const std::int64_t first = layout.first_row[i], rows = std::ssize(passes[i].tokens);
-    if (passes[i].kind == Pass::Kind::kPrefill) bring_back(sequence, layer);
+    const bool is_prefill = passes[i].kind == Pass::Kind::kPrefill;
+    HeldLayer* held = sequence.held[l].get();
+    if (held != nullptr) {
+      held->settle();
+    } else if (is_prefill) {
+      bring_back(sequence, layer);
+    }
     auto& sets = sequence.cache.layer(layer);
-    for (KvHeadCache& set : sets) set.extend(std::span(layout.positions).subspan(first, rows));
-    OffloadedLayer* offloaded = sequence.offloaded[static_cast<std::size_t>(layer)].get();
-    if (offloaded != nullptr) new_slots[i] = begin_offloaded_step(sequence, layer);
-    for (std::size_t s = 0; s < sets.size(); ++s) {
-      const std::int64_t kv_head =
-          static_cast<std::int64_t>(s) * shape_.kv_heads / std::ssize(sets);
-      const auto own = [&](MatrixView<const float> all) {
-        return all.rows_at(first, rows).columns_at(kv_head * shape_.head_dim, shape_.head_dim);
-      };
-      AppendJob& job = jobs.emplace_back();
-      job.set = offloaded != nullptr ? &offloaded->sets()[s] : &sets[s];
-      job.first = offloaded != nullptr ? new_slots[i][s] : sets[s].size() - static_cast<int>(rows);
-      job.k = own(stage.k.view);
-      job.v = own(stage.v.view);
-      if (job.set->layout().pre_rope_keys) job.pre_rope_k = own(raw);
+    const auto positions = std::span(layout.positions).subspan(first, rows);
+    for (KvHeadCache& set : sets) set.extend(positions);
+    OffloadedLayer* offloaded = sequence.offloaded[l].get();
+    if (held != nullptr) {
+      if (is_prefill) continue;  // appended when the policy knows what the layer holds
+      add_append_jobs(layer, i, layout, held->sets(), hold(sequence, layer, positions), jobs);
+    } else if (offloaded != nullptr) {
+      new_slots[i] = begin_offloaded_step(sequence, layer);
+      add_append_jobs(layer, i, layout, offloaded->sets(), new_slots[i], jobs);
+    } else {
+      std::vector<std::int32_t> own;
+      for (const KvHeadCache& set : sets) own.push_back(set.size() - static_cast<int>(rows));
+      add_append_jobs(layer, i, layout, sets, own, jobs);
     }
   }
   stage.backend.append(jobs);
   for (std::size_t i = 0; i < passes.size(); ++i) {
     Sequence& s = *passes[i].sequence;
-    if (!new_slots[i].empty()) {
-      s.offloaded[static_cast<std::size_t>(layer)]->write_back(s.cache.layer(layer), new_slots[i],
-                                                               ledger_of(s, layer));
-    }
+    if (!new_slots[i].empty())
+      s.offloaded[l]->write_back(s.cache.layer(layer), new_slots[i], ledger_of(s, layer));
+    if (s.held[l] != nullptr && passes[i].kind == Pass::Kind::kDecode)
+      s.held[l]->write_back(s.cache.layer(layer), 1, ledger_of(s, layer));
   }
 }
 
@@ -185,10 +209,13 @@ std::vector<AttentionJob> Engine::attention_jobs(int layer, std::span<const Pass
     const auto& patterns = decisions.patterns[i];
     Sequence& sequence = *passes[i].sequence;
     const OffloadedLayer* offloaded = sequence.offloaded[static_cast<std::size_t>(layer)].get();
-    const std::span<const KvHeadCache> sets =
-        offloaded != nullptr ? offloaded->sets() : std::span(sequence.cache.layer(layer));
+    const HeldLayer* held = sequence.held[static_cast<std::size_t>(layer)].get();
+    const std::span<const KvHeadCache> sets = held != nullptr        ? held->sets()
+                                              : offloaded != nullptr ? offloaded->sets()
+                                                                     : sequence.cache.layer(layer);
+    // Of a layer that holds what is read, all is.
     const std::vector<std::vector<std::int32_t>>& slots =
-        offloaded != nullptr ? decisions.working_slots[i] : selection.slots;
+        held != nullptr || offloaded != nullptr ? decisions.working_slots[i] : selection.slots;
     const std::vector<JoinedList>& joined = decisions.joined[i];
     const std::int64_t lists =
         slots.empty() || !joined.empty() ? std::ssize(sets) : std::ssize(slots);
@@ -259,9 +286,12 @@ void Engine::count_attention(int layer, const Pass& pass, std::int32_t first_pos
     return;
   }
   const PatternPass range{first_position, static_cast<int>(pass.tokens.size())};
-  s.counters.prefill_pairs_dense +=
-      shape_.heads * causal_pairs(range.rows, static_cast<double>(s.tokens.size()));
-  if (selects_for_prompt(pass)) return;
+  // Where it selects, tokens are at their positions, and there may be more of them behind the pass.
+  const bool selects = selects_for_prompt(pass);
+  const double tokens =
+      selects ? first_position + range.rows : static_cast<double>(s.tokens.size());
+  s.counters.prefill_pairs_dense += shape_.heads * causal_pairs(range.rows, tokens);
+  if (selects) return;
   const auto& sets = s.cache.layer(layer);
   for (std::size_t head = 0; head < static_cast<std::size_t>(shape_.heads); ++head) {
     const KvHeadCache& set = sets[head * sets.size() / static_cast<std::size_t>(shape_.heads)];
@@ -287,7 +317,7 @@ void Engine::attention_layer(int layer, std::span<const Pass> passes, const Layo
     AttentionStats& stats = decisions.stats[i];
     const bool in_blocks = selects_for_prompt(passes[i]);
     if (in_blocks) {
-      attend_in_blocks(layer, passes[i], layout.first_row[i], layout, decisions.views[i]);
+      attend_in_blocks(layer, passes[i], i, layout, decisions.views[i]);
     } else if (Sequence& s = *passes[i].sequence; s.policies.selects_in_prefill()) {
       const auto start = Clock::now();
       s.policies.selection->attended(decisions.views[i],
@@ -301,7 +331,7 @@ void Engine::attention_layer(int layer, std::span<const Pass> passes, const Layo
     Sequence& s = *passes[i].sequence;
     if (OffloadedLayer* offloaded = s.offloaded[static_cast<std::size_t>(layer)].get())
       offloaded->end_step(s.cache.layer(layer), ledger_of(s, layer));
-    after_attention(layer, passes[i], stats, decisions.views[i]);
+    if (layout.layer_ends) after_attention(layer, passes[i], stats, decisions.views[i]);
   }
   follow_outputs(layer, passes, layout);
 }
@@ -342,7 +372,11 @@ void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
     return;
   }
   if (pass.evict) count_columns(layer, pass, stats, view);
-  if (!pass.prompt_end) return move_to_host(s, layer, nullptr, nullptr);
+  if (!pass.prompt_end) {
+    const SelectionPolicy* selection = s.policies.selection.get();
+    const bool holds = selection != nullptr && selection->reads_pinned_only();
+    return move_to_host(s, layer, holds ? &view : nullptr, selection);
+  }
   // The sequence itself if there are no forks, else each fork, from the cache of the shared prefix.
   std::vector<Sequence*> forks = pass.forks;
   if (forks.empty()) forks.push_back(&s);

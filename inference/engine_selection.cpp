@@ -109,11 +109,12 @@ void Engine::merge_far(int layer, const Layout& layout, const LayerDecisions& de
   if (!jobs.empty()) stage.backend.merge(jobs);
 }
 
-void Engine::attend_in_blocks(int layer, const Pass& pass, std::int64_t row, const Layout& layout,
+void Engine::attend_in_blocks(int layer, const Pass& pass, std::size_t index, const Layout& layout,
                               const LayerView& view) {
   Stage& stage = stage_of(layer);
   Sequence& s = *pass.sequence;
   SelectionPolicy& policy = *s.policies.selection;
+  const std::int64_t row = layout.first_row[index];
   const auto timed = [&](const auto& ask) {
     const auto start = Clock::now();
     auto out = ask();
@@ -122,6 +123,14 @@ void Engine::attend_in_blocks(int layer, const Pass& pass, std::int64_t row, con
   };
   const PolicyCheck check{s.policies.method, layer, shape_.heads};
   const int at_once = timed([&] { return std::clamp(policy.prefill_rows(view), 1, view.rows); });
+  HeldLayer* held = s.held[static_cast<std::size_t>(layer)].get();
+  if (held != nullptr) {
+    const auto positions = std::span(layout.positions).subspan(row, view.rows);
+    std::vector<AppendJob> jobs;
+    add_append_jobs(layer, index, layout, held->sets(), hold(s, layer, positions), jobs);
+    stage.backend.append(jobs);
+    held->write_back(s.cache.layer(layer), view.rows, ledger_of(s, layer));
+  }
   const int distance = policy.max_distance();
   stage.far_q.make_room(at_once, layout.q_width);
   stage.far_attended.make_room(at_once, layout.q_width);
@@ -136,7 +145,11 @@ void Engine::attend_in_blocks(int layer, const Pass& pass, std::int64_t row, con
     const std::int32_t end = block.first_position + block.rows;
     const Selection selection = timed([&] { return policy.select(block); });
     check.selection(selection, view.sets, end);
-    attend_block(block, selection, distance, row + first, layout);
+    if (held != nullptr) {
+      attend_block(block, held->sets(), {}, distance, row + first, layout);
+    } else {
+      attend_block(block, view.sets, selection, distance, row + first, layout);
+    }
     const std::size_t lists = selection.all() ? 1 : selection.slots.size();
     for (std::size_t j = 0; j < lists; ++j) {
       const double tokens = selection.all() ? end : static_cast<double>(selection.slots[j].size());
@@ -150,14 +163,15 @@ void Engine::attend_in_blocks(int layer, const Pass& pass, std::int64_t row, con
   }
 }
 
-void Engine::attend_block(const LayerView& block, const Selection& selection, int max_distance,
-                          std::int64_t row, const Layout& layout) {
+void Engine::attend_block(const LayerView& block, std::span<const KvHeadCache> sets,
+                          const Selection& selection, int max_distance, std::int64_t row,
+                          const Layout& layout) {
   Stage& stage = stage_of(block.layer);
   const std::int32_t last = block.first_position + block.rows - 1;
   const int limit = max_distance,
             window = model_.config().sliding_window[static_cast<std::size_t>(block.layer)];
   const auto& lists = selection.slots;
-  const auto count = selection.all() ? std::ssize(block.sets) : std::ssize(lists),
+  const auto count = selection.all() ? std::ssize(sets) : std::ssize(lists),
              heads = shape_.heads / count;
   std::vector<Gathering> gathered;
   gathered.reserve(2 * lists.size());
@@ -165,8 +179,7 @@ void Engine::attend_block(const LayerView& block, const Selection& selection, in
   std::vector<AttentionJob> jobs;
   std::vector<MergeJob> merges;
   for (std::int64_t j = 0; j < count; ++j) {
-    const KvHeadCache& set =
-        block.sets[static_cast<std::size_t>(j * std::ssize(block.sets) / count)];
+    const KvHeadCache& set = sets[static_cast<std::size_t>(j * std::ssize(sets) / count)];
     const auto own = [&](MatrixView<float> rows, std::int64_t first, std::int64_t of_head) {
       return rows.rows_at(first, block.rows).columns_at(j * heads * of_head, heads * of_head);
     };

@@ -23,6 +23,10 @@ AnswerNeeds answer_needs(const Policies& policies, const ModelShape& shape,
         selection ? selection->expected_needs(size) : reading_everything(tokens);
     if (needs.everything) continue;
     out.offloaded_layers += host;
+    if (selection != nullptr && selection->reads_pinned_only()) {
+      out.working_sets += kv_bytes_of(layout, 1, sets, needs.pinned_tokens);
+      continue;
+    }
     const std::int32_t slots =
         Residency::make(working_set_options(policies.placement, needs, sets, tokens))
             ->device_slots();

@@ -238,6 +238,13 @@ class SelectionPolicy {
   virtual std::vector<SlotRange> pinned_of_set(int layer, int /*set*/, int tokens) const {
     return pinned(layer, tokens);
   }
+  /// True if prompts and steps read the pinned tokens alone, in layers that `device_needs` does not
+  /// keep on the device.  In host memory these then come when they change: those of all further
+  /// layers of a prompt are known when its first such layer begins.
+  virtual bool reads_pinned_only() const { return false; }
+  /// If so: whether they come layer by layer, each while the layers before it are computed, or for
+  /// all layers at once.
+  virtual bool loads_by_layer() const { return false; }
   /// True if attention reads other keys than the cached ones, which `rebuild_keys` writes: those of
   /// all tokens that are not pinned.  Steps then read a working set with rule kPrevious, even if
   /// keys and values are on the device.
@@ -268,6 +275,9 @@ class SelectionPolicy {
   virtual int pass_rows(const DialogueView& /*dialogue*/, std::int32_t /*first*/, int rows) {
     return rows;
   }
+  /// True if rows of a prompt may be divided anywhere.  Such a prompt goes through each layer in
+  /// chunks, and through a layer whole before the next one.
+  virtual bool divides_anywhere() const { return false; }
   /// Rows of a prompt that are attended together, in order: `select` is called for each such block
   /// of a pass.  Called for each layer before the first one.  view: of the whole pass.
   virtual int prefill_rows(const LayerView& view) { return view.rows; }

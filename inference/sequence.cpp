@@ -26,6 +26,7 @@ Sequence::Sequence(const ModelShape& shape, Policies policies,
                QueryTail(tail_rows_, shape.heads * shape.head_dim));
   columns.resize(tails.size());
   offloaded.resize(tails.size());
+  held.resize(tails.size());
   host_copies.resize(tails.size());
 }
 
@@ -44,6 +45,7 @@ Sequence Sequence::fork_as(Policies other) const {
   out.columns = columns;
   for (std::size_t l = 0; l < offloaded.size(); ++l) {
     if (offloaded[l]) out.offloaded[l] = std::make_unique<OffloadedLayer>(*offloaded[l]);
+    if (held[l]) out.held[l] = std::make_unique<HeldLayer>(*held[l]);
   }
   out.counters = counters;
   return out;
@@ -57,8 +59,10 @@ std::size_t Sequence::resident_kv_bytes() const {
   std::size_t slots = 0;
   for (int l = 0; l < shape_.layers; ++l) {
     const auto& layer = offloaded[static_cast<std::size_t>(l)];
+    const auto& own = held[static_cast<std::size_t>(l)];
     if (layer) slots += slots_of(std::as_const(*layer).sets());
-    if (!layer || !policies.placement.host) slots += slots_of(cache.layer(l));
+    if (own) slots += slots_of(std::as_const(*own).sets());
+    if (!own && (!layer || !policies.placement.host)) slots += slots_of(cache.layer(l));
   }
   return slots * rows_per_token() * cache.pool(0)->layout().row_bytes() + policy_key_bytes();
 }
@@ -76,6 +80,7 @@ void Sequence::truncate(std::int32_t position) {
   cache.truncate_to_position(position);
   for (QueryTail& tail : tails) tail.truncate_to_position(position);
   for (std::size_t l = 0; l < offloaded.size(); ++l) {
+    if (held[l]) held[l]->truncate(position);
     if (!offloaded[l]) continue;
     std::vector<std::int32_t> left;
     for (const KvHeadCache& set : cache.layer(static_cast<int>(l))) left.push_back(set.size());

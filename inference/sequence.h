@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "inference/attention_stats.h"
+#include "inference/held_layer.h"
 #include "inference/kv_cache.h"
 #include "inference/ledger.h"
 #include "inference/offloaded_layer.h"
@@ -46,10 +47,11 @@ class Sequence {
   /// no fork uses column masses.
   void truncate(std::int32_t position);
 
-  /// Whether steps read a layer's working set.
+  /// Whether steps read a layer's working set, or what it holds.
   bool is_offloaded() const {
-    return std::any_of(offloaded.begin(), offloaded.end(),
-                       [](const auto& l) { return l != nullptr; });
+    const auto is_there = [](const auto& l) { return l != nullptr; };
+    return std::any_of(offloaded.begin(), offloaded.end(), is_there) ||
+           std::any_of(held.begin(), held.end(), is_there);
   }
 
   // Bytes without what pages round up to, the same for a sequence whose pages others share or not:
@@ -73,6 +75,8 @@ class Sequence {
   std::vector<ColumnMasses> columns;  ///< per layer, of the rows prefilled so far
   /// Per layer; null if the layer is on the device.  Else `cache` has its tokens in host memory.
   std::vector<std::unique_ptr<OffloadedLayer>> offloaded;
+  /// The same of layers that hold nothing but what is pinned; null in all others.
+  std::vector<std::unique_ptr<HeldLayer>> held;
   /// Per layer; while a prefill pass has its tokens on the device, those before the pass in host
   /// memory.
   std::vector<std::vector<KvHeadCache>> host_copies;

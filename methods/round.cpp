@@ -43,6 +43,7 @@ class RoundAttention : public SelectionPolicy {
     int lower;      ///< layers; 0: as for the paper's models
     bool by_token;  ///< chooses tokens, not rounds
     bool last_row;  ///< only the question's last token chooses
+    bool overlaps;  ///< copies to the device run beside the layers before
   };
   explicit RoundAttention(const Settings& s) : s_(s) {}
 
@@ -52,12 +53,26 @@ class RoundAttention : public SelectionPolicy {
   int window() const override { return 0; }
   bool selects_in_prefill() const override { return true; }
 
+  /// The layers that read everything stay on the device.
+  DeviceNeeds expected_needs(const PromptSize& size) const override {
+    return {.everything = size.layer < lower(size.shape), .pinned_tokens = size.tokens};
+  }
+  bool reads_pinned_only() const override { return true; }
+  bool loads_by_layer() const override { return s_.overlaps; }
+  std::vector<SlotRange> pinned(int /*layer*/, int tokens) const override {
+    if (turn_.read.empty()) return {{0, tokens}};
+    std::vector<SlotRange> out = turn_.read;
+    out.push_back({turn_.begin, tokens});
+    return out;
+  }
+
   /// A question goes before its answer, and both before the next round.
   int pass_rows(const DialogueView& dialogue, std::int32_t first, int rows) override {
     const std::int32_t end = next_part(dialogue.spans, first);
     return end < 0 ? rows : std::min(rows, end - first);
   }
 
+  bool divides_anywhere() const override { return true; }
   int prefill_rows(const LayerView& view) override {
     follow(view);
     return view.rows;
@@ -236,7 +251,7 @@ class RoundAttention : public SelectionPolicy {
     turn_.read = {{0, turn_.preamble}};
     for (const std::int32_t i : chosen) {
       const SlotRange& c = candidates[static_cast<std::size_t>(i)];
-      if (s_.by_token && turn_.read.back().end == c.begin) {
+      if (s_.by_token && turn_.read.size() > 1 && turn_.read.back().end == c.begin) {
         turn_.read.back().end = c.end;
       } else {
         turn_.read.push_back(c);
@@ -292,17 +307,23 @@ MethodInfo round() {
                      {"granularity", Kind::kChoice, "round", "round|token",
                       "what is chosen: whole rounds, or tokens of them"},
                      {"question", Kind::kChoice, "all", "all|last",
-                      "the tokens of the question whose attention counts"}},
-      .make = [](const Parameters& p) {
-        Policies out;
-        out.selection = std::make_unique<RoundAttention>(
-            RoundAttention::Settings{.choice = {parse_round_rule(p.choice("strategy")),
-                                                p.number("threshold"), p.number("share")},
-                                     .lower = p.integer("lw"),
-                                     .by_token = p.choice("granularity") == "token",
-                                     .last_row = p.choice("question") == "last"});
-        return out;
-      }};
+                      "the tokens of the question whose attention counts"},
+                     {"overlap", Kind::kFlag, "false", "",
+                      "the chosen rounds of a layer come to the device while the layers before it "
+                      "are computed; else those of all layers when they are chosen"}},
+      .make =
+          [](const Parameters& p) {
+            Policies out;
+            out.selection = std::make_unique<RoundAttention>(
+                RoundAttention::Settings{.choice = {parse_round_rule(p.choice("strategy")),
+                                                    p.number("threshold"), p.number("share")},
+                                         .lower = p.integer("lw"),
+                                         .by_token = p.choice("granularity") == "token",
+                                         .last_row = p.choice("question") == "last",
+                                         .overlaps = p.flag("overlap")});
+            return out;
+          },
+      .placement = {{"placement", "host"}}};
 }
 
 }  // namespace turnbench

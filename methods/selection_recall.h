@@ -38,6 +38,8 @@ class WatchedSelection : public SelectionPolicy {
   std::vector<SlotRange> pinned_of_set(int layer, int set, int tokens) const override {
     return policy_->pinned_of_set(layer, set, tokens);
   }
+  bool reads_pinned_only() const override { return policy_->reads_pinned_only(); }
+  bool loads_by_layer() const override { return policy_->loads_by_layer(); }
   bool rebuilds_keys() const override { return policy_->rebuilds_keys(); }
   void rebuild_keys(const LayerView& view, const MissingKeys& missing) override {
     policy_->rebuild_keys(view, missing);
@@ -50,6 +52,7 @@ class WatchedSelection : public SelectionPolicy {
   int pass_rows(const DialogueView& dialogue, std::int32_t first, int rows) override {
     return policy_->pass_rows(dialogue, first, rows);
   }
+  bool divides_anywhere() const override { return policy_->divides_anywhere(); }
   int prefill_rows(const LayerView& view) override { return policy_->prefill_rows(view); }
   int max_distance() const override { return policy_->max_distance(); }
   void attended(const LayerView& view, MatrixView<const float> lse) override {

@@ -11,9 +11,11 @@
 #include <numeric>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "common/error.h"
 #include "methods/dialogue_rounds.h"
 #include "methods/method.h"
 #include "methods/round_choice.h"
@@ -411,6 +413,175 @@ TEST(Round, CountsWhatItReads) {
   c.answer(turns[4].answer[0]);
   EXPECT_EQ(work.mean_attended() * shape.layers,
             before + question + 1 + (shape.layers - 1) * (read + 1));
+}
+
+/// Of all layers above `lower`: the bytes of so many tokens' keys and values.
+std::int64_t upper_bytes(const Sequence& s, int lower, double tokens) {
+  const ModelShape& shape = s.shape();
+  const auto row = static_cast<std::int64_t>(s.cache.layer(0)[0].layout().row_bytes());
+  return 2 * row * shape.kv_heads * (shape.layers - lower) * static_cast<std::int64_t>(tokens);
+}
+
+// Wherever keys and values are, the bits are the same; and what moves is what was chosen, once a
+// turn, and every new row.
+TEST(Round, TheHostHasWhatIsNotRead) {
+  Machine machine("llama3");
+  const std::vector<TurnTokens> turns = made_up_turns(is_emulated() ? 4 : 9);
+  for (const char* settings :
+       {"lw=1", "lw=2,strategy=mean", "lw=1,share=1", "lw=1,overlap=true,strategy=mean",
+        "lw=1,strategy=mean,granularity=token", "lw=100"}) {
+    SCOPED_TRACE(settings);
+    const std::string spec = fmt::format("round:{}", settings);
+    Conversation device(machine.engine, Method::parse(spec + ",placement=device").make()),
+        host(machine.engine, Method::parse(spec).make());
+    const int layers = machine.engine.shape().layers, lower = std::min(settings[3] - '0', layers);
+    const bool offloads = std::string_view(settings) != "lw=100";
+    for (std::size_t t = 0; t < turns.size(); ++t) {
+      const std::span<const TurnTokens> turn(&turns[t], 1);
+      host.sequence.counters = {};
+      EXPECT_TRUE(replies(host, turn) == replies(device, turn)) << "turn " << t;
+      EXPECT_TRUE(cached_rows(host.sequence) == cached_rows(device.sequence)) << "turn " << t;
+      EXPECT_EQ(device.sequence.counters.ledger.total().bytes(), 0);
+      const auto counters = host.sequence.policies.selection->counters();
+      const std::size_t said = turn[0].question.size() + turn[0].answer.size();
+      const double chosen =
+          t == 0 ? 0 : counters[2].second - 1 - static_cast<double>(turn[0].question.size());
+      const LedgerEntry total = host.sequence.counters.ledger.total();
+      EXPECT_EQ(total.writeback_bytes,
+                offloads ? upper_bytes(host.sequence, lower, static_cast<double>(said)) : 0);
+      EXPECT_EQ(total.prefill_bytes, offloads ? upper_bytes(host.sequence, lower, chosen) : 0);
+      EXPECT_EQ(total.bytes(), total.writeback_bytes + total.prefill_bytes) << "no other";
+      for (int l = 0; offloads && l < lower; ++l) {
+        EXPECT_EQ(host.sequence.held[static_cast<std::size_t>(l)], nullptr);
+        for (std::size_t step = 0; step < host.sequence.counters.ledger.steps(); ++step)
+          EXPECT_EQ(host.sequence.counters.ledger.at(step, l).bytes(), 0);
+      }
+      if (offloads) {
+        const auto& top = *host.sequence.held[static_cast<std::size_t>(layers - 1)];
+        const double held = counters[2].second + static_cast<double>(turn[0].answer.size());
+        EXPECT_EQ(top.sets()[0].size(), static_cast<int>(held));
+        // Equation 2 of the paper, by tokens.
+        const double all = static_cast<double>(host.sequence.tokens.size()),
+                     below = static_cast<double>(lower) / layers,
+                     share = below + held / all * (1 - below);
+        EXPECT_NEAR(static_cast<double>(host.sequence.resident_kv_bytes()),
+                    share * static_cast<double>(host.sequence.kv_bytes()), 1e-6);
+      }
+    }
+  }
+}
+
+// A question that is prefilled in chunks has chosen when its last row has.
+TEST(Round, ChunksOfAnySizeGiveTheSame) {
+  for (const char* model : {"llama3", "qwen2-yarn"}) {
+    Machine machine(model);
+    const std::vector<TurnTokens> turns = made_up_turns(is_emulated() ? 4 : 7);
+    for (const char* settings : {"lw=1,strategy=mean", "lw=1,question=last,granularity=token",
+                                 "lw=1,placement=device,share=0.4"}) {
+      const std::string spec = fmt::format("round:{}", settings);
+      Conversation whole(machine.engine, Method::parse(spec).make());
+      const std::vector<Logits> want = replies(whole, turns);
+      for (const int chunk : {1, 3, 8, 20}) {
+        if (is_emulated() && chunk != 8) continue;
+        Engine engine(machine.model, *machine.backend, {.prefill_chunk = chunk});
+        Conversation c(engine, Method::parse(spec).make());
+        const std::vector<Logits> got = replies(c, turns);
+        if (!machine.backend->rows_are_independent()) {
+          for (std::size_t i = 0; i < want.size(); ++i)
+            EXPECT_LE(test::distance(got[i], want[i]), 1e-4) << settings << " " << chunk;
+          continue;
+        }
+        EXPECT_TRUE(got == want) << model << " " << settings << " " << chunk;
+        EXPECT_TRUE(cached_rows(c.sequence) == cached_rows(whole.sequence));
+        EXPECT_EQ(c.sequence.counters.prefill_pairs, whole.sequence.counters.prefill_pairs);
+        EXPECT_EQ(c.sequence.counters.prefill_pairs_dense,
+                  whole.sequence.counters.prefill_pairs_dense);
+        EXPECT_TRUE(c.sequence.counters.ledger.total() == whole.sequence.counters.ledger.total());
+      }
+    }
+  }
+}
+
+// One submission for each chosen round, or one for each of them and layer.
+TEST(Round, RoundsComeOneByOne) {
+  Machine machine("llama3");
+  const std::vector<TurnTokens> turns = made_up_turns(7);
+  for (const bool overlap : {false, true}) {
+    Conversation c(machine.engine,
+                   Method::parse(fmt::format("round:lw=1,share=0.5,overlap={}", overlap)).make());
+    replies(c, std::span(turns).first(6));
+    c.sequence.counters = {};
+    c.turn(turns[6].question);
+    const Ledger& ledger = c.sequence.counters.ledger;
+    const std::int64_t first = ledger.at(0, 1).prefill_bytes,
+                       second = ledger.at(0, 2).prefill_bytes;
+    EXPECT_EQ(ledger.at(0, 0).prefill_bytes, 0);
+    if (overlap) {
+      EXPECT_EQ(first, second);
+    } else {
+      EXPECT_EQ(second, 0) << "they have come with those of the first upper layer";
+    }
+    EXPECT_GT(first, 0);
+  }
+}
+
+// Forks in mid-answer, and answers that begin anew.
+TEST(Round, ForksHoldWhatIsTheirs) {
+  Machine machine("llama3");
+  const std::vector<TurnTokens> turns = made_up_turns(6);
+  const auto begun = [&](const char* spec) {
+    Conversation out(machine.engine, Method::parse(spec).make());
+    replies(out, std::span(turns).first(5));
+    out.turn(turns[5].question);
+    return out;
+  };
+  Conversation device = begun("round:lw=1,placement=device"), host = begun("round:lw=1");
+  Conversation fork = host.fork(), astray = host.fork();
+  for (const int token : turns[5].answer) {
+    astray.answer(token == 5 ? 6 : 5);
+    const Logits want = device.answer(token);
+    EXPECT_TRUE(host.answer(token) == want);
+    EXPECT_TRUE(fork.answer(token) == want);
+  }
+  const Logits want = device.turn(turns[0].question);
+  EXPECT_TRUE(host.turn(turns[0].question) == want);
+  EXPECT_TRUE(fork.turn(turns[0].question) == want);
+}
+
+// The device has the lower layers, and of the others what is chosen and the turn: its allocator
+// sees to it.
+TEST(Round, ADialogueOfFortyRoundsStaysWithinTheDevice) {
+  if (is_emulated()) return;
+  Machine machine(TURNBENCH_SOURCE_DIR "/models/tiny");
+  const ModelShape& shape = machine.engine.shape();
+  constexpr int kRounds = 40, kQuestion = 29, kAnswer = 3, kLower = 2;
+  constexpr int kMost = 1 + 4 * (kQuestion + kAnswer) + kQuestion + kAnswer;  // tokens held
+  const auto bytes = [&](int layers, int tokens) {
+    const std::size_t page = PageLayout{shape.head_dim, DType::kF32}.bytes();
+    return static_cast<std::size_t>(layers * shape.kv_heads) * page *
+           static_cast<std::size_t>((tokens + kPageTokens - 1) / kPageTokens);
+  };
+  Engine::Options options;
+  options.kv_limit =
+      bytes(kLower, kRounds * (kQuestion + kAnswer)) + bytes(shape.layers - kLower, kMost);
+  ASSERT_LT(options.kv_limit, bytes(shape.layers, kRounds * (kQuestion + kAnswer)) * 6 / 10);
+  Engine engine(machine.model, *machine.backend, options);
+  const auto talk = [&](Conversation& c) {
+    std::vector<Logits> out;
+    for (std::uint64_t t = 0; t < kRounds; ++t) {
+      out.push_back(c.turn(made_up_tokens(kQuestion, 2 * t)));
+      for (const int token : made_up_tokens(kAnswer, 2 * t + 1)) out.push_back(c.answer(token));
+    }
+    return out;
+  };
+  const std::string spec = fmt::format("round:lw={}", kLower);
+  Conversation host(engine, Method::parse(spec).make()),
+      device(machine.engine, Method::parse(spec + ",placement=device").make());
+  EXPECT_TRUE(talk(host) == talk(device));
+  EXPECT_LE(engine.peak_kv_bytes(), options.kv_limit);
+  EXPECT_GE(engine.host_kv_bytes(), bytes(shape.layers - kLower, kRounds * (kQuestion + kAnswer)));
+  Conversation refused(engine, Method::parse("full").make());
+  EXPECT_THROW(talk(refused), Error);
 }
 
 // A cache that no prefill has filled: the last rows of the prompt choose.
