@@ -12,6 +12,7 @@ namespace turnbench {
 namespace {
 
 constexpr int kLayers = 3;       // that are measured
+constexpr int kRound = 256;      // tokens of each round of the dialogue
 constexpr int kSteps = 8;        // of one repeat
 constexpr int kRecallSteps = 4;  // whose selections are compared with exact scores
 
@@ -67,6 +68,11 @@ class SelectionBench {
 
   std::vector<SelectionRow> rows(int depth, const std::vector<Method>& methods) {
     for (int i = 0; i < depth; ++i) tokens_.push_back(i % 64);
+    for (int begin = 0; begin < depth; begin += kRound) {
+      spans_.push_back(
+          {SpanKind::kQuestion, begin / kRound, begin, std::min(begin + kRound, depth)});
+    }
+    dialogue_.spans = spans_;
     Sequence dense = filled({});
     std::vector<SelectionRow> out(1);
     for (int i = 0; i < repeats_; ++i) out[0].seconds.push_back(seconds(dense));
@@ -169,6 +175,7 @@ class SelectionBench {
   PlantedKv source_;
   DialogueView dialogue_;
   std::vector<int> tokens_;
+  std::vector<Span> spans_;
 };
 
 }  // namespace

@@ -1,0 +1,155 @@
+// What a layer holds of its tokens in host memory, row by row.
+
+#include "inference/held_layer.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "tests/backends/backend.h"
+
+namespace turnbench::test {
+namespace {
+
+constexpr int kDim = 8, kSets = 2;
+using Ranges = std::vector<SlotRange>;
+
+class HeldLayerTest : public testing::Test {
+ protected:
+  HeldLayerTest() {
+    std::mt19937 random(1);
+    for (int s = 0; s < kSets; ++s) {
+      KvHeadCache set(host_);
+      for (int token = 0; token < 400; ++token) {
+        std::vector<float> key, value;
+        for (int d = 0; d < kDim; ++d) {
+          key.push_back(static_cast<float>(random() % 1000));
+          value.push_back(static_cast<float>(random() % 1000));
+        }
+        set.append(key.data(), value.data(), nullptr, token);
+      }
+      all_.push_back(set);
+    }
+  }
+
+  /// The first tokens, on the device.
+  std::vector<KvHeadCache> first(int tokens) const {
+    std::vector<KvHeadCache> out;
+    for (const KvHeadCache& set : all_) out.push_back(set.gathered(all_slots(tokens), device_));
+    backend_->memory()->synchronize();
+    return out;
+  }
+
+  /// Makes the layer hold other ranges; returns the bytes that crossed the link.
+  std::int64_t change(HeldLayer& layer, const Ranges& ranges) {
+    std::int64_t bytes = 0;
+    for (std::size_t r = layer.let_go(ranges); r < ranges.size(); ++r) {
+      std::vector<Copy> copies;
+      layer.add_range(ranges[r], 400, all_, copies);
+      layer.expect(link_->submit(copies, LinkDirection::kToDevice, LinkUse::kPrefill, &bytes));
+    }
+    layer.settle();
+    return bytes;
+  }
+
+  void expect_rows(const HeldLayer& layer, const Ranges& ranges) {
+    backend_->memory()->synchronize();
+    std::vector<float> got(kDim), want(kDim);
+    for (std::size_t s = 0; s < kSets; ++s) {
+      const KvHeadCache& set = layer.sets()[s];
+      int slot = 0;
+      for (const SlotRange& range : ranges) {
+        for (int token = range.begin; token < range.end; ++token, ++slot) {
+          ASSERT_LT(slot, set.size());
+          EXPECT_EQ(set.position(slot), token);
+          set.read_key(slot, got.data());
+          all_[s].read_key(token, want.data());
+          EXPECT_EQ(got, want) << "key of token " << token;
+          set.read_value(slot, got.data());
+          all_[s].read_value(token, want.data());
+          EXPECT_EQ(got, want) << "value of token " << token;
+        }
+      }
+      EXPECT_EQ(set.size(), slot);
+    }
+  }
+
+  std::unique_ptr<Backend> backend_ = make_backend(1);
+  std::shared_ptr<KvPool> device_ =
+      std::make_shared<KvPool>(PageLayout{kDim, DType::kF32}, backend_->memory());
+  std::shared_ptr<KvPool> host_ = std::make_shared<KvPool>(PageLayout{kDim, DType::kF32});
+  std::shared_ptr<Link> link_ = make_link(backend_->memory(), 0);
+  std::vector<KvHeadCache> all_;  // on the host
+};
+
+TEST_F(HeldLayerTest, BeginsWithWhatTheDeviceHas) {
+  for (const Ranges& ranges : {Ranges{{0, 200}}, Ranges{{0, 3}, {60, 70}, {128, 200}}}) {
+    const HeldLayer layer(device_, first(200), ranges, link_);
+    expect_rows(layer, ranges);
+    EXPECT_TRUE(layer.goes_on_with(ranges));
+  }
+  EXPECT_EQ(device_->live_bytes(), 0u);
+}
+
+// The first range stays; the others come again, even if some of them were there.
+TEST_F(HeldLayerTest, ChangesWhatItHolds) {
+  const std::int64_t token =
+      kSets * (2 * kDim + (backend_->memory()->is_host() ? 0 : 1)) * std::int64_t{sizeof(float)};
+  HeldLayer layer(device_, first(200), Ranges{{0, 200}}, link_);
+  EXPECT_TRUE(layer.goes_on_with(Ranges{{0, 230}}));
+  EXPECT_FALSE(layer.goes_on_with(Ranges{{0, 190}}));
+  const Ranges next = {{0, 5}, {50, 150}, {200, 210}};
+  EXPECT_FALSE(layer.goes_on_with(next));
+  EXPECT_EQ(change(layer, next), token * 110);
+  expect_rows(layer, next);
+  EXPECT_EQ(layer.extend(std::vector<std::int32_t>{210, 211}),
+            (std::vector<std::int32_t>{115, 115}));
+  EXPECT_TRUE(layer.goes_on_with(Ranges{{0, 5}, {50, 150}, {200, 212}}));
+  EXPECT_FALSE(layer.goes_on_with(Ranges{{0, 5}, {50, 150}, {200, 211}}));
+  const Ranges last = {{0, 5}, {50, 60}, {300, 400}};
+  EXPECT_EQ(change(layer, last), token * 110);
+  expect_rows(layer, last);
+  const Ranges other = {{0, 6}, {50, 60}};
+  EXPECT_EQ(change(layer, other), token * 16) << "not held: a longer first range";
+  expect_rows(layer, other);
+}
+
+TEST_F(HeldLayerTest, ForksAndTruncationsAreItsOwn) {
+  const Ranges ranges = {{0, 3}, {60, 70}, {128, 200}};
+  HeldLayer layer(device_, first(200), ranges, link_);
+  HeldLayer fork(layer);
+  change(fork, {{0, 3}, {70, 80}});
+  expect_rows(layer, ranges);
+  layer.truncate(150);
+  expect_rows(layer, {{0, 3}, {60, 70}, {128, 150}});
+  layer.truncate(65);
+  expect_rows(layer, {{0, 3}, {60, 65}});
+  expect_rows(fork, {{0, 3}, {70, 80}});
+}
+
+TEST_F(HeldLayerTest, WritesNewRowsBack) {
+  HeldLayer layer(device_, first(200), Ranges{{0, 3}, {60, 200}}, link_);
+  std::vector<KvHeadCache> host(kSets, KvHeadCache(host_));
+  std::vector<std::int32_t> positions = {197, 198, 199};
+  for (KvHeadCache& set : host) set.extend(positions);
+  LedgerEntry ledger;
+  layer.write_back(host, 3, ledger);
+  layer.settle();
+  link_->synchronize();
+  std::vector<float> got(kDim), want(kDim);
+  for (std::size_t s = 0; s < kSets; ++s) {
+    for (int i = 0; i < 3; ++i) {
+      host[s].read_value(i, got.data());
+      all_[s].read_value(197 + i, want.data());
+      EXPECT_EQ(got, want) << i;
+    }
+  }
+  EXPECT_EQ(ledger.writeback_bytes, ledger.bytes());
+  EXPECT_GE(ledger.writeback_bytes, 3 * kSets * 2 * kDim * std::int64_t{sizeof(float)});
+}
+
+}  // namespace
+}  // namespace turnbench::test
