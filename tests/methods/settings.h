@@ -53,6 +53,7 @@ inline const std::vector<Setting> kSmall = {{"budget", ParameterInfo::Kind::kBud
                                             {"cluster_tokens", ParameterInfo::Kind::kInteger, "8"},
                                             {"r", ParameterInfo::Kind::kInteger, "4"},
                                             {"rank", ParameterInfo::Kind::kInteger, "6"},
+                                            {"d", ParameterInfo::Kind::kInteger, "0"},
                                             {"outliers", ParameterInfo::Kind::kInteger, "2"},
                                             {"lw", ParameterInfo::Kind::kInteger, "1"}};
 

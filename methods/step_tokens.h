@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "inference/policy.h"
+
+namespace turnbench {
+
+/// The tokens that a step reads in several layers, as positions, because what an eviction leaves of
+/// a position has another slot in each set.
+struct StepTokens {
+  std::int32_t current = -1;  ///< position of the step's token
+  /// Ascending, the current one last: one list for all sets of a layer, one for each KV head, or
+  /// one for each query head if each has a set of its own.
+  std::vector<std::vector<std::int32_t>> positions;
+};
+
+/// The score of a position whose token is in no set: below those of all others.
+constexpr float kNoToken = -1;
+
+/// For each row of scores, by position, the `budget` best tokens, among which the last one, the
+/// current, always is.  Scores are at least 0, or kNoToken; of equal ones the earlier wins.
+StepTokens best_tokens(std::span<const std::vector<float>> rows, int budget);
+
+/// What a layer reads of them: the tokens that it still has.  All if its sets have no more than
+/// `budget` tokens.
+/// @throws Error (runtime) if the tokens were chosen for another step than the view's.
+Selection read_in_layer(const LayerView& view, const StepTokens& tokens, int budget);
+
+/// What steps need that read `budget` tokens of each list, with the current one, and keep what the
+/// previous step read.  lists_per_set: lists that select from the same set.
+DeviceNeeds needs_of_steps(const PromptSize& prompt, int budget, int lists_per_set = 1);
+
+/// max(1, budget): the current token is read in any case.
+int step_budget(int tokens);
+
+}  // namespace turnbench

@@ -1,0 +1,279 @@
+// The tokens that one layer chooses for all later ones, against plain references, the oracle and
+// what has to be moved.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <utility>
+
+#include "common/error.h"
+#include "methods/scores.h"
+#include "methods/selection_recall.h"
+#include "tests/inference/conversation.h"
+#include "tests/methods/prescribed.h"
+
+namespace turnbench {
+namespace {
+
+using test::Ints;
+using Lists = std::vector<Ints>;
+
+constexpr int kPrompt = 150;
+
+/// What a method's steps read, [steps][layers].
+class Watched {
+ public:
+  Watched(test::Machine& machine, const std::string& spec) : policies_(Method::parse(spec).make()) {
+    policies_.selection = std::make_unique<WatchedSelection>(
+        std::move(policies_.selection), [this](const LayerView& view, const Selection& selection) {
+          if (view.layer == 0) read.emplace_back();
+          read.back().push_back(selection.slots);
+        });
+    talk = std::make_unique<test::Conversation>(machine.engine, std::move(policies_));
+  }
+
+  std::vector<test::Logits> run(int prompt, int steps) {
+    std::vector<test::Logits> out = {talk->turn(test::made_up_tokens(prompt, 1))};
+    for (const int token : test::made_up_tokens(steps, 2)) out.push_back(talk->answer(token));
+    return out;
+  }
+
+  std::vector<std::vector<Lists>> read;
+  std::unique_ptr<test::Conversation> talk;
+
+ private:
+  Policies policies_;
+};
+
+std::vector<test::Logits> run(test::Machine& machine, const std::string& spec, int steps,
+                              int prompt = kPrompt) {
+  test::Conversation c(machine.engine, Method::parse(spec).make());
+  std::vector<test::Logits> out = {c.turn(test::made_up_tokens(prompt, 1))};
+  for (const int token : test::made_up_tokens(steps, 2)) out.push_back(c.answer(token));
+  return out;
+}
+
+int steps_of_test() {
+  return test::is_emulated() ? 3 : 12;
+}
+
+TEST(SpeContextSelf, TakesTheGreatestOfAGroupAfterTheSoftmax) {
+  // Heads (.6, .4, 0) and (0, .4, .6): the sum would take token 1, the maximum takes 0, which ties
+  // with 2 and is the earlier one.
+  test::PrescribedLayer layer({test::rows_like({.6, .4, 0}), test::rows_like({0, .4, .6})},
+                              /*kv_heads=*/1, /*pass_rows=*/1);
+  const auto read = [&](const std::string& settings) {
+    return Method::parse("specontext-self:d=0," + settings)
+        .make()
+        .selection->select(layer.view())
+        .slots;
+  };
+  EXPECT_EQ(read("budget=2"), (Lists{{0, 3}}));
+  EXPECT_EQ(read("budget=3"), (Lists{{0, 2, 3}}));
+  EXPECT_EQ(read("budget=1"), (Lists{{3}}));
+  EXPECT_EQ(read("budget=4"), Lists{});
+}
+
+TEST(SpeContextSelf, ChoosesAsAPlainReferenceDoes) {
+  for (const int group : {1, 4}) {
+    test::Layer layer(2, group, 32, 300, 1, 3);
+    for (const bool batch : {false, true}) {
+      const Policies p = Method::parse(fmt::format("specontext-self:d=0,budget=40,level={}",
+                                                   batch ? "batch" : "head"))
+                             .make();
+      const Selection got = p.selection->select(layer.view());
+      ASSERT_EQ(got.slots.size(), 2u);
+      for (int s = 0; s < 2; ++s) {
+        const int first = batch ? 0 : s * group, heads = batch ? 2 * group : group;
+        std::vector<double> scores(300, 0.0);
+        for (int h = first; h < first + heads; ++h) {
+          for (int j = 0; j < 299; ++j) {
+            double& score = scores[static_cast<std::size_t>(j)];
+            score = std::max(score, layer.probability(h, 299, j));
+          }
+        }
+        scores[299] = 1e9;
+        const Ints want = test::best(scores, 40);
+        EXPECT_TRUE(test::same_by_score(got.slots[static_cast<std::size_t>(s)], want, scores))
+            << group << " " << batch;
+      }
+      if (batch) {
+        EXPECT_EQ(got.slots[0], got.slots[1]);
+      }
+    }
+  }
+}
+
+TEST(SpeContextSelf, AllLaterLayersReadTheSame) {
+  test::Machine machine("llama3");
+  const int layers = machine.engine.shape().layers, steps = steps_of_test();
+  for (const int d : {0, 1}) {
+    for (const char* placement : {"device", "host"}) {
+      Watched c(machine, fmt::format("specontext-self:budget=24,d={},placement={}", d, placement));
+      c.run(kPrompt, steps);
+      ASSERT_EQ(c.read.size(), static_cast<std::size_t>(steps));
+      for (std::size_t s = 0; s < c.read.size(); ++s) {
+        ASSERT_EQ(c.read[s].size(), static_cast<std::size_t>(layers));
+        for (int l = 0; l < layers; ++l) {
+          const Lists& lists = c.read[s][static_cast<std::size_t>(l)];
+          EXPECT_EQ(lists, l < d ? Lists{} : c.read[s][static_cast<std::size_t>(d)]);
+          for (const Ints& list : lists) {
+            EXPECT_EQ(list.size(), 24u);
+            EXPECT_EQ(list.back(), kPrompt + static_cast<int>(s));
+          }
+        }
+      }
+      EXPECT_NE(c.read[0].back(), c.read[1].back());
+    }
+  }
+}
+
+// -1 is a quarter of the layers, rounded up, but at most the last one.
+TEST(SpeContextSelf, LayersUpToTheOneThatChoosesStayOnTheDevice) {
+  const auto everything = [](int layers, int layer, const std::string& settings) {
+    const Policies p = Method::parse("specontext-self:budget=64" + settings).make();
+    return p.selection
+        ->expected_needs({.shape = {layers, 8, 2, 16},
+                          .layer = layer,
+                          .sets = 2,
+                          .tokens = 500,
+                          .prompt_tokens = 500})
+        .everything;
+  };
+  for (int layer = 0; layer < 9; ++layer) {
+    EXPECT_EQ(everything(9, layer, ""), layer <= 3);
+    EXPECT_EQ(everything(9, layer, ",d=0"), layer == 0);
+    EXPECT_EQ(everything(9, layer, ",d=8"), true);
+  }
+  EXPECT_TRUE(everything(1, 0, ""));
+  try {
+    everything(9, 0, ",d=9");
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), ErrorKind::kInput);
+    EXPECT_STREQ(e.what(), "specontext-self: d: found 9, expected a layer of the model, 0 to 8");
+  }
+}
+
+TEST(SpeContextSelf, IsFullAttentionWithinItsBudget) {
+  test::Machine machine("llama3");
+  const int steps = steps_of_test();
+  const auto full = run(machine, "full", steps);
+  const std::string budget = std::to_string(kPrompt + steps);
+  for (const char* placement : {"device", "host"}) {
+    EXPECT_TRUE(run(machine, "specontext-self:d=0,budget=" + budget + ",placement=" + placement,
+                    steps) == full);
+  }
+}
+
+/// Selects in each layer for itself what the maximum over a group says: no sinks, nothing local.
+struct GreatestOfGroup : SelectionPolicy {
+  explicit GreatestOfGroup(int budget) : budget(budget) {}
+  std::unique_ptr<SelectionPolicy> clone() const override {
+    return std::make_unique<GreatestOfGroup>(*this);
+  }
+  Selection select(const LayerView& view) override {
+    const HeadScores& attention = view.stats.window_mass(1);
+    const int heads = view.heads_per_set();
+    Selection out;
+    for (std::size_t s = 0; s < view.sets.size(); ++s) {
+      const int n = view.sets[s].size();
+      std::vector<float> scores =
+          group_scores(attention, static_cast<int>(s) * heads, heads, n, GroupRule::kMax);
+      scores.back() = 2;
+      out.slots.push_back(top_k(scores, budget));
+    }
+    return out;
+  }
+  int budget;
+};
+
+// In a model of one layer there is nobody to share with.
+TEST(SpeContextSelf, IsTheOracleInAModelOfOneLayer) {
+  const int steps = steps_of_test();
+  for (const char* name : {"llama2", "llama3"}) {
+    const std::unique_ptr<Backend> backend = test::make_backend(2);
+    const Model model(test::small_checkpoint(name, 1), *backend, DType::kF32);
+    Engine engine(model, *backend, {});
+    ASSERT_EQ(engine.shape().layers, 1);
+    const auto answer_of = [&](Policies policies) {
+      test::Conversation c(engine, std::move(policies));
+      std::vector<test::Logits> out = {c.turn(test::made_up_tokens(kPrompt, 1))};
+      for (const int token : test::made_up_tokens(steps, 2)) out.push_back(c.answer(token));
+      return out;
+    };
+    const auto got = answer_of(Method::parse("specontext-self:d=0,budget=24").make());
+    Policies greatest;
+    greatest.selection = std::make_unique<GreatestOfGroup>(24);
+    EXPECT_TRUE(got == answer_of(std::move(greatest))) << name;
+    if (engine.shape().group() > 1) continue;  // its oracle sums over the group
+    EXPECT_TRUE(got == answer_of(Method::parse("oracle:budget=23,sinks=0,local=0").make()));
+  }
+}
+
+// A step loads what the last one did not read, but for the current token, whose row the device has.
+TEST(SpeContextSelf, LoadsWhatThePreviousStepDidNotRead) {
+  test::Machine machine("llama3");
+  const int layers = machine.engine.shape().layers, steps = steps_of_test(), budget = 24;
+  Watched host(machine, "specontext-self:budget=24,d=0");
+  const auto logits = host.run(kPrompt, steps);
+  EXPECT_TRUE(logits == run(machine, "specontext-self:budget=24,d=0,placement=device", steps));
+  const Sequence& sequence = host.talk->sequence;
+  const Ledger& ledger = sequence.counters.ledger;
+  EXPECT_EQ(sequence.offloaded[0], nullptr);
+  ASSERT_EQ(ledger.steps(), static_cast<std::size_t>(steps + 1));
+  const std::int64_t row =
+      2 * static_cast<std::int64_t>(sequence.cache.layer(1)[0].layout().row_bytes());
+  for (int l = 1; l < layers; ++l) {
+    Lists last(sequence.cache.layer(l).size());
+    for (int s = 1; s <= steps; ++s) {
+      const Lists& now = host.read[static_cast<std::size_t>(s - 1)][static_cast<std::size_t>(l)];
+      std::int64_t missing = 0;
+      for (std::size_t h = 0; h < now.size(); ++h) {
+        Ints changed;
+        std::set_difference(now[h].begin(), now[h].end() - 1, last[h].begin(), last[h].end(),
+                            std::back_inserter(changed));
+        missing += std::ssize(changed);
+      }
+      const LedgerEntry& e = ledger.at(static_cast<std::size_t>(s), l);
+      EXPECT_EQ(e.misses, missing) << l << " " << s;
+      EXPECT_EQ(e.kv_fetch_bytes, missing * row);
+      EXPECT_EQ(e.hits + e.misses, std::ssize(now) * (budget - 1));
+      EXPECT_EQ(e.index_bytes + e.cache_fill_bytes, 0);
+      last = now;
+    }
+    EXPECT_EQ(ledger.at(1, l).misses, std::ssize(last) * (budget - 1));
+    EXPECT_GT(ledger.at(2, l).hits, 0);
+  }
+}
+
+// Beside an eviction a layer reads what it has kept of the tokens chosen, also where each query
+// head has kept tokens of its own.
+TEST(SpeContextSelf, GoesWithEviction) {
+  test::Machine machine("llama3");
+  const int steps = steps_of_test();
+  for (const char* eviction :
+       {"snapkv:budget=60,window=4", "pyramidkv:budget=60,window=4", "adakv:budget=60,window=4",
+        "h2o:budget=60", "chunkkv:budget=60", "snapkv:budget=60,window=4,gran=query_head",
+        "streamingllm:budget=60,pos=shift"}) {
+    for (const char* level : {"head", "batch"}) {
+      const std::string spec =
+          fmt::format("{}+specontext-self:budget=24,d=0,level={}", eviction, level);
+      SCOPED_TRACE(spec);
+      Watched host(machine, spec);
+      const auto logits = host.run(kPrompt, steps);
+      for (const test::Logits& l : logits) ASSERT_TRUE(test::all_finite(l));
+      EXPECT_TRUE(logits == run(machine, spec + ",placement=device", steps));
+      EXPECT_FALSE(host.read.back().front().empty());
+      for (const Lists& lists : host.read.back()) {
+        for (const Ints& list : lists) EXPECT_LE(list.size(), 24u);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace turnbench
