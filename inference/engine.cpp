@@ -5,6 +5,7 @@
 #include <cmath>
 #include <iterator>
 #include <map>
+#include <numeric>
 
 #include "common/error.h"
 #include "inference/rope.h"
@@ -54,7 +55,8 @@ std::vector<const Scratch*> Engine::Stage::all_scratch() const {
           &far_q,
           &far_lse,
           &far_attended,
-          &turns};
+          &turns,
+          &shown};
 }
 
 Engine::Engine(const Model& model, Backend& backend, Options options)
@@ -140,7 +142,8 @@ std::int64_t Engine::rows_together(const Pass& pass, std::int64_t left) const {
 }
 
 std::vector<std::vector<float>> Engine::forward(std::span<const Pass> passes) {
-  const Layout layout = begin(passes);
+  Layout layout = begin(passes);
+  begin_steps(passes, layout);
   const Stages& stages = model_.stages();
   for (std::size_t s = 0; s < stages.count(); ++s) {
     make_room(stages_[s], layout);
@@ -152,6 +155,7 @@ std::vector<std::vector<float>> Engine::forward(std::span<const Pass> passes) {
     const int first = stages.first_layer(s), last = stages.first_layer(s + 1);
     run_replayable(stages_[s], layout, first, [&] { qkv_rope(first, layout); });
     for (int l = first; l < last; ++l) {
+      show_hidden(l, passes, layout);
       append_keys(l, passes, layout);
       attention_layer(l, passes, layout);
       run_replayable(stages_[s], layout, l + 1, [&] {
@@ -257,6 +261,7 @@ Engine::Layout Engine::begin(std::span<const Pass> passes, std::int64_t at_once)
   layout.block = std::min(layout.rows, kLinearBlockRows);
   size.rows = layout.rows;
   size.pre_rope_keys = layout.pre_rope_keys;
+  count_resources(passes);
   check_memory(size, passes, at_once);
   for (const Pass& pass : passes) {  // from here on nothing is refused
     if (pass.kind == Pass::Kind::kDecode) ++pass.sequence->generated;
@@ -267,6 +272,12 @@ Engine::Layout Engine::begin(std::span<const Pass> passes, std::int64_t at_once)
     layout.dialogues.back().tokens = pass.sequence->tokens;
   }
   return layout;
+}
+
+void Engine::begin_steps(std::span<const Pass> passes, Layout& layout) {
+  move_in_answers(passes);
+  begin_retrievers(passes, layout);
+  fetch_ahead(passes, layout);
 }
 
 void Engine::make_room(Stage& stage, const Layout& layout) const {
@@ -369,6 +380,7 @@ void Engine::end(std::span<const Pass> passes) {
     s.generated = 0;
     for (Sequence* f : pass.forks) {
       if (s.policies.selects_in_prefill()) f->policies.selection = s.policies.selection->clone();
+      give_retriever(s, *f);
       f->tokens = s.tokens;
       f->next_position =
           f->policies.shifts_positions() ? f->cache.layer(0)[0].size() : s.next_position;
@@ -480,6 +492,8 @@ void Engine::check_memory(const PassSize& pass, std::span<const Pass> passes,
                   shape_.kv_heads, pass.rows) +
       workspace_bytes_of(model_.config(), active,
                          any.backend.scratch_bytes(model_.config(), active), stages_.size()) +
+      std::accumulate(resource_bytes_.begin(), resource_bytes_.end(), std::size_t{0},
+                      [](std::size_t sum, const auto& r) { return sum + r.second; }) +
       waiting + offload_bytes(passes);
   if (need > options_.memory_limit) {
     throw memory_error(
@@ -491,6 +505,7 @@ void Engine::check_memory(const PassSize& pass, std::span<const Pass> passes,
 std::size_t Engine::kv_bytes() const {
   std::size_t total = 0;
   for (const Stage& s : stages_) total += s.pool->live_bytes() + s.pre_rope_pool->live_bytes();
+  for (const auto& [head_dim, pool] : retriever_pools_) total += pool->live_bytes();
   return total;
 }
 
@@ -504,6 +519,7 @@ std::size_t Engine::host_kv_bytes() const {
 std::size_t Engine::peak_kv_bytes() const {
   std::size_t total = 0;
   for (const Stage& s : stages_) total += s.pool->peak_bytes() + s.pre_rope_pool->peak_bytes();
+  for (const auto& [head_dim, pool] : retriever_pools_) total += pool->peak_bytes();
   return total;
 }
 
@@ -512,6 +528,7 @@ void Engine::reset_peak() {
     s.pool->reset_peak();
     s.pre_rope_pool->reset_peak();
   }
+  for (const auto& [head_dim, pool] : retriever_pools_) pool->reset_peak();
 }
 
 std::size_t Engine::workspace_bytes() const {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -109,7 +110,8 @@ class Engine {
   void fill_random_kv(Sequence& sequence, std::span<const int> tokens, const DialogueView& dialogue,
                       std::uint64_t seed);
   /// Runs the attention of a pass alone, with the queries, keys and values of `source` for its
-  /// tokens.  Returns the seconds of each layer, including what its policies take.
+  /// tokens.  Returns the seconds of each layer, including what its policies take; the first one's
+  /// include what they take before it.
   std::vector<double> attend_made_up(const Pass& pass, KvSource& source);
 
   std::size_t kv_bytes() const;       ///< of the pages in use by all sequences, on all devices
@@ -159,6 +161,7 @@ class Engine {
     /// Of rows that attend to tokens at a greatest distance (SelectionPolicy::max_distance): their
     /// queries, what attention to those tokens gives, and the tables that turn them.
     Rows far_q{memory}, far_attended{memory}, far_lse{memory}, turns{memory};
+    Rows shown{memory};   ///< [rows, hidden]: a later stage's, for what the first one has beside it
     Rows normed{memory};  ///< [block, hidden]
     /// Scratch of a block: queries, keys and values [block, qkv width], or gate and up
     /// [block, 2 * ffn] and their product [block, ffn].
@@ -180,6 +183,19 @@ class Engine {
     bool pre_rope_keys = false;
     bool decodes = true;     // all passes are decode steps
     bool layer_ends = true;  // no more rows of these passes go through the layer
+    /// A layer of a decode step that was asked for before the first layer.
+    struct Ahead {
+      std::vector<std::int32_t> new_slots;  // of the step's token in the working sets
+      Selection selection;
+      std::vector<std::vector<std::int32_t>> working_slots;  // [lists]
+    };
+    /// [passes][layers], or none of a pass; null where a layer is asked in its turn.
+    std::vector<std::vector<std::shared_ptr<const Ahead>>> ahead;
+    const Ahead* ahead_of(std::size_t pass, int layer) const {
+      return pass < ahead.size() && !ahead[pass].empty()
+                 ? ahead[pass][static_cast<std::size_t>(layer)].get()
+                 : nullptr;
+    }
     std::int64_t hidden = 0, q_width = 0, kv_width = 0, ffn = 0;
     std::int64_t rows_of(std::size_t pass) const {
       return (pass + 1 < first_row.size() ? first_row[pass + 1] : rows) - first_row[pass];
@@ -219,6 +235,8 @@ class Engine {
   /// The same as `forward` for a prefill pass of any length: all of it goes through a layer, in
   /// chunks, before the next one.
   std::vector<float> forward_by_layers(const Pass& pass);
+  /// What steps do before their first layer.
+  void begin_steps(std::span<const Pass> passes, Layout& layout);
   /// Allocates the stage's activations, except logits.
   void make_room(Stage& stage, const Layout& layout) const;
   void embed(std::span<const Pass> passes, const Layout& layout);
@@ -290,6 +308,20 @@ class Engine {
                     const Selection& selection, int max_distance, std::int64_t row,
                     const Layout& layout);
 
+  // Of sequences whose policies have a retriever (engine_retrievers.cpp):
+  RetrieverPass retriever_pass(const Pass& pass);
+  const std::shared_ptr<KvPool>& retriever_pool(int head_dim);
+  /// Those that a pass is shown to.
+  static std::vector<Retriever*> retrievers_of(const Pass& pass);
+  /// Counts what their methods have beside the model from now on.
+  void count_resources(std::span<const Pass> passes);
+  /// Shows the passes to them, then begins the steps of their policies.
+  void begin_retrievers(std::span<const Pass> passes, const Layout& layout);
+  /// Shows the hidden states that enter a layer to those that read them.
+  void show_hidden(int layer, std::span<const Pass> passes, const Layout& layout);
+  /// Gives a fork the state of its retriever after a shared prompt.
+  static void give_retriever(const Sequence& from, Sequence& fork);
+
   // Of sequences whose keys and values are in host memory (engine_offload.cpp):
   static void begin_ledgers(const Pass& pass);
   /// Copies the tokens of an offloaded layer to the device, for a prefill pass.
@@ -298,8 +330,13 @@ class Engine {
   /// Begins the step of an offloaded layer that has been extended by one token.  Returns the
   /// token's slot in each working set.
   std::vector<std::int32_t> begin_offloaded_step(Sequence& sequence, int layer);
-  /// Brings what a decode step reads of an offloaded layer to the device.  Returns the slots of the
-  /// working sets, [lists][tokens].
+  /// Moves layers of an answer to host memory whose method no longer needs all of them.
+  void move_in_answers(std::span<const Pass> passes);
+  /// Asks policies that select ahead for the offloaded layers of their steps, and starts to bring
+  /// those to the device.
+  void fetch_ahead(std::span<const Pass> passes, Layout& layout);
+  /// Starts to bring what a decode step reads of an offloaded layer to the device.  Returns the
+  /// slots of the working sets, [lists][tokens].
   std::vector<std::vector<std::int32_t>> fetch(Sequence& sequence, const LayerView& view,
                                                const Selection& selection);
   /// The RoPE of positions [0, positions) at least, in the stage's memory until the next call.
@@ -318,7 +355,10 @@ class Engine {
   /// decides for the sequence; may be null.
   void move_to_host(Sequence& sequence, int layer, const LayerView* view,
                     const SelectionPolicy* selection);
-  /// Tells the working set of a layer that the sequence's eviction policy was there.
+  /// A new working set of a layer whose tokens are on the device, with the pinned ones.
+  void make_working_set(Sequence& sequence, int layer, const DeviceNeeds& needs,
+                        const SelectionPolicy* selection);
+  /// Tells what knows slots of a layer that the sequence's eviction policy was there.
   void forget_evicted(Sequence& sequence, int layer);
   /// Bytes beside the cached tokens where keys and values move to host memory, or a method has an
   /// index: the layer that a prefill has on the device and, of prompts that end with the passes,
@@ -333,6 +373,9 @@ class Engine {
   std::vector<Stage> stages_;
   BackgroundTasks background_;
   LedgerEntry uncounted_;
+  LayerMemo resources_;                                     // of methods, beside the model
+  std::map<std::string, std::size_t> resource_bytes_;       // by key
+  std::map<int, std::shared_ptr<KvPool>> retriever_pools_;  // by size of a key
   Scratch staging_;  // host memory for rows copied from or to a backend's memory
 };
 

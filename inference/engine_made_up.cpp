@@ -90,13 +90,17 @@ void Engine::fill_kv(Sequence& sequence, std::span<const int> tokens, const Dial
     add_tools(filled, stage.q.view);
     after_attention(l, pass, stats, filled);
   }
+  begin_retrievers({&pass, 1}, {});
   sequence.prompt_tokens = n;
   sequence.next_position =
       sequence.policies.shifts_positions() ? sequence.cache.layer(0)[0].size() : n;
 }
 
 std::vector<double> Engine::attend_made_up(const Pass& pass, KvSource& source) {
-  const Layout layout = begin({&pass, 1});
+  Layout layout = begin({&pass, 1});
+  const auto began = Clock::now();
+  begin_steps({&pass, 1}, layout);
+  const double before = seconds_since(began);
   for (Stage& stage : stages_) make_room(stage, layout);
   const std::int64_t head_dim = shape_.head_dim, rows = layout.rows;
   std::vector<float> queries(rows * layout.q_width), of_set(rows * 2 * head_dim),
@@ -126,6 +130,7 @@ std::vector<double> Engine::attend_made_up(const Pass& pass, KvSource& source) {
     stage.memory->synchronize();
     seconds.push_back(seconds_since(start));
   }
+  seconds.front() += before;
   end({&pass, 1});
   return seconds;
 }

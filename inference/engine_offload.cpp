@@ -1,9 +1,11 @@
 // The part of the engine that moves keys and values between host and device memory.
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
 #include <utility>
 
+#include "common/clock.h"
 #include "inference/engine.h"
 #include "inference/policy_checks.h"
 
@@ -200,6 +202,83 @@ void Engine::replace_held(Sequence& s, int layer, std::int32_t first, std::int32
   }
 }
 
+void Engine::make_working_set(Sequence& s, int layer, const DeviceNeeds& needs,
+                              const SelectionPolicy* selection) {
+  const Stage& stage = stage_of(layer);
+  const auto& sets = s.cache.layer(layer);
+  std::int32_t longest = 0;
+  for (const KvHeadCache& set : sets) longest = std::max(longest, set.size());
+  const auto options =
+      working_set_options(s.policies.placement, needs, static_cast<int>(sets.size()), longest);
+  std::unique_ptr<OffloadedLayer>& offloaded = s.offloaded[static_cast<std::size_t>(layer)];
+  offloaded = std::make_unique<OffloadedLayer>(
+      options, s.cache.pool(layer), s.policies.placement.host ? stage.link : stage.within,
+      needs.keys);
+  offloaded->start(sets, pinned_of(selection, layer));
+}
+
+void Engine::move_in_answers(std::span<const Pass> passes) {
+  for (const Pass& pass : passes) {
+    Sequence& s = *pass.sequence;
+    const SelectionPolicy* selection = s.policies.selection.get();
+    if (pass.kind != Pass::Kind::kDecode || !s.policies.placement.host || selection == nullptr)
+      continue;
+    for (int l = 0; l < shape_.layers; ++l) {
+      const auto at = static_cast<std::size_t>(l);
+      auto& sets = s.cache.layer(l);
+      Stage& stage = stage_of(l);
+      if (s.offloaded[at] != nullptr || s.held[at] != nullptr) continue;
+      PromptSize size{shape_, sets.front().layout().dtype,
+                      l,      static_cast<int>(sets.size()),
+                      0,      s.prompt_tokens};
+      for (const KvHeadCache& set : sets) size.tokens = std::max(size.tokens, set.size());
+      const DeviceNeeds needs = selection->needs_in_answer(size);
+      if (needs.everything) continue;
+      make_working_set(s, l, needs, selection);
+      const Selection last = std::exchange(s.last_read[at], {});
+      if (!last.all()) s.offloaded[at]->take_in(sets, last.slots);
+      std::vector<KvHeadCache> host(sets.size(),
+                                    KvHeadCache(stage.host_pool_like(*s.cache.pool(l))));
+      append_over(*stage.link, LinkDirection::kToHost, LinkUse::kWriteback, sets, host,
+                  s.counters.ledger.now(l).writeback_bytes);
+      sets = std::move(host);
+    }
+  }
+}
+
+void Engine::fetch_ahead(std::span<const Pass> passes, Layout& layout) {
+  layout.ahead.resize(passes.size());
+  for (std::size_t i = 0; i < passes.size(); ++i) {
+    Sequence& s = *passes[i].sequence;
+    if (passes[i].kind != Pass::Kind::kDecode || !s.policies.placement.host ||
+        !s.policies.selection || !s.policies.selection->selects_ahead())
+      continue;
+    layout.ahead[i].resize(static_cast<std::size_t>(shape_.layers));
+    const std::int64_t row = layout.first_row[i];
+    for (int l = 0; l < shape_.layers; ++l) {
+      const auto at = static_cast<std::size_t>(l);
+      if (s.offloaded[at] == nullptr) continue;
+      const Stage& stage = stage_of(l);
+      auto& sets = s.cache.layer(l);
+      for (KvHeadCache& set : sets) set.extend(std::span(layout.positions).subspan(row, 1));
+      auto ahead = std::make_shared<Layout::Ahead>();
+      ahead->new_slots = begin_offloaded_step(s, l);
+      AttentionStats stats(stage.backend, shape_, scale_, model_.config().sliding_window[at], sets,
+                           {}, &s.tails[at]);
+      LayerView view{
+          l, shape_,          sets,       stats, layout.dialogues[i], layout.positions[row],
+          1, s.prompt_tokens, s.generated};
+      add_tools(view, {});
+      const auto start = Clock::now();
+      ahead->selection = s.policies.selection->select(view);
+      PolicyCheck{s.policies.method, l, shape_.heads}.selection(ahead->selection, sets);
+      s.counters.policy_seconds += seconds_since(start);
+      ahead->working_slots = fetch(s, view, ahead->selection);
+      layout.ahead[i][at] = std::move(ahead);
+    }
+  }
+}
+
 void Engine::move_to_host(Sequence& s, int layer, const LayerView* view,
                           const SelectionPolicy* selection) {
   Stage& stage = stage_of(layer);
@@ -209,21 +288,12 @@ void Engine::move_to_host(Sequence& s, int layer, const LayerView* view,
   if (!on_host && !rebuilds) return;
   std::unique_ptr<HeldLayer>& held = s.held[static_cast<std::size_t>(layer)];
   if (held != nullptr) return;  // its new rows are on the host
-  std::unique_ptr<OffloadedLayer>& offloaded = s.offloaded[static_cast<std::size_t>(layer)];
-  const auto make_working_set = [&](const DeviceNeeds& needs) {
-    std::int32_t longest = 0;
-    for (const KvHeadCache& set : sets) longest = std::max(longest, set.size());
-    const auto options =
-        working_set_options(s.policies.placement, needs, static_cast<int>(sets.size()), longest);
-    offloaded = std::make_unique<OffloadedLayer>(options, s.cache.pool(layer),
-                                                 on_host ? stage.link : stage.within, needs.keys);
-    offloaded->start(sets, pinned_of(selection, layer));
-  };
+  s.last_read[static_cast<std::size_t>(layer)] = {};
   if (rebuilds) check_cache_rule(*selection, s.policies.placement.rule, s.policies.method);
   if (!on_host) {
-    offloaded.reset();
+    s.offloaded[static_cast<std::size_t>(layer)].reset();
     const DeviceNeeds needs = selection->device_needs(*view);
-    if (!needs.everything) make_working_set(needs);
+    if (!needs.everything) make_working_set(s, layer, needs, selection);
     return;
   }
   LedgerEntry& ledger = s.counters.ledger.now(layer);
@@ -253,7 +323,7 @@ void Engine::move_to_host(Sequence& s, int layer, const LayerView* view,
     held = std::make_unique<HeldLayer>(s.cache.pool(layer), sets,
                                        selection->pinned(layer, longest_set(*view)), stage.link);
   } else {
-    make_working_set(needs);
+    make_working_set(s, layer, needs, selection);
   }
   // All that go on from the same tokens share one copy.
   const char* key = host_pool->layout().pre_rope_keys ? "with pre-RoPE keys" : "without";
@@ -264,6 +334,7 @@ void Engine::move_to_host(Sequence& s, int layer, const LayerView* view,
 }
 
 void Engine::forget_evicted(Sequence& s, int layer) {
+  s.last_read[static_cast<std::size_t>(layer)] = {};
   OffloadedLayer* offloaded = s.offloaded[static_cast<std::size_t>(layer)].get();
   if (offloaded == nullptr) return;
   offloaded->truncate(std::vector<std::int32_t>(s.cache.layer(layer).size(), 0));

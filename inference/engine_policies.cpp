@@ -73,13 +73,16 @@ void Engine::append_keys(int layer, std::span<const Pass> passes, const Layout& 
     }
     auto& sets = sequence.cache.layer(layer);
     const auto positions = std::span(layout.positions).subspan(first, rows);
-    for (KvHeadCache& set : sets) set.extend(positions);
+    const Layout::Ahead* ahead = layout.ahead_of(i, layer);
+    if (ahead == nullptr) {
+      for (KvHeadCache& set : sets) set.extend(positions);
+    }
     OffloadedLayer* offloaded = sequence.offloaded[l].get();
     if (held != nullptr) {
       if (is_prefill) continue;  // appended when the policy knows what the layer holds
       add_append_jobs(layer, i, layout, held->sets(), hold(sequence, layer, positions), jobs);
     } else if (offloaded != nullptr) {
-      new_slots[i] = begin_offloaded_step(sequence, layer);
+      new_slots[i] = ahead != nullptr ? ahead->new_slots : begin_offloaded_step(sequence, layer);
       add_append_jobs(layer, i, layout, offloaded->sets(), new_slots[i], jobs);
     } else {
       std::vector<std::int32_t> own;
@@ -161,8 +164,10 @@ Engine::LayerDecisions Engine::ask_policies(int layer, std::span<const Pass> pas
     OffloadedLayer* offloaded = s.offloaded[l].get();
     if (offloaded != nullptr) {
       if (s.policies.placement.host) view.index_path = index_path(s, layer);
-      offloaded->settle();  // policies may read the host's keys
     }
+    const Layout::Ahead* ahead = layout.ahead_of(i, layer);
+    if (offloaded != nullptr && ahead == nullptr)
+      offloaded->settle();  // policies may read the host's keys
     const auto start = Clock::now();
     const PolicyCheck check{s.policies.method, layer, shape_.heads};
     // Prefill and selection policies may read keys.
@@ -171,6 +176,8 @@ Engine::LayerDecisions Engine::ask_policies(int layer, std::span<const Pass> pas
       out.patterns[i] = s.policies.prefill->plan(view);
       check.patterns(out.patterns[i], {layout.positions[row], rows});
       s.counters.policy_seconds += seconds_since(start);
+    } else if (ahead != nullptr) {
+      out.selections[i] = ahead->selection;
     } else if (decodes && s.policies.selection) {
       if (const int distance = s.policies.selection->max_distance(); distance > 0) {
         out.far[i].row = far_rows++;
@@ -181,7 +188,13 @@ Engine::LayerDecisions Engine::ask_policies(int layer, std::span<const Pass> pas
       check.selection(out.selections[i], sets);
       s.counters.policy_seconds += seconds_since(start);
     }
-    if (offloaded != nullptr) out.working_slots[i] = fetch(s, view, out.selections[i]);
+    if (offloaded != nullptr) {
+      out.working_slots[i] =
+          ahead != nullptr ? ahead->working_slots : fetch(s, view, out.selections[i]);
+      offloaded->await_fetch();
+    } else if (decodes && s.policies.placement.host) {
+      s.last_read[l] = out.selections[i];
+    }
     if (view.far_queries.data != nullptr && !out.selections[i].all()) {
       auto divided =
           divide_by_distance(sets, out.selections[i],
@@ -364,6 +377,8 @@ void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
   const auto start = Clock::now();
   if (pass.kind == Pass::Kind::kDecode) {
     if (s.policies.eviction && pass.evict) {
+      if (OffloadedLayer* offloaded = s.offloaded[static_cast<std::size_t>(layer)].get())
+        offloaded->settle();  // it may read the host's keys
       memory.synchronize();
       keep(s, layer, s.policies.eviction->after_decode(view), view.sets);
       forget_evicted(s, layer);

@@ -54,6 +54,18 @@ void OffloadedLayer::start(std::span<const KvHeadCache> sets, const Pinned& pinn
   sets_.front().pool()->memory().copy(copies);
 }
 
+void OffloadedLayer::take_in(std::span<const KvHeadCache> sets,
+                             std::span<const std::vector<std::int32_t>> lists) {
+  std::vector<std::int32_t> tokens;
+  for (const KvHeadCache& set : sets) tokens.push_back(set.size());
+  std::vector<Copy> copies;
+  for (const SlotCopy& c : residency_->step(lists, tokens).loads) {
+    const auto s = static_cast<std::size_t>(c.set);
+    sets_[s].place(c.device, sets[s], c.host, c.count, copies, keys_read_);
+  }
+  sets_.front().pool()->memory().copy(copies);
+}
+
 void OffloadedLayer::settle() {
   link_->wait(last_);
 }
@@ -107,8 +119,12 @@ std::vector<std::vector<std::int32_t>> OffloadedLayer::fetch(
   load(host, step.loads, rebuild ? KeyRows::kNone : keys_read_, LinkUse::kKvFetch,
        ledger.kv_fetch_bytes);
   if (rebuild && !step.loads.empty()) rebuild(step.loads);  // while values come over the link
-  settle();
+  fetched_ = last_;
   return step.slots;
+}
+
+void OffloadedLayer::await_fetch() {
+  link_->wait(fetched_);
 }
 
 void OffloadedLayer::make_room(std::span<const KvHeadCache> host, std::int32_t step_tokens,

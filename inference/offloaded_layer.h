@@ -36,6 +36,9 @@ class OffloadedLayer {
   /// Pins tokens of a prompt that the device still has in `sets`.
   void start(std::span<const KvHeadCache> sets, const Pinned& pinned);
 
+  /// Takes in what a step has read of them, too.  After `start`.
+  void take_in(std::span<const KvHeadCache> sets, std::span<const std::vector<std::int32_t>> lists);
+
   /// The working set of each KV set.
   std::span<const KvHeadCache> sets() const { return sets_; }
   std::span<KvHeadCache> sets() { return sets_; }
@@ -57,13 +60,15 @@ class OffloadedLayer {
                  LedgerEntry& ledger);
   /// Writes the keys of tokens whose values are being brought to the device.
   using Rebuild = std::function<void(std::span<const SlotCopy>)>;
-  /// Brings the tokens of `lists` (Residency::step, with `for_each`) to the device.  Returns their
-  /// slots in the working sets, in the same order.  If there is `rebuild`, only their values come
-  /// from the host.
+  /// Starts to bring the tokens of `lists` (Residency::step, with `for_each`) to the device.
+  /// Returns their slots in the working sets, in the same order.  If there is `rebuild`, only their
+  /// values come from the host.
   std::vector<std::vector<std::int32_t>> fetch(std::span<const KvHeadCache> host,
                                                std::span<const std::vector<std::int32_t>> lists,
                                                LedgerEntry& ledger, const Rebuild& rebuild = {},
                                                const ForEach& for_each = for_each_in_order);
+  /// Waits for what `fetch` has started.
+  void await_fetch();
   /// Starts the copies of the step that later steps may profit from.  After its attention.
   void end_step(std::span<const KvHeadCache> host, LedgerEntry& ledger);
 
@@ -83,7 +88,7 @@ class OffloadedLayer {
   std::vector<KvHeadCache> sets_;
   std::shared_ptr<Link> link_;
   KeyRows keys_read_;
-  Link::Ticket last_ = 0;
+  Link::Ticket last_ = 0, fetched_ = 0;
   std::vector<SlotCopy> fills_;  // of the current step
 };
 

@@ -18,6 +18,7 @@
 #include "inference/ledger.h"
 #include "inference/link.h"
 #include "inference/residency.h"
+#include "inference/retriever.h"
 #include "inference/selection_jobs.h"
 
 namespace turnbench {
@@ -202,6 +203,14 @@ struct MissingKeys {
   RopeTable rope;  ///< of all their positions
 };
 
+/// A step of one sequence before its first layer.
+struct StepView {
+  const RetrieverPass& pass;
+  Retriever& retriever;       ///< which has seen the step's token
+  std::int32_t position = 0;  ///< of that token
+  int prompt_tokens = 0;      ///< as in LayerView
+};
+
 /// Decides which cached tokens decode attention reads.  Nothing is evicted.
 class SelectionPolicy {
  public:
@@ -249,11 +258,25 @@ class SelectionPolicy {
   /// all tokens that are not pinned.  Steps then read a working set with rule kPrevious, even if
   /// keys and values are on the device.
   virtual bool rebuilds_keys() const { return false; }
+  /// The retriever that each sequence has of its own; null if the method has none.
+  virtual std::unique_ptr<Retriever> make_retriever() const { return nullptr; }
+  /// What all of them share.
+  virtual MethodResource resource(const ModelConfig&, DType /*weights*/) const { return {}; }
+  /// If there is a retriever: called once in a step, before the first layer.
+  virtual void begin_step(const StepView&) {}
   /// Called in a step after `select`.
   virtual void rebuild_keys(const LayerView&, const MissingKeys&) {}
   /// Called for each layer of a step before the previous layer's attention, if the layer is
   /// offloaded: starts to move what `select` needs to the device.
   virtual void prefetch(int /*layer*/, const IndexPath&) {}
+  /// True if `select` needs nothing of a step's layer but its cached tokens, neither queries nor
+  /// keys: layers in host memory are then asked for before the first layer, and their copies run
+  /// ahead of them.
+  virtual bool selects_ahead() const { return false; }
+  /// Asked before each step of an answer for layers that have stayed on the device because
+  /// `device_needs` said so; `tokens` are those before the step.  If not everything is needed, the
+  /// layer goes to host memory, and what the previous step read of it stays on the device.
+  virtual DeviceNeeds needs_in_answer(const PromptSize&) const { return {.everything = true}; }
   // What an eviction policy beside it must not do:
   /// True if all sets of a layer must have equally many tokens.
   virtual bool needs_equal_sets() const { return false; }

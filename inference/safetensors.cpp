@@ -89,7 +89,7 @@ void Safetensors::add_file(std::span<const std::byte> bytes, const std::string& 
   const std::span<const std::byte> data = bytes.subspan(8 + header_size);
   std::vector<NamedBytes> added;
   for (const std::string& name : view.keys()) {
-    if (name == "__metadata__") continue;
+    if (name == "__metadata__" || (wanted_ && !wanted_(name))) continue;
     const TensorView tensor = parse_tensor(view.at(name), data);
     added.emplace_back(name, tensor.bytes);
     if (!tensors_.emplace(name, tensor).second) {
@@ -115,8 +115,10 @@ void Safetensors::release_pages(std::span<const std::byte> bytes) const {
   }
 }
 
-Safetensors Safetensors::open(const std::filesystem::path& directory) {
+Safetensors Safetensors::open(const std::filesystem::path& directory,
+                              std::function<bool(const std::string& name)> wanted) {
   Safetensors out;
+  out.wanted_ = std::move(wanted);
   const auto add = [&](const std::filesystem::path& path) {
     out.files_.push_back(std::make_shared<MappedFile>(path));
     out.add_file(out.files_.back()->bytes(), path.string());
@@ -148,7 +150,8 @@ Safetensors Safetensors::open(const std::filesystem::path& directory) {
   }
   for (const std::string& shard : shards) add(directory / shard);
   for (const std::string& name : map.keys()) {
-    if (!out.has(name)) map.at(name).fail("a shard that holds the tensor " + printable(name));
+    if (!out.has(name) && (!out.wanted_ || out.wanted_(name)))
+      map.at(name).fail("a shard that holds the tensor " + printable(name));
   }
   return out;
 }

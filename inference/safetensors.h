@@ -2,6 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -26,7 +28,9 @@ class Safetensors {
  public:
   /// Opens model.safetensors in `directory`, or model.safetensors.index.json and its shards.
   /// @throws Error (input) if the files are missing or invalid.
-  static Safetensors open(const std::filesystem::path& directory);
+  /// wanted: names of tensors that are read; others may be of any type.  Empty: all are.
+  static Safetensors open(const std::filesystem::path& directory,
+                          std::function<bool(const std::string& name)> wanted = {});
   /// Reads a safetensors file in memory, which must outlive the object.  `source` names it in
   /// messages.
   static Safetensors from_memory(std::span<const std::byte> bytes, const std::string& source);
@@ -44,6 +48,7 @@ class Safetensors {
   void add_file(std::span<const std::byte> bytes, const std::string& source);
 
   std::string source_;
+  std::function<bool(const std::string&)> wanted_;
   std::vector<std::shared_ptr<MappedFile>> files_;
   std::map<std::string, TensorView> tensors_;
 };

@@ -1,7 +1,9 @@
 #include "inference/sequence.h"
 
 #include <algorithm>
+#include <memory>
 #include <span>
+#include <string>
 #include <utility>
 
 namespace turnbench {
@@ -28,6 +30,8 @@ Sequence::Sequence(const ModelShape& shape, Policies policies,
   offloaded.resize(tails.size());
   held.resize(tails.size());
   host_copies.resize(tails.size());
+  last_read.resize(tails.size());
+  if (this->policies.selection) retriever = this->policies.selection->make_retriever();
 }
 
 Sequence Sequence::fork() const {
@@ -47,8 +51,21 @@ Sequence Sequence::fork_as(Policies other) const {
     if (offloaded[l]) out.offloaded[l] = std::make_unique<OffloadedLayer>(*offloaded[l]);
     if (held[l]) out.held[l] = std::make_unique<HeldLayer>(*held[l]);
   }
+  if (out.retriever) {
+    if (const Retriever* known = find_retriever(out.retriever->key()))
+      out.retriever = known->clone();
+  }
+  for (const auto& of_forks : fork_retrievers) out.fork_retrievers.push_back(of_forks->clone());
+  out.last_read = last_read;
   out.counters = counters;
   return out;
+}
+
+const Retriever* Sequence::find_retriever(const std::string& key) const {
+  if (retriever && retriever->key() == key) return retriever.get();
+  const auto found = std::find_if(fork_retrievers.begin(), fork_retrievers.end(),
+                                  [&](const auto& r) { return r->key() == key; });
+  return found == fork_retrievers.end() ? nullptr : found->get();
 }
 
 std::size_t Sequence::kv_bytes() const {
@@ -68,7 +85,7 @@ std::size_t Sequence::resident_kv_bytes() const {
 }
 
 std::size_t Sequence::policy_key_bytes() const {
-  std::size_t out = 0;
+  std::size_t out = retriever ? retriever->key_bytes() : 0;
   for (int l = 0; policies.selection && l < shape_.layers; ++l)
     out += policies.selection->key_bytes(l);
   return out;
@@ -78,6 +95,9 @@ void Sequence::truncate(std::int32_t position) {
   tokens.resize(static_cast<std::size_t>(position));
   next_position = position;
   cache.truncate_to_position(position);
+  last_read.assign(tails.size(), {});
+  if (retriever) retriever->truncate(position);
+  for (const auto& of_forks : fork_retrievers) of_forks->truncate(position);
   for (QueryTail& tail : tails) tail.truncate_to_position(position);
   for (std::size_t l = 0; l < offloaded.size(); ++l) {
     if (held[l]) held[l]->truncate(position);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "inference/attention_stats.h"
@@ -56,11 +58,14 @@ class Sequence {
 
   // Bytes without what pages round up to, the same for a sequence whose pages others share or not:
   /// Of the cached tokens' keys and values wherever they are, also of keys before RoPE if the
-  /// policies need them, and of keys that a policy keeps in another form.
+  /// policies need them, of keys that a policy keeps in another form, and of a retriever's.
   std::size_t kv_bytes() const;
   /// Of these what is on the device: layers that are there whole, working sets with all their slots
   /// of those in host memory.  Working sets beside layers on the device come on top.
   std::size_t resident_kv_bytes() const;
+
+  /// The retriever with this key; null if there is none.
+  const Retriever* find_retriever(const std::string& key) const;
 
   const ModelShape& shape() const { return shape_; }
   int tail_rows() const { return tail_rows_; }
@@ -71,12 +76,17 @@ class Sequence {
   int generated = 0;               ///< tokens since then
   KvCache cache;
   Policies policies;
-  std::vector<QueryTail> tails;       ///< per layer
-  std::vector<ColumnMasses> columns;  ///< per layer, of the rows prefilled so far
+  std::vector<QueryTail> tails;          ///< per layer
+  std::vector<ColumnMasses> columns;     ///< per layer, of the rows prefilled so far
+  std::unique_ptr<Retriever> retriever;  ///< of the selection policy; may be null
+  /// Of sequences that share this one's prefill, as far as it has none like theirs.
+  std::vector<std::unique_ptr<Retriever>> fork_retrievers;
   /// Per layer; null if the layer is on the device.  Else `cache` has its tokens in host memory.
   std::vector<std::unique_ptr<OffloadedLayer>> offloaded;
   /// The same of layers that hold nothing but what is pinned; null in all others.
   std::vector<std::unique_ptr<HeldLayer>> held;
+  /// Per layer; of those on the device whose method has a host placement, what the last step read.
+  std::vector<Selection> last_read;
   /// Per layer; while a prefill pass has its tokens on the device, those before the pass in host
   /// memory.
   std::vector<std::vector<KvHeadCache>> host_copies;
@@ -85,7 +95,7 @@ class Sequence {
  private:
   /// A key and a value, and a key before RoPE if the policies need it.
   std::size_t rows_per_token() const { return policies.pre_rope_keys() ? 3 : 2; }
-  /// Bytes of keys that the policy keeps in another form.
+  /// Bytes of keys that the policy keeps in another form, and of its retriever's.
   std::size_t policy_key_bytes() const;
 
   ModelShape shape_;

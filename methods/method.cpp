@@ -9,6 +9,7 @@
 #include "common/file.h"
 #include "common/text.h"
 #include "inference/policy_checks.h"
+#include "methods/draft_checkpoint.h"
 
 namespace turnbench {
 namespace {
@@ -90,6 +91,20 @@ std::string layers_text(const LayerRule& rule) {
   return fmt::format("{}", fmt::join(rule.weights, "/"));
 }
 
+/// PATH#HASH, with the first digits of what hash(path) says, or the word for no path.  Refuses
+/// another hash than the text has.
+template <typename Hash>
+std::string pinned_path(const std::string& text, std::string_view none, const std::string& where,
+                        const Hash& hash) {
+  std::string path = text.substr(0, text.find('#'));
+  if (path == none) return path;
+  std::string pinned =
+      path + "#" + with_error_prefix(where, [&] { return hash(path); }).substr(0, 12);
+  if (text != path && text != pinned)
+    throw input_error("{}: found the file {}, expected {}", where, pinned, printable(text));
+  return pinned;
+}
+
 /// The value as the canonical text writes it; refuses what does not fit the declaration.
 std::string check_value(const ParameterInfo& p, const std::string& text, const std::string& where,
                         const std::filesystem::path& folder) {
@@ -126,16 +141,14 @@ std::string check_value(const ParameterInfo& p, const std::string& text, const s
       if (canonical.find('@') == std::string::npos) return canonical;
       throw input_error("{}: found a placement, expected none: it changes no attention", where);
     }
-    case ParameterInfo::Kind::kFile: {
-      std::string path = text.substr(0, text.find('#'));
-      if (path == "none") return path;
-      std::string pinned = path + "#" + with_error_prefix(where, [&] {
-                                          return hash_text(read_file(folder / path));
-                                        }).substr(0, 12);
-      if (text != path && text != pinned)
-        throw input_error("{}: found the file {}, expected {}", where, pinned, printable(text));
-      return pinned;
-    }
+    case ParameterInfo::Kind::kFile:
+      return pinned_path(text, "none", where, [&](const std::string& path) {
+        return hash_text(read_file(folder / path));
+      });
+    case ParameterInfo::Kind::kDirectory:
+      return pinned_path(text, p.unit, where, [&](const std::string& path) {
+        return DraftCheckpoint::open(folder / path).content_hash();
+      });
   }
   return text;
 }
@@ -243,6 +256,13 @@ std::optional<std::filesystem::path> Parameters::file(std::string_view name) con
   const std::string& value = text(name);
   if (value == "none") return std::nullopt;
   return folder_ / value.substr(0, value.find('#'));
+}
+
+std::optional<std::filesystem::path> Parameters::directory(std::string_view name) const {
+  const std::string& value = text(name);
+  const std::size_t hash = value.find('#');
+  if (hash == std::string::npos) return std::nullopt;
+  return folder_ / value.substr(0, hash);
 }
 
 const std::vector<ParameterInfo>& placement_parameters() {

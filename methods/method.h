@@ -25,11 +25,23 @@ struct Budget {
 
 /// One setting of a method, as `describe method` prints it.
 struct ParameterInfo {
-  enum class Kind { kBudget, kInteger, kNumber, kFlag, kChoice, kFile, kLayers, kMethod };
+  enum class Kind {
+    kBudget,
+    kInteger,
+    kNumber,
+    kFlag,
+    kChoice,
+    kFile,
+    kDirectory,
+    kLayers,
+    kMethod
+  };
   std::string_view name;
   Kind kind;
   std::string_view fallback;  ///< as text; "" means it must be given
-  std::string_view unit;      ///< tokens, share, ...; for a choice its values, separated by |
+  /// tokens, share, ...; for a choice its values, separated by |; for a directory the word that
+  /// stands for none
+  std::string_view unit;
   std::string_view description;
   double min = 0, max = 1e9;
 };
@@ -51,10 +63,12 @@ class Parameters {
   LayerRule layers(std::string_view name) const;
   /// The path, or nothing where the value is "none".
   std::optional<std::filesystem::path> file(std::string_view name) const;
+  /// The path, or nothing where the value is a word that stands for none.
+  std::optional<std::filesystem::path> directory(std::string_view name) const;
 
-  /// "name=value,..." in the order of declaration, defaults included.  A file is written as
-  /// PATH#HASH, the hash of its content.  A file that is given so is refused if its content has
-  /// another hash.
+  /// "name=value,..." in the order of declaration, defaults included.  A file or a
+  /// directory is written as PATH#HASH, the hash of its content.  One that is given so is refused
+  /// if its content has another hash.
   const std::string& canonical() const { return canonical_; }
   const std::map<std::string, std::string, std::less<>>& values() const { return values_; }
 

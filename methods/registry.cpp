@@ -23,6 +23,7 @@
   X(clusterkv)               \
   X(shadowkv)                \
   X(pqcache)                 \
+  X(specontext)              \
   X(specontext_self)         \
   X(a_shape)                 \
   X(tri_shape)               \

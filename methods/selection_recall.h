@@ -41,6 +41,14 @@ class WatchedSelection : public SelectionPolicy {
   bool reads_pinned_only() const override { return policy_->reads_pinned_only(); }
   bool loads_by_layer() const override { return policy_->loads_by_layer(); }
   bool rebuilds_keys() const override { return policy_->rebuilds_keys(); }
+  std::unique_ptr<Retriever> make_retriever() const override { return policy_->make_retriever(); }
+  MethodResource resource(const ModelConfig& config, DType weights) const override {
+    return policy_->resource(config, weights);
+  }
+  DeviceNeeds needs_in_answer(const PromptSize& size) const override {
+    return policy_->needs_in_answer(size);
+  }
+  void begin_step(const StepView& step) override { policy_->begin_step(step); }
   void rebuild_keys(const LayerView& view, const MissingKeys& missing) override {
     policy_->rebuild_keys(view, missing);
   }

@@ -19,6 +19,8 @@ std::string_view kind_name(ParameterInfo::Kind kind) {
       return "choice";
     case ParameterInfo::Kind::kFile:
       return "file";
+    case ParameterInfo::Kind::kDirectory:
+      return "directory";
     case ParameterInfo::Kind::kLayers:
       return "layers";
     case ParameterInfo::Kind::kMethod:

@@ -55,7 +55,10 @@ struct BatchBytes {
 class Batch {
  public:
   Batch(const ResolvedModel& model, std::span<const Device> devices)
-      : config_(model.checkpoint.config), dtype_(model.entry.kv_dtype), devices_(devices) {}
+      : config_(model.checkpoint.config),
+        weights_(model.dtype),
+        dtype_(model.entry.kv_dtype),
+        devices_(devices) {}
 
   PageLayout layout(bool pre_rope_keys) const { return {config_.head_dim, dtype_, pre_rope_keys}; }
   /// Pages of `tokens` tokens, `sets` sets a layer.
@@ -74,6 +77,12 @@ class Batch {
     held_.pages[pre_rope_keys ? 1 : 0] += bytes;
   }
   void add_bytes(std::size_t bytes) { held_.rest += bytes; }
+  /// What a method has beside the model, once for all sequences.
+  void add_resource(const Policies& policies) {
+    if (!policies.selection) return;
+    const MethodResource resource = policies.selection->resource(config_, weights_);
+    if (!resource.key.empty() && resources_.insert(resource.key).second) add_bytes(resource.bytes);
+  }
   /// A sequence with pages of its own, which remembers `window` rows of queries, in room for twice
   /// as many, and its last logits.
   void add(std::int64_t tokens, int sets, bool pre_rope_keys, int window) {
@@ -120,7 +129,8 @@ class Batch {
   }
 
   const ModelConfig& config_;
-  DType dtype_;
+  DType weights_, dtype_;
+  std::set<std::string> resources_;
   std::span<const Device> devices_;
   BatchBytes held_;
   std::size_t sequences_ = 0;
@@ -227,6 +237,7 @@ class UnitMemory {
     out_.add_host_pages(needs.offloaded_layers, own, sets, raw);
     out_.add_working_sets(needs.working_sets, raw);
     out_.add_sequence(window);
+    out_.add_resource(p);
     return needs;
   }
 

@@ -5,58 +5,25 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <iterator>
 #include <memory>
 #include <utility>
 
 #include "common/error.h"
 #include "methods/scores.h"
-#include "methods/selection_recall.h"
 #include "tests/inference/conversation.h"
 #include "tests/methods/prescribed.h"
+#include "tests/methods/shared_tokens.h"
 
 namespace turnbench {
 namespace {
 
 using test::Ints;
-using Lists = std::vector<Ints>;
+using test::Lists;
+using test::Watched;
 
-constexpr int kPrompt = 150;
+constexpr int kSelfPrompt = 150;
 
-/// What a method's steps read, [steps][layers].
-class Watched {
- public:
-  Watched(test::Machine& machine, const std::string& spec) : policies_(Method::parse(spec).make()) {
-    policies_.selection = std::make_unique<WatchedSelection>(
-        std::move(policies_.selection), [this](const LayerView& view, const Selection& selection) {
-          if (view.layer == 0) read.emplace_back();
-          read.back().push_back(selection.slots);
-        });
-    talk = std::make_unique<test::Conversation>(machine.engine, std::move(policies_));
-  }
-
-  std::vector<test::Logits> run(int prompt, int steps) {
-    std::vector<test::Logits> out = {talk->turn(test::made_up_tokens(prompt, 1))};
-    for (const int token : test::made_up_tokens(steps, 2)) out.push_back(talk->answer(token));
-    return out;
-  }
-
-  std::vector<std::vector<Lists>> read;
-  std::unique_ptr<test::Conversation> talk;
-
- private:
-  Policies policies_;
-};
-
-std::vector<test::Logits> run(test::Machine& machine, const std::string& spec, int steps,
-                              int prompt = kPrompt) {
-  test::Conversation c(machine.engine, Method::parse(spec).make());
-  std::vector<test::Logits> out = {c.turn(test::made_up_tokens(prompt, 1))};
-  for (const int token : test::made_up_tokens(steps, 2)) out.push_back(c.answer(token));
-  return out;
-}
-
-int steps_of_test() {
+int steps_of_self_test() {
   return test::is_emulated() ? 3 : 12;
 }
 
@@ -109,11 +76,11 @@ TEST(SpeContextSelf, ChoosesAsAPlainReferenceDoes) {
 
 TEST(SpeContextSelf, AllLaterLayersReadTheSame) {
   test::Machine machine("llama3");
-  const int layers = machine.engine.shape().layers, steps = steps_of_test();
+  const int layers = machine.engine.shape().layers, steps = steps_of_self_test();
   for (const int d : {0, 1}) {
     for (const char* placement : {"device", "host"}) {
       Watched c(machine, fmt::format("specontext-self:budget=24,d={},placement={}", d, placement));
-      c.run(kPrompt, steps);
+      c.run(kSelfPrompt, steps);
       ASSERT_EQ(c.read.size(), static_cast<std::size_t>(steps));
       for (std::size_t s = 0; s < c.read.size(); ++s) {
         ASSERT_EQ(c.read[s].size(), static_cast<std::size_t>(layers));
@@ -122,7 +89,7 @@ TEST(SpeContextSelf, AllLaterLayersReadTheSame) {
           EXPECT_EQ(lists, l < d ? Lists{} : c.read[s][static_cast<std::size_t>(d)]);
           for (const Ints& list : lists) {
             EXPECT_EQ(list.size(), 24u);
-            EXPECT_EQ(list.back(), kPrompt + static_cast<int>(s));
+            EXPECT_EQ(list.back(), kSelfPrompt + static_cast<int>(s));
           }
         }
       }
@@ -160,12 +127,12 @@ TEST(SpeContextSelf, LayersUpToTheOneThatChoosesStayOnTheDevice) {
 
 TEST(SpeContextSelf, IsFullAttentionWithinItsBudget) {
   test::Machine machine("llama3");
-  const int steps = steps_of_test();
-  const auto full = run(machine, "full", steps);
-  const std::string budget = std::to_string(kPrompt + steps);
+  const int steps = steps_of_self_test();
+  const auto full = test::answers(machine, "full", kSelfPrompt, steps);
+  const std::string budget = std::to_string(kSelfPrompt + steps);
   for (const char* placement : {"device", "host"}) {
-    EXPECT_TRUE(run(machine, "specontext-self:d=0,budget=" + budget + ",placement=" + placement,
-                    steps) == full);
+    const std::string spec = "specontext-self:d=0,budget=" + budget + ",placement=" + placement;
+    EXPECT_TRUE(test::answers(machine, spec, kSelfPrompt, steps) == full);
   }
 }
 
@@ -193,17 +160,14 @@ struct GreatestOfGroup : SelectionPolicy {
 
 // In a model of one layer there is nobody to share with.
 TEST(SpeContextSelf, IsTheOracleInAModelOfOneLayer) {
-  const int steps = steps_of_test();
+  const int steps = steps_of_self_test();
   for (const char* name : {"llama2", "llama3"}) {
     const std::unique_ptr<Backend> backend = test::make_backend(2);
     const Model model(test::small_checkpoint(name, 1), *backend, DType::kF32);
     Engine engine(model, *backend, {});
     ASSERT_EQ(engine.shape().layers, 1);
     const auto answer_of = [&](Policies policies) {
-      test::Conversation c(engine, std::move(policies));
-      std::vector<test::Logits> out = {c.turn(test::made_up_tokens(kPrompt, 1))};
-      for (const int token : test::made_up_tokens(steps, 2)) out.push_back(c.answer(token));
-      return out;
+      return test::answers(engine, std::move(policies), kSelfPrompt, steps);
     };
     const auto got = answer_of(Method::parse("specontext-self:d=0,budget=24").make());
     Policies greatest;
@@ -217,44 +181,20 @@ TEST(SpeContextSelf, IsTheOracleInAModelOfOneLayer) {
 // A step loads what the last one did not read, but for the current token, whose row the device has.
 TEST(SpeContextSelf, LoadsWhatThePreviousStepDidNotRead) {
   test::Machine machine("llama3");
-  const int layers = machine.engine.shape().layers, steps = steps_of_test(), budget = 24;
+  const int steps = steps_of_self_test();
   Watched host(machine, "specontext-self:budget=24,d=0");
-  const auto logits = host.run(kPrompt, steps);
-  EXPECT_TRUE(logits == run(machine, "specontext-self:budget=24,d=0,placement=device", steps));
-  const Sequence& sequence = host.talk->sequence;
-  const Ledger& ledger = sequence.counters.ledger;
-  EXPECT_EQ(sequence.offloaded[0], nullptr);
-  ASSERT_EQ(ledger.steps(), static_cast<std::size_t>(steps + 1));
-  const std::int64_t row =
-      2 * static_cast<std::int64_t>(sequence.cache.layer(1)[0].layout().row_bytes());
-  for (int l = 1; l < layers; ++l) {
-    Lists last(sequence.cache.layer(l).size());
-    for (int s = 1; s <= steps; ++s) {
-      const Lists& now = host.read[static_cast<std::size_t>(s - 1)][static_cast<std::size_t>(l)];
-      std::int64_t missing = 0;
-      for (std::size_t h = 0; h < now.size(); ++h) {
-        Ints changed;
-        std::set_difference(now[h].begin(), now[h].end() - 1, last[h].begin(), last[h].end(),
-                            std::back_inserter(changed));
-        missing += std::ssize(changed);
-      }
-      const LedgerEntry& e = ledger.at(static_cast<std::size_t>(s), l);
-      EXPECT_EQ(e.misses, missing) << l << " " << s;
-      EXPECT_EQ(e.kv_fetch_bytes, missing * row);
-      EXPECT_EQ(e.hits + e.misses, std::ssize(now) * (budget - 1));
-      EXPECT_EQ(e.index_bytes + e.cache_fill_bytes, 0);
-      last = now;
-    }
-    EXPECT_EQ(ledger.at(1, l).misses, std::ssize(last) * (budget - 1));
-    EXPECT_GT(ledger.at(2, l).hits, 0);
-  }
+  const auto logits = host.run(kSelfPrompt, steps);
+  EXPECT_TRUE(logits == test::answers(machine, "specontext-self:budget=24,d=0,placement=device",
+                                      kSelfPrompt, steps));
+  EXPECT_EQ(host.talk->sequence.offloaded[0], nullptr);
+  test::expect_elastic_loads(host, 1, 24);
 }
 
 // Beside an eviction a layer reads what it has kept of the tokens chosen, also where each query
 // head has kept tokens of its own.
 TEST(SpeContextSelf, GoesWithEviction) {
   test::Machine machine("llama3");
-  const int steps = steps_of_test();
+  const int steps = steps_of_self_test();
   for (const char* eviction :
        {"snapkv:budget=60,window=4", "pyramidkv:budget=60,window=4", "adakv:budget=60,window=4",
         "h2o:budget=60", "chunkkv:budget=60", "snapkv:budget=60,window=4,gran=query_head",
@@ -264,9 +204,9 @@ TEST(SpeContextSelf, GoesWithEviction) {
           fmt::format("{}+specontext-self:budget=24,d=0,level={}", eviction, level);
       SCOPED_TRACE(spec);
       Watched host(machine, spec);
-      const auto logits = host.run(kPrompt, steps);
+      const auto logits = host.run(kSelfPrompt, steps);
       for (const test::Logits& l : logits) ASSERT_TRUE(test::all_finite(l));
-      EXPECT_TRUE(logits == run(machine, spec + ",placement=device", steps));
+      EXPECT_TRUE(logits == test::answers(machine, spec + ",placement=device", kSelfPrompt, steps));
       EXPECT_FALSE(host.read.back().front().empty());
       for (const Lists& lists : host.read.back()) {
         for (const Ints& list : lists) EXPECT_LE(list.size(), 24u);

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "inference/backend.h"
+#include "inference/dtype.h"
+#include "inference/kv_cache.h"
+#include "inference/layer_memo.h"
+#include "inference/matrix_view.h"
+#include "inference/memory.h"
+#include "inference/model_config.h"
+
+namespace turnbench {
+
+/// A pass of one sequence, as a Retriever meets it.
+struct RetrieverPass {
+  const ModelConfig& config;
+  DType weight_dtype, key_dtype;  ///< of the model's weights, and of cached keys
+  std::span<const int> tokens;    ///< of the sequence, up to the end of the pass
+  int rows = 0;                   ///< of the pass: the last of these tokens
+  Backend& backend;               ///< that has the model's first layer
+  const WeightMatrix& embedding;  ///< of the model's tokens, [vocab, hidden], there
+  LayerMemo& resources;           ///< of the engine: what its sequences' retrievers share
+  Scratch& scratch;               ///< of the backend's memory, until the call returns
+  /// The engine's pool of pages with keys of this size, in the backend's memory.
+  std::function<std::shared_ptr<KvPool>(int head_dim)> key_pool;
+};
+
+/// A small model beside the model, which weighs a sequence's tokens before a step's first layer.
+/// It reads every token and, if it asks for them, hidden states of the model; of each token it
+/// keeps a key.  A shared prefill takes along the retrievers of its forks.
+class Retriever {
+ public:
+  virtual ~Retriever() = default;
+  virtual std::unique_ptr<Retriever> clone() const = 0;
+  /// Equal keys: the same state after the same tokens.
+  virtual const std::string& key() const = 0;
+  /// Whether it reads the hidden states that enter a layer.
+  virtual bool reads_layer(const ModelConfig&, int /*layer*/) const { return false; }
+  /// Called for every pass before its first layer.
+  /// @throws Error (input) if it cannot go on from what it has seen.
+  virtual void begin_pass(const RetrieverPass& pass) = 0;
+  /// Called for the layers that it reads, in order.  hidden: [rows, hidden] of the pass, in the
+  /// backend's memory.
+  virtual void enter_layer(const RetrieverPass&, int /*layer*/, MatrixView<const float>) {}
+  /// The weights of all tokens for the last one's step, at least 0: [KV heads of the
+  /// model][tokens], in host memory.  Called between `begin_pass` and the first layer.
+  virtual std::vector<std::vector<float>> weights(const RetrieverPass& pass) = 0;
+  /// Forgets all tokens from `tokens` on.
+  virtual void truncate(std::int32_t tokens) = 0;
+  /// Bytes of the keys that it has.
+  virtual std::size_t key_bytes() const = 0;
+};
+
+/// What a method has beside the model, once for all sequences.
+struct MethodResource {
+  std::string key;  ///< equal for the same; empty: nothing
+  std::size_t bytes = 0;
+};
+
+}  // namespace turnbench

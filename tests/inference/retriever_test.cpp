@@ -1,0 +1,277 @@
+// What the engine shows to a retriever: every pass, the hidden states that it asks for, and in a
+// shared prefill those that its forks need.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/error.h"
+#include "tests/inference/conversation.h"
+
+namespace turnbench {
+namespace {
+
+using StateRows = std::vector<std::vector<float>>;
+
+/// Remembers all that it is shown, and weighs tokens by their number.
+struct Spy : Retriever {
+  std::unique_ptr<Retriever> clone() const override { return std::make_unique<Spy>(*this); }
+  const std::string& key() const override { return name; }
+  bool reads_layer(const ModelConfig&, int layer) const override { return layer != 1; }
+  void begin_pass(const RetrieverPass& pass) override {
+    tokens.assign(pass.tokens.begin(), pass.tokens.end());
+    for (std::size_t t = seen; t < tokens.size(); ++t) {
+      std::vector<float>& row = embeddings.emplace_back(pass.config.hidden);
+      pass.embedding.read_row(tokens[t], row.data());
+    }
+    seen = tokens.size();
+    if (keys == nullptr) keys = std::make_unique<KvHeadCache>(pass.key_pool(8));
+    const std::vector<float> key(8, 1.0f);
+    while (keys->size() < static_cast<int>(seen))
+      keys->append(key.data(), key.data(), nullptr, keys->size());
+  }
+  void enter_layer(const RetrieverPass& pass, int layer, MatrixView<const float> hidden) override {
+    pass.backend.memory()->synchronize();
+    ASSERT_EQ(hidden.rows, pass.rows);
+    if (asked && layer == 0) asked_before_layers = *asked;
+    for (std::int64_t r = 0; r < hidden.rows; ++r)
+      states[layer].emplace_back(hidden.row(r), hidden.row(r) + hidden.columns);
+  }
+  std::vector<std::vector<float>> weights(const RetrieverPass& pass) override {
+    std::vector<float> row;
+    for (const int token : pass.tokens) row.push_back(static_cast<float>(token));
+    return StateRows(static_cast<std::size_t>(pass.config.kv_heads), row);
+  }
+  void truncate(std::int32_t count) override {
+    seen = static_cast<std::size_t>(count);
+    keys->truncate(count);
+  }
+  std::size_t key_bytes() const override { return keys ? keys->bytes() : 0; }
+
+  Spy() = default;
+  Spy(const Spy& other)
+      : name(other.name),
+        tokens(other.tokens),
+        seen(other.seen),
+        embeddings(other.embeddings),
+        states(other.states),
+        asked(other.asked),
+        keys(other.keys ? std::make_unique<KvHeadCache>(*other.keys) : nullptr) {}
+
+  std::string name = "spy";
+  std::vector<int> tokens;
+  std::size_t seen = 0;
+  StateRows embeddings;
+  std::map<int, StateRows> states;  // by layer
+  std::shared_ptr<int> asked;       // layers that the policy was asked for
+  int asked_before_layers = 0;      // when hidden states entered the first layer last
+  std::unique_ptr<KvHeadCache> keys;
+};
+
+/// Reads, with the current token, those before it that its retriever gives more than half of the
+/// greatest weight.
+struct ReadHeavy : SelectionPolicy {
+  std::unique_ptr<SelectionPolicy> clone() const override {
+    return std::make_unique<ReadHeavy>(*this);
+  }
+  std::unique_ptr<Retriever> make_retriever() const override { return std::make_unique<Spy>(); }
+  MethodResource resource(const ModelConfig&, DType) const override { return {"spy", 1 << 20}; }
+  void begin_step(const StepView& step) override {
+    steps.push_back(step.position);
+    prompts.push_back(step.prompt_tokens);
+    const std::vector<float> weights = step.retriever.weights(step.pass)[0];
+    slots.clear();
+    for (std::size_t j = 0; j + 1 < weights.size(); ++j) {
+      if (weights[j] > 64) slots.push_back(static_cast<std::int32_t>(j));
+    }
+    slots.push_back(step.position);
+  }
+  Selection select(const LayerView& view) override {
+    return {std::vector<std::vector<std::int32_t>>(view.sets.size(), slots)};
+  }
+  std::vector<std::int32_t> steps, prompts, slots;
+};
+
+/// The same, from which layers can be asked for ahead.  Counts how many were.
+struct ReadAhead : ReadHeavy {
+  std::unique_ptr<SelectionPolicy> clone() const override {
+    return std::make_unique<ReadAhead>(*this);
+  }
+  std::unique_ptr<Retriever> make_retriever() const override {
+    auto out = std::make_unique<Spy>();
+    out->asked = asked;
+    return out;
+  }
+  bool selects_ahead() const override { return true; }
+  Selection select(const LayerView& view) override {
+    ++*asked;
+    return ReadHeavy::select(view);
+  }
+  std::shared_ptr<int> asked = std::make_shared<int>(0);
+};
+
+Policies spied() {
+  Policies out;
+  out.selection = std::make_unique<ReadHeavy>();
+  return out;
+}
+
+const Spy& spy_of(const Sequence& s) {
+  return dynamic_cast<const Spy&>(*s.retriever);
+}
+
+const std::vector<int> kShownPrompt = test::made_up_tokens(100, 1),
+                       kShownLater = test::made_up_tokens(30, 4),
+                       kFedAnswer = test::made_up_tokens(4, 2);
+
+TEST(Retriever, SeesTokensAndHiddenStates) {
+  test::Machine machine("llama3"), chunks("llama3", 2, {.prefill_chunk = 37});
+  const int layers = machine.engine.shape().layers;
+  std::vector<std::unique_ptr<test::Conversation>> talks;
+  for (test::Machine* m : {&machine, &chunks}) {
+    test::Conversation& c =
+        *talks.emplace_back(std::make_unique<test::Conversation>(m->engine, spied()));
+    c.turn(kShownPrompt);
+    for (const int token : kFedAnswer) c.answer(token);
+    const Spy& spy = spy_of(c.sequence);
+    EXPECT_EQ(spy.tokens, c.sequence.tokens);
+    EXPECT_EQ(spy.embeddings.size(), spy.tokens.size());
+    ASSERT_EQ(spy.states.size(), static_cast<std::size_t>(layers - 1));
+    EXPECT_EQ(spy.states.at(0), spy.embeddings) << "what enters the first layer";
+    for (const auto& [layer, rows] : spy.states) EXPECT_EQ(rows.size(), spy.tokens.size());
+    const auto& policy = dynamic_cast<const ReadHeavy&>(*c.sequence.policies.selection);
+    EXPECT_EQ(policy.steps, (std::vector<std::int32_t>{100, 101, 102, 103}));
+    EXPECT_EQ(policy.prompts, std::vector<std::int32_t>(4, 100));
+  }
+  if (!machine.backend->rows_are_independent()) return;
+  EXPECT_EQ(spy_of(talks[0]->sequence).states, spy_of(talks[1]->sequence).states);
+}
+
+// The states that enter a layer are the output of the model that ends before it.
+TEST(Retriever, HiddenStatesAreThoseBetweenLayers) {
+  if (test::is_emulated()) GTEST_SKIP() << "a model of two layers";
+  test::Machine machine("llama3");
+  const std::unique_ptr<Backend> backend = test::make_backend(2);
+  const Model model(test::small_checkpoint("llama3", 2), *backend, DType::kF32);
+  Engine engine(model, *backend, {});
+  test::Conversation c(machine.engine, spied()), shorter(engine, {});
+  c.turn(kShownPrompt);
+  const test::Logits want = shorter.turn(kShownPrompt);
+  const std::vector<float>& last = spy_of(c.sequence).states.at(2).back();
+  const ModelConfig& config = model.config();
+  std::vector<float> normed(last.size()), logits(static_cast<std::size_t>(config.vocab));
+  const std::int64_t hidden = config.hidden;
+  backend->rms_norm(MatrixView<const float>(last.data(), 1, hidden), model.final_norm().data(),
+                    config.norm_eps, MatrixView<float>(normed.data(), 1, hidden));
+  backend->linear(MatrixView<const float>(normed.data(), 1, hidden), model.lm_head(), nullptr,
+                  MatrixView<float>(logits.data(), 1, config.vocab));
+  EXPECT_LE(test::distance(logits, want), 1e-6);
+}
+
+// It works beside the first stage, whichever stage has the layers that it reads.
+TEST(Retriever, SeesHiddenStatesOfAllStages) {
+  test::Machine machine("llama3");
+  const auto first = test::make_backend(2), second = test::make_backend(2);
+  const std::array<Backend*, 2> both = {first.get(), second.get()};
+  const Model model(test::small_checkpoint("llama3", machine.engine.shape().layers), both,
+                    DType::kF32);
+  Engine engine(model, both, {});
+  test::Conversation one(machine.engine, spied()), two(engine, spied());
+  for (test::Conversation* c : {&one, &two}) {
+    c->turn(kShownPrompt);
+    c->answer(kFedAnswer[0]);
+  }
+  ASSERT_EQ(spy_of(two.sequence).states.size(), spy_of(one.sequence).states.size());
+  EXPECT_EQ(spy_of(two.sequence).states, spy_of(one.sequence).states);
+}
+
+TEST(Retriever, ForksOfASharedPrefillGoOnWithItsState) {
+  test::Machine machine("llama3");
+  test::Conversation alone(machine.engine, spied()), prefix(machine.engine, {}, 8);
+  alone.turn(kShownPrompt);
+  Sequence earlier = machine.engine.make_sequence(spied());
+  prefix.turn_with_forks(kShownPrompt, {&earlier});
+  EXPECT_EQ(prefix.sequence.retriever, nullptr);
+  ASSERT_EQ(prefix.sequence.fork_retrievers.size(), 1u);
+  test::Conversation next(machine.engine, prefix.sequence.fork());
+  next.spans = prefix.spans;
+  Sequence fork = machine.engine.make_sequence(spied()), full = machine.engine.make_sequence({});
+  next.turn_with_forks(kShownLater, {&full, &fork});
+  EXPECT_EQ(full.retriever, nullptr);
+  EXPECT_EQ(spy_of(earlier).states, spy_of(alone.sequence).states);
+  alone.turn(kShownLater);
+  EXPECT_EQ(spy_of(fork).tokens, alone.sequence.tokens);
+  if (machine.backend->rows_are_independent()) {
+    EXPECT_EQ(spy_of(fork).states, spy_of(alone.sequence).states);
+  }
+  test::Conversation rest(machine.engine, std::move(fork));
+  rest.spans = next.spans;
+  for (const int token : kFedAnswer)
+    EXPECT_LE(test::distance(rest.answer(token), alone.answer(token)), 1e-5);
+  EXPECT_EQ(spy_of(rest.sequence).seen, 134u);
+  rest.sequence.truncate(130);
+  EXPECT_EQ(spy_of(rest.sequence).seen, 130u);
+}
+
+TEST(Retriever, LayersInHostMemoryAreAskedForBeforeTheFirst) {
+  test::Machine machine("llama3");
+  const int layers = machine.engine.shape().layers;
+  const auto run = [&](bool ahead, bool host) {
+    Policies p = spied();
+    if (ahead) p.selection = std::make_unique<ReadAhead>();
+    p.placement = {.host = host, .rule = Residency::Rule::kPrevious, .cache_block = 1};
+    test::Conversation c(machine.engine, std::move(p));
+    std::vector<test::Logits> out = {c.turn(kShownPrompt)};
+    for (const int token : kFedAnswer) out.push_back(c.answer(token));
+    for (const int token : kFedAnswer) out.push_back(c.answer(token));
+    const auto steps = static_cast<int>(2 * kFedAnswer.size());
+    if (ahead) {
+      const Spy& spy = spy_of(c.sequence);
+      EXPECT_EQ(*spy.asked, steps * layers);
+      EXPECT_EQ(spy.asked_before_layers, (host ? steps : steps - 1) * layers);
+    }
+    return std::pair(out, c.sequence.counters.ledger.total());
+  };
+  const auto in_turn = run(false, true), ahead = run(true, true), device = run(true, false);
+  EXPECT_TRUE(in_turn.first == ahead.first);
+  EXPECT_TRUE(device.first == ahead.first);
+  EXPECT_EQ(in_turn.second, ahead.second);
+  EXPECT_GT(ahead.second.kv_fetch_bytes, 0);
+}
+
+TEST(Retriever, CountsInMemory) {
+  test::Machine machine("llama3"), plain("llama3");
+  test::Conversation c(machine.engine, spied()), other(plain.engine, {});
+  c.turn(kShownPrompt);
+  other.turn(kShownPrompt);
+  const std::size_t pages = 2 * PageLayout{8, DType::kF32, false}.bytes();
+  EXPECT_EQ(machine.engine.kv_bytes() - plain.engine.kv_bytes(), pages);
+  EXPECT_EQ(machine.engine.peak_kv_bytes() - plain.engine.peak_kv_bytes(), pages);
+  EXPECT_EQ(c.sequence.kv_bytes() - other.sequence.kv_bytes(), pages);
+  // What is beside the model counts against the limit.
+  const std::size_t limit = machine.model.weight_bytes() + (std::size_t{24} << 20);
+  const auto fits = [&](std::size_t most, Policies policies) {
+    Engine engine(machine.model, *machine.backend, {.memory_limit = most});
+    test::Conversation limited(engine, std::move(policies));
+    try {
+      limited.turn(kShownPrompt);
+    } catch (const Error& e) {
+      EXPECT_EQ(e.kind(), ErrorKind::kMemory);
+      return false;
+    }
+    return true;
+  };
+  std::size_t least = 0;
+  for (std::size_t most = limit; most > 0 && fits(most, {}); most -= 64 << 10) least = most;
+  EXPECT_FALSE(fits(least + (64 << 10), spied()));
+  EXPECT_TRUE(fits(least + (std::size_t{2} << 20), spied()));
+}
+
+}  // namespace
+}  // namespace turnbench

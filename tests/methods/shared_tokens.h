@@ -1,0 +1,98 @@
+#pragma once
+
+// What steps read of methods whose layers read the same tokens, and what has to be moved for that.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "methods/method.h"
+#include "methods/selection_recall.h"
+#include "tests/inference/conversation.h"
+#include "tests/methods/layer.h"
+
+namespace turnbench::test {
+
+using Ints = std::vector<std::int32_t>;
+using Lists = std::vector<Ints>;
+
+/// Logits of a prompt and of an answer fed after it.
+inline std::vector<Logits> answers(Engine& engine, Policies policies, int prompt, int steps) {
+  Conversation c(engine, std::move(policies));
+  std::vector<Logits> out = {c.turn(made_up_tokens(prompt, 1))};
+  for (const int token : made_up_tokens(steps, 2)) out.push_back(c.answer(token));
+  return out;
+}
+
+inline std::vector<Logits> answers(Machine& machine, const std::string& spec, int prompt,
+                                   int steps) {
+  return answers(machine.engine, Method::parse(spec).make(), prompt, steps);
+}
+
+/// A method whose steps are watched.
+class Watched {
+ public:
+  Watched(Machine& machine, const std::string& spec) {
+    Policies policies = Method::parse(spec).make();
+    policies.selection = std::make_unique<WatchedSelection>(
+        std::move(policies.selection), [this](const LayerView& view, const Selection& selection) {
+          if (view.layer == 0) read.emplace_back();
+          read.back().push_back(selection.slots);
+        });
+    talk = std::make_unique<Conversation>(machine.engine, std::move(policies));
+  }
+
+  std::vector<Logits> run(int prompt, int steps) {
+    std::vector<Logits> out = {talk->turn(made_up_tokens(prompt, 1))};
+    for (const int token : made_up_tokens(steps, 2)) out.push_back(talk->answer(token));
+    return out;
+  }
+
+  std::vector<std::vector<Lists>> read;  ///< [steps][layers][lists]
+  std::unique_ptr<Conversation> talk;
+};
+
+/// Each step of the layers from `first` on, which are in host memory, loads what the step before
+/// did not read, but for the current token, whose row is written on the device.
+inline void expect_elastic_loads(const Watched& host, int first, std::int64_t budget) {
+  const Sequence& sequence = host.talk->sequence;
+  const Ledger& ledger = sequence.counters.ledger;
+  const int steps = static_cast<int>(host.read.size());
+  ASSERT_EQ(ledger.steps(), static_cast<std::size_t>(steps + 1));
+  for (int l = first; l < sequence.shape().layers; ++l) {
+    const auto at = static_cast<std::size_t>(l);
+    ASSERT_NE(sequence.offloaded[at], nullptr);
+    const std::int64_t row =
+        2 * static_cast<std::int64_t>(sequence.cache.layer(l)[0].layout().row_bytes());
+    // The prompt's last token stays when the others go to the host.
+    const std::int32_t answered = host.read[0][at][0].back();
+    Lists last(sequence.cache.layer(l).size(), Ints{answered - 1});
+    const std::int64_t all = std::ssize(last) * (budget - 1);
+    for (int s = 1; s <= steps; ++s) {
+      const Lists& now = host.read[static_cast<std::size_t>(s - 1)][at];
+      std::int64_t missing = 0;
+      for (std::size_t h = 0; h < now.size(); ++h) {
+        Ints changed;
+        std::set_difference(now[h].begin(), now[h].end() - 1, last[h].begin(), last[h].end(),
+                            std::back_inserter(changed));
+        missing += std::ssize(changed);
+      }
+      const LedgerEntry& e = ledger.at(static_cast<std::size_t>(s), l);
+      EXPECT_EQ(e.misses, missing) << l << " " << s;
+      EXPECT_EQ(e.kv_fetch_bytes, missing * row);
+      EXPECT_EQ(e.hits + e.misses, all);
+      EXPECT_EQ(e.index_bytes + e.cache_fill_bytes, 0);
+      last = now;
+    }
+    EXPECT_GE(ledger.at(1, l).misses, all - std::ssize(last));
+    EXPECT_GT(ledger.at(2, l).hits, 0);
+  }
+}
+
+}  // namespace turnbench::test

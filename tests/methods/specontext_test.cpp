@@ -1,0 +1,284 @@
+// One set of tokens for all layers, chosen by a head beside the model: what is read, what has to be
+// moved, and that nothing else changes.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/error.h"
+#include "methods/placement_thresholds.h"
+#include "methods/retrieval_head.h"
+#include "methods/step_tokens.h"
+#include "tests/inference/conversation.h"
+#include "tests/message_of.h"
+#include "tests/methods/shared_tokens.h"
+
+namespace turnbench {
+namespace {
+
+using test::Ints;
+using test::Lists;
+using test::Watched;
+
+constexpr int kSharedPrompt = 150;
+const std::string kDraftFolder = TURNBENCH_SOURCE_DIR "/tests/data/methods/draft/";
+
+int steps_of_shared_test() {
+  return test::is_emulated() ? 3 : 12;
+}
+
+/// The heads that fit the model "llama3" of three layers.
+std::vector<std::string> draft_heads() {
+  std::vector<std::string> out = {"head=random", "head=random,feat=prev",
+                                  "head=" + kDraftFolder + "midlayer"};
+  if (!test::is_emulated()) {  // whose model has two layers
+    out.push_back("head=" + kDraftFolder + "layers");
+    out.push_back("head=" + kDraftFolder + "layers,feat=prev");
+  }
+  return out;
+}
+
+TEST(StepTokens, TheCurrentTokenIsOneOfTheBudget) {
+  const std::vector<std::vector<float>> rows = {{.1f, .4f, .4f, 0, .05f}, {0, 0, .1f, .2f, .9f}};
+  const auto read = [&](int budget) { return best_tokens(rows, budget).positions; };
+  EXPECT_EQ(read(1), (Lists{{4}, {4}}));
+  EXPECT_EQ(read(2), (Lists{{1, 4}, {3, 4}}));
+  EXPECT_EQ(read(3), (Lists{{1, 2, 4}, {2, 3, 4}}));
+  EXPECT_EQ(read(9), (Lists{{0, 1, 2, 3, 4}, {0, 1, 2, 3, 4}}));
+  const std::vector<std::vector<float>> evicted = {{kNoToken, .4f, kNoToken, 0}};
+  EXPECT_EQ(best_tokens(evicted, 4).positions, (Lists{{1, 3}}));
+}
+
+TEST(SpeContext, AllLayersReadTheSame) {
+  test::Machine machine("llama3");
+  const int layers = machine.engine.shape().layers, steps = steps_of_shared_test();
+  for (const std::string& head : draft_heads()) {
+    for (const char* level : {"head", "batch"}) {
+      Watched c(machine, fmt::format("specontext:budget=24,level={},{}", level, head));
+      c.run(kSharedPrompt, steps);
+      ASSERT_EQ(c.read.size(), static_cast<std::size_t>(steps));
+      for (std::size_t s = 0; s < c.read.size(); ++s) {
+        ASSERT_EQ(c.read[s], std::vector<Lists>(static_cast<std::size_t>(layers), c.read[s][0]));
+        ASSERT_EQ(c.read[s][0].size(), static_cast<std::size_t>(machine.engine.shape().kv_heads));
+        for (const Ints& list : c.read[s][0]) {
+          EXPECT_EQ(list.size(), 24u);
+          EXPECT_EQ(list.back(), kSharedPrompt + static_cast<int>(s));
+          if (head.find("prev") != std::string::npos) {
+            EXPECT_EQ(list.front(), 0) << "no row votes for the first token";
+          }
+        }
+        EXPECT_EQ(c.read[s][0][0] == c.read[s][0][1], level == std::string("batch")) << head;
+      }
+    }
+  }
+}
+
+// What is chosen is what a head says that saw the same tokens, whatever else happened.
+TEST(SpeContext, ReadsWhatTheHeadWeighsMost) {
+  test::Machine machine("llama3");
+  const int steps = steps_of_shared_test(), kv_heads = machine.engine.shape().kv_heads;
+  Watched c(machine, "specontext:budget=24,head=" + kDraftFolder + "midlayer");
+  c.run(kSharedPrompt, steps);
+  const std::vector<int>& tokens = c.talk->sequence.tokens;
+  const std::unique_ptr<Retriever> head =
+      make_retrieval_head({.checkpoint = std::make_shared<const DraftCheckpoint>(
+                               DraftCheckpoint::open(kDraftFolder + "midlayer")),
+                           .name = "midlayer",
+                           .longest = 32768,
+                           .original = 2048});
+  LayerMemo resources;
+  Scratch scratch(machine.backend->memory());
+  const auto pool =
+      std::make_shared<KvPool>(PageLayout{16, DType::kF32, false}, machine.backend->memory());
+  for (int s = 0; s < steps; ++s) {
+    const RetrieverPass pass{
+        .config = machine.model.config(),
+        .weight_dtype = DType::kF32,
+        .key_dtype = DType::kF32,
+        .tokens = std::span(tokens).first(static_cast<std::size_t>(kSharedPrompt + s + 1)),
+        .rows = s == 0 ? kSharedPrompt + 1 : 1,
+        .backend = *machine.backend,
+        .embedding = machine.model.embedding(),
+        .resources = resources,
+        .scratch = scratch,
+        .key_pool = [&](int) { return pool; }};
+    head->begin_pass(pass);
+    const std::vector<std::vector<float>> weights = head->weights(pass);
+    ASSERT_EQ(weights.size(), static_cast<std::size_t>(kv_heads));
+    for (std::size_t h = 0; h < weights.size(); ++h) {
+      std::vector<double> scores(weights[h].begin(), weights[h].end());
+      scores.back() = 2;
+      const Ints& got = c.read[static_cast<std::size_t>(s)][0][h];
+      EXPECT_TRUE(test::same_by_score(got, test::best(scores, 24), scores)) << s;
+    }
+  }
+}
+
+TEST(SpeContext, IsFullAttentionWithinItsBudget) {
+  test::Machine machine("llama3");
+  const int steps = steps_of_shared_test();
+  const auto full = test::answers(machine, "full", kSharedPrompt, steps);
+  for (const std::string& head : draft_heads()) {
+    for (const char* placement : {"device", "host"}) {
+      const std::string spec = fmt::format("specontext:budget={},placement={},{}",
+                                           kSharedPrompt + steps, placement, head);
+      EXPECT_TRUE(test::answers(machine, spec, kSharedPrompt, steps) == full) << spec;
+    }
+  }
+}
+
+// With all layers in host memory, each loads what the last step did not read, in the first step all
+// but the current token.
+TEST(SpeContext, LoadsWhatThePreviousStepDidNotRead) {
+  test::Machine machine("llama3");
+  const int steps = steps_of_shared_test();
+  for (const std::string& head : draft_heads()) {
+    const std::string spec = "specontext:budget=24," + head;
+    SCOPED_TRACE(spec);
+    Watched host(machine, spec);
+    const auto logits = host.run(kSharedPrompt, steps);
+    EXPECT_TRUE(logits == test::answers(machine, spec + ",placement=device", kSharedPrompt, steps));
+    test::expect_elastic_loads(host, 0, 24);
+  }
+}
+
+// Layers leave the device from the last one, when as many tokens are cached as their thresholds
+// say.
+TEST(SpeContext, LayersLeaveTheDeviceAsTokensGrow) {
+  if (test::is_emulated()) GTEST_SKIP() << "a model of two layers";
+  test::Machine machine("llama3");
+  const ModelShape& shape = machine.engine.shape();
+  const int steps = 30, prompt = 100;
+  PlacementMemory memory{.layers = shape.layers,
+                         .kv_heads = shape.kv_heads,
+                         .head_dim = shape.head_dim,
+                         .group = shape.group(),
+                         .budget = 24,
+                         .element = 4};
+  // So that the first layer leaves at 105 tokens.
+  const double token = 2.0 * 4 * shape.kv_heads * shape.head_dim;
+  memory.bytes = 105.5 * token * (shape.layers + 1 + shape.group());
+  const std::vector<std::int64_t> thresholds = placement_thresholds(memory);
+  ASSERT_EQ(thresholds[0], 105);
+  ASSERT_LT(thresholds[1], prompt + steps);
+  ASSERT_GT(thresholds[2], thresholds[1]);
+  const std::string spec = "specontext:budget=24";
+  Watched c(machine, fmt::format("{},memory={}", spec, memory.bytes / 1e9));
+  std::vector<test::Logits> logits = {c.talk->turn(test::made_up_tokens(prompt, 1))};
+  const auto on_host = [&] {
+    std::vector<bool> out;
+    for (const auto& layer : c.talk->sequence.offloaded) out.push_back(layer != nullptr);
+    return out;
+  };
+  EXPECT_EQ(on_host(), std::vector<bool>(static_cast<std::size_t>(shape.layers)));
+  const std::vector<int> answer = test::made_up_tokens(steps, 2);
+  for (int s = 0; s < steps; ++s) {
+    logits.push_back(c.talk->answer(answer[static_cast<std::size_t>(s)]));
+    const int left = layers_on_host(thresholds, prompt + s);
+    for (int l = 0; l < shape.layers; ++l) {
+      const auto at = static_cast<std::size_t>(l);
+      ASSERT_EQ(on_host()[at], l >= shape.layers - left) << s << " " << l;
+      const std::int64_t row =
+          2 * static_cast<std::int64_t>(c.talk->sequence.cache.layer(l)[0].layout().row_bytes());
+      const LedgerEntry& e =
+          c.talk->sequence.counters.ledger.at(static_cast<std::size_t>(s + 1), l);
+      const int left_before = s == 0 ? 0 : layers_on_host(thresholds, prompt + s - 1);
+      const bool is_there = l >= shape.layers - left, was_there = l >= shape.layers - left_before;
+      const std::int64_t sent = is_there ? (was_there ? 1 : prompt + s + 1) : 0;
+      EXPECT_EQ(e.writeback_bytes, sent * shape.kv_heads * row) << s << " " << l;
+      if (!is_there) {
+        EXPECT_EQ(e.bytes(), 0);
+        continue;
+      }
+      std::int64_t missing = 0;  // also in the step that moves the layer
+      for (std::size_t h = 0; h < static_cast<std::size_t>(shape.kv_heads); ++h) {
+        const Ints &now = c.read[static_cast<std::size_t>(s)][at][h],
+                   &last = c.read[static_cast<std::size_t>(s - 1)][at][h];
+        Ints changed;
+        std::set_difference(now.begin(), now.end() - 1, last.begin(), last.end(),
+                            std::back_inserter(changed));
+        missing += std::ssize(changed);
+      }
+      EXPECT_EQ(e.kv_fetch_bytes, missing * row) << s << " " << l;
+    }
+  }
+  EXPECT_TRUE(logits == test::answers(machine, spec + ",placement=device", prompt, steps));
+  EXPECT_TRUE(on_host().back());
+  // A prompt that is longer than that begins with them in host memory.
+  Watched later(machine, fmt::format("{},memory={}", spec, memory.bytes / 1e9));
+  later.talk->turn(test::made_up_tokens(static_cast<int>(thresholds[1]), 1));
+  EXPECT_EQ(later.talk->sequence.offloaded[0], nullptr);
+  EXPECT_NE(later.talk->sequence.offloaded[1], nullptr);
+  EXPECT_NE(test::message_of([&] { test::answers(machine, spec + ",memory=0.00001", prompt, 1); },
+                             ErrorKind::kMemory)
+                .find("specontext: found 100 tokens before a step, expected fewer than 0"),
+            std::string::npos);
+}
+
+TEST(SpeContext, KeepsItsStateFromTurnToTurn) {
+  test::Machine machine("llama3");
+  const std::vector<int> prompt = test::made_up_tokens(kSharedPrompt, 1),
+                         more = test::made_up_tokens(40, 3), answer = test::made_up_tokens(4, 2);
+  for (const std::string& head : draft_heads()) {
+    const std::string spec = "specontext:budget=24," + head;
+    test::Conversation turns(machine.engine, Method::parse(spec).make());
+    turns.turn(prompt);
+    for (const int token : answer) turns.answer(token);
+    turns.turn(more);
+    // All of it as one prompt: nothing remembers where turns ended, but attention of the answer was
+    // over some tokens alone.
+    std::vector<int> all = prompt;
+    all.insert(all.end(), answer.begin(), answer.end());
+    all.insert(all.end(), more.begin(), more.end());
+    test::Conversation once(machine.engine, Method::parse(spec).make());
+    once.turn(all);
+    EXPECT_EQ(turns.sequence.retriever->key_bytes(), once.sequence.retriever->key_bytes());
+    EXPECT_GT(turns.sequence.retriever->key_bytes(), 0u);
+    for (const int token : answer) ASSERT_TRUE(test::all_finite(turns.answer(token)));
+  }
+}
+
+TEST(SpeContext, GoesWithEviction) {
+  test::Machine machine("llama3");
+  const int steps = steps_of_shared_test();
+  for (const char* eviction : {"snapkv:budget=60,window=4", "adakv:budget=60,window=4",
+                               "pyramidkv:budget=60,window=4", "h2o:budget=60"}) {
+    const std::string spec = std::string(eviction) + "+specontext:budget=24,feat=prev";
+    SCOPED_TRACE(spec);
+    Watched host(machine, spec);
+    const auto logits = host.run(kSharedPrompt, steps);
+    for (const test::Logits& l : logits) ASSERT_TRUE(test::all_finite(l));
+    EXPECT_TRUE(logits == test::answers(machine, spec + ",placement=device", kSharedPrompt, steps));
+  }
+  EXPECT_NE(test::message_of([&] {
+              test::answers(machine, "streamingllm:budget=60,pos=shift+specontext:budget=24",
+                            kSharedPrompt, 1);
+            }).find("found it with a method that shifts positions"),
+            std::string::npos);
+}
+
+// The usual layers of hidden states are the same ones in a model of three.
+TEST(SpeContext, RefusesADraftOfAnotherModel) {
+  test::Machine machine("llama3"), other("qwen2");
+  EXPECT_NE(test::message_of([&] {
+              test::answers(machine,
+                            "specontext:budget=24,feat=prev,head=" + kDraftFolder + "midlayer",
+                            kSharedPrompt, 1);
+            }).find("found no eagle_aux_hidden_state_layer_ids"),
+            std::string::npos);
+  EXPECT_NE(test::message_of([&] {
+              test::answers(other, "specontext:budget=24,head=" + kDraftFolder + "midlayer",
+                            kSharedPrompt, 1);
+            }).find("found a draft for a model with hidden_size 64, expected 56"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace turnbench
