@@ -19,6 +19,7 @@ class SpeContext : public SelectionPolicy {
     double memory;  ///< bytes for keys and values; 0: all layers are in host memory
     int requests;   ///< at once, that share them
     PlacementMemory::Formula formula;
+    bool ahead;  ///< all layers' copies begin before the first layer
   };
   explicit SpeContext(Settings s) : s_(std::move(s)) {}
 
@@ -26,7 +27,7 @@ class SpeContext : public SelectionPolicy {
     return std::make_unique<SpeContext>(*this);
   }
   int window() const override { return 0; }
-  bool selects_ahead() const override { return true; }
+  bool selects_ahead() const override { return s_.ahead; }
 
   std::unique_ptr<Retriever> make_retriever() const override {
     return make_retrieval_head(s_.head);
@@ -130,20 +131,19 @@ MethodInfo specontext() {
           "no code was published: everything follows the paper; what the head reads beside the "
           "embedding is not said there: feat=none leaves out the columns of the draft's hidden "
           "states, which the draft was not trained for, feat=prev gives each token's row the "
-          "feature that the draft computes of the model's hidden states of the token before, votes "
-          "for the row's own token and always reads the first one, which counts in the budget; "
-          "YaRN's betas are 32 and 1, its factor is n_max over what the draft was trained on, at "
-          "least 1; a KV head takes the greatest of its share of the draft's heads, or the one "
-          "that is its if there are fewer; the current token counts in the budget; memory=0 has "
-          "all "
-          "layers in host memory, else they move there one by one, the last first, when as many "
-          "tokens are cached as their threshold says, at the end of a prompt or in an answer, and "
-          "formula=printed is algorithm 1 as the paper prints it, whose budget term lacks a factor "
-          "of 4; the memory is that for keys and values, since the paper's 1.3 times the weights "
-          "is "
-          "the same at every step; while a prompt is computed all of its layers' tokens go through "
-          "the device; with placement=device none of this holds; beside an eviction a layer reads "
-          "what it has kept of the tokens chosen; head=random is no retriever but the "
+          "feature that the draft computes of the model's hidden states of the token before, "
+          "votes for the row's own token and always reads the first one, which counts in the "
+          "budget; YaRN's betas are 32 and 1, its factor is n_max over what the draft was trained "
+          "on, at least 1; a KV head takes the greatest of its share of the draft's heads, or the "
+          "one that is its if there are fewer; the current token counts in the budget; memory=0 "
+          "has all layers in host memory, else they move there one by one, the last first, when "
+          "as many tokens are cached as their threshold says, at the end of a prompt or in an "
+          "answer, and formula=printed is algorithm 1 as the paper prints it, whose budget term "
+          "lacks a factor of 4; the memory is that for keys and values, since the paper's 1.3 "
+          "times the weights is the same at every step; while a prompt is computed all of its "
+          "layers' tokens go through the device; after a prompt a step loads all that it reads, "
+          "as the first one does; with placement=device none of this holds; beside an eviction a "
+          "layer reads what it has kept of the tokens chosen; head=random is no retriever but the "
           "control: made-up weights of the model's own sizes, for feat=prev of layers 0, the "
           "middle one and the last where a model has fewer than seven; equal weights: the earlier "
           "token",
@@ -163,6 +163,8 @@ MethodInfo specontext() {
             "of the device for keys and values: its own less 1.3 times the weights of model and "
             "head; the last layers leave it when tokens no longer fit; 0: all layers do"},
            {"requests", Kind::kInteger, "1", "sequences", "that share this memory", 1},
+           {"ahead", Kind::kFlag, "true", "",
+            "begin the copies of all layers before the first one, else each when its turn comes"},
            {"formula", Kind::kChoice, "corrected", "corrected|printed|exact",
             "of the tokens at which layers leave: the paper's with its missing factor, as it is "
             "printed, or with what the head and the buffer for a group's keys really take"}},
@@ -177,7 +179,8 @@ MethodInfo specontext() {
                                    .formula = p.choice("formula") == "printed" ? Formula::kPrinted
                                               : p.choice("formula") == "exact"
                                                   ? Formula::kExact
-                                                  : Formula::kCorrected};
+                                                  : Formula::kCorrected,
+                                   .ahead = p.flag("ahead")};
             if (const auto directory = p.directory("head")) {
               s.head.checkpoint =
                   std::make_shared<const DraftCheckpoint>(DraftCheckpoint::open(*directory));

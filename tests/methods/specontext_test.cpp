@@ -149,6 +149,30 @@ TEST(SpeContext, LoadsWhatThePreviousStepDidNotRead) {
   }
 }
 
+// The paper's ablation: without elastic loading a step brings all that it reads, and without copies
+// that run ahead nothing else changes.
+TEST(SpeContext, WithoutElasticLoadingAllIsLoaded) {
+  test::Machine machine("llama3");
+  const int steps = steps_of_shared_test();
+  const std::string spec = "specontext:budget=24";
+  const auto want = test::answers(machine, spec, kSharedPrompt, steps);
+  const auto loaded = [&](const std::string& settings) {
+    test::Conversation c(machine.engine, Method::parse(spec + settings).make());
+    std::vector<test::Logits> got = {c.turn(test::made_up_tokens(kSharedPrompt, 1))};
+    for (const int token : test::made_up_tokens(steps, 2)) got.push_back(c.answer(token));
+    EXPECT_TRUE(got == want) << settings;
+    return c.sequence.counters.ledger.total();
+  };
+  const LedgerEntry elastic = loaded(""), in_turn = loaded(",ahead=false"),
+                    all = loaded(",cache_rule=lru,ahead=false");
+  EXPECT_EQ(elastic, in_turn);
+  EXPECT_EQ(all.hits, 0);
+  EXPECT_EQ(all.misses, elastic.hits + elastic.misses);
+  EXPECT_EQ(all.kv_fetch_bytes * elastic.misses, elastic.kv_fetch_bytes * all.misses);
+  EXPECT_EQ(all.misses, std::int64_t{machine.engine.shape().layers} * steps *
+                            machine.engine.shape().kv_heads * 23);
+}
+
 // Layers leave the device from the last one, when as many tokens are cached as their thresholds
 // say.
 TEST(SpeContext, LayersLeaveTheDeviceAsTokensGrow) {

@@ -119,6 +119,15 @@ TEST_F(ProbeManifest, NoValueIsNoFailure) {
   EXPECT_NE(run(manifest).err.find("0 units done"), std::string::npos) << "not asked again";
 }
 
+// "head" is a query head in some probes, and weights in a method.
+TEST_F(ProbeManifest, AMethodsSettingIsNotTheProbes) {
+  Json manifest = small_probe_manifest();
+  manifest["probes"] = {"recall:method=specontext:budget=24,feat=prev"};
+  const Finished done = run(manifest);
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_EQ(report()["cells"][0]["n"], 3);
+}
+
 TEST_F(ProbeManifest, FailuresAreRecordedAndTriedAgain) {
   Json manifest = small_probe_manifest();
   manifest["probes"] = {"coverage", "coverage:layer=50"};
