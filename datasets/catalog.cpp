@@ -262,18 +262,26 @@ void add_longmemeval(std::vector<Dataset>& out, const std::string& variant,
                      [](const fs::path& file, const std::string& name, const BuildOptions& o) {
                        return read_longmemeval(file, name, o.limit);
                      }));
+  Dataset replayed = out.back();
+  replayed.name = "mt-" + replayed.name;
+  replayed.description = description + ", turn by turn";
+  out.push_back(native_dataset(
+      replayed, [](const fs::path& file, const std::string& name, const BuildOptions& o) {
+        return read_longmemeval(file, name, o.limit, ChatForm::kReplayed);
+      }));
 }
 
-void add_sharegpt(std::vector<Dataset>& out) {
+void add_sharegpt(std::vector<Dataset>& out, const std::string& name, RoundRange rounds,
+                  const std::string& description) {
   out.push_back(native_dataset(
-      {.name = "sharegpt",
-       .description = "chats of several turns, as their users had them",
+      {.name = name,
+       .description = description,
        .task = "chat",
        .metric = "rouge_l_recall",
        .collection = "sharegpt",
        .files = {"sharegpt.jsonl", "sharegpt.json", "ShareGPT_V3_unfiltered_cleaned_split.json"}},
-      [](const fs::path& file, const std::string& name, const BuildOptions& o) {
-        return read_sharegpt(file, name, o.limit);
+      [rounds](const fs::path& file, const std::string& set, const BuildOptions& o) {
+        return read_sharegpt(file, set, o.limit, rounds);
       }));
 }
 
@@ -315,7 +323,12 @@ std::vector<Dataset> make_catalog() {
   add_longmemeval(out, "oracle", "questions on the earlier chats that tell the answer");
   add_longmemeval(out, "s", "questions on some fifty earlier chats");
   add_longmemeval(out, "m", "questions on some five hundred earlier chats");
-  add_sharegpt(out);
+  add_sharegpt(out, "sharegpt", {}, "chats of several turns, as their users had them");
+  // Round Attention's classes.
+  add_sharegpt(out, "sharegpt-mini", {1, 10}, "chats of up to 10 turns");
+  add_sharegpt(out, "sharegpt-small", {11, 30}, "chats of 11 to 30 turns");
+  add_sharegpt(out, "sharegpt-medium", {31, 50}, "chats of 31 to 50 turns");
+  add_sharegpt(out, "sharegpt-large", {51, 100}, "chats of 51 to 100 turns");
   add_question_datasets(out);
   out.push_back(custom());
   return out;

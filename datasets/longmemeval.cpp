@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 #include "common/error.h"
 #include "common/file.h"
@@ -12,10 +13,15 @@
 namespace turnbench {
 namespace {
 
-constexpr int kLongMemEvalAnswerTokens = 128;
+constexpr int kLongMemEvalAnswerTokens = 128,
+              kOfficialAnswerTokens = 500;  // of the benchmark's own generation
 
-/// The messages of all sessions, in order.
-std::vector<Paragraph> paragraphs_of(const JsonView& view) {
+struct ChatMessage {
+  std::string session, heading, role, content;
+};
+
+/// The messages of all sessions, in order; the first of each has a heading.
+std::vector<ChatMessage> messages_of(const JsonView& view) {
   const std::vector<std::string> ids = view.at("haystack_session_ids").as_strings();
   const std::vector<std::string> dates = view.at("haystack_dates").as_strings();
   const std::vector<JsonView> sessions = view.at("haystack_sessions").items();
@@ -24,31 +30,39 @@ std::vector<Paragraph> paragraphs_of(const JsonView& view) {
         .fail(fmt::format("as many sessions as haystack_session_ids ({}) and haystack_dates ({})",
                           ids.size(), dates.size()));
   }
-  std::vector<Paragraph> out;
+  std::vector<ChatMessage> out;
   for (std::size_t i = 0; i < sessions.size(); ++i) {
     std::string heading = fmt::format("[Chat of {}]\n", dates[i]);
     for (const JsonView& message : sessions[i].items()) {
       message.require_known_keys({"role", "content", "has_answer"});
-      out.push_back({ids[i], fmt::format("{}{}: {}", heading, message.at("role").as_string(),
-                                         message.at("content").as_string())});
-      heading.clear();
+      out.push_back({ids[i], std::exchange(heading, ""), message.at("role").as_string(),
+                     message.at("content").as_string()});
     }
   }
   return out;
 }
 
-Turn turn_of(const JsonView& view) {
+/// The question without what it is about.
+Turn question_of(const JsonView& view) {
   Turn turn;
   turn.instruction =
       "Answer the question from our earlier chats. Reply with the answer only; say so if they do "
       "not tell.";
-  turn.contexts = paragraphs_of(view);
   const std::string question = view.at("question").as_string();
   if (trim(question).empty()) view.at("question").fail("a question");
   turn.question = fmt::format("Today is {}. {}", view.at("question_date").as_string(), question);
   const JsonView answer = view.at("answer");
   turn.references = {answer.is_number() ? std::to_string(answer.as_integer()) : answer.as_string()};
   turn.gold = turn.references.front();
+  turn.max_new_tokens = kLongMemEvalAnswerTokens;
+  return turn;
+}
+
+Turn turn_of(const JsonView& view) {
+  Turn turn = question_of(view);
+  for (const ChatMessage& m : messages_of(view)) {
+    turn.contexts.push_back({m.session, fmt::format("{}{}: {}", m.heading, m.role, m.content)});
+  }
   turn.relevance = view.at("answer_session_ids").as_strings();
   for (const std::string& id : turn.relevance) {
     if (std::none_of(turn.contexts.begin(), turn.contexts.end(),
@@ -56,14 +70,38 @@ Turn turn_of(const JsonView& view) {
       view.at("answer_session_ids").fail("ids of haystack_session_ids");
     }
   }
-  turn.max_new_tokens = kLongMemEvalAnswerTokens;
   return turn;
+}
+
+/// The chats as turns, and the question behind them.
+std::vector<Turn> replayed_turns(const JsonView& view) {
+  std::vector<Turn> out;
+  const auto add = [](std::string& text, const std::string& more) {
+    text += (text.empty() || text.ends_with("\n") ? "" : "\n") + more;
+  };
+  bool answered = true;  // a message of the user begins a turn
+  for (const ChatMessage& m : messages_of(view)) {
+    const bool user = m.role != "assistant";
+    if (!m.heading.empty() || (user && answered)) {
+      out.emplace_back().question = m.heading;
+      out.back().max_new_tokens = kOfficialAnswerTokens;
+    }
+    add(user ? out.back().question : out.back().gold, m.content);
+    answered = !user;
+  }
+  for (Turn& turn : out) {
+    turn.question = trim(turn.question);
+    turn.references = {turn.gold};
+  }
+  out.push_back(question_of(view));
+  out.back().max_new_tokens = kOfficialAnswerTokens;
+  return out;
 }
 
 }  // namespace
 
 std::vector<Dialogue> read_longmemeval(const std::filesystem::path& file, const std::string& name,
-                                       std::size_t limit) {
+                                       std::size_t limit, ChatForm form) {
   const Json json = parse_json(read_file(file), file.string());
   std::vector<Dialogue> out;
   std::set<std::string> ids;
@@ -76,11 +114,12 @@ std::vector<Dialogue> read_longmemeval(const std::filesystem::path& file, const 
     if (id.empty() || !ids.insert(id).second) {
       view.at("question_id").fail("an id that was not there before");
     }
-    out.push_back({.id = id,
-                   .dataset = name,
-                   .task = view.at("question_type").as_string(),
-                   .metric = "qa_f1",
-                   .turns = {turn_of(view)}});
+    out.push_back(
+        {.id = id,
+         .dataset = name,
+         .task = view.at("question_type").as_string(),
+         .metric = "qa_f1",
+         .turns = form == ChatForm::kReplayed ? replayed_turns(view) : std::vector{turn_of(view)}});
   }
   return out;
 }

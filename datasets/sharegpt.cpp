@@ -68,13 +68,14 @@ void for_each_chat(const std::filesystem::path& file,
 }  // namespace
 
 std::vector<Dialogue> read_sharegpt(const std::filesystem::path& file, const std::string& name,
-                                    std::size_t limit) {
+                                    std::size_t limit, RoundRange rounds) {
   std::vector<Dialogue> out;
   std::size_t chats = 0;
   for_each_chat(file, [&](const JsonView& view) {
     ++chats;
     std::vector<Turn> turns = turns_of(view.at("conversations"));
-    if (turns.empty() || (limit != 0 && out.size() == limit)) return;
+    if (turns.size() < rounds.least || turns.size() > rounds.most) return;
+    if (limit != 0 && out.size() == limit) return;
     out.push_back({.id = fmt::format("{}-{:06}", name, chats),
                    .dataset = name,
                    .task = "chat",
@@ -82,8 +83,11 @@ std::vector<Dialogue> read_sharegpt(const std::filesystem::path& file, const std
                    .turns = std::move(turns)});
   });
   if (out.empty()) {
-    throw input_error("{}: found no chat with a question and its answer, expected one",
-                      file.string());
+    const bool any = rounds.least <= 1;
+    throw input_error(
+        "{}: found no chat with {}, expected one", file.string(),
+        any ? "a question and its answer"
+            : fmt::format("{} to {} questions and answers", rounds.least, rounds.most));
   }
   return out;
 }

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -8,14 +10,20 @@
 
 namespace turnbench {
 
+/// Numbers of turns, both ends included.
+struct RoundRange {
+  std::size_t least = 1, most = std::numeric_limits<std::size_t>::max();
+};
+
 /// Reads chats in ShareGPT's form, a JSON array or jsonl of {"conversations": [{"from", "value"}]};
 /// the keys `role` and `content` are read as well.  A message of the user (human, user) is a
 /// question without context; the answer that follows (gpt, assistant, chatgpt, bard, bing) is its
 /// reference. System messages at the beginning are skipped.  A chat is cut before the first message
-/// that breaks this order, and skipped if nothing remains.
+/// that breaks this order, and skipped if nothing remains, or fewer turns than `rounds` says, or
+/// more.
 /// @throws Error (input), with file and place, for messages without both texts, and for a file
 /// without a usable chat.
 std::vector<Dialogue> read_sharegpt(const std::filesystem::path& file, const std::string& name,
-                                    std::size_t limit);
+                                    std::size_t limit, RoundRange rounds = {});
 
 }  // namespace turnbench

@@ -254,6 +254,35 @@ TEST(LongMemEval, RealRecords) {
             34u);
 }
 
+TEST(LongMemEval, ReplaysChatsTurnByTurn) {
+  const test::TemporaryDirectory directory;
+  const fs::path file = directory.write("longmemeval_s.json", R"([
+      {"question_id": "a", "question_type": "multi-session", "question": "How many?", "answer": 2,
+       "question_date": "day 9", "haystack_dates": ["day 1", "day 2"],
+       "haystack_session_ids": ["s", "t"],
+       "haystack_sessions": [
+         [{"role": "user", "content": "One."}, {"role": "user", "content": "More."},
+          {"role": "assistant", "content": "Yes."}, {"role": "user", "content": "Bye."}],
+         [{"role": "assistant", "content": "Hello."}, {"role": "user", "content": "Two."},
+          {"role": "assistant", "content": "Fine."}]],
+       "answer_session_ids": ["s"]},
+      {"question_id": "b", "question_type": "knowledge-update", "question": "?", "answer": "x",
+       "question_date": "d", "haystack_dates": [], "haystack_session_ids": [],
+       "haystack_sessions": [], "answer_session_ids": []}])");
+  const auto all = load_checked("mt-longmemeval-s", file);
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].task, "multi-session");
+  std::vector<std::pair<std::string, std::string>> got;
+  for (const Turn& turn : all[0].turns) got.emplace_back(turn.question, turn.gold);
+  EXPECT_EQ(got, (std::vector<std::pair<std::string, std::string>>{
+                     {"[Chat of day 1]\nOne.\nMore.", "Yes."},
+                     {"Bye.", ""},
+                     {"[Chat of day 2]", "Hello."},
+                     {"Two.", "Fine."},
+                     {"Today is day 9. How many?", "2"}}));
+  EXPECT_EQ(all[1].turns.size(), 1u);
+}
+
 TEST(LongMemEval, RefusesSessionsThatDoNotFit) {
   const std::string record =
       R"([{"question_id": "q", "question_type": "t", "question": "?", "answer": 5, )"
@@ -287,6 +316,33 @@ TEST(ShareGpt, RealChats) {
   const auto calls = load_checked("sharegpt", folder / "glaive_toolcall_en_demo.json");
   for (const Dialogue& d : calls) EXPECT_LE(d.turns.size(), 6u);
   EXPECT_GE(load_checked("sharegpt", folder / "sharegpt_zh_1K_format.jsonl").size(), 30u);
+}
+
+TEST(ShareGpt, ClassesByTurns) {
+  const test::TemporaryDirectory directory;
+  std::string text;
+  for (int turns : {1, 10, 11, 30, 31, 50, 51, 100, 101}) {
+    text += R"({"conversations": [)";
+    for (int i = 0; i < turns; ++i) {
+      text += i == 0 ? "" : ", ";
+      text += R"({"from": "human", "value": "a"}, {"from": "gpt", "value": "b"})";
+    }
+    text += "]}\n";
+  }
+  const fs::path file = directory.write("c.jsonl", text);
+  const auto turns_of = [&](const std::string& name) {
+    std::vector<std::size_t> out;
+    for (const Dialogue& d : load_checked(name, file)) out.push_back(d.turns.size());
+    return out;
+  };
+  EXPECT_EQ(turns_of("sharegpt").size(), 9u);
+  EXPECT_EQ(turns_of("sharegpt-mini"), (std::vector<std::size_t>{1, 10}));
+  EXPECT_EQ(turns_of("sharegpt-small"), (std::vector<std::size_t>{11, 30}));
+  EXPECT_EQ(turns_of("sharegpt-medium"), (std::vector<std::size_t>{31, 50}));
+  EXPECT_EQ(turns_of("sharegpt-large"), (std::vector<std::size_t>{51, 100}));
+  const auto large = [](const fs::path& f) { read_sharegpt(f, "sharegpt-large", 0, {51, 100}); };
+  EXPECT_EQ(refusal(R"([{"conversations": []}])", large),
+            "F: found no chat with 51 to 100 questions and answers, expected one");
 }
 
 TEST(ShareGpt, AChatEndsWhereTheOrderBreaks) {
