@@ -55,6 +55,7 @@ int run_cli(int argc, char** argv) {
   add_bench_command(app, common);
   add_calibrate_command(app, common);
   add_fit_costs_command(app, common);
+  add_watershed_command(app, common);
   add_doctor_command(app, common);
   for (CLI::App* command : app.get_subcommands({})) common.add_to(*command);
   try {

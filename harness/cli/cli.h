@@ -33,6 +33,7 @@ void add_dialogues_command(CLI::App& app, const CommonOptions& common);
 void add_bench_command(CLI::App& app, const CommonOptions& common);
 void add_calibrate_command(CLI::App& app, const CommonOptions& common);
 void add_fit_costs_command(CLI::App& app, const CommonOptions& common);
+void add_watershed_command(CLI::App& app, const CommonOptions& common);
 void add_doctor_command(CLI::App& app, const CommonOptions& common);
 
 }  // namespace turnbench
