@@ -13,6 +13,8 @@
   X(block_sizes)            \
   X(output_error)           \
   X(recall)                 \
+  X(selected_mass)          \
+  X(step_overlap)           \
   X(top_mass)
 
 namespace turnbench {

@@ -1,0 +1,61 @@
+#include <numeric>
+
+#include "common/mean.h"
+#include "methods/scores.h"
+#include "probes/probe.h"
+
+namespace turnbench {
+namespace {
+
+/// Mean over the query heads: the attention that lies on what is read for the head.
+double mass_on(const LayerView& view, const Selection& selection) {
+  if (selection.all()) return 1;
+  const HeadScores& attention = view.stats.window_mass(1);  // [query heads, n]
+  const auto lists = std::ssize(selection.slots);
+  double sum = 0;
+  for (int h = 0; h < view.shape.heads; ++h) {
+    const std::span<const float> of_head = attention.head(h, cache_of_head(view, h).size());
+    for (std::int32_t j : selection.slots[static_cast<std::size_t>(h * lists / view.shape.heads)])
+      sum += static_cast<double>(of_head[static_cast<std::size_t>(j)]);
+  }
+  return sum / view.shape.heads;
+}
+
+class SelectedMass : public PromptProbe {
+ public:
+  void begin(const DialogueView&) override { mean_ = {}; }
+
+  void observe_selection(const LayerView& view, const Selection& selection) override {
+    mean_.add(mass_on(view, selection));
+  }
+
+ protected:
+  ProbeResult result() override {
+    if (mean_.count == 0) return {0, "no token of the answer is read with a selection"};
+    return {mean_.value(), ""};
+  }
+
+ private:
+  Mean mean_;  ///< over layers and tokens
+};
+
+}  // namespace
+
+/// How much of full attention lies on what a method selects, along full attention's hidden states.
+ProbeInfo selected_mass() {
+  using Kind = ParameterInfo::Kind;
+  return {.name = "selected-mass",
+          .summary = "share of the attention that lies on the tokens that a method selects",
+          .paper = "SpeContext, 2025, Figure 5(a)",
+          .metric = "selected_mass",
+          .deviations =
+              "the paper gives no formula: the mean over query heads, layers and the "
+              "answer's tokens; a layer that reads everything counts as 1; hidden states "
+              "are full attention's in every layer",
+          .input = ProbeInfo::Input::kAnswer,
+          .parameters = {{"method", Kind::kMethod, "", "method",
+                          "whose selection is measured; stands last: method=quest:budget=512"}},
+          .make = [](const Parameters&) { return std::make_unique<SelectedMass>(); }};
+}
+
+}  // namespace turnbench
