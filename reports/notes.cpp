@@ -120,7 +120,9 @@ std::vector<std::string> notes(const Results& results) {
     const std::string chosen = name_of(results.score_choice());
     out.push_back(
         chosen.empty()
-            ? fmt::format("{} turns have no value: a probe had nothing to measure on them.", turns)
+            ? fmt::format("{} turns have no value: they were not asked, or a probe had nothing to "
+                          "measure on them.",
+                          turns)
             : fmt::format("{} turns have no value of {}.", turns, chosen));
   }
   const std::vector<std::string>& published = results.published_problems();

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
+#include <string_view>
 
 #include "common/error.h"
 #include "common/file.h"
+#include "common/json.h"
 #include "common/text.h"
 #include "datasets/catalog.h"
 #include "datasets/dialogue_io.h"
@@ -24,10 +27,10 @@ DType weight_dtype(const std::string& name, const Checkpoint& checkpoint) {
 }
 
 /// Refuses prompts that are longer than the model reads: its answers to them would say nothing.
-/// Times and memory may be measured at any length.
+/// Times and memory may be measured at any length, and so may answers where the manifest says so.
 void check_positions(const Manifest& manifest, const ResolvedModel& model) {
   const double most = model.checkpoint.config.longest_prompt();
-  if (manifest.isolated || manifest.max_prompt_tokens <= most) return;
+  if (manifest.isolated || manifest.past_positions || manifest.max_prompt_tokens <= most) return;
   throw input_error("{}: /max_prompt_tokens: found {}, expected at most the {:.0f} positions of {}",
                     manifest.path.string(), manifest.max_prompt_tokens, most,
                     printable(model.entry.name));
@@ -91,12 +94,26 @@ std::string metric_of(const std::vector<Dialogue>& dialogues, const std::string&
   return metric;
 }
 
+/// Leaves the first dialogues of the task that the entry names.
+void keep_only(const DatasetEntry& entry, std::vector<Dialogue>& dialogues) {
+  std::set<std::string_view> tasks;
+  for (const Dialogue& d : dialogues) tasks.insert(d.task);
+  if (!tasks.contains(entry.only)) {
+    throw input_error("dataset {}: found no dialogue of the task \"{}\" (\"only\"), expected {}",
+                      printable(entry.label), printable(entry.only),
+                      nearest_or_all(entry.only, std::vector(tasks.begin(), tasks.end())));
+  }
+  std::erase_if(dialogues, [&](const Dialogue& d) { return d.task != entry.only; });
+  if (entry.limit > 0 && dialogues.size() > entry.limit) dialogues.resize(entry.limit);
+}
+
 /// One line on where a dataset comes from.
 std::string dataset_description(const DatasetEntry& entry) {
-  return fmt::format("{}: source {}, seed {}, turns {}, length {}, depth {}{}", entry.name,
+  return fmt::format("{}: source {}, seed {}, turns {}, length {}, depth {}{}{}", entry.name,
                      entry.source.empty() ? "-" : entry.source, entry.seed, entry.turns,
                      entry.length, entry.depth ? fmt::format("{}", *entry.depth) : "-",
-                     entry.official_prompts ? ", official prompts" : "");
+                     entry.official_prompts ? ", official prompts" : "",
+                     entry.only.empty() ? "" : ", only " + entry.only);
 }
 
 }  // namespace
@@ -107,14 +124,14 @@ ResolvedDataset resolve_dataset(const DatasetEntry& entry, const Manifest& manif
   BuildOptions options;
   options.turns = entry.turns;
   options.seed = entry.seed;
-  options.limit = entry.limit;
+  options.limit = entry.only.empty() ? entry.limit : 0;
   options.length = entry.length;
   options.depth = entry.depth;
   options.fields = entry.fields;
   options.official_prompts = entry.official_prompts;
   ResolvedDataset out;
   out.entry = entry;
-  out.task = entry.task.empty() ? dataset.task : entry.task;
+  out.task = !entry.task.empty() ? entry.task : entry.only.empty() ? dataset.task : entry.only;
   out.metric = entry.metric;
   out.postprocess = entry.postprocess.empty() ? dataset.postprocess : entry.postprocess;
   find_postprocess(out.postprocess, manifest.path.string() + ": dataset " + entry.label);
@@ -128,6 +145,7 @@ ResolvedDataset resolve_dataset(const DatasetEntry& entry, const Manifest& manif
         own ? "FILE" : "DIR", dataset.collection);
   }
   out.dialogues = load_dialogues(entry.name, source, options);
+  if (!entry.only.empty()) keep_only(entry, out.dialogues);
   if (out.dialogues.empty())
     throw input_error("dataset {}: found no dialogues, expected at least one", entry.label);
   if (out.metric.empty()) out.metric = metric_of(out.dialogues, entry.label);

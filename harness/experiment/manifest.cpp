@@ -97,7 +97,8 @@ DatasetEntry parse_dataset(const JsonView& json) {
     return out;
   }
   json.require_known_keys({"name", "label", "task", "source", "metric", "postprocess", "limit",
-                           "seed", "turns", "length", "depth", "fields", "official_prompts"});
+                           "only", "seed", "turns", "length", "depth", "fields",
+                           "official_prompts"});
   out.name = json.at("name").as_string();
   out.label = json.get("label", out.name);
   out.task = json.get("task", std::string());
@@ -116,6 +117,7 @@ DatasetEntry parse_dataset(const JsonView& json) {
     const JsonView fields = json.at("fields");
     for (const std::string& ours : fields.keys()) out.fields[ours] = fields.at(ours).as_string();
   }
+  out.only = json.get("only", std::string());
   out.official_prompts = json.get("official_prompts", false);
   return out;
 }
@@ -225,6 +227,7 @@ std::vector<Enum> parse_enums(const JsonView& json, const char* key, Enum fallba
 
 /// How answers are made, and how long prompts and answers are.
 void parse_decoding(const JsonView& json, Manifest& m, ManifestUse use) {
+  m.past_positions = json.get("past_positions", false);
   m.max_prompt_tokens = static_cast<int>(json.get_integer("max_prompt_tokens", 0, 0, 100'000'000));
   m.max_new_tokens = static_cast<int>(json.get_integer("max_new_tokens", 0, 1, 1'000'000));
   if (json.has("alone") && json.has("isolated"))
@@ -259,14 +262,29 @@ void check_histories(const JsonView& json, const Manifest& m) {
     const auto keeps = policies.selection ? policies.selection->keeps_cache() : std::nullopt;
     if (!keeps) continue;
     for (const History history : m.histories) {
-      if (*keeps == (history != History::kReprefill)) continue;
+      if (*keeps == keeps_cache(history)) continue;
       throw input_error(
           "{}: /history: found {} with the method {}, expected {}, as its own mode of later turns "
           "says",
           json.source(), name_of(history), printable(method.label()),
-          *keeps ? "compress_once or recompress" : "reprefill");
+          *keeps ? "compress_once or recompress" : "reprefill or dense");
     }
   }
+}
+
+/// With a dense history nobody answers the earlier turns, and full attention is not beside.
+void check_dense_history(const JsonView& json, const Manifest& m) {
+  if (std::find(m.histories.begin(), m.histories.end(), History::kDense) == m.histories.end())
+    return;
+  const auto refuse = [&](const char* key, std::string_view found, const char* expected) {
+    throw input_error("{}: /{}: found {} with the history dense, expected {}", json.source(), key,
+                      found, expected);
+  };
+  for (const Answers answers : m.answers) {
+    if (answers != Answers::kGold)
+      refuse("answers", name_of(answers), "gold: its earlier turns are not asked");
+  }
+  if (m.fidelity) refuse("fidelity", name_of(*m.fidelity), "none");
 }
 
 }  // namespace
@@ -354,6 +372,7 @@ Manifest parse_manifest(std::string_view text, const std::string& source, Manife
                            "history",
                            "answers",
                            "max_prompt_tokens",
+                           "past_positions",
                            "max_new_tokens",
                            "isolated",
                            "link_gbps",
@@ -382,11 +401,13 @@ Manifest parse_manifest(std::string_view text, const std::string& source, Manife
   }
   std::vector<std::string> labels;
   if (use == ManifestUse::kRun) labels = parse_measured(json, folder, m);
-  m.histories = parse_enums(json, "history", History::kReprefill,
-                            {History::kReprefill, History::kCompressOnce, History::kRecompress});
+  m.histories = parse_enums(
+      json, "history", History::kReprefill,
+      {History::kReprefill, History::kCompressOnce, History::kRecompress, History::kDense});
   check_histories(json, m);
   m.answers = parse_enums(json, "answers", Answers::kOwn, {Answers::kOwn, Answers::kGold});
   parse_decoding(json, m, use);
+  check_dense_history(json, m);
   if (json.has("tables")) {
     for (const JsonView& table : json.at("tables").items())
       m.tables.push_back(parse_table(table, labels, m, use));

@@ -30,6 +30,7 @@ struct DatasetEntry {
   std::string task;                 ///< groups rows of a table; empty: the dataset's own
   std::string source;               ///< file or directory; empty: found by the dataset's collection
   std::string metric, postprocess;  ///< empty: the dataset's own
+  std::string only;                 ///< the dialogues whose own task this is; empty: all
   std::size_t limit = 0;            ///< number of dialogues; 0: the dataset's default
   // As in BuildOptions:
   std::uint64_t seed = 0;
@@ -84,8 +85,9 @@ struct Manifest {
   std::vector<ProbeSpec> probes;
   std::vector<History> histories;
   std::vector<Answers> answers;
-  int max_prompt_tokens = 0;  ///< of a whole dialogue; 0: the context length of the model
-  int max_new_tokens = 0;     ///< 0: the dataset's own
+  int max_prompt_tokens = 0;    ///< of a whole dialogue; 0: the context length of the model
+  bool past_positions = false;  ///< max_prompt_tokens may be more than the model's positions
+  int max_new_tokens = 0;       ///< 0: the dataset's own
   /// For measuring times and memory: each cell runs alone, after a warm-up, and answers have
   /// exactly max_new_tokens tokens.
   bool isolated = false;

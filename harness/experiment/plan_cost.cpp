@@ -23,13 +23,18 @@ void add_cost(PlanCost& out, const ModelConfig& model, const Plan::Unit& unit,
   const std::int64_t prompt = lengths.prompts.back();
   std::set<std::string> prefills;
   if (fidelity) prefills.insert(kDensePrefill);
-  for (const UnitCell& cell : unit.cells) prefills.insert(cell.method->prefill_key());
+  std::int64_t answers = 0;
+  for (const UnitCell& cell : unit.cells) {
+    const bool dense = cell.history == History::kDense;
+    prefills.insert(dense ? kDensePrefill : cell.method->prefill_key());
+    answers += dense ? lengths.answers.back() : lengths.total_answer_tokens();
+  }
   const auto cells = static_cast<std::int64_t>(unit.cells.size()),
              shared = static_cast<std::int64_t>(prefills.size());
   out.cell_dialogues += unit.cells.size();
   out.shared_prefills += prefills.size();
   out.unshared_prompt_tokens += prompt * cells;
-  out.max_new_tokens += lengths.total_answer_tokens() * (fidelity ? 2 * cells + 1 : cells);
+  out.max_new_tokens += answers + (fidelity ? lengths.total_answer_tokens() * (cells + 1) : 0);
   out.longest_prompt = std::max(out.longest_prompt, prompt);
   add_prefill(out, model, prompt, shared);
 }

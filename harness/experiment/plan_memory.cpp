@@ -154,6 +154,7 @@ class UnitMemory {
         sharing_(sharing),
         prefills_(prefills),
         fidelity_(fidelity),
+        last_(turn + 1 == lengths.prompts.size()),
         first_(lengths.prompts[0]),
         before_(turn > 0 ? lengths.prompts[turn - 1] : 0),
         prompt_(lengths.prompts[turn]),
@@ -165,15 +166,24 @@ class UnitMemory {
       window_ = std::max(window_, p.window());
       pre_rope_keys_ |= p.pre_rope_keys();
     }
+    bool dense_history = false;
     for (const UnitCell& cell : unit.cells) {
+      if (cell.history == History::kDense && !last_) continue;
       const bool forks =
           sharing_ != Sharing::kNone && (turn_ == 0 || cell.history == History::kReprefill);
-      if (forks) {
+      if (cell.history == History::kDense && turn_ > 0) {
+        dense_history = true;
+        add_behind_dense_history(cell);
+      } else if (forks) {
         add_fork(cell);
       } else {
         add_own(cell);
       }
       if (fidelity_) add_forced(cell);
+    }
+    if (dense_history) {
+      out_.add(prompt_, config_.kv_heads, pre_rope_keys_, window_);
+      if (prefills_) out_.add_prefill(before_ + answer_, prompt_, false, pre_rope_keys_);
     }
     for (const auto& [key, prefix] : shared_) add_prefix(prefix);
     for (const auto& [of, layers] : host_copies_)
@@ -279,6 +289,19 @@ class UnitMemory {
       out_.add_pages_of_layers(1, prompt_, config_.kv_heads, p.pre_rope_keys());
   }
 
+  /// A branch whose pages up to the turn are those of the dense history.
+  void add_behind_dense_history(const UnitCell& cell) {
+    const Policies p = cell.method->make();
+    if (prefills_)
+      out_.add_prefill(prompt_ - before_, prompt_, p.has_sparse_prefill(), p.pre_rope_keys());
+    out_.add_columns(columns_of(p).size(), prompt_);
+    const std::int64_t own = p.eviction ? kept(*cell.method, prompt_) : kPageTokens;
+    const AnswerNeeds needs = add_branch(cell, p, prompt_ - before_ + answer_ + own, p.window());
+    out_.add_bytes(needs.index);
+    if (needs.offloaded_layers == 0 || p.eviction) return;
+    out_.add_host_pages(needs.offloaded_layers, prompt_, config_.kv_heads, p.pre_rope_keys());
+  }
+
   void add_prefix(const SharedPrefix& prefix) {
     // One that starts again is there beside the previous turn's.
     out_.add(prefix.continues ? prompt_ - first_ : prompt_ + before_, config_.kv_heads,
@@ -295,6 +318,7 @@ class UnitMemory {
   const std::size_t turn_;
   const Sharing sharing_;
   const bool prefills_, fidelity_;
+  const bool last_;  // turn
   const std::int64_t first_, before_, prompt_,
       answer_;  // tokens; prompts of turns 0, turn - 1, turn
   int window_ = 0;

@@ -47,6 +47,7 @@ std::string protocol_card(const Experiment& experiment, const ResolvedModel& mod
                            "joined before the template wraps them"
                          : "each turn to its equal share of max_prompt_tokens; tokens leave the "
                            "middle of its contexts"}};
+  if (m.past_positions) card["prompt"]["past_positions"] = "allowed";
   if (own) card["prompt"]["template_text"] = hash_text(model.chat_template.text);
   card["decoding"] = {
       {"temperature", decoding.temperature},

@@ -23,6 +23,7 @@ constexpr int kMaxPrompt = 300;  // tokens: the same with markup
 constexpr int kMaxRecordPrompt = 2048;
 constexpr int kMaxAnswer = 18;  // tokens: LoopServe selects after the 16th
 constexpr int kMaxTurns = 2;
+constexpr int kHistoryTurns = 3;   // where only the last one is asked
 constexpr double kKept = 64;       // token counts up to it stay as they are
 constexpr int kRealPrompt = 8192;  // tokens: what a share in the experiment is taken of
 
@@ -98,7 +99,7 @@ StandIn stand_in(const std::string& metric, std::size_t index) {
 }
 
 OrderedJson short_dataset(const DatasetEntry& entry, const OrderedJson& written, std::size_t index,
-                          bool has_files) {
+                          bool has_files, bool asks_last) {
   const Dataset& dataset = find_dataset(entry.name, "smoke run");
   OrderedJson out = written.is_object() ? written : OrderedJson{{"name", entry.name}};
   const bool replaced = dataset.needs_source && !has_files;
@@ -111,6 +112,7 @@ OrderedJson short_dataset(const DatasetEntry& entry, const OrderedJson& written,
   out["limit"] = 1;
   if (replaced || dataset.turns > 0)
     out["turns"] = std::clamp(entry.turns > 0 ? entry.turns : dataset.turns, 1, kMaxTurns);
+  if (replaced && asks_last) out["turns"] = kHistoryTurns;
   const Dataset& made = find_dataset(out["name"].get<std::string>(), "smoke run");
   if (made.has_length) {
     const int wanted = entry.length > 0 ? std::min(entry.length, kLength) : kLength;
@@ -164,12 +166,14 @@ Manifest smoke_manifest(const Manifest& manifest, const Locations& locations) {
   const OrderedJson written =
       json["datasets"].is_array() ? json["datasets"] : OrderedJson::array({json["datasets"]});
   json["datasets"] = OrderedJson::array();
+  const bool asks_last = std::find(manifest.histories.begin(), manifest.histories.end(),
+                                   History::kDense) != manifest.histories.end();
   for (const DatasetEntry* entry :
        sweep_ends(manifest.datasets, [](const DatasetEntry& d) { return d.label; }, {})) {
     const auto index = static_cast<std::size_t>(entry - manifest.datasets.data());
     const bool has_files = !locations.dataset_path(*entry, manifest).empty();
     if (has_files) max_prompt = kMaxRecordPrompt;
-    json["datasets"].push_back(short_dataset(*entry, written[index], index, has_files));
+    json["datasets"].push_back(short_dataset(*entry, written[index], index, has_files, asks_last));
     const std::string name = json["datasets"].back()["name"].get<std::string>();
     if (name != entry->name) changes.push_back(entry->label + " by " + name);
   }

@@ -12,7 +12,7 @@ struct Record {
     kOk,
     kError,
     kOutOfMemory,
-    kNoValue  ///< a probe had nothing to measure: `error` says why
+    kNoValue  ///< not asked, or a probe had nothing to measure: `error` says why
   };
 
   std::string cell;      ///< key of the cell

@@ -38,8 +38,21 @@ struct Branch : Conversation {
          decode_seconds = 0;  ///< of the current turn: its share of the batches
 
   bool reprefills() const { return cell->history == History::kReprefill; }
+  /// True if the previous turns' cache is that of this branch.
+  bool continues() const { return record.turn > 0 && keeps_cache(cell->history); }
+  /// True if this turn is only a part of the history of the last one.
+  bool skips(int turn) const {
+    return cell->history == History::kDense &&
+           static_cast<std::size_t>(turn) + 1 < dialogue->turns.size();
+  }
+  /// True if it goes on from ActiveUnit::dense_histories.
+  bool follows_dense_history() const {
+    return cell->history == History::kDense && !skips(record.turn) && record.turn > 0;
+  }
   /// True if the next turn goes on from what the sequence was before it answered.
-  bool takes_answer_back() const { return !reprefills() && cell->answers == Answers::kGold; }
+  bool takes_answer_back() const {
+    return keeps_cache(cell->history) && cell->answers == Answers::kGold;
+  }
   // Whether the method evicts at the end of a prompt, and while it decodes the answer.
   bool evicts(int turn) const { return turn == 0 || evicts_in_answers(); }
   bool evicts_in_answers() const { return cell->history != History::kCompressOnce; }
@@ -58,6 +71,9 @@ struct ActiveUnit {
   std::list<UnitCell> teachers;  ///< of the branches that are not recorded
   std::vector<Branch> branches;
   std::map<PrefixKey, Sequence> prefixes;  ///< of the current turn
+  /// With full attention, all that stands before the last turn's own tokens, for branches whose
+  /// history is dense; from the last turn on.  By whether keys before RoPE are stored too.
+  std::map<bool, Sequence> dense_histories;
   /// Where fidelity is measured, full attention's logits after each prompt of the current turn.
   std::map<std::vector<int>, std::vector<float>> full_logits;
   int turn = -1;

@@ -26,10 +26,16 @@ namespace {
 std::vector<RenderedTurn> render_all(const PromptRenderer& renderer, const Decoding& decoding,
                                      const Dialogue& dialogue) {
   const int turns = static_cast<int>(dialogue.turns.size()), limit = turn_limit(decoding, dialogue);
+  // Without contexts there is nothing to share out: only the whole has a limit.
+  const bool has_contexts = std::any_of(dialogue.turns.begin(), dialogue.turns.end(),
+                                        [](const Turn& t) { return !t.contexts.empty(); });
   std::vector<RenderedTurn> out;
+  std::size_t tokens = 0;
   for (int t = 0; t < turns; ++t) {
     const RenderedTurn& turn = out.emplace_back(renderer.render(dialogue, t, limit));
-    if (turn.excess_tokens > 0) {
+    tokens += turn.tokens.size();
+    const bool whole_fits = tokens <= static_cast<std::size_t>(decoding.max_prompt_tokens);
+    if (turn.excess_tokens > 0 && (has_contexts || !whole_fits)) {
       throw input_error(
           "found {} tokens of instruction, question and markup in turn {} of {}, expected at most "
           "{}: max_prompt_tokens of {} for {} turns",
@@ -52,6 +58,7 @@ void Conversation::begin_turn(const PromptRenderer& renderer, const Decoding& de
   }
   if (turn == 0) rendered_ = render_all(renderer, decoding, *dialogue);
   const RenderedTurn rendered = std::move(rendered_[at]);
+  history_tokens = prompt.tokens.size();
   prompt.add_turn(rendered);
   answer.clear();
   stopped = finished = false;

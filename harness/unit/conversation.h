@@ -44,7 +44,8 @@ std::uint64_t policy_seed(const Decoding& decoding, const Dialogue& dialogue);
 /// The state of a dialogue whose turns are asked and answered one after another.
 struct Conversation {
   const Dialogue* dialogue = nullptr;
-  Prompt prompt;  ///< of the current turn: everything before the answer
+  Prompt prompt;                   ///< of the current turn: everything before the answer
+  std::size_t history_tokens = 0;  ///< of the prompt: all before the turn's own tokens
   std::vector<int> answer;
   bool stopped = false;   ///< the answer ended at a stop token
   bool finished = false;  ///< the answer ended, at a stop token or at its maximum length

@@ -9,6 +9,19 @@
 namespace turnbench {
 namespace {
 
+/// The rows that sequences must remember from which branches of all cells can go on.
+int shared_window(const ActiveUnit& unit) {
+  int out = 0;
+  for (const UnitCell& cell : unit.unit.cells) out = std::max(out, cell.method->make().window());
+  return out;
+}
+
+/// Scores come from the turn's rows alone, and so do counters.
+void forget_earlier_rows(Sequence& s) {
+  s.counters = {};
+  for (QueryTail& tail : s.tails) tail.clear();
+}
+
 /// A sequence with the previous turn's prompt of this branch, and the tokens that remain to be
 /// prefilled.  (A longer prompt of another branch would split a sparse prefill at another place.)
 std::pair<Sequence, std::vector<int>> start_prefix(Engine& engine, const ActiveUnit& unit,
@@ -24,14 +37,9 @@ std::pair<Sequence, std::vector<int>> start_prefix(Engine& engine, const ActiveU
     next.counters = {};
     return {std::move(next), std::vector<int>(fresh, prompt.end())};
   }
-  int window = 0;
   bool pre_rope_keys = false;
-  for (const UnitCell& cell : unit.unit.cells) {
-    const Policies p = cell.method->make();
-    window = std::max(window, p.window());
-    pre_rope_keys |= p.pre_rope_keys();
-  }
-  return {engine.make_sequence(std::move(policies), window, pre_rope_keys), prompt};
+  for (const UnitCell& cell : unit.unit.cells) pre_rope_keys |= cell.method->make().pre_rope_keys();
+  return {engine.make_sequence(std::move(policies), shared_window(unit), pre_rope_keys), prompt};
 }
 
 /// Prepares a branch that prefills its whole dialogue again; returns the tokens to prefill.  If
@@ -76,18 +84,47 @@ std::vector<int> continue_sequence(Branch& b) {
   return {prompt.begin() + static_cast<std::ptrdiff_t>(s.tokens.size()), prompt.end()};
 }
 
+/// Prepares a branch whose history full attention computed; returns the tokens to prefill.
+std::vector<int> follow_dense_history(const ActiveUnit& unit, Branch& b) {
+  Policies policies = b.cell->method->make();
+  b.sequence = unit.dense_histories.at(policies.pre_rope_keys()).fork_as(std::move(policies));
+  const std::vector<int>& prompt = b.prompt.tokens;
+  return {prompt.begin() + static_cast<std::ptrdiff_t>(b.history_tokens), prompt.end()};
+}
+
 void add_own_prefill(Engine& engine, ActiveUnit& unit, Branch& b, std::vector<Prefill>& work) {
-  const bool continues = unit.turn > 0 && !b.reprefills();
   Prefill& own = work.emplace_back();
   own.unit = &unit;
   own.forks.push_back(&b);
-  own.tokens = continues ? continue_sequence(b) : restart_sequence(engine, unit, b);
+  own.tokens = b.follows_dense_history() ? follow_dense_history(unit, b)
+               : b.continues()           ? continue_sequence(b)
+                                         : restart_sequence(engine, unit, b);
   own.pass.dialogue = &b.view;
   own.pass.sequence = &*b.sequence;
   own.pass.evict = b.evicts(unit.turn);
 }
 
 }  // namespace
+
+void prefill_dense_histories(Engine& engine, const Decoding& decoding, ActiveUnit& unit) {
+  for (const Branch& b : unit.branches) {
+    if (!b.follows_dense_history()) continue;
+    const Policies method = b.cell->method->make();
+    const bool pre_rope_keys = method.pre_rope_keys();
+    if (unit.dense_histories.contains(pre_rope_keys)) continue;
+    Policies policies;
+    if (decoding.isolated) policies.placement = method.placement;
+    Sequence history =
+        engine.make_sequence(std::move(policies), shared_window(unit), pre_rope_keys);
+    const Pass pass{.sequence = &history,
+                    .tokens = std::span(b.prompt.tokens).first(b.history_tokens),
+                    .dialogue = &b.view};
+    engine.prefill({&pass, 1});
+    unit.result.prefilled_tokens += std::ssize(pass.tokens);
+    forget_earlier_rows(history);
+    unit.dense_histories.emplace(pre_rope_keys, std::move(history));
+  }
+}
 
 std::map<PrefixKey, Sequence> add_prefills(Engine& engine, const Decoding& decoding,
                                            ActiveUnit& unit, std::vector<Prefill>& work) {
@@ -107,9 +144,10 @@ std::map<PrefixKey, Sequence> add_prefills(Engine& engine, const Decoding& decod
     return work[group->second];
   };
   for (Branch& b : unit.branches) {
-    const bool continues = unit.turn > 0 && !b.reprefills();
-    if (!continues) b.sequence = engine.make_sequence(b.cell->method->make());
-    if (continues || decoding.isolated) {  // an isolated cell's memory is the method's own
+    if (b.skips(unit.turn)) continue;
+    const bool goes_on = b.continues() || b.follows_dense_history();
+    if (!goes_on) b.sequence = engine.make_sequence(b.cell->method->make());
+    if (goes_on || decoding.isolated) {  // an isolated cell's memory is the method's own
       add_own_prefill(engine, unit, b, work);
     } else {
       Prefill& shared = group_of(b, {b.cell->method->prefill_key(), b.prompt.tokens});

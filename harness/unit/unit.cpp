@@ -50,7 +50,9 @@ UnitResult run_apart(Engine& engine, const PromptRenderer& renderer, const Decod
 std::int64_t estimate_context_tokens(const Dialogue& dialogue) {
   std::int64_t out = 0;
   for (const Turn& turn : dialogue.turns) {
-    for (const Paragraph& p : turn.contexts) out += static_cast<std::int64_t>(p.text.size() / 3);
+    std::size_t bytes = turn.question.size() + gold_answer_text(turn).size();
+    for (const Paragraph& p : turn.contexts) bytes += p.text.size();
+    out += static_cast<std::int64_t>(bytes / 3);
   }
   return out;
 }

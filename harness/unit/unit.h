@@ -58,7 +58,7 @@ void run_units(Engine& engine, const PromptRenderer& renderer, const Decoding& d
 UnitResult run_units(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
                      const std::vector<WorkUnit>& units);
 
-/// A rough estimate of the tokens in a dialogue's contexts, for kMaxConcurrentTokens.
+/// A rough estimate of the tokens in a dialogue, for kMaxConcurrentTokens.
 std::int64_t estimate_context_tokens(const Dialogue& dialogue);
 
 }  // namespace turnbench

@@ -110,7 +110,13 @@ void UnitRunner::begin_turn(Branch& b, int turn) {
   b.record.cell = b.cell->key;
   b.view = {b.prompt.tokens, b.prompt.spans, turn, policy_seed(decoding_, *b.dialogue),
             [this](int token) { return renderer_.token_text(token); }};
-  if (b.cell->method->eager()) check_eager(b);
+  if (b.skips(turn)) {
+    b.finished = true;
+    b.record.status = Record::Status::kNoValue;
+    b.record.error = "not asked: with a dense history only the last turn is";
+  } else if (b.cell->method->eager()) {
+    check_eager(b);
+  }
 }
 
 void UnitRunner::check_eager(Branch& b) const {
@@ -130,6 +136,7 @@ void UnitRunner::check_eager(Branch& b) const {
 }
 
 void UnitRunner::prefill(const std::vector<ActiveUnit*>& starting) {
+  for (ActiveUnit* unit : starting) prefill_dense_histories(engine_, decoding_, *unit);
   const auto start = Clock::now();
   if (decoding_.isolated) {
     engine_.reset_peak();
@@ -163,10 +170,12 @@ void UnitRunner::prefill(const std::vector<ActiveUnit*>& starting) {
     }
     branches += work[i].forks.size();
   }
-  const double seconds = seconds_since(start) / static_cast<double>(branches);
+  const double seconds =
+      seconds_since(start) / static_cast<double>(std::max<std::size_t>(branches, 1));
   for (std::size_t i = 0; i < starting.size(); ++i) {
     starting[i]->prefixes = std::move(prefixes[i]);
     for (Branch& b : starting[i]->branches) {
+      if (b.skips(starting[i]->turn)) continue;
       b.prefill_seconds = seconds;
       b.decode_seconds = 0;
       write_cache_counters(b);
@@ -342,6 +351,10 @@ void UnitRunner::write_isolated(Branch& b) const {
 
 void UnitRunner::finish_turn(ActiveUnit& unit, Branch& b) {
   Record& r = b.record;
+  if (b.skips(unit.turn)) {
+    unit.result.records.push_back(r);
+    return;
+  }
   const Counters& c = b.sequence->counters;
   b.write_answer(renderer_, r);
   if (c.attentions > 0) r.counters.push_back({"attended_tokens", c.mean_attended()});
@@ -359,7 +372,7 @@ void UnitRunner::finish_turn(ActiveUnit& unit, Branch& b) {
                {"policy", c.policy_seconds}};
   if (decoding_.isolated) write_isolated(b);
   if (b.recorded) unit.result.records.push_back(r);
-  if (b.reprefills()) b.sequence.reset();
+  if (!keeps_cache(b.cell->history)) b.sequence.reset();
 }
 
 }  // namespace turnbench

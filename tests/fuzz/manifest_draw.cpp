@@ -219,6 +219,7 @@ OrderedJson dataset(Draw& draw, std::size_t index) {
     if (key == "fields" && other)
       out[key] = OrderedJson{{value(draw, {"question", "nothing"}).dump(), value(draw, {"q"})}};
     if (key == "official_prompts") out[key] = value(draw, {false}, {true});
+    if (key == "only" && (!d.needs_source || other)) out[key] = value(draw, {d.task, ""}, {"x"});
   }
   return out;
 }
@@ -256,16 +257,16 @@ OrderedJson table(Draw& draw, const OrderedJson& methods, bool is_alone, bool ha
 
 const std::vector<std::string>& drawn_keys(std::string_view where) {
   static const std::vector<std::string> manifest = {
-      "name",        "title",    "description",    "models",
-      "datasets",    "methods",  "probes",         "positions",
-      "history",     "answers",  "isolated",       "alone",
-      "link_gbps",   "fidelity", "max_new_tokens", "max_prompt_tokens",
-      "temperature", "seed",     "system_prompt",  "tables",
-      "published",   "smoke"};
+      "name",           "title",       "description",    "models",
+      "datasets",       "methods",     "probes",         "positions",
+      "history",        "answers",     "isolated",       "alone",
+      "link_gbps",      "fidelity",    "max_new_tokens", "max_prompt_tokens",
+      "past_positions", "temperature", "seed",           "system_prompt",
+      "tables",         "published",   "smoke"};
   static const std::vector<std::string> models = {"name", "path", "dtype", "kv_dtype", "template"};
   static const std::vector<std::string> datasets = {
-      "name", "label", "task",   "source", "metric", "postprocess",     "limit",
-      "seed", "turns", "length", "depth",  "fields", "official_prompts"};
+      "name", "label", "task",   "source", "metric", "postprocess",      "limit",
+      "seed", "turns", "length", "depth",  "fields", "official_prompts", "only"};
   static const std::vector<std::string> tables = {"title", "value", "rows", "columns",
                                                   "difference_to"};
   return where.empty()         ? manifest
@@ -296,7 +297,7 @@ OrderedJson draw_manifest(Draw& draw, const std::string& published) {
     if (key == "description") out[key] = value(draw, {"A paragraph.", ""});
     if (key == "positions") out[key] = one_or_more(draw, {"begin", "middle", "end"});
     if (key == "history")
-      out[key] = one_or_more(draw, {"reprefill", "compress_once", "recompress"});
+      out[key] = one_or_more(draw, {"reprefill", "compress_once", "recompress", "dense"});
     if (key == "answers") out[key] = one_or_more(draw, {"own", "gold"});
     const bool other_name = key == "alone" && (!out.contains("isolated") || draw.wrong(4));
     if (key == "isolated" || other_name) {
@@ -311,6 +312,7 @@ OrderedJson draw_manifest(Draw& draw, const std::string& published) {
     if (key == "max_new_tokens" && !out.contains(key))
       out[key] = value(draw, {4, 1, 20, 0, 1'000'000});
     if (key == "max_prompt_tokens") out[key] = value(draw, {300, 0, 1000}, {64, 1, 100'000'000});
+    if (key == "past_positions") out[key] = value(draw, {true, false});
     if (key == "temperature") out[key] = value(draw, {0, 0.7, 100, 1e-30});
     if (key == "seed") out[key] = value(draw, {0, 1, INT64_MAX});
     if (key == "system_prompt") out[key] = value(draw, {""}, {"Be brief."});

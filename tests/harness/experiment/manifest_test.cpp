@@ -85,7 +85,8 @@ TEST(Manifest, DocumentationListsEveryKey) {
   const char* keys =
       "name title description models datasets positions methods history answers max_prompt_tokens "
       "max_new_tokens temperature seed system_prompt tables published path dtype kv_dtype template "
-      "label source metric postprocess limit turns length depth fields official_prompts rows "
+      "label source metric postprocess limit turns length depth fields official_prompts only "
+      "past_positions rows "
       "columns difference_to task method smoke probes isolated fidelity";
   for (const std::string& key : split(keys, " ")) {
     EXPECT_NE(docs.find("`" + key + "`"), std::string::npos) << key;
