@@ -204,7 +204,7 @@ TEST(Fidelity, CompanyChangesNothing) {
   for (const char* spec :
        {"snapkv:budget=24,window=4", "full", "loopserve:alpha=0.8,budget=24,n_d=2",
         "streamingllm:budget=24,pos=shift", "minference+h2o:budget=24",
-        "infllm:budget=24,init=2,block=4"})
+        "infllm:budget=24,init=2,block=4", "round:lw=1,granularity=token,strategy=mean"})
     cells.add(spec);
   std::vector<WorkUnit> units;
   for (const Dialogue& d : dialogues) units.push_back({&d, cells.cells});

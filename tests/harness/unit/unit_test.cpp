@@ -110,7 +110,7 @@ TEST(Sharing, CellsThatAreTimedGiveTheSame) {
   const std::string lines = "loopserve-prefill:alpha=0.8,samples=16,mask=line";
   for (const char* spec :
        {"full", "loopserve:alpha=0.8,budget=24,n_d=4", "a-shape:n_init=2,n_local=16", "minference",
-        "infllm:budget=24,init=2,block=4"})
+        "infllm:budget=24,init=2,block=4", "round:lw=1,granularity=token,strategy=mean"})
     all.add(spec);
   for (const char* with : {"", "+h2o:budget=24"}) all.add(lines + with);
   // An answer that would end is cut in a shared run, and goes on in a timed one; gold answers keep
