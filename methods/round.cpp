@@ -293,7 +293,10 @@ MethodInfo round() {
           "a template writes before the first message, and the first token, are read by all layers "
           "and no candidates; markup in front of a question belongs to its round; "
           "granularity=token chooses tokens for all heads and upper layers together; lw of models "
-          "that the paper does not name is a third of their layers",
+          "that the paper does not name is a third of their layers; the lower layers stay on the "
+          "device between turns, and rounds that are no longer chosen are dropped there, since the "
+          "host has them; the copy of a round goes page by page; no round is ever deleted (its KV "
+          "dropping, for which the paper gives no rule, is not there)",
       .parameters = {{"strategy", Kind::kChoice, "topk", "topk|fixed|adaptive|mean",
                       "which rounds are read, by their share P of the attention that the question "
                       "gives to earlier rounds: the best ones, P above the threshold, above the "
