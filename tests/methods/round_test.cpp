@@ -363,6 +363,10 @@ TEST(Round, AReplayedDialogueIsTheSame) {
                         .prompt_end = part.data() + part.size() == tokens.data() + tokens.size()};
         got = machine.engine.prefill({&pass, 1})[0];
       }
+      if (!machine.backend->rows_are_independent()) {
+        EXPECT_LE(test::distance(got, want), 1e-4) << spec << " " << first;
+        continue;
+      }
       EXPECT_TRUE(got == want) << spec << " " << first;
       EXPECT_TRUE(cached_rows(s) == cached_rows(kept.sequence)) << spec << " " << first;
     }
@@ -516,6 +520,7 @@ TEST(Round, ChunksOfAnySizeGiveTheSame) {
 
 // One submission for each chosen round, or one for each of them and layer.
 TEST(Round, RoundsComeOneByOne) {
+  if (is_emulated()) GTEST_SKIP() << "its models have one upper layer";
   Machine machine("llama3");
   const std::vector<TurnTokens> turns = made_up_turns(7);
   for (const bool overlap : {false, true}) {
