@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -9,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "common/error.h"
 #include "inference/backend.h"
 #include "methods/dialogue_rounds.h"
 #include "methods/method.h"
