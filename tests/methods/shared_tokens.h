@@ -58,6 +58,15 @@ class Watched {
   std::unique_ptr<Conversation> talk;
 };
 
+/// Bytes of a token that a layer in host memory brings to one of its working sets: a key, a value,
+/// and where that is a card's, the position.
+inline std::int64_t fetched_row(const Sequence& sequence, int layer) {
+  const OffloadedLayer& offloaded = *sequence.offloaded[static_cast<std::size_t>(layer)];
+  const KvPool& pool = *offloaded.sets().front().pool();
+  return 2 * static_cast<std::int64_t>(pool.layout().row_bytes()) +
+         (pool.memory().is_host() ? 0 : static_cast<std::int64_t>(sizeof(std::int32_t)));
+}
+
 /// Each step of the layers from `first` on, which are in host memory, loads what the step before
 /// did not read, but for the current token, whose row is written on the device.
 inline void expect_elastic_loads(const Watched& host, int first, std::int64_t budget) {
@@ -68,8 +77,7 @@ inline void expect_elastic_loads(const Watched& host, int first, std::int64_t bu
   for (int l = first; l < sequence.shape().layers; ++l) {
     const auto at = static_cast<std::size_t>(l);
     ASSERT_NE(sequence.offloaded[at], nullptr);
-    const std::int64_t row =
-        2 * static_cast<std::int64_t>(sequence.cache.layer(l)[0].layout().row_bytes());
+    const std::int64_t row = fetched_row(sequence, l);
     // The prompt's last token stays when the others go to the host.
     const std::int32_t answered = host.read[0][at][0].back();
     Lists last(sequence.cache.layer(l).size(), Ints{answered - 1});

@@ -230,7 +230,8 @@ TEST(SpeContext, LayersLeaveTheDeviceAsTokensGrow) {
                             std::back_inserter(changed));
         missing += std::ssize(changed);
       }
-      EXPECT_EQ(e.kv_fetch_bytes, missing * row) << s << " " << l;
+      EXPECT_EQ(e.kv_fetch_bytes, missing * test::fetched_row(c.talk->sequence, l))
+          << s << " " << l;
     }
   }
   EXPECT_TRUE(logits == test::answers(machine, spec + ",placement=device", prompt, steps));
