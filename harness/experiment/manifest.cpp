@@ -294,6 +294,7 @@ const std::vector<TableValue>& table_values() {
       kFidelity = "cells with \"fidelity\"", kAlone = "cells that run alone (\"isolated\")",
       kLong = "cells that run alone (\"isolated\") with answers of three tokens or more",
       kHost = "methods with placement=host",
+      kUpper = "methods that choose once for all upper layers",
       kHostLong = "methods with placement=host, where a prompt is longer than what they read";
   static const std::vector<TableValue> values = {
       {"score", "x100", 100, "what the metric gives"},
@@ -325,7 +326,9 @@ const std::vector<TableValue>& table_values() {
       {"hit_rate", "share", 1, "of selected tokens, those that were on the device", kHostLong,
        false, 3, true, false, true},
       {"step_bytes", "MiB", 1.0 / (1 << 20), "that cross the link in a decode step", kHost, true, 3,
-       true, false, true}};
+       true, false, true},
+      {"upper_tokens", "tokens", 1, "that upper layers read when the answer begins", kUpper, true,
+       0, true, false, true}};
   return values;
 }
 
