@@ -71,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(Smollm2, SmokeRun, testing::ValuesIn(smollm2_manifests(
 
 INSTANTIATE_TEST_SUITE_P(Tiny, SmokeRun,
                          testing::Values("quickstart-selection.json",
-                                         "quickstart-selection-recall.json"),
+                                         "quickstart-selection-recall.json", "side-by-side.json"),
                          parameter_name);
 
 // What is a share in earnest, of prompts that are longer than any window, is one here.
