@@ -388,9 +388,13 @@ void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
   }
   if (pass.evict) count_columns(layer, pass, stats, view);
   if (!pass.prompt_end) {
+    // A layer that would stay on the device for an answer goes nowhere between the parts of a
+    // prompt either: what is moved does not depend on them.
     const SelectionPolicy* selection = s.policies.selection.get();
     const bool holds = selection != nullptr && selection->reads_pinned_only();
-    return move_to_host(s, layer, holds ? &view : nullptr, selection);
+    if (holds || !selection || !selection->expected_needs(prompt_size(view)).everything)
+      move_to_host(s, layer, holds ? &view : nullptr, selection);
+    return;
   }
   // The sequence itself if there are no forks, else each fork, from the cache of the shared prefix.
   std::vector<Sequence*> forks = pass.forks;

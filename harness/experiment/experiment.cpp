@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <set>
 #include <string_view>
+#include <vector>
 
 #include "common/error.h"
 #include "common/file.h"
@@ -44,9 +45,10 @@ void check_probes(const Manifest& manifest, const ResolvedModel& model) {
   for (std::size_t i = 0; i < manifest.probes.size(); ++i) {
     const ProbeSpec& probe = manifest.probes[i];
     for (const auto& [name, count] : {std::pair("layer", config.layers), {"head", config.heads}}) {
-      const std::vector<ParameterInfo>& own = probe.info().parameters;  // its method has others
-      if (std::none_of(own.begin(), own.end(), [&](const auto& p) { return p.name == name; }))
-        continue;
+      const std::string_view of_probe = name;  // a method that it runs beside has others
+      const auto is_it = [&](const ParameterInfo& p) { return p.name == of_probe; };
+      const std::vector<ParameterInfo>& own = probe.info().parameters;
+      if (std::none_of(own.begin(), own.end(), is_it)) continue;
       const std::optional<std::string> value = probe.setting(name);
       if (!value || std::stoi(*value) < count) continue;
       throw input_error("{}: /probes/{}: {}: {}: found {}, expected at most {}, the last of {}",
