@@ -1,29 +1,8 @@
-#include "common/mean.h"
 #include "methods/selection_recall.h"
 #include "probes/probe.h"
+#include "probes/selection_mean.h"
 
 namespace turnbench {
-namespace {
-
-class Recall : public PromptProbe {
- public:
-  void begin(const DialogueView&) override { mean_ = {}; }
-
-  void observe_selection(const LayerView& view, const Selection& selection) override {
-    mean_.add(selection_recall(view, selection));
-  }
-
- protected:
-  ProbeResult result() override {
-    if (mean_.count == 0) return {0, "no token of the answer is read with a selection"};
-    return {mean_.value(), ""};
-  }
-
- private:
-  Mean mean_;  ///< over layers and tokens
-};
-
-}  // namespace
 
 /// How much of what a query attends to most a method selects for it, along full attention's hidden
 /// states: recall@k against exact top-k, k being what the method reads.
@@ -43,7 +22,7 @@ ProbeInfo recall() {
       .input = ProbeInfo::Input::kAnswer,
       .parameters = {{"method", Kind::kMethod, "", "method",
                       "whose selection is measured; stands last: method=pqcache:budget=0.1"}},
-      .make = [](const Parameters&) { return std::make_unique<Recall>(); }};
+      .make = [](const Parameters&) { return mean_over_selections(selection_recall); }};
 }
 
 }  // namespace turnbench

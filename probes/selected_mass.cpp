@@ -1,8 +1,8 @@
 #include <numeric>
 
-#include "common/mean.h"
 #include "methods/scores.h"
 #include "probes/probe.h"
+#include "probes/selection_mean.h"
 
 namespace turnbench {
 namespace {
@@ -21,24 +21,6 @@ double mass_on(const LayerView& view, const Selection& selection) {
   return sum / view.shape.heads;
 }
 
-class SelectedMass : public PromptProbe {
- public:
-  void begin(const DialogueView&) override { mean_ = {}; }
-
-  void observe_selection(const LayerView& view, const Selection& selection) override {
-    mean_.add(mass_on(view, selection));
-  }
-
- protected:
-  ProbeResult result() override {
-    if (mean_.count == 0) return {0, "no token of the answer is read with a selection"};
-    return {mean_.value(), ""};
-  }
-
- private:
-  Mean mean_;  ///< over layers and tokens
-};
-
 }  // namespace
 
 /// How much of full attention lies on what a method selects, along full attention's hidden states.
@@ -55,7 +37,7 @@ ProbeInfo selected_mass() {
           .input = ProbeInfo::Input::kAnswer,
           .parameters = {{"method", Kind::kMethod, "", "method",
                           "whose selection is measured; stands last: method=quest:budget=512"}},
-          .make = [](const Parameters&) { return std::make_unique<SelectedMass>(); }};
+          .make = [](const Parameters&) { return mean_over_selections(mass_on); }};
 }
 
 }  // namespace turnbench
