@@ -160,8 +160,8 @@ class SparQ : public SelectionPolicy {
     return size.key_elements(size.tokens) * size_of(size.dtype);
   }
 
-  /// The largest dimensions of the queries of a set -> scores from these -> summed over the heads
-  /// -> top-k between the sinks and the local window.
+  /// The largest dimensions of the queries of a set -> scores from these, summed over the heads ->
+  /// top-k between the sinks and the local window.
   Selection select(const LayerView& view) override {
     Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
     // Else an eviction policy has removed slots since, or the sequence was truncated.
@@ -189,18 +189,18 @@ class SparQ : public SelectionPolicy {
     OwnColumns own;
   };
 
-  /// What is read of the queries of a set.
+  /// What is read of the queries of a set: a row for each head, or one for their sum.
   struct Query {
     std::vector<int> dims;       ///< ascending
-    std::vector<float> values;   ///< [heads, dims]
-    std::vector<float> factors;  ///< [heads]
+    std::vector<float> rows;     ///< [rows, width_of(view, *this)]
+    std::vector<float> factors;  ///< [rows]; empty: all 1
   };
 
   /// In the backend's memory, of each set.
   struct Scratches {
-    std::vector<MatrixView<float>> scores;   ///< [heads, tokens]
-    std::vector<MatrixView<float>> summed;   ///< [1, tokens]
-    std::vector<MatrixView<float>> queries;  ///< [heads, dims]
+    std::vector<MatrixView<float>> scores;   ///< [rows of the query, tokens]
+    std::vector<MatrixView<float>> summed;   ///< [1, tokens]; the scores if there is one row
+    std::vector<MatrixView<float>> queries;  ///< [rows, width]
     std::vector<std::byte*> columns;         ///< [dims, tokens], if the layer is on the host
   };
 
@@ -221,7 +221,14 @@ class SparQ : public SelectionPolicy {
     return s_.mean == MeanValue::kOn || (s_.mean == MeanValue::kAuto && view.heads_per_set() == 1);
   }
 
+  /// Whether scores are wanted summed over heads only: those of the sum of the queries.
+  bool sums_queries(const LayerView& view) const { return !s_.of_softmax && !blends(view); }
+
   static bool on_host(const LayerView& view) { return view.index_path.link != nullptr; }
+  /// Of the host's columns only the chosen dimensions come to the device.
+  static std::size_t width_of(const LayerView& view, const Query& query) {
+    return on_host(view) ? query.dims.size() : static_cast<std::size_t>(view.shape.head_dim);
+  }
 
   static int first_own(const Layer& layer, std::size_t set) {
     return layer.stale ? 0 : layer.prompt[set];
@@ -306,20 +313,40 @@ class SparQ : public SelectionPolicy {
         query.dims.push_back(d);
       for (std::int64_t h = 0; h < heads; ++h) {
         double chosen = 0, whole = 0;
-        for (const int d : query.dims) {
-          query.values.push_back(q(h, d));
-          chosen += std::abs(q(h, d));
-        }
+        for (const int d : query.dims) chosen += std::abs(q(h, d));
         for (std::int64_t d = 0; d < dim; ++d) whole += std::abs(q(h, d));
         // A query that is zero there has scores of zero, whatever the factor.
         query.factors.push_back(chosen == 0 ? 1.0f : static_cast<float>(std::sqrt(whole / chosen)));
       }
+      add_rows(view, q, query);
     }
     return out;
   }
 
-  static Scratches scratch_of(const LayerView& view, std::span<const Query> queries) {
-    const std::int64_t heads = view.heads_per_set();
+  /// The rows of the queries q [heads, head_dim] of a set, in the columns that are read.
+  void add_rows(const LayerView& view, MatrixView<const float> q, Query& query) const {
+    const std::size_t width = width_of(view, query);
+    const auto column = [&](std::size_t i) {
+      return on_host(view) ? query.dims[i] : static_cast<std::int64_t>(i);
+    };
+    if (!sums_queries(view)) {
+      for (std::int64_t h = 0; h < q.rows; ++h) {
+        for (std::size_t i = 0; i < width; ++i) query.rows.push_back(q(h, column(i)));
+      }
+      return;
+    }
+    for (std::size_t i = 0; i < width; ++i) {
+      double sum = 0;
+      for (std::int64_t h = 0; h < q.rows; ++h)
+        sum += double{query.factors[static_cast<std::size_t>(h)]} * q(h, column(i));
+      query.rows.push_back(static_cast<float>(sum));
+    }
+    query.factors.clear();
+  }
+
+  Scratches scratch_of(const LayerView& view, std::span<const Query> queries) const {
+    const bool sums = sums_queries(view);
+    const std::int64_t rows = sums ? 1 : view.heads_per_set(), reduced = sums ? 0 : 1;
     const auto element = static_cast<std::int64_t>(size_of(view.sets.front().layout().dtype));
     const auto column_floats = [&](std::size_t s) {
       const std::int64_t elements = std::ssize(queries[s].dims) * view.sets[s].size();
@@ -328,7 +355,7 @@ class SparQ : public SelectionPolicy {
     std::int64_t floats = 0;
     for (std::size_t s = 0; s < queries.size(); ++s) {
       floats +=
-          (heads + 1) * view.sets[s].size() + std::ssize(queries[s].values) + column_floats(s);
+          (rows + reduced) * view.sets[s].size() + std::ssize(queries[s].rows) + column_floats(s);
     }
     float* at = view.scratch->get(static_cast<std::size_t>(floats));
     const auto matrix = [&at](std::int64_t rows, std::int64_t columns) {
@@ -338,9 +365,9 @@ class SparQ : public SelectionPolicy {
     };
     Scratches out;
     for (std::size_t s = 0; s < queries.size(); ++s) {
-      out.scores.push_back(matrix(heads, view.sets[s].size()));
-      out.summed.push_back(matrix(1, view.sets[s].size()));
-      out.queries.push_back(matrix(heads, std::ssize(queries[s].dims)));
+      out.scores.push_back(matrix(rows, view.sets[s].size()));
+      out.summed.push_back(sums ? out.scores[s] : matrix(1, view.sets[s].size()));
+      out.queries.push_back(matrix(rows, std::ssize(queries[s].rows) / rows));
       out.columns.push_back(reinterpret_cast<std::byte*>(matrix(1, column_floats(s)).data));
     }
     return out;
@@ -348,31 +375,35 @@ class SparQ : public SelectionPolicy {
 
   void score(const LayerView& view, const Layer& layer, std::span<const Query> queries,
              const Scratches& memory) const {
-    const std::int64_t heads = view.heads_per_set(), dim = view.shape.head_dim;
     const DType dtype = view.sets.front().layout().dtype;
     std::vector<DimensionScoreJob> scoring;
     std::vector<ReduceHeadsJob> reducing;
-    std::vector<int> counted(static_cast<std::size_t>(dim));
+    std::vector<int> counted(static_cast<std::size_t>(view.shape.head_dim));
     std::iota(counted.begin(), counted.end(), 0);
+    std::vector<Copy> rows;
+    for (std::size_t s = 0; s < queries.size(); ++s)
+      rows.push_back(
+          copy_of(queries[s].rows.data(), memory.queries[s].data, queries[s].rows.size()));
+    view.backend->memory()->copy(rows);
     if (on_host(view)) bring_columns(view, layer, queries, memory);
     for (std::size_t s = 0; s < view.sets.size(); ++s) {
       const Query& query = queries[s];
       const MatrixView<float> scores = memory.scores[s];
       const std::int64_t n = scores.columns, prompt = first_own(layer, s);
-      reducing.push_back({scores,
-                          s_.of_softmax ? HeadReduction::kSumOfSoftmax : HeadReduction::kSum,
-                          memory.summed[s]});
+      if (!sums_queries(view)) {
+        reducing.push_back({scores,
+                            s_.of_softmax ? HeadReduction::kSumOfSoftmax : HeadReduction::kSum,
+                            memory.summed[s]});
+      }
       if (on_host(view)) {
         scoring.push_back({memory.queries[s], std::span(counted).first(query.dims.size()),
                            query.factors, memory.columns[s], n, dtype, scores});
         continue;
       }
-      const auto q = MatrixView(view.queries.data, view.shape.heads, dim)
-                         .rows_at(static_cast<std::int64_t>(s) * heads, heads);
       const auto add = [&](const KeyColumns& columns, std::int64_t first, std::int64_t count) {
         if (count == 0) return;
-        scoring.push_back({q, query.dims, query.factors, columns.row(s, 0), columns.tokens(), dtype,
-                           scores.columns_at(first, count)});
+        scoring.push_back({memory.queries[s], query.dims, query.factors, columns.row(s, 0),
+                           columns.tokens(), dtype, scores.columns_at(first, count)});
       };
       add(layer.columns->columns, 0, prompt);
       add(layer.own.columns, prompt, n - prompt);
@@ -385,12 +416,10 @@ class SparQ : public SelectionPolicy {
   /// the queries are.
   void bring_columns(const LayerView& view, const Layer& layer, std::span<const Query> queries,
                      const Scratches& memory) const {
-    std::vector<Copy> copies, values;
+    std::vector<Copy> copies;
     std::int64_t bytes = 0;
     for (std::size_t s = 0; s < view.sets.size(); ++s) {
       const std::int64_t prompt = first_own(layer, s), own = view.sets[s].size() - prompt;
-      values.push_back(
-          copy_of(queries[s].values.data(), memory.queries[s].data, queries[s].values.size()));
       std::byte* to = memory.columns[s];
       for (const int d : queries[s].dims) {
         for (const auto& [columns, count] :
@@ -403,7 +432,6 @@ class SparQ : public SelectionPolicy {
         }
       }
     }
-    view.backend->memory()->copy(values);
     view.index_path.link->wait(view.index_path.submit(copies, 8 * bytes));
   }
 

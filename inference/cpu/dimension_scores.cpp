@@ -16,7 +16,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace turnbench::cpu::HWY_NAMESPACE {
 
-constexpr std::int64_t kRowsAtOnce = 8;
+constexpr std::int64_t kRowsAtOnce = 16;
 constexpr std::int64_t kBlockKeys = 1024;  // whose scores stay in the innermost cache
 
 /// Prefetches 64 keys of some rows, a row in each step.
