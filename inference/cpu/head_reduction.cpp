@@ -191,6 +191,19 @@ void reduce_piece(const ReduceHeadsJob& job, const Piece& piece, float* memory) 
   }
 }
 
+/// The whole of a job; memory: its softmax, unless it sums scores.
+void reduce_job(const ReduceHeadsJob& job, float* memory) {
+  const std::int64_t n = job.out.columns;
+  const auto for_each_chunk = [n](const auto& body) {
+    for (std::int64_t at = 0; at < n; at += kChunk) body(Piece{0, at, std::min(kChunk, n - at)});
+  };
+  if (job.reduction != HeadReduction::kSum) {
+    for_each_chunk([&](const Piece& piece) { exponentiate_chunk(job, piece, memory); });
+    merge_chunks(job, memory);
+  }
+  for_each_chunk([&](const Piece& piece) { reduce_piece(job, piece, memory); });
+}
+
 /// Leaves the maximum of a chunk of one head's scores and the sum of their exponentials in parts
 /// [heads * chunks, 2].  chunk: counts those of all heads; memory: scratch [kChunk].
 void sum_chunk(const SlotMassJob& job, std::int64_t chunk, float* memory, float* parts) {
@@ -243,6 +256,7 @@ namespace turnbench::cpu {
 HWY_EXPORT(exponentiate_chunk);
 HWY_EXPORT(merge_chunks);
 HWY_EXPORT(reduce_piece);
+HWY_EXPORT(reduce_job);
 HWY_EXPORT(softmax_floats);
 HWY_EXPORT(sum_chunk);
 HWY_EXPORT(merge_masses);
@@ -250,6 +264,17 @@ HWY_EXPORT(chunk_slots);
 
 void reduce_heads(ThreadPool& pool, std::span<const ReduceHeadsJob> jobs,
                   AttentionWorkspace& workspace) {
+  constexpr std::size_t kJobsOfWorker = 4;
+  if (jobs.size() >= kJobsOfWorker * static_cast<std::size_t>(pool.size())) {
+    // Whole jobs: a worker's exponentials stay in its cache.
+    const std::int64_t scratch = most_floats(
+        jobs, [](const ReduceHeadsJob& job) { return HWY_DYNAMIC_DISPATCH(softmax_floats)(job); });
+    pool.parallel_for(jobs.size(), [&](std::size_t i, int worker) {
+      HWY_DYNAMIC_DISPATCH(reduce_job)
+      (jobs[i], workspace.worker[static_cast<std::size_t>(worker)].get(scratch));
+    });
+    return;
+  }
   std::vector<std::int64_t> at;
   std::int64_t floats = 0;
   for (const ReduceHeadsJob& job : jobs) {
