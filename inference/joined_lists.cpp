@@ -1,40 +1,11 @@
 #include "inference/joined_lists.h"
 
-#include <bit>
 #include <cassert>
+#include <utility>
 
 #include "inference/slot_set.h"
 
 namespace turnbench {
-namespace {
-
-/// The tokens of some lists, and the rank of each among them.
-class RankedTokens : public SlotSet {
- public:
-  RankedTokens(std::span<const std::vector<std::int32_t>> lists, std::int32_t tokens)
-      : SlotSet(tokens) {
-    for (const std::vector<std::int32_t>& list : lists) add(list);
-    before_.reserve(words_.size());
-    for (const std::uint64_t word : words_) {
-      before_.push_back(count_);
-      count_ += static_cast<std::uint32_t>(std::popcount(word));
-    }
-  }
-
-  std::size_t size() const { return count_; }
-  std::size_t rank(std::int32_t token) const {
-    const std::size_t word = word_of(token);
-    return before_[word] +
-           static_cast<std::size_t>(std::popcount(words_[word] & (bit_of(token) - 1)));
-  }
-
- private:
-  std::vector<std::uint32_t> before_;  ///< tokens in the words before
-  std::uint32_t count_ = 0;
-};
-
-}  // namespace
-
 std::vector<JoinedList> join_lists(Backend& backend,
                                    std::span<const std::vector<std::int32_t>> lists,
                                    std::span<const std::vector<std::int32_t>> working_slots,
@@ -44,7 +15,9 @@ std::vector<JoinedList> join_lists(Backend& backend,
   const std::uint32_t of_list = heads == kMostJoinedHeads ? ~0U : (1U << heads) - 1;
   std::vector<JoinedList> out(tokens.size());
   backend.parallel_for(out.size(), [&](std::size_t s) {
-    const RankedTokens chosen(lists.subspan(s * per_set, per_set), tokens[s]);
+    SlotSet all(tokens[s]);
+    for (const std::vector<std::int32_t>& list : lists.subspan(s * per_set, per_set)) all.add(list);
+    const RankedSlots chosen(std::move(all));
     JoinedList& joined = out[s];
     joined.slots.resize(chosen.size());
     joined.heads.resize(chosen.size());

@@ -109,6 +109,12 @@ class KvHeadCache {
   void write(int slot, const float* key, const float* value, const float* pre_rope_key);
   /// Gives a slot of a working set a new token, whose rows a backend must then write (AppendJob).
   void set_position(int slot, std::int32_t position);
+  /// Prefetches what `place` will look up of a slot in host memory that it takes a token from.
+  void prefetch_position(int slot) const {
+    const std::byte* page = page_data_[static_cast<std::size_t>(slot / kPageTokens)];
+    __builtin_prefetch(page + layout().position_offset() +
+                       static_cast<std::size_t>(slot % kPageTokens) * sizeof(std::int32_t));
+  }
   /// Gives slots [first, first + count) the tokens of the slots of `from` from `from_slot` on.
   /// Appends to `copies` the copies of their rows, which the caller has to do before the slots are
   /// read.  The layout of `from` may have pre-RoPE keys that this set lacks.

@@ -8,6 +8,8 @@ namespace {
 
 /// Copies that the link is given together: it copies these while the next ones are looked up.
 constexpr std::size_t kCopiesAtOnce = 2048;
+/// How far ahead of what is looked up memory is asked for what will be.
+constexpr std::size_t kCopiesAhead = 12;
 
 /// The most tokens of a set that are pinned.
 std::int64_t most_pinned(std::span<const KvHeadCache> sets, const OffloadedLayer::Pinned& pinned) {
@@ -167,8 +169,13 @@ void OffloadedLayer::load(std::span<const KvHeadCache> host, std::span<const Slo
     last_ = link_->submit(copies, LinkDirection::kToDevice, use, &account);
     copies.clear();
   };
-  for (const SlotCopy& t : tokens) {
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const SlotCopy& t = tokens[i];
     const auto s = static_cast<std::size_t>(t.set);
+    if (i + kCopiesAhead < tokens.size()) {
+      const SlotCopy& later = tokens[i + kCopiesAhead];
+      host[static_cast<std::size_t>(later.set)].prefetch_position(later.host);
+    }
     sets_[s].place(t.device, host[s], t.host, t.count, copies, keys);
     if (copies.size() >= kCopiesAtOnce) submit();
   }

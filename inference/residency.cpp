@@ -1,16 +1,24 @@
 #include "inference/residency.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <utility>
 
 #include "common/error.h"
-#include "inference/slot_set.h"
 
 namespace turnbench {
 namespace {
 
-constexpr double kMassDecay = 0.1;  // of InfLLM's code
+constexpr double kMassDecay = 0.1;             // of InfLLM's code
+constexpr std::size_t kWorthDividing = 16384;  // selected tokens, of all lists
+
+/// Asked at every decode step: the loop has no exit, so that it runs on vectors.
+bool ascends(std::span<const std::int32_t> slots) {
+  int wrong = 0;
+  for (std::size_t i = 1; i < slots.size(); ++i) wrong |= slots[i - 1] >= slots[i] ? 1 : 0;
+  return wrong == 0;
+}
 
 /// Adds a copy, joined with the last one if it goes on where that ends.
 void add_copy(std::vector<SlotCopy>& copies, const SlotCopy& copy) {
@@ -130,10 +138,11 @@ class InsertedBlocks : public LayerBlocks {
   }
 
   void place(std::span<Wanted> wanted, std::span<const std::int32_t> tokens, const ForEach&,
-             Step& out) override {
+             const Placed& placed, Step& out) override {
     const std::int32_t buffer = slots_before_buffer(options());
     std::vector<Count> counts;
-    for (Wanted& w : wanted) {
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      Wanted& w = wanted[i];
       std::int32_t missed = 0;
       for (const std::int32_t token : w.tokens) {
         const std::int32_t block = block_of(token);
@@ -155,6 +164,7 @@ class InsertedBlocks : public LayerBlocks {
             missed, w.set, options().step_tokens);
       }
       out.misses += missed;
+      placed(i);
     }
     insert(most_selected(std::move(counts)), out);
     for (std::int32_t e = 0; e < block_capacity(); ++e) {
@@ -236,7 +246,7 @@ class DemandedBlocks : public LayerBlocks {
 
  private:
   void place(std::span<Wanted> wanted, std::span<const std::int32_t> tokens, const ForEach&,
-             Step& out) override {
+             const Placed& placed, Step& out) override {
     std::vector<std::int32_t> selected;  // blocks
     for (const Wanted& w : wanted) {
       for (const std::int32_t token : w.tokens) {
@@ -271,11 +281,13 @@ class DemandedBlocks : public LayerBlocks {
       }
       entry(entry_of(block)).mass = 0;
     }
-    for (Wanted& w : wanted) {
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      Wanted& w = wanted[i];
       for (const std::int32_t token : w.tokens) {
         if (slot_of(token, w.set) < 0) copy_grown(entry_of(block_of(token)), tokens, out.loads);
         w.slots.push_back(slot_of(token, w.set));
       }
+      placed(i);
     }
   }
 
@@ -342,19 +354,21 @@ class PreviousBlocks : public Residency {
   static std::int32_t slots_each(const Options& o) { return o.cache_tokens / o.block * o.block; }
 
   void place(std::span<Wanted> wanted, std::span<const std::int32_t> tokens,
-             const ForEach& for_each, Step& out) override {
-    std::vector<std::vector<std::int32_t>> blocks(wanted.size());
-    for_each(wanted.size(), [&](std::size_t i) { blocks[i] = blocks_of(wanted[i].tokens); });
-    for (std::size_t i = 0; i < wanted.size(); ++i) {
-      if (std::ssize(blocks[i]) <= block_capacity()) continue;
+             const ForEach& for_each, const Placed& placed, Step& out) override {
+    for (const Wanted& w : wanted) {
+      if (std::ssize(w.tokens) <= block_capacity()) continue;  // no more blocks than tokens
+      const std::size_t blocks = blocks_of(w.tokens).size();
+      if (blocks <= static_cast<std::size_t>(block_capacity())) continue;
       throw runtime_error(
-          "a step reads {} blocks of {} tokens of KV set {}, the device has room for {}",
-          blocks[i].size(), options().block, wanted[i].set, block_capacity());
+          "a step reads {} blocks of {} tokens of KV set {}, the device has room for {}", blocks,
+          options().block, w.set, block_capacity());
     }
     std::vector<Step> parts(wanted.size());
     for_each(wanted.size(), [&](std::size_t i) {
-      replace(caches_[i], blocks[i], parts[i]);
-      find(caches_[i], wanted[i], tokens[static_cast<std::size_t>(wanted[i].set)], parts[i]);
+      Wanted& w = wanted[i];
+      replace(caches_[i], blocks_of(w.tokens), parts[i]);
+      find(caches_[i], w, tokens[static_cast<std::size_t>(w.set)], parts[i]);
+      placed(i);
     });
     for (const Step& part : parts) {
       out.hits += part.hits;
@@ -549,28 +563,35 @@ std::vector<SlotCopy> Residency::pin(int set, std::span<const SlotRange> ranges)
   return out;
 }
 
-void Residency::append_unpinned(std::span<const std::int32_t> list, int set, std::int32_t tokens,
-                                std::vector<std::int32_t>& out) const {
-  out.reserve(out.size() + list.size());
-  const auto& pins = pins_[static_cast<std::size_t>(set)].tokens;
-  auto pin = pins.begin();
-  std::int32_t last = -1;
-  for (const std::int32_t token : list) {
-    if (token <= last) {
-      throw runtime_error("found slot {} behind {} of KV set {}, expected ascending slots", token,
-                          last, set);
+Residency::Wanted Residency::unpinned(std::span<const std::vector<std::int32_t>> lists, int set,
+                                      std::int32_t tokens) const {
+  const auto check_on_host = [&](std::int32_t token) {
+    if (token >= options_.first && token < tokens) return;
+    throw runtime_error(
+        "found slot {} of KV set {}, expected pinned slots or those from {} to {}, which are on "
+        "the host",
+        token, set, options_.first, tokens - 1);
+  };
+  SlotSet chosen(tokens);
+  for (const std::vector<std::int32_t>& list : lists) {
+    if (list.empty()) continue;
+    if (!ascends(list)) {
+      const auto at = std::adjacent_find(list.begin(), list.end(), std::greater_equal<>());
+      throw runtime_error("found slot {} behind {} of KV set {}, expected ascending slots", at[1],
+                          at[0], set);
     }
-    last = token;
-    while (pin != pins.end() && pin->token < token) ++pin;
-    if (pin != pins.end() && pin->token == token) continue;
-    if (token < options_.first || token >= tokens) {
-      throw runtime_error(
-          "found slot {} of KV set {}, expected pinned slots or those from {} to {}, which are on "
-          "the host",
-          token, set, options_.first, tokens - 1);
-    }
-    out.push_back(token);
+    if (list.front() < 0) check_on_host(list.front());
+    if (list.back() >= tokens) check_on_host(list.back());
+    chosen.add(list);
   }
+  for (const Pin& pin : pins_[static_cast<std::size_t>(set)].tokens) {
+    if (pin.token < tokens) chosen.remove(pin.token);
+  }
+  Wanted out{.set = set, .ranks = RankedSlots(std::move(chosen)), .tokens = {}, .slots = {}};
+  out.tokens = out.ranks.ascending();
+  if (!out.tokens.empty()) check_on_host(out.tokens.front());
+  out.slots.reserve(out.tokens.size());
+  return out;
 }
 
 Residency::Step Residency::step(std::span<const std::vector<std::int32_t>> lists,
@@ -582,39 +603,39 @@ Residency::Step Residency::step(std::span<const std::vector<std::int32_t>> lists
                         tokens.size(), sets * per_set, sets);
   }
   const std::size_t lists_each = options_.per_list ? 1 : per_set;  // that share device slots
+  std::size_t selected = 0;
+  for (const auto& list : lists) selected += list.size();
+  const ForEach in_order = for_each_in_order;
+  const ForEach& divide = selected >= kWorthDividing ? for_each : in_order;
   std::vector<Wanted> wanted(lists.size() / lists_each);
-  for_each(wanted.size(), [&](std::size_t i) {
-    Wanted& w = wanted[i];
+  divide(wanted.size(), [&](std::size_t i) {
     const std::size_t set = i * lists_each / per_set;
-    w.set = static_cast<int>(set);
-    for (const auto& list : lists.subspan(i * lists_each, lists_each))
-      append_unpinned(list, w.set, tokens[set], w.tokens);
-    if (lists_each > 1) {
-      std::sort(w.tokens.begin(), w.tokens.end());
-      w.tokens.erase(std::unique(w.tokens.begin(), w.tokens.end()), w.tokens.end());
-    }
-    w.slots.reserve(w.tokens.size());
+    wanted[i] =
+        unpinned(lists.subspan(i * lists_each, lists_each), static_cast<int>(set), tokens[set]);
   });
   Step out;
-  place(wanted, tokens, for_each, out);
   out.slots.resize(lists.size());
-  for_each(lists.size(), [&](std::size_t i) {
-    const Wanted& w = wanted[i / lists_each];
-    const auto& pins = pins_[i / per_set].tokens;
-    auto& slots = out.slots[i];
-    slots.reserve(lists[i].size());
-    auto pin = pins.begin();
-    std::size_t at = 0;
-    for (const std::int32_t token : lists[i]) {
-      while (pin != pins.end() && pin->token < token) ++pin;
-      if (pin != pins.end() && pin->token == token) {
-        slots.push_back(pin->slot);
-        continue;
-      }
-      while (w.tokens[at] < token) ++at;
-      slots.push_back(w.slots[at]);
-    }
-  });
+  place(
+      wanted, tokens, divide,
+      [&](std::size_t i) {
+        for (std::size_t l = i * lists_each; l < (i + 1) * lists_each; ++l)
+          out.slots[l] = device_slots_of(lists[l], wanted[i]);
+      },
+      out);
+  return out;
+}
+
+std::vector<std::int32_t> Residency::device_slots_of(std::span<const std::int32_t> list,
+                                                     const Wanted& w) const {
+  std::vector<std::int32_t> out;
+  out.reserve(list.size());
+  const auto& pins = pins_[static_cast<std::size_t>(w.set)].tokens;
+  auto pin = pins.begin();
+  for (const std::int32_t token : list) {
+    while (pin != pins.end() && pin->token < token) ++pin;
+    const bool is_pinned = pin != pins.end() && pin->token == token;
+    out.push_back(is_pinned ? pin->slot : w.slots[w.ranks.rank(token)]);
+  }
   return out;
 }
 

@@ -8,6 +8,8 @@
 #include <span>
 #include <vector>
 
+#include "inference/slot_set.h"
+
 namespace turnbench {
 
 /// Host slots [begin, end) of a KV set.
@@ -143,6 +145,7 @@ class Residency {
   /// pinned.
   struct Wanted {
     int set = 0;
+    RankedSlots ranks;                 ///< of the tokens
     std::vector<std::int32_t> tokens;  ///< ascending host slots
     std::vector<std::int32_t> slots;   ///< their device slots
   };
@@ -153,10 +156,11 @@ class Residency {
   }
   Residency(const Residency&) = default;
 
+  using Placed = std::function<void(std::size_t)>;
   /// Finds device slots for all wanted tokens and adds copies and counts to `out`.  wanted: [sets],
-  /// or [lists] with `per_list`.
+  /// or [lists] with `per_list`.  Calls placed(i) when wanted[i] has its slots, from any thread.
   virtual void place(std::span<Wanted> wanted, std::span<const std::int32_t> tokens,
-                     const ForEach& for_each, Step& out) = 0;
+                     const ForEach& for_each, const Placed& placed, Step& out) = 0;
   /// Offers the device slot of a token that is no longer pinned.  Returns a free slot in exchange,
   /// or nothing.
   virtual std::optional<std::int32_t> adopt(int /*set*/, std::int32_t /*token*/,
@@ -190,10 +194,13 @@ class Residency {
   };
 
   void forget_pins();
-  /// Appends the tokens of `list` that are not pinned.  @throws Error (runtime) unless they ascend
-  /// and are on the host.
-  void append_unpinned(std::span<const std::int32_t> list, int set, std::int32_t tokens,
-                       std::vector<std::int32_t>& out) const;
+  /// The tokens of lists of one set that are not pinned.  @throws Error (runtime) unless each list
+  /// ascends and they are on the host.
+  Wanted unpinned(std::span<const std::vector<std::int32_t>> lists, int set,
+                  std::int32_t tokens) const;
+  /// Of the pinned and the wanted tokens of a list.
+  std::vector<std::int32_t> device_slots_of(std::span<const std::int32_t> list,
+                                            const Wanted& wanted) const;
 
   Options options_;
   std::int32_t device_slots_;

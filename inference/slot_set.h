@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace turnbench {
@@ -25,6 +26,8 @@ class SlotSet {
       words_[word] |= bits;
     }
   }
+
+  void remove(std::int32_t slot) { words_[word_of(slot)] &= ~bit_of(slot); }
 
   /// Removes the `count` lowest slots, or all if there are fewer, and returns them in ascending
   /// order.
@@ -62,6 +65,37 @@ class SlotSet {
   static std::int32_t slot_at(std::size_t word, int bit) {
     return static_cast<std::int32_t>(word) * kWordBits + bit;
   }
+};
+
+/// Slots of a KV set that stay the same, and the rank of each among them.
+class RankedSlots : private SlotSet {
+ public:
+  RankedSlots() : SlotSet(0) {}
+  explicit RankedSlots(SlotSet slots) : SlotSet(std::move(slots)) {
+    before_.reserve(words_.size());
+    for (const std::uint64_t word : words_) {
+      before_.push_back(count_);
+      count_ += static_cast<std::uint32_t>(std::popcount(word));
+    }
+  }
+
+  std::size_t size() const { return count_; }
+  /// How many of the slots are lower.
+  std::size_t rank(std::int32_t slot) const {
+    const std::size_t word = word_of(slot);
+    return before_[word] +
+           static_cast<std::size_t>(std::popcount(words_[word] & (bit_of(slot) - 1)));
+  }
+  std::vector<std::int32_t> ascending() const {
+    std::vector<std::int32_t> out;
+    out.reserve(count_);
+    append_to(out);
+    return out;
+  }
+
+ private:
+  std::vector<std::uint32_t> before_;  ///< slots in the words before
+  std::uint32_t count_ = 0;
 };
 
 }  // namespace turnbench
