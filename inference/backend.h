@@ -197,6 +197,7 @@ class Backend {
   // What decode steps choose tokens by; see selection_jobs.h.  Jobs of one call may be of different
   // sets and sizes; none may write what another reads.
   virtual void score_vectors(float scale, std::span<const VectorScoreJob> jobs) = 0;
+  virtual void score_keys(float scale, std::span<const KeyScoreJob> jobs) = 0;
   virtual void update_page_bounds(std::span<const PageBoundsJob> jobs) = 0;
   virtual void score_pages(float scale, std::span<const PageScoreJob> jobs) = 0;
   virtual void score_codes(float scale, std::span<const CodeScoreJob> jobs) = 0;

@@ -22,6 +22,15 @@ struct VectorScoreJob {
   MatrixView<float> out;            ///< [heads, n]
 };
 
+/// Scores of the keys of a set: out[h, j] = scale * q[h] . key of slots[j], -inf where slots[j] is
+/// -1.
+struct KeyScoreJob {
+  const KvHeadCache* set = nullptr;
+  MatrixView<const float> q;            ///< [heads, head_dim]
+  std::span<const std::int32_t> slots;  ///< [n], in host memory; none: 0, 1, ..., n - 1
+  MatrixView<float> out;                ///< [heads, n]
+};
+
 /// The least and greatest elements of the keys of each page of `page_tokens` slots, in the dtype of
 /// the keys and thus exact: page p has slots [p * page_tokens, (p + 1) * page_tokens).  Any
 /// `page_tokens` will do; it need not be that of the cache.

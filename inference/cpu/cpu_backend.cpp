@@ -143,6 +143,9 @@ class CpuBackend : public Backend {
   void score_vectors(float scale, std::span<const VectorScoreJob> jobs) override {
     cpu::score_vectors(pool_, scale, jobs, workspace_);
   }
+  void score_keys(float scale, std::span<const KeyScoreJob> jobs) override {
+    cpu::score_keys(pool_, scale, jobs, workspace_);
+  }
   void update_page_bounds(std::span<const PageBoundsJob> jobs) override {
     cpu::update_page_bounds(pool_, jobs);
   }

@@ -16,6 +16,8 @@ namespace turnbench::cpu {
 
 void score_vectors(ThreadPool& pool, float scale, std::span<const VectorScoreJob> jobs,
                    AttentionWorkspace& workspace);
+void score_keys(ThreadPool& pool, float scale, std::span<const KeyScoreJob> jobs,
+                AttentionWorkspace& workspace);
 void update_page_bounds(ThreadPool& pool, std::span<const PageBoundsJob> jobs);
 void score_pages(ThreadPool& pool, float scale, std::span<const PageScoreJob> jobs,
                  AttentionWorkspace& workspace);

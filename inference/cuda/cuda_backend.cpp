@@ -157,6 +157,9 @@ class CudaBackend : public Backend {
   void score_vectors(float scale, std::span<const VectorScoreJob> jobs) override {
     cuda::score_vectors(*context_, scale, jobs);
   }
+  void score_keys(float scale, std::span<const KeyScoreJob> jobs) override {
+    cuda::score_keys(*context_, scale, jobs);
+  }
   void update_page_bounds(std::span<const PageBoundsJob> jobs) override {
     cuda::update_page_bounds(*context_, jobs);
   }

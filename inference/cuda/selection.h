@@ -17,6 +17,7 @@ void add_values(Context& context, std::span<const AddValuesJob> jobs);
 void rebuild_keys(Context& context, std::span<const RebuildKeysJob> jobs);
 
 void score_vectors(Context& context, float scale, std::span<const VectorScoreJob> jobs);
+void score_keys(Context& context, float scale, std::span<const KeyScoreJob> jobs);
 void score_pages(Context& context, float scale, std::span<const PageScoreJob> jobs);
 void score_codes(Context& context, float scale, std::span<const CodeScoreJob> jobs);
 void score_dimensions(Context& context, float scale, std::span<const DimensionScoreJob> jobs);

@@ -54,6 +54,7 @@ struct FloatRows {
     const float* vector;
     __device__ float load(int d) const { return vector[d]; }
     __device__ static float add(float q, float x, float sum) { return fmaf(q, x, sum); }
+    __device__ static float score(float sum) { return sum; }
   };
   __device__ Row row(int i) const { return {vectors + i * stride}; }
 };
@@ -73,10 +74,32 @@ struct BoundRows {
     __device__ static float add(float q, Both x, float sum) {
       return fmaf(q, q > 0 ? x.high : x.low, sum);
     }
+    __device__ static float score(float sum) { return sum; }
   };
   __device__ Row row(int i) const {
     const std::int64_t at = std::int64_t{i} * heads.dim;
     return {low + at, high + at};
+  }
+};
+
+/// Keys in pages; some rows may have none.
+template <typename T>
+struct PagedKeys {
+  ScoredHeads heads;
+  const std::byte* const* pages;
+  const std::int32_t* slots;  ///< null: row i is slot i
+
+  struct Row {
+    const T* key;
+    __device__ float load(int d) const { return key == nullptr ? 0 : to_float(key[d]); }
+    __device__ static float add(float q, float x, float sum) { return fmaf(q, x, sum); }
+    __device__ float score(float sum) const { return key == nullptr ? kMasked : sum; }
+  };
+  __device__ Row row(int i) const {
+    const int slot = slots == nullptr ? i : slots[i];
+    if (slot < 0) return {nullptr};
+    return {reinterpret_cast<const T*>(pages[slot / kPageTokens]) +
+            static_cast<std::size_t>(slot % kPageTokens) * heads.dim};
   }
 };
 
@@ -106,7 +129,7 @@ __global__ void __launch_bounds__(kChoiceThreads) score_rows(const Rows* jobs, f
     for (int h = 0; h < kHeadsAtOnce; ++h) {
       const float sum = warp_sum(sums[h]);
       if (h < count && lane == 0)
-        heads.out[(first + h) * heads.by_head + index * heads.by_row] = sum;
+        heads.out[(first + h) * heads.by_head + index * heads.by_row] = row.score(sum);
     }
   }
 }
@@ -239,6 +262,30 @@ void score_pages(Context& context, float scale, std::span<const PageScoreJob> jo
         rows.push_back({{job.q, job.out},
                         reinterpret_cast<const T*>(job.bounds.low),
                         reinterpret_cast<const T*>(job.bounds.high)});
+      }
+      score_all_rows(context, scale, rows);
+    });
+  }
+}
+
+void score_keys(Context& context, float scale, std::span<const KeyScoreJob> jobs) {
+  context.begin();
+  std::vector<std::span<const std::byte>> tables;  // the pages of all jobs, then their slots
+  for (const KeyScoreJob& job : jobs) tables.push_back(std::as_bytes(job.set->page_data()));
+  for (const KeyScoreJob& job : jobs) tables.push_back(std::as_bytes(job.slots));
+  std::vector<const std::byte*> at = {context.upload_pieces(tables)};
+  for (const auto& table : tables) at.push_back(at.back() + table.size());
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    with_type(dtype, [&](auto type) {
+      std::vector<PagedKeys<decltype(type)>> rows;
+      for (std::size_t i = 0; i < jobs.size(); ++i) {
+        const KeyScoreJob& job = jobs[i];
+        if (job.set->layout().dtype != dtype) continue;
+        rows.push_back({{job.q, job.out},
+                        reinterpret_cast<const std::byte* const*>(at[i]),
+                        job.slots.empty()
+                            ? nullptr
+                            : reinterpret_cast<const std::int32_t*>(at[jobs.size() + i])});
       }
       score_all_rows(context, scale, rows);
     });

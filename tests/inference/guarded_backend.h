@@ -221,6 +221,13 @@ class GuardedBackend : public Backend {
       expect_own("score_vectors", {job.q.data, job.vectors.data, job.out.data});
     inner_->score_vectors(scale, jobs);
   }
+  void score_keys(float scale, std::span<const KeyScoreJob> jobs) override {
+    for (const KeyScoreJob& job : jobs) {
+      expect_own("score_keys", {job.q.data, job.out.data});
+      expect_own_pages("score_keys", *job.set);
+    }
+    inner_->score_keys(scale, jobs);
+  }
   void update_page_bounds(std::span<const PageBoundsJob> jobs) override {
     for (const PageBoundsJob& job : jobs) {
       expect_own("update_page_bounds", {job.bounds.low, job.bounds.high});

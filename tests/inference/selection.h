@@ -192,6 +192,7 @@ inline std::vector<float> outputs_of_selection(Backend& backend, DType dtype, in
     BackendMatrix keys = BackendMatrix::blank(backend, n, head_dim),
                   raw = BackendMatrix::blank(backend, n, head_dim),
                   scores = BackendMatrix::blank(backend, heads, n),
+                  key_scores = BackendMatrix::blank(backend, heads, n),
                   page_scores = BackendMatrix::blank(backend, heads, pages),
                   code_scores = BackendMatrix::blank(backend, heads, n),
                   dimension_scores = BackendMatrix::blank(backend, heads, n),
@@ -205,6 +206,8 @@ inline std::vector<float> outputs_of_selection(Backend& backend, DType dtype, in
     backend.read_keys(reading);
     const VectorScoreJob vectors{q.view(), keys.view(), scores.view()};
     backend.score_vectors(kScale, {&vectors, 1});
+    const KeyScoreJob of_keys{&set, q.view(), {}, key_scores.view()};
+    backend.score_keys(kScale, {&of_keys, 1});
     const PageBounds bounds{low.data(), high.data(), kPageTokens};
     const PageBoundsJob bounding{&set, 0, bounds};
     backend.update_page_bounds({&bounding, 1});
@@ -254,7 +257,7 @@ inline std::vector<float> outputs_of_selection(Backend& backend, DType dtype, in
     add(sums.values());
     for (BackendMatrix* matrix : {&masses, &mean, &q, &lse}) add(matrix->read());
     for (BackendMatrix* matrix :
-         {&keys, &raw, &scores, &page_scores, &code_scores, &dimension_scores})
+         {&keys, &raw, &scores, &key_scores, &page_scores, &code_scores, &dimension_scores})
       add(matrix->read());
     add(codes.values());
     for (BackendArray<std::byte>* bytes : {&low, &high, &columns}) {

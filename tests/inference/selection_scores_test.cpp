@@ -74,6 +74,59 @@ TEST(ScoreVectors, AreProducts) {
   backend->score_vectors(kScale, {});
 }
 
+class KeyScores : public testing::TestWithParam<DType> {};
+
+// Of all slots in order, and of some of them, between which columns have none.
+TEST_P(KeyScores, AreProducts) {
+  const DType dtype = GetParam();
+  const auto backend = test::make_backend(2);
+  struct Case {
+    Shape shape;
+    KvHeadCache set;
+    std::vector<std::int32_t> slots;
+    BackendMatrix q, out;
+  };
+  std::list<Case> cases;
+  std::vector<KeyScoreJob> jobs;
+  for (const Shape& s : shapes()) {
+    for (const bool some : {false, true}) {
+      const int slots = some ? s.n + 70 : s.n;
+      Case& c = cases.emplace_back(
+          Case{s,
+               test::random_set(*backend, {s.dim, dtype, slots % 2 == 1}, slots, 3),
+               {},
+               BackendMatrix::random(*backend, s.heads, s.dim, 1, 5),
+               BackendMatrix::blank(*backend, s.heads, s.n)});
+      for (int j = 0; some && j < s.n; ++j) c.slots.push_back(j % 3 == 1 ? -1 : j + j % 70);
+      jobs.push_back({&c.set, c.q.view(), c.slots, c.out.view()});
+    }
+  }
+  backend->score_keys(kScale, jobs);
+  for (Case& c : cases) {
+    const std::vector<float> keys = test::keys_of(*backend, c.set);
+    c.out.read();
+    for (int h = 0; h < c.shape.heads; ++h) {
+      for (int j = 0; j < c.shape.n; ++j) {
+        const int slot = c.slots.empty() ? j : c.slots[static_cast<std::size_t>(j)];
+        if (slot < 0) {
+          ASSERT_EQ(c.out.at(h, j), -INFINITY) << h << ", " << j;
+          continue;
+        }
+        double sum = 0;
+        for (int d = 0; d < c.shape.dim; ++d) {
+          sum += double{c.q.at(h, d)} *
+                 keys[elements(slot, c.shape.dim) + static_cast<std::size_t>(d)];
+        }
+        ASSERT_NEAR(c.out.at(h, j), kScale * sum, 2e-5) << h << ", " << j << " is " << slot;
+      }
+    }
+  }
+  backend->score_keys(kScale, {});
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, KeyScores, testing::ValuesIn(kTypes),
+                         [](const auto& info) { return std::string(name_of(info.param)); });
+
 /// Least and greatest elements of the keys of each page of `page_tokens` slots, [pages, head_dim].
 std::pair<std::vector<float>, std::vector<float>> bounds_of(Backend& backend,
                                                             const KvHeadCache& set,
