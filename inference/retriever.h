@@ -49,9 +49,10 @@ class Retriever {
   /// Called for the layers that it reads, in order.  hidden: [rows, hidden] of the pass, in the
   /// backend's memory.
   virtual void enter_layer(const RetrieverPass&, int /*layer*/, MatrixView<const float>) {}
-  /// The weights of all tokens for the last one's step, at least 0: [KV heads of the
-  /// model][tokens], in host memory.  Called between `begin_pass` and the first layer.
-  virtual std::vector<std::vector<float>> weights(const RetrieverPass& pass) = 0;
+  /// The weights of all tokens for the last one's step, at least 0: [lists, tokens], in the pass's
+  /// scratch.  lists: KV heads of the model, each of which has weights of its own, or 1 for all.
+  /// Called between `begin_pass` and the first layer.
+  virtual MatrixView<const float> weights(const RetrieverPass& pass, int lists) = 0;
   /// Forgets all tokens from `tokens` on.
   virtual void truncate(std::int32_t tokens) = 0;
   /// Bytes of the keys that it has.

@@ -1,8 +1,14 @@
 #include <algorithm>
-#include <numeric>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
 
+#include "inference/backend.h"
 #include "methods/kept_sets.h"
 #include "methods/method.h"
+#include "methods/rows_on_device.h"
 #include "methods/scores.h"
 
 namespace turnbench {
@@ -22,6 +28,7 @@ class Oracle : public SelectionPolicy {
   std::unique_ptr<SelectionPolicy> clone() const override {
     return std::make_unique<Oracle>(*this);
   }
+  int window() const override { return 0; }
 
   void after_prefill(const LayerView& view) override {
     local_ = segments(view.prompt_tokens).local;
@@ -44,21 +51,20 @@ class Oracle : public SelectionPolicy {
   /// Attention of the step's query -> summed over the heads of a set -> top-k between the sinks and
   /// the local window.
   Selection select(const LayerView& view) override {
-    const auto [budget, local, k] = segments(view.prompt_tokens);
+    const Segments parts = segments(view.prompt_tokens);
+    const std::vector<KeptSet> sets = kept_sets(view, s_.per_query_head);
+    std::vector<std::vector<std::int32_t>> best = best_candidates(view, parts, sets);
     Selection out;
-    for (const KeptSet& set : kept_sets(view, s_.per_query_head)) {
-      const int n = set.tokens, current = n - 1;  // the current token is read in any case
-      if (current <= s_.sinks + budget) {
+    for (std::size_t i = 0; i < sets.size(); ++i) {
+      const int n = sets[i].tokens;
+      if (reads_all(parts, n)) {
         out.slots.push_back(all_slots(n));
         continue;
       }
-      const int begin = s_.sinks, end = current - local;        // of the candidates
-      const HeadScores& attention = view.stats.window_mass(1);  // [query heads, n]
-      const std::vector<float> scores =                         // [candidates]
-          summed_over_heads(attention, set, begin, end);
-      std::vector<std::int32_t> slots = all_slots(begin);
-      for (std::int32_t j : top_k(scores, k)) slots.push_back(begin + j);
-      out.slots.push_back(with_tail(std::move(slots), end, n));  // [sinks + k + local + 1]
+      std::vector<std::int32_t> slots = all_slots(s_.sinks);
+      for (const std::int32_t j : best[i]) slots.push_back(s_.sinks + j);
+      // [sinks + k + local + 1]
+      out.slots.push_back(with_tail(std::move(slots), n - 1 - parts.local, n));
     }
     return out;
   }
@@ -78,22 +84,63 @@ class Oracle : public SelectionPolicy {
             Budget{true, 1 - s_.local}.tokens(budget)};
   }
 
-  /// Probabilities of the candidates, slots [begin, end), summed over the query heads of a set.
-  std::vector<float> summed_over_heads(const HeadScores& attention, const KeptSet& set, int begin,
-                                       int end) const {
-    std::vector<float> out(static_cast<std::size_t>(end - begin), 0.0f);
-    for (int h = set.first_head; h < set.first_head + set.heads; ++h) {
-      const std::span<const float> row =
-          attention.head(h, set.tokens).subspan(static_cast<std::size_t>(begin), out.size());
-      const double all = s_.over_candidates ? std::accumulate(row.begin(), row.end(), 0.0) : 1;
-      if (all == 0) continue;
-      for (std::size_t j = 0; j < row.size(); ++j) out[j] += static_cast<float>(row[j] / all);
+  /// Whether a set of `n` tokens has no more than are read; the current one is read in any case.
+  bool reads_all(const Segments& parts, int n) const { return n - 1 <= s_.sinks + parts.budget; }
+
+  /// The best candidates of each set that has any, counted from the first one behind the sinks.
+  std::vector<std::vector<std::int32_t>> best_candidates(const LayerView& view,
+                                                         const Segments& parts,
+                                                         std::span<const KeptSet> sets) {
+    const std::int64_t heads = view.heads_per_set();
+    std::int64_t floats = 0;
+    for (const KvHeadCache& set : view.sets) floats += heads * set.size();
+    for (const KeptSet& set : sets) floats += set.tokens;
+    float* memory = view.scratch->get(static_cast<std::size_t>(floats));
+    std::vector<RowsOnDevice> keys;
+    keys.reserve(view.sets.size());  // jobs refer to its elements
+    std::vector<KeyScoreJob> scoring;
+    std::vector<std::vector<std::int32_t>> seen(view.sets.size());
+    const MatrixView q(view.queries.data, view.shape.heads, view.shape.head_dim);
+    for (std::size_t s = 0; s < view.sets.size(); ++s) {
+      const KvHeadCache& set = view.sets[s];
+      seen[s] = slots_in_window(view, set);
+      scoring.push_back({&keys.emplace_back(view, set, 0, copies_).set(),
+                         q.rows_at(static_cast<std::int64_t>(s) * heads, heads),
+                         seen[s],
+                         {memory, heads, set.size()}});
+      memory += heads * set.size();
     }
+    std::vector<ReduceHeadsJob> reducing;
+    std::vector<TopKJob> choosing;
+    std::vector<std::vector<std::int32_t>> out(sets.size());
+    for (std::size_t i = 0; i < sets.size(); ++i) {
+      const KeptSet& set = sets[i];
+      if (reads_all(parts, set.tokens)) continue;
+      const std::int64_t count = set.tokens - 1 - parts.local - s_.sinks;
+      const MatrixView<float> of_set =
+          scoring[static_cast<std::size_t>(set.first_head / heads)].out;
+      const MatrixView<float> scores = of_set.rows_at(set.first_head % heads, set.heads);
+      const MatrixView<float> sums(memory, 1, set.tokens),
+          chosen = sums.columns_at(s_.sinks, count);
+      memory += set.tokens;
+      if (s_.over_candidates) {
+        reducing.push_back(
+            {scores.columns_at(s_.sinks, count), HeadReduction::kSumOfSoftmax, chosen});
+      } else {
+        reducing.push_back({scores, HeadReduction::kSumOfSoftmax, sums});
+      }
+      choosing.push_back({{chosen.data, static_cast<std::size_t>(count)}, parts.chosen, &out[i]});
+    }
+    if (choosing.empty()) return out;
+    view.backend->score_keys(view.scale, scoring);
+    view.backend->reduce_heads(reducing);
+    view.backend->top_k(choosing);
     return out;
   }
 
   Settings s_;
-  int local_ = 0;  ///< tokens of the turn
+  int local_ = 0;                   ///< tokens of the turn
+  std::shared_ptr<KvPool> copies_;  ///< of keys whose layer is in host memory
 };
 
 }  // namespace

@@ -188,33 +188,33 @@ class RetrievalHead : public Retriever {
     seen_ = n;
   }
 
-  std::vector<std::vector<float>> weights(const RetrieverPass& pass) override {
-    const DraftShape& s = weights_->shape;
-    const int rows = keys_.front().size(), first = weights_->reads_features() ? 1 : 0;
-    const std::vector<float> q = last_query(pass, rows - 1);
-    const std::int64_t group = s.heads / s.kv_heads,
-                       stride = (rows + kPageTokens - 1) / kPageTokens * kPageTokens;
-    std::vector<float> sums(static_cast<std::size_t>(s.heads * stride), 0.0f);
-    const std::int32_t position = rows - 1;
-    std::vector<LineMassJob> jobs;
-    for (int h = 0; h < s.kv_heads; ++h) {
-      LineMassJob& job = jobs.emplace_back();
-      job.keys = &keys_[static_cast<std::size_t>(h)];
-      job.q = MatrixView<const float>(q.data(), 1, weights_->q_width())
-                  .columns_at(h * group * s.head_dim, group * s.head_dim);
-      job.positions = &position;
-      job.vertical = MatrixView(sums.data(), s.heads, stride).rows_at(h * group, group);
+  MatrixView<const float> weights(const RetrieverPass& pass, int lists) override {
+    const HeadWeights& w = *weights_;
+    const DraftShape& shape = w.shape;
+    const std::int64_t rows = this->rows(), first = w.reads_features() ? 1 : 0;
+    Step step = last_query(pass, lists);
+    const std::int64_t group = shape.heads / shape.kv_heads;
+    std::vector<KeyScoreJob> scoring;
+    for (std::int64_t h = 0; h < shape.kv_heads; ++h) {
+      scoring.push_back({&keys_[static_cast<std::size_t>(h)],
+                         step.q.rows_at(h * group, group),
+                         {},
+                         step.scores.rows_at(h * group, group)});
     }
-    pass.backend.add_line_mass(static_cast<float>(1 / std::sqrt(static_cast<double>(s.head_dim))),
-                               jobs);
-    std::vector<std::vector<float>> heads;
-    for (int h = 0; h < s.heads; ++h) {
-      const float* row = sums.data() + h * stride;
-      std::vector<float>& out = heads.emplace_back();
-      if (first == 1) out.push_back(kAlways);  // no row votes for the first token
-      out.insert(out.end(), row, row + rows);
+    std::vector<ReduceHeadsJob> reducing;
+    std::vector<Copy> always;
+    for (std::int64_t t = 0; t < lists; ++t) {
+      const auto [begin, end] = heads_of_list(shape.heads, lists, t);
+      const MatrixView<float> out = step.weights.rows_at(t, 1);
+      reducing.push_back({step.scores.rows_at(begin, end - begin), HeadReduction::kMaxOfSoftmax,
+                          out.columns_at(first, rows)});
+      if (first == 1) always.push_back(copy_of(&kAlways, out.data, 1));  // no row votes for it
     }
-    return weights_of_kv_heads(heads, pass.config.kv_heads);
+    const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(shape.head_dim)));
+    pass.backend.score_keys(scale, scoring);
+    pass.backend.reduce_heads(reducing);
+    pass.backend.memory()->copy(always);
+    return step.weights;
   }
 
   void truncate(std::int32_t tokens) override {
@@ -309,16 +309,26 @@ class RetrievalHead : public Retriever {
     }
   }
 
-  /// The query of a row, which is the last one: [heads * head_dim], in host memory.
-  std::vector<float> last_query(const RetrieverPass& pass, int row) const {
+  /// What a step computes, in the scratch memory.
+  struct Step {
+    MatrixView<float> q;        ///< [heads, head_dim]
+    MatrixView<float> scores;   ///< [heads, rows]
+    MatrixView<float> weights;  ///< [lists, tokens]
+  };
+  /// A step of which the queries of the last row are known.
+  Step last_query(const RetrieverPass& pass, std::int64_t lists) const {
     const HeadWeights& w = *weights_;
+    const std::int64_t last = rows() - 1, heads = w.shape.heads, dim = w.shape.head_dim,
+                       tokens = token_of(rows() - 1) + 1;
     const float* feature = w.reads_features() ? feature_->as<float>() : nullptr;
-    const MatrixView<float> in = inputs(pass, row, 1, feature, w.q_width() + w.shape.head_dim);
-    const MatrixView<float> x(in.data + w.input(), 1, w.q_width());
-    project(pass, in, *w.q, w.q_bias, w.q_norm, row, x.data + w.q_width(), x);
-    std::vector<float> out(static_cast<std::size_t>(w.q_width()));
-    pass.backend.memory()->copy_floats(x.data, out.data(), out.size());
-    return out;
+    const MatrixView<float> in =
+        inputs(pass, rows() - 1, 1, feature, w.q_width() + dim + heads * rows() + lists * tokens);
+    float* at = in.data + w.input();
+    const MatrixView<float> x(at, 1, w.q_width());
+    at += w.q_width();
+    project(pass, in, *w.q, w.q_bias, w.q_norm, static_cast<int>(last), at, x);
+    at += dim;
+    return {{x.data, heads, dim}, {at, heads, rows()}, {at + heads * rows(), lists, tokens}};
   }
 
   RetrievalHeadSettings settings_;
@@ -392,20 +402,9 @@ std::unique_ptr<Retriever> make_retrieval_head(const RetrievalHeadSettings& sett
   return std::make_unique<RetrievalHead>(settings);
 }
 
-std::vector<std::vector<float>> weights_of_kv_heads(const std::vector<std::vector<float>>& heads,
-                                                    int kv_heads) {
-  const auto count = std::ssize(heads);
-  std::vector<std::vector<float>> out;
-  for (std::ptrdiff_t t = 0; t < kv_heads; ++t) {
-    const std::ptrdiff_t first = t * count / kv_heads,
-                         end = std::max((t + 1) * count / kv_heads, first + 1);
-    std::vector<float>& most = out.emplace_back(heads[static_cast<std::size_t>(first)]);
-    for (std::ptrdiff_t h = first + 1; h < end; ++h) {
-      const std::vector<float>& other = heads[static_cast<std::size_t>(h)];
-      for (std::size_t j = 0; j < most.size(); ++j) most[j] = std::max(most[j], other[j]);
-    }
-  }
-  return out;
+HeadShare heads_of_list(std::int64_t heads, std::int64_t lists, std::int64_t list) {
+  const std::int64_t begin = list * heads / lists;
+  return {begin, std::max((list + 1) * heads / lists, begin + 1)};
 }
 
 }  // namespace turnbench

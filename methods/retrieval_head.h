@@ -1,9 +1,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "inference/retriever.h"
 #include "methods/draft_checkpoint.h"
@@ -30,13 +30,15 @@ std::size_t head_bytes(const RetrievalHeadSettings& settings, const ModelConfig&
                        DType weights);
 
 /// The queries and keys of a draft model's only layer: w = softmax(q . k / sqrt(head_dim)) over all
-/// tokens, for each of its query heads.  A KV head of the model gets the greatest of the heads that
-/// are its: [t * heads / kv_heads, (t + 1) * heads / kv_heads), or head t * heads / kv_heads if
-/// there are fewer.
+/// tokens, for each of its query heads.  A list gets the greatest of the heads that are its.
 std::unique_ptr<Retriever> make_retrieval_head(const RetrievalHeadSettings& settings);
 
-/// The weights of the query heads, by row, as those of KV heads.
-std::vector<std::vector<float>> weights_of_kv_heads(const std::vector<std::vector<float>>& heads,
-                                                    int kv_heads);
+/// The heads [begin, end) of `heads` that belong to list `list` of `lists`.
+struct HeadShare {
+  std::int64_t begin = 0, end = 0;
+};
+/// [list * heads / lists, (list + 1) * heads / lists), or head list * heads / lists if there are
+/// fewer heads than lists.
+HeadShare heads_of_list(std::int64_t heads, std::int64_t lists, std::int64_t list);
 
 }  // namespace turnbench

@@ -9,8 +9,8 @@ namespace turnbench {
 RowsOnDevice::RowsOnDevice(const LayerView& view, const KvHeadCache& set, int first,
                            std::shared_ptr<KvPool>& pool)
     : set_(&set) {
-  if (!view.index_path.link) return;
   const std::shared_ptr<Memory>& memory = view.backend->memory();
+  if (!view.index_path.link || memory->is_host()) return;
   if (pool == nullptr) pool = std::make_shared<KvPool>(set.layout(), memory);
   std::vector<Copy> copies;
   copy_ = KvHeadCache::working_set(pool, set.size() - first);

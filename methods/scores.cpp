@@ -109,6 +109,15 @@ int cover_count(std::vector<float> scores, double share) {
   return count;
 }
 
+std::vector<std::int32_t> slots_in_window(const LayerView& view, const KvHeadCache& set) {
+  const int hidden =
+      view.sliding_window > 0 ? set.lower_bound(view.first_position - view.sliding_window + 1) : 0;
+  if (hidden == 0) return {};
+  std::vector<std::int32_t> out = all_slots(set.size());
+  std::fill_n(out.begin(), hidden, -1);
+  return out;
+}
+
 std::vector<std::int32_t> with_tail(std::vector<std::int32_t> chosen, int begin, int end) {
   for (int i = begin; i < end; ++i) chosen.push_back(i);
   return chosen;

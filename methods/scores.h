@@ -40,6 +40,10 @@ std::vector<std::int32_t> ranking(std::span<const float> scores);
 /// are if it never does.
 int cover_count(std::vector<float> scores, double share);
 
+/// The slots of a set, with -1 where the layer's window hides one from the step's query; none where
+/// it hides nothing.
+std::vector<std::int32_t> slots_in_window(const LayerView& view, const KvHeadCache& set);
+
 /// `chosen` (ascending, below `begin`) followed by begin .. end - 1.
 std::vector<std::int32_t> with_tail(std::vector<std::int32_t> chosen, int begin, int end);
 

@@ -1,4 +1,7 @@
+#include <cstdint>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "common/error.h"
 #include "inference/memory_estimate.h"
@@ -70,9 +73,12 @@ class SpeContext : public SelectionPolicy {
     const int most = budget(step.prompt_tokens);
     if (tokens <= most) return;
     if (s_.memory > 0) check_memory(step.pass, most);
-    std::vector<std::vector<float>> weights = step.retriever.weights(step.pass);
-    if (s_.batch) weights = weights_of_kv_heads(weights, 1);
-    step_ = best_tokens(weights, most);
+    const MatrixView<const float> weights =
+        step.retriever.weights(step.pass, s_.batch ? 1 : step.pass.config.kv_heads);
+    std::vector<std::span<const float>> rows;
+    for (std::int64_t i = 0; i < weights.rows; ++i)
+      rows.emplace_back(weights.row(i), static_cast<std::size_t>(weights.columns));
+    step_ = {step.position, best_tokens(step.pass.backend, rows, most)};
   }
 
   Selection select(const LayerView& view) override {

@@ -1,6 +1,12 @@
 #include <algorithm>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "common/error.h"
+#include "inference/backend.h"
+#include "inference/slot_set.h"
 #include "methods/method.h"
 #include "methods/scores.h"
 #include "methods/step_tokens.h"
@@ -20,6 +26,7 @@ class SpeContextSelf : public SelectionPolicy {
   std::unique_ptr<SelectionPolicy> clone() const override {
     return std::make_unique<SpeContextSelf>(*this);
   }
+  int window() const override { return 0; }
 
   void after_prefill(const LayerView& view) override {
     if (view.layer == chooser(view.shape)) lists_ = s_.batch ? 1 : view.sets.size();
@@ -45,7 +52,7 @@ class SpeContextSelf : public SelectionPolicy {
   Selection select(const LayerView& view) override {
     const int first = chooser(view.shape), tokens = budget(view.prompt_tokens);
     if (view.layer < first) return {};
-    if (view.layer == first) step_ = best_tokens(weights(view), tokens);
+    if (view.layer == first) step_ = {view.first_position, choose(view, tokens)};
     return read_in_layer(view, step_, tokens);
   }
 
@@ -60,22 +67,80 @@ class SpeContextSelf : public SelectionPolicy {
 
   int budget(int prompt_tokens) const { return step_budget(s_.budget.tokens(prompt_tokens)); }
 
-  /// The greatest probability that a query head of a KV head gives to each token: [KV heads] or,
-  /// over all heads, [1], each by position.
-  std::vector<std::vector<float>> weights(const LayerView& view) const {
-    const HeadScores& attention = view.stats.window_mass(1);  // [query heads, n]
-    const int heads = view.heads_per_set(), positions = view.first_position + 1;
-    std::vector<std::vector<float>> out(
-        s_.batch ? 1 : view.sets.size(),
-        std::vector<float>(static_cast<std::size_t>(positions), kNoToken));
+  /// What is weighed of the layer that chooses.
+  struct Candidates {
+    /// Ascending, of all sets together; empty where each set's own slots are weighed.
+    std::vector<std::int32_t> positions;
+    /// [sets][candidates]: their slots, -1 where a query does not see one; empty where all slots
+    /// are candidates.
+    std::vector<std::vector<std::int32_t>> slots;
+  };
+
+  Candidates candidates(const LayerView& view) const {
+    Candidates out;
+    const auto complete = [&](const KvHeadCache& set) {
+      return set.size() == view.first_position + 1;
+    };
+    if (s_.batch && !std::all_of(view.sets.begin(), view.sets.end(), complete)) {
+      SlotSet kept(view.first_position + 1);
+      for (const KvHeadCache& set : view.sets) {
+        for (int j = 0; j < set.size(); ++j) kept.add(set.position(j));
+      }
+      kept.append_to(out.positions);
+    }
+    for (const KvHeadCache& set : view.sets) {
+      std::vector<std::int32_t>& slots = out.slots.emplace_back(slots_in_window(view, set));
+      if (out.positions.empty()) continue;
+      const std::vector<std::int32_t> seen = std::exchange(slots, {});
+      int slot = 0;
+      for (const std::int32_t position : out.positions) {
+        const bool has = slot < set.size() && set.position(slot) == position;
+        const bool sees = has && (seen.empty() || seen[static_cast<std::size_t>(slot)] >= 0);
+        slots.push_back(sees ? slot : -1);
+        slot += has ? 1 : 0;
+      }
+    }
+    return out;
+  }
+
+  /// Positions of the tokens to which a query head of a KV head or, for one list, of any gives the
+  /// greatest probabilities: [lists].
+  std::vector<std::vector<std::int32_t>> choose(const LayerView& view, int tokens) const {
+    const Candidates from = candidates(view);
+    const auto count = [&](std::size_t set) {
+      return from.positions.empty() ? view.sets[set].size() : std::ssize(from.positions);
+    };
+    const std::int64_t heads = view.heads_per_set(), per_list = s_.batch ? view.shape.heads : heads;
+    std::int64_t floats = 0;
+    for (std::size_t s = 0; s < view.sets.size(); ++s) floats += (heads + 1) * count(s);
+    float* memory = view.scratch->get(static_cast<std::size_t>(floats));
+    std::vector<KeyScoreJob> scoring;
+    std::vector<ReduceHeadsJob> reducing;
+    const MatrixView q(view.queries.data, view.shape.heads, view.shape.head_dim);
     for (std::size_t s = 0; s < view.sets.size(); ++s) {
-      const KvHeadCache& set = view.sets[s];
-      const std::vector<float> greatest =
-          group_scores(attention, static_cast<int>(s) * heads, heads, set.size(), GroupRule::kMax);
-      std::vector<float>& row = out[s_.batch ? 0 : s];
-      for (int j = 0; j < set.size(); ++j) {
-        float& weight = row[static_cast<std::size_t>(set.position(j))];
-        weight = std::max(weight, greatest[static_cast<std::size_t>(j)]);
+      const std::int64_t n = count(s), first_head = static_cast<std::int64_t>(s) * heads;
+      const MatrixView<float> scores(memory, per_list, n);  // of one list: behind another's
+      scoring.push_back(
+          {&view.sets[s], q.rows_at(first_head, heads), from.slots[s], scores.rows_at(0, heads)});
+      if (!s_.batch || s == 0)
+        reducing.push_back({scores, HeadReduction::kMaxOfSoftmax, {nullptr, 1, n}});
+      memory += heads * n;
+    }
+    std::vector<std::span<const float>> weights;
+    for (ReduceHeadsJob& job : reducing) {
+      job.out.data = memory;
+      memory += job.out.columns;
+      weights.emplace_back(job.out.data, static_cast<std::size_t>(job.out.columns));
+    }
+    view.backend->score_keys(view.scale, scoring);
+    view.backend->reduce_heads(reducing);
+    std::vector<std::vector<std::int32_t>> out = best_tokens(*view.backend, weights, tokens);
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const KvHeadCache& set = view.sets[i];
+      if (from.positions.empty() && set.is_contiguous()) continue;
+      for (std::int32_t& at : out[i]) {
+        at = from.positions.empty() ? set.position(at)
+                                    : from.positions[static_cast<std::size_t>(at)];
       }
     }
     return out;

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "common/error.h"
-#include "methods/scores.h"
 
 namespace turnbench {
 namespace {
@@ -24,16 +23,16 @@ std::vector<std::int32_t> slots_of(const KvHeadCache& set,
 
 }  // namespace
 
-StepTokens best_tokens(std::span<const std::vector<float>> rows, int budget) {
-  StepTokens out;
-  for (const std::vector<float>& row : rows) {
-    out.current = static_cast<std::int32_t>(row.size()) - 1;
-    const auto others = std::span(row).first(row.size() - 1);
-    std::vector<std::int32_t>& best = out.positions.emplace_back(top_k(others, budget - 1));
-    std::erase_if(best,
-                  [&](std::int32_t j) { return row[static_cast<std::size_t>(j)] == kNoToken; });
-    best.push_back(out.current);
-  }
+std::vector<std::vector<std::int32_t>> best_tokens(Backend& backend,
+                                                   std::span<const std::span<const float>> rows,
+                                                   int budget) {
+  std::vector<std::vector<std::int32_t>> out(rows.size());
+  std::vector<TopKJob> choosing;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    choosing.push_back({rows[i].first(rows[i].size() - 1), budget - 1, &out[i]});
+  backend.top_k(choosing);
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    out[i].push_back(static_cast<std::int32_t>(rows[i].size()) - 1);
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "inference/backend.h"
 #include "inference/policy.h"
 
 namespace turnbench {
@@ -17,12 +18,11 @@ struct StepTokens {
   std::vector<std::vector<std::int32_t>> positions;
 };
 
-/// The score of a position whose token is in no set: below those of all others.
-constexpr float kNoToken = -1;
-
-/// For each row of scores, by position, the `budget` best tokens, among which the last one, the
-/// current, always is.  Scores are at least 0, or kNoToken; of equal ones the earlier wins.
-StepTokens best_tokens(std::span<const std::vector<float>> rows, int budget);
+/// For each row of weights, [tokens] in the backend's memory, the `budget` greatest in ascending
+/// order, among which the last one, the current token's, always is; of equal ones the earlier wins.
+std::vector<std::vector<std::int32_t>> best_tokens(Backend& backend,
+                                                   std::span<const std::span<const float>> rows,
+                                                   int budget);
 
 /// What a layer reads of them: the tokens that it still has.  All if its sets have no more than
 /// `budget` tokens.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -11,6 +12,17 @@ namespace turnbench::test {
 std::unique_ptr<Backend> make_backend(int threads);
 /// Several, each on a device of its own as far as there are so many.
 std::vector<std::unique_ptr<Backend>> make_backends(int count, int threads);
+
+/// The rows of a matrix in a backend's memory.
+inline std::vector<std::vector<float>> rows_on_host(Backend& backend,
+                                                    MatrixView<const float> matrix) {
+  std::vector<std::vector<float>> out;
+  for (std::int64_t r = 0; r < matrix.rows; ++r) {
+    std::vector<float>& row = out.emplace_back(static_cast<std::size_t>(matrix.columns));
+    backend.memory()->copy_floats(matrix.row(r), row.data(), row.size());
+  }
+  return out;
+}
 
 /// Whether its kernels are emulated, which takes so long that suites do less of the same.
 bool is_emulated();

@@ -43,10 +43,12 @@ struct Spy : Retriever {
     for (std::int64_t r = 0; r < hidden.rows; ++r)
       states[layer].emplace_back(hidden.row(r), hidden.row(r) + hidden.columns);
   }
-  std::vector<std::vector<float>> weights(const RetrieverPass& pass) override {
-    std::vector<float> row;
-    for (const int token : pass.tokens) row.push_back(static_cast<float>(token));
-    return StateRows(static_cast<std::size_t>(pass.config.kv_heads), row);
+  MatrixView<const float> weights(const RetrieverPass& pass, int lists) override {
+    std::vector<float> all;
+    for (int i = 0; i < lists; ++i) all.insert(all.end(), pass.tokens.begin(), pass.tokens.end());
+    float* out = pass.scratch.get(all.size());
+    pass.backend.memory()->copy_floats(all.data(), out, all.size());
+    return {out, lists, std::ssize(pass.tokens)};
   }
   void truncate(std::int32_t count) override {
     seen = static_cast<std::size_t>(count);
@@ -85,7 +87,8 @@ struct ReadHeavy : SelectionPolicy {
   void begin_step(const StepView& step) override {
     steps.push_back(step.position);
     prompts.push_back(step.prompt_tokens);
-    const std::vector<float> weights = step.retriever.weights(step.pass)[0];
+    const std::vector<float> weights =
+        test::rows_on_host(step.pass.backend, step.retriever.weights(step.pass, 1)).front();
     slots.clear();
     for (std::size_t j = 0; j + 1 < weights.size(); ++j) {
       if (weights[j] > 64) slots.push_back(static_cast<std::int32_t>(j));

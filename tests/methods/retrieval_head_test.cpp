@@ -43,7 +43,7 @@ std::vector<float> draft_golden(const std::string& name) {
 /// A head beside a model of which there are embeddings and hidden states alone.
 class DraftOfNoModel {
  public:
-  DraftOfNoModel(const std::string& folder, bool previous, int kv_heads)
+  DraftOfNoModel(const std::string& folder, bool previous)
       : backend_(test::make_backend(2)),
         states_(draft_golden("states")),
         settings_{.checkpoint = std::make_shared<const DraftCheckpoint>(
@@ -56,7 +56,6 @@ class DraftOfNoModel {
     config_.hidden = kTargetWidth;
     config_.vocab = 128;
     config_.layers = 8;
-    config_.kv_heads = kv_heads;
     const std::vector<float> table = draft_golden("embedding");
     embedding_ = backend_->make_matrix(config_.vocab, kTargetWidth, DType::kF32);
     embedding_->set_rows(0, reinterpret_cast<const std::byte*>(table.data()), DType::kF32,
@@ -89,11 +88,12 @@ class DraftOfNoModel {
     seen_ = end;
   }
 
-  /// The weights of the step of the token behind them.
-  std::vector<std::vector<float>> step() {
+  /// The weights of the step of the token behind them, as so many lists.
+  std::vector<std::vector<float>> step(int lists) {
     const RetrieverPass view = pass(++seen_, 1);
     retriever_->begin_pass(view);
-    std::vector<std::vector<float>> out = retriever_->weights(view);
+    std::vector<std::vector<float>> out =
+        test::rows_on_host(*backend_, retriever_->weights(view, lists));
     end_pass(view);
     return out;
   }
@@ -155,9 +155,9 @@ TEST(RetrievalHead, WeighsAsPyTorchDoes) {
           draft_golden(std::string(folder) + (previous ? ".prev" : ".none"));
       std::vector<std::vector<float>> first;
       for (const int rows : {kDraftTokens, 7, 1}) {
-        DraftOfNoModel head(folder, previous, heads);
+        DraftOfNoModel head(folder, previous);
         head.read(kDraftTokens - 1, rows);
-        std::vector<std::vector<float>> got = head.step();
+        std::vector<std::vector<float>> got = head.step(heads);
         ASSERT_EQ(got.size(), static_cast<std::size_t>(heads));
         if (first.empty()) first = got;
         if (!test::is_emulated()) {
@@ -178,31 +178,45 @@ TEST(RetrievalHead, WeighsAsPyTorchDoes) {
 }
 
 TEST(RetrievalHead, GoesOnAfterTokensWereTakenBack) {
-  DraftOfNoModel head("midlayer", false, 4), other("midlayer", false, 4);
+  DraftOfNoModel head("midlayer", false), other("midlayer", false);
   head.read(kDraftTokens - 1, 16);
   head.truncate(20);
   EXPECT_EQ(head.retriever().key_bytes(), 20u * 2 * 16 * 4);
   head.read(kDraftTokens - 1, 16);
   other.read(kDraftTokens - 1, 16);
-  const std::vector<std::vector<float>> got = head.step(), want = other.step();
+  const std::vector<std::vector<float>> got = head.step(4), want = other.step(4);
   for (std::size_t h = 0; h < want.size(); ++h)
     expect_weights_near(got[h], want[h].data(), "passes of other sizes");
-  DraftOfNoModel features("midlayer", true, 4);
+  DraftOfNoModel features("midlayer", true);
   features.read(30, 16);
   features.truncate(20);
   EXPECT_NE(test::message_of([&] { features.read(30, 16); }).find("feat=prev: found 20 tokens"),
             std::string::npos);
 }
 
-TEST(RetrievalHead, AKvHeadTakesTheGreatestOfItsShare) {
-  using Rows = std::vector<std::vector<float>>;
-  const Rows four = {{.1f, .5f}, {.3f, .2f}, {.7f, 0}, {0, .6f}};
-  EXPECT_EQ(weights_of_kv_heads(four, 4), four);                            // MHA
-  EXPECT_EQ(weights_of_kv_heads(four, 2), (Rows{{.3f, .5f}, {.7f, .6f}}));  // GQA
-  EXPECT_EQ(weights_of_kv_heads(four, 1), (Rows{{.7f, .6f}}));              // MQA
-  const Rows two = {{1, 0}, {0, 1}};
-  EXPECT_EQ(weights_of_kv_heads(two, 4), (Rows{{1, 0}, {1, 0}, {0, 1}, {0, 1}}));
-  EXPECT_EQ(weights_of_kv_heads(two, 3), (Rows{{1, 0}, {1, 0}, {0, 1}}));
+// Four query heads: one for each list, or the greatest of several, or one for several lists.
+TEST(RetrievalHead, AListTakesTheGreatestOfItsShare) {
+  for (const bool previous : {false, true}) {
+    const auto weights = [&](int lists) {
+      DraftOfNoModel head("midlayer", previous);
+      head.read(kDraftTokens - 1, 16);
+      return head.step(lists);
+    };
+    const std::vector<std::vector<float>> four = weights(4);
+    const auto greatest = [&](std::size_t begin, std::size_t end) {
+      std::vector<float> out = four[begin];
+      for (std::size_t h = begin + 1; h < end; ++h) {
+        for (std::size_t j = 0; j < out.size(); ++j) out[j] = std::max(out[j], four[h][j]);
+      }
+      return out;
+    };
+    using Rows = std::vector<std::vector<float>>;
+    EXPECT_EQ(weights(2), (Rows{greatest(0, 2), greatest(2, 4)}));  // GQA
+    EXPECT_EQ(weights(1), (Rows{greatest(0, 4)}));                  // MQA
+    EXPECT_EQ(weights(3), (Rows{greatest(0, 1), greatest(1, 2), greatest(2, 4)}));
+    EXPECT_EQ(weights(8),
+              (Rows{four[0], four[0], four[1], four[1], four[2], four[2], four[3], four[3]}));
+  }
 }
 
 TEST(RetrievalHead, CountsItsWeights) {

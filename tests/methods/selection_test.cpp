@@ -45,7 +45,8 @@ TEST(Oracle, EqualsTheExactTopOfTheMiddle) {
 // counts little (.315 against .605), or, over the candidates alone, as much as the other (1.083
 // against .917).
 TEST(Oracle, NormalizesOverAllKeysOrOverTheCandidates) {
-  test::PrescribedLayer layer({test::rows_like({.98, .015, .005}), test::rows_like({.1, .3, .6})});
+  test::PrescribedLayer layer({test::rows_like({.98, .015, .005}), test::rows_like({.1, .3, .6})},
+                              /*kv_heads=*/1, /*pass_rows=*/1);
   layer.prompt_tokens = 3;
   const auto read = [&](const std::string& settings) {
     const std::string spec = "oracle:budget=2,sinks=1,local=0" + settings;
@@ -116,7 +117,7 @@ TEST(Oracle, SumsProbabilitiesOverTheGroup) {
     for (double& x : logits) x *= 0.9 / sum;
     return test::rows_like(logits);
   };
-  test::PrescribedLayer layer({rows({10, 0, 8}), rows({0, 9, 8})});
+  test::PrescribedLayer layer({rows({10, 0, 8}), rows({0, 9, 8})}, /*kv_heads=*/1, /*pass_rows=*/1);
   layer.prompt_tokens = 3;
   const auto read = [&](const char* spec) {
     return Method::parse(spec).make().selection->select(layer.view()).slots;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <iterator>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,14 +47,20 @@ std::vector<std::string> draft_heads() {
 }
 
 TEST(StepTokens, TheCurrentTokenIsOneOfTheBudget) {
-  const std::vector<std::vector<float>> rows = {{.1f, .4f, .4f, 0, .05f}, {0, 0, .1f, .2f, .9f}};
-  const auto read = [&](int budget) { return best_tokens(rows, budget).positions; };
-  EXPECT_EQ(read(1), (Lists{{4}, {4}}));
-  EXPECT_EQ(read(2), (Lists{{1, 4}, {3, 4}}));
-  EXPECT_EQ(read(3), (Lists{{1, 2, 4}, {2, 3, 4}}));
-  EXPECT_EQ(read(9), (Lists{{0, 1, 2, 3, 4}, {0, 1, 2, 3, 4}}));
-  const std::vector<std::vector<float>> evicted = {{kNoToken, .4f, kNoToken, 0}};
-  EXPECT_EQ(best_tokens(evicted, 4).positions, (Lists{{1, 3}}));
+  const std::vector<std::vector<float>> rows = {{.1f, .4f, .4f, 0, .05f}, {.2f, .1f, .9f}};
+  const auto backend = test::make_backend(2);
+  std::vector<Buffer> buffers;
+  std::vector<std::span<const float>> weights;
+  for (const std::vector<float>& row : rows) {
+    Buffer& buffer = buffers.emplace_back(row.size() * sizeof(float), backend->memory());
+    backend->memory()->copy_floats(row.data(), buffer.as<float>(), row.size());
+    weights.emplace_back(buffer.as<float>(), row.size());
+  }
+  const auto read = [&](int budget) { return best_tokens(*backend, weights, budget); };
+  EXPECT_EQ(read(1), (Lists{{4}, {2}}));
+  EXPECT_EQ(read(2), (Lists{{1, 4}, {0, 2}}));
+  EXPECT_EQ(read(3), (Lists{{1, 2, 4}, {0, 1, 2}}));
+  EXPECT_EQ(read(9), (Lists{{0, 1, 2, 3, 4}, {0, 1, 2}}));
 }
 
 TEST(SpeContext, AllLayersReadTheSame) {
@@ -110,7 +117,8 @@ TEST(SpeContext, ReadsWhatTheHeadWeighsMost) {
         .scratch = scratch,
         .key_pool = [&](int) { return pool; }};
     head->begin_pass(pass);
-    const std::vector<std::vector<float>> weights = head->weights(pass);
+    const std::vector<std::vector<float>> weights =
+        test::rows_on_host(*machine.backend, head->weights(pass, kv_heads));
     ASSERT_EQ(weights.size(), static_cast<std::size_t>(kv_heads));
     for (std::size_t h = 0; h < weights.size(); ++h) {
       std::vector<double> scores(weights[h].begin(), weights[h].end());
