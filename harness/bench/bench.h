@@ -38,6 +38,7 @@ struct BenchOptions {
   std::vector<Method> methods;
   int repeats = 3;
   DType kv_dtype = DType::kF32;  ///< of bench_attention; elsewhere the engine's
+  int layers = 0;                ///< of bench_selection: most that are measured; 0: all
 };
 
 /// Times prefills of random tokens.  `ceiling_share` relates to the peak of multiply-adds, for the
@@ -73,9 +74,8 @@ struct SelectionRow {
   double median_seconds() const;
 };
 
-/// Times decode attention on PlantedKv, `full` first.  Some methods leave the first two layers
-/// dense: three layers are measured, and the last one stands for all further ones of the model.
-/// Needs no weights.
+/// Times decode attention on PlantedKv, `full` first.  Of layers that are not measured, the last
+/// measured one stands for each: right where a method treats it like them.  Needs no weights.
 std::vector<SelectionRow> bench_selection(const ModelConfig& config, Backend& backend,
                                           const BenchOptions& options);
 

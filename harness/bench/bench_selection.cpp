@@ -11,18 +11,17 @@
 namespace turnbench {
 namespace {
 
-constexpr int kLayers = 3;       // that are measured
 constexpr int kRound = 256;      // tokens of each round of the dialogue
 constexpr int kSteps = 8;        // of one repeat
 constexpr int kRecallSteps = 4;  // whose selections are compared with exact scores
 
 /// What the selections of a sequence read.
 struct Observed {
-  std::vector<double> tokens =
-      std::vector<double>(kLayers);  ///< of each layer, over sets and steps
-  double recall = 0;                 ///< of the last layer, over steps
+  std::vector<double> tokens;  ///< of each layer, over sets and steps
+  double recall = 0;           ///< of the last layer, over steps
 
   void add(const LayerView& view, const Selection& selection) {
+    tokens.resize(static_cast<std::size_t>(view.shape.layers));
     double& sum = tokens[static_cast<std::size_t>(view.layer)];
     const std::size_t sets = view.sets.size(), lists = selection.slots.size();
     for (std::size_t s = 0; s < sets; ++s) {
@@ -37,12 +36,13 @@ struct Observed {
   }
 };
 
-/// A model of the same attention, whose other sizes do not matter.
-Checkpoint stand_in(const ModelConfig& config) {
+/// A model of the same attention and at most `layers` layers (0: all), whose other sizes do not
+/// matter.
+Checkpoint stand_in(const ModelConfig& config, int layers) {
   Checkpoint out;
   out.name = "stand-in";
   out.config = config;
-  out.config.layers = std::min(config.layers, kLayers);
+  if (layers > 0) out.config.layers = std::min(config.layers, layers);
   out.config.sliding_window.resize(static_cast<std::size_t>(out.config.layers));
   out.config.hidden = out.config.ffn = out.config.vocab = 64;
   return out;
@@ -59,7 +59,7 @@ class SelectionBench {
   SelectionBench(const ModelConfig& config, Backend& backend, const BenchOptions& options)
       : layers_(config.layers),
         repeats_(options.repeats),
-        model_(stand_in(config), backend, DType::kF32),
+        model_(stand_in(config, options.layers), backend, DType::kF32),
         engine_(model_, backend, {.kv_dtype = options.kv_dtype}),
         source_(engine_.shape()) {
     dialogue_.seed = 1;

@@ -9,6 +9,7 @@
 namespace turnbench {
 namespace {
 
+constexpr int kKindsOfLayers = 3;
 constexpr int kSinks = 4;
 constexpr int kTopics = 256;   // of a KV head
 constexpr int kRun = 24;       // tokens that share a topic
@@ -23,24 +24,44 @@ std::uint64_t u(int i) {
 
 }  // namespace
 
-std::vector<float> PlantedKv::topic(int layer, int set, int number) const {
-  Random random = Random::from({1, u(layer), u(set), u(number)});
-  std::vector<float> out;
-  double squares = 0;
-  for (int d = 0; d < shape_.head_dim; ++d) {
-    out.push_back(static_cast<float>(normal(random)));
-    squares += static_cast<double>(out.back()) * out.back();
+PlantedKv::Head PlantedKv::planted(int layer, int set) const {
+  return {layer % kKindsOfLayers, (set + layer / kKindsOfLayers) % shape_.kv_heads};
+}
+
+const PlantedKv::Topics& PlantedKv::topics(Head head) {
+  const auto [layer, set] = head;
+  Topics& out = topics_[{layer, set}];
+  for (int number = static_cast<int>(out.size()); number <= kTopics; ++number) {
+    Random random = Random::from({1, u(layer), u(set), u(number)});
+    std::vector<float>& direction = out.emplace_back();
+    double squares = 0;
+    for (int d = 0; d < shape_.head_dim; ++d) {
+      direction.push_back(static_cast<float>(normal(random)));
+      squares += static_cast<double>(direction.back()) * direction.back();
+    }
+    for (float& x : direction) x /= static_cast<float>(std::sqrt(squares));
   }
-  for (float& x : out) x /= static_cast<float>(std::sqrt(squares));
   return out;
+}
+
+void PlantedKv::keys_and_values(int layer, int set, std::int32_t first, MatrixView<float> rows) {
+  const Head head = planted(layer, set);
+  if (rows.rows == 1) return plant(head, first, rows);
+  std::vector<float>& known = rows_[{head.layer, head.set, first, rows.rows}];
+  if (known.empty()) {
+    known.resize(static_cast<std::size_t>(rows.rows * rows.columns));
+    plant(head, first, {known.data(), rows.rows, rows.columns});
+  }
+  for (std::int64_t r = 0; r < rows.rows; ++r)
+    std::copy_n(known.data() + r * rows.columns, rows.columns, rows.row(r));
 }
 
 // A query is the sum of its topics' directions and the sinks', each times the root of head_dim, so
 // that scaled scores are the strengths that keys have along them.
-void PlantedKv::keys_and_values(int layer, int set, std::int32_t first, MatrixView<float> rows) {
+void PlantedKv::plant(Head head, std::int32_t first, MatrixView<float> rows) {
+  const auto [layer, set] = head;
   const int dim = shape_.head_dim;
-  std::vector<std::vector<float>> topics;
-  for (int t = 0; t <= kTopics; ++t) topics.push_back(topic(layer, set, t));  // the last: sinks
+  const Topics& directions = topics(head);
   // A query has the length of kLookedFor + 1 directions.
   const double noise = kNoiseLogit / std::sqrt(kLookedFor + 1.0);
   for (std::int64_t r = 0; r < rows.rows; ++r) {
@@ -52,7 +73,7 @@ void PlantedKv::keys_and_values(int layer, int set, std::int32_t first, MatrixVi
     Random random = Random::from({3, u(layer), u(set), u(position)});
     float *key = rows.row(r), *value = key + dim;
     for (int d = 0; d < dim; ++d) {
-      key[d] = static_cast<float>(strength * topics[number][static_cast<std::size_t>(d)] +
+      key[d] = static_cast<float>(strength * directions[number][static_cast<std::size_t>(d)] +
                                   noise * normal(random));
       value[d] = static_cast<float>(normal(random));
     }
@@ -65,16 +86,18 @@ void PlantedKv::queries(int layer, std::int32_t first, MatrixView<float> rows) {
   for (std::int64_t r = 0; r < rows.rows; ++r) {
     const std::int32_t position = first + static_cast<std::int32_t>(r);
     for (int h = 0; h < shape_.heads; ++h) {
+      const Head head = planted(layer, h / shape_.group());
+      const int like = head.set * shape_.group() + h % shape_.group();  // of its layer's heads
       float* q = rows.row(r) + h * dim;
       std::fill(q, q + dim, 0.0f);
       for (int i = 0; i <= kLookedFor; ++i) {
         // Topics change one after the other.
-        const int owner = i == 0 ? h : h / shape_.group();
+        const int owner = i == 0 ? like : head.set;
         Random random =
-            Random::from({4, u(layer), u(owner), u(i),
+            Random::from({4, u(head.layer), u(owner), u(i),
                           u((position + i * kStepsOfTopic / kLookedFor) / kStepsOfTopic)});
         const int number = i == kLookedFor ? kTopics : static_cast<int>(random.below(kTopics));
-        const std::vector<float> direction = topic(layer, h / shape_.group(), number);
+        const std::vector<float>& direction = topics(head)[static_cast<std::size_t>(number)];
         for (int d = 0; d < dim; ++d)
           q[d] += static_cast<float>(length * direction[static_cast<std::size_t>(d)]);
       }

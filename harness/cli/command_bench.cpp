@@ -19,7 +19,7 @@ struct Options {
   ModelOptions model;
   std::string tokens, depth, new_tokens, batch = "1", simd;
   std::vector<std::string> methods;
-  int repeats = 3;
+  int repeats = 3, layers = 0;
 };
 
 std::vector<int> lengths(const Options& o) {
@@ -124,10 +124,15 @@ void print_throughput(const std::vector<BenchRow>& rows) {
   }
 }
 
-void print_selection(const std::vector<SelectionRow>& rows, const std::string& model,
-                     const Backend& backend, bool json) {
+void print_selection(const std::vector<SelectionRow>& rows, const std::string& model, int layers,
+                     int measured, const Backend& backend, bool json) {
   if (!json) {
-    fmt::print("attention of a decode step of {} on {}\n", model, backend.description());
+    fmt::print("attention of a decode step of {} on {}: {} layers{}\n", model,
+               backend.description(), layers,
+               measured == layers
+                   ? ""
+                   : fmt::format(", the first {} measured, the last of these for those behind it",
+                                 measured));
     fmt::print("{:<44} {:>7} {:>13} {:>8} {:>10} {:>10} {:>7}\n", "method", "depth", "attention ms",
                "of full", "MB read", "MB moved", "recall");
     for (const SelectionRow& row : rows) {
@@ -140,6 +145,8 @@ void print_selection(const std::vector<SelectionRow>& rows, const std::string& m
   OrderedJson out;
   out["model"] = model;
   out["backend"] = backend.description();
+  out["layers"] = layers;
+  out["layers_measured"] = measured;
   out["rows"] = OrderedJson::array();
   for (const SelectionRow& row : rows) {
     out["rows"].push_back({{"method", row.method},
@@ -160,6 +167,9 @@ void bench(const Options& o, bool json) {
   options.new_tokens = answer_lengths(o);
   options.batches = number_list(o.batch, "--batch", 1);
   options.repeats = o.repeats;
+  options.layers = o.layers;
+  if (o.layers != 0 && o.what != "selection")
+    throw input_error("--layers: found it with {}, expected it with selection", o.what);
   options.kv_dtype = o.model.kv_type();
   for (const std::string& spec : o.methods.empty() ? std::vector<std::string>{"full"} : o.methods)
     options.methods.push_back(Method::parse(spec, "--method"));
@@ -174,8 +184,11 @@ void bench(const Options& o, bool json) {
     }
     const ModelConfig c = Checkpoint::open(locate_model(o.model.model)).config;
     const std::unique_ptr<Backend> backend = make_backend(devices[0], o.model.threads);
-    if (o.what == "selection")
-      return print_selection(bench_selection(c, *backend, options), o.model.model, *backend, json);
+    if (o.what == "selection") {
+      const int measured = o.layers > 0 ? std::min(o.layers, c.layers) : c.layers;
+      return print_selection(bench_selection(c, *backend, options), o.model.model, c.layers,
+                             measured, *backend, json);
+    }
     rows = bench_attention({c.layers, c.heads, c.kv_heads, c.head_dim}, *backend, options);
     ceilings = backend->measure_ceilings();
     machine = backend->description();
@@ -236,6 +249,10 @@ void add_bench_command(CLI::App& app, const CommonOptions& common) {
   command->add_option("--method", o->methods, "one or more methods, e.g. snapkv:budget=1024")
       ->allow_extra_args(false);
   command->add_option("--simd", o->simd, "no better instruction set than this: AVX2");
+  command
+      ->add_option("--layers", o->layers,
+                   "selection: measure so many, for models whose cache is large; else all")
+      ->transform(whole_number(1, 1000));
   command->add_option("--repeats", o->repeats, "measurements of each row")
       ->transform(whole_number(1, 1000));
   command->callback([o, &common] { bench(*o, common.json); });

@@ -99,6 +99,22 @@ TEST(Bench, SelectionStandsBesideFullAttention) {
   EXPECT_NEAR(snapkv["bytes_read"].get<double>() / all, 64.0 / 600, 0.02);
 }
 
+// Of four layers the first reads all tokens and the others 100; of one that is measured alone, and
+// then stands for all, 100 are read.
+TEST(Bench, SelectionMeasuresAllLayersOrSome) {
+  const auto read = [](const Arguments& more, int measured) {
+    Arguments arguments = {"selection", "--depth", "600", "--method", "specontext-self:budget=100"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Json json = bench(arguments);
+    EXPECT_EQ(json["layers"], 4);
+    EXPECT_EQ(json["layers_measured"], measured);
+    const Json &full = json["rows"][0], &method = json["rows"][1];
+    return method["bytes_read"].get<double>() / full["bytes_read"].get<double>();
+  };
+  EXPECT_NEAR(read({}, 4), (1 + 3 * 100.0 / 600) / 4, 0.01);
+  EXPECT_NEAR(read({"--layers", "1"}, 1), 100.0 / 600, 0.01);
+}
+
 // Tokens of the answers over all the time, and without the prefill and the tokens that it gives.
 TEST(Bench, ThroughputCountsAnswersOfAllRequests) {
   const Json json = bench({"throughput", "--tokens", "48", "--new-tokens", "5", "--batch", "1,3",
