@@ -169,6 +169,14 @@ std::vector<std::vector<float>> Engine::forward(std::span<const Pass> passes) {
 }
 
 std::vector<float> Engine::forward_by_layers(const Pass& pass) {
+  const auto has_retriever = [](const Sequence* s) { return s->retriever != nullptr; };
+  if (has_retriever(pass.sequence) ||
+      std::any_of(pass.forks.begin(), pass.forks.end(), has_retriever)) {
+    throw runtime_error(
+        "engine: found a method with a retriever whose prompts go through the model layer by "
+        "layer, "
+        "expected one of the two");
+  }
   const std::int64_t at_once = options_.prefill_chunk;
   const Layout whole = begin({&pass, 1}, at_once);
   std::vector<Pass> parts;
@@ -277,7 +285,7 @@ Engine::Layout Engine::begin(std::span<const Pass> passes, std::int64_t at_once)
 void Engine::begin_steps(std::span<const Pass> passes, Layout& layout) {
   move_in_answers(passes);
   begin_retrievers(passes, layout);
-  fetch_ahead(passes, layout);
+  fetch_ahead(-1, passes, layout);
 }
 
 void Engine::make_room(Stage& stage, const Layout& layout) const {

@@ -183,7 +183,7 @@ class Engine {
     bool pre_rope_keys = false;
     bool decodes = true;     // all passes are decode steps
     bool layer_ends = true;  // no more rows of these passes go through the layer
-    /// A layer of a decode step that was asked for before the first layer.
+    /// A layer of a decode step that was asked for before its turn.
     struct Ahead {
       std::vector<std::int32_t> new_slots;  // of the step's token in the working sets
       Selection selection;
@@ -259,7 +259,7 @@ class Engine {
   void count_attention(int layer, const Pass& pass, std::int32_t first_position,
                        const Selection& selection, std::span<const JoinedList> joined,
                        std::span<const HeadPattern> patterns) const;
-  void attention_layer(int layer, std::span<const Pass> passes, const Layout& layout);
+  void attention_layer(int layer, std::span<const Pass> passes, Layout& layout);
   /// Gives each pass that follows another one the attention outputs of that one.
   void follow_outputs(int layer, std::span<const Pass> passes, const Layout& layout);
   /// Output projection of attention and feed-forward network, both added to the hidden states.
@@ -332,9 +332,9 @@ class Engine {
   std::vector<std::int32_t> begin_offloaded_step(Sequence& sequence, int layer);
   /// Moves layers of an answer to host memory whose method no longer needs all of them.
   void move_in_answers(std::span<const Pass> passes);
-  /// Asks policies that select ahead for the offloaded layers of their steps, and starts to bring
-  /// those to the device.
-  void fetch_ahead(std::span<const Pass> passes, Layout& layout);
+  /// Asks policies that select ahead once layer `after` was asked (-1: the step has begun) for the
+  /// offloaded layers behind it, and starts to bring those to the device.
+  void fetch_ahead(int after, std::span<const Pass> passes, Layout& layout);
   /// Starts to bring what a decode step reads of an offloaded layer to the device.  Returns the
   /// slots of the working sets, [lists][tokens].
   std::vector<std::vector<std::int32_t>> fetch(Sequence& sequence, const LayerView& view,

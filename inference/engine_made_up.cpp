@@ -56,6 +56,7 @@ void Engine::fill_kv(Sequence& sequence, std::span<const int> tokens, const Dial
   DialogueView view = dialogue;
   view.tokens = sequence.tokens;
   const Pass pass{.sequence = &sequence, .tokens = tokens, .prompt_end = true};
+  count_resources({&pass, 1});
   begin_ledgers(pass);
   for (int l = 0; l < shape_.layers; ++l) {
     Stage& stage = stage_of(l);

@@ -221,8 +221,7 @@ void Engine::move_in_answers(std::span<const Pass> passes) {
   for (const Pass& pass : passes) {
     Sequence& s = *pass.sequence;
     const SelectionPolicy* selection = s.policies.selection.get();
-    if (pass.kind != Pass::Kind::kDecode || !s.policies.placement.host || selection == nullptr)
-      continue;
+    if (pass.kind != Pass::Kind::kDecode || !s.policies.moves_in_answers()) continue;
     for (int l = 0; l < shape_.layers; ++l) {
       const auto at = static_cast<std::size_t>(l);
       auto& sets = s.cache.layer(l);
@@ -246,16 +245,16 @@ void Engine::move_in_answers(std::span<const Pass> passes) {
   }
 }
 
-void Engine::fetch_ahead(std::span<const Pass> passes, Layout& layout) {
+void Engine::fetch_ahead(int after, std::span<const Pass> passes, Layout& layout) {
   layout.ahead.resize(passes.size());
   for (std::size_t i = 0; i < passes.size(); ++i) {
     Sequence& s = *passes[i].sequence;
     if (passes[i].kind != Pass::Kind::kDecode || !s.policies.placement.host ||
-        !s.policies.selection || !s.policies.selection->selects_ahead())
+        !s.policies.selection || s.policies.selection->selects_ahead(shape_) != after)
       continue;
     layout.ahead[i].resize(static_cast<std::size_t>(shape_.layers));
     const std::int64_t row = layout.first_row[i];
-    for (int l = 0; l < shape_.layers; ++l) {
+    for (int l = after + 1; l < shape_.layers; ++l) {
       const auto at = static_cast<std::size_t>(l);
       if (s.offloaded[at] == nullptr) continue;
       const Stage& stage = stage_of(l);

@@ -192,7 +192,7 @@ Engine::LayerDecisions Engine::ask_policies(int layer, std::span<const Pass> pas
       out.working_slots[i] =
           ahead != nullptr ? ahead->working_slots : fetch(s, view, out.selections[i]);
       offloaded->await_fetch();
-    } else if (decodes && s.policies.placement.host) {
+    } else if (decodes && s.policies.moves_in_answers()) {
       s.last_read[l] = out.selections[i];
     }
     if (view.far_queries.data != nullptr && !out.selections[i].all()) {
@@ -315,9 +315,10 @@ void Engine::count_attention(int layer, const Pass& pass, std::int32_t first_pos
   }
 }
 
-void Engine::attention_layer(int layer, std::span<const Pass> passes, const Layout& layout) {
+void Engine::attention_layer(int layer, std::span<const Pass> passes, Layout& layout) {
   Stage& stage = stage_of(layer);
   LayerDecisions decisions = ask_policies(layer, passes, layout);
+  fetch_ahead(layer, passes, layout);
   const std::vector<AttentionJob> jobs = attention_jobs(layer, passes, layout, decisions);
   for (std::size_t i = 0; i < passes.size(); ++i) {
     count_attention(layer, passes[i], layout.positions[layout.first_row[i]],

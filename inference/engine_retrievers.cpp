@@ -50,6 +50,7 @@ void Engine::count_resources(std::span<const Pass> passes) {
     if (!resource.key.empty()) resource_bytes_[resource.key] = resource.bytes;
   };
   for (const Pass& pass : passes) {
+    if (pass.kind == Pass::Kind::kDecode) continue;  // known since its prompt
     count(*pass.sequence);
     for (const Sequence* fork : pass.forks) count(*fork);
   }

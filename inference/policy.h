@@ -269,14 +269,17 @@ class SelectionPolicy {
   /// Called for each layer of a step before the previous layer's attention, if the layer is
   /// offloaded: starts to move what `select` needs to the device.
   virtual void prefetch(int /*layer*/, const IndexPath&) {}
-  /// True if `select` needs nothing of a step's layer but its cached tokens, neither queries nor
-  /// keys: layers in host memory are then asked for before the first layer, and their copies run
-  /// ahead of them.
-  virtual bool selects_ahead() const { return false; }
+  /// The layer that decides in a step for all layers behind it, of which `select` then needs
+  /// nothing but the cached tokens, neither queries nor keys; -1: `begin_step` does; nothing: each
+  /// decides for itself.  Those in host memory are asked for when that layer has been, and their
+  /// copies run ahead of them.
+  virtual std::optional<int> selects_ahead(const ModelShape&) const { return std::nullopt; }
   /// Asked before each step of an answer for layers that have stayed on the device because
   /// `device_needs` said so; `tokens` are those before the step.  If not everything is needed, the
   /// layer goes to host memory, and what the previous step read of it stays on the device.
   virtual DeviceNeeds needs_in_answer(const PromptSize&) const { return {.everything = true}; }
+  /// Whether that is ever less.
+  virtual bool moves_in_answers() const { return false; }
   // What an eviction policy beside it must not do:
   /// True if all sets of a layer must have equally many tokens.
   virtual bool needs_equal_sets() const { return false; }
@@ -345,6 +348,10 @@ struct Policies {
   }
   bool shifts_positions() const { return eviction && eviction->shifts_positions(); }
   bool selects_in_prefill() const { return selection && selection->selects_in_prefill(); }
+  /// Whether layers that an answer has on the device may leave it.
+  bool moves_in_answers() const {
+    return placement.host && selection && selection->moves_in_answers();
+  }
   /// Whether a prefill is not dense.
   bool has_sparse_prefill() const { return prefill != nullptr || selects_in_prefill(); }
   /// As PrefillPolicy says; a selection goes on, as a dense prefill does.

@@ -48,6 +48,7 @@ class WatchedSelection : public SelectionPolicy {
   DeviceNeeds needs_in_answer(const PromptSize& size) const override {
     return policy_->needs_in_answer(size);
   }
+  bool moves_in_answers() const override { return policy_->moves_in_answers(); }
   void begin_step(const StepView& step) override { policy_->begin_step(step); }
   void rebuild_keys(const LayerView& view, const MissingKeys& missing) override {
     policy_->rebuild_keys(view, missing);

@@ -1,4 +1,5 @@
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -30,7 +31,9 @@ class SpeContext : public SelectionPolicy {
     return std::make_unique<SpeContext>(*this);
   }
   int window() const override { return 0; }
-  bool selects_ahead() const override { return s_.ahead; }
+  std::optional<int> selects_ahead(const ModelShape&) const override {
+    return s_.ahead ? std::optional(-1) : std::nullopt;
+  }
 
   std::unique_ptr<Retriever> make_retriever() const override {
     return make_retrieval_head(s_.head);
@@ -52,6 +55,7 @@ class SpeContext : public SelectionPolicy {
   DeviceNeeds needs_in_answer(const PromptSize& size) const override {
     return s_.memory > 0 ? expected_needs(size) : DeviceNeeds{.everything = true};
   }
+  bool moves_in_answers() const override { return s_.memory > 0; }
 
   /// The head's keys, in pages that have room for values too.
   std::size_t expected_index_bytes(const PromptSize& size) const override {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -27,6 +28,9 @@ class SpeContextSelf : public SelectionPolicy {
     return std::make_unique<SpeContextSelf>(*this);
   }
   int window() const override { return 0; }
+  std::optional<int> selects_ahead(const ModelShape& shape) const override {
+    return chooser(shape);
+  }
 
   void after_prefill(const LayerView& view) override {
     if (view.layer == chooser(view.shape)) lists_ = s_.batch ? 1 : view.sets.size();

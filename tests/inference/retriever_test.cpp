@@ -7,12 +7,14 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/error.h"
 #include "tests/inference/conversation.h"
+#include "tests/message_of.h"
 
 namespace turnbench {
 namespace {
@@ -39,7 +41,7 @@ struct Spy : Retriever {
   void enter_layer(const RetrieverPass& pass, int layer, MatrixView<const float> hidden) override {
     pass.backend.memory()->synchronize();
     ASSERT_EQ(hidden.rows, pass.rows);
-    if (asked && layer == 0) asked_before_layers = *asked;
+    if (asked) asked_before[layer] = *asked;
     for (std::int64_t r = 0; r < hidden.rows; ++r)
       states[layer].emplace_back(hidden.row(r), hidden.row(r) + hidden.columns);
   }
@@ -72,7 +74,7 @@ struct Spy : Retriever {
   StateRows embeddings;
   std::map<int, StateRows> states;  // by layer
   std::shared_ptr<int> asked;       // layers that the policy was asked for
-  int asked_before_layers = 0;      // when hidden states entered the first layer last
+  std::map<int, int> asked_before;  // when hidden states entered a layer last
   std::unique_ptr<KvHeadCache> keys;
 };
 
@@ -101,8 +103,9 @@ struct ReadHeavy : SelectionPolicy {
   std::vector<std::int32_t> steps, prompts, slots;
 };
 
-/// The same, from which layers can be asked for ahead.  Counts how many were.
+/// The same, from which layers behind `after` can be asked for ahead.  Counts how many were.
 struct ReadAhead : ReadHeavy {
+  explicit ReadAhead(int after) : after(after) {}
   std::unique_ptr<SelectionPolicy> clone() const override {
     return std::make_unique<ReadAhead>(*this);
   }
@@ -111,12 +114,19 @@ struct ReadAhead : ReadHeavy {
     out->asked = asked;
     return out;
   }
-  bool selects_ahead() const override { return true; }
+  std::optional<int> selects_ahead(const ModelShape&) const override { return after; }
   Selection select(const LayerView& view) override {
     ++*asked;
     return ReadHeavy::select(view);
   }
+  int after;
   std::shared_ptr<int> asked = std::make_shared<int>(0);
+};
+
+/// The same with prompts that go through each layer in chunks.
+struct ReadByLayers : ReadHeavy {
+  bool selects_in_prefill() const override { return true; }
+  bool divides_anywhere() const override { return true; }
 };
 
 Policies spied() {
@@ -225,27 +235,44 @@ TEST(Retriever, ForksOfASharedPrefillGoOnWithItsState) {
 TEST(Retriever, LayersInHostMemoryAreAskedForBeforeTheFirst) {
   test::Machine machine("llama3");
   const int layers = machine.engine.shape().layers;
-  const auto run = [&](bool ahead, bool host) {
+  const auto run = [&](std::optional<int> after, bool host) {
     Policies p = spied();
-    if (ahead) p.selection = std::make_unique<ReadAhead>();
+    if (after) p.selection = std::make_unique<ReadAhead>(*after);
     p.placement = {.host = host, .rule = Residency::Rule::kPrevious, .cache_block = 1};
     test::Conversation c(machine.engine, std::move(p));
     std::vector<test::Logits> out = {c.turn(kShownPrompt)};
     for (const int token : kFedAnswer) out.push_back(c.answer(token));
     for (const int token : kFedAnswer) out.push_back(c.answer(token));
     const auto steps = static_cast<int>(2 * kFedAnswer.size());
-    if (ahead) {
+    if (after) {
       const Spy& spy = spy_of(c.sequence);
       EXPECT_EQ(*spy.asked, steps * layers);
-      EXPECT_EQ(spy.asked_before_layers, (host ? steps : steps - 1) * layers);
+      for (const int layer : {0, 2}) {
+        const bool all = host && *after < layer;
+        EXPECT_EQ(spy.asked_before.at(layer), all ? steps * layers : (steps - 1) * layers + layer)
+            << layer;
+      }
     }
     return std::pair(out, c.sequence.counters.ledger.total());
   };
-  const auto in_turn = run(false, true), ahead = run(true, true), device = run(true, false);
-  EXPECT_TRUE(in_turn.first == ahead.first);
-  EXPECT_TRUE(device.first == ahead.first);
-  EXPECT_EQ(in_turn.second, ahead.second);
-  EXPECT_GT(ahead.second.kv_fetch_bytes, 0);
+  const auto in_turn = run(std::nullopt, true);
+  EXPECT_GT(in_turn.second.kv_fetch_bytes, 0);
+  for (const int after : {-1, 0}) {
+    const auto ahead = run(after, true), device = run(after, false);
+    EXPECT_TRUE(in_turn.first == ahead.first);
+    EXPECT_TRUE(device.first == ahead.first);
+    EXPECT_EQ(in_turn.second, ahead.second);
+  }
+}
+
+TEST(Retriever, SeesNoPromptThatGoesLayerByLayer) {
+  test::Machine machine("llama3", 2, {.prefill_chunk = 37});
+  Policies p;
+  p.selection = std::make_unique<ReadByLayers>();
+  test::Conversation c(machine.engine, std::move(p));
+  EXPECT_EQ(test::message_of([&] { c.turn(kShownPrompt); }, ErrorKind::kRuntime),
+            "engine: found a method with a retriever whose prompts go through the model layer by "
+            "layer, expected one of the two");
 }
 
 TEST(Retriever, CountsInMemory) {
