@@ -193,15 +193,17 @@ void KvHeadCache::place(int first, const KvHeadCache& from, int from_slot, int c
   assert(l.dtype == f.dtype && l.head_dim == f.head_dim && l.pre_rope_keys <= f.pre_rope_keys);
   assert(first + count <= size_ && from_slot + count <= from.size_);
   const std::size_t row = l.row_bytes();
+  const bool in_pages = from.pool_->memory().is_host();  // where the positions of `from` are
   while (count > 0) {
     const int to = first % kPageTokens, at = from_slot % kPageTokens;
     const int run = std::min({count, kPageTokens - to, kPageTokens - at});  // in one page of each
     KvPage& page = writable_page(first);
-    const KvPage& source = from.page_of(from_slot);
+    // Not by way of the page, which is in no cache.
+    const std::byte* source = from.page_data_[static_cast<std::size_t>(from_slot / kPageTokens)];
     const auto copy_rows = [&](std::size_t to_offset, std::size_t from_offset, std::size_t bytes) {
       const auto u = [](int i) { return static_cast<std::size_t>(i); };
-      copies.push_back({page.data + to_offset + u(to) * bytes,
-                        source.data + from_offset + u(at) * bytes, u(run) * bytes});
+      copies.push_back({page.data + to_offset + u(to) * bytes, source + from_offset + u(at) * bytes,
+                        u(run) * bytes});
     };
     if (keys == KeyRows::kAll) copy_rows(0, 0, row);
     copy_rows(l.value_offset(), f.value_offset(), row);
@@ -209,7 +211,10 @@ void KvHeadCache::place(int first, const KvHeadCache& from, int from_slot, int c
       copy_rows(l.pre_rope_key_offset(), f.pre_rope_key_offset(), row);
     if (!pool_->memory().is_host())
       copy_rows(l.position_offset(), f.position_offset(), sizeof(std::int32_t));
-    std::copy_n(source.positions + at, run, page.positions + to);
+    const auto* positions =
+        in_pages ? reinterpret_cast<const std::int32_t*>(source + f.position_offset())
+                 : from.page_of(from_slot).positions;
+    std::copy_n(positions + at, run, page.positions + to);
     first += run;
     from_slot += run;
     count -= run;
