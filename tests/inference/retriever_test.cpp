@@ -247,10 +247,9 @@ TEST(Retriever, LayersInHostMemoryAreAskedForBeforeTheFirst) {
     if (after) {
       const Spy& spy = spy_of(c.sequence);
       EXPECT_EQ(*spy.asked, steps * layers);
-      for (const int layer : {0, 2}) {
+      for (const auto& [layer, asked] : spy.asked_before) {
         const bool all = host && *after < layer;
-        EXPECT_EQ(spy.asked_before.at(layer), all ? steps * layers : (steps - 1) * layers + layer)
-            << layer;
+        EXPECT_EQ(asked, all ? steps * layers : (steps - 1) * layers + layer) << layer;
       }
     }
     return std::pair(out, c.sequence.counters.ledger.total());
