@@ -156,6 +156,7 @@ void Engine::attend_in_blocks(int layer, const Pass& pass, std::size_t index, co
       s.counters.prefill_pairs +=
           causal_pairs(block.rows, tokens) * shape_.heads / static_cast<double>(lists);
     }
+    if (held != nullptr) block.sets = held->sets();
     timed([&] {
       policy.attended(block, stage.lse.view.rows_at(row + first, block.rows));
       return 0;

@@ -311,7 +311,8 @@ class SelectionPolicy {
   /// that, which takes keys before RoPE.  Holds where `select` gives lists.  Asked before it.
   virtual int max_distance() const { return 0; }
   /// If it selects in prefill: called after the attention of what `select` was called for, with the
-  /// same view.  lse: of all that the rows read, [rows, heads].
+  /// same view; its sets are those on the device, where that holds the pinned tokens alone.
+  /// lse: of all that the rows read, [rows, heads].
   virtual void attended(const LayerView&, MatrixView<const float> /*lse*/) {}
 };
 

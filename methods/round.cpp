@@ -33,15 +33,18 @@ constexpr Watershed kWatersheds[] = {{24, 14, 2, 11},  // Qwen2.5 0.5B
 
 /// Every layer reads the turn itself and what stands in front of the first round.  The lower layers
 /// read all earlier rounds; the question's attention in the last one of them chooses those that the
-/// upper layers read, in the question and in its answer.
+/// upper layers read, in the question and in its answer.  Rounds that no turn has chosen for long
+/// may be dropped: then no layer reads them.
 class RoundAttention : public SelectionPolicy {
  public:
   struct Settings {
     RoundChoice choice;
-    int lower;      ///< layers; 0: as for the paper's models
-    bool by_token;  ///< chooses tokens, not rounds
-    bool last_row;  ///< only the question's last token chooses
-    bool overlaps;  ///< copies to the device run beside the layers before
+    int lower;       ///< layers; 0: as for the paper's models
+    bool by_token;   ///< chooses tokens, not rounds
+    bool last_row;   ///< only the question's last token chooses
+    bool overlaps;   ///< copies to the device run beside the layers before
+    int drop_after;  ///< turns in a row that do not choose a round, which is then dropped; 0: never
+    bool cold;       ///< the lower layers' earlier rounds come to the device in each turn
   };
   explicit RoundAttention(const Settings& s) : s_(s) {}
 
@@ -51,16 +54,18 @@ class RoundAttention : public SelectionPolicy {
   int window() const override { return 0; }
   bool selects_in_prefill() const override { return true; }
 
-  /// The layers that read everything stay on the device.
+  /// The lower layers stay on the device, unless they lose rounds there.
   DeviceNeeds expected_needs(const PromptSize& size) const override {
-    return {.everything = size.layer < lower(size.shape), .pinned_tokens = size.tokens};
+    const bool stays = !s_.cold && s_.drop_after == 0;
+    return {.everything = stays && size.layer < lower(size.shape), .pinned_tokens = size.tokens};
   }
   bool reads_pinned_only() const override { return true; }
   bool loads_by_layer() const override { return s_.overlaps; }
-  std::vector<SlotRange> pinned(int /*layer*/, int tokens) const override {
-    if (turn_.read.empty()) return {{0, tokens}};
-    std::vector<SlotRange> out = turn_.read;
-    out.push_back({turn_.begin, tokens});
+  /// Until a turn has chosen, the upper layers go on with what the turn before has chosen.
+  std::vector<SlotRange> pinned(int layer, int tokens) const override {
+    const Held& held = layer < lower_ ? lower_held_ : upper_held_;
+    std::vector<SlotRange> out = held.earlier;
+    out.push_back({held.begin, tokens});
     return out;
   }
 
@@ -103,10 +108,11 @@ class RoundAttention : public SelectionPolicy {
   }
 
   Selection select(const LayerView& view) override {
-    if (view.layer < lower(view.shape) || turn_.reads_all) return {};
+    const bool is_lower = view.layer < lower(view.shape);
+    if (is_lower ? turn_.left.empty() : turn_.reads_all) return {};
     const std::int32_t end = view.first_position + view.rows;
     std::vector<std::int32_t> slots;
-    for (const SlotRange& range : turn_.read) append(range, slots);
+    for (const SlotRange& range : is_lower ? turn_.left : turn_.read) append(range, slots);
     append({turn_.begin, end}, slots);
     return {std::vector<std::vector<std::int32_t>>(view.sets.size(), slots)};
   }
@@ -128,17 +134,26 @@ class RoundAttention : public SelectionPolicy {
 
  private:
   struct Turn {
-    std::int32_t round = -1;        ///< its number; -1: before the first one
-    std::int32_t begin = 0;         ///< its first token
-    std::int32_t prompt_end = 0;    ///< behind the last token of its prompt
-    std::vector<SlotRange> rounds;  ///< the earlier ones that have tokens
-    std::int32_t preamble = 0;      ///< tokens in front of them
+    std::int32_t round = -1;           ///< its number; -1: before the first one
+    std::int32_t begin = 0;            ///< its first token
+    std::int32_t prompt_end = 0;       ///< behind the last token of its prompt
+    std::vector<SlotRange> rounds;     ///< the earlier ones that have tokens and are not dropped
+    std::vector<std::size_t> numbers;  ///< of these
+    /// What the lower layers read of the tokens before it, if rounds have been dropped.
+    std::vector<SlotRange> left;
+    std::int32_t preamble = 0;  ///< tokens in front of the first round
     /// What its question gives to the tokens before it: [query heads, begin], until it has chosen.
     std::vector<float> attention;
     bool has_chosen = false;
     bool reads_all = true;
     std::size_t rounds_read = 0;  ///< as a whole or in part
     std::vector<SlotRange> read;  ///< by the upper layers, of the tokens before it
+  };
+
+  /// What layers hold on the device: earlier tokens, and all from `begin` on.
+  struct Held {
+    std::vector<SlotRange> earlier;
+    std::int32_t begin = 0;
   };
 
   static std::int32_t size_of(const SlotRange& range) { return range.end - range.begin; }
@@ -183,17 +198,64 @@ class RoundAttention : public SelectionPolicy {
     turn_.round = round;
     turn_.begin = std::min(rounds.begin(round), view.first_position);
     turn_.preamble = std::min(rounds.preamble(), turn_.begin);
-    for (const SlotRange& earlier : rounds.before(round)) {
-      const SlotRange cached{earlier.begin, std::min(earlier.end, turn_.begin)};
-      if (cached.begin < cached.end) turn_.rounds.push_back(cached);
+    lower_ = lower(view.shape);
+    const std::vector<SlotRange> before = rounds.before(round);
+    unread_.resize(before.size());
+    std::vector<SlotRange> left = {{0, turn_.preamble}};
+    for (std::size_t m = 0; m < before.size(); ++m) {
+      const SlotRange cached{before[m].begin, std::min(before[m].end, turn_.begin)};
+      if (cached.begin >= cached.end || is_dropped(m)) continue;
+      turn_.rounds.push_back(cached);
+      turn_.numbers.push_back(m);
+      join(cached, left);
     }
+    if (tokens_of(left) < turn_.begin) turn_.left = left;
+    hold_lower(std::move(left));
+  }
+
+  bool is_dropped(std::size_t round) const {
+    return s_.drop_after > 0 && unread_[round] >= s_.drop_after;
+  }
+
+  /// Appends a range, to the last one if it goes on there.
+  static void join(const SlotRange& range, std::vector<SlotRange>& ranges) {
+    if (ranges.back().end == range.begin) {
+      ranges.back().end = range.end;
+    } else {
+      ranges.push_back(range);
+    }
+  }
+
+  /// Rounds stay where they are from turn to turn, if the lower layers are not cold: then all but
+  /// the preamble comes with each turn.
+  void hold_lower(std::vector<SlotRange> left) {
+    lower_held_ = {};
+    if (turn_.rounds.empty()) return;
+    if (s_.cold) {
+      const SlotRange first = left.front();
+      left.front().begin = turn_.preamble;
+      if (size_of(left.front()) == 0) left.erase(left.begin());
+      left.insert(left.begin(), {first.begin, turn_.preamble});
+    }
+    lower_held_.begin = turn_.begin;
+    if (!s_.cold && left.back().end == turn_.begin) {
+      lower_held_.begin = left.back().begin;
+      left.pop_back();
+    }
+    lower_held_.earlier = std::move(left);
   }
 
   /// Adds what rows [first, first + rows) give to the tokens before the turn.
   void add_attention(const LayerView& view, MatrixView<const float> lse, int first, int rows) {
     const std::int64_t heads = view.heads_per_set(), dim = view.shape.head_dim;
-    turn_.attention.resize(static_cast<std::size_t>(view.shape.heads * turn_.begin));
-    const MatrixView<float> sums(turn_.attention.data(), view.shape.heads, turn_.begin);
+    const auto earlier_slots = [&](const KvHeadCache& set) {
+      std::int32_t count = std::min(set.size(), turn_.begin);
+      while (count > 0 && set.position(count - 1) >= turn_.begin) --count;
+      return count;
+    };
+    const std::int32_t count = earlier_slots(view.sets.front());
+    std::vector<float> of_slots(static_cast<std::size_t>(view.shape.heads * count));
+    const MatrixView<float> sums(of_slots.data(), view.shape.heads, count);
     std::vector<std::int32_t> positions(static_cast<std::size_t>(rows));
     std::iota(positions.begin(), positions.end(), view.first_position + first);
     std::vector<KvHeadCache> earlier;
@@ -202,7 +264,7 @@ class RoundAttention : public SelectionPolicy {
     for (std::size_t s = 0; s < view.sets.size(); ++s) {
       const std::int64_t head = static_cast<std::int64_t>(s) * heads;
       earlier.push_back(view.sets[s]);
-      earlier.back().truncate(turn_.begin);
+      earlier.back().truncate(count);
       ColumnJob& job = jobs.emplace_back();
       job.keys = &earlier.back();
       job.q = view.queries.rows_at(first, rows).columns_at(head * dim, heads * dim);
@@ -212,6 +274,13 @@ class RoundAttention : public SelectionPolicy {
       job.sums = sums.rows_at(head, heads);
     }
     view.backend->add_column_sums(view.scale, jobs);
+    turn_.attention.resize(static_cast<std::size_t>(view.shape.heads * turn_.begin));
+    for (std::int64_t h = 0; h < view.shape.heads; ++h) {
+      for (std::int32_t slot = 0; slot < count; ++slot) {
+        turn_.attention[static_cast<std::size_t>(
+            h * turn_.begin + earlier.front().position(slot))] += sums.row(h)[slot];
+      }
+    }
   }
 
   /// Of each token before the turn, summed over the query heads.
@@ -245,26 +314,33 @@ class RoundAttention : public SelectionPolicy {
     attention.resize(candidates.size());
     turn_.attention = {};
     const std::vector<std::int32_t> chosen = choose_rounds(attention, s_.choice);
-    turn_.reads_all = chosen.size() == candidates.size();
+    turn_.reads_all = chosen.size() == candidates.size() && turn_.left.empty();
     turn_.read = {{0, turn_.preamble}};
     for (const std::int32_t i : chosen) {
       const SlotRange& c = candidates[static_cast<std::size_t>(i)];
-      if (s_.by_token && turn_.read.size() > 1 && turn_.read.back().end == c.begin) {
-        turn_.read.back().end = c.end;
+      if (s_.by_token && turn_.read.size() > 1) {
+        join(c, turn_.read);
       } else {
         turn_.read.push_back(c);
       }
     }
-    turn_.rounds_read = static_cast<std::size_t>(
-        std::count_if(turn_.rounds.begin(), turn_.rounds.end(), [&](const SlotRange& round) {
-          return std::any_of(turn_.read.begin(), turn_.read.end(), [&](const SlotRange& r) {
-            return r.begin < round.end && r.end > round.begin;
-          });
-        }));
+    for (std::size_t i = 0; i < turn_.rounds.size(); ++i) {
+      const SlotRange& round = turn_.rounds[i];
+      const bool is_read = std::any_of(
+          turn_.read.begin(), turn_.read.end(),
+          [&](const SlotRange& r) { return r.begin < round.end && r.end > round.begin; });
+      int& unread = unread_[turn_.numbers[i]];
+      unread = is_read ? 0 : unread + 1;
+      turn_.rounds_read += is_read;
+    }
+    upper_held_ = {turn_.read, turn_.begin};
   }
 
   Settings s_;
   Turn turn_;
+  int lower_ = 0;            // layers, once a turn has begun
+  std::vector<int> unread_;  // by round: turns in a row, up to the last one, that did not choose it
+  Held lower_held_, upper_held_;
 };
 
 }  // namespace
@@ -281,8 +357,7 @@ MethodInfo round() {
           "Inference, 2025",
       .budget_unit =
           "no budget in tokens: a share of the earlier rounds, or a threshold; what stands in "
-          "front "
-          "of the first round, the turn itself and the lower layers are read whole",
+          "front of the first round, the turn itself and the lower layers are read whole",
       .deviations =
           "P is normalised over the earlier rounds, also for strategy fixed, where the paper's 0.1 "
           "stands beside sums that are not; attention is averaged over the query heads; topk "
@@ -292,9 +367,10 @@ MethodInfo round() {
           "and no candidates; markup in front of a question belongs to its round; "
           "granularity=token chooses tokens for all heads and upper layers together; lw of models "
           "that the paper does not name is a third of their layers; the lower layers stay on the "
-          "device between turns, and rounds that are no longer chosen are dropped there, since the "
-          "host has them; the copy of a round goes page by page; no round is ever deleted (its KV "
-          "dropping, for which the paper gives no rule, is not there)",
+          "device between turns unless cold is set, and rounds that are no longer chosen leave it, "
+          "since the host has them; the copy of a round goes page by page; the rule of KV dropping "
+          "is decided here (drop_after): no layer reads a dropped round again, on the device it "
+          "is gone, the host's copy of it stays",
       .parameters = {{"strategy", Kind::kChoice, "topk", "topk|fixed|adaptive|mean",
                       "which rounds are read, by their share P of the attention that the question "
                       "gives to earlier rounds: the best ones, P above the threshold, above the "
@@ -311,7 +387,13 @@ MethodInfo round() {
                       "the tokens of the question whose attention counts"},
                      {"overlap", Kind::kFlag, "false", "",
                       "the chosen rounds of a layer come to the device while the layers before it "
-                      "are computed; else those of all layers when they are chosen"}},
+                      "are computed; else those of all layers when they are chosen"},
+                     {"drop_after", Kind::kInteger, "0", "turns",
+                      "in a row that do not choose a round, which is then dropped for good; 0: "
+                      "none is ever dropped"},
+                     {"cold", Kind::kFlag, "false", "",
+                      "the earlier rounds of the lower layers are not on the device when a turn "
+                      "begins: they come with it, in the time to its first token"}},
       .make =
           [](const Parameters& p) {
             Policies out;
@@ -321,7 +403,9 @@ MethodInfo round() {
                                          .lower = p.integer("lw"),
                                          .by_token = p.choice("granularity") == "token",
                                          .last_row = p.choice("question") == "last",
-                                         .overlaps = p.flag("overlap")});
+                                         .overlaps = p.flag("overlap"),
+                                         .drop_after = p.integer("drop_after"),
+                                         .cold = p.flag("cold")});
             return out;
           },
       .placement = {{"placement", "host"}}};

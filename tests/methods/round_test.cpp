@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -119,10 +120,12 @@ struct PlainRoundSettings {
   int lower;
   bool by_token, last_row;
   double share = 0.1;
+  int drop_after = 0;
 
   std::string spec() const {
-    return fmt::format("round:strategy={},lw={},granularity={},question={},share={}", strategy,
-                       lower, by_token ? "token" : "round", last_row ? "last" : "all", share);
+    return fmt::format("round:strategy={},lw={},granularity={},question={},share={},drop_after={}",
+                       strategy, lower, by_token ? "token" : "round", last_row ? "last" : "all",
+                       share, drop_after);
   }
 };
 
@@ -137,6 +140,9 @@ class PlainRounds {
     begins_.push_back(layers_[0].keys.empty() ? 0 : static_cast<int>(layers_[0].keys.size()));
     in_question_ = true;
     read_.clear();
+    unread_.resize(begins_.size());
+    dropped_.clear();
+    for (const int turns : unread_) dropped_.push_back(s_.drop_after > 0 && turns >= s_.drop_after);
   }
   void begin_answer() { in_question_ = false; }
 
@@ -166,7 +172,11 @@ class PlainRounds {
   };
 
   bool sees(int layer, int j) const {
-    if (layer < s_.lower || j == 0 || j >= begins_.back()) return true;
+    if (j == 0 || j >= begins_.back()) return true;
+    if (layer < s_.lower) {
+      const auto next = std::upper_bound(begins_.begin(), begins_.end(), j);
+      return !dropped_[static_cast<std::size_t>(next - begins_.begin()) - 1];
+    }
     return std::find(read_.begin(), read_.end(), j) != read_.end();
   }
 
@@ -202,13 +212,16 @@ class PlainRounds {
 
   void choose(const std::vector<double>& given) {
     std::vector<std::vector<int>> units;
+    std::vector<std::size_t> round_of;  // of each unit
     for (std::size_t m = 0; m + 1 < begins_.size(); ++m) {
+      if (dropped_[m]) continue;
       std::vector<int> round;
       for (int j = std::max(1, begins_[m]); j < begins_[m + 1]; ++j) round.push_back(j);
       if (!s_.by_token) units.push_back(round);
       if (s_.by_token) {
         for (const int j : round) units.push_back({j});
       }
+      round_of.resize(units.size(), m);
     }
     if (units.empty()) return;
     std::vector<double> p;
@@ -230,10 +243,16 @@ class PlainRounds {
       limit = k < p.size() ? (falling[k - 1] + falling[k]) / 2 : 0;
     }
     if (falling[0] <= limit) limit = (falling[0] + (p.size() > 1 ? falling[1] : 0)) / 2;
+    std::set<std::size_t> is_read;
     for (std::size_t i = 0; i < p.size(); ++i) {
       closest = std::min(closest, std::abs(p[i] - limit) * n);
-      if (p[i] > limit) read_.insert(read_.end(), units[i].begin(), units[i].end());
+      if (p[i] > limit) {
+        read_.insert(read_.end(), units[i].begin(), units[i].end());
+        is_read.insert(round_of[i]);
+      }
     }
+    for (const std::size_t m : std::set<std::size_t>(round_of.begin(), round_of.end()))
+      unread_[m] = is_read.count(m) > 0 ? 0 : unread_[m] + 1;
   }
 
   const PlainDecoder& decoder_;
@@ -242,6 +261,8 @@ class PlainRounds {
   std::vector<int> begins_;
   bool in_question_ = false;
   std::vector<int> read_;
+  std::vector<int> unread_;    // by round: turns in a row
+  std::vector<bool> dropped_;  // by round, when the turn began
 };
 
 struct TurnTokens {
@@ -281,10 +302,12 @@ TEST(Round, IsWhatItsStepsSay) {
   decoder.config.layers = machine.model.config().layers;
   std::vector<PlainRoundSettings> all = {{"topk", 1, false, false, 0.3}};
   if (!is_emulated()) {
-    all = {{"topk", 1, false, false, 0.3}, {"topk", 2, false, true},
-           {"fixed", 1, false, false},     {"mean", 2, false, false},
-           {"adaptive", 1, false, false},  {"mean", 1, true, false},
-           {"topk", 1, true, true, 0.2},   {"adaptive", 2, true, false}};
+    all = {{"topk", 1, false, false, 0.3},    {"topk", 2, false, true},
+           {"fixed", 1, false, false},        {"mean", 2, false, false},
+           {"adaptive", 1, false, false},     {"mean", 1, true, false},
+           {"topk", 1, true, true, 0.2},      {"adaptive", 2, true, false},
+           {"topk", 1, false, false, 0.1, 1}, {"topk", 2, false, true, 0.3, 2},
+           {"mean", 1, false, false, 0.1, 1}, {"topk", 2, true, false, 0.1, 1}};
   }
   for (const PlainRoundSettings& s : all) {
     SCOPED_TRACE(s.spec());
@@ -344,7 +367,7 @@ TEST(Round, AReplayedDialogueIsTheSame) {
   Machine machine("llama3");
   const std::vector<TurnTokens> turns = made_up_turns(6);
   for (const char* spec : {"round:lw=1", "round:lw=2,strategy=mean,granularity=token",
-                           "round:lw=1,strategy=mean,question=last"}) {
+                           "round:lw=1,strategy=mean,question=last", "round:lw=1,drop_after=1"}) {
     Conversation kept(machine.engine, Method::parse(spec).make());
     replies(kept, std::span(turns).first(5));
     const Logits want = kept.turn(turns[5].question);
@@ -539,6 +562,61 @@ TEST(Round, RoundsComeOneByOne) {
       EXPECT_EQ(second, 0) << "they have come with those of the first upper layer";
     }
     EXPECT_GT(first, 0);
+  }
+}
+
+// Of each turn's rounds one is read.  The others are dropped when the next turn begins, so that it
+// chooses between that one and the round just ended.
+TEST(Round, DropsWhatNoTurnHasChosen) {
+  Machine machine("llama3");
+  const int layers = machine.engine.shape().layers;
+  Conversation device(machine.engine,
+                      Method::parse("round:lw=1,drop_after=1,placement=device").make()),
+      host(machine.engine, Method::parse("round:lw=1,drop_after=1").make()),
+      never(machine.engine, Method::parse("round:lw=1,drop_after=100").make()),
+      plain(machine.engine, Method::parse("round:lw=1").make());
+  int turns = 0;
+  for (const TurnTokens& turn : made_up_turns(is_emulated() ? 4 : 9)) {
+    const std::span<const TurnTokens> one(&turn, 1);
+    EXPECT_TRUE(replies(host, one) == replies(device, one)) << turns;
+    EXPECT_TRUE(replies(never, one) == replies(plain, one)) << turns;
+    const auto counters = host.sequence.policies.selection->counters();
+    EXPECT_EQ(counters[0].second, std::min(turns, 2));
+    EXPECT_EQ(counters[1].second, std::min(turns, 1));
+    const int own = static_cast<int>(turn.question.size() + turn.answer.size()),
+              below = host.sequence.held[0]->sets()[0].size(),
+              above = host.sequence.held[static_cast<std::size_t>(layers - 1)]->sets()[0].size();
+    EXPECT_EQ(above, counters[2].second + static_cast<double>(turn.answer.size()));
+    EXPECT_GE(below, above);
+    const int all = static_cast<int>(host.sequence.tokens.size());
+    EXPECT_TRUE(turns > 2 ? below < all : below == all) << turns;
+    EXPECT_GE(above, own);
+    ++turns;
+  }
+}
+
+// Without the lower layers' earlier rounds a turn begins with their copies: the same bits, and
+// beside what is chosen all tokens but the first one cross the link.
+TEST(Round, ColdRoundsComeWithTheTurn) {
+  Machine machine("llama3");
+  const int layers = machine.engine.shape().layers;
+  for (const std::string settings : {"", ",overlap=true,strategy=mean"}) {
+    Conversation warm(machine.engine, Method::parse("round:lw=1" + settings).make()),
+        cold(machine.engine, Method::parse("round:lw=1,cold=true" + settings).make());
+    for (const TurnTokens& turn : made_up_turns(is_emulated() ? 3 : 6)) {
+      const std::span<const TurnTokens> one(&turn, 1);
+      const double before = static_cast<double>(cold.sequence.tokens.size());
+      warm.sequence.counters = cold.sequence.counters = {};
+      EXPECT_TRUE(replies(cold, one) == replies(warm, one)) << settings;
+      const LedgerEntry moved = cold.sequence.counters.ledger.total(),
+                        chosen = warm.sequence.counters.ledger.total();
+      EXPECT_EQ(moved.prefill_bytes - chosen.prefill_bytes,
+                upper_bytes(cold.sequence, layers - 1, std::max(0.0, before - 1), true));
+      const double rows = static_cast<double>(turn.question.size() + turn.answer.size());
+      EXPECT_EQ(moved.writeback_bytes, upper_bytes(cold.sequence, 0, rows, false));
+      EXPECT_EQ(moved.bytes(), moved.prefill_bytes + moved.writeback_bytes) << "no other";
+    }
+    EXPECT_TRUE(cached_rows(cold.sequence) == cached_rows(warm.sequence));
   }
 }
 
