@@ -63,7 +63,8 @@ ProbeInfo output_error() {
           .metric = "output_error",
           .deviations =
               "hidden states are full attention's in every layer, so that errors of "
-              "earlier layers do not add up; each turn's prompt is prefilled as a whole",
+              "earlier layers do not add up; each turn's prompt is prefilled as a whole, or in "
+              "parts if the method decides between them, whose errors are averaged",
           .input = ProbeInfo::Input::kAnswer,
           .parameters = {{"layer", Kind::kInteger, "-1", "layer",
                           "only this one; -1: the mean over all", -1},

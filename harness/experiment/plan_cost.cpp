@@ -49,7 +49,9 @@ void add_cost(PlanCost& out, const ModelConfig& model, const Plan::ProbeJob& job
     const bool own = job.answers == Answers::kOwn && dialogue->turns.size() > 1;
     out.cell_dialogues += job.cells.size();
     if (input == ProbeInfo::Input::kText && !own) continue;
-    const auto prefills = 1 + std::ssize(methods_beside(job.cells));
+    std::ptrdiff_t prefills = 1;
+    for (const auto& [canonical, method] : methods_beside(job.cells))
+      prefills += divides_prompts(*method) ? 2 : 1;
     out.shared_prefills += static_cast<std::size_t>(prefills);
     if (input == ProbeInfo::Input::kAnswer || own)
       out.max_new_tokens += lengths.total_answer_tokens() * prefills;

@@ -4,6 +4,11 @@
 #include <functional>
 #include <map>
 #include <new>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "common/clock.h"
 #include "common/error.h"
@@ -67,10 +72,17 @@ class ProbeRun {
   }
 
  private:
+  /// A method that follows full attention.
+  struct Follower {
+    Sequence method;
+    std::optional<Sequence> full;  ///< of its own, which no probe sees, if it divides prompts
+    const std::vector<std::size_t>& cells;
+  };
+
   /// Full attention on a prompt and its answer, and the methods that follow it.
   struct Run {
     Sequence full;
-    std::vector<Sequence> methods;  ///< in the order of `watchers_`
+    std::vector<Follower> followers;
     const DialogueView& view;
     DialogueView seeded = view;  ///< as methods see it
   };
@@ -96,8 +108,11 @@ class ProbeRun {
               {},
               view};
       run.seeded.seed = policy_seed(decoding_, *conversation.dialogue);
-      for (const auto& [canonical, method] : methods_beside(unit_.cells))
-        run.methods.push_back(engine_.make_sequence(watched(*method, watchers_.at(canonical))));
+      for (const auto& [canonical, method] : methods_beside(unit_.cells)) {
+        const std::vector<std::size_t>& cells = watchers_.at(canonical);
+        run.followers.push_back({engine_.make_sequence(watched(*method, cells)), {}, cells});
+        if (divides_prompts(*method)) run.followers.back().full = engine_.make_sequence({});
+      }
       std::vector<float> logits = read(run, conversation.prompt.tokens, Pass::Kind::kPrefill);
       if (answers || goes_on) decode(conversation, run, std::move(logits));
       in_answer = true;
@@ -135,21 +150,43 @@ class ProbeRun {
                                  .kind = kind,
                                  .dialogue = &run.view,
                                  .prompt_end = !decodes}};
-    auto watching = watchers_.begin();
-    for (Sequence& method : run.methods) {
-      Pass pass = passes.front();
-      pass.sequence = &method;
-      pass.dialogue = &run.seeded;
-      pass.follows = 0;
-      pass.watch = [this, decodes, &cells = (watching++)->second](const AttentionOutputs& outputs) {
-        for (std::size_t c : cells)
-          probes_[c]->observe_outputs({outputs, engine_.shape().layers, decodes});
-      };
-      passes.push_back(std::move(pass));
+    for (Follower& follower : run.followers) {
+      if (!follower.full) passes.push_back(following(run, follower, passes.front()));
     }
     // Chunks of one sequence are not those of another.
     const bool whole = decodes || passes.size() > 1;
-    return whole ? engine_.forward(passes)[0] : engine_.prefill(passes)[0];
+    std::vector<float> logits = whole ? engine_.forward(passes)[0] : engine_.prefill(passes)[0];
+    for (Follower& follower : run.followers) {
+      if (follower.full) read_in_parts(run, follower, passes.front());
+    }
+    return logits;
+  }
+
+  /// The same tokens for a method, behind full attention.
+  Pass following(const Run& run, Follower& follower, Pass pass) {
+    const bool decodes = pass.kind == Pass::Kind::kDecode;
+    pass.sequence = &follower.method;
+    pass.dialogue = &run.seeded;
+    pass.follows = 0;
+    pass.watch = [this, decodes, &cells = follower.cells](const AttentionOutputs& outputs) {
+      for (std::size_t c : cells)
+        probes_[c]->observe_outputs({outputs, engine_.shape().layers, decodes});
+    };
+    return pass;
+  }
+
+  /// A method that decides between the parts of a prompt, and full attention beside it.
+  void read_in_parts(const Run& run, Follower& follower, Pass pass) {
+    const bool ends = pass.prompt_end;
+    pass.sequence = &*follower.full;
+    for (std::span<const int> left = pass.tokens; !left.empty();) {
+      const auto rows = static_cast<std::size_t>(follower.method.policies.selection->pass_rows(
+          run.seeded, follower.method.next_position, static_cast<int>(left.size())));
+      pass.tokens = left.first(std::clamp<std::size_t>(rows, 1, left.size()));
+      left = left.subspan(pass.tokens.size());
+      pass.prompt_end = ends && left.empty();
+      engine_.forward(std::vector<Pass>{pass, following(run, follower, pass)});
+    }
   }
 
   /// What `full` answers.
@@ -167,7 +204,7 @@ class ProbeRun {
     std::vector<int> rows = {conversation.prompt.tokens.back()};
     rows.insert(rows.end(), conversation.answer.begin(), conversation.answer.end());
     run.full.truncate(static_cast<std::int32_t>(conversation.prompt.tokens.size()) - 1);
-    run.methods.clear();
+    run.followers.clear();
     read(run, rows, Pass::Kind::kPrefill);
   }
 
@@ -230,6 +267,10 @@ std::map<std::string, const Method*> methods_beside(const std::vector<ProbeCell>
     if (const auto& method = cell.probe->method()) out.emplace(method->canonical(), &*method);
   }
   return out;
+}
+
+bool divides_prompts(const Method& method) {
+  return method.make().selects_in_prefill();
 }
 
 UnitResult run_probes(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,

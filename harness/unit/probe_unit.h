@@ -22,6 +22,10 @@ ProbeInfo::Input required_input(const std::vector<ProbeCell>& cells);
 /// The methods that probes of the cells name, each once, by their canonical text.
 std::map<std::string, const Method*> methods_beside(const std::vector<ProbeCell>& cells);
 
+/// Whether a method's prompts go in parts, each through all layers before the next one: full
+/// attention then goes beside it once more.
+bool divides_prompts(const Method& method);
+
 /// Dialogues, and the probes that measure them together: one dialogue, or all for probes that
 /// compare dialogues.
 struct ProbeUnit {
