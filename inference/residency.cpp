@@ -572,7 +572,7 @@ Residency::Wanted Residency::unpinned(std::span<const std::vector<std::int32_t>>
         "the host",
         token, set, options_.first, tokens - 1);
   };
-  SlotSet chosen(tokens);
+  std::int32_t end = 0;
   for (const std::vector<std::int32_t>& list : lists) {
     if (list.empty()) continue;
     if (!ascends(list)) {
@@ -581,15 +581,19 @@ Residency::Wanted Residency::unpinned(std::span<const std::vector<std::int32_t>>
                           at[0], set);
     }
     if (list.front() < 0) check_on_host(list.front());
-    if (list.back() >= tokens) check_on_host(list.back());
-    chosen.add(list);
+    end = std::max(end, list.back() + 1);
   }
+  SlotSet chosen(end);
+  for (const std::vector<std::int32_t>& list : lists) chosen.add(list);
   for (const Pin& pin : pins_[static_cast<std::size_t>(set)].tokens) {
-    if (pin.token < tokens) chosen.remove(pin.token);
+    if (pin.token < end) chosen.remove(pin.token);
   }
   Wanted out{.set = set, .ranks = RankedSlots(std::move(chosen)), .tokens = {}, .slots = {}};
   out.tokens = out.ranks.ascending();
-  if (!out.tokens.empty()) check_on_host(out.tokens.front());
+  if (!out.tokens.empty()) {
+    check_on_host(out.tokens.front());
+    check_on_host(out.tokens.back());
+  }
   out.slots.reserve(out.tokens.size());
   return out;
 }
