@@ -184,4 +184,11 @@ std::string nearest_or_all(std::string_view name, const std::vector<std::string_
   return near.empty() ? "one of: " + join(known, ", ") : "\"" + near + "\"";
 }
 
+std::string nearest_or_listed(std::string_view name, const std::vector<std::string_view>& known,
+                              std::string_view what) {
+  const std::string near = nearest_name(name, known);
+  return near.empty() ? fmt::format("one of those that `turnbench list {}` prints", what)
+                      : "\"" + near + "\"";
+}
+
 }  // namespace turnbench

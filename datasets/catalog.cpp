@@ -348,7 +348,7 @@ const Dataset& find_dataset(std::string_view name, const std::string& where) {
     known.push_back(dataset.name);
   }
   throw input_error("{}: found the dataset \"{}\", expected {}", where,
-                    printable(shorten(name, 60)), nearest_or_all(name, known));
+                    printable(shorten(name, 60)), nearest_or_listed(name, known, "datasets"));
 }
 
 bool has_file(const Dataset& dataset, const fs::path& source) {

@@ -183,7 +183,7 @@ const MethodInfo& find_method(const std::string& name, const std::string& where)
     names.push_back(m.name);
   }
   throw input_error("{}: found the unknown method \"{}\", expected {}", where,
-                    printable(shorten(name, 40)), nearest_or_all(name, names));
+                    printable(shorten(name, 40)), nearest_or_listed(name, names, "methods"));
 }
 
 int Budget::tokens(int n) const {

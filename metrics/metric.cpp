@@ -255,7 +255,7 @@ const Metric& find_metric(std::string_view name, const std::string& where) {
     known.push_back(metric.name);
   }
   throw input_error("{}: found the metric \"{}\", expected {}", where, printable(shorten(name, 60)),
-                    nearest_or_all(name, known));
+                    nearest_or_listed(name, known, "metrics"));
 }
 
 }  // namespace turnbench

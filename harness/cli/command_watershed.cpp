@@ -147,7 +147,7 @@ std::array<Reading, 4> readings_of(const Watershed& w) {
                    watershed_layer(last ? w.last : w.question,
                                    minimum ? WatershedRule::kMinimum : WatershedRule::kDrop)};
   };
-  return {reading(true, true), reading(false, false), reading(true, false), reading(false, true)};
+  return {reading(true, true), reading(true, false), reading(false, true), reading(false, false)};
 }
 
 /// The number that a paper prints for the model.

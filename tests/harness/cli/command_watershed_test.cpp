@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <cstddef>
+
 #include "tests/harness/cli/program.h"
 
 namespace turnbench::test {
@@ -23,8 +25,11 @@ TEST(CommandWatershed, MeasuresEveryLayer) {
   EXPECT_EQ(got["divergence"]["last"].size(), 3u);
   EXPECT_EQ(got["question_to_answer"].size(), 4u);
   ASSERT_EQ(got["watershed"].size(), 4u);
-  EXPECT_EQ(got["watershed"][0]["tokens"], "last");
-  EXPECT_EQ(got["watershed"][0]["rule"], "minimum");
+  const Json& readings = got["watershed"];
+  for (const std::size_t i : {0u, 1u, 2u, 3u}) {
+    EXPECT_EQ(readings[i]["tokens"], i < 2 ? "last" : "all");
+    EXPECT_EQ(readings[i]["rule"], i % 2 == 0 ? "minimum" : "drop");
+  }
   ASSERT_EQ(got["shares"].size(), 2u);
   for (const Json& layer : got["shares"][1]["answer"]) {
     ASSERT_EQ(layer.size(), 3u) << "rounds before the last question";

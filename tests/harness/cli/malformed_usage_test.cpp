@@ -37,6 +37,8 @@ TEST(MalformedUsage, Words) {
       usage("unknown action", {"status", "x.db", "retyr"}, "found \"retyr\", expected \"retry\""),
       usage("unknown thing to describe", {"describe", "model", "tiny"},
             "found \"model\", expected one of: method"),
+      usage("method unlike any other", {"describe", "method", "zzzzzzzzzzzzzzz"},
+            "\"zzzzzzzzzzzzzzz\", expected one of those that `turnbench list methods` prints"),
       usage("unknown method to describe", {"describe", "method", "snapkw"},
             "\"snapkw\", expected \"snapkv\""),
       usage("unknown method", {"logits", "--model", "tiny", "--ids", "1", "--method", "loopsreve"},
