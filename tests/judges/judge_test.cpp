@@ -6,7 +6,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdlib>
+#include <string>
+#include <vector>
 
 #include "common/clock.h"
 #include "common/text.h"
@@ -163,6 +166,30 @@ TEST(Judge, FailedRequestsAreAskedAgain) {
   EXPECT_EQ(judged.count_of("judgement"), 16);
   EXPECT_EQ(judged.count_of("judgement WHERE status = 'ok'"), 16);
   EXPECT_EQ(judged.count_of("score WHERE metric = 'judge:round-attention' AND value = 0.7"), 8);
+}
+
+// Of a dialogue whose last turn alone was asked: one question to the judge, and the rounds before
+// it with the answers that they had.
+TEST(Judge, SeesTheHistoryOfADenseRun) {
+  const TemporaryDirectory directory;
+  const std::string db = directory.path("dense.db"), manifest = directory.write("dense.json", R"({
+    "name": "dense", "models": ["tiny"], "methods": ["round:lw=2"], "history": "dense",
+    "datasets": [{"name": "tiny-fact", "limit": 1, "turns": 3, "length": 90}], "answers": "gold"})");
+  ASSERT_EQ(run_program({"run", manifest, "--db", db, "--threads", "1"}).code, 0);
+  const Judged judged(says(overall(5)));
+  const Finished run = run_program(
+      {"judge", db, "--rubric", "round-attention", "--url", judged.server.url(), "--model", "m"});
+  ASSERT_EQ(run.code, 0) << run.err;
+  EXPECT_NE(run.err.find("1 judgings asked, 0 there before, 0 unparsed, 0 failed"),
+            std::string::npos)
+      << run.err;
+  const std::vector<Server::Request> requests = judged.server.requests();
+  ASSERT_EQ(requests.size(), 1u);
+  const std::string& body = requests[0].body;
+  std::size_t answers = 0;
+  for (std::size_t at = 0; (at = body.find("[Assistant]", at)) != std::string::npos; ++at)
+    ++answers;
+  EXPECT_EQ(answers, 2u) << body;
 }
 
 TEST(Judge, AnswersWithoutAJudgementHaveNoValue) {
