@@ -24,6 +24,13 @@ class LoopServeDecode : public SelectionPolicy {
   }
   int window() const override { return s_.interval; }
 
+  /// Steps that read everything have as many lists as those that select.
+  DeviceNeeds expected_needs(const PromptSize& size) const override {
+    DeviceNeeds out = reading_everything(size.tokens);
+    if (s_.per_query_head) out.lists_per_set = size.heads_per_set();
+    return out;
+  }
+
   void after_prefill(const LayerView& view) override {
     active_.resize(static_cast<std::size_t>(view.shape.layers));
     Lists& active = active_[static_cast<std::size_t>(view.layer)];

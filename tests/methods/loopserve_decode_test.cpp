@@ -163,6 +163,20 @@ TEST(LoopServeDecode, ReadsWhatOthersEvictWhileDecoding) {
   }
 }
 
+// Keys and values in host memory, before and after the first selection: the same bits.
+TEST(LoopServeDecode, GoesOnFromTheHostWhenItSelects) {
+  Machine machine("llama3");
+  for (const char* gran : {"query_head", "kv_head"}) {
+    const std::string spec = fmt::format("loopserve-decode:budget=12,first=3,n_d=2,gran={}", gran);
+    Conversation device(machine.engine, Method::parse(spec).make()),
+        host(machine.engine, Method::parse(spec + ",placement=host").make());
+    EXPECT_TRUE(host.turn(made_up_tokens(40, 1)) == device.turn(made_up_tokens(40, 1)));
+    for (const int token : made_up_tokens(8, 2))
+      EXPECT_TRUE(host.answer(token) == device.answer(token)) << gran;
+    EXPECT_GT(host.sequence.counters.ledger.total().kv_fetch_bytes, 0);
+  }
+}
+
 TEST(LoopServeDecode, BudgetRules) {
   EXPECT_THROW(Method::parse("loopserve-decode:budget=16"), Error);
   EXPECT_THROW(Method::parse("loopserve-decode:budget=1,force_obs=false"), Error);
