@@ -31,7 +31,9 @@ std::string protocol_card(const Experiment& experiment, const ResolvedModel& mod
   }
   OrderedJson card;
   if (!m.smoke.empty()) card["smoke"] = m.smoke;
-  card["model"] = {{"name", model.entry.name},
+  // In smoke runs the model that stands in: cells of several labels are the same there.
+  const bool stands_in = !m.smoke.empty() && !model.entry.path.empty();
+  card["model"] = {{"name", stands_in ? model.entry.path : model.entry.name},
                    {"weights", model.hash},
                    {"dtype", name_of(model.dtype)},
                    {"kv_dtype", name_of(model.entry.kv_dtype)},

@@ -105,7 +105,7 @@ OrderedJson short_dataset(const DatasetEntry& entry, const OrderedJson& written,
   const bool replaced = dataset.needs_source && !has_files;
   if (replaced) {
     const StandIn other = stand_in(entry.metric.empty() ? dataset.metric : entry.metric, index);
-    out = {{"name", other.name}, {"metric", other.metric}, {"seed", index}};  // no two alike
+    out = {{"name", other.name}, {"metric", other.metric}};  // alike: computed once
   }
   out["label"] = entry.label;
   out["task"] = entry.task.empty() ? dataset.task : entry.task;

@@ -5,10 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "common/error.h"
 #include "datasets/catalog.h"
 #include "harness/experiment/experiment.h"
+#include "harness/experiment/plan.h"
 #include "tests/temporary_directory.h"
 
 namespace turnbench {
@@ -129,7 +131,36 @@ TEST(Smoke, ReplacesDatasetsWithoutFiles) {
     EXPECT_EQ(d.limit, 1u) << w.label;
     EXPECT_LE(d.length, 220) << w.label;
   }
-  EXPECT_NE(dataset(small, "Hotpot").seed, dataset(small, "Chinese").seed) << "no two alike";
+}
+
+// Labels of one stand-in are alike, those of models too: their cells are shown, but not computed
+// again.
+TEST(Smoke, ComputesEachStandInOnce) {
+  const Manifest one = parse_manifest(R"({"name": "m", "models": ["large"],
+    "datasets": ["hotpotqa", "trec", "qmsum"], "positions": ["begin", "end"],
+    "methods": ["full", "snapkv"], "probes": ["coverage"]})",
+                                      "m.json");
+  const Manifest all = parse_manifest(R"({"name": "m", "models": [
+      "large", {"name": "plain", "template": "none", "kv_dtype": "bf16"}],
+    "datasets": ["hotpotqa", "trec", "qmsum", "lsht", "qasper", "gov_report"],
+    "positions": ["begin", "end"], "methods": ["full", "snapkv"], "probes": ["coverage"]})",
+                                      "m.json");
+  const auto plan_of = [](const Manifest& m) {
+    return make_plan(resolve_experiment(smoke_manifest(m, {}), {}, 0));
+  };
+  const Plan once = plan_of(one), shown = plan_of(all);
+  EXPECT_EQ(once.units.size(), 3u * 2);
+  EXPECT_EQ(once.cells.size(), 3u * 2 * 3);
+  EXPECT_EQ(shown.cells.size(), 2u * 6 * 2 * 3);
+  EXPECT_EQ(shown.unit_count(), once.unit_count());
+  EXPECT_TRUE(shown.units_of(1).empty());
+  std::set<std::string> keys, labels;
+  for (const Cell& cell : shown.cells) {
+    keys.insert(cell.key);
+    labels.insert(cell.model + " " + cell.dataset);
+  }
+  EXPECT_EQ(keys.size(), once.cells.size());
+  EXPECT_EQ(labels.size(), 2u * 6);
 }
 
 TEST(Smoke, KeepsDatasetsWithFiles) {
