@@ -42,15 +42,15 @@ struct GenerateOptions {
   std::uint64_t seed = 0;
 };
 
-struct Prompt {
+struct GivenPrompt {
   std::vector<int> ids;
   std::vector<int> stops;
 };
 
 /// Token ids of the prompt, and what ends the answer.
-Prompt make_prompt(const GenerateOptions& o, const Checkpoint& checkpoint,
-                   const std::optional<Tokenizer>& tokenizer) {
-  Prompt out;
+GivenPrompt make_prompt(const GenerateOptions& o, const Checkpoint& checkpoint,
+                        const std::optional<Tokenizer>& tokenizer) {
+  GivenPrompt out;
   if (o.has_ids) {
     out.ids = parse_ids(o.ids);
   } else if (!tokenizer) {
@@ -99,7 +99,7 @@ void generate(const GenerateOptions& o, bool json) {
   LoadedModel loaded = load_model(o.model);
   std::optional<Tokenizer> tokenizer;
   if (has_tokenizer(loaded.checkpoint)) tokenizer = open_tokenizer(loaded.checkpoint);
-  const Prompt prompt = make_prompt(o, loaded.checkpoint, tokenizer);
+  const GivenPrompt prompt = make_prompt(o, loaded.checkpoint, tokenizer);
   warn_of_positions(loaded.checkpoint, prompt.ids.size());
   Engine& engine = *loaded.engine;
   Sequence sequence = engine.make_sequence(method.make());

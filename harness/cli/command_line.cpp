@@ -9,10 +9,10 @@
 namespace turnbench {
 namespace {
 
-constexpr std::size_t kShown = 60;  // characters of a found word that a message quotes
+constexpr std::size_t kQuoted = 60;  // characters of a found word that a message quotes
 
 std::string in_quotes(std::string_view word) {
-  return "\"" + printable(shorten(word, kShown)) + "\"";
+  return "\"" + printable(shorten(word, kQuoted)) + "\"";
 }
 
 /// The command that was named, or null.
