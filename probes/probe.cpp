@@ -42,6 +42,13 @@ ProbeSpec ProbeSpec::parse(const std::string& text, const std::string& where,
 ProbeSpec ProbeSpec::parse(const JsonView& json, const std::filesystem::path& folder) {
   const std::string where = json.source() + ": " + json.path();
   if (json.is_string()) return parse(json.as_string(), where, folder);
+  if (json.is_object() && json.has("probe")) {
+    json.require_known_keys({"label", "probe"});
+    ProbeSpec out = parse(json.at("probe"), folder);
+    out.label_ = json.at("label").as_string();
+    if (trim(out.label_).empty()) json.at("label").fail("a name for tables");
+    return out;
+  }
   const Spec spec = Spec::parse(json, "a probe: a string or an object");
   return ProbeSpec(spec, spec.text(), where, folder);
 }

@@ -95,11 +95,11 @@ class ProbeSpec {
   /// @throws Error (input) for an unknown probe or parameter, or a value out of range.
   static ProbeSpec parse(const std::string& text, const std::string& where = "probe",
                          const std::filesystem::path& folder = {});
-  /// The same, or an object {"name": ..., parameter: value, ...}.
+  /// The same, or an object {"name": ..., parameter: value, ...}, or {"label": ..., "probe": ...}.
   static ProbeSpec parse(const JsonView& json, const std::filesystem::path& folder = {});
 
   const ProbeInfo& info() const { return *info_; }
-  const std::string& label() const { return label_; }  ///< as it was written
+  const std::string& label() const { return label_; }  ///< its own, or as it was written
   /// The name and every parameter with its value: equal if and only if the probes are equal.
   const std::string& canonical() const { return canonical_; }
   /// The value of a parameter as in the canonical text, or the probe's name for "name"; nullopt if

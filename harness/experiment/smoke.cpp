@@ -26,6 +26,7 @@ constexpr int kMaxTurns = 2;
 constexpr int kHistoryTurns = 3;   // where only the last one is asked
 constexpr double kKept = 64;       // token counts up to it stay as they are
 constexpr int kRealPrompt = 8192;  // tokens: what a share in the experiment is taken of
+constexpr int kLastLayer = 2;      // that a method may name: tiny has one more
 
 /// Token counts above 64 in the prompt's scale: 1,024 becomes 128, 4,096 becomes 160.  They keep
 /// their order and stay below the prompt's length, so that what is to be cut is cut, but not below
@@ -47,6 +48,8 @@ std::string short_value(const ParameterInfo& p, const Parameters& values, int mo
     if (budget.is_ratio && (!of_prompt || budget.value == 1)) return value;
     return scaled(std::max(1, budget.tokens(kRealPrompt)), p.min, more);
   }
+  if (p.kind == ParameterInfo::Kind::kInteger && p.unit == "layer")
+    return fmt::format("{}", std::min(values.integer(p.name), kLastLayer));
   const bool amount = p.kind == ParameterInfo::Kind::kInteger &&
                       (p.unit.starts_with("tokens") || p.unit == "lines");
   return amount ? scaled(values.integer(p.name), p.min, more) : value;
@@ -77,6 +80,49 @@ OrderedJson short_methods(const std::vector<const Method*>& methods,
       const JsonView view(json, "smoke run");
       if (!seen.insert(Method::parse(view, folder).canonical()).second) continue;
       out.push_back(std::move(one));
+      break;
+    }
+  }
+  return out;
+}
+
+/// The method of a probe on short prompts, as text: what differs from the parameters' defaults.
+std::string short_text(const Method& method, int more) {
+  std::string out;
+  for (const Method::Part& part : method.parts()) {
+    std::vector<std::string> given;
+    for (const ParameterInfo& p : part.info->parameters) {
+      const std::string value = short_value(p, part.parameters, more);
+      if (value != p.fallback) given.push_back(fmt::format("{}={}", p.name, value));
+    }
+    for (const auto& [name, value] : part.placement.values()) given.push_back(name + "=" + value);
+    out += fmt::format("{}{}{}{}", out.empty() ? "" : "+", part.info->name,
+                       given.empty() ? "" : ":", join(given, ","));
+  }
+  return out;
+}
+
+/// Probes that run a method measure it as `short_methods` has it, under their own names.
+OrderedJson short_probes(const OrderedJson& written, const std::vector<ProbeSpec>& probes,
+                         const std::filesystem::path& folder) {
+  OrderedJson out = OrderedJson::array();
+  std::set<std::string> seen;
+  for (std::size_t i = 0; i < probes.size(); ++i) {
+    const ProbeSpec& probe = probes[i];
+    if (!probe.method()) {
+      out.push_back(written[i]);
+      continue;
+    }
+    std::string others;
+    for (const ParameterInfo& p : probe.info().parameters) {
+      if (p.kind != ParameterInfo::Kind::kMethod)
+        others += fmt::format("{}={},", p.name, *probe.setting(p.name));
+    }
+    for (int more = 0;; ++more) {
+      const std::string text = fmt::format("{}:{}method={}", probe.info().name, others,
+                                           short_text(*probe.method(), more));
+      if (!seen.insert(ProbeSpec::parse(text, "smoke run", folder).canonical()).second) continue;
+      out.push_back({{"label", probe.label()}, {"probe", text}});
       break;
     }
   }
@@ -182,6 +228,9 @@ Manifest smoke_manifest(const Manifest& manifest, const Locations& locations) {
   const std::filesystem::path folder = manifest.path.parent_path();
   const auto label = [](const Method& m) { return m.label(); };
   json["methods"] = short_methods(sweep_ends(manifest.methods, label, needed), folder);
+
+  if (!manifest.probes.empty())
+    json["probes"] = short_probes(json["probes"], manifest.probes, folder);
 
   json.erase("system_prompt");  // tiny's template knows none
   json["max_prompt_tokens"] = max_prompt;
