@@ -75,6 +75,7 @@ void OffloadedLayer::settle() {
 std::vector<std::int32_t> OffloadedLayer::begin_step(std::span<const KvHeadCache> host,
                                                      const Pinned& pinned, LedgerEntry& ledger) {
   settle();
+  not_on_host_ = 1;
   if (const std::int64_t most = most_pinned(host, pinned); most > options().pinned_tokens) {
     Residency::Options roomier = options();
     roomier.pinned_tokens = static_cast<std::int32_t>(2 * most);
@@ -106,13 +107,14 @@ void OffloadedLayer::write_back(std::span<KvHeadCache> host, std::span<const std
     host[s].place(host[s].size() - 1, sets_[s], slots[s], 1, copies);
   last_ =
       link_->submit(copies, LinkDirection::kToHost, LinkUse::kWriteback, &ledger.writeback_bytes);
+  not_on_host_ = 0;
 }
 
 std::vector<std::vector<std::int32_t>> OffloadedLayer::fetch(
     std::span<const KvHeadCache> host, std::span<const std::vector<std::int32_t>> lists,
     LedgerEntry& ledger, const Rebuild& rebuild, const ForEach& for_each) {
   std::vector<std::int32_t> tokens;
-  for (const KvHeadCache& set : host) tokens.push_back(set.size());
+  for (const KvHeadCache& set : host) tokens.push_back(set.size() - not_on_host_);
   Residency::Step step = residency_->step(lists, tokens, for_each);
   fills_ = std::move(step.fills);
   ledger.hits += step.hits;

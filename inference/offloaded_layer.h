@@ -62,7 +62,7 @@ class OffloadedLayer {
   using Rebuild = std::function<void(std::span<const SlotCopy>)>;
   /// Starts to bring the tokens of `lists` (Residency::step, with `for_each`) to the device.
   /// Returns their slots in the working sets, in the same order.  If there is `rebuild`, only their
-  /// values come from the host.
+  /// values come from the host.  Before `write_back`, blocks come without the new token.
   std::vector<std::vector<std::int32_t>> fetch(std::span<const KvHeadCache> host,
                                                std::span<const std::vector<std::int32_t>> lists,
                                                LedgerEntry& ledger, const Rebuild& rebuild = {},
@@ -89,7 +89,8 @@ class OffloadedLayer {
   std::shared_ptr<Link> link_;
   KeyRows keys_read_;
   Link::Ticket last_ = 0, fetched_ = 0;
-  std::vector<SlotCopy> fills_;  // of the current step
+  std::vector<SlotCopy> fills_;   // of the current step
+  std::int32_t not_on_host_ = 0;  // newest tokens whose rows the host does not have yet
 };
 
 /// Appends to each KV set of `to` the tokens that it lacks of that of `from`, over the link.

@@ -7,6 +7,7 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -262,6 +263,38 @@ TEST(Retriever, LayersInHostMemoryAreAskedForBeforeTheFirst) {
     EXPECT_TRUE(device.first == ahead.first);
     EXPECT_EQ(in_turn.second, ahead.second);
   }
+}
+
+/// The same, of the newest tokens, which are in blocks that are not full.
+struct ReadNewestAhead : ReadAhead {
+  ReadNewestAhead() : ReadAhead(-1) {}
+  std::unique_ptr<SelectionPolicy> clone() const override {
+    return std::make_unique<ReadNewestAhead>(*this);
+  }
+  Selection select(const LayerView& view) override {
+    std::vector<std::int32_t> newest(20);
+    std::iota(newest.begin(), newest.end(), view.sets.front().size() - 20);
+    return {std::vector<std::vector<std::int32_t>>(view.sets.size(), newest)};
+  }
+};
+
+// The host gets a step's token after those copies: blocks that are not full come without it.
+TEST(Retriever, BlocksThatAreAskedForAheadGrowWithTheAnswer) {
+  test::Machine machine("llama3");
+  const auto run = [&](std::optional<Residency::Rule> rule) {
+    Policies p = spied();
+    p.selection = std::make_unique<ReadNewestAhead>();
+    if (rule) p.placement = {.host = true, .rule = *rule, .cache_tokens = 400, .cache_block = 16};
+    test::Conversation c(machine.engine, std::move(p));
+    std::vector<test::Logits> out = {c.turn(kShownPrompt)};
+    for (int token = 0; token < 40; ++token) out.push_back(c.answer(token + 3));
+    return out;
+  };
+  const auto device = run(std::nullopt);
+  for (const Residency::Rule rule :
+       {Residency::Rule::kDemandLru, Residency::Rule::kDemandMass, Residency::Rule::kPrevious,
+        Residency::Rule::kLru, Residency::Rule::kLfu})
+    EXPECT_TRUE(run(rule) == device) << static_cast<int>(rule);
 }
 
 TEST(Retriever, SeesNoPromptThatGoesLayerByLayer) {
