@@ -114,8 +114,9 @@ double JsonView::as_number() const {
 
 std::int64_t JsonView::as_integer(std::int64_t min, std::int64_t max) const {
   const auto complain = [&]() {
-    if (min == INT64_MIN && max == INT64_MAX) fail("an integer");
-    if (max == INT64_MAX) fail(fmt::format("an integer of at least {}", min));
+    const bool too_large = is_number() && value_->get<double>() >= 0x1p63;  // for 64 bits
+    if (min == INT64_MIN && max == INT64_MAX && !too_large) fail("an integer");
+    if (max == INT64_MAX && !too_large) fail(fmt::format("an integer of at least {}", min));
     fail(fmt::format("an integer from {} to {}", min, max));
   };
   if (!value_->is_number_integer()) {
@@ -156,7 +157,8 @@ std::int64_t JsonView::get_integer(const std::string& key, std::int64_t fallback
 }
 
 std::string nearest_name(std::string_view name, const std::vector<std::string_view>& known) {
-  std::size_t best = std::max<std::size_t>(2, name.size() / 2) + 1;
+  // Half of the letters are to be right: "h2o" is not what "foo" was meant to be.
+  std::size_t best = std::max<std::size_t>(1, name.size() / 2) + 1;
   std::string out;
   for (std::string_view candidate : known) {
     std::vector<std::size_t> row(candidate.size() + 1);

@@ -14,9 +14,8 @@ namespace turnbench {
 /// tokens, as in the official gen_model_answer.py.
 ///
 /// The official score comes from a judge model.  The metric here is F1 over words, which says
-/// little about free answers.  A turn without a reference has an empty one and scores 0: use the
-/// whole dataset for times, memory and probes. With `referenced`, only records with a reference are
-/// read, each up to its last turn that has one.
+/// little about free answers.  A turn without a reference has an empty one, and no score. With
+/// `referenced`, only records with a reference are read, each up to its last turn that has one.
 /// @throws Error (input) for other fields, wrong types, empty questions, repeated ids, and unequal
 /// numbers of references and turns.
 std::vector<Dialogue> read_mt_bench(const std::filesystem::path& file, bool referenced,

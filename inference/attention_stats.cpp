@@ -4,7 +4,9 @@
 #include <cassert>
 #include <cstring>
 #include <iterator>
+#include <memory>
 #include <numeric>
+#include <utility>
 
 #include "common/error.h"
 
@@ -81,6 +83,20 @@ const KvHeadCache& AttentionStats::set_of(int head) const {
   return sets_[static_cast<std::size_t>(head / heads_per_set)];
 }
 
+void AttentionStats::make_readable() {
+  if (can_read(backend_, sets_.front())) return;
+  const auto pool = std::make_shared<KvPool>(sets_.front().layout(), backend_.memory());
+  std::vector<KvHeadCache> copies;
+  std::vector<Copy> rows;
+  for (const KvHeadCache& set : sets_) {
+    KvHeadCache& copy = copies.emplace_back(KvHeadCache::working_set(pool, set.size()));
+    copy.place(0, set, 0, set.size(), rows);
+  }
+  backend_.memory()->copy(rows);
+  copies_ = std::make_shared<const std::vector<KvHeadCache>>(std::move(copies));
+  sets_ = *copies_;
+}
+
 int AttentionStats::window_rows(int rows) const {
   return std::min(rows, tail_->rows());
 }
@@ -101,6 +117,7 @@ const HeadScores& AttentionStats::window_mass(int rows) {
   const auto [found, is_new] = window_mass_.try_emplace(count);
   HeadScores& scores = found->second;
   if (!is_new) return scores;
+  make_readable();
   int largest = 0;
   for (const KvHeadCache& set : sets_) largest = std::max(largest, set.size());
   scores.stride = padded_slots(largest);

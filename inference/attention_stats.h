@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <set>
 #include <span>
 #include <vector>
@@ -92,7 +93,9 @@ struct LineMass {
 
 /// Attention statistics of one layer of one sequence.  They are computed on demand, window and
 /// column masses once for all policies.  No n x n matrix is stored.  All are statistics of dense
-/// causal attention over the cached keys, also if the layer's own attention is sparse.
+/// causal attention over the cached keys, also if the layer's own attention is sparse.  Window and
+/// column masses may be asked for where the sets are in host memory; on a device they then copy the
+/// layer's keys there.
 class AttentionStats {
  public:
   AttentionStats(Backend& backend, const ModelShape& shape, float scale, int sliding_window,
@@ -148,6 +151,8 @@ class AttentionStats {
 
  private:
   const KvHeadCache& set_of(int head) const;
+  /// Copies sets in host memory to the backend's, unless it can read them.
+  void make_readable();
   /// Consecutive rows of this pass, and the last position that each of them sees.
   struct MassRows {
     int first = 0, count = 0;
@@ -163,6 +168,7 @@ class AttentionStats {
   float scale_;
   int sliding_window_;
   std::span<const KvHeadCache> sets_;
+  std::shared_ptr<const std::vector<KvHeadCache>> copies_;  // in the backend's memory
   QueryRows pass_;
   const QueryTail* tail_;
   ColumnMasses* columns_;

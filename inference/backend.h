@@ -174,6 +174,7 @@ class Backend {
   virtual void add(float* x, const float* y, std::int64_t n) = 0;
   /// to[r] = from[r].  from, to: [rows, width]; they must not overlap.
   virtual void copy_rows(MatrixView<const float> from, MatrixView<float> to) = 0;
+  // Operations on KV sets need sets that the backend `can_read`.
   virtual void append(std::span<const AppendJob> jobs) = 0;
   /// Reads keys as float32; see ReadKeysJob.
   virtual void read_keys(std::span<const ReadKeysJob> jobs) = 0;
@@ -226,9 +227,16 @@ class Backend {
 
   /// Upper bound of the scratch memory that linear layers and attention of a pass need, in bytes.
   virtual std::size_t scratch_bytes(const ModelConfig& config, const PassSize& pass) const = 0;
-  /// Scratch memory that the backend holds now, in bytes.
+  /// Scratch memory that the backend holds now, in bytes.  It has grown to the need of the largest
+  /// operation since `release_workspace`, whatever threads took which part of it.
   virtual std::size_t workspace_bytes() const = 0;
+  virtual void release_workspace() = 0;
 };
+
+/// Whether a backend's operations can read a KV set: its pages are in the backend's memory.
+inline bool can_read(Backend& backend, const KvHeadCache& set) {
+  return &set.pool()->memory() == backend.memory().get();
+}
 
 /// The backends of a model's stages, as Model and Engine take them.
 inline std::vector<Backend*> pointers_to(std::span<const std::unique_ptr<Backend>> backends) {

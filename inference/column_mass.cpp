@@ -101,6 +101,7 @@ const ColumnMass& AttentionStats::column_mass(const ColumnRule& rule) {
         "column masses of rows that see ahead: found a prompt in several passes, expected one");
   }
   const auto start = Clock::now();
+  make_readable();
   int largest = 0;
   for (const KvHeadCache& set : sets_) largest = std::max(largest, set.size());
   grow(mass.scores, shape_.heads, largest);

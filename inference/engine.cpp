@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "common/error.h"
+#include "inference/policy_checks.h"
 #include "inference/rope.h"
 
 namespace turnbench {
@@ -33,30 +34,6 @@ Engine::Stage::Stage(Backend& backend, int head_dim, const Options& options)
   gathered_pool = make_pool(false, memory);
   link = make_link(memory, options.link_gbps);
   within = std::make_shared<OrderedLink>(memory);
-}
-
-std::vector<const Scratch*> Engine::Stage::all_scratch() const {
-  return {&hidden,
-          &normed,
-          &wide,
-          &q,
-          &k,
-          &pre_rope_k,
-          &v,
-          &attended,
-          &lse,
-          &cos,
-          &sin,
-          &logits,
-          &table_cos,
-          &table_sin,
-          &rotated_keys,
-          &selection_scratch,
-          &far_q,
-          &far_lse,
-          &far_attended,
-          &turns,
-          &shown};
 }
 
 Engine::Engine(const Model& model, Backend& backend, Options options)
@@ -140,6 +117,7 @@ Engine::Layout Engine::begin(std::span<const Pass> passes, std::int64_t at_once)
       }
       layout.positions.push_back(pass.sequence->next_position + static_cast<std::int32_t>(t));
     }
+    check_policies(pass);
     layout.rows += std::ssize(pass.tokens);
     layout.pre_rope_keys |= pass.sequence->cache.pre_rope_keys();
     layout.decodes &= pass.kind == Pass::Kind::kDecode;
@@ -161,6 +139,14 @@ Engine::Layout Engine::begin(std::span<const Pass> passes, std::int64_t at_once)
     layout.dialogues.back().tokens = pass.sequence->tokens;
   }
   return layout;
+}
+
+void Engine::check_policies(const Pass& pass) {
+  if (!pass.evict) return;
+  const bool decodes = pass.kind == Pass::Kind::kDecode;
+  if (!decodes && !pass.prompt_end) return;
+  check_eviction(pass.sequence->policies, decodes);
+  for (const Sequence* fork : pass.forks) check_eviction(fork->policies, decodes);
 }
 
 void Engine::begin_steps(std::span<const Pass> passes, Layout& layout) {
@@ -424,9 +410,18 @@ std::size_t Engine::workspace_bytes() const {
   std::size_t total = staging_.bytes();
   for (const Stage& s : stages_) {
     total += s.backend.workspace_bytes();
-    for (const Scratch* scratch : s.all_scratch()) total += scratch->bytes();
+    Stage::for_each_scratch(s, [&](const Scratch& array) { total += array.bytes(); });
   }
   return total;
+}
+
+void Engine::release_workspace() {
+  staging_.release();
+  for (Stage& s : stages_) {
+    s.memory->synchronize();
+    s.backend.release_workspace();
+    Stage::for_each_scratch(s, [](auto& array) { array.release(); });
+  }
 }
 
 }  // namespace turnbench

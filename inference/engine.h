@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "inference/joined_lists.h"
@@ -20,6 +21,18 @@ namespace turnbench {
 struct AttentionOutputs {
   int layer = 0;
   MatrixView<const float> own, followed;
+};
+
+/// Observes the layers of a pass, in order, without changing what it computes.
+class LayerObserver {
+ public:
+  virtual ~LayerObserver() = default;
+  /// Called in a decode step of a sequence with a selection policy, before the layer's attention.
+  /// view: of the step; its keys are complete.  selection: what attention reads.
+  virtual void selection(const LayerView& /*view*/, const Selection& /*selection*/) {}
+  /// Called for a pass that follows another one, after the layer's attention and before the pass
+  /// takes over the outputs of that one.
+  virtual void outputs(const AttentionOutputs& /*outputs*/) {}
 };
 
 /// The part of one sequence in a forward pass.
@@ -43,8 +56,7 @@ struct Pass {
   /// layer's attention it goes on with that one's outputs, so that every layer of both has the same
   /// hidden states.  -1: none.
   int follows = -1;
-  /// Called for each layer in order before that.  May be null.
-  std::function<void(const AttentionOutputs&)> watch = {};
+  LayerObserver* observer = nullptr;  ///< may be null
 };
 
 /// Where the keys, values and queries of a made-up prompt come from.
@@ -120,8 +132,11 @@ class Engine {
   void reset_peak();
   /// What crossed the links of all stages so far, and how long that took.
   LinkTraffic link_traffic() const;
-  /// Bytes of activations and scratch held now.
+  /// Bytes of activations and scratch held now.  They have grown to the need of the largest pass
+  /// since `release_workspace`.
   std::size_t workspace_bytes() const;
+  /// Between passes.
+  void release_workspace();
 
  private:
   /// Consecutive layers on one backend, with their page pools and activations in its memory.
@@ -134,16 +149,28 @@ class Engine {
     bool is_on_host(const KvHeadCache& set) const {
       return set.pool() == host_pool || set.pool() == host_pre_rope_pool;
     }
-    std::vector<const Scratch*> all_scratch() const;
-
     /// A matrix of activations that grows as needed.
     struct Rows : Scratch {
       using Scratch::Scratch;
       void make_room(std::int64_t rows, std::int64_t columns) {
         view = {get(rows * columns), rows, columns};
       }
+      void release() {
+        Scratch::release();
+        view = {};
+      }
       MatrixView<float> view;
     };
+    /// Calls visit(array) for all arrays of activations and scratch of a stage.
+    template <typename Self, typename Visit>
+    static void for_each_scratch(Self& stage, const Visit& visit) {
+      std::apply(
+          [&](auto&... array) { (visit(array), ...); },
+          std::tie(stage.hidden, stage.cos, stage.sin, stage.q, stage.attended, stage.k, stage.v,
+                   stage.pre_rope_k, stage.lse, stage.far_q, stage.far_attended, stage.far_lse,
+                   stage.turns, stage.shown, stage.normed, stage.wide, stage.logits,
+                   stage.rotated_keys, stage.table_cos, stage.table_sin, stage.selection_scratch));
+    }
 
     Backend& backend;
     std::shared_ptr<Memory> memory;
@@ -235,6 +262,8 @@ class Engine {
   /// The same as `forward` for a prefill pass of any length: all of it goes through a layer, in
   /// chunks, before the next one.
   std::vector<float> forward_by_layers(const Pass& pass);
+  /// Refuses a pass in which policies of a sequence do not go together.
+  static void check_policies(const Pass& pass);
   /// What steps do before their first layer.
   void begin_steps(std::span<const Pass> passes, Layout& layout);
   /// Allocates the stage's activations, except logits.

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
+#include <string>
 #include <utility>
 
 #include "common/clock.h"
+#include "common/error.h"
 #include "inference/engine.h"
 #include "inference/policy_checks.h"
 
@@ -19,15 +21,9 @@ OffloadedLayer::Pinned pinned_of(const SelectionPolicy* selection, int layer) {
   };
 }
 
-/// The number of tokens that lists of one set select together, or an upper bound of at most `room`.
-std::size_t tokens_of(std::span<const std::vector<std::int32_t>> lists, std::size_t room) {
-  std::vector<std::int32_t> all;
-  std::size_t sum = 0;
-  for (const auto& list : lists) sum += list.size();
-  if (lists.size() == 1 || sum <= room) return sum;
-  for (const auto& list : lists) all.insert(all.end(), list.begin(), list.end());
-  std::sort(all.begin(), all.end());
-  return static_cast<std::size_t>(std::unique(all.begin(), all.end()) - all.begin());
+/// Where a sequence's selection policy breaks a promise, for messages.
+std::string selection_at(const Sequence& s, int layer) {
+  return PolicyCheck{s.policies.method, layer, s.shape().heads}.where("selection");
 }
 
 /// A layer's sets in host memory, and the bytes that went there.
@@ -86,8 +82,10 @@ std::vector<std::int32_t> Engine::begin_offloaded_step(Sequence& s, int layer) {
     if (layer == 0) prefetch(0);
     if (layer + 1 < shape_.layers) prefetch(layer + 1);
   }
-  return offloaded.begin_step(s.cache.layer(layer), pinned_of(s.policies.selection.get(), layer),
-                              ledger_of(s, layer));
+  return with_error_prefix(selection_at(s, layer), [&] {
+    return offloaded.begin_step(s.cache.layer(layer), pinned_of(s.policies.selection.get(), layer),
+                                s.generated, ledger_of(s, layer));
+  });
 }
 
 LedgerEntry& Engine::ledger_of(Sequence& s, int layer) {
@@ -120,18 +118,6 @@ std::vector<std::vector<std::int32_t>> Engine::fetch(Sequence& s, const LayerVie
       all.insert(all.end(), static_cast<std::size_t>(per_set), all_slots(set.size()));
   }
   const auto& lists = selection.all() ? all : selection.slots;
-  // Answers may become longer than a policy had room for.
-  if (const Residency::Options& options = offloaded->options(); options.step_tokens > 0) {
-    const auto per_set = static_cast<std::size_t>(options.lists_per_set),
-               room = static_cast<std::size_t>(options.step_tokens + options.pinned_tokens);
-    std::size_t most = 0;
-    for (std::size_t i = 0; i < lists.size(); i += per_set)
-      most = std::max(most, tokens_of(std::span(lists).subspan(i, per_set), room));
-    if (most > room) {
-      offloaded->make_room(host, 2 * static_cast<std::int32_t>(most),
-                           pinned_of(s.policies.selection.get(), layer), ledger);
-    }
-  }
   OffloadedLayer::Rebuild rebuild;
   if (s.policies.selection && s.policies.selection->rebuilds_keys()) {
     rebuild = [&](std::span<const SlotCopy> tokens) {
@@ -139,8 +125,12 @@ std::vector<std::vector<std::int32_t>> Engine::fetch(Sequence& s, const LayerVie
       s.policies.selection->rebuild_keys(view, {offloaded->sets(), tokens, rope});
     };
   }
-  return offloaded->fetch(host, lists, ledger, rebuild, [&](std::size_t count, const auto& task) {
-    view.backend->parallel_for(count, task);
+  return with_error_prefix(selection_at(s, layer), [&] {
+    offloaded->make_room(host, lists, pinned_of(s.policies.selection.get(), layer), s.generated,
+                         ledger);
+    return offloaded->fetch(host, lists, ledger, rebuild, [&](std::size_t count, const auto& task) {
+      view.backend->parallel_for(count, task);
+    });
   });
 }
 
@@ -208,13 +198,14 @@ void Engine::make_working_set(Sequence& s, int layer, const DeviceNeeds& needs,
   const auto& sets = s.cache.layer(layer);
   std::int32_t longest = 0;
   for (const KvHeadCache& set : sets) longest = std::max(longest, set.size());
-  const auto options =
-      working_set_options(s.policies.placement, needs, static_cast<int>(sets.size()), longest);
+  const auto options = with_error_prefix(s.policies.method, [&] {
+    return working_set_options(s.policies.placement, needs, static_cast<int>(sets.size()), longest);
+  });
   std::unique_ptr<OffloadedLayer>& offloaded = s.offloaded[static_cast<std::size_t>(layer)];
   offloaded = std::make_unique<OffloadedLayer>(
-      options, s.cache.pool(layer), s.policies.placement.host ? stage.link : stage.within,
-      needs.keys);
-  offloaded->start(sets, pinned_of(selection, layer));
+      options, needs, s.cache.pool(layer), s.policies.placement.host ? stage.link : stage.within);
+  with_error_prefix(selection_at(s, layer),
+                    [&] { offloaded->start(sets, pinned_of(selection, layer)); });
 }
 
 void Engine::move_in_answers(std::span<const Pass> passes) {

@@ -1,8 +1,6 @@
-// The part of the engine that calls policies: which pairs a layer's attention computes, which
-// tokens stay cached, and the counters of that.
+// The part of the engine that calls policies, and the counters of what they decide.
 
 #include <algorithm>
-#include <numeric>
 
 #include "common/clock.h"
 #include "common/error.h"
@@ -123,6 +121,11 @@ Engine::LayerDecisions Engine::ask_policies(int layer, std::span<const Pass> pas
       out.selections[i] = s.policies.selection->select(view);
       check.selection(out.selections[i], sets);
       s.counters.policy_seconds += seconds_since(start);
+    }
+    if (decodes && s.policies.selection && pass.observer != nullptr) {
+      if (offloaded != nullptr) offloaded->settle();
+      if (s.held[l] != nullptr) s.held[l]->settle();
+      pass.observer->selection(view, out.selections[i]);
     }
     if (offloaded != nullptr) {
       out.working_slots[i] =
@@ -295,12 +298,12 @@ void Engine::follow_outputs(int layer, std::span<const Pass> passes, const Layou
     };
     const MatrixView<float> own = outputs(i),
                             followed = outputs(static_cast<std::size_t>(passes[i].follows));
-    if (passes[i].watch) {
+    if (passes[i].observer != nullptr) {
       const std::int64_t count = own.rows * own.columns;
       float* copies = staging_.get(2 * count);
       stage.memory->copy_floats(own.data, copies, count);
       stage.memory->copy_floats(followed.data, copies + count, count);
-      passes[i].watch(
+      passes[i].observer->outputs(
           {layer, {copies, own.rows, own.columns}, {copies + count, own.rows, own.columns}});
     }
     stage.backend.copy_rows(followed, own);
@@ -317,7 +320,10 @@ void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
       if (OffloadedLayer* offloaded = s.offloaded[static_cast<std::size_t>(layer)].get())
         offloaded->settle();  // it may read the host's keys
       memory.synchronize();
-      keep(s, layer, s.policies.eviction->after_decode(view), view.sets);
+      const KeepSets kept = s.policies.eviction->after_decode(view);
+      PolicyCheck{s.policies.method, layer, shape_.heads}.keep_in_answer(
+          kept, s.policies.eviction->evicts_in_answers());
+      keep(s, layer, kept, view.sets);
       forget_evicted(s, layer);
       s.counters.policy_seconds += seconds_since(start);
     }
@@ -375,71 +381,6 @@ void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
   }
   s.columns[l].seconds = 0;
   if (pass.forks.empty()) s.columns[l].by_rule.clear();  // its slots are others now
-}
-
-/// Accumulates column masses over chunks, and in a shared prefix over turns.
-void Engine::count_columns(int layer, const Pass& pass, AttentionStats& stats,
-                           const LayerView& view) const {
-  std::vector<const Sequence*> forks(pass.forks.begin(), pass.forks.end());
-  if (forks.empty()) forks.push_back(pass.sequence);
-  for (const Sequence* fork : forks) {
-    if (!fork->policies.eviction) continue;
-    for (const ColumnRule& rule : fork->policies.eviction->columns()) {
-      const ColumnMass& mass = stats.column_mass(rule);
-      if (!pass.forks.empty() && mass.rows != view.first_position + view.rows) {
-        throw runtime_error(
-            "layer {}: found the column masses of {} rows, expected {}: a shared prefix must know "
-            "its forks from its first pass",
-            layer, mass.rows, view.first_position + view.rows);
-      }
-    }
-  }
-}
-
-void Engine::keep(Sequence& sequence, int layer, const KeepSets& kept,
-                  std::span<const KvHeadCache> from) {
-  auto& sets = sequence.cache.layer(layer);
-  const PolicyCheck check{sequence.policies.method, layer, shape_.heads};
-  check.keep(kept, from);
-  if (!kept.keep_all()) {
-    const std::shared_ptr<KvPool>& pool = sequence.cache.pool(layer);
-    std::vector<KvHeadCache> next;
-    for (std::size_t i = 0; i < kept.slots.size(); ++i) {
-      const KvHeadCache& source = from[i * from.size() / kept.slots.size()];
-      if (kept.slots.size() == sets.size() &&
-          sets[i].layout().pre_rope_keys == pool->layout().pre_rope_keys) {
-        next.push_back(sets[i]);  // shares the unchanged prefix
-        next.back().keep(kept.slots[i]);
-      } else {
-        next.push_back(source.gathered(kept.slots[i], pool));
-      }
-    }
-    sets = std::move(next);
-  }
-  if (sequence.policies.shifts_positions()) {
-    check.shifted(sets, sequence.cache.layer(0)[0].size());
-    for (KvHeadCache& set : sets) shift_positions(stage_of(layer), set);
-  }
-}
-
-void Engine::shift_positions(Stage& stage, KvHeadCache& set) {
-  int first = 0;  // from here on, no slot is at its position
-  while (first < set.size() && set.position(first) == first) ++first;
-  const std::int64_t count = set.size() - first, head_dim = shape_.head_dim;
-  if (count == 0) return;
-  std::vector<std::int32_t> positions(count);
-  std::iota(positions.begin(), positions.end(), first);
-  float* memory = stage.rotated_keys.get(2 * count * head_dim);
-  const MatrixView keys(memory, count, head_dim);
-  const MatrixView cos(memory + count * head_dim, count, head_dim / 2);
-  const MatrixView sin(cos.row(count), count, head_dim / 2);
-  compute_rope(stage, positions, cos.data, sin.data);
-  const ReadKeysJob reading{&set, first, true, keys};
-  stage.backend.read_keys({&reading, 1});
-  stage.backend.apply_rope(keys, cos, sin);
-  set.renumber_positions(first);
-  const AppendJob job{&set, first, keys};
-  stage.backend.append({&job, 1});
 }
 
 void Engine::count_reads(Sequence& s, int layer, const Selection& selection,

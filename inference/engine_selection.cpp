@@ -122,7 +122,15 @@ void Engine::attend_in_blocks(int layer, const Pass& pass, std::size_t index, co
     return out;
   };
   const PolicyCheck check{s.policies.method, layer, shape_.heads};
-  const int at_once = timed([&] { return std::clamp(policy.prefill_rows(view), 1, view.rows); });
+  LayerView block = view;
+  const auto rows_of_next = [&](int first) {
+    block.first_position = view.first_position + first;
+    block.rows = view.rows - first;
+    block.queries = view.queries.rows_at(first, block.rows);
+    block.sets = view.sets;
+    return timed([&] { return std::clamp(policy.prefill_rows(block), 1, block.rows); });
+  };
+  int rows = rows_of_next(0);  // also decides what a held layer pins
   HeldLayer* held = s.held[static_cast<std::size_t>(layer)].get();
   if (held != nullptr) {
     const auto positions = std::span(layout.positions).subspan(row, view.rows);
@@ -131,17 +139,17 @@ void Engine::attend_in_blocks(int layer, const Pass& pass, std::size_t index, co
     stage.backend.append(jobs);
     held->write_back(s.cache.layer(layer), view.rows, ledger_of(s, layer));
   }
-  const int distance = policy.max_distance();
-  stage.far_q.make_room(at_once, layout.q_width);
-  stage.far_attended.make_room(at_once, layout.q_width);
-  stage.far_lse.make_room(at_once, shape_.heads);
-  for (int first = 0; first < view.rows; first += at_once) {
-    LayerView block = view;
-    block.first_position += first;
-    block.rows = std::min(at_once, view.rows - first);
-    block.queries = view.queries.rows_at(first, block.rows);
-    if (distance > 0)
+  for (int first = 0; first < view.rows; first += rows) {
+    if (first > 0) rows = rows_of_next(first);
+    block.rows = rows;
+    block.queries = view.queries.rows_at(first, rows);
+    const int distance = policy.max_distance();
+    if (distance > 0) {
+      stage.far_q.make_room(rows, layout.q_width);
+      stage.far_attended.make_room(rows, layout.q_width);
+      stage.far_lse.make_room(rows, shape_.heads);
       block.far_queries = turn_queries(stage, block.queries, block.first_position, distance, 0);
+    }
     const std::int32_t end = block.first_position + block.rows;
     const Selection selection = timed([&] { return policy.select(block); });
     check.selection(selection, view.sets, end);

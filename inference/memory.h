@@ -86,7 +86,7 @@ class Buffer {
   std::size_t size_ = 0;
 };
 
-/// A scratch array of floats that grows as needed and never shrinks.
+/// A scratch array of floats that grows as needed and keeps its size until `release`.
 class Scratch {
  public:
   explicit Scratch(std::shared_ptr<Memory> memory = host_memory()) : memory_(std::move(memory)) {}
@@ -103,6 +103,7 @@ class Scratch {
   float* data() { return bytes_.as<float>(); }
   const float* data() const { return bytes_.as<float>(); }
   std::size_t bytes() const { return bytes_.size(); }
+  void release() { bytes_ = Buffer(); }
 
  private:
   std::shared_ptr<Memory> memory_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/error.h"
+
 namespace turnbench {
 
 std::size_t kv_bytes_of(const PageLayout& layout, int layers, int sets, std::int64_t tokens) {
@@ -27,9 +29,10 @@ AnswerNeeds answer_needs(const Policies& policies, const ModelShape& shape,
       out.working_sets += kv_bytes_of(layout, 1, sets, needs.pinned_tokens);
       continue;
     }
-    const std::int32_t slots =
-        Residency::make(working_set_options(policies.placement, needs, sets, tokens))
-            ->device_slots();
+    const Residency::Options options = with_error_prefix(policies.method, [&] {
+      return working_set_options(policies.placement, needs, sets, tokens);
+    });
+    const std::int32_t slots = Residency::make(options)->device_slots();
     out.working_sets += kv_bytes_of(layout, 1, sets, slots);
   }
   return out;

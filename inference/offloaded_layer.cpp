@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/error.h"
+
 namespace turnbench {
 namespace {
 
@@ -10,6 +12,32 @@ namespace {
 constexpr std::size_t kCopiesAtOnce = 2048;
 /// How far ahead of what is looked up memory is asked for what will be.
 constexpr std::size_t kCopiesAhead = 12;
+
+/// The most tokens that lists which share device slots select together, or an upper bound of at
+/// most `room`.
+std::int64_t most_selected(std::span<const std::vector<std::int32_t>> lists,
+                           const Residency::Options& options, std::int64_t room) {
+  const auto together = static_cast<std::size_t>(options.per_list ? 1 : options.lists_per_set);
+  std::int64_t most = 0;
+  std::vector<std::int32_t> all;
+  for (std::size_t first = 0; first < lists.size(); first += together) {
+    const auto group = lists.subspan(first, together);
+    std::int64_t tokens = 0;
+    for (const auto& list : group) tokens += std::ssize(list);
+    if (together > 1 && tokens > room) {
+      all.clear();
+      for (const auto& list : group) all.insert(all.end(), list.begin(), list.end());
+      std::sort(all.begin(), all.end());
+      tokens = std::unique(all.begin(), all.end()) - all.begin();
+    }
+    most = std::max(most, tokens);
+  }
+  return most;
+}
+
+bool has_step_buffer(const Residency::Options& options) {
+  return options.rule == Residency::Rule::kLru || options.rule == Residency::Rule::kLfu;
+}
 
 /// The most tokens of a set that are pinned.
 std::int64_t most_pinned(std::span<const KvHeadCache> sets, const OffloadedLayer::Pinned& pinned) {
@@ -25,19 +53,22 @@ std::int64_t most_pinned(std::span<const KvHeadCache> sets, const OffloadedLayer
 
 }  // namespace
 
-OffloadedLayer::OffloadedLayer(const Residency::Options& options,
-                               const std::shared_ptr<KvPool>& device, std::shared_ptr<Link> link,
-                               KeyRows keys_read)
-    : residency_(Residency::make(options)), link_(std::move(link)), keys_read_(keys_read) {
+OffloadedLayer::OffloadedLayer(const Residency::Options& options, const DeviceNeeds& needs,
+                               const std::shared_ptr<KvPool>& device, std::shared_ptr<Link> link)
+    : residency_(Residency::make(options)),
+      needs_(needs),
+      first_slots_(residency_->device_slots()),
+      link_(std::move(link)) {
   for (int s = 0; s < options.sets; ++s)
     sets_.push_back(KvHeadCache::working_set(device, residency_->device_slots()));
 }
 
 OffloadedLayer::OffloadedLayer(const OffloadedLayer& other)
     : residency_(other.residency_->clone()),
+      needs_(other.needs_),
+      first_slots_(other.first_slots_),
       sets_((other.link_->wait(other.last_), other.sets_)),
-      link_(other.link_),
-      keys_read_(other.keys_read_) {}
+      link_(other.link_) {}
 
 OffloadedLayer::~OffloadedLayer() {
   try {
@@ -63,7 +94,7 @@ void OffloadedLayer::take_in(std::span<const KvHeadCache> sets,
   std::vector<Copy> copies;
   for (const SlotCopy& c : residency_->step(lists, tokens).loads) {
     const auto s = static_cast<std::size_t>(c.set);
-    sets_[s].place(c.device, sets[s], c.host, c.count, copies, keys_read_);
+    sets_[s].place(c.device, sets[s], c.host, c.count, copies, needs_.keys);
   }
   sets_.front().pool()->memory().copy(copies);
 }
@@ -72,11 +103,23 @@ void OffloadedLayer::settle() {
   link_->wait(last_);
 }
 
+std::int64_t OffloadedLayer::added_slots() const {
+  return std::int64_t{residency_->device_slots() - first_slots_} * std::ssize(sets_);
+}
+
 std::vector<std::int32_t> OffloadedLayer::begin_step(std::span<const KvHeadCache> host,
-                                                     const Pinned& pinned, LedgerEntry& ledger) {
+                                                     const Pinned& pinned, int answer,
+                                                     LedgerEntry& ledger) {
   settle();
   not_on_host_ = 1;
   if (const std::int64_t most = most_pinned(host, pinned); most > options().pinned_tokens) {
+    if (most > std::int64_t{needs_.pinned_tokens} + answer) {
+      throw runtime_error(
+          "found {} pinned tokens of a KV set, expected at most the {} of DeviceNeeds and {} of "
+          "the "
+          "answer",
+          most, needs_.pinned_tokens, answer);
+    }
     Residency::Options roomier = options();
     roomier.pinned_tokens = static_cast<std::int32_t>(2 * most);
     renew(roomier, host, 1, pinned, ledger);
@@ -120,7 +163,7 @@ std::vector<std::vector<std::int32_t>> OffloadedLayer::fetch(
   ledger.hits += step.hits;
   ledger.misses += step.misses;
   ledger.evictions += step.evictions;
-  load(host, step.loads, rebuild ? KeyRows::kNone : keys_read_, LinkUse::kKvFetch,
+  load(host, step.loads, rebuild ? KeyRows::kNone : needs_.keys, LinkUse::kKvFetch,
        ledger.kv_fetch_bytes);
   if (rebuild && !step.loads.empty()) rebuild(step.loads);  // while values come over the link
   fetched_ = last_;
@@ -131,12 +174,32 @@ void OffloadedLayer::await_fetch() {
   link_->wait(fetched_);
 }
 
-void OffloadedLayer::make_room(std::span<const KvHeadCache> host, std::int32_t step_tokens,
-                               const Pinned& pinned, LedgerEntry& ledger) {
+void OffloadedLayer::make_room(std::span<const KvHeadCache> host,
+                               std::span<const std::vector<std::int32_t>> lists,
+                               const Pinned& pinned, int answer, LedgerEntry& ledger) {
   Residency::Options roomier = options();
-  if (roomier.step_tokens >= step_tokens) return;
+  // Of a cache whose blocks are not those that steps read, each token may take a block.
+  const std::int64_t slots_each = needs_.block > 0 ? 1 : roomier.block;
+  const std::int64_t promised =
+      needs_.step_tokens / (roomier.per_list ? roomier.lists_per_set : 1) + needs_.pinned_tokens;
+  const std::int64_t room =
+      roomier.pinned_tokens +
+      (has_step_buffer(roomier) ? roomier.step_tokens : roomier.cache_tokens / slots_each);
+  const std::int64_t most = most_selected(lists, roomier, std::min(room, promised));
+  if (most > promised + answer) {
+    throw runtime_error(
+        "found {} selected tokens of a KV set, expected at most the {} of DeviceNeeds and {} of "
+        "the "
+        "answer",
+        most, promised, answer);
+  }
+  if (most <= room) return;
   settle();
-  roomier.step_tokens = step_tokens;
+  if (has_step_buffer(roomier)) {
+    roomier.step_tokens = static_cast<std::int32_t>(2 * most);
+  } else {
+    roomier.cache_tokens = static_cast<std::int32_t>(2 * most * slots_each);
+  }
   renew(roomier, host, 0, pinned, ledger);
 }
 
@@ -155,7 +218,7 @@ void OffloadedLayer::renew(const Residency::Options& options, std::span<const Kv
 }
 
 void OffloadedLayer::end_step(std::span<const KvHeadCache> host, LedgerEntry& ledger) {
-  load(host, std::exchange(fills_, {}), keys_read_, LinkUse::kCacheFill, ledger.cache_fill_bytes);
+  load(host, std::exchange(fills_, {}), needs_.keys, LinkUse::kCacheFill, ledger.cache_fill_bytes);
 }
 
 void OffloadedLayer::truncate(std::span<const std::int32_t> tokens) {

@@ -9,6 +9,7 @@
 #include "inference/kv_cache.h"
 #include "inference/ledger.h"
 #include "inference/link.h"
+#include "inference/policy.h"
 #include "inference/residency.h"
 
 namespace turnbench {
@@ -24,10 +25,9 @@ class OffloadedLayer {
   /// Which tokens of KV set `set`, which has so many tokens, are pinned.
   using Pinned = std::function<std::vector<SlotRange>(int set, int tokens)>;
 
-  /// Makes the working set in pages of the pool `device`.  keys_read: those of
-  /// selected tokens, as in DeviceNeeds.
-  OffloadedLayer(const Residency::Options& options, const std::shared_ptr<KvPool>& device,
-                 std::shared_ptr<Link> link, KeyRows keys_read = KeyRows::kAll);
+  /// Makes the working set in pages of the pool `device`.  needs: what the policy promises.
+  OffloadedLayer(const Residency::Options& options, const DeviceNeeds& needs,
+                 const std::shared_ptr<KvPool>& device, std::shared_ptr<Link> link);
   /// For a fork.  Waits for copies in flight; pages are shared until one side writes.
   OffloadedLayer(const OffloadedLayer& other);
   OffloadedLayer& operator=(const OffloadedLayer&) = delete;
@@ -43,20 +43,26 @@ class OffloadedLayer {
   std::span<const KvHeadCache> sets() const { return sets_; }
   std::span<KvHeadCache> sets() { return sets_; }
   const Residency::Options& options() const { return residency_->options(); }
+  /// Slots of all working sets together that were added because an answer needed them.
+  std::int64_t added_slots() const;
 
   /// Waits for the copies of earlier steps.
   void settle();
   /// Begins a step with one new token, which all KV sets of the host, `host`, already have as their
   /// last and which is pinned.  Returns its slot in each working set, where its rows are to be
   /// written.  Makes a new working set if more tokens are pinned than this one has room for.
+  /// @throws Error (runtime) if these are more than the policy promised and the `answer` tokens of
+  /// the answer.
   std::vector<std::int32_t> begin_step(std::span<const KvHeadCache> host, const Pinned& pinned,
-                                       LedgerEntry& ledger);
+                                       int answer, LedgerEntry& ledger);
   /// Copies the rows of the new token to the host, after they were written on the device.
   void write_back(std::span<KvHeadCache> host, std::span<const std::int32_t> slots,
                   LedgerEntry& ledger);
-  /// Makes a new working set, with nothing but the pinned tokens, whose step buffer has
-  /// `step_tokens` slots, if it has fewer now.
-  void make_room(std::span<const KvHeadCache> host, std::int32_t step_tokens, const Pinned& pinned,
+  /// Makes a new working set, with nothing but the pinned tokens, if a step that reads `lists` may
+  /// find no room in this one.
+  /// @throws Error (runtime) as `begin_step`.
+  void make_room(std::span<const KvHeadCache> host,
+                 std::span<const std::vector<std::int32_t>> lists, const Pinned& pinned, int answer,
                  LedgerEntry& ledger);
   /// Writes the keys of tokens whose values are being brought to the device.
   using Rebuild = std::function<void(std::span<const SlotCopy>)>;
@@ -85,9 +91,10 @@ class OffloadedLayer {
             LinkUse use, std::int64_t& account);
 
   std::unique_ptr<Residency> residency_;
+  DeviceNeeds needs_;
+  std::int32_t first_slots_;  // of each working set as it was made
   std::vector<KvHeadCache> sets_;
   std::shared_ptr<Link> link_;
-  KeyRows keys_read_;
   Link::Ticket last_ = 0, fetched_ = 0;
   std::vector<SlotCopy> fills_;   // of the current step
   std::int32_t not_on_host_ = 0;  // newest tokens whose rows the host does not have yet

@@ -1,5 +1,7 @@
 #include "inference/policy.h"
 
+#include "common/error.h"
+
 namespace turnbench {
 namespace {
 
@@ -51,8 +53,20 @@ Residency::Options working_set_options(const Placement& placement, const DeviceN
     out.step_tokens = step_tokens;
   } else if (needs.block > 0) {  // the cache is what a step reads: whole blocks
     out.cache_tokens = std::max(out.cache_tokens, step_tokens);
-  } else {  // each token may be in a block of its own
-    out.cache_tokens = std::max(out.cache_tokens, std::min(step_tokens, blocks) * out.block);
+  } else {  // each token may be in a block of its own, which with demand is loaded for all sets
+    const bool demand = out.rule != Rule::kPrevious;
+    const std::int64_t read = std::int64_t{step_tokens} * (demand ? sets : 1);
+    const auto room_among = [&](std::int32_t of_blocks) {
+      return static_cast<std::int32_t>(std::min<std::int64_t>(read, of_blocks)) * out.block;
+    };
+    const std::int32_t first_step = room_among((longest + out.block) / out.block);
+    if (demand && placement.cache_tokens > 0 && placement.cache_tokens < first_step) {
+      throw input_error(
+          "cache_tokens: found {} with a cache_rule that first loads all that a step reads, "
+          "expected 0 (as many as that takes) or at least {}",
+          placement.cache_tokens, first_step);
+    }
+    out.cache_tokens = std::max(out.cache_tokens, room_among(blocks));
   }
   out.per_list = needs.per_list && out.rule == Rule::kPrevious;
   if (out.per_list)

@@ -40,6 +40,7 @@ struct DialogueView {
   int turn = 0;
   std::uint64_t seed = 0;  ///< depends on dialogue and turn, not on the method
   std::function<std::string(int token)> token_text;
+  int answer_limit = 0;  ///< most tokens of the turn's answer; 0: not known
 };
 
 /// The way from host to device of a layer whose keys and values are in host memory.
@@ -59,7 +60,10 @@ struct IndexPath {
 struct LayerView {
   int layer = 0;
   ModelShape shape;
-  std::span<const KvHeadCache> sets;  ///< the cached tokens, including this pass
+  /// The cached tokens, including this pass.  In a decode step of a layer in host memory these are
+  /// the host's sets, which the backend may not be able to read (`can_read`): see RowsOnDevice and
+  /// read_keys_of_any_set in methods/.
+  std::span<const KvHeadCache> sets;
   AttentionStats& stats;
   const DialogueView& dialogue;
   std::int32_t first_position = 0;  ///< of the pass's first row; rows have consecutive positions
@@ -156,12 +160,17 @@ class EvictionPolicy {
 /// What the decode steps of a turn need on the device if keys and values are in host memory.
 struct DeviceNeeds {
   bool everything = false;  ///< all tokens: nothing is offloaded until the next prompt
-  /// Tokens of each set that a step has pinned; if an answer pins more, there is a new working set.
+  /// Tokens of each set that a step has pinned; tokens of the answer may be pinned on top, in a new
+  /// working set.
   std::int32_t pinned_tokens = 1;
-  std::int32_t step_tokens = 0;  ///< most other tokens that the lists of a set select together
+  /// Most other tokens that the lists of a set select together.  The engine refuses a step that
+  /// reads more than that, the pinned tokens and the tokens of the answer so far.
+  std::int32_t step_tokens = 0;
   /// Slot of the first token that blocks of the device cache are counted from.
   std::int32_t first = 0;
-  /// Tokens of these blocks; 0: as the placement says.
+  /// Tokens of these blocks, where steps read whole blocks; 0: as the placement says.  Of a cache
+  /// that must have all that a step reads (rules kDemandLru, kDemandMass, kPrevious) each of
+  /// `step_tokens` may then be in a block of its own: it has room for `step_tokens` blocks.
   int block = 0;
   int lists_per_set = 1;
   /// Rule kPrevious: each list has device slots of its own, for its part of `step_tokens`.
@@ -223,6 +232,9 @@ class SelectionPolicy {
   /// Whether this is made for dialogues whose cache goes on from turn to turn (true) or for those
   /// that are prefilled anew in each turn; nothing if it serves both.
   virtual std::optional<bool> keeps_cache() const { return std::nullopt; }
+  /// True if it must see every pass of a sequence, so that it cannot go on from tokens that full
+  /// attention computed without it.
+  virtual bool needs_every_pass() const { return false; }
   /// Called for each layer at the end of a turn's prefill, to build the index that `select` needs.
   /// Sets and statistics are those after eviction.
   virtual void after_prefill(const LayerView&) {}
@@ -296,6 +308,8 @@ class SelectionPolicy {
   /// True if attention of prompts reads what `select` says.  Sequences that share such a prefill go
   /// on with clones of the policy that decided it.
   virtual bool selects_in_prefill() const { return false; }
+  /// If so: as PrefillPolicy::reuses_cached_prompt.
+  virtual bool reuses_cached_prompt() const { return true; }
   /// How many of the `rows` rows of a prompt from position `first` on go through all layers before
   /// the others do, so that what is chosen for them is known before.  At least one.
   virtual int pass_rows(const DialogueView& /*dialogue*/, std::int32_t /*first*/, int rows) {
@@ -304,8 +318,9 @@ class SelectionPolicy {
   /// True if rows of a prompt may be divided anywhere.  Such a prompt goes through each layer in
   /// chunks, and through a layer whole before the next one.
   virtual bool divides_anywhere() const { return false; }
-  /// Rows of a prompt that are attended together, in order: `select` is called for each such block
-  /// of a pass.  Called for each layer before the first one.  view: of the whole pass.
+  /// The number of rows of a prompt that are attended together next: `select` is called for each
+  /// such block of a pass.  Called for each layer before each block.  view: of the pass from the
+  /// block's first row on.
   virtual int prefill_rows(const LayerView& view) { return view.rows; }
   /// If not 0, tokens farther away than that many positions are attended as if they were as far as
   /// that, which takes keys before RoPE.  Holds where `select` gives lists.  Asked before it.
@@ -328,6 +343,7 @@ struct Placement {
 /// The working set of a layer with so many KV sets.  longest: tokens of the largest one.  There is
 /// no more room than could be of use, whatever the settings say: an answer that needs more gets a
 /// new working set.
+/// @throws Error (input) if the placement's device cache cannot hold what a step of its rule loads.
 Residency::Options working_set_options(const Placement& placement, const DeviceNeeds& needs,
                                        int sets, std::int32_t longest);
 
@@ -355,8 +371,11 @@ struct Policies {
   }
   /// Whether a prefill is not dense.
   bool has_sparse_prefill() const { return prefill != nullptr || selects_in_prefill(); }
-  /// As PrefillPolicy says; a selection goes on, as a dense prefill does.
-  bool reuses_cached_prompt() const { return !prefill || prefill->reuses_cached_prompt(); }
+  /// As PrefillPolicy says; a dense prefill does.
+  bool reuses_cached_prompt() const {
+    if (selects_in_prefill()) return selection->reuses_cached_prompt();
+    return !prefill || prefill->reuses_cached_prompt();
+  }
   /// Without what does not matter before the end of a prompt.
   Policies prefill_part() const {
     Policies out;

@@ -80,18 +80,21 @@ void check_cache_rule(const SelectionPolicy& selection, Residency::Rule rule,
       method);
 }
 
-Error unequal_sets(std::string_view method) {
-  return input_error(
-      "{}: found it with a method whose heads keep unequal numbers of tokens, expected equally "
-      "many in all KV sets of a layer",
-      method);
-}
-
-Error evictions_in_answers(std::string_view method) {
-  return input_error(
-      "{}: found it with a method that evicts while decoding, expected none, or history "
-      "compress_once",
-      method);
+void check_eviction(const Policies& policies, bool evicts_in_answers) {
+  if (!policies.selection || !policies.eviction) return;
+  if (policies.selection->needs_equal_sets() && policies.eviction->keeps_unequal_sets()) {
+    throw input_error(
+        "{}: found an eviction whose heads keep unequal numbers of tokens, expected equally many "
+        "in all KV sets of a layer, which the selection needs",
+        policies.method);
+  }
+  if (policies.selection->needs_whole_answers() && policies.eviction->evicts_in_answers() &&
+      evicts_in_answers) {
+    throw input_error(
+        "{}: found an eviction while decoding, expected none, or history compress_once: the "
+        "selection needs whole answers",
+        policies.method);
+  }
 }
 
 std::string PolicyCheck::where(const char* decides) const {
@@ -111,8 +114,24 @@ void PolicyCheck::lists(const std::vector<std::vector<std::int32_t>>& lists,
   }
 }
 
-void PolicyCheck::keep(const KeepSets& kept, std::span<const KvHeadCache> sets) const {
-  if (!kept.keep_all()) lists(kept.slots, sets, "eviction");
+void PolicyCheck::keep(const KeepSets& kept, std::span<const KvHeadCache> sets,
+                       bool may_be_unequal) const {
+  if (kept.keep_all()) return;
+  lists(kept.slots, sets, "eviction");
+  if (may_be_unequal) return;
+  for (const auto& list : kept.slots) {
+    if (list.size() == kept.slots.front().size()) continue;
+    throw runtime_error(
+        "{}: found sets of {} and {} tokens, expected equally many, as keeps_unequal_sets says",
+        where("eviction"), kept.slots.front().size(), list.size());
+  }
+}
+
+void PolicyCheck::keep_in_answer(const KeepSets& kept, bool may_evict) const {
+  if (kept.keep_all() || may_evict) return;
+  throw runtime_error(
+      "{}: found an eviction while decoding, expected none, as evicts_in_answers says",
+      where("eviction"));
 }
 
 void PolicyCheck::selection(const Selection& selection, std::span<const KvHeadCache> sets,

@@ -3,9 +3,7 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 
-#include "common/error.h"
 #include "inference/policy.h"
 
 namespace turnbench {
@@ -14,10 +12,9 @@ namespace turnbench {
 /// @throws Error (input) if steps compute keys, and another cache rule than kPrevious forgets them.
 void check_cache_rule(const SelectionPolicy& selection, Residency::Rule rule,
                       const std::string& method);
-/// Of a selection that needs equal sets.
-Error unequal_sets(std::string_view method);
-/// Of a selection that needs whole answers.
-Error evictions_in_answers(std::string_view method);
+/// @throws Error (input) if the selection needs what the eviction does not leave: equally many
+/// tokens in all sets of a layer, or whole answers where the eviction is called in answers too.
+void check_eviction(const Policies& policies, bool evicts_in_answers);
 
 /// Checks the results of policies where they enter the engine; caches and kernels rely on them. All
 /// checks take linear time.
@@ -27,7 +24,11 @@ struct PolicyCheck {
   const std::string& method;  ///< name of the method; may be empty
   int layer = 0, heads = 0;   ///< number of query heads
 
-  void keep(const KeepSets& kept, std::span<const KvHeadCache> sets) const;
+  /// may_be_unequal: as the policy says (EvictionPolicy::keeps_unequal_sets).
+  void keep(const KeepSets& kept, std::span<const KvHeadCache> sets, bool may_be_unequal) const;
+  /// What a policy keeps after a decode step.  may_evict: as it says
+  /// (EvictionPolicy::evicts_in_answers).
+  void keep_in_answer(const KeepSets& kept, bool may_evict) const;
   /// end: behind the slot of the last row that the selection is made for, if that is not the last
   /// slot of its set.
   void selection(const Selection& selection, std::span<const KvHeadCache> sets,
@@ -37,8 +38,10 @@ struct PolicyCheck {
   /// first set.
   void shifted(std::span<const KvHeadCache> sets, int tokens) const;
 
- private:
+  /// The method and the layer, and which of its policies decides there.
   std::string where(const char* decides) const;
+
+ private:
   void lists(const std::vector<std::vector<std::int32_t>>& lists, std::span<const KvHeadCache> sets,
              const char* decides) const;
 };

@@ -49,8 +49,9 @@ class Retriever {
   /// Called for the layers that it reads, in order.  hidden: [rows, hidden] of the pass, in the
   /// backend's memory.
   virtual void enter_layer(const RetrieverPass&, int /*layer*/, MatrixView<const float>) {}
-  /// The weights of all tokens for the last one's step, at least 0: [lists, tokens], in the pass's
-  /// scratch.  lists: KV heads of the model, each of which has weights of its own, or 1 for all.
+  /// Scores of all tokens for the last token's step, of which a step reads the largest: [lists,
+  /// tokens], in the pass's scratch.  lists: KV heads of the model, each with scores of its own, or
+  /// 1 for all of them.
   /// Called between `begin_pass` and the first layer.
   virtual MatrixView<const float> weights(const RetrieverPass& pass, int lists) = 0;
   /// Forgets all tokens from `tokens` on.

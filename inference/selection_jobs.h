@@ -90,11 +90,13 @@ struct TransposeKeysJob {
   int first_column = 0;  ///< the slot of the first column; at most `first`
 };
 
-/// How the scores of the query heads of a set become one score.
-enum class HeadReduction { kSum, kSumOfSoftmax, kMaxOfSoftmax };
+/// How the scores of the query heads of a set become one score.  The maximum is that of the
+/// logarithms: it gives the order of the probabilities, of which most are too small for a float.
+enum class HeadReduction { kSum, kSumOfSoftmax, kMaxOfLogSoftmax };
 
-/// out[j] = reduction over the heads of scores[h, j], or of softmax(scores[h]) at j.  A head whose
-/// scores are all -inf adds nothing to those of softmax, and one with NaN or +inf makes them NaN.
+/// out[j] = reduction over the heads of scores[h, j], of softmax(scores[h]) at j or of its
+/// logarithm.  A head whose scores are all -inf adds nothing to a sum of softmax and is less than
+/// all others in a maximum; one with NaN or +inf makes both NaN.
 struct ReduceHeadsJob {
   MatrixView<const float> scores;  ///< [heads, n]
   HeadReduction reduction = HeadReduction::kSum;

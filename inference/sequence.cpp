@@ -84,6 +84,12 @@ std::size_t Sequence::resident_kv_bytes() const {
   return slots * rows_per_token() * cache.pool(0)->layout().row_bytes() + policy_key_bytes();
 }
 
+std::size_t Sequence::added_kv_bytes() const {
+  std::int64_t slots = 0;
+  for (const auto& layer : offloaded) slots += layer ? layer->added_slots() : 0;
+  return static_cast<std::size_t>(slots) * rows_per_token() * cache.pool(0)->layout().row_bytes();
+}
+
 std::size_t Sequence::policy_key_bytes() const {
   std::size_t out = retriever ? retriever->key_bytes() : 0;
   for (int l = 0; policies.selection && l < shape_.layers; ++l)

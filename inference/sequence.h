@@ -63,6 +63,9 @@ class Sequence {
   /// Of these what is on the device: layers that are there whole, working sets with all their slots
   /// of those in host memory.  Working sets beside layers on the device come on top.
   std::size_t resident_kv_bytes() const;
+  /// Of these, slots of working sets that were added because an answer needed more than was
+  /// promised at the end of its prompt.
+  std::size_t added_kv_bytes() const;
 
   /// The retriever with this key; null if there is none.
   const Retriever* find_retriever(const std::string& key) const;

@@ -34,15 +34,6 @@ bool may_pass(long status) {
   return status == 408 || status == 409 || status == 429 || status >= 500;
 }
 
-/// The text of choices[0].message.content: null is an empty one.
-std::string content_of(const std::string& body) {
-  const Json json = parse_json(body, "reply");
-  const JsonView choices = JsonView(json, "reply").at("choices");
-  if (!choices.is_array() || choices.size() == 0) choices.fail("at least one choice");
-  const JsonView message = choices[0].at("message");
-  return message.has("content") ? message.at("content").as_string() : "";
-}
-
 /// False if it was stopped.
 bool wait(double seconds, const std::function<bool()>& should_stop) {
   const auto start = Clock::now();
@@ -56,8 +47,29 @@ bool wait(double seconds, const std::function<bool()>& should_stop) {
 
 }  // namespace
 
-ChatClient::ChatClient(const ChatOptions& options)
-    : options_(options), url_(chat_url(options.url)), http_(url_, options.key, options.timeout) {}
+std::string completion_text(const std::string& body) {
+  const Json json = parse_json(body, "reply");
+  const JsonView choices = JsonView(json, "reply").at("choices");
+  if (!choices.is_array() || choices.size() == 0) choices.fail("at least one choice");
+  const JsonView message = choices[0].at("message");
+  return message.has("content") ? message.at("content").as_string() : "";
+}
+
+void Endpoint::replied() {
+  std::lock_guard lock(mutex_);
+  ever_replied_ = true;
+  attempts_ = requests_ = 0;
+}
+
+bool Endpoint::is_gone_after_failure(bool last) {
+  std::lock_guard lock(mutex_);
+  ++attempts_;
+  if (last) ++requests_;
+  return requests_ >= kMostFailures || (!ever_replied_ && attempts_ >= kMostFailures);
+}
+
+ChatClient::ChatClient(const ChatOptions& options, Endpoint& endpoint)
+    : options_(options), endpoint_(endpoint), http_(endpoint.url(), options.key, options.timeout) {}
 
 ChatReply ChatClient::ask(const ChatRequest& request, const std::function<bool()>& should_stop) {
   const std::string body = body_of(options_, request);
@@ -65,11 +77,17 @@ ChatReply ChatClient::ask(const ChatRequest& request, const std::function<bool()
   ChatReply out;
   for (int attempt = 0;; ++attempt) {
     HttpReply reply = http_.post(body);
+    if (reply.status != 0) endpoint_.replied();
+    if (reply.unreachable && endpoint_.is_gone_after_failure(attempt == options_.retries)) {
+      out.error = reply.error;
+      out.status = ChatReply::Status::kNoServer;
+      return out;
+    }
     out.raw = replace_invalid_utf8(reply.body);
     const std::string quoted = printable(shorten(trim(out.raw), kShown));
     if (reply.status == 200) {
       try {
-        out.text = content_of(out.raw);
+        out.text = completion_text(out.raw);
         out.error.clear();
         return out;
       } catch (const Error& error) {
@@ -81,7 +99,7 @@ ChatReply ChatClient::ask(const ChatRequest& request, const std::function<bool()
       out.error = fmt::format("found the status {} ({}), expected 200", reply.status, quoted);
     }
     if (reply.status == 401 || reply.status == 403 || reply.status == 404)
-      throw runtime_error("{}: {}", url_.display, out.error);
+      throw runtime_error("{}: {}", endpoint_.url().display, out.error);
     const bool again = reply.status == 0 || reply.status == 200 || may_pass(reply.status);
     if (!again || attempt == options_.retries) break;
     if (reply.retry_after > kLongestAskedWait) {

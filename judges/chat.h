@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -26,28 +27,56 @@ struct ChatRequest {
 };
 
 struct ChatReply {
-  enum class Status { kOk, kFailed, kStopped };
+  enum class Status { kOk, kFailed, kStopped, kNoServer };
   Status status = Status::kOk;
   std::string raw;   ///< the last response body, unchanged
   std::string text;  ///< the model's message
   std::string error;
 };
 
+/// What the clients of one run learn about whether there is a server at their endpoint.
+/// Thread-safe.
+class Endpoint {
+ public:
+  explicit Endpoint(const std::string& base_url) : url_(chat_url(base_url)) {}
+  const Url& url() const { return url_; }
+
+  /// A server has replied, with whatever status.
+  void replied();
+  /// A connection could not be made.  `last`: it was the request's last attempt.  Returns true if
+  /// there is no server: after kMostFailures attempts in a row and no reply before, or
+  /// kMostFailures requests in a row that failed in all their attempts.
+  bool is_gone_after_failure(bool last);
+
+  static constexpr int kMostFailures = 3;
+
+ private:
+  Url url_;
+  std::mutex mutex_;
+  bool ever_replied_ = false;
+  int attempts_ = 0, requests_ = 0;  // failed ones since the last reply
+};
+
 /// Client of a chat-completions endpoint, as of OpenAI, vLLM or llama.cpp.  Not thread-safe.
 class ChatClient {
  public:
-  explicit ChatClient(const ChatOptions& options);
+  /// `endpoint` is that of `options.url` and must outlive the client.
+  ChatClient(const ChatOptions& options, Endpoint& endpoint);
 
   /// Sends a request.  Retries on 408, 409, 429 and 5xx, broken connections, timeouts and replies
   /// that are no completion, after a wait that doubles or that the server names.  Polls
-  /// `should_stop` while it waits.
+  /// `should_stop` while it waits.  kNoServer: the endpoint counts as gone (see Endpoint).
   /// @throws Error (runtime) if no request can succeed (401, 403, 404).
   ChatReply ask(const ChatRequest& request, const std::function<bool()>& should_stop);
 
  private:
   ChatOptions options_;
-  Url url_;
+  Endpoint& endpoint_;
   HttpClient http_;
 };
+
+/// The model's message in the body of a reply: choices[0].message.content; null is an empty one.
+/// @throws Error (input) if the body is no completion.
+std::string completion_text(const std::string& body);
 
 }  // namespace turnbench

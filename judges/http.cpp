@@ -126,6 +126,11 @@ HttpReply HttpClient::post(const std::string& json) {
     const std::string what =
         handle_->message[0] != '\0' ? handle_->message : curl_easy_strerror(code);
     out.error = without_key(printable(what));
+    curl_off_t began = 0;  // when the transfer did, in microseconds; 0: there was no connection
+    curl_easy_getinfo(curl, CURLINFO_PRETRANSFER_TIME_T, &began);
+    out.unreachable = code == CURLE_COULDNT_CONNECT || code == CURLE_COULDNT_RESOLVE_HOST ||
+                      code == CURLE_COULDNT_RESOLVE_PROXY ||
+                      (code == CURLE_OPERATION_TIMEDOUT && began == 0);
   } else {
     curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &out.status);
   }

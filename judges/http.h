@@ -22,7 +22,8 @@ Url chat_url(const std::string& base);
 struct HttpReply {
   long status = 0;  ///< 0: there is no complete reply, and `error` says why
   std::string body, error;
-  double retry_after = 0;  ///< seconds that the server asks to wait, or 0
+  bool unreachable = false;  ///< no connection: refused, timed out, or a name without address
+  double retry_after = 0;    ///< seconds that the server asks to wait, or 0
 };
 
 /// Posts JSON over one connection, which it keeps open.  Not thread-safe.  The key is only sent in

@@ -44,8 +44,9 @@ class Judging {
         rubric_(rubric),
         options_(options),
         judge_(judge_of(rubric, options.chat.model)),
-        url_(chat_url(options.chat.url).display) {
-    summary_.postprocess = options.chat.model + "@" + judge_.id.substr(0, 8);
+        endpoint_(options.chat.url),
+        url_(endpoint_.url().display) {
+    summary_.postprocess = name_of(judge_);
     store_.add_judge(judge_);
     for (const std::string& experiment : options.experiments) collect(experiment);
     summary_.progress.judgings = tasks_.size();
@@ -58,7 +59,7 @@ class Judging {
     const auto workers = std::min(static_cast<std::size_t>(options_.concurrency), tasks_.size());
     ThreadPool pool(std::max(1, static_cast<int>(workers)));
     std::deque<ChatClient> clients;  // one for each worker
-    for (int i = 0; i < pool.size(); ++i) clients.emplace_back(options_.chat);
+    for (int i = 0; i < pool.size(); ++i) clients.emplace_back(options_.chat, endpoint_);
     pool.parallel_for(tasks_.size(), [&](std::size_t i, int worker) {
       try {
         if (stopped() || !work(clients[static_cast<std::size_t>(worker)], tasks_[i], stopped))
@@ -104,7 +105,9 @@ class Judging {
     std::set<int> there;
     const std::vector<Judgement> judgements = judgements_of(item);
     for (const Judgement& j : judgements) {
-      if (j.status != Judgement::Status::kFailed) there.insert(j.ordinal);
+      if (j.status == Judgement::Status::kFailed) continue;
+      there.insert(j.ordinal);
+      count_reply(j, item);
     }
     summary_.stored += there.size();
     const std::size_t before = tasks_.size();
@@ -114,6 +117,20 @@ class Judging {
     items_.push_back(item);
     if (tasks_.size() > before) return {};
     return scores_of(judgements);
+  }
+
+  /// Counts a reply as read, or keeps it as the example of those that were not.
+  void count_reply(const Judgement& judgement, const Item& item) {
+    summary_.read += judgement.status == Judgement::Status::kOk;
+    if (judgement.status != Judgement::Status::kUnparsed || !summary_.unparsed.empty()) return;
+    constexpr std::size_t kShown = 300;  // bytes of the reply
+    summary_.unparsed =
+        fmt::format("{}: {}: \"{}\"", place_of(item), judgement.error,
+                    printable(shorten(trim(completion_text(judgement.reply)), kShown)));
+  }
+
+  static std::string place_of(const Item& item) {
+    return fmt::format("{}, turn {}", printable(item.dialogue), item.turn + 1);
   }
 
   std::vector<Judgement> judgements_of(const Item& item) const {
@@ -166,6 +183,12 @@ class Judging {
                        .next();
     const ChatReply reply = client.ask(request, stopped);
     if (reply.status == ChatReply::Status::kStopped) return false;
+    if (reply.status == ChatReply::Status::kNoServer) {
+      stop_ = true;
+      std::lock_guard lock(mutex_);
+      summary_.no_server = reply.error;
+      return false;
+    }
     Judgement judgement;
     judgement.cell = item.cell->key;
     judgement.dialogue = item.dialogue;
@@ -194,8 +217,9 @@ class Judging {
     p.unparsed += judgement.status == Judgement::Status::kUnparsed;
     if (judgement.status == Judgement::Status::kFailed) {
       ++p.failed;
-      summary_.errors.push_back(fmt::format("{}, turn {}: {}: {}", printable(item.dialogue),
-                                            item.turn + 1, url_, judgement.error));
+      summary_.errors.push_back(fmt::format("{}: {}: {}", place_of(item), url_, judgement.error));
+    } else {
+      count_reply(judgement, item);
     }
     return true;
   }
@@ -204,6 +228,7 @@ class Judging {
   const Rubric& rubric_;
   const JudgeOptions& options_;
   Judge judge_;
+  Endpoint endpoint_;
   std::string url_;
   std::deque<Cell> cells_;
   std::set<std::string> seen_;

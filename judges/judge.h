@@ -27,8 +27,11 @@ struct JudgeProgress {
 struct JudgeSummary {
   std::string postprocess;  ///< postprocess name of the stored scores: it names the judge
   std::size_t stored = 0;   ///< judgings that the store already had
+  std::size_t read = 0;     ///< judgings with scores, these included
   JudgeProgress progress;
   std::vector<std::string> errors;  ///< one line for each failed judging
+  std::string unparsed;   ///< one unparsed judging: what it is of, why, and the reply; empty: none
+  std::string no_server;  ///< why the endpoint counts as gone; empty if it does not
   bool stopped = false;
 };
 
@@ -37,7 +40,7 @@ struct JudgeSummary {
 /// is stored unchanged, with the scores read from it.  Once an answer has all its judgings, the
 /// means of the readable ones become its scores: the metrics judge:RUBRIC and
 /// judge:RUBRIC:DIMENSION, as fractions of the upper end of the scale.  Polls `should_stop` between
-/// requests and calls `report` after each.
+/// requests and calls `report` after each.  Stops if nothing answers at the endpoint.
 JudgeSummary judge_answers(Store& store, const Rubric& rubric, const JudgeOptions& options,
                            const std::function<bool()>& should_stop,
                            const std::function<void(const JudgeProgress&)>& report);

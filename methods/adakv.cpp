@@ -148,13 +148,15 @@ constexpr std::string_view kPaper =
 
 }  // namespace
 
-/// SnapKV, or another method that scores tokens, whose budget goes within a layer to the heads
+/// SnapKV, or the scores of H2O, TOVA or Keyformer, whose budget goes within a layer to the heads
 /// whose tokens score best (Ada-KV, Algorithm 1): scores of each head -> joint top-k of all heads
 /// -> its counts per head, never below floor_alpha of the mean -> top-k of each head, and the
 /// window.
 MethodInfo adakv() {
   return {.name = "adakv",
-          .summary = "a layer's budget shared out to its heads by SnapKV's or another's scores",
+          .summary =
+              "a layer's budget shared out to its heads by the scores of SnapKV, H2O, TOVA or "
+              "Keyformer",
           .paper = kPaper,
           .budget_unit =
               "prompt tokens kept per set in the mean over a layer's sets, the window included; "
@@ -163,7 +165,8 @@ MethodInfo adakv() {
               "sets sum to the budget exactly, where the official code rounds each "
               "(ada_exact=false); one kept set per KV head by default, where it keeps one per "
               "query head (gran=query_head); floor_alpha is that of its LongBench runs (its "
-              "README says 0.5); other scores than SnapKV's are compositions of this project",
+              "README says 0.5); SnapKV's scores are the paper's, those of H2O, TOVA and Keyformer "
+              "are compositions of this project, and no other method's are accepted",
           .parameters = and_also(ada_parameters(), {layers_parameter()}),
           .make = [](const Parameters& p) { return make_ada("adakv", p); }};
 }

@@ -45,6 +45,12 @@ int LayerBudget::choices(const LayerView& view, int fixed) const {
   return budgets[static_cast<std::size_t>(view.layer)];
 }
 
+void check_room(std::string_view method, const Budget& budget, int fixed, std::string_view always) {
+  if (budget.is_ratio || fixed <= 0 || budget.value > fixed) return;
+  throw input_error("{}: found a budget of {} and {}, expected a larger budget", method,
+                    budget.value, always);
+}
+
 ParameterInfo layers_parameter() {
   return {"layers", ParameterInfo::Kind::kLayers, "equal", "equal|pyramid[/beta]|w0/w1/...",
           "how the layers share the budget, which is their mean; w: a layer's weight"};

@@ -42,6 +42,10 @@ struct LayerBudget {
   int fetched(int n) const;  ///< PQCache's top-k
 };
 
+/// Refuses a budget of so many tokens that the `fixed` ones which are always kept or read fill it.
+/// (How many tokens a share is depends on the prompt.)  always: those tokens as messages name them.
+void check_room(std::string_view method, const Budget& budget, int fixed, std::string_view always);
+
 /// Parameter "layers".
 ParameterInfo layers_parameter();
 /// Parameters "beta" and "pyr_exact", of methods whose layers always share as a pyramid.

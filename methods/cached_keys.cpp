@@ -4,20 +4,56 @@
 #include <array>
 
 namespace turnbench {
+namespace {
+
+/// Reads the rows of a job from a set in host memory.
+void read_host_keys(const ReadKeysJob& job, MatrixView<float> out) {
+  for (std::int64_t r = 0; r < out.rows; ++r) {
+    const int slot = job.first + static_cast<int>(r);
+    if (job.pre_rope) {
+      job.set->read_pre_rope_key(slot, out.row(r));
+    } else {
+      job.set->read_key(slot, out.row(r));
+    }
+  }
+}
+
+}  // namespace
+
+void read_keys_of_any_set(Backend& backend, std::span<const ReadKeysJob> jobs) {
+  std::vector<ReadKeysJob> readable;
+  for (const ReadKeysJob& job : jobs) {
+    if (can_read(backend, *job.set)) {
+      readable.push_back(job);
+      continue;
+    }
+    std::vector<float> rows(static_cast<std::size_t>(job.out.rows * job.out.columns));
+    const MatrixView<float> host(rows.data(), job.out.rows, job.out.columns);
+    read_host_keys(job, host);
+    std::vector<Copy> copies;
+    for (std::int64_t r = 0; r < job.out.rows; ++r)
+      copies.push_back(
+          copy_of(host.row(r), job.out.row(r), static_cast<std::size_t>(job.out.columns)));
+    backend.memory()->copy(copies);
+  }
+  if (!readable.empty()) backend.read_keys(readable);
+}
 
 std::vector<float> keys_on_host(Backend& backend, const KvHeadCache& set, int first, int end) {
   const std::int64_t rows = end - first, head_dim = set.layout().head_dim;
   std::vector<float> out(static_cast<std::size_t>(rows * head_dim));
   Memory& memory = *backend.memory();
-  if (memory.is_host()) {
-    const ReadKeysJob job{&set, first, false, MatrixView(out.data(), rows, head_dim)};
+  ReadKeysJob job{&set, first, false, MatrixView(out.data(), rows, head_dim)};
+  if (!can_read(backend, set)) {
+    read_host_keys(job, job.out);
+  } else if (memory.is_host()) {
     backend.read_keys({&job, 1});
-    return out;
+  } else {
+    Scratch scratch(backend.memory());
+    job.out = MatrixView(scratch.get(out.size()), rows, head_dim);
+    backend.read_keys({&job, 1});
+    memory.copy_floats(scratch.data(), out.data(), out.size());
   }
-  Scratch scratch(backend.memory());
-  const ReadKeysJob job{&set, first, false, MatrixView(scratch.get(out.size()), rows, head_dim)};
-  backend.read_keys({&job, 1});
-  memory.copy_floats(scratch.data(), out.data(), out.size());
   return out;
 }
 

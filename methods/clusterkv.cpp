@@ -7,8 +7,8 @@
 
 #include "common/error.h"
 #include "common/random.h"
-#include "inference/policy_checks.h"
 #include "inference/slot_set.h"
+#include "methods/budget_parameters.h"
 #include "methods/key_clusters.h"
 #include "methods/method.h"
 #include "methods/scores.h"
@@ -78,13 +78,12 @@ class ClusterKv : public SelectionPolicy {
     layer.prompt.clear();
     for (const KvHeadCache& set : view.sets) layer.prompt.push_back(set.size());
     layer.chosen = chosen_of(view.prompt_tokens);
-    const auto [least, most] = std::minmax_element(layer.prompt.begin(), layer.prompt.end());
-    layer.reads_all = view.layer < s_.dense_layers || *most - s_.sinks <= layer.chosen;
-    if (layer.reads_all) return;
+    if (view.layer < s_.dense_layers) return;
     // Evicted tokens leave their slots to others.
-    if (*least < view.prompt_tokens || layer.clustered.size() != view.sets.size())
+    const int least = *std::min_element(layer.prompt.begin(), layer.prompt.end());
+    if (least < view.prompt_tokens || layer.clustered.size() != view.sets.size())
       layer.forget_all();
-    add_prompt(view, layer);
+    if (!fits(layer, 0)) add_prompt(view, layer);
   }
 
   DeviceNeeds device_needs(const LayerView& view) const override {
@@ -124,8 +123,10 @@ class ClusterKv : public SelectionPolicy {
 
   /// Products with centroids -> the best clusters of each query head, the last one cut.
   Selection select(const LayerView& view) override {
+    if (view.layer < s_.dense_layers) return {};
     Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
-    if (layer.reads_all) return {};
+    if (fits(layer, full_windows(view))) return {};
+    if (layer.clustered != layer.prompt) add_prompt(view, layer);  // it did fit
     cluster_answer(view, layer);
     for (Batch& batch : layer.batches) batch.wait(view.backend->memory());
     const Scores scores = score(view, layer);
@@ -160,7 +161,6 @@ class ClusterKv : public SelectionPolicy {
   };
 
   struct Layer {
-    bool reads_all = true;
     int chosen = 0;                       ///< tokens of clusters that a head reads
     std::vector<std::int32_t> prompt;     ///< [sets]: tokens at its end
     std::vector<std::int32_t> clustered;  ///< [sets]: tokens that batches of prompts end with
@@ -175,6 +175,7 @@ class ClusterKv : public SelectionPolicy {
     void forget_all() {
       batches.clear();
       prompt_batches = 0;
+      clustered.clear();
     }
     std::int32_t first_unclustered(std::size_t set) const { return prompt[set] + clustered_answer; }
     /// The tokens of a cluster, as numbered in all batches.
@@ -198,6 +199,17 @@ class ClusterKv : public SelectionPolicy {
                                     static_cast<std::size_t>(clusters[set]));
     }
   };
+
+  /// Whether the prompt and `answered` tokens of the answer, once clustered, are all read.
+  bool fits(const Layer& layer, int answered) const {
+    const int most = *std::max_element(layer.prompt.begin(), layer.prompt.end());
+    return most - s_.sinks + answered <= layer.chosen;
+  }
+
+  /// Tokens of the answer before the current one that are to be in clusters.
+  int full_windows(const LayerView& view) const {
+    return s_.window == 0 ? 0 : (view.generated - 1) / s_.window * s_.window;
+  }
 
   /// Tokens of clusters that a head reads.
   int chosen_of(int prompt_tokens) const {
@@ -230,21 +242,18 @@ class ClusterKv : public SelectionPolicy {
     const std::int32_t first = parts[0].slots.begin;
     const std::string key = fmt::format("clusterkv {} {} {} {} {}", is_first, first,
                                         s_.first_clusters, s_.cluster_tokens, s_.iterations);
-    layer.batches.push_back({view.memo->get<KeyClusters>(
-        key, [&] { return std::make_shared<KeyClusters>(view, parts, settings(view, first)); })});
+    const auto cluster = [&] {
+      return std::make_shared<KeyClusters>(view, parts, settings(view, first));
+    };
+    const bool in_answer = view.memo == nullptr;
+    layer.batches.push_back({in_answer ? cluster() : view.memo->get<KeyClusters>(key, cluster)});
     layer.prompt_batches = layer.batches.size();
     layer.clustered = layer.prompt;
   }
 
   /// Clusters what an answer has beside the current token, `window` tokens at a time.
   void cluster_answer(const LayerView& view, Layer& layer) const {
-    for (std::size_t s = 0; s < view.sets.size(); ++s) {
-      const int answered = view.sets[s].size() - layer.prompt[s];
-      if (answered == view.generated) continue;
-      throw evictions_in_answers("clusterkv");
-    }
-    if (s_.window == 0) return;
-    while (view.generated - 1 - layer.clustered_answer >= s_.window) {
+    while (layer.clustered_answer < full_windows(view)) {
       std::vector<KeyClusters::Part> parts;
       for (std::size_t s = 0; s < view.sets.size(); ++s) {
         const std::int32_t begin = layer.first_unclustered(s);
@@ -328,9 +337,9 @@ MethodInfo clusterkv() {
           "Compression, 2024",
       .budget_unit =
           "tokens read per query head and step, sinks included; tokens of the answer that are in "
-          "no "
-          "cluster yet, the current one among them, are free; accounting=efficiency: sinks are "
-          "free and the current token counts",
+          "no cluster yet, the current one among them, are free, up to `window` of them; all of "
+          "the answer with window=0; accounting=efficiency: sinks are free and the current token "
+          "counts",
       .deviations =
           "one cluster for each 80 tokens, the first centroids are drawn without replacement, "
           "and iterations are always 20, as where its code measures speed (where it measures "
@@ -340,7 +349,11 @@ MethodInfo clusterkv() {
           "(code: 8, and none where it measures accuracy), made in the step after them (code: in "
           "that of their last one, which may read tokens twice); what a later turn adds, the "
           "last answer included, is clustered as one batch, where the code knows one prompt "
-          "only; with evictions all is clustered anew; equal scores: the earlier cluster; the "
+          "only; a prompt within the budget is clustered when the answer exceeds it, whose code "
+          "for accuracy reads everything then (window=0); its runs of LongBench feed the question, "
+          "at least the last 100 characters of a prompt, token by token through steps that select "
+          "and never clusters it, where here all of a prompt is dense and clustered; with "
+          "evictions all is clustered anew; equal scores: the earlier cluster; the "
           "device keeps the tokens that a query head read in the step before, and begins without "
           "any",
       .parameters =
@@ -360,6 +373,8 @@ MethodInfo clusterkv() {
             "what the budget counts: sinks and chosen tokens, or the chosen and the current one"}},
       .make =
           [](const Parameters& p) {
+            const int sinks = p.choice("accounting") == "accuracy" ? p.integer("sinks") : 0;
+            check_room("clusterkv", p.budget("budget"), sinks, fmt::format("{} sinks", sinks));
             Policies out;
             out.selection = std::make_unique<ClusterKv>(
                 ClusterKv::Settings{.budget = p.budget("budget"),

@@ -15,15 +15,18 @@ constexpr std::uint64_t kSeed = 4321;  // of PQCache's code
 
 }  // namespace
 
+void check_parts(int parts, std::int64_t head_dim) {
+  if (head_dim % parts == 0) return;
+  throw input_error("m: found {} parts, expected a divisor of the {} dimensions of a head", parts,
+                    head_dim);
+}
+
 CodeIndex::CodeIndex(const LayerView& view, const CodeSettings& settings,
                      std::span<const int> first)
     : settings_(settings), head_dim_(view.shape.head_dim) {
   const std::size_t parts = static_cast<std::size_t>(settings.parts);
   const std::int64_t dim = head_dim_ / settings.parts;
-  if (head_dim_ % settings.parts != 0) {
-    throw input_error("m: found {} parts, expected a divisor of the {} dimensions of a head",
-                      settings.parts, head_dim_);
-  }
+  check_parts(settings.parts, head_dim_);
   work_->problems.resize(view.sets.size() * parts);
   work_->centroids.resize(view.sets.size() *
                           static_cast<std::size_t>(settings.count() * head_dim_));

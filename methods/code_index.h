@@ -18,6 +18,9 @@ struct CodeSettings {
   int count() const { return 1 << bits; }
 };
 
+/// @throws Error (input) if keys of `head_dim` dimensions cannot be cut into `parts` equal parts.
+void check_parts(int parts, std::int64_t head_dim);
+
 /// The codes of a layer's keys and their centroids, which background tasks find.  All sequences
 /// that go on from the same prompt share one.
 class CodeIndex {

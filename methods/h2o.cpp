@@ -65,11 +65,6 @@ MethodInfo h2o() {
         budget.sinks = p.integer("sinks");
         const Budget recent =
             dynamic ? p.budget("recent") : Budget{false, static_cast<double>(p.integer("window"))};
-        const double fixed = budget.sinks + (recent.is_ratio ? 0 : recent.value);
-        if (!budget.mean.is_ratio && budget.mean.value < fixed) {
-          throw input_error("h2o: found a budget of {} and {} {}recent tokens, expected no more",
-                            budget.mean.value, fixed, budget.sinks > 0 ? "first and " : "");
-        }
         const bool sees_ahead = p.choice("mask") == "corner";
         if (sees_ahead && p.flag("norm"))
           throw input_error("h2o: found norm=true and mask=corner, expected one of them");

@@ -23,12 +23,20 @@ std::vector<float> gathered(std::span<const float> mass, std::span<const std::in
 
 }  // namespace
 
+HeavyHitters::HeavyHitters(const Settings& s) : s_(s) {
+  const Budget& mean = s.budget.mean;
+  const double fixed = s.budget.sinks + (s.recent.is_ratio ? 0 : s.recent.value);
+  if (mean.is_ratio || mean.value >= fixed) return;
+  throw input_error("{}: found a budget of {} and {} {}recent tokens, expected no more",
+                    s.budget.method, mean.value, fixed, s.budget.sinks > 0 ? "first and " : "");
+}
+
 KeepSets HeavyHitters::after_prefill(const LayerView& view) {
   layers_.resize(static_cast<std::size_t>(view.shape.layers));
   Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
   if (!s_.dynamic) layer = {};
   // [query heads, n]: attention of all the prompt's rows, summed.
-  const ColumnMass& attention = view.stats.column_mass(rule(0));
+  const ColumnMass& attention = view.stats.column_mass(rule(0, view.dialogue));
   layer.split = split(view);
   return evict(view, attention, layer);
 }
@@ -36,7 +44,7 @@ KeepSets HeavyHitters::after_prefill(const LayerView& view) {
 KeepSets HeavyHitters::after_decode(const LayerView& view) {
   if (!s_.dynamic || layers_.empty()) return {};
   // [query heads, n]: attention of the step's row.
-  const ColumnMass& attention = view.stats.column_mass(rule(view.generated));
+  const ColumnMass& attention = view.stats.column_mass(rule(view.generated, view.dialogue));
   return evict(view, attention, layers_[static_cast<std::size_t>(view.layer)]);
 }
 
@@ -98,10 +106,17 @@ HeavyHitters::Split HeavyHitters::split(const LayerView& view) const {
 }
 
 /// How the rows of a decode step count; step 0 is the prompt.
-ColumnRule HeavyHitters::rule(int step) const {
-  const double part = std::min(1.0, static_cast<double>(step) / s_.temperature_steps);
-  const double rise = s_.last_temperature - s_.first_temperature;
-  return {s_.gumbel_noise, s_.first_temperature + part * rise, s_.causal_rows};
+ColumnRule HeavyHitters::rule(int step, const DialogueView& dialogue) const {
+  ColumnRule out{s_.gumbel_noise, s_.first_temperature, s_.causal_rows};
+  if (step == 0) return out;
+  const int steps = s_.temperature_steps > 0 ? s_.temperature_steps : dialogue.answer_limit;
+  if (steps == 0) {
+    throw input_error("{}: t_max: found 0 and an answer without a length limit, expected one",
+                      s_.budget.method);
+  }
+  const double part = std::min(1.0, static_cast<double>(step) / steps);
+  out.temperature += part * (s_.last_temperature - s_.first_temperature);
+  return out;
 }
 
 }  // namespace turnbench

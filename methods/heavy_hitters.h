@@ -24,14 +24,16 @@ class HeavyHitters : public EvictionPolicy {
     int causal_rows = 0;          ///< as in ColumnRule
     bool gumbel_noise = false;    ///< on the logits, as in ColumnRule
     double first_temperature = 1, last_temperature = 1;  ///< of the softmax
-    int temperature_steps = 1;  ///< decode steps from the first temperature to the last
+    /// Decode steps from the first temperature to the last; 0: as many as the answer may have.
+    int temperature_steps = 1;
   };
-  explicit HeavyHitters(const Settings& s) : s_(s) {}
+  /// Refuses a number of recent tokens that is more than the budget's number.
+  explicit HeavyHitters(const Settings& s);
 
   std::unique_ptr<EvictionPolicy> clone() const override {
     return std::make_unique<HeavyHitters>(*this);
   }
-  std::vector<ColumnRule> columns() const override { return {rule(0)}; }
+  std::vector<ColumnRule> columns() const override { return {rule(0, {})}; }
   KeepSets after_prefill(const LayerView& view) override;
   bool evicts_in_answers() const override { return true; }
   KeepSets after_decode(const LayerView& view) override;
@@ -47,7 +49,7 @@ class HeavyHitters : public EvictionPolicy {
     Split split;                           // decided at the end of a prompt
   };
 
-  ColumnRule rule(int step) const;
+  ColumnRule rule(int step, const DialogueView& dialogue) const;
   Split split(const LayerView& view) const;
   KeepSets evict(const LayerView& view, const ColumnMass& attention, Layer& layer) const;
   std::vector<float> scores(const KeptSet& set, std::span<const float> mass, int rows) const;

@@ -4,8 +4,11 @@
 #include <numeric>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "common/error.h"
 #include "inference/backend.h"
+#include "methods/budget_parameters.h"
 #include "methods/method.h"
 
 namespace turnbench {
@@ -47,7 +50,7 @@ class InfLlm : public SelectionPolicy {
  public:
   struct Settings {
     Budget budget;
-    int sinks, block, local, topk, representatives, rows;
+    int sinks, block, local, topk, representatives, rows, chunk;
     bool by_head;
   };
   explicit InfLlm(const Settings& s) : s_(s) {}
@@ -58,11 +61,16 @@ class InfLlm : public SelectionPolicy {
   int window() const override { return 0; }
   bool pre_rope_keys() const override { return true; }
   bool selects_in_prefill() const override { return true; }
+  bool needs_every_pass() const override { return true; }
 
+  /// The sizes and the blocks of rows of a new prompt are its own.
+  bool reuses_cached_prompt() const override { return false; }
+
+  /// The last row of a prompt chooses by itself, as those of an answer do.
   int prefill_rows(const LayerView& view) override {
     Layer& layer = ready(view);
     add_pending(view, layer);
-    return sizes_.rows;
+    return view.rows > 1 ? std::min(sizes_.rows, view.rows - 1) : 1;
   }
   int max_distance() const override { return sizes_.local - 1; }
 
@@ -150,7 +158,7 @@ class InfLlm : public SelectionPolicy {
   }
 
  private:
-  /// What follows from the budget, once and for all.
+  /// What follows from the budget at the first prompt of a cache.
   struct Sizes {
     int local = 0, topk = 0, rows = 0;
   };
@@ -193,10 +201,11 @@ class InfLlm : public SelectionPolicy {
     return layers_[static_cast<std::size_t>(view.layer)];
   }
 
-  /// As PQCache's code derives them for a prompt of n tokens.
-  Sizes sizes_for(int n) const {
+  /// As PQCache's code derives them for a prompt, when it has seen all but its last token.
+  Sizes sizes_for(int prompt_tokens) const {
+    const int seen = s_.chunk > 0 ? std::min(s_.chunk, prompt_tokens - 1) : prompt_tokens - 1;
     const double tokens =
-        s_.budget.is_ratio ? std::max(0, n - s_.sinks) * s_.budget.value : s_.budget.value;
+        s_.budget.is_ratio ? std::max(0, seen - s_.sinks) * s_.budget.value : s_.budget.value;
     Sizes out;
     out.local = std::max(kLeastWindow, s_.local > 0 ? s_.local : static_cast<int>(tokens * 0.5));
     const double rest = std::max(0.0, tokens - out.local);
@@ -441,7 +450,8 @@ MethodInfo infllm() {
       .budget_unit =
           "tokens of the window and of the blocks that a step reads, the last block whole; sinks "
           "and up to a block of tokens on their way from the window to a block come on top; a "
-          "share is one of the first prompt without its sinks",
+          "share is one of the prompt without its sinks and its last token: of each turn's prompt "
+          "where turns are prefilled anew (history=reprefill), else of the first one",
       .deviations =
           "the budget is divided as in PQCache's comparison, half for the window; its own paper's "
           "setting is local=4096,topk=16,exc=512; representatives are chosen by the attention that "
@@ -463,9 +473,16 @@ MethodInfo infllm() {
                       "that a step reads; 0: what the budget leaves, rounded up"},
                      {"exc", Kind::kInteger, "512", "tokens",
                       "of a prompt that choose blocks together, at most those of the window", 1},
+                     {"chunk", Kind::kInteger, "0", "tokens",
+                      "first ones of a prompt that a share refers to, as many as its code is fed "
+                      "at first; 0: all but the last"},
                      {"perhead", Kind::kFlag, "false", "", "query heads choose for themselves"}},
       .make =
           [](const Parameters& p) {
+            const int local = p.integer("local"), window = std::max(kLeastWindow, local);
+            if (local == 0 || p.integer("topk") == 0)
+              check_room("infllm", p.budget("budget"), window,
+                         fmt::format("a window of {}", window));
             Policies out;
             out.selection =
                 std::make_unique<InfLlm>(InfLlm::Settings{.budget = p.budget("budget"),
@@ -475,6 +492,7 @@ MethodInfo infllm() {
                                                           .topk = p.integer("topk"),
                                                           .representatives = p.integer("repr"),
                                                           .rows = p.integer("exc"),
+                                                          .chunk = p.integer("chunk"),
                                                           .by_head = p.flag("perhead")});
             return out;
           },

@@ -3,7 +3,8 @@
 namespace turnbench {
 
 /// H2O (heavy_hitters.cpp) whose rows count as softmax((logit + g) / tau): g is drawn from
-/// Gumbel(0, 1), and tau rises linearly from tau_init to tau_end over the first t_max decode steps.
+/// Gumbel(0, 1), and tau rises linearly from tau_init to tau_end over the first t_max decode steps;
+/// the official runners divide the rise by the answer's length limit.
 /// The noise decides what stays, never what attention computes.
 MethodInfo keyformer() {
   using Kind = ParameterInfo::Kind;
@@ -18,10 +19,9 @@ MethodInfo keyformer() {
           "stays behind it",
       .deviations =
           "sums over the query heads of a KV head, where the official code knows multi-head "
-          "attention only; the temperature reaches its end after t_max answer tokens (a guess); "
-          "the noise is a function of dialogue, layer, head, row and key; the token just before "
-          "the "
-          "recent ones can be a key token, where the official code passes over it",
+          "attention only; the noise is a function of dialogue, layer, head, row and key; the "
+          "token just before the recent ones can be a key token, where the official code passes "
+          "over it",
       .parameters = {{"budget", Kind::kBudget, "0.6", "tokens or share", "tokens read per set"},
                      {"recent", Kind::kBudget, "0.3", "tokens, or share of the budget",
                       "most recent tokens, always read"},
@@ -30,7 +30,9 @@ MethodInfo keyformer() {
                       100},
                      {"tau_end", Kind::kNumber, "2", "", "temperature after t_max tokens", 0.01,
                       100},
-                     {"t_max", Kind::kInteger, "64", "tokens", "answer tokens until tau_end", 1},
+                     {"t_max", Kind::kInteger, "0", "tokens",
+                      "answer tokens until tau_end; 0: the answer's length limit, as in the "
+                      "official runners"},
                      {"gran", Kind::kChoice, "kv_head", "kv_head|query_head",
                       "what has a kept set of its own"},
                      layers_parameter()},

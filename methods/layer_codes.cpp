@@ -6,6 +6,8 @@
 #include <array>
 #include <utility>
 
+#include "methods/cached_keys.h"
+
 namespace turnbench {
 namespace {
 
@@ -101,7 +103,7 @@ void LayerCodes::code_until(const LayerView& view, std::span<const int> end) {
       codes_at += count;
     }
   }
-  view.backend->read_keys(reads);
+  read_keys_of_any_set(*view.backend, reads);
   view.backend->assign_nearest(nearest);
   view.backend->memory()->copy(copies);
   view.backend->memory()->synchronize();

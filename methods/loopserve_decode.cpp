@@ -69,20 +69,20 @@ class LoopServeDecode : public SelectionPolicy {
 
   Lists choose(const LayerView& view) const {
     const std::vector<KeptSet> sets = kept_sets(view, s_.per_query_head);
-    if (std::all_of(sets.begin(), sets.end(), [&](const KeptSet& set) { return fits(set); }))
+    const int budget = s_.budget.tokens(view.prompt_tokens);
+    if (std::all_of(sets.begin(), sets.end(),
+                    [&](const KeptSet& set) { return set.tokens <= budget; }))
       return {};
     Lists out;
     for (const KeptSet& set : sets) out.push_back(choose(view, set));
     return out;
   }
 
-  bool fits(const KeptSet& set) const { return set.tokens <= s_.budget.tokens(set.tokens); }
-
   /// Attention of the observed tokens' rows, summed -> summed over the heads of the set -> top-k of
   /// the tokens before the observed ones, and these (Equation 7).
   std::vector<std::int32_t> choose(const LayerView& view, const KeptSet& set) const {
-    const int n = set.tokens, budget = s_.budget.tokens(n);
-    if (fits(set)) return all_slots(n);
+    const int n = set.tokens, budget = s_.budget.tokens(view.prompt_tokens);
+    if (n <= budget) return all_slots(n);
     // The current token is read in any case.
     const int forced = s_.force_observed ? view.stats.window_rows(s_.interval) : 1;
     if (budget <= forced) {

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "common/error.h"
 #include "common/file.h"
@@ -153,6 +154,15 @@ std::string check_value(const ParameterInfo& p, const std::string& text, const s
   return text;
 }
 
+/// Refuses a value, other than the default, that does nothing.
+void require_effect(const Parameters& values, const ParameterInfo& p, const std::string& where) {
+  const std::string_view other = p.only_with.substr(0, p.only_with.find('='));
+  const std::string found = fmt::format("{}={}", other, values.values().find(other)->second);
+  if (found == p.only_with) return;
+  throw input_error("{}: found it with {}, expected it with {} only: it does nothing otherwise",
+                    where, found, p.only_with);
+}
+
 bool is_placement(std::string_view name) {
   const auto& all = placement_parameters();
   return std::any_of(all.begin(), all.end(),
@@ -225,6 +235,12 @@ Parameters Parameters::check(const std::vector<ParameterInfo>& declared,
     if (!out.canonical_.empty()) out.canonical_ += ",";
     out.canonical_ += name + "=" + out.values_[name];
   }
+  for (const ParameterInfo& p : declared) {
+    const std::string name(p.name), place = where + ": " + name;
+    if (!p.only_with.empty() &&
+        out.values_[name] != check_value(p, std::string(p.fallback), place, folder))
+      require_effect(out, p, place);
+  }
   return out;
 }
 
@@ -270,8 +286,13 @@ const std::vector<ParameterInfo>& placement_parameters() {
   static const std::vector<ParameterInfo> parameters = {
       {"placement", Kind::kChoice, "device", "device|host", "where keys and values live"},
       {"cache_tokens", Kind::kInteger, "0", "tokens",
-       "device cache of a KV head and layer, if on the host"},
-      {"cache_block", Kind::kInteger, "128", "tokens", "block of the device cache", 1},
+       "device cache of a KV head and layer, if on the host; demand-lru, demand-mass: at least "
+       "what a step can load, 0: as much"},
+      {"cache_block", Kind::kInteger, "128", "tokens",
+       "block of the device cache, unless the method has blocks of its own; with "
+       "cache_rule=previous "
+       "1 if it is not given",
+       1},
       {"cache_rule", Kind::kChoice, "lru", "lru|lfu|demand-lru|demand-mass|previous",
        "which blocks stay on the device: the least recently or least often inserted leave (lru, "
        "lfu), all that a step reads are loaded first (demand-lru, demand-mass), or those that the "
@@ -299,8 +320,8 @@ Placement placement_of(const Parameters& p) {
 
 }  // namespace
 
-void Method::add(const Spec& spec, const std::string& where, const std::filesystem::path& folder) {
-  const MethodInfo& info = find_method(spec.name, where);
+void Method::add(const MethodInfo& info, const Spec& spec, const std::string& where,
+                 const std::filesystem::path& folder) {
   std::map<std::string, std::string> own, placed;
   for (const auto& item : spec.given) (is_placement(item.first) ? placed : own).insert(item);
   const std::string place = where + ": " + spec.name;
@@ -318,6 +339,9 @@ void Method::add(const Spec& spec, const std::string& where, const std::filesyst
   placed = given_placement_;
   placed.insert(default_placement_.begin(), default_placement_.end());
   if (placed.empty()) return;
+  // What the previous step read is kept token by token, unless blocks are asked for.
+  const auto rule = placed.find("cache_rule");
+  if (rule != placed.end() && rule->second == "previous") placed.emplace("cache_block", "1");
   const auto& declared = placement_parameters();
   const Parameters p = Parameters::check(declared, placed, place);
   placement_ = placement_of(p);
@@ -327,9 +351,44 @@ void Method::add(const Spec& spec, const std::string& where, const std::filesyst
       p.canonical() == usual ? "" : p.canonical().substr(std::string_view("placement=").size());
 }
 
+void Method::require_useful_parts(const std::string& where) const {
+  std::set<std::string_view> names;
+  for (const Part& part : parts_) {
+    if (!names.insert(part.info->name).second)
+      throw input_error("{}: found {} twice in \"{}\", expected it once", where, part.info->name,
+                        label_);
+  }
+  if (parts_.size() > 1 && names.contains("full")) {
+    throw input_error(
+        "{}: found full beside others in \"{}\", expected it alone: it decides nothing", where,
+        label_);
+  }
+  if (placement_.host) return;
+  const auto& declared = placement_parameters();
+  const Parameters usual = Parameters::check(declared, default_placement_, where),
+                   given = Parameters::check(declared, given_placement_, where);
+  for (const auto& [name, unchecked] : given_placement_) {
+    const std::string& value = given.values().find(name)->second;
+    if (name == "placement" || value == usual.values().find(name)->second) continue;
+    throw input_error(
+        "{}: {}: found {} with placement=device in \"{}\", expected placement=host: the device has "
+        "no cache otherwise",
+        where, name, value, label_);
+  }
+}
+
 void Method::finish(std::string label, const std::string& where) {
   label_ = std::move(label);
-  bool prefill = false, eviction = false, selection = false, selects_in_prefill = false;
+  require_useful_parts(where);
+  std::string_view prefill, eviction, selection;  // the methods that decide these
+  const auto decide = [&](std::string_view& by, std::string_view name, const char* what) {
+    if (!by.empty()) {
+      throw input_error("{}: found {} and {} in \"{}\", which both decide {}, expected one of them",
+                        where, by, name, label_, what);
+    }
+    by = name;
+  };
+  bool selects_in_prefill = false;
   for (const Part& part : parts_) {
     const std::string text =
         std::string(part.info->name) +
@@ -341,29 +400,24 @@ void Method::finish(std::string label, const std::string& where) {
     glue(canonical_, text);
     eager_ |= part.info->name == "full-eager";
     const Policies p = with_error_prefix(where, [&] { return part.info->make(part.parameters); });
-    if (p.has_sparse_prefill()) glue(prefill_key_, text);
-    if ((p.has_sparse_prefill() && prefill) || (p.eviction && eviction) ||
-        (p.selection && selection)) {
-      throw input_error(
-          "{}: found two methods that decide the same thing in \"{}\", expected at most one each "
-          "for prefill, eviction and selection",
-          where, label_);
+    if (p.has_sparse_prefill()) {
+      glue(prefill_key_, text);
+      decide(prefill, part.info->name, "the prefill");
     }
+    if (p.eviction) decide(eviction, part.info->name, "what is evicted");
     if (p.selection) {
+      decide(selection, part.info->name, "what steps read");
       with_error_prefix(where, [&] {
         check_cache_rule(*p.selection, placement_.rule, std::string(part.info->name));
       });
     }
     selects_in_prefill |= p.selects_in_prefill();
-    prefill |= p.has_sparse_prefill();
-    eviction |= p.eviction != nullptr;
-    selection |= p.selection != nullptr;
   }
-  if (selects_in_prefill && eviction) {
+  if (selects_in_prefill && !eviction.empty()) {
     throw input_error(
-        "{}: found a method that selects in prompts with one that evicts in \"{}\", expected no "
+        "{}: found {}, which selects in prompts, with {}, which evicts, in \"{}\", expected no "
         "eviction: what it selects from is the whole prompt",
-        where, label_);
+        where, selection, eviction, label_);
   }
   if (!placement_text_.empty()) {  // "host,cache_tokens=..."
     const std::size_t comma = placement_text_.find(',');
@@ -424,8 +478,19 @@ std::string Spec::text() const {
 Method Method::parse(const std::string& spec, const std::string& where,
                      const std::filesystem::path& folder) {
   Method out;
-  for (const std::string& text : split(spec, "+")) out.add(Spec::parse(text, where), where, folder);
+  for (const std::string& text : split(spec, "+")) {
+    const Spec part = Spec::parse(text, where);
+    out.add(find_method(part.name, where), part, where, folder);
+  }
   out.finish(spec, where);
+  return out;
+}
+
+Method Method::of(const MethodInfo& info) {
+  Method out;
+  const Spec spec{std::string(info.name), {}};
+  out.add(info, spec, "method", {});
+  out.finish(spec.name, "method");
   return out;
 }
 
@@ -446,7 +511,8 @@ Method Method::parse(const JsonView& json, const std::filesystem::path& folder) 
   for (const JsonView& object : parts) {
     const Spec part = Spec::parse(object, "a method: a string, an object, or an array of objects");
     label += (label.empty() ? "" : "+") + part.text();
-    out.add(part, object.source() + ": " + object.path(), folder);
+    const std::string place = object.source() + ": " + object.path();
+    out.add(find_method(part.name, place), part, place, folder);
   }
   out.finish(label, where);
   return out;

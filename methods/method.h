@@ -44,6 +44,8 @@ struct ParameterInfo {
   std::string_view unit;
   std::string_view description;
   double min = 0, max = 1e9;
+  /// "strategy=fixed": what another parameter must be, since this one does nothing otherwise.
+  std::string_view only_with = "";
 };
 
 /// A list with more at its end.
@@ -102,6 +104,8 @@ struct Spec {
   std::string text() const;
 };
 
+struct ModelConfig;
+
 /// One acceleration method: what it is, what can be set, and how its policies are made.
 struct MethodInfo {
   std::string_view name;
@@ -114,6 +118,9 @@ struct MethodInfo {
   std::function<Policies(const Parameters&)> make;
   /// Where its keys and values live, if not on the device: values of placement_parameters().
   std::map<std::string, std::string> placement = {};
+  /// Refuses settings that do not fit a model with an Error; null: there are none but those that
+  /// `check_model` knows by their units.
+  std::function<void(const Parameters&, const ModelConfig&)> check_model = nullptr;
 };
 
 /// A method as an experiment uses it: one entry of the registry, or several composed.
@@ -126,6 +133,9 @@ class Method {
   /// A string of this form, an object {"name": ..., parameter: value, ...}, an array of such
   /// objects to compose, or any of these with a name for tables: {"label": ..., "method": ...}.
   static Method parse(const JsonView& json, const std::filesystem::path& folder = {});
+
+  /// A method that need not be in the registry, with its default settings.  `info` must outlive it.
+  static Method of(const MethodInfo& info);
 
   const std::string& label() const { return label_; }  ///< as given for tables, or as written
   const std::string& name() const { return name_; }    ///< of its entries, joined by +
@@ -149,8 +159,11 @@ class Method {
   std::optional<std::string> setting(std::string_view name) const;
 
  private:
-  void add(const Spec& spec, const std::string& where, const std::filesystem::path& folder);
+  void add(const MethodInfo& info, const Spec& spec, const std::string& where,
+           const std::filesystem::path& folder);
   void finish(std::string label, const std::string& where);
+  /// Refuses parts, and settings of the placement other than the defaults, that would do nothing.
+  void require_useful_parts(const std::string& where) const;
 
   std::vector<Part> parts_;
   Placement placement_;

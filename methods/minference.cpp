@@ -1,6 +1,7 @@
 #include <utility>
 
 #include "common/error.h"
+#include "inference/model_config.h"
 #include "methods/block_pool.h"
 #include "methods/method.h"
 #include "methods/minference_config.h"
@@ -133,17 +134,26 @@ MethodInfo minference() {
             "execution of lines: 64-key runs (a superset), or exactly"},
            {"followup", Kind::kChoice, "sparse", "sparse|dense",
             "later turns' rows on a kept cache"}},
-      .make = [](const Parameters& p) {
-        const auto file = p.file("config");
-        Policies out;
-        out.prefill = std::make_unique<MInference>(MInference::Settings{
-            file ? MInferenceConfig::load(*file, p.number("ratio"))
-                 : MInferenceConfig(p.integer("vertical"), p.integer("slash"), p.number("ratio")),
-            p.integer("starting_layer"), p.choice("followup") == "sparse",
-            p.choice("vs_mask") == "line" ? HeadPattern::Granularity::kLine
-                                          : HeadPattern::Granularity::kBlock64});
-        return out;
-      }};
+      .make =
+          [](const Parameters& p) {
+            const auto file = p.file("config");
+            Policies out;
+            out.prefill = std::make_unique<MInference>(MInference::Settings{
+                file ? MInferenceConfig::load(*file, p.number("ratio"))
+                     : MInferenceConfig(p.integer("vertical"), p.integer("slash"),
+                                        p.number("ratio")),
+                p.integer("starting_layer"), p.choice("followup") == "sparse",
+                p.choice("vs_mask") == "line" ? HeadPattern::Granularity::kLine
+                                              : HeadPattern::Granularity::kBlock64});
+            return out;
+          },
+      .check_model =
+          [](const Parameters& p, const ModelConfig& config) {
+            const auto file = p.file("config");
+            if (!file) return;
+            MInferenceConfig::load(*file, p.number("ratio"))
+                .check_shape({config.layers, config.heads, config.kv_heads, config.head_dim});
+          }};
 }
 
 }  // namespace turnbench

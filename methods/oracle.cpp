@@ -5,7 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "inference/backend.h"
+#include "methods/budget_parameters.h"
 #include "methods/kept_sets.h"
 #include "methods/method.h"
 #include "methods/rows_on_device.h"
@@ -176,6 +179,8 @@ MethodInfo oracle() {
                      {"gran", Kind::kChoice, "kv_head", "kv_head|query_head",
                       "what has a selection of its own"}},
       .make = [](const Parameters& p) {
+        check_room("oracle", p.budget("budget"), p.integer("sinks"),
+                   fmt::format("{} sinks", p.integer("sinks")));
         Policies out;
         out.selection = std::make_unique<Oracle>(
             Oracle::Settings{.budget = p.budget("budget"),

@@ -25,8 +25,9 @@ struct PlacementMemory {
 /// host memory.  Not below 0.
 std::vector<std::int64_t> placement_thresholds(const PlacementMemory& memory);
 
-/// The layers, the last ones, that are in host memory before a step with so many cached tokens
-/// (algorithm 2): as many as it takes, all at most.
-int layers_on_host(const std::vector<std::int64_t>& thresholds, std::int64_t tokens);
+/// The layers, the last ones, that are in host memory at sequence length `length` (S of algorithm
+/// 2: the prompt's length, and in a step that of all tokens with its own): as many as it takes, all
+/// at most.
+int layers_on_host(const std::vector<std::int64_t>& thresholds, std::int64_t length);
 
 }  // namespace turnbench

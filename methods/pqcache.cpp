@@ -4,7 +4,11 @@
 #include <tuple>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "common/error.h"
+#include "inference/model_config.h"
+#include "methods/budget_parameters.h"
 #include "methods/cluster_costs.h"
 #include "methods/layer_codes.h"
 #include "methods/method.h"
@@ -225,10 +229,11 @@ MethodInfo pqcache() {
           "sinks and the half that goes to recent tokens come from its scripts; the current token "
           "is read before an old one leaves the local window; ties go to the lower position; "
           "k-means as scikit-learn's, but for what kmeans.h says; centroids and estimates have 32 "
-          "bits (code: 16); prompt tokens of the local window get codes of their own keys, where "
-          "its code has those of stale rows; a token that leaves that window stays what it was, "
-          "where its code has put the current one in its place before; a prompt of no more tokens "
-          "than sinks and centroids is read whole",
+          "bits (code: 16); four errors of its code are not repeated: codes of stale rows for "
+          "prompt tokens of the local window; the current token in the place of the one that "
+          "leaves this window; a ring index that layers after the first find advanced by one; "
+          "blocks of the previous prompt as cache hits in a first step; a prompt of no more "
+          "tokens than sinks and centroids is read whole",
       .parameters = {{"budget", Kind::kBudget, "0.2", "tokens or share", "tokens read per step"},
                      {"sinks", Kind::kInteger, "32", "tokens", "first tokens that are always read"},
                      {"local", Kind::kNumber, "0.5", "share",
@@ -253,6 +258,8 @@ MethodInfo pqcache() {
                   "and another number without",
                   p.integer("max_iter"), costs ? "with" : "without");
             }
+            check_room("pqcache", p.budget("budget"), p.integer("sinks"),
+                       fmt::format("{} sinks", p.integer("sinks")));
             Policies out;
             out.selection = std::make_unique<PqCache>(PqCache::Settings{
                 .budget = p.budget("budget"),
@@ -266,7 +273,11 @@ MethodInfo pqcache() {
       .placement = {{"placement", "host"},
                     {"cache_tokens", "4096"},
                     {"cache_block", "128"},
-                    {"cache_rule", "lfu"}}};
+                    {"cache_rule", "lfu"}},
+      .check_model =
+          [](const Parameters& p, const ModelConfig& config) {
+            check_parts(p.integer("m"), config.head_dim);
+          }};
 }
 
 }  // namespace turnbench

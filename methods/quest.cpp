@@ -286,7 +286,9 @@ MethodInfo quest() {
           "is that of the code for accuracy and reads the current token besides if its page is "
           "not among the best; query heads of a group choose for themselves, as in the latter; "
           "a budget of all tokens reads all of them, where its code reads as many pages as it "
-          "fills; retain_generated=true is how the SpeContext paper runs it; ties go to the "
+          "fills; retain_generated=true is how the SpeContext paper runs it; its code's own runs "
+          "of LongBench feed the question, at least the last 100 characters of a prompt, token by "
+          "token through steps that select, where here all of a prompt is dense; ties go to the "
           "earlier page",
       .parameters = {{"budget", Kind::kBudget, "1024", "tokens or share", "tokens read per step"},
                      {"page", Kind::kInteger, "16", "tokens", "of a page", 1},

@@ -206,7 +206,7 @@ class RetrievalHead : public Retriever {
     for (std::int64_t t = 0; t < lists; ++t) {
       const auto [begin, end] = heads_of_list(shape.heads, lists, t);
       const MatrixView<float> out = step.weights.rows_at(t, 1);
-      reducing.push_back({step.scores.rows_at(begin, end - begin), HeadReduction::kMaxOfSoftmax,
+      reducing.push_back({step.scores.rows_at(begin, end - begin), HeadReduction::kMaxOfLogSoftmax,
                           out.columns_at(first, rows)});
       if (first == 1) always.push_back(copy_of(&kAlways, out.data, 1));  // no row votes for it
     }
@@ -235,7 +235,7 @@ class RetrievalHead : public Retriever {
   }
 
  private:
-  static constexpr float kAlways = 2;  // more than any probability
+  static constexpr float kAlways = 2;  // more than any log-probability
 
   int rows() const { return keys_.front().size(); }
   /// The token whose embedding a row has.

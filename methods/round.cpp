@@ -16,8 +16,7 @@
 namespace turnbench {
 namespace {
 
-/// Lower layers of the models of the paper's table 5, by their shape.  Llama 3 70B has that of
-/// Qwen2.5 72B, and needs fewer (5).
+/// Lower layers of the models of the paper's table 5, by their shape.
 struct Watershed {
   int layers, heads, kv_heads, lower;
 };
@@ -365,8 +364,14 @@ MethodInfo round() {
           "layers are counted from 1: layer lw chooses and is the last that reads everything; what "
           "a template writes before the first message, and the first token, are read by all layers "
           "and no candidates; markup in front of a question belongs to its round; "
-          "granularity=token chooses tokens for all heads and upper layers together; lw of models "
-          "that the paper does not name is a third of their layers; the lower layers stay on the "
+          "granularity=token chooses tokens for all heads and upper layers together; lw=0 knows "
+          "the "
+          "paper's models by layers, query heads and KV heads: 11 for 24/14/2 (Qwen2.5 0.5B), 13 "
+          "for 28/12/2 (1.5B), 12 for 36/16/2 (3B), 10 for 28/28/4 (7B), 19 for 48/40/8 (14B), 18 "
+          "for 80/64/8 (72B), 5 for 32/32/8 (Llama 3 8B), 16/32/8 (Llama 3.2 1B) and 28/24/8 (3B); "
+          "a model of the same shape gets the same number, so Llama 3 70B 18, where the paper has "
+          "5, and Mistral 7B 5, which the paper does not name; other shapes get a third of their "
+          "layers; the lower layers stay on the "
           "device between turns unless cold is set, and rounds that are no longer chosen leave it, "
           "since the host has them; the copy of a round goes page by page; the rule of KV dropping "
           "is decided here (drop_after): no layer reads a dropped round again, on the device it "
@@ -375,9 +380,10 @@ MethodInfo round() {
                       "which rounds are read, by their share P of the attention that the question "
                       "gives to earlier rounds: the best ones, P above the threshold, above the "
                       "mean and three standard deviations, or above the mean"},
-                     {"threshold", Kind::kNumber, "0.1", "share", "of strategy fixed", 0, 1},
+                     {"threshold", Kind::kNumber, "0.1", "share", "above which P is", 0, 1,
+                      "strategy=fixed"},
                      {"share", Kind::kNumber, "0.1", "share",
-                      "of the earlier rounds that strategy topk reads, rounded up", 0, 1},
+                      "of the earlier rounds that are read, rounded up", 0, 1, "strategy=topk"},
                      {"lw", Kind::kInteger, "0", "layers",
                       "that read everything, the last of which chooses; 0: as the paper found for "
                       "a model of this shape, else a third of them, rounded up"},

@@ -10,7 +10,7 @@ RowsOnDevice::RowsOnDevice(const LayerView& view, const KvHeadCache& set, int fi
                            std::shared_ptr<KvPool>& pool)
     : set_(&set) {
   const std::shared_ptr<Memory>& memory = view.backend->memory();
-  if (!view.index_path.link || memory->is_host()) return;
+  if (can_read(*view.backend, set)) return;
   if (pool == nullptr) pool = std::make_shared<KvPool>(set.layout(), memory);
   std::vector<Copy> copies;
   copy_ = KvHeadCache::working_set(pool, set.size() - first);

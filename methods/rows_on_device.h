@@ -8,8 +8,7 @@
 namespace turnbench {
 
 /// The rows of a KV set from a slot on where the operations of the layer's backend can read them:
-/// the set itself or, if the layer is offloaded to host memory that is not the backend's, a copy of
-/// these rows.
+/// the set itself or, if it is in host memory that is not the backend's, a copy of these rows.
 class RowsOnDevice {
  public:
   /// pool: of copies; made when it is first needed.

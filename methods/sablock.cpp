@@ -145,8 +145,8 @@ class SaBlock : public EvictionPolicy {
     return out;
   }
 
-  /// `budget` tokens of a segment in the largest blocks that keep tau of the score of its `budget`
-  /// best tokens (Algorithm 2).
+  /// `budget` tokens of a segment in the largest blocks that keep more than tau of the score of its
+  /// `budget` best tokens, or else one by one (Algorithm 2).
   SegmentBlocks largest_faithful_blocks(const std::vector<float>& scores, const Members& segment,
                                         int budget) const {
     SegmentBlocks out;
@@ -160,7 +160,7 @@ class SaBlock : public EvictionPolicy {
       if (s_.blocks == Blocks::kOdd && block % 2 == 0) continue;
       chosen = in_blocks(own, block, budget);
       out.block = block;
-      if (fixed || sum_of(own, chosen) >= s_.tau * best) break;
+      if (fixed || sum_of(own, chosen) > s_.tau * best) break;
     }
     for (std::int32_t i : chosen) out.slots.push_back(segment[static_cast<std::size_t>(i)]);
     return out;
@@ -220,7 +220,7 @@ std::function<std::vector<SegmentBlocks>(const LayerView&)> sablock_blocks(const
 
 /// Punctuation cuts the prompt into segments; the weight of its segment raises a token's score; a
 /// top-k over all segments gives each its budget, which it spends in the largest blocks that keep a
-/// share tau of the score (SABlock, section III, Algorithms 1 and 2, reconstructed).
+/// share above tau of the score (SABlock, section III, Algorithms 1 and 2, reconstructed).
 MethodInfo sablock() {
   using Kind = ParameterInfo::Kind;
   return {
@@ -243,7 +243,7 @@ MethodInfo sablock() {
             10},
            {"gamma", Kind::kNumber, "0.5", "", "weight of a segment's diversity (entropy)", 0, 10},
            {"tau", Kind::kNumber, "0.8", "share",
-            "part of the best tokens' score that a block size must keep", 0, 1},
+            "part of the best tokens' score that a block size must exceed", 0, 1},
            {"block_max", Kind::kInteger, "10", "tokens", "largest block", 1, 1024},
            {"blocks", Kind::kChoice, "all", "all|odd|fixed",
             "block sizes that are tried; fixed: block_max, whatever tau and the segment's budget "

@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <climits>
 #include <numeric>
+#include <utility>
 
 #include "common/error.h"
 #include "methods/segments.h"
@@ -8,32 +10,39 @@
 namespace turnbench {
 namespace {
 
+// The official code's rows have room for twice the pool's mean sentence and a margin.
+constexpr int kLeastRow = 100, kRowMargin = 50;  // tokens
+
 class SentenceSelection : public SelectionPolicy {
  public:
   struct Settings {
     Budget budget;           ///< tokens read
     double semantic_factor;  ///< tokens cached per token read
     int sinks, recent, length_threshold;
+    bool cuts_long;  ///< sentences, as the official code does
   };
   explicit SentenceSelection(const Settings& s) : s_(s) {}
   std::unique_ptr<SelectionPolicy> clone() const override {
     return std::make_unique<SentenceSelection>(*this);
   }
 
-  /// Cuts what stayed of the prompt (the pool) into sentences, each with its mean key.
+  /// Cuts what stayed of the prompt (the pool) into sentences, each with its mean key.  The
+  /// official code indexes them in rows of one length.
   void after_prefill(const LayerView& view) override {
     layers_.resize(static_cast<std::size_t>(view.shape.layers));
     if (view.layer == 0) sentence_of_ = segments(view.dialogue, Cut::kSentence, "sentencekv");
     Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
     layer = {};
+    const int sentences = sentence_of_.back() + 1;
     for (const KvHeadCache& set : view.sets) {
       const int n = set.size();
       Pool& pool = layer.pools.emplace_back();
+      if (s_.cuts_long) pool.longest = std::max(kLeastRow, 2 * (n / sentences) + kRowMargin);
       pool.budget = budget(view.prompt_tokens, n);
       const std::vector<int> of = slot_segments(sentence_of_, set, n);  // [n]
       for (int j = 1; j <= n; ++j) {
         const auto at = static_cast<std::size_t>(j);
-        if (j == n || of[at] != of[at - 1]) add_sentence(set, j, pool);
+        if (j == n || of[at] != of[at - 1]) add_sentence(set, j, pool.longest, pool);
       }
       pool.query_sum.assign(static_cast<std::size_t>(view.shape.head_dim), 0.0f);
     }
@@ -61,11 +70,13 @@ class SentenceSelection : public SelectionPolicy {
  private:
   struct Sentence {
     int begin, end;               // slots
+    int retrieved_end;            // of those that can be retrieved
     std::vector<float> mean_key;  // [head_dim], after RoPE
   };
   /// The sentences of one set, and the one that is being written behind them.
   struct Pool {
     int budget = 0;                   // tokens read per step
+    int longest = INT_MAX;            // tokens of a sentence that can be retrieved
     std::vector<Sentence> sentences;  // in order, without gaps
     std::vector<float> query_sum;     // [head_dim]: of the sentence being written, all heads
     int end() const { return sentences.empty() ? 0 : sentences.back().end; }
@@ -87,8 +98,9 @@ class SentenceSelection : public SelectionPolicy {
     return out;
   }
 
-  /// The slots behind the last sentence, up to `end`, as a sentence with their mean key.
-  static void add_sentence(const KvHeadCache& set, int end, Pool& pool) {
+  /// The slots after the last sentence, up to `end`, as a sentence with their mean key.  The first
+  /// `retrieved` of them can be retrieved.
+  static void add_sentence(const KvHeadCache& set, int end, int retrieved, Pool& pool) {
     const auto head_dim = static_cast<std::size_t>(set.layout().head_dim);
     const int begin = pool.end();
     std::vector<float> key(head_dim), mean(head_dim, 0.0f);
@@ -97,7 +109,8 @@ class SentenceSelection : public SelectionPolicy {
       for (std::size_t d = 0; d < head_dim; ++d) mean[d] += key[d];
     }
     for (float& x : mean) x /= static_cast<float>(end - begin);
-    pool.sentences.push_back({begin, end, std::move(mean)});
+    pool.sentences.push_back(
+        {begin, end, begin + std::min(end - begin, retrieved), std::move(mean)});
   }
 
   /// Adds the step's queries to the sums of their sets.  Sums rank sentences as means do.
@@ -110,12 +123,14 @@ class SentenceSelection : public SelectionPolicy {
     }
   }
 
-  /// From now on the sentence that was being written can be retrieved.
+  /// From now on the sentence that was being written can be retrieved, unless it is too long for
+  /// the official code's index.
   static void end_sentence(const LayerView& view, Layer& layer) {
     layer.length = 0;
     for (std::size_t i = 0; i < layer.pools.size(); ++i) {
       Pool& pool = layer.pools[i];
-      add_sentence(view.sets[i], view.sets[i].size(), pool);
+      const int end = view.sets[i].size();
+      add_sentence(view.sets[i], end, end - pool.end() > pool.longest ? 0 : pool.longest, pool);
       std::fill(pool.query_sum.begin(), pool.query_sum.end(), 0.0f);
     }
   }
@@ -136,7 +151,7 @@ class SentenceSelection : public SelectionPolicy {
       const Sentence& sentence = pool.sentences[static_cast<std::size_t>(k)];
       // The official code compares strictly: the slot behind the first tokens is not retrieved.
       const int begin = std::max(sentence.begin, sinks + 1);
-      for (int j = begin; j < std::min(sentence.end, recent_begin) && room > 0; ++j) {
+      for (int j = begin; j < std::min(sentence.retrieved_end, recent_begin) && room > 0; ++j) {
         out.push_back(j);
         --room;
       }
@@ -158,6 +173,8 @@ class SentenceSelection : public SelectionPolicy {
 /// official code).
 MethodInfo sentencekv() {
   using Kind = ParameterInfo::Kind;
+  std::vector<ParameterInfo> pool = window_parameters("1024", "32", "7");
+  pool.front().description = "tokens read per set and step; semantic_factor times as many are kept";
   return {
       .name = "sentencekv",
       .summary = "keeps a pool of the prompt and reads the sentences nearest to what is written",
@@ -170,19 +187,24 @@ MethodInfo sentencekv() {
       .deviations =
           "a sentence ends behind any token whose text ends in . ! ? or an empty line, merged "
           "tokens included; sets per KV head rank by the mean query of their heads "
-          "(gran=query_head is the official code's)",
+          "(gran=query_head is the official code's); of a sentence longer than a row of the "
+          "official code's index only the tokens in the row can be retrieved, of a generated one "
+          "none, which is no rule of the paper's (long=whole: all can)",
       .parameters = and_also(
-          window_parameters("1024", "32", "7"),
+          std::move(pool),
           {{"semantic_factor", Kind::kNumber, "3", "", "cached tokens per token read", 1, 1000},
            {"sinks", Kind::kInteger, "32", "tokens", "first tokens that are always read"},
            {"recent", Kind::kInteger, "32", "tokens", "most recent tokens that are always read", 1},
            {"length_threshold", Kind::kInteger, "1", "tokens",
-            "a sentence so short reads the whole pool"}}),
+            "a sentence so short reads the whole pool"},
+           {"long", Kind::kChoice, "cut", "cut|whole",
+            "what can be retrieved of a sentence of more than max(100, 2 (pool / sentences) + 50) "
+            "tokens: so many of its first ones and nothing of a generated one, or all"}}),
       .make = [](const Parameters& p) {
         WindowSettings pool = window_settings("sentencekv", p);
-        const SentenceSelection::Settings settings{p.budget("budget"), p.number("semantic_factor"),
-                                                   p.integer("sinks"), p.integer("recent"),
-                                                   p.integer("length_threshold")};
+        const SentenceSelection::Settings settings{
+            p.budget("budget"),  p.number("semantic_factor"),   p.integer("sinks"),
+            p.integer("recent"), p.integer("length_threshold"), p.choice("long") == "cut"};
         if (!settings.budget.is_ratio && settings.budget.value < settings.sinks + settings.recent) {
           throw input_error(
               "sentencekv: found a budget of {}, {} first and {} recent tokens, expected a larger "

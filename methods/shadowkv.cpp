@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "inference/backend.h"
-#include "inference/policy_checks.h"
+#include "methods/budget_parameters.h"
 #include "methods/chunk_landmarks.h"
 #include "methods/low_rank_keys.h"
 #include "methods/method.h"
@@ -42,7 +42,7 @@ class ShadowKv : public SelectionPolicy {
   void after_prefill(const LayerView& view) override {
     layers_.resize(static_cast<std::size_t>(view.shape.layers));
     Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
-    layer.prompt = same_size(view);
+    layer.prompt = view.sets.front().size();
     const int budget = s_.budget.tokens(view.prompt_tokens), chunks = chunks_of(layer.prompt);
     layer.chosen = budget / s_.chunk;
     layer.reads_all = reads_all(layer.prompt, budget);
@@ -101,9 +101,6 @@ class ShadowKv : public SelectionPolicy {
   Selection select(const LayerView& view) override {
     const Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
     if (layer.reads_all) return {};
-    if (same_size(view) != layer.prompt + view.generated) {
-      throw evictions_in_answers("shadowkv");
-    }
     const std::vector<std::vector<std::int32_t>> chosen = best_chunks(view, layer);
     Selection out;
     for (std::size_t s = 0; s < view.sets.size(); ++s) {
@@ -174,16 +171,6 @@ class ShadowKv : public SelectionPolicy {
     }
   };
 
-  /// Tokens of each set of a layer.
-  static int same_size(const LayerView& view) {
-    const int out = view.sets.front().size();
-    for (const KvHeadCache& set : view.sets) {
-      if (set.size() == out) continue;
-      throw unequal_sets("shadowkv");
-    }
-    return out;
-  }
-
   /// The chunks of a prompt but for the newest ones.
   int chunks_of(int tokens) const {
     const int out = std::max(0, tokens / s_.chunk - s_.local);
@@ -251,7 +238,7 @@ class ShadowKv : public SelectionPolicy {
                            scores.columns_at(column, landmarks)});
         column += landmarks;
       }
-      reducing.push_back({scores, HeadReduction::kMaxOfSoftmax, most});
+      reducing.push_back({scores, HeadReduction::kMaxOfLogSoftmax, most});
       choosing.push_back({{most.data, static_cast<std::size_t>(count)}, layer.chosen, &best[set]});
     }
     view.backend->score_pages(view.scale, scoring);
@@ -317,6 +304,9 @@ MethodInfo shadowkv() {
            {"rebuild", Kind::kFlag, "false", "", "build the index anew in each turn"}},
       .make =
           [](const Parameters& p) {
+            const int chunk = p.integer("chunk");
+            check_room("shadowkv", p.budget("budget"), chunk - 1,
+                       fmt::format("chunks of {} tokens", chunk));
             Policies out;
             out.selection = std::make_unique<ShadowKv>(
                 ShadowKv::Settings{.budget = p.budget("budget"),

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "inference/backend.h"
+#include "methods/budget_parameters.h"
 #include "methods/method.h"
 #include "methods/rows_on_device.h"
 #include "methods/scores.h"
@@ -494,8 +495,8 @@ MethodInfo sparq() {
           "the sinks come on top; a number counts the sinks too; the current token is free",
       .deviations =
           "agg=logits is how its code sums the heads of a group, agg=softmax what its text says; "
-          "local is what its text states for H2O; the current token is read beside the recent "
-          "ones; the mean value is that of all cached tokens, summed in double precision; sinks, a "
+          "local is what its text states for H2O; the mean value is that of all cached tokens, "
+          "summed in double precision; sinks, a "
           "share as the budget, local=0.5, mean_v=off and placement=host are how PQCache compares "
           "with it; ties go to the lower position",
       .parameters = {{"budget", Kind::kBudget, "128", "tokens or share", "tokens read per step"},
@@ -510,6 +511,8 @@ MethodInfo sparq() {
       .make = [](const Parameters& p) {
         using Mean = SparQ::MeanValue;
         const std::string& mean = p.choice("mean_v");
+        check_room("sparq", p.budget("budget"), p.integer("sinks"),
+                   fmt::format("{} sinks", p.integer("sinks")));
         Policies out;
         out.selection =
             std::make_unique<SparQ>(SparQ::Settings{.budget = p.budget("budget"),

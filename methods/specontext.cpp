@@ -18,6 +18,7 @@ class SpeContext : public SelectionPolicy {
  public:
   struct Settings {
     Budget budget;
+    int sinks;   ///< first tokens that are always read
     bool batch;  ///< one set of tokens for all KV heads
     RetrievalHeadSettings head;
     double memory;  ///< bytes for keys and values; 0: all layers are in host memory
@@ -35,6 +36,8 @@ class SpeContext : public SelectionPolicy {
     return s_.ahead ? std::optional(-1) : std::nullopt;
   }
 
+  /// Hidden states of all tokens.
+  bool needs_every_pass() const override { return s_.head.previous_features; }
   std::unique_ptr<Retriever> make_retriever() const override {
     return make_retrieval_head(s_.head);
   }
@@ -42,18 +45,12 @@ class SpeContext : public SelectionPolicy {
     return {s_.head.key(), head_bytes(s_.head, config, weights)};
   }
 
-  /// With a memory to fit in, the last layers, as many as it takes.
   DeviceNeeds expected_needs(const PromptSize& size) const override {
-    DeviceNeeds out = needs_of_steps(size, budget(size.prompt_tokens));
-    if (s_.memory > 0) {
-      const int on_host = layers_on_host(
-          thresholds(size.shape, size.dtype, budget(size.prompt_tokens)), size.tokens);
-      out.everything |= size.layer < size.shape.layers - on_host;
-    }
-    return out;
+    return needs_at(size, size.tokens);
   }
+  /// Algorithm 2 counts a step's token before it tests.
   DeviceNeeds needs_in_answer(const PromptSize& size) const override {
-    return s_.memory > 0 ? expected_needs(size) : DeviceNeeds{.everything = true};
+    return s_.memory > 0 ? needs_at(size, size.tokens + 1) : DeviceNeeds{.everything = true};
   }
   bool moves_in_answers() const override { return s_.memory > 0; }
 
@@ -82,7 +79,7 @@ class SpeContext : public SelectionPolicy {
     std::vector<std::span<const float>> rows;
     for (std::int64_t i = 0; i < weights.rows; ++i)
       rows.emplace_back(weights.row(i), static_cast<std::size_t>(weights.columns));
-    step_ = {step.position, best_tokens(step.pass.backend, rows, most)};
+    step_ = {step.position, best_tokens(step.pass.backend, rows, most, s_.sinks)};
   }
 
   Selection select(const LayerView& view) override {
@@ -90,6 +87,18 @@ class SpeContext : public SelectionPolicy {
   }
 
  private:
+  /// With a memory to fit in, the last layers are in host memory, as many as it takes at sequence
+  /// length `length` (S of algorithm 2).
+  DeviceNeeds needs_at(const PromptSize& size, std::int64_t length) const {
+    const int most = budget(size.prompt_tokens);
+    DeviceNeeds out = needs_of_steps(size, most);
+    if (s_.memory > 0) {
+      const int on_host = layers_on_host(thresholds(size.shape, size.dtype, most), length);
+      out.everything |= size.layer < size.shape.layers - on_host;
+    }
+    return out;
+  }
+
   std::vector<std::int64_t> thresholds(const ModelShape& shape, DType dtype, int most) const {
     return placement_thresholds({.bytes = s_.memory,
                                  .layers = shape.layers,
@@ -115,7 +124,9 @@ class SpeContext : public SelectionPolicy {
         before, last, s_.memory / 1e9);
   }
 
-  int budget(int prompt_tokens) const { return step_budget(s_.budget.tokens(prompt_tokens)); }
+  int budget(int prompt_tokens) const {
+    return step_budget(s_.budget.tokens(prompt_tokens), s_.sinks);
+  }
 
   Settings s_;
   StepTokens step_;  ///< of the current step
@@ -147,8 +158,8 @@ MethodInfo specontext() {
           "on, at least 1; a KV head takes the greatest of its share of the draft's heads, or the "
           "one that is its if there are fewer; the current token counts in the budget; memory=0 "
           "has all layers in host memory, else they move there one by one, the last first, when "
-          "as many tokens are cached as their threshold says, at the end of a prompt or in an "
-          "answer, and formula=printed is algorithm 1 as the paper prints it, whose budget term "
+          "the prompt, or the tokens of a step with its own, are as many as their threshold says, "
+          "and formula=printed is algorithm 1 as the paper prints it, whose budget term "
           "lacks a factor of 4; the memory is that for keys and values, since the paper's 1.3 "
           "times the weights is the same at every step; while a prompt is computed all of its "
           "layers' tokens go through the device; after a prompt a step loads all that it reads, "
@@ -173,6 +184,7 @@ MethodInfo specontext() {
             "of the device for keys and values: its own less 1.3 times the weights of model and "
             "head; the last layers leave it when tokens no longer fit; 0: all layers do"},
            {"requests", Kind::kInteger, "1", "sequences", "that share this memory", 1},
+           sinks_parameter(),
            {"ahead", Kind::kFlag, "true", "",
             "begin the copies of all layers before the first one, else each when its turn comes"},
            {"formula", Kind::kChoice, "corrected", "corrected|printed|exact",
@@ -182,6 +194,7 @@ MethodInfo specontext() {
           [](const Parameters& p) {
             using Formula = PlacementMemory::Formula;
             SpeContext::Settings s{.budget = p.budget("budget"),
+                                   .sinks = sinks_of_steps("specontext", p),
                                    .batch = p.choice("level") == "batch",
                                    .head = {},
                                    .memory = 1e9 * p.number("memory"),

@@ -19,6 +19,7 @@ class SpeContextSelf : public SelectionPolicy {
  public:
   struct Settings {
     Budget budget;
+    int sinks;   ///< first tokens that are always read
     int layer;   ///< that chooses; -1: a quarter of the layers, rounded up
     bool batch;  ///< one set of tokens for all KV heads
   };
@@ -69,7 +70,9 @@ class SpeContextSelf : public SelectionPolicy {
     return s_.layer >= 0 ? s_.layer : std::min((shape.layers + 3) / 4, shape.layers - 1);
   }
 
-  int budget(int prompt_tokens) const { return step_budget(s_.budget.tokens(prompt_tokens)); }
+  int budget(int prompt_tokens) const {
+    return step_budget(s_.budget.tokens(prompt_tokens), s_.sinks);
+  }
 
   /// What is weighed of the layer that chooses.
   struct Candidates {
@@ -127,7 +130,7 @@ class SpeContextSelf : public SelectionPolicy {
       scoring.push_back(
           {&view.sets[s], q.rows_at(first_head, heads), from.slots[s], scores.rows_at(0, heads)});
       if (!s_.batch || s == 0)
-        reducing.push_back({scores, HeadReduction::kMaxOfSoftmax, {nullptr, 1, n}});
+        reducing.push_back({scores, HeadReduction::kMaxOfLogSoftmax, {nullptr, 1, n}});
       memory += heads * n;
     }
     std::vector<std::span<const float>> weights;
@@ -138,7 +141,8 @@ class SpeContextSelf : public SelectionPolicy {
     }
     view.backend->score_keys(view.scale, scoring);
     view.backend->reduce_heads(reducing);
-    std::vector<std::vector<std::int32_t>> out = best_tokens(*view.backend, weights, tokens);
+    std::vector<std::vector<std::int32_t>> out =
+        best_tokens(*view.backend, weights, tokens, s_.sinks);
     for (std::size_t i = 0; i < out.size(); ++i) {
       const KvHeadCache& set = view.sets[i];
       if (from.positions.empty() && set.is_contiguous()) continue;
@@ -183,12 +187,14 @@ MethodInfo specontext_self() {
                       "layers, rounded up",
                       -1},
                      {"level", Kind::kChoice, "head", "head|batch",
-                      "whether each KV head has tokens of its own, or all have the same"}},
+                      "whether each KV head has tokens of its own, or all have the same"},
+                     sinks_parameter()},
       .make =
           [](const Parameters& p) {
             Policies out;
             out.selection = std::make_unique<SpeContextSelf>(
                 SpeContextSelf::Settings{.budget = p.budget("budget"),
+                                         .sinks = sinks_of_steps("specontext-self", p),
                                          .layer = p.integer("d"),
                                          .batch = p.choice("level") == "batch"});
             return out;

@@ -2,7 +2,11 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "common/error.h"
+#include "methods/budget_parameters.h"
+#include "methods/scores.h"
 
 namespace turnbench {
 namespace {
@@ -25,14 +29,24 @@ std::vector<std::int32_t> slots_of(const KvHeadCache& set,
 
 std::vector<std::vector<std::int32_t>> best_tokens(Backend& backend,
                                                    std::span<const std::span<const float>> rows,
-                                                   int budget) {
-  std::vector<std::vector<std::int32_t>> out(rows.size());
+                                                   int budget, int sinks) {
+  std::vector<std::vector<std::int32_t>> best(rows.size()), out;
   std::vector<TopKJob> choosing;
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    choosing.push_back({rows[i].first(rows[i].size() - 1), budget - 1, &out[i]});
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto current = static_cast<std::int32_t>(rows[i].size()) - 1,
+               first = std::min(sinks, current);
+    choosing.push_back({rows[i].subspan(static_cast<std::size_t>(first),
+                                        static_cast<std::size_t>(current - first)),
+                        budget - first - 1, &best[i]});
+  }
   backend.top_k(choosing);
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    out[i].push_back(static_cast<std::int32_t>(rows[i].size()) - 1);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto current = static_cast<std::int32_t>(rows[i].size()) - 1,
+               first = std::min(sinks, current);
+    std::vector<std::int32_t>& list = out.emplace_back(all_slots(first));
+    for (const std::int32_t at : best[i]) list.push_back(first + at);
+    list.push_back(current);
+  }
   return out;
 }
 
@@ -59,8 +73,19 @@ DeviceNeeds needs_of_steps(const PromptSize& prompt, int budget, int lists_per_s
           .lists_per_set = lists_per_set};
 }
 
-int step_budget(int tokens) {
-  return std::max(1, tokens);
+int step_budget(int tokens, int sinks) {
+  return std::max(sinks + 1, tokens);
+}
+
+ParameterInfo sinks_parameter() {
+  return {"sinks", ParameterInfo::Kind::kInteger, "0", "tokens",
+          "first tokens that are always read, in the budget"};
+}
+
+int sinks_of_steps(std::string_view method, const Parameters& parameters) {
+  const int sinks = parameters.integer("sinks");
+  check_room(method, parameters.budget("budget"), sinks, fmt::format("{} sinks", sinks));
+  return sinks;
 }
 
 }  // namespace turnbench

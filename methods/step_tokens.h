@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "inference/backend.h"
 #include "inference/policy.h"
+#include "methods/method.h"
 
 namespace turnbench {
 
@@ -19,10 +21,11 @@ struct StepTokens {
 };
 
 /// For each row of weights, [tokens] in the backend's memory, the `budget` greatest in ascending
-/// order, among which the last one, the current token's, always is; of equal ones the earlier wins.
+/// order, among which the first `sinks` ones and the last one, the current token's, always are; of
+/// equal ones the earlier wins.
 std::vector<std::vector<std::int32_t>> best_tokens(Backend& backend,
                                                    std::span<const std::span<const float>> rows,
-                                                   int budget);
+                                                   int budget, int sinks = 0);
 
 /// What a layer reads of them: the tokens that it still has.  All if its sets have no more than
 /// `budget` tokens.
@@ -33,7 +36,11 @@ Selection read_in_layer(const LayerView& view, const StepTokens& tokens, int bud
 /// previous step read.  lists_per_set: lists that select from the same set.
 DeviceNeeds needs_of_steps(const PromptSize& prompt, int budget, int lists_per_set = 1);
 
-/// max(1, budget): the current token is read in any case.
-int step_budget(int tokens);
+/// At least the sinks and the current token, which are read in any case.
+int step_budget(int tokens, int sinks);
+
+/// Parameter "sinks", and its value; refuses a budget that they fill.
+ParameterInfo sinks_parameter();
+int sinks_of_steps(std::string_view method, const Parameters& parameters);
 
 }  // namespace turnbench

@@ -72,13 +72,10 @@ MethodInfo streamingllm() {
           .make = [](const Parameters& p) {
             Policies out;
             const LayerBudget budget = layer_budget("streamingllm", p);
-            if (!budget.mean.is_ratio && budget.mean.value <= p.integer("sinks")) {
-              throw input_error(
-                  "streamingllm: found a budget of {} and {} sinks, expected a larger budget",
-                  budget.mean.value, p.integer("sinks"));
-            }
-            out.eviction = std::make_unique<StreamingLlm>(
-                budget, p.integer("sinks"), p.choice("pos") == "shift", p.flag("rolling"));
+            const int sinks = p.integer("sinks");
+            check_room("streamingllm", budget.mean, sinks, fmt::format("{} sinks", sinks));
+            out.eviction = std::make_unique<StreamingLlm>(budget, sinks, p.choice("pos") == "shift",
+                                                          p.flag("rolling"));
             return out;
           }};
 }

@@ -39,11 +39,7 @@ std::vector<ParameterInfo> window_parameters(std::string_view budget, std::strin
 
 WindowSettings budget_and_window_settings(std::string_view method, const Parameters& p) {
   WindowSettings out{.budget = layer_budget(method, p), .window = p.integer("window")};
-  const Budget& mean = out.budget.mean;
-  if (!mean.is_ratio && mean.value <= out.window) {
-    throw input_error("{}: found a budget of {} and a window of {}, expected a larger budget",
-                      method, mean.value, out.window);
-  }
+  check_room(method, out.budget.mean, out.window, fmt::format("a window of {}", out.window));
   return out;
 }
 

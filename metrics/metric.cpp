@@ -248,12 +248,27 @@ const std::vector<Metric>& all_metrics() {
   return metrics;
 }
 
+const Metric* known_metric(std::string_view name) {
+  const std::vector<Metric>& all = all_metrics();
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const Metric& m) { return m.name == name; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+bool has_reference(const std::vector<std::string>& references) {
+  return std::any_of(references.begin(), references.end(),
+                     [](const std::string& reference) { return !trim(reference).empty(); });
+}
+
+std::optional<double> score_of(const Metric& metric, const ScoringInput& input) {
+  if (!has_reference(input.references)) return std::nullopt;
+  return metric.score(input);
+}
+
 const Metric& find_metric(std::string_view name, const std::string& where) {
+  if (const Metric* metric = known_metric(name)) return *metric;
   std::vector<std::string_view> known;
-  for (const Metric& metric : all_metrics()) {
-    if (metric.name == name) return metric;
-    known.push_back(metric.name);
-  }
+  for (const Metric& metric : all_metrics()) known.push_back(metric.name);
   throw input_error("{}: found the metric \"{}\", expected {}", where, printable(shorten(name, 60)),
                     nearest_or_listed(name, known, "metrics"));
 }

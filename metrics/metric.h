@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,17 @@ struct Metric {
 
 /// All metrics, sorted by name.
 const std::vector<Metric>& all_metrics();
+
+/// The metric with this name; null for other names, which stand for scores of judges or for
+/// measurements.
+const Metric* known_metric(std::string_view name);
+
+/// False if no reference has a visible character: there is nothing to compare an answer with.
+bool has_reference(const std::vector<std::string>& references);
+
+/// The score of an answer; none without a reference.
+/// @throws Error (input) as `Metric::score`.
+std::optional<double> score_of(const Metric& metric, const ScoringInput& input);
 
 /// @throws Error (input) for an unknown name, with the nearest known one; `where` names the place.
 const Metric& find_metric(std::string_view name, const std::string& where);

@@ -11,6 +11,7 @@
 #include "common/text.h"
 #include "harness/store/cell.h"
 #include "harness/store/method_filter.h"
+#include "metrics/metric.h"
 
 namespace turnbench {
 namespace {
@@ -48,23 +49,48 @@ std::vector<Cell> wanted_cells(const Store& store, const AnswersRequest& request
       throw input_error("--method: found \"{}\", expected {}", printable(spec),
                         nearest_or_all(spec, names(&Cell::method)));
   }
-  const std::vector<std::string_view> labels = names(&Cell::dataset);
-  if (!request.dataset.empty() &&
-      std::find(labels.begin(), labels.end(), request.dataset) == labels.end()) {
-    throw input_error("--dataset: found \"{}\", expected {}", printable(request.dataset),
-                      nearest_or_all(request.dataset, labels));
-  }
+  const auto require = [&](const char* option, const std::string& wanted,
+                           const std::string Cell::*name) {
+    const std::vector<std::string_view> known = names(name);
+    if (wanted.empty() || std::find(known.begin(), known.end(), wanted) != known.end()) return;
+    throw input_error("{}: found \"{}\", expected {}", option, printable(wanted),
+                      nearest_or_all(wanted, known));
+  };
+  require("--dataset", request.dataset, &Cell::dataset);
+  require("--position", request.position, &Cell::position);
   std::erase_if(cells, [&](const Cell& cell) {
     const bool shown =
         filters.empty() ||
         std::any_of(filters.begin(), filters.end(), [&](const auto& f) { return f.matches(cell); });
-    return !shown || (!request.dataset.empty() && cell.dataset != request.dataset);
+    return !shown || (!request.dataset.empty() && cell.dataset != request.dataset) ||
+           (!request.position.empty() && cell.position != request.position);
   });
   return cells;
 }
 
+/// Refuses a dialogue that none of the cells has.
+void require_dialogue(const Store& store, const std::vector<Cell>& cells, const std::string& id) {
+  if (id.empty()) return;
+  std::set<std::string> hashes, known;
+  for (const Cell& cell : cells) hashes.insert(cell.dataset_hash);
+  for (const std::string& hash : hashes) {
+    for (const auto& [name, turns] : store.turn_counts(hash)) known.insert(name);
+  }
+  if (known.contains(id)) return;
+  const std::string near = nearest_name(id, {known.begin(), known.end()});
+  throw input_error("--dialogue: found \"{}\", expected {}", printable(id),
+                    near.empty() ? "an id as answers prints it" : "\"" + near + "\"");
+}
+
+std::vector<std::string> context_of(const Turn& turn) {
+  std::vector<std::string> out;
+  if (!turn.instruction.empty()) out.push_back(turn.instruction);
+  for (const auto& paragraph : turn.contexts) out.push_back(paragraph.text);
+  return out;
+}
+
 MethodAnswer answer_of(const Cell& cell, const Store::StoredAnswer* stored) {
-  MethodAnswer out{cell.method, "pending", {}, {}, {}, {}, {}};
+  MethodAnswer out{cell.method, "pending", {}, {}, {}, {}, {}, {}};
   if (stored == nullptr) return out;
   out.status = stored->status;
   out.error = stored->error;
@@ -73,6 +99,7 @@ MethodAnswer answer_of(const Cell& cell, const Store::StoredAnswer* stored) {
   if (stored->prompt_tokens > 0) {
     out.prompt_tokens = stored->prompt_tokens;
     out.tokens = stored->answer_tokens;
+    if (stored->status == "ok") out.finish_reason = stored->stopped ? "stop" : "length";
   }
   return out;
 }
@@ -144,6 +171,8 @@ bool AnswerCondition::holds(const AnsweredTurn& turn, const MethodAnswer& answer
 void for_each_answered_turn(const Store& store, const AnswersRequest& request,
                             const std::function<void(const AnsweredTurn&)>& visit) {
   const std::vector<Cell> cells = wanted_cells(store, request);
+  require_dialogue(store, cells, request.dialogue);
+  std::size_t left = request.limit > 0 ? request.limit : SIZE_MAX;
   std::vector<std::string> datasets;
   std::map<std::string, std::vector<Group>> groups;  // by dataset, in table order
   using Settings = std::tuple<std::string, std::string, std::string, std::string, std::string>;
@@ -159,6 +188,7 @@ void for_each_answered_turn(const Store& store, const AnswersRequest& request,
   for (const std::string& dataset : datasets) {
     const std::string& hash = groups.at(dataset).front().front()->dataset_hash;
     for (const auto& [id, turns] : store.turn_counts(hash)) {
+      if (!request.dialogue.empty() && id != request.dialogue) continue;
       const std::vector<Store::StoredAnswer> stored =
           store.answers_of(request.experiment, hash, id);
       if (stored.empty()) continue;
@@ -176,12 +206,18 @@ void for_each_answered_turn(const Store& store, const AnswersRequest& request,
             out.answers.push_back(
                 answer_of(*cell, found == by_place.end() ? nullptr : found->second));
           }
+          for (MethodAnswer& answer : out.answers) {
+            if (!has_reference(turn.references)) answer.score.reset();  // of an older program
+          }
           const bool wanted =
               std::any_of(out.answers.begin(), out.answers.end(), [&](const MethodAnswer& answer) {
                 return std::all_of(request.where.begin(), request.where.end(),
                                    [&](const auto& c) { return c.holds(out, answer); });
               });
-          if (asked && wanted) visit(out);
+          if (!asked || !wanted) continue;
+          if (request.context) out.context = context_of(turn);
+          visit(out);
+          if (--left == 0) return;
         }
       }
     }
@@ -197,8 +233,9 @@ OrderedJson to_json(const AnsweredTurn& turn) {
                      {"settings", {{"history", turn.cell.history}, {"answers", turn.cell.answers}}},
                      {"metric", turn.cell.metric},
                      {"question", turn.question},
-                     {"references", turn.references},
-                     {"answers", OrderedJson::array()}};
+                     {"references", turn.references}};
+  if (turn.context) out["context"] = *turn.context;
+  out["answers"] = OrderedJson::array();
   for (const MethodAnswer& a : turn.answers) {
     const bool answered = a.status == "ok" || !a.answer.empty();  // or not scored, and there
     out["answers"].push_back(
@@ -206,6 +243,8 @@ OrderedJson to_json(const AnsweredTurn& turn) {
          {"score", or_null(a.score)},
          {"answer", answered ? OrderedJson(a.answer) : OrderedJson(nullptr)},
          {"tokens", or_null(a.tokens)},
+         {"finish_reason",
+          a.finish_reason.empty() ? OrderedJson(nullptr) : OrderedJson(a.finish_reason)},
          {"prompt_tokens", or_null(a.prompt_tokens)},
          {"status", a.status},
          {"error", a.error.empty() ? OrderedJson(nullptr) : OrderedJson(a.error)}});
@@ -215,21 +254,26 @@ OrderedJson to_json(const AnsweredTurn& turn) {
 
 std::string to_markdown(const AnsweredTurn& turn) {
   const Cell& c = turn.cell;
+  std::string context;
+  for (const std::string& part : turn.context.value_or(std::vector<std::string>()))
+    context += "> " + plain(part, part.size()) + "\n>\n";
+  if (!context.empty()) context = "**Context:**\n\n" + context + "\n";
   std::string out = fmt::format(
       "## {}, {}, turn {}\n\n{}, question at the {}, history {}, answers {}, {}\n\n"
-      "**Question:** {}\n\n**References:** {}\n\n"
+      "{}**Question:** {}\n\n**References:** {}\n\n"
       "| method | score | tokens | answer |\n| --- | ---: | ---: | --- |\n",
       plain(c.dataset, kShownReferences), plain(turn.dialogue, kShownReferences), turn.turn + 1,
       plain(c.model, kShownReferences), c.position, c.history, c.answers,
-      plain(c.metric, kShownReferences), plain(turn.question, kShownQuestion),
+      plain(c.metric, kShownReferences), context, plain(turn.question, kShownQuestion),
       plain(join(turn.references, " / "), kShownReferences));
   for (const MethodAnswer& a : turn.answers) {
     const std::string text = a.status == "ok"  ? plain(a.answer, kShownAnswer)
                              : a.error.empty() ? a.status
                                                : a.status + ": " + plain(a.error, kShownAnswer);
-    out += fmt::format("| {} | {} | {} | {} |\n", plain(a.method, kShownReferences),
-                       a.score ? fmt::format("{:.1f}", *a.score) : "",
-                       a.tokens ? std::to_string(*a.tokens) : "", text);
+    const std::string tokens = a.tokens ? std::to_string(*a.tokens) : "";
+    out += fmt::format("| {} | {} | {}{} | {} |\n", plain(a.method, kShownReferences),
+                       a.score ? fmt::format("{:.1f}", *a.score) : "", tokens,
+                       a.finish_reason == "length" ? " (limit)" : "", text);
   }
   return out + "\n";
 }

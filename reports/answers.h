@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -20,6 +21,9 @@ struct MethodAnswer {
   std::string answer;                        ///< empty if there is none
   std::optional<double> score;               ///< by the cell's own metric, x100
   std::optional<int> prompt_tokens, tokens;  ///< of prompt and answer; none if imported
+  /// Whether it ended at a stop token ("stop") or at its length limit ("length"); empty if
+  /// imported, or if there is no answer.
+  std::string finish_reason;
 };
 
 /// One question with the answers of all methods under the same settings.
@@ -29,6 +33,8 @@ struct AnsweredTurn {
   int turn = 0;
   std::vector<std::string> references;
   std::vector<MethodAnswer> answers;  ///< in table order
+  /// What the turn says beside its question, if it is asked for: instruction and paragraphs.
+  std::optional<std::vector<std::string>> context = {};
 };
 
 /// A condition on an answer, such as "score<50".
@@ -49,17 +55,22 @@ struct AnswersRequest {
   std::string experiment;
   std::vector<std::string> methods;    ///< as MethodFilter reads them; empty: all
   std::string dataset;                 ///< label; empty: all
+  std::string position, dialogue;      ///< empty: all
+  std::size_t limit = 0;               ///< turns at most; 0: all
+  bool context = false;                ///< with the context of each turn
   std::vector<AnswerCondition> where;  ///< one answer must satisfy all of them
 };
 
 /// Calls `visit` for each requested turn, dialogue by dialogue.  Only one dialogue's answers are in
 /// memory at a time.  Probes have no answers.
-/// @throws Error (input) for methods and datasets that the experiment does not have.
+/// @throws Error (input) for methods, datasets, positions and dialogues that the experiment does
+/// not have.
 void for_each_answered_turn(const Store& store, const AnswersRequest& request,
                             const std::function<void(const AnsweredTurn&)>& visit);
 
 OrderedJson to_json(const AnsweredTurn& turn);
-/// A heading, the question and a table of the answers; long texts are shortened.
+/// A heading, the question and a table of the answers; long texts are shortened, and answers that
+/// reached their length limit are marked.
 std::string to_markdown(const AnsweredTurn& turn);
 
 }  // namespace turnbench

@@ -126,7 +126,7 @@ std::string csv_table(const Pivot& p) {
 }  // namespace
 
 std::string render_csv(const Results& results, const Comparison& comparison) {
-  const std::vector<TableSpec>& tables = results.manifest().tables;
+  const std::vector<TableSpec>& tables = results.tables();
   std::string out;
   for (const TableSpec& spec : tables) {
     const Pivot pivot = make_pivot(results, spec, comparison);

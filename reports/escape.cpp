@@ -136,6 +136,12 @@ std::string markdown_paragraph(std::string_view text) {
   return out;
 }
 
+std::string markdown_row(const std::vector<std::string>& fields) {
+  std::string out = "|";
+  for (const std::string& field : fields) out += " " + field + " |";
+  return out + "\n";
+}
+
 std::string escape_latex(std::string_view text) {
   const std::string line = trim(one_line(text));
   std::string out;

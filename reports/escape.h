@@ -22,6 +22,8 @@ std::string escape_markup_block(std::string_view text);
 std::string escape_markdown(std::string_view text);
 /// Escapes text as a paragraph of Markdown: it never becomes a heading or a list.
 std::string markdown_paragraph(std::string_view text);
+/// A row of a table, of fields that are Markdown.
+std::string markdown_row(const std::vector<std::string>& fields);
 
 /// Escapes text for LaTeX.  A leading [ or * is put in braces; after the \\ of the row above LaTeX
 /// would read it as an argument.

@@ -119,6 +119,8 @@ std::string protocol(const Results& results) {
     out += details(c.model + ", " + c.dataset, c.protocol_text);
     if (const std::string cut = describe(results.truncation(cells[c.protocol])); !cut.empty())
       out += paragraph(cut + ".");
+    const std::string limited = describe_limited(cells[c.protocol], results.usages());
+    if (!limited.empty()) out += paragraph(limited + ".");
   }
   out += details("manifest", results.manifest().text);
   for (const std::string& e : results.environments()) out += details("environment", e);
@@ -138,7 +140,7 @@ std::string render_html(const Results& results, const Comparison& comparison) {
   const std::string warning =
       m.smoke.empty() ? "" : "<p class=\"warning\">" + escape_markup(m.smoke) + "</p>\n";
   std::vector<Pivot> pivots;
-  for (const TableSpec& spec : m.tables) {
+  for (const TableSpec& spec : results.tables()) {
     const Pivot& p = pivots.emplace_back(make_pivot(results, spec, comparison));
     out += "<h2>" + escape_markup(p.title.empty() ? "Results" : p.title) + "</h2>\n" + warning +
            table(p);

@@ -49,7 +49,7 @@ std::string note_text(const std::string& note) {
 std::string render_latex(const Results& results, const Comparison& comparison) {
   std::string out;
   std::vector<Pivot> pivots;
-  for (const TableSpec& spec : results.manifest().tables) {
+  for (const TableSpec& spec : results.tables()) {
     const Pivot& p = pivots.emplace_back(make_pivot(results, spec, comparison));
     out += out.empty() ? std::string(kLatexMark) : "\n";
     if (!p.title.empty()) out += "% " + one_line(p.title) + "\n";

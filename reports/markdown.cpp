@@ -11,12 +11,6 @@
 namespace turnbench {
 namespace {
 
-std::string markdown_line(const std::vector<std::string>& fields) {
-  std::string out = "|";
-  for (const std::string& field : fields) out += " " + field + " |";
-  return out + "\n";
-}
-
 /// "92.4 [88.1, 95.2]", with the difference to the baseline and to the published number where there
 /// are any.
 std::string entry_text(const Pivot::Entry& e, int digits) {
@@ -39,9 +33,14 @@ std::string entry_text(const Pivot::Entry& e, int digits) {
   return out;
 }
 
-/// Whether a table has columns of counters: its rows are methods, and not probes alone.
+/// Whether a table has columns of counters: each row is one method, and not all are probes.
 bool shows_counters(const Pivot& p) {
-  return p.row_dimensions == std::vector<std::string>{"method"} && p.has_counters();
+  const auto is_setting = [](const std::string& name) {
+    return name == "model" || name == "method" || name == "history" || name == "answers";
+  };
+  const std::vector<std::string>& rows = p.row_dimensions;
+  return p.has_counters() && std::all_of(rows.begin(), rows.end(), is_setting) &&
+         std::find(rows.begin(), rows.end(), "method") != rows.end();
 }
 
 std::string markdown_table(const Pivot& p, const std::string& warning) {
@@ -55,7 +54,7 @@ std::string markdown_table(const Pivot& p, const std::string& warning) {
   if (counted) {
     for (const ReportedCounter& c : reported_counters()) header.emplace_back(c.heading);
   }
-  out += markdown_line(header) + "|";
+  out += markdown_row(header) + "|";
   for (std::size_t i = 0; i < header.size(); ++i)
     out += i < p.row_dimensions.size() ? " --- |" : " ---: |";
   out += "\n";
@@ -67,7 +66,7 @@ std::string markdown_table(const Pivot& p, const std::string& warning) {
       for (const ReportedCounter& c : reported_counters())
         fields.push_back(p.counter_text(r, c.name));
     }
-    out += markdown_line(fields);
+    out += markdown_row(fields);
   }
   if (!p.basis.empty()) out += "\n" + markdown_paragraph(p.basis) + "\n";
   for (const std::string& note : p.notes) out += "\n" + markdown_paragraph(note) + "\n";
@@ -81,7 +80,7 @@ std::string render_markdown(const Results& results, const Comparison& comparison
   std::string out = "# " + escape_markdown(m.title) + "\n\n";
   if (!m.description.empty()) out += markdown_paragraph(m.description) + "\n\n";
   std::vector<Pivot> pivots;
-  for (const TableSpec& spec : m.tables) {
+  for (const TableSpec& spec : results.tables()) {
     pivots.push_back(make_pivot(results, spec, comparison));
     out += markdown_table(pivots.back(), m.smoke) + "\n";
   }

@@ -7,6 +7,7 @@
 
 #include "common/text.h"
 #include "harness/store/cell.h"
+#include "harness/store/inactive_methods.h"
 
 namespace turnbench {
 namespace {
@@ -17,6 +18,26 @@ int turns_without_value(const Results& results) {
   std::set<std::string> seen;
   for (const Cell& cell : results.cells()) {
     if (seen.insert(cell.key).second) out += results.stratum(cell.key, -1).without_value;
+  }
+  return out;
+}
+
+/// "mtbench 12 of 16": the turns of each dataset without a reference, of those that a cell has.
+std::vector<std::string> unreferenced_turns(const Results& results) {
+  std::vector<std::string> datasets;
+  std::map<std::string, std::pair<std::size_t, std::size_t>> most;  // without, of
+  for (const Cell& cell : results.cells()) {
+    const Stratum& s = results.stratum(cell.key, -1);
+    const auto without = static_cast<std::size_t>(s.without_reference);
+    if (without == 0) continue;
+    const auto [found, is_new] = most.try_emplace(cell.dataset);
+    if (is_new) datasets.push_back(cell.dataset);
+    found->second = std::max(found->second, {without, without + s.turns.size()});
+  }
+  std::vector<std::string> out;
+  for (const std::string& dataset : datasets) {
+    const auto [without, all] = most.at(dataset);
+    out.push_back(fmt::format("{} {} of {}", dataset, without, all));
   }
   return out;
 }
@@ -73,11 +94,11 @@ std::string progress_note(const Results& results) {
   for (const Cell& cell : results.cells()) {
     const CellProgress& progress = results.progress(cell);
     const auto [found, first] =
-        ranges.try_emplace(cell.dataset, Range{progress.done, progress.done, progress.total});
+        ranges.try_emplace(cell.dataset, Range{progress.run, progress.run, progress.total});
     if (first) datasets.push_back(cell.dataset);
     Range& range = found->second;
-    range.least = std::min(range.least, progress.done);
-    range.most = std::max(range.most, progress.done);
+    range.least = std::min(range.least, progress.run);
+    range.most = std::max(range.most, progress.run);
     range.total = std::max(range.total, progress.total);
   }
   std::vector<std::string> partial;
@@ -113,9 +134,15 @@ std::vector<std::string> notes(const Results& results) {
   if (!pending.empty()) out.push_back(pending + progress_note(results));
   if (std::string stale = stale_note(results); !stale.empty()) out.push_back(std::move(stale));
   if (results.truncation().cut > 0) out.push_back(describe(results.truncation()) + ".");
+  const std::string limited = describe_limited(results.cells(), results.usages());
+  if (!limited.empty()) out.push_back(limited + ".");
+  for (const std::string& line : inactive_methods(results.cells(), results.usages()))
+    out.push_back(line + ".");
   if (!results.failures().empty())
     out.push_back(
-        fmt::format("{} records failed; turnbench status lists them.", results.failures().size()));
+        fmt::format("{} records failed; turnbench status DB lists them, turnbench status DB retry "
+                    "runs them again.",
+                    results.failures().size()));
   if (const int turns = turns_without_value(results); turns > 0) {
     const std::string chosen = name_of(results.score_choice());
     out.push_back(
@@ -125,6 +152,9 @@ std::vector<std::string> notes(const Results& results) {
                           turns)
             : fmt::format("{} turns have no value of {}.", turns, chosen));
   }
+  for (const std::string& unparsed : results.unparsed_judgements()) out.push_back(unparsed + ".");
+  if (const std::vector<std::string> turns = unreferenced_turns(results); !turns.empty())
+    out.push_back("Turns without a reference have no score: " + join(turns, ", ") + ".");
   const std::vector<std::string>& published = results.published_problems();
   out.insert(out.end(), published.begin(), published.end());
   return out;

@@ -46,6 +46,7 @@ class PivotMaker {
     for (const auto* list : {&spec.rows, &spec.columns})
       named_.insert(named_.end(), list->begin(), list->end());
     by_turn_ = contains(named_, "turn");
+    find_unreferenced();
     place_cells();
   }
 
@@ -56,11 +57,15 @@ class PivotMaker {
   struct Part {
     const Cell* cell;
     int turn;
+    bool has_reference = true;  ///< false: none of its turns can be scored
   };
   using Parts = std::vector<Part>;
   using Values = std::vector<std::string>;
 
   void place_cells();
+  void find_unreferenced();
+  static Parts scorable(const Parts& parts);
+  static std::vector<const Cell*> cells_of(const Parts& parts);
   const Stratum& stratum(const Part& part) const {
     return results_.stratum(part.cell->key, part.turn, spec_.value);
   }
@@ -85,6 +90,7 @@ class PivotMaker {
   /// The datasets that any method was planned for, by where their entries stand.
   std::map<Values, Values> datasets_;
   BaselineCells baselines_;
+  std::set<std::pair<std::string, int>> unreferenced_;  ///< datasets (hashes) and turns
 };
 
 /// Where a cell's entry stands, whatever its method.
@@ -95,6 +101,31 @@ PivotMaker::Values PivotMaker::peers_place(const Cell& cell, int turn) const {
                            name == "history" || name == "answers" || name == "model";
     if (!of_method) out.push_back(results_.dimension(cell, turn, name));
   }
+  return out;
+}
+
+/// Finds datasets of which no turn has a reference.  They are the same for every method, also for
+/// one that failed.
+void PivotMaker::find_unreferenced() {
+  for (const Cell& cell : results_.cells()) {
+    for (int turn = -1; turn < (by_turn_ ? results_.turns() : 0); ++turn) {
+      const Stratum& s = stratum({&cell, turn});
+      if (s.without_reference > 0 && s.turns.empty())
+        unreferenced_.emplace(cell.dataset_hash, turn);
+    }
+  }
+}
+
+PivotMaker::Parts PivotMaker::scorable(const Parts& parts) {
+  Parts out;
+  std::copy_if(parts.begin(), parts.end(), std::back_inserter(out),
+               [](const Part& part) { return part.has_reference; });
+  return out;
+}
+
+std::vector<const Cell*> PivotMaker::cells_of(const Parts& parts) {
+  std::vector<const Cell*> out;
+  for (const Part& part : parts) out.push_back(part.cell);
   return out;
 }
 
@@ -111,15 +142,15 @@ void PivotMaker::place_cells() {
       const Order::Place r = order.place(spec_.rows, row), c = order.place(spec_.columns, column);
       rows_[r] = std::move(row);
       columns_[c] = std::move(column);
-      parts_[{r, c}].push_back({&cell, turn});
+      const bool has_reference = !unreferenced_.contains({cell.dataset_hash, turn});
+      parts_[{r, c}].push_back({&cell, turn, has_reference});
+      if (!has_reference) continue;
       Values& datasets = datasets_[peers_place(cell, turn)];
       if (!contains(datasets, cell.dataset)) datasets.push_back(cell.dataset);
     }
   }
   for (const char* name : {"model", "dataset", "position", "method", "history", "answers"}) {
-    std::set<std::string> values;
-    for (const Cell& cell : results_.cells()) values.insert(results_.dimension(cell, -1, name));
-    if (values.size() > 1 && !contains(named_, name)) averaged_.push_back(name);
+    if (!contains(named_, name) && results_.values_of(name).size() > 1) averaged_.push_back(name);
   }
 }
 
@@ -128,7 +159,8 @@ std::string PivotMaker::reason(const Part& part) const {
   const Stratum& own = stratum(part);
   const Stratum& scores = results_.stratum(part.cell->key, part.turn);
   if (own.failed + scores.failed > 0) return "failed";
-  const bool ran = own.without_value > 0 || !scores.turns.empty() || scores.without_value > 0;
+  const bool ran = own.without_value + scores.without_value + scores.without_reference > 0 ||
+                   !scores.turns.empty();
   return ran ? "no value" : kNotRun;
 }
 
@@ -175,14 +207,15 @@ bool PivotMaker::has_difference(const Parts& parts, const Pivot::Entry& entry) c
   return entry.estimate.known && !spec_.difference_to.empty() && !is_baseline;
 }
 
-std::optional<Pivot::Entry> PivotMaker::entry(const Parts& parts) const {
+std::optional<Pivot::Entry> PivotMaker::entry(const Parts& all) const {
+  const Parts parts = scorable(all);
+  if (parts.empty()) return std::nullopt;
   std::vector<const Stratum*> strata;
-  std::vector<const Cell*> cells;
+  const std::vector<const Cell*> cells = cells_of(parts);
   bool any = false;
   Pivot::Entry out;
   for (const Part& part : parts) {
     strata.push_back(&stratum(part));
-    cells.push_back(part.cell);
     any |= !strata.back()->turns.empty() || strata.back()->failed > 0;
     out.pending += results_.progress(*part.cell).pending();
   }
@@ -264,7 +297,7 @@ void PivotMaker::add_differences(Pivot& pivot, const Comparison& comparison) con
     for (const auto& [column, column_values] : columns_) {
       auto& entry = pivot.entries[r][c++];
       if (!entry) continue;
-      const Parts& parts = parts_.at({row, column});
+      const Parts parts = scorable(parts_.at({row, column}));
       if (!has_difference(parts, *entry)) continue;
       family.push_back(pairs(parts));
       members.push_back(&*entry);
@@ -327,6 +360,7 @@ Pivot PivotMaker::make(const Comparison& comparison) {
   out.comparison = comparison;
   for (const auto& [place, values] : columns_) out.columns.push_back(values);
   bool has_blanks = false;  // where there are cells
+  Averages averages(results_, spec_.value);
   for (const auto& [row, values] : rows_) {
     out.rows.push_back(values);
     auto& entries = out.entries.emplace_back();
@@ -335,12 +369,17 @@ Pivot PivotMaker::make(const Comparison& comparison) {
       const auto found = parts_.find({row, column});
       entries.push_back(found == parts_.end() ? std::nullopt : entry(found->second));
       has_blanks |= found != parts_.end() && !entries.back();
-      if (entries.back()) of_row.push_back(&found->second);
+      if (entries.back()) averages.add(cells_of(scorable(found->second)), !by_turn_);
+      const bool counted =
+          entries.back() || (found != parts_.end() && scorable(found->second).empty());
+      if (counted) of_row.push_back(&found->second);
     }
     out.counters.push_back(counters(of_row));
   }
   add_differences(out, comparison);
   out.basis = dialogues();
+  out.averages = averages.dimensions();
+  if (!out.averages.empty()) out.basis += (out.basis.empty() ? "" : " ") + describe(out.averages);
   if (out.has_differences()) out.basis += " Differences to " + out.baseline + ".";
   if (has_blanks && !unit.only_of.empty())
     out.notes.push_back(fmt::format("Blank: only {} have {}.", unit.only_of, unit.name));
@@ -355,8 +394,9 @@ std::vector<NeededOfEntry> PivotMaker::needed(double points) const {
       const auto found = parts_.find({row, column});
       if (found == parts_.end()) continue;
       const auto of = entry(found->second);
-      if (!of || !has_difference(found->second, *of)) continue;
-      const std::vector<StratumPair> compared = pairs(found->second);
+      const Parts parts = scorable(found->second);
+      if (!of || !has_difference(parts, *of)) continue;
+      const std::vector<StratumPair> compared = pairs(parts);
       const std::optional<Difference> difference = compare({compared}).front();
       if (!difference) continue;
       out.push_back({row_values, column_values, difference->estimate.mean,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "harness/experiment/manifest.h"
+#include "reports/averages.h"
 #include "reports/estimate.h"
 #include "reports/results.h"
 
@@ -36,10 +37,11 @@ struct Pivot {
     double low = 0, high = 0;
   };
   std::vector<std::map<std::string, Range>> counters;
-  std::vector<std::string> notes;  ///< why entries have no mean, and remarks of papers
+  std::vector<std::string> notes;           ///< why entries have no mean, and remarks of papers
+  std::vector<AveragedDimension> averages;  ///< what its means are over
 
   /// What the numbers are of, in a line under the table: "Dialogues: 24 of each of 4 datasets.
-  /// Differences to full.", "Dialogues: tiny-fact 4, tiny-hop 2 to 4."; "" if there are none.
+  /// Means over position (begin, end). Differences to full."; "" if there are none.
   std::string basis;
 
   // Whether any entry has one.

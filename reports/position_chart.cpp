@@ -1,7 +1,5 @@
 #include "reports/position_chart.h"
 
-#include <set>
-
 #include "common/text.h"
 #include "reports/notes.h"
 
@@ -41,9 +39,7 @@ std::vector<DotChart> position_charts(const Results& results) {
   spec.rows = {"method"};
   spec.columns = {"position"};
   for (const char* name : {"model", "history", "answers"}) {
-    std::set<std::string> values;
-    for (const Cell& cell : results.cells()) values.insert(results.dimension(cell, -1, name));
-    if (values.size() > 1) spec.rows.emplace_back(name);
+    if (results.values_of(name).size() > 1) spec.rows.emplace_back(name);
   }
   const Pivot all = make_pivot(results, spec);
   std::vector<DotChart> out = {chart_of(all, "")};

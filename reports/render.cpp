@@ -6,6 +6,7 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "reports/baseline_cells.h"
+#include "reports/estimate_json.h"
 #include "reports/notes.h"
 #include "reports/position_chart.h"
 #include "reports/report_file.h"
@@ -14,30 +15,13 @@ namespace turnbench {
 
 namespace {
 
-OrderedJson number(const Estimate& estimate, double x) {
-  return estimate.known ? OrderedJson(x) : OrderedJson(nullptr);
-}
-
 OrderedJson optional_number(const std::optional<double>& x) {
   return x ? OrderedJson(*x) : OrderedJson(nullptr);
 }
 
-/// "mean", "low" and "high".
-void put_estimate(OrderedJson& json, const Estimate& e) {
-  json["mean"] = number(e, e.mean);
-  json["low"] = e.interval ? number(e, e.interval->low) : OrderedJson(nullptr);
-  json["high"] = e.interval ? number(e, e.interval->high) : OrderedJson(nullptr);
-}
-
 OrderedJson difference_json(const Difference& difference, const std::string& baseline) {
-  OrderedJson out;
-  out["to"] = baseline;
-  put_estimate(out, difference.estimate);
-  out["n"] = difference.estimate.dialogues;
-  out["turns"] = difference.estimate.turns;
-  out["p"] = difference.against_zero.p;
-  out["p_adjusted"] = difference.against_zero.adjusted;
-  if (difference.equivalence) out["p_equivalence"] = *difference.equivalence;
+  OrderedJson out = {{"to", baseline}};
+  out.update(difference_json(difference));
   return out;
 }
 
@@ -72,6 +56,9 @@ OrderedJson table_json(const Pivot& pivot) {
       if (pivot.entries[r][c]) out["entries"].push_back(entry_json(pivot, r, c));
     }
   }
+  if (!pivot.averages.empty()) {
+    for (const auto& [name, values] : pivot.averages) out["means_over"][name] = values;
+  }
   if (!pivot.notes.empty()) out["notes"] = pivot.notes;
   return out;
 }
@@ -80,7 +67,7 @@ OrderedJson table_json(const Pivot& pivot) {
 
 std::vector<std::string> baselines(const Results& results) {
   std::vector<std::string> out;
-  for (const TableSpec& table : results.manifest().tables) {
+  for (const TableSpec& table : results.tables()) {
     const bool is_new = std::find(out.begin(), out.end(), table.difference_to) == out.end();
     if (!table.difference_to.empty() && is_new) out.push_back(table.difference_to);
   }
@@ -134,10 +121,17 @@ std::string render_json(const Results& results, const Comparison& comparison) {
     cell["failed"] = e.failed;
     const int without_value = results.stratum(line.cell.key, -1).without_value;
     if (without_value > 0) cell["without_value"] = without_value;
+    const int without_reference = results.stratum(line.cell.key, -1).without_reference;
+    if (without_reference > 0) cell["without_reference"] = without_reference;
     cell["published"] = line.published ? OrderedJson(line.published->value) : OrderedJson(nullptr);
     if (const Truncation t = results.truncation(line.cell.key); t.cut > 0) {
       cell["truncation"] = {
           {"prompts", t.prompts}, {"cut", t.cut}, {"longest", t.longest}, {"cut_to", t.cut_to}};
+    }
+    const auto usage = results.usages().find(line.cell.key);
+    if (usage != results.usages().end() && has_length_limit(line.cell)) {
+      cell["length_limit"] = {{"answers", usage->second.answers},
+                              {"reached", usage->second.limited}};
     }
     if (const StaleCell* stale = results.stale(line.cell.key))
       cell["stale"] = {{"dialogues", stale->dialogues}, {"changed", stale->changed}};
@@ -152,7 +146,7 @@ std::string render_json(const Results& results, const Comparison& comparison) {
     out["cells"].push_back(std::move(cell));
   }
   out["tables"] = OrderedJson::array();
-  for (const TableSpec& spec : results.manifest().tables)
+  for (const TableSpec& spec : results.tables())
     out["tables"].push_back(table_json(make_pivot(results, spec, comparison)));
   if (const std::vector<std::string> all = notes(results); !all.empty()) out["notes"] = all;
   return out.dump(1) + "\n";

@@ -12,6 +12,7 @@
 #include "common/text.h"
 #include "harness/store/cell.h"
 #include "harness/unit/fidelity.h"
+#include "reports/judgements.h"
 #include "reports/pivot.h"
 
 namespace turnbench {
@@ -25,8 +26,11 @@ ScoreChoice choose(const Store& store, const std::string& experiment, ScoreChoic
   if (is_fidelity_metric(choice.metric) && choice.postprocess.empty()) choice.postprocess = "none";
   const std::map<std::string, bool> known = store.postprocesses(experiment, choice.metric);
   if (known.empty()) {
-    throw input_error("{}: found no scores of {} by \"{}\", expected a metric of: {}", store.path(),
-                      experiment, printable(choice.metric), join(store.metrics(experiment), ", "));
+    const std::string unparsed = describe_unparsed(store, experiment, choice);
+    throw input_error("{}: found no scores of {} by \"{}\"{}, expected a metric of: {}",
+                      store.path(), experiment, printable(choice.metric),
+                      unparsed.empty() ? "" : " (" + printable(unparsed) + ")",
+                      join(store.metrics(experiment), ", "));
   }
   std::vector<std::string> names;
   bool own = false;
@@ -82,6 +86,7 @@ Results::Results(const Store& store, const std::string& experiment, const ScoreC
     : manifest_(parse_manifest(store.manifest(experiment),
                                store.path() + ": manifest of " + experiment, ManifestUse::kReport)),
       cells_(store.cells(experiment)),
+      usages_(store.usages(experiment)),
       stale_(stale_cells(store, experiment)) {
   for (const DatasetEntry& entry : manifest_.datasets) {
     if (entry.task.empty()) continue;
@@ -96,6 +101,8 @@ Results::Results(const Store& store, const std::string& experiment, const ScoreC
       if (!choice_.postprocess.empty()) cell.postprocess = choice_.postprocess;
     }
   }
+  tables_ = manifest_.tables;
+  if (tables_.empty()) tables_.push_back(table_of_all_cells());
   read_populations(store);
   read_values(store, experiment);
   std::vector<std::string> counters;
@@ -104,6 +111,16 @@ Results::Results(const Store& store, const std::string& experiment, const ScoreC
   published_ = parse_published(store.published(experiment),
                                store.path() + ": published numbers of " + experiment);
   check_published();
+}
+
+TableSpec Results::table_of_all_cells() const {
+  TableSpec out;
+  for (const char* name : {"model", "method", "history", "answers"}) {
+    if (name == std::string_view("method") || values_of(name).size() > 1)
+      out.rows.emplace_back(name);
+  }
+  out.columns = {"dataset", "position"};
+  return out;
 }
 
 void Results::read_populations(const Store& store) {
@@ -137,7 +154,7 @@ class Results::StratumReader {
 
   /// Returns the number of the turn's dialogue.
   std::uint32_t add(std::string_view cell, std::string_view dialogue, int turn,
-                    Record::Status status, double value) {
+                    Record::Status status, double value, bool lacks_reference = false) {
     if (all_ == nullptr || cell != cell_) {
       cell_ = cell;
       all_ = &stratum(-1);
@@ -145,7 +162,9 @@ class Results::StratumReader {
     dialogue_ = number_of(*all_->population, dialogue, dialogue_);
     const auto add_to = [&](Stratum& stratum) {
       if (status != Record::Status::kOk) {
-        ++(is_failure(status) ? stratum.failed : stratum.without_value);
+        ++(is_failure(status) ? stratum.failed
+           : lacks_reference  ? stratum.without_reference
+                              : stratum.without_value);
       } else {
         stratum.turns.push_back({dialogue_, turn, value});
       }
@@ -192,9 +211,16 @@ class Results::TurnCounter {
       progress_ = &results_.progress_.at(cell_);
       planned_turns_ = turns_of_cell_.at(cell_);
     }
-    if (other_cell || dialogue != dialogue_) stored_ = lost_ = 0;
+    if (other_cell || dialogue != dialogue_) {
+      stored_ = lost_ = 0;
+      has_failed_ = false;
+    }
     dialogue_ = dialogue;
-    progress_->done += ++stored_ == (*planned_turns_)[dialogue];
+    has_failed_ |= is_failure(turn.status);
+    if (++stored_ == (*planned_turns_)[dialogue]) {
+      ++progress_->run;
+      progress_->failed += has_failed_;
+    }
     if (turn.environment != environment_) environments_.emplace(environment_ = turn.environment);
     if (is_failure(turn.status)) {
       results_.failures_.push_back(
@@ -215,6 +241,7 @@ class Results::TurnCounter {
   const std::vector<int>* planned_turns_ = nullptr;
   std::uint32_t dialogue_ = 0;
   int stored_ = 0, lost_ = 0;  // turns and tokens of the dialogue so far
+  bool has_failed_ = false;    // one of these turns
   std::string environment_;    // of the last turn
   std::set<std::string> environments_;
 };
@@ -222,7 +249,7 @@ class Results::TurnCounter {
 void Results::read_values(const Store& store, const std::string& experiment) {
   std::set<std::string> values = {"score"};
   bool by_turn = false;
-  for (const TableSpec& table : manifest_.tables) {
+  for (const TableSpec& table : tables_) {
     values.insert(table.value);
     for (const auto* named : {&table.rows, &table.columns})
       by_turn |= std::find(named->begin(), named->end(), "turn") != named->end();
@@ -231,8 +258,12 @@ void Results::read_values(const Store& store, const std::string& experiment) {
   for (const std::string& value : values) {
     StratumReader reader(*this, value, by_turn);
     if (shows_scores(value)) {
-      store.for_each_turn(experiment, choice_of(store, value), [&](const StoredTurn& t) {
-        const std::uint32_t dialogue = reader.add(t.cell, t.dialogue, t.turn, t.status, t.score);
+      const ScoreChoice choice = choice_of(store, value);
+      std::string unparsed = describe_unparsed(store, experiment, choice);
+      if (!unparsed.empty()) unparsed_.insert(std::move(unparsed));
+      store.for_each_turn(experiment, choice, [&](const StoredTurn& t) {
+        const std::uint32_t dialogue =
+            reader.add(t.cell, t.dialogue, t.turn, t.status, t.score, t.lacks_reference);
         if (value == "score") counter.add(t, dialogue);
       });
     } else {
@@ -399,6 +430,15 @@ std::optional<Results::Published> Results::published(const std::vector<const Cel
   return out;
 }
 
+std::vector<std::string> Results::values_of(const std::string& name) const {
+  std::vector<std::string> out;
+  for (const Cell& cell : cells_) {
+    std::string value = dimension(cell, -1, name);
+    if (std::find(out.begin(), out.end(), value) == out.end()) out.push_back(std::move(value));
+  }
+  return out;
+}
+
 std::string Results::dimension(const Cell& cell, int turn, const std::string& name) const {
   if (name == "model") return cell.model;
   if (name == "dataset") return cell.dataset;
@@ -409,6 +449,7 @@ std::string Results::dimension(const Cell& cell, int turn, const std::string& na
   if (name == "answers") return cell.answers;
   if (name == "metric") return cell.metric;
   if (name == "turn") return turn < 0 ? "all" : std::to_string(turn + 1);
+  if (name == kVariantDimension) return variant_of(cell);
   if (name.starts_with(kSettingPrefix)) {
     return setting_of(cell, name.substr(kSettingPrefix.size())).value_or("-");
   }

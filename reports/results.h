@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -29,6 +30,9 @@ class Results {
   Results(const Store& store, const std::string& experiment, const ScoreChoice& choice = {});
 
   const Manifest& manifest() const { return manifest_; }
+  /// The manifest's tables.  If it has none, one of datasets and positions, whose rows are all else
+  /// that the cells differ in.
+  const std::vector<TableSpec>& tables() const { return tables_; }
   const std::vector<Cell>& cells() const { return cells_; }
   const std::vector<Store::Failure>& failures() const { return failures_; }
   /// Which scores the tables show.
@@ -45,6 +49,10 @@ class Results {
   Truncation truncation(const std::string& cell) const;
   Truncation truncation(const std::vector<Cell>& cells) const;
   Truncation truncation() const { return truncation(cells_); }
+  /// How many judgements are in no score because they could not be read: a text for each judge.
+  const std::set<std::string>& unparsed_judgements() const { return unparsed_; }
+  /// What the answers of each cell took, by its key.
+  const std::map<std::string, CellUsage>& usages() const { return usages_; }
   /// Cells with results that were computed by other sources than this program's.
   const std::vector<StaleCell>& stale() const { return stale_; }
   const StaleCell* stale(const std::string& cell) const;  ///< null if it has none
@@ -52,6 +60,8 @@ class Results {
   /// The value of a table dimension for a cell; "-" for a setting that its method does not have.
   /// `turn` counts from 0, and is negative if turn is not a dimension.
   std::string dimension(const Cell& cell, int turn, const std::string& name) const;
+  /// The values that the cells have in a dimension, in table order.
+  std::vector<std::string> values_of(const std::string& name) const;
   /// The values of one cell for a table; `turn` < 0 means all turns.
   const Stratum& stratum(const std::string& cell, int turn,
                          const std::string& value = "score") const;
@@ -84,11 +94,13 @@ class Results {
   void read_populations(const Store& store);
   void read_values(const Store& store, const std::string& experiment);
   void check_published();
+  TableSpec table_of_all_cells() const;
   /// The scores that a table's value stands for: those of the report, or those by a metric.
   ScoreChoice choice_of(const Store& store, const std::string& value) const;
 
   Manifest manifest_;
   std::vector<Cell> cells_;
+  std::vector<TableSpec> tables_;
   ScoreChoice choice_;
   /// By value, cell and turn (-1: all).
   std::map<std::string, std::shared_ptr<const Population>> populations_;  ///< by dataset
@@ -100,7 +112,9 @@ class Results {
   std::vector<std::string> environments_;
   std::map<std::string, CellProgress> progress_;   ///< by cell
   std::map<std::string, Truncation> truncations_;  ///< by cell
+  std::map<std::string, CellUsage> usages_;        ///< by cell
   std::vector<StaleCell> stale_;
+  std::set<std::string> unparsed_;
   std::vector<std::string> published_problems_;
   int turns_ = 0;
 };

@@ -13,6 +13,7 @@
 #include "metrics/metric.h"
 #include "metrics/postprocess.h"
 #include "runners/runner.h"
+#include "runners/worker_engine.h"
 
 namespace turnbench {
 namespace {
@@ -20,7 +21,8 @@ namespace {
 // Below this size a forward pass is too short for several threads: workers side by side do better.
 constexpr std::int64_t kSmallModel = 100'000'000;
 
-/// A record that cannot be scored is one that failed; its answer stays.
+/// The scores of records whose turns have a reference.  A record that cannot be scored is one that
+/// failed; its answer stays.
 std::vector<ScoreValue> score_records(const Plan& plan, const Plan::Unit& unit,
                                       std::vector<Record>& records) {
   const ResolvedDataset& dataset = plan.experiment.datasets[unit.dataset];
@@ -32,9 +34,11 @@ std::vector<ScoreValue> score_records(const Plan& plan, const Plan::Unit& unit,
     const Turn& turn = unit.dialogue->turns[static_cast<std::size_t>(r.turn)];
     const std::string answer = postprocess.apply(r.answer);
     try {
-      out.push_back(
-          {r.cell, r.dialogue, r.turn, dataset.metric, dataset.postprocess,
-           metric.score({answer, turn.references, turn.classes, plan.experiment.segmenter.get()})});
+      const std::optional<double> score = score_of(
+          metric, {answer, turn.references, turn.classes, plan.experiment.segmenter.get()});
+      if (score) {
+        out.push_back({r.cell, r.dialogue, r.turn, dataset.metric, dataset.postprocess, *score});
+      }
     } catch (const Error& error) {
       r.status = Record::Status::kError;
       r.error = error.what();
@@ -141,12 +145,8 @@ class LocalRun {
 
   void work(const Shared& shared) {
     const auto& [resolved, model, renderer, decoding, threads, queue] = shared;
-    const auto backends = make_backends(options_.devices, threads);
-    Engine::Options engine_options;
-    engine_options.kv_dtype = resolved.entry.kv_dtype;
-    engine_options.memory_limit = options_.memory_limit;
-    engine_options.link_gbps = decoding.link_gbps;
-    Engine engine(model, pointers_to(backends), engine_options);
+    WorkerEngine worker(model, resolved, decoding, options_, threads);
+    Engine& engine = worker.engine;
     bool warm = !decoding.isolated;
     const auto next = [&] {
       std::optional<WorkUnit> unit = stop_ ? std::nullopt : shared.queue.take();

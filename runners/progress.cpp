@@ -11,14 +11,14 @@ namespace {
 
 constexpr auto kInterval = std::chrono::milliseconds(100);
 
+}  // namespace
+
 std::string duration(double seconds) {
   const long s = std::lround(seconds);
   if (s < 60) return fmt::format("{} s", s);
   if (s < 3600) return fmt::format("{}:{:02} min", s / 60, s % 60);
   return fmt::format("{}:{:02} h", s / 3600, s / 60 % 60);
 }
-
-}  // namespace
 
 ProgressLine::ProgressLine(bool quiet) : visible_(!quiet && isatty(STDERR_FILENO)) {}
 

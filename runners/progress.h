@@ -1,10 +1,14 @@
 #pragma once
 
 #include <chrono>
+#include <string>
 
 #include "runners/runner.h"
 
 namespace turnbench {
+
+/// "42 s", "4:40 min", "3:05 h".
+std::string duration(double seconds);
 
 /// A progress line on stderr: units done, tokens/s, time left.  Prints nothing if stderr is no
 /// terminal, or if `quiet`.

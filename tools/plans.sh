@@ -10,7 +10,7 @@ shift
 echo '| manifest | cells | prompt tokens | answer tokens | hours | disk, GiB |'
 echo '| --- | ---: | ---: | ---: | ---: | ---: |'
 for manifest in "$@"; do
-  "$program" plan "$manifest" 2>&1 | awk -v name="${manifest#experiments/}" '
+  "$program" plan "$manifest" --no-measure 2>&1 | awk -v name="${manifest#experiments/}" '
     /^turnbench: / { sub(/^turnbench: /, ""); sub(/, expected.*/, ""); missing = $0 }
     $1 == "cells" { cells = $2 }
     $1 == "prefills" { dialogues = $NF }

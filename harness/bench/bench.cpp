@@ -17,6 +17,7 @@ namespace {
 
 // Steps of one repeat of decoding: enough to be timed well, few enough that the depth stays.
 constexpr int kDecodeSteps = 8;
+constexpr int kAnswerLimit = 256;  // tokens of synthetic answers without a length of their own
 
 std::vector<int> random_tokens(int count, int vocab) {
   Random random(1);
@@ -27,9 +28,10 @@ std::vector<int> random_tokens(int count, int vocab) {
 }
 
 /// Text of a kind, so that methods that look for sentences find some.
-DialogueView made_up_dialogue() {
+DialogueView made_up_dialogue(int answer_limit = kAnswerLimit) {
   DialogueView out;
   out.seed = 1;
+  out.answer_limit = answer_limit;
   out.token_text = [](int token) { return token % 16 == 0 ? "." : " word"; };
   return out;
 }
@@ -96,7 +98,7 @@ struct Served {
 /// Answers `batch` prompts greedily with `new_tokens` tokens each.
 Served serve(Engine& engine, const Method& method, const std::vector<int>& tokens, int batch,
              int new_tokens) {
-  const DialogueView dialogue = made_up_dialogue();
+  const DialogueView dialogue = made_up_dialogue(new_tokens);
   std::vector<Sequence> sequences;
   std::vector<Pass> prompts, steps;
   std::vector<int> newest(static_cast<std::size_t>(batch));

@@ -11,16 +11,17 @@
 namespace turnbench {
 namespace {
 
-constexpr int kRound = 256;      // tokens of each round of the dialogue
-constexpr int kSteps = 8;        // of one repeat
-constexpr int kRecallSteps = 4;  // whose selections are compared with exact scores
+constexpr int kRound = 256;       // tokens of each round of the dialogue
+constexpr int kSteps = 8;         // of one repeat
+constexpr int kRecallSteps = 4;   // whose selections are compared with exact scores
+constexpr int kObservedRows = 1;  // query rows whose exact scores that takes
 
 /// What the selections of a sequence read.
-struct Observed {
+struct Observed : LayerObserver {
   std::vector<double> tokens;  ///< of each layer, over sets and steps
   double recall = 0;           ///< of the last layer, over steps
 
-  void add(const LayerView& view, const Selection& selection) {
+  void selection(const LayerView& view, const Selection& selection) override {
     tokens.resize(static_cast<std::size_t>(view.shape.layers));
     double& sum = tokens[static_cast<std::size_t>(view.layer)];
     const std::size_t sets = view.sets.size(), lists = selection.slots.size();
@@ -122,13 +123,8 @@ class SelectionBench {
       out.recall.reset();  // of what it evicted it knows nothing
     } else {
       Observed observed;
-      policies.selection = std::make_unique<WatchedSelection>(
-          std::move(policies.selection), [&](const LayerView& view, const Selection& selection) {
-            observed.add(view, selection);
-          });
       Sequence sequence = filled(std::move(policies));
-      observed = {};  // the first step is not counted
-      for (int i = 0; i < kRecallSteps; ++i) step(sequence);
+      for (int i = 0; i < kRecallSteps; ++i) step(sequence, &observed);
       for (std::size_t l = 0; l < measured(); ++l) tokens[l] = observed.tokens[l] / kRecallSteps;
       out.recall = observed.recall / kRecallSteps;
     }
@@ -136,17 +132,18 @@ class SelectionBench {
   }
 
   Sequence filled(Policies policies) {
-    Sequence out = engine_.make_sequence(std::move(policies));
+    Sequence out = engine_.make_sequence(std::move(policies), kObservedRows);
     engine_.fill_kv(out, tokens_, dialogue_, source_, 1);
     step(out);  // touches all memory once, and waits for what is built behind the prompt
     return out;
   }
 
-  std::vector<double> step(Sequence& sequence) {
+  std::vector<double> step(Sequence& sequence, LayerObserver* observer = nullptr) {
     const Pass pass{.sequence = &sequence,
                     .tokens = {tokens_.data(), 1},
                     .kind = Pass::Kind::kDecode,
-                    .dialogue = &dialogue_};
+                    .dialogue = &dialogue_,
+                    .observer = observer};
     return engine_.attend_made_up(pass, source_);
   }
 

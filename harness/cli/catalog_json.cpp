@@ -30,11 +30,13 @@ std::string_view kind_name(ParameterInfo::Kind kind) {
 }
 
 OrderedJson to_json(const ParameterInfo& p) {
-  return {{"name", p.name},
-          {"kind", kind_name(p.kind)},
-          {"default", p.fallback},
-          {"unit", p.unit},
-          {"description", p.description}};
+  OrderedJson out = {{"name", p.name},
+                     {"kind", kind_name(p.kind)},
+                     {"default", p.fallback},
+                     {"unit", p.unit},
+                     {"description", p.description}};
+  if (!p.only_with.empty()) out["only_with"] = p.only_with;
+  return out;
 }
 
 }  // namespace

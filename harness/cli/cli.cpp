@@ -20,7 +20,9 @@ constexpr const char* kExamples = R"(Examples:
 Exit codes: 0 done, 1 something failed at run time, 2 bad usage or bad input.)";
 
 int fail(const std::string& message, int code) {
-  fmt::print(stderr, "turnbench: {}\n", printable(replace_all(message, "\n", " ")));
+  // Not by a function that throws: stderr may be a terminal that is gone.
+  std::fputs(fmt::format("turnbench: {}\n", printable(replace_all(message, "\n", " "))).c_str(),
+             stderr);
   return code;
 }
 
@@ -39,12 +41,13 @@ int run_cli(int argc, char** argv) {
   add_plan_command(app, common);
   add_status_command(app, common, exit_code);
   add_report_command(app, common);
+  add_diff_command(app, common, exit_code);
   add_answers_command(app, common);
   add_ledger_command(app, common);
   add_forget_command(app, common);
   add_list_command(app, common);
   add_describe_command(app, common);
-  add_generate_command(app, common);
+  add_generate_command(app, common, exit_code);
   add_logits_command(app);
   add_render_command(app);
   add_tokenize_command(app, common);

@@ -17,12 +17,13 @@ void add_run_command(CLI::App& app, const CommonOptions& common, int& exit_code)
 void add_plan_command(CLI::App& app, const CommonOptions& common);
 void add_status_command(CLI::App& app, const CommonOptions& common, int& exit_code);
 void add_report_command(CLI::App& app, const CommonOptions& common);
+void add_diff_command(CLI::App& app, const CommonOptions& common, int& exit_code);
 void add_answers_command(CLI::App& app, const CommonOptions& common);
 void add_ledger_command(CLI::App& app, const CommonOptions& common);
 void add_forget_command(CLI::App& app, const CommonOptions& common);
 void add_list_command(CLI::App& app, const CommonOptions& common);
 void add_describe_command(CLI::App& app, const CommonOptions& common);
-void add_generate_command(CLI::App& app, const CommonOptions& common);
+void add_generate_command(CLI::App& app, const CommonOptions& common, int& exit_code);
 void add_logits_command(CLI::App& app);
 void add_render_command(CLI::App& app);
 void add_tokenize_command(CLI::App& app, const CommonOptions& common);

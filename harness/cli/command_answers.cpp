@@ -22,9 +22,11 @@ void add_answers_command(CLI::App& app, const CommonOptions& common) {
   command->footer(
       "Examples:\n  turnbench answers results.db --format md\n"
       "  turnbench answers results.db --method snapkv --method full --where \"score<50\"\n"
+      "  turnbench answers results.db --format md --dialogue fact-3 --position end --context\n"
       "jsonl has one object for each model, dataset, position, dialogue, turn, history and "
       "answers\n"
-      "mode; scores are x100.");
+      "mode; scores are x100. finish_reason is stop, length (the answer reached its length limit)\n"
+      "or null; md marks such answers with (limit) behind their number of tokens.");
   command->add_option("db", o->db, "store")->required();
   command->add_option("--experiment", o->request.experiment, "the latest, unless named");
   command
@@ -33,6 +35,12 @@ void add_answers_command(CLI::App& app, const CommonOptions& common) {
           "only these: a label, a method with its settings, or a name for all its settings")
       ->allow_extra_args(false);
   command->add_option("--dataset", o->request.dataset, "only this one, by its label");
+  command->add_option("--dialogue", o->request.dialogue, "only this one, by its id");
+  command->add_option("--position", o->request.position, "only questions at begin, middle or end");
+  command->add_option("--limit", o->request.limit, "questions at most; 0: all")
+      ->transform(whole_number(0, 1'000'000'000));
+  command->add_flag("--context", o->request.context,
+                    "with what each turn says beside its question: instruction and paragraphs");
   command
       ->add_option("--where", o->where,
                    "only turns that an answer shown satisfies: score, turn, prompt_tokens or "

@@ -38,17 +38,21 @@ void describe_parameters(const char* title, const std::vector<ParameterInfo>& pa
     unit = std::max(unit, p.unit.size());
   }
   for (const ParameterInfo& p : parameters) {
-    fmt::print("    {:<{}}  {:<{}}  {:<{}}  {}\n", p.name, name, value_of(p), value, p.unit, unit,
-               p.description);
+    fmt::print("    {:<{}}  {:<{}}  {:<{}}  {}{}\n", p.name, name, value_of(p), value, p.unit, unit,
+               p.description,
+               p.only_with.empty() ? "" : fmt::format(" (with {} only)", p.only_with));
   }
   const bool has_budget =
       std::any_of(parameters.begin(), parameters.end(),
                   [](const ParameterInfo& p) { return p.kind == ParameterInfo::Kind::kBudget; });
   if (has_budget) {
     fmt::print(
-        "    (whole numbers are tokens; with a decimal point, a slash or a % it is a share: 0.2, "
-        "1/5, "
-        "20%, and 1.0 is all)\n");
+        "    (whole numbers are tokens; with a decimal point, a slash or a % it is a share of the "
+        "prompt: 0.2, 1/5, 20%.\n"
+        "    1.0 is as many tokens as the prompt has: tokens of the answer are on top where it "
+        "says "
+        "so above, else they\n"
+        "    take the place of others)\n");
   }
 }
 
@@ -100,10 +104,12 @@ void add_describe_command(CLI::App& app, const CommonOptions& common) {
         describe(info);
       }
     };
+    // Settings that follow the name are those of a run.
+    const std::string name = o->name.substr(0, o->name.find_first_of(":@"));
     if (o->what == "probe") {
-      print(find_probe(o->name, "describe"));
+      print(find_probe(name, "describe"));
     } else {
-      print(find_method(o->name, "describe"));
+      print(find_method(name, "describe"));
     }
   });
 }

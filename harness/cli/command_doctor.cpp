@@ -42,6 +42,14 @@ std::vector<std::string> missing_in_model(const fs::path& directory) {
   return out;
 }
 
+/// True for names of directories that --data takes.
+bool is_collection(const std::string& name) {
+  const std::vector<Dataset>& all = all_datasets();
+  return name == kJieba || std::any_of(all.begin(), all.end(), [&](const Dataset& dataset) {
+           return dataset.collection == name;
+         });
+}
+
 /// A directory of records: how many of its collection's datasets are there, and which are not.
 std::string describe_collection(const std::string& name, const fs::path& directory) {
   std::size_t known = 0;
@@ -100,6 +108,7 @@ void print_doctor(bool json) {
                        "directory given by --model");
   for (const std::string& path : paths(list_data, "data", facts)) {
     const std::string name = fs::path(path).filename().string();
+    if (!is_collection(name)) continue;  // what else lies there
     facts.emplace_back("data " + name, describe_collection(name, path));
   }
   if (std::getenv("TURNBENCH_DATA") == nullptr)

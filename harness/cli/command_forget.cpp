@@ -107,6 +107,18 @@ void print(const Forgetting& what) {
   if (what.shared > 0) fmt::print("{} cells stay: other experiments have them too\n", what.shared);
 }
 
+/// Without room for a copy, or while another program reads, the file keeps its size.
+void shrink(Store& store, bool quiet) {
+  std::string said;
+  try {
+    const auto [before, after] = store.shrink();
+    said = fmt::format("{} KiB, {} KiB before", after >> 10, before >> 10);
+  } catch (const Error& error) {
+    said = fmt::format("keeps its size ({})", error.what());
+  }
+  if (!quiet) fmt::print(stderr, "{}: {}\n", printable(store.path()), said);
+}
+
 void forget(const ForgetOptions& o, const CommonOptions& common) {
   if (o.method.empty() == o.experiment.empty())
     throw input_error("forget: found no --method and no --experiment, expected one of them");
@@ -125,6 +137,7 @@ void forget(const ForgetOptions& o, const CommonOptions& common) {
     fmt::print("{} records {}\n", what.records,
                o.dry_run ? "would be forgotten; nothing was changed" : "forgotten");
   }
+  if (!o.dry_run) shrink(store, common.quiet);
 }
 
 }  // namespace

@@ -9,10 +9,14 @@
 #include "common/text.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/input_output.h"
+#include "harness/cli/interrupts.h"
 #include "harness/cli/shared_options.h"
+#include "harness/cli/text_stream.h"
 #include "inference/checkpoint_tokenizer.h"
+#include "inference/policy_checks.h"
 #include "inference/sampler.h"
 #include "methods/method.h"
+#include "methods/model_check.h"
 
 namespace turnbench {
 namespace {
@@ -47,6 +51,15 @@ struct GivenPrompt {
   std::vector<int> stops;
 };
 
+/// The text of the prompt.
+std::string read_prompt(const GenerateOptions& o) {
+  std::string out = read_utf8_input(o.prompt);
+  // The line end of a file's last line is not the user's.
+  if (o.chat && out.ends_with('\n')) out.pop_back();
+  if (out.empty()) throw input_error("{}: found no text, expected a prompt", input_name(o.prompt));
+  return out;
+}
+
 /// Token ids of the prompt, and what ends the answer.
 GivenPrompt make_prompt(const GenerateOptions& o, const Checkpoint& checkpoint,
                         const std::optional<Tokenizer>& tokenizer) {
@@ -59,17 +72,14 @@ GivenPrompt make_prompt(const GenerateOptions& o, const Checkpoint& checkpoint,
     const ChatTemplate t = o.conversation.open(*tokenizer, checkpoint.name);
     Dialogue dialogue;
     Turn turn;
-    turn.question = read_utf8_input(o.prompt);
-    // The line end of a file's last line is not the user's.
-    if (turn.question.ends_with('\n')) turn.question.pop_back();
+    turn.question = read_prompt(o);
     dialogue.turns = {turn};
     const PromptRenderer renderer(*tokenizer, t, o.conversation.system,
                                   checkpoint.config.eos_tokens);
     out.ids = renderer.render(dialogue, 0, 0).tokens;
     out.stops = renderer.stop_tokens();
   } else {
-    out.ids =
-        tokenizer->encode(read_utf8_input(o.prompt), {.parse_special = true, .add_special = true});
+    out.ids = tokenizer->encode(read_prompt(o), {.parse_special = true, .add_special = true});
   }
   if (out.ids.empty()) {
     throw input_error("{}: found no tokens, expected at least one",
@@ -82,44 +92,81 @@ GivenPrompt make_prompt(const GenerateOptions& o, const Checkpoint& checkpoint,
   return out;
 }
 
-/// Says so if the model was not made for so long a prompt.
-void warn_of_positions(const Checkpoint& checkpoint, std::size_t prompt) {
-  const double positions = checkpoint.config.longest_prompt();
-  if (positions > 0 && static_cast<double>(prompt) > positions) {
+/// Warns of a prompt, or of a prompt with its answer, that the model was not made for.
+void warn_of_positions(const Checkpoint& checkpoint, std::size_t prompt, int most) {
+  const double positions = checkpoint.config.longest_prompt(), first = static_cast<double>(prompt);
+  if (positions <= 0 || first + most <= positions) return;
+  if (first > positions) {
     fmt::print(
         stderr,
         "{}: the prompt has {} tokens, more than the model's {:.0f} positions: answers may be "
         "nonsense\n",
         checkpoint.name, prompt, positions);
+  } else {
+    fmt::print(stderr,
+               "{}: the prompt and {:.0f} tokens of the answer fill the model's {:.0f} positions: "
+               "what comes after that may be nonsense\n",
+               checkpoint.name, positions - first, positions);
   }
 }
 
-void generate(const GenerateOptions& o, bool json) {
+/// Prints an answer as it comes: its text, or the ids of a model without a tokenizer.
+class AnswerPrinter {
+ public:
+  explicit AnswerPrinter(const std::optional<Tokenizer>& tokenizer) {
+    if (tokenizer) text_.emplace(*tokenizer);
+  }
+  void add(int token) {
+    print(text_ ? text_->add(token) : fmt::format("{}{}", is_first_ ? "" : ",", token));
+    is_first_ = false;
+  }
+  void finish() { print((text_ ? text_->finish() : "") + "\n"); }
+
+ private:
+  static void print(const std::string& text) {
+    if (text.empty()) return;
+    fmt::print("{}", text);
+    if (std::fflush(stdout) != 0) throw runtime_error("stdout: cannot be written");
+  }
+
+  std::optional<TextStream> text_;
+  bool is_first_ = true;
+};
+
+void generate(const GenerateOptions& o, const CommonOptions& common, int& exit_code) {
   const Method method = Method::parse(o.method, "--method");
   LoadedModel loaded = load_model(o.model);
+  with_error_prefix("--method", [&] { check_model(method, loaded.model->config()); });
   std::optional<Tokenizer> tokenizer;
   if (has_tokenizer(loaded.checkpoint)) tokenizer = open_tokenizer(loaded.checkpoint);
   const GivenPrompt prompt = make_prompt(o, loaded.checkpoint, tokenizer);
-  warn_of_positions(loaded.checkpoint, prompt.ids.size());
+  warn_of_positions(loaded.checkpoint, prompt.ids.size(), o.max_tokens);
   Engine& engine = *loaded.engine;
+  check_eviction(method.make(), /*evicts_in_answers=*/true);
   Sequence sequence = engine.make_sequence(method.make());
   DialogueView dialogue;
   dialogue.tokens = prompt.ids;
   dialogue.seed = o.seed;
+  dialogue.answer_limit = o.max_tokens;
   if (tokenizer) dialogue.token_text = [&](int token) { return tokenizer->token_text(token); };
   Sampler sampler(o.temperature, o.seed);
   std::vector<int> ids;
   std::vector<double> times;  // of each token, from the start
+  AnswerPrinter printer(tokenizer);
+  const Interrupts interrupts("stopping with the answer so far");
   const auto start = Clock::now();
   const Pass first{
       .sequence = &sequence, .tokens = prompt.ids, .dialogue = &dialogue, .prompt_end = true};
   std::vector<float> logits = engine.prefill({&first, 1})[0];
   const double kv_tokens = sequence.cache.mean_tokens();
-  while (static_cast<int>(ids.size()) < o.max_tokens) {
+  bool stopped = false;
+  while (static_cast<int>(ids.size()) < o.max_tokens && !interrupts.any()) {
     const int token = sampler.sample(logits);
     times.push_back(seconds_since(start));
-    if (std::find(prompt.stops.begin(), prompt.stops.end(), token) != prompt.stops.end()) break;
+    stopped = std::find(prompt.stops.begin(), prompt.stops.end(), token) != prompt.stops.end();
+    if (stopped) break;
     ids.push_back(token);
+    if (!common.json) printer.add(token);
     if (static_cast<int>(ids.size()) == o.max_tokens) break;
     const Pass next{.sequence = &sequence,
                     .tokens = {&ids.back(), 1},
@@ -127,18 +174,22 @@ void generate(const GenerateOptions& o, bool json) {
                     .dialogue = &dialogue};
     logits = engine.forward({&next, 1})[0];
   }
-  const std::string text = tokenizer ? tokenizer->decode(ids, true) : "";
-  if (!json) {
-    fmt::print("{}\n", tokenizer ? text : fmt::format("{}", fmt::join(ids, ",")));
-    return;
+  if (!common.json) printer.finish();
+  const int signal = interrupts.signal();
+  if (signal != 0) exit_code = 128 + signal;
+  if (signal == 0 && !stopped && !o.ignore_eos && !common.quiet) {
+    fmt::print(stderr, "the answer reached its length limit of {} tokens (--max-tokens)\n",
+               o.max_tokens);
   }
+  if (!common.json) return;
   const auto null_or = [](bool there, double x) {
     return there ? OrderedJson(x) : OrderedJson(nullptr);
   };
   const std::size_t n = times.size();
   OrderedJson out;
   out["ids"] = ids;
-  out["text"] = text;
+  out["text"] = tokenizer ? tokenizer->decode(ids, true) : "";
+  out["finish_reason"] = signal != 0 ? "interrupted" : stopped ? "stop" : "length";
   out["ttft_s"] = null_or(n > 0, n > 0 ? times[0] : 0);
   out["tt2t_s"] = null_or(n > 1, n > 1 ? times[1] : 0);
   out["tpot_s"] =
@@ -152,11 +203,12 @@ void generate(const GenerateOptions& o, bool json) {
 
 }  // namespace
 
-void add_generate_command(CLI::App& app, const CommonOptions& common) {
+void add_generate_command(CLI::App& app, const CommonOptions& common, int& exit_code) {
   auto o = std::make_shared<GenerateOptions>();
   CLI::App* command = app.add_subcommand("generate", "Answer one prompt under a method");
   command->footer(
-      "Example: echo 'what is the color of alice?' | turnbench generate --model tiny --chat");
+      "Example: echo 'what is the color of alice?' | turnbench generate --model tiny --chat\n"
+      "The answer is printed as it comes, but with --json. SIGINT ends it: exit code 130.");
   o->model.add_to(*command);
   CLI::Option* prompt = command->add_option("--prompt", o->prompt, "file; otherwise stdin");
   CLI::Option* chat = command->add_flag(
@@ -174,9 +226,9 @@ void add_generate_command(CLI::App& app, const CommonOptions& common) {
   command->add_option("--temperature", o->temperature, "0: greedy")->check(number(0, 100));
   command->add_option("--seed", o->seed, "of the sampling and of methods that draw")
       ->transform(whole_number(0, INT64_MAX));
-  command->callback([o, ids, &common] {
+  command->callback([o, ids, &common, &exit_code] {
     o->has_ids = ids->count() > 0;
-    generate(*o, common.json);
+    generate(*o, common, exit_code);
   });
 }
 

@@ -40,6 +40,7 @@ void print_summary(const JudgeSummary& s, const std::string& metric) {
   const JudgeProgress& p = s.progress;
   fmt::print(stderr, "{} ({}): {} judgings asked, {} there before, {} unparsed, {} failed\n",
              metric, s.postprocess, p.done, s.stored, p.unparsed, p.failed);
+  if (!s.unparsed.empty()) fmt::print(stderr, "unparsed, for example: {}\n", s.unparsed);
   print_problems("failed", s.errors);
 }
 
@@ -61,12 +62,22 @@ void judge(JudgeCommand o, const CommonOptions& common, int& exit_code) {
           line.show({p.done, p.judgings, p.failed, 0, p.seconds});
         });
   }
+  const JudgeProgress& done = summary.progress;
+  if (!summary.no_server.empty()) {
+    throw runtime_error(
+        "{}: found no server ({}), expected one that answers; {} of {} judgings done",
+        chat_url(o.options.chat.url).display, summary.no_server, done.done, done.judgings);
+  }
   if (!common.quiet) print_summary(summary, rubric.metric());
   if (summary.stopped) {
     throw runtime_error("{}: stopped with {} of {} judgings done; judge again to go on", o.db,
-                        summary.progress.done, summary.progress.judgings);
+                        done.done, done.judgings);
   }
-  if (summary.progress.failed > 0) exit_code = 1;
+  if (!summary.unparsed.empty() && summary.read == 0) {
+    throw runtime_error("{}: none of the replies could be read as a score of the rubric {}", o.db,
+                        rubric.name);
+  }
+  if (done.failed > 0) exit_code = 1;
   std::vector<std::string> documents;
   for (const std::string& name : o.options.experiments) {
     if (!store.postprocesses(name, rubric.metric()).contains(summary.postprocess)) continue;

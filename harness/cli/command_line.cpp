@@ -113,6 +113,12 @@ Error usage_error(const CLI::App& app, const CLI::ParseError& refusal) {
     if (most > 0 && static_cast<int>(option->count()) > most) {
       return input_error("{}: found it {} times, expected it once", name, option->count());
     }
+    for (const CLI::Option* other : option->get_needs()) {
+      if (option->count() > 0 && other->count() == 0) {
+        return input_error("{}: found no {} beside it, expected it ({})", name, other->get_name(),
+                           help);
+      }
+    }
     for (const CLI::Option* other : option->get_excludes()) {
       if (option->count() > 0 && other->count() > 0) {
         return input_error("{}: found {} beside it, expected only one of them", name,

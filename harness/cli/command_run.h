@@ -8,10 +8,17 @@
 
 namespace turnbench {
 
-/// Runs what the store lacks of each manifest and prints its table; as JSON one document, an array
-/// if there are several.  Sets `exit_code` to 1 if units failed.
-void run_manifests(const std::vector<Manifest>& manifests, const std::string& db,
-                   const SweepOptions& options, std::size_t limit, const CommonOptions& common,
-                   int& exit_code);
+/// Where and how manifests are run.
+struct SweepTarget {
+  std::string db;
+  const SweepOptions& options;
+  std::size_t limit = 0;  ///< dialogues of each dataset; 0: all
+  bool retry = false;     ///< failed records are forgotten first
+};
+
+/// Runs what the store lacks of each manifest and prints its table; as JSON an array with a report
+/// for each.  Sets `exit_code` to 1 if units failed.
+void run_manifests(const std::vector<Manifest>& manifests, const SweepTarget& target,
+                   const CommonOptions& common, int& exit_code);
 
 }  // namespace turnbench

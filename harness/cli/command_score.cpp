@@ -71,6 +71,7 @@ OrderedJson to_json(const std::string& experiment, const CellScores& s) {
           {"turns", s.turns},
           {"added", s.added},
           {"equal", s.equal},
+          {"deleted", s.deleted},
           {"different", s.different.size()},
           {"refused", s.refused.size()}};
 }
@@ -101,14 +102,16 @@ void score_store(const ScoreOptions& o, const CommonOptions& common, int& exit_c
     for (const OrderedJson& c : cells) {
       const std::string mean =
           c["mean"].is_null() ? "-" : fmt::format("{:.2f}", c["mean"].get<double>());
+      const auto deleted = c["deleted"].get<std::size_t>();
       std::vector<std::string> names;
       for (const char* name : {"experiment", "model", "dataset", "position", "method", "history",
                                "answers", "metric"}) {
         names.push_back(c[name].get<std::string>());
       }
-      fmt::print("{}\t{}\tn={}\tturns={}\t{} new, {} as stored\n", join(names, "\t"), mean,
+      fmt::print("{}\t{}\tn={}\tturns={}\t{} new, {} as stored{}\n", join(names, "\t"), mean,
                  c["n"].get<std::size_t>(), c["turns"].get<std::size_t>(),
-                 c["added"].get<std::size_t>(), c["equal"].get<std::size_t>());
+                 c["added"].get<std::size_t>(), c["equal"].get<std::size_t>(),
+                 deleted == 0 ? "" : fmt::format(", {} deleted: no reference", deleted));
     }
   }
   print_problems("not scored", refused);

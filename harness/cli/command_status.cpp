@@ -3,33 +3,43 @@
 #include <nlohmann/json.hpp>
 
 #include "common/json.h"
+#include "common/text.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/command_run.h"
 #include "harness/cli/input_output.h"
 #include "harness/cli/shared_options.h"
 #include "harness/store/cell_names.h"
 #include "harness/store/cell_progress.h"
+#include "harness/store/inactive_methods.h"
 #include "harness/store/stale.h"
 
 namespace turnbench {
 namespace {
 
-/// The state of one experiment: dialogues done and pending in all its cells, and what failed.
+/// The state of one experiment: dialogues done, failed and pending in all its cells, and what
+/// failed.
 OrderedJson status_of(const Store& store, const std::string& experiment) {
-  std::size_t pending = 0, complete = 0;
+  CellProgress sum;
   const auto progress = cell_progress(store, experiment);
-  for (const Cell& cell : store.cells(experiment)) {
-    complete += progress.at(cell.key).done;
-    pending += progress.at(cell.key).pending();
+  const std::vector<Cell> cells = store.cells(experiment);
+  const std::map<std::string, CellUsage> usages = store.usages(experiment);
+  for (const Cell& cell : cells) {
+    const CellProgress& of_cell = progress.at(cell.key);
+    sum.run += of_cell.run;
+    sum.failed += of_cell.failed;
+    sum.total += of_cell.total;
   }
   const std::map<std::string, std::string> names = cell_names(store, experiment);
   const auto failures = store.failures(experiment);
   const std::vector<StaleCell> stale = stale_cells(store, experiment);
   OrderedJson out = {{"experiment", experiment},
-                     {"done", complete},
-                     {"pending", pending},
+                     {"done", sum.done()},
+                     {"failed_dialogues", sum.failed},
+                     {"pending", sum.pending()},
                      {"failed", failures.size()},
                      {"failures", OrderedJson::array()},
+                     {"length_limit", describe_limited(cells, usages)},
+                     {"inactive", inactive_methods(cells, usages)},
                      {"stale", describe(stale)},
                      {"stale_cells", OrderedJson::array()}};
   for (const StaleCell& s : stale) {
@@ -49,13 +59,20 @@ OrderedJson status_of(const Store& store, const std::string& experiment) {
   return out;
 }
 
-void print_status(const std::vector<OrderedJson>& states) {
+void print_status(const std::string& db, const std::vector<OrderedJson>& states) {
   for (const OrderedJson& s : states) {
-    fmt::print("{}: {} dialogues done, {} pending, {} records failed\n",
-               s["experiment"].get<std::string>(), s["done"].get<std::size_t>(),
-               s["pending"].get<std::size_t>(), s["failed"].get<std::size_t>());
+    fmt::print("{}: {} dialogues done, {} failed, {} pending\n", s["experiment"].get<std::string>(),
+               s["done"].get<std::size_t>(), s["failed_dialogues"].get<std::size_t>(),
+               s["pending"].get<std::size_t>());
+    const std::string limited = s["length_limit"].get<std::string>();
+    if (!limited.empty()) fmt::print("  {}\n", limited);
+    for (const OrderedJson& line : s["inactive"]) fmt::print("  {}\n", line.get<std::string>());
     const std::string stale = s["stale"].get<std::string>();
     if (!stale.empty()) fmt::print("  stale: {}; run computes them anew\n", stale);
+    if (s["failed"] > 0) {
+      fmt::print("  {} records failed; `turnbench status {} retry` runs them again\n",
+                 s["failed"].get<std::size_t>(), db);
+    }
     for (const OrderedJson& f : s["failures"]) {
       fmt::print("  {}: {}, turn {}: {}\n", f["cell"].get<std::string>(),
                  f["dialogue"].get<std::string>(), f["turn"].get<int>(),
@@ -64,9 +81,9 @@ void print_status(const std::vector<OrderedJson>& states) {
   }
 }
 
-/// Forgets the failed records of the experiments, and runs what is missing then.
-void retry(Store& store, const std::vector<std::string>& experiments, const SweepOptions& options,
-           const CommonOptions& common, int& exit_code) {
+/// Runs the experiments without their failed records, which are forgotten.
+void retry(const Store& store, const std::vector<std::string>& experiments,
+           const SweepOptions& options, const CommonOptions& common, int& exit_code) {
   std::vector<Manifest> manifests;
   for (const std::string& name : experiments) {
     const std::filesystem::path folder = store.directory(name);
@@ -74,11 +91,8 @@ void retry(Store& store, const std::vector<std::string>& experiments, const Swee
                                        ManifestUse::kRun, folder));
     manifests.back().path = folder / (name + ".json");
   }
-  for (const std::string& name : experiments) {
-    const int forgotten = store.forget_failed(name);
-    if (!common.quiet) fmt::print(stderr, "{}: {} failed records forgotten\n", name, forgotten);
-  }
-  run_manifests(manifests, store.path(), options, 0, common, exit_code);
+  options.check_names(manifests);
+  run_manifests(manifests, {store.path(), options, 0, /*retry=*/true}, common, exit_code);
 }
 
 }  // namespace
@@ -92,22 +106,26 @@ void add_status_command(CLI::App& app, const CommonOptions& common, int& exit_co
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
       "status", "What is done, failed and pending; `status DB retry` runs failed records again");
-  command->footer("Example: turnbench status results.db");
+  command->footer(
+      "Examples:\n  turnbench status results.db\n  turnbench status results.db retry\n"
+      "Exit codes: 0 all dialogues of all cells are done, 1 some failed or are pending.");
   command->add_option("db", o->db, "store")->required();
   command->add_option("action", o->action, "retry")->check(one_of({"retry"}));
   command->add_option("--experiment", o->experiment, "only this one")->expected(1);
   o->sweep.add_to(*command);
   command->callback([o, &common, &exit_code] {
-    const bool writes = o->action == "retry";
-    Store store = writes ? Store::open_to_write(o->db) : Store::open(o->db);
+    const Store store = Store::open(o->db);
     const std::vector<std::string> experiments = select_experiments(store, o->experiment);
-    if (writes) return retry(store, experiments, o->sweep, common, exit_code);
+    if (o->action == "retry") return retry(store, experiments, o->sweep, common, exit_code);
     std::vector<OrderedJson> states;
-    for (const std::string& name : experiments) states.push_back(status_of(store, name));
+    for (const std::string& name : experiments) {
+      states.push_back(status_of(store, name));
+      if (states.back()["failed"] > 0 || states.back()["pending"] > 0) exit_code = 1;
+    }
     if (common.json) {
       fmt::print("{}\n", dump(OrderedJson(states)));
     } else {
-      print_status(states);
+      print_status(printable(o->db), states);
     }
   });
 }

@@ -24,8 +24,7 @@ std::string dump(const OrderedJson& json) {
 
 void print_documents(std::vector<std::string> documents) {
   for (std::string& document : documents) document = trim(document);
-  const std::string all = join(documents, ",\n");
-  fmt::print("{}\n", documents.size() == 1 ? all : "[" + all + "]");
+  fmt::print("[{}]\n", join(documents, ",\n"));
 }
 
 void print_problems(std::string_view title, const std::vector<std::string>& lines,

@@ -11,7 +11,7 @@ namespace turnbench {
 /// Serializes on one line; bytes that are not UTF-8 become U+FFFD.
 std::string dump(const OrderedJson& json);
 
-/// Prints JSON documents as one document: an array, unless there is exactly one.
+/// Prints JSON documents as one document, an array.
 void print_documents(std::vector<std::string> documents);
 
 /// Prints problems to stderr, one a line after `title`: the first 20, and the number of the others,

@@ -2,10 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <set>
 
 #include "common/error.h"
 #include "common/file.h"
+#include "common/json.h"
 #include "common/text.h"
 #include "harness/cli/command_line.h"
 #include "harness/experiment/smoke.h"
@@ -23,6 +24,17 @@ DType parse_dtype(const std::string& name, const char* option) {
     if (name_of(t) == name) return t;
   }
   throw input_error("{}: found \"{}\", expected f32, f16 or bf16", option, printable(name));
+}
+
+/// Refuses names among `given` that are not among `known`.
+void check_known(const std::map<std::string, std::string>& given,
+                 const std::set<std::string>& known, const char* option, const char* what) {
+  for (const auto& [name, path] : given) {
+    if (known.contains(name)) continue;
+    throw input_error("{}: found {}, expected {}: {}", option, printable(name), what,
+                      known.empty() ? "none of them reads files"
+                                    : nearest_or_all(name, {known.begin(), known.end()}));
+  }
 }
 
 }  // namespace
@@ -121,17 +133,15 @@ Locations SweepOptions::locations() const {
   return {parse_name_values(models, "--model"), parse_name_values(data, "--data")};
 }
 
-void SweepOptions::check_models(std::span<const Manifest> manifests) const {
-  std::vector<std::string> known;
+void SweepOptions::check_names(std::span<const Manifest> manifests) const {
+  std::set<std::string> model_names, names_of_data;
   for (const Manifest& manifest : manifests) {
-    for (const ModelEntry& model : manifest.models) known.push_back(model.name);
+    for (const ModelEntry& model : manifest.models) model_names.insert(model.name);
+    for (std::string& name : data_names(manifest)) names_of_data.insert(std::move(name));
   }
-  for (const auto& [name, directory] : locations().models) {
-    if (std::find(known.begin(), known.end(), name) == known.end()) {
-      throw input_error("--model: found {}, expected a model of the manifest: {}", printable(name),
-                        join(known, ", "));
-    }
-  }
+  const Locations given = locations();
+  check_known(given.models, model_names, "--model", "a model of the manifest");
+  check_known(given.data, names_of_data, "--data", "a dataset or collection of the manifest");
 }
 
 RunOptions SweepOptions::run_options() const {
@@ -149,9 +159,14 @@ void ManifestOptions::add_to(CLI::App& command) {
       ->excludes("--model");
 }
 
-Manifest ManifestOptions::load(const std::string& path) const {
-  const Manifest manifest = load_manifest(path);
-  return smoke ? smoke_manifest(manifest, sweep.locations()) : manifest;
+std::vector<Manifest> ManifestOptions::load(const std::vector<std::string>& paths) const {
+  std::vector<Manifest> out;
+  for (const std::string& path : paths) out.push_back(load_manifest(path));
+  sweep.check_names(out);  // before smoke runs take other datasets
+  if (smoke) {
+    for (Manifest& manifest : out) manifest = smoke_manifest(manifest, sweep.locations());
+  }
+  return out;
 }
 
 std::vector<std::string> select_experiments(const Store& store,

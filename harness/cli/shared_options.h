@@ -76,8 +76,8 @@ struct SweepOptions {
   std::size_t memory_limit_mib = 0;
   void add_to(CLI::App& command);
   Locations locations() const;
-  /// @throws Error (input) if --model names a model that none of the manifests has.
-  void check_models(std::span<const Manifest> manifests) const;
+  /// @throws Error (input) if --model or --data names what none of the manifests has.
+  void check_names(std::span<const Manifest> manifests) const;
   RunOptions run_options() const;
 };
 
@@ -87,8 +87,9 @@ struct ManifestOptions {
   bool smoke = false;
   SweepOptions sweep;
   void add_to(CLI::App& command);
-  /// Loads a manifest; with --smoke, returns its smoke run.
-  Manifest load(const std::string& path) const;
+  /// Loads manifests; with --smoke, returns their smoke runs.
+  /// @throws Error (input) as SweepOptions::check_names.
+  std::vector<Manifest> load(const std::vector<std::string>& paths) const;
 };
 
 /// The named experiments, or all if none is named.

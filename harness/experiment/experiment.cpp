@@ -15,6 +15,7 @@
 #include "harness/experiment/published.h"
 #include "inference/checkpoint_tokenizer.h"
 #include "inference/policy_checks.h"
+#include "methods/model_check.h"
 #include "metrics/postprocess.h"
 
 namespace turnbench {
@@ -58,27 +59,29 @@ void check_probes(const Manifest& manifest, const ResolvedModel& model) {
   }
 }
 
-/// Refuses methods that select and evict in ways that do not go together, in this model and with
-/// these histories.
-void check_methods(const Manifest& manifest, const ResolvedModel& model) {
+/// Refuses methods, those of probes too, whose settings do not fit the model.  In smoke runs, whose
+/// model has another shape, they fail by themselves.
+void check_settings(const Manifest& manifest, const ResolvedModel& model) {
+  if (!manifest.smoke.empty()) return;
+  const auto check = [&](const char* key, std::size_t i, const Method& method) {
+    with_error_prefix(
+        fmt::format("{}: /{}/{}: {}", manifest.path.string(), key, i, printable(model.entry.name)),
+        [&] { check_model(method, model.checkpoint.config); });
+  };
+  for (std::size_t i = 0; i < manifest.methods.size(); ++i)
+    check("methods", i, manifest.methods[i]);
+  for (std::size_t i = 0; i < manifest.probes.size(); ++i) {
+    if (const auto& method = manifest.probes[i].method()) check("probes", i, *method);
+  }
+}
+
+/// Refuses methods that select and evict in ways that do not go together with these histories.
+void check_methods(const Manifest& manifest) {
   const bool evicts_in_answers = std::any_of(manifest.histories.begin(), manifest.histories.end(),
                                              [](History h) { return h != History::kCompressOnce; });
   for (std::size_t i = 0; i < manifest.methods.size(); ++i) {
-    const Method& method = manifest.methods[i];
-    const Policies p = method.make();
-    if (!p.selection || !p.eviction) continue;
-    const auto selecting =
-        std::find_if(method.parts().begin(), method.parts().end(), [](const Method::Part& part) {
-          return part.info->make(part.parameters).selection != nullptr;
-        });
-    with_error_prefix(fmt::format("{}: /methods/{}", manifest.path.string(), i), [&] {
-      if (p.selection->needs_equal_sets() && p.eviction->keeps_unequal_sets() &&
-          model.checkpoint.config.kv_heads > 1)
-        throw unequal_sets(selecting->info->name);
-      if (p.selection->needs_whole_answers() && p.eviction->evicts_in_answers() &&
-          evicts_in_answers)
-        throw evictions_in_answers(selecting->info->name);
-    });
+    with_error_prefix(fmt::format("{}: /methods/{}", manifest.path.string(), i),
+                      [&] { check_eviction(manifest.methods[i].make(), evicts_in_answers); });
   }
 }
 
@@ -163,7 +166,7 @@ ResolvedDataset resolve_dataset(const DatasetEntry& entry, const Manifest& manif
 
 std::shared_ptr<const Segmenter> open_segmenter(const Metric& metric, const Locations& locations) {
   if (!metric.needs_segmenter) return nullptr;
-  const std::string folder = locations.collection_path("jieba");
+  const std::string folder = locations.collection_path(kJieba);
   if (folder.empty()) {
     throw input_error(
         "metric {}: found no dictionary of Chinese words, expected the folder of jieba 0.42.1 with "
@@ -211,11 +214,12 @@ Experiment resolve_experiment(const Manifest& manifest, const Locations& locatio
   Experiment out;
   out.manifest = manifest;
   out.published = read_published(manifest);
+  check_methods(manifest);
   for (const ModelEntry& entry : manifest.models) {
     out.models.push_back(resolve_model(entry, locations, manifest.path.parent_path()));
     check_positions(manifest, out.models.back());
     check_probes(manifest, out.models.back());
-    check_methods(manifest, out.models.back());
+    check_settings(manifest, out.models.back());
   }
   for (const DatasetEntry& entry : manifest.datasets)
     out.datasets.push_back(resolve_dataset(entry, manifest, locations, limit));

@@ -8,6 +8,7 @@
 #include "common/json.h"
 #include "common/text.h"
 #include "datasets/catalog.h"
+#include "metrics/metric.h"
 
 namespace turnbench {
 namespace {
@@ -78,9 +79,10 @@ std::string Locations::model_path(const ModelEntry& entry) const {
 }
 
 std::string Locations::dataset_path(const DatasetEntry& entry, const Manifest& manifest) const {
-  const Dataset& dataset = find_dataset(entry.name, manifest.path.string() + ": /datasets");
+  const std::string where = manifest.path.string() + ": /datasets";
+  const Dataset& dataset = find_dataset(entry.name, where);
   if (!dataset.takes_source) return entry.source;
-  for (const std::string& name : {entry.label, entry.name, dataset.collection}) {
+  for (const std::string& name : data_names(entry, where)) {
     const auto given = data.find(name);
     if (given != data.end()) return given->second;
   }
@@ -97,6 +99,30 @@ std::string Locations::collection_path(const std::string& name) const {
   const auto given = data.find(name);
   return given != data.end() ? given->second
                              : find_below(environment_directory("TURNBENCH_DATA"), name);
+}
+
+std::vector<std::string> data_names(const DatasetEntry& entry, const std::string& where) {
+  const Dataset& dataset = find_dataset(entry.name, where);
+  if (!dataset.takes_source) return {};
+  std::vector<std::string> out = {entry.label, entry.name};
+  if (!dataset.collection.empty()) out.push_back(dataset.collection);
+  return out;
+}
+
+std::vector<std::string> data_names(const Manifest& manifest) {
+  const std::string where = manifest.path.string() + ": /datasets";
+  std::vector<std::string> out;
+  bool chinese = false;
+  for (const DatasetEntry& entry : manifest.datasets) {
+    for (std::string& name : data_names(entry, where)) out.push_back(std::move(name));
+    const Dataset& dataset = find_dataset(entry.name, where);
+    // A file of one's own may name any metric.
+    chinese |= entry.metric.empty() && dataset.has_fields;
+    chinese |=
+        find_metric(entry.metric.empty() ? dataset.metric : entry.metric, where).needs_segmenter;
+  }
+  if (chinese) out.emplace_back(kJieba);
+  return out;
 }
 
 std::string locate_model(const std::string& model) {

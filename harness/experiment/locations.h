@@ -8,6 +8,9 @@
 
 namespace turnbench {
 
+/// The collection of Chinese words that some metrics need.
+inline constexpr const char* kJieba = "jieba";
+
 /// Finds models and data by their names: on the command line, else in the manifest, else below the
 /// directories of the environment ($TURNBENCH_MODELS, or the models/ of the working directory and
 /// of the project; $TURNBENCH_DATA).
@@ -23,6 +26,14 @@ struct Locations {
   /// The path of a collection that no manifest names (jieba); empty if it is not found.
   std::string collection_path(const std::string& name) const;
 };
+
+/// The names by which --data may say where a dataset's files are: its label, its name and its
+/// collection; none if it takes no files.  Nearest first.
+std::vector<std::string> data_names(const DatasetEntry& entry, const std::string& where);
+
+/// The names by which --data may locate what a manifest reads: its datasets' files, and jieba where
+/// an answer may be scored by Chinese words.
+std::vector<std::string> data_names(const Manifest& manifest);
 
 /// What Checkpoint::open and Tokenizer::open take for a model of the command line: `model`, or its
 /// path where it is a name in the directory of models.

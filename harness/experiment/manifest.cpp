@@ -1,6 +1,7 @@
 #include "harness/experiment/manifest.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -58,11 +59,13 @@ template <typename T>
 std::vector<T> parse_specs(const JsonView& json, const std::string& what,
                            const std::filesystem::path& folder, std::vector<std::string>& labels) {
   std::vector<T> out;
-  std::set<std::string> seen;
+  std::map<std::string, std::string> seen;  // canonical -> label
   for (const JsonView& item : json.items()) {
     out.push_back(T::parse(item, folder));
     labels.push_back(out.back().label());
-    if (!seen.insert(out.back().canonical()).second) item.fail("each " + what + " once");
+    const auto [first, is_new] = seen.emplace(out.back().canonical(), labels.back());
+    if (!is_new)
+      item.fail(fmt::format("each {} once: it is \"{}\" again", what, printable(first->second)));
   }
   require_distinct(json, labels, [](const std::string& label) { return label; });
   return out;
@@ -133,9 +136,10 @@ std::vector<std::string> parse_dimensions(const JsonView& json, const Manifest& 
                                           ManifestUse use) {
   return one_or_more<std::string>(json, [&](const JsonView& item) {
     const std::string name = item.as_string();
+    if (name == kVariantDimension) return name;
     if (name.starts_with(kSettingPrefix)) {
       if (use == ManifestUse::kRun && !has_setting(manifest, name.substr(kSettingPrefix.size())))
-        item.fail("method.name, or a parameter of one of the methods");
+        item.fail("method.name, method.variant, or a parameter of one of the methods");
       return name;
     }
     const auto& known = table_dimensions();
@@ -259,6 +263,14 @@ void parse_decoding(const JsonView& json, Manifest& m, ManifestUse use) {
 void check_histories(const JsonView& json, const Manifest& m) {
   for (const Method& method : m.methods) {
     const Policies policies = method.make();
+    const bool dense =
+        std::find(m.histories.begin(), m.histories.end(), History::kDense) != m.histories.end();
+    if (dense && policies.selection && policies.selection->needs_every_pass()) {
+      throw input_error(
+          "{}: /history: found dense with the method {}, expected another history: the method must "
+          "see every token of a dialogue as it is computed",
+          json.source(), printable(method.label()));
+    }
     const auto keeps = policies.selection ? policies.selection->keeps_cache() : std::nullopt;
     if (!keeps) continue;
     for (const History history : m.histories) {
@@ -415,7 +427,6 @@ Manifest parse_manifest(std::string_view text, const std::string& source, Manife
     for (const JsonView& table : json.at("tables").items())
       m.tables.push_back(parse_table(table, labels, m, use));
   }
-  if (m.tables.empty()) m.tables.push_back({"", "score", {"method"}, {"dataset", "position"}, ""});
   m.published = json.get("published", std::string());
   m.smoke = json.get("smoke", std::string());
   return m;

@@ -97,9 +97,9 @@ struct Manifest {
   double temperature = 0;
   std::uint64_t seed = 0;
   std::string system_prompt;
-  std::vector<TableSpec> tables;
-  std::string published;  ///< CSV of published numbers, beside the manifest; or empty
-  std::string smoke;      ///< in smoke runs, the warning in tables and protocol cards; else empty
+  std::vector<TableSpec> tables;  ///< empty: one table of all that the cells differ in
+  std::string published;          ///< CSV of published numbers, beside the manifest; or empty
+  std::string smoke;  ///< in smoke runs, the warning in tables and protocol cards; else empty
 
   std::filesystem::path path;
   std::string text;
@@ -125,5 +125,7 @@ Manifest parse_manifest(std::string_view text, const std::string& source,
 /// settings.
 const std::vector<std::string_view>& table_dimensions();
 constexpr std::string_view kSettingPrefix = "method.";
+/// The method's label without its budget (`variant_of`).
+constexpr std::string_view kVariantDimension = "method.variant";
 
 }  // namespace turnbench

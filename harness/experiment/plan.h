@@ -2,6 +2,9 @@
 
 #include <cstddef>
 #include <memory>
+#include <set>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "harness/experiment/experiment.h"
@@ -50,6 +53,10 @@ Plan make_plan(Experiment experiment);
 /// this program's sources, in the cell itself or in a cell with equal results; then units without
 /// cells.  Writes nothing.  Returns what must be copied with `Store::copy_results`.
 std::vector<Store::ResultCopy> drop_stored_work(Plan& plan, const Store& store);
+
+/// Drops the pairs of a cell and a dialogue that are in `planned`, and adds the others to it: what
+/// several manifests share is run once.
+void drop_planned_work(Plan& plan, std::set<std::pair<std::string, std::string>>& planned);
 
 /// What the store needs before the first record: experiment, cells, dialogues and environment.
 StoredExperiment stored_experiment(const Plan& plan,

@@ -10,10 +10,8 @@ namespace {
 
 /// Adds the work of a prefill, done `times` times.
 void add_prefill(PlanCost& out, const ModelConfig& c, std::int64_t prompt, std::int64_t times) {
-  const double n = static_cast<double>(prompt);
   out.prompt_tokens += prompt * times;
-  out.flops += static_cast<double>(times) *
-               (c.linear_flops_per_token() * n + 2.0 * c.layers * c.heads * c.head_dim * n * n);
+  out.flops += static_cast<double>(times) * prefill_flops(c, prompt);
 }
 
 /// Where fidelity is measured, every cell is given an answer beside its own, and so is full
@@ -65,11 +63,16 @@ void add_cost(PlanCost& out, const ModelConfig& model, const Plan::ProbeJob& job
 
 }  // namespace
 
-PlanCost estimate_cost(const Plan& plan, std::span<const Device> devices) {
+double prefill_flops(const ModelConfig& c, std::int64_t prompt) {
+  const double n = static_cast<double>(prompt);
+  return c.linear_flops_per_token() * n + 2.0 * c.layers * c.heads * c.head_dim * n * n;
+}
+
+PlanCost estimate_cost(const Plan& plan, std::span<const Device> devices, PlannedLengths& lengths,
+                       std::span<const int> workers) {
   PlanCost out;
   out.cells = plan.cells.size();
   out.units = plan.unit_count();
-  PlannedLengths lengths(plan);
   for (const Plan::Unit& unit : plan.units) {
     add_cost(out, plan.experiment.models[unit.model].checkpoint.config, unit,
              lengths.of(unit.model, *unit.dialogue), plan.experiment.manifest.fidelity.has_value());
@@ -82,7 +85,7 @@ PlanCost estimate_cost(const Plan& plan, std::span<const Device> devices) {
     out.memory.push_back(
         {static_cast<std::size_t>(model.checkpoint.config.parameter_count(devices.size())) *
              size_of(model.dtype),
-         worker_bytes(plan, m, devices, lengths)});
+         worker_bytes(plan, m, devices, lengths, workers.empty() ? 1 : workers[m])});
   }
   return out;
 }

@@ -25,6 +25,12 @@ struct PlanCost {
   double flops = 0;
   std::vector<Memory> memory;  ///< for each model; models run one after another
 };
-PlanCost estimate_cost(const Plan& plan, std::span<const Device> devices);
+/// `workers`: the number of workers of each model, which share its units; empty: one each.
+/// `lengths`: the answers that are counted.
+PlanCost estimate_cost(const Plan& plan, std::span<const Device> devices, PlannedLengths& lengths,
+                       std::span<const int> workers = {});
+
+/// Operations of a dense prefill of `prompt` tokens, without the output head.
+double prefill_flops(const ModelConfig& config, std::int64_t prompt);
 
 }  // namespace turnbench

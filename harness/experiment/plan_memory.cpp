@@ -418,11 +418,12 @@ class LargestBatch {
   BatchBytes agreeing_, at_most_;  // if answers agree, and if they differ
 };
 
-/// The first of `units` that run at the same time.
-std::span<const Plan::Unit* const> concurrent(std::span<const Plan::Unit* const> units) {
+/// The first of `units` that run at the same time, at most `most`.
+std::span<const Plan::Unit* const> concurrent(std::span<const Plan::Unit* const> units,
+                                              std::size_t most) {
   std::size_t count = 0;
   std::int64_t tokens = 0;
-  while (count < kMaxConcurrentUnits && count < units.size()) {
+  while (count < most && count < units.size()) {
     tokens += estimate_context_tokens(*units[count]->dialogue);
     if (count > 0 && tokens > kMaxConcurrentTokens) break;
     ++count;
@@ -433,18 +434,21 @@ std::span<const Plan::Unit* const> concurrent(std::span<const Plan::Unit* const>
 }  // namespace
 
 WorkerBytes worker_bytes(const Plan& plan, std::size_t model, std::span<const Device> devices,
-                         PlannedLengths& lengths) {
+                         PlannedLengths& lengths, int workers) {
   LargestBatch largest(plan.experiment.models[model], devices,
                        plan.experiment.manifest.fidelity.has_value(),
                        [&](const Dialogue& dialogue) -> const PromptLengths& {
                          return lengths.of(model, dialogue);
                        });
   const std::vector<const Plan::Unit*> units = plan.units_of(model);
+  // Few units are shared out among the workers.
+  const auto shares = static_cast<std::size_t>(std::max(1, workers));
+  const std::size_t most = std::min(kMaxConcurrentUnits, (units.size() + shares - 1) / shares);
   for (std::size_t first = 0; first < units.size(); ++first) {
     if (plan.experiment.manifest.isolated) {
       largest.consider_isolated(*units[first]);
     } else {
-      largest.consider_together(concurrent(std::span(units).subspan(first)));
+      largest.consider_together(concurrent(std::span(units).subspan(first), most));
     }
   }
   for (const Plan::ProbeJob* job : plan.probe_jobs_of(model)) largest.consider_probes(*job);

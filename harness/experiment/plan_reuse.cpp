@@ -88,23 +88,46 @@ class HeldResults {
   std::map<std::pair<std::string, std::string>, std::set<std::string>> same_;  // by datasets
 };
 
-}  // namespace
-
-std::vector<Store::ResultCopy> drop_stored_work(Plan& plan, const Store& store) {
-  HeldResults held(plan, store);
+/// Drops the cells of units in which `is_done(cell, dialogue)`, and units without cells.  Cells of
+/// probe jobs must be done for all dialogues.
+template <typename IsDone>
+void drop_work(Plan& plan, const IsDone& is_done) {
   for (Plan::Unit& unit : plan.units) {
     std::erase_if(unit.cells,
-                  [&](const UnitCell& cell) { return held.has(cell.key, *unit.dialogue); });
+                  [&](const UnitCell& cell) { return is_done(cell.key, *unit.dialogue); });
   }
   for (Plan::ProbeJob& job : plan.probe_jobs) {
     std::erase_if(job.cells, [&](const ProbeCell& cell) {
       return std::all_of(job.dialogues.begin(), job.dialogues.end(),
-                         [&](const auto& dialogue) { return held.has(cell.key, *dialogue); });
+                         [&](const auto& dialogue) { return is_done(cell.key, *dialogue); });
     });
   }
   std::erase_if(plan.units, [](const Plan::Unit& unit) { return unit.cells.empty(); });
   std::erase_if(plan.probe_jobs, [](const Plan::ProbeJob& job) { return job.cells.empty(); });
+}
+
+}  // namespace
+
+std::vector<Store::ResultCopy> drop_stored_work(Plan& plan, const Store& store) {
+  HeldResults held(plan, store);
+  drop_work(plan, [&](const std::string& cell, const Dialogue& dialogue) {
+    return held.has(cell, dialogue);
+  });
   return std::move(held.copies);
+}
+
+void drop_planned_work(Plan& plan, std::set<std::pair<std::string, std::string>>& planned) {
+  drop_work(plan, [&](const std::string& cell, const Dialogue& dialogue) {
+    return planned.contains({cell, dialogue.id});
+  });
+  for (const Plan::Unit& unit : plan.units) {
+    for (const UnitCell& cell : unit.cells) planned.emplace(cell.key, unit.dialogue->id);
+  }
+  for (const Plan::ProbeJob& job : plan.probe_jobs) {
+    for (const ProbeCell& cell : job.cells) {
+      for (const auto& dialogue : job.dialogues) planned.emplace(cell.key, dialogue->id);
+    }
+  }
 }
 
 }  // namespace turnbench

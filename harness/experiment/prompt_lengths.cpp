@@ -20,4 +20,13 @@ const PromptLengths& PlannedLengths::of(std::size_t model, const Dialogue& dialo
   return out;
 }
 
+PlannedLengths PlannedLengths::with_answers(
+    const std::function<std::int64_t(std::size_t, std::int64_t)>& expected) const {
+  PlannedLengths out(*this);
+  for (auto& [of, lengths] : out.known_) {
+    for (std::int64_t& answer : lengths.answers) answer = expected(of.first, answer);
+  }
+  return out;
+}
+
 }  // namespace turnbench

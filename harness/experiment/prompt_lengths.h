@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -24,6 +25,9 @@ class PlannedLengths {
  public:
   explicit PlannedLengths(const Plan& plan) : plan_(plan) {}
   const PromptLengths& of(std::size_t model, const Dialogue& dialogue);
+  /// The same prompts with answers of `expected(model, limit)` tokens.
+  PlannedLengths with_answers(
+      const std::function<std::int64_t(std::size_t, std::int64_t)>& expected) const;
 
  private:
   const Plan& plan_;

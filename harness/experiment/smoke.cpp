@@ -26,7 +26,7 @@ constexpr int kMaxTurns = 2;
 constexpr int kHistoryTurns = 3;   // where only the last one is asked
 constexpr double kKept = 64;       // token counts up to it stay as they are
 constexpr int kRealPrompt = 8192;  // tokens: what a share in the experiment is taken of
-constexpr int kLastLayer = 2;      // that a method may name: tiny has one more
+constexpr int kLastLayer = 2;      // that a method may name, or so many: tiny has four
 
 /// Token counts above 64 in the prompt's scale: 1,024 becomes 128, 4,096 becomes 160.  They keep
 /// their order and stay below the prompt's length, so that what is to be cut is cut, but not below
@@ -48,7 +48,7 @@ std::string short_value(const ParameterInfo& p, const Parameters& values, int mo
     if (budget.is_ratio && (!of_prompt || budget.value == 1)) return value;
     return scaled(std::max(1, budget.tokens(kRealPrompt)), p.min, more);
   }
-  if (p.kind == ParameterInfo::Kind::kInteger && p.unit == "layer")
+  if (p.kind == ParameterInfo::Kind::kInteger && p.unit.starts_with("layer"))
     return fmt::format("{}", std::min(values.integer(p.name), kLastLayer));
   const bool amount = p.kind == ParameterInfo::Kind::kInteger &&
                       (p.unit.starts_with("tokens") || p.unit == "lines");

@@ -310,9 +310,12 @@ ImportedPredictions read_predictions(const ImportRequest& request, const ImportT
     const std::string answer = postprocess.apply(p.answer);
     try {
       check_position(dialogue, p.position);
-      out.scores.push_back({record.cell, record.dialogue, record.turn, target.cell.metric,
-                            target.cell.postprocess,
-                            metric.score({answer, turn.references, turn.classes, segmenter})});
+      const std::optional<double> score =
+          score_of(metric, {answer, turn.references, turn.classes, segmenter});
+      if (score) {
+        out.scores.push_back({record.cell, record.dialogue, record.turn, target.cell.metric,
+                              target.cell.postprocess, *score});
+      }
     } catch (const Error& error) {
       throw Error(error.kind(), fmt::format("{}: {}", p.place, error.what()));
     }

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 
 #include "common/error.h"
@@ -47,7 +48,7 @@ std::vector<CellScores> rescore(Store& store, const std::string& experiment,
   store.for_each_answered_dialogue(
       experiment, [&](const StoredDialogue& stored, const std::vector<Store::Answer>& answers) {
         const Dialogue dialogue = store.parse(stored);
-        std::vector<ScoreValue> values;
+        std::vector<ScoreValue> values, unreferenced;
         std::set<std::string> scored;  // cells
         for (const Store::Answer& answer : answers) {
           const auto found = by_key.find(answer.cell);
@@ -57,11 +58,16 @@ std::vector<CellScores> rescore(Store& store, const std::string& experiment,
           const Turn& turn = dialogue.turns[static_cast<std::size_t>(answer.turn)];
           const std::string cut = scorer.postprocess->apply(answer.text);
           try {
-            const double value =
-                scorer.metric->score({cut, turn.references, turn.classes, scorer.segmenter.get()});
-            values.push_back(
-                {answer.cell, stored.id, answer.turn, scores.metric, scores.postprocess, value});
-            scores.sum += value;
+            const std::optional<double> value = score_of(
+                *scorer.metric, {cut, turn.references, turn.classes, scorer.segmenter.get()});
+            ScoreValue score{answer.cell,   stored.id,          answer.turn,
+                             scores.metric, scores.postprocess, value.value_or(0)};
+            if (!value) {
+              unreferenced.push_back(std::move(score));
+              continue;
+            }
+            values.push_back(std::move(score));
+            scores.sum += *value;
             ++scores.turns;
             scored.insert(answer.cell);
           } catch (const Error& error) {
@@ -70,6 +76,9 @@ std::vector<CellScores> rescore(Store& store, const std::string& experiment,
           }
         }
         for (const std::string& cell : scored) ++out[by_key.at(cell)].dialogues;
+        const std::vector<bool> deleted = store.delete_scores(unreferenced);
+        for (std::size_t i = 0; i < deleted.size(); ++i)
+          out[by_key.at(unreferenced[i].cell)].deleted += deleted[i];
         const std::vector<std::optional<double>> before = store.put_scores(values, request.replace);
         for (std::size_t i = 0; i < values.size(); ++i) {
           CellScores& scores = out[by_key.at(values[i].cell)];

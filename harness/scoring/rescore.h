@@ -16,11 +16,11 @@ struct RescoreRequest {
 };
 
 /// The result for one cell: numbers of scored answers, one a turn, of their dialogues, of added
-/// scores and of unchanged ones.
+/// scores, of unchanged ones, and of deleted ones, whose turns have no reference.
 struct CellScores {
   Cell cell;
   std::string metric, postprocess;
-  std::size_t turns = 0, dialogues = 0, added = 0, equal = 0;
+  std::size_t turns = 0, dialogues = 0, added = 0, equal = 0, deleted = 0;
   double sum = 0;
   /// One line for each answer that the metric cannot score, and for each stored score that is
   /// different now.
@@ -28,7 +28,8 @@ struct CellScores {
 };
 
 /// Scores the stored answers of an experiment again, without a model.  Cells of probes have no
-/// answers.  Adds the new scores to the store; repeating a request adds nothing.
+/// answers.  Adds the new scores to the store; repeating a request adds nothing.  Turns without a
+/// reference get no score, and lose one that an older program stored.
 std::vector<CellScores> rescore(Store& store, const std::string& experiment,
                                 const RescoreRequest& request);
 

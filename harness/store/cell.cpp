@@ -1,5 +1,6 @@
 #include "harness/store/cell.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "common/file.h"
@@ -22,6 +23,24 @@ std::optional<std::string> setting_of(const Cell& cell, std::string_view name) {
   if (!is_probe(cell)) return setting_in(canonical, name);
   const std::string_view probe = canonical.substr(kProbePrefix.size());
   return setting_in(probe.substr(0, probe.find(' ')), name);
+}
+
+std::string variant_of(const Cell& cell) {
+  std::string out = cell.method;
+  constexpr std::string_view kBudget = "budget=";
+  for (std::size_t at = out.find(kBudget); at != std::string::npos; at = out.find(kBudget, at)) {
+    if (at == 0 || (out[at - 1] != ':' && out[at - 1] != ',')) {  // the end of another word
+      at += kBudget.size();
+      continue;
+    }
+    const std::size_t end = std::min(out.find_first_of(",+", at), out.size());
+    if (end < out.size() && out[end] == ',') {
+      out.erase(at, end + 1 - at);
+    } else {
+      out.erase(at - 1, end - (at - 1));
+    }
+  }
+  return out;
 }
 
 std::string cell_key(const Cell& cell) {

@@ -31,6 +31,10 @@ bool is_imported(const Cell& cell);
 /// setting.  Read from the cell alone: the registry need not know the method.
 std::optional<std::string> setting_of(const Cell& cell, std::string_view name);
 
+/// The label of the cell's method without budgets: "snapkv:budget=64,window=8" ->
+/// "snapkv:window=8". Methods of a sweep over budgets have one variant.
+std::string variant_of(const Cell& cell);
+
 /// Hash of everything that influences a cell's results.  All fields except `key` must be set.
 std::string cell_key(const Cell& cell);
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
 
 #include "common/json.h"
 
@@ -25,14 +27,18 @@ std::size_t planned_dialogues(const Cell& cell, std::size_t stored) {
 std::map<std::string, CellProgress> cell_progress(const Store& store,
                                                   const std::string& experiment) {
   std::map<std::string, CellProgress> out;
-  const auto done = store.stored_turn_counts(experiment);
+  const auto stored = store.stored_turn_counts(experiment);
+  std::set<std::pair<std::string, std::string>> failed;  // cell, dialogue
+  for (const Store::Failure& f : store.failures(experiment)) failed.emplace(f.cell, f.dialogue);
   for (const Cell& cell : store.cells(experiment)) {
     const std::map<std::string, int> dialogues = store.turn_counts(cell.dataset_hash);
     CellProgress progress;
     progress.total = planned_dialogues(cell, dialogues.size());
     for (const auto& [id, turns] : dialogues) {
-      const auto found = done.find({cell.key, id});
-      progress.done += found != done.end() && found->second >= turns;
+      const auto found = stored.find({cell.key, id});
+      if (found == stored.end() || found->second < turns) continue;
+      ++progress.run;
+      progress.failed += failed.contains({cell.key, id});
     }
     out[cell.key] = progress;
   }

@@ -8,10 +8,12 @@
 
 namespace turnbench {
 
-/// The number of a cell's dialogues that have run, and of all dialogues of its dataset.
+/// The number of a cell's dialogues that have run, of these the ones with a failed turn, and of all
+/// dialogues of its dataset.
 struct CellProgress {
-  std::size_t done = 0, total = 0;
-  std::size_t pending() const { return total - done; }
+  std::size_t run = 0, failed = 0, total = 0;
+  std::size_t done() const { return run - failed; }
+  std::size_t pending() const { return total - run; }
 };
 
 /// How many dialogues a cell has to run: as many as its protocol card counts, or as are `stored` of

@@ -16,6 +16,11 @@ namespace turnbench {
 namespace {
 
 constexpr std::size_t kShownDigits = 12;  // of a commit or hash
+#if defined(__clang__)
+constexpr const char* kCompiler = "Clang " __clang_version__;
+#else
+constexpr const char* kCompiler = "GCC " __VERSION__;
+#endif
 
 /// The names of the methods that a canonical method is composed of: "a:x=1+b" has a and b.
 std::vector<std::string> names_in(std::string_view canonical) {
@@ -36,7 +41,7 @@ std::string build_description() {
                                  : "commit " + state.commit.substr(0, kShownDigits) +
                                        (state.modified ? " with changes" : "");
   return fmt::format("turnbench {}, {}, sources {}, {}, {}", TURNBENCH_VERSION, commit,
-                     hash_text(all).substr(0, kShownDigits), __VERSION__, TURNBENCH_BUILD_TYPE);
+                     hash_text(all).substr(0, kShownDigits), kCompiler, TURNBENCH_BUILD_TYPE);
 }
 
 std::string environment_card(const std::vector<Device>& devices) {

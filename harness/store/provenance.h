@@ -9,9 +9,9 @@
 
 namespace turnbench {
 
-/// Hashes of the sources that determine results, by part of the program: "engine" (decoder, cache,
-/// statistics, CPU kernels), "cuda", "prompts", "datasets", "metrics", "methods/NAME",
-/// "probes/NAME".
+/// Hashes of the sources that determine results, of their tokens without comments and white space,
+/// by part of the program: "engine" (decoder, cache, statistics, CPU kernels), "cuda", "prompts",
+/// "datasets", "metrics", "methods/NAME", "probes/NAME".
 using SourceHashes = std::map<std::string, std::string>;
 
 /// The sources that a program is built from.
@@ -20,7 +20,7 @@ struct SourceState {
   bool modified = false;  ///< the checkout had uncommitted changes
   SourceHashes hashes;
 };
-/// The sources of this program; see cmake/source_hashes.cmake.
+/// The sources of this program, as tools/source_hashes found them when it was built.
 SourceState source_state();
 
 /// Version, commit, sources and compiler of this program, on one line.  Builds that can give

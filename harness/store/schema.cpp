@@ -83,14 +83,13 @@ std::int64_t pragma(const Database& db, const std::string& name) {
   return s.next() ? s.integer(0) : 0;
 }
 
-/// Whether this is a file that nobody has written to yet.
+}  // namespace
+
 bool is_new(const Database& db) {
   Statement tables = db.prepare("SELECT count(*) FROM sqlite_master");
   return tables.next() && tables.integer(0) == 0 && pragma(db, "application_id") == 0 &&
          pragma(db, "user_version") == 0;
 }
-
-}  // namespace
 
 void check_schema(const Database& db) {
   if (pragma(db, "application_id") != kApplicationId) {

@@ -13,6 +13,9 @@ namespace turnbench {
 /// @throws Error (input) if the file is not a store, or if its schema is unknown to this program.
 void check_schema(const Database& db);
 
+/// True if nobody has written to the file yet.
+bool is_new(const Database& db);
+
 /// Creates the schema in a new file, and migrates an older store.  Throws as `check_schema`.
 void prepare_schema(Database& db);
 

@@ -1,6 +1,10 @@
 #include "harness/store/sqlite.h"
 
 #include <sqlite3.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 
 #include "common/error.h"
 #include "common/file.h"
@@ -11,13 +15,20 @@ namespace {
 
 constexpr int kBusyMilliseconds = 30'000;  // another process may be writing
 
+Error not_writable(const std::string& path, std::string_view why) {
+  return runtime_error("{}: cannot be written ({})", path, why);
+}
+
 /// What an SQLite failure means to the user: a file that is no store is bad input.
 Error sqlite_failure(sqlite3* db, const std::string& path) {
-  const int code = sqlite3_errcode(db);
+  const int reason = errno, code = sqlite3_errcode(db) & 0xFF;
+  if (code == SQLITE_READONLY) return not_writable(path, sqlite3_errmsg(db));
   if (code == SQLITE_NOTADB || code == SQLITE_CORRUPT || code == SQLITE_CANTOPEN) {
     return input_error("{}: found no usable database ({}), expected a turnbench store", path,
                        sqlite3_errmsg(db));
   }
+  if (code == SQLITE_IOERR && reason != 0)
+    return runtime_error("{}: {} ({})", path, sqlite3_errmsg(db), std::strerror(reason));
   return runtime_error("{}: {}", path, sqlite3_errmsg(db));
 }
 
@@ -147,13 +158,30 @@ Database::Database(const std::filesystem::path& path, Mode mode) : path_(path.st
   if (path_.empty() || path_.front() == ':') {
     throw input_error("store: found the name \"{}\", expected a file", printable(path_));
   }
-  if (mode != Mode::kCreate && !path_exists(path)) {
-    throw input_error("{}: found no such file, expected a turnbench store", path_);
+  if (!path_exists(path)) {
+    if (mode != Mode::kCreate)
+      throw input_error("{}: found no such file, expected a turnbench store", path_);
+    const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+    if (directory_exists(folder) && access(folder.c_str(), W_OK | X_OK) != 0)
+      throw not_writable(path_, std::strerror(errno));
   }
   open(path_, SQLITE_OPEN_READWRITE | (mode == Mode::kCreate     ? SQLITE_OPEN_CREATE
                                        : mode == Mode::kReadOnly ? SQLITE_OPEN_NOMUTEX
                                                                  : 0));
-  if (mode == Mode::kReadOnly) open();
+  if (mode == Mode::kReadOnly) {
+    open();
+  } else {
+    require_writable();
+  }
+}
+
+void Database::require_writable() {
+  if (sqlite3_db_readonly(db_, "main") == 1)
+    throw not_writable(path_, "the file or its file system is read-only");
+  // A store in WAL mode is read and written with files beside it.
+  sqlite3_exec(db_, "SELECT count(*) FROM sqlite_master", nullptr, nullptr, nullptr);
+  if ((sqlite3_errcode(db_) & 0xFF) == SQLITE_CANTOPEN)
+    throw not_writable(path_, "no file can be made beside it");
 }
 
 void Database::open(const std::string& name, int flags) {
@@ -195,6 +223,18 @@ void Database::open() {
         path_, std::filesystem::path(path_).filename().string());
   }
   open(immutable_name(path_), SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI);
+}
+
+std::unique_ptr<Database> Database::copy_in_memory() const {
+  std::unique_ptr<Database> copy(new Database(path_));
+  copy->open(":memory:", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+  sqlite3_backup* backup = sqlite3_backup_init(copy->db_, "main", db_, "main");
+  if (backup != nullptr) {
+    sqlite3_backup_step(backup, -1);
+    sqlite3_backup_finish(backup);
+  }
+  if (sqlite3_errcode(copy->db_) != SQLITE_OK) throw sqlite_failure(copy->db_, path_);
+  return copy;
 }
 
 void Database::prepare_for_writing() {

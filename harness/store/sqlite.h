@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 struct sqlite3;
 struct sqlite3_stmt;
@@ -64,6 +66,8 @@ class Database {
   };
   Database(const std::filesystem::path& path, Mode mode);
   ~Database();
+  /// A copy in memory.
+  std::unique_ptr<Database> copy_in_memory() const;
   /// Sets the pragmas for writing a store.  Call it only after checking that the file is a store,
   /// because WAL mode is stored in the file.
   void prepare_for_writing();
@@ -77,9 +81,12 @@ class Database {
   const std::string& path() const { return path_; }
 
  private:
+  explicit Database(std::string path) : path_(std::move(path)) {}
   void open(const std::string& name, int flags);
   void close();
   void open();
+  /// @throws Error (runtime) if the file, or what has to stand beside it, cannot be written.
+  void require_writable();
 
   sqlite3* db_ = nullptr;
   std::string path_;

@@ -11,6 +11,7 @@
 #include "common/mean.h"
 #include "common/text.h"
 #include "harness/store/schema.h"
+#include "metrics/metric.h"
 
 namespace turnbench {
 namespace {
@@ -21,9 +22,17 @@ constexpr std::int64_t kMaxTurns = 10'000;  // no dialogue is near it
 /// a join seeks every score, which takes twice as long.
 class ScoreWalk {
  public:
-  explicit ScoreWalk(const Database& db)
-      : scores_(db.prepare("SELECT dialogue, turn, value FROM score WHERE cell = ? AND metric = ? "
-                           "AND postprocess = ? ORDER BY dialogue, turn")) {}
+  struct Score {
+    double value;
+    bool current;  ///< scored by this program's sources
+  };
+
+  ScoreWalk(const Database& db, const std::string& sources)
+      : scores_(
+            db.prepare(fmt::format("SELECT dialogue, turn, value, {} FROM score WHERE cell = ? AND "
+                                   "metric = ? AND postprocess = ? ORDER BY dialogue, turn",
+                                   has_sources(db) ? "sources" : "''"))),
+        sources_(sources) {}
 
   void begin(const std::string& cell, const std::string& metric, const std::string& postprocess) {
     scores_.reset();
@@ -32,13 +41,13 @@ class ScoreWalk {
   }
 
   /// The score of a turn that is behind those that were looked up.
-  std::optional<double> find(std::string_view dialogue, std::int64_t turn) {
+  std::optional<Score> find(std::string_view dialogue, std::int64_t turn) {
     for (; more_; more_ = scores_.next()) {
       const int order = scores_.view(0).compare(dialogue);
       if (order > 0) break;
       if (order < 0) continue;
       const std::int64_t scored = scores_.integer(1);
-      if (scored == turn) return scores_.real(2);
+      if (scored == turn) return Score{scores_.real(2), scores_.view(3) == sources_};
       if (scored > turn) break;
     }
     return std::nullopt;
@@ -46,6 +55,7 @@ class ScoreWalk {
 
  private:
   Statement scores_;
+  const std::string& sources_;
   bool more_ = false;
 };
 
@@ -144,7 +154,27 @@ Store Store::create(const std::filesystem::path& path) {
 
 Store Store::open(const std::filesystem::path& path) {
   auto db = std::make_unique<Database>(path, Database::Mode::kReadOnly);
+  if (is_new(*db)) {
+    db = db->copy_in_memory();
+    prepare_schema(*db);
+  }
   check_schema(*db);
+  return Store(std::move(db));
+}
+
+bool Store::is_writable(const std::filesystem::path& path) {
+  try {
+    Database db(path, Database::Mode::kReadWrite);
+    const Transaction transaction(db);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+Store Store::copy_in_memory() const {
+  auto db = db_->copy_in_memory();
+  prepare_schema(*db);
   return Store(std::move(db));
 }
 
@@ -307,19 +337,23 @@ std::map<std::pair<std::string, std::string>, int> Store::stored_turn_counts(
 
 void Store::for_each_turn(const std::string& experiment, const ScoreChoice& choice,
                           const std::function<void(const StoredTurn&)>& visit) const {
-  std::vector<std::array<std::string, 3>> cells;  // key, metric, postprocess
+  std::vector<std::array<std::string, 4>> cells;  // key, metric, postprocess, dataset
   Statement all = db_->prepare(
-      fmt::format("SELECT c.key, iif(?2 = '', c.metric, ?2), iif(?3 = '', c.postprocess, ?3) "
-                  "FROM {} e JOIN cell c ON c.key = e.cell ORDER BY e.ordinal",
+      fmt::format("SELECT c.key, iif(?2 = '', c.metric, ?2), iif(?3 = '', c.postprocess, ?3), "
+                  "c.dataset FROM {} e JOIN cell c ON c.key = e.cell ORDER BY e.ordinal",
                   kCellsSql));
   all << experiment << choice.metric << choice.postprocess;
-  while (all.next()) cells.push_back({all.text(0), all.text(1), all.text(2)});
+  while (all.next()) cells.push_back({all.text(0), all.text(1), all.text(2), all.text(3)});
   Statement records = db_->prepare(
       "SELECT dialogue, turn, status, prompt_tokens, truncated_tokens, environment, error "
       "FROM record WHERE cell = ? ORDER BY dialogue, turn");
-  ScoreWalk scores(*db_);
+  const SourceHashes now = source_state().hashes;
+  const auto metrics = now.find("metrics");
+  const std::string sources = metrics == now.end() ? "" : metrics->second;
+  ScoreWalk scores(*db_, sources);
   const bool own = choice.metric.empty() && choice.postprocess.empty();
-  for (const auto& [cell, metric, postprocess] : cells) {
+  for (const auto& [cell, metric, postprocess, dataset] : cells) {
+    const bool compares = known_metric(metric) != nullptr;  // answers with references
     scores.begin(cell, metric, postprocess);
     records << cell;
     while (records.next()) {
@@ -334,18 +368,45 @@ void Store::for_each_turn(const std::string& experiment, const ScoreChoice& choi
       out.prompt_tokens = static_cast<int>(records.integer(3));
       out.truncated_tokens = static_cast<int>(records.integer(4));
       if (out.status == Record::Status::kOk) {
-        const std::optional<double> score = scores.find(out.dialogue, turn);
-        if (!score && own) {
+        auto score = scores.find(out.dialogue, turn);
+        if (compares && (!score || !score->current)) {
+          const std::vector<bool>& referenced = referenced_turns(dataset, out.dialogue);
+          const auto at = static_cast<std::size_t>(turn);
+          out.lacks_reference = at < referenced.size() && !referenced[at];
+        }
+        if (out.lacks_reference) score.reset();
+        if (!score && own && !out.lacks_reference) {
           throw input_error("{}: found no score of dialogue {}, turn {}, expected one", path(),
                             printable(out.dialogue), turn + 1);
         }
         if (!score) out.status = Record::Status::kNoValue;
-        out.score = score.value_or(0);
+        if (score) out.score = score->value;
       }
       visit(out);
     }
     records.reset();
   }
+}
+
+const std::vector<bool>& Store::referenced_turns(const std::string& dataset,
+                                                 std::string_view dialogue) const {
+  const auto [known, is_new] =
+      known_references_.try_emplace(std::pair(dataset, std::string(dialogue)));
+  if (!is_new) return known->second;
+  Statement s = db_->prepare("SELECT json FROM dialogue WHERE dataset = ? AND id = ?");
+  s << dataset << dialogue;
+  if (!s.next()) return known->second;
+  const Json json = Json::parse(s.view(0), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("turns")) return known->second;
+  for (const Json& turn : json["turns"]) {
+    std::vector<std::string> references;
+    const bool listed = turn.is_object() && turn.contains("references");
+    for (const Json& reference : listed ? turn["references"] : Json::array()) {
+      if (reference.is_string()) references.push_back(reference.get<std::string>());
+    }
+    known->second.push_back(has_reference(references));
+  }
+  return known->second;
 }
 
 std::vector<ScoredTurn> Store::scores(const std::string& experiment,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -13,9 +14,11 @@
 
 #include "datasets/dialogue.h"
 #include "harness/store/cell.h"
+#include "harness/store/cell_usage.h"
 #include "harness/store/provenance.h"
 #include "harness/store/record.h"
 #include "harness/store/sqlite.h"
+#include "harness/store/timed_dialogue.h"
 #include "harness/store/truncation.h"
 #include "inference/ledger.h"
 
@@ -54,6 +57,7 @@ struct StoredTurn {
   Record::Status status = Record::Status::kOk;
   double score = 0;
   int prompt_tokens = 0, truncated_tokens = 0;
+  bool lacks_reference = false;  ///< the reason why there is no score
 };
 
 /// Selects among the scores of a record.
@@ -67,6 +71,8 @@ struct Judge {
   std::string id;  ///< hash of the rubric and the model
   std::string rubric, rubric_hash, rubric_text, model;
 };
+/// MODEL@ID, the postprocess name of the scores of a judge.
+std::string name_of(const Judge& judge);
 
 /// One judgement of one answer.
 struct Judgement {
@@ -94,8 +100,13 @@ class Store {
   /// Opens or creates a store, and migrates an older one.
   /// @throws Error (input) for a file that is not a store, or has a newer schema.
   static Store create(const std::filesystem::path& path);
-  /// Opens a store for reading.  Does not migrate it.  The file and its folder may be read-only.
+  /// Opens a store for reading.  Does not migrate it.  The file and its folder may be read-only. A
+  /// file that nobody has written to yet, as a killed run may leave it, is an empty store.
   static Store open(const std::filesystem::path& path);
+  /// True if the store that there is can be written.  False for files that are none.
+  static bool is_writable(const std::filesystem::path& path);
+  /// A copy in memory, which may be written whatever the file allows.
+  Store copy_in_memory() const;
   /// Opens an existing store for writing, and migrates an older one.
   static Store open_to_write(const std::filesystem::path& path);
 
@@ -152,8 +163,10 @@ class Store {
   std::map<std::pair<std::string, std::string>, int> stored_turn_counts(
       const std::string& experiment) const;
   /// Visits all turns with their scores, by cell in table order, dialogue and turn.  A turn that is
-  /// ok but has no such score gets the status kNoValue.
-  /// @throws Error if that happens for the cells' own metric and postprocess.
+  /// ok but has no such score gets the status kNoValue; so does one without a reference, whatever
+  /// an older program stored for it.
+  /// @throws Error if a turn with a reference has no score by the cells' own metric and
+  /// postprocess.
   void for_each_turn(const std::string& experiment, const ScoreChoice& choice,
                      const std::function<void(const StoredTurn&)>& visit) const;
   /// The scores of all turns, as `for_each_turn` visits them.
@@ -171,8 +184,13 @@ class Store {
   std::vector<ScoredTurn> values(const std::string& experiment, const std::string& name) const;
   /// What machines and builds were: the JSON of each.
   std::vector<std::string> environments(const std::set<std::string>& ids) const;
+  /// What dialogues took, in all cells, on machines such as that of an environment card
+  /// (store_times.cpp).
+  std::vector<TimedDialogue> timed_dialogues(const std::string& environment) const;
   /// Truncation of the prompts of each cell, by its key (truncation.cpp).
   std::map<std::string, Truncation> truncations(const std::string& experiment) const;
+  /// What the answers of each cell took, by its key (cell_usage.cpp).
+  std::map<std::string, CellUsage> usages(const std::string& experiment) const;
 
   // --- deleting results (store_forget.cpp) ----------------------------------------------------
   /// A cell, and an experiment of which some version of the manifest contains it (empty: none).
@@ -190,6 +208,9 @@ class Store {
   /// experiment with its plan, unless `experiment` is empty; then everything that nothing refers to
   /// any more.
   void forget(const std::vector<std::string>& cells, const std::string& experiment);
+  /// Gives the room of deleted rows back to the file system.  Takes the room of another copy while
+  /// it runs.  Returns the bytes of the file before and after.
+  std::pair<std::uintmax_t, std::uintmax_t> shrink();
 
   // --- scoring stored answers (store_scores.cpp) ----------------------------------------------
   struct Answer {
@@ -208,6 +229,7 @@ class Store {
     int turn = 0;
     std::string status, error, answer;
     int prompt_tokens = 0, answer_tokens = 0;
+    bool stopped = false;  ///< at a stop token, not at the length limit
     std::optional<double> score;
   };
   /// The records of one dialogue in all cells of an experiment, also failed ones
@@ -215,6 +237,20 @@ class Store {
   std::vector<StoredAnswer> answers_of(const std::string& experiment,
                                        const std::string& dataset_hash,
                                        const std::string& dialogue) const;
+  /// What is repeatable of a stored turn, beside its scores.
+  struct TurnResult {
+    std::string dialogue;
+    int turn = 0;
+    std::string status, prompt_hash, answer;
+    std::string answer_tokens;                 ///< ids, JSON
+    std::vector<Record::NamedValue> counters;  ///< by name
+  };
+  /// The turns of a cell, by dialogue and turn (store_answers.cpp).
+  std::vector<TurnResult> turn_results(const std::string& cell) const;
+  /// Ids of the environments that computed a cell's records.
+  std::set<std::string> environments_of(const std::string& cell) const;
+  /// Hashes of the metrics' sources that made the scores of a cell by its metric.
+  std::set<std::string> score_sources(const Cell& cell) const;
   /// Visits the ledgers of an experiment's records, by cell in table order, dialogue and turn.
   void for_each_ledger(
       const std::string& experiment,
@@ -231,6 +267,9 @@ class Store {
   /// score the previous value, if there was one.
   std::vector<std::optional<double>> put_scores(const std::vector<ScoreValue>& scores,
                                                 bool replace);
+  /// Deletes scores, whatever their values, in one transaction.  Returns for each whether it was
+  /// there.
+  std::vector<bool> delete_scores(const std::vector<ScoreValue>& scores);
   /// The metrics by which an experiment has scores.
   std::vector<std::string> metrics(const std::string& experiment) const;
   /// The postprocesses with which an experiment has scores by `metric`, and whether each is the
@@ -241,6 +280,12 @@ class Store {
   void add_judge(const Judge& judge);
   /// Adds a judgement.  It replaces a failed one with the same ordinal; any other stays.
   void add_judgement(const Judgement& judgement);
+  /// The number of judgements of an experiment's answers by one judge.
+  struct JudgementCounts {
+    Judge judge;  ///< without the rubric's text
+    std::size_t judgements = 0, unparsed = 0, failed = 0;
+  };
+  std::vector<JudgementCounts> judgement_counts(const std::string& experiment) const;
   /// The judgements of one answer, by ordinal.
   std::vector<Judgement> judgements(const std::string& judge, const std::string& cell,
                                     const std::string& dialogue, int turn) const;
@@ -251,12 +296,17 @@ class Store {
   explicit Store(std::unique_ptr<Database> db) : db_(std::move(db)) {}
   std::string column_of(const std::string& experiment, const std::string& column) const;
   void write_experiment(const StoredExperiment& experiment, bool imported);
+  /// For each turn of a dialogue, whether it has a reference; cached.  Empty if the store does not
+  /// tell.
+  const std::vector<bool>& referenced_turns(const std::string& dataset,
+                                            std::string_view dialogue) const;
   /// The sources of an environment, by its id; cached.
   const SourceHashes& sources_in(const std::string& environment) const;
   std::unique_ptr<Database> db_;
   std::string environment_;                       ///< id of the current one, for new records
   SourceHashes sources_ = source_state().hashes;  ///< of new records
   mutable std::map<std::string, SourceHashes> known_sources_;
+  mutable std::map<std::pair<std::string, std::string>, std::vector<bool>> known_references_;
 };
 
 }  // namespace turnbench

@@ -11,7 +11,7 @@ std::vector<Store::StoredAnswer> Store::answers_of(const std::string& experiment
                                                    const std::string& dialogue) const {
   Statement s = db_->prepare(fmt::format(
       "SELECT r.cell, r.turn, r.status, r.error, r.answer, r.prompt_tokens, "
-      "json_array_length(r.answer_tokens), s.value, d.turns FROM {} e "
+      "json_array_length(r.answer_tokens), s.value, d.turns, r.stopped FROM {} e "
       "JOIN cell c ON c.key = e.cell JOIN record r ON r.cell = c.key "
       "JOIN dialogue d ON d.dataset = c.dataset AND d.id = r.dialogue "
       "LEFT JOIN score s ON s.cell = r.cell AND s.dialogue = r.dialogue AND s.turn = r.turn "
@@ -35,7 +35,56 @@ std::vector<Store::StoredAnswer> Store::answers_of(const std::string& experiment
     answer.prompt_tokens = static_cast<int>(s.integer(5));
     answer.answer_tokens = static_cast<int>(s.integer(6));
     if (!s.is_null(7)) answer.score = s.real(7);
+    answer.stopped = s.integer(9) != 0;
   }
+  return out;
+}
+
+std::vector<Store::TurnResult> Store::turn_results(const std::string& cell) const {
+  std::vector<TurnResult> out;
+  Statement records = db_->prepare(
+      "SELECT dialogue, turn, status, prompt_hash, answer, answer_tokens FROM record "
+      "WHERE cell = ? ORDER BY dialogue, turn");
+  records << cell;
+  while (records.next()) {
+    out.push_back({records.text(0),
+                   static_cast<int>(records.integer(1)),
+                   records.text(2),
+                   records.text(3),
+                   records.text(4),
+                   records.text(5),
+                   {}});
+  }
+  Statement counters = db_->prepare(
+      "SELECT dialogue, turn, name, value FROM counter WHERE cell = ? "
+      "ORDER BY dialogue, turn, name");
+  counters << cell;
+  auto result = out.begin();
+  while (counters.next()) {
+    const std::string_view dialogue = counters.view(0);
+    const std::int64_t turn = counters.integer(1);
+    while (result != out.end() && (result->dialogue != dialogue || result->turn != turn)) ++result;
+    if (result == out.end()) break;  // each counter belongs to a record
+    result->counters.push_back({counters.text(2), counters.real(3)});
+  }
+  return out;
+}
+
+std::set<std::string> Store::environments_of(const std::string& cell) const {
+  std::set<std::string> out;
+  Statement s = db_->prepare("SELECT DISTINCT environment FROM record WHERE cell = ?");
+  s << cell;
+  while (s.next()) out.insert(s.text(0));
+  return out;
+}
+
+std::set<std::string> Store::score_sources(const Cell& cell) const {
+  std::set<std::string> out;
+  if (!has_sources(*db_)) return out;
+  Statement s = db_->prepare(
+      "SELECT DISTINCT sources FROM score WHERE cell = ? AND metric = ? AND postprocess = ?");
+  s << cell.key << cell.metric << cell.postprocess;
+  while (s.next()) out.insert(s.text(0));
   return out;
 }
 

@@ -55,4 +55,14 @@ void Store::forget(const std::vector<std::string>& cells, const std::string& exp
   transaction.commit();
 }
 
+std::pair<std::uintmax_t, std::uintmax_t> Store::shrink() {
+  const auto merged_size = [&] {
+    db_->execute("PRAGMA wal_checkpoint(TRUNCATE)");
+    return std::filesystem::file_size(path());
+  };
+  const std::uintmax_t before = merged_size();
+  db_->execute("VACUUM");
+  return {before, merged_size()};
+}
+
 }  // namespace turnbench

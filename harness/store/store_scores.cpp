@@ -46,6 +46,10 @@ std::string_view name_of(Judgement::Status status) {
   return "failed";
 }
 
+std::string name_of(const Judge& judge) {
+  return judge.model + "@" + judge.id.substr(0, 8);
+}
+
 void Store::for_each_answered_dialogue(
     const std::string& experiment,
     const std::function<void(const StoredDialogue&, const std::vector<Answer>&)>& visit) const {
@@ -128,6 +132,21 @@ std::vector<std::optional<double>> Store::put_scores(const std::vector<ScoreValu
   return out;
 }
 
+std::vector<bool> Store::delete_scores(const std::vector<ScoreValue>& scores) {
+  std::vector<bool> out;
+  if (scores.empty()) return out;
+  Transaction transaction(*db_);
+  Statement forget = db_->prepare(
+      "DELETE FROM score WHERE cell = ? AND dialogue = ? AND turn = ? AND metric = ? AND "
+      "postprocess = ?");
+  for (const ScoreValue& s : scores) {
+    (forget << s.cell << s.dialogue << s.turn << s.metric << s.postprocess).run();
+    out.push_back(db_->changes() > 0);
+  }
+  transaction.commit();
+  return out;
+}
+
 std::vector<std::string> Store::metrics(const std::string& experiment) const {
   Statement s = db_->prepare(fmt::format(
       "SELECT DISTINCT s.metric FROM {} e JOIN score s ON s.cell = e.cell ORDER BY 1", kCellsSql));
@@ -169,6 +188,25 @@ void Store::add_judgement(const Judgement& j) {
    << j.error << j.reply << values.dump())
       .run();
   transaction.commit();
+}
+
+std::vector<Store::JudgementCounts> Store::judgement_counts(const std::string& experiment) const {
+  std::vector<JudgementCounts> out;
+  if (!has_judgements(*db_)) return out;
+  Statement s =
+      db_->prepare(fmt::format("SELECT g.id, g.rubric, g.rubric_hash, g.model, count(*), "
+                               "sum(j.status = 'unparsed'), sum(j.status = 'failed') FROM {} e "
+                               "JOIN judgement j ON j.cell = e.cell JOIN judge g ON g.id = j.judge "
+                               "GROUP BY g.id ORDER BY g.rubric, g.model, g.id",
+                               kCellsSql));
+  s << experiment;
+  while (s.next()) {
+    out.push_back({{s.text(0), s.text(1), s.text(2), "", s.text(3)},
+                   static_cast<std::size_t>(s.integer(4)),
+                   static_cast<std::size_t>(s.integer(5)),
+                   static_cast<std::size_t>(s.integer(6))});
+  }
+  return out;
 }
 
 std::vector<Judgement> Store::judgements(const std::string& judge, const std::string& cell,

@@ -87,7 +87,8 @@ std::vector<int> continue_sequence(Branch& b) {
 /// Prepares a branch whose history full attention computed; returns the tokens to prefill.
 std::vector<int> follow_dense_history(const ActiveUnit& unit, Branch& b) {
   Policies policies = b.cell->method->make();
-  b.sequence = unit.dense_histories.at(policies.pre_rope_keys()).fork_as(std::move(policies));
+  const Sequence& history = unit.dense_histories.at(policies.pre_rope_keys());
+  b.sequence = history.fork_as(std::move(policies));
   const std::vector<int>& prompt = b.prompt.tokens;
   return {prompt.begin() + static_cast<std::ptrdiff_t>(b.history_tokens), prompt.end()};
 }

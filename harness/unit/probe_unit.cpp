@@ -12,7 +12,6 @@
 
 #include "common/clock.h"
 #include "common/error.h"
-#include "methods/selection_recall.h"
 #include "probes/layer_sums.h"
 
 namespace turnbench {
@@ -33,6 +32,33 @@ class Observer : public PrefillPolicy {
 
  private:
   std::function<void(LayerSums&)> show_;
+};
+
+/// Recent query rows whose attention observers of a step ask for.
+constexpr int kObservedRows = 1;
+
+/// Shows what a method selects, and what its attention gives, to the probes of some cells.
+class MethodObserver : public LayerObserver {
+ public:
+  MethodObserver(const std::vector<std::unique_ptr<Probe>>& probes,
+                 const std::vector<std::size_t>& cells, int layers)
+      : probes_(probes), cells_(cells), layers_(layers) {}
+
+  /// What is observed from now on are steps of an answer, or rows of a prompt.
+  void begin_pass(Pass::Kind kind) { decodes_ = kind == Pass::Kind::kDecode; }
+
+  void selection(const LayerView& view, const Selection& selection) override {
+    for (std::size_t c : cells_) probes_[c]->observe_selection(view, selection);
+  }
+  void outputs(const AttentionOutputs& outputs) override {
+    for (std::size_t c : cells_) probes_[c]->observe_outputs({outputs, layers_, decodes_});
+  }
+
+ private:
+  const std::vector<std::unique_ptr<Probe>>& probes_;
+  const std::vector<std::size_t>& cells_;
+  int layers_;
+  bool decodes_ = false;
 };
 
 class ProbeRun {
@@ -76,7 +102,7 @@ class ProbeRun {
   struct Follower {
     Sequence method;
     std::optional<Sequence> full;  ///< of its own, which no probe sees, if it divides prompts
-    const std::vector<std::size_t>& cells;
+    MethodObserver observer;
   };
 
   /// Full attention on a prompt and its answer, and the methods that follow it.
@@ -95,8 +121,13 @@ class ProbeRun {
     if (conversation.prompt.tokens.size() < 2)
       throw input_error("found a prompt of {} tokens, expected at least 2",
                         conversation.prompt.tokens.size());
-    const DialogueView view{conversation.prompt.tokens, conversation.prompt.spans, turn, 0,
-                            [this](int token) { return renderer_.token_text(token); }};
+    const DialogueView view{
+        conversation.prompt.tokens,
+        conversation.prompt.spans,
+        turn,
+        0,
+        [this](int token) { return renderer_.token_text(token); },
+        answer_limit(decoding_, conversation.dialogue->turns[static_cast<std::size_t>(turn)])};
     for (const auto& probe : probes_) probe->begin(view);
     if (attends || goes_on) {
       bool in_answer = false;
@@ -109,8 +140,9 @@ class ProbeRun {
               view};
       run.seeded.seed = policy_seed(decoding_, *conversation.dialogue);
       for (const auto& [canonical, method] : methods_beside(unit_.cells)) {
-        const std::vector<std::size_t>& cells = watchers_.at(canonical);
-        run.followers.push_back({engine_.make_sequence(watched(*method, cells)), {}, cells});
+        run.followers.push_back({engine_.make_sequence(method->make(), kObservedRows),
+                                 {},
+                                 {probes_, watchers_.at(canonical), engine_.shape().layers}});
         if (divides_prompts(*method)) run.followers.back().full = engine_.make_sequence({});
       }
       std::vector<float> logits = read(run, conversation.prompt.tokens, Pass::Kind::kPrefill);
@@ -127,18 +159,6 @@ class ProbeRun {
     int window = 0;
     for (const auto& probe : probes_) window = std::max(window, probe->window());
     return engine_.make_sequence(std::move(policies), window);
-  }
-
-  /// A method whose selections are shown to the probes of some cells.
-  Policies watched(const Method& method, const std::vector<std::size_t>& cells) {
-    Policies out = method.make();
-    if (!out.selection) return out;
-    out.selection = std::make_unique<WatchedSelection>(
-        std::move(out.selection),
-        [this, &cells](const LayerView& view, const Selection& selection) {
-          for (std::size_t c : cells) probes_[c]->observe_selection(view, selection);
-        });
-    return out;
   }
 
   /// Full attention reads tokens, and so does every method, from its hidden states.
@@ -163,15 +183,12 @@ class ProbeRun {
   }
 
   /// The same tokens for a method, behind full attention.
-  Pass following(const Run& run, Follower& follower, Pass pass) {
-    const bool decodes = pass.kind == Pass::Kind::kDecode;
+  static Pass following(const Run& run, Follower& follower, Pass pass) {
     pass.sequence = &follower.method;
     pass.dialogue = &run.seeded;
     pass.follows = 0;
-    pass.watch = [this, decodes, &cells = follower.cells](const AttentionOutputs& outputs) {
-      for (std::size_t c : cells)
-        probes_[c]->observe_outputs({outputs, engine_.shape().layers, decodes});
-    };
+    follower.observer.begin_pass(pass.kind);
+    pass.observer = &follower.observer;
     return pass;
   }
 

@@ -52,6 +52,7 @@ bool UnitRunner::has_room(const WorkUnit& next) const {
 }
 
 void UnitRunner::add(WorkUnit unit) {
+  if (decoding_.isolated) engine_.release_workspace();  // what it takes is measured
   ActiveUnit& active = active_.emplace_back();
   active.unit = std::move(unit);
   active.tokens = estimate_context_tokens(*active.unit.dialogue);
@@ -108,8 +109,12 @@ void UnitRunner::begin_turn(Branch& b, int turn) {
   if (turn > 0) b.earlier_prompt_lengths.push_back(b.prompt.tokens.size());
   b.begin_turn(renderer_, decoding_, b.cell->answers, turn);
   b.record.cell = b.cell->key;
-  b.view = {b.prompt.tokens, b.prompt.spans, turn, policy_seed(decoding_, *b.dialogue),
-            [this](int token) { return renderer_.token_text(token); }};
+  b.view = {b.prompt.tokens,
+            b.prompt.spans,
+            turn,
+            policy_seed(decoding_, *b.dialogue),
+            [this](int token) { return renderer_.token_text(token); },
+            answer_limit(decoding_, b.dialogue->turns[static_cast<std::size_t>(turn)])};
   if (b.skips(turn)) {
     b.finished = true;
     b.record.status = Record::Status::kNoValue;
@@ -366,6 +371,9 @@ void UnitRunner::finish_turn(ActiveUnit& unit, Branch& b) {
   if (b.sequence->policies.placement.host) {
     write_traffic(c.ledger, r);
     r.counters.push_back({"dense_fallback", b.sequence->is_offloaded() ? 0.0 : 1.0});
+  }
+  for (auto& [name, value] : r.counters) {
+    if (name == "resident_kv_bytes") value += static_cast<double>(b.sequence->added_kv_bytes());
   }
   r.timings = {{"prefill_share", b.prefill_seconds},
                {"decode_share", b.decode_seconds},

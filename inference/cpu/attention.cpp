@@ -191,9 +191,9 @@ void attend_rows(ThreadPool& pool, float scale, std::span<const AttentionJob> jo
 }  // namespace
 
 std::size_t AttentionWorkspace::bytes() const {
-  std::size_t total = packed.bytes() + partial.bytes();
-  for (const Scratch& s : worker) total += s.bytes();
-  return total;
+  std::size_t most = 0;
+  for (const Scratch& s : worker) most = std::max(most, s.bytes());
+  return packed.bytes() + partial.bytes() + worker.size() * most;
 }
 
 std::size_t attention_scratch_bytes(const ModelConfig& c, const PassSize& pass, int threads) {

@@ -17,6 +17,7 @@ struct AttentionWorkspace {
   explicit AttentionWorkspace(int workers) : worker(static_cast<std::size_t>(workers)) {}
   std::vector<Scratch> worker;
   Scratch packed, partial;
+  /// Each worker counts as the one with the most: which of them took the largest task is chance.
   std::size_t bytes() const;
 };
 

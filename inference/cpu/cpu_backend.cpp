@@ -196,6 +196,7 @@ class CpuBackend : public Backend {
     return cpu_scratch_bytes(config, pass, threads());
   }
   std::size_t workspace_bytes() const override { return workspace_.bytes(); }
+  void release_workspace() override { workspace_ = cpu::AttentionWorkspace(threads()); }
 
  private:
   // Work below which a fork-join costs more than it saves, in floats.

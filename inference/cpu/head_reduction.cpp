@@ -20,20 +20,26 @@ constexpr int kAtOnce = 4;             ///< vectors, to hide latencies
 
 /// The softmax of a job on its way, in `memory`.
 struct Softmax {
-  MatrixView<float> weights;        ///< [heads, n]: exponentials, relative to their chunk's maximum
-  MatrixView<float> tops, factors;  ///< [heads, chunks]; the factors are sums at first
+  MatrixView<float> weights;  ///< [heads, n]: exponentials, relative to their chunk's maximum; of
+                              ///< logarithms [1, n], which no one reads
+  MatrixView<float> tops;     ///< [heads, chunks]
+  MatrixView<float> factors;  ///< [heads, chunks]: sums, then what the exponentials are multiplied
+                              ///< by, or what is taken from the scores of a logarithm
 
+  static std::int64_t kept(const ReduceHeadsJob& job) {
+    return job.reduction == HeadReduction::kMaxOfLogSoftmax ? 1 : job.scores.rows;
+  }
   static std::int64_t stride(std::int64_t n) { return (n + 15) / 16 * 16; }
   static std::int64_t chunks(std::int64_t n) { return (n + kChunk - 1) / kChunk; }
   static std::int64_t floats(const ReduceHeadsJob& job) {
     const std::int64_t n = job.out.columns;
-    return job.scores.rows * (stride(n) + 2 * stride(chunks(n)));
+    return kept(job) * stride(n) + 2 * job.scores.rows * stride(chunks(n));
   }
   static Softmax in(float* memory, const ReduceHeadsJob& job) {
     const std::int64_t heads = job.scores.rows, n = job.out.columns, wide = stride(n),
                        count = chunks(n), narrow = stride(count);
-    float* after = memory + heads * wide;
-    return {{memory, heads, n, wide},
+    float* after = memory + kept(job) * wide;
+    return {{memory, kept(job), n, wide},
             {after, heads, count, narrow},
             {after + heads * narrow, heads, count, narrow}};
   }
@@ -103,7 +109,7 @@ void exponentiate_chunk(const ReduceHeadsJob& job, const Piece& piece, float* me
   const std::int64_t chunk = piece.first / kChunk;
   for (std::int64_t h = 0; h < job.scores.rows; ++h) {
     const float* from = job.scores.row(h) + piece.first;
-    float* to = softmax.weights.row(h) + piece.first;
+    float* to = softmax.weights.row(std::min(h, softmax.weights.rows - 1)) + piece.first;
     const float top = maximum_of(from, piece.count);
     float sum = 0;
     if (std::isfinite(top)) {
@@ -117,7 +123,7 @@ void exponentiate_chunk(const ReduceHeadsJob& job, const Piece& piece, float* me
   }
 }
 
-/// Makes of the sums of all chunks what their exponentials have to be multiplied by.
+/// Makes the factors of the sums of all chunks.
 void merge_chunks(const ReduceHeadsJob& job, float* memory) {
   const Softmax softmax = Softmax::in(memory, job);
   for (std::int64_t h = 0; h < job.scores.rows; ++h) {
@@ -130,13 +136,17 @@ void merge_chunks(const ReduceHeadsJob& job, float* memory) {
       return tops[c] == kMasked ? 0.0f : exp_one(tops[c] - top);
     };
     for (std::int64_t c = 0; c < chunks; ++c) sum += factors[c] * weight(c);
-    const float inverse = sum == 0 ? 0 : 1 / sum;
-    for (std::int64_t c = 0; c < chunks; ++c) factors[c] = weight(c) * inverse;
+    if (job.reduction == HeadReduction::kMaxOfLogSoftmax) {
+      std::fill_n(factors, chunks, sum == 0 ? INFINITY : top + std::log(sum));
+    } else {
+      const float inverse = sum == 0 ? 0 : 1 / sum;
+      for (std::int64_t c = 0; c < chunks; ++c) factors[c] = weight(c) * inverse;
+    }
   }
 }
 
-/// out[j] = sum, or maximum, of factors[h] * x[h, j] over the heads h in order.  factors: one per
-/// head, `stride` apart; null: 1.
+/// out[j] = sum of factors[h] * x[h, j] over the heads h in order, or maximum of x[h, j] -
+/// factors[h].  factors: one per head, `stride` apart; null: a sum without them.
 template <bool kMaximum, class D>
 HWY_INLINE hn::Vec<D> reduced(D d, MatrixView<const float> x, std::int64_t j, const float* factors,
                               std::int64_t stride) {
@@ -146,10 +156,10 @@ HWY_INLINE hn::Vec<D> reduced(D d, MatrixView<const float> x, std::int64_t j, co
     for (std::int64_t h = 1; h < x.rows; ++h) out = hn::Add(out, at(h));
     return out;
   }
-  auto out = hn::Mul(at(0), hn::Set(d, factors[0]));
+  const auto factor = [&](std::int64_t h) HWY_ATTR { return hn::Set(d, factors[h * stride]); };
+  auto out = kMaximum ? hn::Sub(at(0), factor(0)) : hn::Mul(at(0), factor(0));
   for (std::int64_t h = 1; h < x.rows; ++h) {
-    const auto factor = hn::Set(d, factors[h * stride]);
-    out = kMaximum ? hn::Max(out, hn::Mul(at(h), factor)) : hn::MulAdd(at(h), factor, out);
+    out = kMaximum ? hn::Max(out, hn::Sub(at(h), factor(h))) : hn::MulAdd(at(h), factor(h), out);
   }
   return out;
 }
@@ -176,18 +186,17 @@ void reduce_piece(const ReduceHeadsJob& job, const Piece& piece, float* memory) 
   if (job.reduction == HeadReduction::kSum)
     return reduce_rows<false>(columns(job.scores), nullptr, 0, out);
   const Softmax softmax = Softmax::in(memory, job);
-  const MatrixView<const float> weights = columns(softmax.weights);
   const float* factors = softmax.factors.data + piece.first / kChunk;
   const std::int64_t stride = softmax.factors.stride;
-  for (std::int64_t h = 0; h < weights.rows; ++h) {  // which a maximum would not show
+  for (std::int64_t h = 0; h < job.scores.rows; ++h) {  // which a maximum would not show
     if (!std::isnan(factors[h * stride])) continue;
     std::fill_n(out, piece.count, NAN);
     return;
   }
-  if (job.reduction == HeadReduction::kMaxOfSoftmax) {
-    reduce_rows<true>(weights, factors, stride, out);
+  if (job.reduction == HeadReduction::kMaxOfLogSoftmax) {
+    reduce_rows<true>(columns(job.scores), factors, stride, out);
   } else {
-    reduce_rows<false>(weights, factors, stride, out);
+    reduce_rows<false>(columns(softmax.weights), factors, stride, out);
   }
 }
 

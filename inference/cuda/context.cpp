@@ -51,18 +51,22 @@ std::byte* Arena::allocate(std::size_t bytes) {
   return out;
 }
 
+void Arena::release() {
+  for (const Piece& p : pieces_) {
+    if (kind_ == Kind::kDevice) {
+      check(cudaFree(p.data), "freeing scratch");
+    } else {
+      check(cudaFreeHost(p.data), "freeing pinned memory");
+    }
+  }
+  pieces_.clear();
+  ++generation_;
+}
+
 void Arena::clear() {
   if (pieces_.size() > 1) {  // next time, in one piece
     const std::size_t all = bytes();
-    for (const Piece& p : pieces_) {
-      if (kind_ == Kind::kDevice) {
-        check(cudaFree(p.data), "freeing scratch");
-      } else {
-        check(cudaFreeHost(p.data), "freeing pinned memory");
-      }
-    }
-    pieces_.clear();
-    ++generation_;
+    release();
     allocate(all);
   }
   for (Piece& p : pieces_) p.used = 0;
@@ -123,7 +127,14 @@ const std::byte* Context::upload_pieces(std::span<const std::span<const std::byt
   return out;
 }
 
+void check_on_device(const KvHeadCache& set) {
+  if (!set.pool()->memory().is_host()) return;
+  throw runtime_error("CUDA: found a KV set of {} tokens in host memory, expected device memory",
+                      set.size());
+}
+
 SetView Context::view(const KvHeadCache& set) {
+  check_on_device(set);
   return {upload(set.page_data()), set.layout(), set.size(), set.is_contiguous()};
 }
 
@@ -159,6 +170,14 @@ void Context::copy(void* to, const void* from, std::size_t bytes) {
 
 void Context::zero(void* to, std::size_t bytes) {
   check(cudaMemsetAsync(to, 0, bytes, stream_), "clearing");
+}
+
+void Context::release_scratch() {
+  check(cudaSetDevice(device_), "choosing the device");
+  synchronize();
+  scratch_.release();
+  uploads_.release();
+  staging_.release();
 }
 
 void Context::synchronize() {

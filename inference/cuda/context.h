@@ -36,6 +36,8 @@ class Arena {
   /// Frees all allocations.  Pending work must not need them any more.  Several pieces are replaced
   /// by one of their total size.
   void clear();
+  /// Frees all allocations and gives the memory back to CUDA.
+  void release();
   bool in_one_piece() const { return pieces_.size() <= 1; }
   std::size_t bytes() const;
   /// Changes when memory is released to CUDA, that is when addresses become invalid.
@@ -126,6 +128,8 @@ class Context {
   }
   /// Waits for all operations and transfers so far.
   void synchronize();
+  /// Waits for them and gives scratch and staging memory back to CUDA.
+  void release_scratch();
 
   /// If true, only operations that may be captured in a graph are allowed: uploads and copies
   /// throw, because a replay would use outdated host values.

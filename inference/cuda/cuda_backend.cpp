@@ -206,6 +206,7 @@ class CudaBackend : public Backend {
     return cuda::scratch_bytes(config, pass);
   }
   std::size_t workspace_bytes() const override { return context_->bytes() + gemm_.bytes(); }
+  void release_workspace() override { context_->release_scratch(); }
 
  private:
   std::shared_ptr<Context> context_;

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "common/error.h"
+#include "inference/cuda/set_view.h"
 
 namespace turnbench::cuda {
 namespace {
@@ -60,6 +61,7 @@ DecodePlan plan_decode(std::span<const AttentionJob* const> jobs, int heads_per_
   int all_pages = 0, all_slots = 0, all_heads = 0;
   for (const AttentionJob* job : jobs) {
     check(job->keys->layout());
+    check_on_device(*job->keys);
     const auto [table, is_new] = tables.try_emplace(job->keys, all_pages);
     if (is_new) {
       plan.tables.push_back(job->keys->page_data());

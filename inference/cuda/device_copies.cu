@@ -110,6 +110,7 @@ void append(Context& context, std::span<const AppendJob> jobs) {
   context.begin();
   std::vector<std::int32_t> positions;
   for (const AppendJob& job : jobs) {
+    check_on_device(*job.set);
     for (int r = 0; r < job.rows(); ++r) positions.push_back(job.set->position(job.first + r));
   }
   const std::int32_t* at = context.upload(positions);

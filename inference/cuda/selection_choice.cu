@@ -69,24 +69,26 @@ __global__ void __launch_bounds__(kReduceThreads) reduce_columns(const HeadScore
   const int begin = static_cast<int>(blockIdx.x) * kReduceThreads,
             thread = static_cast<int>(threadIdx.x), j = begin + thread;
   if (begin >= job.n) return;
-  auto* whole = reinterpret_cast<SoftmaxPart*>(shared_memory());  // [heads]; sums are inverted
-  const bool sums = job.reduction == HeadReduction::kSum;
-  for (int h = thread; h < job.heads && !sums; h += kReduceThreads) {
+  // [heads]: maxima with inverted sums, or with what is taken from the scores of a logarithm
+  auto* whole = reinterpret_cast<SoftmaxPart*>(shared_memory());
+  const bool plain = job.reduction == HeadReduction::kSum,
+             logarithms = job.reduction == HeadReduction::kMaxOfLogSoftmax;
+  for (int h = thread; h < job.heads && !plain; h += kReduceThreads) {
     const SoftmaxPart* parts = job.parts + h * job.count;
     float top = kMasked, sum = 0;
     for (int p = 0; p < job.count; ++p) top = fmaxf(top, parts[p].top);
     for (int p = 0; p < job.count; ++p) sum += parts[p].sum * weight_of(parts[p].top, top);
-    whole[h] = {top, sum == 0 ? 0 : 1 / sum};
+    whole[h] = {top,
+                logarithms ? (sum == 0 ? INFINITY : top + logf(sum)) : (sum == 0 ? 0 : 1 / sum)};
   }
   __syncthreads();
   if (j >= job.n) return;
-  float out = 0;
+  float out = logarithms ? kMasked : 0;
   for (int h = 0; h < job.heads; ++h) {
     const float x = job.scores[h * job.stride + j];
-    const float term = sums ? x : weight_of(x, whole[h].top) * whole[h].sum;
-    if (job.reduction != HeadReduction::kMaxOfSoftmax) {
-      out += term;
-    } else if (term > out || isnan(term)) {
+    if (!logarithms) {
+      out += plain ? x : weight_of(x, whole[h].top) * whole[h].sum;
+    } else if (const float term = x - whole[h].sum; term > out || isnan(term)) {
       out = term;
     }
   }

@@ -256,6 +256,7 @@ std::vector<SlotRange> slot_ranges(Context& context, std::span<const Job> jobs,
   std::vector<std::span<const std::byte>> tables;
   for (const Job& job : jobs) {
     const int first = first_of(job), end = std::max(first, end_of(job));
+    check_on_device(*job.set);
     const auto pages = job.set->page_data();
     const std::size_t from = std::min(pages.size(), static_cast<std::size_t>(first / kPageTokens)),
                       to = static_cast<std::size_t>(end + kPageTokens - 1) / kPageTokens;

@@ -271,7 +271,10 @@ void score_pages(Context& context, float scale, std::span<const PageScoreJob> jo
 void score_keys(Context& context, float scale, std::span<const KeyScoreJob> jobs) {
   context.begin();
   std::vector<std::span<const std::byte>> tables;  // the pages of all jobs, then their slots
-  for (const KeyScoreJob& job : jobs) tables.push_back(std::as_bytes(job.set->page_data()));
+  for (const KeyScoreJob& job : jobs) {
+    check_on_device(*job.set);
+    tables.push_back(std::as_bytes(job.set->page_data()));
+  }
   for (const KeyScoreJob& job : jobs) tables.push_back(std::as_bytes(job.slots));
   std::vector<const std::byte*> at = {context.upload_pieces(tables)};
   for (const auto& table : tables) at.push_back(at.back() + table.size());

@@ -9,6 +9,9 @@
 
 namespace turnbench::cuda {
 
+/// @throws Error (runtime) if the pages of a KV set are in host memory, which kernels do not read.
+void check_on_device(const KvHeadCache& set);
+
 /// A KV set for kernels.  Everything that it points to is in device memory.
 struct SetView {
   const std::byte* const* pages = nullptr;  ///< page table

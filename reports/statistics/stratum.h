@@ -29,6 +29,7 @@ struct Stratum {
   double scale = 100;                            ///< printed value / stored value
   int failed = 0;                                ///< turns that failed
   int without_value = 0;                         ///< turns where nothing could be measured
+  int without_reference = 0;  ///< turns that cannot be scored: there is no reference
 };
 
 /// A cell beside the same cell of the method that it is compared with.

@@ -35,6 +35,7 @@ ModelConfig small_config() {
 struct DropOldest : EvictionPolicy {
   std::unique_ptr<EvictionPolicy> clone() const override { return std::make_unique<DropOldest>(); }
   bool shifts_positions() const override { return true; }
+  bool evicts_in_answers() const override { return true; }
   KeepSets after_prefill(const LayerView&) override { return {}; }
   KeepSets after_decode(const LayerView& view) override {
     std::vector<std::int32_t> rest(static_cast<std::size_t>(view.sets[0].size() - 1));

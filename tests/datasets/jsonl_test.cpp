@@ -30,5 +30,23 @@ TEST(JsonLines, AByteOrderMarkIsSkippedInFrontOfTheFirstLine) {
             std::string::npos);
 }
 
+// As editors of other systems write them.
+TEST(JsonLines, BlankLinesAndCarriageReturnsAreNoRecords) {
+  const test::TemporaryDirectory directory;
+  std::vector<std::string> seen;
+  const auto see = [&](const JsonView& view) {
+    seen.push_back(view.source() + " " + view.at("a").as_string());
+  };
+  const std::string file =
+      directory.write("a.jsonl", "\r\n{\"a\": \"x\"}\r\n\r\n  \t\n{\"a\": \"y\"}\n\n");
+  for_each_json_line(file, see);
+  EXPECT_EQ(seen, (std::vector<std::string>{file + ":2 x", file + ":5 y"}));
+  const std::string blank = directory.write("b.jsonl", "\r\n\n");
+  EXPECT_NE(test::message_of([&] {
+              for_each_json_line(blank, see);
+            }).find("b.jsonl: found an empty file"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace turnbench

@@ -50,7 +50,7 @@ void check_refusals(const Json& good, const std::function<void(const fs::path&)>
   }
   EXPECT_EQ(refusal("", read), "F: found an empty file, expected jsonl");
   EXPECT_EQ(refusal("[]", read), "F:1: /: found an array of 0, expected an object");
-  EXPECT_EQ(refusal("\n", read), "F:1: found a blank line, expected a JSON object");
+  EXPECT_EQ(refusal("\n", read), "F: found an empty file, expected jsonl");
   EXPECT_TRUE(refusal("{\"a\": ]}", read).starts_with("F:1: column 7: ")) << "bad JSON";
 }
 

@@ -63,7 +63,8 @@ struct Files : InputFile {
 /// As `plan` does.
 void plan(const Manifest& manifest) {
   const Plan plan = make_plan(resolve_experiment(manifest, {}, 1));
-  const PlanCost cost = estimate_cost(plan, std::vector{Device{}});
+  PlannedLengths lengths(plan);
+  const PlanCost cost = estimate_cost(plan, std::vector{Device{}}, lengths);
   require(cost.units == plan.units.size() || !plan.probe_jobs.empty(),
           "units that are not planned");
   require(cost.memory.size() == plan.experiment.models.size(), "memory of other models");

@@ -30,8 +30,10 @@ inline Checkpoint small_checkpoint(const std::string& name, int layers = INT_MAX
 /// Such a model in float32, ready to run.  Emulated kernels get two layers of it.
 struct Machine {
   explicit Machine(const std::string& name, int threads = 2, Engine::Options options = {})
+      : Machine(name, test::make_backend(threads), options) {}
+  Machine(const std::string& name, std::unique_ptr<Backend> of, Engine::Options options = {})
       : name(name),
-        backend(test::make_backend(threads)),
+        backend(std::move(of)),
         model(small_checkpoint(name, is_emulated() ? 2 : INT_MAX), *backend, DType::kF32),
         engine(model, *backend, options) {}
 
@@ -115,12 +117,13 @@ class Conversation {
   Logits answer(int token, bool evict = true) {
     said_.assign(sequence.tokens.begin(), sequence.tokens.end());
     said_.push_back(token);
-    const DialogueView dialogue{said_, spans, turn_, kSeed, made_up_text};
+    const DialogueView dialogue = view();
     const Pass pass{.sequence = &sequence,
                     .tokens = {&token, 1},
                     .kind = Pass::Kind::kDecode,
                     .dialogue = &dialogue,
-                    .evict = evict};
+                    .evict = evict,
+                    .observer = observer};
     return engine_->forward({&pass, 1})[0];
   }
 
@@ -137,7 +140,7 @@ class Conversation {
     if (cue > question) spans.push_back({SpanKind::kQuestion, turn_, question, cue});
     spans.push_back({SpanKind::kCue, turn_, cue, cue + 1});
     said_.insert(said_.end(), tokens.begin(), tokens.end());
-    return {said_, spans, turn_, kSeed, made_up_text};
+    return view();
   }
 
   Pass prefill_pass(std::span<const int> tokens, const DialogueView& dialogue) {
@@ -146,6 +149,8 @@ class Conversation {
 
  private:
   static constexpr std::uint64_t kSeed = 11;
+  static constexpr int kAnswerLimit = 64;
+  DialogueView view() const { return {said_, spans, turn_, kSeed, made_up_text, kAnswerLimit}; }
   Engine* engine_;
   std::vector<int> said_;
   int turn_ = -1;
@@ -153,6 +158,7 @@ class Conversation {
  public:
   Sequence sequence;
   std::vector<Span> spans;
+  LayerObserver* observer = nullptr;  ///< of answers
 };
 
 /// Cached tokens of every set, layer by layer.

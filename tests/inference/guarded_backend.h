@@ -1,9 +1,9 @@
 #pragma once
 
-// Backends that see to it that each works on memory of its own.
+// Backends that refuse what is not in their own memory.
 
-#include <gtest/gtest.h>
-
+#include <algorithm>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "common/error.h"
 #include "inference/backend.h"
 
 namespace turnbench::test {
@@ -64,13 +65,16 @@ class Territories {
 };
 
 /// Copies from another's memory only when that one has finished.
+/// is_device: it passes for the memory of a device, which is not the host's.
 class GuardedMemory : public Memory {
  public:
-  GuardedMemory(std::shared_ptr<Memory> inner, std::shared_ptr<Territories> all, int owner)
-      : inner_(std::move(inner)), all_(std::move(all)), owner_(owner) {}
+  GuardedMemory(std::shared_ptr<Memory> inner, std::shared_ptr<Territories> all, int owner,
+                bool is_device)
+      : inner_(std::move(inner)), all_(std::move(all)), owner_(owner), is_device_(is_device) {}
 
   std::byte* allocate(std::size_t bytes) override {
     std::byte* data = inner_->allocate(bytes);
+    if (is_device_) std::memset(data, 0, bytes);  // kernels of the CPU read whole pages
     all_->claim(owner_, data, bytes);
     return data;
   }
@@ -81,9 +85,9 @@ class GuardedMemory : public Memory {
   void copy(std::span<const Copy> copies) override {
     for (const Copy& c : copies) {
       const std::optional<int> to = all_->owner_of(c.to), from = all_->owner_of(c.from);
-      EXPECT_TRUE(!to || to == owner_) << "copied to another's memory";
-      EXPECT_TRUE(!from || from == owner_ || !all_->is_busy(*from))
-          << "copied from a memory that has not finished";
+      if (to && to != owner_) throw runtime_error("copy: found another's memory to copy to");
+      if (from && from != owner_ && all_->is_busy(*from))
+        throw runtime_error("copy: found a memory to copy from that has not finished");
     }
     all_->set_busy(owner_, true);
     inner_->copy(copies);
@@ -92,12 +96,13 @@ class GuardedMemory : public Memory {
     inner_->synchronize();
     all_->set_busy(owner_, false);
   }
-  bool is_host() const override { return inner_->is_host(); }
+  bool is_host() const override { return !is_device_ && inner_->is_host(); }
 
  private:
   std::shared_ptr<Memory> inner_;
   std::shared_ptr<Territories> all_;
   int owner_;
+  bool is_device_;
 };
 
 /// Keeps its backend busy, whether it asks for its work or does it from a record.
@@ -107,8 +112,10 @@ class GuardedReplay : public Replay {
       : inner_(std::move(inner)), all_(std::move(all)), owner_(owner) {}
 
   void run(const ReplayKey& key, int part, const std::function<void()>& work) override {
-    for (const float* data : key.memory)
-      EXPECT_TRUE(data == nullptr || all_->owner_of(data) == owner_) << "replay of " << owner_;
+    for (const float* data : key.memory) {
+      if (data != nullptr && all_->owner_of(data) != owner_)
+        throw runtime_error("replay: found activations in another's memory");
+    }
     all_->set_busy(owner_, true);
     inner_->run(key, part, work);
   }
@@ -119,13 +126,14 @@ class GuardedReplay : public Replay {
   int owner_;
 };
 
-/// A backend that fails a test when an operation is given what is not its own.
+/// A backend that throws when an operation is given what is not its own.
 class GuardedBackend : public Backend {
  public:
-  GuardedBackend(std::unique_ptr<Backend> inner, std::shared_ptr<Territories> all, int owner)
+  GuardedBackend(std::unique_ptr<Backend> inner, std::shared_ptr<Territories> all, int owner,
+                 bool is_device = false)
       : inner_(std::move(inner)),
         all_(std::move(all)),
-        memory_(std::make_shared<GuardedMemory>(inner_->memory(), all_, owner)),
+        memory_(std::make_shared<GuardedMemory>(inner_->memory(), all_, owner, is_device)),
         owner_(owner) {}
 
   /// Of all matrices made so far.
@@ -310,23 +318,30 @@ class GuardedBackend : public Backend {
     return inner_->scratch_bytes(config, pass);
   }
   std::size_t workspace_bytes() const override { return inner_->workspace_bytes(); }
+  void release_workspace() override { inner_->release_workspace(); }
 
  private:
   /// Null pointers are nobody's.
   void expect_own(const char* what, std::initializer_list<const void*> pointers,
                   const WeightMatrix* matrix = nullptr) {
-    for (const void* p : pointers)
-      EXPECT_TRUE(p == nullptr || all_->owner_of(p) == owner_) << what << " of " << owner_;
-    EXPECT_TRUE(matrix == nullptr || matrices_.contains(matrix)) << what << " of " << owner_;
+    for (const void* p : pointers) {
+      if (p != nullptr && all_->owner_of(p) != owner_)
+        throw runtime_error("{}: found an argument in memory that is not the backend's", what);
+    }
+    if (matrix != nullptr && !matrices_.contains(matrix))
+      throw runtime_error("{}: found a matrix of another backend", what);
     all_->set_busy(owner_, true);
   }
   void expect_no_others(const char* what, const void* data) {
-    EXPECT_EQ(all_->owner_of(data).value_or(owner_), owner_) << what;
+    if (all_->owner_of(data).value_or(owner_) != owner_)
+      throw runtime_error("{}: found an argument in another backend's memory", what);
     all_->set_busy(owner_, true);
   }
   void expect_own_pages(const char* what, const KvHeadCache& set) const {
-    for (const std::byte* page : set.page_data())
-      EXPECT_EQ(all_->owner_of(page), owner_) << "pages: " << what;
+    for (const std::byte* page : set.page_data()) {
+      if (all_->owner_of(page) != owner_)
+        throw runtime_error("{}: found a KV set in memory that is not the backend's", what);
+    }
   }
 
   std::unique_ptr<Backend> inner_;

@@ -34,6 +34,7 @@ struct KeepByMass : EvictionPolicy {
     return std::make_unique<KeepByMass>(*this);
   }
   int window() const override { return rows; }
+  bool keeps_unequal_sets() const override { return true; }
   KeepSets after_prefill(const LayerView& view) override {
     const HeadScores& mass = view.stats.window_mass(rows);
     KeepSets out;

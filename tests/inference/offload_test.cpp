@@ -13,6 +13,7 @@
 #include "inference/engine.h"
 #include "tests/inference/conversation.h"
 #include "tests/inference/made_up_policies.h"
+#include "tests/message_of.h"
 
 namespace turnbench::test {
 namespace {
@@ -114,26 +115,46 @@ TEST_P(Offload, BitsDoNotDependOnWhatIsOnTheDevice) {
   }
 }
 
-// A policy that reads more than it has said gets a larger working set.
-TEST_P(Offload, MakesRoomForLongerLists) {
-  struct ReadMore : ReadDrawn {
-    using ReadDrawn::ReadDrawn;
+// A policy that reads or pins more than its DeviceNeeds say, on top of the answer, is refused,
+// whatever the rule.
+TEST_P(Offload, RefusesMoreThanWasPromised) {
+  struct Promises : ReadDrawn {
+    Promises(int step, int pin) : ReadDrawn(20, 1), step(step), pin(pin) {}
     std::unique_ptr<SelectionPolicy> clone() const override {
-      return std::make_unique<ReadMore>(*this);
+      return std::make_unique<Promises>(*this);
     }
     DeviceNeeds device_needs(const LayerView& view) const override {
       DeviceNeeds out = ReadDrawn::device_needs(view);
-      out.step_tokens = 4;
+      out.step_tokens = step;
       return out;
     }
+    std::vector<SlotRange> pinned(int layer, int tokens) const override {
+      std::vector<SlotRange> out = ReadDrawn::pinned(layer, tokens);
+      if (tokens > 90) out.back().begin -= pin;  // in steps
+      return out;
+    }
+    int step, pin;
   };
   Machine machine(GetParam());
-  for (const int lists : {1, machine.engine.shape().group()}) {
-    Conversation whole(machine.engine, reading(20, {}, lists));
-    Policies policies = selecting(std::make_unique<ReadMore>(20, lists));
-    policies.placement = {true, Rule::kLru, 16, 8};
-    Conversation offloaded(machine.engine, std::move(policies));
-    EXPECT_TRUE(two_turns(offloaded) == two_turns(whole)) << lists;
+  const auto said = [&](const Placement& placement, int step, int pin) {
+    auto promises = std::make_unique<Promises>(step, pin);
+    Policies policies = selecting(std::move(promises));
+    policies.placement = placement;
+    policies.method = "made-up";
+    Conversation c(machine.engine, std::move(policies));
+    c.turn(made_up_tokens(90, 1));
+    return message_of([&] { c.answer(5); }, ErrorKind::kRuntime);
+  };
+  for (const Placement& placement :
+       {Placement{true, Rule::kLru, 16, 8}, Placement{true, Rule::kPrevious, 0, 1}}) {
+    EXPECT_EQ(said(placement, 20, 0), "no error");
+    EXPECT_EQ(
+        said(placement, 4, 0),
+        "made-up: selection at layer 0: found 34 selected tokens of a KV set, expected at most "
+        "the 18 of DeviceNeeds and 1 of the answer");
+    EXPECT_EQ(said(placement, 20, 5),
+              "made-up: selection at layer 0: found 19 pinned tokens of a KV set, expected at most "
+              "the 14 of DeviceNeeds and 1 of the answer");
   }
 }
 
@@ -191,8 +212,12 @@ TEST_P(Offload, ReadsEverything) {
   Conversation whole(machine.engine, {}), offloaded(machine.engine, std::move(host));
   EXPECT_TRUE(two_turns(whole) == two_turns(offloaded));
   if (is_emulated()) return;
+  const std::size_t at_first = offloaded.sequence.resident_kv_bytes();
+  EXPECT_EQ(offloaded.sequence.added_kv_bytes(), 0u);
   for (int token : made_up_tokens(2100, 7))
     ASSERT_TRUE(whole.answer(token) == offloaded.answer(token));
+  EXPECT_GT(offloaded.sequence.added_kv_bytes(), 0u);
+  EXPECT_EQ(offloaded.sequence.resident_kv_bytes(), at_first + offloaded.sequence.added_kv_bytes());
 }
 
 /// Pins its answers, for which it asked no room.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "common/error.h"
 #include "conversation.h"
 #include "made_up_policies.h"
 #include "tests/message_of.h"
@@ -16,11 +17,13 @@ using Lists = std::vector<Ints>;
 /// answer.
 struct KeepAsTold : EvictionPolicy {
   KeepAsTold(Lists lists, bool decoding, bool shift)
-      : lists(std::move(lists)), decoding(decoding), shift(shift) {}
+      : lists(std::move(lists)), decoding(decoding), shift(shift), says_when(decoding) {}
   std::unique_ptr<EvictionPolicy> clone() const override {
     return std::make_unique<KeepAsTold>(*this);
   }
   bool shifts_positions() const override { return shift; }
+  bool keeps_unequal_sets() const override { return says_unequal; }
+  bool evicts_in_answers() const override { return says_when; }
   KeepSets after_prefill(const LayerView& view) override { return told(!decoding, view); }
   KeepSets after_decode(const LayerView& view) override { return told(decoding, view); }
   KeepSets told(bool now, const LayerView& view) const {
@@ -28,6 +31,7 @@ struct KeepAsTold : EvictionPolicy {
   }
   Lists lists;
   bool decoding, shift;
+  bool says_unequal = true, says_when;
 };
 
 struct ReadAsTold : SelectionPolicy {
@@ -102,6 +106,63 @@ TEST_F(PolicyChecks, KeptSlots) {
   EXPECT_EQ(said_of_keeping({good, {0, 72}}, true),
             second + "72 behind 0, expected ascending slots from 0 to 70")
       << "behind a step of the answer";
+}
+
+TEST_F(PolicyChecks, EvictionsThatWereNotAnnounced) {
+  auto unequal = std::make_unique<KeepAsTold>(Lists{{0, 1, 69}, {3}}, false, false);
+  unequal->says_unequal = false;
+  Policies policies;
+  policies.eviction = std::move(unequal);
+  EXPECT_EQ(said(std::move(policies)),
+            "made-up: eviction at layer 1: found sets of 3 and 1 tokens, expected equally many, as "
+            "keeps_unequal_sets says");
+  auto decoding = std::make_unique<KeepAsTold>(Lists{{0, 1}, {0, 1}}, true, false);
+  decoding->says_when = false;
+  policies = {};
+  policies.eviction = std::move(decoding);
+  EXPECT_EQ(said(std::move(policies)),
+            "made-up: eviction at layer 1: found an eviction while decoding, expected none, as "
+            "evicts_in_answers says");
+}
+
+// What a selection needs of the eviction beside it is asked where the policies meet, before any
+// token is computed.
+TEST_F(PolicyChecks, EvictionsThatASelectionDoesNotBear) {
+  struct NeedsMuch : ReadAsTold {
+    NeedsMuch(bool equal, bool whole) : ReadAsTold({}), equal(equal), whole(whole) {}
+    std::unique_ptr<SelectionPolicy> clone() const override {
+      return std::make_unique<NeedsMuch>(*this);
+    }
+    bool needs_equal_sets() const override { return equal; }
+    bool needs_whole_answers() const override { return whole; }
+    bool equal, whole;
+  };
+  const auto together = [](bool equal, bool whole, bool decoding) {
+    auto eviction = std::make_unique<KeepAsTold>(Lists{}, decoding, false);
+    Policies out;
+    out.eviction = std::move(eviction);
+    out.selection = std::make_unique<NeedsMuch>(equal, whole);
+    out.method = "made-up";
+    return out;
+  };
+  const std::vector<int> prompt = made_up_tokens(70, 1);
+  Conversation unequal(machine_.engine, together(true, false, false));
+  EXPECT_EQ(message_of([&] { unequal.turn(prompt); }),
+            "made-up: found an eviction whose heads keep unequal numbers of tokens, expected "
+            "equally many in all KV sets of a layer, which the selection needs");
+  EXPECT_TRUE(unequal.sequence.tokens.empty());
+  Conversation fork_of(machine_.engine, {});
+  Sequence fork = machine_.engine.make_sequence(together(true, false, false));
+  EXPECT_THROW(fork_of.turn_with_forks(prompt, {&fork}), Error);
+  Conversation whole(machine_.engine, together(false, true, true));
+  whole.turn(prompt);
+  const std::string refused =
+      "made-up: found an eviction while decoding, expected none, or history compress_once: the "
+      "selection needs whole answers";
+  EXPECT_EQ(message_of([&] { whole.answer(5); }), refused);
+  EXPECT_EQ(whole.sequence.tokens.size(), prompt.size());
+  whole.answer(5, /*evict=*/false);
+  EXPECT_EQ(whole.sequence.tokens.size(), prompt.size() + 1);
 }
 
 TEST_F(PolicyChecks, ShiftedSetsAreOfOneSize) {

@@ -36,7 +36,7 @@ TEST(ReduceHeads, WorkedExample) {
   };
   expect_near(HeadReduction::kSum, {10, 9, 16});
   expect_near(HeadReduction::kSumOfSoftmax, {0.881f, 0.731f, 0.388f});
-  expect_near(HeadReduction::kMaxOfSoftmax, {0.8808f, 0.7310f, 0.2689f});
+  expect_near(HeadReduction::kMaxOfLogSoftmax, {-0.1269f, -0.3133f, -1.3133f});
 }
 
 TEST(ReduceHeads, IsThatOfDoublePrecision) {
@@ -48,7 +48,7 @@ TEST(ReduceHeads, IsThatOfDoublePrecision) {
   std::list<Case> cases;
   std::vector<ReduceHeadsJob> jobs;
   for (const HeadReduction reduction :
-       {HeadReduction::kSum, HeadReduction::kSumOfSoftmax, HeadReduction::kMaxOfSoftmax}) {
+       {HeadReduction::kSum, HeadReduction::kSumOfSoftmax, HeadReduction::kMaxOfLogSoftmax}) {
     for (int heads : {1, 2, 3, 4, 7, 8}) {
       for (int n : {0, 1, 63, 65, 1000, 4096, 9000}) {
         if (test::is_emulated() && n > 65 && (n != 9000 || heads != 3)) continue;
@@ -73,19 +73,20 @@ TEST(ReduceHeads, IsThatOfDoublePrecision) {
       for (std::int64_t j = 0; j < n; ++j) sums[i] += std::exp(c.scores.at(h, j) - tops[i]);
     }
     for (std::int64_t j = 0; j < n; ++j) {
-      double wanted = 0;
+      const bool greatest = c.reduction == HeadReduction::kMaxOfLogSoftmax;
+      double wanted = greatest ? -INFINITY : 0;
       for (std::int64_t h = 0; h < heads; ++h) {
         const auto i = static_cast<std::size_t>(h);
         const double score = c.scores.at(h, j),
                      share = sums[i] > 0 ? std::exp(score - tops[i]) / sums[i] : 0;
         if (c.reduction == HeadReduction::kSum) wanted += score;
         if (c.reduction == HeadReduction::kSumOfSoftmax) wanted += share;
-        if (c.reduction == HeadReduction::kMaxOfSoftmax) wanted = std::max(wanted, share);
+        if (greatest && sums[i] > 0) wanted = std::max(wanted, score - tops[i] - std::log(sums[i]));
       }
       if (std::isinf(wanted)) {
         ASSERT_EQ(c.out.at(0, j), -INFINITY) << j;
       } else {
-        const double least = c.reduction == HeadReduction::kSum ? 1e-5 : 1e-12;
+        const double least = c.reduction == HeadReduction::kSumOfSoftmax ? 1e-12 : 1e-5;
         ASSERT_NEAR(c.out.at(0, j), wanted, 2e-6 * std::abs(wanted) + least) << j;
       }
     }
@@ -97,10 +98,25 @@ TEST(ReduceHeads, HeadsThatSeeNothingAddNothing) {
   const std::vector<float> scores = {-INFINITY, -INFINITY, 3, 3};
   EXPECT_EQ(reduce(*backend, HeadReduction::kSumOfSoftmax, 2, scores),
             (std::vector<float>{0.5f, 0.5f}));
-  EXPECT_EQ(reduce(*backend, HeadReduction::kMaxOfSoftmax, 2, scores),
-            (std::vector<float>{0.5f, 0.5f}));
-  EXPECT_EQ(reduce(*backend, HeadReduction::kSumOfSoftmax, 1, {-INFINITY, -INFINITY}),
-            (std::vector<float>{0, 0}));
+  for (const float greatest : reduce(*backend, HeadReduction::kMaxOfLogSoftmax, 2, scores))
+    EXPECT_FLOAT_EQ(greatest, std::log(0.5f));
+  const std::vector<float> nothing = {-INFINITY, -INFINITY};
+  EXPECT_EQ(reduce(*backend, HeadReduction::kSumOfSoftmax, 1, nothing), (std::vector<float>{0, 0}));
+  EXPECT_EQ(reduce(*backend, HeadReduction::kMaxOfLogSoftmax, 1, nothing), nothing);
+}
+
+// Where one token takes all of a head's attention, the others' probabilities are 0 as floats.
+TEST(ReduceHeads, LogarithmsTellApartWhatHasNoProbability) {
+  const auto backend = test::make_backend(1);
+  const std::vector<float> scores = {400, 10, 30, 20, 0, 0, 0, 0};
+  EXPECT_EQ(reduce(*backend, HeadReduction::kSumOfSoftmax, 1, {400, 10, 30, 20}),
+            (std::vector<float>{1, 0, 0, 0}));
+  EXPECT_EQ(reduce(*backend, HeadReduction::kMaxOfLogSoftmax, 1, {400, 10, 30, 20}),
+            (std::vector<float>{0, -390, -370, -380}));
+  const std::vector<float> with_a_flat_head =
+      reduce(*backend, HeadReduction::kMaxOfLogSoftmax, 2, scores);
+  EXPECT_EQ(with_a_flat_head[0], 0);
+  for (std::size_t j = 1; j < 4; ++j) EXPECT_FLOAT_EQ(with_a_flat_head[j], std::log(0.25f));
 }
 
 TEST(ReduceHeads, WhatIsNoNumberStaysNone) {
@@ -111,7 +127,7 @@ TEST(ReduceHeads, WhatIsNoNumberStaysNone) {
       const std::size_t n = at < 200 ? 130 : 10000;
       std::vector<float> scores(2 * n, 1);
       scores[n + at] = bad;
-      for (const auto reduction : {HeadReduction::kSumOfSoftmax, HeadReduction::kMaxOfSoftmax}) {
+      for (const auto reduction : {HeadReduction::kSumOfSoftmax, HeadReduction::kMaxOfLogSoftmax}) {
         const std::vector<float> out = reduce(*backend, reduction, 2, scores);
         EXPECT_TRUE(std::all_of(out.begin(), out.end(), [](float x) { return std::isnan(x); }))
             << bad << " at " << at;

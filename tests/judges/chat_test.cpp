@@ -32,7 +32,8 @@ bool never() {
 }
 
 ChatReply ask(const ChatOptions& options, const std::string& prompt = "hello") {
-  return ChatClient(options).ask({prompt, 0.5, 64, 1}, never);
+  Endpoint endpoint(options.url);
+  return ChatClient(options, endpoint).ask({prompt, 0.5, 64, 1}, never);
 }
 
 /// A server that says `first` until the request `good`, and then a completion.
@@ -145,8 +146,10 @@ TEST(Chat, StopsWaitingWhenAsked) {
   const Server server(then_good(http(429, "{}", "Retry-After: 300\r\n"), 99));
   int polls = 0;
   const auto start = Clock::now();
-  const ChatReply reply =
-      ChatClient(options_for(server)).ask({"hello", {}, 0, 1}, [&] { return ++polls > 2; });
+  Endpoint endpoint(server.url());
+  const ChatReply reply = ChatClient(options_for(server), endpoint).ask({"hello", {}, 0, 1}, [&] {
+    return ++polls > 2;
+  });
   EXPECT_EQ(reply.status, ChatReply::Status::kStopped);
   EXPECT_LT(seconds_since(start), 2.0);
 }
@@ -171,13 +174,45 @@ TEST(Chat, GivesUpOnSlowAndEndlessReplies) {
   EXPECT_LE(endless.raw.size(), 4u << 20);
 }
 
-TEST(Chat, NoOneListens) {
-  ChatOptions options;
-  options.url = "http://127.0.0.1:9/v1";
-  options.retries = 0;
-  const ChatReply reply = ChatClient(options).ask({"hello", {}, 0, 1}, never);
+ChatOptions options_without_server(int retries) {
+  ChatOptions out;
+  out.url = "http://127.0.0.1:9/v1";
+  out.retries = retries;
+  out.first_wait = 0.005;
+  return out;
+}
+
+TEST(Chat, RefusedConnectionIsReported) {
+  const ChatReply reply = ask(options_without_server(0));
   EXPECT_EQ(reply.status, ChatReply::Status::kFailed);
   EXPECT_NE(reply.error, "");
+}
+
+TEST(Chat, RefusedConnectionsEndTheRunBeforeTheFirstReply) {
+  // Within the attempts of one request.
+  EXPECT_EQ(ask(options_without_server(1)).status, ChatReply::Status::kFailed);
+  EXPECT_EQ(ask(options_without_server(100)).status, ChatReply::Status::kNoServer);
+  // Over requests of several clients.
+  const ChatOptions options = options_without_server(0);
+  Endpoint endpoint(options.url);
+  ChatClient a(options, endpoint), b(options, endpoint);
+  EXPECT_EQ(a.ask({"hello", {}, 0, 1}, never).status, ChatReply::Status::kFailed);
+  EXPECT_EQ(b.ask({"hello", {}, 0, 1}, never).status, ChatReply::Status::kFailed);
+  EXPECT_EQ(a.ask({"hello", {}, 0, 1}, never).status, ChatReply::Status::kNoServer);
+}
+
+TEST(Chat, AfterAReplyARequestHasAllItsAttempts) {
+  const ChatOptions options = options_without_server(4);
+  Endpoint endpoint(options.url);
+  endpoint.replied();
+  ChatClient client(options, endpoint);
+  const auto status = [&] { return client.ask({"hello", {}, 0, 1}, never).status; };
+  EXPECT_EQ(status(), ChatReply::Status::kFailed);
+  EXPECT_EQ(status(), ChatReply::Status::kFailed);
+  endpoint.replied();  // the failures are no longer in a row
+  EXPECT_EQ(status(), ChatReply::Status::kFailed);
+  EXPECT_EQ(status(), ChatReply::Status::kFailed);
+  EXPECT_EQ(status(), ChatReply::Status::kNoServer);
 }
 
 TEST(Chat, TheKeyIsNotRepeated) {

@@ -192,14 +192,58 @@ TEST(Judge, SeesTheHistoryOfADenseRun) {
   EXPECT_EQ(answers, 2u) << body;
 }
 
-TEST(Judge, AnswersWithoutAJudgementHaveNoValue) {
+TEST(Judge, RepliesThatCannotBeReadAreAFailure) {
   const Judged judged(says("no idea"));
   const Finished run = judged.run();
-  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_EQ(run.code, 1);
   EXPECT_EQ(run.out, "");
+  // One reply as an example, and why it is none.
+  const std::size_t example = run.err.find("unparsed, for example: tiny-fact");
+  ASSERT_NE(example, std::string::npos) << run.err;
+  EXPECT_NE(run.err.find("found no JSON object", example), std::string::npos) << run.err;
+  EXPECT_NE(run.err.find(": \"no idea\"\n", example), std::string::npos) << run.err;
+  EXPECT_EQ(run.err.find("for example", example + 25), std::string::npos) << run.err;
+  EXPECT_NE(run.err.find("none of the replies could be read"), std::string::npos) << run.err;
   EXPECT_EQ(judged.count_of("score WHERE metric LIKE 'judge:%'"), 0);
-  EXPECT_EQ(judged.run().code, 0);
+  // The same when nothing is left to ask.
+  const Finished again = judged.run({"--quiet"});
+  EXPECT_EQ(again.code, 1);
+  EXPECT_NE(again.err.find("none of the replies could be read"), std::string::npos) << again.err;
   EXPECT_EQ(judged.server.requests().size(), kAnswers);
+  const Finished report = run_program({"report", judged.db, "--metric", "judge:round-attention"});
+  EXPECT_EQ(report.code, 2);
+  EXPECT_NE(report.err.find("(8 of 8 judgements by m@"), std::string::npos) << report.err;
+}
+
+TEST(Judge, ReportsCountJudgementsThatCouldNotBeRead) {
+  const Judged judged([](const Server::Request& r) {
+    return Server::Response{completion(r.number < 3 ? "I cannot say" : overall(6)), {}};
+  });
+  const Finished run = judged.run({"--judgings", "2", "--concurrency", "1"});
+  ASSERT_EQ(run.code, 0) << run.err;
+  EXPECT_NE(run.err.find("unparsed, for example: "), std::string::npos) << run.err;
+  const Arguments report = {"report", judged.db, "--metric", "judge:round-attention:clarity"};
+  for (const std::string& out : {run.out, run_program(report).out})
+    EXPECT_NE(out.find("3 of 16 judgements by m@"), std::string::npos) << out;
+  EXPECT_EQ(run_program({"report", judged.db}).out.find("judgements"), std::string::npos);
+}
+
+TEST(Judge, ConnectionRefusedEndsTheRunWithOneLine) {
+  const TemporaryDirectory directory;
+  const std::string db = directory.write("s.db", small_store());
+  const auto start = Clock::now();
+  for (const char* retries : {"5", "0"}) {
+    const Finished run =
+        run_program({"judge", db, "--rubric", "longmemeval", "--url", "http://127.0.0.1:9/v1",
+                     "--model", "m", "--retries", retries});
+    EXPECT_EQ(run.code, 1);
+    EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
+    EXPECT_NE(run.err.find("http://127.0.0.1:9/v1/chat/completions: found no server ("),
+              std::string::npos)
+        << run.err;
+    EXPECT_NE(run.err.find(" of 16 judgings done"), std::string::npos) << run.err;
+  }
+  EXPECT_LT(seconds_since(start), 10) << "not all retries of all answers";
 }
 
 TEST(Judge, AClosedDoorEndsItAtOnce) {
@@ -248,7 +292,8 @@ TEST(Judge, TwoJudgesAreKeptApart) {
   const Finished second = run_program(other);
   ASSERT_EQ(second.code, 0) << second.err;
   EXPECT_EQ(second.err, "");
-  const Json cell = second.json()["cells"][0];
+  ASSERT_EQ(second.json().size(), 1u) << "a list of reports, one for each experiment";
+  const Json cell = second.json()[0]["cells"][0];
   EXPECT_EQ(cell["metric"], "judge:round-attention");
   EXPECT_EQ(cell["mean"], 90.0);
   const std::string judge = cell["settings"]["postprocess"];
@@ -262,7 +307,7 @@ TEST(Judge, TwoJudgesAreKeptApart) {
       << open.err;
   Arguments named = report;
   named.insert(named.end(), {"--postprocess", judge});
-  EXPECT_EQ(run_program(named).out, second.out);
+  EXPECT_EQ(run_program(named).json(), second.json()[0]);
 }
 
 TEST(Judge, ADamagedDialogueIsNotAskedAbout) {

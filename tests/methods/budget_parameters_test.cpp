@@ -54,6 +54,47 @@ TEST(LayerBudgets, EveryEvictionMethodTakesThem) {
   }
 }
 
+// What a method always keeps or reads must leave room in a budget of so many tokens.  How many a
+// share is depends on the prompt.
+TEST(Budgets, AreRefusedIfWhatIsAlwaysReadFillsThem) {
+  const auto message = [](const std::string& spec) {
+    return message_of([&] { Method::parse(spec); });
+  };
+  struct Case {
+    const char *too_small, *message, *enough;
+  };
+  for (const Case& c : std::vector<Case>{
+           {"oracle:budget=4", "oracle: found a budget of 4 and 32 sinks", "oracle:budget=33"},
+           {"oracle:budget=8,sinks=8", "oracle: found a budget of 8 and 8 sinks",
+            "oracle:budget=9,sinks=8"},
+           {"pqcache:budget=32", "pqcache: found a budget of 32 and 32 sinks", "pqcache:budget=33"},
+           {"sparq:budget=4,sinks=4", "sparq: found a budget of 4 and 4 sinks", "sparq:budget=1"},
+           {"clusterkv:budget=16", "clusterkv: found a budget of 16 and 16 sinks",
+            "clusterkv:budget=1,accounting=efficiency"},
+           {"infllm:budget=2", "infllm: found a budget of 2 and a window of 2", "infllm:budget=3"},
+           {"infllm:budget=100,local=512", "infllm: found a budget of 100 and a window of 512",
+            "infllm:budget=100,local=512,topk=4"},
+           {"shadowkv:budget=7", "shadowkv: found a budget of 7 and chunks of 8 tokens",
+            "shadowkv:budget=8"},
+           {"specontext:budget=2,sinks=2", "specontext: found a budget of 2 and 2 sinks",
+            "specontext:budget=3,sinks=2"},
+           {"specontext-self:budget=4,sinks=4", "specontext-self: found a budget of 4 and 4 sinks",
+            "specontext-self:budget=1"},
+           {"streamingllm:budget=4", "streamingllm: found a budget of 4 and 4 sinks",
+            "streamingllm:budget=5"},
+           {"snapkv:budget=32", "snapkv: found a budget of 32 and a window of 32",
+            "snapkv:budget=33"}}) {
+    EXPECT_EQ(message(c.too_small), fmt::format("method: {}, expected a larger budget", c.message));
+    EXPECT_EQ(message(c.enough), "no error") << c.enough;
+  }
+  EXPECT_EQ(message("keyformer:budget=10,recent=11"),
+            "method: keyformer: found a budget of 10 and 11 recent tokens, expected no more");
+  EXPECT_EQ(message("keyformer:budget=10,recent=10"), "no error");
+  for (const char* share : {"oracle:budget=0.001", "pqcache:budget=0.001", "infllm:budget=0.001",
+                            "shadowkv:budget=0.001", "snapkv:budget=0.001"})
+    EXPECT_EQ(message(share), "no error") << share;
+}
+
 // The pyramid is one rule, whoever scores the tokens.
 TEST(LayerBudgets, APyramidOfSnapKvIsPyramidKv) {
   for (int n : {40, 100, 700}) {

@@ -192,7 +192,7 @@ TEST(ClusterKv, ReadsEverythingWithinTheBudgetAndInTheFirstLayers) {
   EXPECT_FALSE(Steps(102).first_step("clusterkv:budget=100").all());
   EXPECT_TRUE(Steps(102).first_step("clusterkv:budget=100", 1).all());
   EXPECT_FALSE(Steps(102).first_step("clusterkv:budget=100,dense_layers=1", 1).all());
-  EXPECT_TRUE(Steps(11).first_step("clusterkv:budget=3").all()) << "sinks alone";
+  EXPECT_TRUE(Steps(11).first_step("clusterkv:budget=0.1").all()) << "sinks alone";
 }
 
 TEST(ClusterKv, EachTokenIsInOneCluster) {
@@ -272,6 +272,70 @@ TEST(ClusterKv, ClustersAnswersAndLaterTurns) {
   for (int s = 0; s < kSets; ++s)
     anew.push_back(clusters_of(layer, s, kSinks, kSecond, 7, 20));  // ceil(544 / 80)
   check(other.selection->select(layer.at(kSecond + 1, 1)), anew, kSecond, kSecond + 1);
+}
+
+// A prompt within the budget is clustered when the answer exceeds it.
+TEST(ClusterKv, SelectsInALongAnswerBehindAShortPrompt) {
+  constexpr int kPrompt = 40, kBudget = 50, kWindow = 6, kSteps = 60;
+  Steps layer(kPrompt + kSteps);
+  const std::string spec = "clusterkv:budget=50,window=6,window_clusters=2";
+  Policies p = Method::parse(spec).make(),
+           unclustered = Method::parse("clusterkv:budget=50,window=0").make();
+  p.selection->after_prefill(layer.at(kPrompt, 0));
+  unclustered.selection->after_prefill(layer.at(kPrompt, 0));
+  std::vector<std::vector<Cluster>> clusters;
+  for (int s = 0; s < kSets; ++s)
+    clusters.push_back(clusters_of(layer, s, kSinks, kPrompt, 1, 20));  // ceil(24 / 80)
+  int clustered = kPrompt;
+  layer.memo = {};
+  for (int step = 1; step <= kSteps; ++step) {
+    const int n = kPrompt + step;
+    LayerView view = layer.at(n, step);
+    view.memo = nullptr;  // as in the engine's steps
+    if (n - 1 - clustered == kWindow) {
+      for (int s = 0; s < kSets; ++s)
+        append(clusters[static_cast<std::size_t>(s)],
+               clusters_of(layer, s, clustered, clustered + kWindow, 2, 20));
+      clustered += kWindow;
+    }
+    EXPECT_TRUE(unclustered.selection->select(view).all())
+        << "none of the answer is ever clustered";
+    const Selection got = p.selection->select(view);
+    if (clustered <= kBudget) {
+      EXPECT_TRUE(got.all()) << n;
+      EXPECT_LE(n, kBudget + kWindow);
+      continue;
+    }
+    ASSERT_FALSE(got.all()) << n;
+    for (int head = 0; head < kSets * kGroup; ++head) {
+      const Ints& slots = got.slots[static_cast<std::size_t>(head)];
+      EXPECT_LE(slots.size(), static_cast<std::size_t>(kBudget + kWindow));
+      EXPECT_EQ(slots, best_of(layer, head, clusters[static_cast<std::size_t>(head / kGroup)],
+                               kBudget - kSinks, clustered, n))
+          << "head " << head << " of " << n << " tokens";
+    }
+  }
+}
+
+// The same through the engine, whose steps share nothing: one policy, forks of it, both placements.
+TEST(ClusterKv, ForksOfAShortPromptSelectAlike) {
+  test::Machine machine("llama3");
+  const int steps = test::is_emulated() ? 6 : 40;
+  const std::string spec =
+      "clusterkv:budget=40,sinks=2,cluster_tokens=8,dense_layers=0,window=4,placement=";
+  test::Conversation host(machine.engine, Method::parse(spec + "host").make()),
+      device(machine.engine, Method::parse(spec + "device").make());
+  const std::vector<int> prompt = test::made_up_tokens(38, 1);
+  EXPECT_EQ(host.turn(prompt), device.turn(prompt));
+  test::Conversation fork = device.fork();
+  for (const int token : test::made_up_tokens(steps, 2)) {
+    const test::Logits want = device.answer(token);
+    EXPECT_EQ(host.answer(token), want);
+    EXPECT_EQ(fork.answer(token), want);
+  }
+  if (!test::is_emulated()) {
+    EXPECT_LT(device.sequence.counters.mean_attended(), 38 + (steps + 1) / 2.0) << "of all tokens";
+  }
 }
 
 /// An answer's logits.

@@ -7,6 +7,7 @@
 
 #include "common/error.h"
 #include "prescribed.h"
+#include "tests/message_of.h"
 
 namespace turnbench {
 namespace {
@@ -273,7 +274,7 @@ TEST(H2o, Budgets) {
 // 420 key tokens.  599 of them survive the prompt.
 TEST(Keyformer, Split) {
   Layer layer(1, 1, 64, 1000, 1000, 5);
-  const Policies p = Method::parse("keyformer").make();
+  const Policies p = Method::parse("keyformer:t_max=64").make();
   const Ints set = p.eviction->after_prefill(layer.view()).slots[0];
   EXPECT_EQ(set.size(), 599u);
   for (int j = 821; j < 1000; ++j) EXPECT_TRUE(std::binary_search(set.begin(), set.end(), j));
@@ -307,6 +308,16 @@ TEST(Keyformer, TemperatureEqualsTheDenseReference) {
 }
 
 // Temperature 1 takes a shorter way, which leaves out one logarithm.
+TEST(Keyformer, RefusesAnAnswerWithoutALimit) {
+  PrescribedLayer layer({kExample});
+  Policies p = Method::parse("keyformer:budget=4,recent=2").make();
+  p.eviction->after_prefill(layer.view());
+  LayerView step = layer.view();
+  step.generated = 1;
+  EXPECT_EQ(message_of([&] { p.eviction->after_decode(step); }),
+            "keyformer: t_max: found 0 and an answer without a length limit, expected one");
+}
+
 TEST(Keyformer, TemperatureOneIsTheLimit) {
   Layer layer(2, 2, 64, 300, 300, 5);
   const auto near = layer.stats->column_mass({.gumbel = true, .temperature = 1 + 1e-5}).scores;

@@ -111,7 +111,7 @@ TEST_F(History, RaggedSetsAreRecompressed) {
 // reads, its own token included; the others' is what stays behind it.
 TEST_F(History, DynamicMethodsHoldTheirBudget) {
   for (const char* spec : {"h2o:budget=24", "h2o:budget=24,gran=query_head", "tova:budget=24",
-                           "keyformer:budget=25", "streamingllm:budget=24"}) {
+                           "keyformer:budget=25,t_max=64", "streamingllm:budget=24"}) {
     Sequence s = sequence(spec);
     for (int turn = 0; turn < 2; ++turn) {
       prefill(s, 50);

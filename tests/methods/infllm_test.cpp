@@ -67,10 +67,16 @@ class PlainInfLlm {
 
   std::vector<Row> attend(const PlainRows& rows) {
     std::vector<Row> out;
-    for (std::size_t at = 0; at < rows.queries.size(); at += static_cast<std::size_t>(s_.rows)) {
-      const std::size_t end = std::min(rows.queries.size(), at + static_cast<std::size_t>(s_.rows));
-      attend_block(rows, at, end, out);
-    }
+    attend_in_blocks(rows, 0, rows.queries.size(), out);
+    return out;
+  }
+
+  /// The rows of a prompt: the last one is attended by itself, as GreedySearch feeds it.
+  std::vector<Row> attend_prompt(const PlainRows& rows) {
+    std::vector<Row> out;
+    const std::size_t last = rows.queries.size() - 1;
+    attend_in_blocks(rows, 0, last, out);
+    attend_in_blocks(rows, last, last + 1, out);
     return out;
   }
 
@@ -89,6 +95,12 @@ class PlainInfLlm {
   int heads() const { return layer_.heads; }
   int set_of(int head) const { return head * layer_.sets / layer_.heads; }
   int first_loose() const { return sinks_ + static_cast<int>(representatives_.size()) * s_.block; }
+
+  void attend_in_blocks(const PlainRows& rows, std::size_t from, std::size_t end,
+                        std::vector<Row>& out) {
+    for (std::size_t at = from; at < end; at += static_cast<std::size_t>(s_.rows))
+      attend_block(rows, at, std::min(end, at + static_cast<std::size_t>(s_.rows)), out);
+  }
 
   void attend_block(const PlainRows& rows, std::size_t from, std::size_t end,
                     std::vector<Row>& out) {
@@ -224,7 +236,7 @@ TEST(InfLlm, IsWhatItsStepsSay) {
                      [&](const Row& x, int p) { return decoder.rotated(x, p); }},
                     s));
     decoder.attention = [&](const PlainRows& rows) {
-      return layers[static_cast<std::size_t>(rows.layer)].attend(rows);
+      return layers[static_cast<std::size_t>(rows.layer)].attend_prompt(rows);
     };
     std::vector<PlainSets> unused(layers.size(), PlainSets(2));
     int tokens = 0;
@@ -316,6 +328,39 @@ TEST(InfLlm, TheReferenceIsTheOfficialCode) {
     const auto want = c["sums"].get<std::vector<double>>();
     ASSERT_EQ(sums.size(), want.size());
     for (std::size_t i = 0; i < sums.size(); ++i) ASSERT_NEAR(sums[i], want[i], 1e-4) << i;
+  }
+}
+
+// The official decoding feeds the last token of a prompt by itself, as it feeds those of an answer.
+TEST(InfLlm, TheLastTokenOfAPromptChoosesAsAStepDoes) {
+  Machine machine("llama3");
+  const std::string spec = "infllm:init=3,block=8,local=20,topk=2,repr=2,exc=16";
+  // Whole blocks of 16 rows and one token, so that both prompts are divided alike before x.
+  const std::vector<int> ids = made_up_tokens(8 * 16 + 1, 5);
+  for (const int x : made_up_tokens(is_emulated() ? 1 : 12, 6)) {
+    Conversation step(machine.engine, Method::parse(spec).make());
+    step.turn(ids);
+    const Logits want = step.answer(x);
+    std::vector<int> longer = ids;
+    longer.push_back(x);
+    Conversation prompt(machine.engine, Method::parse(spec).make());
+    EXPECT_LE(test::distance(prompt.turn(longer), want), 2e-5) << x;
+  }
+}
+
+// A cache that is kept from turn to turn keeps the sizes of its first prompt, all but the last
+// token of which the official code has seen when it sets them.
+TEST(InfLlm, SharesOfAKeptCacheAreThoseOfTheFirstPrompt) {
+  Machine machine("llama3");
+  const int n = 107;  // (106 - 7) / 5 = 19.8: a window of 9, and 10.8 tokens are 2 blocks of 8
+  Conversation share(machine.engine, Method::parse("infllm:budget=1/5,init=7,block=8").make()),
+      given(machine.engine, Method::parse("infllm:init=7,block=8,local=9,topk=2").make());
+  for (const int tokens : {n, 200}) {
+    const std::vector<int> prompt = made_up_tokens(tokens, static_cast<std::uint64_t>(tokens));
+    EXPECT_EQ(share.turn(prompt), given.turn(prompt)) << tokens;
+    for (const int token : made_up_tokens(3, 7))
+      EXPECT_EQ(share.answer(token), given.answer(token));
+    EXPECT_EQ(share.sequence.counters.attended_tokens, given.sequence.counters.attended_tokens);
   }
 }
 

@@ -71,6 +71,19 @@ TEST_F(KvBytes, OnTheDeviceAreWorkingSetsAndWholeLayers) {
   EXPECT_EQ(some.sequence.resident_kv_bytes(), layer(kPrompt + slots));
 }
 
+// What the previous step read takes the tokens that a step reads, not a block for each of them.
+TEST_F(KvBytes, OfThePreviousStepAreItsTokens) {
+  const std::string spec = "oracle:budget=40,sinks=2,placement=host,cache_rule=previous";
+  const Conversation host = after_prompt(spec);
+  const Residency::Options& o = host.sequence.offloaded[0]->options();
+  EXPECT_EQ(o.block, 1);
+  EXPECT_EQ(o.cache_tokens + o.pinned_tokens, 40 + 1);  // and the current token
+  EXPECT_EQ(host.sequence.resident_kv_bytes(), layers() * layer(40 + 1));
+  EXPECT_EQ(Method::parse(spec).canonical(), Method::parse(spec + ",cache_block=1").canonical());
+  const Conversation blocks = after_prompt(spec + ",cache_block=16");
+  EXPECT_EQ(blocks.sequence.offloaded[0]->options().block, 16);
+}
+
 // The least limit under which a prompt is not refused has room for the layer that is on the device
 // during the prefill and for working sets; where a prefill is shared, for the copy in host memory.
 TEST_F(KvBytes, CountAgainstTheMemoryLimit) {

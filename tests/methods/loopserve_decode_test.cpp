@@ -42,6 +42,21 @@ TEST(LoopServeDecode, SelectsWhenItShould) {
   EXPECT_EQ(steps_of("loopserve-decode:budget=64,n_d=16,first=0", 64, 0), (Ints{1, 16, 32, 48}));
 }
 
+// A share is one of the prompt's tokens, also when the answer has grown.
+TEST(LoopServeDecode, SharesAreOfThePrompt) {
+  const Policies p = Method::parse("loopserve-decode:budget=20%,n_d=4,first=4").make();
+  Layer start(1, 2, 16, 100, 100, 4);
+  p.selection->after_prefill(start.view());
+  for (int o = 1; o <= 60; ++o) {
+    Layer layer(1, 2, 16, 100 + o, 40, 4);
+    layer.generated = o;
+    layer.prompt_tokens = 100;
+    const Selection s = p.selection->select(layer.view());
+    if (o < 4) continue;
+    for (const Ints& slots : s.slots) EXPECT_EQ(std::ssize(slots), 20 + o % 4) << o;
+  }
+}
+
 // Section 8: n = 6, B = 3, n_d = 1; the observed token is read in any case.
 TEST(LoopServeDecode, WorkedExample) {
   PrescribedLayer layer({rows_like({.5, .1, .2, .05, .1})});

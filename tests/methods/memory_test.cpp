@@ -32,6 +32,7 @@ class LimitedMachine {
         engine_(model_, *backend_, {}) {
     for (int i = 0; i < kTokens; ++i) tokens_.push_back(i * 37 % 97);
     dialogue_.seed = 1;
+    dialogue_.answer_limit = 2;
     dialogue_.token_text = [](int token) { return token % 16 == 0 ? "." : " word"; };
     dialogue_.spans = spans_;
   }

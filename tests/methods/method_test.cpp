@@ -37,7 +37,14 @@ TEST(Method, Composition) {
   const Json json = parse_json(
       R"([{"name": "loopserve-prefill", "alpha": 0.9}, {"name": "snapkv", "budget": 128}])", "m");
   EXPECT_EQ(Method::parse(JsonView(json, "m")).canonical(), both.canonical());
-  EXPECT_NE(message_of("snapkv+streamingllm").find("at most one"), std::string::npos);
+  EXPECT_NE(message_of("snapkv+streamingllm").find("which both decide what is evicted"),
+            std::string::npos);
+  EXPECT_NE(message_of("full+full").find("found full twice"), std::string::npos);
+  EXPECT_NE(message_of("h2o+full").find("expected it alone"), std::string::npos);
+  // What a default says does nothing either way.
+  EXPECT_EQ(Method::parse("round:threshold=0.1").canonical(), Method::parse("round").canonical());
+  EXPECT_EQ(Method::parse("pqcache:placement=device,cache_tokens=4096").canonical(),
+            Method::parse("pqcache:placement=device").canonical());
 }
 
 TEST(Method, LayersAndFractions) {

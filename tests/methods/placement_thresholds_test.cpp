@@ -57,7 +57,7 @@ TEST(PlacementThresholds, OfTwoLayers) {
   EXPECT_EQ(placement_thresholds(m), (Tokens{0, 0, 0}));
 }
 
-TEST(PlacementThresholds, LayersLeaveWhenTheNextTokenWouldNotFit) {
+TEST(PlacementThresholds, LayersLeaveWhenTheLengthReachesThem) {
   const Tokens thresholds = {50, 63, 90};
   for (const auto& [tokens, layers] :
        {std::pair(1, 0), std::pair(49, 0), std::pair(50, 1), std::pair(62, 1), std::pair(63, 2),

@@ -123,9 +123,9 @@ struct PlainRoundSettings {
   int drop_after = 0;
 
   std::string spec() const {
-    return fmt::format("round:strategy={},lw={},granularity={},question={},share={},drop_after={}",
+    return fmt::format("round:strategy={},lw={},granularity={},question={},drop_after={}{}",
                        strategy, lower, by_token ? "token" : "round", last_row ? "last" : "all",
-                       share, drop_after);
+                       drop_after, strategy == "topk" ? fmt::format(",share={}", share) : "");
   }
 };
 

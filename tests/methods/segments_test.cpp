@@ -56,6 +56,16 @@ TEST(SaBlock, BlockSearch) {
   EXPECT_EQ(kept(spec + "0.1,blocks=odd", layer)[0], (Ints{0, 3, 6}));
 }
 
+// "If the ratio exceeds the threshold": a block of two that keeps exactly half of the best two.
+TEST(SaBlock, BlocksMustKeepMoreThanTheThreshold) {
+  PrescribedLayer layer({rows_like({.25, 1e-30, .25, 1e-30, .0001, .0001})});
+  std::vector<int> tokens;
+  tell(layer, tokens, {3, 5});
+  const std::string spec = "sablock:budget=3,window=1,lambda=0,tau=";
+  EXPECT_EQ(kept(spec + "0.5", layer)[0], (Ints{0, 2, 6}));
+  EXPECT_EQ(kept(spec + "0.499", layer)[0], (Ints{0, 1, 6}));
+}
+
 // The paper's ablations (Tables III and IV): without guidance, and with blocks of one size instead
 // of adaptive ones.
 TEST(SaBlock, Ablations) {
@@ -138,7 +148,7 @@ Ints sablock_reference(const std::vector<double>& s, const std::vector<Ints>& se
           chosen.push_back(static_cast<int>(begin) + i);
         *at = -1;
       }
-      if (mass(chosen) < tau * mass(best(own, b)) - 1e-12) continue;
+      if (mass(chosen) <= tau * mass(best(own, b)) + 1e-12) continue;
       for (int i : chosen) out.push_back(k[static_cast<std::size_t>(i)]);
       break;
     }

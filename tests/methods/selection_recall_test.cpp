@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "methods/method.h"
 #include "tests/methods/layer.h"
 #include "tests/methods/prescribed.h"
 
@@ -45,25 +44,6 @@ TEST(SelectionRecall, TokensWithoutAttentionDoNotCount) {
   EXPECT_EQ(recall({1, 2, 3, 4}), 0.5);
   EXPECT_EQ(recall({0}), 1);
   EXPECT_EQ(recall({3}), 0);
-}
-
-TEST(SelectionRecall, WatchingChangesNothing) {
-  test::Layer layer(2, 2, 16, 300, 1, 3);
-  Policies p = Method::parse("pqcache:budget=0.2").make();
-  int shown = 0;
-  WatchedSelection watched(p.selection->clone(), [&](const LayerView& view, const Selection& s) {
-    EXPECT_EQ(view.layer, 0);
-    EXPECT_EQ(s.slots.size(), 2u);
-    ++shown;
-  });
-  p.selection->after_prefill(layer.view());
-  watched.after_prefill(layer.view());
-  LayerView step = layer.view();
-  step.generated = 1;
-  EXPECT_EQ(p.selection->select(step).slots, watched.select(step).slots);
-  EXPECT_EQ(shown, 1);
-  watched.select(layer.view());
-  EXPECT_EQ(shown, 1) << "what rows of a prompt select is not watched";
 }
 
 }  // namespace

@@ -199,6 +199,68 @@ TEST(SentenceKv, AllOfAShortPrompt) {
   }
 }
 
+// Rows of the official index: 41 sentences in a pool of 800 tokens have room for max(100, 2 * 19 +
+// 50) tokens each.  Of a sentence of 400 its first 100 can be retrieved.
+TEST(SentenceKv, LongSentencesAreCutAsInTheOfficialIndex) {
+  constexpr int n = 800;
+  std::vector<int> ends, tokens;
+  for (int j = 9; j < n; j += j == 199 ? 400 : 10) ends.push_back(j);
+  ASSERT_EQ(ends.size(), 41u);
+  const auto place = [](Layer& layer) {  // the long sentence is the nearest one
+    for (int j = 0; j < layer.n; ++j) {
+      std::vector<float> key(8, 0);
+      key[0] = j >= 200 && j < 600 ? 1.0f : -1.0f;
+      layer.sets[0].write(j, key.data(), nullptr, nullptr);
+    }
+  };
+  const auto range = [](Ints& to, int begin, int end) {
+    for (int j = begin; j < end; ++j) to.push_back(j);
+  };
+  Ints cut = {0, 1}, whole = {0, 1};  // 296 tokens are retrieved
+  range(cut, 3, 3 + 196);
+  range(cut, 200, 300);
+  range(cut, n - 1, n + 1);
+  range(whole, 200, 496);
+  range(whole, n - 1, n + 1);
+  for (const auto& [rule, want] : {std::pair("cut", cut), std::pair("whole", whole)}) {
+    const Policies p = Method::parse(std::string("sentencekv:budget=300,window=1,sinks=2,recent=2,"
+                                                 "semantic_factor=8,length_threshold=0,long=") +
+                                     rule)
+                           .make();
+    Layer prompt(1, 1, 8, n, n, 1);
+    place(prompt);
+    tell(prompt, tokens, ends);
+    p.selection->after_prefill(prompt.view());
+    Layer next(1, 1, 8, n + 1, 1, 1);
+    place(next);
+    std::vector<int> said;
+    tell(next, said, ends);
+    std::fill(next.queries.begin(), next.queries.end(), 0.0f);
+    next.queries[n * 8] = 1;
+    EXPECT_EQ(step(p, next).slots[0], want) << rule;
+  }
+}
+
+// A generated sentence that is longer than a row, here of 170 tokens, cannot be retrieved at all.
+TEST(SentenceKv, LongGeneratedSentencesAreLostAsInTheOfficialIndex) {
+  const std::string spec =
+      "sentencekv:budget=230,window=1,sinks=2,recent=2,semantic_factor=8,long=";
+  const auto last_of = [&](const char* rule, int sentence) {
+    return read_while_saying(spec + rule, 60, std::string(sentence - 1, 'a') + ".aa").back();
+  };
+  const auto retrieved = [](int end, int n) {  // of everything but the slot after the first two
+    Ints out = {0, 1};
+    for (int j = 3; j < end; ++j) out.push_back(j);
+    for (int j = n - 2; j < n; ++j) out.push_back(j);
+    return out;
+  };
+  // In 60 tokens without a mark: max(100, 2 * 60 + 50) = 170.
+  EXPECT_EQ(last_of("cut", 171), retrieved(60, 233));
+  EXPECT_EQ(last_of("whole", 171).size(), 230u);
+  EXPECT_EQ(last_of("cut", 170), last_of("whole", 170));
+  EXPECT_EQ(last_of("cut", 170).size(), 230u);
+}
+
 TEST(SentenceKv, PoolAndBudgets) {
   Layer layer(2, 2, 64, 1000, 1000, 3);
   EXPECT_EQ(kept("sentencekv:budget=100", layer)[0].size(), 300u);

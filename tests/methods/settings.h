@@ -1,7 +1,10 @@
 #pragma once
 
-// Settings of methods by the names of their parameters, for tests that go over the whole registry.
-// A new kind of parameter needs a line here; a new method needs none.
+// Settings of methods by the names of their parameters, and traits of methods, for tests that go
+// over the whole registry.  A parameter of a new name needs a line here if its default leaves a
+// method nothing to do on a short prompt (kSmall), or if it switches the method off (kOff).  So
+// does a method whose budget is not counted per KV head, the prompt's tokens alone: see the lists
+// of methods below.
 
 #include <algorithm>
 #include <map>
@@ -59,7 +62,7 @@ inline const std::vector<Setting> kSmall = {{"budget", ParameterInfo::Kind::kBud
 
 /// Settings that switch a method off: with all that it has, it is full attention.
 inline const std::vector<Setting> kOff = {{"budget", ParameterInfo::Kind::kBudget, "100000"},
-                                          {"local", ParameterInfo::Kind::kInteger, "100000"},
+                                          {"local", ParameterInfo::Kind::kInteger, "99999"},
                                           {"alpha", ParameterInfo::Kind::kNumber, "1"},
                                           {"n_local", ParameterInfo::Kind::kInteger, "100000"},
                                           {"slash", ParameterInfo::Kind::kInteger, "100000"},
@@ -78,6 +81,22 @@ constexpr std::string_view kChooseByQueryHead[] = {"quest", "clusterkv"};
 
 /// Methods that keep their sinks on top of a share, which is one of the other tokens.
 constexpr std::string_view kSinksOnTop[] = {"h2o"};
+
+/// Methods whose steps do not select as an index built over all tokens would, with a setting if
+/// only that makes them so, and why.
+struct IndexTrait {
+  std::string_view name, setting, value, reason;
+};
+constexpr IndexTrait kIndicesOfPrompts[] = {
+    {"pqcache", "", "", "the centroids are those of the prompt's keys"},
+    {"clusterkv", "", "", "tokens of an answer are clustered by themselves, `window` at a time"},
+    {"shadowkv", "", "", "tokens of an answer are pinned and have no landmarks"},
+    {"sentencekv", "", "", "the sentences are those of the prompt; the answer is read whole"},
+    {"infllm", "", "", "a token's representative score is what the tokens after it attended to"},
+    {"specontext", "", "", "the index is the retriever's, which sees every pass"},
+    {"loopserve", "", "", "a selection holds for n_d tokens"},
+    {"loopserve-decode", "", "", "a selection holds for n_d tokens"},
+    {"quest", "retain_generated", "true", "the answer is read whole"}};
 
 /// Rules by which the layers of any model can share a budget.
 constexpr std::string_view kLayerRules[] = {"pyramid", "pyramid/3"};
@@ -128,6 +147,17 @@ inline bool rounds(const Values& values) {
   return std::any_of(values.begin(), values.end(), [](const auto& value) {
     return value.first.ends_with("_exact") && value.second == "false";
   });
+}
+
+/// Why a method's steps need not select as an index over all tokens would; empty if they do.
+inline std::string_view index_of_prompt(const MethodInfo& info, const Values& values) {
+  for (const IndexTrait& trait : kIndicesOfPrompts) {
+    if (trait.name != info.name) continue;
+    const auto value = values.find(std::string(trait.setting));
+    if (trait.setting.empty() || (value != values.end() && value->second == trait.value))
+      return trait.reason;
+  }
+  return {};
 }
 
 inline bool counts_the_current(const MethodInfo& info) {

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "methods/method.h"
-#include "methods/selection_recall.h"
 #include "tests/inference/conversation.h"
 #include "tests/methods/layer.h"
 
@@ -35,17 +34,17 @@ inline std::vector<Logits> answers(Machine& machine, const std::string& spec, in
   return answers(machine.engine, Method::parse(spec).make(), prompt, steps);
 }
 
-/// A method whose steps are watched.
-class Watched {
+/// A method whose steps are observed.
+class Watched : public LayerObserver {
  public:
-  Watched(Machine& machine, const std::string& spec) {
-    Policies policies = Method::parse(spec).make();
-    policies.selection = std::make_unique<WatchedSelection>(
-        std::move(policies.selection), [this](const LayerView& view, const Selection& selection) {
-          if (view.layer == 0) read.emplace_back();
-          read.back().push_back(selection.slots);
-        });
-    talk = std::make_unique<Conversation>(machine.engine, std::move(policies));
+  Watched(Machine& machine, const std::string& spec)
+      : talk(std::make_unique<Conversation>(machine.engine, Method::parse(spec).make())) {
+    talk->observer = this;
+  }
+
+  void selection(const LayerView& view, const Selection& selection) override {
+    if (view.layer == 0) read.emplace_back();
+    read.back().push_back(selection.slots);
   }
 
   std::vector<Logits> run(int prompt, int steps) {

@@ -353,27 +353,33 @@ TEST(SparQ, BlendsItsOwnAttentionAlone) {
   const std::vector<int> prompt = test::made_up_tokens(80, 1);
   for (Conversation* c : {&plain, &alone, &blended}) c->turn(prompt);
   const int token = 7;
-  int layers = 0;
   std::vector<Pass> passes;
   for (Conversation* c : {&plain, &blended}) {
     passes.push_back(
         {.sequence = &c->sequence, .tokens = {&token, 1}, .kind = Pass::Kind::kDecode});
   }
   passes[1].follows = 0;
-  passes[1].watch = [&](const AttentionOutputs& out) {
-    ++layers;
-    for (int h = 0; h < shape.heads; ++h) {
-      const double weight = double{weights[static_cast<std::size_t>(h)]};
-      for (int d = 0; d < shape.head_dim; ++d) {
-        const std::int64_t at = std::int64_t{h} * shape.head_dim + d;
-        const float vector =
-            told.vectors[static_cast<std::size_t>(h / shape.group() * shape.head_dim + d)];
-        ASSERT_NEAR(out.own(0, at), weight * out.followed(0, at) + (1 - weight) * vector, 1e-5);
+  struct ExpectBlends : LayerObserver {
+    ExpectBlends(const ModelShape& shape, const BlendAll& told) : shape(shape), told(told) {}
+    void outputs(const AttentionOutputs& out) override {
+      ++layers;
+      for (int h = 0; h < shape.heads; ++h) {
+        const double weight = double{told.weights[static_cast<std::size_t>(h)]};
+        for (int d = 0; d < shape.head_dim; ++d) {
+          const std::int64_t at = std::int64_t{h} * shape.head_dim + d;
+          const float vector =
+              told.vectors[static_cast<std::size_t>(h / shape.group() * shape.head_dim + d)];
+          ASSERT_NEAR(out.own(0, at), weight * out.followed(0, at) + (1 - weight) * vector, 1e-5);
+        }
       }
     }
-  };
+    const ModelShape& shape;
+    const BlendAll& told;
+    int layers = 0;
+  } observer(shape, told);
+  passes[1].observer = &observer;
   const std::vector<Logits> logits = machine.engine.forward(passes);
-  EXPECT_EQ(layers, shape.layers);
+  EXPECT_EQ(observer.layers, shape.layers);
   EXPECT_TRUE(logits[0] == alone.answer(token) ||
               (test::is_emulated() && test::distance(logits[0], alone.answer(token)) <= 1e-4));
 }

@@ -42,6 +42,7 @@ TEST(SpeContextSelf, TakesTheGreatestOfAGroupAfterTheSoftmax) {
   EXPECT_EQ(read("budget=3"), (Lists{{0, 2, 3}}));
   EXPECT_EQ(read("budget=1"), (Lists{{3}}));
   EXPECT_EQ(read("budget=4"), Lists{});
+  EXPECT_EQ(read("budget=3,sinks=2"), (Lists{{0, 1, 3}})) << "token 1 is read, whatever it weighs";
 }
 
 TEST(SpeContextSelf, ChoosesAsAPlainReferenceDoes) {

@@ -56,11 +56,16 @@ TEST(StepTokens, TheCurrentTokenIsOneOfTheBudget) {
     backend->memory()->copy_floats(row.data(), buffer.as<float>(), row.size());
     weights.emplace_back(buffer.as<float>(), row.size());
   }
-  const auto read = [&](int budget) { return best_tokens(*backend, weights, budget); };
+  const auto read = [&](int budget, int sinks = 0) {
+    return best_tokens(*backend, weights, budget, sinks);
+  };
   EXPECT_EQ(read(1), (Lists{{4}, {2}}));
   EXPECT_EQ(read(2), (Lists{{1, 4}, {0, 2}}));
   EXPECT_EQ(read(3), (Lists{{1, 2, 4}, {0, 1, 2}}));
   EXPECT_EQ(read(9), (Lists{{0, 1, 2, 3, 4}, {0, 1, 2}}));
+  EXPECT_EQ(read(2, 1), (Lists{{0, 4}, {0, 2}})) << "the first one, whatever it weighs";
+  EXPECT_EQ(read(3, 1), (Lists{{0, 1, 4}, {0, 1, 2}}));
+  EXPECT_EQ(read(4, 3), (Lists{{0, 1, 2, 4}, {0, 1, 2}})) << "a row has no more than it has";
 }
 
 TEST(SpeContext, AllLayersReadTheSame) {
@@ -181,8 +186,30 @@ TEST(SpeContext, WithoutElasticLoadingAllIsLoaded) {
                             machine.engine.shape().kv_heads * 23);
 }
 
-// Layers leave the device from the last one, when as many tokens are cached as their thresholds
-// say.
+// All KV heads share the blocks that a step loads on demand, and each may read others.
+TEST(SpeContext, DemandRulesHaveRoomForAllThatAStepLoads) {
+  test::Machine machine("llama3");
+  const int steps = steps_of_shared_test(), kv_heads = machine.engine.shape().kv_heads;
+  const std::string spec = "specontext:budget=24";
+  const auto want = test::answers(machine, spec + ",placement=device", kSharedPrompt, steps);
+  for (const std::string rule : {"demand-lru", "demand-mass"}) {
+    const std::string demand = fmt::format("{},cache_rule={}", spec, rule);
+    EXPECT_TRUE(test::answers(machine, demand, kSharedPrompt, steps) == want);
+    EXPECT_TRUE(test::answers(machine, fmt::format("{},cache_tokens={}", demand, 24 * kv_heads),
+                              kSharedPrompt, steps) == want);
+    EXPECT_EQ(
+        test::message_of([&] {
+          test::answers(machine, fmt::format("{},cache_tokens={}", demand, 24 * kv_heads - 1),
+                        kSharedPrompt, 1);
+        }),
+        fmt::format("specontext: cache_tokens: found {} with a cache_rule that first loads "
+                    "all that a step reads, expected 0 (as many as that takes) or at least {}",
+                    24 * kv_heads - 1, 24 * kv_heads));
+  }
+}
+
+// Layers leave the device from the last one, when the tokens with the step's own are as many as
+// their thresholds say (algorithm 2).
 TEST(SpeContext, LayersLeaveTheDeviceAsTokensGrow) {
   if (test::is_emulated()) GTEST_SKIP() << "a model of two layers";
   test::Machine machine("llama3");
@@ -213,7 +240,7 @@ TEST(SpeContext, LayersLeaveTheDeviceAsTokensGrow) {
   const std::vector<int> answer = test::made_up_tokens(steps, 2);
   for (int s = 0; s < steps; ++s) {
     logits.push_back(c.talk->answer(answer[static_cast<std::size_t>(s)]));
-    const int left = layers_on_host(thresholds, prompt + s);
+    const int left = layers_on_host(thresholds, prompt + s + 1);
     for (int l = 0; l < shape.layers; ++l) {
       const auto at = static_cast<std::size_t>(l);
       ASSERT_EQ(on_host()[at], l >= shape.layers - left) << s << " " << l;
@@ -221,7 +248,7 @@ TEST(SpeContext, LayersLeaveTheDeviceAsTokensGrow) {
           2 * static_cast<std::int64_t>(c.talk->sequence.cache.layer(l)[0].layout().row_bytes());
       const LedgerEntry& e =
           c.talk->sequence.counters.ledger.at(static_cast<std::size_t>(s + 1), l);
-      const int left_before = s == 0 ? 0 : layers_on_host(thresholds, prompt + s - 1);
+      const int left_before = s == 0 ? 0 : layers_on_host(thresholds, prompt + s);
       const bool is_there = l >= shape.layers - left, was_there = l >= shape.layers - left_before;
       const std::int64_t sent = is_there ? (was_there ? 1 : prompt + s + 1) : 0;
       EXPECT_EQ(e.writeback_bytes, sent * shape.kv_heads * row) << s << " " << l;

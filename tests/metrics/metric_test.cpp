@@ -77,5 +77,16 @@ TEST(LongBenchScoring, NamesExistingMetricsAndPostprocesses) {
   }
 }
 
+TEST(Metric, WithoutAReferenceGivesNoScore) {
+  for (const Metric& metric : all_metrics()) {
+    for (const std::vector<std::string>& references :
+         {std::vector<std::string>{}, {""}, {" \n", "\t"}})
+      EXPECT_EQ(score_of(metric, {"", references, {}}), std::nullopt) << metric.name;
+  }
+  const std::vector<std::string> some = {"", "red"}, classes;
+  EXPECT_EQ(score_of(find_metric("exact_match", "test"), {"red", some, classes}), 1);
+  EXPECT_EQ(score_of(find_metric("exact_match", "test"), {"blue", some, classes}), 0);
+}
+
 }  // namespace
 }  // namespace turnbench

@@ -47,7 +47,7 @@ class Tables : public testing::Test {
 
   Pivot table(std::size_t i) const {
     const Results results(hand_store(), "hand");
-    return make_pivot(results, results.manifest().tables[i]);
+    return make_pivot(results, results.tables()[i]);
   }
   const Store& hand_store() const { return const_cast<HandMadeStore&>(hand_).store(); }
 
@@ -107,11 +107,13 @@ TEST(Markdown, NamesWhatDifferencesAreTo) {
   HandMadeStore hand(manifest);
   for (const Cell& cell : hand.store().cells("hand")) hand.add(cell.key, "a", 1, 1);
   const Results results(hand.store(), "hand");
-  const char* endings[] = {" datasets. Differences to streamingllm.", " datasets.",
-                           " datasets. Differences to full."};
+  const char* means[] = {
+      "Means over dataset (tiny-fact, tiny-hop), turn (1, 2). Differences to streamingllm.",
+      "Means over turn (1, 2).",
+      "Means over dataset (tiny-fact, tiny-hop), position (begin, end). Differences to full."};
   for (std::size_t i = 0; i < 3; ++i) {
-    const std::string basis = make_pivot(results, results.manifest().tables[i]).basis;
-    EXPECT_TRUE(basis.ends_with(endings[i])) << basis;
+    EXPECT_EQ(make_pivot(results, results.tables()[i]).basis,
+              std::string("Dialogues: 1 of each of 2 datasets. ") + means[i]);
   }
   const std::string md = render_markdown(results);
   EXPECT_NE(md.find("; in parentheses the paired difference to the method that is named under the "
@@ -137,7 +139,7 @@ TEST_F(Tables, MeansAreOverAllPartsOrHoles) {
   for (const char* id : {"a", "b", "c", "d"})
     hand_.add_failure(HandMadeStore::key("tiny-hop", "begin", kStream), id);
   const Results results(hand_.store(), "hand");
-  EXPECT_EQ(make_pivot(results, results.manifest().tables[0]).entries[2][0]->missing,
+  EXPECT_EQ(make_pivot(results, results.tables()[0]).entries[2][0]->missing,
             std::vector<std::string>{"tiny-hop (failed)"});
   for (const char* format : {"md", "csv", "tex", "html", "json", "svg"})
     EXPECT_NE(render_report(results, {format, false}), "") << format;
@@ -255,15 +257,40 @@ TEST(Counters, AreRangesWhereARowHasSeveralMethods) {
   for (const Cell& cell : hand.store().cells("hand"))
     hand.add(cell.key, "a", 1, 0, cell.method == "full" ? 200 : cell.method == kSnap ? 64 : 48);
   const Results results(hand.store(), "hand");
-  const Pivot sweep = make_pivot(results, results.manifest().tables[0]);
+  const Pivot sweep = make_pivot(results, results.tables()[0]);
   EXPECT_EQ(sweep.counter_text(0, "kv_tokens"), "200");
   EXPECT_EQ(sweep.counter_text(1, "kv_tokens"), "48–64");
   EXPECT_EQ(sweep.counter_text(1, "attended_tokens"), "") << "nothing was counted";
-  const Pivot each = make_pivot(results, results.manifest().tables[1]);
+  const Pivot each = make_pivot(results, results.tables()[1]);
   EXPECT_EQ(each.counter_text(1, "kv_tokens"), "64");
   const std::string html = render_html(results);
   EXPECT_NE(html.find("<td>48–64</td>"), std::string::npos);
   EXPECT_NE(html.find("From–to where a row has several methods or histories."), std::string::npos);
+}
+
+// Two settings of one method stay apart in a sweep over budgets.
+TEST(Variants, AreMethodsWithoutTheirBudgets) {
+  const auto variant = [](const std::string& label) {
+    Cell cell;
+    cell.method = label;
+    return variant_of(cell);
+  };
+  EXPECT_EQ(variant("full"), "full");
+  EXPECT_EQ(variant("snapkv:budget=64"), "snapkv");
+  EXPECT_EQ(variant("snapkv:budget=64,window=8"), "snapkv:window=8");
+  EXPECT_EQ(variant("snapkv:window=8,budget=20%"), "snapkv:window=8");
+  EXPECT_EQ(variant("flexprefill:min_budget=256"), "flexprefill:min_budget=256");
+  EXPECT_EQ(variant("h2o:budget=64,gran=query_head+quest:budget=1/5"), "h2o:gran=query_head+quest");
+  EXPECT_EQ(variant("a label"), "a label");
+  HandMadeStore hand(R"({"name": "hand", "models": ["tiny"], "datasets": ["tiny-fact", "tiny-hop"],
+    "positions": ["begin", "end"],
+    "methods": ["full", "snapkv:budget=64", "snapkv:budget=64,window=8"],
+    "tables": [{"rows": ["method.variant"], "columns": ["method.budget"]}]})",
+                     "", {"full", kSnap, "snapkv:budget=64,window=8"});
+  const Results results(hand.store(), "hand");
+  const Pivot sweep = make_pivot(results, results.tables()[0]);
+  EXPECT_EQ(sweep.rows,
+            (std::vector<std::vector<std::string>>{{"full"}, {"snapkv"}, {"snapkv:window=8"}}));
 }
 
 // They are of all turns: what only one dataset has a column for does not weigh it more.
@@ -285,7 +312,7 @@ TEST(Counters, DoNotDependOnTheColumns) {
   const std::vector<ScoreValue> scores = {{hop, "a", 2, "qa_f1", "none", 1}};
   hand.store().add_records(records, scores);
   const Results results(hand.store(), "hand");
-  for (const TableSpec& table : results.manifest().tables)
+  for (const TableSpec& table : results.tables())
     EXPECT_EQ(make_pivot(results, table).counter_text(0, "kv_tokens"), "20");
 }
 

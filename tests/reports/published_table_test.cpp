@@ -44,7 +44,7 @@ class PublishedTable : public testing::Test {
   }
   Pivot table(std::size_t i) {
     const Results results(hand_.store(), "hand");
-    return make_pivot(results, results.manifest().tables[i]);
+    return make_pivot(results, results.tables()[i]);
   }
 
   HandMadeStore hand_ = HandMadeStore(manifest(), kNumbers);
@@ -198,7 +198,7 @@ TEST(Values, LowerMayBeBetter) {
       hand.add(cell.key, id, cell.method == "full" ? 1 : 0, 0, 100, step);
   }
   const Results results(hand.store(), "hand");
-  const Pivot p = make_pivot(results, results.manifest().tables[0]);
+  const Pivot p = make_pivot(results, results.tables()[0]);
   EXPECT_EQ(p.title, "median time between two tokens of an answer (ms)");
   EXPECT_NEAR(p.entries[1][0]->estimate.mean, 40, 1e-9);
   EXPECT_NEAR(p.entries[2][0]->difference->estimate.mean, -10, 1e-9);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <set>
 
@@ -48,6 +49,54 @@ class AnswersCommandOutput : public testing::Test {
   TemporaryDirectory directory_;
   std::string db_ = directory_.path("s.db");
 };
+
+TEST_F(AnswersCommandOutput, OfOneDialogueAtOnePosition) {
+  const std::vector<Json> all = lines();
+  const std::string dialogue = all[0]["dialogue"];
+  std::vector<Json> want;
+  for (const Json& line : all) {
+    if (line["dialogue"] == dialogue && line["position"] == "end") want.push_back(line);
+  }
+  ASSERT_EQ(want.size(), 2u);
+  EXPECT_EQ(lines({"--dialogue", dialogue, "--position", "end"}), want);
+  const auto refusal = [&](const char* option, const std::string& value) {
+    const Finished run = run_program({"answers", db_, option, value});
+    EXPECT_EQ(run.code, 2);
+    return run.err;
+  };
+  EXPECT_NE(refusal("--dialogue", dialogue + "x").find("expected \"" + dialogue + "\""),
+            std::string::npos);
+  EXPECT_NE(refusal("--position", "middle")
+                .find("--position: found \"middle\", expected one of: "
+                      "begin, end"),
+            std::string::npos);
+}
+
+TEST_F(AnswersCommandOutput, OfSoManyTurns) {
+  std::vector<Json> want = lines();
+  want.resize(3);
+  EXPECT_EQ(lines({"--limit", "3"}), want);
+  EXPECT_EQ(lines({"--limit", "0"}), lines());
+  EXPECT_EQ(lines({"--limit", "99"}), lines());
+}
+
+TEST_F(AnswersCommandOutput, WithTheContextThatTheModelRead) {
+  const Database store(db_, Database::Mode::kReadWrite);
+  Statement s = store.prepare(
+      "SELECT json_extract(json, '$.turns[' || ? || '].contexts[0].text') FROM dialogue "
+      "WHERE id = ?");
+  for (const Json& line : lines({"--context"})) {
+    s << line["turn"].get<int>() - 1 << line["dialogue"].get<std::string>();
+    ASSERT_TRUE(s.next());
+    ASSERT_GT(s.text(0).size(), 0u);
+    const std::vector<std::string> context = line["context"];
+    EXPECT_NE(std::find(context.begin(), context.end(), s.text(0)), context.end());
+    s.reset();
+  }
+  EXPECT_FALSE(lines()[0].contains("context"));
+  const std::string md = run_program({"answers", db_, "--format", "md", "--context"}).out;
+  EXPECT_NE(md.find("\n\n**Context:**\n\n> "), std::string::npos) << md.substr(0, 500);
+}
 
 TEST_F(AnswersCommandOutput, AreTheRecordsOfEveryTurn) {
   const std::vector<Json> all = lines();

@@ -117,8 +117,9 @@ TEST(Bench, SelectionMeasuresAllLayersOrSome) {
 
 // Tokens of the answers over all the time, and without the prefill and the tokens that it gives.
 TEST(Bench, ThroughputCountsAnswersOfAllRequests) {
-  const Json json = bench({"throughput", "--tokens", "48", "--new-tokens", "5", "--batch", "1,3",
-                           "--method", "full", "--method", "oracle:budget=16,placement=host"});
+  const Json json =
+      bench({"throughput", "--tokens", "48", "--new-tokens", "5", "--batch", "1,3", "--method",
+             "full", "--method", "oracle:budget=16,sinks=0,placement=host"});
   ASSERT_EQ(json["rows"].size(), 4u);
   int best = 0;
   for (const Json& row : json["rows"]) {

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "harness/store/store.h"
 #include "tests/harness/cli/small_store.h"
 #include "tests/harness/store/store_dump.h"
@@ -75,6 +77,22 @@ TEST_F(Forget, ANameMeansEverySettingAndRunComputesThemAnew) {
   after["judge"] = before.at("judge");
   after["judgement"] = before.at("judgement");
   expect_same(after, before);
+}
+
+TEST_F(Forget, TheFileShrinks) {
+  run("e", kThree, db_);
+  // Answers of a large store, under a method that goes.
+  execute(db_,
+          "UPDATE record SET answer = hex(zeroblob(200000)) WHERE cell IN (SELECT key FROM "
+          "cell WHERE method LIKE 'snapkv%')");
+  const auto before = std::filesystem::file_size(db_);
+  ASSERT_GT(before, 8 * 400'000u);
+  const Finished done = forget({"--method", "snapkv"});
+  EXPECT_EQ(done.code, 0);
+  EXPECT_LT(std::filesystem::file_size(db_), before / 4);
+  EXPECT_NE(done.err.find(fmt::format("{} KiB before\n", before >> 10)), std::string::npos)
+      << done.err;
+  EXPECT_EQ(forget({"--method", "full", "--quiet"}).err, "");
 }
 
 TEST_F(Forget, ASettingGoesAlone) {

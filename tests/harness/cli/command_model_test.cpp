@@ -3,6 +3,13 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include "common/clock.h"
+#include "common/file.h"
 #include "inference/embedded_model.h"
 #include "tests/harness/cli/small_model.h"
 
@@ -21,9 +28,9 @@ TEST(Generate, JsonHasThePromisedKeys) {
                                     "4", "--ignore-eos", "--json"});
   EXPECT_EQ(run.code, 0);
   EXPECT_EQ(run.err, "");
-  EXPECT_EQ(keys_of(run.out),
-            (std::vector<std::string>{"ids", "text", "ttft_s", "tt2t_s", "tpot_s", "kv_tokens",
-                                      "kv_bytes", "transfer_bytes", "peak_memory_bytes"}));
+  EXPECT_EQ(keys_of(run.out), (std::vector<std::string>{"ids", "text", "finish_reason", "ttft_s",
+                                                        "tt2t_s", "tpot_s", "kv_tokens", "kv_bytes",
+                                                        "transfer_bytes", "peak_memory_bytes"}));
   const Json json = run.json();
   EXPECT_EQ(json["ids"].size(), 4u);
   EXPECT_EQ(json["kv_tokens"], 3);
@@ -82,6 +89,60 @@ TEST(Generate, TextIsTheDecodedIds) {
   const Finished decoded =
       run_program({"tokenize", "--model", "tiny", "--decode"}, answer["ids"].dump());
   EXPECT_EQ(decoded.out, answer["text"].get<std::string>());
+}
+
+// The text comes as tokens do, and an interrupt keeps what has come.
+TEST(Generate, StreamsAndKeepsWhatAnInterruptLeaves) {
+  const TemporaryDirectory d;
+  const std::string out = d.path("out");
+  Program program({"generate", "--model", "tiny", "--ids", "100,200,300", "--ignore-eos",
+                   "--max-tokens", "10000000"},
+                  "", out);
+  const auto start = Clock::now();
+  while ((!path_exists(out) || read_file(out).size() < 200) && seconds_since(start) < 60)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  program.signal(SIGINT);
+  const Finished stopped = program.wait();
+  EXPECT_EQ(stopped.code, 130);
+  EXPECT_NE(stopped.err.find("turnbench: stopping with the answer so far; again to stop at once\n"),
+            std::string::npos)
+      << stopped.err;
+  const std::string text = read_file(out);
+  EXPECT_GE(text.size(), 200u);
+  EXPECT_TRUE(text.ends_with("\n"));
+  // What came is the beginning of the whole answer.
+  const Finished whole = run_program({"generate", "--model", "tiny", "--ids", "100,200,300",
+                                      "--ignore-eos", "--max-tokens", "60"});
+  const std::string both = whole.out.substr(0, std::min(whole.out.size() - 1, text.size() - 1));
+  EXPECT_EQ(text.substr(0, both.size()), both);
+}
+
+TEST(Generate, InterruptedJsonIsWhole) {
+  Program program({"generate", "--model", "tiny", "--ids", "100,200,300", "--ignore-eos",
+                   "--max-tokens", "10000000", "--json"});
+  std::this_thread::sleep_for(std::chrono::milliseconds(700));
+  program.signal(SIGINT);
+  const Finished stopped = program.wait();
+  EXPECT_EQ(stopped.code, 130);
+  EXPECT_EQ(stopped.json()["finish_reason"], "interrupted");
+  EXPECT_GT(stopped.json()["ids"].size(), 0u);
+}
+
+TEST(Generate, WarnsOfAnswersBeyondTheModelsPositions) {
+  const TemporaryDirectory d;
+  SmallModel m;
+  m.config["max_position_embeddings"] = 20;
+  write_model(d, m);
+  const auto warning = [&](const char* tokens) {
+    return run_program({"generate", "--model", d.path("m"), "--ids", "5,6,7", "--ignore-eos",
+                        "--max-tokens", tokens})
+        .err;
+  };
+  EXPECT_EQ(warning("17"), "");
+  EXPECT_NE(warning("18").find(": the prompt and 17 tokens of the answer fill the model's 20 "
+                               "positions: what comes after that may be nonsense\n"),
+            std::string::npos)
+      << warning("18");
 }
 
 TEST(Generate, PromptFromAFileOrStdin) {

@@ -39,7 +39,8 @@ TEST(Run, QuietSaysNothingBesideTheResult) {
   const Finished run = sweep.run({"--quiet", "--json"});
   EXPECT_EQ(run.code, 0);
   EXPECT_EQ(run.err, "");
-  EXPECT_EQ(run.json()["experiment"], "small");
+  ASSERT_EQ(run.json().size(), 1u) << "a list, as of several manifests";
+  EXPECT_EQ(run.json()[0]["experiment"], "small");
 }
 
 TEST(Run, SeveralManifestsAreOneDocument) {
@@ -104,7 +105,47 @@ TEST(Plan, SaysWhatItWouldBeAndRunsNothing) {
   EXPECT_EQ(json["max_new_tokens"], 2 * 2 * 4 * 4);  // dialogues, turns, cells, tokens
   for (const char* key : {"prompt_tokens", "longest_prompt", "prefill_s_at_100_gflops"})
     EXPECT_GT(json[key], 0) << key;
+  EXPECT_GT(json["time"]["seconds"], 0);
   EXPECT_TRUE(sweep.directory.content() == before);
+}
+
+TEST(Plan, SeveralManifestsHaveATotal) {
+  const Sweep sweep;
+  const std::string other = sweep.directory.write(
+                        "o.json", replace_all(small_manifest(), "\"small\"", "\"other\"")),
+                    longer = sweep.directory.write(
+                        "l.json",
+                        replace_all(replace_all(small_manifest(), "\"small\"", "\"longer\""),
+                                    "\"limit\": 2", "\"limit\": 3"));
+  const Json json = run_program({"plan", sweep.manifest, other, longer, "--json"}).json();
+  ASSERT_EQ(json["manifests"].size(), 3u);
+  EXPECT_EQ(json["manifests"][0]["experiment"], "small");
+  EXPECT_EQ(json["manifests"][0]["units"], 4);
+  EXPECT_EQ(json["manifests"][1]["units"], 0) << "the same cells, which run once";
+  EXPECT_EQ(json["manifests"][2]["units"], 6);
+  EXPECT_EQ(json["experiment"], "small, other, longer");
+  EXPECT_EQ(json["units"], 10);
+  for (const char* key : {"prompt_tokens", "max_new_tokens", "prefill_flop"}) {
+    double sum = 0;
+    for (const Json& manifest : json["manifests"]) sum += manifest[key].get<double>();
+    EXPECT_DOUBLE_EQ(json[key], sum) << key;
+  }
+  const Finished text = run_program({"plan", sweep.manifest, other, longer});
+  EXPECT_NE(text.out.find("all 3 manifests\n  cells            12\n"), std::string::npos)
+      << text.out;
+  // One manifest has the same keys.
+  const Json one = run_program({"plan", sweep.manifest, "--json"}).json();
+  ASSERT_EQ(one["manifests"].size(), 1u);
+  EXPECT_EQ(one["manifests"][0]["units"], one["units"]);
+}
+
+TEST(Plan, SaysThatAStoreIsNotThereYet) {
+  const Sweep sweep;
+  const Finished plan = run_program({"plan", sweep.manifest, "--db", sweep.db});
+  EXPECT_EQ(plan.code, 0);
+  EXPECT_EQ(plan.err, sweep.db + ": not there yet: a plan for an empty store\n");
+  EXPECT_FALSE(path_exists(sweep.db));
+  EXPECT_EQ(run_program({"plan", sweep.manifest, "--db", sweep.db, "--quiet"}).err, "");
 }
 
 // A template is what its file says, beside the manifest: another text is another prompt.
@@ -164,6 +205,21 @@ TEST(Plan, SaysHowManyDialoguesADifferenceNeeds) {
                           "and 100\n",
                           points));
   }
+  // With tables that were changed since, before anything is run.
+  const std::string stored = read_file(sweep.db);
+  Json changed = parse_json(small_manifest(), "small");
+  changed["tables"] = {{{"title", "Other"},
+                        {"rows", {"position"}},
+                        {"columns", {"method"}},
+                        {"difference_to", "full"}}};
+  sweep.directory.write("m.json", changed.dump());
+  const Json other = with({"--power", "5", "--json"}).json()["dialogues_needed"];
+  ASSERT_EQ(other["tables"].size(), 1u);
+  EXPECT_EQ(other["tables"][0]["title"], "Other");
+  ASSERT_EQ(other["tables"][0]["entries"].size(), 2u);
+  EXPECT_EQ(other["tables"][0]["entries"][0]["n"], 2);
+  EXPECT_EQ(read_file(sweep.db), stored) << "nothing is written";
+
   const Finished alone = run_program({"plan", sweep.manifest, "--power", "5"});
   EXPECT_EQ(alone.code, 2);
   EXPECT_NE(alone.err.find("--power: found no --db, expected a store with results"),
@@ -181,16 +237,26 @@ TEST(Status, FailuresAreListedAndRetried) {
   EXPECT_NE(failed.err.find("more than the limit of 1 MiB"), std::string::npos) << failed.err;
 
   const Finished text = run_program({"status", sweep.db});
-  EXPECT_EQ(text.code, 0);
-  EXPECT_EQ(text.lines().size(), 17u);
-  EXPECT_EQ(text.lines()[0], "small: 8 dialogues done, 0 pending, 16 records failed");
+  EXPECT_EQ(text.code, 1);
+  EXPECT_EQ(text.lines().size(), 18u);
+  EXPECT_EQ(text.lines()[0], "small: 0 dialogues done, 8 failed, 0 pending");
+  const std::string retry = fmt::format("`turnbench status {} retry` runs them again", sweep.db);
+  EXPECT_EQ(text.lines()[1], "  16 records failed; " + retry);
+  EXPECT_NE(failed.err.find("small: 16 records failed; `run --retry` or " + retry),
+            std::string::npos)
+      << failed.err;
+  EXPECT_NE(failed.out.find("turnbench status DB retry runs them again."), std::string::npos)
+      << failed.out;
   const std::string cell = "tiny, tiny-fact, begin, full: ";
-  EXPECT_TRUE(text.lines()[1].starts_with("  " + cell)) << text.lines()[1];
+  EXPECT_TRUE(text.lines()[2].starts_with("  " + cell)) << text.lines()[2];
   EXPECT_NE(failed.err.find("failed: " + cell), std::string::npos) << failed.err;
   const Json json = run_program({"status", sweep.db, "--json"}).json();
   ASSERT_EQ(json.size(), 1u);
   EXPECT_EQ(json[0]["experiment"], "small");
   EXPECT_EQ(json[0]["failed"], 16);
+  EXPECT_EQ(json[0]["failed_dialogues"], 8);
+  EXPECT_EQ(json[0]["done"], 0);
+  EXPECT_EQ(json[0]["pending"], 0);
   ASSERT_EQ(json[0]["failures"].size(), 16u);
   for (const char* key : {"cell", "dialogue", "turn", "error"})
     EXPECT_TRUE(json[0]["failures"][0].contains(key)) << key;
@@ -201,12 +267,57 @@ TEST(Status, FailuresAreListedAndRetried) {
     EXPECT_TRUE(cell["mean"].is_null());
   }
 
+  // A run without the limit does not run them again, and says so.
+  const Finished unlimited = sweep.run();
+  EXPECT_EQ(unlimited.code, 1);
+  EXPECT_NE(
+      unlimited.err.find("small: 16 records failed, 16 of them in earlier runs; `run --retry`"),
+      std::string::npos)
+      << unlimited.err;
+
   const Finished retried = run_program({"status", sweep.db, "retry", "--quiet"});
   EXPECT_EQ(retried.code, 0) << retried.err;
   EXPECT_EQ(retried.err, "");
   EXPECT_EQ(retried.out, run_program({"report", sweep.db}).out);
-  EXPECT_EQ(run_program({"status", sweep.db}).out,
-            "small: 8 dialogues done, 0 pending, 0 records failed\n");
+  const Finished done = run_program({"status", sweep.db});
+  EXPECT_EQ(done.code, 0);
+  EXPECT_EQ(done.out,
+            "small: 8 dialogues done, 0 failed, 0 pending\n"
+            "  16 of 16 answers reached their length limit\n");
+}
+
+TEST(Run, RetriesWhatFailed) {
+  const Sweep sweep;
+  ASSERT_EQ(sweep.run({"--memory-limit", "1"}).code, 1);
+  const Finished retried = sweep.run({"--retry"});
+  EXPECT_EQ(retried.code, 0) << retried.err;
+  EXPECT_NE(retried.err.find("small: 16 failed records forgotten\n"), std::string::npos)
+      << retried.err;
+  EXPECT_NE(retried.err.find("small: 4 units done"), std::string::npos) << retried.err;
+  EXPECT_EQ(run_program({"status", sweep.db}).code, 0);
+  EXPECT_NE(sweep.run({"--retry"}).err.find("small: 0 units done"), std::string::npos);
+}
+
+// Failed dialogues are not done: here those of one method.
+TEST(Status, CountsFailedDialoguesApart) {
+  const Sweep sweep;
+  sweep.directory.write("m.json", replace_all(small_manifest(), "snapkv:budget=64,window=8",
+                                              "snapkv:budget=1%,window=8"));
+  ASSERT_EQ(sweep.run().code, 1);
+  const Finished status = run_program({"status", sweep.db, "--json"});
+  EXPECT_EQ(status.code, 1);
+  EXPECT_EQ(status.json()[0]["done"], 4);
+  EXPECT_EQ(status.json()[0]["failed_dialogues"], 4);
+  EXPECT_EQ(status.json()[0]["pending"], 0);
+}
+
+TEST(Status, PendingDialoguesAreNotSuccess) {
+  const Sweep sweep;
+  ASSERT_EQ(sweep.run({"--limit", "1"}).code, 0);
+  EXPECT_EQ(run_program({"status", sweep.db}).code, 1);
+  EXPECT_EQ(run_program({"status", sweep.db, "--quiet"}).code, 1);
+  ASSERT_EQ(sweep.run().code, 0);
+  EXPECT_EQ(run_program({"status", sweep.db}).code, 0);
 }
 
 struct Report {
@@ -232,9 +343,9 @@ TEST(Report, Json) {
   for (const OrderedJson& cell : json["cells"]) {
     std::vector<std::string> keys;
     for (const auto& [key, value] : cell.items()) keys.push_back(key);
-    std::vector<std::string> expected = {"model",  "dataset",   "position", "method", "settings",
-                                         "metric", "mean",      "low",      "high",   "n",
-                                         "failed", "published", "turns",    "pending"};
+    std::vector<std::string> expected = {
+        "model", "dataset", "position", "method",    "settings",     "metric", "mean",   "low",
+        "high",  "n",       "failed",   "published", "length_limit", "turns",  "pending"};
     if (cell["method"] != "full") {
       expected.push_back("differences");
       ASSERT_EQ(cell["differences"].size(), 1u);
@@ -245,6 +356,7 @@ TEST(Report, Json) {
       EXPECT_GE(difference["p"], .5) << "two dialogues have four flips, of which two are extreme";
     }
     EXPECT_EQ(keys, expected);
+    EXPECT_EQ(cell["length_limit"], (OrderedJson{{"answers", 4}, {"reached", 4}}));
     EXPECT_EQ(cell["n"], 2);
     EXPECT_EQ(cell["turns"], 4);
     EXPECT_EQ(cell["pending"], 0);

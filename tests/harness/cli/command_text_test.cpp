@@ -233,7 +233,7 @@ TEST(List, MethodsSayTheirParameters) {
     const Json& own = method["parameters"];
     const bool has_budget =
         std::any_of(own.begin(), own.end(), [](const Json& p) { return p["kind"] == "budget"; });
-    EXPECT_EQ(described.out.find("a share: 0.2, 1/5, 20%, and 1.0 is all") != std::string::npos,
+    EXPECT_EQ(described.out.find("a share of the prompt: 0.2, 1/5, 20%.") != std::string::npos,
               has_budget)
         << name;
     EXPECT_EQ(run_program({"describe", "method", name, "--json"}).json(), method);
@@ -249,6 +249,8 @@ TEST(Doctor, SaysWhatIsFoundAndWhatIsMissing) {
   d.write("data/longbench/hotpotqa.jsonl", "");
   d.write("data/longeval/topics/5_topics.jsonl", "");
   d.write("data/gsm8k/test.jsonl", "");
+  d.write("data/README.md", "");
+  d.write("data/tokenizers/llama/tokenizer.json", "");
   setenv("TURNBENCH_MODELS", d.path("models").c_str(), 1);
   setenv("TURNBENCH_DATA", d.path("data").c_str(), 1);
   const Json json = run_program({"doctor", "--json"}).json();
@@ -268,6 +270,11 @@ TEST(Doctor, SaysWhatIsFoundAndWhatIsMissing) {
       json["data longeval"],
       d.path("data/longeval") + ": 1 of 3 datasets, missing longeval-lines, longeval-summary");
   EXPECT_EQ(json["data gsm8k"], d.path("data/gsm8k") + ": 1 of 2 datasets, missing gsm8k-cot");
+  for (const char* key : {"data README.md", "data tokenizers"}) EXPECT_FALSE(json.contains(key));
+  const std::string program = json["program"];
+  EXPECT_TRUE(program.find(", GCC ") != std::string::npos ||
+              program.find(", Clang ") != std::string::npos)
+      << program;
   EXPECT_EQ(text.code, 0);
   EXPECT_EQ(text.lines().size(), json.size());
   EXPECT_EQ(models.size(), 3u);
@@ -294,6 +301,16 @@ TEST(Models, AreFoundByNameInTheDirectoryOfModels) {
   unsetenv("TURNBENCH_MODELS");
   EXPECT_EQ(got, want);
   EXPECT_EQ(tokens.out, run_program({"tokenize", "--model", "tiny", d.path("text")}).out);
+}
+
+// A method as it stands in a command or a table, settings and all.
+TEST(Describe, StripsSettings) {
+  const Finished method = run_program({"describe", "method", "snapkv"});
+  EXPECT_EQ(method.code, 0);
+  for (const char* name : {"snapkv:budget=5", "snapkv:budget=64,window=8", "snapkv@host"})
+    EXPECT_EQ(run_program({"describe", "method", name}).out, method.out) << name;
+  EXPECT_EQ(run_program({"describe", "probe", "coverage:eta=0.1"}).out,
+            run_program({"describe", "probe", "coverage"}).out);
 }
 
 TEST(Doctor, FindsDirectoriesThatAreNone) {

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <csignal>
 #include <random>
 #include <set>
 
@@ -249,7 +251,9 @@ TEST_F(EndToEnd, FailuresAreListedAndCanBeRetried) {
   const Finished ran = run(draft, "a.db");
   EXPECT_EQ(ran.code, 1);
   EXPECT_NE(ran.err.find("failed: "), std::string::npos) << ran.err;
-  EXPECT_NE(ran.out.find("failed (14)"), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("| snapkv:budget=0.01,window=8 | recompress | failed (7) | failed (7) |"),
+            std::string::npos)
+      << ran.out;
   EXPECT_EQ(count(file("a.db"), "SELECT count(*) FROM record WHERE status = 'error'"), 28);
   EXPECT_EQ(count(file("a.db"), "SELECT count(*) FROM record WHERE status = 'ok'"), 28);
   const Dump before = dump(file("a.db"));
@@ -318,6 +322,40 @@ TEST_F(EndToEnd, ATermSignalStoresWhatIsInFlight) {
   const Finished rest = run(draft, "a.db");
   ASSERT_EQ(rest.code, 0) << rest.err;
   EXPECT_GT(count(db, kRecords), stored);
+  expect_consistent(db);
+}
+
+// As of a terminal that is closed.
+TEST_F(EndToEnd, AHangupStoresWhatIsInFlight) {
+  std::signal(SIGHUP, SIG_DFL);  // which a parent such as nohup may have set to be ignored
+  const Draft draft = long_draft();
+  const std::string manifest = directory_.write("sweep.json", draft.text()), db = file("a.db");
+  Program program({"run", manifest, "--db", db, "--workers", "2"});
+  wait_for_more_than(0, db);
+  program.signal(SIGHUP);
+  const Finished stopped = program.wait();
+  EXPECT_EQ(stopped.code, 1) << stopped.err;
+  EXPECT_NE(stopped.err.find("run it again to go on"), std::string::npos) << stopped.err;
+  expect_consistent(db);
+  EXPECT_GT(count(db, kRecords), 0);
+}
+
+// A store that would outgrow the limit of file sizes.
+TEST_F(EndToEnd, AFileSizeLimitIsAnErrorOfOneLine) {
+  const Draft draft = long_draft();
+  const std::string manifest = directory_.write("sweep.json", draft.text()), db = file("a.db");
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small{400 << 10, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const Finished stopped = run_program({"run", manifest, "--db", db, "--quiet"});
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_EQ(stopped.code, 1) << stopped.err;
+  EXPECT_EQ(std::count(stopped.err.begin(), stopped.err.end(), '\n'), 1) << stopped.err;
+  EXPECT_NE(stopped.err.find("a.db: disk I/O error (File too large)"), std::string::npos)
+      << stopped.err;
+  const Finished rest = run(draft, "a.db");
+  EXPECT_EQ(rest.code, 0) << rest.err;
   expect_consistent(db);
 }
 

@@ -111,7 +111,31 @@ TEST(MalformedManifest, Refused) {
       value("parameter is a list", "/methods/0", {{"name", "snapkv"}, {"budget", {1, 2}}},
             "/methods/0/budget: found an array of 2"),
       value("two methods of one kind", "/methods/0", "snapkv:budget=64+streamingllm:budget=64",
-            "decide the same thing"),
+            "found snapkv and streamingllm in \"snapkv:budget=64+streamingllm:budget=64\", which "
+            "both "
+            "decide what is evicted, expected one of them"),
+      value("two methods that choose what steps read", "/methods/0", "quest+oracle",
+            "found quest and oracle in \"quest+oracle\", which both decide what steps read"),
+      value("two methods of the prefill", "/methods/0", "minference+infllm",
+            "found minference and infllm in \"minference+infllm\", which both decide the prefill"),
+      value("a method twice in one entry", "/methods/0", "full+full",
+            "found full twice in \"full+full\", expected it once"),
+      value("a method that decides nothing beside another", "/methods/0", "full+snapkv:budget=64",
+            "found full beside others in \"full+snapkv:budget=64\", expected it alone"),
+      value("the same method in other words", "/methods",
+            {"snapkv:budget=0.2", "full", "snapkv:budget=1/5"},
+            "m.json: /methods/2: found \"snapkv:budget=1/5\", expected each method once: it is "
+            "\"snapkv:budget=0.2\" again"),
+      value("a device cache without host memory", "/methods/0", "quest:cache_tokens=64",
+            "cache_tokens: found 64 with placement=device in \"quest:cache_tokens=64\", expected "
+            "placement=host"),
+      value("a device cache taken to the device", "/methods/0",
+            "pqcache:placement=device,cache_rule=lru",
+            "cache_rule: found lru with placement=device"),
+      value("a threshold that no strategy reads", "/methods/0", "round:threshold=0.2",
+            "round: threshold: found it with strategy=topk, expected it with strategy=fixed only"),
+      value("a share that no strategy reads", "/methods/0", "round:share=0.2,strategy=mean",
+            "round: share: found it with strategy=mean, expected it with strategy=topk only"),
       value("unknown dataset", "/datasets/0", "tiny-fcat", "\"tiny-fcat\", expected \"tiny-fact\""),
       value("dataset twice", "/datasets/1", {{"name", "tiny-fact"}}, "/datasets: found"),
       value("negative limit", "/datasets/0/limit", -1, "/datasets/0/limit: found -1"),
@@ -148,10 +172,16 @@ TEST(MalformedManifest, Refused) {
             "/history: found \"compress\", expected one of"),
       value("temperature is negative", "/temperature", -0.5, "/temperature: found -0.5"),
       value("seed is negative", "/seed", -1, "/seed: found -1"),
+      value("seed beyond 63 bits", "/seed", std::uint64_t{1} << 63,
+            "/seed: found 9223372036854775808, expected an integer from 0 to "
+            "9223372036854775807"),
+      value("seed beyond 64 bits", "/seed", 18446744073709551616.0,
+            "expected an integer from 0 to 9223372036854775807"),
       value("row is no dimension", "/tables", {{{"rows", {"methods"}}}},
             "/tables/0/rows/0: found \"methods\""),
-      value("row is no setting of a method", "/tables", {{{"rows", {"method.budgets"}}}},
-            "/tables/0/rows/0: found \"method.budgets\", expected method.name, or a parameter"),
+      value(
+          "row is no setting of a method", "/tables", {{{"rows", {"method.budgets"}}}},
+          "/tables/0/rows/0: found \"method.budgets\", expected method.name, method.variant, or a"),
       value("dimension in rows and columns", "/tables",
             {{{"rows", {"dataset"}}, {"columns", {"dataset"}}}}, "in rows or in columns"),
       value("difference to a method that is not there", "/tables", {{{"difference_to", "h2o"}}},
@@ -169,6 +199,61 @@ TEST(MalformedManifest, Refused) {
       published("open quote", "method,value\n\"full,1\n", "a quote that is not closed"),
   };
   expect_refusals(cases);
+}
+
+// tiny has four layers of heads with 32 dimensions.
+TEST(MalformedManifest, MethodsThatTheModelHasNoRoomFor) {
+  const Malformed cases[] = {
+      value("parts of keys", "/methods", {"full", "pqcache:m=3"},
+            "m.json: /methods/1: tiny: pqcache: m: found 3 parts, expected a divisor of the 32 "
+            "dimensions of a head"),
+      value("weights of layers", "/methods/0", "snapkv:layers=4/3",
+            "m.json: /methods/0: tiny: snapkv: layers: found 2 numbers, expected the model's 4"),
+      value("the same of a composed method", "/methods/0", "a-shape+h2o:layers=4/3",
+            "/methods/0: tiny: h2o: layers: found 2 numbers"),
+      value("dense layers", "/methods/0", "quest:dense_layers=5",
+            "quest: dense_layers: found 5, expected at most the model's 4 layers"),
+      value("lower layers", "/methods/0", "round:lw=5", "round: lw: found 5, expected at most"),
+      value("a layer", "/methods/0", "specontext-self:d=4",
+            "specontext-self: d: found 4, expected a layer of the model, 0 to 3"),
+      value("dimensions of a query", "/methods/0", "sparq:r=33",
+            "sparq: r: found 33, expected at most the 32 dimensions of a head"),
+      value("the method of a probe", "/probes", {"recall:method=pqcache:m=5"},
+            "m.json: /probes/0: tiny: pqcache: m: found 5 parts"),
+      {"patterns of another model",
+       [](const TemporaryDirectory& d) {
+         d.write("p.json", R"([{"0": ["vertical_and_slash", 30, 100, 1]}])");
+         Json json = good_manifest();
+         json["methods"] = {"minference:config=p.json"};
+         return plan_of(d, json.dump());
+       },
+       "p.json: found 1 layers, expected the model's 4"},
+      {"a run of it",
+       [](const TemporaryDirectory& d) -> Arguments {
+         Json json = good_manifest();
+         json["methods"] = {"full", "pqcache:m=3"};
+         return {"run", d.write("m.json", json.dump()), "--db", d.path("s.db")};
+       },
+       "m.json: /methods/1: tiny: pqcache: m: found 3 parts"},
+  };
+  expect_refusals(cases);
+}
+
+// What is at its default, or just what the model has, is no mistake.
+TEST(MalformedManifest, MethodsThatFitTheModelArePlanned) {
+  const TemporaryDirectory d;
+  Json json = good_manifest();
+  json["methods"] = {"pqcache:m=16",
+                     "snapkv:layers=4/3/2/1",
+                     "quest:dense_layers=4",
+                     "round:lw=4",
+                     "specontext-self:d=3",
+                     "sparq:r=32",
+                     "shadowkv",
+                     "infllm",
+                     "specontext"};
+  const Finished run = run_program(plan_of(d, json.dump()));
+  EXPECT_EQ(run.code, 0) << run.err;
 }
 
 // A key that is nearly one of the manifest's is answered with it, on every level.

@@ -58,7 +58,8 @@ TEST(MalformedStore, Files) {
       {"a directory", [](const TemporaryDirectory& d) { return report(d.path("")); },
        "expected a turnbench store"},
       bytes(
-          "empty", [](std::string) { return ""; }, "s.db: found an SQLite file of another program"),
+          "empty", [](std::string) { return ""; },
+          "s.db: found no experiment, expected at least one"),
       bytes(
           "short text", [](std::string) { return "hello"; }, "file is not a database"),
       bytes(

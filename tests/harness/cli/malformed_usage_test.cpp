@@ -39,6 +39,8 @@ TEST(MalformedUsage, Words) {
             "found \"model\", expected one of: method"),
       usage("method unlike any other", {"describe", "method", "zzzzzzzzzzzzzzz"},
             "\"zzzzzzzzzzzzzzz\", expected one of those that `turnbench list methods` prints"),
+      usage("method like others in nothing but its length", {"describe", "method", "foo"},
+            "\"foo\", expected one of those that `turnbench list methods` prints"),
       usage("unknown method to describe", {"describe", "method", "snapkw"},
             "\"snapkw\", expected \"snapkv\""),
       usage("unknown method", {"logits", "--model", "tiny", "--ids", "1", "--method", "loopsreve"},
@@ -111,7 +113,12 @@ TEST(MalformedUsage, Values) {
       usage("prompt is missing", {"generate", "--model", "tiny", "--prompt", "/no/such"},
             "/no/such: found no readable file (No such file or directory), expected one"),
       usage("prompt is empty", {"generate", "--model", "tiny", "--prompt", "/dev/null"},
-            "/dev/null: found no tokens"),
+            "/dev/null: found no text, expected a prompt"),
+      {"message is empty",
+       [](const TemporaryDirectory& d) -> Arguments {
+         return {"generate", "--model", "tiny", "--chat", "--prompt", d.write("p", "\n")};
+       },
+       "p: found no text, expected a prompt"},
       usage("prompt of random weights",
             {"generate", "--model", "random:" TURNBENCH_SOURCE_DIR "/models/tiny/config.json"},
             "found no tokenizer, expected one, or --ids"),
@@ -121,7 +128,8 @@ TEST(MalformedUsage, Values) {
             "model tinny: found no directory and no model of this name, expected \"tiny\""),
       usage("unknown model to tokenize", {"tokenize", "--model", "tinny", "/dev/null"},
             "model tinny: found no directory and no model of this name, expected \"tiny\""),
-      generate("template without a chat", {"--template", "none"}, "--template requires --chat"),
+      generate("template without a chat", {"--template", "none"},
+               "--template: found no --chat beside it, expected it"),
       usage("unknown template", {"generate", "--model", "tiny", "--chat", "--template", "gemma"},
             "--template: found \"gemma\", expected a file, or one of: none, llama2"),
       usage("system prompt that a template refuses",
@@ -176,6 +184,44 @@ TEST(MalformedUsage, Conversations) {
   expect_refusals(cases);
 }
 
+// A name of --data that no manifest uses is a slip, in smoke runs too, where data may be missing.
+TEST(MalformedUsage, DataOfNoManifest) {
+  const auto sweep = [](const char* name, Arguments options, const char* expected) {
+    return Malformed{name,
+                     [options](const TemporaryDirectory& d) {
+                       Arguments arguments = options;
+                       arguments.push_back(d.write("m.json", R"({"name": "m", "models": ["tiny"],
+                         "datasets": ["tiny-fact", {"name": "hotpotqa", "label": "Hotpot"}],
+                         "methods": ["full"]})"));
+                       if (options[0] == "run") {
+                         arguments.insert(arguments.end(), {"--db", d.path("s.db")});
+                       }
+                       return arguments;
+                     },
+                     expected};
+  };
+  const char* const longbench =
+      "--data: found longbnech, expected a dataset or collection of the manifest: \"longbench\"";
+  const Malformed cases[] = {
+      sweep("plan", {"plan", "--data", "longbnech=/x"}, longbench),
+      sweep("run", {"run", "--data", "longbnech=/x"}, longbench),
+      sweep("smoke run", {"run", "--smoke", "--data", "longbnech=/x"}, longbench),
+      sweep("smoke plan", {"plan", "--smoke", "--data", "longbnech=/x"}, longbench),
+      sweep("a label", {"plan", "--smoke", "--data", "Hotpto=/x"}, "\"Hotpot\""),
+      sweep("no Chinese", {"plan", "--smoke", "--data", "jieba=/x"}, "--data: found jieba"),
+      sweep("what is generated", {"plan", "--smoke", "--data", "tiny-fact=/x"},
+            "--data: found tiny-fact"),
+  };
+  expect_refusals(cases);
+  // The names that are meant.
+  const TemporaryDirectory d;
+  for (const char* data : {"longbench=/x", "Hotpot=/x", "hotpotqa=/x"}) {
+    const Finished run = run_program(sweep("", {"plan", "--data", data}, "").make(d));
+    EXPECT_NE(run.err.find("/x"), std::string::npos) << run.err;
+    EXPECT_EQ(run.err.find("--data"), std::string::npos) << run.err;
+  }
+}
+
 // --model of a sweep takes one value, and each name once.
 TEST(MalformedUsage, Locations) {
   const auto plan = [](const char* name, Arguments options, const char* expected) {
@@ -196,7 +242,10 @@ TEST(MalformedUsage, Locations) {
       plan("name twice", {"--model", "tiny=tiny", "--model", "tiny=/x"},
            "--model: found \"tiny\" twice"),
       plan("no such model", {"--model", "tin=/x"},
-           "--model: found tin, expected a model of the manifest: tiny"),
+           "--model: found tin, expected a model of the manifest: \"tiny\""),
+      plan("no such data", {"--data", "longbench=/x"},
+           "--data: found longbench, expected a dataset or collection of the manifest: none of "
+           "them reads files"),
       plan("no such directory", {"--model", "tiny=/no/such"}, "/no/such: found no such directory"),
       plan("no CUDA", {"--device", "cuda:0"}, "--device: found cuda:0"),
   };

@@ -93,6 +93,14 @@ TEST_F(DenseHistoryManifest, RefusesWhatHasNoMeaning) {
   Json fidelity = manifest();
   fidelity["fidelity"] = "full";
   refused(fidelity, "m.json: /fidelity: found full with the history dense, expected none");
+  for (const char* method : {"infllm", "specontext:budget=64,feat=prev"}) {
+    Json every_token = manifest();
+    every_token["methods"] = {method};
+    refused(every_token, fmt::format("m.json: /history: found dense with the method {}, expected "
+                                     "another history",
+                                     method)
+                             .c_str());
+  }
 }
 
 TEST_F(DenseHistoryManifest, MayGoPastTheModelsPositions) {

@@ -119,16 +119,23 @@ TEST_F(OffloadManifest, PlanRefusesWhatDoesNotGoTogether) {
           "shadowkv: found a cache_rule other than previous, expected cache_rule=previous: keys "
           "that a step computes stay for the next one");
   refused("adakv:budget=64+shadowkv",
-          "shadowkv: found it with a method whose heads keep unequal numbers of tokens, expected "
-          "equally many in all KV sets of a layer");
+          "adakv+shadowkv: found an eviction whose heads keep unequal numbers of tokens, expected "
+          "equally many in all KV sets of a layer, which the selection needs");
   refused("adakv:budget=64+clusterkv", "");
   for (const char* name : {"shadowkv", "clusterkv"}) {
     for (const char* evicting : {"h2o", "tova", "streamingllm", "keyformer"})
       refused(fmt::format("{}:budget=64+{}", evicting, name),
-              fmt::format("{}: found it with a method that evicts while decoding, expected none, "
-                          "or history compress_once",
-                          name));
+              fmt::format("{}+{}: found an eviction while decoding, expected none, or history "
+                          "compress_once: the selection needs whole answers",
+                          evicting, name));
   }
+  const Finished generated = run_program({"generate", "--model", "tiny", "--ids", "5,6,7",
+                                          "--method", "h2o:budget=64+shadowkv:budget=32"});
+  EXPECT_EQ(generated.code, 2);
+  EXPECT_EQ(generated.err,
+            "turnbench: h2o+shadowkv: found an eviction while decoding, expected none, or history "
+            "compress_once: the selection needs whole answers\n");
+  EXPECT_EQ(generated.out, "");
   manifest["history"] = "compress_once";
   refused("h2o:budget=64+shadowkv", "");
 }

@@ -106,9 +106,11 @@ TEST(PlannedStages, AreCounted) {
   const ModelConfig& c = plan.experiment.models[0].checkpoint.config;
   ASSERT_TRUE(c.tied_embeddings);
   const auto stages = [](std::size_t count) { return std::vector<Device>(count); };
-  const PlanCost::Memory one = estimate_cost(plan, stages(1)).memory[0],
-                         two = estimate_cost(plan, stages(2)).memory[0],
-                         four = estimate_cost(plan, stages(4)).memory[0];
+  PlannedLengths lengths(plan);
+  const auto memory = [&](std::size_t count) {
+    return estimate_cost(plan, stages(count), lengths).memory[0];
+  };
+  const PlanCost::Memory one = memory(1), two = memory(2), four = memory(4);
   const std::size_t table = static_cast<std::size_t>(c.vocab) * static_cast<std::size_t>(c.hidden) *
                             size_of(plan.experiment.models[0].dtype);
   EXPECT_EQ(two.weights, one.weights + table);
@@ -116,7 +118,7 @@ TEST(PlannedStages, AreCounted) {
   EXPECT_GT(two.worker.if_answers_agree, one.worker.if_answers_agree);
   EXPECT_EQ(four.worker.if_answers_agree - two.worker.if_answers_agree,
             2 * (two.worker.if_answers_agree - one.worker.if_answers_agree));
-  EXPECT_THROW(estimate_cost(plan, stages(5)), Error) << "more stages than layers";
+  EXPECT_THROW(memory(5), Error) << "more stages than layers";
 }
 
 }  // namespace

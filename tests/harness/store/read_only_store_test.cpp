@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 
@@ -119,6 +120,56 @@ TEST_F(ReadOnlyStore, NeverHidesWhatIsNotMergedYet) {
   EXPECT_EQ(refusal.find('\n'), std::string::npos);
 }
 
+// The file, its folder, or both, for who has no right to write.
+TEST_F(ReadOnlyStore, IsNotWritten) {
+  for (const auto& [file, folder] : {std::pair(0444, 0555), {0444, 0777}, {0666, 0555}}) {
+    SCOPED_TRACE(fmt::format("{:o} in {:o}", file, folder));
+    const std::string db = store(file, folder);
+    for (const auto open : {Store::open_to_write, Store::create}) {
+      const std::string refusal = without_privileges([&] {
+        open(db);
+        return std::string("opened");
+      });
+      EXPECT_NE(refusal.find("s.db: cannot be written ("), std::string::npos) << refusal;
+    }
+    EXPECT_EQ(
+        without_privileges([&] { return std::string(Store::is_writable(db) ? "yes" : "no"); }),
+        "no");
+    fs::permissions(folder_, fs::perms(0755));
+    fs::remove_all(folder_);
+  }
+  const std::string made = without_privileges([&] {
+    Store::create(directory_.path("new.db"));
+    return std::string("made");
+  });
+  EXPECT_NE(made.find("new.db: cannot be written (Permission denied)"), std::string::npos) << made;
+}
+
+// What a run leaves that is killed before its first write.
+TEST(EmptyStore, IsOneWithoutExperiments) {
+  const TemporaryDirectory directory;
+  const std::string empty = directory.write("empty.db", ""), page = directory.path("page.db");
+  execute(page, "PRAGMA journal_mode=WAL");
+  ASSERT_EQ(fs::file_size(page), 4096u);
+  for (const std::string& db : {empty, page}) {
+    SCOPED_TRACE(db);
+    const std::string before = read_file(db);
+    const Finished status = run_program({"status", db});
+    EXPECT_EQ(status.code, 0) << status.err;
+    EXPECT_EQ(status.out, "");
+    const Finished report = run_program({"report", db});
+    EXPECT_EQ(report.code, 2);
+    EXPECT_NE(report.err.find("found no experiment, expected at least one"), std::string::npos)
+        << report.err;
+    EXPECT_EQ(read_file(db), before);
+    directory.write("small.csv", "method,position,value\nfull,end,12.5\n");
+    const std::string manifest = directory.write("m.json", small_manifest());
+    EXPECT_EQ(run_program({"plan", manifest, "--db", db, "--json"}).json()["units"], 4);
+    EXPECT_EQ(run_program({"run", manifest, "--db", db, "--quiet"}).code, 0);
+    EXPECT_EQ(run_program({"status", db}).code, 0);
+  }
+}
+
 // For everybody, root too: where the index should be made, a link that leads nowhere is in the way.
 TEST_F(ReadOnlyStore, EveryCommandThatOnlyReadsDoes) {
   const std::string db = store(0644, 0755);
@@ -128,6 +179,8 @@ TEST_F(ReadOnlyStore, EveryCommandThatOnlyReadsDoes) {
                                            {"report", db, "--format", "html"},
                                            {"status", db, "--json"},
                                            {"plan", manifest, "--db", db, "--json"}};
+  const std::string other_manifest =
+      directory_.write("f/other.json", replace_all(small_manifest(), "\"small\"", "\"other\""));
   std::vector<std::string> want;
   for (const Arguments& command : commands) want.push_back(run_program(command).out);
   fs::create_symlink("nowhere", db + "-shm");
@@ -144,6 +197,23 @@ TEST_F(ReadOnlyStore, EveryCommandThatOnlyReadsDoes) {
                                        "--db", db, "--label", "x", "--experiment", "small"});
   EXPECT_NE(import.err.find("p.jsonl"), std::string::npos)
       << "it comes to the file: " << import.err;
+  // Those that write say that they cannot, all alike.
+  const std::vector<Arguments> writing = {
+      {"forget", db, "--experiment", "small"}, {"score", db}, {"run", other_manifest, "--db", db}};
+  const auto before = directory_.content();
+  for (const Arguments& command : writing) {
+    const Finished run = run_program(command);
+    EXPECT_EQ(run.code, 1) << command[0] << run.err;
+    EXPECT_NE(run.err.find("s.db: cannot be written"), std::string::npos) << run.err;
+    EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
+  }
+  // A run that has nothing to do has no need to.
+  const Finished done = run_program({"run", manifest, "--db", db});
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_EQ(done.out, want[0]);
+  EXPECT_EQ(done.err, "small: nothing is left to run\n");
+  EXPECT_TRUE(directory_.content() == before);
+
   directory_.write("f/s.db-wal", "changes");
   for (const Arguments& command : commands) {
     const Finished run = run_program(command);

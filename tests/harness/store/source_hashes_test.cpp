@@ -1,4 +1,4 @@
-// Which sources decide what: cmake/source_hashes.cmake over a small tree and over this one.
+// Which sources decide what: the tool of the build, over a small tree and over this one.
 
 #include <gtest/gtest.h>
 
@@ -19,14 +19,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What the script says of a tree: for each part its name, its hash, and its files.
+/// What the tool writes of a tree: for each part its name, its hash, and its files.
 struct Part {
   std::string name, hash;
   std::set<std::string> files;
 };
 std::vector<Part> parts_of(const std::string& tree, const std::string& out) {
-  const std::string command = "cmake -DSOURCE=" + tree + " -DOUTPUT=" + out +
-                              " -P " TURNBENCH_SOURCE_DIR "/cmake/source_hashes.cmake";
+  const std::string command = "'" TURNBENCH_SOURCE_HASHES "' '" + tree + "' '" + out + "'";
   EXPECT_EQ(std::system(command.c_str()), 0);
   std::vector<Part> result;
   for (const std::string& line : split(read_file(out), "\n")) {
@@ -44,7 +43,8 @@ class SourceTree : public testing::Test {
     for (const char* file :
          {"inference/engine.cpp", "inference/cpu/gemm.cpp", "inference/cuda/gemm.cu",
           "inference/tokenizer/bpe.cpp", "harness/unit/unit.cpp", "harness/unit/prompt.cpp",
-          "datasets/a.cpp", "metrics/f1.cpp", "methods/scores.cpp", "probes/mean.h"})
+          "datasets/a.cpp", "metrics/f1.cpp", "methods/scores.cpp", "probes/mean.h",
+          "common/text.cpp", "common/random.h", "common/thread_pool.cpp"})
       directory_.write(file, "\n");
     directory_.write("methods/scores.h", "#include \"methods/budget_sharing.h\"\n");
     directory_.write("methods/budget_sharing.h", "\n");
@@ -57,7 +57,7 @@ class SourceTree : public testing::Test {
                      "ProbeInfo coverage() {\n}\n");
   }
 
-  /// Part -> hash, as the script writes them.
+  /// Part -> hash, as the tool writes them.
   std::map<std::string, std::string> hashes() const {
     std::map<std::string, std::string> result;
     for (const Part& part : parts_of(directory_.path(""), directory_.path("state.out")))
@@ -65,10 +65,11 @@ class SourceTree : public testing::Test {
     return result;
   }
 
-  /// The parts that a change of a file changes.
-  std::vector<std::string> changed_by(const std::string& file) const {
+  /// The parts that lines added to a file change.
+  std::vector<std::string> changed_by(const std::string& file,
+                                      const std::string& lines = "int changed;\n") const {
     const auto before = hashes();
-    directory_.write(file, read_file(directory_.path(file)) + "// changed\n");
+    directory_.write(file, read_file(directory_.path(file)) + lines);
     std::vector<std::string> out;
     for (const auto& [part, hash] : hashes()) {
       if (before.at(part) != hash) out.push_back(part);
@@ -90,6 +91,9 @@ TEST_F(SourceTree, EachFileTouchesWhatItDecides) {
   EXPECT_EQ(changed_by("harness/unit/prompt.cpp"), Parts{"prompts"});
   EXPECT_EQ(changed_by("datasets/a.cpp"), Parts{"datasets"});
   EXPECT_EQ(changed_by("metrics/f1.cpp"), Parts{"metrics"});
+  EXPECT_EQ(changed_by("common/text.cpp"), (Parts{"datasets", "metrics", "prompts"}));
+  EXPECT_EQ(changed_by("common/random.h"), (Parts{"datasets", "engine"}));
+  EXPECT_EQ(changed_by("common/thread_pool.cpp"), Parts{});
   EXPECT_EQ(changed_by("methods/snapkv.cpp"), Parts{"methods/snapkv"});
   EXPECT_EQ(changed_by("methods/scores.cpp"), Parts{"methods/snapkv"});
   EXPECT_EQ(changed_by("methods/a_shape.cpp"), (Parts{"methods/a-shape", "methods/tri-shape"}));
@@ -97,11 +101,47 @@ TEST_F(SourceTree, EachFileTouchesWhatItDecides) {
   EXPECT_EQ(changed_by("probes/mean.h"), Parts{"probes/coverage"});
 }
 
+TEST_F(SourceTree, CommentsAndWhiteSpaceChangeNoPart) {
+  const std::string comments = "\n// changed\n/* twice */   \n";
+  for (const char* file : {"inference/engine.cpp", "inference/cuda/gemm.cu",
+                           "harness/unit/prompt.cpp", "datasets/a.cpp", "metrics/f1.cpp",
+                           "methods/snapkv.cpp", "methods/budget_sharing.h", "probes/mean.h"})
+    EXPECT_EQ(changed_by(file, comments), std::vector<std::string>{}) << file;
+}
+
 TEST_F(SourceTree, IsWrittenOnlyWhenItChanges) {
   hashes();
   const auto first = std::filesystem::last_write_time(directory_.path("state.out"));
   hashes();
   EXPECT_EQ(std::filesystem::last_write_time(directory_.path("state.out")), first);
+}
+
+std::string git(const std::string& tree, const std::string& arguments) {
+  return "git -C '" + tree + "' -c user.name=a -c user.email=a@b.c " + arguments;
+}
+
+TEST_F(SourceTree, NamesTheCommitOfItsOwnCheckout) {
+  const std::string tree = directory_.path(""), out = directory_.path("state.out");
+  const auto state = [&] {
+    parts_of(tree, out);
+    return split(split(read_file(out), "return {")[1], ", {")[0];
+  };
+  if (std::system("git --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "no git";
+  EXPECT_EQ(state(), "\"\", false");
+  directory_.write(".gitignore", "state.out\n");
+  ASSERT_EQ(std::system((git(tree, "init -q") + " && " + git(tree, "add -A") + " && " +
+                         git(tree, "commit -q -m first"))
+                            .c_str()),
+            0);
+  const std::string committed = state();
+  EXPECT_TRUE(std::regex_match(committed, std::regex("\"[0-9a-f]{40}\", false"))) << committed;
+  directory_.write("datasets/a.cpp", "int changed;\n");
+  EXPECT_EQ(state(), replace_all(committed, "false", "true"));
+  // A folder in another project's checkout has no commit.
+  const std::string inner = directory_.path("inner");
+  fs::create_directory(inner);
+  parts_of(inner, out);
+  EXPECT_NE(read_file(out).find("return {\"\", false"), std::string::npos);
 }
 
 /// What of methods/ and probes/ the files of a part include, and the sources of these headers,
@@ -166,9 +206,11 @@ TEST_F(Sources, OneThatIsLeftOutIsFound) {
 }
 
 TEST_F(Sources, OfEachFolderAreInSomePart) {
-  // Lists of names, the search whose pattern file has a hash of its own, and what a command
-  // measures and no store keeps.
+  // Lists of names, checks before a run, the search whose pattern file has a hash of its own, and
+  // what a command measures and no store keeps.
   std::set<std::string> known = {"methods/registry.cpp",
+                                 "methods/model_check.h",
+                                 "methods/model_check.cpp",
                                  "methods/pattern_search.h",
                                  "methods/pattern_search.cpp",
                                  "probes/registry.cpp",
@@ -185,6 +227,60 @@ TEST_F(Sources, OfEachFolderAreInSomePart) {
       EXPECT_TRUE(entry.is_directory() || known.contains(file)) << file;
     }
   }
+}
+
+/// A copy of the sources that have hashes, in which one of them is edited.
+class EditedSources : public testing::Test {
+ protected:
+  EditedSources() {
+    const fs::path root = TURNBENCH_SOURCE_DIR;
+    for (const Part& p : parts_of(root, directory_.path("state.out"))) {
+      for (const std::string& file : p.files) {
+        if (!path_exists(directory_.path(file))) directory_.write(file, read_file(root / file));
+      }
+    }
+  }
+
+  /// The parts that change when the first match of `from` in a file becomes `to`.
+  std::set<std::string> changed_by(const std::string& file, const char* from,
+                                   const char* to) const {
+    const std::string text = read_file(directory_.path(file));
+    const std::string edited =
+        std::regex_replace(text, std::regex(from), to, std::regex_constants::format_first_only);
+    EXPECT_NE(edited, text) << file << " has no " << from;
+    const auto before = parts_of(directory_.path(""), directory_.path("state.out"));
+    directory_.write(file, edited);
+    const auto after = parts_of(directory_.path(""), directory_.path("state.out"));
+    directory_.write(file, text);
+    EXPECT_EQ(before.size(), after.size());
+    std::set<std::string> out;
+    for (std::size_t i = 0; i < before.size() && i < after.size(); ++i) {
+      EXPECT_EQ(before[i].name, after[i].name);
+      if (before[i].hash != after[i].hash) out.insert(after[i].name);
+    }
+    return out;
+  }
+
+  const TemporaryDirectory directory_;
+};
+
+TEST_F(EditedSources, OnlyChangedTokensOfAnInterfaceMakeResultsStale) {
+  using Parts = std::set<std::string>;
+  const std::string file = "inference/policy.h";
+  EXPECT_EQ(changed_by(file, "\n", "\n// A comment.\n"), Parts{});
+  EXPECT_EQ(changed_by(file, "// ", "// Another comment: "), Parts{});
+  EXPECT_EQ(changed_by(file, " = 0;", "\n    = 0;"), Parts{});
+  EXPECT_EQ(changed_by(file, " = 0;", " = 7;"), Parts{"engine"});
+  EXPECT_EQ(changed_by(file, "\n", "\n#define A B\n"), Parts{"engine"});
+}
+
+TEST_F(EditedSources, AChangedNumberMakesTheMethodsStaleThatUseIt) {
+  const auto changed = changed_by("methods/snapkv.cpp", "\"[0-9]+\"", "\"9999\"");
+  EXPECT_TRUE(changed.contains("methods/snapkv"));
+  EXPECT_TRUE(changed.contains("methods/pyramidkv"));
+  EXPECT_FALSE(changed.contains("engine"));
+  EXPECT_FALSE(changed.contains("methods/h2o"));
+  EXPECT_EQ(changed_by("methods/snapkv.cpp", "class ", "class  "), std::set<std::string>{});
 }
 
 }  // namespace

@@ -61,7 +61,8 @@ TEST(DenseHistory, EqualsReprefillWhereThePrefillIsDense) {
   const SmallWorld world;
   const Dialogue dialogue = dialogue_of_three_turns();
   GoldCells cells;
-  const char* specs[] = {"oracle:budget=24", "streamingllm:budget=24", "quest:budget=32,page=8"};
+  const char* specs[] = {"oracle:budget=24,sinks=2", "streamingllm:budget=24",
+                         "quest:budget=32,page=8"};
   for (const char* spec : specs) {
     cells.add(spec, History::kDense);
     cells.add(spec, History::kReprefill);
@@ -121,9 +122,13 @@ TEST(DenseHistory, CompanyChangesNothing) {
   const Dialogue dialogue = dialogue_of_three_turns();
   GoldCells cells;
   for (const MethodInfo& info : all_methods()) {
-    if (info.name != "infllm") cells.add(spec_of(info, small_values(info)), History::kDense);
+    const std::string spec = spec_of(info, small_values(info));
+    const Policies policies = Method::parse(spec).make();
+    if (!policies.selection || !policies.selection->needs_every_pass())
+      cells.add(spec, History::kDense);
   }
-  cells.add("pqcache:budget=24,placement=host", History::kDense);
+  EXPECT_LT(cells.cells.size(), all_methods().size()) << "some must see every token";
+  cells.add("pqcache:budget=24,sinks=2,placement=host", History::kDense);
   const auto together = by_key(world.run({{&dialogue, cells.cells}}, kShort).records);
   Decoding isolated = kShort;
   isolated.isolated = true;
@@ -145,17 +150,24 @@ TEST(DenseHistory, CompanyChangesNothing) {
   }
 }
 
-// Its blocks come of the attention of all rows.
-TEST(DenseHistory, IsRefusedByAMethodThatMustSeeEveryToken) {
+// Blocks come of the attention of all rows, features of the hidden states of all tokens.  Manifests
+// refuse both.
+TEST(DenseHistory, FailsForMethodsThatMustSeeEveryToken) {
   const SmallWorld world;
   const Dialogue dialogue = dialogue_of_three_turns();
-  const std::string spec = "infllm:budget=24,init=2,block=4";
-  GoldCells cells;
-  cells.add(spec, History::kDense);
-  const auto records = by_key(world.run({{&dialogue, cells.cells}}, kShort).records);
-  const Result& last = records.at({spec + " dense", dialogue.id, 2});
-  EXPECT_EQ(last.status, Record::Status::kError);
-  EXPECT_NE(last.error.find("it needs all tokens in order"), std::string::npos) << last.error;
+  const std::pair<const char*, const char*> refusals[] = {
+      {"infllm:budget=24,init=2,block=4", "it needs all tokens in order"},
+      {"specontext:budget=24,feat=prev",
+       "tokens whose hidden states are not known, expected none"}};
+  for (const auto& [spec, message] : refusals) {
+    EXPECT_TRUE(Method::parse(spec).make().selection->needs_every_pass());
+    GoldCells cells;
+    cells.add(spec, History::kDense);
+    const auto records = by_key(world.run({{&dialogue, cells.cells}}, kShort).records);
+    const Result& last = records.at({cells.cells[0].key, dialogue.id, 2});
+    EXPECT_EQ(last.status, Record::Status::kError);
+    EXPECT_NE(last.error.find(message), std::string::npos) << last.error;
+  }
 }
 
 TEST(DenseHistory, HasNoHistoryInADialogueOfOneTurn) {

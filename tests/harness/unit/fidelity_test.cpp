@@ -99,13 +99,18 @@ TEST(DecodeForced, IsFreeDecodingToTheBit) {
   for (const MethodInfo& info : all_methods())
     methods.push_back(Method::parse(spec_of(info, small_values(info))));
   methods.push_back(Method::parse("streamingllm:budget=24,pos=shift"));
-  methods.push_back(Method::parse("oracle:budget=24,placement=host,cache_tokens=32,cache_block=8"));
+  methods.push_back(
+      Method::parse("oracle:budget=24,sinks=2,placement=host,cache_tokens=32,cache_block=8"));
   constexpr std::size_t kTokens = 20;
   for (int threads : {1, 2}) {
     const auto backend = make_cpu_backend(threads);
     Engine engine(world.model, *backend, {});
-    const DialogueView view{prompt.tokens, prompt.spans, 0, 5,
-                            [&](int token) { return world.renderer.token_text(token); }};
+    const DialogueView view{prompt.tokens,
+                            prompt.spans,
+                            0,
+                            5,
+                            [&](int token) { return world.renderer.token_text(token); },
+                            static_cast<int>(kTokens)};
     std::vector<ForcedSequence> forced;
     std::vector<std::vector<int>> answers(methods.size());
     std::vector<std::vector<std::vector<float>>> free(methods.size());  // method, step

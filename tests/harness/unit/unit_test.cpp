@@ -223,6 +223,36 @@ TEST(Unit, WorkedExampleOfTheHistories) {
   }
 }
 
+// The official runners let Keyformer's temperature rise until the answer's length limit.
+TEST(Unit, KeyformersTemperatureRisesUntilTheAnswersLimit) {
+  const SmallWorld world;
+  const std::vector<Dialogue> dialogues = short_dialogues(2);
+  Cells cells;
+  for (const char* t_max : {"", ",t_max=12", ",t_max=1"})
+    cells.add(std::string("keyformer:budget=24,recent=6,noise=false,tau_end=30") + t_max);
+  std::vector<WorkUnit> units;
+  for (const Dialogue& d : dialogues) units.push_back({&d, cells.cells});
+  const auto records = by_key(
+      world
+          .run(units,
+               {.max_prompt_tokens = 4000, .max_new_tokens = 12, .temperature = 4, .seed = 4})
+          .records);
+  std::size_t of_another = 0;
+  for (std::size_t c = 0; c < cells.cells.size() / 3; ++c) {
+    for (const Dialogue& d : dialogues) {
+      for (int turn = 0; turn < static_cast<int>(d.turns.size()); ++turn) {
+        const auto result = [&](std::size_t spec) {
+          return records.at({cells.cells[spec * cells.cells.size() / 3 + c].key, d.id, turn});
+        };
+        EXPECT_EQ(result(0).status, Record::Status::kOk);
+        EXPECT_EQ(result(0).answer_tokens, result(1).answer_tokens);
+        of_another += result(0).answer_tokens != result(2).answer_tokens;
+      }
+    }
+  }
+  EXPECT_GT(of_another, 0u) << "the temperature changes nothing here";
+}
+
 // Units that run at the same time end one after the other, so that each can be stored at its end.
 TEST(Unit, EachIsHandedOverWhenItEnds) {
   const SmallWorld world;

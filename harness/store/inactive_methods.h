@@ -1,0 +1,20 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "harness/store/cell.h"
+#include "harness/store/cell_usage.h"
+
+namespace turnbench {
+
+/// Methods that did nothing in some cell: they kept, read and computed as much as full attention in
+/// every record.  One line for methods of which the same is true: "snapkv:budget=4096 kept, read
+/// and computed as much as full attention in all 24 records of tiny-fact: it was not active, its
+/// budget was never reached (prompts of at most 812 tokens)".  Not for full attention itself,
+/// probes and imported answers.
+std::vector<std::string> inactive_methods(const std::vector<Cell>& cells,
+                                          const std::map<std::string, CellUsage>& by_cell);
+
+}  // namespace turnbench

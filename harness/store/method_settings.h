@@ -1,0 +1,50 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "methods/method.h"
+
+namespace turnbench {
+
+/// What a method decides.
+struct PolicyKinds {
+  bool prefill = false, eviction = false, selection = false;
+
+  bool none() const { return !prefill && !eviction && !selection; }
+  bool limits_tokens() const { return eviction || selection; }
+  bool overlaps(const PolicyKinds& other) const {
+    return (prefill && other.prefill) || (eviction && other.eviction) ||
+           (selection && other.selection);
+  }
+};
+
+/// A canonical method, taken apart.  Read from the text and the registry alone: files that it names
+/// need not be there, and a store may have methods that this program does not know.
+struct MethodSettings {
+  struct Part {
+    std::string name;
+    const MethodInfo* info = nullptr;           ///< null if this program does not know the method
+    std::map<std::string, std::string> values;  ///< parameter -> value, defaults included
+    PolicyKinds kinds;
+  };
+  std::vector<Part> parts;
+  std::map<std::string, std::string> placement;  ///< values of placement_parameters()
+
+  static MethodSettings parse(std::string_view canonical);
+
+  /// The names of the parts, joined by +.
+  std::string family() const;
+  /// True if it is full attention: nothing is decided.
+  bool is_exact() const;
+  bool limits_tokens() const;
+  /// The budget of kept or read tokens, if it has one.
+  std::optional<Budget> budget() const;
+  /// The value of a parameter, from the first part that has it.
+  std::optional<std::string> value(const std::string& name) const;
+};
+
+}  // namespace turnbench

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+
+#include "reports/diff/run_diff.h"
+
+namespace turnbench {
+
+/// The first field in which the protocols part, or with `all_fields` every field, and a table of
+/// the cells that differ.
+std::string render_diff_markdown(const RunDiff& diff, bool all_fields);
+
+/// Every field and every pair of cells.
+std::string render_diff_json(const RunDiff& diff);
+
+}  // namespace turnbench

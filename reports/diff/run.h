@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+
+#include "harness/store/store.h"
+
+namespace turnbench {
+
+/// One experiment of a store, as a side of a comparison.
+struct Run {
+  const Store* store = nullptr;
+  std::string experiment;
+};
+
+}  // namespace turnbench

@@ -1,0 +1,28 @@
+#include "reports/estimate_json.h"
+
+#include <nlohmann/json.hpp>
+
+namespace turnbench {
+
+OrderedJson number_json(const Estimate& estimate, double x) {
+  return estimate.known ? OrderedJson(x) : OrderedJson(nullptr);
+}
+
+void put_estimate(OrderedJson& json, const Estimate& e) {
+  json["mean"] = number_json(e, e.mean);
+  json["low"] = e.interval ? number_json(e, e.interval->low) : OrderedJson(nullptr);
+  json["high"] = e.interval ? number_json(e, e.interval->high) : OrderedJson(nullptr);
+}
+
+OrderedJson difference_json(const Difference& difference) {
+  OrderedJson out;
+  put_estimate(out, difference.estimate);
+  out["n"] = difference.estimate.dialogues;
+  out["turns"] = difference.estimate.turns;
+  out["p"] = difference.against_zero.p;
+  out["p_adjusted"] = difference.against_zero.adjusted;
+  if (difference.equivalence) out["p_equivalence"] = *difference.equivalence;
+  return out;
+}
+
+}  // namespace turnbench

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+
+#include "common/json.h"
+#include "reports/estimate.h"
+
+namespace turnbench {
+
+/// A number of an estimate; null where there is no mean.
+OrderedJson number_json(const Estimate& estimate, double x);
+
+/// Sets "mean", "low" and "high".
+void put_estimate(OrderedJson& json, const Estimate& estimate);
+
+/// The estimate, "n" dialogues, "turns", "p", "p_adjusted", and "p_equivalence" if it was tested.
+OrderedJson difference_json(const Difference& difference);
+
+}  // namespace turnbench

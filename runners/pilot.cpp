@@ -1,0 +1,225 @@
+#include "runners/pilot.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "common/clock.h"
+#include "harness/experiment/plan_cost.h"
+#include "runners/worker_engine.h"
+
+namespace turnbench {
+namespace {
+
+constexpr double kMostFlops = 1e11;  // of forward passes: some seconds with all else
+constexpr std::int64_t kMostParameters = 500'000'000;  // of a model that is loaded for this
+constexpr int kMostAnswer = 256;                       // tokens of an answer
+constexpr int kMostPrompt = 512, kSteps = 16;          // of full attention alone
+constexpr std::size_t kLeastPrompt = 16;
+
+double value_of(const std::vector<Record::NamedValue>& values, std::string_view name) {
+  for (const auto& [known, value] : values) {
+    if (known == name) return value;
+  }
+  return 0;
+}
+
+/// Runs parts of a plan in memory.
+class PilotRun {
+ public:
+  PilotRun(const Plan& plan, std::size_t model, const Speeds& known, PlannedLengths& lengths,
+           const RunOptions& options)
+      : plan_(plan),
+        model_(model),
+        resolved_(plan.experiment.models[model]),
+        known_(known),
+        lengths_(lengths),
+        options_(options),
+        decoding_(plan.experiment.decoding(resolved_)) {
+    for (const Cell& cell : plan.cells) cells_[cell.key] = &cell;
+    if (decoding_.isolated) return;
+    // An answer that goes on is counted as one of full length.
+    decoding_.max_new_tokens =
+        decoding_.max_new_tokens > 0 ? std::min(decoding_.max_new_tokens, kMostAnswer) : 0;
+  }
+
+  Pilot run() {
+    const std::vector<WorkUnit> units = chosen_units();
+    const Plan::ProbeJob* job = chosen_job();
+    const bool fits = !units.empty() || job != nullptr;
+    if (!fits && resolved_.checkpoint.config.parameter_count() > kMostParameters) return {};
+    const auto loaders = make_backends(options_.devices, available_processors());
+    const Model model(resolved_.checkpoint, pointers_to(loaders), resolved_.dtype);
+    const WorkerAssignment share = assign_workers(plan_, model_, options_);
+    WorkerEngine worker(model, resolved_, decoding_, options_, share.threads);
+    Pilot out;
+    if (!fits) {
+      out.times.push_back(time_full(worker.engine));
+      return out;
+    }
+    const PromptRenderer renderer = plan_.experiment.renderer(resolved_);
+    if (!units.empty()) {
+      const auto start = Clock::now();
+      const UnitResult result = run_units(worker.engine, renderer, decoding_, units);
+      add(result, seconds_since(start), out);
+    }
+    if (job != nullptr) {
+      const auto start = Clock::now();
+      const UnitResult result =
+          run_probes(worker.engine, renderer, decoding_,
+                     {{job->dialogues.front().get()}, job->cells, job->answers});
+      add(result, seconds_since(start), out);
+    }
+    out.units = units.size() + (job != nullptr ? 1 : 0);
+    return out;
+  }
+
+ private:
+  bool is_unknown(const std::string& cell) const {
+    const Cell& c = *cells_.at(cell);
+    return known_.of(c.model_hash, c.method_canonical, c.dataset_hash) == nullptr;
+  }
+
+  /// Of the first `turns` turns of a unit.
+  double flops_of(const Plan::Unit& unit, std::size_t turns) const {
+    const ModelConfig& config = resolved_.checkpoint.config;
+    const PromptLengths& lengths = lengths_.of(model_, *unit.dialogue);
+    std::set<std::string> prefills;
+    for (const UnitCell& cell : unit.cells) prefills.insert(cell.method->prefill_key());
+    std::int64_t tokens = 0;
+    for (std::size_t t = 0; t < turns; ++t)
+      tokens += answer_limit(decoding_, unit.dialogue->turns[t]);
+    return static_cast<double>(prefills.size()) *
+               prefill_flops(config, lengths.prompts[turns - 1]) +
+           static_cast<double>(tokens * std::ssize(unit.cells)) * config.linear_flops_per_token();
+  }
+
+  /// Units of medium length with as many unknown methods as there are; of a long one its first
+  /// turns.
+  std::vector<WorkUnit> chosen_units() {
+    std::vector<const Plan::Unit*> units = plan_.units_of(model_);
+    const auto unknown = [&](const Plan::Unit* unit) {
+      return std::count_if(unit->cells.begin(), unit->cells.end(),
+                           [&](const UnitCell& cell) { return is_unknown(cell.key); });
+    };
+    std::ptrdiff_t most = 0;
+    for (const Plan::Unit* unit : units) most = std::max(most, unknown(unit));
+    if (most == 0) return {};
+    std::erase_if(units, [&](const Plan::Unit* unit) { return unknown(unit) < most; });
+    std::stable_sort(units.begin(), units.end(), [&](const Plan::Unit* a, const Plan::Unit* b) {
+      return lengths_.of(model_, *a->dialogue).prompts.back() <
+             lengths_.of(model_, *b->dialogue).prompts.back();
+    });
+    std::vector<WorkUnit> out;
+    double flops = 0;
+    for (std::size_t i = units.size() / 2; i < units.size(); ++i) {
+      flops += flops_of(*units[i], units[i]->dialogue->turns.size());
+      if (out.size() == kMaxConcurrentUnits || flops > kMostFlops) break;
+      out.push_back({units[i]->dialogue.get(), units[i]->cells});
+    }
+    if (!out.empty()) return out;
+    const Plan::Unit& unit = *units[units.size() / 2];
+    std::size_t turns = unit.dialogue->turns.size();
+    while (turns > 0 && flops_of(unit, turns) > kMostFlops) --turns;
+    if (turns == 0) return {};
+    beginning_ = *unit.dialogue;
+    beginning_.turns.resize(turns);
+    return {{&beginning_, unit.cells}};
+  }
+
+  /// The first job of probes that are not known, if its first dialogue is short enough.
+  const Plan::ProbeJob* chosen_job() const {
+    const double methods = 2;  // full attention, and what probes run beside it
+    for (const Plan::ProbeJob* job : plan_.probe_jobs_of(model_)) {
+      if (std::none_of(job->cells.begin(), job->cells.end(),
+                       [&](const ProbeCell& cell) { return is_unknown(cell.key); }))
+        continue;
+      double flops = 0;
+      for (const std::int64_t prompt : lengths_.of(model_, *job->dialogues.front()).prompts)
+        flops += methods * prefill_flops(resolved_.checkpoint.config, prompt);
+      if (flops <= kMostFlops) return job;
+    }
+    return nullptr;
+  }
+
+  /// Adds what the dialogues of a result took.  Their shares are scaled to all the time that
+  /// passed: some work is nobody's share.
+  void add(const UnitResult& result, double seconds, Pilot& out) const {
+    std::map<std::pair<std::string, std::string>, TimedDialogue> by_dialogue;
+    double shares = 0;
+    for (const Record& r : result.records) {
+      if (r.status != Record::Status::kOk) continue;
+      const Cell& cell = *cells_.at(r.cell);
+      TimedDialogue& timed = by_dialogue[{r.cell, r.dialogue}];
+      timed.model_hash = cell.model_hash;
+      timed.method = cell.method_canonical;
+      timed.dataset_hash = cell.dataset_hash;
+      timed.isolated = decoding_.isolated;
+      timed.prompt_tokens = std::max(timed.prompt_tokens, r.prompt_tokens);
+      ++timed.answers;
+      timed.cut_answers += !r.stopped;
+      timed.answer_tokens += r.answer_tokens.size();
+      timed.ended_tokens += r.stopped ? r.answer_tokens.size() : 0;
+      const double prefill =
+          value_of(r.timings, "prefill_share") + value_of(r.timings, "probe_share");
+      const double decode = value_of(r.timings, "decode_share");
+      timed.prefill_seconds += prefill;
+      timed.decode_seconds += decode;
+      shares += prefill + decode;
+    }
+    for (auto& [of, timed] : by_dialogue) {
+      if (shares > 0) {
+        timed.prefill_seconds *= seconds / shares;
+        timed.decode_seconds *= seconds / shares;
+      }
+      out.times.push_back(std::move(timed));
+    }
+  }
+
+  /// Full attention on a short prompt of any tokens.
+  TimedDialogue time_full(Engine& engine) const {
+    const ModelConfig& config = resolved_.checkpoint.config;
+    const double most = kMostFlops / config.linear_flops_per_token();
+    const auto count = static_cast<std::size_t>(std::min<double>(most, kMostPrompt));
+    std::vector<int> tokens(std::max(count, kLeastPrompt));
+    for (std::size_t i = 0; i < tokens.size(); ++i)
+      tokens[i] = static_cast<int>(i % static_cast<std::size_t>(config.vocab));
+    Sequence sequence = engine.make_sequence({});
+    const Pass prompt{.sequence = &sequence, .tokens = tokens, .prompt_end = true};
+    const auto start = Clock::now();
+    engine.prefill({&prompt, 1});
+    const auto answering = Clock::now();
+    const Pass step{
+        .sequence = &sequence, .tokens = {tokens.data(), 1}, .kind = Pass::Kind::kDecode};
+    for (int i = 0; i < kSteps; ++i) engine.forward({&step, 1});
+    TimedDialogue out;
+    out.model_hash = resolved_.hash;
+    out.isolated = decoding_.isolated;
+    out.prompt_tokens = static_cast<int>(tokens.size());
+    out.answers = out.cut_answers = 1;
+    out.answer_tokens = kSteps;
+    out.decode_seconds = seconds_since(answering);
+    out.prefill_seconds = seconds_since(start) - out.decode_seconds;
+    return out;
+  }
+
+  const Plan& plan_;
+  const std::size_t model_;
+  const ResolvedModel& resolved_;
+  const Speeds& known_;
+  PlannedLengths& lengths_;
+  const RunOptions& options_;
+  Decoding decoding_;
+  Dialogue beginning_;  ///< of one that is too long
+  std::map<std::string, const Cell*> cells_;
+};
+
+}  // namespace
+
+Pilot run_pilot(const Plan& plan, std::size_t model, const Speeds& known, PlannedLengths& lengths,
+                const RunOptions& options) {
+  return PilotRun(plan, model, known, lengths, options).run();
+}
+
+}  // namespace turnbench
