@@ -388,7 +388,8 @@ MethodInfo clusterkv() {
                                     .window_clusters = p.integer("window_clusters")});
             return out;
           },
-      .placement = {{"placement", "host"}, {"cache_block", "1"}, {"cache_rule", "previous"}}};
+      .placement = {{"placement", "host"}, {"cache_block", "1"}, {"cache_rule", "previous"}},
+      .compared_as = {{"window", ""}}};
 }
 
 }  // namespace turnbench

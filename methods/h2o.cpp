@@ -48,10 +48,10 @@ MethodInfo h2o() {
             "first tokens, always kept; with them a share is one of the other tokens, rounded down "
             "to an even number, and they come on top"},
            {"recent", Kind::kBudget, "0.5", "tokens, or share of the budget",
-            "most recent tokens, always kept (mode=dynamic)"},
+            "most recent tokens, always kept", 0, 1e9, "mode=dynamic"},
            {"window", Kind::kInteger, "8", "tokens",
             "last tokens of the prompt: always kept (mode=prefill), causal rows (mask=corner)", 1,
-            4096},
+            4096, "mode=prefill|mask=corner"},
            {"mask", Kind::kChoice, "causal", "causal|corner",
             "what the scores' rows see; corner: all but the window's rows see the whole prompt"},
            {"norm", Kind::kFlag, "false", "", "divide sums by the rows that could see the token"},

@@ -496,7 +496,8 @@ MethodInfo infllm() {
                                                           .by_head = p.flag("perhead")});
             return out;
           },
-      .placement = {{"placement", "host"}, {"cache_rule", "demand-lru"}, {"cache_tokens", "4096"}}};
+      .placement = {{"placement", "host"}, {"cache_rule", "demand-lru"}, {"cache_tokens", "4096"}},
+      .compared_as = {{"init", "sinks"}, {"chunk", ""}}};
 }
 
 }  // namespace turnbench

@@ -156,11 +156,14 @@ std::string check_value(const ParameterInfo& p, const std::string& text, const s
 
 /// Refuses a value, other than the default, that does nothing.
 void require_effect(const Parameters& values, const ParameterInfo& p, const std::string& where) {
-  const std::string_view other = p.only_with.substr(0, p.only_with.find('='));
-  const std::string found = fmt::format("{}={}", other, values.values().find(other)->second);
-  if (found == p.only_with) return;
+  if (has_effect(p, values.values())) return;
+  std::vector<std::string> found;
+  for (const std::string& condition : split(p.only_with, "|")) {
+    const std::string other = condition.substr(0, condition.find('='));
+    found.push_back(other + "=" + values.values().find(other)->second);
+  }
   throw input_error("{}: found it with {}, expected it with {} only: it does nothing otherwise",
-                    where, found, p.only_with);
+                    where, join(found, " and "), replace_all(p.only_with, "|", " or "));
 }
 
 bool is_placement(std::string_view name) {
@@ -199,6 +202,16 @@ const MethodInfo& find_method(const std::string& name, const std::string& where)
 int Budget::tokens(int n) const {
   // 0.29 * 100 falls short of 29 by a rounding.
   return is_ratio ? static_cast<int>(std::floor(value * n + 1e-9)) : static_cast<int>(value);
+}
+
+bool has_effect(const ParameterInfo& p, const ParameterValues& values) {
+  const std::vector<std::string> conditions = split(p.only_with, "|");
+  return p.only_with.empty() ||
+         std::any_of(conditions.begin(), conditions.end(), [&](const std::string& condition) {
+           const std::size_t equals = condition.find('=');
+           const auto found = values.find(condition.substr(0, equals));
+           return found != values.end() && found->second == condition.substr(equals + 1);
+         });
 }
 
 std::vector<ParameterInfo> and_also(std::vector<ParameterInfo> list,

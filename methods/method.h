@@ -45,8 +45,14 @@ struct ParameterInfo {
   std::string_view description;
   double min = 0, max = 1e9;
   /// "strategy=fixed": what another parameter must be, since this one does nothing otherwise.
+  /// Alternatives are separated by |.
   std::string_view only_with = "";
 };
+
+using ParameterValues = std::map<std::string, std::string, std::less<>>;
+
+/// False if the parameter does nothing beside these values of the method's parameters.
+bool has_effect(const ParameterInfo& p, const ParameterValues& values);
 
 /// A list with more at its end.
 std::vector<ParameterInfo> and_also(std::vector<ParameterInfo> list,
@@ -72,7 +78,7 @@ class Parameters {
   /// directory is written as PATH#HASH, the hash of its content.  One that is given so is refused
   /// if its content has another hash.
   const std::string& canonical() const { return canonical_; }
-  const std::map<std::string, std::string, std::less<>>& values() const { return values_; }
+  const ParameterValues& values() const { return values_; }
 
   /// Checks `given` against the declarations; `where` names the method in messages, relative paths
   /// of files start in `folder`.
@@ -82,7 +88,7 @@ class Parameters {
 
  private:
   const std::string& text(std::string_view name) const;
-  std::map<std::string, std::string, std::less<>> values_;
+  ParameterValues values_;
   std::filesystem::path folder_;
   std::string canonical_;
 };
@@ -121,6 +127,9 @@ struct MethodInfo {
   /// Refuses settings that do not fit a model with an Error; null: there are none but those that
   /// `check_model` knows by their units.
   std::function<void(const Parameters&, const ModelConfig&)> check_model = nullptr;
+  /// Parameters that tables compare under another name than their own, since other methods have
+  /// the same thing under that name; "" if the name means something else elsewhere.
+  std::map<std::string, std::string> compared_as = {};
 };
 
 /// A method as an experiment uses it: one entry of the registry, or several composed.

@@ -414,7 +414,8 @@ MethodInfo round() {
                                          .cold = p.flag("cold")});
             return out;
           },
-      .placement = {{"placement", "host"}}};
+      .placement = {{"placement", "host"}},
+      .compared_as = {{"lw", "dense_layers"}}};
 }
 
 }  // namespace turnbench

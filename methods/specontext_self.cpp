@@ -199,7 +199,8 @@ MethodInfo specontext_self() {
                                          .batch = p.choice("level") == "batch"});
             return out;
           },
-      .placement = {{"placement", "host"}, {"cache_block", "1"}, {"cache_rule", "previous"}}};
+      .placement = {{"placement", "host"}, {"cache_block", "1"}, {"cache_rule", "previous"}},
+      .compared_as = {{"d", "dense_layers"}}};
 }
 
 }  // namespace turnbench

@@ -103,6 +103,14 @@ std::string paragraph(const std::string& text) {
   return "<p class=\"note\">" + escape_markup(text) + "</p>\n";
 }
 
+std::string comparability_list(const Pivot& p) {
+  if (p.comparability.empty()) return "";
+  std::string out = paragraph(kNotAlike) + "<ul class=\"note\">\n";
+  for (const ComparabilityRemark& remark : p.comparability)
+    out += "<li>" + escape_markup(describe(remark)) + "</li>\n";
+  return out + "</ul>\n";
+}
+
 std::string details(const std::string& summary, const std::string& text) {
   return "<details><summary>" + escape_markup(summary) + "</summary><pre>" +
          escape_markup_block(text) + "</pre></details>\n";
@@ -150,6 +158,7 @@ std::string render_html(const Results& results, const Comparison& comparison) {
     }
     if (!p.basis.empty()) out += paragraph(p.basis);
     for (const std::string& note : p.notes) out += paragraph(note);
+    out += comparability_list(p);
   }
   const bool counters =
       std::any_of(pivots.begin(), pivots.end(), [](const Pivot& p) { return p.has_counters(); });

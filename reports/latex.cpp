@@ -74,6 +74,8 @@ std::string render_latex(const Results& results, const Comparison& comparison) {
     out += "\\hline\n\\end{tabular}\n";
     if (!p.basis.empty()) out += note_text(p.basis);
     for (const std::string& note : p.notes) out += note_text(note);
+    if (!p.comparability.empty()) out += note_text(kNotAlike);
+    for (const ComparabilityRemark& remark : p.comparability) out += note_text(describe(remark));
   }
   out += note_text(caption(pivots, "in parentheses", /*counters=*/false));
   for (const std::string& note : notes(results)) out += note_text(note);

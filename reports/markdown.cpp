@@ -70,6 +70,9 @@ std::string markdown_table(const Pivot& p, const std::string& warning) {
   }
   if (!p.basis.empty()) out += "\n" + markdown_paragraph(p.basis) + "\n";
   for (const std::string& note : p.notes) out += "\n" + markdown_paragraph(note) + "\n";
+  if (!p.comparability.empty()) out += "\n" + std::string(kNotAlike) + "\n\n";
+  for (const ComparabilityRemark& remark : p.comparability)
+    out += "- " + markdown_paragraph(describe(remark)) + "\n";
   return out;
 }
 

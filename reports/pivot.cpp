@@ -379,6 +379,11 @@ Pivot PivotMaker::make(const Comparison& comparison) {
   add_differences(out, comparison);
   out.basis = dialogues();
   out.averages = averages.dimensions();
+  std::vector<const Cell*> cells;
+  for (const auto& [place, parts] : parts_) {
+    for (const Part& part : parts) cells.push_back(part.cell);
+  }
+  out.comparability = comparability(cells, results_.usages());
   if (!out.averages.empty()) out.basis += (out.basis.empty() ? "" : " ") + describe(out.averages);
   if (out.has_differences()) out.basis += " Differences to " + out.baseline + ".";
   if (has_blanks && !unit.only_of.empty())

@@ -7,6 +7,7 @@
 
 #include "harness/experiment/manifest.h"
 #include "reports/averages.h"
+#include "reports/comparability.h"
 #include "reports/estimate.h"
 #include "reports/results.h"
 
@@ -39,6 +40,7 @@ struct Pivot {
   std::vector<std::map<std::string, Range>> counters;
   std::vector<std::string> notes;           ///< why entries have no mean, and remarks of papers
   std::vector<AveragedDimension> averages;  ///< what its means are over
+  std::vector<ComparabilityRemark> comparability;  ///< in what its methods were not run alike
 
   /// What the numbers are of, in a line under the table: "Dialogues: 24 of each of 4 datasets.
   /// Means over position (begin, end). Differences to full."; "" if there are none.

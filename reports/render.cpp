@@ -39,6 +39,14 @@ OrderedJson entry_json(const Pivot& pivot, std::size_t row, std::size_t column) 
   return out;
 }
 
+OrderedJson remark_json(const ComparabilityRemark& remark) {
+  OrderedJson out = {{"subject", remark.subject}, {"values", OrderedJson::array()}};
+  for (const ComparabilityRemark::Group& group : remark.groups)
+    out["values"].push_back({{"value", group.value}, {"methods", group.methods}});
+  if (!remark.consequence.empty()) out["consequence"] = remark.consequence;
+  return out;
+}
+
 OrderedJson table_json(const Pivot& pivot) {
   OrderedJson out = {{"title", pivot.title},
                      {"value", std::string(pivot.value->name)},
@@ -60,6 +68,8 @@ OrderedJson table_json(const Pivot& pivot) {
     for (const auto& [name, values] : pivot.averages) out["means_over"][name] = values;
   }
   if (!pivot.notes.empty()) out["notes"] = pivot.notes;
+  for (const ComparabilityRemark& remark : pivot.comparability)
+    out["comparability"].push_back(remark_json(remark));
   return out;
 }
 

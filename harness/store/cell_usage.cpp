@@ -79,7 +79,10 @@ CellUsage usage_of(const AnswerSize& answer, const Counted& counted) {
   out.longest_prompt = answer.prompt_tokens;
   out.prompt.add(answer.prompt_tokens);
   if (counted.kept) out.kept.add(*counted.kept);
-  if (counted.read) out.read.add(*counted.read);
+  if (counted.read) {
+    out.read.add(*counted.read);
+    out.answered.add(answer.read_by_full() - answer.prompt_tokens);
+  }
   // An answer of one token reads nothing in a step.
   const bool as_full = counted.kept && reaches(counted.kept, answer.prompt_tokens) &&
                        counted.pairs && reaches(counted.pairs, 1) &&
@@ -136,6 +139,7 @@ CellUsage& CellUsage::operator+=(const CellUsage& other) {
   add(prompt, other.prompt);
   add(kept, other.kept);
   add(read, other.read);
+  add(answered, other.answered);
   return *this;
 }
 

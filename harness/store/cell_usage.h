@@ -21,6 +21,8 @@ struct CellUsage {
   int longest_prompt = 0;  ///< tokens, earlier turns included
   /// Tokens of the prompt; tokens per KV head kept at its end; tokens that a decode step reads.
   Mean prompt = {}, kept = {}, read = {};
+  /// Tokens that a decode step of full attention reads behind the prompt, its own among them.
+  Mean answered = {};
 
   CellUsage& operator+=(const CellUsage& other);
 };

@@ -15,7 +15,7 @@ const MethodInfo* known_method(std::string_view name) {
 }
 
 /// What a method decides: as with its default settings, which name no files.
-PolicyKinds kinds_of(const MethodInfo& info, const std::map<std::string, std::string>& values) {
+PolicyKinds kinds_of(const MethodInfo& info, const ParameterValues& values) {
   std::map<std::string, std::string> required;
   for (const ParameterInfo& p : info.parameters) {
     const auto given = values.find(std::string(p.name));
@@ -28,8 +28,8 @@ PolicyKinds kinds_of(const MethodInfo& info, const std::map<std::string, std::st
 }
 
 /// "a=1,b=2" as a map.
-std::map<std::string, std::string> values_in(std::string_view text) {
-  std::map<std::string, std::string> out;
+ParameterValues values_in(std::string_view text) {
+  ParameterValues out;
   for (const std::string& setting : split(text, ",")) {
     const std::size_t equals = setting.find('=');
     if (equals != std::string::npos) out[setting.substr(0, equals)] = setting.substr(equals + 1);
@@ -85,12 +85,7 @@ bool MethodSettings::limits_tokens() const {
 
 std::optional<Budget> MethodSettings::budget() const {
   for (const Part& part : parts) {
-    const auto found = part.values.find("budget");
-    if (!part.kinds.limits_tokens() || found == part.values.end()) continue;
-    // Canonical: "100%", a share below 1, or tokens.
-    if (found->second == "100%") return Budget{true, 1};
-    const std::optional<double> value = parse_number<double>(found->second);
-    if (value) return Budget{*value < 1, *value};
+    if (const std::optional<Budget> budget = budget_of(part)) return budget;
   }
   return std::nullopt;
 }
@@ -101,6 +96,16 @@ std::optional<std::string> MethodSettings::value(const std::string& name) const 
     if (found != part.values.end()) return found->second;
   }
   return std::nullopt;
+}
+
+std::optional<Budget> budget_of(const MethodSettings::Part& part) {
+  const auto found = part.values.find("budget");
+  if (!part.kinds.limits_tokens() || found == part.values.end()) return std::nullopt;
+  // Canonical: "100%", a share below 1, or tokens.
+  if (found->second == "100%") return Budget{true, 1};
+  const std::optional<double> value = parse_number<double>(found->second);
+  if (!value) return std::nullopt;
+  return Budget{*value < 1, *value};
 }
 
 }  // namespace turnbench

@@ -27,8 +27,8 @@ struct PolicyKinds {
 struct MethodSettings {
   struct Part {
     std::string name;
-    const MethodInfo* info = nullptr;           ///< null if this program does not know the method
-    std::map<std::string, std::string> values;  ///< parameter -> value, defaults included
+    const MethodInfo* info = nullptr;  ///< null if this program does not know the method
+    ParameterValues values;            ///< parameter -> value, defaults included
     PolicyKinds kinds;
   };
   std::vector<Part> parts;
@@ -46,5 +46,8 @@ struct MethodSettings {
   /// The value of a parameter, from the first part that has it.
   std::optional<std::string> value(const std::string& name) const;
 };
+
+/// The budget of kept or read tokens of a part, if it has one.
+std::optional<Budget> budget_of(const MethodSettings::Part& part);
 
 }  // namespace turnbench

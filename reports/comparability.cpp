@@ -1,0 +1,355 @@
+#include "reports/comparability.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <optional>
+#include <set>
+
+#include "common/text.h"
+#include "harness/store/method_settings.h"
+
+namespace turnbench {
+namespace {
+
+constexpr const char* kNone = "none";
+
+/// Parameters that every method is compared in which keeps or reads less than everything: one
+/// without such a parameter has none.
+struct UniversalParameter {
+  std::string_view name, subject;
+};
+constexpr std::array kUniversal = {UniversalParameter{"sinks", "sinks"},
+                                   UniversalParameter{"dense_layers", "dense layers"}};
+
+/// A method of the table, with what its answers took in all cells of the table.
+struct Subject {
+  std::string label, canonical;
+  MethodSettings settings;
+  CellUsage usage;
+};
+
+std::vector<Subject> subjects_of(const std::vector<const Cell*>& cells,
+                                 const std::map<std::string, CellUsage>& usages) {
+  std::vector<Subject> out;
+  std::set<std::string> counted;  // cells
+  for (const Cell* cell : cells) {
+    if (is_probe(*cell) || is_imported(*cell)) continue;
+    auto found = std::find_if(out.begin(), out.end(), [&](const Subject& s) {
+      return s.canonical == cell->method_canonical;
+    });
+    if (found == out.end()) {
+      found = out.insert(out.end(), {cell->method, cell->method_canonical,
+                                     MethodSettings::parse(cell->method_canonical), CellUsage()});
+    }
+    const auto usage = usages.find(cell->key);
+    if (usage != usages.end() && counted.insert(cell->key).second) found->usage += usage->second;
+  }
+  std::erase_if(out, [](const Subject& s) {
+    return s.settings.is_exact() ||
+           std::any_of(s.settings.parts.begin(), s.settings.parts.end(),
+                       [](const MethodSettings::Part& part) { return part.info == nullptr; });
+  });
+  return out;
+}
+
+/// The value of each method in one respect; nothing where it has none.
+struct Respect {
+  std::string subject;
+  std::vector<std::optional<std::string>> values;  ///< one for each method
+  /// What stands behind a method's name where it calls the parameter differently: " (lw)".
+  std::vector<std::string> own_names = {};
+  std::string consequence = "";
+};
+
+/// Collects respects, and makes remarks of those in which methods differ.
+class Remarks {
+ public:
+  explicit Remarks(const std::vector<Subject>& subjects) : subjects_(subjects) {}
+
+  /// True if two methods of different families differ, or two of one family whose labels do not
+  /// show it.  `parameter`: its name in labels; "" if labels never show it.
+  bool differs(const Respect& respect, std::string_view parameter) const {
+    for (std::size_t i = 0; i < subjects_.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        if (!respect.values[i] || !respect.values[j] || *respect.values[i] == *respect.values[j])
+          continue;
+        if (subjects_[i].settings.family() != subjects_[j].settings.family()) return true;
+        const std::string shown = std::string(parameter) + "=";
+        const auto shows = [&](const Subject& s) { return s.label.find(shown) != s.label.npos; };
+        if (parameter.empty() || (!shows(subjects_[i]) && !shows(subjects_[j]))) return true;
+      }
+    }
+    return false;
+  }
+
+  void add(const Respect& respect) {
+    ComparabilityRemark remark{respect.subject, {}, respect.consequence, {}};
+    std::vector<std::string> values;
+    for (std::size_t i = 0; i < subjects_.size(); ++i) {
+      if (!respect.values[i]) continue;
+      remark.values.emplace(subjects_[i].canonical, *respect.values[i]);
+      if (std::find(values.begin(), values.end(), *respect.values[i]) == values.end())
+        values.push_back(*respect.values[i]);
+    }
+    for (const std::string& value : values)
+      remark.groups.push_back({value, names_of(respect, value)});
+    if (!is_known(remark)) out_.push_back(std::move(remark));
+  }
+
+  void add_if_differs(const Respect& respect, std::string_view parameter) {
+    if (differs(respect, parameter)) add(respect);
+  }
+
+  std::vector<ComparabilityRemark> take() { return std::move(out_); }
+
+ private:
+  /// The methods with a value; a family's name for all of its methods.
+  std::vector<std::string> names_of(const Respect& respect, const std::string& value) const {
+    std::vector<std::string> out;
+    for (std::size_t i = 0; i < subjects_.size(); ++i) {
+      if (respect.values[i] != value) continue;
+      const std::string family = subjects_[i].settings.family();
+      bool whole = true;
+      for (std::size_t j = 0; j < subjects_.size(); ++j) {
+        if (subjects_[j].settings.family() != family) continue;
+        whole &= respect.values[j] == value && subjects_[j].label.starts_with(family);
+      }
+      std::string name = whole ? family : subjects_[i].label;
+      if (!respect.own_names.empty()) name += respect.own_names[i];
+      if (std::find(out.begin(), out.end(), name) == out.end()) out.push_back(std::move(name));
+    }
+    return out;
+  }
+
+  /// Methods that decide two things are compared in both, maybe with the same result.
+  bool is_known(const ComparabilityRemark& remark) const {
+    return std::any_of(out_.begin(), out_.end(), [&](const ComparabilityRemark& other) {
+      return other.subject == remark.subject && other.values == remark.values;
+    });
+  }
+
+  const std::vector<Subject>& subjects_;
+  std::vector<ComparabilityRemark> out_;
+};
+
+/// A parameter's name in comparisons; "" if it is not comparable.
+std::string_view common_name(const MethodInfo& info, std::string_view parameter) {
+  const auto found = info.compared_as.find(std::string(parameter));
+  return found == info.compared_as.end() ? parameter : std::string_view(found->second);
+}
+
+/// The value with what its description has on it: "-1 (a quarter of the layers, rounded up)".
+std::string value_text(const ParameterInfo& p, const std::string& value) {
+  const std::string_view description = p.description;
+  for (const std::string& clause : split(description, "; ")) {
+    if (clause.starts_with(value + ": "))
+      return fmt::format("{} ({})", value, clause.substr(value.size() + 2));
+  }
+  return value;
+}
+
+/// A part's value of the parameter that is compared under `name`.
+struct PartValue {
+  const ParameterInfo* parameter = nullptr;
+  std::string value;
+};
+std::optional<PartValue> value_in(const MethodSettings::Part& part, std::string_view name) {
+  for (const ParameterInfo& p : part.info->parameters) {
+    const auto found = part.values.find(std::string(p.name));
+    if (common_name(*part.info, p.name) == name && found != part.values.end() &&
+        has_effect(p, part.values)) {
+      return PartValue{&p, found->second};
+    }
+  }
+  return std::nullopt;
+}
+
+std::string own_name(const PartValue& found, std::string_view name) {
+  return found.parameter->name == name ? "" : fmt::format(" ({})", found.parameter->name);
+}
+
+void compare_universal(const std::vector<Subject>& subjects, Remarks& remarks) {
+  for (const UniversalParameter& universal : kUniversal) {
+    Respect respect{std::string(universal.subject), {}};
+    for (const Subject& s : subjects) {
+      std::optional<std::string> value;
+      std::string name;
+      for (const MethodSettings::Part& part : s.settings.parts) {
+        if (!part.kinds.limits_tokens()) continue;
+        if (const auto found = value_in(part, universal.name)) {
+          const std::string text = value_text(*found->parameter, found->value);
+          value = text == "0" ? kNone : text;
+          name = own_name(*found, universal.name);
+        } else if (!value) {
+          value = kNone;
+        }
+      }
+      respect.values.push_back(value);
+      respect.own_names.push_back(value && *value != kNone ? name : "");
+    }
+    remarks.add_if_differs(respect, universal.name);
+  }
+}
+
+/// Parameters of the same name and unit in parts that decide the same thing.
+void compare_shared_parameters(const std::vector<Subject>& subjects, Remarks& remarks) {
+  constexpr std::array kKinds = {&PolicyKinds::eviction, &PolicyKinds::selection,
+                                 &PolicyKinds::prefill};
+  for (const auto kind : kKinds) {
+    std::vector<std::pair<std::string, std::string_view>> parameters;  // name, unit
+    const auto each_part = [&](const Subject& s, const auto& visit) {
+      for (const MethodSettings::Part& part : s.settings.parts) {
+        if (part.kinds.*kind) visit(part);
+      }
+    };
+    for (const Subject& s : subjects) {
+      each_part(s, [&](const MethodSettings::Part& part) {
+        for (const ParameterInfo& p : part.info->parameters) {
+          const std::pair key{std::string(common_name(*part.info, p.name)), p.unit};
+          const bool universal =
+              std::any_of(kUniversal.begin(), kUniversal.end(),
+                          [&](const UniversalParameter& other) { return other.name == key.first; });
+          const bool left_out = key.first.empty() || key.first == "budget" || universal ||
+                                p.kind == ParameterInfo::Kind::kFile ||
+                                p.kind == ParameterInfo::Kind::kDirectory;
+          if (!left_out && std::find(parameters.begin(), parameters.end(), key) == parameters.end())
+            parameters.push_back(key);
+        }
+      });
+    }
+    for (const auto& [name, unit] : parameters) {
+      Respect respect{name, {}};
+      for (const Subject& s : subjects) {
+        auto& value = respect.values.emplace_back();
+        std::string& own = respect.own_names.emplace_back();
+        each_part(s, [&, &name = name, &unit = unit](const MethodSettings::Part& part) {
+          const auto found = value_in(part, name);
+          if (!found || found->parameter->unit != unit) return;
+          value = value_text(*found->parameter, found->value);
+          own = own_name(*found, name);
+        });
+      }
+      remarks.add_if_differs(respect, name);
+    }
+  }
+}
+
+void compare_budget_units(const std::vector<Subject>& subjects, Remarks& remarks) {
+  Respect respect{"budget counts", {}};
+  bool any_budget = false;
+  for (const Subject& s : subjects) {
+    std::vector<std::string> units;
+    for (const MethodSettings::Part& part : s.settings.parts) {
+      if (!part.kinds.limits_tokens()) continue;
+      units.push_back(fmt::format("\"{}\"", part.info->budget_unit));
+      any_budget |= part.values.contains("budget");
+    }
+    respect.values.push_back(units.empty() ? std::nullopt
+                                           : std::optional<std::string>(join(units, " and ")));
+  }
+  if (any_budget) remarks.add_if_differs(respect, "budget");
+}
+
+/// Budgets that were exceeded, on the mean over the records: tokens kept at the end of the prompt
+/// by evictions, tokens that a decode step read by selections.  The tokens of the answer, the
+/// step's own among them, come on top without a remark.
+void find_exceeded(const std::vector<Subject>& subjects, Remarks& remarks) {
+  constexpr double kRounding = 1;  // tokens
+  const auto excess = [](const char* subject, std::size_t methods) {
+    return Respect{subject, std::vector<std::optional<std::string>>(methods)};
+  };
+  Respect kept = excess("kept more than the budget", subjects.size()),
+          read = excess("read more than the budget", subjects.size());
+  for (std::size_t i = 0; i < subjects.size(); ++i) {
+    const CellUsage& usage = subjects[i].usage;
+    if (usage.prompt.count == 0) continue;
+    for (const MethodSettings::Part& part : subjects[i].settings.parts) {
+      const std::optional<Budget> budget = budget_of(part);
+      if (!budget) continue;
+      const double allowed =
+          budget->is_ratio ? budget->value * usage.prompt.value() : budget->value;
+      const auto check = [&](Respect& respect, const Mean& found, double on_top) {
+        if (found.count == 0 || found.value() <= allowed + on_top + kRounding) return;
+        respect.values[i] = fmt::format("{:.0f} tokens of {:.0f}", found.value(), allowed);
+      };
+      if (part.kinds.selection) {
+        check(read, usage.read, usage.answered.value());
+      } else {
+        check(kept, usage.kept, 0);
+      }
+    }
+  }
+  for (const Respect& respect : {kept, read}) {
+    const bool any = std::any_of(respect.values.begin(), respect.values.end(),
+                                 [](const auto& value) { return value.has_value(); });
+    if (any) remarks.add(respect);
+  }
+}
+
+void compare_placements(const std::vector<Subject>& subjects, Remarks& remarks) {
+  Respect placement{"keys and values", {}}, cache{"device cache of a KV head and layer", {}},
+      rule{"rule of the device cache", {}};
+  bool any_cache = false;
+  std::size_t limiting = 0;
+  for (const Subject& s : subjects) {
+    const auto& of = s.settings.placement;
+    const bool host = of.at("placement") == "host";
+    limiting += s.settings.limits_tokens() ? 1 : 0;
+    placement.values.emplace_back(host ? "host memory" : "device memory");
+    auto& size = cache.values.emplace_back();
+    auto& cached_by = rule.values.emplace_back();
+    if (!host) continue;
+    const std::string &tokens = of.at("cache_tokens"), &with = of.at("cache_rule");
+    const bool keeps_step = with != "lru" && with != "lfu";  // holds what a step reads at least
+    size = tokens != "0" ? tokens + " tokens" : keeps_step ? "what a step reads" : kNone;
+    if (*size != kNone) cached_by = with;
+    any_cache |= *size != kNone;
+  }
+  const std::string consequence =
+      "bytes over the link and on the device are not comparable between these";
+  placement.consequence = cache.consequence = consequence;
+  remarks.add_if_differs(placement, "placement");
+  if (remarks.differs(cache, "cache_tokens") || (any_cache && limiting > 1)) remarks.add(cache);
+  remarks.add_if_differs(rule, "cache_rule");
+}
+
+}  // namespace
+
+std::vector<ComparabilityRemark> comparability(const std::vector<const Cell*>& cells,
+                                               const std::map<std::string, CellUsage>& usages) {
+  const std::vector<Subject> subjects = subjects_of(cells, usages);
+  Remarks remarks(subjects);
+  compare_shared_parameters(subjects, remarks);
+  compare_universal(subjects, remarks);
+  compare_budget_units(subjects, remarks);
+  find_exceeded(subjects, remarks);
+  compare_placements(subjects, remarks);
+  return remarks.take();
+}
+
+std::string describe(const ComparabilityRemark& remark) {
+  std::vector<std::string> groups;
+  for (const ComparabilityRemark::Group& group : remark.groups) {
+    std::vector<std::string> methods;
+    for (const std::string& name : group.methods) methods.push_back(printable(name));
+    groups.push_back(fmt::format("{} in {}", group.value, join(methods, ", ")));
+  }
+  std::string out = remark.subject + ": " + join(groups, "; ");
+  if (!remark.consequence.empty()) out += " (" + remark.consequence + ")";
+  return out;
+}
+
+std::string comparability_of(const std::vector<ComparabilityRemark>& remarks,
+                             const std::string& method) {
+  std::vector<std::string> out;
+  for (const ComparabilityRemark& remark : remarks) {
+    const auto found = remark.values.find(method);
+    if (found != remark.values.end()) out.push_back(remark.subject + ": " + found->second);
+  }
+  return join(out, "; ");
+}
+
+}  // namespace turnbench
