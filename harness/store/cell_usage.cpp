@@ -35,11 +35,17 @@ std::string by_dimension(const char* name, const std::vector<Cell>& cells,
     if (is_new) values.push_back(cell.*dimension);
     usage->second += found->second;
   }
+  constexpr std::ptrdiff_t kListedNone = 2;  // more values without a limited answer are counted
+  const std::ptrdiff_t none =
+      std::count_if(values.begin(), values.end(),
+                    [&](const std::string& value) { return usages.at(value).limited == 0; });
   std::vector<std::string> texts;
   std::set<std::string> shares;
   for (const std::string& value : values) {
-    shares.insert(share_text(usages.at(value)));
-    texts.push_back(fmt::format("{} {}", printable(value), share_text(usages.at(value))));
+    const CellUsage& usage = usages.at(value);
+    shares.insert(share_text(usage));
+    if (usage.limited > 0 || none <= kListedNone)
+      texts.push_back(fmt::format("{} {}", printable(value), share_text(usage)));
   }
   if (shares.size() < 2) return "";
   if (texts.size() > kNamed) {
@@ -47,6 +53,7 @@ std::string by_dimension(const char* name, const std::vector<Cell>& cells,
     texts.resize(kNamed);
     texts.push_back(fmt::format("and {} more", more));
   }
+  if (none > kListedNone) texts.push_back(fmt::format("none of {} others", none));
   return fmt::format("; by {}: {}", name, join(texts, ", "));
 }
 

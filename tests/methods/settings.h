@@ -134,9 +134,12 @@ inline std::string spec_of(const MethodInfo& info, const Values& values) {
 }
 
 inline Values small_values(const MethodInfo& info) {
+  ParameterValues defaults;
+  for (const ParameterInfo& p : info.parameters) defaults.emplace(p.name, p.fallback);
   Values out;
   for (const ParameterInfo& p : info.parameters) {
-    if (const Setting* s = find(kSmall, p)) out[std::string(p.name)] = s->value;
+    const Setting* s = find(kSmall, p);
+    if (s != nullptr && has_effect(p, defaults)) out[std::string(p.name)] = s->value;
   }
   return out;
 }

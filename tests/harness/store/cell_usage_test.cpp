@@ -40,6 +40,18 @@ TEST(LimitedAnswers, AreToldApartWhereTheyDiffer) {
             "4 of 8 answers reached their length limit; by method: full 4 of 4, quest 0 of 4");
 }
 
+TEST(LimitedAnswers, ManyMethodsWithoutOneAreCounted) {
+  std::vector<Cell> cells;
+  std::map<std::string, CellUsage> by_cell;
+  for (const char* method : {"full", "quest", "snapkv", "h2o"}) {
+    cells.push_back(cell_of("a", method));
+    by_cell[cells.back().key] = {4, method == std::string("quest") ? 2u : 0u};
+  }
+  EXPECT_EQ(
+      describe_limited(cells, by_cell),
+      "2 of 16 answers reached their length limit; by method: quest 2 of 4, none of 3 others");
+}
+
 TEST(LimitedAnswers, OfACellWithSeveralLabelsCountOnce) {
   Cell other = cell_of("a", "full");
   other.dataset = "b";
