@@ -58,6 +58,7 @@ std::size_t question_index(const Turn& turn) {
 }
 
 std::string gold_answer_text(const Turn& turn) {
+  if (!turn.has_gold) return "";
   return turn.gold.empty() && !turn.references.empty() ? turn.references[0] : turn.gold;
 }
 

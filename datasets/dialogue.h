@@ -42,6 +42,7 @@ struct Turn {
   /// The sources that the answer comes from, of this and of earlier turns.
   std::vector<std::string> relevance;
   std::string gold;  ///< the answer in the history if `answers` is `gold`; empty: first reference
+  bool has_gold = true;  ///< false: the references are no answers, and there is no gold one
   int max_new_tokens = 64;
 };
 
@@ -59,7 +60,8 @@ struct Dialogue {
 /// boundary on a tie).  With fewer than two paragraphs the middle is the beginning.
 std::size_t question_index(const Turn& turn);
 
-/// The gold answer of a turn: `gold`, or the first reference if `gold` is empty.
+/// The gold answer of a turn: `gold`, or the first reference if `gold` is empty.  "" if the turn
+/// has no gold answer.
 std::string gold_answer_text(const Turn& turn);
 
 /// @throws Error (input) if a turn's question cannot move to `position` because its layout fixes
