@@ -71,6 +71,17 @@ void check_position(const Dialogue& dialogue, Position position) {
   }
 }
 
+std::optional<Position> common_position(std::span<const Dialogue> dialogues) {
+  std::optional<Position> out;
+  for (const Dialogue& dialogue : dialogues) {
+    for (const Turn& turn : dialogue.turns) {
+      if (out && *out != turn.position) return std::nullopt;
+      out = turn.position;
+    }
+  }
+  return out;
+}
+
 Dialogue with_questions_at(Dialogue dialogue, Position position) {
   check_position(dialogue, position);
   for (Turn& turn : dialogue.turns) turn.position = position;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -67,6 +68,9 @@ std::string gold_answer_text(const Turn& turn);
 /// @throws Error (input) if a turn's question cannot move to `position` because its layout fixes
 /// the order of the pieces.
 void check_position(const Dialogue& dialogue, Position position);
+
+/// The position at which the questions of all turns stand; nullopt if they stand at several.
+std::optional<Position> common_position(std::span<const Dialogue> dialogues);
 
 /// The same dialogue with every question at `position`; throws as `check_position`.
 Dialogue with_questions_at(Dialogue dialogue, Position position);
