@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "common/file.h"
+#include "common/json.h"
 #include "common/text.h"
 #include "hand_made_store.h"
 #include "harness/experiment/published.h"
@@ -149,6 +152,59 @@ TEST(Published, NumbersWithoutACellAndSeveralForOneAreNamed) {
   const std::vector<std::string> problems = Results(other.store(), "hand").published_problems();
   ASSERT_EQ(problems.size(), 1u);
   EXPECT_TRUE(problems[0].ends_with("; line 6 (m4); and 15 more.")) << problems[0];
+}
+
+// Also where there is no value to print beside it: nobody has judged, or nothing has run.
+TEST(Published, NumbersStandWhereValuesAreMissing) {
+  const std::string tables = R"("tables": [
+    {"value": "judge:quality", "rows": ["method"], "columns": ["position"]},
+    {"rows": ["method"], "columns": ["position"]}])";
+  std::string text = manifest();
+  text.replace(text.find(kTables), kTables.size(), tables);
+  HandMadeStore hand(text,
+                     "method,position,metric,value\nfull,begin,judge:quality,4.25\n"
+                     "snapkv:budget=64,end,,61.5\n");
+  for (const Cell& cell : hand.store().cells("hand")) {
+    if (cell.method == "snapkv:budget=64") continue;
+    for (const char* id : {"a", "b", "c", "d"}) hand.add(cell.key, id, 1, 0);
+  }
+  const Results results(hand.store(), "hand");
+  const Pivot judged = make_pivot(results, results.tables()[0]);
+  ASSERT_TRUE(judged.entries[0][0]);
+  EXPECT_FALSE(judged.entries[0][0]->estimate.known);
+  EXPECT_EQ(judged.entries[0][0]->missing, std::vector<std::string>{"no value"});
+  EXPECT_EQ(judged.entries[0][0]->published, 4.25);
+  EXPECT_FALSE(judged.entries[0][1]) << "neither a value nor a number";
+  EXPECT_TRUE(judged.notes.empty()) << judged.notes.front();
+  const std::string md = render_markdown(results);
+  EXPECT_NE(md.find("| – [paper 4.25] |  |"), std::string::npos) << md;
+  EXPECT_NE(md.find("| – | – [paper 61.50] |"), std::string::npos) << md;
+  EXPECT_NE(render_html(results).find("<td title=\"missing: no value\">–<span class=\"difference\">"
+                                      "paper 4.25</span></td>"),
+            std::string::npos);
+  EXPECT_NE(render_latex(results).find("-- [paper 4.25]"), std::string::npos);
+  EXPECT_NE(render_csv(results).find(",0,0,0,0,no value,4.25,,"), std::string::npos)
+      << render_csv(results);
+  const Json json = parse_json(render_json(results), "json");
+  EXPECT_EQ(json["tables"][0]["entries"][0]["published"], 4.25);
+  EXPECT_TRUE(json["tables"][0]["entries"][0]["mean"].is_null());
+}
+
+// A value that a method cannot have is blank, also where dialogues are to come.
+TEST(Values, WhatCannotBeIsNotPending) {
+  const std::string tables = R"("tables": [
+    {"value": "hit_rate", "rows": ["method"], "columns": ["position"]}])";
+  std::string text = manifest();
+  text.replace(text.find(kTables), kTables.size(), tables);
+  HandMadeStore hand(text, "");
+  for (const Cell& cell : hand.store().cells("hand")) {
+    if (cell.method == "full") hand.add(cell.key, "a", 1, 0);  // one of four
+  }
+  const Results results(hand.store(), "hand");
+  const Pivot p = make_pivot(results, results.tables()[0]);
+  EXPECT_FALSE(p.entries[0][0]) << "full, which has no device cache";
+  ASSERT_TRUE(p.entries[1][0]);
+  EXPECT_EQ(p.entries[1][0]->missing, std::vector<std::string>{"not run"});
 }
 
 TEST(Published, AByteOrderMarkIsSkipped) {
