@@ -43,6 +43,8 @@ class SmokeRun : public testing::TestWithParam<std::string> {
       EXPECT_TRUE(labels.contains(cell["dataset"]));
     }
     EXPECT_EQ(models.size(), manifest.models.size()) << "labels stay";
+    for (const Json& note : report.value("notes", Json::array()))
+      EXPECT_EQ(note.get<std::string>().find("belong to no cell"), std::string::npos) << note;
     const Database store(db_, Database::Mode::kReadWrite);
     Statement cards = store.prepare("SELECT count(*) FROM protocol WHERE json NOT LIKE ?1");
     cards << "%" + std::string(kWarning) + "%";
