@@ -166,8 +166,7 @@ std::string render_report(const Results& results, const RenderOptions& options) 
   const Comparison& comparison = options.comparison;
   if (options.format == "md") return render_markdown(results, comparison);
   if (options.format == "csv") {
-    return options.long_csv ? render_csv_long(results, comparison)
-                            : render_csv(results, comparison);
+    return options.long_csv ? render_csv_long(results, options) : render_csv(results, options);
   }
   if (options.format == "json") return render_json(results, comparison);
   if (options.format == "html") return render_html(results, comparison);
