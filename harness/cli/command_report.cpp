@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 
 #include "common/error.h"
@@ -30,13 +32,36 @@ Comparison comparison_of(const ReportOptions& o) {
   return {o.adjust == "holm" ? Adjustment::kHolm : Adjustment::kMaxT, o.margin.value_or(0)};
 }
 
-/// The format that a file's name ends with; md for other names.
+/// The format that a file's name ends with; empty for other endings.
 std::string format_of(const std::string& file) {
   const std::string ending = std::filesystem::path(file).extension().string();
   for (const char* format : kReportFormats) {
     if (ending == std::string(".") + format) return format;
   }
-  return "md";
+  return "";
+}
+
+/// The format that is asked for, or that the file's name ends with; md for names without an ending.
+std::string chosen_format(const std::string& asked, const std::string& file) {
+  const std::string of_file = format_of(file);
+  if (asked.empty()) {
+    const std::string ending = std::filesystem::path(file).extension().string();
+    if (of_file.empty() && !ending.empty()) {
+      throw input_error(
+          "--output: found the ending \"{}\", expected one of: .{}; or --format", printable(ending),
+          join(std::vector<std::string>(std::begin(kReportFormats), std::end(kReportFormats)),
+               ", ."));
+    }
+    return of_file.empty() ? "md" : of_file;
+  }
+  const bool known = std::find(std::begin(kReportFormats), std::end(kReportFormats), asked) !=
+                     std::end(kReportFormats);
+  if (known && !of_file.empty() && of_file != asked) {
+    throw input_error(
+        "--output: found a name that ends with .{} beside the format {}, expected .{}", of_file,
+        asked, asked);
+  }
+  return asked;
 }
 
 void check_output(const ReportOptions& o) {
@@ -131,7 +156,8 @@ void add_report_command(CLI::App& app, const CommonOptions& common) {
                         printable(o->render.format));
     }
     check_output(*o);
-    if (format->count() == 0) o->render.format = common.json ? "json" : format_of(o->output);
+    const std::string asked = format->count() > 0 ? o->render.format : common.json ? "json" : "";
+    o->render.format = chosen_format(asked, o->output);
     if (o->no_formula_guard && o->render.format != "csv") {
       throw input_error("--no-formula-guard: found the format {}, expected --format csv",
                         printable(o->render.format));
