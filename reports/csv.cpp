@@ -3,6 +3,7 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "reports/escape.h"
+#include "reports/headings.h"
 #include "reports/number_text.h"
 #include "reports/render.h"
 #include "reports/tables.h"
@@ -88,7 +89,8 @@ std::string csv_table(const Pivot& p, bool guard_formulas) {
       const std::vector<std::string> more = difference_suffixes(p.baseline, p.comparison);
       suffixes.insert(suffixes.end(), more.begin(), more.end());
     }
-    for (const std::string& suffix : suffixes) header.text(join(column, " / ") + suffix);
+    for (const std::string& suffix : suffixes)
+      header.text(value_heading(p.column_dimensions, column) + suffix);
   }
   std::string out = header.str();
   const int digits = p.value->digits + 1;

@@ -9,6 +9,7 @@
 #include "common/mean.h"
 #include "common/text.h"
 #include "reports/baseline_cells.h"
+#include "reports/headings.h"
 
 namespace turnbench {
 namespace {
@@ -268,7 +269,8 @@ void PivotMaker::add_notes(Pivot& pivot) const {
     for (std::size_t c = 0; c < pivot.columns.size(); ++c) {
       const auto& e = pivot.entries[r][c];
       if (!e) continue;
-      const std::string place = join(pivot.rows[r], " / ") + ", " + join(pivot.columns[c], " / ");
+      const std::string place = value_heading(spec_.rows, pivot.rows[r]) + ", " +
+                                value_heading(spec_.columns, pivot.columns[c]);
       const bool is_hole = !e->missing.empty() && e->missing.front() != kNoValue &&
                            e->missing.front() != kNotRun;  // another note counts what has not
       if (is_hole) holes.push_back(fmt::format("{} lacks {}", place, join(e->missing, ", ")));

@@ -102,7 +102,7 @@ TEST_F(FidelityManifest, ReportsSayWhatTheNumbersAre) {
   const auto csv = [&](const char* table) {
     return run_program({"report", db_, "--format", "csv", "--table", table}).out;
   };
-  EXPECT_TRUE(csv("1").starts_with("method,1,")) << csv("1");
+  EXPECT_TRUE(csv("1").starts_with("method,turn 1,")) << csv("1");
   EXPECT_NE(csv("1"), csv("2"));
   const Finished several = run_program({"report", db_, "--format", "csv"});
   EXPECT_EQ(several.code, 2);
