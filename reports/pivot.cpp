@@ -9,6 +9,7 @@
 #include "common/mean.h"
 #include "common/text.h"
 #include "reports/baseline_cells.h"
+#include "reports/families.h"
 #include "reports/headings.h"
 
 namespace turnbench {
@@ -291,9 +292,10 @@ void PivotMaker::add_notes(Pivot& pivot) const {
         fmt::format("The paper's number for {}: {}", join(entries[remark], "; "), remark));
 }
 
-/// All differences of the table at once: they are one family.
+/// All differences of the table at once: they are one family, those of imported predictions
+/// another.
 void PivotMaker::add_differences(Pivot& pivot, const Comparison& comparison) const {
-  std::vector<std::vector<StratumPair>> family;
+  std::vector<TestedDifference> tested;
   std::vector<Pivot::Entry*> members;
   std::size_t r = 0;
   for (const auto& [row, row_values] : rows_) {
@@ -303,13 +305,14 @@ void PivotMaker::add_differences(Pivot& pivot, const Comparison& comparison) con
       if (!entry) continue;
       const Parts parts = scorable(parts_.at({row, column}));
       if (!has_difference(parts, *entry)) continue;
-      family.push_back(pairs(parts));
+      tested.push_back({pairs(parts), all_imported(cells_of(parts))});
       members.push_back(&*entry);
     }
     ++r;
   }
-  std::vector<std::optional<Difference>> differences = compare(family, comparison);
+  std::vector<std::optional<Difference>> differences = compare_families(tested, comparison);
   for (std::size_t i = 0; i < members.size(); ++i) members[i]->difference = differences[i];
+  if (has_two_families(tested)) pivot.notes.emplace_back(kTwoFamilies);
 }
 
 /// How many dialogues the parts of the table have scores of.

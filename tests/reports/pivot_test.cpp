@@ -259,6 +259,51 @@ TEST(Partial, TablesSaySo) {
   EXPECT_NE(join(warnings(results), "\n").find(partial), std::string::npos);
 }
 
+// Importing predictions changes nothing that is said of the others.
+TEST(Families, ImportedPredictionsAreOneOfTheirOwn) {
+  HandMadeStore hand(test::kManifest, "");
+  const char* ids[] = {"a", "b", "c", "d"};
+  const auto fill = [&](const std::string& method, int right) {
+    for (const char* dataset : {"tiny-fact", "tiny-hop"}) {
+      for (const char* position : {"begin", "end"}) {
+        for (int i = 0; i < 4; ++i)
+          hand.add(HandMadeStore::key(dataset, position, method), ids[i], i < right, 0);
+      }
+    }
+  };
+  fill("full", 4);
+  fill(kSnap, 1);
+  fill(kStream, 2);
+  const Results before(hand.store(), "hand");
+  for (const char* dataset : {"tiny-fact", "tiny-hop"}) {
+    for (const char* position : {"begin", "end"})
+      hand.add_cell(dataset, position, "imported:theirs");
+  }
+  fill("imported:theirs", 0);
+  const Results after(hand.store(), "hand");
+  const Pivot alone = make_pivot(before, before.tables()[0]),
+              beside = make_pivot(after, after.tables()[0]);
+  for (std::size_t r = 1; r < 3; ++r) {
+    for (std::size_t c = 0; c < 2; ++c) {
+      EXPECT_EQ(beside.entries[r][c]->difference->against_zero.adjusted,
+                alone.entries[r][c]->difference->against_zero.adjusted);
+    }
+  }
+  EXPECT_TRUE(beside.entries[3][0]->difference);
+  EXPECT_TRUE(alone.notes.empty());
+  ASSERT_EQ(beside.notes.size(), 1u);
+  EXPECT_TRUE(beside.notes[0].starts_with("Imported predictions are a family of their own"));
+  const std::vector<CellLine> cells = cell_lines(before, {}), more = cell_lines(after, {});
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    if (!cells[i].differences[0]) continue;
+    const auto same = std::find_if(more.begin(), more.end(), [&](const CellLine& line) {
+      return line.cell.key == cells[i].cell.key;
+    });
+    EXPECT_EQ(same->differences[0]->against_zero.adjusted,
+              cells[i].differences[0]->against_zero.adjusted);
+  }
+}
+
 // What is kept under different budgets has no mean that means anything.
 TEST(Counters, AreRangesWhereARowHasSeveralMethods) {
   HandMadeStore hand(R"({"name": "hand", "models": ["tiny"], "datasets": ["tiny-fact", "tiny-hop"],
