@@ -104,6 +104,14 @@ TEST_F(FidelityManifest, ReportsSayWhatTheNumbersAre) {
   };
   EXPECT_TRUE(csv("1").starts_with("method,turn 1,")) << csv("1");
   EXPECT_NE(csv("1"), csv("2"));
+  for (const Json& cell :
+       run_program({"report", db_, "--metric", "agreement", "--json"}).json()["cells"]) {
+    const bool is_full = cell["method"] == "full";
+    if (is_full) {
+      EXPECT_EQ(cell["mean"], 100);
+    }
+    EXPECT_EQ(cell["low"] == cell["mean"], is_full) << cell["method"] << ": of itself, exactly";
+  }
   const Finished several = run_program({"report", db_, "--format", "csv"});
   EXPECT_EQ(several.code, 2);
   EXPECT_EQ(several.out, "");
