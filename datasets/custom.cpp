@@ -16,8 +16,8 @@ constexpr int kCustomAnswerTokens = 64;  // unless the file says something else
 
 const std::vector<std::string_view>& known_fields() {
   static const std::vector<std::string_view> known = {
-      "id",         "turns",  "instruction", "context",   "question", "position",
-      "references", "metric", "classes",     "relevance", "gold",     "max_new_tokens"};
+      "id",     "turns",   "instruction", "context", "question", "position",      "references",
+      "metric", "classes", "relevance",   "gold",    "has_gold", "max_new_tokens"};
   return known;
 }
 
@@ -91,7 +91,8 @@ Turn turn_of(const Fields& fields, std::size_t number, std::set<std::string>& so
   turn.references = fields.texts("references");
   if (turn.references.empty()) fields.at("references").fail("at least one reference");
   turn.classes = fields.texts("classes");
-  turn.gold = fields.has("gold") ? fields.text("gold") : turn.references.front();
+  turn.has_gold = !fields.has("has_gold") || fields.at("has_gold").as_bool();
+  if (turn.has_gold) turn.gold = fields.has("gold") ? fields.text("gold") : turn.references.front();
   turn.max_new_tokens = fields.has("max_new_tokens")
                             ? static_cast<int>(fields.at("max_new_tokens").as_integer(1, 1 << 20))
                             : kCustomAnswerTokens;

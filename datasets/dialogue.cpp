@@ -58,6 +58,7 @@ std::size_t question_index(const Turn& turn) {
 }
 
 std::string gold_answer_text(const Turn& turn) {
+  if (!turn.has_gold) return "";
   return turn.gold.empty() && !turn.references.empty() ? turn.references[0] : turn.gold;
 }
 
@@ -68,6 +69,17 @@ void check_position(const Dialogue& dialogue, Position position) {
                         dialogue.dataset, name_of(position));
     }
   }
+}
+
+std::optional<Position> common_position(std::span<const Dialogue> dialogues) {
+  std::optional<Position> out;
+  for (const Dialogue& dialogue : dialogues) {
+    for (const Turn& turn : dialogue.turns) {
+      if (out && *out != turn.position) return std::nullopt;
+      out = turn.position;
+    }
+  }
+  return out;
 }
 
 Dialogue with_questions_at(Dialogue dialogue, Position position) {

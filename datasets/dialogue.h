@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -42,6 +43,7 @@ struct Turn {
   /// The sources that the answer comes from, of this and of earlier turns.
   std::vector<std::string> relevance;
   std::string gold;  ///< the answer in the history if `answers` is `gold`; empty: first reference
+  bool has_gold = true;  ///< false: the references are no answers, and there is no gold one
   int max_new_tokens = 64;
 };
 
@@ -59,12 +61,16 @@ struct Dialogue {
 /// boundary on a tie).  With fewer than two paragraphs the middle is the beginning.
 std::size_t question_index(const Turn& turn);
 
-/// The gold answer of a turn: `gold`, or the first reference if `gold` is empty.
+/// The gold answer of a turn: `gold`, or the first reference if `gold` is empty.  "" if the turn
+/// has no gold answer.
 std::string gold_answer_text(const Turn& turn);
 
 /// @throws Error (input) if a turn's question cannot move to `position` because its layout fixes
 /// the order of the pieces.
 void check_position(const Dialogue& dialogue, Position position);
+
+/// The position at which the questions of all turns stand; nullopt if they stand at several.
+std::optional<Position> common_position(std::span<const Dialogue> dialogues);
 
 /// The same dialogue with every question at `position`; throws as `check_position`.
 Dialogue with_questions_at(Dialogue dialogue, Position position);

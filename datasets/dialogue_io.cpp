@@ -28,6 +28,7 @@ OrderedJson to_json(const Turn& turn) {
                      {"max_new_tokens", turn.max_new_tokens},
                      {"classes", turn.classes},
                      {"gold", turn.gold}};
+  if (!turn.has_gold) out["has_gold"] = false;
   if (turn.layout != Layout::kPieces) out["layout"] = name_of(turn.layout);
   return out;
 }
@@ -46,7 +47,7 @@ Paragraph paragraph_from(const JsonView& view) {
 
 Turn turn_from(const JsonView& view) {
   view.require_known_keys({"instruction", "contexts", "question", "position", "references",
-                           "relevance", "max_new_tokens", "classes", "gold", "layout"});
+                           "relevance", "max_new_tokens", "classes", "gold", "has_gold", "layout"});
   Turn turn;
   turn.instruction = view.get("instruction", std::string());
   for (const JsonView& item : view.at("contexts").items()) {
@@ -62,7 +63,8 @@ Turn turn_from(const JsonView& view) {
   turn.max_new_tokens =
       static_cast<int>(view.at("max_new_tokens").as_integer(1, kMostAnswerTokens));
   turn.classes = view.at("classes").as_strings();
-  turn.gold = view.get("gold", turn.references.front());
+  turn.has_gold = view.get("has_gold", true);
+  if (turn.has_gold) turn.gold = view.get("gold", turn.references.front());
   return turn;
 }
 

@@ -23,7 +23,7 @@ std::vector<Dialogue> read_longbench_write(const std::filesystem::path& file,
     turn.question = view.at("prompt").as_string();
     if (trim(turn.question).empty()) view.at("prompt").fail("a prompt");
     turn.references = {std::to_string(view.at("length").as_integer(1, kMaxLength))};
-    turn.gold = turn.references.front();
+    turn.has_gold = false;
     turn.max_new_tokens = kLongBenchWriteAnswerTokens;
     out.push_back({.id = fmt::format("{}-{:04}", name, out.size()),
                    .dataset = name,

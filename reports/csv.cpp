@@ -1,10 +1,12 @@
 #include <fmt/format.h>
 
+#include "common/error.h"
 #include "common/text.h"
 #include "reports/escape.h"
-#include "reports/notes.h"
+#include "reports/headings.h"
 #include "reports/number_text.h"
 #include "reports/render.h"
+#include "reports/tables.h"
 
 namespace turnbench {
 namespace {
@@ -12,8 +14,9 @@ namespace {
 /// Fields of a line: text that is anybody's, and numbers as they are.
 class CsvLine {
  public:
+  explicit CsvLine(bool guard_formulas) : guard_formulas_(guard_formulas) {}
   CsvLine& text(const std::string& text) {
-    fields_.push_back(csv_field(text));
+    fields_.push_back(csv_field(text, guard_formulas_));
     return *this;
   }
   CsvLine& number(const std::string& number) {
@@ -25,6 +28,7 @@ class CsvLine {
   std::string str() const { return join(fields_, ",") + "\n"; }
 
  private:
+  bool guard_formulas_;
   std::vector<std::string> fields_;
 };
 
@@ -70,22 +74,10 @@ void add_difference(CsvLine& line, const std::optional<Difference>& difference,
   if (comparison.margin > 0) line.number(field_text(equivalence, digits_of_p));
 }
 
-/// Comments in front of the numbers of a smoke run, of other sources, or of prompts that were cut.
-std::string csv_warning(const Results& results) {
-  std::string out;
-  const auto add = [&out](const std::string& text) {
-    if (!text.empty()) out += "# " + one_line(text) + "\n";
-  };
-  add(results.manifest().smoke);
-  add(stale_note(results));
-  add(describe(results.truncation()));
-  return out;
-}
-
-std::string csv_table(const Pivot& p) {
+std::string csv_table(const Pivot& p, bool guard_formulas) {
   const bool pending = p.has_pending(), missing = p.has_missing(), published = p.has_published(),
              remarked = p.has_published_notes(), compared = p.has_differences();
-  CsvLine header;
+  CsvLine header(guard_formulas);
   for (const std::string& d : p.row_dimensions) header.text(d);
   for (const auto& column : p.columns) {
     std::vector<std::string> suffixes = {"", " low", " high", " n", " turns", " failed"};
@@ -97,12 +89,13 @@ std::string csv_table(const Pivot& p) {
       const std::vector<std::string> more = difference_suffixes(p.baseline, p.comparison);
       suffixes.insert(suffixes.end(), more.begin(), more.end());
     }
-    for (const std::string& suffix : suffixes) header.text(join(column, " / ") + suffix);
+    for (const std::string& suffix : suffixes)
+      header.text(value_heading(p.column_dimensions, column) + suffix);
   }
   std::string out = header.str();
   const int digits = p.value->digits + 1;
   for (std::size_t r = 0; r < p.rows.size(); ++r) {
-    CsvLine line;
+    CsvLine line(guard_formulas);
     for (const std::string& value : p.rows[r]) line.text(value);
     for (const auto& entry : p.entries[r]) {
       const Pivot::Entry e = entry.value_or(Pivot::Entry());
@@ -125,20 +118,20 @@ std::string csv_table(const Pivot& p) {
 
 }  // namespace
 
-std::string render_csv(const Results& results, const Comparison& comparison) {
+std::string render_csv(const Results& results, const RenderOptions& options) {
   const std::vector<TableSpec>& tables = results.tables();
-  std::string out;
-  for (const TableSpec& spec : tables) {
-    const Pivot pivot = make_pivot(results, spec, comparison);
-    if (!out.empty()) out += "\n";
-    if (tables.size() > 1 && !pivot.title.empty()) out += "# " + one_line(pivot.title) + "\n";
-    out += csv_warning(results) + csv_table(pivot);
+  if (tables.size() > 1) {
+    throw input_error(
+        "--format csv: found {} tables ({}), expected --table with the number or title of one of "
+        "them, or --long for all cells",
+        tables.size(), list_tables(tables));
   }
-  return out;
+  return csv_table(make_pivot(results, tables.front(), options.comparison), options.guard_formulas);
 }
 
-std::string render_csv_long(const Results& results, const Comparison& comparison) {
-  CsvLine header;
+std::string render_csv_long(const Results& results, const RenderOptions& options) {
+  const Comparison& comparison = options.comparison;
+  CsvLine header(options.guard_formulas);
   for (const char* name : {"model", "dataset", "position", "method", "history", "answers", "metric",
                            "mean", "low", "high", "n", "failed", "published", "turns", "pending"}) {
     header.text(name);
@@ -147,11 +140,11 @@ std::string render_csv_long(const Results& results, const Comparison& comparison
     for (const std::string& suffix : difference_suffixes(baseline, comparison))
       header.text(suffix.substr(1));
   }
-  std::string out = csv_warning(results) + header.str();
+  std::string out = header.str();
   for (const CellLine& line : cell_lines(results, comparison)) {
     const Cell& cell = line.cell;
     const Estimate& e = line.estimate;
-    CsvLine fields;
+    CsvLine fields(options.guard_formulas);
     for (const std::string* text : {&cell.model, &cell.dataset, &cell.position, &cell.method,
                                     &cell.history, &cell.answers, &cell.metric}) {
       fields.text(*text);

@@ -189,11 +189,11 @@ std::string escape_latex(std::string_view text) {
   return out;
 }
 
-std::string csv_field(std::string_view text) {
+std::string csv_field(std::string_view text, bool guard_formulas) {
   std::string line = one_line(text);
   const bool number = parse_number<double>(line).has_value() ||
                       (line.starts_with('+') && parse_number<double>(line.substr(1)));
-  if (!number && begins_formula(trim(line))) line.insert(0, "'");
+  if (guard_formulas && !number && begins_formula(trim(line))) line.insert(0, "'");
   const bool comment = line.starts_with('#');
   if (!comment && line.find_first_of(",;\"") == std::string::npos) return line;
   return "\"" + replace_all(line, "\"", "\"\"") + "\"";

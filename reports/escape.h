@@ -30,8 +30,8 @@ std::string markdown_row(const std::vector<std::string>& fields);
 std::string escape_latex(std::string_view text);
 
 /// A field of a CSV, quoted if necessary.  Text that a spreadsheet would read as a formula gets an
-/// apostrophe in front; numbers do not.
-std::string csv_field(std::string_view text);
+/// apostrophe in front, unless `guard_formulas` is false; numbers do not.
+std::string csv_field(std::string_view text, bool guard_formulas = true);
 
 /// Width in average Latin letters; characters of East Asian scripts count as two.
 int text_width(std::string_view text);

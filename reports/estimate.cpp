@@ -39,6 +39,8 @@ Estimate estimate(const std::vector<const Stratum*>& strata) {
   // known of metrics whose scores turn out to be no shares.
   const Stratum& any = *strata.front();
   if (!any.is_share && !any.is_signed && c.mean >= 0) interval.low = std::max(interval.low, 0.0);
+  if (std::all_of(strata.begin(), strata.end(), [](const Stratum* s) { return s->is_exact; }))
+    interval = {c.mean, c.mean};
   out.interval = scaled(interval, scale);
   return out;
 }

@@ -14,10 +14,11 @@ namespace turnbench {
 struct Estimate {
   bool known = false;  ///< false: there is no mean, and only the counts are valid
   double mean = 0;
-  std::optional<Interval> interval;  ///< none where a dataset has a single dialogue
-  int dialogues = 0;                 ///< distinct dialogues with scored turns
-  int turns = 0;                     ///< scored turns
-  int failed = 0;                    ///< turns without a score because they failed
+  /// None where a dataset has a single dialogue; without width where all values are exact.
+  std::optional<Interval> interval;
+  int dialogues = 0;  ///< distinct dialogues with scored turns
+  int turns = 0;      ///< scored turns
+  int failed = 0;     ///< turns without a score because they failed
 };
 
 /// The mean over strata of each stratum's mean over turns: every dataset has the same weight.

@@ -6,6 +6,7 @@
 #include "common/text.h"
 #include "reports/chart.h"
 #include "reports/escape.h"
+#include "reports/headings.h"
 #include "reports/notes.h"
 #include "reports/number_text.h"
 #include "reports/position_chart.h"
@@ -77,8 +78,9 @@ std::string entry_cell(const std::optional<Pivot::Entry>& e, const TableValue& u
 std::string table(const Pivot& p) {
   std::string out = "<div class=\"table\"><table><thead><tr>";
   for (const std::string& d : p.row_dimensions)
-    out += "<th class=\"label\">" + escape_markup(d) + "</th>";
-  for (const auto& c : p.columns) out += "<th>" + escape_markup(join(c, " / ")) + "</th>";
+    out += "<th class=\"label\">" + escape_markup(dimension_heading(d)) + "</th>";
+  for (const auto& c : p.columns)
+    out += "<th>" + escape_markup(value_heading(p.column_dimensions, c)) + "</th>";
   const bool counters = p.has_counters();
   if (counters) {
     for (const ReportedCounter& c : reported_counters())

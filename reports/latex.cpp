@@ -2,6 +2,7 @@
 
 #include "common/text.h"
 #include "reports/escape.h"
+#include "reports/headings.h"
 #include "reports/notes.h"
 #include "reports/number_text.h"
 #include "reports/render.h"
@@ -54,8 +55,10 @@ std::string render_latex(const Results& results, const Comparison& comparison) {
     out += out.empty() ? std::string(kLatexMark) : "\n";
     if (!p.title.empty()) out += "% " + one_line(p.title) + "\n";
     std::vector<std::string> header;
-    for (const std::string& d : p.row_dimensions) header.push_back(escape_latex(d));
-    for (const auto& column : p.columns) header.push_back(escape_latex(join(column, " / ")));
+    for (const std::string& d : p.row_dimensions)
+      header.push_back(escape_latex(dimension_heading(d)));
+    for (const auto& column : p.columns)
+      header.push_back(escape_latex(value_heading(p.column_dimensions, column)));
     out +=
         fmt::format("\\begin{{tabular}}{{{}{}}}\n\\hline\n",
                     std::string(p.row_dimensions.size(), 'l'), std::string(p.columns.size(), 'r'));

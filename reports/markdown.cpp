@@ -4,6 +4,7 @@
 
 #include "common/text.h"
 #include "reports/escape.h"
+#include "reports/headings.h"
 #include "reports/notes.h"
 #include "reports/number_text.h"
 #include "reports/render.h"
@@ -49,8 +50,10 @@ std::string markdown_table(const Pivot& p, const std::string& warning) {
   if (!warning.empty()) out += "> **" + escape_markdown(warning) + "**\n\n";
   const bool counted = shows_counters(p);
   std::vector<std::string> header;
-  for (const std::string& d : p.row_dimensions) header.push_back(escape_markdown(d));
-  for (const auto& column : p.columns) header.push_back(escape_markdown(join(column, " / ")));
+  for (const std::string& d : p.row_dimensions)
+    header.push_back(escape_markdown(dimension_heading(d)));
+  for (const auto& column : p.columns)
+    header.push_back(escape_markdown(value_heading(p.column_dimensions, column)));
   if (counted) {
     for (const ReportedCounter& c : reported_counters()) header.emplace_back(c.heading);
   }

@@ -119,6 +119,13 @@ std::string stale_note(const Results& results) {
   return fmt::format("Stale: {}; turnbench run computes them anew.", describe(results.stale()));
 }
 
+std::vector<std::string> warnings(const Results& results) {
+  std::vector<std::string> out = notes(results);
+  const std::string& smoke = results.manifest().smoke;
+  if (!smoke.empty()) out.insert(out.begin(), smoke);
+  return out;
+}
+
 std::vector<std::string> notes(const Results& results) {
   std::vector<std::string> out;
   const std::size_t own = results.pending(),

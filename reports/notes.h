@@ -21,6 +21,9 @@ std::string progress_note(const Results& results);
 /// Names the results that were computed by other sources than this program's; "" if there are none.
 std::string stale_note(const Results& results);
 
+/// What is said of a CSV beside it: the warning of a smoke run, and all notes.
+std::vector<std::string> warnings(const Results& results);
+
 /// All notes: pending, stale, truncated, length-limited and failed results, missing values, and
 /// published numbers without a place in the tables.
 std::vector<std::string> notes(const Results& results);

@@ -9,12 +9,14 @@
 #include "common/mean.h"
 #include "common/text.h"
 #include "reports/baseline_cells.h"
+#include "reports/families.h"
+#include "reports/headings.h"
 
 namespace turnbench {
 namespace {
 
 /// Why an entry, or a part of one, has no value.
-constexpr const char* kNotRun = "not run";
+constexpr const char *kNotRun = "not run", *kNoValue = "no value";
 
 /// Sorts rows and columns as the manifest lists the values of each of their dimensions: cells come
 /// in that order, so a value's rank is that of its first appearance.
@@ -161,7 +163,7 @@ std::string PivotMaker::reason(const Part& part) const {
   if (own.failed + scores.failed > 0) return "failed";
   const bool ran = own.without_value + scores.without_value + scores.without_reference > 0 ||
                    !scores.turns.empty();
-  return ran ? "no value" : kNotRun;
+  return ran ? kNoValue : kNotRun;
 }
 
 /// What an entry's mean would lack; nothing if no part of it has a value.
@@ -209,9 +211,7 @@ bool PivotMaker::has_difference(const Parts& parts, const Pivot::Entry& entry) c
 
 std::optional<Pivot::Entry> PivotMaker::entry(const Parts& all) const {
   const Parts parts = scorable(all);
-  if (parts.empty()) return std::nullopt;
   std::vector<const Stratum*> strata;
-  const std::vector<const Cell*> cells = cells_of(parts);
   bool any = false;
   Pivot::Entry out;
   for (const Part& part : parts) {
@@ -219,17 +219,20 @@ std::optional<Pivot::Entry> PivotMaker::entry(const Parts& all) const {
     any |= !strata.back()->turns.empty() || strata.back()->failed > 0;
     out.pending += results_.progress(*part.cell).pending();
   }
-  if (!any && out.pending == 0) return std::nullopt;
-  out.missing = any ? missing(parts) : Values{kNotRun};
-  out.estimate = estimate(strata);
-  out.estimate.known &= out.missing.empty();
   if (!by_turn_) {
     const std::string metric = spec_.value == "score" ? "" : spec_.value;
-    if (const auto published = results_.published(cells, metric)) {
+    if (const auto published = results_.published(cells_of(parts.empty() ? all : parts), metric)) {
       out.published = published->value;
       out.published_notes = published->notes;
     }
   }
+  const bool open =
+      out.pending > 0 && std::any_of(parts.begin(), parts.end(),
+                                     [&](const Part& part) { return reason(part) == kNotRun; });
+  if (!any && !open && !out.published) return std::nullopt;
+  out.missing = any ? missing(parts) : Values{open ? kNotRun : kNoValue};
+  if (any) out.estimate = estimate(strata);
+  out.estimate.known &= out.missing.empty();
   return out;
 }
 
@@ -267,9 +270,11 @@ void PivotMaker::add_notes(Pivot& pivot) const {
     for (std::size_t c = 0; c < pivot.columns.size(); ++c) {
       const auto& e = pivot.entries[r][c];
       if (!e) continue;
-      const std::string place = join(pivot.rows[r], " / ") + ", " + join(pivot.columns[c], " / ");
-      if (!e->missing.empty() && e->missing.front() != kNotRun)  // another note counts what has not
-        holes.push_back(fmt::format("{} lacks {}", place, join(e->missing, ", ")));
+      const std::string place = value_heading(spec_.rows, pivot.rows[r]) + ", " +
+                                value_heading(spec_.columns, pivot.columns[c]);
+      const bool is_hole = !e->missing.empty() && e->missing.front() != kNoValue &&
+                           e->missing.front() != kNotRun;  // another note counts what has not
+      if (is_hole) holes.push_back(fmt::format("{} lacks {}", place, join(e->missing, ", ")));
       for (const std::string& remark : e->published_notes) {
         if (!contains(remarks, remark)) remarks.push_back(remark);
         if (!contains(entries[remark], place)) entries[remark].push_back(place);
@@ -287,9 +292,10 @@ void PivotMaker::add_notes(Pivot& pivot) const {
         fmt::format("The paper's number for {}: {}", join(entries[remark], "; "), remark));
 }
 
-/// All differences of the table at once: they are one family.
+/// All differences of the table at once: they are one family, those of imported predictions
+/// another.
 void PivotMaker::add_differences(Pivot& pivot, const Comparison& comparison) const {
-  std::vector<std::vector<StratumPair>> family;
+  std::vector<TestedDifference> tested;
   std::vector<Pivot::Entry*> members;
   std::size_t r = 0;
   for (const auto& [row, row_values] : rows_) {
@@ -299,13 +305,14 @@ void PivotMaker::add_differences(Pivot& pivot, const Comparison& comparison) con
       if (!entry) continue;
       const Parts parts = scorable(parts_.at({row, column}));
       if (!has_difference(parts, *entry)) continue;
-      family.push_back(pairs(parts));
+      tested.push_back({pairs(parts), all_imported(cells_of(parts))});
       members.push_back(&*entry);
     }
     ++r;
   }
-  std::vector<std::optional<Difference>> differences = compare(family, comparison);
+  std::vector<std::optional<Difference>> differences = compare_families(tested, comparison);
   for (std::size_t i = 0; i < members.size(); ++i) members[i]->difference = differences[i];
+  if (has_two_families(tested)) pivot.notes.emplace_back(kTwoFamilies);
 }
 
 /// How many dialogues the parts of the table have scores of.

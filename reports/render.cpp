@@ -7,6 +7,7 @@
 #include "common/text.h"
 #include "reports/baseline_cells.h"
 #include "reports/estimate_json.h"
+#include "reports/families.h"
 #include "reports/notes.h"
 #include "reports/position_chart.h"
 #include "reports/report_file.h"
@@ -93,16 +94,17 @@ std::vector<CellLine> cell_lines(const Results& results, const Comparison& compa
   }
   for (const std::string& baseline : baselines(results)) {
     const BaselineCells cells(results, baseline);
-    std::vector<std::vector<StratumPair>> family;
+    std::vector<TestedDifference> tested;
     std::vector<std::optional<Difference>*> members;
     for (CellLine& line : out) {
       std::optional<Difference>& difference = line.differences.emplace_back();
       const Cell* beside = cells.of(line.cell);
       if (line.cell.method == baseline || beside == nullptr) continue;
-      family.push_back({{&results.stratum(line.cell.key, -1), &results.stratum(beside->key, -1)}});
+      tested.push_back({{{&results.stratum(line.cell.key, -1), &results.stratum(beside->key, -1)}},
+                        is_imported(line.cell)});
       members.push_back(&difference);
     }
-    const std::vector<std::optional<Difference>> differences = compare(family, comparison);
+    const std::vector<std::optional<Difference>> differences = compare_families(tested, comparison);
     for (std::size_t i = 0; i < members.size(); ++i) *members[i] = differences[i];
   }
   return out;
@@ -166,8 +168,7 @@ std::string render_report(const Results& results, const RenderOptions& options) 
   const Comparison& comparison = options.comparison;
   if (options.format == "md") return render_markdown(results, comparison);
   if (options.format == "csv") {
-    return options.long_csv ? render_csv_long(results, comparison)
-                            : render_csv(results, comparison);
+    return options.long_csv ? render_csv_long(results, options) : render_csv(results, options);
   }
   if (options.format == "json") return render_json(results, comparison);
   if (options.format == "html") return render_html(results, comparison);

@@ -11,6 +11,7 @@
 #include "common/json.h"
 #include "common/text.h"
 #include "harness/store/cell.h"
+#include "harness/store/method_settings.h"
 #include "harness/unit/fidelity.h"
 #include "reports/judgements.h"
 #include "reports/pivot.h"
@@ -148,8 +149,12 @@ class Results::StratumReader {
  public:
   StratumReader(Results& results, const std::string& value, bool by_turn)
       : results_(results), value_(value), by_turn_(by_turn) {
-    for (const Cell& cell : results.cells_)
+    const bool is_agreement = results.unit_of(value).name == "agreement";
+    for (const Cell& cell : results.cells_) {
       of_cell_[cell.key] = results.populations_.at(cell.dataset_hash);
+      if (is_agreement && MethodSettings::parse(cell.method_canonical).is_exact())
+        exact_.insert(cell.key);
+    }
   }
 
   /// Returns the number of the turn's dialogue.
@@ -181,6 +186,7 @@ class Results::StratumReader {
     out.population = of_cell_.at(cell_);
     out.is_share = unit.is_share();
     out.is_signed = unit.is_signed;
+    out.is_exact = exact_.contains(cell_);
     out.scale = unit.scale;
     return out;
   }
@@ -189,8 +195,9 @@ class Results::StratumReader {
   const std::string& value_;
   const bool by_turn_;
   std::map<std::string, std::shared_ptr<const Population>> of_cell_;
-  std::string cell_;        // of the last turn
-  Stratum* all_ = nullptr;  // its cell's, of all turns
+  std::set<std::string> exact_;  // cells of full attention, where it is compared with itself
+  std::string cell_;             // of the last turn
+  Stratum* all_ = nullptr;       // its cell's, of all turns
   std::uint32_t dialogue_ = 0;
 };
 

@@ -33,6 +33,8 @@ class Results {
   /// The manifest's tables.  If it has none, one of datasets and positions, whose rows are all else
   /// that the cells differ in.
   const std::vector<TableSpec>& tables() const { return tables_; }
+  /// Leaves one table, by its place in `tables`.
+  void keep_table(std::size_t table) { tables_ = {tables_.at(table)}; }
   const std::vector<Cell>& cells() const { return cells_; }
   const std::vector<Store::Failure>& failures() const { return failures_; }
   /// Which scores the tables show.

@@ -47,18 +47,31 @@ struct Printed {
 
 /// A dataset of the catalog, as the options say.
 Printed of_catalog(const DialogueOptions& o, const std::string& name) {
-  return {name, name, find_dataset(name, "--dataset").metric,
-          load_dialogues(name, o.source, o.build), parse_positions(o.positions.value_or("end"))};
+  Printed out = {name,
+                 name,
+                 find_dataset(name, "--dataset").metric,
+                 load_dialogues(name, o.source, o.build),
+                 {}};
+  if (o.positions) {
+    out.positions = parse_positions(*o.positions);
+  } else if (!o.stats) {
+    out.positions = {own_position(out.dialogues, name)};
+  }
+  return out;
 }
 
 /// A dataset of a manifest as a run of it has it: with the same ids, at its positions.
-Printed of_manifest(const DialogueOptions& o, const Manifest& manifest) {
+Printed of_manifest(const DialogueOptions& o, Manifest manifest) {
+  if (o.positions) {
+    manifest.positions = parse_positions(*o.positions);
+    manifest.own_positions = false;
+  }
   ResolvedDataset dataset =
       resolve_dataset(manifest.dataset(o.dataset), manifest,
                       Locations{{}, parse_name_values(o.data, "--data")}, o.build.limit);
   for (Dialogue& dialogue : dataset.dialogues) dialogue.metric = dataset.metric;
   return {dataset.entry.label, dataset.entry.name, dataset.metric, std::move(dataset.dialogues),
-          o.positions ? parse_positions(*o.positions) : manifest.positions};
+          std::move(dataset.positions)};
 }
 
 /// A dataset's row: as built beside as published.
@@ -242,8 +255,9 @@ void add_dialogues_command(CLI::App& app, const CommonOptions& common) {
       ->add_option("--data", o->data, "NAME=DIR: where the manifest's dataset or collection lies")
       ->allow_extra_args(false)
       ->needs(manifest);
-  command->add_option("--positions", o->positions,
-                      "begin, middle, end, separated by commas; otherwise the manifest's, or end");
+  command->add_option(
+      "--positions", o->positions,
+      "begin, middle, end, separated by commas; otherwise the manifest's, or the dataset's own");
   command->add_option("--limit", o->build.limit, "dialogues; 0: the set's own number")
       ->transform(whole_number(0, 1'000'000'000));
   command->add_option("--source", o->source, "file or directory of its records, or of essays")

@@ -8,6 +8,7 @@
 #include "harness/cli/command_run.h"
 #include "harness/cli/input_output.h"
 #include "harness/cli/shared_options.h"
+#include "harness/store/cell.h"
 #include "harness/store/cell_names.h"
 #include "harness/store/cell_progress.h"
 #include "harness/store/inactive_methods.h"
@@ -19,7 +20,8 @@ namespace {
 /// The state of one experiment: dialogues done, failed and pending in all its cells, and what
 /// failed.
 OrderedJson status_of(const Store& store, const std::string& experiment) {
-  CellProgress sum;
+  CellProgress sum;              // of what run computes
+  std::size_t not_imported = 0;  // dialogues that imported predictions lack
   const auto progress = cell_progress(store, experiment);
   const std::vector<Cell> cells = store.cells(experiment);
   const std::map<std::string, CellUsage> usages = store.usages(experiment);
@@ -27,7 +29,8 @@ OrderedJson status_of(const Store& store, const std::string& experiment) {
     const CellProgress& of_cell = progress.at(cell.key);
     sum.run += of_cell.run;
     sum.failed += of_cell.failed;
-    sum.total += of_cell.total;
+    sum.total += is_imported(cell) ? of_cell.run : of_cell.total;
+    if (is_imported(cell)) not_imported += of_cell.pending();
   }
   const std::map<std::string, std::string> names = cell_names(store, experiment);
   const auto failures = store.failures(experiment);
@@ -36,6 +39,7 @@ OrderedJson status_of(const Store& store, const std::string& experiment) {
                      {"done", sum.done()},
                      {"failed_dialogues", sum.failed},
                      {"pending", sum.pending()},
+                     {"not_imported", not_imported},
                      {"failed", failures.size()},
                      {"failures", OrderedJson::array()},
                      {"length_limit", describe_limited(cells, usages)},
@@ -64,6 +68,10 @@ void print_status(const std::string& db, const std::vector<OrderedJson>& states)
     fmt::print("{}: {} dialogues done, {} failed, {} pending\n", s["experiment"].get<std::string>(),
                s["done"].get<std::size_t>(), s["failed_dialogues"].get<std::size_t>(),
                s["pending"].get<std::size_t>());
+    if (s["not_imported"] > 0) {
+      fmt::print("  {} dialogues without an imported prediction\n",
+                 s["not_imported"].get<std::size_t>());
+    }
     const std::string limited = s["length_limit"].get<std::string>();
     if (!limited.empty()) fmt::print("  {}\n", limited);
     for (const OrderedJson& line : s["inactive"]) fmt::print("  {}\n", line.get<std::string>());
@@ -108,7 +116,8 @@ void add_status_command(CLI::App& app, const CommonOptions& common, int& exit_co
       "status", "What is done, failed and pending; `status DB retry` runs failed records again");
   command->footer(
       "Examples:\n  turnbench status results.db\n  turnbench status results.db retry\n"
-      "Exit codes: 0 all dialogues of all cells are done, 1 some failed or are pending.");
+      "Exit codes: 0 all dialogues of all cells are done, 1 some failed or are pending; dialogues "
+      "that imported predictions lack are neither.");
   command->add_option("db", o->db, "store")->required();
   command->add_option("action", o->action, "retry")->check(one_of({"retry"}));
   command->add_option("--experiment", o->experiment, "only this one")->expected(1);

@@ -123,6 +123,14 @@ std::string dataset_description(const DatasetEntry& entry) {
 
 }  // namespace
 
+Position own_position(const std::vector<Dialogue>& dialogues, const std::string& dataset) {
+  if (const std::optional<Position> one = common_position(dialogues)) return *one;
+  throw input_error(
+      "dataset {}: found questions at several positions, expected one \"position\" in all of its "
+      "turns, or \"positions\" of the manifest (dialogues: --positions)",
+      printable(dataset));
+}
+
 ResolvedDataset resolve_dataset(const DatasetEntry& entry, const Manifest& manifest,
                                 const Locations& locations, std::size_t limit) {
   const Dataset& dataset = find_dataset(entry.name, manifest.path.string() + ": /datasets");
@@ -153,6 +161,8 @@ ResolvedDataset resolve_dataset(const DatasetEntry& entry, const Manifest& manif
   if (!entry.only.empty()) keep_only(entry, out.dialogues);
   if (out.dialogues.empty())
     throw input_error("dataset {}: found no dialogues, expected at least one", entry.label);
+  out.positions = manifest.positions;
+  if (manifest.own_positions) out.positions = {own_position(out.dialogues, entry.label)};
   if (out.metric.empty()) out.metric = metric_of(out.dialogues, entry.label);
   find_metric(out.metric, manifest.path.string() + ": dataset " + entry.label);
   // The hash is of all dialogues, so that a run with --limit belongs to the same cells.

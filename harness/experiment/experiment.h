@@ -34,6 +34,7 @@ struct ResolvedDataset {
   DatasetEntry entry;
   std::string task, metric, postprocess, hash;
   std::size_t size = 0;             ///< dialogues of the whole dataset, regardless of --limit
+  std::vector<Position> positions;  ///< at which its questions are asked
   std::vector<Dialogue> dialogues;  ///< to be run: the first ones under --limit
 };
 
@@ -63,7 +64,12 @@ StoredExperiment stored_experiment(const Experiment& experiment);
 ResolvedModel resolve_model(const ModelEntry& entry, const Locations& locations,
                             const std::filesystem::path& folder);
 
+/// Where the questions of a dataset stand if nothing else is asked for.
+/// @throws Error (input) if they stand at several positions; the message names the dataset.
+Position own_position(const std::vector<Dialogue>& dialogues, const std::string& dataset);
+
 /// Builds a dataset's dialogues.  `limit` > 0: at most so many.  The hash covers all of them.
+/// @throws Error (input) also where the manifest gives no positions and the dataset has several.
 ResolvedDataset resolve_dataset(const DatasetEntry& entry, const Manifest& manifest,
                                 const Locations& locations, std::size_t limit);
 

@@ -410,6 +410,7 @@ Manifest parse_manifest(std::string_view text, const std::string& source, Manife
   require_distinct(json.at("datasets"), m.datasets, [](const DatasetEntry& e) { return e.label; });
   m.positions = {Position::kEnd};
   if (json.has("positions")) {
+    m.own_positions = false;
     m.positions = one_or_more<Position>(json.at("positions"), [](const JsonView& p) {
       return parse_position(p.as_string(), p.source() + ": " + p.path());
     });

@@ -81,6 +81,7 @@ struct Manifest {
   std::vector<ModelEntry> models;
   std::vector<DatasetEntry> datasets;
   std::vector<Position> positions;
+  bool own_positions = true;  ///< none are given: a dataset's own count, where it has others
   std::vector<Method> methods;
   std::vector<ProbeSpec> probes;
   std::vector<History> histories;

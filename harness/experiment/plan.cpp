@@ -19,7 +19,7 @@ class Planner {
   void add(std::size_t model, std::size_t dataset) {
     const ResolvedDataset& resolved = plan_.experiment.datasets[dataset];
     Cell cell = cell_of(plan_.experiment.models[model], resolved);
-    for (Position position : manifest_.positions) {
+    for (Position position : resolved.positions) {
       cell.position = name_of(position);
       Dialogues dialogues;
       for (const Dialogue& dialogue : resolved.dialogues)

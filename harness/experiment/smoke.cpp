@@ -10,6 +10,7 @@
 
 #include "common/text.h"
 #include "datasets/catalog.h"
+#include "harness/experiment/published.h"
 
 namespace turnbench {
 namespace {
@@ -178,6 +179,24 @@ std::string sweep_of(const std::string& label) {
   return out;
 }
 
+/// The numbers that the manifest names; none if their file is not there.
+std::vector<PublishedNumber> published_numbers(const Manifest& manifest) {
+  const std::filesystem::path file = manifest.path.parent_path() / manifest.published;
+  if (manifest.published.empty() || !std::filesystem::exists(file)) return {};
+  return parse_published(read_published(manifest), file.string());
+}
+
+/// The labels of a dimension that published numbers name.
+std::vector<std::string> labels_of(const std::vector<PublishedNumber>& numbers,
+                                   const std::string& dimension) {
+  std::set<std::string> out;
+  for (const PublishedNumber& number : numbers) {
+    const auto named = number.dimensions.find(dimension);
+    if (named != number.dimensions.end()) out.insert(named->second.begin(), named->second.end());
+  }
+  return {out.begin(), out.end()};
+}
+
 /// The entries that stay: the first and the last value of every sweep, and those named in `needed`.
 template <typename Entries, typename Label>
 std::vector<const typename Entries::value_type*> sweep_ends(
@@ -207,15 +226,17 @@ Manifest smoke_manifest(const Manifest& manifest, const Locations& locations) {
   for (const ModelEntry& entry : manifest.models)
     json["models"].push_back({{"name", entry.name}, {"path", "tiny"}});
 
-  std::vector<std::string> changes, needed;
+  const std::vector<PublishedNumber> numbers = published_numbers(manifest);
+  std::vector<std::string> changes, needed = labels_of(numbers, "method");
   int max_prompt = kMaxPrompt;
   const OrderedJson written =
       json["datasets"].is_array() ? json["datasets"] : OrderedJson::array({json["datasets"]});
   json["datasets"] = OrderedJson::array();
   const bool asks_last = std::find(manifest.histories.begin(), manifest.histories.end(),
                                    History::kDense) != manifest.histories.end();
-  for (const DatasetEntry* entry :
-       sweep_ends(manifest.datasets, [](const DatasetEntry& d) { return d.label; }, {})) {
+  for (const DatasetEntry* entry : sweep_ends(
+           manifest.datasets, [](const DatasetEntry& d) { return d.label; },
+           labels_of(numbers, "dataset"))) {
     const auto index = static_cast<std::size_t>(entry - manifest.datasets.data());
     const bool has_files = !locations.dataset_path(*entry, manifest).empty();
     if (has_files) max_prompt = kMaxRecordPrompt;
@@ -237,7 +258,7 @@ Manifest smoke_manifest(const Manifest& manifest, const Locations& locations) {
   json["max_new_tokens"] = kMaxAnswer;
   json["description"] = fmt::format(
       "{} Every model is the embedded tiny; prompts have at most {} tokens, answers {}; budgets "
-      "shrink with them; of each sweep only the ends run.{}",
+      "shrink with them; of each sweep only the ends run, and what has a published number.{}",
       kWarning, max_prompt, kMaxAnswer,
       changes.empty() ? "" : " Datasets are replaced: " + join(changes, ", ") + ".");
   const std::string text = json.dump(1);

@@ -26,6 +26,7 @@ struct Stratum {
   std::vector<TurnValue> turns;                  ///< sorted by dialogue, then by turn; no two equal
   bool is_share = true;                          ///< false for times, bytes and nats
   bool is_signed = false;                        ///< values may be negative
+  bool is_exact = false;                         ///< values follow from what is measured
   double scale = 100;                            ///< printed value / stored value
   int failed = 0;                                ///< turns that failed
   int without_value = 0;                         ///< turns where nothing could be measured

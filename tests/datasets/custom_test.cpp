@@ -59,6 +59,14 @@ TEST(Custom, FieldsCanBeRenamed) {
   EXPECT_EQ(dialogues[0].turns[1].position, Position::kBegin);
 }
 
+TEST(Custom, ReferencesMayBeNoAnswers) {
+  const auto dialogues = read(R"({"question": "q?", "references": "100", "has_gold": false})");
+  EXPECT_EQ(gold_answer_text(dialogues.at(0).turns.at(0)), "");
+  const auto again = read(to_json_line(dialogues[0]));
+  EXPECT_EQ(to_json_line(again.at(0)), to_json_line(dialogues[0]));
+  EXPECT_FALSE(parse_dialogue(to_json_line(dialogues[0]), "line").turns.at(0).has_gold);
+}
+
 TEST(Custom, ReadsWhatTheProgramWrites) {
   std::string lines;
   std::vector<Dialogue> expected = make_needle_dialogues(needle_tasks()[0], "jsonl", {},

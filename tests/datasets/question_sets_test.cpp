@@ -68,6 +68,7 @@ TEST(LongBenchWrite, ReadsTheLengthAskedFor) {
   EXPECT_EQ(turn.question, "Write 100 words.");
   EXPECT_TRUE(turn.contexts.empty());
   EXPECT_EQ(turn.references, Texts{"100"});
+  EXPECT_EQ(gold_answer_text(turn), "") << "the number of words asked for is no answer";
   EXPECT_EQ(turn.max_new_tokens, 32768);
 }
 

@@ -136,6 +136,22 @@ TEST(PublishedNumbers, FullTablesOfAveragesAreFull) {
   EXPECT_EQ(numbers("sablock/table1.json").size(), 10u * 5);
 }
 
+// Figures without numbers of their own show Table 4's.
+TEST(PublishedNumbers, LoopServeFiguresHaveTable4s) {
+  const std::vector<PublishedNumber> table = numbers("loopserve/table4.json");
+  std::size_t count = 0;
+  for (const char* name :
+       {"loopserve/figure7.json", "loopserve/figure9.json", "loopserve/figure10.json"}) {
+    for (const PublishedNumber& row : numbers(name)) {
+      NamedCell cell;
+      for (const auto& [dimension, values] : row.dimensions) cell[dimension] = values.front();
+      EXPECT_EQ(number(table, cell), row.value) << name << ": " << text_of(cell);
+      ++count;
+    }
+  }
+  EXPECT_EQ(count, 18u + 12 + 12);
+}
+
 TEST(PublishedNumbers, LoopServeTable4) {
   const std::vector<PublishedNumber> rows = numbers("loopserve/table4.json");
   const std::string ours = "loopserve:alpha=0.955,budget=1024,n_d=16";

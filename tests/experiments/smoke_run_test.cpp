@@ -43,6 +43,8 @@ class SmokeRun : public testing::TestWithParam<std::string> {
       EXPECT_TRUE(labels.contains(cell["dataset"]));
     }
     EXPECT_EQ(models.size(), manifest.models.size()) << "labels stay";
+    for (const Json& note : report.value("notes", Json::array()))
+      EXPECT_EQ(note.get<std::string>().find("belong to no cell"), std::string::npos) << note;
     const Database store(db_, Database::Mode::kReadWrite);
     Statement cards = store.prepare("SELECT count(*) FROM protocol WHERE json NOT LIKE ?1");
     cards << "%" + std::string(kWarning) + "%";
@@ -59,10 +61,18 @@ TEST_P(SmokeRun, StoresEveryCellAndSaysWhatItIs) {
   static const std::set<std::string> shown = {"loopserve/figure1.json", "loopserve/table4.json",
                                               "sablock/figure7.json", "sablock/table1.json"};
   if (!shown.contains(GetParam())) return;
-  for (const char* format : {"md", "csv", "tex", "html", "svg"}) {
+  for (const char* format : {"md", "tex", "html", "svg"}) {
     const Finished report = run_program({"report", db_, "--format", format});
     EXPECT_EQ(report.code, 0) << report.err;
     EXPECT_NE(report.out.find(kWarning), std::string::npos) << format;
+  }
+  for (const Arguments& which : {Arguments{"--long"}, Arguments{"--table", "1"}}) {
+    Arguments arguments = {"report", db_, "--format", "csv"};
+    arguments.insert(arguments.end(), which.begin(), which.end());
+    const Finished report = run_program(arguments);
+    EXPECT_EQ(report.code, 0) << report.err;
+    EXPECT_NE(report.err.find(kWarning), std::string::npos);
+    EXPECT_EQ(report.out.find(kWarning), std::string::npos) << "a csv has no comments";
   }
 }
 

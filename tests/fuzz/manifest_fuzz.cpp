@@ -89,11 +89,16 @@ void run(const Manifest& manifest, const std::filesystem::path& db) {
   drop_stored_work(plan, store);
   const RunSummary summary = run_plan(
       plan, store, {.workers = 1, .threads = 1}, [] { return false; }, [](const Progress&) {});
-  const Results results(store, manifest.name);
+  Results results(store, manifest.name);
   require_all_done(plan, summary, results);
-  for (const char* format : {"md", "json", "csv", "tex", "html"}) {
+  for (const char* format : {"md", "json", "tex", "html"}) {
     const std::string text = render_report(results, {format, false});
     require(is_valid_utf8(text), text);
+  }
+  results.keep_table(0);
+  for (const bool is_long : {false, true}) {
+    const std::string csv = render_report(results, {"csv", is_long});
+    require(is_valid_utf8(csv), csv);
   }
   drop_stored_work(plan, store);
   require(plan.unit_count() == 0 || !results.failures().empty(), "done twice");

@@ -128,6 +128,23 @@ TEST(Estimate, NoVariationIsNotCertainty) {
 }
 
 // One dialogue says nothing of how dialogues vary.
+// What holds by definition: the agreement of full attention with itself.
+TEST(Estimate, OfExactValuesHasNoWidth) {
+  Stratum exact, measured;
+  exact.population = measured.population =
+      std::make_shared<Population>(Population{"set", {"a", "b", "c"}});
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    exact.turns.push_back({i, 0, 1});
+    measured.turns.push_back({i, 0, 1});
+  }
+  exact.is_exact = true;
+  const Estimate alone = estimate({&exact}), beside = estimate({&exact, &measured});
+  EXPECT_EQ(alone.mean, 100);
+  EXPECT_EQ(alone.interval->low, 100);
+  EXPECT_EQ(alone.interval->high, 100);
+  EXPECT_LT(beside.interval->low, 99);
+}
+
 TEST(Estimate, ASingleDialogueHasNoInterval) {
   const Stratum one = stratum(population("p", 1), std::vector<std::vector<double>>{{1, 0}}),
                 many = stratum(population("q", 4), {1., 0., 1., 1.});

@@ -8,7 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "common/json.h"
+#include "common/text.h"
 #include "hand_made_store.h"
+#include "reports/notes.h"
 #include "reports/render.h"
 
 namespace turnbench {
@@ -48,6 +50,11 @@ class Tables : public testing::Test {
   Pivot table(std::size_t i) const {
     const Results results(hand_store(), "hand");
     return make_pivot(results, results.tables()[i]);
+  }
+  std::string csv_of(std::size_t i) const {
+    Results results(hand_store(), "hand");
+    results.keep_table(i);
+    return render_csv(results);
   }
   const Store& hand_store() const { return const_cast<HandMadeStore&>(hand_).store(); }
 
@@ -141,8 +148,9 @@ TEST_F(Tables, MeansAreOverAllPartsOrHoles) {
   const Results results(hand_.store(), "hand");
   EXPECT_EQ(make_pivot(results, results.tables()[0]).entries[2][0]->missing,
             std::vector<std::string>{"tiny-hop (failed)"});
-  for (const char* format : {"md", "csv", "tex", "html", "json", "svg"})
+  for (const char* format : {"md", "tex", "html", "json", "svg"})
     EXPECT_NE(render_report(results, {format, false}), "") << format;
+  EXPECT_NE(csv_of(0), "");
 }
 
 // Predictions that were imported for one dataset alone are no mean over both.
@@ -174,7 +182,7 @@ TEST_F(Tables, HolesAreVisible) {
   EXPECT_NE(md.find(partial), std::string::npos) << md;
   EXPECT_NE(md.find("10 records failed"), std::string::npos);
 
-  const std::string csv = render_csv(results);
+  const std::string csv = csv_of(0);
   EXPECT_NE(csv.find("method,begin,begin low,begin high,begin n,begin turns,begin failed,"
                      "begin pending,begin missing,begin minus full,begin minus full low,"
                      "begin minus full high,begin minus full p,begin minus full p adjusted,end,"),
@@ -184,7 +192,8 @@ TEST_F(Tables, HolesAreVisible) {
             std::string::npos)
       << csv;
 
-  EXPECT_NE(csv.find(",,,,0,0,0,4,not run,,,,,,0,0,0,4,not run,,\n"), std::string::npos) << csv;
+  const std::string each = csv_of(1);
+  EXPECT_NE(each.find(",,,,0,0,0,4,not run,,,,,,0,0,0,4,not run,,\n"), std::string::npos) << each;
 
   const std::string lines = render_csv_long(results);
   EXPECT_NE(lines.find("tiny,tiny-fact,end,streamingllm,reprefill,own,qa_f1,,,,0,8,,0,0,,,,,\n"),
@@ -239,13 +248,60 @@ TEST(Partial, TablesSaySo) {
   const std::string partial = "Partial: tiny-fact 4 of 8, tiny-hop 4 of 8 dialogues.";
   for (const char* format : {"md", "tex", "html", "json", "svg"})
     EXPECT_NE(render_report(results, {format, false}).find(partial), std::string::npos) << format;
-  const std::string csv = render_csv(results);
+  Results first = results;
+  first.keep_table(0);
+  const std::string csv = render_csv(first);
   EXPECT_TRUE(
-      csv.starts_with("# All\nmethod,begin,begin low,begin high,begin n,begin turns,begin failed,"
+      csv.starts_with("method,begin,begin low,begin high,begin n,begin turns,begin failed,"
                       "begin pending,begin minus full,"))
       << csv;
   EXPECT_NE(csv.find(",8,16,0,8,"), std::string::npos) << csv;
-  EXPECT_NE(csv.find("\n\n# Each\nmethod,"), std::string::npos) << csv;
+  EXPECT_NE(join(warnings(results), "\n").find(partial), std::string::npos);
+}
+
+// Importing predictions changes nothing that is said of the others.
+TEST(Families, ImportedPredictionsAreOneOfTheirOwn) {
+  HandMadeStore hand(test::kManifest, "");
+  const char* ids[] = {"a", "b", "c", "d"};
+  const auto fill = [&](const std::string& method, int right) {
+    for (const char* dataset : {"tiny-fact", "tiny-hop"}) {
+      for (const char* position : {"begin", "end"}) {
+        for (int i = 0; i < 4; ++i)
+          hand.add(HandMadeStore::key(dataset, position, method), ids[i], i < right, 0);
+      }
+    }
+  };
+  fill("full", 4);
+  fill(kSnap, 1);
+  fill(kStream, 2);
+  const Results before(hand.store(), "hand");
+  for (const char* dataset : {"tiny-fact", "tiny-hop"}) {
+    for (const char* position : {"begin", "end"})
+      hand.add_cell(dataset, position, "imported:theirs");
+  }
+  fill("imported:theirs", 0);
+  const Results after(hand.store(), "hand");
+  const Pivot alone = make_pivot(before, before.tables()[0]),
+              beside = make_pivot(after, after.tables()[0]);
+  for (std::size_t r = 1; r < 3; ++r) {
+    for (std::size_t c = 0; c < 2; ++c) {
+      EXPECT_EQ(beside.entries[r][c]->difference->against_zero.adjusted,
+                alone.entries[r][c]->difference->against_zero.adjusted);
+    }
+  }
+  EXPECT_TRUE(beside.entries[3][0]->difference);
+  EXPECT_TRUE(alone.notes.empty());
+  ASSERT_EQ(beside.notes.size(), 1u);
+  EXPECT_TRUE(beside.notes[0].starts_with("Imported predictions are a family of their own"));
+  const std::vector<CellLine> cells = cell_lines(before, {}), more = cell_lines(after, {});
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    if (!cells[i].differences[0]) continue;
+    const auto same = std::find_if(more.begin(), more.end(), [&](const CellLine& line) {
+      return line.cell.key == cells[i].cell.key;
+    });
+    EXPECT_EQ(same->differences[0]->against_zero.adjusted,
+              cells[i].differences[0]->against_zero.adjusted);
+  }
 }
 
 // What is kept under different budgets has no mean that means anything.

@@ -2,10 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "common/file.h"
+#include "common/json.h"
 #include "common/text.h"
 #include "hand_made_store.h"
 #include "harness/experiment/published.h"
+#include "reports/notes.h"
 #include "reports/pivot.h"
 #include "reports/render.h"
 #include "tests/message_of.h"
@@ -45,6 +49,12 @@ class PublishedTable : public testing::Test {
   Pivot table(std::size_t i) {
     const Results results(hand_.store(), "hand");
     return make_pivot(results, results.tables()[i]);
+  }
+
+  std::string csv_of(std::size_t i) {
+    Results results(hand_.store(), "hand");
+    results.keep_table(i);
+    return render_csv(results);
   }
 
   HandMadeStore hand_ = HandMadeStore(manifest(), kNumbers);
@@ -99,16 +109,15 @@ TEST_F(PublishedTable, EveryFormatShowsNumberAndDifference) {
   EXPECT_NE(render_markdown(results).find("[paper 51.25, -1.25]"), std::string::npos);
   EXPECT_NE(render_html(results).find("paper 51.25 (-1.25)"), std::string::npos);
   EXPECT_NE(render_latex(results).find("[paper 51.25, $-1.25$]"), std::string::npos);
-  const std::vector<std::string> lines = split(render_csv(results), "\n");
-  EXPECT_EQ(lines[0], "# Each");
-  EXPECT_TRUE(lines[1].starts_with(
+  const std::vector<std::string> lines = split(csv_of(0), "\n");
+  EXPECT_TRUE(lines[0].starts_with(
       "method,begin / tiny-fact,begin / tiny-fact low,begin / tiny-fact high,begin / tiny-fact n,"
       "begin / tiny-fact turns,begin / tiny-fact failed,begin / tiny-fact published,"
       "begin / tiny-fact difference,begin / tiny-fact note,"))
-      << lines[1];
-  EXPECT_TRUE(lines[2].starts_with("full,50.00,")) << lines[2];
-  EXPECT_NE(lines[2].find(",4,8,0,60.50,-10.50,,50.00,"), std::string::npos) << lines[2];
-  EXPECT_TRUE(lines[3].ends_with(",4,8,0,,,")) << lines[3];
+      << lines[0];
+  EXPECT_TRUE(lines[1].starts_with("full,50.00,")) << lines[1];
+  EXPECT_NE(lines[1].find(",4,8,0,60.50,-10.50,,50.00,"), std::string::npos) << lines[1];
+  EXPECT_TRUE(lines[2].ends_with(",4,8,0,,,")) << lines[2];
 }
 
 TEST_F(PublishedTable, NotesStandUnderTheTable) {
@@ -120,7 +129,7 @@ TEST_F(PublishedTable, NotesStandUnderTheTable) {
   EXPECT_NE(render_markdown(results).find("\n" + note + "\\| c\n"), std::string::npos);
   EXPECT_NE(render_html(results).find(note + "| c</p>"), std::string::npos);
   EXPECT_NE(render_latex(results).find(note + "\\textbar{} c\\par}"), std::string::npos);
-  EXPECT_NE(render_csv(results).find(",4,8,0,70.00,-20.00,\"a, b | c\",50.00,"), std::string::npos);
+  EXPECT_NE(csv_of(0).find(",4,8,0,70.00,-20.00,\"a, b | c\",50.00,"), std::string::npos);
   EXPECT_NE(render_json(results).find("\"note\": \"a, b | c\""), std::string::npos);
 }
 
@@ -149,6 +158,61 @@ TEST(Published, NumbersWithoutACellAndSeveralForOneAreNamed) {
   const std::vector<std::string> problems = Results(other.store(), "hand").published_problems();
   ASSERT_EQ(problems.size(), 1u);
   EXPECT_TRUE(problems[0].ends_with("; line 6 (m4); and 15 more.")) << problems[0];
+}
+
+// Also where there is no value to print beside it: nobody has judged, or nothing has run.
+TEST(Published, NumbersStandWhereValuesAreMissing) {
+  const std::string tables = R"("tables": [
+    {"value": "judge:quality", "rows": ["method"], "columns": ["position"]},
+    {"rows": ["method"], "columns": ["position"]}])";
+  std::string text = manifest();
+  text.replace(text.find(kTables), kTables.size(), tables);
+  HandMadeStore hand(text,
+                     "method,position,metric,value\nfull,begin,judge:quality,4.25\n"
+                     "snapkv:budget=64,end,,61.5\n");
+  for (const Cell& cell : hand.store().cells("hand")) {
+    if (cell.method == "snapkv:budget=64") continue;
+    for (const char* id : {"a", "b", "c", "d"}) hand.add(cell.key, id, 1, 0);
+  }
+  const Results results(hand.store(), "hand");
+  const Pivot judged = make_pivot(results, results.tables()[0]);
+  ASSERT_TRUE(judged.entries[0][0]);
+  EXPECT_FALSE(judged.entries[0][0]->estimate.known);
+  EXPECT_EQ(judged.entries[0][0]->missing, std::vector<std::string>{"no value"});
+  EXPECT_EQ(judged.entries[0][0]->published, 4.25);
+  EXPECT_FALSE(judged.entries[0][1]) << "neither a value nor a number";
+  EXPECT_TRUE(judged.notes.empty()) << judged.notes.front();
+  const std::string md = render_markdown(results);
+  EXPECT_NE(md.find("| – [paper 4.25] |  |"), std::string::npos) << md;
+  EXPECT_NE(md.find("| – | – [paper 61.50] |"), std::string::npos) << md;
+  EXPECT_NE(render_html(results).find("<td title=\"missing: no value\">–<span class=\"difference\">"
+                                      "paper 4.25</span></td>"),
+            std::string::npos);
+  EXPECT_NE(render_latex(results).find("-- [paper 4.25]"), std::string::npos);
+  Results first = results;
+  first.keep_table(0);
+  EXPECT_NE(render_csv(first).find(",0,0,0,0,no value,4.25,,"), std::string::npos)
+      << render_csv(first);
+  const Json json = parse_json(render_json(results), "json");
+  EXPECT_EQ(json["tables"][0]["entries"][0]["published"], 4.25);
+  EXPECT_TRUE(json["tables"][0]["entries"][0]["mean"].is_null());
+}
+
+// A value that a method cannot have is blank, also where dialogues are to come.
+TEST(Values, WhatCannotBeIsNotPending) {
+  const std::string tables = R"("tables": [
+    {"value": "hit_rate", "rows": ["method"], "columns": ["position"]}])";
+  std::string text = manifest();
+  text.replace(text.find(kTables), kTables.size(), tables);
+  HandMadeStore hand(text, "");
+  for (const Cell& cell : hand.store().cells("hand")) {
+    if (cell.method == "full") hand.add(cell.key, "a", 1, 0);  // one of four
+  }
+  const Results results(hand.store(), "hand");
+  const Pivot p = make_pivot(results, results.tables()[0]);
+  EXPECT_FALSE(p.entries[0][0]) << "full, which has no device cache";
+  ASSERT_TRUE(p.entries[1][0]);
+  EXPECT_EQ(p.entries[1][0]->missing, std::vector<std::string>{"not run"});
 }
 
 TEST(Published, AByteOrderMarkIsSkipped) {
@@ -229,14 +293,12 @@ TEST(SmokeWarning, StandsInEveryFormat) {
   const std::string warning = "Smoke run: 100% stand-ins.";
   HandMadeStore hand(manifest("\"smoke\": \"" + warning + "\", "), kNumbers);
   const Results results(hand.store(), "hand");
-  for (const char* format : {"md", "csv", "html", "json", "svg"})
+  for (const char* format : {"md", "html", "json", "svg"})
     EXPECT_NE(render_report(results, {format, false}).find(warning), std::string::npos) << format;
   EXPECT_NE(render_latex(results).find("\\textbf{Smoke run: 100\\% stand-ins.}"),
             std::string::npos);
-  EXPECT_TRUE(render_csv_long(results).starts_with("# " + warning + "\nmodel,"));
-  // One for each table.
-  const std::vector<std::string> parts = split(render_csv(results), "# " + warning);
-  EXPECT_EQ(parts.size(), 1u + 4);
+  EXPECT_EQ(warnings(results).front(), warning) << "beside a csv, which has no comments";
+  EXPECT_TRUE(render_csv_long(results).starts_with("model,"));
   HandMadeStore other;
   EXPECT_EQ(render_json(Results(other.store(), "hand")).find("\"smoke\""), std::string::npos);
 }

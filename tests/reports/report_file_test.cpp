@@ -18,10 +18,14 @@ using test::HandMadeStore;
 TEST(ReportFile, EveryFormatIsKnownAgain) {
   HandMadeStore hand;
   hand.add(HandMadeStore::key("tiny-fact", "begin", "full"), "a", 1, 1);
-  const Results results(hand.store(), "hand");
-  for (const char* format : {"md", "csv", "tex", "html", "json", "svg"})
+  Results results(hand.store(), "hand");
+  for (const char* format : {"md", "tex", "html", "json", "svg"})
     EXPECT_TRUE(is_report(render_report(results, {format, false}))) << format;
   EXPECT_TRUE(is_report(render_report(results, {"csv", true})));
+  results.keep_table(0);
+  EXPECT_TRUE(is_report(render_report(results, {"csv", false})));
+  // As older programs wrote them: comments and several tables.
+  EXPECT_TRUE(is_report("# All\n" + render_csv(results) + "\n# Each\n" + render_csv(results)));
   EXPECT_TRUE(is_report(""));
 }
 
@@ -29,7 +33,8 @@ TEST(ReportFile, SmokeRunsAndLabelsWithCommasAreKnown) {
   std::string manifest = test::kManifest;
   manifest.insert(manifest.find("\"models\""), "\"smoke\": \"Smoke\", ");
   HandMadeStore hand(manifest, "", {"full", "snapkv:budget=64,window=8", "streamingllm"});
-  const Results results(hand.store(), "hand");
+  Results results(hand.store(), "hand");
+  results.keep_table(0);
   for (const bool is_long : {false, true})
     EXPECT_TRUE(is_report(render_report(results, {"csv", is_long}))) << is_long;
   EXPECT_TRUE(is_report("a,\"x,y\",\"x,y low\",\"x,y high\",\"x,y n\",\"x,y failed\"\n"));

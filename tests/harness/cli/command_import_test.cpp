@@ -85,6 +85,15 @@ TEST(Import, StandsBesideOurs) {
       << refused.err;
   expect_same(dump(import.db, true), mine);
   EXPECT_EQ(import.run(other, {"--label", "more", "--experiment", "small"}).code, 0);
+  // What it lacks is nothing that run could do.
+  const Finished status = run_program({"status", import.db, "--json"});
+  EXPECT_EQ(status.code, 0);
+  const Json state = status.json()[0];
+  EXPECT_EQ(state["pending"], 0);
+  EXPECT_GT(state["not_imported"], 0);
+  EXPECT_NE(run_program({"status", import.db}).out.find(" 0 pending\n"), std::string::npos);
+  EXPECT_NE(run_program({"status", import.db}).out.find("dialogues without an imported prediction"),
+            std::string::npos);
 }
 
 TEST(Import, ManifestsPrintTheIdsOfTheirOwnData) {

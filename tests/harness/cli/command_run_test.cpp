@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "common/file.h"
 #include "common/text.h"
 #include "tests/harness/cli/small_store.h"
@@ -452,24 +454,46 @@ TEST(Report, OutputFileHoldsWhatStdoutWould) {
     EXPECT_EQ(read_file(file), report.run({"--format", format}).out);
     EXPECT_EQ(report.run({"--format", format, "-o", "/dev/stdout"}).out, read_file(file));
   }
-  for (const auto& [ending, format] : {std::pair(".tex", "tex"),
-                                       {".html", "html"},
-                                       {".svg", "svg"},
-                                       {".md", "md"},
-                                       {".txt", "md"},
-                                       {"", "md"}}) {
+  for (const auto& [ending, format] :
+       {std::pair(".tex", "tex"), {".html", "html"}, {".svg", "svg"}, {".md", "md"}, {"", "md"}}) {
     const std::string file = report.directory.path(std::string("report") + ending);
     EXPECT_EQ(report.run({"-o", file}).code, 0);
     EXPECT_EQ(read_file(file), report.run({"--format", format}).out) << ending;
   }
-  const std::string odd = report.directory.path("odd.html");
-  EXPECT_EQ(report.run({"-o", odd, "--format", "csv"}).code, 0);
-  EXPECT_EQ(read_file(odd), report.run({"--format", "csv"}).out);
+  EXPECT_EQ(report.run({"-o", report.directory.path("odd.txt"), "--format", "csv"}).code, 0);
+  EXPECT_EQ(read_file(report.directory.path("odd.txt")), report.run({"--format", "csv"}).out);
   EXPECT_EQ(report.run({"-o", report.directory.path("long.csv"), "--long"}).code, 0);
   const Finished failed = report.run({"-o", report.directory.path("no/such/file")});
   EXPECT_EQ(failed.code, 1);
   EXPECT_EQ(failed.out, "");
   EXPECT_NE(failed.err.find("no/such/file: cannot be written"), std::string::npos) << failed.err;
+}
+
+TEST(Report, OutputsAreNamedByTheirFormat) {
+  const Report report;
+  const auto refusal = [&](const Arguments& more) {
+    const Finished refused = report.run(more);
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_EQ(refused.out, "");
+    EXPECT_EQ(std::count(refused.err.begin(), refused.err.end(), '\n'), 1) << refused.err;
+    return refused.err;
+  };
+  const std::string pdf = report.directory.path("a.pdf"), html = report.directory.path("a.html"),
+                    md = report.directory.path("a.md");
+  EXPECT_NE(refusal({"-o", pdf})
+                .find("--output: found the ending \".pdf\", expected one of: .md, "
+                      ".csv, .tex, .html, .json, .svg; or --format"),
+            std::string::npos);
+  const std::string mismatch =
+      "--output: found a name that ends with .html beside the format csv, expected .csv";
+  EXPECT_NE(refusal({"-o", html, "--format", "csv"}).find(mismatch), std::string::npos);
+  EXPECT_NE(refusal({"-o", html, "--json"}).find("beside the format json"), std::string::npos);
+  ASSERT_EQ(report.run({"-o", md}).code, 0);
+  const std::string before = read_file(md);
+  EXPECT_NE(refusal({"-o", md, "--format", "html"}).find("expected .html"), std::string::npos);
+  EXPECT_EQ(read_file(md), before);
+  EXPECT_FALSE(std::filesystem::exists(pdf) || std::filesystem::exists(html));
+  EXPECT_EQ(report.run({"-o", pdf, "--format", "html"}).code, 0) << "what is asked for";
 }
 
 TEST(Report, OutputReplacesNothingButReports) {

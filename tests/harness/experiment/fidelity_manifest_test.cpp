@@ -99,14 +99,25 @@ TEST_F(FidelityManifest, ReportsKnowWhatIsWorse) {
 TEST_F(FidelityManifest, ReportsSayWhatTheNumbersAre) {
   Json manifest = fidelity_manifest();
   ASSERT_EQ(run(manifest).code, 0);
-  const std::string csv = run_program({"report", db_, "--format", "csv"}).out;
-  EXPECT_TRUE(
-      csv.starts_with("# KL divergence of the next token from full attention's (nats a "
-                      "token)\nmethod,1,"))
-      << csv;
-  EXPECT_NE(csv.find("\n\n# share of the tokens at which full attention chooses the same (x100)\n"),
+  const auto csv = [&](const char* table) {
+    return run_program({"report", db_, "--format", "csv", "--table", table}).out;
+  };
+  EXPECT_TRUE(csv("1").starts_with("method,turn 1,")) << csv("1");
+  EXPECT_NE(csv("1"), csv("2"));
+  for (const Json& cell :
+       run_program({"report", db_, "--metric", "agreement", "--json"}).json()["cells"]) {
+    const bool is_full = cell["method"] == "full";
+    if (is_full) {
+      EXPECT_EQ(cell["mean"], 100);
+    }
+    EXPECT_EQ(cell["low"] == cell["mean"], is_full) << cell["method"] << ": of itself, exactly";
+  }
+  const Finished several = run_program({"report", db_, "--format", "csv"});
+  EXPECT_EQ(several.code, 2);
+  EXPECT_EQ(several.out, "");
+  EXPECT_NE(several.err.find("expected --table with the number or title of one of them, or --long"),
             std::string::npos)
-      << csv;
+      << several.err;
   const std::string mixed = run_program({"report", db_, "--margin", "2"}).out;
   EXPECT_NE(mixed.find("\nMeans with 95% intervals over dialogues, scores x100; "),
             std::string::npos)

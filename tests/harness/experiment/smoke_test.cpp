@@ -243,6 +243,19 @@ TEST(Smoke, CutsSweeps) {
   EXPECT_THROW(dataset(small, "hop-9000"), Error);
 }
 
+// So that tables can be looked at with the numbers that a paper prints.
+TEST(Smoke, KeepsWhatHasAPublishedNumber) {
+  const test::TemporaryDirectory directory;
+  directory.write("table.csv",
+                  "method,dataset,value\n\"snapkv:budget=2048 | snapkv:budget=512\",hop-9000,1\n");
+  Manifest m = paper();
+  m.path = directory.path("paper.json");
+  const Manifest small = smoke_manifest(m, {});
+  EXPECT_NO_THROW(method(small, "snapkv:budget=2048"));
+  EXPECT_NO_THROW(dataset(small, "hop-9000"));
+  EXPECT_EQ(small.methods.size(), 10u);
+}
+
 // Up to 64 tokens settings stay; larger ones come to bite on prompts of 300, in their order.
 TEST(Smoke, ShrinksBudgetsBelowThePrompt) {
   const Manifest small = smoke_manifest(paper(), {});

@@ -105,7 +105,8 @@ TEST(Stale, AMethodsResultsAreComputedAnewWhenItsSourcesChanged) {
       << sweep.status();
   for (const char* format : {"md", "csv", "tex", "html", "json"}) {
     const Finished report = run_program({"report", sweep.db, "--format", format});
-    EXPECT_NE(report.out.find("methods/snapkv changed since"), std::string::npos) << format;
+    EXPECT_NE((report.out + report.err).find("methods/snapkv changed since"), std::string::npos)
+        << format;
   }
   // Nothing is lost while they are not computed yet.
   EXPECT_GT(count(sweep.db, "SELECT count(*) FROM record WHERE answer = 'old'"), 0);

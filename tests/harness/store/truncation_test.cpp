@@ -70,8 +70,10 @@ TEST_F(CutPrompts, ShowInTheSummaryAndInEveryReport) {
   EXPECT_EQ(whole.err.find("were cut"), std::string::npos) << whole.err;
   EXPECT_EQ(run(R"(, "max_prompt_tokens": 200)", "cut.db", {"--quiet"}).err, "");
   for (const char* format : {"md", "csv", "html", "tex"}) {
-    EXPECT_NE(report("cut.db", format).out.find(text), std::string::npos) << format;
-    EXPECT_EQ(report("whole.db", format).out.find("were cut"), std::string::npos) << format;
+    const Finished cut_report = report("cut.db", format), whole_report = report("whole.db", format);
+    const bool is_csv = format == std::string_view("csv");
+    EXPECT_NE((is_csv ? cut_report.err : cut_report.out).find(text), std::string::npos) << format;
+    EXPECT_EQ((whole_report.out + whole_report.err).find("were cut"), std::string::npos) << format;
   }
   EXPECT_EQ(split(report("cut.db", "html").out, text).size(), 3u) << "the note and the card's";
   const Json cells = report("cut.db", "json").json()["cells"];

@@ -260,13 +260,12 @@ TEST(Fidelity, CostsOneAnswerMoreForEachBranch) {
   EXPECT_EQ(measured.decoded_tokens, plain.decoded_tokens + 2 * (given - 1));
 }
 
-TEST(Fidelity, NoReferenceHasNoValue) {
+TEST(Fidelity, NoGoldAnswerHasNoValue) {
   const SmallWorld world;
   std::vector<Dialogue> dialogues = dialogues_for_fidelity(1, 90, 2);
-  for (Turn& turn : dialogues[0].turns) {
-    turn.references.clear();
-    turn.gold.clear();
-  }
+  dialogues[0].turns[0].references.clear();
+  dialogues[0].turns[0].gold.clear();
+  dialogues[0].turns[1].has_gold = false;  // its reference says what is asked for
   Cells cells;
   cells.add("snapkv:budget=24,window=4");
   const Decoding decoding{.max_prompt_tokens = 4000, .max_new_tokens = 6, .fidelity = Along::kGold};

@@ -1,0 +1,36 @@
+#include "reports/headings.h"
+
+#include <cstddef>
+
+#include "common/text.h"
+#include "harness/experiment/manifest.h"
+
+namespace turnbench {
+namespace {
+
+/// The parameter that a dimension is the setting of; "" if it is none.
+std::string setting_name(const std::string& dimension) {
+  if (!dimension.starts_with(kSettingPrefix) || dimension == kVariantDimension) return "";
+  const std::string name = dimension.substr(kSettingPrefix.size());
+  return name == "name" ? "" : name;
+}
+
+}  // namespace
+
+std::string dimension_heading(const std::string& dimension) {
+  const std::string setting = setting_name(dimension);
+  return setting.empty() ? dimension : setting;
+}
+
+std::string value_heading(const std::vector<std::string>& dimensions,
+                          const std::vector<std::string>& values) {
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::string name = dimensions[i] == "turn" ? "turn" : setting_name(dimensions[i]);
+    const bool is_none = values[i] == "-" && dimensions[i] != "turn";
+    out.push_back(name.empty() ? values[i] : is_none ? "no " + name : name + " " + values[i]);
+  }
+  return join(out, " / ");
+}
+
+}  // namespace turnbench
