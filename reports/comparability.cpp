@@ -343,13 +343,19 @@ std::string describe(const ComparabilityRemark& remark) {
 }
 
 std::string comparability_of(const std::vector<ComparabilityRemark>& remarks,
-                             const std::string& method) {
-  std::vector<std::string> out;
-  for (const ComparabilityRemark& remark : remarks) {
-    const auto found = remark.values.find(method);
-    if (found != remark.values.end()) out.push_back(remark.subject + ": " + found->second);
+                             const std::vector<const Cell*>& cells) {
+  std::vector<std::string> methods;
+  for (const Cell* cell : cells) {
+    std::vector<std::string> values;
+    for (const ComparabilityRemark& remark : remarks) {
+      const auto found = remark.values.find(cell->method_canonical);
+      if (found != remark.values.end()) values.push_back(remark.subject + ": " + found->second);
+    }
+    std::string text = join(values, "; ");
+    if (std::find(methods.begin(), methods.end(), text) == methods.end())
+      methods.push_back(std::move(text));
   }
-  return join(out, "; ");
+  return join(methods, " | ");
 }
 
 }  // namespace turnbench

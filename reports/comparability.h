@@ -36,9 +36,9 @@ constexpr const char* kNotAlike = "Not equal between the methods of this table:"
 /// "window: 32 in snapkv, adakv; 8 in pyramidkv", and its consequence.
 std::string describe(const ComparabilityRemark& remark);
 
-/// What remarks have on one method, by its canonical text: "window: 8; sinks: none".  Empty if they
-/// have nothing.
+/// What remarks have on the methods of some cells: "window: 8; sinks: none", of several methods
+/// with " | " between them.  Empty if they have nothing.
 std::string comparability_of(const std::vector<ComparabilityRemark>& remarks,
-                             const std::string& method);
+                             const std::vector<const Cell*>& cells);
 
 }  // namespace turnbench

@@ -92,6 +92,7 @@ std::string csv_table(const Pivot& p, bool guard_formulas) {
     for (const std::string& suffix : suffixes)
       header.text(value_heading(p.column_dimensions, column) + suffix);
   }
+  if (!p.comparability.empty()) header.text("comparability");
   std::string out = header.str();
   const int digits = p.value->digits + 1;
   for (std::size_t r = 0; r < p.rows.size(); ++r) {
@@ -111,6 +112,7 @@ std::string csv_table(const Pivot& p, bool guard_formulas) {
       if (remarked) line.text(join(e.published_notes, "; "));
       if (compared) add_difference(line, e.difference, p.comparison, digits);
     }
+    if (!p.comparability.empty()) line.text(p.row_comparability[r]);
     out += line.str();
   }
   return out;
@@ -140,6 +142,10 @@ std::string render_csv_long(const Results& results, const RenderOptions& options
     for (const std::string& suffix : difference_suffixes(baseline, comparison))
       header.text(suffix.substr(1));
   }
+  std::vector<const Cell*> cells;
+  for (const Cell& cell : results.cells()) cells.push_back(&cell);
+  const std::vector<ComparabilityRemark> remarks = comparability(cells, results.usages());
+  if (!remarks.empty()) header.text("comparability");
   std::string out = header.str();
   for (const CellLine& line : cell_lines(results, comparison)) {
     const Cell& cell = line.cell;
@@ -155,6 +161,7 @@ std::string render_csv_long(const Results& results, const RenderOptions& options
     fields.number(e.turns).number(line.pending);
     for (const std::optional<Difference>& difference : line.differences)
       add_difference(fields, difference, comparison, kAllDigits);
+    if (!remarks.empty()) fields.text(comparability_of(remarks, {&cell}));
     out += fields.str();
   }
   return out;

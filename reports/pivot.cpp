@@ -387,10 +387,16 @@ Pivot PivotMaker::make(const Comparison& comparison) {
   out.basis = dialogues();
   out.averages = averages.dimensions();
   std::vector<const Cell*> cells;
+  std::map<Order::Place, std::vector<const Cell*>> by_row;
   for (const auto& [place, parts] : parts_) {
-    for (const Part& part : parts) cells.push_back(part.cell);
+    for (const Part& part : parts) {
+      cells.push_back(part.cell);
+      by_row[place.first].push_back(part.cell);
+    }
   }
   out.comparability = comparability(cells, results_.usages());
+  for (const auto& [row, of_row] : by_row)
+    out.row_comparability.push_back(comparability_of(out.comparability, of_row));
   if (!out.averages.empty()) out.basis += (out.basis.empty() ? "" : " ") + describe(out.averages);
   if (out.has_differences()) out.basis += " Differences to " + out.baseline + ".";
   if (has_blanks && !unit.only_of.empty())

@@ -41,6 +41,7 @@ struct Pivot {
   std::vector<std::string> notes;           ///< why entries have no mean, and remarks of papers
   std::vector<AveragedDimension> averages;  ///< what its means are over
   std::vector<ComparabilityRemark> comparability;  ///< in what its methods were not run alike
+  std::vector<std::string> row_comparability;      ///< what these have on the methods of each row
 
   /// What the numbers are of, in a line under the table: "Dialogues: 24 of each of 4 datasets.
   /// Means over position (begin, end). Differences to full."; "" if there are none.

@@ -47,6 +47,8 @@ class Table {
     return comparability(cells, usages_);
   }
 
+  const Cell* cell(std::size_t i) const { return &cells_[i]; }
+
   /// The lines about one subject, or about all.
   Lines lines(const std::string& subject = "") const {
     Lines out;
@@ -163,11 +165,12 @@ TEST(Comparability, DeviceCachesDiffer) {
 }
 
 TEST(Comparability, OneMethodsValuesStandTogether) {
-  const Table table = Table().add("snapkv:budget=64").add("pyramidkv:budget=64");
-  const std::string text =
-      comparability_of(table.remarks(), Method::parse("pyramidkv:budget=64").canonical());
+  const Table table = Table().add("full").add("snapkv:budget=64").add("pyramidkv:budget=64");
+  const std::string text = comparability_of(table.remarks(), {table.cell(2)});
   EXPECT_TRUE(text.starts_with("window: 8; budget counts: \"")) << text;
-  EXPECT_EQ(comparability_of(table.remarks(), "full"), "");
+  EXPECT_EQ(comparability_of(table.remarks(), {table.cell(0)}), "");
+  EXPECT_TRUE(comparability_of(table.remarks(), {table.cell(2), table.cell(1), table.cell(2)})
+                  .starts_with(text + " | window: 32; budget"));
 }
 
 /// Two methods with other windows.
@@ -193,6 +196,10 @@ TEST_F(TwoWindows, AreNamedInEveryFormat) {
             std::string::npos);
   EXPECT_NE(render_html(results()).find("<li>" + line + "</li>"), std::string::npos);
   EXPECT_NE(render_latex(results()).find(line), std::string::npos);
+  EXPECT_NE(render_csv(results()).find(",comparability\n"), std::string::npos);
+  EXPECT_NE(render_csv(results()).find(",\"window: 32; budget"), std::string::npos)
+      << render_csv(results());
+  EXPECT_NE(render_csv_long(results()).find(",comparability\n"), std::string::npos);
   const Json table = Json::parse(render_json(results()))["tables"][0];
   ASSERT_TRUE(table.contains("comparability")) << table.dump();
   EXPECT_EQ(table["comparability"][0],
