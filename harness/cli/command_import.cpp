@@ -11,7 +11,7 @@ namespace turnbench {
 namespace {
 
 struct ImportOptions {
-  std::string db, manifest, experiment, dataset, position = "end";
+  std::string db, manifest, experiment, dataset, position;
   std::vector<std::string> data;
   ImportRequest request;
 };
@@ -31,8 +31,9 @@ void import_predictions(ImportOptions& o, const CommonOptions& common) {
     throw input_error("--label: found \"{}\", expected a name", printable(o.request.label));
   }
   const Locations locations{{}, parse_name_values(o.data, "--data")};
-  o.request.position = parse_position(o.position, "--position");
+  if (!o.position.empty()) o.request.position = parse_position(o.position, "--position");
   const ImportTarget target = target_of(o, locations);
+  if (o.position.empty()) o.request.position = parse_position(target.cell.position, o.db);
   const auto segmenter = open_segmenter(find_metric(target.cell.metric, "--dataset"), locations);
   const ImportedPredictions imported = read_predictions(o.request, target, segmenter.get());
   Store store = Store::create(o.db);
@@ -76,8 +77,10 @@ void add_import_command(CLI::App& app, const CommonOptions& common) {
                       "catalog: then the experiment is imported-DATASET");
   command->add_option("--model", o->request.model,
                       "that was asked; otherwise the manifest's, if it has only one");
-  command->add_option("--position", o->position,
-                      "of the questions, where ids do not say: begin, middle, end");
+  command->add_option(
+      "--position", o->position,
+      "of the questions, where ids do not say: begin, middle, end; otherwise end, or "
+      "where a jsonl file says, if the manifest gives no positions");
   command->add_option("--data", o->data, "NAME=DIR: where a dataset or collection lies")
       ->allow_extra_args(false);
   command->callback([o, &common] { import_predictions(*o, common); });

@@ -214,6 +214,7 @@ ImportTarget import_target(const Manifest& manifest, const std::string& label,
   out.cell.history = name_of(manifest.histories.front());
   out.cell.answers = name_of(manifest.answers.front());
   out.cell.model = only_model(manifest);
+  out.cell.position = name_of(manifest.own_positions ? dataset.positions.front() : Position::kEnd);
   out.dialogues = dataset.dialogues;
   return out;
 }
@@ -241,6 +242,7 @@ ImportTarget import_target(const Store& store, const std::string& experiment,
                       nearest_or_all(label, labels));
   }
   out.cell = *like;
+  if (!manifest.own_positions) out.cell.position = name_of(Position::kEnd);
   out.cell.model = only_model(manifest);
   for (const auto& [id, turns] : store.turn_counts(like->dataset_hash)) {
     out.dialogues.push_back(store.parse(store.dialogue(like->dataset_hash, id)));

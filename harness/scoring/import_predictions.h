@@ -14,7 +14,7 @@ struct ImportTarget {
   /// The experiment, the dataset and its dialogues, without cells and environment.
   StoredExperiment experiment;
   /// The settings that all cells of the import share.  The model is set if the manifest has only
-  /// one.
+  /// one; the position is where questions stand if nothing says it.
   Cell cell;
   std::vector<Dialogue> dialogues;
   bool in_file_order = true;  ///< `dialogues` are in the order of the dataset's files
@@ -33,7 +33,7 @@ struct ImportRequest {
   std::filesystem::path file;
   std::string label;                   ///< the method is imported:LABEL
   std::string model;                   ///< the model that answered; empty: the target's
-  Position position = Position::kEnd;  ///< for lines without a position
+  Position position = Position::kEnd;  ///< for lines without a position; see the target's cell
 };
 
 /// Predictions as cells, records and scores, ready to be stored.

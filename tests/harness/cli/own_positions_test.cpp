@@ -76,6 +76,18 @@ TEST_F(OwnPositions, AreTheCells) {
   ASSERT_EQ(cells.size(), 2u);
   EXPECT_EQ(cells[0]["position"], "begin");
   EXPECT_EQ(cells[1]["position"], "end") << "of a dataset that says nothing";
+  // What is imported stands beside them.
+  const std::string answers =
+      directory_.write("a.jsonl", R"({"dialogue": "000001", "answer": "red"})"
+                                  "\n");
+  for (const Arguments& target :
+       {Arguments{"--manifest", directory_.path("m.json")}, Arguments{"--experiment", "m"}}) {
+    const Finished imported =
+        run_program({"import-predictions", answers, "--db", db, "--label", target[0].substr(2),
+                     "--dataset", "jsonl", "--json", target[0], target[1]});
+    ASSERT_EQ(imported.code, 0) << imported.err;
+    EXPECT_EQ(imported.json()["cells"].back()["position"], "begin");
+  }
 }
 
 TEST_F(OwnPositions, MustBeOne) {
