@@ -324,7 +324,8 @@ void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
       PolicyCheck{s.policies.method, layer, shape_.heads}.keep_in_answer(
           kept, s.policies.eviction->evicts_in_answers());
       keep(s, layer, kept, view.sets);
-      forget_evicted(s, layer);
+      // What the device has of a layer on the host stays, as long as slots and keys do.
+      if (!kept.keep_all() || s.policies.shifts_positions()) forget_evicted(s, layer);
       s.counters.policy_seconds += seconds_since(start);
     }
     return;

@@ -81,6 +81,23 @@ TEST_F(OffloadManifest, RecordsWhatMovedAndHowLong) {
             1);
 }
 
+// An eviction that leaves answers alone leaves the device cache of a selection alone, too.
+TEST_F(OffloadManifest, CachesWorkBesideAnEviction) {
+  const std::string cache = ",placement=host,cache_tokens=256,cache_block=16,cache_rule=lfu";
+  const Json manifest = {
+      {"name", "m"},
+      {"models", {"tiny"}},
+      {"datasets", {{{"name", "tiny-list"}, {"limit", 1}, {"length", 900}}}},
+      {"methods",
+       {"sentencekv:budget=0.3" + cache, "snapkv:budget=60%+oracle:budget=1/5,sinks=2" + cache}}};
+  const Finished done = run(manifest);
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_EQ(count(db_,
+                  "SELECT count(*) FROM (SELECT cell, sum(value) AS hits FROM counter "
+                  "WHERE name = 'cache_hits' GROUP BY cell) WHERE hits > 0"),
+            2);
+}
+
 // What is counted is the same in company, and stands beside the number that a paper prints.
 TEST_F(OffloadManifest, CountsWithoutIsolation) {
   Json manifest = offload_manifest();
