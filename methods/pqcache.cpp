@@ -233,7 +233,7 @@ MethodInfo pqcache() {
           "prompt tokens of the local window; the current token in the place of the one that "
           "leaves this window; a ring index that layers after the first find advanced by one; "
           "blocks of the previous prompt as cache hits in a first step; a prompt of no more "
-          "tokens than sinks and centroids is read whole",
+          "tokens than sinks and centroids is read whole; estimates that underflow are ties",
       .parameters = {{"budget", Kind::kBudget, "0.2", "tokens or share", "tokens read per step"},
                      {"sinks", Kind::kInteger, "32", "tokens", "first tokens that are always read"},
                      {"local", Kind::kNumber, "0.5", "share",

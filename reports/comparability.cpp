@@ -16,13 +16,15 @@ namespace {
 
 constexpr const char* kNone = "none";
 
-/// Parameters that every method is compared in which keeps or reads less than everything: one
-/// without such a parameter has none.
+/// Parameters that every method is compared in which keeps or reads less than everything, or which
+/// evicts: one without such a parameter has none.
 struct UniversalParameter {
   std::string_view name, subject;
+  bool of_evictions = false;
 };
 constexpr std::array kUniversal = {UniversalParameter{"sinks", "sinks"},
-                                   UniversalParameter{"dense_layers", "dense layers"}};
+                                   UniversalParameter{"dense_layers", "dense layers"},
+                                   UniversalParameter{"pool", "pooling of scores", true}};
 
 /// A method of the table, with what its answers took in all cells of the table.
 struct Subject {
@@ -141,12 +143,12 @@ std::string_view common_name(const MethodInfo& info, std::string_view parameter)
   return found == info.compared_as.end() ? parameter : std::string_view(found->second);
 }
 
-/// The value with what its description has on it: "-1 (a quarter of the layers, rounded up)".
+/// What the parameter's description has on this value, for one that stands for something: "a
+/// quarter of the layers, rounded up" for -1; else the value.
 std::string value_text(const ParameterInfo& p, const std::string& value) {
   const std::string_view description = p.description;
   for (const std::string& clause : split(description, "; ")) {
-    if (clause.starts_with(value + ": "))
-      return fmt::format("{} ({})", value, clause.substr(value.size() + 2));
+    if (clause.starts_with(value + ": ")) return clause.substr(value.size() + 2);
   }
   return value;
 }
@@ -178,7 +180,7 @@ void compare_universal(const std::vector<Subject>& subjects, Remarks& remarks) {
       std::optional<std::string> value;
       std::string name;
       for (const MethodSettings::Part& part : s.settings.parts) {
-        if (!part.kinds.limits_tokens()) continue;
+        if (universal.of_evictions ? !part.kinds.eviction : !part.kinds.limits_tokens()) continue;
         if (const auto found = value_in(part, universal.name)) {
           const std::string text = value_text(*found->parameter, found->value);
           value = text == "0" ? kNone : text;

@@ -103,14 +103,23 @@ TEST(Comparability, ParametersOfOtherNamesAreCompared) {
                           .add("pqcache:budget=100")
                           .add("infllm:budget=100,local=50,block=16");
   EXPECT_EQ(table.lines("dense layers"),
-            Lines{"dense layers: 2 in quest; 5 in round (lw); -1 (a quarter of the layers, rounded "
-                  "up) in specontext-self (d); none in pqcache, infllm"});
+            Lines{"dense layers: 2 in quest; 5 in round (lw); a quarter of the layers, rounded up "
+                  "in specontext-self (d); none in pqcache, infllm"});
   EXPECT_EQ(table.lines("sinks"), Lines{"sinks: none in quest, round, specontext-self; 32 in "
                                         "pqcache; 128 in infllm (init)"});
 }
 
 // clusterkv's window is one of answer tokens, infllm's chunk is not shadowkv's, and h2o's window
 // does nothing with mode=dynamic.
+TEST(Comparability, MethodsWithoutPoolingAreNamed) {
+  EXPECT_EQ(Table()
+                .add("snapkv:budget=100")
+                .add("sablock:budget=100")
+                .add("pqcache:budget=100")
+                .lines("pooling of scores"),
+            Lines{"pooling of scores: max in snapkv; none in sablock"});
+}
+
 TEST(Comparability, OtherThingsOfTheSameNameAreNot) {
   EXPECT_EQ(Table().add("clusterkv:budget=100").add("sentencekv:budget=100").lines("window"),
             Lines());
