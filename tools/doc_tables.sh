@@ -151,12 +151,14 @@ replace() {
   fi
 }
 
-asked() {  # MANIFEST: whether its tables are wanted and its model is there
-  case $wanted in "  " | *" $1 "*) ;; *) return 1 ;; esac
+has_model() {  # MANIFEST
   if grep -q '"smollm2"' "$1" && [ ! -d models/smollm2 ]; then
     echo "$1: skipped, make smollm2 makes its model" >&2
     return 1
   fi
+}
+asked() {  # MANIFEST: whether its tables are wanted and its model is there
+  case $wanted in "  " | *" $1 "*) has_model "$1" ;; *) return 1 ;; esac
 }
 
 for document in README.md docs/*.md experiments/*.md experiments/*/README.md; do
@@ -198,7 +200,7 @@ for document in README.md docs/*.md experiments/*.md experiments/*/README.md; do
       for word in $parts; do
         case $word in
           *.json)
-            asked "$word" || continue 2
+            has_model "$word" || continue 2
             set -- "$@" "$(report_of "$word")" || exit 1
             parts=$(echo "$parts" | sed "s|$word|@$#|")
             ;;
