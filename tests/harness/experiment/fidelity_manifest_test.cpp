@@ -104,8 +104,9 @@ TEST_F(FidelityManifest, ReportsSayWhatTheNumbersAre) {
   };
   EXPECT_TRUE(csv("1").starts_with("method,turn 1,")) << csv("1");
   EXPECT_NE(csv("1"), csv("2"));
-  for (const Json& cell :
-       run_program({"report", db_, "--metric", "agreement", "--json"}).json()["cells"]) {
+  const Json agreement =
+      run_program({"report", db_, "--metric", "agreement", "--json"}).json()["cells"];
+  for (const Json& cell : agreement) {
     const bool is_full = cell["method"] == "full";
     if (is_full) {
       EXPECT_EQ(cell["mean"], 100);
