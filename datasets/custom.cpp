@@ -21,6 +21,13 @@ const std::vector<std::string_view>& known_fields() {
   return known;
 }
 
+/// Fields of a dialogue; all others are of a turn.
+constexpr std::string_view kOfDialogue[] = {"id", "turns", "metric"};
+
+bool is_of_dialogue(std::string_view field) {
+  return std::find(std::begin(kOfDialogue), std::end(kOfDialogue), field) != std::end(kOfDialogue);
+}
+
 void check_names(const FieldNames& fields) {
   for (const auto& [ours, theirs] : fields) {
     if (std::find(known_fields().begin(), known_fields().end(), ours) != known_fields().end()) {
@@ -53,6 +60,51 @@ class Fields {
  private:
   const JsonView& view_;
   const FieldNames& names_;
+};
+
+/// Refuses fields that are known and would not be read: those of a turn beside `turns`, and those
+/// of a dialogue in a turn.
+void refuse_misplaced(const Fields& fields, bool in_turn) {
+  for (const std::string_view ours : known_fields()) {
+    const std::string name(ours);
+    if (is_of_dialogue(ours) != in_turn || !fields.has(name)) continue;
+    fields.at(name).fail(in_turn ? "it beside \"turns\", since it is of the dialogue"
+                                 : "it in each of the \"turns\"");
+  }
+}
+
+/// Which of the file's own names have occurred in some line.
+class Occurrences {
+ public:
+  explicit Occurrences(const FieldNames& names) : names_(names) {}
+
+  void see(const JsonView& line) {
+    see_object(line);
+    const auto turns = names_.find("turns");
+    const std::string name = turns == names_.end() ? "turns" : turns->second;
+    if (!line.has(name) || !line.at(name).is_array()) return;
+    for (const JsonView& turn : line.at(name).items()) see_object(turn);
+  }
+
+  /// @throws Error (input) for a name that stands for one of ours and is in no line.
+  void require_all(const std::filesystem::path& file) const {
+    for (const auto& [ours, theirs] : names_) {
+      if (seen_.contains(theirs)) continue;
+      throw input_error("fields: found \"{}\" for {}, expected a field that some line of {} has",
+                        printable(shorten(theirs, 60)), ours, file.string());
+    }
+  }
+
+ private:
+  void see_object(const JsonView& object) {
+    if (!object.is_object()) return;
+    for (const auto& [ours, theirs] : names_) {
+      if (object.has(theirs)) seen_.insert(theirs);
+    }
+  }
+
+  const FieldNames& names_;
+  std::set<std::string> seen_;
 };
 
 std::vector<Paragraph> paragraphs_of(const JsonView& context, std::size_t turn) {
@@ -89,7 +141,8 @@ Turn turn_of(const Fields& fields, std::size_t number, std::set<std::string>& so
   }
   fields.at("references");
   turn.references = fields.texts("references");
-  if (turn.references.empty()) fields.at("references").fail("at least one reference");
+  if (turn.references.empty())
+    fields.at("references").fail("at least one reference; \"\" where there is none");
   turn.classes = fields.texts("classes");
   turn.has_gold = !fields.has("has_gold") || fields.at("has_gold").as_bool();
   if (turn.has_gold) turn.gold = fields.has("gold") ? fields.text("gold") : turn.references.front();
@@ -127,7 +180,9 @@ std::vector<Dialogue> read_custom(const std::filesystem::path& file, const Field
   check_names(fields);
   std::vector<Dialogue> out;
   std::set<std::string> ids;
+  Occurrences occurrences(fields);
   for_each_json_line(file, [&](const JsonView& view) {
+    occurrences.see(view);
     if (limit != 0 && out.size() == limit) return;
     const Fields line(view, fields);
     Dialogue dialogue{.id = id_of(line, out.size() + 1),
@@ -140,13 +195,16 @@ std::vector<Dialogue> read_custom(const std::filesystem::path& file, const Field
     if (!line.has("turns")) {
       dialogue.turns.push_back(turn_of(line, 1, sources));
     } else {
+      refuse_misplaced(line, /*in_turn=*/false);
       for (const JsonView& item : line.at("turns").items()) {
+        refuse_misplaced(Fields(item, fields), /*in_turn=*/true);
         dialogue.turns.push_back(turn_of(Fields(item, fields), dialogue.turns.size() + 1, sources));
       }
       if (dialogue.turns.empty()) line.at("turns").fail("at least one turn");
     }
     out.push_back(std::move(dialogue));
   });
+  occurrences.require_all(file);
   return out;
 }
 

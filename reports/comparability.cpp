@@ -294,12 +294,11 @@ void find_exceeded(const std::vector<Subject>& subjects, Remarks& remarks) {
 void compare_placements(const std::vector<Subject>& subjects, Remarks& remarks) {
   Respect placement{"keys and values", {}}, cache{"device cache of a KV head and layer", {}},
       rule{"rule of the device cache", {}};
-  bool any_cache = false;
-  std::size_t limiting = 0;
+  bool any_cache = false, any_without = false;  // of methods that limit tokens
   for (const Subject& s : subjects) {
     const auto& of = s.settings.placement;
     const bool host = of.at("placement") == "host";
-    limiting += s.settings.limits_tokens() ? 1 : 0;
+    any_without |= !host && s.settings.limits_tokens();
     placement.values.emplace_back(host ? "host memory" : "device memory");
     auto& size = cache.values.emplace_back();
     auto& cached_by = rule.values.emplace_back();
@@ -314,7 +313,7 @@ void compare_placements(const std::vector<Subject>& subjects, Remarks& remarks) 
       "bytes over the link and on the device are not comparable between these";
   placement.consequence = cache.consequence = consequence;
   remarks.add_if_differs(placement, "placement");
-  if (remarks.differs(cache, "cache_tokens") || (any_cache && limiting > 1)) remarks.add(cache);
+  if (remarks.differs(cache, "cache_tokens") || (any_cache && any_without)) remarks.add(cache);
   remarks.add_if_differs(rule, "cache_rule");
 }
 

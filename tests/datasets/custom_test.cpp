@@ -82,11 +82,39 @@ TEST(Custom, ReadsWhatTheProgramWrites) {
   }
 }
 
+// A field that would not be read, since it stands at the other level.
+TEST(Custom, RefusesFieldsOfTheOtherLevel) {
+  const std::string turn = R"("turns": [{"question": "q?", "references": "a"}]})";
+  for (const char* field : {"position", "max_new_tokens", "instruction", "references"}) {
+    const std::string message = refusal(fmt::format(R"({{"{}": "begin", {})", field, turn));
+    EXPECT_NE(message.find(fmt::format("F:1: /{}: found", field)), std::string::npos) << message;
+    EXPECT_NE(message.find("expected it in each of the \"turns\""), std::string::npos) << message;
+  }
+  const std::string message =
+      refusal(R"({"turns": [{"question": "q?", "references": "a", "metric": "exact_match"}]})");
+  EXPECT_NE(message.find("/turns/0/metric: found"), std::string::npos) << message;
+  EXPECT_NE(message.find("expected it beside \"turns\""), std::string::npos) << message;
+  EXPECT_EQ(read(R"({"metric": "rouge_l", )" + turn)[0].metric, "rouge_l");
+}
+
+TEST(Custom, RefusesNamesThatNoLineHas) {
+  const std::string line = R"({"question": "q?", "references": "a", "context": "c"})";
+  EXPECT_EQ(refusal(line, {{"context", "documents"}}),
+            "fields: found \"documents\" for context, expected a field that some line of F has");
+  const auto dialogues =
+      read(line + "\n" + R"({"question": "q?", "references": "a", "documents": "d"})",
+           {{"context", "documents"}});
+  EXPECT_TRUE(dialogues.at(0).turns[0].contexts.empty());
+  EXPECT_EQ(dialogues.at(1).turns[0].contexts.at(0).text, "d");
+}
+
 TEST(Custom, RefusesWithFileLineAndField) {
   const std::string good = R"({"question": "q?", "references": "a"})";
   EXPECT_EQ(refusal(good + "\n{\"references\": \"a\"}").substr(0, 5), "F:2: ");
-  EXPECT_EQ(refusal(R"({"question": "q?", "references": []})"),
-            "F:1: /references: found an array of 0, expected at least one reference");
+  EXPECT_EQ(
+      refusal(R"({"question": "q?", "references": []})"),
+      "F:1: /references: found an array of 0, expected at least one reference; \"\" where there is "
+      "none");
   EXPECT_NE(refusal(R"({"turns": []})").find("F:1: /turns: "), std::string::npos);
   EXPECT_EQ(refusal(R"({"turns": [{"question": "q?", "references": "a", "relevance": "x"}]})"),
             "F:1: /turns/0/relevance: found \"x\", expected sources of paragraphs of this or an "

@@ -167,6 +167,8 @@ TEST(Comparability, DeviceCachesDiffer) {
   EXPECT_EQ(
       table.lines("device cache of a KV head and layer"),
       Lines{"device cache of a KV head and layer: 4096 tokens in pqcache; none in quest" + bytes});
+  EXPECT_EQ(Table().add("full").add("pqcache:budget=128").add("pqcache:budget=256").lines(),
+            Lines());
   const Table same =
       Table().add("oracle:budget=100,placement=host").add("quest:budget=100,placement=host");
   EXPECT_EQ(same.lines("keys and values"), Lines());
