@@ -176,12 +176,14 @@ Database::Database(const std::filesystem::path& path, Mode mode) : path_(path.st
 }
 
 void Database::require_writable() {
-  if (sqlite3_db_readonly(db_, "main") == 1)
-    throw not_writable(path_, "the file or its file system is read-only");
+  const auto refuse = [this](const char* why) {
+    close();
+    throw not_writable(path_, why);
+  };
+  if (sqlite3_db_readonly(db_, "main") == 1) refuse("the file or its file system is read-only");
   // A store in WAL mode is read and written with files beside it.
   sqlite3_exec(db_, "SELECT count(*) FROM sqlite_master", nullptr, nullptr, nullptr);
-  if ((sqlite3_errcode(db_) & 0xFF) == SQLITE_CANTOPEN)
-    throw not_writable(path_, "no file can be made beside it");
+  if ((sqlite3_errcode(db_) & 0xFF) == SQLITE_CANTOPEN) refuse("no file can be made beside it");
 }
 
 void Database::open(const std::string& name, int flags) {

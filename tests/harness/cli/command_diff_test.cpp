@@ -261,7 +261,8 @@ TEST_F(DiffTest, OnlyEqualDialoguesAreInCommon) {
   EXPECT_EQ(larger["protocol"][0]["field"], "dataset.dialogues");
   EXPECT_EQ(larger["protocol"][1]["field"], "dataset.count");
   EXPECT_EQ(json(before, fewer)["cells"][0]["dialogues"], 3);
-  for (const Json& cell : json(before, others)["cells"]) {
+  const Json of_others = json(before, others)["cells"];
+  for (const Json& cell : of_others) {
     EXPECT_EQ(cell["dialogues"], 0);
     EXPECT_EQ(cell["dialogues_of_other_content"], 4);
     EXPECT_TRUE(cell["difference"].is_null());
