@@ -251,6 +251,7 @@ TEST_F(DiffTest, OnlyEqualDialoguesAreInCommon) {
   const std::string before = run("before"),
                     more = run("more", {{R"("limit": 4)", R"("limit": 6)"}}),
                     fewer = run("fewer", {{R"("limit": 4)", R"("limit": 3)"}}),
+                    longer = run("longer", {{R"("length": 120)", R"("length": 150)"}}),
                     others = run("others", {{R"("seed": 1)", R"("seed": 2)"}});
   const Json larger = json(before, more);
   EXPECT_EQ(larger["cells_that_differ"], 0);
@@ -261,10 +262,18 @@ TEST_F(DiffTest, OnlyEqualDialoguesAreInCommon) {
   EXPECT_EQ(larger["protocol"][0]["field"], "dataset.dialogues");
   EXPECT_EQ(larger["protocol"][1]["field"], "dataset.count");
   EXPECT_EQ(json(before, fewer)["cells"][0]["dialogues"], 3);
+  const Json of_longer = json(before, longer)["cells"];
+  for (const Json& cell : of_longer) {
+    EXPECT_EQ(cell["dialogues"], 0);
+    EXPECT_EQ(cell["dialogues_of_other_content"], 4);
+    EXPECT_FALSE(cell["differs"]);
+  }
   const Json of_others = json(before, others)["cells"];
   for (const Json& cell : of_others) {
     EXPECT_EQ(cell["dialogues"], 0);
-    EXPECT_EQ(cell["dialogues_of_other_content"], 4);
+    EXPECT_EQ(cell["dialogues_only_a"], 4);  // ids name the seed
+    EXPECT_EQ(cell["dialogues_only_b"], 4);
+    EXPECT_EQ(cell["dialogues_of_other_content"], 0);
     EXPECT_TRUE(cell["difference"].is_null());
     EXPECT_FALSE(cell["differs"]);
   }
