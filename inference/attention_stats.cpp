@@ -143,8 +143,14 @@ const HeadScores& AttentionStats::window_mass(int rows) {
   return scores;
 }
 
-std::span<const float> AttentionStats::query(int head, int row) const {
-  return {pass_.q.row(row) + head * shape_.head_dim, static_cast<std::size_t>(shape_.head_dim)};
+MatrixView<const float> AttentionStats::queries_of(int head) const {
+  return pass_.q.columns_at(head * shape_.head_dim, shape_.head_dim);
+}
+
+std::vector<float> AttentionStats::queries(int head, int first, int rows) const {
+  std::vector<int> all(static_cast<std::size_t>(rows));
+  std::iota(all.begin(), all.end(), first);
+  return backend_.rows_on_host(queries_of(head), all);
 }
 
 std::size_t AttentionStats::probabilities(int head, std::span<const int> rows,
@@ -153,14 +159,9 @@ std::size_t AttentionStats::probabilities(int head, std::span<const int> rows,
   // Rows a multiple of 4 KiB apart would share few cache sets when they are read down a column.
   const std::int64_t slots = padded_slots(set.size()), count = std::ssize(rows);
   const std::int64_t ld = slots % 1024 == 0 ? slots + kPageTokens : slots;
-  std::vector<float> queries;
-  queries.reserve(count * shape_.head_dim);
+  const std::vector<float> queries = backend_.rows_on_host(queries_of(head), rows);
   std::vector<std::int32_t> positions;
-  for (int row : rows) {
-    const std::span<const float> q = query(head, row);
-    queries.insert(queries.end(), q.begin(), q.end());
-    positions.push_back(pass_.positions[row]);
-  }
+  for (const int row : rows) positions.push_back(pass_.positions[row]);
   out.resize(count * ld);
   backend_.row_probabilities(scale_, set, {queries.data(), count, shape_.head_dim},
                              positions.data(), sliding_window_, {out.data(), count, ld});
@@ -196,7 +197,7 @@ LineMass AttentionStats::line_mass(int head, int first, int rows) const {
                 std::vector<float>(static_cast<std::size_t>(end))};
   LineMassJob job;
   job.keys = &set;
-  job.q = pass_.q.rows_at(first, rows).columns_at(head * shape_.head_dim, shape_.head_dim);
+  job.q = queries_of(head).rows_at(first, rows);
   job.positions = pass_.positions + first;
   job.sliding_window = sliding_window_;
   job.vertical = MatrixView(mass.vertical.data(), 1, std::ssize(mass.vertical));

@@ -123,8 +123,9 @@ class AttentionStats {
   /// @throws Error (runtime) if rows of earlier passes would see keys of this pass (`causal_rows`).
   const ColumnMass& column_mass(const ColumnRule& rule = {});
 
-  /// The query of row `row` of this pass and one query head, after RoPE: [head_dim].
-  std::span<const float> query(int head, int row) const;
+  /// The queries of rows [first, first + rows) of this pass and one query head, after RoPE:
+  /// [rows, head_dim].  Several threads may call it at once.
+  std::vector<float> queries(int head, int first, int rows) const;
 
   /// Probabilities of chosen rows of this pass for one query head: out[r * stride + slot].  Returns
   /// `stride`.  Several threads may call it at once.
@@ -151,6 +152,7 @@ class AttentionStats {
 
  private:
   const KvHeadCache& set_of(int head) const;
+  MatrixView<const float> queries_of(int head) const;  ///< [rows of the pass, head_dim]
   /// Copies sets in host memory to the backend's, unless it can read them.
   void make_readable();
   /// Consecutive rows of this pass, and the last position that each of them sees.

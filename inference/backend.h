@@ -176,8 +176,15 @@ class Backend {
   virtual void copy_rows(MatrixView<const float> from, MatrixView<float> to) = 0;
   // Operations on KV sets need sets that the backend `can_read`.
   virtual void append(std::span<const AppendJob> jobs) = 0;
-  /// Reads keys as float32; see ReadKeysJob.
-  virtual void read_keys(std::span<const ReadKeysJob> jobs) = 0;
+  /// Reads rows as float32; see ReadRowsJob.
+  virtual void read_rows(std::span<const ReadRowsJob> jobs) = 0;
+  /// A copy in host memory of rows of slots [first, end) as float32: [end - first, head_dim].
+  /// Several threads may call it at once, including tasks of parallel_for.
+  virtual std::vector<float> rows_on_host(const KvHeadCache& set, KvRow row, int first,
+                                          int end) = 0;
+  /// The same of some rows of activations: [rows, from.columns].
+  virtual std::vector<float> rows_on_host(MatrixView<const float> from,
+                                          std::span<const int> rows) = 0;
   /// Computes the attention of all jobs; see AttentionJob.  Scores are scale * q k^T.
   virtual void attend(float scale, std::span<const AttentionJob> jobs) = 0;
   /// Adds exp(scale * score - lse), or the probability with the job's noise, over the rows of each

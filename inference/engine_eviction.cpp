@@ -75,8 +75,8 @@ void Engine::shift_positions(Stage& stage, KvHeadCache& set) {
   const bool is_readable = can_read(stage.backend, set);
   std::vector<float> host;  // the keys of a set that the backend cannot read
   if (is_readable) {
-    const ReadKeysJob reading{&set, first, true, keys};
-    stage.backend.read_keys({&reading, 1});
+    const ReadRowsJob reading{&set, first, KvRow::kPreRopeKey, keys};
+    stage.backend.read_rows({&reading, 1});
   } else {
     host.resize(static_cast<std::size_t>(count * head_dim));
     for (std::int64_t i = 0; i < count; ++i)

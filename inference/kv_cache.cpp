@@ -108,23 +108,18 @@ std::int32_t KvHeadCache::position(int slot) const {
   return page_of(slot).positions[slot % kPageTokens];
 }
 
-void KvHeadCache::read_key(int slot, float* out) const {
-  read_row(layout(), page_of(slot).data + (slot % kPageTokens) * layout().row_bytes(), out);
-}
-
-void KvHeadCache::read_pre_rope_key(int slot, float* out) const {
-  assert(layout().pre_rope_keys);
-  read_row(layout(),
-           page_of(slot).data + layout().pre_rope_key_offset() +
-               (slot % kPageTokens) * layout().row_bytes(),
-           out);
-}
-
-void KvHeadCache::read_value(int slot, float* out) const {
+void KvHeadCache::read(KvRow row, int slot, float* out) const {
+  assert(row != KvRow::kPreRopeKey || layout().pre_rope_keys);
   read_row(
       layout(),
-      page_of(slot).data + layout().value_offset() + (slot % kPageTokens) * layout().row_bytes(),
+      page_of(slot).data + layout().offset_of(row) + (slot % kPageTokens) * layout().row_bytes(),
       out);
+}
+
+void KvHeadCache::read_host(KvRow row, int slot, float* out) const {
+  if (!pool_->memory().is_host())
+    throw runtime_error("reading a KV set: found it in device memory, expected host memory");
+  read(row, slot, out);
 }
 
 KvPage& KvHeadCache::writable_page(int slot) {

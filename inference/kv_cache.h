@@ -16,6 +16,9 @@ constexpr int kPageTokens = 64;  ///< tokens per page, and keys per tile of ever
 /// The keys that are copied beside values: all, those before RoPE, or none.
 enum class KeyRows { kAll, kPreRope, kNone };
 
+/// One kind of the rows that a slot has: [head_dim] each.
+enum class KvRow { kKey, kPreRopeKey, kValue };
+
 /// The layout of a page of 64 tokens: keys [64, head_dim], values [64, head_dim], optionally
 /// pre-RoPE keys [64, head_dim], and int32 positions [64].  Offsets and sizes are in bytes.
 struct PageLayout {
@@ -28,6 +31,9 @@ struct PageLayout {
   }
   constexpr std::size_t value_offset() const { return kPageTokens * row_bytes(); }
   constexpr std::size_t pre_rope_key_offset() const { return 2 * kPageTokens * row_bytes(); }
+  constexpr std::size_t offset_of(KvRow row) const {
+    return row == KvRow::kKey ? 0 : row == KvRow::kValue ? value_offset() : pre_rope_key_offset();
+  }
   constexpr std::size_t position_offset() const {
     return (pre_rope_keys ? 3 : 2) * kPageTokens * row_bytes();
   }
@@ -78,8 +84,7 @@ class KvPool : public std::enable_shared_from_this<KvPool> {
 
 /// A KV set: the cached tokens of one KV head, or of one query head if a method keeps a set for
 /// each.  Slots 0, 1, ... are in ascending order of position, except in a working set.  Copies
-/// share pages until one side writes (copy-on-write).  The member functions access rows from the
-/// host (see Memory); a backend uses `pages`.
+/// share pages until one side writes (copy-on-write).  A backend uses `pages`.
 class KvHeadCache {
  public:
   explicit KvHeadCache(std::shared_ptr<KvPool> pool) : pool_(std::move(pool)) {}
@@ -91,10 +96,14 @@ class KvHeadCache {
   const PageLayout& layout() const { return pool_->layout(); }
   const std::shared_ptr<KvPool>& pool() const { return pool_; }
   std::int32_t position(int slot) const;
-  /// Reads a row of slot `slot` as float32.  out: [head_dim].
-  void read_key(int slot, float* out) const;
-  void read_pre_rope_key(int slot, float* out) const;
-  void read_value(int slot, float* out) const;
+  /// Reads a row of slot `slot` of a set in host memory as float32.  out: [head_dim].  Rows in the
+  /// memory of a device are read by its backend (Backend::rows_on_host).
+  /// @throws Error (runtime) if the set is not in host memory.
+  void read_key(int slot, float* out) const { read_host(KvRow::kKey, slot, out); }
+  void read_pre_rope_key(int slot, float* out) const { read_host(KvRow::kPreRopeKey, slot, out); }
+  void read_value(int slot, float* out) const { read_host(KvRow::kValue, slot, out); }
+  /// The same without the check, for the backend that owns the memory.
+  void read(KvRow row, int slot, float* out) const;
 
   /// Appends slots at ascending positions.  A backend must then write their rows (AppendJob).
   void extend(std::span<const std::int32_t> positions);
@@ -105,7 +114,8 @@ class KvHeadCache {
   /// layout has pre-RoPE keys.
   void append(const float* key, const float* value, const float* pre_rope_key,
               std::int32_t position);
-  /// Writes the rows of a slot.  Null: the value or pre-RoPE key is not written.
+  /// Writes the rows of a slot.  Null: the value or pre-RoPE key is not written.  The memory must
+  /// be the host's, or the caller its backend.
   void write(int slot, const float* key, const float* value, const float* pre_rope_key);
   /// Gives a slot of a working set a new token, whose rows a backend must then write (AppendJob).
   void set_position(int slot, std::int32_t position);
@@ -146,6 +156,7 @@ class KvHeadCache {
 
  private:
   KvPage& writable_page(int slot);
+  void read_host(KvRow row, int slot, float* out) const;
   const KvPage& page_of(int slot) const {
     return *pages_[static_cast<std::size_t>(slot / kPageTokens)];
   }

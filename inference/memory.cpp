@@ -19,7 +19,7 @@ class HostMemory : public Memory {
     if (large) madvise(data, bytes, MADV_HUGEPAGE);
     return static_cast<std::byte*>(data);
   }
-  void release(std::byte* data, std::size_t) override { std::free(data); }
+  void release(std::byte* data, std::size_t) noexcept override { std::free(data); }
   void copy(std::span<const Copy> copies) override {
     for (const Copy& c : copies) {
       if (c.bytes > 0) std::memcpy(c.to, c.from, c.bytes);

@@ -19,15 +19,15 @@ inline Copy copy_of(const float* from, float* to, std::size_t count) {
           count * sizeof(float)};
 }
 
-/// The memory that a backend's operations work on.  The host may access it through its pointers
-/// after `synchronize` has returned since the last operation on it.  In device memory (managed
-/// memory) this moves pages to the host and back, which is slow.
+/// The memory that a backend's operations work on.  The host may access host memory through its
+/// pointers after `synchronize` has returned since the last operation on it, and device memory only
+/// by `copy`.
 class Memory {
  public:
   virtual ~Memory() = default;
   /// Allocates `bytes` bytes at a 64-byte boundary; the contents are undefined.
   virtual std::byte* allocate(std::size_t bytes) = 0;
-  virtual void release(std::byte* data, std::size_t bytes) = 0;
+  virtual void release(std::byte* data, std::size_t bytes) noexcept = 0;
   /// Copies within this memory, or between it and host memory, in the order of the backend's
   /// operations.  Copies must not overlap.  Sources in host memory may change after the call;
   /// destinations in host memory are complete when `synchronize` has returned.  Sources may also be

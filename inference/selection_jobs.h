@@ -172,11 +172,11 @@ struct RebuildKeysJob {
   RopeTable rope;
 };
 
-/// Keys of slots [first, first + out.rows) as float32.
-struct ReadKeysJob {
+/// Rows of slots [first, first + out.rows) as float32.
+struct ReadRowsJob {
   const KvHeadCache* set = nullptr;
   int first = 0;
-  bool pre_rope = false;  ///< the keys before RoPE, which the set must store
+  KvRow row = KvRow::kKey;
   MatrixView<float> out;  ///< [rows, head_dim]
 };
 

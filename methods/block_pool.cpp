@@ -23,20 +23,25 @@ void BlockPool::add(int block, const float* vector) {
   }
 }
 
-BlockPool pool_keys(const KvHeadCache& set, const BlockGrid& grid, std::int32_t end) {
-  const int head_dim = set.layout().head_dim;
+BlockPool pool_keys(Backend& backend, const KvHeadCache& set, const BlockGrid& grid,
+                    std::int32_t end) {
+  constexpr int kAtOnce = 1024;  // slots
+  const int head_dim = set.layout().head_dim, slots = set.lower_bound(end);
   BlockPool out(grid.block_of(end - 1) + 1, head_dim);
-  std::vector<float> key(static_cast<std::size_t>(head_dim));
-  for (int slot = 0; slot < set.size() && set.position(slot) < end; ++slot) {
-    set.read_key(slot, key.data());
-    out.add(grid.block_of(set.position(slot)), key.data());
+  for (int first = 0; first < slots; first += kAtOnce) {
+    const int last = std::min(slots, first + kAtOnce);
+    const std::vector<float> keys = backend.rows_on_host(set, KvRow::kKey, first, last);
+    for (int slot = first; slot < last; ++slot)
+      out.add(grid.block_of(set.position(slot)), keys.data() + (slot - first) * head_dim);
   }
   return out;
 }
 
 BlockPool pool_queries(const LayerView& view, int head, int size) {
   BlockPool out((view.rows + size - 1) / size, view.shape.head_dim);
-  for (int r = 0; r < view.rows; ++r) out.add(r / size, view.stats.query(head, r).data());
+  const std::vector<float> queries = view.stats.queries(head, 0, view.rows);
+  for (int r = 0; r < view.rows; ++r)
+    out.add(r / size, queries.data() + static_cast<std::ptrdiff_t>(r) * view.shape.head_dim);
   return out;
 }
 

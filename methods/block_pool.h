@@ -35,7 +35,8 @@ class BlockPool {
 };
 
 /// The cached keys of a set (after RoPE), in the blocks of `grid` up to position `end`.
-BlockPool pool_keys(const KvHeadCache& set, const BlockGrid& grid, std::int32_t end);
+BlockPool pool_keys(Backend& backend, const KvHeadCache& set, const BlockGrid& grid,
+                    std::int32_t end);
 
 /// One head's queries of a pass (after RoPE), `size` rows a block from the pass's first row on.
 BlockPool pool_queries(const LayerView& view, int head, int size);

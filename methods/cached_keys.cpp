@@ -7,57 +7,44 @@ namespace turnbench {
 namespace {
 
 /// Reads the rows of a job from a set in host memory.
-void read_host_keys(const ReadKeysJob& job, MatrixView<float> out) {
+void read_host_rows(const ReadRowsJob& job, MatrixView<float> out) {
   for (std::int64_t r = 0; r < out.rows; ++r) {
     const int slot = job.first + static_cast<int>(r);
-    if (job.pre_rope) {
-      job.set->read_pre_rope_key(slot, out.row(r));
-    } else {
-      job.set->read_key(slot, out.row(r));
-    }
+    job.set->read(job.row, slot, out.row(r));
   }
 }
 
 }  // namespace
 
-void read_keys_of_any_set(Backend& backend, std::span<const ReadKeysJob> jobs) {
-  std::vector<ReadKeysJob> readable;
-  for (const ReadKeysJob& job : jobs) {
+void read_keys_of_any_set(Backend& backend, std::span<const ReadRowsJob> jobs) {
+  std::vector<ReadRowsJob> readable;
+  for (const ReadRowsJob& job : jobs) {
     if (can_read(backend, *job.set)) {
       readable.push_back(job);
       continue;
     }
     std::vector<float> rows(static_cast<std::size_t>(job.out.rows * job.out.columns));
     const MatrixView<float> host(rows.data(), job.out.rows, job.out.columns);
-    read_host_keys(job, host);
+    read_host_rows(job, host);
     std::vector<Copy> copies;
     for (std::int64_t r = 0; r < job.out.rows; ++r)
       copies.push_back(
           copy_of(host.row(r), job.out.row(r), static_cast<std::size_t>(job.out.columns)));
     backend.memory()->copy(copies);
   }
-  if (!readable.empty()) backend.read_keys(readable);
+  if (!readable.empty()) backend.read_rows(readable);
 }
 
 std::vector<float> keys_on_host(Backend& backend, const KvHeadCache& set, int first, int end) {
+  if (can_read(backend, set)) return backend.rows_on_host(set, KvRow::kKey, first, end);
   const std::int64_t rows = end - first, head_dim = set.layout().head_dim;
   std::vector<float> out(static_cast<std::size_t>(rows * head_dim));
-  Memory& memory = *backend.memory();
-  ReadKeysJob job{&set, first, false, MatrixView(out.data(), rows, head_dim)};
-  if (!can_read(backend, set)) {
-    read_host_keys(job, job.out);
-  } else if (memory.is_host()) {
-    backend.read_keys({&job, 1});
-  } else {
-    Scratch scratch(backend.memory());
-    job.out = MatrixView(scratch.get(out.size()), rows, head_dim);
-    backend.read_keys({&job, 1});
-    memory.copy_floats(scratch.data(), out.data(), out.size());
-  }
+  const ReadRowsJob job{&set, first, KvRow::kKey, MatrixView(out.data(), rows, head_dim)};
+  read_host_rows(job, job.out);
   return out;
 }
 
-std::vector<float> layer_keys_on_host(const LayerView& view, int first, int end, bool pre_rope) {
+std::vector<float> layer_keys_on_host(const LayerView& view, int first, int end, KvRow row) {
   constexpr int kAtOnce = 4096;  // slots in the memory of a device
   const std::int64_t head_dim = view.shape.head_dim, width = std::ssize(view.sets) * head_dim;
   Memory& memory = *view.backend->memory();
@@ -67,12 +54,12 @@ std::vector<float> layer_keys_on_host(const LayerView& view, int first, int end,
     const std::size_t floats = static_cast<std::size_t>(count) * static_cast<std::size_t>(width);
     float* to = out.data() + (begin - first) * width;
     const MatrixView<float> rows(memory.is_host() ? to : view.scratch->get(floats), count, width);
-    std::vector<ReadKeysJob> jobs;
+    std::vector<ReadRowsJob> jobs;
     for (std::size_t s = 0; s < view.sets.size(); ++s) {
-      jobs.push_back({&view.sets[s], begin, pre_rope,
+      jobs.push_back({&view.sets[s], begin, row,
                       rows.columns_at(static_cast<std::int64_t>(s) * head_dim, head_dim)});
     }
-    view.backend->read_keys(jobs);
+    view.backend->read_rows(jobs);
     if (!memory.is_host()) memory.copy_floats(rows.data, to, floats);
   }
   return out;

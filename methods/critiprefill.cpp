@@ -55,7 +55,7 @@ class CritiPrefill : public PrefillPolicy {
   HeadPattern pattern(const LayerView& view, int first_head, bool fuse,
                       SegmentScores& previous) const {
     const BlockGrid grid(s_.block, view.first_position);
-    const BlockPool keys = pool_keys(cache_of_head(view, first_head), grid,
+    const BlockPool keys = pool_keys(*view.backend, cache_of_head(view, first_head), grid,
                                      view.first_position + view.rows);  // [key blocks]
     std::vector<BlockPool> queries;                                     // [heads][segments]
     for (int h = first_head; h < first_head + view.heads_per_set(); ++h)

@@ -117,7 +117,7 @@ class FlexPrefill : public PrefillPolicy {
     std::vector<float> vertical = pool_columns(attention.vertical, set, grid, blocks);  // [blocks]
     std::vector<float> slash = pool_diagonals(attention.slash, grid, blocks);           // [blocks]
 
-    const BlockPool keys = pool_keys(set, grid, n);                          // [blocks]
+    const BlockPool keys = pool_keys(*view.backend, set, grid, n);           // [blocks]
     const std::vector<double> estimated = estimate(view, head, rows, keys);  // [blocks]
     const bool query_aware = js_distance(estimated, vertical) < s_.tau;
     if (query_aware) columns = diagonals = blocks_of(s_.min_budget);
@@ -174,10 +174,9 @@ class FlexPrefill : public PrefillPolicy {
   std::vector<double> estimate(const LayerView& view, int head, int rows,
                                const BlockPool& keys) const {
     std::vector<float> mean(static_cast<std::size_t>(keys.head_dim()));
-    for (int r = view.rows - rows; r < view.rows; ++r) {
-      const std::span<const float> q = view.stats.query(head, r);
-      for (std::size_t d = 0; d < mean.size(); ++d) mean[d] += q[d] / static_cast<float>(rows);
-    }
+    const std::vector<float> queries = view.stats.queries(head, view.rows - rows, rows);
+    for (std::size_t i = 0; i < queries.size(); ++i)
+      mean[i % mean.size()] += queries[i] / static_cast<float>(rows);
     return attention_of(mean, keys, keys.blocks());
   }
 

@@ -407,10 +407,11 @@ class InfLlm : public SelectionPolicy {
       return;
     }
     const MatrixView<float> rows(view.scratch->get(keys.size()), std::ssize(tokens), dim);
-    std::vector<ReadKeysJob> jobs;
+    std::vector<ReadRowsJob> jobs;
     for (std::size_t i = 0; i < tokens.size(); ++i)
-      jobs.push_back({&set_of(i), tokens[i], true, rows.rows_at(static_cast<std::int64_t>(i), 1)});
-    view.backend->read_keys(jobs);
+      jobs.push_back({&set_of(i), tokens[i], KvRow::kPreRopeKey,
+                      rows.rows_at(static_cast<std::int64_t>(i), 1)});
+    view.backend->read_rows(jobs);
     view.backend->memory()->copy_floats(rows.data, keys.data(), keys.size());
   }
 

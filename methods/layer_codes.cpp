@@ -83,7 +83,7 @@ void LayerCodes::code_until(const LayerView& view, std::span<const int> end) {
   // Keys, then codes.
   float* keys_at = view.scratch->get(static_cast<std::size_t>(rows * (dim + settings_.parts)));
   auto* codes_at = reinterpret_cast<std::uint8_t*>(keys_at + rows * dim);
-  std::vector<ReadKeysJob> reads;
+  std::vector<ReadRowsJob> reads;
   std::vector<NearestJob> nearest;
   std::vector<Copy> copies;
   for (std::size_t s = 0; s < view.sets.size(); ++s) {
@@ -91,7 +91,7 @@ void LayerCodes::code_until(const LayerView& view, std::span<const int> end) {
     if (count == 0) continue;
     const MatrixView<float> keys(keys_at, count, dim);
     keys_at += count * dim;
-    reads.push_back({&view.sets[s], end[s] - static_cast<int>(count), false, keys});
+    reads.push_back({&view.sets[s], end[s] - static_cast<int>(count), KvRow::kKey, keys});
     for (std::size_t p = 0; p < parts(); ++p) {
       const std::int64_t part = static_cast<std::int64_t>(p), all = settings_.count();
       nearest.push_back({keys.columns_at(part * part_dim, part_dim),

@@ -98,7 +98,7 @@ LowRankKeys::LowRankKeys(const LayerView& view, std::shared_ptr<const LowRankKey
 }
 
 void LowRankKeys::start(const LayerView& view, int rank) {
-  work_->keys = layer_keys_on_host(view, first_, end_, true);
+  work_->keys = layer_keys_on_host(view, first_, end_, KvRow::kPreRopeKey);
   // The task holds nothing that is in the memory of a device.
   job_ = view.background->start(1, [work = work_, before = before_ ? before_->work_ : nullptr,
                                     before_job = before_ ? before_->job_ : nullptr,

@@ -80,7 +80,7 @@ class MInference : public PrefillPolicy {
   /// each block of rows (Algorithm 3).  Places of a block that hold no token count as zeros.
   HeadPattern block_sparse(const LayerView& view, int head) const {
     const BlockGrid grid(kSparseBlock, view.first_position);
-    const BlockPool keys = pool_keys(cache_of_head(view, head), grid,
+    const BlockPool keys = pool_keys(*view.backend, cache_of_head(view, head), grid,
                                      view.first_position + view.rows);  // [key blocks]
     const BlockPool queries = pool_queries(view, head, kSparseBlock);   // [row blocks]
     const int first =

@@ -67,9 +67,9 @@ class Mask {
   }
 
   void estimate_blocks(const LayerView& view, int head) {
-    const BlockPool keys =
-        pool_keys(cache_of_head(view, head), BlockGrid(kBlock, 0), view.rows);  // [blocks]
-    const BlockPool queries = pool_queries(view, head, kBlock);                 // [blocks]
+    const BlockPool keys = pool_keys(*view.backend, cache_of_head(view, head), BlockGrid(kBlock, 0),
+                                     view.rows);                 // [blocks]
+    const BlockPool queries = pool_queries(view, head, kBlock);  // [blocks]
     for (int r = 0; r < queries.blocks(); ++r) {
       std::vector<float> logits;  // [key blocks up to the diagonal]
       for (int c = 0; c <= r; ++c)
@@ -97,15 +97,6 @@ std::vector<float> output(std::span<const float> probabilities, std::span<const 
     mass += p;
   }
   for (float& x : out) x = mass > 0 ? x / mass : 0;
-  return out;
-}
-
-/// The values of the first `n` slots: [n][head_dim].
-std::vector<float> values_of(const KvHeadCache& set, int n) {
-  const auto head_dim = static_cast<std::size_t>(set.layout().head_dim);
-  std::vector<float> out(static_cast<std::size_t>(n) * head_dim);
-  for (int j = 0; j < n; ++j)
-    set.read_value(j, out.data() + static_cast<std::size_t>(j) * head_dim);
   return out;
 }
 
@@ -146,7 +137,8 @@ FoundPattern PatternSearch::best(const LayerView& view, int head) const {
   const bool recall = s_.objective == PatternObjective::kRecall;
   const auto head_dim = static_cast<std::size_t>(view.shape.head_dim);
   const std::vector<float> values =  // [n][head_dim]
-      recall ? std::vector<float>() : values_of(cache_of_head(view, head), view.rows);
+      recall ? std::vector<float>()
+             : view.backend->rows_on_host(cache_of_head(view, head), KvRow::kValue, 0, view.rows);
 
   std::vector<double> scores(masks.size(), 0.0);  // [candidates]
   std::vector<std::int32_t> keys;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/error.h"
+#include "methods/cached_keys.h"
 #include "methods/segments.h"
 #include "methods/snapkv.h"
 
@@ -36,15 +37,18 @@ class SentenceSelection : public SelectionPolicy {
     const int sentences = sentence_of_.back() + 1;
     for (const KvHeadCache& set : view.sets) {
       const int n = set.size();
+      const auto head_dim = static_cast<std::size_t>(view.shape.head_dim);
       Pool& pool = layer.pools.emplace_back();
+      pool.query_sum.assign(head_dim, 0.0f);
       if (s_.cuts_long) pool.longest = std::max(kLeastRow, 2 * (n / sentences) + kRowMargin);
       pool.budget = budget(view.prompt_tokens, n);
       const std::vector<int> of = slot_segments(sentence_of_, set, n);  // [n]
+      const std::vector<float> keys = keys_on_host(*view.backend, set, 0, n);
       for (int j = 1; j <= n; ++j) {
         const auto at = static_cast<std::size_t>(j);
-        if (j == n || of[at] != of[at - 1]) add_sentence(set, j, pool.longest, pool);
+        if (j == n || of[at] != of[at - 1])
+          add_sentence(std::span(keys).first(at * head_dim), j, pool.longest, pool);
       }
-      pool.query_sum.assign(static_cast<std::size_t>(view.shape.head_dim), 0.0f);
     }
   }
 
@@ -99,13 +103,14 @@ class SentenceSelection : public SelectionPolicy {
   }
 
   /// The slots after the last sentence, up to `end`, as a sentence with their mean key.  The first
-  /// `retrieved` of them can be retrieved.
-  static void add_sentence(const KvHeadCache& set, int end, int retrieved, Pool& pool) {
-    const auto head_dim = static_cast<std::size_t>(set.layout().head_dim);
+  /// `retrieved` of them can be retrieved.  keys: [slots, head_dim], those of the slots at the end.
+  static void add_sentence(std::span<const float> keys, int end, int retrieved, Pool& pool) {
     const int begin = pool.end();
-    std::vector<float> key(head_dim), mean(head_dim, 0.0f);
-    for (int j = begin; j < end; ++j) {
-      set.read_key(j, key.data());
+    const std::size_t head_dim = pool.query_sum.size(),
+                      floats = static_cast<std::size_t>(end - begin) * head_dim;
+    std::vector<float> mean(head_dim, 0.0f);
+    for (const float* key = keys.data() + keys.size() - floats; key != keys.data() + keys.size();
+         key += head_dim) {
       for (std::size_t d = 0; d < head_dim; ++d) mean[d] += key[d];
     }
     for (float& x : mean) x /= static_cast<float>(end - begin);
@@ -118,7 +123,7 @@ class SentenceSelection : public SelectionPolicy {
     ++layer.length;
     for (int h = 0; h < view.shape.heads; ++h) {
       Pool& pool = layer.pools[static_cast<std::size_t>(h / view.heads_per_set())];
-      const std::span<const float> q = view.stats.query(h, 0);  // [head_dim]
+      const std::vector<float> q = view.stats.queries(h, 0, 1);  // [head_dim]
       for (std::size_t d = 0; d < q.size(); ++d) pool.query_sum[d] += q[d];
     }
   }
@@ -130,7 +135,8 @@ class SentenceSelection : public SelectionPolicy {
     for (std::size_t i = 0; i < layer.pools.size(); ++i) {
       Pool& pool = layer.pools[i];
       const int end = view.sets[i].size();
-      add_sentence(view.sets[i], end, end - pool.end() > pool.longest ? 0 : pool.longest, pool);
+      add_sentence(keys_on_host(*view.backend, view.sets[i], pool.end(), end), end,
+                   end - pool.end() > pool.longest ? 0 : pool.longest, pool);
       std::fill(pool.query_sum.begin(), pool.query_sum.end(), 0.0f);
     }
   }

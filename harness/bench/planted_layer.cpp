@@ -116,9 +116,13 @@ void PlantedLayer::run(PrefillPolicy* policy) {
 
 void PlantedLayer::keys_and_values(int, int set, std::int32_t first, MatrixView<float> rows) {
   const KvHeadCache& from = sets_[static_cast<std::size_t>(set)];
-  for (std::int64_t r = 0; r < rows.rows; ++r) {
-    from.read_key(first + static_cast<int>(r), rows.row(r));
-    from.read_value(first + static_cast<int>(r), rows.row(r) + shape_.head_dim);
+  std::int64_t column = 0;
+  for (const KvRow row : {KvRow::kKey, KvRow::kValue}) {
+    const std::vector<float> all =
+        backend_.rows_on_host(from, row, first, first + static_cast<int>(rows.rows));
+    for (std::int64_t r = 0; r < rows.rows; ++r)
+      std::copy_n(all.data() + r * shape_.head_dim, shape_.head_dim, rows.row(r) + column);
+    column += shape_.head_dim;
   }
 }
 

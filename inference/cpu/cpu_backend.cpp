@@ -120,7 +120,21 @@ class CpuBackend : public Backend {
     });
   }
 
-  void read_keys(std::span<const ReadKeysJob> jobs) override { cpu::read_keys(pool_, jobs); }
+  void read_rows(std::span<const ReadRowsJob> jobs) override { cpu::read_rows(pool_, jobs); }
+  std::vector<float> rows_on_host(const KvHeadCache& set, KvRow row, int first, int end) override {
+    const auto width = static_cast<std::size_t>(set.layout().head_dim);
+    std::vector<float> out(static_cast<std::size_t>(end - first) * width);
+    for (int slot = first; slot < end; ++slot)
+      set.read(row, slot, out.data() + static_cast<std::size_t>(slot - first) * width);
+    return out;
+  }
+  std::vector<float> rows_on_host(MatrixView<const float> from,
+                                  std::span<const int> rows) override {
+    std::vector<float> out;
+    out.reserve(rows.size() * static_cast<std::size_t>(from.columns));
+    for (const int r : rows) out.insert(out.end(), from.row(r), from.row(r) + from.columns);
+    return out;
+  }
 
   void attend(float scale, std::span<const AttentionJob> jobs) override {
     cpu::attend(pool_, scale, jobs, workspace_);

@@ -50,7 +50,7 @@ void transpose_page(const TransposeKeysJob& job, const Piece& piece, float* memo
 }
 
 template <typename T>
-void read_key_rows_typed(const ReadKeysJob& job, const Piece& piece) {
+void read_rows_of_piece_typed(const ReadRowsJob& job, const Piece& piece) {
   const FloatTag d;
   const std::int64_t lanes = hn::Lanes(d), dim = job.out.columns;
   const PageLayout& layout = job.set->layout();
@@ -59,8 +59,7 @@ void read_key_rows_typed(const ReadKeysJob& job, const Piece& piece) {
     const std::int64_t slot = job.first + r;
     const std::byte* page = pages[slot / kTile]->data;
     const T* from =
-        reinterpret_cast<const T*>(page + (job.pre_rope ? layout.pre_rope_key_offset() : 0)) +
-        slot % kTile * dim;
+        reinterpret_cast<const T*>(page + layout.offset_of(job.row)) + slot % kTile * dim;
     float* to = job.out.row(r);
     std::int64_t i = 0;
     for (; i + lanes <= dim; i += lanes) hn::StoreU(load_wide(d, from + i), d, to + i);
@@ -68,14 +67,14 @@ void read_key_rows_typed(const ReadKeysJob& job, const Piece& piece) {
   }
 }
 
-void read_key_rows(const ReadKeysJob& job, const Piece& piece) {
+void read_rows_of_piece(const ReadRowsJob& job, const Piece& piece) {
   switch (job.set->layout().dtype) {
     case DType::kF32:
-      return read_key_rows_typed<float>(job, piece);
+      return read_rows_of_piece_typed<float>(job, piece);
     case DType::kF16:
-      return read_key_rows_typed<hwy::float16_t>(job, piece);
+      return read_rows_of_piece_typed<hwy::float16_t>(job, piece);
     case DType::kBF16:
-      return read_key_rows_typed<hwy::bfloat16_t>(job, piece);
+      return read_rows_of_piece_typed<hwy::bfloat16_t>(job, piece);
   }
 }
 
@@ -86,7 +85,7 @@ HWY_AFTER_NAMESPACE();
 namespace turnbench::cpu {
 
 HWY_EXPORT(transpose_page);
-HWY_EXPORT(read_key_rows);
+HWY_EXPORT(read_rows_of_piece);
 
 void transpose_keys(ThreadPool& pool, std::span<const TransposeKeysJob> jobs,
                     AttentionWorkspace& workspace) {
@@ -101,11 +100,11 @@ void transpose_keys(ThreadPool& pool, std::span<const TransposeKeysJob> jobs,
   });
 }
 
-void read_keys(ThreadPool& pool, std::span<const ReadKeysJob> jobs) {
+void read_rows(ThreadPool& pool, std::span<const ReadRowsJob> jobs) {
   constexpr std::int64_t kRows = 256;
-  const auto pieces = pieces_of(jobs, kRows, [](const ReadKeysJob& job) { return job.out.rows; });
+  const auto pieces = pieces_of(jobs, kRows, [](const ReadRowsJob& job) { return job.out.rows; });
   pool.parallel_for(pieces.size(), [&](std::size_t t, int) {
-    HWY_DYNAMIC_DISPATCH(read_key_rows)(jobs[pieces[t].job], pieces[t]);
+    HWY_DYNAMIC_DISPATCH(read_rows_of_piece)(jobs[pieces[t].job], pieces[t]);
   });
 }
 

@@ -33,7 +33,7 @@ void slot_mass(ThreadPool& pool, std::span<const SlotMassJob> jobs, AttentionWor
 void top_k(ThreadPool& pool, std::span<const TopKJob> jobs, AttentionWorkspace& workspace);
 void assign_nearest(ThreadPool& pool, std::span<const NearestJob> jobs,
                     AttentionWorkspace& workspace);
-void read_keys(ThreadPool& pool, std::span<const ReadKeysJob> jobs);
+void read_rows(ThreadPool& pool, std::span<const ReadRowsJob> jobs);
 void add_values(ThreadPool& pool, std::span<const AddValuesJob> jobs);
 void rebuild_keys(ThreadPool& pool, std::span<const RebuildKeysJob> jobs,
                   AttentionWorkspace& workspace);

@@ -47,10 +47,9 @@ struct Free {
 
 /// Memory of its own: as scratch, the context would keep it.
 template <typename T>
-std::unique_ptr<T, Free<T>> allocate(std::size_t count) {
-  void* data = nullptr;
-  check(cudaMalloc(&data, count * sizeof(T)), "allocating memory to measure with");
-  return std::unique_ptr<T, Free<T>>(static_cast<T*>(data));
+std::unique_ptr<T, Free<T>> allocate(const Context& context, std::size_t count) {
+  std::byte* data = context.allocate(count * sizeof(T), "arrays to measure with");
+  return std::unique_ptr<T, Free<T>>(reinterpret_cast<T*>(data));
 }
 
 /// Median of the seconds that `work()` takes, whose first run only warms up.
@@ -74,7 +73,7 @@ double median_seconds(Context& context, const Work& work) {
 
 double measure_read_bytes(Context& context, std::size_t bytes) {
   context.begin();
-  const auto data = allocate<std::byte>(bytes);
+  const auto data = allocate<std::byte>(context, bytes);
   auto* out = context.scratch<std::uint32_t>(1);
   context.zero(data.get(), bytes);
   const std::size_t count = bytes / sizeof(uint4), per_block = kCeilingThreads * kAtOnce;
@@ -89,8 +88,9 @@ double measure_read_bytes(Context& context, std::size_t bytes) {
 double measure_flops(Context& context, Gemm& gemm, std::size_t size) {
   context.begin();
   const std::size_t count = size * size;
-  const auto x = allocate<__nv_bfloat16>(count), w = allocate<__nv_bfloat16>(count);
-  const auto y = allocate<float>(count);
+  const auto x = allocate<__nv_bfloat16>(context, count),
+             w = allocate<__nv_bfloat16>(context, count);
+  const auto y = allocate<float>(context, count);
   const dim3 blocks(static_cast<unsigned>((count + kCeilingThreads - 1) / kCeilingThreads));
   context.launch(fill, blocks, dim3(kCeilingThreads), 0, x.get(), count, 1u);
   context.launch(fill, blocks, dim3(kCeilingThreads), 0, w.get(), count, 2u);

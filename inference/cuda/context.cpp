@@ -6,6 +6,11 @@ namespace turnbench::cuda {
 namespace {
 
 constexpr std::size_t kAlignment = 256;
+constexpr std::size_t kReservedShare = 32;  // this part of a device's memory is not used
+
+std::size_t mib(std::size_t bytes) {
+  return (bytes + (std::size_t{1} << 20) - 1) >> 20;
+}
 
 std::size_t rounded(std::size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -15,9 +20,50 @@ std::size_t rounded(std::size_t bytes) {
 
 void check(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
+  cudaGetLastError();  // so that the next call does not report it again, unless the device is lost
   if (status == cudaErrorMemoryAllocation)
     throw memory_error("CUDA, {}: {}", what, cudaGetErrorString(status));
   throw runtime_error("CUDA, {}: {}", what, cudaGetErrorString(status));
+}
+
+bool is_device_memory(const void* data) {
+  cudaPointerAttributes found = {};
+  check(cudaPointerGetAttributes(&found, data), "asking where memory is");
+  return found.type == cudaMemoryTypeDevice;
+}
+
+namespace {
+
+struct FreeMemory {
+  std::size_t usable = 0, total = 0;  ///< bytes; the reserve is not usable
+};
+FreeMemory free_memory(int device) {
+  check(cudaSetDevice(device), "choosing the device");
+  std::size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "asking for free memory");
+  const std::size_t reserve = total / kReservedShare;
+  return {free > reserve ? free - reserve : 0, total};
+}
+
+}  // namespace
+
+std::byte* try_allocate_device(int device, std::size_t bytes) {
+  if (bytes > free_memory(device).usable) return nullptr;
+  void* data = nullptr;
+  const cudaError_t status = cudaMalloc(&data, bytes);
+  if (status == cudaErrorMemoryAllocation) {  // in pieces, or taken by another program meanwhile
+    cudaGetLastError();
+    return nullptr;
+  }
+  check(status, "allocating memory");
+  return static_cast<std::byte*>(data);
+}
+
+std::byte* allocate_device(int device, std::size_t bytes, const char* what) {
+  if (std::byte* out = try_allocate_device(device, bytes)) return out;
+  const FreeMemory free = free_memory(device);
+  throw memory_error("cuda:{}: {} need {} MiB, of {} MiB there are {} free (1/{} is kept free)",
+                     device, what, mib(bytes), mib(free.total), mib(free.usable), kReservedShare);
 }
 
 Arena::~Arena() {
@@ -39,7 +85,7 @@ std::byte* Arena::allocate(std::size_t bytes) {
     const std::size_t size = std::max({rounded(bytes), this->bytes(), kSmallestPiece});
     void* data = nullptr;
     if (kind_ == Kind::kDevice) {
-      check(cudaMalloc(&data, size), "allocating scratch");
+      data = allocate_device(device_, size, "scratch");
     } else {
       check(cudaMallocHost(&data, size), "allocating pinned memory");
     }
@@ -138,29 +184,12 @@ SetView Context::view(const KvHeadCache& set) {
   return {upload(set.page_data()), set.layout(), set.size(), set.is_contiguous()};
 }
 
-void Context::prefer_device(void* data, std::size_t bytes) {
-  if (properties_.concurrentManagedAccess == 0) return;  // it moves as a whole
-#if CUDART_VERSION >= 13000
-  const cudaMemLocation location{cudaMemLocationTypeDevice, device_};
-#else
-  const int location = device_;
-#endif
-  check(cudaMemAdvise(data, bytes, cudaMemAdviseSetPreferredLocation, location), "placing memory");
-}
-
 void Context::copy_from_host(void* to, std::span<const std::byte> from) {
   refuse_uncapturable("copying");
   if (from.empty()) return;
   std::byte* staged = stage(from.size());
   std::memcpy(staged, from.data(), from.size());
   check(cudaMemcpyAsync(to, staged, from.size(), cudaMemcpyHostToDevice, stream_), "copying");
-}
-
-bool Context::is_on_another_device(const void* data) const {
-  cudaPointerAttributes found = {};
-  check(cudaPointerGetAttributes(&found, data), "asking where memory is");
-  return (found.type == cudaMemoryTypeDevice || found.type == cudaMemoryTypeManaged) &&
-         found.device != device_;
 }
 
 void Context::copy(void* to, const void* from, std::size_t bytes) {

@@ -17,6 +17,16 @@ namespace turnbench::cuda {
 /// @throws Error (memory) if device memory is exhausted, Error (runtime) for other failures.
 void check(cudaError_t status, const char* what);
 
+/// True for the address of device memory, whatever the device.
+bool is_device_memory(const void* data);
+
+/// Allocates device memory, of which a reserve stays free: a program that takes all of it can stop
+/// the device for others.  what: what the memory is for, in the message.
+/// @throws Error (memory) if it does not fit.
+std::byte* allocate_device(int device, std::size_t bytes, const char* what);
+/// The same; null if it does not fit.
+std::byte* try_allocate_device(int device, std::size_t bytes);
+
 /// Arena allocation of one kind of memory.  It grows to the need of the largest operation so far,
 /// so that nothing is allocated from CUDA in steady state.
 class Arena {
@@ -24,7 +34,7 @@ class Arena {
   static constexpr std::size_t kSmallestPiece = std::size_t{4} << 20;
 
   enum class Kind { kDevice, kPinned };
-  explicit Arena(Kind kind) : kind_(kind) {}
+  Arena(Kind kind, int device) : kind_(kind), device_(device) {}
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
@@ -49,6 +59,7 @@ class Arena {
     std::size_t size, used;
   };
   Kind kind_;
+  int device_;
   int generation_ = 0;
   std::vector<Piece> pieces_;
 };
@@ -110,13 +121,16 @@ class Context {
     check(cudaLaunchKernelEx(&config, kernel, std::forward<Args>(args)...), "launching a kernel");
   }
 
-  /// Advises CUDA to keep managed memory on the device when the host accesses it.
-  void prefer_device(void* data, std::size_t bytes);
+  /// Device memory.  A part of the device's memory stays free, for the driver and for others.
+  /// @throws Error (memory) that says what was asked for and what is free, if it does not fit.
+  std::byte* allocate(std::size_t bytes, const char* what) const {
+    return allocate_device(device_, bytes, what);
+  }
+  /// The same; null if it does not fit.
+  std::byte* try_allocate(std::size_t bytes) const { return try_allocate_device(device_, bytes); }
   /// Copies from host to device memory, in the order of the stream.  `from` may change after the
   /// call.
   void copy_from_host(void* to, std::span<const std::byte> from);
-  /// True if `data` is in the memory of another device.
-  bool is_on_another_device(const void* data) const;
   /// Copies between any host and device memory, in the order of the stream.  Host memory must stay
   /// valid and unchanged until `synchronize` has returned.
   void copy(void* to, const void* from, std::size_t bytes);
@@ -154,8 +168,8 @@ class Context {
   bool only_capturable_ = false;
   cudaStream_t stream_ = nullptr;
   cudaDeviceProp properties_ = {};
-  Arena scratch_{Arena::Kind::kDevice}, uploads_{Arena::Kind::kDevice},
-      staging_{Arena::Kind::kPinned};
+  Arena scratch_{Arena::Kind::kDevice, device_}, uploads_{Arena::Kind::kDevice, device_},
+      staging_{Arena::Kind::kPinned, device_};
   HostTransfers transfers_;
 };
 

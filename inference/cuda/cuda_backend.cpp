@@ -39,9 +39,8 @@ class DeviceMatrix : public WeightMatrix {
  public:
   DeviceMatrix(std::shared_ptr<Context> context, std::int64_t out, std::int64_t in, DType dtype)
       : context_(std::move(context)), weights_{out, in, dtype, nullptr} {
-    check(cudaSetDevice(context_->device()), "choosing the device");
-    check(cudaMalloc(&data_, bytes()), "allocating weights");
-    weights_.data = static_cast<const std::byte*>(data_);
+    data_ = context_->allocate(bytes(), "weights");
+    weights_.data = data_;
   }
   ~DeviceMatrix() override { cudaFree(data_); }
   DeviceMatrix(const DeviceMatrix&) = delete;
@@ -59,7 +58,7 @@ class DeviceMatrix : public WeightMatrix {
     HostTransfers& transfers = context_->transfers();
     transfers.order_after(context_->stream());  // which may still read what is there
     // Pieces hold whole elements.
-    transfers.to_device(static_cast<std::byte*>(data_) + first * row_bytes, rows * row_bytes,
+    transfers.to_device(data_ + first * row_bytes, rows * row_bytes,
                         [&](std::size_t at, std::span<std::byte> piece) {
                           convert(source + at / size * size_of(dtype), dtype, weights_.dtype,
                                   piece);
@@ -81,7 +80,7 @@ class DeviceMatrix : public WeightMatrix {
  private:
   std::shared_ptr<Context> context_;
   Weights weights_;
-  void* data_ = nullptr;
+  std::byte* data_ = nullptr;
 };
 
 const Weights& weights_of(const WeightMatrix& matrix) {
@@ -94,7 +93,8 @@ class CudaBackend : public Backend {
       : context_(std::make_shared<Context>(device)),
         memory_(std::make_shared<DeviceMemory>(context_)),
         gemm_(*context_),
-        pool_(threads) {}
+        pool_(threads),
+        host_rows_(memory_) {}
 
   std::string description() const override {
     return fmt::format("cuda:{}, {}", context_->device(), context_->properties().name);
@@ -131,7 +131,29 @@ class CudaBackend : public Backend {
     cuda::copy_rows(*context_, from, to);
   }
   void append(std::span<const AppendJob> jobs) override { cuda::append(*context_, jobs); }
-  void read_keys(std::span<const ReadKeysJob> jobs) override { cuda::read_keys(*context_, jobs); }
+  void read_rows(std::span<const ReadRowsJob> jobs) override { cuda::read_rows(*context_, jobs); }
+  std::vector<float> rows_on_host(const KvHeadCache& set, KvRow row, int first, int end) override {
+    const std::lock_guard lock(mutex_);
+    const std::int64_t count = end - first, width = set.layout().head_dim;
+    std::vector<float> out(static_cast<std::size_t>(count * width));
+    float* rows = host_rows_.get(out.size());
+    const ReadRowsJob job{&set, first, row, {rows, count, width}};
+    cuda::read_rows(*context_, {&job, 1});
+    memory_->copy_floats(rows, out.data(), out.size());
+    return out;
+  }
+  std::vector<float> rows_on_host(MatrixView<const float> from,
+                                  std::span<const int> rows) override {
+    const std::lock_guard lock(mutex_);
+    const auto width = static_cast<std::size_t>(from.columns);
+    std::vector<float> out(rows.size() * width);
+    std::vector<Copy> copies;
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      copies.push_back(copy_of(from.row(rows[i]), out.data() + i * width, width));
+    memory_->copy(copies);
+    memory_->synchronize();
+    return out;
+  }
 
   void attend(float scale, std::span<const AttentionJob> jobs) override {
     std::vector<const AttentionJob*> single, rows;
@@ -213,7 +235,8 @@ class CudaBackend : public Backend {
   std::shared_ptr<Memory> memory_;
   Gemm gemm_;
   ThreadPool pool_;
-  std::mutex mutex_;  // of the operations that policies ask for from several threads
+  Scratch host_rows_;  // on their way to the host, as float32
+  std::mutex mutex_;   // of the operations that policies ask for from several threads
 };
 
 }  // namespace

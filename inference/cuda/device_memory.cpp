@@ -1,19 +1,24 @@
 #include "inference/cuda/device_memory.h"
 
+#include <algorithm>
+#include <bit>
+
 #include "inference/cuda/device_copies.h"
 
 namespace turnbench::cuda {
 namespace {
 
-constexpr std::size_t kSlab = std::size_t{64} << 20, kAlignment = 256;
+constexpr std::size_t kLargestSlab = std::size_t{64} << 20, kAlignment = 256;
 constexpr std::size_t kLargest = std::size_t{1} << 20;     // that is cut from a slab
 constexpr std::size_t kTransfer = std::size_t{256} << 10;  // from here on, not staged in one piece
 
-std::size_t rounded(std::size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
-
 }  // namespace
+
+std::size_t size_class(std::size_t bytes) {
+  const std::size_t octave = std::bit_floor(std::max(bytes, kAlignment)),
+                    step = std::max(octave / 8, kAlignment);
+  return (std::max<std::size_t>(bytes, 1) + step - 1) / step * step;
+}
 
 DeviceMemory::~DeviceMemory() {
   cudaSetDevice(context_->device());
@@ -21,28 +26,43 @@ DeviceMemory::~DeviceMemory() {
   for (const auto& [data, bytes] : blocks_) cudaFree(const_cast<std::byte*>(data));
 }
 
-std::byte* DeviceMemory::allocate_managed(std::size_t bytes) {
-  check(cudaSetDevice(context_->device()), "choosing the device");
-  void* data = nullptr;
-  check(cudaMallocManaged(&data, bytes, cudaMemAttachGlobal), "allocating memory");
-  context_->prefer_device(data, bytes);
-  const auto out = static_cast<std::byte*>(data);
+std::byte* DeviceMemory::allocate_block(std::size_t bytes) {
+  std::byte* out = context_->try_allocate(bytes);
+  if (out == nullptr && give_back_released()) out = context_->try_allocate(bytes);
+  if (out == nullptr) out = context_->allocate(bytes, "keys, values and activations");
   blocks_[out] = bytes;
   return out;
 }
 
+/// Gives released blocks that are not of a slab back to CUDA.  False if there are none.
+bool DeviceMemory::give_back_released() {
+  bool any = false;
+  for (auto& [size, list] : free_) {
+    if (size <= kLargest || list.empty()) continue;
+    if (!any) context_->synchronize();  // operations may still use them
+    any = true;
+    for (std::byte* data : list) {
+      check(cudaFree(data), "freeing memory");
+      blocks_.erase(data);
+    }
+    list.clear();
+  }
+  return any;
+}
+
 std::byte* DeviceMemory::allocate(std::size_t bytes) {
-  const std::size_t size = rounded(bytes);
+  const std::size_t size = size_class(bytes);
   std::lock_guard lock(mutex_);
   if (auto& list = free_[size]; !list.empty()) {
     std::byte* out = list.back();
     list.pop_back();
     return out;
   }
-  if (size > kLargest) return allocate_managed(size);
+  if (size > kLargest) return allocate_block(size);
   if (slab_left_ < size) {
-    slab_ = allocate_managed(kSlab);
-    slab_left_ = kSlab;
+    slab_ = allocate_block(next_slab_);
+    slab_left_ = next_slab_;
+    next_slab_ = std::min(2 * next_slab_, kLargestSlab);
   }
   std::byte* out = slab_;
   slab_ += size;
@@ -50,17 +70,9 @@ std::byte* DeviceMemory::allocate(std::size_t bytes) {
   return out;
 }
 
-void DeviceMemory::release(std::byte* data, std::size_t bytes) {
-  const std::size_t size = rounded(bytes);
+void DeviceMemory::release(std::byte* data, std::size_t bytes) noexcept {
   std::lock_guard lock(mutex_);
-  const auto block = blocks_.find(data);
-  if (size <= kLargest || block == blocks_.end()) {
-    free_[size].push_back(data);
-    return;
-  }
-  context_->synchronize();  // operations may still use it
-  check(cudaFree(data), "freeing memory");
-  blocks_.erase(block);
+  free_[size_class(bytes)].push_back(data);
 }
 
 bool DeviceMemory::owns(const std::byte* data) const {
@@ -79,8 +91,8 @@ void DeviceMemory::copy(std::span<const Copy> copies) {
       down.push_back(c);
     } else if (owns(c.from)) {
       inside.push_back(c);
-    } else if (context_->is_on_another_device(c.from)) {
-      context_->copy(c.to, c.from, c.bytes);  // from card to card
+    } else if (is_device_memory(c.from)) {
+      context_->copy(c.to, c.from, c.bytes);  // another backend's, on this card or another
     } else if (c.bytes >= kTransfer) {
       up.push_back(c);
     } else {

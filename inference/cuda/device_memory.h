@@ -10,17 +10,19 @@
 
 namespace turnbench::cuda {
 
-/// Device memory that the host can also access: managed memory whose preferred location is the
-/// device.  Small blocks are cut from slabs and reused for blocks of the same size, so that nothing
-/// is allocated from CUDA in steady state.  Slabs are freed at the end, large blocks when they are
-/// released.
+/// Memory of a device, which the host cannot access.  Blocks have sizes of a few classes, and
+/// released ones are reused for blocks of the same class, so that nothing is allocated from CUDA in
+/// steady state, also where sizes grow from step to step.  Small blocks are cut from slabs.
+/// Released blocks are given back to CUDA when a new one does not fit, and at the end.  The order
+/// of the context's stream protects the contents of a block that is reused.
 class DeviceMemory : public Memory {
  public:
   explicit DeviceMemory(std::shared_ptr<Context> context) : context_(std::move(context)) {}
   ~DeviceMemory() override;
 
+  /// @throws Error (memory) as `allocate_device`.
   std::byte* allocate(std::size_t bytes) override;
-  void release(std::byte* data, std::size_t bytes) override;
+  void release(std::byte* data, std::size_t bytes) noexcept override;
   void copy(std::span<const Copy> copies) override;
   void synchronize() override { context_->synchronize(); }
   bool is_host() const override { return false; }
@@ -29,15 +31,19 @@ class DeviceMemory : public Memory {
   std::size_t bytes() const;
 
  private:
-  std::byte* allocate_managed(std::size_t bytes);
+  std::byte* allocate_block(std::size_t bytes);
+  bool give_back_released();
   bool owns(const std::byte* data) const;
 
   std::shared_ptr<Context> context_;
   mutable std::mutex mutex_;
   std::map<const std::byte*, std::size_t> blocks_;       // allocated from CUDA, with their sizes
-  std::map<std::size_t, std::vector<std::byte*>> free_;  // released small blocks, by size
+  std::map<std::size_t, std::vector<std::byte*>> free_;  // released blocks, by size class
   std::byte* slab_ = nullptr;
-  std::size_t slab_left_ = 0;
+  std::size_t slab_left_ = 0, next_slab_ = std::size_t{4} << 20;
 };
+
+/// The size of the block for `bytes` bytes: at most an eighth larger above 2 KiB.
+std::size_t size_class(std::size_t bytes);
 
 }  // namespace turnbench::cuda

@@ -119,12 +119,12 @@ struct Plan {
 
 struct Gemm::Impl {
   Handle<cublasLtHandle_t, &CublasLt::destroy> library;
-  void* workspace = nullptr;
+  std::byte* workspace = nullptr;
   std::map<Shape, Plan> plans;
 
-  Impl() {
+  explicit Impl(const Context& context) {
     check_blas(cublas_lt().create(library.receive()), "starting");
-    check(cudaMalloc(&workspace, Gemm::kWorkspaceBytes), "allocating the workspace of cuBLAS");
+    workspace = context.allocate(Gemm::kWorkspaceBytes, "workspaces of cuBLAS");
   }
   ~Impl() { cudaFree(workspace); }
 
@@ -135,7 +135,7 @@ struct Gemm::Impl {
 
 Gemm::Gemm(Context& context) {
   check(cudaSetDevice(context.device()), "choosing the device");
-  impl_ = std::make_unique<Impl>();
+  impl_ = std::make_unique<Impl>(context);
 }
 
 Gemm::~Gemm() = default;

@@ -10,7 +10,7 @@ namespace turnbench::cuda {
 // The operations of Backend that choose tokens, and what they read of keys; see selection_jobs.h.
 // Only what is in host memory by its declaration passes between host and device.
 
-void read_keys(Context& context, std::span<const ReadKeysJob> jobs);
+void read_rows(Context& context, std::span<const ReadRowsJob> jobs);
 void update_page_bounds(Context& context, std::span<const PageBoundsJob> jobs);
 void transpose_keys(Context& context, std::span<const TransposeKeysJob> jobs);
 void add_values(Context& context, std::span<const AddValuesJob> jobs);

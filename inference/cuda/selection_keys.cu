@@ -277,17 +277,17 @@ unsigned up_to(std::int64_t count, std::int64_t per_block) {
 
 }  // namespace
 
-void read_keys(Context& context, std::span<const ReadKeysJob> jobs) {
+void read_rows(Context& context, std::span<const ReadRowsJob> jobs) {
   context.begin();
   const auto ranges = slot_ranges(
-      context, jobs, [](const ReadKeysJob& job) { return job.first; },
-      [](const ReadKeysJob& job) { return job.first + static_cast<int>(job.out.rows); });
+      context, jobs, [](const ReadRowsJob& job) { return job.first; },
+      [](const ReadRowsJob& job) { return job.first + static_cast<int>(job.out.rows); });
   std::vector<FloatKeys> tasks;
   std::int64_t rows = 0;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
-    const ReadKeysJob& job = jobs[i];
-    tasks.push_back({ranges[i], job.pre_rope ? job.set->layout().pre_rope_key_offset() : 0,
-                     job.out.data, job.out.stride});
+    const ReadRowsJob& job = jobs[i];
+    tasks.push_back(
+        {ranges[i], job.set->layout().offset_of(job.row), job.out.data, job.out.stride});
     rows = std::max(rows, job.out.rows);
   }
   context.launch(widen_keys, dim3(up_to(rows, kKeyWarps), static_cast<unsigned>(tasks.size())),

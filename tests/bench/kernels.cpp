@@ -109,7 +109,7 @@ class SelectionLayer {
     top_k();
   }
   void assign_nearest() { backend->assign_nearest(nearest_jobs); }
-  void read_keys() { backend->read_keys(read_jobs); }
+  void read_rows() { backend->read_rows(read_jobs); }
 
   SelectionLayer() {
     for (int i = 0; i < kDims; ++i) dims.push_back(4 * i + 1);
@@ -140,7 +140,7 @@ class SelectionLayer {
       }
       read_jobs.push_back({&set, 0, false, keys});
     }
-    read_keys();
+    read_rows();
     update_page_bounds();
     transpose_keys();
     assign_nearest();
@@ -169,7 +169,7 @@ class SelectionLayer {
   std::vector<ReduceHeadsJob> sum_jobs, softmax_jobs;
   std::vector<TopKJob> top_jobs;
   std::vector<NearestJob> nearest_jobs;
-  std::vector<ReadKeysJob> read_jobs;
+  std::vector<ReadRowsJob> read_jobs;
 };
 
 void Selection(benchmark::State& state, void (SelectionLayer::*operation)()) {
@@ -192,7 +192,7 @@ SELECTION(score_dimensions);
 SELECTION(update_page_bounds);
 SELECTION(transpose_keys);
 SELECTION(assign_nearest);
-SELECTION(read_keys);
+SELECTION(read_rows);
 #undef SELECTION
 
 BENCHMARK(Linear)

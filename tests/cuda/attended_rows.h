@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "inference/cuda/statistics.h"
-#include "tests/cuda/managed_memory.h"
+#include "tests/cuda/device_floats.h"
 #include "tests/cuda/orders.h"
 #include "tests/inference/reference.h"
 
@@ -34,25 +34,23 @@ struct Rows {
   explicit Rows(const Shape& shape, std::uint64_t seed = 1)
       : shape(shape),
         host(std::make_shared<KvPool>(PageLayout{shape.head_dim, shape.dtype, false})),
-        device(std::make_shared<KvPool>(PageLayout{shape.head_dim, shape.dtype, false},
-                                        managed_memory())),
-        q(bytes(shape.rows * stride()), managed_memory()),
-        lse(bytes(shape.rows * lse_stride()), managed_memory()) {
+        device(host),
+        q(random_floats(static_cast<std::size_t>(shape.rows * stride()), seed + 100)),
+        device_q(q),
+        device_lse(std::size_t{0}) {
     const auto width = static_cast<std::size_t>(shape.head_dim);
     const auto keys = random_floats(static_cast<std::size_t>(shape.keys) * width, seed, 1.5F);
     std::int32_t position = shape.holes ? 3 : 0;
     for (int j = 0; j < shape.keys; ++j) {
       const float* key = keys.data() + static_cast<std::size_t>(j) * width;
       host.append(key, key, nullptr, position);
-      device.append(key, key, nullptr, position);
       position += !shape.holes ? 1 : j == shape.keys / 2 ? 60 : j % 5 == 2 ? 1 + j % 7 : 1;
     }
     const std::int32_t end = position + (shape.holes ? 2 : 0);
     positions.resize(static_cast<std::size_t>(shape.rows));
     std::iota(positions.begin(), positions.end(), std::max(0, end - shape.rows));
-    const auto queries = random_floats(q.size() / sizeof(float), seed + 100);
-    std::copy(queries.begin(), queries.end(), q.as<float>());
-    std::fill_n(lse.as<float>(), shape.rows * lse_stride(), NAN);
+    device = on_device(host);
+    lse.assign(static_cast<std::size_t>(shape.rows * lse_stride()), NAN);
     probabilities.resize(static_cast<std::size_t>(shape.heads * shape.rows));
     std::vector<float> all(static_cast<std::size_t>(shape.keys) * width);
     for (int j = 0; j < shape.keys; ++j)
@@ -69,22 +67,24 @@ struct Rows {
         }
         for (double& x : row) sum += x = top == -INFINITY ? 0 : std::exp(x - top);
         for (double& x : row) x = sum > 0 ? x / sum : 0;
-        lse.as<float>()[static_cast<std::size_t>(r * lse_stride() + h)] =
+        lse[static_cast<std::size_t>(r * lse_stride() + h)] =
             static_cast<float>(top + std::log(sum));
       }
     }
+    device_lse = DeviceFloats(lse);
   }
 
-  static std::size_t bytes(int floats) { return static_cast<std::size_t>(floats) * sizeof(float); }
   int stride() const { return (shape.heads + 1) * shape.head_dim; }
   int lse_stride() const { return shape.heads + 2; }
-  const float* query(int h, int r) const {
-    return q.as<float>() + r * stride() + h * shape.head_dim;
-  }
-  /// Of heads [first, first + heads), [rows, heads * head_dim].
+  const float* query(int h, int r) const { return q.data() + r * stride() + h * shape.head_dim; }
+  /// Of heads [first, first + heads), [rows, heads * head_dim], on the host and on the device.
   MatrixView<const float> queries(int first, int heads) const {
     return {query(first, 0), shape.rows, heads * shape.head_dim, stride()};
   }
+  MatrixView<const float> device_queries(int first, int heads) const {
+    return {device_q.data() + first * shape.head_dim, shape.rows, heads * shape.head_dim, stride()};
+  }
+  static bool is_host(const KvHeadCache& keys) { return keys.pool()->memory().is_host(); }
   bool sees(int r, int j) const {
     const std::int32_t row = positions[static_cast<std::size_t>(r)], key = host.position(j);
     return key <= row && (shape.window == 0 || key > row - shape.window);
@@ -111,16 +111,20 @@ struct Rows {
     }
     return out;
   }
+  /// Rows [first, first + rows) over `host` or `device`, with queries in the same memory.
   void fill(CausalRows& job, const KvHeadCache& keys, int first = 0, int rows = -1) const {
     job.keys = &keys;
-    job.q = queries(0, shape.heads).rows_at(first, rows < 0 ? shape.rows - first : rows);
+    const MatrixView<const float> all =
+        is_host(keys) ? queries(0, shape.heads) : device_queries(0, shape.heads);
+    job.q = all.rows_at(first, rows < 0 ? shape.rows - first : rows);
     job.positions = positions.data() + first;
     job.sliding_window = shape.window;
   }
 
   Shape shape;
   KvHeadCache host, device;
-  Buffer q, lse;
+  std::vector<float> q, lse;
+  DeviceFloats device_q, device_lse;
   std::vector<std::int32_t> positions;
   std::vector<std::vector<double>> probabilities;  // head by head, row by row
 };

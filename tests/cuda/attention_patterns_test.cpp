@@ -6,7 +6,7 @@ namespace {
 using test::attend;
 using test::band;
 using test::Case;
-using test::managed_memory;
+using test::plain_device_memory;
 using test::Problem;
 using test::tolerance_of;
 
@@ -124,7 +124,8 @@ TEST(CudaPatterns, EveryOrderOfThreadsGivesTheSameBits) {
 
 /// Tiles that a pattern takes over n rows and as many keys.
 std::int64_t tiles_of(const HeadPattern& pattern, int n) {
-  KvHeadCache keys(std::make_shared<KvPool>(PageLayout{16, DType::kBF16, false}, managed_memory()));
+  KvHeadCache keys(
+      std::make_shared<KvPool>(PageLayout{16, DType::kBF16, false}, plain_device_memory()));
   std::vector<std::int32_t> positions(static_cast<std::size_t>(n));
   for (int i = 0; i < n; ++i) positions[static_cast<std::size_t>(i)] = i;
   keys.extend(positions);

@@ -34,7 +34,8 @@ struct ColumnSums {
     ColumnJob out;
     x.fill(out, keys, first, rows);
     const int heads = x.shape.heads, stride = x.lse_stride(), at = first * stride;
-    out.lse = {x.lse.as<float>() + at, out.q.rows, heads, stride};
+    const float* lse = Rows::is_host(keys) ? x.lse.data() : x.device_lse.data();
+    out.lse = {lse + at, out.q.rows, heads, stride};
     if (rule) {
       noise = {{rule->gumbel ? seeds.data() + at : nullptr, out.q.rows, heads, stride},
                1 / rule->temperature};

@@ -9,17 +9,16 @@
 #include <random>
 
 #include "../inference/reference.h"
+#include "device_floats.h"
 #include "inference/cpu/attention.h"
 #include "inference/cuda/decode_plan.h"
-#include "managed_memory.h"
 #include "orders.h"
 
 namespace turnbench {
 namespace {
 
+using test::DeviceFloats;
 using test::eager_attention;
-using test::managed_memory;
-using test::ManagedFloats;
 using test::random_floats;
 
 struct DecodeCase {
@@ -38,7 +37,7 @@ double tolerance(DType dtype) {
   return dtype == DType::kF32 ? 1e-4 : 2e-2;
 }
 
-/// One row over a set of its own in managed memory.
+/// One row over a set of its own, on the host and on the device.
 class Row {
  public:
   Row(const DecodeCase& c, std::uint64_t seed)
@@ -46,7 +45,8 @@ class Row {
         keys_(random_floats(static_cast<std::size_t>(c.keys * c.head_dim), seed)),
         values_(random_floats(keys_.size(), seed + 1)),
         query_(random_floats(static_cast<std::size_t>(c.heads * c.head_dim), seed + 2)),
-        set_(std::make_shared<KvPool>(PageLayout{c.head_dim, c.dtype, false}, managed_memory())),
+        set_(std::make_shared<KvPool>(PageLayout{c.head_dim, c.dtype, false})),
+        device_set_(set_),
         q_(query_),
         out_(query_.size()),
         lse_(static_cast<std::size_t>(c.heads)) {
@@ -64,6 +64,7 @@ class Row {
       set_.read_key(j, key);  // as it was rounded
       set_.read_value(j, value);
     }
+    device_set_ = test::on_device(set_);
   }
   Row(const Row&) = delete;
 
@@ -75,18 +76,8 @@ class Row {
       slot_heads_.push_back(i + 1 == slots_->size() ? ~0U : static_cast<std::uint32_t>(random()));
   }
 
-  AttentionJob job() {
-    AttentionJob j;
-    j.keys = &set_;
-    j.q = {q_.data(), 1, c_.heads * c_.head_dim};
-    j.positions = &position_;
-    j.out = {out_.data(), 1, c_.heads * c_.head_dim};
-    j.lse = {lse_.data(), 1, c_.heads};
-    j.sliding_window = c_.window;
-    if (slots_) j.slots = &*slots_;
-    if (!slot_heads_.empty()) j.slot_heads = &slot_heads_;
-    return j;
-  }
+  /// The job on the device.
+  AttentionJob job() { return job(device_set_, q_.data(), out_.data(), lse_.data()); }
 
   void run(cuda::Context& context) {
     const AttentionJob j = job();
@@ -131,9 +122,9 @@ class Row {
     const std::vector<float> got = bits();
     ThreadPool pool(1);
     cpu::AttentionWorkspace workspace(1);
-    const AttentionJob j = job();
+    std::vector<float> want(query_.size() + static_cast<std::size_t>(c_.heads));
+    const AttentionJob j = job(set_, query_.data(), want.data(), want.data() + query_.size());
     cpu::attend(pool, scale_of(c_.head_dim), {&j, 1}, workspace);
-    const std::vector<float> want = bits();
     double worst = 0;
     for (std::size_t i = 0; i < got.size(); ++i) {
       if (got[i] != want[i])  // infinities are equal
@@ -143,6 +134,18 @@ class Row {
   }
 
  private:
+  AttentionJob job(const KvHeadCache& keys, const float* q, float* out, float* lse) const {
+    AttentionJob j;
+    j.keys = &keys;
+    j.q = {q, 1, c_.heads * c_.head_dim};
+    j.positions = &position_;
+    j.out = {out, 1, c_.heads * c_.head_dim};
+    j.lse = {lse, 1, c_.heads};
+    j.sliding_window = c_.window;
+    if (slots_) j.slots = &*slots_;
+    if (!slot_heads_.empty()) j.slot_heads = &slot_heads_;
+    return j;
+  }
   bool reads(int head, int slot) const {
     if (!slots_) return true;
     const auto at = std::lower_bound(slots_->begin(), slots_->end(), slot);
@@ -154,8 +157,8 @@ class Row {
 
   DecodeCase c_;
   std::vector<float> keys_, values_, query_;
-  KvHeadCache set_;
-  ManagedFloats q_, out_, lse_;
+  KvHeadCache set_, device_set_;
+  DeviceFloats q_, out_, lse_;
   std::int32_t position_ = 0;
   std::optional<std::vector<std::int32_t>> slots_;
   std::vector<std::uint32_t> slot_heads_;

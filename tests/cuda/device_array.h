@@ -1,6 +1,6 @@
 #pragma once
 
-// Arrays that kernels and tests both reach, with guards around them.
+// Arrays in device memory, with guards around them.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 
 namespace turnbench::test {
 
-/// A copy of values in managed memory.  `offset` elements in front of it take it off its alignment;
+/// A copy of values in device memory.  `offset` elements in front of it take it off its alignment;
 /// they and the guards on both sides must stay as they are.
 template <typename T>
 class DeviceArray {
@@ -23,10 +23,10 @@ class DeviceArray {
   explicit DeviceArray(const std::vector<T>& values, std::size_t offset = 0)
       : size_(values.size()), begin_(kGuard + offset * sizeof(T)) {
     void* memory = nullptr;
-    cuda::check(cudaMallocManaged(&memory, bytes()), "allocating for a test");
+    cuda::check(cudaMalloc(&memory, bytes()), "allocating for a test");
     memory_ = static_cast<std::byte*>(memory);
-    std::memset(memory_, kPattern, bytes());
-    if (!values.empty()) std::memcpy(memory_ + begin_, values.data(), size_ * sizeof(T));
+    cuda::check(cudaMemset(memory_, kPattern, bytes()), "filling in a test");
+    write(values);
   }
   ~DeviceArray() {
     EXPECT_TRUE(is_guarded()) << "written outside of an array of " << size_;
@@ -38,8 +38,13 @@ class DeviceArray {
   T* data() { return reinterpret_cast<T*>(memory_ + begin_); }
   /// What is there once the device has nothing left to do.
   std::vector<T> values() {
-    cuda::check(cudaDeviceSynchronize(), "waiting in a test");
-    return std::vector<T>(data(), data() + size_);
+    std::vector<T> out(size_);
+    copy(out.data(), data(), size_ * sizeof(T));
+    return out;
+  }
+  /// Other values for the first elements.
+  void write(const std::vector<T>& values) {
+    copy(data(), values.data(), values.size() * sizeof(T));
   }
 
  private:
@@ -47,12 +52,20 @@ class DeviceArray {
   static constexpr unsigned char kPattern = 0xA5;
 
   std::size_t bytes() const { return begin_ + size_ * sizeof(T) + kGuard; }
+  static void copy(void* to, const void* from, std::size_t bytes) {
+    cuda::check(cudaDeviceSynchronize(), "waiting in a test");
+    if (bytes > 0) cuda::check(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), "copying in a test");
+  }
   bool is_guarded() {
     if (cudaDeviceSynchronize() != cudaSuccess) return false;
+    std::vector<std::byte> all(bytes());
+    if (cudaMemcpy(all.data(), memory_, bytes(), cudaMemcpyDefault) != cudaSuccess) return false;
     const auto untouched = [](std::byte b) { return b == std::byte{kPattern}; };
-    return std::all_of(memory_, memory_ + begin_, untouched) &&
-           std::all_of(memory_ + begin_ + size_ * sizeof(T), memory_ + bytes(), untouched);
+    return std::all_of(all.begin(), all.begin() + begin(), untouched) &&
+           std::all_of(all.begin() + begin() + values_bytes(), all.end(), untouched);
   }
+  std::ptrdiff_t begin() const { return static_cast<std::ptrdiff_t>(begin_); }
+  std::ptrdiff_t values_bytes() const { return static_cast<std::ptrdiff_t>(size_ * sizeof(T)); }
 
   std::size_t size_, begin_;
   std::byte* memory_ = nullptr;

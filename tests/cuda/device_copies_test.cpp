@@ -4,15 +4,15 @@
 
 #include <random>
 
+#include "inference/cuda/selection.h"
 #include "tests/cuda/device_array.h"
-#include "tests/cuda/managed_memory.h"
+#include "tests/cuda/device_floats.h"
 #include "tests/inference/reference.h"
 
 namespace turnbench {
 namespace {
 
 using test::DeviceArray;
-using test::ManagedMemory;
 
 std::vector<std::byte> random_bytes(std::size_t n, unsigned seed) {
   std::mt19937 engine(seed);
@@ -92,18 +92,28 @@ class Append : public testing::TestWithParam<std::tuple<DType, bool, int>> {
 
   /// All bytes of the pages, which were filled with a pattern before anything was written.
   static std::vector<std::byte> contents(const KvHeadCache& set) {
-    std::vector<std::byte> out;
+    const std::size_t bytes = set.layout().position_offset();
+    std::vector<std::byte> out(set.pages().size() * bytes);
+    std::vector<Copy> copies;
     for (const KvPool::Page& page : set.pages())
-      out.insert(out.end(), page->data, page->data + set.layout().position_offset());
+      copies.push_back({out.data() + copies.size() * bytes, page->data, bytes});
+    copy(set, copies);
     return out;
   }
   static void fill(const KvHeadCache& set) {
+    const std::vector<std::byte> pattern(set.layout().position_offset(), std::byte{0x5A});
+    std::vector<Copy> copies;
     for (const KvPool::Page& page : set.pages())
-      std::memset(page->data, 0x5A, set.layout().position_offset());
+      copies.push_back({page->data, pattern.data(), pattern.size()});
+    copy(set, copies);
+  }
+  static void copy(const KvHeadCache& set, const std::vector<Copy>& copies) {
+    set.pool()->memory().copy(copies);
+    set.pool()->memory().synchronize();
   }
 
   cuda::Context context_{0};
-  std::shared_ptr<ManagedMemory> memory_ = std::make_shared<ManagedMemory>();
+  const std::shared_ptr<Memory>& memory_ = test::plain_device_memory();
 };
 
 TEST_P(Append, WritesWhatTheHostWouldWrite) {
@@ -173,12 +183,13 @@ TEST_P(Append, LeavesAForkAlone) {
   cuda::append(context_, {&job, 1});
   context_.synchronize();
   EXPECT_TRUE(contents(set) == before);
-  std::vector<float> key(width);
-  const std::vector<float> expected = test::rounded_to(layout().dtype, rows.values());
-  for (int r = 0; r < 30; ++r) {
-    fork.read_key(70 + r, key.data());
-    EXPECT_TRUE(std::equal(key.begin(), key.end(), &expected[static_cast<std::size_t>(r) * width]));
-  }
+  DeviceArray<float> found(std::vector<float>(30 * width));
+  const ReadRowsJob reading{&fork, 70, KvRow::kKey, {found.data(), 30, layout().head_dim}};
+  cuda::read_rows(context_, {&reading, 1});
+  context_.synchronize();
+  std::vector<float> expected = test::rounded_to(layout().dtype, rows.values());
+  expected.resize(30 * width);
+  EXPECT_EQ(found.values(), expected);
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, Append,

@@ -6,6 +6,7 @@
 
 #include <functional>
 
+#include "inference/cuda/cuda_backend.h"
 #include "inference/cuda/device_copies.h"
 #include "tests/cuda/bytes.h"
 #include "tests/cuda/device_array.h"
@@ -19,31 +20,21 @@ using Bytes = std::vector<std::byte>;
 constexpr std::size_t kBig = (std::size_t{1} << 20) + 3, kSmall = 100;
 constexpr std::size_t kSizes[] = {1, kSmall, (256 << 10) - 1, 256 << 10, kBig, (40 << 20) + 1};
 
-/// Memory of the host that CUDA knows.
-class Known {
+/// Pinned memory of the host.
+class Pinned {
  public:
-  enum class Kind { kPinned, kManaged };
-  Known(Kind kind, const Bytes& values) : kind_(kind) {
+  explicit Pinned(const Bytes& values) {
     void* data = nullptr;
-    cuda::check(kind == Kind::kPinned ? cudaMallocHost(&data, values.size())
-                                      : cudaMallocManaged(&data, values.size()),
-                "allocating in a test");
+    cuda::check(cudaMallocHost(&data, values.size()), "allocating in a test");
     data_ = static_cast<std::byte*>(data);
     std::copy(values.begin(), values.end(), data_);
   }
-  ~Known() {
-    if (kind_ == Kind::kPinned) {
-      cudaFreeHost(data_);
-    } else {
-      cudaFree(data_);
-    }
-  }
-  Known(const Known&) = delete;
-  Known& operator=(const Known&) = delete;
+  ~Pinned() { cudaFreeHost(data_); }
+  Pinned(const Pinned&) = delete;
+  Pinned& operator=(const Pinned&) = delete;
   std::byte* data() { return data_; }
 
  private:
-  Kind kind_;
   std::byte* data_;
 };
 
@@ -55,12 +46,16 @@ class DeviceMemoryTest : public testing::Test {
   }
   Bytes contents(const Buffer& buffer) {
     memory_->synchronize();
-    return {buffer.data(), buffer.data() + buffer.size()};
+    Bytes out(buffer.size());
+    cuda::check(cudaMemcpy(out.data(), buffer.data(), out.size(), cudaMemcpyDefault),
+                "copying in a test");
+    return out;
   }
   Buffer buffer(const Bytes& values) {
     Buffer out(values.size(), memory_);
     memory_->synchronize();  // memory that is used again
-    std::copy(values.begin(), values.end(), out.data());
+    cuda::check(cudaMemcpy(out.data(), values.data(), values.size(), cudaMemcpyDefault),
+                "copying in a test");
     return out;
   }
 
@@ -74,8 +69,8 @@ TEST_F(DeviceMemoryTest, WhatIsCopiedFromTheHostMayChangeAtOnce) {
     const Bytes expected = bytes_of(size, 1);
     test::in_every_order([&] {
       Bytes pageable = expected;
-      Known pinned(Known::Kind::kPinned, expected), managed(Known::Kind::kManaged, expected);
-      for (std::byte* source : {pageable.data(), pinned.data(), managed.data()}) {
+      Pinned pinned(expected);
+      for (std::byte* source : {pageable.data(), pinned.data()}) {
         Buffer device(size, memory_);
         copy(device.data(), source, size);
         std::fill_n(source, size, std::byte{0});
@@ -164,6 +159,84 @@ TEST_F(DeviceMemoryTest, OneCallTakesCopiesOfAllKinds) {
     memory_->synchronize();
     for (std::size_t i = 0; i < sources.size(); ++i) EXPECT_TRUE(down[i] == sources[i]) << i;
   });
+}
+
+// Another backend's memory, on this device or another, is no host memory.
+TEST_F(DeviceMemoryTest, CopiesFromOtherBackendsMemory) {
+  for (const int device : {0, 1}) {
+    if (device >= turnbench::cuda::device_count()) continue;
+    const auto other =
+        std::make_shared<cuda::DeviceMemory>(std::make_shared<cuda::Context>(device));
+    for (std::size_t size : kSizes) {
+      SCOPED_TRACE(size);
+      const Bytes expected = bytes_of(size, 7);
+      Buffer there(size, other), here(size, memory_);
+      const Copy up{there.data(), expected.data(), size};
+      other->copy({&up, 1});
+      other->synchronize();
+      copy(here.data(), there.data(), size);
+      EXPECT_TRUE(contents(here) == expected);
+    }
+  }
+}
+
+TEST_F(DeviceMemoryTest, SizeClassesWasteAnEighthAtMost) {
+  std::size_t last = 0;
+  int classes = 0;
+  for (std::size_t bytes = 1; bytes < (std::size_t{64} << 20); bytes += 1 + bytes / 100) {
+    const std::size_t size = cuda::size_class(bytes);
+    EXPECT_GE(size, bytes);
+    EXPECT_EQ(size % 256, 0u);
+    EXPECT_EQ(cuda::size_class(size), size);
+    if (bytes > 2048) {
+      EXPECT_LE(size, bytes + bytes / 8);
+    }
+    classes += size != last;
+    last = size;
+  }
+  EXPECT_LT(classes, 140);
+}
+
+// An array that is a little larger in each step, as the scores of a growing cache are.
+TEST_F(DeviceMemoryTest, DoesNotGrowWithSizesThatDo) {
+  auto& memory = dynamic_cast<cuda::DeviceMemory&>(*memory_);
+  const auto grow = [&](std::size_t from, std::size_t to) {
+    for (std::size_t size = from; size < to; size += 132) Buffer(size, memory_);
+  };
+  grow(400'000, 440'000);
+  const std::size_t before = memory.bytes();
+  grow(400'000, 440'000);
+  EXPECT_EQ(memory.bytes(), before);
+  EXPECT_LE(before, std::size_t{8} << 20);
+}
+
+TEST_F(DeviceMemoryTest, NamesWhatDoesNotFit) {
+  std::size_t free = 0, total = 0;
+  ASSERT_EQ(cudaMemGetInfo(&free, &total), cudaSuccess);
+  try {
+    Buffer all(free - total / 64, memory_);  // less than is free: a part is reserved
+    FAIL() << "was allocated";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kMemory);
+    const std::string text = error.what();
+    EXPECT_NE(text.find("cuda:0: keys, values and activations need "), std::string::npos) << text;
+    EXPECT_NE(text.find(" MiB there are "), std::string::npos) << text;
+  }
+  Buffer some(kBig, memory_);  // and it goes on
+}
+
+// Released blocks make room for one of another size.
+TEST_F(DeviceMemoryTest, GivesReleasedBlocksBack) {
+#ifdef TURNBENCH_EMULATED
+  emulation::limit_memory(std::size_t{64} << 20);
+  std::size_t free = 0, total = 0;
+  ASSERT_EQ(cudaMemGetInfo(&free, &total), cudaSuccess);
+  const std::size_t half = (free - total / 32) / 2;
+  for (const std::size_t size : {half + (1 << 20), half + half / 2}) Buffer(size, memory_);
+  emulation::limit_memory(0);
+#else
+  GTEST_SKIP() << "takes the memory of a whole device";
+#endif
 }
 
 }  // namespace

@@ -5,10 +5,12 @@
 #include "inference/cuda/context.h"
 #include "inference/cuda/device.h"
 #include "tests/cuda/orders.h"
+#include "tests/cuda/pinned.h"
 
 namespace turnbench::cuda {
 
 using test::kOrders;
+using test::PinnedVector;
 
 /// Tests of kernels in the orders of the emulation.
 class Emulated : public testing::Test {

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "tests/cuda/emulated.h"
+#include "tests/cuda/emulation/device.h"
 
 namespace turnbench::cuda {
 namespace {
@@ -17,15 +18,10 @@ __global__ void add_to(int* out, int value) {
 class EmulatedGraphs : public Emulated {
  protected:
   EmulatedGraphs() {
-    check(cudaMallocManaged(&data_, kBytes), "allocating");
-    check(cudaMallocHost(&pinned_, kBytes), "allocating");
-    std::fill_n(data_, 32, 0);
-    std::fill_n(pinned_, 32, 0);
+    check(cudaMalloc(&data_, kBytes), "allocating");
+    check(cudaMemset(data_, 0, kBytes), "clearing");
   }
-  ~EmulatedGraphs() override {
-    cudaFree(data_);
-    cudaFreeHost(pinned_);
-  }
+  ~EmulatedGraphs() override { cudaFree(data_); }
 
   cudaError_t begin(cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal) {
     return cudaStreamBeginCapture(stream(), mode);
@@ -46,6 +42,11 @@ class EmulatedGraphs : public Emulated {
     return out;
   }
   cudaStream_t stream() { return context_.stream(); }
+  /// An element of `data_` as it is now; nothing runs for that.
+  int value(int i) {
+    const emulation::Opened memory;
+    return data_[i];
+  }
 
   /// A capture in which `call` is refused; nothing is left of it, and the stream goes on.
   void expect_refused(cudaError_t error, const std::function<cudaError_t()>& call,
@@ -60,10 +61,10 @@ class EmulatedGraphs : public Emulated {
     EXPECT_EQ(cudaStreamEndCapture(stream(), &graph), cudaErrorStreamCaptureInvalidated);
     EXPECT_EQ(graph, nullptr);
     EXPECT_EQ(status(), cudaStreamCaptureStatusNone);
-    const int before = data_[0];
+    const int before = value(0);
     add(1);
     context_.synchronize();
-    EXPECT_EQ(data_[0], before + 1);
+    EXPECT_EQ(value(0), before + 1);
   }
   /// A capture in which `call` is not.
   void expect_allowed(const std::function<cudaError_t()>& call, cudaStreamCaptureMode mode) {
@@ -75,7 +76,8 @@ class EmulatedGraphs : public Emulated {
 
   static constexpr std::size_t kBytes = 32 * sizeof(int);
   Context context_{0};
-  int *data_ = nullptr, *pinned_ = nullptr;
+  int* data_ = nullptr;
+  PinnedVector<int> pinned_ = PinnedVector<int>(32);
 };
 
 cudaError_t allocate_and_free() {
@@ -85,29 +87,29 @@ cudaError_t allocate_and_free() {
 }
 
 TEST_F(EmulatedGraphs, RunWhenLaunchedWithTheValuesOfTheirCapture) {
-  int value = 3;
+  int added = 3;
   add(1);
   ASSERT_EQ(begin(), cudaSuccess);
-  add(value);
-  context_.copy(data_ + 16, pinned_, kBytes / 2);
-  value = 50;
-  add(value);
+  add(added);
+  context_.copy(data_ + 16, pinned_.data(), kBytes / 2);
+  added = 50;
+  add(added);
   check(cudaMemsetAsync(data_ + 31, 0, sizeof(int), stream()), "clearing");
   const cudaGraphExec_t exec = end();
   context_.synchronize();
-  EXPECT_EQ(data_[0], 1) << "what was asked for before the capture, and nothing of it";
+  EXPECT_EQ(value(0), 1) << "what was asked for before the capture, and nothing of it";
 
-  value = 1000;
-  std::fill_n(pinned_, 32, 7);
+  added = 1000;
+  std::fill(pinned_.begin(), pinned_.end(), 7);
   EXPECT_EQ(cudaGraphLaunch(exec, stream()), cudaSuccess);
   EXPECT_EQ(cudaGraphLaunch(exec, stream()), cudaSuccess);
-  EXPECT_EQ(data_[0], 1);
+  EXPECT_EQ(value(0), 1);
   EXPECT_EQ(cudaGraphExecDestroy(exec), cudaSuccess);  // what was launched still runs
   EXPECT_EQ(cudaGraphLaunch(exec, stream()), cudaErrorInvalidValue);
   context_.synchronize();
-  EXPECT_EQ(data_[0], 1 + 2 * 53);
-  EXPECT_EQ(data_[16], 7 + 50) << "pinned memory is read when the graph runs";
-  EXPECT_EQ(data_[31], 0);
+  EXPECT_EQ(value(0), 1 + 2 * 53);
+  EXPECT_EQ(value(16), 7 + 50) << "pinned memory is read when the graph runs";
+  EXPECT_EQ(value(31), 0);
 }
 
 TEST_F(EmulatedGraphs, AreCapturedInGraphsThemselves) {
@@ -120,7 +122,7 @@ TEST_F(EmulatedGraphs, AreCapturedInGraphsThemselves) {
   cudaGraphExecDestroy(inner);
   ASSERT_EQ(cudaGraphLaunch(outer, stream()), cudaSuccess);
   context_.synchronize();
-  EXPECT_EQ(data_[0], 3);
+  EXPECT_EQ(value(0), 3);
   cudaGraphExecDestroy(outer);
 }
 
@@ -142,7 +144,7 @@ TEST_F(EmulatedGraphs, CapturesDoNotWait) {
   for (const auto mode : {cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed})
     expect_refused(cudaErrorStreamCaptureUnsupported, cudaDeviceSynchronize, mode);
   expect_refused(cudaErrorStreamCaptureUnsupported,
-                 [&] { return cudaMemcpy(data_, pinned_, kBytes, cudaMemcpyDefault); });
+                 [&] { return cudaMemcpy(data_, pinned_.data(), kBytes, cudaMemcpyDefault); });
 }
 
 TEST_F(EmulatedGraphs, CapturesHaveNoPageableMemory) {

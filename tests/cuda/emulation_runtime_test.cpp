@@ -28,7 +28,7 @@ cudaError_t launched(dim3 grid, dim3 block, std::size_t shared, int* out) {
 }
 
 TEST(EmulatedRuntime, LimitsOfLaunchesAreTheCards) {
-  std::vector<int> out(4096);
+  PinnedVector<int> out(4096);
   EXPECT_EQ(launched(4, 1024, 48 << 10, out.data()), cudaSuccess);
   EXPECT_EQ(launched(1, 1025, 0, out.data()), cudaErrorInvalidConfiguration);
   EXPECT_EQ(launched(1, dim3(32, 33), 0, out.data()), cudaErrorInvalidConfiguration);
@@ -50,9 +50,11 @@ TEST(EmulatedRuntime, MemoryStartsAsNaNAndIsCounted) {
   std::size_t free = 0, total = 0, left = 0;
   cudaMemGetInfo(&free, &total);
   int* data = nullptr;
-  ASSERT_EQ(cudaMallocManaged(&data, 400), cudaSuccess);
+  ASSERT_EQ(cudaMalloc(&data, 400), cudaSuccess);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(data) % 256, 0u);
-  for (int i = 0; i < 100; ++i) EXPECT_EQ(data[i], -1);
+  std::array<int, 100> found = {};
+  EXPECT_EQ(cudaMemcpy(found.data(), data, 400, cudaMemcpyDeviceToHost), cudaSuccess);
+  for (const int x : found) EXPECT_EQ(x, -1);
   cudaMemGetInfo(&left, &total);
   EXPECT_EQ(left, free - 400);
   EXPECT_EQ(cudaFreeHost(data), cudaErrorInvalidValue);
@@ -64,10 +66,8 @@ TEST(EmulatedRuntime, MemoryStartsAsNaNAndIsCounted) {
 
 TEST(EmulatedRuntime, StreamsRunWhenWaitedFor) {
   Context context(0);
-  int *device = nullptr, *pinned = nullptr;
-  ASSERT_EQ(cudaMallocManaged(&device, 64 * sizeof(int)), cudaSuccess);
-  ASSERT_EQ(cudaMallocHost(&pinned, 64 * sizeof(int)), cudaSuccess);
-  context.launch(fill, 2, 32, 0, device, 5);
+  PinnedVector<int> device(64, -1), pinned(64);
+  context.launch(fill, 2, 32, 0, device.data(), 5);
   EXPECT_EQ(device[63], -1);
   EXPECT_EQ(cudaStreamQuery(context.stream()), cudaErrorNotReady);
   context.synchronize();
@@ -77,14 +77,12 @@ TEST(EmulatedRuntime, StreamsRunWhenWaitedFor) {
   // Memory of the host is read when the copy runs, pinned or not.
   std::vector<int> pageable(32, 1);
   for (int i = 0; i < 32; ++i) pinned[i] = 1;
-  context.copy(device, pageable.data(), 32 * sizeof(int));
-  context.copy(device + 32, pinned, 32 * sizeof(int));
+  context.copy(device.data(), pageable.data(), 32 * sizeof(int));
+  context.copy(device.data() + 32, pinned.data(), 32 * sizeof(int));
   pageable[0] = pinned[0] = 2;
   context.synchronize();
   EXPECT_EQ(device[0], 2);
   EXPECT_EQ(device[32], 2);
-  cudaFree(device);
-  cudaFreeHost(pinned);
 }
 
 /// What a stream reads of what another one writes, over many orders of the two; `between` is called
@@ -94,7 +92,7 @@ std::set<int> values_read(const Between& between) {
   std::set<int> out;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     emulation::set_order(emulation::Order::kShuffled, seed);
-    std::array<int, 32> written = {};
+    PinnedVector<int> written(32);
     int read = 0;
     Context writer(0), reader(0);
     writer.launch(fill, 1, 32, 0, written.data(), 1);
@@ -120,7 +118,7 @@ TEST(EmulatedRuntime, StreamsWithoutAnOrderOvertakeEachOther) {
 
 TEST(EmulatedRuntime, EventsOrderStreams) {
   Context first(0), second(0);
-  std::array<int, 32> out = {};
+  PinnedVector<int> out(32);
   cudaEvent_t done = nullptr, end = nullptr;
   ASSERT_EQ(cudaEventCreateWithFlags(&done, cudaEventDisableTiming), cudaSuccess);
   ASSERT_EQ(cudaEventCreate(&end), cudaSuccess);

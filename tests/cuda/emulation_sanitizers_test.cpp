@@ -57,16 +57,15 @@ class Sanitized : public Emulated {
 };
 
 struct MemoryKind {
-  const char* name;
+  const char *name, *outside, *released;
   cudaError_t (*allocate)(void** data, std::size_t bytes);
   cudaError_t (*release)(void* data);
 };
 constexpr MemoryKind kMemories[] = {
-    {"device", [](void** data, std::size_t bytes) { return cudaMalloc(data, bytes); }, cudaFree},
-    {"managed", [](void** data, std::size_t bytes) { return cudaMallocManaged(data, bytes); },
-     cudaFree},
-    {"pinned", [](void** data, std::size_t bytes) { return cudaMallocHost(data, bytes); },
-     cudaFreeHost},
+    {"device", "use-after-poison", "use-after-poison",
+     [](void** data, std::size_t bytes) { return cudaMalloc(data, bytes); }, cudaFree},
+    {"pinned", "heap-buffer-overflow", "heap-use-after-free",
+     [](void** data, std::size_t bytes) { return cudaMallocHost(data, bytes); }, cudaFreeHost},
 };
 
 TEST_F(Sanitized, TheEndsOfMemory) {
@@ -75,65 +74,65 @@ TEST_F(Sanitized, TheEndsOfMemory) {
     void* block = nullptr;
     ASSERT_EQ(memory.allocate(&block, kCount * sizeof(float)), cudaSuccess);
     const auto data = static_cast<float*>(block);
-    float out = 0;
+    PinnedVector<float> out(1);
     run(write_at, 1, 1, 0, data, kCount - 1);
-    run(copy_from, 1, 1, 0, &out, data, kCount - 1);
-    EXPECT_EQ(out, 1);
+    run(copy_from, 1, 1, 0, out.data(), data, kCount - 1);
+    EXPECT_EQ(out[0], 1);
     for (const int outside : {-1, kCount}) {
-      EXPECT_DEATH(run(write_at, 1, 1, 0, data, outside), "heap-buffer-overflow");
-      EXPECT_DEATH(run(copy_from, 1, 1, 0, &out, data, outside), "heap-buffer-overflow");
+      EXPECT_DEATH(run(write_at, 1, 1, 0, data, outside), memory.outside);
+      EXPECT_DEATH(run(copy_from, 1, 1, 0, out.data(), data, outside), memory.outside);
     }
     EXPECT_EQ(memory.release(block), cudaSuccess);
-    EXPECT_DEATH(run(write_at, 1, 1, 0, data, 0), "heap-use-after-free");
+    EXPECT_DEATH(run(write_at, 1, 1, 0, data, 0), memory.released);
   }
 }
 
 TEST_F(Sanitized, TheEndsOfSharedMemory) {
   constexpr std::size_t kBytes = kCount * sizeof(float);
-  float out = 0;
+  PinnedVector<float> out(1);
   run(write_shared_at, 1, 1, kBytes, kCount - 1);
-  run(read_shared_at, 1, 1, kBytes, &out, kCount - 1);
+  run(read_shared_at, 1, 1, kBytes, out.data(), kCount - 1);
   for (const int outside : {-1, kCount}) {
     EXPECT_DEATH(run(write_shared_at, 1, 1, kBytes, outside), "heap-buffer-overflow");
-    EXPECT_DEATH(run(read_shared_at, 1, 1, kBytes, &out, outside), "heap-buffer-overflow");
+    EXPECT_DEATH(run(read_shared_at, 1, 1, kBytes, out.data(), outside), "heap-buffer-overflow");
   }
 }
 
 TEST_F(Sanitized, TheEndOfWhatAnAsynchronousCopyReads) {
   void* data = nullptr;
-  float out = 0;
+  PinnedVector<float> out(1);
   ASSERT_EQ(cudaMalloc(&data, kCount * sizeof(float)), cudaSuccess);
   const auto in = static_cast<const float*>(data);
   in_every_order([&] {
-    run(copy_late, 1, 1, 16, &out, in + 8);
-    EXPECT_DEATH(run(copy_late, 1, 1, 16, &out, in + 12), "heap-buffer-overflow");
+    run(copy_late, 1, 1, 16, out.data(), in + 8);
+    EXPECT_DEATH(run(copy_late, 1, 1, 16, out.data(), in + 12), "use-after-poison");
   });
   cudaFree(data);
 }
 
 TEST_F(Sanitized, TheEndOfAThreadsOwnArray) {
-  float out = 1;
+  PinnedVector<float> out(1, 1);
   in_every_order([&] {
-    run(write_local_at, 2, 64, 0, &out, kCount - 1);
-    EXPECT_DEATH(run(write_local_at, 2, 64, 0, &out, kCount), "stack-buffer-overflow");
+    run(write_local_at, 2, 64, 0, out.data(), kCount - 1);
+    EXPECT_DEATH(run(write_local_at, 2, 64, 0, out.data(), kCount), "stack-buffer-overflow");
   });
 }
 
 TEST_F(Sanitized, AddressesThatAWideReadMayNotHave) {
   void* data = nullptr;
-  float4 out = {};
+  PinnedVector<float4> out(1);
   ASSERT_EQ(cudaMalloc(&data, 64), cudaSuccess);
   const auto in = static_cast<const float*>(data);
-  run(read_wide, 1, 1, 0, &out, in + 4);
-  EXPECT_DEATH(run(read_wide, 1, 1, 0, &out, in + 1), "misaligned address");
+  run(read_wide, 1, 1, 0, out.data(), in + 4);
+  EXPECT_DEATH(run(read_wide, 1, 1, 0, out.data(), in + 1), "misaligned address");
   cudaFree(data);
 }
 
 TEST_F(Sanitized, WhatIntegersDoNotDefine) {
-  int out = 1;
-  run(add, 1, 1, 0, &out, 2147483646);
-  EXPECT_DEATH(run(add, 1, 1, 0, &out, 1), "signed integer overflow");
-  EXPECT_DEATH(run(shift, 1, 1, 0, &out, 32), "shift exponent 32 is too large");
+  PinnedVector<int> out(1, 1);
+  run(add, 1, 1, 0, out.data(), 2147483646);
+  EXPECT_DEATH(run(add, 1, 1, 0, out.data(), 1), "signed integer overflow");
+  EXPECT_DEATH(run(shift, 1, 1, 0, out.data(), 32), "shift exponent 32 is too large");
 }
 
 }  // namespace

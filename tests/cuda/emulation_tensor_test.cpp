@@ -76,7 +76,7 @@ TYPED_TEST(EmulatedProduct, IsTheProduct) {
       }
     }
     constexpr int kTimes = 3;
-    std::array<Fragments<T>, 64> fragments;  // two warps, the second with the rows of c negated
+    PinnedVector<Fragments<T>> fragments(64);  // two warps, the second with the rows of c negated
     for (int thread = 0; thread < 64; ++thread) {
       Fragments<T>& f = fragments[static_cast<std::size_t>(thread)];
       const int lane = thread % 32;
@@ -120,7 +120,7 @@ __global__ void multiply_by_one(float* out) {
 
 TYPED_TEST(EmulatedProduct, WidensEveryElement) {
   using T = TypeParam;
-  std::vector<float> out(65536);
+  PinnedVector<float> out(65536);
   this->run(multiply_by_one<T>, 1, 32, 0, out.data());
   const DType dtype = std::is_same_v<T, __half> ? DType::kF16 : DType::kBF16;
   for (std::size_t i = 0; i < out.size(); ++i) {
@@ -149,7 +149,7 @@ __global__ void load_both(std::uint32_t* plain, std::uint32_t* transposed, int s
 TEST_F(Emulated, MatricesAreLoadedAsDefined) {
   in_every_order([] {
     for (const int stride : {16, 48}) {
-      std::vector<std::uint32_t> plain(128), transposed(128);
+      PinnedVector<std::uint32_t> plain(128), transposed(128);
       run(load_both, 1, 32, static_cast<std::size_t>(32 * stride), plain.data(), transposed.data(),
           stride);
       // Element [r, c] of matrix i is (8 i + r) * 8 + c.
@@ -187,7 +187,7 @@ template <int kPending>
 std::vector<std::uint32_t> copied(emulation::Order order) {
   emulation::set_order(order, 11);
   constexpr unsigned kThreads = 48;
-  std::vector<uint4> from(3 * kThreads), out(3 * kThreads);
+  PinnedVector<uint4> from(3 * kThreads), out(3 * kThreads);
   for (unsigned i = 0; i < from.size(); ++i) from[i] = make_uint4(i + 1, i + 2, i + 3, i + 4);
   Context context(0);
   context.launch(copies<kPending>, 1, kThreads, from.size() * sizeof(uint4), from.data(),
@@ -230,7 +230,8 @@ __global__ void load_at(int offset) {
 }
 
 TEST_F(Emulated, AddressesAreChecked) {
-  alignas(16) std::byte bytes[32] = {};
+  PinnedVector<std::byte> memory(32);
+  std::byte* const bytes = memory.data();
   run(copy_one, 1, 1, 32, static_cast<void*>(nullptr), static_cast<const void*>(bytes));
   EXPECT_DEATH(
       run(copy_one, 1, 1, 32, static_cast<void*>(nullptr), static_cast<const void*>(bytes + 8)),

@@ -1,6 +1,5 @@
 // The emulation itself: threads, barriers, collectives of warps and shared memory.
 
-#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -21,7 +20,7 @@ __global__ void write_indices(std::uint32_t* out) {
 
 TEST_F(Emulated, EveryThreadOfEveryBlockRunsOnce) {
   in_every_order([] {
-    std::vector<std::uint32_t> out(2 * 3 * 4 * 5 * 7 * 2);
+    PinnedVector<std::uint32_t> out(2 * 3 * 4 * 5 * 7 * 2);
     run(write_indices, dim3(2, 3, 4), dim3(5, 7, 2), 0, out.data());
     for (std::size_t i = 0; i < out.size(); ++i) ASSERT_EQ(out[i], i + 1);
   });
@@ -32,9 +31,9 @@ __global__ void count_blocks(std::uint32_t* out) {
 }
 
 TEST_F(Emulated, AGridMayHaveManyBlocks) {
-  std::uint32_t out = 0;
-  run(count_blocks, dim3(40'000), dim3(1), 0, &out);
-  EXPECT_EQ(out, 40'000u);
+  PinnedVector<std::uint32_t> out(1);
+  run(count_blocks, dim3(40'000), dim3(1), 0, out.data());
+  EXPECT_EQ(out[0], 40'000u);
 }
 
 /// Every round each thread adds to its sum what its opposite in the block wrote.
@@ -55,12 +54,12 @@ __global__ void exchange(float* out, int rounds) {
 template <bool kFirst, bool kSecond>
 std::vector<float> exchanged(emulation::Order order, int threads, int rounds) {
   emulation::set_order(order, 3);
-  std::vector<float> out(static_cast<std::size_t>(threads));
+  PinnedVector<float> out(static_cast<std::size_t>(threads));
   Context context(0);
   context.launch(exchange<kFirst, kSecond>, 1, static_cast<unsigned>(threads),
                  out.size() * sizeof(float), out.data(), rounds);
   context.synchronize();
-  return out;
+  return {out.begin(), out.end()};
 }
 
 TEST_F(Emulated, BarriersOrderWritesAndReads) {
@@ -97,7 +96,7 @@ __global__ void read_shared(std::uint32_t* out, int words) {
 }
 
 TEST_F(Emulated, SharedMemoryStartsAsNaN) {
-  std::vector<std::uint32_t> out(100, 0xFFFFFFFF);
+  PinnedVector<std::uint32_t> out(100, 0xFFFFFFFF);
   run(read_shared, 3, 1, 400, out.data(), 100);
   for (const std::uint32_t x : out) EXPECT_EQ(x, 0xFFFFFFFF);
 }
@@ -116,7 +115,7 @@ __global__ void shuffles(int width, int* out) {
 TEST_F(Emulated, ShufflesTakeFromTheirSegment) {
   in_every_order([] {
     for (const int width : {2, 8, 32}) {
-      std::vector<int> out(32 * 32 * 4);
+      PinnedVector<int> out(32 * 32 * 4);
       run(shuffles, 1, 32, 0, width, out.data());
       for (int k = 0; k < 32; ++k) {
         for (int lane = 0; lane < 32; ++lane) {
@@ -143,9 +142,9 @@ __global__ void shuffled_types(double* doubles, __half2* halves, float* sums) {
 
 TEST_F(Emulated, ShufflesCarryEveryType) {
   in_every_order([] {
-    std::array<double, 32> doubles;
-    std::array<__half2, 32> halves;
-    std::array<float, 32> sums;
+    PinnedVector<double> doubles(32);
+    PinnedVector<__half2> halves(32);
+    PinnedVector<float> sums(32);
     run(shuffled_types, 1, 32, 0, doubles.data(), halves.data(), sums.data());
     for (std::size_t i = 0; i < 32; ++i) {
       EXPECT_EQ(doubles[i], (31 - static_cast<int>(i)) * 0.1);
@@ -168,7 +167,7 @@ __global__ void votes(unsigned* out) {
 
 TEST_F(Emulated, VotesCountTheLanesThatExist) {
   in_every_order([] {
-    std::vector<unsigned> out(40 * 5);  // a whole warp and one of 8 lanes
+    PinnedVector<unsigned> out(40 * 5);  // a whole warp and one of 8 lanes
     run(votes, 1, 40, 0, out.data());
     for (std::size_t i = 0; i < 40; ++i) {
       EXPECT_EQ(out[i * 5], i < 32 ? 0x49249249 : 0x49u);
@@ -197,7 +196,7 @@ __global__ void halves(int* out) {
 
 TEST_F(Emulated, PartsOfAWarpMeetApart) {
   in_every_order([] {
-    std::array<int, 32> out = {};
+    PinnedVector<int> out(32);
     run(halves, 1, 32, 0, out.data());
     for (int lane = 0; lane < 32; ++lane) {
       // Lane 31 is gone: all bits of its value are set.
@@ -247,8 +246,8 @@ __global__ void early_exit_from_product(float* out) {
 }
 
 TEST_F(Emulated, WhatNeverMeetsIsAnError) {
-  std::vector<int> out(64);
-  std::vector<float> floats(64);
+  PinnedVector<int> out(64);
+  PinnedVector<float> floats(64);
   in_every_order([&] {
     EXPECT_DEATH(run(stay_away, 1, 64, 0, 63, out.data()),
                  "emulation_test.cpp:[0-9]+: a barrier is not reached by all threads of the block");

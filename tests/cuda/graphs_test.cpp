@@ -62,9 +62,7 @@ class Piece {
 
  private:
   static void write(DeviceArray<float>& to, std::size_t count, std::uint64_t seed) {
-    cuda::check(cudaDeviceSynchronize(), "waiting in a test");
-    const std::vector<float> values = random_floats(count, seed);
-    std::copy(values.begin(), values.end(), to.data());
+    to.write(random_floats(count, seed));
   }
   static std::vector<std::byte> random_weights(std::int64_t out, std::uint64_t seed) {
     return test::stored_as(DType::kBF16, random_floats(out * kWidth, seed));
@@ -242,7 +240,7 @@ TEST_F(GraphsTest, RefuseToRecordWaitingAndAllocating) {
   run_allocating();
   for (int i = 0; i < 2; ++i) {
     EXPECT_EQ(error_of(run_waiting), "CUDA, waiting for the device" + refused);
-    EXPECT_EQ(error_of(run_allocating), "CUDA, allocating scratch" + refused);
+    EXPECT_EQ(error_of(run_allocating), "CUDA, allocating memory" + refused);
   }
   GraphReplay others(context_);
   expect_the_same(others, piece, plain, 3);

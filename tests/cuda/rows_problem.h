@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "../inference/reference.h"
+#include "device_floats.h"
 #include "inference/cpu/attention.h"
 #include "inference/cuda/attention.h"
-#include "managed_memory.h"
 #include "orders.h"
 
 namespace turnbench::test {
@@ -37,7 +37,7 @@ class Problem {
         stride_(static_cast<std::size_t>((c.heads + 1) * c.head_dim)),
         q_(random_floats(static_cast<std::size_t>(c.rows) * stride_, seed + 2)),
         host_(std::make_shared<KvPool>(PageLayout{c.head_dim, c.dtype, false})),
-        device_(std::make_shared<KvPool>(PageLayout{c.head_dim, c.dtype, false}, managed_memory())),
+        device_(host_),
         device_q_(q_),
         device_out_(q_.size()),
         device_lse_(static_cast<std::size_t>(c.rows * c.heads)) {
@@ -47,16 +47,14 @@ class Problem {
       p += c.holes && j < c.keys - c.rows ? 1 + static_cast<int>(random() % 3) : 1;
     }
     host_.extend(positions_);
-    device_.extend(positions_);
     for (int j = 0; j < c.keys; ++j) {
       float *key = keys_.data() + j * c.head_dim, *value = values_.data() + j * c.head_dim;
       host_.write(j, key, value, nullptr);
-      device_.write(j, key, value, nullptr);
       // What the cache really holds, after rounding to its dtype.
       host_.read_key(j, key);
       host_.read_value(j, value);
     }
-    managed_memory()->synchronize();
+    device_ = on_device(host_);
     out_.assign(q_.size(), -1);
     lse_.assign(static_cast<std::size_t>(c.rows * c.heads), -1);
   }
@@ -141,7 +139,7 @@ class Problem {
   std::size_t stride_;
   std::vector<float> q_, out_, lse_;
   KvHeadCache host_, device_;
-  ManagedFloats device_q_, device_out_, device_lse_;
+  DeviceFloats device_q_, device_out_, device_lse_;
   std::vector<std::int32_t> positions_;
   std::vector<HeadPattern> patterns_;
 };

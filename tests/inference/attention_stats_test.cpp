@@ -7,6 +7,7 @@
 #include "conversation.h"
 #include "reference.h"
 #include "tests/backends/backend.h"
+#include "tests/inference/set_rows.h"
 #include "tests/methods/layer.h"
 
 namespace turnbench {
@@ -81,7 +82,7 @@ std::vector<double> reference_row(const KvHeadCache& set, const float* q, int he
                                   std::int32_t position) {
   std::vector<float> keys, key(static_cast<std::size_t>(head_dim));
   for (int j = 0; j < set.size(); ++j) {
-    set.read_key(j, key.data());
+    test::read_row(set, KvRow::kKey, j, key.data());
     keys.insert(keys.end(), key.begin(), key.end());
   }
   const std::vector<float> values(keys.size(), 0.0f);

@@ -1,4 +1,5 @@
 #include "inference/cpu/attention.h"
+#include "tests/inference/set_rows.h"
 
 #include <gtest/gtest.h>
 
@@ -39,8 +40,8 @@ struct Problem {
     for (int r = 0; r < c.rows; ++r) positions.push_back(c.keys - c.rows + r);
     // What the cache really holds, after rounding to its dtype.
     for (int j = 0; j < c.keys; ++j) {
-      set.read_key(j, keys.data() + j * c.head_dim);
-      set.read_value(j, values.data() + j * c.head_dim);
+      test::read_row(set, KvRow::kKey, j, keys.data() + j * c.head_dim);
+      test::read_row(set, KvRow::kValue, j, values.data() + j * c.head_dim);
     }
   }
 

@@ -14,6 +14,7 @@
 
 #include "inference/engine.h"
 #include "tests/backends/backend.h"
+#include "tests/inference/set_rows.h"
 
 namespace turnbench::test {
 
@@ -179,9 +180,9 @@ inline std::vector<float> cached_rows(const Sequence& s) {
     for (const KvHeadCache& set : s.cache.layer(l)) {
       for (int j = 0; j < set.size(); ++j) {
         out.push_back(static_cast<float>(set.position(j)));
-        set.read_key(j, row.data());
+        test::read_row(set, KvRow::kKey, j, row.data());
         out.insert(out.end(), row.begin(), row.end());
-        set.read_value(j, row.data());
+        test::read_row(set, KvRow::kValue, j, row.data());
         out.insert(out.end(), row.begin(), row.end());
       }
     }

@@ -8,6 +8,7 @@
 #include "made_up_policies.h"
 #include "reference.h"
 #include "tests/backends/backend.h"
+#include "tests/inference/set_rows.h"
 #include "tests/parameter_name.h"
 
 namespace turnbench {
@@ -386,8 +387,8 @@ TEST_P(EnginePolicies, ShiftedPositionsEqualAFreshCache) {
     for (std::size_t s = 0; s < static_cast<std::size_t>(c.kv_heads); ++s) {
       for (int j = 0; j < 7; ++j) {
         const KvHeadCache& from = whole.sequence.cache.layer(l)[s];
-        from.read_pre_rope_key(kept[static_cast<std::size_t>(j)], raw.data());
-        from.read_value(kept[static_cast<std::size_t>(j)], value.data());
+        test::read_row(from, KvRow::kPreRopeKey, kept[static_cast<std::size_t>(j)], raw.data());
+        test::read_row(from, KvRow::kValue, kept[static_cast<std::size_t>(j)], value.data());
         for (int d = 0; d < half; ++d) {
           const auto i = static_cast<std::size_t>(d), k = static_cast<std::size_t>(d + half);
           const double angle = j * static_cast<double>(frequencies[i]);
@@ -396,7 +397,7 @@ TEST_P(EnginePolicies, ShiftedPositionsEqualAFreshCache) {
           key[i] = static_cast<float>(raw[i] * cos - raw[k] * sin);
           key[k] = static_cast<float>(raw[k] * cos + raw[i] * sin);
         }
-        fresh.sequence.cache.layer(l)[s].append(key.data(), value.data(), nullptr, j);
+        append_row(fresh.sequence.cache.layer(l)[s], key.data(), value.data(), nullptr, j);
       }
     }
   }

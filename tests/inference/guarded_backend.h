@@ -78,7 +78,7 @@ class GuardedMemory : public Memory {
     all_->claim(owner_, data, bytes);
     return data;
   }
-  void release(std::byte* data, std::size_t bytes) override {
+  void release(std::byte* data, std::size_t bytes) noexcept override {
     all_->leave(data);
     inner_->release(data, bytes);
   }
@@ -189,12 +189,21 @@ class GuardedBackend : public Backend {
     }
     inner_->append(jobs);
   }
-  void read_keys(std::span<const ReadKeysJob> jobs) override {
-    for (const ReadKeysJob& job : jobs) {
-      expect_own("read_keys", {job.out.data});
-      expect_own_pages("read_keys", *job.set);
+  void read_rows(std::span<const ReadRowsJob> jobs) override {
+    for (const ReadRowsJob& job : jobs) {
+      expect_own("read_rows", {job.out.data});
+      expect_own_pages("read_rows", *job.set);
     }
-    inner_->read_keys(jobs);
+    inner_->read_rows(jobs);
+  }
+  std::vector<float> rows_on_host(const KvHeadCache& set, KvRow row, int first, int end) override {
+    expect_own_pages("rows_on_host", set);
+    return inner_->rows_on_host(set, row, first, end);
+  }
+  std::vector<float> rows_on_host(MatrixView<const float> from,
+                                  std::span<const int> rows) override {
+    expect_own("rows_on_host", {from.data});
+    return inner_->rows_on_host(from, rows);
   }
   void attend(float scale, std::span<const AttentionJob> jobs) override {
     for (const AttentionJob& job : jobs) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/backends/backend.h"
+#include "tests/inference/set_rows.h"
 
 namespace turnbench::test {
 namespace {
@@ -29,7 +30,7 @@ class HeldLayerTest : public testing::Test {
           key.push_back(static_cast<float>(random() % 1000));
           value.push_back(static_cast<float>(random() % 1000));
         }
-        set.append(key.data(), value.data(), nullptr, token);
+        test::append_row(set, key.data(), value.data(), nullptr, token);
       }
       all_.push_back(set);
     }
@@ -65,11 +66,11 @@ class HeldLayerTest : public testing::Test {
         for (int token = range.begin; token < range.end; ++token, ++slot) {
           ASSERT_LT(slot, set.size());
           EXPECT_EQ(set.position(slot), token);
-          set.read_key(slot, got.data());
-          all_[s].read_key(token, want.data());
+          test::read_row(set, KvRow::kKey, slot, got.data());
+          test::read_row(all_[s], KvRow::kKey, token, want.data());
           EXPECT_EQ(got, want) << "key of token " << token;
-          set.read_value(slot, got.data());
-          all_[s].read_value(token, want.data());
+          test::read_row(set, KvRow::kValue, slot, got.data());
+          test::read_row(all_[s], KvRow::kValue, token, want.data());
           EXPECT_EQ(got, want) << "value of token " << token;
         }
       }
@@ -142,8 +143,8 @@ TEST_F(HeldLayerTest, WritesNewRowsBack) {
   std::vector<float> got(kDim), want(kDim);
   for (std::size_t s = 0; s < kSets; ++s) {
     for (int i = 0; i < 3; ++i) {
-      host[s].read_value(i, got.data());
-      all_[s].read_value(197 + i, want.data());
+      test::read_row(host[s], KvRow::kValue, i, got.data());
+      test::read_row(all_[s], KvRow::kValue, 197 + i, want.data());
       EXPECT_EQ(got, want) << i;
     }
   }

@@ -9,6 +9,7 @@
 #include "inference/rope.h"
 #include "tests/backends/backend.h"
 #include "tests/inference/selection.h"
+#include "tests/inference/set_rows.h"
 
 namespace turnbench {
 namespace {
@@ -64,7 +65,7 @@ TEST(RebuildKeys, AreRotatedProducts) {
           const std::vector<float> row(static_cast<std::size_t>(dim), 7);
           for (int slot = 0; slot < 140; ++slot) {
             sets.back().set_position(slot, (slot * 37 + s) % kPositions);
-            sets.back().write(slot, row.data(), row.data(), row.data());
+            test::write_rows(sets.back(), slot, row.data(), row.data(), row.data());
           }
         }
         const Rounded rows(test::random_floats(elements(48, rank), 3), dtype);
@@ -85,11 +86,11 @@ TEST(RebuildKeys, AreRotatedProducts) {
           }
           std::vector<float> key(static_cast<std::size_t>(dim)), other(key.size());
           for (int slot = 0; slot < 140; ++slot) {
-            sets[s].read_key(slot, key.data());
+            test::read_row(sets[s], KvRow::kKey, slot, key.data());
             const int row = row_of[static_cast<std::size_t>(slot)];
-            sets[s].read_value(slot, other.data());
+            test::read_row(sets[s], KvRow::kValue, slot, other.data());
             for (const float x : other) ASSERT_EQ(x, 7);
-            sets[s].read_pre_rope_key(slot, other.data());
+            test::read_row(sets[s], KvRow::kPreRopeKey, slot, other.data());
             for (const float x : other) ASSERT_EQ(x, 7);
             const auto product = [&](int d) {
               double sum = 0;
@@ -145,8 +146,8 @@ TEST(RebuildKeys, OneByOneOrAtOnce) {
   backend->memory()->synchronize();
   std::vector<float> a(kDim), b(kDim);
   for (int k = 0; k < kKeys; ++k) {
-    sets[0].read_key(k, a.data());
-    sets[1].read_key(k, b.data());
+    test::read_row(sets[0], KvRow::kKey, k, a.data());
+    test::read_row(sets[1], KvRow::kKey, k, b.data());
     ASSERT_EQ(a, b) << k;
   }
 }

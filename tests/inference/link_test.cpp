@@ -32,7 +32,9 @@ Bytes pattern(std::size_t size, int seed) {
 class SlowMemory : public Memory {
  public:
   std::byte* allocate(std::size_t bytes) override { return host_memory()->allocate(bytes); }
-  void release(std::byte* data, std::size_t bytes) override { host_memory()->release(data, bytes); }
+  void release(std::byte* data, std::size_t bytes) noexcept override {
+    host_memory()->release(data, bytes);
+  }
   void copy(std::span<const Copy> copies) override {
     gate.acquire();
     if (fails) throw runtime_error("the link is broken");

@@ -201,7 +201,8 @@ TEST_F(PolicyChecks, WhatIsBlended) {
   };
   const std::int64_t dim = machine_.engine.shape().head_dim;
   Buffer data(static_cast<std::size_t>(3 * dim) * sizeof(float), machine_.backend->memory());
-  std::fill_n(data.as<float>(), 3 * dim, 0.5f);
+  const std::vector<float> halves(static_cast<std::size_t>(3 * dim), 0.5f);
+  machine_.backend->memory()->copy_floats(halves.data(), data.as<float>(), halves.size());
   const float* x = data.as<float>();
   const auto said_of = [&](const Blend& blend) {
     return said(selecting(std::make_unique<BlendAsTold>(blend)));

@@ -10,6 +10,7 @@
 #include <bit>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -133,15 +134,19 @@ class BackendMatrix {
 /// Appends `count` random tokens to a set.
 inline void append_random(Backend& backend, KvHeadCache& set, int count, std::uint64_t seed,
                           float scale = 1) {
-  backend.memory()->synchronize();
-  const auto width = static_cast<std::size_t>(set.layout().head_dim);
-  const std::vector<float> rows =
-      random_floats(3 * static_cast<std::size_t>(count) * width, seed, scale);
+  const std::int64_t width = set.layout().head_dim;
+  BackendMatrix rows(backend,
+                     random_floats(static_cast<std::size_t>(3 * count * width), seed, scale), count,
+                     3 * width);
+  const auto part = [&](std::int64_t i) { return rows.view().columns_at(i * width, width); };
   const int first = set.size();
-  for (int j = 0; j < count; ++j) {
-    const float* row = rows.data() + 3 * static_cast<std::size_t>(j) * width;
-    set.append(row, row + width, row + 2 * width, first + j);
-  }
+  std::vector<std::int32_t> positions(static_cast<std::size_t>(count));
+  std::iota(positions.begin(), positions.end(), first);
+  set.extend(positions);
+  AppendJob job{&set, first, part(0), part(1)};
+  if (set.layout().pre_rope_keys) job.pre_rope_k = part(2);
+  backend.append({&job, 1});
+  backend.memory()->synchronize();
 }
 
 inline KvHeadCache random_set(Backend& backend, const PageLayout& layout, int count,
@@ -153,12 +158,7 @@ inline KvHeadCache random_set(Backend& backend, const PageLayout& layout, int co
 
 /// The keys of a set, [size, head_dim].
 inline std::vector<float> keys_of(Backend& backend, const KvHeadCache& set) {
-  backend.memory()->synchronize();
-  const auto width = static_cast<std::size_t>(set.layout().head_dim);
-  std::vector<float> out(static_cast<std::size_t>(set.size()) * width);
-  for (int j = 0; j < set.size(); ++j)
-    set.read_key(j, out.data() + static_cast<std::size_t>(j) * width);
-  return out;
+  return backend.rows_on_host(set, KvRow::kKey, 0, set.size());
 }
 
 inline std::size_t elements(std::int64_t rows, std::int64_t columns) {
@@ -202,8 +202,9 @@ inline std::vector<float> outputs_of_selection(Backend& backend, DType dtype, in
         columns(backend, elements(head_dim, n) * size);
     BackendArray<std::uint8_t> codes(backend, elements(kParts, n));
 
-    const ReadKeysJob reading[] = {{&set, 0, false, keys.view()}, {&set, 0, true, raw.view()}};
-    backend.read_keys(reading);
+    const ReadRowsJob reading[] = {{&set, 0, KvRow::kKey, keys.view()},
+                                   {&set, 0, KvRow::kPreRopeKey, raw.view()}};
+    backend.read_rows(reading);
     const VectorScoreJob vectors{q.view(), keys.view(), scores.view()};
     backend.score_vectors(kScale, {&vectors, 1});
     const KeyScoreJob of_keys{&set, q.view(), {}, key_scores.view()};

@@ -9,6 +9,7 @@
 
 #include "tests/backends/backend.h"
 #include "tests/inference/selection.h"
+#include "tests/inference/set_rows.h"
 #include "tests/message_of.h"
 
 namespace turnbench {
@@ -203,7 +204,6 @@ TEST(AddValues, OneByOneOrAtOnce) {
       BackendArray<double> step_by_step(*backend, zeros), at_once(*backend, zeros);
       BackendArray<float> mean(*backend, zeros.size());
       std::vector<double> wanted = zeros;
-      std::vector<float> value(zeros.size());
       for (int count : {n - 8, 1, 2, 0, 5}) {
         const int first = set.size();
         test::append_random(*backend, set, count, static_cast<std::uint64_t>(first));
@@ -211,7 +211,7 @@ TEST(AddValues, OneByOneOrAtOnce) {
         backend->add_values({&job, 1});
         backend->memory()->synchronize();
         for (int j = first; j < set.size(); ++j) {
-          set.read_value(j, value.data());
+          const std::vector<float> value = test::row_of(set, KvRow::kValue, j);
           for (std::size_t d = 0; d < wanted.size(); ++d) wanted[d] += double{value[d]};
         }
         EXPECT_EQ(step_by_step.values(), wanted);
@@ -513,28 +513,27 @@ TEST(ReadKeys, AreTheStoredOnes) {
         int first, rows;
       };
       std::list<BackendMatrix> outs;
-      std::vector<ReadKeysJob> jobs;
+      std::vector<ReadRowsJob> jobs;
       for (const Range& range : {Range{0, 333}, {0, 0}, {63, 2}, {100, 1}, {300, 33}}) {
-        for (const bool pre_rope : {false, true}) {
+        for (const KvRow row : {KvRow::kKey, KvRow::kPreRopeKey, KvRow::kValue}) {
           BackendMatrix& out =
               outs.emplace_back(BackendMatrix::blank(*backend, range.rows, head_dim));
-          jobs.push_back({&set, range.first, pre_rope, out.view()});
+          jobs.push_back({&set, range.first, row, out.view()});
         }
       }
-      backend->read_keys(jobs);
+      backend->read_rows(jobs);
       std::size_t i = 0;
-      std::vector<float> key(static_cast<std::size_t>(head_dim));
       for (BackendMatrix& out : outs) {
-        const ReadKeysJob& job = jobs[i++];
+        const ReadRowsJob& job = jobs[i++];
+        const int rows = static_cast<int>(job.out.rows);
+        const std::vector<float> expected =
+            backend->rows_on_host(set, job.row, job.first, job.first + rows);
         out.read();
-        for (int r = 0; r < out.rows(); ++r) {
-          if (job.pre_rope) {
-            set.read_pre_rope_key(job.first + r, key.data());
-          } else {
-            set.read_key(job.first + r, key.data());
+        for (int r = 0; r < rows; ++r) {
+          for (int d = 0; d < head_dim; ++d) {
+            ASSERT_EQ(out.at(r, d), expected[static_cast<std::size_t>(r * head_dim + d)])
+                << r << ", " << d;
           }
-          for (int d = 0; d < head_dim; ++d)
-            ASSERT_EQ(out.at(r, d), key[static_cast<std::size_t>(d)]) << r << ", " << d;
         }
       }
     }

@@ -10,6 +10,7 @@
 
 #include "tests/backends/backend.h"
 #include "tests/inference/selection.h"
+#include "tests/inference/set_rows.h"
 
 namespace turnbench {
 namespace {
@@ -330,7 +331,7 @@ TEST_P(PageScores, WorkedExample) {
   const auto backend = test::make_backend(1);
   KvHeadCache set(std::make_shared<KvPool>(PageLayout{2, dtype, false}, backend->memory()));
   const float keys[][2] = {{1, 0}, {0, 1}, {2, -1}};
-  for (int j = 0; j < 3; ++j) set.append(keys[j], keys[j], nullptr, j);
+  for (int j = 0; j < 3; ++j) test::append_row(set, keys[j], keys[j], nullptr, j);
   BackendArray<std::byte> low(*backend, 8), high(*backend, 8);
   const PageBounds bounds{low.data(), high.data(), 16};
   const PageBoundsJob bounding{&set, 0, bounds};

@@ -113,8 +113,8 @@ class BlockTopK : public SelectionPolicy {
     if (fault_ != Fault::kGivesHostKeys) return keys_on_host(*view.backend, set, first, end);
     const std::int64_t rows = end - first, width = view.shape.head_dim;
     float* on_device = view.scratch->get(static_cast<std::size_t>(rows * width));
-    const ReadKeysJob job{&set, first, false, {on_device, rows, width}};
-    view.backend->read_keys({&job, 1});
+    const ReadRowsJob job{&set, first, KvRow::kKey, {on_device, rows, width}};
+    view.backend->read_rows({&job, 1});
     std::vector<float> out(static_cast<std::size_t>(rows * width));
     view.backend->memory()->copy_floats(on_device, out.data(), out.size());
     return out;

@@ -10,6 +10,7 @@
 #include "methods/kmeans.h"
 #include "methods/method.h"
 #include "tests/inference/conversation.h"
+#include "tests/inference/set_rows.h"
 #include "tests/methods/layer.h"
 
 namespace turnbench {
@@ -166,7 +167,7 @@ TEST(ClusterKv, CutsTheLastCluster) {
       std::vector<float> key(kDim);
       const std::int32_t kind = kinds[static_cast<std::size_t>(j - kSinks)];
       key[static_cast<std::size_t>(kind)] = static_cast<float>(3 - kind);
-      set.write(j, key.data(), nullptr, nullptr);
+      test::write_rows(set, j, key.data(), nullptr, nullptr);
     }
   }
   std::fill(layer.queries.begin(), layer.queries.end(), 1.0f);

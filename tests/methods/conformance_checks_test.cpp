@@ -66,7 +66,7 @@ TEST(ConformanceChecks, RejectPinsOfTheCurrentTokenOnly) {
 TEST(ConformanceChecks, RejectHostKeysInABackendsOperation) {
   if (is_emulated()) GTEST_SKIP() << "that backend refuses them itself";
   expect_found(&ConformanceChecks::keeps_to_device_memory, Fault::kGivesHostKeys,
-               "read_keys: found a KV set");
+               "read_rows: found a KV set");
 }
 
 }  // namespace

@@ -172,7 +172,7 @@ TEST(H2o, SeesAheadOnlyInAWholePrompt) {
   ColumnMasses before;
   before.by_rule[{.causal_rows = 8}].rows = 50;
   AttentionStats stats(*layer.backend, layer.shape, 0.125f, 0, layer.sets,
-                       {{layer.queries.data() + 50 * 64, 20, 64}, layer.positions.data() + 50},
+                       {layer.query_rows().rows_at(50, 20), layer.positions.data() + 50},
                        &layer.tail, &before);
   EXPECT_THROW(stats.column_mass({.causal_rows = 8}), Error);
 }
@@ -337,10 +337,9 @@ TEST(Keyformer, NoiseIsGumbel) {
   const float scale = static_cast<float>(1 / std::sqrt(8.0));
   std::vector<double> won(n, 0);
   for (int t = 0; t < trials; ++t) {
-    AttentionStats stats(
-        *layer.backend, layer.shape, scale, 0, layer.sets,
-        {{layer.queries.data() + (n - 1) * 8, 1, 8}, layer.positions.data() + n - 1}, &layer.tail,
-        nullptr, static_cast<std::uint64_t>(t));
+    AttentionStats stats(*layer.backend, layer.shape, scale, 0, layer.sets,
+                         {layer.query_rows().rows_at(n - 1, 1), layer.positions.data() + n - 1},
+                         &layer.tail, nullptr, static_cast<std::uint64_t>(t));
     const auto row = stats.column_mass(rule).scores.head(0, n);
     EXPECT_NEAR(std::accumulate(row.begin(), row.end(), 0.0), 1, 1e-4);
     ++won[static_cast<std::size_t>(std::max_element(row.begin(), row.end()) - row.begin())];

@@ -16,6 +16,7 @@
 #include "inference/backend.h"
 #include "inference/policy.h"
 #include "tests/backends/backend.h"
+#include "tests/inference/set_rows.h"
 
 namespace turnbench::test {
 
@@ -30,10 +31,9 @@ class Layer {
         rows(rows),
         tail(tail_rows, shape.heads * head_dim) {
     const int width = shape.heads * head_dim;
-    const std::vector<float> drawn = draw(std::size_t{1} * n * width, seed);
-    query_memory = Buffer(drawn.size() * sizeof(float), backend->memory());
-    queries = {query_memory.as<float>(), drawn.size()};
-    std::copy(drawn.begin(), drawn.end(), queries.begin());
+    queries = draw(std::size_t{1} * n * width, seed);
+    query_memory_ = Buffer(queries.size() * sizeof(float), backend->memory());
+    upload_queries();
     auto pool =
         std::make_shared<KvPool>(PageLayout{head_dim, DType::kF32, false}, backend->memory());
     for (int h = 0; h < kv_heads; ++h) {
@@ -43,8 +43,8 @@ class Layer {
           draw(static_cast<std::size_t>(n * head_dim), seed + 100 + static_cast<std::uint64_t>(h)));
       KvHeadCache set(pool);
       for (int j = 0; j < n; ++j)
-        set.append(keys.back().data() + j * head_dim, values.back().data() + j * head_dim, nullptr,
-                   j);
+        test::append_row(set, keys.back().data() + j * head_dim,
+                         values.back().data() + j * head_dim, nullptr, j);
       sets.push_back(set);
     }
     for (int i = 0; i < n; ++i) positions.push_back(i);
@@ -53,9 +53,7 @@ class Layer {
       tail.push(queries.data() + static_cast<std::size_t>(i) * width, i);
     stats = std::make_unique<AttentionStats>(
         *backend, shape, static_cast<float>(1 / std::sqrt(static_cast<double>(head_dim))), 0, sets,
-        QueryRows{MatrixView(queries.data(), n, width).rows_at(first, rows),
-                  positions.data() + first},
-        &tail);
+        QueryRows{query_rows().rows_at(first, rows), positions.data() + first}, &tail);
   }
 
   /// What the backend's attention writes for jobs that `make` lays out over an output of `count`
@@ -65,16 +63,27 @@ class Layer {
     Buffer out(count * sizeof(float), backend->memory());
     const std::vector<AttentionJob> jobs = make(out.as<float>());
     backend->attend(1 / std::sqrt(static_cast<float>(shape.head_dim)), jobs);
-    backend->memory()->synchronize();
-    return {out.as<float>(), out.as<float>() + count};
+    std::vector<float> host(count);
+    backend->memory()->copy_floats(out.as<float>(), host.data(), count);
+    return host;
+  }
+
+  /// Copies changed `queries` to the backend's memory; `view` does so too.
+  void upload_queries() {
+    backend->memory()->copy_floats(queries.data(), query_memory_.as<float>(), queries.size());
+  }
+  /// The queries in the backend's memory, [n, heads * head_dim].
+  MatrixView<const float> query_rows() const {
+    const std::int64_t width = shape.heads * shape.head_dim;
+    return {query_memory_.as<float>(), std::ssize(queries) / width, width};
   }
 
   LayerView view(int layer = 0) {
     const int prompt = prompt_tokens > 0 ? prompt_tokens : n;
     LayerView out{layer, shape, sets, *stats, dialogue, n - rows, rows, prompt, generated};
-    const std::int64_t width = shape.heads * shape.head_dim;
+    upload_queries();  // tests may have changed them
     out.backend = backend.get();
-    out.queries = MatrixView<const float>(queries.data(), n, width).rows_at(n - rows, rows);
+    out.queries = query_rows().rows_at(n - rows, rows);
     out.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(shape.head_dim)));
     out.memo = &memo;
     out.background = &background;
@@ -108,8 +117,7 @@ class Layer {
   int n, rows;
   QueryTail tail;
   std::vector<std::vector<float>> keys, values;
-  Buffer query_memory;       ///< of the backend
-  std::span<float> queries;  ///< over it
+  std::vector<float> queries;  ///< [n, heads * head_dim]
   std::vector<KvHeadCache> sets;
   std::vector<std::int32_t> positions;
   std::unique_ptr<AttentionStats> stats;
@@ -128,6 +136,7 @@ class Layer {
     for (float& x : out) x = normal(engine);
     return out;
   }
+  Buffer query_memory_;
   std::map<std::pair<int, int>, std::vector<double>> cache_;
 };
 

@@ -9,6 +9,7 @@
 #include "methods/layer_codes.h"
 #include "methods/method.h"
 #include "methods/scores.h"
+#include "tests/inference/set_rows.h"
 #include "tests/methods/layer.h"
 
 namespace turnbench {
@@ -91,8 +92,8 @@ TEST(PqCache, EqualsTheOracleWhereCodesAreExact) {
   std::vector<float> key(kDim);
   for (KvHeadCache& set : step.sets) {
     for (int j = kSinks; j < n; ++j) {
-      set.read_key(kSinks + j % kKeys, key.data());
-      set.write(j, key.data(), nullptr, nullptr);
+      test::read_row(set, KvRow::kKey, kSinks + j % kKeys, key.data());
+      test::write_rows(set, j, key.data(), nullptr, nullptr);
     }
   }
   const Selection got = step.select("pqcache:b=4,max_iter=100,budget=0.2"),
@@ -164,15 +165,18 @@ TEST(PqCache, ScoresByTheBookOfEachTurn) {
   second.wait();
   for (std::size_t s = 0; s < kSets; ++s) {
     std::vector<float> scores(n - kSinks), key(kDim);
+    Buffer on_device(scores.size() * sizeof(float), step.backend->memory());
     const MatrixView<const float> q(step.queries.data(), 1, kDim);
     std::vector<CodeScoreJob> jobs;
-    codes.add_score_jobs(step.view(), s, q, buffer, {scores.data(), 1, n - kSinks}, jobs);
+    codes.add_score_jobs(step.view(), s, step.query_rows().rows_at(0, 1).columns_at(0, kDim),
+                         buffer, {on_device.as<float>(), 1, n - kSinks}, jobs);
     EXPECT_EQ(jobs.size(), 2u);
     step.backend->score_codes(1, jobs);
+    step.backend->memory()->copy_floats(on_device.as<float>(), scores.data(), scores.size());
     for (int slot = kSinks; slot < n; ++slot) {
       const bool in_first = slot < answered[s];
       const MatrixView<const float> book = (in_first ? first : second).centroids(s);
-      step.sets[s].read_key(slot, key.data());
+      test::read_row(step.sets[s], KvRow::kKey, slot, key.data());
       double want = 0;
       for (int part = 0; part < kParts; ++part) {
         double nearest = 1e30, product = 0;

@@ -8,6 +8,7 @@
 
 #include "layer.h"
 #include "methods/method.h"
+#include "tests/inference/set_rows.h"
 
 namespace turnbench::test {
 
@@ -37,10 +38,11 @@ class PrescribedLayer : public Layer {
       for (int j = 0; j < n; ++j) {
         std::vector<float> key(64, 0);
         key[static_cast<std::size_t>(j)] = 1;
-        sets[s].write(j, key.data(), nullptr, nullptr);
+        test::write_rows(sets[s], j, key.data(), nullptr, nullptr);
         std::copy(key.begin(), key.end(), keys[s].begin() + j * 64);
       }
     }
+    upload_queries();
     tail.clear();
     for (int i = n - rows; i < n; ++i) {
       tail.push(queries.data() + static_cast<std::size_t>(i * shape.heads * 64), i);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tests/inference/conversation.h"
+#include "tests/inference/set_rows.h"
 #include "tests/methods/steps.h"
 
 namespace turnbench {
@@ -109,7 +110,7 @@ TEST(Quest, WorkedExample) {
   const float keys[][2] = {{1, 0}, {0, 1}, {2, -1}, {1, 0},  {1, 0},  {-3, -2},
                            {0, 0}, {0, 0}, {0, 0},  {-1, 1}, {-1, 1}, {-1, 1}};
   for (int j = 0; j < 12; ++j) {
-    layer.sets[0].write(j, keys[j], nullptr, nullptr);
+    test::write_rows(layer.sets[0], j, keys[j], nullptr, nullptr);
     std::copy_n(keys[j], 2, layer.keys[0].begin() + 2 * j);
   }
   const auto policy = layer.policy("quest:budget=9,page=3");
@@ -182,7 +183,7 @@ TEST(Quest, SharesWhatThePromptHas) {
   const auto one = layer.policy("quest:budget=48");
   for (KvHeadCache& set : layer.sets) {  // which nobody reads again
     const std::vector<float> zeros(16);
-    for (int j = 0; j < 160; ++j) set.write(j, zeros.data(), nullptr, nullptr);
+    for (int j = 0; j < 160; ++j) test::write_rows(set, j, zeros.data(), nullptr, nullptr);
   }
   const auto other = layer.policy("quest:budget=80,last=compete");
   for (int i = 0; i < 25; ++i) {

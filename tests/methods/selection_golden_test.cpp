@@ -22,6 +22,7 @@
 #include "common/random.h"
 #include "inference/residency.h"
 #include "methods/scores.h"
+#include "tests/inference/set_rows.h"
 #include "tests/methods/steps.h"
 
 namespace turnbench {
@@ -56,7 +57,7 @@ class MadeSteps : public test::Steps {
       for (std::vector<float>& rows : values) draw(row(rows, t), 256);
     }
     for (std::size_t s = 0; s < sets.size(); ++s) {
-      for (int j = 0; j < n; ++j) sets[s].write(j, key(s, j), value(s, j), nullptr);
+      for (int j = 0; j < n; ++j) test::write_rows(sets[s], j, key(s, j), value(s, j), nullptr);
     }
   }
 

@@ -4,6 +4,7 @@
 
 #include "common/error.h"
 #include "prescribed.h"
+#include "tests/inference/set_rows.h"
 
 namespace turnbench {
 namespace {
@@ -28,7 +29,7 @@ TEST(SentenceKv, WorkedExample) {
     for (int j = 0; j < layer.n; ++j) {
       std::vector<float> key(8, 0);
       key[0] = j >= 2 && j <= 6 ? .2f : j >= 7 && j <= 11 ? 1.0f : -1.0f;
-      layer.sets[0].write(j, key.data(), nullptr, nullptr);
+      test::write_rows(layer.sets[0], j, key.data(), nullptr, nullptr);
     }
   };
   place(prompt);
@@ -86,6 +87,7 @@ TEST(SentenceKv, EqualsTheDenseReference) {
         std::vector<KvHeadCache> sets = layer.sets;
         for (KvHeadCache& set : sets) set.truncate(n);
         LayerView view{0, layer.shape, sets, *layer.stats, layer.dialogue, 0, n, n, 0};
+        view.backend = layer.backend.get();
         p.selection->after_prefill(view);
       }
       const Selection got = step(p, layer);
@@ -210,7 +212,7 @@ TEST(SentenceKv, LongSentencesAreCutAsInTheOfficialIndex) {
     for (int j = 0; j < layer.n; ++j) {
       std::vector<float> key(8, 0);
       key[0] = j >= 200 && j < 600 ? 1.0f : -1.0f;
-      layer.sets[0].write(j, key.data(), nullptr, nullptr);
+      test::write_rows(layer.sets[0], j, key.data(), nullptr, nullptr);
     }
   };
   const auto range = [](Ints& to, int begin, int end) {

@@ -20,6 +20,7 @@
 #include "methods/low_rank_keys.h"
 #include "methods/method.h"
 #include "tests/inference/conversation.h"
+#include "tests/inference/set_rows.h"
 #include "tests/methods/layer.h"
 
 namespace turnbench {
@@ -273,7 +274,7 @@ TEST(ShadowKv, OutliersOfItsClasses) {
 TEST(ShadowKv, EqualKeysAreNoOutlier) {
   RopeLayer layer(1, 1, 8, 400, 7);
   for (int j = 80; j < 88; ++j) {
-    layer.cached[0].write(j, layer.key(0, 80), nullptr, nullptr);
+    test::write_rows(layer.cached[0], j, layer.key(0, 80), nullptr, nullptr);
   }
   layer.at(400);
   const ChunkLandmarks part(layer.view(), {.chunk = 8, .first = 0, .end = 46, .outliers = 45});

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "tests/inference/conversation.h"
+#include "tests/inference/set_rows.h"
 #include "tests/methods/steps.h"
 
 namespace turnbench {
@@ -120,7 +121,7 @@ TEST(SparQ, WorkedExample) {
   for (int j = 0; j < 4; ++j) {
     std::copy_n(keys[j], 4, layer.keys[0].begin() + 4 * j);
     std::fill_n(layer.values[0].begin() + 4 * j, 4, values[j]);
-    if (j < 3) layer.sets[0].write(j, layer.key(0, j), layer.value(0, j), nullptr);
+    if (j < 3) test::write_rows(layer.sets[0], j, layer.key(0, j), layer.value(0, j), nullptr);
   }
   std::copy_n(q, 4, layer.queries.begin() + 12);
   for (const bool mean : {false, true}) {
@@ -160,7 +161,7 @@ TEST(SparQ, SumsLogitsOrProbabilities) {
   for (int j = 0; j < 4; ++j) {
     for (int d = 0; d < 4; ++d)
       layer.keys[0][static_cast<std::size_t>(4 * j + d)] = j == d ? 1.0f : 0.0f;
-    if (j < 3) layer.sets[0].write(j, layer.key(0, j), nullptr, nullptr);
+    if (j < 3) test::write_rows(layer.sets[0], j, layer.key(0, j), nullptr, nullptr);
   }
   const float q[] = {20, 0, 16, 0, 0, 18, 16, 0};
   std::copy_n(q, 8, layer.queries.begin() + 24);
@@ -229,7 +230,7 @@ TEST(SparQ, SharesWhatThePromptHas) {
   const auto one = layer.policy("sparq:budget=48,r=4,mean_v=on");
   for (KvHeadCache& set : layer.sets) {  // which nobody reads again
     const std::vector<float> zeros(16);
-    for (int j = 0; j < 165; ++j) set.write(j, zeros.data(), zeros.data(), nullptr);
+    for (int j = 0; j < 165; ++j) test::write_rows(set, j, zeros.data(), zeros.data(), nullptr);
   }
   const auto other = layer.policy("sparq:budget=60,r=16,mean_v=on");
   for (int i = 0; i < 25; ++i) {

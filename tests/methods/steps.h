@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "methods/method.h"
+#include "tests/inference/set_rows.h"
 #include "tests/methods/layer.h"
 
 namespace turnbench::test {
@@ -31,7 +32,7 @@ class Steps : public Layer {
   /// Appends the next token.
   void step() {
     for (std::size_t s = 0; s < sets.size(); ++s)
-      sets[s].append(key(s, n), value(s, n), nullptr, n);
+      test::append_row(sets[s], key(s, n), value(s, n), nullptr, n);
     ++n;
     ++generated;
   }

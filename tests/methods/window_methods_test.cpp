@@ -292,8 +292,8 @@ TEST(KeptSets, AttentionOverThemEqualsTheMaskedReference) {
           gathered.push_back(layer.sets[s * 2 / sets.size()].gathered(sets[s], pool));
           AttentionJob job;
           job.keys = &gathered.back();
-          const auto at = s * static_cast<std::size_t>(heads) * 64;
-          job.q = {layer.queries.data() + position * 8 * 64 + at, 1, heads * 64};
+          const auto at = static_cast<std::int64_t>(s) * heads * 64;
+          job.q = layer.query_rows().rows_at(position, 1).columns_at(at, heads * 64);
           job.positions = &position;
           job.out = {to + at, 1, heads * 64};
           jobs.push_back(job);

@@ -15,11 +15,12 @@
 #include <vector>
 
 #include "cuda_runtime.h"
+#include "device_range.h"
 
 namespace emulation {
 
 constexpr int kDevices = 2;
-constexpr std::size_t kMemoryBytes = std::size_t{16} << 30;  // of each
+constexpr std::size_t kMemoryBytes = std::size_t{16} << 30;  // of each, unless limited
 
 /// The one that the calling thread has chosen.
 int current_device();
@@ -50,7 +51,7 @@ struct CUgraphExec_st {
 
 namespace emulation {
 
-enum class MemoryKind { kDevice, kManaged, kPinned };
+enum class MemoryKind { kDevice, kPinned };
 struct Allocation {
   std::size_t bytes;
   MemoryKind kind;
@@ -61,7 +62,9 @@ struct Device {
   ~Device();
 
   std::recursive_mutex mutex;
+  DeviceRange range;
   std::map<std::uintptr_t, Allocation> allocations;  ///< by address
+  std::size_t memory_bytes = kMemoryBytes;           ///< of each device
   std::size_t used[kDevices] = {};
   CUstream_st default_stream;
   std::vector<cudaStream_t> streams;  ///< in the order in which they were made
@@ -86,5 +89,14 @@ cudaError_t refuse_in_capture(cudaStream_t stream,
 cudaError_t refuse_in_captures();
 
 using Lock = std::lock_guard<std::recursive_mutex>;
+
+/// Device memory is accessible while one lives, under the device's mutex.
+class Opened {
+ public:
+  Opened() { device().range.open(); }
+  ~Opened() { device().range.close(); }
+  Opened(const Opened&) = delete;
+  Opened& operator=(const Opened&) = delete;
+};
 
 }  // namespace emulation

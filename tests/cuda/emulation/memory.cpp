@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <new>
@@ -50,12 +51,15 @@ cudaError_t allocate(void** data, std::size_t bytes, Kind kind) {
   if (const auto error = emulation::refuse_in_captures(); error != cudaSuccess) return error;
   if (bytes == 0) return cudaSuccess;
   const int owner = emulation::current_device();
-  if (kind != Kind::kPinned) {
-    if (bytes > kMemoryBytes - device().used[owner]) return cudaErrorMemoryAllocation;
+  if (kind == Kind::kDevice) {
+    if (bytes + device().used[owner] > device().memory_bytes) return cudaErrorMemoryAllocation;
+    *data = device().range.allocate(bytes);
+    if (*data == nullptr) return cudaErrorMemoryAllocation;
     device().used[owner] += bytes;
+  } else {
+    *data = operator new (bytes, std::align_val_t{kAlignment});
+    std::memset(*data, 0xFF, bytes);
   }
-  *data = operator new (bytes, std::align_val_t{kAlignment});
-  std::memset(*data, 0xFF, bytes);
   device().allocations[address(*data)] = {bytes, kind, owner};
   return cudaSuccess;
 }
@@ -69,13 +73,22 @@ cudaError_t release(void* data, bool pinned) {
   if (it == device().allocations.end() || (it->second.kind == Kind::kPinned) != pinned) {
     return cudaErrorInvalidValue;
   }
-  if (!pinned) device().used[it->second.device] -= it->second.bytes;
+  if (pinned) {
+    operator delete (data, std::align_val_t{kAlignment});
+  } else {
+    device().used[it->second.device] -= it->second.bytes;
+    device().range.release(data, it->second.bytes);
+  }
   device().allocations.erase(it);
-  operator delete (data, std::align_val_t{kAlignment});
   return cudaSuccess;
 }
 
 }  // namespace
+
+void emulation::limit_memory(std::size_t bytes) {
+  const Lock lock(device().mutex);
+  device().memory_bytes = bytes == 0 ? kMemoryBytes : bytes;
+}
 
 void emulation::copy_16(void* to, const void* from) {
   if (from == nullptr) {
@@ -87,8 +100,8 @@ void emulation::copy_16(void* to, const void* from) {
 
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   const Lock lock(device().mutex);
-  *total = kMemoryBytes;
-  *free = kMemoryBytes - device().used[emulation::current_device()];
+  *total = device().memory_bytes;
+  *free = *total - std::min(*total, device().used[emulation::current_device()]);
   return cudaSuccess;
 }
 
@@ -99,19 +112,13 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
     *attributes = {cudaMemoryTypeUnregistered, -1};
     return cudaSuccess;
   }
-  *attributes = {found->kind == Kind::kDevice    ? cudaMemoryTypeDevice
-                 : found->kind == Kind::kManaged ? cudaMemoryTypeManaged
-                                                 : cudaMemoryTypeHost,
+  *attributes = {found->kind == Kind::kDevice ? cudaMemoryTypeDevice : cudaMemoryTypeHost,
                  found->device};
   return cudaSuccess;
 }
 
 cudaError_t cudaMalloc(void** data, std::size_t bytes) {
   return allocate(data, bytes, Kind::kDevice);
-}
-
-cudaError_t cudaMallocManaged(void** data, std::size_t bytes, unsigned) {
-  return bytes == 0 ? cudaErrorInvalidValue : allocate(data, bytes, Kind::kManaged);
 }
 
 cudaError_t cudaMallocHost(void** data, std::size_t bytes, unsigned) {
@@ -175,19 +182,4 @@ cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t
   if (bytes == 0) return cudaSuccess;
   if (!is_valid(to, bytes, cudaMemcpyDeviceToDevice, true)) return cudaErrorInvalidValue;
   return emulation::enqueue(stream, [=] { std::memset(to, value, bytes); });
-}
-
-cudaError_t cudaMemAdvise(const void* data, std::size_t bytes, cudaMemoryAdvise, cudaMemLocation) {
-  const Lock lock(device().mutex);
-  const Allocation* found = find(data);
-  return found != nullptr && found->kind == Kind::kManaged &&
-                 is_valid(data, bytes, cudaMemcpyDefault, true)
-             ? cudaSuccess
-             : cudaErrorInvalidValue;
-}
-
-cudaError_t cudaMemPrefetchAsync(const void* data, std::size_t bytes, cudaMemLocation location,
-                                 unsigned, cudaStream_t stream) {
-  if (emulation::stream_of(stream).capture) return emulation::refuse_in_capture(stream);
-  return cudaMemAdvise(data, bytes, cudaMemAdviseSetPreferredLocation, location);
 }

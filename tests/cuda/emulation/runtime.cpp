@@ -124,7 +124,6 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int number) {
   properties->maxThreadsPerBlock = 1024;
   properties->maxThreadsPerMultiProcessor = 2048;
   properties->warpSize = warpSize;
-  properties->managedMemory = properties->concurrentManagedAccess = 1;
   properties->unifiedAddressing = 1;
   properties->l2CacheSize = 50 << 20;
   properties->memoryBusWidth = 6144;
@@ -145,9 +144,6 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int num
       return cudaSuccess;
     case cudaDevAttrComputeCapabilityMinor:
       *value = properties.minor;
-      return cudaSuccess;
-    case cudaDevAttrConcurrentManagedAccess:
-      *value = properties.concurrentManagedAccess;
       return cudaSuccess;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin:
       *value = static_cast<int>(properties.sharedMemPerBlockOptin);

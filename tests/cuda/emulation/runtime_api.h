@@ -40,14 +40,13 @@ struct cudaDeviceProp {
   std::size_t sharedMemPerBlock, sharedMemPerBlockOptin, sharedMemPerMultiprocessor;
   int major, minor;
   int multiProcessorCount, maxThreadsPerBlock, maxThreadsPerMultiProcessor, warpSize;
-  int managedMemory, concurrentManagedAccess, unifiedAddressing;
+  int unifiedAddressing;
   int l2CacheSize, memoryBusWidth, regsPerMultiprocessor;
 };
 enum cudaDeviceAttr {
   cudaDevAttrMultiProcessorCount = 16,
   cudaDevAttrComputeCapabilityMajor = 75,
   cudaDevAttrComputeCapabilityMinor = 76,
-  cudaDevAttrConcurrentManagedAccess = 89,
   cudaDevAttrMaxSharedMemoryPerBlockOptin = 97,
 };
 cudaError_t cudaGetDeviceCount(int* count);
@@ -118,47 +117,23 @@ enum cudaMemcpyKind {
   cudaMemcpyDeviceToDevice = 3,
   cudaMemcpyDefault = 4,
 };
-enum cudaMemoryAdvise {
-  cudaMemAdviseSetReadMostly = 1,
-  cudaMemAdviseUnsetReadMostly = 2,
-  cudaMemAdviseSetPreferredLocation = 3,
-  cudaMemAdviseUnsetPreferredLocation = 4,
-  cudaMemAdviseSetAccessedBy = 5,
-  cudaMemAdviseUnsetAccessedBy = 6,
-};
-enum cudaMemLocationType {
-  cudaMemLocationTypeInvalid = 0,
-  cudaMemLocationTypeDevice = 1,
-  cudaMemLocationTypeHost = 2,
-};
-struct cudaMemLocation {
-  cudaMemLocationType type;
-  int id;
-};
-constexpr unsigned cudaMemAttachGlobal = 1;
-constexpr int cudaCpuDeviceId = -1;
 enum cudaMemoryType {
   cudaMemoryTypeUnregistered = 0,
   cudaMemoryTypeHost = 1,
   cudaMemoryTypeDevice = 2,
-  cudaMemoryTypeManaged = 3,
 };
 struct cudaPointerAttributes {
   cudaMemoryType type;
   int device;
 };
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* data);
-/// All memory is filled with bytes 0xFF, of which floats are NaN.
+/// All memory is filled with bytes 0xFF, of which floats are NaN.  The host cannot access that of a
+/// device (DeviceRange).
 cudaError_t cudaMalloc(void** data, std::size_t bytes);
-cudaError_t cudaMallocManaged(void** data, std::size_t bytes, unsigned flags = cudaMemAttachGlobal);
 cudaError_t cudaMallocHost(void** data, std::size_t bytes, unsigned flags = 0);
 template <typename T>
 cudaError_t cudaMalloc(T** data, std::size_t bytes) {
   return cudaMalloc(reinterpret_cast<void**>(data), bytes);
-}
-template <typename T>
-cudaError_t cudaMallocManaged(T** data, std::size_t bytes, unsigned flags = cudaMemAttachGlobal) {
-  return cudaMallocManaged(reinterpret_cast<void**>(data), bytes, flags);
 }
 template <typename T>
 cudaError_t cudaMallocHost(T** data, std::size_t bytes, unsigned flags = 0) {
@@ -174,10 +149,6 @@ cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from,
                               cudaMemcpyKind kind, cudaStream_t stream = nullptr);
 cudaError_t cudaMemset(void* to, int value, std::size_t bytes);
 cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream = nullptr);
-cudaError_t cudaMemAdvise(const void* data, std::size_t bytes, cudaMemoryAdvise advice,
-                          cudaMemLocation location);
-cudaError_t cudaMemPrefetchAsync(const void* data, std::size_t bytes, cudaMemLocation location,
-                                 unsigned flags, cudaStream_t stream = nullptr);
 
 // ---- kernels ----
 
@@ -198,6 +169,8 @@ namespace emulation {
 
 /// The device runs `task` when its stream gets there; a stream that captures keeps it for a graph.
 cudaError_t enqueue(cudaStream_t stream, std::function<void()> task);
+/// Gives each device so many bytes of memory; 0: as many as by default.
+void limit_memory(std::size_t bytes);
 /// Launches of graphs so far.
 std::size_t graph_launches();
 cudaError_t allow_shared(const void* kernel, cudaFuncAttribute attribute, int value);

@@ -35,17 +35,24 @@ void run_first(CUstream_st& stream) {
 }
 
 void drain(CUstream_st& stream) {
+  if (stream.tasks.empty()) return;
+  const emulation::Opened memory;
   while (!stream.tasks.empty()) run_first(stream);
 }
 
 void reach(const Point& point) {
+  if (point.done) return;
+  const emulation::Opened memory;
   while (!point.done) run_first(stream_of(point.stream));
 }
 
 /// Lets every stream get as far as the order of threads says.
 void run_early() {
   const auto run = [](CUstream_st& stream) {
-    while (!stream.tasks.empty() && emulation::is_early()) run_first(stream);
+    while (!stream.tasks.empty() && emulation::is_early()) {
+      const emulation::Opened memory;
+      run_first(stream);
+    }
   };
   run(device().default_stream);
   for (cudaStream_t stream : device().streams) run(*stream);
