@@ -24,7 +24,8 @@ endif()
 if(TURNBENCH_HAS_CUDA)
   set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-    set(CMAKE_CUDA_ARCHITECTURES 80-virtual)  # PTX, which cards translate when they load it
+    # Machine code for A100 (and other 8.x) and H100 (H200), and PTX for later cards.
+    set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 90-virtual)
   endif()
   enable_language(CUDA)
   set(CMAKE_CUDA_STANDARD 20)
