@@ -24,7 +24,8 @@ endif()
 if(TURNBENCH_HAS_CUDA)
   set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-    set(CMAKE_CUDA_ARCHITECTURES 80-virtual)  # PTX, which cards translate when they load it
+    # Machine code for A100 (and other 8.x) and H100 (H200), and PTX for later cards.
+    set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 90-virtual)
   endif()
   enable_language(CUDA)
   set(CMAKE_CUDA_STANDARD 20)
@@ -53,12 +54,21 @@ function(turnbench_kernels out folder)
   set(${out} ${kernels} PARENT_SCOPE)
 endfunction()
 
-# A library of a folder's kernels and of what the host does for them (.cpp).
+# A library of a folder's kernels and of what the host does for them (.cpp).  Its property
+# TURNBENCH_KERNEL_REPORTS lists the reports of the kernels' resources (see kernel_report.sh).
 function(turnbench_cuda_library name folder)
   turnbench_kernels(kernels ${folder})
   file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cpp)
   add_library(turnbench_${name} STATIC ${sources} ${kernels})
   target_link_libraries(turnbench_${name} PUBLIC ${ARGN})
+  set(folder ${PROJECT_BINARY_DIR}/kernel_reports)
+  set(reports ${kernels})
+  list(TRANSFORM reports REPLACE ".*/" "${folder}/")
+  list(TRANSFORM reports APPEND ".txt")
+  set(launcher
+    ${PROJECT_SOURCE_DIR}/cmake/kernel_report.sh ${folder} ${CMAKE_CUDA_COMPILER_LAUNCHER})
+  set_target_properties(turnbench_${name} PROPERTIES
+    TURNBENCH_KERNEL_REPORTS "${reports}" CUDA_COMPILER_LAUNCHER "${launcher}")
   set(warnings -Wall -Wextra -ffp-contract=off $<$<BOOL:${TURNBENCH_WERROR}>:--Werror=all-warnings>)
   target_compile_options(turnbench_${name} PRIVATE
     "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;${warnings}>")

@@ -162,6 +162,10 @@ class Backend {
   /// out may be x.
   virtual void rms_norm(MatrixView<const float> x, const float* weight, float eps,
                         MatrixView<float> out) = 0;
+  /// rms_norm of every head of every row, in place: of the first `heads` heads with `weight`, of
+  /// the others with `other_weight`.  x: [rows, all heads * head_dim]; weights: [head_dim].
+  virtual void rms_norm_heads(MatrixView<float> x, int head_dim, int heads, const float* weight,
+                              const float* other_weight, float eps) = 0;
   /// Applies RoPE in place: rotates the pairs (d, d + head_dim / 2) of every head of row r by the
   /// angles whose cosines and sines are row r of cos and sin.  x: [rows, heads * head_dim]; cos,
   /// sin: [rows, head_dim / 2].

@@ -204,10 +204,8 @@ void Engine::qkv_rope(int layer, const Layout& layout) {
     backend.rms_norm(rows(stage.hidden), w.attention_norm.data(), c.norm_eps, normed);
     backend.linear(normed, *w.qkv, w.qkv_bias.data(), qkv);
     if (c.qk_norm) {
-      for (int h = 0; h < c.heads + c.kv_heads; ++h) {  // queries first, then keys
-        const MatrixView<float> head = qkv.columns_at(h * c.head_dim, c.head_dim);
-        backend.rms_norm(head, (h < c.heads ? w.q_norm : w.k_norm).data(), c.norm_eps, head);
-      }
+      backend.rms_norm_heads(qkv.columns_at(0, q_width + kv_width), c.head_dim, c.heads,
+                             w.q_norm.data(), w.k_norm.data(), c.norm_eps);
     }
     if (layout.pre_rope_keys) backend.copy_rows(k, rows(stage.pre_rope_k));
     // Queries and keys are adjacent columns, so one call rotates both.

@@ -271,9 +271,9 @@ class RetrievalHead : public Retriever {
     const HeadWeights& w = *weights_;
     const std::int64_t dim = w.shape.head_dim, half = dim / 2, angles = in.rows * half;
     pass.backend.linear(in, m, bias.data(), x);
-    for (std::int64_t h = 0; norm.data() != nullptr && h < x.columns / dim; ++h) {
-      const MatrixView<float> head = x.columns_at(h * dim, dim);
-      pass.backend.rms_norm(head, norm.data(), w.shape.norm_eps, head);
+    if (norm.data() != nullptr) {
+      pass.backend.rms_norm_heads(x, w.shape.head_dim, static_cast<int>(x.columns / dim),
+                                  norm.data(), norm.data(), w.shape.norm_eps);
     }
     std::vector<std::int32_t> positions;
     for (std::int64_t r = 0; r < in.rows; ++r)

@@ -87,6 +87,17 @@ class CpuBackend : public Backend {
     });
   }
 
+  void rms_norm_heads(MatrixView<float> x, int head_dim, int heads, const float* weight,
+                      const float* other_weight, float eps) override {
+    by_rows(x.rows, x.columns, [&](std::int64_t first, std::int64_t count) {
+      const MatrixView<float> rows = x.rows_at(first, count);
+      for (std::int64_t h = 0; h < x.columns / head_dim; ++h) {
+        const MatrixView<float> head = rows.columns_at(h * head_dim, head_dim);
+        cpu::rms_norm(head, h < heads ? weight : other_weight, eps, head);
+      }
+    });
+  }
+
   void apply_rope(MatrixView<float> x, MatrixView<const float> cos,
                   MatrixView<const float> sin) override {
     by_rows(x.rows, x.columns, [&](std::int64_t first, std::int64_t count) {

@@ -234,6 +234,14 @@ std::int64_t max_parts(std::int64_t keys) {
   return (tiles + kPartTiles - 1) / kPartTiles;
 }
 
+void check_attention_layout(const PageLayout& layout) {
+  const int multiple = 16 / static_cast<int>(size_of(layout.dtype));  // pieces of 16 bytes
+  if (layout.head_dim % multiple == 0 && layout.head_dim <= kMaxAttentionHeadDim) return;
+  throw runtime_error(
+      "CUDA, attention: found a head_dim of {} in {}, expected a multiple of {} up to {}",
+      layout.head_dim, name_of(layout.dtype), multiple, kMaxAttentionHeadDim);
+}
+
 RowsPlan plan_rows(Context& context, std::span<const AttentionJob* const> jobs, int dense_rows) {
   Lists lists;
   std::vector<std::size_t> positions;
@@ -289,6 +297,7 @@ RowsPlan plan_rows(Context& context, std::span<const AttentionJob* const> jobs, 
 void attend_rows(Context& context, float scale, std::span<const AttentionJob* const> jobs) {
   for (const std::vector<const AttentionJob*>& group : by_layout(jobs)) {
     const PageLayout& layout = group[0]->keys->layout();
+    check_attention_layout(layout);
     const bool is_float = layout.dtype == DType::kF32;
     context.begin();
     const RowsPlan plan =

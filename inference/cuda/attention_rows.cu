@@ -256,6 +256,8 @@ __global__ void __launch_bounds__(kTileThreads, resident_blocks(kD, kM))
 template <typename T, int kD>
 void launch(Context& context, float scale, const RowsPlan& plan) {
   constexpr int kM = kD > 128 ? 1 : 2;
+  static_assert(shared_memory_fits(RowsShared<kD, kM>::kBytes, resident_blocks(kD, kM)));
+  static_assert(shared_memory_fits(RowsShared<kD, 1>::kBytes, resident_blocks(kD, 1)));
   context.launch(attend_rows_16<T, kD, kM, false>, plan.dense.size, kTileThreads,
                  RowsShared<kD, kM>::kBytes, scale, plan.jobs, plan.dense.data);
   context.launch(attend_rows_16<T, kD, 1, true>, plan.patterned.size, kTileThreads,

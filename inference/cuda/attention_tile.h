@@ -86,19 +86,22 @@ __device__ void compute_scores(const Queries& queries, const std::byte* keys,
   for (int m = 0; m < kM; ++m) queries(m, 0, a[0][m]);
   load_keys(0);
 #pragma unroll
-  for (int step = 0; step < kSteps; ++step) {
-    const int k = step / kAcross, n = step % kAcross;
-    if (step + 1 < kSteps) load_keys(step + 1);
-    if (n + kM >= kAcross && k + 1 < kD / 16) {
-      const int m = n + kM - kAcross;
-      queries(m, k + 1, a[(k + 1) % 2][m]);
-    }
-    const std::uint32_t(&keys_of)[4] = b[step % 2];
-    const std::uint32_t low[2] = {keys_of[0], keys_of[1]}, high[2] = {keys_of[2], keys_of[3]};
+  for (int k = 0; k < kD / 16; ++k) {
 #pragma unroll
-    for (int m = 0; m < kM; ++m) {
-      mma(scores[m][n * 2], a[k % 2][m], low, T{});
-      mma(scores[m][n * 2 + 1], a[k % 2][m], high, T{});
+    for (int n = 0; n < kAcross; ++n) {
+      const int step = k * kAcross + n;
+      if (step + 1 < kSteps) load_keys(step + 1);
+      if (n + kM >= kAcross && k + 1 < kD / 16) {
+        const int m = n + kM - kAcross;
+        queries(m, k + 1, a[(k + 1) % 2][m]);
+      }
+      const std::uint32_t(&keys_of)[4] = b[step % 2];
+      const std::uint32_t low[2] = {keys_of[0], keys_of[1]}, high[2] = {keys_of[2], keys_of[3]};
+#pragma unroll
+      for (int m = 0; m < kM; ++m) {
+        mma(scores[m][n * 2], a[k % 2][m], low, T{});
+        mma(scores[m][n * 2 + 1], a[k % 2][m], high, T{});
+      }
     }
   }
 }
@@ -158,26 +161,27 @@ __device__ void accumulate_values(const float (&weights)[kM][kPageTokens / 8][4]
   };
   load_values(0);
 #pragma unroll
-  for (int step = 0; step < kSteps; ++step) {
-    const int k = step / kAcross, d = step % kAcross;
-    if (step + 1 < kSteps) load_values(step + 1);
-    if (d == 0) {
-#pragma unroll
-      for (int m = 0; m < kM; ++m) {
-        const float(&left)[4] = weights[m][k * 2], (&right)[4] = weights[m][k * 2 + 1];
-        a[m][0] = pack(left[0], left[1], T{});
-        a[m][1] = pack(left[2], left[3], T{});
-        a[m][2] = pack(right[0], right[1], T{});
-        a[m][3] = pack(right[2], right[3], T{});
-      }
-    }
-    const std::uint32_t(&values_of)[4] = b[step % 2];
-    const std::uint32_t low[2] = {values_of[0], values_of[1]};
-    const std::uint32_t high[2] = {values_of[2], values_of[3]};
+  for (int k = 0; k < kPageTokens / 16; ++k) {
 #pragma unroll
     for (int m = 0; m < kM; ++m) {
-      mma(state.out[m][d * 2], a[m], low, T{});
-      mma(state.out[m][d * 2 + 1], a[m], high, T{});
+      const float(&left)[4] = weights[m][k * 2], (&right)[4] = weights[m][k * 2 + 1];
+      a[m][0] = pack(left[0], left[1], T{});
+      a[m][1] = pack(left[2], left[3], T{});
+      a[m][2] = pack(right[0], right[1], T{});
+      a[m][3] = pack(right[2], right[3], T{});
+    }
+#pragma unroll
+    for (int d = 0; d < kAcross; ++d) {
+      const int step = k * kAcross + d;
+      if (step + 1 < kSteps) load_values(step + 1);
+      const std::uint32_t(&values_of)[4] = b[step % 2];
+      const std::uint32_t low[2] = {values_of[0], values_of[1]};
+      const std::uint32_t high[2] = {values_of[2], values_of[3]};
+#pragma unroll
+      for (int m = 0; m < kM; ++m) {
+        mma(state.out[m][d * 2], a[m], low, T{});
+        mma(state.out[m][d * 2 + 1], a[m], high, T{});
+      }
     }
   }
 }

@@ -66,7 +66,10 @@ struct Block {
   // of a warp over the banks.
   static constexpr int kPitch = Scores::kKeys + (Scores::kThreadsPerRow == 16 ? 16 : 8);
 
-  static std::size_t shared_bytes(int head_dim) {
+  /// Blocks that should share a multiprocessor.
+  static constexpr int kResident = Scores::kMaxHeadDim <= 128 ? 2 : 1;
+
+  static constexpr std::size_t shared_bytes(int head_dim) {
     return Scores::shared_bytes(head_dim) + kScoreRows * sizeof(RowData) +
            Scores::kKeys * (sizeof(std::int32_t) + sizeof(KeyHash)) +
            kScoreRows * kPitch * sizeof(float);
@@ -137,7 +140,7 @@ __device__ int first_row_at(const Task& task, std::int64_t wanted) {
 /// memory, from where thread j adds those of key j one by one in the order of the rows.  Tiles of
 /// early keys, which most rows see, start first.
 template <class Scores, bool kNoisy>
-__global__ void __launch_bounds__(kScoreThreads, Scores::kMaxHeadDim <= 128 ? 2 : 1)
+__global__ void __launch_bounds__(kScoreThreads, Block<Scores, kNoisy>::kResident)
     column_sums(const Task* tasks, float scale) {
   const Task& task = tasks[blockIdx.y];
   const int head = static_cast<int>(blockIdx.x),
@@ -216,7 +219,7 @@ __device__ Norm merge_norms(const Norm* parts) {
 /// A block takes all tiles of keys that its rows see.  A thread finds maximum and sum of its part
 /// of a row over all tiles; then the parts of a row are merged in a tree.
 template <class Scores>
-__global__ void __launch_bounds__(kScoreThreads, Scores::kMaxHeadDim <= 128 ? 2 : 1)
+__global__ void __launch_bounds__(kScoreThreads, Block<Scores, true>::kResident)
     row_norms(const Task* tasks, float scale) {
   const Task& task = tasks[blockIdx.y];
   const int head = static_cast<int>(blockIdx.x), blocks = (task.rows + kScoreRows - 1) / kScoreRows,
@@ -284,6 +287,8 @@ __global__ void __launch_bounds__(kScoreThreads, Scores::kMaxHeadDim <= 128 ? 2 
 /// Tasks of one dtype and head_dim, all with noise or all without.
 template <class Scores>
 void add(Context& context, float scale, const std::vector<Task>& tasks, bool noisy) {
+  using Tile = Block<Scores, true>;
+  static_assert(shared_memory_fits(Tile::shared_bytes(Scores::kMaxHeadDim), Tile::kResident));
   unsigned heads = 0, tiles = 0, blocks = 0;
   for (const Task& task : tasks) {
     heads = std::max(heads, static_cast<unsigned>(task.heads));
@@ -292,7 +297,7 @@ void add(Context& context, float scale, const std::vector<Task>& tasks, bool noi
   }
   const auto count = static_cast<unsigned>(tasks.size());
   const Task* device = context.upload(tasks);
-  const std::size_t shared = Block<Scores, true>::shared_bytes(tasks[0].keys.layout.head_dim);
+  const std::size_t shared = Tile::shared_bytes(tasks[0].keys.layout.head_dim);
   const auto launch = [&](void (*kernel)(const Task*, float), unsigned depth) {
     context.launch(kernel, {heads, count, depth}, kScoreThreads, shared, device, scale);
   };

@@ -9,6 +9,7 @@
 
 #include "common/error.h"
 #include "inference/cuda/host_transfers.h"
+#include "inference/cuda/kernel_loads.h"
 #include "inference/cuda/set_view.h"
 
 namespace turnbench::cuda {
@@ -78,6 +79,8 @@ class Context {
   cudaStream_t stream() const { return stream_; }
   int multiprocessors() const { return properties_.multiProcessorCount; }
   const cudaDeviceProp& properties() const { return properties_; }
+  /// The kernels that this context has launched.
+  KernelLoads& kernel_loads() { return kernel_loads_; }
 
   /// Starts an operation.  The uploads and scratch of the previous operation may be reused: the
   /// order of the stream protects them.
@@ -108,6 +111,7 @@ class Context {
   void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared,
               Args&&... args) {
     if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+    const auto notice = kernel_loads_.notice_for(reinterpret_cast<const void*>(kernel));
     if (shared > kDefaultShared) {
       check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                  static_cast<int>(shared)),
@@ -164,6 +168,7 @@ class Context {
 
   void refuse_uncapturable(const char* what) const;
 
+  KernelLoads kernel_loads_;
   int device_;
   bool only_capturable_ = false;
   cudaStream_t stream_ = nullptr;

@@ -119,6 +119,10 @@ class CudaBackend : public Backend {
                 MatrixView<float> out) override {
     cuda::rms_norm(*context_, x, weight, eps, out);
   }
+  void rms_norm_heads(MatrixView<float> x, int head_dim, int heads, const float* weight,
+                      const float* other_weight, float eps) override {
+    cuda::rms_norm_heads(*context_, x, head_dim, heads, weight, other_weight, eps);
+  }
   void apply_rope(MatrixView<float> x, MatrixView<const float> cos,
                   MatrixView<const float> sin) override {
     cuda::apply_rope(*context_, x, cos, sin);

@@ -117,6 +117,14 @@ constexpr int kBlocks = sizeof(T) == 4        ? 3
                         : kHeads == 4         ? 6
                                               : 8;
 
+/// Bytes of shared memory of a block for segments of up to `capacity` keys; see Segment.
+constexpr std::size_t shared_bytes(int lanes, int heads, int capacity) {
+  const int width = lanes * kLaneElements;
+  const int floats = heads * (std::max(capacity, kDecodeWarps * width) + width);
+  return sizeof(float) * static_cast<std::size_t>(floats) +
+         sizeof(void*) * static_cast<std::size_t>(capacity);
+}
+
 /// One segment of a job for up to kHeads of its query heads: the work of one block.  kLanes lanes
 /// go along a row of the cache, 8 elements each, with 4 rows in use and the next 4 on their way;
 /// the groups of lanes take the segment's rows in turns.  Shared memory: `weights`
@@ -331,6 +339,11 @@ using SegmentKernel = void (*)(Arguments);
 
 template <typename T, int kLanes>
 SegmentKernel segment_kernel_for(int heads) {
+  constexpr auto fits = [](int of_block, int blocks) {
+    return shared_memory_fits(shared_bytes(kLanes, of_block, kLongestSegment), blocks);
+  };
+  static_assert(fits(1, kBlocks<T, 1>) && fits(4, kBlocks<T, 4>) &&
+                fits(kMaxHeads, kBlocks<T, kMaxHeads>));
   return heads == 1   ? segment_kernel<T, kLanes, 1>
          : heads == 4 ? segment_kernel<T, kLanes, 4>
                       : segment_kernel<T, kLanes, kMaxHeads>;
@@ -418,12 +431,7 @@ void attend_group(Context& context, float scale, std::span<const AttentionJob* c
                                layout.row_bytes(),
                                layout.value_offset(),
                                static_cast<float>(scale * kLog2OfE)};
-  const auto capacity = static_cast<std::size_t>(arguments.capacity);
-  const std::size_t heads = static_cast<std::size_t>(shape.heads);
-  const std::size_t width = static_cast<std::size_t>(lanes) * kLaneElements;
-  const std::size_t shared =
-      sizeof(float) * heads * (std::max(capacity, kDecodeWarps * width) + width) +
-      sizeof(void*) * capacity;
+  const std::size_t shared = shared_bytes(lanes, shape.heads, arguments.capacity);
   with_type(shape.dtype, [&]<typename T>(T) {
     context.launch(segment_kernel_for<T>(lanes, shape.heads),
                    dim3(static_cast<unsigned>(plan.tasks.size())), dim3(kDecodeThreads), shared,

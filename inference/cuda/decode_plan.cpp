@@ -3,19 +3,19 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "common/error.h"
+#include "inference/cuda/attention.h"
 #include "inference/cuda/set_view.h"
 
 namespace turnbench::cuda {
 namespace {
 
-constexpr int kSegments = 64, kShortest = 64, kLongest = 512;  // in keys, but for the first
+constexpr int kSegments = 64, kShortestSegment = 64;  // the latter in keys
 
 /// The length of segments in keys.  Few keys get short segments, so that one sequence keeps the
 /// device busy; many keys get long ones, so that the cost of partial results is small.
 constexpr int segment_keys(int keys) {
-  return std::clamp((keys / kSegments + kShortest - 1) / kShortest * kShortest, kShortest,
-                    kLongest);
+  return std::clamp((keys / kSegments + kShortestSegment - 1) / kShortestSegment * kShortestSegment,
+                    kShortestSegment, kLongestSegment);
 }
 
 /// The slots of the set, or the entries of the list, that a row sees: [begin, end).
@@ -45,14 +45,6 @@ Range visible(const AttentionJob& job) {
   return {begin, std::max(begin, lower_bound(at + 1))};
 }
 
-void check(const PageLayout& layout) {
-  if (layout.row_bytes() % 16 == 0 && layout.head_dim <= kMaxDecodeHeadDim) return;
-  throw runtime_error(
-      "CUDA, attention: found head_dim {} in {}, expected rows of whole 16 bytes and at most {} "
-      "elements",
-      layout.head_dim, name_of(layout.dtype), kMaxDecodeHeadDim);
-}
-
 }  // namespace
 
 DecodePlan plan_decode(std::span<const AttentionJob* const> jobs, int heads_per_block) {
@@ -60,7 +52,7 @@ DecodePlan plan_decode(std::span<const AttentionJob* const> jobs, int heads_per_
   std::unordered_map<const KvHeadCache*, int> tables;
   int all_pages = 0, all_slots = 0, all_heads = 0;
   for (const AttentionJob* job : jobs) {
-    check(job->keys->layout());
+    check_attention_layout(job->keys->layout());
     check_on_device(*job->keys);
     const auto [table, is_new] = tables.try_emplace(job->keys, all_pages);
     if (is_new) {
@@ -98,7 +90,7 @@ DecodePlan plan_decode(std::span<const AttentionJob* const> jobs, int heads_per_
 }
 
 std::int64_t max_segments(std::int64_t keys) {
-  return std::max<std::int64_t>(kSegments, keys / kLongest + 1);
+  return std::max<std::int64_t>(kSegments, keys / kLongestSegment + 1);
 }
 
 }  // namespace turnbench::cuda

@@ -9,7 +9,7 @@
 
 namespace turnbench::cuda {
 
-constexpr int kMaxDecodeHeadDim = 256;
+constexpr int kLongestSegment = 512;  ///< in keys
 
 /// A job for the kernels.  Its row sees the keys [first, first + keys): slots of its set, or
 /// entries of its list of slots.
@@ -44,7 +44,8 @@ struct DecodePlan {
 
 /// Makes the plan for jobs with a single row each.  A block computes `heads_per_block` heads.  A
 /// page table that several jobs use is listed once.
-/// @throws Error (runtime) if the kernels do not support the layout of a set's rows.
+/// @throws Error (runtime) if the kernels do not support the layout of a set's rows; see
+/// check_attention_layout.
 DecodePlan plan_decode(std::span<const AttentionJob* const> jobs, int heads_per_block);
 
 /// Upper bound of the number of segments of `keys` keys.

@@ -11,6 +11,15 @@ namespace turnbench::cuda {
 constexpr int kWarp = 32;             ///< lanes of a warp
 constexpr float kMasked = -INFINITY;  ///< score of a masked pair
 
+/// Shared memory of a multiprocessor of compute capability 9.0, and the part of it that the system
+/// takes for each resident block, in bytes.
+constexpr std::size_t kMultiprocessorShared = std::size_t{228} << 10, kReservedShared = 1 << 10;
+
+/// True if `blocks` blocks with `bytes` bytes of shared memory each are resident at the same time.
+constexpr bool shared_memory_fits(std::size_t bytes, int blocks) {
+  return static_cast<std::size_t>(blocks) * (bytes + kReservedShared) <= kMultiprocessorShared;
+}
+
 /// An element of weights or of the KV cache as float.
 __device__ inline float to_float(float x) {
   return x;

@@ -42,6 +42,31 @@ __global__ void rms_norm_row(const float* x, std::size_t ldx, std::size_t width,
   }
 }
 
+/// Blocks (row, part of its heads), a warp a head.  Up to a head_dim of 128, the sums have the bits
+/// of rms_norm_row.
+template <bool kAligned>
+__global__ void __launch_bounds__(kRowThreads)
+    rms_norm_each_head(float* x, std::size_t ldx, int all, std::size_t head_dim, int heads,
+                       const float* weight, const float* other_weight, float eps) {
+  const int h = static_cast<int>(blockIdx.y) * kRowWarps + static_cast<int>(threadIdx.x) / kWarp;
+  if (h >= all) return;
+  x += blockIdx.x * ldx + static_cast<std::size_t>(h) * head_dim;
+  if (h >= heads) weight = other_weight;
+  const std::size_t first = threadIdx.x % kWarp * kQuad, step = kWarp * kQuad;
+  float squares = 0;
+  for (std::size_t i = first; i < head_dim; i += step) {
+    const auto v = load_quad<kAligned>(x, i, head_dim);
+    for (int j = 0; j < kQuad; ++j) squares = fmaf(v.at[j], v.at[j], squares);
+  }
+  const float scale = 1.0f / sqrtf(warp_sum(squares) / static_cast<float>(head_dim) + eps);
+  for (std::size_t i = first; i < head_dim; i += step) {
+    auto v = load_quad<kAligned>(x, i, head_dim);
+    const auto w = load_quad<kAligned>(weight, i, head_dim);
+    for (int j = 0; j < kQuad; ++j) v.at[j] = v.at[j] * scale * w.at[j];
+    store_quad<kAligned>(x, i, head_dim, v);
+  }
+}
+
 /// A block takes a row, a warp a head, a lane a pair.
 __global__ void rotate_row(float* x, std::size_t ldx, int heads, int half, const float* cos,
                            std::size_t ld_cos, const float* sin, std::size_t ld_sin) {
@@ -106,6 +131,18 @@ void rms_norm(Context& context, MatrixView<const float> x, const float* weight, 
   context.launch(aligned ? rms_norm_row<true> : rms_norm_row<false>,
                  dim3(static_cast<unsigned>(x.rows)), dim3(kRowThreads), kRowWarps * sizeof(float),
                  x.data, x.stride, x.columns, weight, eps, out.data, out.stride);
+}
+
+void rms_norm_heads(Context& context, MatrixView<float> x, int head_dim, int heads,
+                    const float* weight, const float* other_weight, float eps) {
+  context.begin();
+  const auto all = static_cast<int>(x.columns / head_dim);
+  const bool aligned =
+      by_quads(x) && by_quads(weight) && by_quads(other_weight) && head_dim % kQuad == 0;
+  context.launch(
+      aligned ? rms_norm_each_head<true> : rms_norm_each_head<false>,
+      dim3(static_cast<unsigned>(x.rows), static_cast<unsigned>((all + kRowWarps - 1) / kRowWarps)),
+      dim3(kRowThreads), 0, x.data, x.stride, all, head_dim, heads, weight, other_weight, eps);
 }
 
 void apply_rope(Context& context, MatrixView<float> x, MatrixView<const float> cos,

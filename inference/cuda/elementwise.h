@@ -16,6 +16,11 @@ namespace turnbench::cuda {
 void rms_norm(Context& context, MatrixView<const float> x, const float* weight, float eps,
               MatrixView<float> out);
 
+/// rms_norm of every head of every row, in place: of the first `heads` heads with `weight`, of the
+/// others with `other_weight`.  x: [rows, all heads * head_dim]; weights: [head_dim].
+void rms_norm_heads(Context& context, MatrixView<float> x, int head_dim, int heads,
+                    const float* weight, const float* other_weight, float eps);
+
 /// Applies RoPE in place: rotates the pairs (d, d + head_dim / 2) of every head of row r by the
 /// angles whose cosines and sines are row r of cos and sin.  x: [rows, heads * head_dim]; cos, sin:
 /// [rows, head_dim / 2].

@@ -14,7 +14,7 @@ namespace {
 // nothing but the width.
 
 constexpr int kLinearThreads = 256, kLinearWarps = kLinearThreads / kWarp;
-constexpr std::size_t kMaxShared = std::size_t{128} << 10;
+constexpr std::size_t kMaxShared = std::size_t{200} << 10;  // of a block, for x
 
 template <typename T>
 constexpr int kPerLane = 16 / sizeof(T);
@@ -218,11 +218,14 @@ void launch_few_rows(Context& context, FewRows p) {
   const std::size_t step_bytes = kRows * kPerStep<T> * sizeof(float);
   p.chunk =
       std::min(p.steps, static_cast<int>(max_shared / (kCut.ahead * step_bytes)) * kCut.ahead);
-  const int per_block = kLinearWarps * kCut.outputs, blocks = (p.out + per_block - 1) / per_block;
-  const int resident = context.multiprocessors() * kCut.blocks;
-  context.launch(few_rows<T, kRows, kAligned>,
-                 dim3(static_cast<unsigned>(std::min(blocks, resident))), dim3(kLinearThreads),
-                 static_cast<std::size_t>(p.chunk) * step_bytes, p);
+  const std::size_t shared = static_cast<std::size_t>(p.chunk) * step_bytes;
+  const auto fitting = static_cast<int>(context.properties().sharedMemPerMultiprocessor /
+                                        (shared + kReservedShared));
+  const int per_block = kLinearWarps * kCut.outputs, pieces = (p.out + per_block - 1) / per_block;
+  const int blocks =
+      equal_shares(pieces, context.multiprocessors() * std::clamp(fitting, 1, kCut.blocks));
+  context.launch(few_rows<T, kRows, kAligned>, dim3(static_cast<unsigned>(blocks)),
+                 dim3(kLinearThreads), shared, p);
 }
 
 template <typename T>
@@ -269,6 +272,11 @@ __global__ void add_bias(float* y, std::size_t ldy, std::size_t width, const flo
 }
 
 }  // namespace
+
+int equal_shares(int pieces, int resident) {
+  const int rounds = (pieces + resident - 1) / resident;
+  return (pieces + rounds - 1) / rounds;
+}
 
 void linear(Context& context, Gemm& gemm, MatrixView<const float> x, const Weights& w,
             const float* bias, MatrixView<float> y) {

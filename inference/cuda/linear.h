@@ -27,4 +27,9 @@ constexpr std::int64_t kFewRows = 8;
 void linear(Context& context, Gemm& gemm, MatrixView<const float> x, const Weights& w,
             const float* bias, MatrixView<float> y);
 
+/// The number of blocks for `pieces` > 0 pieces of equal work, of which `resident` blocks run at
+/// the same time: as few as take the same number of rounds, so that no block waits for a last one
+/// that has a piece more.
+int equal_shares(int pieces, int resident);
+
 }  // namespace turnbench::cuda

@@ -1,4 +1,5 @@
 #include "rows_problem.h"
+#include "tests/message_of.h"
 
 namespace turnbench {
 namespace {
@@ -54,6 +55,39 @@ TEST(CudaAttendRows, RowsThatContinueALongerCache) {
     }
     expect_as_on_cpu({40, 300, 1, 128, dtype, 70, true}, seed += 3);
   }
+}
+
+TEST(CudaAttendRows, HeadDimsBesideThePowersOfTwo) {
+  std::uint64_t seed = 500;
+  for (int head_dim : {72, 80, 96, 136, 192, 256}) {
+    for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+      SCOPED_TRACE(testing::Message() << head_dim << " " << name_of(dtype));
+      Problem p({70, 130, 2, head_dim, dtype}, seed += 3);
+      HeadPattern band;
+      band.kind = HeadPattern::Kind::kBand;
+      band.sinks = 3;
+      band.local = 40;
+      const std::vector<HeadPattern> patterns = {HeadPattern{}, band};
+      p.set_patterns(patterns);
+      attend(p);
+      p.expect_pairs(tolerance_of(dtype), [&](int row, int head, int key) {
+        return pattern_contains(patterns[static_cast<std::size_t>(head)], p.pass(), row, key);
+      });
+    }
+  }
+}
+
+TEST(CudaAttendRows, OtherHeadDimsAreRefused) {
+  const auto message = [](int head_dim, DType dtype) {
+    Problem p({70, 70, 1, head_dim, dtype}, 1);
+    return test::message_of([&] { attend(p); }, ErrorKind::kRuntime);
+  };
+  EXPECT_EQ(message(60, DType::kF16),
+            "CUDA, attention: found a head_dim of 60 in f16, expected a multiple of 8 up to 256");
+  EXPECT_EQ(message(264, DType::kBF16),
+            "CUDA, attention: found a head_dim of 264 in bf16, expected a multiple of 8 up to 256");
+  EXPECT_EQ(message(257, DType::kF32),
+            "CUDA, attention: found a head_dim of 257 in f32, expected a multiple of 4 up to 256");
 }
 
 // Of few rows over many keys, parts of the keys are computed on their own.

@@ -214,12 +214,17 @@ TEST_F(CudaDecodeAttention, LongListsTakeLongSegments) {
 }
 
 TEST_F(CudaDecodeAttention, HeadDimsThatLeaveLanesIdle) {
-  for (int head_dim : {4, 12, 20, 100, 132}) expect_right({130, 3, head_dim, DType::kF32});
-  for (int head_dim : {8, 24, 80, 96, 136}) expect_right({130, 3, head_dim, DType::kBF16});
+  for (int head_dim : {4, 12, 20, 100, 132, 192}) expect_right({130, 3, head_dim, DType::kF32});
+  for (int head_dim : {8, 24, 72, 80, 96, 136, 192, 256})
+    expect_right({130, 3, head_dim, DType::kBF16});
 }
 
 TEST_F(CudaDecodeAttention, RefusesRowsThatItCannotRead) {
-  for (const auto& [head_dim, dtype] : {std::pair{12, DType::kF16}, {260, DType::kF32}}) {
+  for (const auto& [head_dim, dtype] : {std::pair{12, DType::kF16},
+                                        {60, DType::kBF16},
+                                        {257, DType::kF16},
+                                        {264, DType::kBF16},
+                                        {260, DType::kF32}}) {
     Row row({3, 1, head_dim, dtype}, 5);
     EXPECT_THROW(row.run(context_), Error);
   }

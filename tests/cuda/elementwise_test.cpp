@@ -75,6 +75,39 @@ TEST_F(Elementwise, NormalizesRows) {
   }
 }
 
+TEST_F(Elementwise, NormalizesEachHead) {
+  constexpr std::size_t kRows = 3;
+  constexpr float kEps = 1e-5f;
+  for (int head_dim : {2, 6, 64, 128, 256}) {
+    for (const auto& [heads, others] : {std::pair{1, 1}, {7, 2}, {9, 0}}) {
+      for (const Layout& l : kLayouts) {
+        SCOPED_TRACE(fmt::format("{} + {} heads of {}, stride +{}, offset {}", heads, others,
+                                 head_dim, l.more, l.offset));
+        const std::size_t dim = head_dim, width = dim * (heads + others), ld = width + l.more;
+        const std::vector<float> x = random_floats(kRows * ld, 1);
+        DeviceArray<float> w(random_floats(dim, 2), l.offset), other(random_floats(dim, 3));
+        const std::vector<float> found = test::in_every_order([&] {
+          DeviceArray<float> in(x, l.offset);
+          cuda::rms_norm_heads(context_, MatrixView(in.data(), kRows, width, ld), head_dim, heads,
+                               w.data(), other.data(), kEps);
+          return in.values();
+        });
+        // One head after the other.
+        DeviceArray<float> in(x, l.offset);
+        for (int h = 0; h < heads + others; ++h) {
+          const MatrixView head(in.data() + h * head_dim, kRows, dim, ld);
+          cuda::rms_norm(context_, head, (h < heads ? w : other).data(), kEps, head);
+        }
+        const std::vector<float> expected = in.values();
+        for (std::size_t i = 0; i < found.size(); ++i) {
+          const double tolerance = head_dim <= 128 ? 0 : 1e-6 * std::abs(expected[i]);
+          ASSERT_NEAR(found[i], expected[i], tolerance) << i;
+        }
+      }
+    }
+  }
+}
+
 TEST_F(Elementwise, RotatesHeads) {
   constexpr std::size_t kRows = 3;
   for (int head_dim : {2, 6, 16, 64, 128, 256}) {
@@ -200,6 +233,7 @@ TEST_F(Elementwise, DoesNothingWithoutRows) {
   DeviceArray<float> x(random_floats(8, 1));
   const MatrixView none(x.data(), 0, 8);
   cuda::rms_norm(context_, none, x.data(), 1e-5f, none);
+  cuda::rms_norm_heads(context_, none, 4, 1, x.data(), x.data(), 1e-5f);
   cuda::apply_rope(context_, none, none.columns_at(0, 4), none.columns_at(0, 4));
   cuda::silu_multiply(context_, none, none.columns_at(0, 4));
   cuda::embed(context_, {1, 8, DType::kF32, nullptr}, {}, x.data());

@@ -107,6 +107,7 @@ TEST_F(Linear, GoesOnWhereBlocksAndSharedMemoryEnd) {
     expect_right({.rows = 1, .out = 700, .in = 264, .dtype = dtype});
     expect_right({.rows = 8, .out = 300, .in = 264, .dtype = dtype});
     expect_right({.rows = 7, .out = 200, .in = 4864, .dtype = dtype});
+    expect_right({.rows = 7, .out = 70, .in = 6600, .dtype = dtype});  // beyond 200 KiB
     expect_right({.rows = 2, .out = 5, .in = 28672, .dtype = dtype});
     expect_right({.rows = 1, .out = 3, .in = 28672, .dtype = dtype, .bias = true});
   }
@@ -185,6 +186,21 @@ TEST_F(Linear, LeavesWhatIsNoNumberToItsOwnRow) {
 
 TEST_F(Linear, DoesNothingWithoutRows) {
   EXPECT_TRUE(run({.rows = 0, .out = 5, .in = 8}, 0).empty());
+}
+
+TEST_F(Linear, BlocksHaveEqualShares) {
+  EXPECT_EQ(cuda::equal_shares(1, 396), 1);
+  EXPECT_EQ(cuda::equal_shares(396, 396), 396);
+  EXPECT_EQ(cuda::equal_shares(397, 396), 199);
+  EXPECT_EQ(cuda::equal_shares(1792, 396), 359);  // 5 rounds, of which the last one is full
+  for (int pieces = 1; pieces < 200; ++pieces) {
+    for (int resident : {1, 4, 12, 33}) {
+      const int blocks = cuda::equal_shares(pieces, resident);
+      const auto rounds = [&](int of) { return (pieces + of - 1) / of; };
+      ASSERT_LE(blocks, resident);
+      ASSERT_EQ(rounds(blocks), rounds(resident)) << pieces << " pieces";
+    }
+  }
 }
 
 TEST_F(Linear, MeasuresTheRateOfAProduct) {

@@ -165,6 +165,11 @@ class GuardedBackend : public Backend {
     expect_own("rms_norm", {x.data, weight, out.data});
     inner_->rms_norm(x, weight, eps, out);
   }
+  void rms_norm_heads(MatrixView<float> x, int head_dim, int heads, const float* weight,
+                      const float* other_weight, float eps) override {
+    expect_own("rms_norm_heads", {x.data, weight, other_weight});
+    inner_->rms_norm_heads(x, head_dim, heads, weight, other_weight, eps);
+  }
   void apply_rope(MatrixView<float> x, MatrixView<const float> cos,
                   MatrixView<const float> sin) override {
     expect_own("apply_rope", {x.data, cos.data, sin.data});
