@@ -22,7 +22,8 @@ elseif(TURNBENCH_CUDA)
 endif()
 
 if(TURNBENCH_HAS_CUDA)
-  set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)
+  # The program then needs only a driver on the machine where it runs, not the toolkit's libcudart.
+  set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 80-virtual)  # PTX, which cards translate when they load it
   endif()

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <new>
+#include <numeric>
 #include <utility>
 
 #include "common/clock.h"
@@ -15,8 +16,6 @@
 namespace turnbench {
 namespace {
 
-// Steps of one repeat of decoding: enough to be timed well, few enough that the depth stays.
-constexpr int kDecodeSteps = 8;
 constexpr int kAnswerLimit = 256;  // tokens of synthetic answers without a length of their own
 
 std::vector<int> random_tokens(int count, int vocab) {
@@ -234,12 +233,14 @@ std::vector<BenchRow> bench_decode(Engine& engine, Backend& backend, const Bench
           std::vector<double> steps;
           double attended = 0;
           for (const Sequence& s : sequences) attended -= s.counters.attended_tokens;
-          for (int k = 0; k < kDecodeSteps; ++k) steps.push_back(step());
+          for (int k = 0; k < options.decode_steps; ++k) steps.push_back(step());
           for (const Sequence& s : sequences) attended += s.counters.attended_tokens;
           const double bandwidth = std::max(before, backend.measure_ceilings().read_bytes);
-          const double kv_bytes = attended / kDecodeSteps * 2.0 * c.head_dim *
+          const double kv_bytes = attended / options.decode_steps * 2.0 * c.head_dim *
                                   static_cast<double>(size_of(engine.options().kv_dtype));
           row.seconds.push_back(median(steps));
+          row.mean_seconds.push_back(std::accumulate(steps.begin(), steps.end(), 0.0) /
+                                     options.decode_steps);
           shares.push_back(
               (static_cast<double>(engine.model().decode_step_weight_bytes()) + kv_bytes) /
               row.seconds.back() / bandwidth);
