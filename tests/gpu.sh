@@ -25,7 +25,7 @@ case ${1-} in build | probe | measure | test) ;; *) usage ;; esac
 [ $# -le 2 ] || usage
 
 if [ "$1" = build ]; then
-  case ${2-90} in '' | *[!0-9a-z]*) usage ;; esac
+  case ${2-90} in '' | *[!0-9]*) usage ;; esac
   begin build 36000
   build_programs "${2-90}" "$limit" || finish
   bytes=$(find "$programs" -type f -exec cat {} + | wc -c)

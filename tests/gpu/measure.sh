@@ -35,17 +35,15 @@ measure_torch() {
 
 measure_all() {
   prepare_programs || finish
-  measure decode-4k 60
-  measure prefill-8k 60
-  measure_torch
-  # shellcheck disable=SC2086  # arguments are several
-  measure attention-32k 40 $torch
-  measure decode-128k 60
-  for method in quest snapkv pqcache loopserve; do measure $method-128k 60; done
-  measure prefill-32k 60
-  measure snapkv-128k-batch-4 60
-  measure quest-128k-batch-4 60
-  measure sparse-128k 60
-  for length in 4k 8k 16k 32k 64k; do measure loopserve-$length 30; done
+  timeout 20 "$programs/turnbench_gpu_measures" --list > "$work/order"
+  while read -r next seconds_of_next; do
+    arguments=
+    if [ "$next" = attention-32k ]; then
+      measure_torch < /dev/null
+      arguments=$torch
+    fi
+    # shellcheck disable=SC2086  # arguments are several
+    measure "$next" "$seconds_of_next" $arguments < /dev/null
+  done < "$work/order"
   finish
 }

@@ -1,6 +1,6 @@
 // What is to be reached on a card, one measure a process, for tests/gpu.sh:
 //   turnbench_gpu_measures MEASURE RESULTS [--small] [BACKEND=SECONDS of PyTorch's attention]...
-//   turnbench_gpu_measures --list
+//   turnbench_gpu_measures --list     names and limits in seconds, in the order to run them
 // Prints lines of the table as they are measured and appends the same to RESULTS, one JSON object a
 // line.  Exit code 3: measured, and a target is missed; 1: not measured.  --small measures a small
 // model at few tokens, for a test of this program.
@@ -295,41 +295,45 @@ void measure_loopserve(Table& table, const Setting& s, int thousands) {
 
 struct Measure {
   const char* name;
+  int seconds;  ///< limit on a card, for tests/gpu.sh
   void (*run)(Table&, const Setting&);
 };
 
+/// The most important first.
 constexpr std::array kMeasures = {
-    Measure{"decode-4k", [](Table& t, const Setting& s) { measure_decode(t, s, 4, kAllLayers); }},
-    Measure{"prefill-8k", [](Table& t, const Setting& s) { measure_prefill(t, s, 8, 0.65); }},
-    Measure{"attention-32k", measure_attention},
-    Measure{"decode-128k",
+    Measure{"decode-4k", 60,
+            [](Table& t, const Setting& s) { measure_decode(t, s, 4, kAllLayers); }},
+    Measure{"prefill-8k", 60, [](Table& t, const Setting& s) { measure_prefill(t, s, 8, 0.65); }},
+    Measure{"attention-32k", 40, measure_attention},
+    Measure{"decode-128k", 60,
             [](Table& t, const Setting& s) { measure_decode(t, s, 128, kFewLayers); }},
-    Measure{"quest-128k", [](Table& t, const Setting& s) { measure_method(t, s, {"quest"}); }},
-    Measure{"snapkv-128k", [](Table& t, const Setting& s) { measure_method(t, s, {"snapkv"}); }},
+    Measure{"quest-128k", 60, [](Table& t, const Setting& s) { measure_method(t, s, {"quest"}); }},
+    Measure{"snapkv-128k", 60,
+            [](Table& t, const Setting& s) { measure_method(t, s, {"snapkv"}); }},
     // Clustering takes long, and steps move what they read from the host.
-    Measure{"pqcache-128k",
+    Measure{"pqcache-128k", 60,
             [](Table& t, const Setting& s) {
               measure_method(t, s, {.method = "pqcache", .layers = 4, .steps = 4});
             }},
-    Measure{"loopserve-128k",
+    Measure{"loopserve-128k", 60,
             [](Table& t, const Setting& s) {
               measure_method(t, s, {.method = "loopserve", .steps = 16});
             }},
-    Measure{"prefill-32k", [](Table& t, const Setting& s) { measure_prefill(t, s, 32, 0.55); }},
+    Measure{"prefill-32k", 60, [](Table& t, const Setting& s) { measure_prefill(t, s, 32, 0.55); }},
     // Keys and values are four fifths of what a step of full attention reads.
-    Measure{"snapkv-128k-batch-4",
+    Measure{"snapkv-128k-batch-4", 60,
             [](Table& t, const Setting& s) {
               measure_method(t, s, {.method = "snapkv", .batch = 4, .wanted = 0.33});
             }},
     Measure{
         "quest-128k-batch-4",
         [](Table& t, const Setting& s) { measure_method(t, s, {.method = "quest", .batch = 4}); }},
-    Measure{"sparse-128k", measure_sparse},
-    Measure{"loopserve-4k", [](Table& t, const Setting& s) { measure_loopserve(t, s, 4); }},
-    Measure{"loopserve-8k", [](Table& t, const Setting& s) { measure_loopserve(t, s, 8); }},
-    Measure{"loopserve-16k", [](Table& t, const Setting& s) { measure_loopserve(t, s, 16); }},
-    Measure{"loopserve-32k", [](Table& t, const Setting& s) { measure_loopserve(t, s, 32); }},
-    Measure{"loopserve-64k", [](Table& t, const Setting& s) { measure_loopserve(t, s, 64); }},
+    Measure{"sparse-128k", 60, measure_sparse},
+    Measure{"loopserve-4k", 30, [](Table& t, const Setting& s) { measure_loopserve(t, s, 4); }},
+    Measure{"loopserve-8k", 30, [](Table& t, const Setting& s) { measure_loopserve(t, s, 8); }},
+    Measure{"loopserve-16k", 30, [](Table& t, const Setting& s) { measure_loopserve(t, s, 16); }},
+    Measure{"loopserve-32k", 30, [](Table& t, const Setting& s) { measure_loopserve(t, s, 32); }},
+    Measure{"loopserve-64k", 30, [](Table& t, const Setting& s) { measure_loopserve(t, s, 64); }},
 };
 
 ModelConfig geometry(const char* file) {
@@ -338,7 +342,7 @@ ModelConfig geometry(const char* file) {
 
 int run(const std::vector<std::string>& arguments) {
   if (arguments == std::vector<std::string>{"--list"}) {
-    for (const Measure& measure : kMeasures) fmt::print("{}\n", measure.name);
+    for (const Measure& measure : kMeasures) fmt::print("{} {}\n", measure.name, measure.seconds);
     return 0;
   }
   if (arguments.size() < 2) throw input_error("found no MEASURE and RESULTS, expected both");

@@ -112,9 +112,10 @@ build_programs() {
   if [ -d gpu-deps ]; then packages=$PWD/gpu-deps; fi
   # A build folder stays with what it began with.
   if [ ! -f $build/CMakeCache.txt ] && command -v ninja > /dev/null; then generator=-GNinja; fi
-  # Tests open the source folder as ".": another machine may have it elsewhere.
+  # Code of that architecture alone, as all is to fit what can be carried: other cards get a build of
+  # their own.  Tests open the source folder as ".": another machine may have it elsewhere.
   part configuring 60 cmake -S . -B $build $generator -DCMAKE_BUILD_TYPE=Release \
-    -DTURNBENCH_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES="$1" -DTURNBENCH_PACKAGES="$packages" \
+    -DTURNBENCH_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES="$1-real" -DTURNBENCH_PACKAGES="$packages" \
     -DTURNBENCH_TEST_ROOT=. || return 1
   built_for=$1 seconds_to_build=$2
   shift 2
