@@ -40,6 +40,7 @@ struct BenchOptions {
   std::vector<int> new_tokens = {};  ///< of bench_throughput
   std::vector<Method> methods;
   int repeats = 3;
+  bool ceilings = true;          ///< measured beside each run; otherwise shares of them are unknown
   int decode_steps = 8;          ///< of a repeat of bench_decode; few, so that the depth stays
   DType kv_dtype = DType::kF32;  ///< of bench_attention; elsewhere the engine's
   int layers = 0;                ///< of bench_selection: most that are measured; 0: all

@@ -19,8 +19,11 @@ attention-32k decode-128k quest-128k snapkv-128k pqcache-128k loopserve-128k " ]
 cp "$scratch/said" "$scratch/order"
 
 while read -r name _; do
-  # So small a layer has no 5% of its pairs; lengths of loopserve differ in nothing but their number.
-  case $name in sparse-128k | loopserve-8k | loopserve-32k | loopserve-64k) continue ;; esac
+  # So small a layer has no 5% of its pairs; lengths and batches differ in nothing but their numbers.
+  case $name in sparse-128k | *-batch-4 | loopserve-8k | loopserve-16k | loopserve-32k | loopserve-64k)
+    continue
+    ;;
+  esac
   arguments=
   if [ "$name" = attention-32k ]; then arguments="FLASH_ATTENTION=1000 CUDNN_ATTENTION="; fi
   # shellcheck disable=SC2086  # arguments are several
