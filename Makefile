@@ -69,7 +69,7 @@ bench: build
 	@tests/bench/selection.sh $(PROGRAM)
 	@tests/bench/report.sh $(PROGRAM)
 
-# What tests/gpu.sh needs on a machine with CUDA and without these packages.
+# What tests/gpu.sh needs to build on a machine with CUDA and without these packages.
 gpu-deps: setup
 	@tools/gpu_deps.sh
 

@@ -22,7 +22,8 @@ elseif(TURNBENCH_CUDA)
 endif()
 
 if(TURNBENCH_HAS_CUDA)
-  set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)
+  # The program then needs only a driver on the machine where it runs, not the toolkit's libcudart.
+  set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
     # Machine code for A100 (and other 8.x) and H100 (H200), and PTX for later cards.
     set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 90-virtual)

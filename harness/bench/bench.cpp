@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <new>
+#include <numeric>
 #include <utility>
 
 #include "common/clock.h"
@@ -15,8 +16,6 @@
 namespace turnbench {
 namespace {
 
-// Steps of one repeat of decoding: enough to be timed well, few enough that the depth stays.
-constexpr int kDecodeSteps = 8;
 constexpr int kAnswerLimit = 256;  // tokens of synthetic answers without a length of their own
 
 std::vector<int> random_tokens(int count, int vocab) {
@@ -190,7 +189,7 @@ std::vector<BenchRow> bench_prefill(Engine& engine, Backend& backend, const Benc
       for (const Method& method : options.methods) {
         BenchRow& row = out.emplace_back(row_of("prefill", method, n, batch));
         row.tokens_per_run = static_cast<double>(n) * batch;
-        repeat(row, options.repeats, &backend,
+        repeat(row, options.repeats, options.ceilings ? &backend : nullptr,
                method.canonical() == full ? std::function<Run()>() : dense,
                [&] { return prefill(engine, &method, tokens, batch); });
       }
@@ -230,19 +229,25 @@ std::vector<BenchRow> bench_decode(Engine& engine, Backend& backend, const Bench
         step();  // touches all memory once
         std::vector<double> shares;
         for (int i = 0; i < options.repeats; ++i) {
-          const double before = backend.measure_ceilings().read_bytes;
+          const auto peak = [&] {
+            return options.ceilings ? backend.measure_ceilings().read_bytes : 0;
+          };
+          const double before = peak();
           std::vector<double> steps;
           double attended = 0;
           for (const Sequence& s : sequences) attended -= s.counters.attended_tokens;
-          for (int k = 0; k < kDecodeSteps; ++k) steps.push_back(step());
+          for (int k = 0; k < options.decode_steps; ++k) steps.push_back(step());
           for (const Sequence& s : sequences) attended += s.counters.attended_tokens;
-          const double bandwidth = std::max(before, backend.measure_ceilings().read_bytes);
-          const double kv_bytes = attended / kDecodeSteps * 2.0 * c.head_dim *
+          const double bandwidth = std::max(before, peak());
+          const double kv_bytes = attended / options.decode_steps * 2.0 * c.head_dim *
                                   static_cast<double>(size_of(engine.options().kv_dtype));
           row.seconds.push_back(median(steps));
-          shares.push_back(
-              (static_cast<double>(engine.model().decode_step_weight_bytes()) + kv_bytes) /
-              row.seconds.back() / bandwidth);
+          row.mean_seconds.push_back(std::accumulate(steps.begin(), steps.end(), 0.0) /
+                                     options.decode_steps);
+          if (bandwidth > 0)
+            shares.push_back(
+                (static_cast<double>(engine.model().decode_step_weight_bytes()) + kv_bytes) /
+                row.seconds.back() / bandwidth);
         }
         row.ceiling_share = median(shares);
         out.push_back(std::move(row));
@@ -308,11 +313,11 @@ std::vector<BenchRow> bench_attention(const ModelShape& shape, Backend& backend,
       if (policies.selects_in_prefill()) {
         SelectingPrefill selecting(shape, backend, options.kv_dtype);
         selecting.run(method, layer, n);  // touches all memory once
-        repeat(row, options.repeats, &backend, dense,
+        repeat(row, options.repeats, options.ceilings ? &backend : nullptr, dense,
                [&] { return selecting.run(method, layer, n); });
         continue;
       }
-      repeat(row, options.repeats, &backend,
+      repeat(row, options.repeats, options.ceilings ? &backend : nullptr,
              policies.prefill == nullptr ? std::function<Run()>() : dense,
              [&] { return time(policies.prefill.get()); });
     }

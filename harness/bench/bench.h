@@ -21,6 +21,9 @@ struct BenchRow {
   double ratio_to_dense = 0;  ///< median of the ratios to a dense run right before it; 0: is one
   double pair_share = 1;      ///< share of dense attention's (query, key) pairs
 
+  // Of decode:
+  std::vector<double> mean_seconds;  ///< a step of each repeat, with what happens every few steps
+
   // Of throughput:
   int new_tokens = 0;                  ///< of each request's answer
   std::vector<double> decode_seconds;  ///< of each repeat, from the first token of the answers on
@@ -37,6 +40,8 @@ struct BenchOptions {
   std::vector<int> new_tokens = {};  ///< of bench_throughput
   std::vector<Method> methods;
   int repeats = 3;
+  bool ceilings = true;          ///< measured beside each run; otherwise shares of them are unknown
+  int decode_steps = 8;          ///< of a repeat of bench_decode; few, so that the depth stays
   DType kv_dtype = DType::kF32;  ///< of bench_attention; elsewhere the engine's
   int layers = 0;                ///< of bench_selection: most that are measured; 0: all
 };

@@ -3,13 +3,20 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <exception>
 
 #include "inference/cuda/cublas_lt.h"
 #include "inference/cuda/cuda_backend.h"
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
-  turnbench::cuda::cublas_lt();  // is found and has all functions, also where no device is
+  if (testing::GTEST_FLAG(list_tests)) return RUN_ALL_TESTS();  // says that the program starts
+  try {
+    turnbench::cuda::cublas_lt();  // is found and has all functions, also where no device is
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return 1;
+  }
   if (turnbench::cuda::device_count() == 0) {
     std::puts("skipped: no GPU");
     return 77;  // for ctest

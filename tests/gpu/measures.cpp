@@ -1,17 +1,25 @@
-// What is to be reached on a card, one part a run, for tests/gpu.sh:
-//   turnbench_gpu_measures PART RESULTS [seconds of PyTorch's attention]
+// What is to be reached on a card, one measure a process, for tests/gpu.sh:
+//   turnbench_gpu_measures MEASURE RESULTS [--small] [BACKEND=SECONDS of PyTorch's attention]...
+//   turnbench_gpu_measures --list     names and limits in seconds, in the order to run them
 // Prints lines of the table as they are measured and appends the same to RESULTS, one JSON object a
-// line.  Exit code 1: something is not reached.
+// line.  Exit code 3: measured, and a target is missed; 1: not measured.  --small measures a small
+// model at few tokens, for a test of this program.
 
+#include <cuda_runtime.h>
 #include <fmt/format.h>
 
-#include <cmath>
+#include <array>
+#include <atomic>
+#include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "common/error.h"
 #include "harness/bench/bench.h"
+#include "harness/bench/numbers.h"
 #include "harness/bench/planted_layer.h"
 #include "inference/cuda/cuda_backend.h"
 
@@ -21,12 +29,56 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kAllLayers = 32;
-constexpr int kFewLayers = 8;  // where time is compared with time, and 128K tokens must be made up
+constexpr int kFewLayers = 8;  // at 128K, and where time is compared with time
+// Of the card's memory, for a card of 80 GB: weights, layers and lengths are chosen so that
+// measures stay below it, which is checked before a measure and while it runs.
+constexpr double kMostBytes = 60e9;
+constexpr double kReservedBytes = 8e9;  // for activations, scratch memory and methods' indices
+
+double free_bytes() {
+  std::size_t free = 0, total = 0;
+  const cudaError_t error = cudaMemGetInfo(&free, &total);
+  if (error != cudaSuccess) throw runtime_error("cudaMemGetInfo: {}", cudaGetErrorString(error));
+  return static_cast<double>(free);
+}
+
+/// Watches how much device memory is taken from its construction on, by samples.  Ends the process
+/// where it is too much: a card whose memory is full may hang.
+class PeakMemory {
+ public:
+  PeakMemory()
+      : free_at_first_(free_bytes()), watch_([this](const std::stop_token& stop) {
+          while (!stop.stop_requested()) {
+            sample();
+            std::this_thread::sleep_for(std::chrono::milliseconds(200));
+          }
+        }) {}
+  double bytes() const { return peak_; }
+
+ private:
+  void sample() {
+    std::size_t free = 0, total = 0;
+    if (cudaMemGetInfo(&free, &total) != cudaSuccess) return;  // what failed says so itself
+    const double taken = free_at_first_ - static_cast<double>(free);
+    if (taken > peak_) peak_ = taken;
+    if (taken <= kMostBytes) return;
+    fmt::print("device memory: found {:.1f} GB in use, expected {:.0f} GB at most\n", 1e-9 * taken,
+               1e-9 * kMostBytes);
+    std::fflush(stdout);
+    std::_Exit(1);
+  }
+
+  const double free_at_first_;
+  std::atomic<double> peak_ = 0;
+  std::jthread watch_;
+};
 
 /// The lines of the table.
 class Table {
  public:
-  explicit Table(const std::string& path) : file_(path, std::ios::app) {}
+  explicit Table(const std::string& path) : file_(path, std::ios::app) {
+    if (!file_) throw input_error("{}: cannot be written", path);
+  }
 
   /// `wanted` is empty where something is only measured.
   void add(const std::string& measure, const std::string& wanted, const std::string& got,
@@ -46,6 +98,10 @@ class Table {
     add(measure, fmt::format(">= {:.2f}", wanted), fmt::format("{:.3f}", got), got >= wanted,
         facts);
   }
+  void at_most(const std::string& measure, double wanted, double got, const Json& facts) {
+    add(measure, fmt::format("<= {:.2f}", wanted), fmt::format("{:.3f}", got), got <= wanted,
+        facts);
+  }
   bool all_reached() const { return all_reached_; }
 
  private:
@@ -53,112 +109,146 @@ class Table {
   bool all_reached_ = true;
 };
 
+/// What a measure is about: a geometry, and how many of its tokens stand for 1K.
+struct Setting {
+  ModelConfig config;
+  int tokens_of_1k = 1024;
+  bool ceilings = true;            ///< whether the machine's limits are measured
+  std::vector<std::string> torch;  ///< BACKEND=SECONDS
+
+  int tokens(int thousands) const { return thousands * tokens_of_1k; }
+  ModelShape shape() const {
+    return {config.layers, config.heads, config.kv_heads, config.head_dim};
+  }
+  BenchOptions options(int tokens, const std::vector<std::string>& methods, int batch = 1) const {
+    BenchOptions out;
+    out.tokens = {tokens};
+    out.batches = {batch};
+    out.kv_dtype = DType::kBF16;
+    out.ceilings = ceilings;
+    for (const std::string& method : methods) out.methods.push_back(Method::parse(method));
+    return out;
+  }
+  double kv_bytes(int layers, double tokens) const {
+    return 2.0 * static_cast<double>(size_of(DType::kBF16)) * config.head_dim * config.kv_heads *
+           layers * tokens;
+  }
+};
+
+void check_plan(double bytes) {
+  if (bytes + kReservedBytes <= kMostBytes) return;
+  throw runtime_error("found a measure of {:.1f} GB, expected {:.0f} GB at most",
+                      1e-9 * (bytes + kReservedBytes), 1e-9 * kMostBytes);
+}
+
 Json facts_of(const BenchRow& row) {
   return {{"method", row.method},
           {"tokens", row.tokens},
           {"batch", row.batch},
           {"seconds", row.seconds},
+          {"mean_seconds", row.mean_seconds},
           {"of_ceiling", row.ceiling_share},
           {"of_dense", row.ratio_to_dense},
           {"pairs", row.pair_share}};
 }
 
-BenchOptions options_of(std::vector<int> tokens, const std::vector<std::string>& methods) {
-  BenchOptions out;
-  out.tokens = std::move(tokens);
-  out.batches = {1};
-  out.kv_dtype = DType::kBF16;
-  for (const std::string& method : methods) out.methods.push_back(Method::parse(method));
-  return out;
-}
-
-ModelConfig geometry() {
-  return Checkpoint::open("random:" TURNBENCH_SOURCE_DIR "/tests/bench/llama-3.1-8b.json").config;
-}
-
-/// Llama-3.1-8B with some of its layers and random weights, all in bfloat16.
+/// Some layers of a geometry, with random weights, all in bfloat16, for up to `tokens` cached ones.
 struct Machine {
-  explicit Machine(int layers)
-      : backend(cuda::make_backend(0, 0)),
-        model(checkpoint(layers), *backend, DType::kBF16),
+  Machine(const Setting& setting, int most_layers, double tokens)
+      : checkpoint(first_layers(setting, most_layers, tokens)),
+        backend(cuda::make_backend(0, 0)),
+        model(checkpoint, *backend, DType::kBF16),
         engine(model, *backend, {.kv_dtype = DType::kBF16}) {}
-  static Checkpoint checkpoint(int layers) {
+  static Checkpoint first_layers(const Setting& setting, int most_layers, double tokens) {
     Checkpoint out;
-    out.config = geometry();
-    out.config.layers = layers;
+    out.config = setting.config;
+    ModelConfig& c = out.config;
+    c.layers = std::min(c.layers, most_layers);
+    const double weights = c.linear_flops_per_token() / 2 + 2.0 * c.vocab * c.hidden;
+    check_plan(weights * static_cast<double>(size_of(DType::kBF16)) +
+               setting.kv_bytes(c.layers, tokens));
     return out;
   }
+  int layers() const { return model.config().layers; }
+
+  Checkpoint checkpoint;
   std::unique_ptr<Backend> backend;
   Model model;
   Engine engine;
 };
 
-std::string thousands(int tokens) {
-  return fmt::format("{}K", tokens / 1024);
+void measure_prefill(Table& table, const Setting& s, int thousands, double wanted) {
+  const int n = s.tokens(thousands);
+  Machine m(s, kAllLayers, n);
+  const BenchRow row = bench_prefill(m.engine, *m.backend, s.options(n, {"full"}))[0];
+  table.at_least(fmt::format("prefill of {}K tokens, share of matrix rate", thousands), wanted,
+                 row.ceiling_share, facts_of(row));
 }
 
-void measure_prefill(Table& table) {
-  Machine m(kAllLayers);
-  for (const auto& [tokens, wanted] : {std::pair(8192, 0.65), std::pair(32768, 0.55)}) {
-    const BenchRow row = bench_prefill(m.engine, *m.backend, options_of({tokens}, {"full"}))[0];
-    table.at_least(fmt::format("prefill of {} tokens, share of matrix rate", thousands(tokens)),
-                   wanted, row.ceiling_share, facts_of(row));
-  }
+void measure_decode(Table& table, const Setting& s, int thousands, int layers) {
+  const int n = s.tokens(thousands);
+  Machine m(s, layers, n);
+  const BenchRow row = bench_decode(m.engine, *m.backend, s.options(n, {"full"}))[0];
+  table.at_least(
+      fmt::format("decode at {}K, {} layers, batch 1, share of bandwidth", thousands, m.layers()),
+      0.8, row.ceiling_share, facts_of(row));
 }
 
-void measure_decode(Table& table) {
-  Machine m(kAllLayers);
-  const BenchRow row = bench_decode(m.engine, *m.backend, options_of({4096}, {"full"}))[0];
-  table.at_least("decode at 4K, batch 1, share of bandwidth", 0.8, row.ceiling_share,
-                 facts_of(row));
+/// How a method is measured beside full attention.
+struct Comparison {
+  std::string method;
+  int layers = kFewLayers;
+  int batch = 1;
+  int steps = 8;        ///< of a repeat; the mean step counts
+  double wanted = 1.0;  ///< of full attention's time, at most
+};
+
+/// Decode at 128K: keys and values are half of what a step of full attention reads with one
+/// sequence, so that no method takes less than the weights' share.
+void measure_method(Table& table, const Setting& s, const Comparison& what) {
+  const int n = s.tokens(128);
+  const double all_tokens = static_cast<double>(n) * what.batch;
+  Machine m(s, what.layers, all_tokens);
+  BenchOptions options = s.options(n, {"full", what.method}, what.batch);
+  options.decode_steps = what.steps;
+  options.repeats = 2;
+  const std::vector<BenchRow> rows = bench_decode(m.engine, *m.backend, options);
+  const auto weights = static_cast<double>(m.model.decode_step_weight_bytes());
+  const Json facts = {{"full", facts_of(rows[0])},
+                      {"method", facts_of(rows[1])},
+                      {"layers", m.layers()},
+                      {"least_possible", weights / (weights + s.kv_bytes(m.layers(), all_tokens))}};
+  table.at_most(fmt::format("decode at 128K, {} layers, batch {}: {} / full", m.layers(),
+                            what.batch, what.method),
+                what.wanted, median(rows[1].mean_seconds) / median(rows[0].mean_seconds), facts);
 }
 
-/// With one sequence the weights are half of what a step of full attention reads: no method can
-/// take less than their share.
-void measure_long_decode(Table& table) {
-  constexpr int kDepth = 131072;
-  Machine m(kFewLayers);
-  const ModelConfig& c = m.model.config();
-  for (int batch : {1, 4}) {
-    BenchOptions options = options_of({kDepth}, {"full", "snapkv:budget=1024"});
-    options.batches = {batch};
-    const std::vector<BenchRow> rows = bench_decode(m.engine, *m.backend, options);
-    const double ratio = rows[1].median_seconds() / rows[0].median_seconds();
-    const auto weights = static_cast<double>(m.model.decode_step_weight_bytes());
-    const double kv = 2.0 * static_cast<double>(size_of(DType::kBF16)) * c.head_dim * c.kv_heads *
-                      c.layers * kDepth * batch;
-    const Json facts = {{"full", facts_of(rows[0])},
-                        {"snapkv", facts_of(rows[1])},
-                        {"layers", c.layers},
-                        {"least_possible", weights / (weights + kv)}};
-    table.add(
-        fmt::format("decode at 128K, {} layers, batch {}: snapkv of 1K / full", c.layers, batch),
-        batch == 1 ? "" : "<= 0.33", fmt::format("{:.3f}", ratio), ratio <= 1.0 / 3, facts);
-  }
-}
-
-ModelShape shape() {
-  const ModelConfig c = geometry();
-  return {c.layers, c.heads, c.kv_heads, c.head_dim};
-}
-
-void measure_attention(Table& table, double torch_seconds) {
+void measure_attention(Table& table, const Setting& s) {
+  const int n = s.tokens(32);
+  check_plan(s.kv_bytes(1, n));
   const auto backend = cuda::make_backend(0, 0);
-  const BenchRow row = bench_attention(shape(), *backend, options_of({32768}, {"full"}))[0];
-  Json facts = facts_of(row);
-  facts["torch_seconds"] = torch_seconds;
-  const std::string measure = "dense attention of 32K, D 128, speed / PyTorch's SDPA";
-  if (torch_seconds > 0) {
-    table.at_least(measure, 0.7, torch_seconds / row.median_seconds(), facts);
-  } else {
-    table.add(measure + " (no PyTorch)", "", fmt::format("{:.2f} ms", 1e3 * row.median_seconds()),
-              false, facts);
+  const BenchRow row = bench_attention(s.shape(), *backend, s.options(n, {"full"}))[0];
+  table.add("dense attention of 32K", "", fmt::format("{:.2f} ms", 1e3 * row.median_seconds()),
+            false, facts_of(row));
+  for (const std::string& torch : s.torch) {
+    const std::size_t equals = torch.find('=');
+    if (equals == std::string::npos) throw input_error("found {}, expected BACKEND=SECONDS", torch);
+    const std::string name = torch.substr(0, equals), seconds = torch.substr(equals + 1);
+    const std::string measure = fmt::format("dense attention of 32K, speed / PyTorch's {}", name);
+    if (seconds.empty()) {
+      table.add(measure, "", "unavailable", false, Json::object());
+    } else {
+      Json facts = facts_of(row);
+      facts["torch_backend"] = name;
+      facts["torch_seconds"] = std::stod(seconds);
+      table.at_least(measure, 0.7, std::stod(seconds) / row.median_seconds(), facts);
+    }
   }
 }
 
 /// The most lines of which the planted layer's pairs are 5% or less.
-std::string five_percent(Backend& backend, int tokens) {
-  PlantedLayer layer(backend, shape(), tokens, DType::kBF16);
+std::string five_percent(Backend& backend, const Setting& s, int tokens) {
+  PlantedLayer layer(backend, s.shape(), tokens, DType::kBF16);
   std::string best;
   for (int lines = 125; lines <= 8000; lines += lines / 4) {
     const std::string method = fmt::format("minference:vertical={},slash={}", lines, lines);
@@ -172,60 +262,112 @@ std::string five_percent(Backend& backend, int tokens) {
   return best;
 }
 
-void measure_sparse(Table& table) {
-  constexpr int kTokens = 131072;
+void measure_sparse(Table& table, const Setting& s) {
+  const int n = s.tokens(128);
+  check_plan(s.kv_bytes(1, n));
   const auto backend = cuda::make_backend(0, 0);
-  const std::string method = five_percent(*backend, kTokens);
-  const BenchRow row = bench_attention(shape(), *backend, options_of({kTokens}, {method}))[0];
+  const std::string method = five_percent(*backend, s, n);
+  const BenchRow row = bench_attention(s.shape(), *backend, s.options(n, {method}))[0];
   table.at_least(
       fmt::format("vertical+slash at 128K, {:.1f}% of pairs: dense / sparse", 100 * row.pair_share),
       8, 1 / row.ratio_to_dense, facts_of(row));
 }
 
 /// LoopServe's Figure 6: time of the prefill and of a decode step, by length.
-void measure_loopserve(Table& table) {
-  Machine m(kFewLayers);
-  for (int tokens : {4096, 8192, 16384, 32768, 65536}) {
-    BenchOptions options = options_of({tokens}, {"full", "loopserve"});
-    options.repeats = 1;
-    for (const auto& [what, rows] :
-         {std::pair("prefill", bench_prefill(m.engine, *m.backend, options)),
-          std::pair("decode", bench_decode(m.engine, *m.backend, options))}) {
-      const Json facts = {{"full", facts_of(rows[0])},
-                          {"loopserve", facts_of(rows[1])},
-                          {"layers", m.model.config().layers}};
-      table.add(fmt::format("{} at {}, {} layers: loopserve / full, ms", what, thousands(tokens),
-                            m.model.config().layers),
-                "",
-                fmt::format("{:.1f}/{:.1f}", 1e3 * rows[1].median_seconds(),
-                            1e3 * rows[0].median_seconds()),
-                false, facts);
-    }
-  }
+void measure_loopserve(Table& table, const Setting& s, int thousands) {
+  const int n = s.tokens(thousands);
+  Machine m(s, kFewLayers, n);
+  BenchOptions options = s.options(n, {"full", "loopserve"});
+  options.repeats = 1;
+  options.decode_steps = 16;  // its interval between selections
+  const auto add = [&](const char* what, const std::vector<BenchRow>& rows, double of_loopserve,
+                       double of_full) {
+    const Json facts = {
+        {"full", facts_of(rows[0])}, {"loopserve", facts_of(rows[1])}, {"layers", m.layers()}};
+    table.add(
+        fmt::format("{} at {}K, {} layers: loopserve / full, ms", what, thousands, m.layers()), "",
+        fmt::format("{:.1f}/{:.1f}", 1e3 * of_loopserve, 1e3 * of_full), false, facts);
+  };
+  std::vector<BenchRow> rows = bench_prefill(m.engine, *m.backend, options);
+  add("prefill", rows, rows[1].median_seconds(), rows[0].median_seconds());
+  rows = bench_decode(m.engine, *m.backend, options);
+  add("decode", rows, median(rows[1].mean_seconds), median(rows[0].mean_seconds));
+}
+
+struct Measure {
+  const char* name;
+  int seconds;  ///< limit on a card, for tests/gpu.sh
+  void (*run)(Table&, const Setting&);
+};
+
+/// The most important first.
+constexpr std::array kMeasures = {
+    Measure{"decode-4k", 60,
+            [](Table& t, const Setting& s) { measure_decode(t, s, 4, kAllLayers); }},
+    Measure{"prefill-8k", 60, [](Table& t, const Setting& s) { measure_prefill(t, s, 8, 0.65); }},
+    Measure{"attention-32k", 40, measure_attention},
+    Measure{"decode-128k", 60,
+            [](Table& t, const Setting& s) { measure_decode(t, s, 128, kFewLayers); }},
+    Measure{"quest-128k", 60, [](Table& t, const Setting& s) { measure_method(t, s, {"quest"}); }},
+    Measure{"snapkv-128k", 60,
+            [](Table& t, const Setting& s) { measure_method(t, s, {"snapkv"}); }},
+    // Clustering takes long, and steps move what they read from the host.
+    Measure{"pqcache-128k", 60,
+            [](Table& t, const Setting& s) {
+              measure_method(t, s, {.method = "pqcache", .layers = 4, .steps = 4});
+            }},
+    Measure{"loopserve-128k", 60,
+            [](Table& t, const Setting& s) {
+              measure_method(t, s, {.method = "loopserve", .steps = 16});
+            }},
+    Measure{"prefill-32k", 60, [](Table& t, const Setting& s) { measure_prefill(t, s, 32, 0.55); }},
+    // Keys and values are four fifths of what a step of full attention reads.
+    Measure{"snapkv-128k-batch-4", 60,
+            [](Table& t, const Setting& s) {
+              measure_method(t, s, {.method = "snapkv", .batch = 4, .wanted = 0.33});
+            }},
+    Measure{
+        "quest-128k-batch-4", 60,
+        [](Table& t, const Setting& s) { measure_method(t, s, {.method = "quest", .batch = 4}); }},
+    Measure{"sparse-128k", 60, measure_sparse},
+    Measure{"loopserve-4k", 30, [](Table& t, const Setting& s) { measure_loopserve(t, s, 4); }},
+    Measure{"loopserve-8k", 30, [](Table& t, const Setting& s) { measure_loopserve(t, s, 8); }},
+    Measure{"loopserve-16k", 30, [](Table& t, const Setting& s) { measure_loopserve(t, s, 16); }},
+    Measure{"loopserve-32k", 30, [](Table& t, const Setting& s) { measure_loopserve(t, s, 32); }},
+    Measure{"loopserve-64k", 30, [](Table& t, const Setting& s) { measure_loopserve(t, s, 64); }},
+};
+
+ModelConfig geometry(const char* file) {
+  return Checkpoint::open(fmt::format("random:{}/{}", TURNBENCH_SOURCE_DIR, file)).config;
 }
 
 int run(const std::vector<std::string>& arguments) {
-  if (arguments.size() < 2) throw input_error("found no PART and RESULTS, expected both");
-  const std::string& part = arguments[0];
-  Table table(arguments[1]);
-  if (part == "prefill") {
-    measure_prefill(table);
-  } else if (part == "decode") {
-    measure_decode(table);
-  } else if (part == "long-decode") {
-    measure_long_decode(table);
-  } else if (part == "attention") {
-    measure_attention(table, arguments.size() > 2 ? std::stod(arguments[2]) : 0);
-  } else if (part == "sparse") {
-    measure_sparse(table);
-  } else if (part == "loopserve") {
-    measure_loopserve(table);
-  } else {
-    throw input_error(
-        "PART: found {}, expected prefill, decode, long-decode, attention, sparse or loopserve",
-        part);
+  if (arguments == std::vector<std::string>{"--list"}) {
+    for (const Measure& measure : kMeasures) fmt::print("{} {}\n", measure.name, measure.seconds);
+    return 0;
   }
-  return table.all_reached() ? 0 : 1;
+  if (arguments.size() < 2) throw input_error("found no MEASURE and RESULTS, expected both");
+  const auto measure = std::find_if(kMeasures.begin(), kMeasures.end(),
+                                    [&](const Measure& m) { return m.name == arguments[0]; });
+  if (measure == kMeasures.end())
+    throw input_error("MEASURE: found {}, expected one of those of --list", arguments[0]);
+  Setting setting;
+  const bool small = arguments.size() > 2 && arguments[2] == "--small";
+  setting.config = geometry(small ? "models/tiny/config.json" : "tests/bench/llama-3.1-8b.json");
+  if (small) {
+    setting.tokens_of_1k = 2;
+    setting.ceilings = false;  // which takes hours on the emulation
+  }
+  setting.torch.assign(arguments.begin() + (small ? 3 : 2), arguments.end());
+
+  Table table(arguments[1]);
+  const PeakMemory peak;
+  measure->run(table, setting);
+  const double bytes = peak.bytes();
+  table.add(fmt::format("{}: device memory, at most", measure->name),
+            fmt::format("<= {:.0f} GB", 1e-9 * kMostBytes), fmt::format("{:.1f} GB", 1e-9 * bytes),
+            bytes <= kMostBytes, {{"bytes", bytes}});
+  return table.all_reached() ? 0 : 3;
 }
 
 }  // namespace
