@@ -58,6 +58,14 @@ struct Allocation {
   int device;
 };
 
+/// See faults.h.
+struct Faults {
+  Faults();
+  std::size_t allocations_left;  ///< before they fail, and one; 0: none does
+  std::size_t launches_left;     ///< with the one that fails; 0: none does
+  bool lost[kDevices] = {};
+};
+
 struct Device {
   ~Device();
 
@@ -71,6 +79,7 @@ struct Device {
   /// By device and kernel.
   std::map<std::pair<int, const void*>, std::size_t> allowed_shared;
   cudaError_t last_error = cudaSuccess;
+  Faults faults;
   std::set<cudaGraph_t> graphs;
   std::set<cudaGraphExec_t> graph_execs;
   std::size_t graph_launches = 0;
@@ -78,6 +87,14 @@ struct Device {
 Device& device();
 
 CUstream_st& stream_of(cudaStream_t stream);
+/// The allocation that `data` points into, and the address of its beginning, or null: then it is
+/// pageable memory of the host.
+const Allocation* allocation_of(const void* data, std::uintptr_t* begin = nullptr);
+/// Whether this allocation is the one that is to fail.
+bool allocation_fails();
+bool is_lost(int number);
+/// The error of every call for a device that is lost.
+cudaError_t lost_error();
 /// Runs what all streams have been asked for.
 void drain_all();
 

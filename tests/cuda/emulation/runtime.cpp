@@ -39,6 +39,7 @@ cudaError_t allow_shared(const void* kernel, cudaFuncAttribute attribute, int va
 cudaError_t check_launch(const cudaLaunchConfig_t& config, const void* kernel) {
   const Lock lock(device().mutex);
   const dim3 g = config.gridDim, b = config.blockDim;
+  if (const auto error = lost_error(); error != cudaSuccess) return error;
   const auto within = [](unsigned n, unsigned most) { return n >= 1 && n <= most; };
   const auto allowed = device().allowed_shared.find({chosen, kernel});
   if (!within(g.x, 0x7FFFFFFF) || !within(g.y, 65535) || !within(g.z, 65535) ||
@@ -76,6 +77,8 @@ const char* cudaGetErrorString(cudaError_t error) {
       return "invalid resource handle";
     case cudaErrorIllegalState:
       return "the operation cannot be performed in the present state";
+    case cudaErrorIllegalAddress:
+      return "an illegal memory access was encountered";
     case cudaErrorNotReady:
       return "device not ready";
     case cudaErrorNotSupported:
@@ -98,12 +101,14 @@ const char* cudaGetErrorName(cudaError_t error) {
 
 cudaError_t cudaPeekAtLastError() {
   const Lock lock(device().mutex);
-  return device().last_error;
+  const cudaError_t lost = emulation::lost_error();
+  return lost != cudaSuccess ? lost : device().last_error;
 }
 
 cudaError_t cudaGetLastError() {
   const Lock lock(device().mutex);
-  return std::exchange(device().last_error, cudaSuccess);
+  const cudaError_t lost = emulation::lost_error();
+  return lost != cudaSuccess ? lost : std::exchange(device().last_error, cudaSuccess);
 }
 
 cudaError_t cudaGetDeviceCount(int* count) {

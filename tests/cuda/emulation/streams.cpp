@@ -87,12 +87,14 @@ cudaError_t cudaDeviceSynchronize() {
     if (stream->capture && stream->device == emulation::current_device())
       error = emulation::refuse_in_capture(stream);
   }
-  if (error == cudaSuccess) emulation::drain_all();
-  return error;
+  if (error != cudaSuccess) return error;
+  emulation::drain_all();
+  return emulation::lost_error();
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   const Lock lock(device().mutex);
+  if (const auto error = emulation::lost_error(); error != cudaSuccess) return error;
   *stream = new CUstream_st;
   device().streams.push_back(*stream);
   return cudaSuccess;
@@ -114,12 +116,13 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   const Lock lock(device().mutex);
   if (stream_of(stream).capture) return emulation::refuse_in_capture(stream);
   drain(stream_of(stream));
-  return cudaSuccess;
+  return emulation::is_lost(stream_of(stream).device) ? cudaErrorIllegalAddress : cudaSuccess;
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   const Lock lock(device().mutex);
   if (stream_of(stream).capture) return emulation::refuse_in_capture(stream);
+  if (const auto error = emulation::lost_error(); error != cudaSuccess) return error;
   return stream_of(stream).tasks.empty() ? cudaSuccess : cudaErrorNotReady;
 }
 
@@ -162,7 +165,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   const Lock lock(device().mutex);
   if (const auto error = emulation::refuse_in_captures(); error != cudaSuccess) return error;
   reach(*event->point);
-  return cudaSuccess;
+  return emulation::lost_error();
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
