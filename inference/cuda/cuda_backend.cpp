@@ -92,7 +92,6 @@ class CudaBackend : public Backend {
   CudaBackend(int device, int threads)
       : context_(std::make_shared<Context>(device)),
         memory_(std::make_shared<DeviceMemory>(context_)),
-        gemm_(*context_),
         pool_(threads),
         host_rows_(memory_) {}
 
