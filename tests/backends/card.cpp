@@ -18,7 +18,7 @@ int main(int argc, char** argv) {
     return 1;
   }
   if (turnbench::cuda::device_count() == 0) {
-    std::puts("skipped: no GPU");
+    std::printf("skipped: no GPU: %s\n", turnbench::cuda::no_device_reason().c_str());
     return 77;  // for ctest
   }
   return RUN_ALL_TESTS();
