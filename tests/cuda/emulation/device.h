@@ -78,7 +78,8 @@ struct Device {
   std::vector<cudaStream_t> streams;  ///< in the order in which they were made
   /// By device and kernel.
   std::map<std::pair<int, const void*>, std::size_t> allowed_shared;
-  cudaError_t last_error = cudaSuccess;
+  cudaError_t last_error = cudaSuccess, count_error = cudaSuccess;
+  int driver_version = CUDART_VERSION;
   Faults faults;
   std::set<cudaGraph_t> graphs;
   std::set<cudaGraphExec_t> graph_execs;

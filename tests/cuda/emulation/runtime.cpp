@@ -57,6 +57,12 @@ cudaError_t check_launch(const cudaLaunchConfig_t& config, const void* kernel) {
   return device().last_error;
 }
 
+void fail_device_count(cudaError_t error, int driver_version) {
+  const Lock lock(device().mutex);
+  device().count_error = error;
+  device().driver_version = driver_version;
+}
+
 }  // namespace emulation
 
 using emulation::device, emulation::Lock, emulation::kShared, emulation::kSharedOptIn;
@@ -69,8 +75,14 @@ const char* cudaGetErrorString(cudaError_t error) {
       return "invalid argument";
     case cudaErrorMemoryAllocation:
       return "out of memory";
+    case cudaErrorInitializationError:
+      return "initialization error";
     case cudaErrorInvalidConfiguration:
       return "invalid configuration argument";
+    case cudaErrorInsufficientDriver:
+      return "CUDA driver version is insufficient for CUDA runtime version";
+    case cudaErrorNoDevice:
+      return "no CUDA-capable device is detected";
     case cudaErrorInvalidDevice:
       return "invalid device ordinal";
     case cudaErrorInvalidResourceHandle:
@@ -112,8 +124,13 @@ cudaError_t cudaGetLastError() {
 }
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = emulation::kDevices;
-  return cudaSuccess;
+  const Lock lock(device().mutex);
+  if (device().count_error == cudaSuccess) {
+    *count = emulation::kDevices;
+  } else {
+    device().last_error = device().count_error;
+  }
+  return device().count_error;
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int number) {
@@ -169,7 +186,8 @@ cudaError_t cudaGetDevice(int* number) {
 }
 
 cudaError_t cudaDriverGetVersion(int* version) {
-  *version = CUDART_VERSION;
+  const Lock lock(device().mutex);
+  *version = device().driver_version;
   return cudaSuccess;
 }
 

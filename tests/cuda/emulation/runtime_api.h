@@ -16,7 +16,10 @@ enum cudaError_t {
   cudaSuccess = 0,
   cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
+  cudaErrorInitializationError = 3,
   cudaErrorInvalidConfiguration = 9,
+  cudaErrorInsufficientDriver = 35,
+  cudaErrorNoDevice = 100,
   cudaErrorInvalidDevice = 101,
   cudaErrorInvalidResourceHandle = 400,
   cudaErrorIllegalState = 401,
@@ -171,6 +174,8 @@ namespace emulation {
 
 /// The device runs `task` when its stream gets there; a stream that captures keeps it for a graph.
 cudaError_t enqueue(cudaStream_t stream, std::function<void()> task);
+/// Lets cudaGetDeviceCount return this error, and cudaDriverGetVersion this version.
+void fail_device_count(cudaError_t error, int driver_version = CUDART_VERSION);
 /// Gives each device so many bytes of memory; 0: as many as by default.
 void limit_memory(std::size_t bytes);
 /// Launches of graphs so far.
