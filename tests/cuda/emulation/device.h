@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "counters.h"
 #include "cuda_runtime.h"
 #include "device_range.h"
 
@@ -73,11 +74,15 @@ struct Device {
   cudaError_t last_error = cudaSuccess;
   std::set<cudaGraph_t> graphs;
   std::set<cudaGraphExec_t> graph_execs;
-  std::size_t graph_launches = 0;
+  Counters counters[kDevices];
 };
 Device& device();
 
 CUstream_st& stream_of(cudaStream_t stream);
+/// Where calls of the calling thread's device are counted.
+Counters& counted();
+/// Where calls of a stream are; null while it captures.
+Counters* counted(cudaStream_t stream);
 /// Runs what all streams have been asked for.
 void drain_all();
 

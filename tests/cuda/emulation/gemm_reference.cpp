@@ -63,6 +63,7 @@ void Gemm::run(Context& context, DType type, const void* x, std::size_t rows, st
       }
     }
   };
+  emulation::count_launch(context.stream());
   check(emulation::enqueue(context.stream(), multiply), "multiplying");
 }
 

@@ -171,11 +171,11 @@ namespace emulation {
 cudaError_t enqueue(cudaStream_t stream, std::function<void()> task);
 /// Gives each device so many bytes of memory; 0: as many as by default.
 void limit_memory(std::size_t bytes);
-/// Launches of graphs so far.
-std::size_t graph_launches();
 cudaError_t allow_shared(const void* kernel, cudaFuncAttribute attribute, int value);
 /// As a card checks it: the sizes of grid and block, and the shared memory that was allowed.
 cudaError_t check_launch(const cudaLaunchConfig_t& config, const void* kernel);
+/// Counts a launch (counters.h), unless the stream captures.
+void count_launch(cudaStream_t stream);
 
 }  // namespace emulation
 
@@ -191,6 +191,7 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
   static_assert((std::is_trivially_copyable_v<std::remove_cvref_t<Parameters>> && ...));
   const cudaError_t error = emulation::check_launch(*config, reinterpret_cast<const void*>(kernel));
   if (error != cudaSuccess) return error;
+  emulation::count_launch(config->stream);
   std::tuple<std::remove_cvref_t<Parameters>...> values(std::forward<Args>(args)...);
   return emulation::enqueue(config->stream, [config = *config, kernel, values] {
     emulation::run_grid(config.gridDim, config.blockDim, config.dynamicSmemBytes,

@@ -87,7 +87,9 @@ cudaError_t cudaDeviceSynchronize() {
     if (stream->capture && stream->device == emulation::current_device())
       error = emulation::refuse_in_capture(stream);
   }
-  if (error == cudaSuccess) emulation::drain_all();
+  if (error != cudaSuccess) return error;
+  ++emulation::counted().waits;
+  emulation::drain_all();
   return error;
 }
 
@@ -113,6 +115,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   const Lock lock(device().mutex);
   if (stream_of(stream).capture) return emulation::refuse_in_capture(stream);
+  ++emulation::counted(stream)->waits;
   drain(stream_of(stream));
   return cudaSuccess;
 }
@@ -161,6 +164,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   const Lock lock(device().mutex);
   if (const auto error = emulation::refuse_in_captures(); error != cudaSuccess) return error;
+  ++emulation::counted().waits;
   reach(*event->point);
   return cudaSuccess;
 }
