@@ -9,7 +9,7 @@ CUDA = -DTURNBENCH_CUDA=AUTO
 GENERATOR = $(if $(wildcard $(BUILD)/CMakeCache.txt),,$(if $(shell command -v ninja),-G Ninja))
 CONFIGURE = cmake -S . -B $(BUILD) $(GENERATOR) -DCMAKE_BUILD_TYPE=Release
 
-.PHONY: all setup build quickstart smollm2 plans test test-asan test-tsan lint fuzz bench gpu-deps clean
+.PHONY: all setup build quickstart smollm2 plans test test-asan test-tsan lint fuzz bench emulated-counters gpu-deps clean
 
 all: build
 
@@ -68,6 +68,12 @@ bench: build
 	@tests/bench/core.sh $(PROGRAM)
 	@tests/bench/selection.sh $(PROGRAM)
 	@tests/bench/report.sh $(PROGRAM)
+
+# What a decode step asks of a card, with every kind of method, as the emulation counts it (docs/gpu.md).
+emulated-counters: setup
+	@$(CONFIGURE) $(CUDA) > /dev/null
+	@cmake --build $(BUILD) -j $(JOBS) --target turnbench_costs_tests
+	@$(BUILD)/tests/turnbench_costs_tests --gtest_brief=1 --gtest_filter='*.AreNoMoreThanTheyWere'
 
 # What tests/gpu.sh needs to build on a machine with CUDA and without these packages.
 gpu-deps: setup

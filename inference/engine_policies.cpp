@@ -34,9 +34,14 @@ std::vector<JoinedList> joined_lists(Backend& backend, const Selection& selectio
 
 }  // namespace
 
-/// Stores the last queries of a pass in the sequence's QueryTail.  row: the pass's first row.
+/// Stores the last queries of a pass in the sequence's QueryTail, if anything may read them there.
+/// row: the pass's first row.
 void Engine::remember_queries(int layer, const Pass& pass, std::int64_t row, const Layout& layout) {
   QueryTail& tail = pass.sequence->tails[static_cast<std::size_t>(layer)];
+  if (pass.kind == Pass::Kind::kDecode && pass.observer == nullptr &&
+      !pass.sequence->policies.read_window_in_answers()) {
+    return tail.clear();  // the copy would have to wait for the device
+  }
   const std::int64_t rows = std::ssize(pass.tokens),
                      count = std::min<std::int64_t>(rows, tail.capacity());
   if (count == 0) return;
@@ -104,8 +109,12 @@ Engine::LayerDecisions Engine::ask_policies(int layer, std::span<const Pass> pas
       offloaded->settle();  // policies may read the host's keys
     const auto start = Clock::now();
     const PolicyCheck check{s.policies.method, layer, shape_.heads};
-    // Prefill and selection policies may read keys.
-    if (s.policies.prefill || s.policies.selection) stage.memory->synchronize();
+    // Who is asked may read keys: prefill policies in prompts, selection policies in steps unless
+    // they have decided ahead, observers of these.
+    const bool asks = decodes
+                          ? s.policies.selection && (ahead == nullptr || pass.observer != nullptr)
+                          : s.policies.prefill || s.policies.selection;
+    if (asks) stage.memory->synchronize();
     if (!decodes && s.policies.prefill && rows > 1) {
       out.patterns[i] = s.policies.prefill->plan(view);
       check.patterns(out.patterns[i], {layout.positions[row], rows});
@@ -316,13 +325,11 @@ void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
   Sequence& s = *pass.sequence;
   const auto start = Clock::now();
   if (pass.kind == Pass::Kind::kDecode) {
-    if (s.policies.eviction && pass.evict) {
+    if (s.policies.evict_in_answers() && pass.evict) {
       if (OffloadedLayer* offloaded = s.offloaded[static_cast<std::size_t>(layer)].get())
         offloaded->settle();  // it may read the host's keys
       memory.synchronize();
       const KeepSets kept = s.policies.eviction->after_decode(view);
-      PolicyCheck{s.policies.method, layer, shape_.heads}.keep_in_answer(
-          kept, s.policies.eviction->evicts_in_answers());
       keep(s, layer, kept, view.sets);
       // What the device has of a layer on the host stays, as long as slots and keys do.
       if (!kept.keep_all() || s.policies.shifts_positions()) forget_evicted(s, layer);

@@ -142,14 +142,15 @@ class EvictionPolicy {
  public:
   virtual ~EvictionPolicy() = default;
   virtual std::unique_ptr<EvictionPolicy> clone() const = 0;
-  /// The number of recent query rows whose `window_mass` this policy uses.
+  /// The number of recent query rows whose `window_mass` this policy uses: rows of the turn's
+  /// prompt, and of its answer if the policy evicts there.
   virtual int window() const { return 0; }
   /// The column masses over all rows of the prompt that `after_prefill` uses.
   virtual std::vector<ColumnRule> columns() const { return {}; }
   /// True if kept tokens get the new positions 0, 1, ...  The engine then stores pre-RoPE keys, and
   /// all sets of all layers must keep equally many tokens.
   virtual bool shifts_positions() const { return false; }
-  /// True if `after_decode` evicts.
+  /// True if `after_decode` evicts.  If not, it is not called.
   virtual bool evicts_in_answers() const { return false; }
   /// True if the sets of a layer may keep unequal numbers of tokens.
   virtual bool keeps_unequal_sets() const { return false; }
@@ -363,6 +364,11 @@ struct Policies {
   int window() const {
     return std::max(eviction ? eviction->window() : 0, selection ? selection->window() : 0);
   }
+  /// Whether steps of an answer may use `window_mass`.
+  bool read_window_in_answers() const {
+    return (evict_in_answers() && eviction->window() > 0) || (selection && selection->window() > 0);
+  }
+  bool evict_in_answers() const { return eviction && eviction->evicts_in_answers(); }
   bool shifts_positions() const { return eviction && eviction->shifts_positions(); }
   bool selects_in_prefill() const { return selection && selection->selects_in_prefill(); }
   /// Whether layers that an answer has on the device may leave it.

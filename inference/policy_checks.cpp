@@ -127,13 +127,6 @@ void PolicyCheck::keep(const KeepSets& kept, std::span<const KvHeadCache> sets,
   }
 }
 
-void PolicyCheck::keep_in_answer(const KeepSets& kept, bool may_evict) const {
-  if (kept.keep_all() || may_evict) return;
-  throw runtime_error(
-      "{}: found an eviction while decoding, expected none, as evicts_in_answers says",
-      where("eviction"));
-}
-
 void PolicyCheck::selection(const Selection& selection, std::span<const KvHeadCache> sets,
                             std::optional<std::int32_t> end) const {
   const MatrixView<const float>& vectors = selection.blend.vectors;

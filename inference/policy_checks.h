@@ -26,9 +26,6 @@ struct PolicyCheck {
 
   /// may_be_unequal: as the policy says (EvictionPolicy::keeps_unequal_sets).
   void keep(const KeepSets& kept, std::span<const KvHeadCache> sets, bool may_be_unequal) const;
-  /// What a policy keeps after a decode step.  may_evict: as it says
-  /// (EvictionPolicy::evicts_in_answers).
-  void keep_in_answer(const KeepSets& kept, bool may_evict) const;
   /// end: behind the slot of the last row that the selection is made for, if that is not the last
   /// slot of its set.
   void selection(const Selection& selection, std::span<const KvHeadCache> sets,

@@ -79,7 +79,9 @@ class Sequence {
   int generated = 0;               ///< tokens since then
   KvCache cache;
   Policies policies;
-  std::vector<QueryTail> tails;          ///< per layer
+  /// Per layer.  Rows of an answer are stored if steps read them, or their observers may; else the
+  /// answer's first step forgets the prompt's, so that the next turn has none but its own.
+  std::vector<QueryTail> tails;
   std::vector<ColumnMasses> columns;     ///< per layer, of the rows prefilled so far
   std::unique_ptr<Retriever> retriever;  ///< of the selection policy; may be null
   /// Of sequences that share this one's prefill, as far as it has none like theirs.

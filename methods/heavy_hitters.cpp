@@ -42,7 +42,7 @@ KeepSets HeavyHitters::after_prefill(const LayerView& view) {
 }
 
 KeepSets HeavyHitters::after_decode(const LayerView& view) {
-  if (!s_.dynamic || layers_.empty()) return {};
+  if (layers_.empty()) return {};
   // [query heads, n]: attention of the step's row.
   const ColumnMass& attention = view.stats.column_mass(rule(view.generated, view.dialogue));
   return evict(view, attention, layers_[static_cast<std::size_t>(view.layer)]);

@@ -35,7 +35,7 @@ class HeavyHitters : public EvictionPolicy {
   }
   std::vector<ColumnRule> columns() const override { return {rule(0, {})}; }
   KeepSets after_prefill(const LayerView& view) override;
-  bool evicts_in_answers() const override { return true; }
+  bool evicts_in_answers() const override { return s_.dynamic; }
   KeepSets after_decode(const LayerView& view) override;
 
  private:

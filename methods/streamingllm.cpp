@@ -27,9 +27,9 @@ class StreamingLlm : public EvictionPolicy {
     return drop_middle(view);
   }
 
-  bool evicts_in_answers() const override { return true; }
+  bool evicts_in_answers() const override { return rolling_; }
   KeepSets after_decode(const LayerView& view) override {
-    return rolling_ && !recent_.empty() ? drop_middle(view) : KeepSets{};
+    return recent_.empty() ? KeepSets{} : drop_middle(view);
   }
 
  private:

@@ -9,6 +9,9 @@
 #include "inference/cuda/cuda_backend.h"
 #include "inference/engine.h"
 #include "tests/cuda/orders.h"
+#ifdef TURNBENCH_EMULATED
+#include "tests/cuda/emulation/counters.h"
+#endif
 
 namespace turnbench {
 namespace {
@@ -82,7 +85,7 @@ struct Talks {
 /// Graphs launched so far, where somebody counts them.
 std::optional<std::size_t> graph_launches() {
 #ifdef TURNBENCH_EMULATED
-  return emulation::graph_launches();
+  return emulation::counters(0).graph_launches + emulation::counters(1).graph_launches;
 #else
   return {};
 #endif

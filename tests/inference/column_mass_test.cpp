@@ -50,6 +50,7 @@ class ColumnRecorder : public EvictionPolicy {
     return {{view.sets.size(), half}};
   }
 
+  bool evicts_in_answers() const override { return true; }
   KeepSets after_decode(const LayerView& view) override {
     notes_->decoded = view.dialogue.tokens.back();
     EXPECT_EQ(view.stats.column_mass(kPlain).rows, 1);

@@ -17,13 +17,13 @@ using Lists = std::vector<Ints>;
 /// answer.
 struct KeepAsTold : EvictionPolicy {
   KeepAsTold(Lists lists, bool decoding, bool shift)
-      : lists(std::move(lists)), decoding(decoding), shift(shift), says_when(decoding) {}
+      : lists(std::move(lists)), decoding(decoding), shift(shift) {}
   std::unique_ptr<EvictionPolicy> clone() const override {
     return std::make_unique<KeepAsTold>(*this);
   }
   bool shifts_positions() const override { return shift; }
   bool keeps_unequal_sets() const override { return says_unequal; }
-  bool evicts_in_answers() const override { return says_when; }
+  bool evicts_in_answers() const override { return decoding; }
   KeepSets after_prefill(const LayerView& view) override { return told(!decoding, view); }
   KeepSets after_decode(const LayerView& view) override { return told(decoding, view); }
   KeepSets told(bool now, const LayerView& view) const {
@@ -31,7 +31,7 @@ struct KeepAsTold : EvictionPolicy {
   }
   Lists lists;
   bool decoding, shift;
-  bool says_unequal = true, says_when;
+  bool says_unequal = true;
 };
 
 struct ReadAsTold : SelectionPolicy {
@@ -116,13 +116,6 @@ TEST_F(PolicyChecks, EvictionsThatWereNotAnnounced) {
   EXPECT_EQ(said(std::move(policies)),
             "made-up: eviction at layer 1: found sets of 3 and 1 tokens, expected equally many, as "
             "keeps_unequal_sets says");
-  auto decoding = std::make_unique<KeepAsTold>(Lists{{0, 1}, {0, 1}}, true, false);
-  decoding->says_when = false;
-  policies = {};
-  policies.eviction = std::move(decoding);
-  EXPECT_EQ(said(std::move(policies)),
-            "made-up: eviction at layer 1: found an eviction while decoding, expected none, as "
-            "evicts_in_answers says");
 }
 
 // What a selection needs of the eviction beside it is asked where the policies meet, before any

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "counters.h"
 #include "cuda_runtime.h"
 #include "device_range.h"
 
@@ -83,7 +84,7 @@ struct Device {
   Faults faults;
   std::set<cudaGraph_t> graphs;
   std::set<cudaGraphExec_t> graph_execs;
-  std::size_t graph_launches = 0;
+  Counters counters[kDevices];
 };
 Device& device();
 
@@ -96,6 +97,10 @@ bool allocation_fails();
 bool is_lost(int number);
 /// The error of every call for a device that is lost.
 cudaError_t lost_error();
+/// Where calls of the calling thread's device are counted.
+Counters& counted();
+/// Where calls of a stream are; null while it captures.
+Counters* counted(cudaStream_t stream);
 /// Runs what all streams have been asked for.
 void drain_all();
 

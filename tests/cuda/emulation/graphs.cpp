@@ -22,11 +22,6 @@ emulation::Device::~Device() {
   std::abort();
 }
 
-std::size_t emulation::graph_launches() {
-  const Lock lock(device().mutex);
-  return device().graph_launches;
-}
-
 cudaError_t emulation::refuse_in_capture(cudaStream_t stream, cudaError_t error) {
   return invalidate(*stream_of(stream).capture, error);
 }
@@ -90,7 +85,10 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsig
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   const Lock lock(device().mutex);
   if (!device().graph_execs.contains(exec)) return cudaErrorInvalidValue;
-  ++device().graph_launches;
+  if (emulation::Counters* c = emulation::counted(stream)) {
+    ++c->graph_launches;
+    c->graph_nodes += exec->tasks.size();
+  }
   cudaError_t error = cudaSuccess;
   for (const emulation::Task& task : exec->tasks) error = emulation::enqueue(stream, task);
   return error;

@@ -53,6 +53,7 @@ cudaError_t allocate(void** data, std::size_t bytes, Kind kind) {
     std::memset(*data, 0xFF, bytes);
   }
   device().allocations[address(*data)] = {bytes, kind, owner};
+  ++emulation::counted().allocations;
   return cudaSuccess;
 }
 
@@ -68,11 +69,31 @@ cudaError_t release(void* data, bool pinned) {
   if (pinned) {
     operator delete (data, std::align_val_t{kAlignment});
   } else {
+    ++emulation::counted().waits;
     device().used[it->second.device] -= it->second.bytes;
     device().range.release(data, it->second.bytes);
   }
   device().allocations.erase(it);
   return emulation::lost_error();
+}
+
+/// Counts a copy that a stream runs.  A copy to pageable memory ends before the call does.
+void count_copy(cudaStream_t stream, const void* to, const void* from, std::size_t bytes) {
+  emulation::Counters* c = emulation::counted(stream);
+  if (c == nullptr) return;
+  const auto on_device = [](const Allocation* a) {
+    return a != nullptr && a->kind == Kind::kDevice;
+  };
+  const Allocation *target = allocation_of(to), *source = allocation_of(from);
+  emulation::CopyCounter* counter = &c->within;
+  if (!on_device(source)) {
+    counter = source != nullptr ? &c->up_pinned : &c->up_pageable;
+  } else if (!on_device(target)) {
+    counter = target != nullptr ? &c->down_pinned : &c->down_pageable;
+    if (target == nullptr) ++c->waits;
+  }
+  ++counter->count;
+  counter->bytes += bytes;
 }
 
 }  // namespace
@@ -163,6 +184,7 @@ cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from,
       (allocation_of(to) == nullptr || allocation_of(from) == nullptr)) {
     return emulation::refuse_in_capture(stream);  // pageable memory
   }
+  count_copy(stream, to, from, width * height);
   // The host's memory too is read when the copy runs: that a card's driver has taken pageable
   // memory before it returns is nothing to rely on.
   return emulation::enqueue(stream, [=] {
@@ -186,6 +208,7 @@ cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t
   if (const auto error = emulation::lost_error(); error != cudaSuccess) return error;
   if (bytes == 0) return cudaSuccess;
   if (!is_valid(to, bytes, cudaMemcpyDeviceToDevice, true)) return cudaErrorInvalidValue;
+  if (emulation::Counters* c = emulation::counted(stream)) ++c->fills;
   return emulation::enqueue(stream, [=] {
     if (!emulation::is_lost(stream_of(stream).device)) std::memset(to, value, bytes);
   });

@@ -178,8 +178,6 @@ cudaError_t enqueue(cudaStream_t stream, std::function<void()> task);
 void fail_device_count(cudaError_t error, int driver_version = CUDART_VERSION);
 /// Gives each device so many bytes of memory; 0: as many as by default.
 void limit_memory(std::size_t bytes);
-/// Launches of graphs so far.
-std::size_t graph_launches();
 cudaError_t allow_shared(const void* kernel, cudaFuncAttribute attribute, int value);
 /// As a card checks it: the sizes of grid and block, and the shared memory that was allowed.
 cudaError_t check_launch(const cudaLaunchConfig_t& config, const void* kernel);
@@ -196,6 +194,8 @@ bool has_pageable_address(const T& argument) {
 }
 /// A kernel runs now; false if its device is lost or, as faults and arguments say, gets lost.
 bool begin_kernel(cudaStream_t stream, bool accesses_host);
+/// Counts a launch (counters.h), unless the stream captures.
+void count_launch(cudaStream_t stream);
 
 }  // namespace emulation
 
@@ -211,6 +211,7 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
   static_assert((std::is_trivially_copyable_v<std::remove_cvref_t<Parameters>> && ...));
   const cudaError_t error = emulation::check_launch(*config, reinterpret_cast<const void*>(kernel));
   if (error != cudaSuccess) return error;
+  emulation::count_launch(config->stream);
   std::tuple<std::remove_cvref_t<Parameters>...> values(std::forward<Args>(args)...);
   const bool accesses_host = std::apply(
       [](const auto&... value) { return (emulation::has_pageable_address(value) || ...); }, values);

@@ -88,6 +88,7 @@ cudaError_t cudaDeviceSynchronize() {
       error = emulation::refuse_in_capture(stream);
   }
   if (error != cudaSuccess) return error;
+  ++emulation::counted().waits;
   emulation::drain_all();
   return emulation::lost_error();
 }
@@ -115,6 +116,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   const Lock lock(device().mutex);
   if (stream_of(stream).capture) return emulation::refuse_in_capture(stream);
+  ++emulation::counted(stream)->waits;
   drain(stream_of(stream));
   return emulation::is_lost(stream_of(stream).device) ? cudaErrorIllegalAddress : cudaSuccess;
 }
@@ -164,6 +166,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   const Lock lock(device().mutex);
   if (const auto error = emulation::refuse_in_captures(); error != cudaSuccess) return error;
+  ++emulation::counted().waits;
   reach(*event->point);
   return emulation::lost_error();
 }
