@@ -352,16 +352,18 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t prod
                           std::uint32_t count) {
     return emulation::Factor{data, type, count, contiguous ? ld : 1, contiguous ? 1 : ld};
   };
-  const emulation::Product work_to_do = {.m = factor(a, p.transposed_a != 0, p.lda, p.m),
-                                         .n = factor(b, p.transposed_b == 0, p.ldb, p.n),
-                                         .k = p.k,
-                                         .alpha = *static_cast<const float*>(alpha),
-                                         .beta = *static_cast<const float*>(beta),
-                                         .c = static_cast<const float*>(c),
-                                         .ldc = p.ldc,
-                                         .d = static_cast<float*>(d),
-                                         .ldd = p.ldd};
+  const emulation::MatrixProduct work_to_do = {.m = factor(a, p.transposed_a != 0, p.lda, p.m),
+                                               .n = factor(b, p.transposed_b == 0, p.ldb, p.n),
+                                               .k = p.k,
+                                               .alpha = *static_cast<const float*>(alpha),
+                                               .beta = *static_cast<const float*>(beta),
+                                               .c = static_cast<const float*>(c),
+                                               .ldc = p.ldc,
+                                               .d = static_cast<float*>(d),
+                                               .ldd = p.ldd};
+  emulation::count_launch(stream);
   const auto task = [=, bytes = algorithm.workspace] {
+    if (!emulation::begin_kernel(stream, false)) return;
     if (bytes > 0) std::memset(workspace, 0xFF, bytes);
     emulation::multiply(work_to_do);
   };

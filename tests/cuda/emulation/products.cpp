@@ -39,7 +39,7 @@ __attribute__((no_sanitize("address", "undefined"))) float dot(const float* a, c
 
 }  // namespace
 
-void multiply(const Product& p) {
+void multiply(const MatrixProduct& p) {
   const std::vector<float> all_n = widened(p.n, 0, p.n.count, p.k);
   for (std::size_t first = 0; first < p.m.count; first += kBlock) {
     const std::size_t count = std::min(kBlock, p.m.count - first);

@@ -15,7 +15,7 @@ struct Factor {
 
 /// d[j * ldd + i] = alpha * (vector i of m) . (vector j of n) + beta * c[j * ldc + i]; c is not
 /// read if beta is 0.
-struct Product {
+struct MatrixProduct {
   Factor m, n;
   std::size_t k;
   float alpha, beta;
@@ -26,6 +26,6 @@ struct Product {
 };
 
 /// Sums are float32, in an order that depends on k alone.
-void multiply(const Product& product);
+void multiply(const MatrixProduct& product);
 
 }  // namespace emulation
