@@ -1,7 +1,7 @@
 #pragma once
 
 // EMULATION_ADDRESS_SANITIZER or EMULATION_THREAD_SANITIZER, where this compile has one of them.
-// Files of a thread sanitizer's build that are not instrumented are compiled with the latter defined.
+// Files that a thread sanitizer's build does not instrument are compiled with the latter defined.
 
 #ifdef __has_feature  // as Clang tells
 #if __has_feature(address_sanitizer)
