@@ -24,7 +24,8 @@ constexpr std::int64_t kFewRows = 8;
 /// y[r, o] = bias[o] + sum_i x[r, i] w[o, i], all in device memory.  x: [rows, in]; bias: [out] or
 /// null; y: [rows, out].  With at most kFewRows rows, the order of a row's sums does not depend on
 /// their number.  With more rows, x is rounded to the type of the weights and sums are float32;
-/// where cuBLASLt has no algorithm, the kernel for few rows computes some rows at a time in float32.
+/// where cuBLASLt has no algorithm, the kernel for few rows computes some rows at a time in
+/// float32.
 void linear(Context& context, Gemm& gemm, MatrixView<const float> x, const Weights& w,
             const float* bias, MatrixView<float> y);
 

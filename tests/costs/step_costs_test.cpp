@@ -23,10 +23,11 @@ struct Bound {
 };
 
 // Each row: launches, graphs, their nodes; copies up, their bytes; copies down, their bytes; copies
-// within the device; pageable ones; waits.  How many copies up methods with keys in host memory need
-// depends on what is selected, and so on rounding: their rows have a tenth more than was counted.
-// The targets: five kernels a layer for `full` and for what only evicts behind prompts; at most 25
-// and no wait for what chooses in steps; one copy more for keys in host memory, however many tokens.
+// within the device; pageable ones; waits.  How many copies up methods with keys in host memory
+// need depends on what is selected, and so on rounding: their rows have a tenth more than was
+// counted. The targets: five kernels a layer for `full` and for what only evicts behind prompts; at
+// most 25 and no wait for what chooses in steps; one copy more for keys in host memory, however
+// many tokens.
 // clang-format off
 const Bound kBounds[] = {
     {"full",

@@ -125,7 +125,8 @@ TEST(Devices, AreMissingForAReason) {
     return said.substr(said.find("cpu: ") + 5);
   };
   EXPECT_EQ(refusal_with(cudaErrorNoDevice, CUDART_VERSION), "this machine has no CUDA device");
-  EXPECT_EQ(refusal_with(cudaErrorInsufficientDriver, 0), "this machine has no CUDA driver (libcuda.so.1)");
+  EXPECT_EQ(refusal_with(cudaErrorInsufficientDriver, 0),
+            "this machine has no CUDA driver (libcuda.so.1)");
   EXPECT_EQ(refusal_with(cudaErrorInsufficientDriver, 12040),
             "the CUDA driver (12.4) is older than the runtime (13.0): CUDA driver version is "
             "insufficient for CUDA runtime version");
