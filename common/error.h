@@ -13,6 +13,7 @@ enum class ErrorKind {
   kInput,    ///< wrong usage or invalid input: exit code 2
   kRuntime,  ///< a failure while running: exit code 1
   kMemory,   ///< not enough memory: recorded as out of memory, exit code 1
+  kDevice,   ///< a device that does nothing more in this process, as after an illegal access
 };
 
 /// The one exception type of the project; `what()` is one line for the user.

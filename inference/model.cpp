@@ -284,6 +284,8 @@ Model::Model(const Checkpoint& checkpoint, std::span<Backend* const> backends, D
                  hidden);
   if (!c.tied_embeddings || stages_.count() > 1)
     first.load_rows(embedding_, c.vocab, 0, embedding, c.vocab, hidden);
+  // Other backends use the weights, in streams that wait for nothing of these.
+  for (Backend* backend : backends) backend->memory()->synchronize();
   rope_frequencies_ = turnbench::rope_frequencies(c.rope, c.head_dim);
 }
 

@@ -103,7 +103,7 @@ class LocalRun {
   RunSummary run() {
     for (std::size_t m = 0; m < plan_.experiment.models.size() && !stop_; ++m) run_model(m);
     if (failure_) std::rethrow_exception(failure_);
-    return {progress_, progress_.units_done < progress_.units};
+    return {progress_, progress_.units_done < progress_.units, lost_device_};
   }
 
  private:
@@ -180,7 +180,8 @@ class LocalRun {
     progress_.tokens += result.prefilled_tokens + result.decoded_tokens;
     progress_.seconds = seconds_since(start_);
     report_(progress_);
-    if (should_stop_()) stop_ = true;
+    if (!result.lost_device.empty()) lost_device_ = result.lost_device;
+    if (!lost_device_.empty() || should_stop_()) stop_ = true;
   }
 
   const Plan& plan_;
@@ -192,6 +193,7 @@ class LocalRun {
   std::mutex mutex_;  // of all that follows, and of the store
   Progress progress_;
   std::exception_ptr failure_;
+  std::string lost_device_;
   std::atomic<bool> stop_{false};
 };
 

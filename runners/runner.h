@@ -35,7 +35,8 @@ struct Progress {
 
 struct RunSummary {
   Progress progress;
-  bool stopped = false;  ///< `should_stop` ended the run early
+  bool stopped = false;     ///< `should_stop` or a lost device ended the run early
+  std::string lost_device;  ///< why a device does nothing more in this process; else empty
 };
 
 /// Runs a plan's units in this process.  Workers have an engine each and share the weights.  The

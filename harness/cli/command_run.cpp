@@ -93,9 +93,14 @@ std::vector<std::string> notes_of(const Store& store, const std::string& experim
   return out;
 }
 
-/// Runs what the store lacks of a manifest.  Returns its tables, as JSON if `common` says so.  Sets
+struct ManifestRun {
+  std::string tables;
+  bool device_lost;
+};
+
+/// Runs what the store lacks of a manifest.  Its tables are JSON if `common` says so.  Sets
 /// `exit_code` to 1 if units failed.
-std::string run_manifest(const Manifest& manifest, const SweepTarget& target,
+ManifestRun run_manifest(const Manifest& manifest, const SweepTarget& target,
                          const CommonOptions& common, int& exit_code) {
   const SweepOptions& options = target.options;
   const RunOptions run = options.run_options();
@@ -103,7 +108,7 @@ std::string run_manifest(const Manifest& manifest, const SweepTarget& target,
   for (const ResolvedModel& model : plan.experiment.models)
     model.checkpoint.stages(run.devices.size());
   if (path_exists(target.db) && !Store::is_writable(target.db))
-    return report_read_only(std::move(plan), target.db, common);
+    return {report_read_only(std::move(plan), target.db, common), false};
   Store store = Store::create(target.db);
   store.add_experiment(stored_experiment(plan, run.devices));
   if (target.retry) {
@@ -133,7 +138,11 @@ std::string run_manifest(const Manifest& manifest, const SweepTarget& target,
   for (const std::string& note : notes_of(store, manifest.name)) {
     if (!common.quiet) fmt::print(stderr, "{}: {}\n", manifest.name, note);
   }
-  if (summary.stopped) {
+  if (!summary.lost_device.empty()) {
+    exit_code = 1;
+    fmt::print(stderr, "{}: stopped with {} of {} units done: {}; a new run goes on\n",
+               manifest.name, p.units_done, p.units, summary.lost_device);
+  } else if (summary.stopped) {
     throw runtime_error("{}: stopped with {} of {} units done; run it again to go on",
                         manifest.name, p.units_done, p.units);
   }
@@ -141,7 +150,7 @@ std::string run_manifest(const Manifest& manifest, const SweepTarget& target,
     exit_code = 1;
     print_failures(store, manifest.name, failed_earlier);
   }
-  return report_on(store, manifest.name, common);
+  return {report_on(store, manifest.name, common), !summary.lost_device.empty()};
 }
 
 }  // namespace
@@ -150,12 +159,13 @@ void run_manifests(const std::vector<Manifest>& manifests, const SweepTarget& ta
                    const CommonOptions& common, int& exit_code) {
   std::vector<std::string> documents;
   for (const Manifest& manifest : manifests) {
-    std::string table = run_manifest(manifest, target, common, exit_code);
+    ManifestRun run = run_manifest(manifest, target, common, exit_code);
     if (!common.json) {
-      fmt::print("{}", table);
+      fmt::print("{}", run.tables);
     } else {
-      documents.push_back(std::move(table));
+      documents.push_back(std::move(run.tables));
     }
+    if (run.device_lost) break;
   }
   if (common.json) print_documents(std::move(documents));
 }

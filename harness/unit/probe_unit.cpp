@@ -263,10 +263,13 @@ class ProbeRun {
 
 UnitResult failed(const ProbeUnit& unit, const Error& error) {
   UnitResult out;
-  for (const Dialogue* dialogue : unit.dialogues) {
-    for (Record& r : failed_records(unit.cells[0].key, *dialogue, error))
-      out.records.push_back(std::move(r));
+  for (const ProbeCell& cell : unit.cells) {
+    for (const Dialogue* dialogue : unit.dialogues) {
+      for (Record& r : failed_records(cell.key, *dialogue, error))
+        out.records.push_back(std::move(r));
+    }
   }
+  if (error.kind() == ErrorKind::kDevice) out.lost_device = error.what();
   return out;
 }
 
@@ -296,13 +299,15 @@ UnitResult run_probes(Engine& engine, const PromptRenderer& renderer, const Deco
   try {
     return ProbeRun(engine, renderer, decoding, unit).run();
   } catch (const Error& error) {
-    if (alone) return failed(unit, error);
+    if (alone || error.kind() == ErrorKind::kDevice) return failed(unit, error);
   } catch (const std::bad_alloc&) {
     if (alone) return failed(unit, memory_error("the system gave no more memory"));
   }
   UnitResult out;
-  for (const ProbeCell& cell : unit.cells)  // what fails fails alone
-    out.add(run_probes(engine, renderer, decoding, {unit.dialogues, {cell}, unit.answers}));
+  for (const ProbeCell& cell : unit.cells) {  // what fails fails alone
+    if (out.lost_device.empty())
+      out.add(run_probes(engine, renderer, decoding, {unit.dialogues, {cell}, unit.answers}));
+  }
   return out;
 }
 

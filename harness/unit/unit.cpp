@@ -14,11 +14,22 @@ Error no_memory() {
   return memory_error("the system gave no more memory");
 }
 
-/// What a unit of one cell gives when it fails.
+/// What a unit gives whose cells all fail.
 UnitResult failed(const WorkUnit& unit, const Error& error) {
   UnitResult out;
-  out.records = failed_records(unit.cells[0].key, *unit.dialogue, error);
+  for (const UnitCell& cell : unit.cells) {
+    std::vector<Record> records = failed_records(cell.key, *unit.dialogue, error);
+    std::move(records.begin(), records.end(), std::back_inserter(out.records));
+  }
+  if (error.kind() == ErrorKind::kDevice) out.lost_device = error.what();
   return out;
+}
+
+/// The error of `cells` cells that ran together when their device was lost.
+Error shared_by(std::size_t cells, const Error& error) {
+  if (cells == 1) return error;
+  return Error(error.kind(), fmt::format("{} (one of {} cells that ran together is the cause)",
+                                         error.what(), cells));
 }
 
 /// A unit by itself, after it failed in company; its cells one by one if it fails again.
@@ -26,9 +37,13 @@ UnitResult run_apart(Engine& engine, const PromptRenderer& renderer, const Decod
                      const WorkUnit& unit) {
   const auto fail = [&](const Error& error) {
     if (unit.cells.size() == 1) return failed(unit, error);
+    if (error.kind() == ErrorKind::kDevice)
+      return failed(unit, shared_by(unit.cells.size(), error));
     UnitResult out;
-    for (const UnitCell& cell : unit.cells)
-      out.add(run_apart(engine, renderer, decoding, {unit.dialogue, {cell}}));
+    for (const UnitCell& cell : unit.cells) {
+      if (out.lost_device.empty())
+        out.add(run_apart(engine, renderer, decoding, {unit.dialogue, {cell}}));
+    }
     return out;
   };
   try {
@@ -62,6 +77,7 @@ void UnitResult::add(UnitResult part) {
   std::move(part.scores.begin(), part.scores.end(), std::back_inserter(scores));
   prefilled_tokens += part.prefilled_tokens;
   decoded_tokens += part.decoded_tokens;
+  if (lost_device.empty()) lost_device = std::move(part.lost_device);
 }
 
 std::vector<Record> failed_records(const std::string& cell, const Dialogue& dialogue,
@@ -102,9 +118,19 @@ void run_units(Engine& engine, const PromptRenderer& renderer, const Decoding& d
     for (ActiveUnit& unit : ended) done(unit.unit, std::move(unit.result));
     if (!failure) continue;
     const std::vector<WorkUnit> units = runner.abandon();
+    if (failure->kind() == ErrorKind::kDevice) {
+      std::size_t cells = 0;
+      for (const WorkUnit& unit : units) cells += unit.cells.size();
+      for (const WorkUnit& unit : units) done(unit, failed(unit, shared_by(cells, *failure)));
+      return;
+    }
     for (const WorkUnit& unit : units) {
       const bool alone = units.size() == 1 && unit.cells.size() == 1;
-      done(unit, alone ? failed(unit, *failure) : run_apart(engine, renderer, decoding, unit));
+      UnitResult result =
+          alone ? failed(unit, *failure) : run_apart(engine, renderer, decoding, unit);
+      const bool lost = !result.lost_device.empty();
+      done(unit, std::move(result));
+      if (lost) return;
     }
   }
 }

@@ -36,6 +36,7 @@ struct UnitResult {
   std::vector<Record> records;
   std::vector<ScoreValue> scores;  ///< the values of probes and of fidelity, for ok records
   std::int64_t prefilled_tokens = 0, decoded_tokens = 0;
+  std::string lost_device;  ///< why the engine's device does nothing more; empty if it works
 
   void add(UnitResult part);
 };
@@ -48,8 +49,9 @@ constexpr std::int64_t kMaxConcurrentTokens = 32768;  ///< as `estimate_context_
 /// Runs units on one engine, several at the same time.  Calls `next` for each unit until it returns
 /// nullopt, and `done` as soon as a unit has ended, while others may still run.  Cells with the
 /// same prefill share it; the branches of all units decode as one batch.  Sharing changes cost,
-/// never results.  If a cell fails, its error is recorded and the others go on.  Exceptions of
-/// `next` and `done` are passed on.
+/// never results.  If a cell fails, its error is recorded and the others go on.  If the device is
+/// lost, all cells that ran together are recorded as failed, and no further unit runs.  Exceptions
+/// of `next` and `done` are passed on.
 void run_units(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
                const std::function<std::optional<WorkUnit>()>& next,
                const std::function<void(const WorkUnit&, UnitResult)>& done);

@@ -95,7 +95,8 @@ double measure_flops(Context& context, Gemm& gemm, std::size_t size) {
   context.launch(fill, blocks, dim3(kCeilingThreads), 0, x.get(), count, 1u);
   context.launch(fill, blocks, dim3(kCeilingThreads), 0, w.get(), count, 2u);
   const double seconds = median_seconds(context, [&] {
-    gemm.run(context, DType::kBF16, x.get(), size, size, w.get(), size, size, y.get(), size);
+    if (!gemm.run(context, DType::kBF16, x.get(), size, size, w.get(), size, size, y.get(), size))
+      throw runtime_error("cuBLASLt: found no algorithm for the square of {} that measures", size);
   });
   return 2.0 * static_cast<double>(count) * static_cast<double>(size) / seconds;
 }

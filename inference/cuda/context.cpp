@@ -20,9 +20,13 @@ std::size_t rounded(std::size_t bytes) {
 
 void check(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
-  cudaGetLastError();  // so that the next call does not report it again, unless the device is lost
+  cudaGetLastError();  // so that the next call does not report it again
   if (status == cudaErrorMemoryAllocation)
     throw memory_error("CUDA, {}: {}", what, cudaGetErrorString(status));
+  if (cudaPeekAtLastError() != cudaSuccess) {  // one that stays until the process ends
+    throw Error(ErrorKind::kDevice, fmt::format("CUDA, {}: {}; the device is lost to this process",
+                                                what, cudaGetErrorString(status)));
+  }
   throw runtime_error("CUDA, {}: {}", what, cudaGetErrorString(status));
 }
 

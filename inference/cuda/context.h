@@ -15,7 +15,8 @@
 namespace turnbench::cuda {
 
 /// Checks the status of a CUDA call.  what: what was being done, for the message.
-/// @throws Error (memory) if device memory is exhausted, Error (runtime) for other failures.
+/// @throws Error (memory) if device memory is exhausted, Error (device) if no later call on the device
+/// can succeed, Error (runtime) for other failures.
 void check(cudaError_t status, const char* what);
 
 /// True for the address of device memory, whatever the device.

@@ -4,8 +4,7 @@
 
 namespace turnbench::cuda {
 
-/// The functions of cuBLASLt that are used.  The library is loaded when they are first asked for:
-/// that takes longer than most commands of a program that multiplies nothing on a device.
+/// The functions of cuBLASLt that are used.
 struct CublasLt {
   decltype(&cublasLtGetStatusString) get_status_string;
   decltype(&cublasLtCreate) create;
@@ -22,7 +21,11 @@ struct CublasLt {
   decltype(&cublasLtMatmul) multiply;
 };
 
-/// An error where the library or one of the functions is missing.
-const CublasLt& cublas_lt();
+/// Loads the library, which takes longer than most commands of a program that multiplies nothing on
+/// a device.  Tried are the toolkit's major version, then other versions with the same functions:
+/// each where the system's loader looks, then in the toolkit's folders.  If the environment
+/// variable TURNBENCH_CUBLAS_LT names a file, only that one is tried.
+/// @throws Error (runtime) if the library or one of the functions is missing.
+CublasLt load_cublas_lt();
 
 }  // namespace turnbench::cuda

@@ -92,7 +92,6 @@ class CudaBackend : public Backend {
   CudaBackend(int device, int threads)
       : context_(std::make_shared<Context>(device)),
         memory_(std::make_shared<DeviceMemory>(context_)),
-        gemm_(*context_),
         pool_(threads),
         host_rows_(memory_) {}
 
@@ -245,9 +244,37 @@ class CudaBackend : public Backend {
 
 }  // namespace
 
+namespace {
+
+/// "12.4" for 12040.
+std::string version_text(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+}  // namespace
+
 int device_count() {
   int count = 0;
-  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+  cudaGetLastError();  // so that no later call reports it
+  return 0;
+}
+
+std::string no_device_reason() {
+  int count = 0, driver = 0, runtime = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  cudaGetLastError();
+  if (error == cudaSuccess || error == cudaErrorNoDevice) return "this machine has no CUDA device";
+  cudaDriverGetVersion(&driver);
+  cudaRuntimeGetVersion(&runtime);
+  if (driver == 0) return "this machine has no CUDA driver (libcuda.so.1)";
+  const char* text = cudaGetErrorString(error);
+  if (error == cudaErrorInsufficientDriver) {
+    return fmt::format("the CUDA driver ({}) is older than the runtime ({}): {}",
+                       version_text(driver), version_text(runtime), text);
+  }
+  return fmt::format("CUDA counts no devices: {} (driver {}, runtime {})", text,
+                     version_text(driver), version_text(runtime));
 }
 
 std::unique_ptr<Backend> make_backend(int device, int threads) {

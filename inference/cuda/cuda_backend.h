@@ -1,13 +1,17 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "inference/backend.h"
 
 namespace turnbench::cuda {
 
-/// The number of CUDA devices; 0 if there is no driver.
+/// The number of CUDA devices; 0 if they cannot be counted.
 int device_count();
+/// Why `device_count` is 0, as a clause: that there is no device or no driver, that the driver is
+/// older than the runtime, or else CUDA's error and both versions.
+std::string no_device_reason();
 
 /// Makes the backend of a device, with `threads` host threads for policies (0: all processors of
 /// this process).  Operations run in one stream; the host does not wait for them until it needs a

@@ -84,6 +84,7 @@ bool DeviceMemory::owns(const std::byte* data) const {
 }
 
 void DeviceMemory::copy(std::span<const Copy> copies) {
+  HostTransfers& transfers = context_->transfers();
   std::vector<Copy> inside, up, down;
   for (const Copy& c : copies) {
     if (c.bytes == 0) continue;
@@ -93,16 +94,18 @@ void DeviceMemory::copy(std::span<const Copy> copies) {
       inside.push_back(c);
     } else if (is_device_memory(c.from)) {
       context_->copy(c.to, c.from, c.bytes);  // another backend's, on this card or another
-    } else if (c.bytes >= kTransfer) {
-      up.push_back(c);
     } else {
+      transfers.settle({c.from, c.bytes});  // what an earlier copy brings there is read here
+      if (c.bytes >= kTransfer) {
+        up.push_back(c);
+        continue;
+      }
       context_->copy_from_host(c.to, {c.from, c.bytes});
     }
   }
   if (!inside.empty()) copy_bytes(*context_, inside);
   if (up.empty() && down.empty()) return;
   // All copies to the host are transfers, so that of two copies to one address the later one wins.
-  HostTransfers& transfers = context_->transfers();
   transfers.order_after(context_->stream());
   for (const Copy& c : up) transfers.to_device(c.to, {c.from, c.bytes});
   for (const Copy& c : down) transfers.to_host({c.to, c.bytes}, c.from);

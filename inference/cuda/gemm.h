@@ -8,29 +8,33 @@
 
 namespace turnbench::cuda {
 
-/// Products of large matrices by cuBLAS (in the emulation, by a reference).  Results are the same
+/// Products of large matrices by cuBLASLt, which is loaded at the first one.  Results are the same
 /// in every run.
 class Gemm {
  public:
   static constexpr std::size_t kWorkspaceBytes = std::size_t{32}
                                                  << 20;  ///< of the library, at most
 
-  explicit Gemm(Context& context);
+  Gemm();
   ~Gemm();
   Gemm(const Gemm&) = delete;
   Gemm& operator=(const Gemm&) = delete;
 
   /// y[r, o] = sum_i x[r, i] w[o, i], all in device memory.  x: [rows, in] of `type`, stride ldx;
-  /// w: [out, in] of `type`; y: [rows, out] of float32, stride ldy.  Sums are float32.
-  void run(Context& context, DType type, const void* x, std::size_t rows, std::size_t ldx,
-           const void* w, std::size_t out, std::size_t in, float* y, std::size_t ldy);
+  /// w: [out, in] of `type`; y: [rows, out] of float32, stride ldy.  Sums are float32.  False if
+  /// the library has no algorithm for these shapes and addresses; y is then unchanged.
+  /// @throws Error (runtime) if the library is missing, Error (memory) if its workspace does not
+  /// fit.
+  [[nodiscard]] bool run(Context& context, DType type, const void* x, std::size_t rows,
+                         std::size_t ldx, const void* w, std::size_t out, std::size_t in, float* y,
+                         std::size_t ldy);
 
-  /// Bytes of device memory that it holds.
+  /// Bytes of device memory that it holds: none before the first product.
   std::size_t bytes() const;
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  struct Library;
+  std::unique_ptr<Library> library_;
 };
 
 }  // namespace turnbench::cuda

@@ -8,9 +8,9 @@
 namespace turnbench::cuda {
 namespace {
 
-void check_blas(cublasStatus_t status, const char* what) {
+void check_blas(const CublasLt& blas, cublasStatus_t status, const char* what) {
   if (status != CUBLAS_STATUS_SUCCESS)
-    throw runtime_error("cuBLAS, {}: {}", what, cublas_lt().get_status_string(status));
+    throw runtime_error("cuBLASLt, {}: {}", what, blas.get_status_string(status));
 }
 
 cudaDataType_t type_of(DType type) {
@@ -35,9 +35,9 @@ std::uint32_t alignment_of(const void* data) {
 template <typename T, auto kDestroy>
 class Handle {
  public:
-  Handle() = default;
+  explicit Handle(const CublasLt& blas) : blas_(blas) {}
   ~Handle() {
-    if (value_ != nullptr) (cublas_lt().*kDestroy)(value_);
+    if (value_ != nullptr) (blas_.*kDestroy)(value_);
   }
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
@@ -45,6 +45,7 @@ class Handle {
   T get() const { return value_; }
 
  private:
+  const CublasLt& blas_;
   T value_ = nullptr;
 };
 
@@ -61,38 +62,41 @@ struct Shape {
 
 /// The library has matrices column by column: y^T [out, rows] = (w^T)^T x^T.
 struct Plan {
-  Handle<cublasLtMatmulDesc_t, &CublasLt::product_destroy> product;
-  Layout w, x, y;
-  cublasLtMatmulAlgo_t algorithm;
+  const CublasLt& blas;
+  Handle<cublasLtMatmulDesc_t, &CublasLt::product_destroy> product{blas};
+  Layout w{blas}, x{blas}, y{blas};
+  bool exists = false;  ///< if false, the library has no algorithm
+  cublasLtMatmulAlgo_t algorithm = {};
 
-  Plan(cublasLtHandle_t library, const Shape& s) {
-    check_blas(cublas_lt().product_create(product.receive(), CUBLAS_COMPUTE_32F, CUDA_R_32F),
+  Plan(const CublasLt& library, cublasLtHandle_t handle, const Shape& s) : blas(library) {
+    check_blas(blas, blas.product_create(product.receive(), CUBLAS_COMPUTE_32F, CUDA_R_32F),
                "describing a product");
     const cublasOperation_t transposed = CUBLAS_OP_T;
-    check_blas(cublas_lt().product_set_attribute(product.get(), CUBLASLT_MATMUL_DESC_TRANSA,
-                                                 &transposed, sizeof(transposed)),
+    check_blas(blas,
+               blas.product_set_attribute(product.get(), CUBLASLT_MATMUL_DESC_TRANSA, &transposed,
+                                          sizeof(transposed)),
                "describing a product");
     make(w, type_of(s.type), s.in, s.out, s.in);
     make(x, type_of(s.type), s.in, s.rows, s.ldx);
     make(y, CUDA_R_32F, s.out, s.rows, s.ldy);
-    choose(library, s);
+    choose(handle, s);
   }
 
  private:
-  static void make(Layout& layout, cudaDataType_t type, std::size_t rows, std::size_t columns,
-                   std::size_t ld) {
-    check_blas(cublas_lt().layout_create(layout.receive(), type, rows, columns,
-                                         static_cast<std::int64_t>(ld)),
-               "describing a matrix");
+  void make(Layout& layout, cudaDataType_t type, std::size_t rows, std::size_t columns,
+            std::size_t ld) const {
+    check_blas(
+        blas,
+        blas.layout_create(layout.receive(), type, rows, columns, static_cast<std::int64_t>(ld)),
+        "describing a matrix");
   }
 
-  void choose(cublasLtHandle_t library, const Shape& s) {
-    Handle<cublasLtMatmulPreference_t, &CublasLt::preference_destroy> preference;
-    check_blas(cublas_lt().preference_create(preference.receive()), "choosing an algorithm");
+  void choose(cublasLtHandle_t handle, const Shape& s) {
+    Handle<cublasLtMatmulPreference_t, &CublasLt::preference_destroy> preference(blas);
+    check_blas(blas, blas.preference_create(preference.receive()), "choosing an algorithm");
     const auto set = [&](cublasLtMatmulPreferenceAttributes_t name, auto value) {
-      check_blas(
-          cublas_lt().preference_set_attribute(preference.get(), name, &value, sizeof(value)),
-          "choosing an algorithm");
+      check_blas(blas, blas.preference_set_attribute(preference.get(), name, &value, sizeof(value)),
+                 "choosing an algorithm");
     };
     set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{Gemm::kWorkspaceBytes});
     // Parts of a sum meet in float32 and in a step of their own.
@@ -104,56 +108,59 @@ struct Plan {
     set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, s.align_y);
     cublasLtMatmulHeuristicResult_t best = {};
     int found = 0;
-    check_blas(cublas_lt().choose_algorithm(library, product.get(), w.get(), x.get(), y.get(),
-                                            y.get(), preference.get(), 1, &best, &found),
-               "choosing an algorithm");
-    if (found == 0) {
-      throw runtime_error("cuBLAS: found no algorithm for {} x {} times {} x {} of {}", s.rows,
-                          s.in, s.in, s.out, name_of(s.type));
-    }
+    const cublasStatus_t status =
+        blas.choose_algorithm(handle, product.get(), w.get(), x.get(), y.get(), y.get(),
+                              preference.get(), 1, &best, &found);
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED) return;
+    check_blas(blas, status, "choosing an algorithm");
+    exists = found > 0 && best.state == CUBLAS_STATUS_SUCCESS;
     algorithm = best.algo;
   }
 };
 
 }  // namespace
 
-struct Gemm::Impl {
-  Handle<cublasLtHandle_t, &CublasLt::destroy> library;
+struct Gemm::Library {
+  CublasLt blas = load_cublas_lt();
+  Handle<cublasLtHandle_t, &CublasLt::destroy> handle{blas};
   std::byte* workspace = nullptr;
   std::map<Shape, Plan> plans;
 
-  explicit Impl(const Context& context) {
-    check_blas(cublas_lt().create(library.receive()), "starting");
-    workspace = context.allocate(Gemm::kWorkspaceBytes, "workspaces of cuBLAS");
+  explicit Library(const Context& context) {
+    check(cudaSetDevice(context.device()), "choosing the device");
+    check_blas(blas, blas.create(handle.receive()), "starting");
+    workspace = context.allocate(Gemm::kWorkspaceBytes, "workspaces of cuBLASLt");
   }
-  ~Impl() { cudaFree(workspace); }
+  ~Library() { cudaFree(workspace); }
+  Library(const Library&) = delete;
+  Library& operator=(const Library&) = delete;
 
   const Plan& plan(const Shape& shape) {
-    return plans.try_emplace(shape, library.get(), shape).first->second;
+    return plans.try_emplace(shape, blas, handle.get(), shape).first->second;
   }
 };
 
-Gemm::Gemm(Context& context) {
-  check(cudaSetDevice(context.device()), "choosing the device");
-  impl_ = std::make_unique<Impl>(context);
-}
-
+Gemm::Gemm() = default;
 Gemm::~Gemm() = default;
 
-void Gemm::run(Context& context, DType type, const void* x, std::size_t rows, std::size_t ldx,
+bool Gemm::run(Context& context, DType type, const void* x, std::size_t rows, std::size_t ldx,
                const void* w, std::size_t out, std::size_t in, float* y, std::size_t ldy) {
-  const Plan& plan = impl_->plan(
+  if (library_ == nullptr) library_ = std::make_unique<Library>(context);
+  const CublasLt& blas = library_->blas;
+  const Plan& plan = library_->plan(
       {type, rows, out, in, ldx, ldy, alignment_of(w), alignment_of(x), alignment_of(y)});
+  if (!plan.exists) return false;
   const float one = 1, zero = 0;
-  check_blas(
-      cublas_lt().multiply(impl_->library.get(), plan.product.get(), &one, w, plan.w.get(), x,
+  check_blas(blas,
+             blas.multiply(library_->handle.get(), plan.product.get(), &one, w, plan.w.get(), x,
                            plan.x.get(), &zero, y, plan.y.get(), y, plan.y.get(), &plan.algorithm,
-                           impl_->workspace, Gemm::kWorkspaceBytes, context.stream()),
-      "multiplying");
+                           library_->workspace, Gemm::kWorkspaceBytes, context.stream()),
+             "multiplying");
+  return true;
 }
 
 std::size_t Gemm::bytes() const {
-  return Gemm::kWorkspaceBytes;
+  return library_ == nullptr ? 0 : Gemm::kWorkspaceBytes;
 }
 
 }  // namespace turnbench::cuda

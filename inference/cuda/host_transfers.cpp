@@ -71,6 +71,16 @@ void HostTransfers::synchronize() {
   for (std::size_t i = 0; i < kBuffers; ++i) settle(buffers_[(next_ + i) % kBuffers]);
 }
 
+void HostTransfers::settle(std::span<const std::byte> host) {
+  const std::lock_guard lock(mutex_);
+  for (Buffer& buffer : buffers_) {
+    const std::span<std::byte> to = buffer.to;
+    if (buffer.in_use && to.data() < host.data() + host.size() &&
+        host.data() < to.data() + to.size())
+      settle(buffer);
+  }
+}
+
 std::size_t HostTransfers::bytes() const {
   const std::lock_guard lock(mutex_);
   return ring_ == nullptr ? 0 : kBuffers * kBufferBytes;

@@ -52,6 +52,9 @@ class HostTransfers {
   /// Returns when all transfers so far are complete.
   void synchronize();
 
+  /// Returns when no transfer is on its way to `host`, so that the host may read it.
+  void settle(std::span<const std::byte> host);
+
   /// Bytes of pinned memory held now; 0 before the first transfer.
   std::size_t bytes() const;
 

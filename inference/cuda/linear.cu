@@ -271,6 +271,47 @@ __global__ void add_bias(float* y, std::size_t ldy, std::size_t width, const flo
   store_quad<kAligned>(row, i, width, values);
 }
 
+/// All rows, a few at a time.
+void linear_by_few_rows(Context& context, MatrixView<const float> x, const Weights& w,
+                        const float* bias, MatrixView<float> y) {
+  for (std::int64_t first = 0; first < x.rows; first += kFewRows) {
+    FewRows p = {};
+    p.x = x.row(first);
+    p.ldx = x.stride;
+    p.rows = static_cast<int>(std::min(kFewRows, x.rows - first));
+    p.out = static_cast<int>(w.out);
+    p.in = static_cast<int>(w.in);
+    p.weights = w.data;
+    p.bias = bias;
+    p.y = y.row(first);
+    p.ldy = y.stride;
+    with_type(w.dtype, [&](auto type) { run_few_rows<decltype(type)>(context, p); });
+  }
+}
+
+/// Without bias; false if the library has no algorithm.
+bool linear_by_library(Context& context, Gemm& gemm, MatrixView<const float> x, const Weights& w,
+                       MatrixView<float> y) {
+  bool done = false;
+  with_type(w.dtype, [&](auto type) {
+    using T = decltype(type);
+    const T* rows = nullptr;
+    std::int64_t stride = w.in;
+    if constexpr (std::is_same_v<T, float>) {
+      rows = x.data;
+      stride = x.stride;
+    } else {
+      T* rounded = context.scratch<T>(x.rows * w.in);
+      context.launch(by_quads(x) ? round_rows<T, true> : round_rows<T, false>,
+                     linear_grid(x.rows, w.in), dim3(kLinearThreads), 0, x.data, x.stride, w.in,
+                     rounded);
+      rows = rounded;
+    }
+    done = gemm.run(context, w.dtype, rows, x.rows, stride, w.data, w.out, w.in, y.data, y.stride);
+  });
+  return done;
+}
+
 }  // namespace
 
 int equal_shares(int pieces, int resident) {
@@ -282,31 +323,8 @@ void linear(Context& context, Gemm& gemm, MatrixView<const float> x, const Weigh
             const float* bias, MatrixView<float> y) {
   context.begin();
   if (x.rows == 0 || w.out == 0) return;
-  if (x.rows <= kFewRows) {
-    FewRows p = {};
-    p.x = x.data;
-    p.ldx = x.stride;
-    p.rows = static_cast<int>(x.rows);
-    p.out = static_cast<int>(w.out);
-    p.in = static_cast<int>(w.in);
-    p.weights = w.data;
-    p.bias = bias;
-    p.y = y.data;
-    p.ldy = y.stride;
-    return with_type(w.dtype, [&](auto type) { run_few_rows<decltype(type)>(context, p); });
-  }
-  with_type(w.dtype, [&](auto type) {
-    using T = decltype(type);
-    if constexpr (std::is_same_v<T, float>) {
-      gemm.run(context, w.dtype, x.data, x.rows, x.stride, w.data, w.out, w.in, y.data, y.stride);
-    } else {
-      T* rounded = context.scratch<T>(x.rows * w.in);
-      context.launch(by_quads(x) ? round_rows<T, true> : round_rows<T, false>,
-                     linear_grid(x.rows, w.in), dim3(kLinearThreads), 0, x.data, x.stride, w.in,
-                     rounded);
-      gemm.run(context, w.dtype, rounded, x.rows, w.in, w.data, w.out, w.in, y.data, y.stride);
-    }
-  });
+  if (x.rows <= kFewRows || !linear_by_library(context, gemm, x, w, y))
+    return linear_by_few_rows(context, x, w, bias, y);
   if (bias == nullptr) return;
   const bool aligned = by_quads(y) && by_quads(bias);
   context.launch(aligned ? add_bias<true> : add_bias<false>, linear_grid(y.rows, w.out),

@@ -18,12 +18,13 @@ struct Weights {
 };
 
 /// Products with at most this many rows (decode steps) are computed in float32 by a kernel that
-/// reads every weight once; those with more rows on the tensor cores.
+/// reads every weight once; those with more rows by cuBLASLt on the tensor cores.
 constexpr std::int64_t kFewRows = 8;
 
 /// y[r, o] = bias[o] + sum_i x[r, i] w[o, i], all in device memory.  x: [rows, in]; bias: [out] or
 /// null; y: [rows, out].  With at most kFewRows rows, the order of a row's sums does not depend on
-/// their number.  With more rows, x is rounded to the type of the weights and sums are float32.
+/// their number.  With more rows, x is rounded to the type of the weights and sums are float32;
+/// where cuBLASLt has no algorithm, the kernel for few rows computes some rows at a time in float32.
 void linear(Context& context, Gemm& gemm, MatrixView<const float> x, const Weights& w,
             const float* bias, MatrixView<float> y);
 

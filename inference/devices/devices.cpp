@@ -12,12 +12,13 @@ namespace turnbench {
 namespace {
 
 #ifdef TURNBENCH_CUDA
-constexpr const char* kNoDevice = "this machine has no CUDA device";
-using cuda::device_count;
+using cuda::device_count, cuda::no_device_reason;
 #else
-constexpr const char* kNoDevice = "this program was built without CUDA";
 int device_count() {
   return 0;
+}
+std::string no_device_reason() {
+  return "this program was built without CUDA";
 }
 #endif
 
@@ -43,7 +44,8 @@ std::vector<Device> parse_devices(const std::string& text, const std::string& pl
   }
   const int count = device_count();
   if (count == 0) {
-    throw input_error("{}: found {}, expected auto or cpu: {}", place, printable(text), kNoDevice);
+    throw input_error("{}: found {}, expected auto or cpu: {}", place, printable(text),
+                      no_device_reason());
   }
   for (const Device& device : out) {
     if (device.index < count) continue;
@@ -82,7 +84,7 @@ std::string description_of(std::span<const std::unique_ptr<Backend>> backends) {
 
 std::string cuda_description() {
   const int devices = device_count();
-  if (devices == 0) return fmt::format("none: {}", kNoDevice);
+  if (devices == 0) return fmt::format("none: {}", no_device_reason());
   return fmt::format("{}, the first of {}", make_backend({true, 0}, 1)->description(), devices);
 }
 

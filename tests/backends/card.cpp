@@ -12,13 +12,13 @@ int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   if (testing::GTEST_FLAG(list_tests)) return RUN_ALL_TESTS();  // says that the program starts
   try {
-    turnbench::cuda::cublas_lt();  // is found and has all functions, also where no device is
+    turnbench::cuda::load_cublas_lt();  // is found and has all functions, also where no device is
   } catch (const std::exception& e) {
     std::fprintf(stderr, "%s\n", e.what());
     return 1;
   }
   if (turnbench::cuda::device_count() == 0) {
-    std::puts("skipped: no GPU");
+    std::printf("skipped: no GPU: %s\n", turnbench::cuda::no_device_reason().c_str());
     return 77;  // for ctest
   }
   return RUN_ALL_TESTS();

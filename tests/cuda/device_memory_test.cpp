@@ -94,6 +94,22 @@ TEST_F(DeviceMemoryTest, WhatIsCopiedToTheHostIsThereAtTheEnd) {
   }
 }
 
+// A row that is written back and at once fetched again.
+TEST_F(DeviceMemoryTest, HostMemoryIsReadAfterWhatIsOnItsWayThere) {
+  for (std::size_t size : kSizes) {
+    SCOPED_TRACE(size);
+    const Bytes expected = bytes_of(size, 8);
+    const Buffer device = buffer(expected);
+    test::in_every_order([&] {
+      Bytes host(size);
+      Buffer again(size, memory_);
+      copy(host.data(), device.data(), size);
+      copy(again.data(), host.data(), size);
+      EXPECT_TRUE(contents(again) == expected);
+    });
+  }
+}
+
 TEST_F(DeviceMemoryTest, CopiesKeepTheOrderOfOperations) {
   for (std::size_t size : kSizes) {
     SCOPED_TRACE(size);

@@ -113,6 +113,27 @@ TEST(Devices, AreNamed) {
             "--device: found device 2, expected one from 0 to 1, as this machine has 2");
 }
 
+TEST(Devices, AreMissingForAReason) {
+  const auto refusal_with = [](cudaError_t error, int driver) {
+    emulation::fail_device_count(error, driver);
+    std::string said = refusal("cuda:0");
+    EXPECT_EQ(device_count(), 0);
+    EXPECT_EQ("--device: found cuda:0, expected auto or cpu: " + no_device_reason(), said);
+    EXPECT_EQ(cuda_description(), "none: " + no_device_reason());
+    EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+    emulation::fail_device_count(cudaSuccess);
+    return said.substr(said.find("cpu: ") + 5);
+  };
+  EXPECT_EQ(refusal_with(cudaErrorNoDevice, CUDART_VERSION), "this machine has no CUDA device");
+  EXPECT_EQ(refusal_with(cudaErrorInsufficientDriver, 0), "this machine has no CUDA driver (libcuda.so.1)");
+  EXPECT_EQ(refusal_with(cudaErrorInsufficientDriver, 12040),
+            "the CUDA driver (12.4) is older than the runtime (13.0): CUDA driver version is "
+            "insufficient for CUDA runtime version");
+  EXPECT_EQ(refusal_with(cudaErrorInitializationError, 13010),
+            "CUDA counts no devices: initialization error (driver 13.1, runtime 13.0)");
+  EXPECT_EQ(device_count(), 2);
+}
+
 TEST(Devices, HaveBackendsInTheirOrder) {
   const auto backends = make_backends(parse_devices("cuda:1,0", ""), 1);
   EXPECT_EQ(description_of(backends), "cuda:1, emulated; cuda:0, emulated");

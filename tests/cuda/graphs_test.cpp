@@ -113,7 +113,7 @@ class GraphsTest : public testing::Test {
   }
 
   std::shared_ptr<Context> context_ = std::make_shared<Context>(0);
-  Gemm gemm_{*context_};
+  Gemm gemm_;
 };
 
 TEST_F(GraphsTest, RepeatToTheBitWhatIsDonePlainly) {

@@ -77,7 +77,7 @@ class Linear : public testing::Test {
   }
 
   cuda::Context context_{0};
-  cuda::Gemm gemm_{context_};
+  cuda::Gemm gemm_;
 };
 
 constexpr DType kWeightTypes[] = {DType::kF32, DType::kF16, DType::kBF16};

@@ -59,6 +59,14 @@ struct Allocation {
   int device;
 };
 
+/// See faults.h.
+struct Faults {
+  Faults();
+  std::size_t allocations_left;  ///< before they fail, and one; 0: none does
+  std::size_t launches_left;     ///< with the one that fails; 0: none does
+  bool lost[kDevices] = {};
+};
+
 struct Device {
   ~Device();
 
@@ -71,7 +79,9 @@ struct Device {
   std::vector<cudaStream_t> streams;  ///< in the order in which they were made
   /// By device and kernel.
   std::map<std::pair<int, const void*>, std::size_t> allowed_shared;
-  cudaError_t last_error = cudaSuccess;
+  cudaError_t last_error = cudaSuccess, count_error = cudaSuccess;
+  int driver_version = CUDART_VERSION;
+  Faults faults;
   std::set<cudaGraph_t> graphs;
   std::set<cudaGraphExec_t> graph_execs;
   Counters counters[kDevices];
@@ -79,6 +89,14 @@ struct Device {
 Device& device();
 
 CUstream_st& stream_of(cudaStream_t stream);
+/// The allocation that `data` points into, and the address of its beginning, or null: then it is
+/// pageable memory of the host.
+const Allocation* allocation_of(const void* data, std::uintptr_t* begin = nullptr);
+/// Whether this allocation is the one that is to fail.
+bool allocation_fails();
+bool is_lost(int number);
+/// The error of every call for a device that is lost.
+cudaError_t lost_error();
 /// Where calls of the calling thread's device are counted.
 Counters& counted();
 /// Where calls of a stream are; null while it captures.

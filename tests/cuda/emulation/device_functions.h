@@ -19,8 +19,7 @@ inline void __syncthreads(emulation::Place where = emulation::Place::current()) 
 
 inline void __syncwarp(unsigned mask = emulation::kFullMask,
                        emulation::Place where = emulation::Place::current()) {
-  emulation::meet(
-      mask, false, where, [](emulation::Exchange&) {}, [](emulation::Exchange&) {});
+  emulation::sync_lanes(mask, where);
 }
 
 inline void __threadfence() {}
@@ -30,27 +29,14 @@ namespace emulation {
 
 /// Hands every lane the value of lane `source`; that of an absent lane has all bits set.
 template <typename T>
-T shuffle(unsigned mask, T value, int source, const Place& where) {
+T shuffled(unsigned mask, T value, int source, const Place& where) {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= sizeof(std::uint64_t));
-  const Exchange& e = meet(
-      mask, false, where,
-      [&](Exchange& mine) { std::memcpy(&mine.values[lane()], &value, sizeof(T)); },
-      [](Exchange&) {});
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof(T));
+  bits = shuffle(mask, bits, source, where);
   T out;
-  if ((e.present >> source & 1) != 0) {
-    std::memcpy(&out, &e.values[source], sizeof(T));
-  } else {
-    std::memset(&out, 0xFF, sizeof(T));
-  }
+  std::memcpy(&out, &bits, sizeof(T));
   return out;
-}
-
-inline Mask vote(unsigned mask, int predicate, const Place& where) {
-  return meet(
-             mask, false, where,
-             [&](Exchange& e) { e.votes |= static_cast<Mask>(predicate != 0) << lane(); },
-             [](Exchange&) {})
-      .votes;
 }
 
 }  // namespace emulation
@@ -59,35 +45,35 @@ template <typename T>
 T __shfl_sync(unsigned mask, T value, int source, int width = 32,
               emulation::Place where = emulation::Place::current()) {
   const int base = emulation::lane() & ~(width - 1);
-  return emulation::shuffle(mask, value, base | (source & (width - 1)), where);
+  return emulation::shuffled(mask, value, base | (source & (width - 1)), where);
 }
 template <typename T>
 T __shfl_xor_sync(unsigned mask, T value, int bits, int width = 32,
                   emulation::Place where = emulation::Place::current()) {
   const int lane = emulation::lane(), source = lane ^ bits;
-  return emulation::shuffle(mask, value, source > (lane | (width - 1)) ? lane : source, where);
+  return emulation::shuffled(mask, value, source > (lane | (width - 1)) ? lane : source, where);
 }
 template <typename T>
 T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32,
                  emulation::Place where = emulation::Place::current()) {
   const int lane = emulation::lane(), step = static_cast<int>(delta);
-  return emulation::shuffle(mask, value, (lane & (width - 1)) < step ? lane : lane - step, where);
+  return emulation::shuffled(mask, value, (lane & (width - 1)) < step ? lane : lane - step, where);
 }
 template <typename T>
 T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32,
                    emulation::Place where = emulation::Place::current()) {
   const int lane = emulation::lane(), step = static_cast<int>(delta);
-  return emulation::shuffle(mask, value, (lane & (width - 1)) + step >= width ? lane : lane + step,
-                            where);
+  return emulation::shuffled(mask, value, (lane & (width - 1)) + step >= width ? lane : lane + step,
+                             where);
 }
 
 inline unsigned __ballot_sync(unsigned mask, int predicate,
                               emulation::Place where = emulation::Place::current()) {
-  return emulation::vote(mask, predicate, where);
+  return emulation::vote(mask, predicate != 0, where);
 }
 inline int __any_sync(unsigned mask, int predicate,
                       emulation::Place where = emulation::Place::current()) {
-  return emulation::vote(mask, predicate, where) != 0;
+  return emulation::vote(mask, predicate != 0, where) != 0;
 }
 inline int __all_sync(unsigned mask, int predicate,
                       emulation::Place where = emulation::Place::current()) {
@@ -193,30 +179,38 @@ inline float max(float a, float b) {
   return fmaxf(a, b);
 }
 
-// Atomics, on integers alone: sums of floats would depend on the order of threads.
+// Atomics, on integers alone: sums of floats would depend on the order of threads.  They are no
+// race, and order nothing.
 template <std::integral T>
 T atomicExch(T* at, std::type_identity_t<T> value) {
-  const T old = *at;
-  *at = value;
-  return old;
+  return __atomic_exchange_n(at, value, __ATOMIC_RELAXED);
 }
 template <std::integral T>
 T atomicAdd(T* at, std::type_identity_t<T> value) {
-  return atomicExch(at, static_cast<T>(*at + value));
-}
-template <std::integral T>
-T atomicMax(T* at, std::type_identity_t<T> value) {
-  return atomicExch(at, *at < value ? value : *at);
-}
-template <std::integral T>
-T atomicMin(T* at, std::type_identity_t<T> value) {
-  return atomicExch(at, value < *at ? value : *at);
+  return __atomic_fetch_add(at, value, __ATOMIC_RELAXED);
 }
 template <std::integral T>
 T atomicOr(T* at, std::type_identity_t<T> value) {
-  return atomicExch(at, static_cast<T>(*at | value));
+  return __atomic_fetch_or(at, value, __ATOMIC_RELAXED);
 }
 template <std::integral T>
 T atomicCAS(T* at, std::type_identity_t<T> expected, std::type_identity_t<T> value) {
-  return atomicExch(at, *at == expected ? value : *at);
+  __atomic_compare_exchange_n(at, &expected, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+  return expected;
+}
+template <std::integral T>
+T atomicMax(T* at, std::type_identity_t<T> value) {
+  T old = __atomic_load_n(at, __ATOMIC_RELAXED);
+  while (old < value &&
+         !__atomic_compare_exchange_n(at, &old, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
+  return old;
+}
+template <std::integral T>
+T atomicMin(T* at, std::type_identity_t<T> value) {
+  T old = __atomic_load_n(at, __ATOMIC_RELAXED);
+  while (value < old &&
+         !__atomic_compare_exchange_n(at, &old, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
+  return old;
 }

@@ -22,6 +22,12 @@ class DeviceRange {
   void* allocate(std::size_t bytes);
   void release(void* data, std::size_t bytes);
 
+  /// Whether an address is of this range.
+  bool contains(const void* data) const {
+    const auto* at = static_cast<const std::byte*>(data);
+    return at >= base_ && at < base_ + top_;
+  }
+
   /// Device code may access the range from an `open` to its `close`; calls nest.
   void open();
   void close();

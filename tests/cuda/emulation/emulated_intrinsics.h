@@ -18,24 +18,12 @@ inline std::byte* shared_memory() {
 
 namespace emulated {
 
-using emulation::Exchange;
-using emulation::Place;
+using emulation::Factors, emulation::Pairs, emulation::Place, emulation::Product;
 
 inline void mma(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
-                void (*multiply)(Exchange&), const Place& where) {
-  const int row = emulation::lane() / 4, pair = emulation::lane() % 4 * 2;
-  const auto deposit = [&](Exchange& e) {
-    for (int i = 0; i < 4; ++i) std::memcpy(&e.a[row + i % 2 * 8][pair + i / 2 * 8], &a[i], 4);
-    for (int i = 0; i < 2; ++i) {
-      e.b[pair + i * 8][row] = static_cast<std::uint16_t>(b[i]);
-      e.b[pair + i * 8 + 1][row] = static_cast<std::uint16_t>(b[i] >> 16);
-    }
-  };
-  const Exchange& e = emulation::meet(emulation::kFullMask, true, where, deposit, multiply);
-  d[0] += e.product[row][pair];
-  d[1] += e.product[row][pair + 1];
-  d[2] += e.product[row + 8][pair];
-  d[3] += e.product[row + 8][pair + 1];
+                Product (*multiply)(const Factors&, const Place&), const Place& where) {
+  const Product product = multiply({{a[0], a[1], a[2], a[3]}, {b[0], b[1]}}, where);
+  for (int i = 0; i < 4; ++i) d[i] += product.d[i];
 }
 
 inline void load(std::uint32_t (&out)[4], const void* row, bool transposed, const Place& where) {
@@ -45,22 +33,12 @@ inline void load(std::uint32_t (&out)[4], const void* row, bool transposed, cons
   if (!emulation::is_shared(row, 16)) {
     emulation::fail("a matrix's row is not in shared memory", where);
   }
-  const int lane = emulation::lane();
-  // All rows are read before a lane goes on, as the warp does it in one instruction.
-  const Exchange& e = emulation::meet(
-      emulation::kFullMask, true, where,
-      [&](Exchange& mine) { mine.values[lane] = reinterpret_cast<std::uintptr_t>(row); },
-      emulation::read_matrices);
-  for (int i = 0; i < 4; ++i) {
-    if (!transposed) {
-      out[i] = e.matrices[i][lane / 4][lane % 4];
-      continue;
-    }
-    const int column = lane / 4, first = lane % 4 * 2;
-    const int shift = column % 2 * 16;
-    out[i] = (e.matrices[i][first][column / 2] >> shift & 0xFFFF) |
-             (e.matrices[i][first + 1][column / 2] >> shift & 0xFFFF) << 16;
-  }
+  // Every row is read before a lane goes on, and not later than by the lane that gives it: the
+  // instruction does not order what other lanes have written.
+  Pairs pairs;
+  std::memcpy(pairs.words, row, sizeof(pairs.words));
+  pairs = emulation::distribute(pairs, transposed, where);
+  std::memcpy(out, pairs.words, sizeof(pairs.words));
 }
 
 }  // namespace emulated

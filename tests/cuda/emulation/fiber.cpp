@@ -26,12 +26,6 @@ constexpr std::size_t kStackBytes = std::size_t{256} << 10;
 constexpr std::size_t kStackBytes = std::size_t{64} << 10;
 #endif
 
-#ifdef EMULATION_THREAD_SANITIZER
-// A fiber that is started anew leaves its last frames on the sanitizer's own stack of calls, which
-// has room for 65,536: after so many starts it gets another one.
-constexpr int kStartsOfFiber = 1000;
-#endif
-
 std::size_t guard_bytes() {
   static const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   return page;
@@ -138,14 +132,8 @@ Fiber::~Fiber() {
 }
 
 void Fiber::start(void (*entry)()) {
-  std::byte* bottom = mapping_ + guard_bytes();
+  [[maybe_unused]] std::byte* bottom = mapping_ + guard_bytes();
   std::byte* top = mapping_ + stack_stride() - stagger_;
-#ifdef EMULATION_THREAD_SANITIZER
-  if (++starts_ % kStartsOfFiber == 0) {
-    __tsan_destroy_fiber(thread_);
-    thread_ = __tsan_create_fiber(0);
-  }
-#endif
 #ifdef EMULATION_ADDRESS_SANITIZER
   // Frames that were never left have poisoned the stack from where its fiber stood.
   const auto* stood =
@@ -177,7 +165,7 @@ void Fiber::start(void (*entry)()) {
 void Fiber::switch_to(Fiber& other) {
 #ifdef EMULATION_THREAD_SANITIZER
   if (mapping_ == nullptr) thread_ = __tsan_get_current_fiber();
-  __tsan_switch_to_fiber(other.thread_, 0);
+  __tsan_switch_to_fiber(other.thread_, __tsan_switch_to_fiber_no_sync);
 #endif
 #if defined(__x86_64__) || defined(__aarch64__)
   turnbench_switch_stacks(&stack_pointer_, other.stack_pointer_);

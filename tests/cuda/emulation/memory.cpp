@@ -6,7 +6,8 @@
 #include "cuda_runtime.h"
 #include "device.h"
 
-using emulation::device, emulation::Lock, emulation::Allocation, emulation::kMemoryBytes;
+using emulation::allocation_of, emulation::Allocation, emulation::device, emulation::kMemoryBytes,
+    emulation::Lock, emulation::stream_of;
 using Kind = emulation::MemoryKind;
 
 namespace {
@@ -17,21 +18,10 @@ std::uintptr_t address(const void* data) {
   return reinterpret_cast<std::uintptr_t>(data);
 }
 
-/// The allocation that `data` points into, or null: then it is pageable memory of the host.
-const Allocation* find(const void* data, std::uintptr_t* begin = nullptr) {
-  const auto& all = device().allocations;
-  auto it = all.upper_bound(address(data));
-  if (it == all.begin()) return nullptr;
-  --it;
-  if (address(data) - it->first >= it->second.bytes) return nullptr;
-  if (begin != nullptr) *begin = it->first;
-  return &it->second;
-}
-
 /// Whether a copy's end may be as `on_device` says, and is inside its allocation.
 bool is_valid(const void* data, std::size_t bytes, cudaMemcpyKind kind, bool on_device) {
   std::uintptr_t begin = 0;
-  const Allocation* found = find(data, &begin);
+  const Allocation* found = allocation_of(data, &begin);
   if (found != nullptr && address(data) - begin + bytes > found->bytes) return false;
   if (kind == cudaMemcpyDefault) return true;
   if (on_device) return found != nullptr;
@@ -49,9 +39,11 @@ cudaError_t allocate(void** data, std::size_t bytes, Kind kind) {
   const Lock lock(device().mutex);
   *data = nullptr;
   if (const auto error = emulation::refuse_in_captures(); error != cudaSuccess) return error;
+  if (const auto error = emulation::lost_error(); error != cudaSuccess) return error;
   if (bytes == 0) return cudaSuccess;
   const int owner = emulation::current_device();
   if (kind == Kind::kDevice) {
+    if (emulation::allocation_fails()) return cudaErrorMemoryAllocation;
     if (bytes + device().used[owner] > device().memory_bytes) return cudaErrorMemoryAllocation;
     *data = device().range.allocate(bytes);
     if (*data == nullptr) return cudaErrorMemoryAllocation;
@@ -82,7 +74,7 @@ cudaError_t release(void* data, bool pinned) {
     device().range.release(data, it->second.bytes);
   }
   device().allocations.erase(it);
-  return cudaSuccess;
+  return emulation::lost_error();
 }
 
 /// Counts a copy that a stream runs.  A copy to pageable memory ends before the call does.
@@ -92,7 +84,7 @@ void count_copy(cudaStream_t stream, const void* to, const void* from, std::size
   const auto on_device = [](const Allocation* a) {
     return a != nullptr && a->kind == Kind::kDevice;
   };
-  const Allocation *target = find(to), *source = find(from);
+  const Allocation *target = allocation_of(to), *source = allocation_of(from);
   emulation::CopyCounter* counter = &c->within;
   if (!on_device(source)) {
     counter = source != nullptr ? &c->up_pinned : &c->up_pageable;
@@ -105,6 +97,16 @@ void count_copy(cudaStream_t stream, const void* to, const void* from, std::size
 }
 
 }  // namespace
+
+const Allocation* emulation::allocation_of(const void* data, std::uintptr_t* begin) {
+  const auto& all = device().allocations;
+  auto it = all.upper_bound(address(data));
+  if (it == all.begin()) return nullptr;
+  --it;
+  if (address(data) - it->first >= it->second.bytes) return nullptr;
+  if (begin != nullptr) *begin = it->first;
+  return &it->second;
+}
 
 void emulation::limit_memory(std::size_t bytes) {
   const Lock lock(device().mutex);
@@ -121,6 +123,7 @@ void emulation::copy_16(void* to, const void* from) {
 
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   const Lock lock(device().mutex);
+  if (const auto error = emulation::lost_error(); error != cudaSuccess) return error;
   *total = device().memory_bytes;
   *free = *total - std::min(*total, device().used[emulation::current_device()]);
   return cudaSuccess;
@@ -128,7 +131,7 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* data) {
   const Lock lock(device().mutex);
-  const Allocation* found = find(data);
+  const Allocation* found = allocation_of(data);
   if (found == nullptr) {
     *attributes = {cudaMemoryTypeUnregistered, -1};
     return cudaSuccess;
@@ -163,27 +166,29 @@ cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpy
   if (const auto error = emulation::refuse_in_captures(); error != cudaSuccess) return error;
   emulation::drain_all();
   const cudaError_t error = cudaMemcpyAsync(to, from, bytes, kind);
-  cudaStreamSynchronize(nullptr);
-  return error;
+  return error == cudaSuccess ? cudaStreamSynchronize(nullptr) : error;
 }
 
 cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from,
                               std::size_t from_pitch, std::size_t width, std::size_t height,
                               cudaMemcpyKind kind, cudaStream_t stream) {
   const Lock lock(device().mutex);
+  if (const auto error = emulation::lost_error(); error != cudaSuccess) return error;
   if (width == 0 || height == 0) return cudaSuccess;
   if (width > to_pitch || width > from_pitch ||
       !is_valid(to, (height - 1) * to_pitch + width, kind, to_device(kind)) ||
       !is_valid(from, (height - 1) * from_pitch + width, kind, from_device(kind))) {
     return cudaErrorInvalidValue;
   }
-  if (emulation::stream_of(stream).capture && (find(to) == nullptr || find(from) == nullptr)) {
+  if (stream_of(stream).capture &&
+      (allocation_of(to) == nullptr || allocation_of(from) == nullptr)) {
     return emulation::refuse_in_capture(stream);  // pageable memory
   }
   count_copy(stream, to, from, width * height);
   // The host's memory too is read when the copy runs: that a card's driver has taken pageable
   // memory before it returns is nothing to rely on.
   return emulation::enqueue(stream, [=] {
+    if (emulation::is_lost(stream_of(stream).device)) return;
     for (std::size_t i = 0; i < height; ++i) {
       std::memcpy(static_cast<std::byte*>(to) + i * to_pitch,
                   static_cast<const std::byte*>(from) + i * from_pitch, width);
@@ -195,14 +200,16 @@ cudaError_t cudaMemset(void* to, int value, std::size_t bytes) {
   if (const auto error = emulation::refuse_in_captures(); error != cudaSuccess) return error;
   emulation::drain_all();
   const cudaError_t error = cudaMemsetAsync(to, value, bytes);
-  cudaStreamSynchronize(nullptr);
-  return error;
+  return error == cudaSuccess ? cudaStreamSynchronize(nullptr) : error;
 }
 
 cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
   const Lock lock(device().mutex);
+  if (const auto error = emulation::lost_error(); error != cudaSuccess) return error;
   if (bytes == 0) return cudaSuccess;
   if (!is_valid(to, bytes, cudaMemcpyDeviceToDevice, true)) return cudaErrorInvalidValue;
   if (emulation::Counters* c = emulation::counted(stream)) ++c->fills;
-  return emulation::enqueue(stream, [=] { std::memset(to, value, bytes); });
+  return emulation::enqueue(stream, [=] {
+    if (!emulation::is_lost(stream_of(stream).device)) std::memset(to, value, bytes);
+  });
 }

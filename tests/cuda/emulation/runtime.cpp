@@ -39,6 +39,7 @@ cudaError_t allow_shared(const void* kernel, cudaFuncAttribute attribute, int va
 cudaError_t check_launch(const cudaLaunchConfig_t& config, const void* kernel) {
   const Lock lock(device().mutex);
   const dim3 g = config.gridDim, b = config.blockDim;
+  if (const auto error = lost_error(); error != cudaSuccess) return error;
   const auto within = [](unsigned n, unsigned most) { return n >= 1 && n <= most; };
   const auto allowed = device().allowed_shared.find({chosen, kernel});
   if (!within(g.x, 0x7FFFFFFF) || !within(g.y, 65535) || !within(g.z, 65535) ||
@@ -56,6 +57,12 @@ cudaError_t check_launch(const cudaLaunchConfig_t& config, const void* kernel) {
   return device().last_error;
 }
 
+void fail_device_count(cudaError_t error, int driver_version) {
+  const Lock lock(device().mutex);
+  device().count_error = error;
+  device().driver_version = driver_version;
+}
+
 }  // namespace emulation
 
 using emulation::device, emulation::Lock, emulation::kShared, emulation::kSharedOptIn;
@@ -68,14 +75,22 @@ const char* cudaGetErrorString(cudaError_t error) {
       return "invalid argument";
     case cudaErrorMemoryAllocation:
       return "out of memory";
+    case cudaErrorInitializationError:
+      return "initialization error";
     case cudaErrorInvalidConfiguration:
       return "invalid configuration argument";
+    case cudaErrorInsufficientDriver:
+      return "CUDA driver version is insufficient for CUDA runtime version";
+    case cudaErrorNoDevice:
+      return "no CUDA-capable device is detected";
     case cudaErrorInvalidDevice:
       return "invalid device ordinal";
     case cudaErrorInvalidResourceHandle:
       return "invalid resource handle";
     case cudaErrorIllegalState:
       return "the operation cannot be performed in the present state";
+    case cudaErrorIllegalAddress:
+      return "an illegal memory access was encountered";
     case cudaErrorNotReady:
       return "device not ready";
     case cudaErrorNotSupported:
@@ -98,17 +113,24 @@ const char* cudaGetErrorName(cudaError_t error) {
 
 cudaError_t cudaPeekAtLastError() {
   const Lock lock(device().mutex);
-  return device().last_error;
+  const cudaError_t lost = emulation::lost_error();
+  return lost != cudaSuccess ? lost : device().last_error;
 }
 
 cudaError_t cudaGetLastError() {
   const Lock lock(device().mutex);
-  return std::exchange(device().last_error, cudaSuccess);
+  const cudaError_t lost = emulation::lost_error();
+  return lost != cudaSuccess ? lost : std::exchange(device().last_error, cudaSuccess);
 }
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = emulation::kDevices;
-  return cudaSuccess;
+  const Lock lock(device().mutex);
+  if (device().count_error == cudaSuccess) {
+    *count = emulation::kDevices;
+  } else {
+    device().last_error = device().count_error;
+  }
+  return device().count_error;
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int number) {
@@ -164,7 +186,8 @@ cudaError_t cudaGetDevice(int* number) {
 }
 
 cudaError_t cudaDriverGetVersion(int* version) {
-  *version = CUDART_VERSION;
+  const Lock lock(device().mutex);
+  *version = device().driver_version;
   return cudaSuccess;
 }
 

@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "faults.h"
 #include "scheduler.h"
 #include "vector_types.h"
 
@@ -15,11 +16,15 @@ enum cudaError_t {
   cudaSuccess = 0,
   cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
+  cudaErrorInitializationError = 3,
   cudaErrorInvalidConfiguration = 9,
+  cudaErrorInsufficientDriver = 35,
+  cudaErrorNoDevice = 100,
   cudaErrorInvalidDevice = 101,
   cudaErrorInvalidResourceHandle = 400,
   cudaErrorIllegalState = 401,
   cudaErrorNotReady = 600,
+  cudaErrorIllegalAddress = 700,
   cudaErrorNotSupported = 801,
   cudaErrorStreamCaptureUnsupported = 900,
   cudaErrorStreamCaptureInvalidated = 901,
@@ -28,7 +33,7 @@ enum cudaError_t {
 };
 const char* cudaGetErrorString(cudaError_t error);
 const char* cudaGetErrorName(cudaError_t error);
-/// The last launch's error, which is then forgotten.
+/// The last launch's error, which is then forgotten, or that of a device that is lost.
 cudaError_t cudaGetLastError();
 cudaError_t cudaPeekAtLastError();
 
@@ -169,11 +174,26 @@ namespace emulation {
 
 /// The device runs `task` when its stream gets there; a stream that captures keeps it for a graph.
 cudaError_t enqueue(cudaStream_t stream, std::function<void()> task);
+/// Lets cudaGetDeviceCount return this error, and cudaDriverGetVersion this version.
+void fail_device_count(cudaError_t error, int driver_version = CUDART_VERSION);
 /// Gives each device so many bytes of memory; 0: as many as by default.
 void limit_memory(std::size_t bytes);
 cudaError_t allow_shared(const void* kernel, cudaFuncAttribute attribute, int value);
 /// As a card checks it: the sizes of grid and block, and the shared memory that was allowed.
 cudaError_t check_launch(const cudaLaunchConfig_t& config, const void* kernel);
+/// Whether an argument has the address of pageable host memory, which it then prints.
+bool has_pageable_address(const void* argument, std::size_t bytes);
+/// The same of pointers, and of structures without padding, which may hold anything.
+template <typename T>
+bool has_pageable_address(const T& argument) {
+  if constexpr (std::is_pointer_v<T> || std::has_unique_object_representations_v<T>) {
+    return has_pageable_address(&argument, sizeof(argument));
+  } else {
+    return false;
+  }
+}
+/// A kernel runs now; false if its device is lost or, as faults and arguments say, gets lost.
+bool begin_kernel(cudaStream_t stream, bool accesses_host);
 /// Counts a launch (counters.h), unless the stream captures.
 void count_launch(cudaStream_t stream);
 
@@ -193,7 +213,10 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
   if (error != cudaSuccess) return error;
   emulation::count_launch(config->stream);
   std::tuple<std::remove_cvref_t<Parameters>...> values(std::forward<Args>(args)...);
-  return emulation::enqueue(config->stream, [config = *config, kernel, values] {
+  const bool accesses_host = std::apply(
+      [](const auto&... value) { return (emulation::has_pageable_address(value) || ...); }, values);
+  return emulation::enqueue(config->stream, [config = *config, kernel, values, accesses_host] {
+    if (!emulation::begin_kernel(config.stream, accesses_host)) return;
     emulation::run_grid(config.gridDim, config.blockDim, config.dynamicSmemBytes,
                         [&] { std::apply(kernel, values); });
   });

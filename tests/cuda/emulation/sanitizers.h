@@ -1,17 +1,18 @@
 #pragma once
 
 // EMULATION_ADDRESS_SANITIZER or EMULATION_THREAD_SANITIZER, where this compile has one of them.
+// Files that a thread sanitizer's build does not instrument are compiled with the latter defined.
 
 #ifdef __has_feature  // as Clang tells
 #if __has_feature(address_sanitizer)
 #define EMULATION_ADDRESS_SANITIZER
-#elif __has_feature(thread_sanitizer)
+#elif __has_feature(thread_sanitizer) && !defined(EMULATION_THREAD_SANITIZER)
 #define EMULATION_THREAD_SANITIZER
 #endif
 #endif
 #ifdef __SANITIZE_ADDRESS__
 #define EMULATION_ADDRESS_SANITIZER
 #endif
-#ifdef __SANITIZE_THREAD__
+#if defined(__SANITIZE_THREAD__) && !defined(EMULATION_THREAD_SANITIZER)
 #define EMULATION_THREAD_SANITIZER
 #endif

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "fiber.h"
+#include "thread_order.h"
 
 uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
@@ -29,12 +30,13 @@ struct Meeting {
 
 namespace {
 
-constexpr int kLanes = 32;
+constexpr int kLanes = 32, kMaxThreads = 1024;
 
 struct Copy {
   void* to;
   const void* from;
   int group;
+  bool arrived;
 };
 
 struct Thread;
@@ -66,23 +68,40 @@ struct Deleter {
   static constexpr std::size_t kSharedAlignment = 128;
 };
 
+/// What a block runs on.  To the thread sanitizer a block's threads go on as those of the next one
+/// of the same multiprocessor; blocks of different ones are unordered.
+struct Multiprocessor {
+  std::unique_ptr<std::byte[], Deleter> shared;
+  Warp warp_pool[kLanes];
+  std::vector<std::unique_ptr<Thread>> thread_pool;
+  // Addresses by which the thread sanitizer is told of order.  Of each kind two take turns, so that
+  // none is used for the next barrier or block while threads still come from the last one.
+  char barriers[2] = {}, exits[2] = {};
+  int barrier = 0, block = 0;  ///< whose turn it is
+};
+#ifdef EMULATION_THREAD_SANITIZER
+constexpr int kMultiprocessors = 2;
+#else
+constexpr int kMultiprocessors = 1;
+#endif
+
 struct Card {
   std::mutex mutex;  ///< one grid at a time
   Order order = Order::kForward;
   std::mt19937_64 random;
 
   const Body* body = nullptr;
-  std::unique_ptr<std::byte[], Deleter> shared;
   std::size_t shared_size = 0;
   int threads = 0, warps = 0;
   int exited = 0, at_barrier = 0;
   Place where;  ///< of the barrier
-  Warp warp_pool[kLanes];
   int warp_order[kLanes] = {}, warp_place[kLanes] = {};
-  std::vector<std::unique_ptr<Thread>> thread_pool;
+  Multiprocessor multiprocessors[kMultiprocessors];
+  char launch = 0;  ///< the address by which the thread sanitizer is told of it
 };
 
 Card c;
+Multiprocessor* sm = nullptr;  ///< the one that the running block is on
 Thread* running = nullptr;
 Fiber* host = nullptr;
 
@@ -97,7 +116,9 @@ void fill_order(int* order, int count) {
 }
 
 bool early() {
-  return c.order == Order::kBackward || (c.order == Order::kShuffled && (c.random() & 1) != 0);
+  if (c.order != Order::kShuffled) return c.order == Order::kBackward;
+  const Unseen unseen;
+  return (c.random() & 1) != 0;
 }
 
 void switch_to(Thread& next) {
@@ -120,7 +141,7 @@ Thread& next_in_block(const Warp& w) {
     fail("a collective of a warp is not reached by all lanes of its mask", w.meetings[i]->where);
   }
   for (int i = 1; i < c.warps; ++i) {
-    const Warp& other = c.warp_pool[c.warp_order[(c.warp_place[w.number] + i) % c.warps]];
+    const Warp& other = sm->warp_pool[c.warp_order[(c.warp_place[w.number] + i) % c.warps]];
     if (other.runnable != 0) return next_in_warp(other, 0);
   }
   fail("a barrier is not reached by all threads of the block", c.where);
@@ -147,6 +168,7 @@ void release(Meeting& m, Warp& w) {
 }
 
 [[noreturn]] void exit_thread() {
+  happens_before(&sm->exits[sm->block]);
   Warp& w = *running->warp;
   w.exited |= bit(running->lane);
   w.runnable &= ~bit(running->place);
@@ -165,17 +187,22 @@ void release(Meeting& m, Warp& w) {
 }
 
 void thread_main() {
+  happens_after(&c.launch);
+  happens_after(&sm->exits[sm->block ^ 1]);
   (*c.body)();
   exit_thread();
 }
 
 void run_block() {
   c.exited = c.at_barrier = 0;
-  if (c.shared_size > 0) std::memset(c.shared.get(), 0xFF, c.shared_size);
+  if (c.shared_size > 0) {
+    const Unseen unseen;
+    std::memset(sm->shared.get(), 0xFF, c.shared_size);
+  }
   fill_order(c.warp_order, c.warps);
   for (int i = 0; i < c.warps; ++i) {
     c.warp_place[c.warp_order[i]] = i;
-    Warp& w = c.warp_pool[i];
+    Warp& w = sm->warp_pool[i];
     w.number = i;
     const int lanes = std::min(kLanes, c.threads - i * kLanes);
     w.exists = w.runnable = kFullMask >> (kLanes - lanes);
@@ -184,14 +211,14 @@ void run_block() {
     int order[kLanes];
     fill_order(order, lanes);
     for (int place = 0; place < lanes; ++place) {
-      w.order[place] = c.thread_pool[static_cast<std::size_t>(i * kLanes + order[place])].get();
+      w.order[place] = sm->thread_pool[static_cast<std::size_t>(i * kLanes + order[place])].get();
       w.order[place]->warp = &w;
       w.order[place]->lane = order[place];
       w.order[place]->place = place;
     }
   }
   for (int i = 0; i < c.threads; ++i) {
-    Thread& t = *c.thread_pool[static_cast<std::size_t>(i)];
+    Thread& t = *sm->thread_pool[static_cast<std::size_t>(i)];
     const auto n = static_cast<unsigned>(i);
     t.index = {n % blockDim.x, n / blockDim.x % blockDim.y, n / (blockDim.x * blockDim.y)};
     t.groups = 0;
@@ -200,7 +227,7 @@ void run_block() {
   }
   Fiber here;
   host = &here;
-  running = c.warp_pool[c.warp_order[0]].order[0];
+  running = sm->warp_pool[c.warp_order[0]].order[0];
   threadIdx = running->index;
   here.enter(running->fiber);
 }
@@ -227,6 +254,20 @@ void fail(const char* what, const Place& where) {
   std::abort();
 }
 
+namespace {
+
+/// Gives a multiprocessor the threads of a block, whose fibers are from number `first` on, and its
+/// shared memory.
+void prepare(Multiprocessor& each, int first) {
+  each.shared.reset(new (std::align_val_t{Deleter::kSharedAlignment}) std::byte[c.shared_size]);
+  auto& threads = each.thread_pool;
+  while (threads.size() < static_cast<std::size_t>(c.threads)) {
+    threads.push_back(std::make_unique<Thread>(first + static_cast<int>(threads.size())));
+  }
+}
+
+}  // namespace
+
 void run_grid(dim3 grid, dim3 block, std::size_t shared_size, const Body& body) {
   const std::lock_guard lock(c.mutex);
   c.body = &body;
@@ -235,11 +276,11 @@ void run_grid(dim3 grid, dim3 block, std::size_t shared_size, const Body& body) 
   c.threads = static_cast<int>(block.x * block.y * block.z);
   c.warps = (c.threads + kLanes - 1) / kLanes;
   c.shared_size = shared_size;
-  c.shared.reset(new (std::align_val_t{Deleter::kSharedAlignment}) std::byte[shared_size]);
-  while (c.thread_pool.size() < static_cast<std::size_t>(c.threads)) {
-    c.thread_pool.push_back(std::make_unique<Thread>(static_cast<int>(c.thread_pool.size())));
-  }
   const std::size_t blocks = std::size_t{grid.x} * grid.y * grid.z;
+  prepare(c.multiprocessors[0], 0);
+  for (int i = 1; blocks > 1 && i < kMultiprocessors; ++i)
+    prepare(c.multiprocessors[i], i * kMaxThreads);
+  happens_before(&c.launch);
   std::vector<std::uint32_t> order;
   if (c.order == Order::kShuffled) {
     order.resize(blocks);
@@ -252,9 +293,15 @@ void run_grid(dim3 grid, dim3 block, std::size_t shared_size, const Body& body) 
                                                         : order[i];
     blockIdx = {static_cast<unsigned>(n % grid.x), static_cast<unsigned>(n / grid.x % grid.y),
                 static_cast<unsigned>(n / grid.x / grid.y)};
+    // In such a sequence some blocks of every distance are on different multiprocessors.
+    sm = &c.multiprocessors[std::popcount(i) % kMultiprocessors];
+    sm->block ^= 1;
     run_block();
   }
-  c.shared.reset();
+  for (Multiprocessor& each : c.multiprocessors) {
+    for (const char& exits : each.exits) happens_after(&exits);
+    each.shared.reset();
+  }
 }
 
 int lane() {
@@ -267,6 +314,7 @@ Meeting& meeting_of(Warp& w, Mask mask) {
   for (std::size_t i = 0; i < w.used_meetings; ++i) {
     if (w.meetings[i]->mask == mask) return *w.meetings[i];
   }
+  const Unseen unseen;
   if (w.meetings.size() == w.used_meetings) w.meetings.push_back(std::make_unique<Meeting>());
   Meeting& m = *w.meetings[w.used_meetings++];
   m.mask = mask;
@@ -316,7 +364,9 @@ void complete(const Arrival& arrival) {
   if (&first != running) switch_to(first);
 }
 
-void barrier(const Place& where) {
+namespace {
+
+void wait_for_all(const Place& where) {
   if (c.at_barrier == 0) {
     c.where = where;
   } else if (c.where.line != where.line) {
@@ -328,27 +378,40 @@ void barrier(const Place& where) {
     return;
   }
   c.at_barrier = 0;
-  for (int i = 0; i < c.warps; ++i) c.warp_pool[i].runnable = c.warp_pool[i].exists;
-  Thread& first = next_in_warp(c.warp_pool[c.warp_order[0]], 0);
+  sm->barrier ^= 1;
+  for (int i = 0; i < c.warps; ++i) sm->warp_pool[i].runnable = sm->warp_pool[i].exists;
+  Thread& first = next_in_warp(sm->warp_pool[c.warp_order[0]], 0);
   if (&first != running) switch_to(first);
 }
 
+}  // namespace
+
+void barrier(const Place& where) {
+  const char* const turn = &sm->barriers[sm->barrier];
+  happens_before(turn);
+  wait_for_all(where);
+  happens_after(turn);
+}
+
 std::byte* shared_bytes() {
-  return c.shared.get();
+  return sm->shared.get();
 }
 
 bool is_shared(const void* data, std::size_t bytes) {
-  const auto begin = reinterpret_cast<std::uintptr_t>(c.shared.get());
+  const auto begin = reinterpret_cast<std::uintptr_t>(sm->shared.get());
   const auto at = reinterpret_cast<std::uintptr_t>(data);
   return at >= begin && at - begin + bytes <= c.shared_size;
 }
 
 void start_copy(void* to, const void* from) {
-  if (early()) {
+  const bool arrives = early();
+  if (arrives) {
     copy_16(to, from);
   } else {
-    running->copies.push_back({to, from, running->groups});
+    see_copy(to, from);
   }
+  const Unseen unseen;
+  running->copies.push_back({to, from, running->groups, arrives});
 }
 
 void end_group() {
@@ -359,7 +422,11 @@ void wait_for_groups(int pending) {
   auto& copies = running->copies;
   auto it = copies.begin();
   for (; it != copies.end() && it->group < running->groups - pending; ++it) {
-    copy_16(it->to, it->from);
+    if (it->arrived) {
+      see_copy(it->to, it->from);
+    } else {
+      copy_16(it->to, it->from);
+    }
   }
   copies.erase(copies.begin(), it);
 }

@@ -44,7 +44,9 @@ struct Place {
 using Mask = std::uint32_t;
 constexpr Mask kFullMask = 0xFFFFFFFF;
 
-/// What the lanes that meet in a collective hand to each other.
+/// What the lanes that meet in a collective hand to each other.  The thread sanitizer must not see
+/// accesses to it, which no collective but __syncwarp orders for it: only files that it does not
+/// instrument have them.
 struct alignas(64) Exchange {
   Mask present = 0;  ///< lanes that have come
   Mask votes = 0;
@@ -81,11 +83,29 @@ const Exchange& meet(Mask mask, bool whole, const Place& where, const Deposit& d
   return *arrival.exchange;
 }
 
-/// What the last lane does in instructions of the tensor cores.
-void multiply_f16(Exchange& e);
-void multiply_bf16(Exchange& e);
-void read_matrices(Exchange& e);
+/// The `bits` of lane `source`; all bits set if it is absent.
+std::uint64_t shuffle(Mask mask, std::uint64_t bits, int source, const Place& where);
+/// The lanes whose predicate is true.
+Mask vote(Mask mask, bool predicate, const Place& where);
 
+/// A lane's elements of two factors, in pairs, and of their product.
+struct Factors {
+  std::uint32_t a[4], b[2];
+};
+struct Product {
+  float d[4];
+};
+Product multiply_f16(const Factors& mine, const Place& where);
+Product multiply_bf16(const Factors& mine, const Place& where);
+/// Eight elements of 16 bits in pairs: the row of one of four matrices that a lane gives, and two
+/// of each matrix that it gets.
+struct Pairs {
+  std::uint32_t words[4];
+};
+Pairs distribute(const Pairs& row, bool transposed, const Place& where);
+
+/// Orders the memory accesses of the lanes in `mask`.  The other collectives do not.
+void sync_lanes(Mask mask, const Place& where);
 /// The barrier of the block; all of its threads must come, and to the same one.
 void barrier(const Place& where);
 

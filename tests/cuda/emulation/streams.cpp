@@ -90,11 +90,12 @@ cudaError_t cudaDeviceSynchronize() {
   if (error != cudaSuccess) return error;
   ++emulation::counted().waits;
   emulation::drain_all();
-  return error;
+  return emulation::lost_error();
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   const Lock lock(device().mutex);
+  if (const auto error = emulation::lost_error(); error != cudaSuccess) return error;
   *stream = new CUstream_st;
   device().streams.push_back(*stream);
   return cudaSuccess;
@@ -117,12 +118,13 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (stream_of(stream).capture) return emulation::refuse_in_capture(stream);
   ++emulation::counted(stream)->waits;
   drain(stream_of(stream));
-  return cudaSuccess;
+  return emulation::is_lost(stream_of(stream).device) ? cudaErrorIllegalAddress : cudaSuccess;
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   const Lock lock(device().mutex);
   if (stream_of(stream).capture) return emulation::refuse_in_capture(stream);
+  if (const auto error = emulation::lost_error(); error != cudaSuccess) return error;
   return stream_of(stream).tasks.empty() ? cudaSuccess : cudaErrorNotReady;
 }
 
@@ -166,7 +168,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (const auto error = emulation::refuse_in_captures(); error != cudaSuccess) return error;
   ++emulation::counted().waits;
   reach(*event->point);
-  return cudaSuccess;
+  return emulation::lost_error();
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {

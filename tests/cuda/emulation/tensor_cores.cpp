@@ -25,7 +25,7 @@ Floats widened_bf16(const std::uint16_t* x) {
 }
 
 template <Floats (*widened)(const std::uint16_t*)>
-void multiply(Exchange& e) {
+void multiply_factors(Exchange& e) {
   Floats b[16][2];
   for (int k = 0; k < 16; ++k) {
     b[k][0] = widened(&e.b[k][0]);
@@ -45,20 +45,49 @@ void multiply(Exchange& e) {
   }
 }
 
+template <Floats (*widened)(const std::uint16_t*)>
+Product multiply(const Factors& mine, const Place& where) {
+  const int row = lane() / 4, pair = lane() % 4 * 2;
+  const auto deposit = [&](Exchange& e) {
+    for (int i = 0; i < 4; ++i) std::memcpy(&e.a[row + i % 2 * 8][pair + i / 2 * 8], &mine.a[i], 4);
+    for (int i = 0; i < 2; ++i) {
+      e.b[pair + i * 8][row] = static_cast<std::uint16_t>(mine.b[i]);
+      e.b[pair + i * 8 + 1][row] = static_cast<std::uint16_t>(mine.b[i] >> 16);
+    }
+  };
+  const Exchange& e = meet(kFullMask, true, where, deposit, multiply_factors<widened>);
+  return {{e.product[row][pair], e.product[row][pair + 1], e.product[row + 8][pair],
+           e.product[row + 8][pair + 1]}};
+}
+
 }  // namespace
 
-void multiply_f16(Exchange& e) {
-  multiply<widened_f16>(e);
+Product multiply_f16(const Factors& mine, const Place& where) {
+  return multiply<widened_f16>(mine, where);
 }
 
-void multiply_bf16(Exchange& e) {
-  multiply<widened_bf16>(e);
+Product multiply_bf16(const Factors& mine, const Place& where) {
+  return multiply<widened_bf16>(mine, where);
 }
 
-void read_matrices(Exchange& e) {
-  for (int i = 0; i < 32; ++i) {
-    std::memcpy(e.matrices[i / 8][i % 8], reinterpret_cast<const void*>(e.values[i]), 16);
+Pairs distribute(const Pairs& row, bool transposed, const Place& where) {
+  const int i = lane();
+  const Exchange& e = meet(
+      kFullMask, true, where,
+      [&](Exchange& mine) { std::memcpy(mine.matrices[i / 8][i % 8], row.words, 16); },
+      [](Exchange&) {});
+  Pairs out;
+  for (int k = 0; k < 4; ++k) {
+    if (!transposed) {
+      out.words[k] = e.matrices[k][i / 4][i % 4];
+      continue;
+    }
+    const int column = i / 4, first = i % 4 * 2;
+    const int shift = column % 2 * 16;
+    out.words[k] = (e.matrices[k][first][column / 2] >> shift & 0xFFFF) |
+                   (e.matrices[k][first + 1][column / 2] >> shift & 0xFFFF) << 16;
   }
+  return out;
 }
 
 }  // namespace emulation

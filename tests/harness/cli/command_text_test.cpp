@@ -1,5 +1,6 @@
 // What score, dialogues, list, describe, doctor and --help print.
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -324,6 +325,24 @@ TEST(Doctor, FindsDirectoriesThatAreNone) {
   EXPECT_EQ(json["models"], "$TURNBENCH_MODELS: found \"/no/models\", expected a directory");
   EXPECT_EQ(json["data"], "$TURNBENCH_DATA: found \"/no/data\", expected a directory");
   EXPECT_EQ(list.code, 2) << list.out;
+}
+
+TEST(Doctor, TellsWhyThereIsNoCudaDevice) {
+  const std::string gpu = run_program({"doctor", "--json"}).json()["gpu"];
+  if (!gpu.starts_with("none: ")) GTEST_SKIP() << "found " << gpu;
+  const std::string reason = gpu.substr(6);
+#ifndef TURNBENCH_HAS_CUDA
+  EXPECT_EQ(reason, "this program was built without CUDA");
+#else
+  if (dlopen("libcuda.so.1", RTLD_LAZY) == nullptr) {
+    EXPECT_EQ(reason, "this machine has no CUDA driver (libcuda.so.1)");
+  }
+#endif
+  const Finished run = run_program(
+      {"generate", "--model", "tiny", "--ids", "1,2", "--max-tokens", "1", "--device", "cuda"});
+  EXPECT_EQ(run.code, 2);
+  EXPECT_EQ(run.out, "");
+  EXPECT_EQ(run.err, "turnbench: --device: found cuda, expected auto or cpu: " + reason + "\n");
 }
 
 /// The commands that --help lists.
