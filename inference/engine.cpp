@@ -248,6 +248,7 @@ void Engine::end(std::span<const Pass> passes) {
         s.policies.shifts_positions() && (pass.kind == Pass::Kind::kDecode || pass.prompt_end);
     s.next_position = shifted ? s.cache.layer(0)[0].size()
                               : s.next_position + static_cast<std::int32_t>(pass.tokens.size());
+    s.answered = pass.kind == Pass::Kind::kDecode;
     if (!pass.prompt_end) continue;
     s.prompt_tokens = static_cast<int>(s.tokens.size());
     s.generated = 0;
@@ -259,6 +260,7 @@ void Engine::end(std::span<const Pass> passes) {
           f->policies.shifts_positions() ? f->cache.layer(0)[0].size() : s.next_position;
       f->prompt_tokens = s.prompt_tokens;
       f->generated = 0;
+      f->answered = false;
       f->counters.prefill_pairs = s.counters.prefill_pairs;
       f->counters.prefill_pairs_dense = s.counters.prefill_pairs_dense;
     }

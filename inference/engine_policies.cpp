@@ -34,13 +34,14 @@ std::vector<JoinedList> joined_lists(Backend& backend, const Selection& selectio
 
 }  // namespace
 
-/// Stores the last queries of a pass in the sequence's QueryTail, if anything may read them there.
-/// row: the pass's first row.
+/// Stores the last queries of a pass in the sequence's QueryTail; of a step only if anything may
+/// read them there, because the copy waits for the device.  row: the pass's first row.
 void Engine::remember_queries(int layer, const Pass& pass, std::int64_t row, const Layout& layout) {
   QueryTail& tail = pass.sequence->tails[static_cast<std::size_t>(layer)];
-  if (pass.kind == Pass::Kind::kDecode && pass.observer == nullptr &&
-      !pass.sequence->policies.read_window_in_answers()) {
-    return tail.clear();  // the copy would have to wait for the device
+  if (pass.kind == Pass::Kind::kPrefill) {
+    if (pass.sequence->answered) tail.clear();  // whether or not the answer's queries are stored
+  } else if (pass.observer == nullptr && !pass.sequence->policies.read_window_in_answers()) {
+    return;
   }
   const std::int64_t rows = std::ssize(pass.tokens),
                      count = std::min<std::int64_t>(rows, tail.capacity());

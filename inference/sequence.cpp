@@ -44,6 +44,7 @@ Sequence Sequence::fork_as(Policies other) const {
   out.next_position = next_position;
   out.prompt_tokens = prompt_tokens;
   out.generated = generated;
+  out.answered = answered;
   out.cache = cache;
   out.tails = tails;
   out.columns = columns;
@@ -100,6 +101,7 @@ std::size_t Sequence::policy_key_bytes() const {
 void Sequence::truncate(std::int32_t position) {
   tokens.resize(static_cast<std::size_t>(position));
   next_position = position;
+  if (position <= prompt_tokens) answered = false;
   cache.truncate_to_position(position);
   last_read.assign(tails.size(), {});
   if (retriever) retriever->truncate(position);

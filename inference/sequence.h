@@ -77,10 +77,11 @@ class Sequence {
   std::int32_t next_position = 0;  ///< of the next token; tokens.size() unless positions shift
   int prompt_tokens = 0;           ///< tokens processed when the last prompt ended
   int generated = 0;               ///< tokens since then
+  bool answered = false;           ///< the last pass was a step of an answer
   KvCache cache;
   Policies policies;
-  /// Per layer.  Rows of an answer are stored if steps read them, or their observers may; else the
-  /// answer's first step forgets the prompt's, so that the next turn has none but its own.
+  /// Per layer.  Rows of an answer are stored if steps read them, or their observers may.  A prompt
+  /// that follows an answer begins with none, so that its window is the same in either case.
   std::vector<QueryTail> tails;
   std::vector<ColumnMasses> columns;     ///< per layer, of the rows prefilled so far
   std::unique_ptr<Retriever> retriever;  ///< of the selection policy; may be null

@@ -138,7 +138,7 @@ class SelectionLayer {
         nearest_jobs.push_back({keys.columns_at(part * kDim / 2, kDim / 2),
                                 centroids.rows_at(part * kCodes, kCodes), codes + part * kTokens});
       }
-      read_jobs.push_back({&set, 0, false, keys});
+      read_jobs.push_back({&set, 0, KvRow::kKey, keys});
     }
     read_rows();
     update_page_bounds();

@@ -79,7 +79,8 @@ TEST_F(Elementwise, NormalizesEachHead) {
   constexpr std::size_t kRows = 3;
   constexpr float kEps = 1e-5f;
   for (int head_dim : {2, 6, 64, 128, 256}) {
-    for (const auto& [heads, others] : {std::pair{1, 1}, {7, 2}, {9, 0}}) {
+    for (const std::pair<int, int>& of : {std::pair{1, 1}, {7, 2}, {9, 0}}) {
+      const int heads = of.first, others = of.second;
       for (const Layout& l : kLayouts) {
         SCOPED_TRACE(fmt::format("{} + {} heads of {}, stride +{}, offset {}", heads, others,
                                  head_dim, l.more, l.offset));

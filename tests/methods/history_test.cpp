@@ -9,6 +9,7 @@
 #include "inference/engine.h"
 #include "methods/method.h"
 #include "tests/backends/backend.h"
+#include "tests/inference/conversation.h"
 
 namespace turnbench {
 namespace {
@@ -141,6 +142,26 @@ TEST_F(History, ShiftedPositions) {
   for (int step = 0; step < 8; ++step) {
     const std::vector<float> a = decode(roomy), b = decode(kept);
     for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-4);
+  }
+}
+
+// Queries of an answer are stored for an observer. The next prompt's window does not have them: it
+// is shorter than the method's where the turn is.
+TEST(WindowOfATurn, DoesNotDependOnObserversOfTheAnswer) {
+  test::Machine machine("llama3");
+  const std::vector<int> prompt = test::made_up_tokens(60, 1), answer = test::made_up_tokens(4, 2),
+                         question = test::made_up_tokens(5, 3);
+  for (const char* spec : {"snapkv:budget=24,window=16", "sablock:budget=24,window=16"}) {
+    const auto logits = [&](LayerObserver* observer) {
+      test::Conversation c(machine.engine, Method::parse(spec).make());
+      c.observer = observer;
+      c.turn(prompt);
+      for (const int token : answer) c.answer(token);
+      c.turn(question);
+      return c.answer(answer[0]);
+    };
+    LayerObserver observer;
+    EXPECT_EQ(logits(&observer), logits(nullptr)) << spec;
   }
 }
 

@@ -6,8 +6,8 @@
 #include "cuda_runtime.h"
 #include "device.h"
 
-using emulation::allocation_of, emulation::Allocation, emulation::device, emulation::kMemoryBytes,
-    emulation::Lock, emulation::stream_of;
+using emulation::allocation_of, emulation::Allocation, emulation::device, emulation::Lock,
+    emulation::stream_of;
 using Kind = emulation::MemoryKind;
 
 namespace {
