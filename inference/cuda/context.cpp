@@ -16,6 +16,17 @@ std::size_t rounded(std::size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
+struct FreeMemory {
+  std::size_t usable = 0, total = 0;  ///< bytes; the reserve is not usable
+};
+FreeMemory free_memory(int device) {
+  check(cudaSetDevice(device), "choosing the device");
+  std::size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "asking for free memory");
+  const std::size_t reserve = total / kReservedShare;
+  return {free > reserve ? free - reserve : 0, total};
+}
+
 }  // namespace
 
 void check(cudaError_t status, const char* what) {
@@ -35,21 +46,6 @@ bool is_device_memory(const void* data) {
   check(cudaPointerGetAttributes(&found, data), "asking where memory is");
   return found.type == cudaMemoryTypeDevice;
 }
-
-namespace {
-
-struct FreeMemory {
-  std::size_t usable = 0, total = 0;  ///< bytes; the reserve is not usable
-};
-FreeMemory free_memory(int device) {
-  check(cudaSetDevice(device), "choosing the device");
-  std::size_t free = 0, total = 0;
-  check(cudaMemGetInfo(&free, &total), "asking for free memory");
-  const std::size_t reserve = total / kReservedShare;
-  return {free > reserve ? free - reserve : 0, total};
-}
-
-}  // namespace
 
 std::byte* try_allocate_device(int device, std::size_t bytes) {
   if (bytes > free_memory(device).usable) return nullptr;

@@ -95,7 +95,7 @@ void DeviceMemory::copy(std::span<const Copy> copies) {
     } else if (is_device_memory(c.from)) {
       context_->copy(c.to, c.from, c.bytes);  // another backend's, on this card or another
     } else {
-      transfers.settle({c.from, c.bytes});  // what an earlier copy brings there is read here
+      transfers.settle({c.from, c.bytes});  // an earlier copy may still write there
       if (c.bytes >= kTransfer) {
         up.push_back(c);
         continue;

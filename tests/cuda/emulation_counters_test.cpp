@@ -118,7 +118,7 @@ TEST_F(EmulatedCounters, CountWaitsAndAllocations) {
   cudaEventDestroy(event);
 }
 
-TEST_F(EmulatedCounters, BelongToDevicesAndBeginAnew) {
+TEST_F(EmulatedCounters, BelongToDevicesAndCanBeReset) {
   const emulation::Counters before = emulation::counters(1);
   launch();
   EXPECT_EQ((emulation::counters(1) - before).launches, 0u) << "of the other device";

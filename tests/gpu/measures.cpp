@@ -58,7 +58,7 @@ class PeakMemory {
  private:
   void sample() {
     std::size_t free = 0, total = 0;
-    if (cudaMemGetInfo(&free, &total) != cudaSuccess) return;  // what failed says so itself
+    if (cudaMemGetInfo(&free, &total) != cudaSuccess) return;  // the failing call reports it
     const double taken = free_at_first_ - static_cast<double>(free);
     if (taken > peak_) peak_ = taken;
     if (taken <= kMostBytes) return;
