@@ -9,7 +9,7 @@ CUDA = -DTURNBENCH_CUDA=AUTO
 GENERATOR = $(if $(wildcard $(BUILD)/CMakeCache.txt),,$(if $(shell command -v ninja),-G Ninja))
 CONFIGURE = cmake -S . -B $(BUILD) $(GENERATOR) -DCMAKE_BUILD_TYPE=Release
 
-.PHONY: all setup build quickstart smollm2 plans test test-asan test-tsan lint fuzz bench emulated-counters gpu-deps clean
+.PHONY: all setup build quickstart smollm2 plans test test-all test-asan test-tsan lint fuzz bench emulated-counters gpu-deps clean
 
 all: build
 
@@ -22,7 +22,7 @@ build: setup
 	@cmake --build $(BUILD) -j $(JOBS) --target turnbench
 
 # The first build of a clone is done sooner without the CUDA backend; the next `make build` adds it.
-quickstart: CUDA = $(if $(wildcard $(BUILD)/CMakeCache.txt),,-DTURNBENCH_CUDA=OFF)
+quickstart test: CUDA = $(if $(wildcard $(BUILD)/CMakeCache.txt),,-DTURNBENCH_CUDA=OFF)
 quickstart: build
 	@$(PROGRAM) run experiments/quickstart.json --db $(BUILD)/quickstart.db
 	@$(PROGRAM) report $(BUILD)/quickstart.db --format html --force -o $(BUILD)/quickstart.html
@@ -36,10 +36,15 @@ smollm2:
 plans: build
 	@tools/plans.sh $(PROGRAM) $(foreach p,loopserve pqcache sablock round-attention specontext,$(sort $(wildcard experiments/$(p)/*.json)))
 
-test: setup
-	@$(CONFIGURE) -DTURNBENCH_WERROR=ON $(CUDA) > /dev/null
+# What runs on the CPU backend, with the best SIMD level of the machine.
+test: ALL_TESTS = OFF
+# Also the emulated card, what nvcc compiles, every SIMD level and the fuzzers' cases; with
+# TESTS="-LE cpu", these alone.
+test-all: ALL_TESTS = ON
+test test-all: setup
+	@$(CONFIGURE) -DTURNBENCH_WERROR=ON -DTURNBENCH_ALL_TESTS=$(ALL_TESTS) $(CUDA) > /dev/null
 	@cmake --build $(BUILD) -j $(JOBS)
-	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
+	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) $(TESTS)
 
 test-asan: setup
 	@cmake --preset asan > /dev/null
@@ -71,7 +76,7 @@ bench: build
 
 # What a decode step asks of a card, with every kind of method, as the emulation counts it (docs/gpu.md).
 emulated-counters: setup
-	@$(CONFIGURE) $(CUDA) > /dev/null
+	@$(CONFIGURE) -DTURNBENCH_ALL_TESTS=ON $(CUDA) > /dev/null
 	@cmake --build $(BUILD) -j $(JOBS) --target turnbench_costs_tests
 	@$(BUILD)/tests/turnbench_costs_tests --gtest_brief=1 --gtest_filter='*.AreNoMoreThanTheyWere'
 

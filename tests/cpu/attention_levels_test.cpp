@@ -17,7 +17,7 @@ std::vector<float> attended(DType dtype, int head_dim, int n, int rows, int slid
   return p.out;
 }
 
-TEST(AttentionLevels, InstructionSetsThatFuseGiveTheSameBits) {
+TEST(Attention, FusingSetsGiveTheSameBitsAtEverySimdLevel) {
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
     for (const int head_dim : {64, 80}) {
       for (const int rows : {1, 70}) {

@@ -23,7 +23,7 @@ const Shape kShapes[] = {
     {23, 40, 900, 0, 3}, {24, 100, 900, 2, 0}, {257, 70, 66},  {259, 33, 1800, 1, 1},
     {600, 40, 130}};
 
-TEST(Linear, IsOneChainOfMultiplyAddsWhateverTheBlocksTypesAndThreads) {
+TEST(Linear, IsOneChainOfMultiplyAddsAtEverySimdLevel) {
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
     for (const Shape& s : kShapes) {
       const std::size_t ldx = s.in + s.more_x, ldy = s.out + s.more_y;

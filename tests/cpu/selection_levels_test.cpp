@@ -7,7 +7,7 @@
 namespace turnbench {
 namespace {
 
-TEST(SelectionLevels, InstructionSetsThatFuseGiveTheSameBits) {
+TEST(Selection, FusingSetsGiveTheSameBitsAtEverySimdLevel) {
   const auto backend = make_cpu_backend(2);
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
     for (const int heads : {1, 4, 7}) {

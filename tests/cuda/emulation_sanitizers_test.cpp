@@ -1,4 +1,4 @@
-// A kernel's mistakes that the sanitizers see, as every `make test` runs the emulation under them.
+// A kernel's mistakes that the sanitizers see, as `make test-all` runs the emulation under them.
 
 #include <cstddef>
 

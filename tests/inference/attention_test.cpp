@@ -3,12 +3,12 @@
 
 #include <gtest/gtest.h>
 
-#include <hwy/targets.h>
 #include <cstring>
 #include <numeric>
 
 #include "inference/cpu/elementwise.h"
 #include "reference.h"
+#include "tests/cpu/simd_levels.h"
 
 namespace turnbench {
 namespace {
@@ -120,20 +120,9 @@ TEST(Attention, SixteenBitCachesAndSlidingWindows) {
   }
 }
 
-/// task() with each instruction set of this build that this machine has.
-void for_each_instruction_set(const std::function<void()>& task) {
-  for (std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+TEST(Attention, DenseEqualsTheReferenceAtEverySimdLevel) {
+  test::with_each_simd_level([](std::int64_t target) {
     SCOPED_TRACE(hwy::TargetName(target));
-    task();
-  }
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-}
-
-TEST(Attention, EveryInstructionSet) {
-  for_each_instruction_set([] {
     for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
       Problem p({33, 150, 2, 48, 0, dtype}, 7);
       p.run(p.job(), 1);
@@ -167,8 +156,9 @@ TEST(Attention, RowsAreIndependentToTheBit) {
 }
 
 // Decoding has kernels of its own: they make the bits of a chunk's, whatever the group's heads.
-TEST(Attention, SingleRowsAreRowsOfAChunkToTheBit) {
-  for_each_instruction_set([] {
+TEST(Attention, SingleRowsEqualRowsOfAChunkAtEverySimdLevel) {
+  test::with_each_simd_level([](std::int64_t target) {
+    SCOPED_TRACE(hwy::TargetName(target));
     for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
       for (int head_dim : {20, 64}) {
         for (int heads : {1, 3, 4, 7, 9}) {
@@ -331,9 +321,10 @@ void expect_patterns_equal_their_mask(std::span<const int> sizes, DType dtype) {
   }
 }
 
-TEST(Attention, PatternsEqualTheirMask) {
+TEST(Attention, PatternsEqualTheirMaskAtEverySimdLevel) {
   expect_patterns_equal_their_mask(std::vector{1, 8, 64, 65, 300, 700}, DType::kF32);
-  for_each_instruction_set([] {
+  test::with_each_simd_level([](std::int64_t target) {
+    SCOPED_TRACE(hwy::TargetName(target));
     for (DType dtype : {DType::kF32, DType::kBF16})
       expect_patterns_equal_their_mask(std::vector{65, 300}, dtype);
   });

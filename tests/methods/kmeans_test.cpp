@@ -232,7 +232,7 @@ TEST(CosineKMeans, AClusterWithoutRowsKeepsItsCentroid) {
   EXPECT_EQ(found.centroids, (std::vector<float>{5.0f / 3, 0, 4, 0, 0, 1}));
 }
 
-TEST(KMeans, GapsBetweenRowsAndInstructionSetsChangeNothing) {
+TEST(KMeans, IgnoresGapsBetweenRowsAtEverySimdLevel) {
   constexpr std::int64_t kRows = 303, kDim = 19, kGap = 6;
   const PackedRows rows = random_rows(kRows, kDim, 3);
   std::vector<float> wide(kRows * (kDim + kGap), std::numeric_limits<float>::quiet_NaN());
