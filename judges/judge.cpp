@@ -13,8 +13,8 @@
 #include "common/random.h"
 #include "common/text.h"
 #include "common/thread_pool.h"
+#include "harness/run/history.h"
 #include "harness/store/cell.h"
-#include "harness/unit/history.h"
 #include "judges/prompt.h"
 #include "judges/reply.h"
 

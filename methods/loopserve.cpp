@@ -1,5 +1,5 @@
-#include "methods/loopserve_decode.h"
-#include "methods/loopserve_prefill.h"
+#include "methods/eviction/loopserve_decode.h"
+#include "methods/prefill/loopserve_prefill.h"
 
 namespace turnbench {
 

@@ -9,8 +9,8 @@
 #include "common/error.h"
 #include "common/file.h"
 #include "common/text.h"
-#include "inference/policy_checks.h"
-#include "methods/draft_checkpoint.h"
+#include "inference/policy/policy_checks.h"
+#include "methods/parts/draft_checkpoint.h"
 
 namespace turnbench {
 namespace {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "common/json.h"
-#include "inference/policy.h"
-#include "methods/budget_sharing.h"
+#include "inference/policy/policy.h"
+#include "methods/parts/budget_sharing.h"
 
 namespace turnbench {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "inference/model_config.h"
+#include "inference/model/model_config.h"
 #include "methods/method.h"
 
 namespace turnbench {

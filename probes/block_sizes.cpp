@@ -1,4 +1,4 @@
-#include "methods/sablock.h"
+#include "methods/eviction/sablock.h"
 #include "probes/layer_sums.h"
 #include "probes/probe.h"
 

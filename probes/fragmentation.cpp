@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "methods/segments.h"
+#include "methods/parts/segments.h"
 #include "probes/probe.h"
 
 namespace turnbench {

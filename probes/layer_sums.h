@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "inference/policy.h"
+#include "inference/policy/policy.h"
 
 namespace turnbench {
 

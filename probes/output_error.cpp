@@ -3,7 +3,7 @@
 
 #include "common/error.h"
 #include "common/mean.h"
-#include "inference/engine.h"
+#include "inference/engine/engine.h"
 #include "probes/probe.h"
 
 namespace turnbench {

@@ -1,4 +1,4 @@
-#include "methods/selection_recall.h"
+#include "methods/parts/selection_recall.h"
 #include "probes/probe.h"
 #include "probes/selection_mean.h"
 

@@ -1,6 +1,6 @@
 #include <numeric>
 
-#include "methods/scores.h"
+#include "methods/parts/scores.h"
 #include "probes/probe.h"
 #include "probes/selection_mean.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "methods/scores.h"
+#include "methods/parts/scores.h"
 
 namespace turnbench {
 

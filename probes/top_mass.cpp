@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "methods/scores.h"
+#include "methods/parts/scores.h"
 #include "probes/heads.h"
 #include "probes/layer_sums.h"
 

@@ -81,21 +81,17 @@ std::string table(const Pivot& p) {
     out += "<th class=\"label\">" + escape_markup(dimension_heading(d)) + "</th>";
   for (const auto& c : p.columns)
     out += "<th>" + escape_markup(value_heading(p.column_dimensions, c)) + "</th>";
-  const bool counters = p.has_counters();
-  if (counters) {
-    for (const ReportedCounter& c : reported_counters())
-      out += fmt::format("<th title=\"{}\">{}</th>", c.meaning, c.heading);
-  }
+  const std::vector<ReportedCounter> counters = p.shown_counters();
+  for (const ReportedCounter& c : counters)
+    out += fmt::format("<th title=\"{}\">{}</th>", c.meaning, c.heading);
   out += "</tr></thead><tbody>\n";
   for (std::size_t r = 0; r < p.rows.size(); ++r) {
     out += "<tr>";
     for (const std::string& value : p.rows[r])
       out += "<td class=\"label\">" + escape_markup(value) + "</td>";
     for (const auto& e : p.entries[r]) out += entry_cell(e, *p.value);
-    if (counters) {
-      for (const ReportedCounter& c : reported_counters())
-        out += "<td>" + p.counter_text(r, c.name) + "</td>";
-    }
+    for (const ReportedCounter& c : counters)
+      out += "<td>" + p.counter_text(r, c.name) + "</td>";
     out += "</tr>\n";
   }
   return out + "</tbody></table></div>\n";

@@ -49,13 +49,14 @@ std::string markdown_table(const Pivot& p, const std::string& warning) {
   if (!p.title.empty()) out += "**" + escape_markdown(p.title) + "**\n\n";
   if (!warning.empty()) out += "> **" + escape_markdown(warning) + "**\n\n";
   const bool counted = shows_counters(p);
+  const std::vector<ReportedCounter> shown = p.shown_counters();
   std::vector<std::string> header;
   for (const std::string& d : p.row_dimensions)
     header.push_back(escape_markdown(dimension_heading(d)));
   for (const auto& column : p.columns)
     header.push_back(escape_markdown(value_heading(p.column_dimensions, column)));
   if (counted) {
-    for (const ReportedCounter& c : reported_counters()) header.emplace_back(c.heading);
+    for (const ReportedCounter& c : shown) header.emplace_back(c.heading);
   }
   out += markdown_row(header) + "|";
   for (std::size_t i = 0; i < header.size(); ++i)
@@ -66,7 +67,7 @@ std::string markdown_table(const Pivot& p, const std::string& warning) {
     for (const std::string& value : p.rows[r]) fields.push_back(escape_markdown(value));
     for (const auto& e : p.entries[r]) fields.push_back(e ? entry_text(*e, p.value->digits) : "");
     if (counted) {
-      for (const ReportedCounter& c : reported_counters())
+      for (const ReportedCounter& c : shown)
         fields.push_back(p.counter_text(r, c.name));
     }
     out += markdown_row(fields);

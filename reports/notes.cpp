@@ -78,8 +78,15 @@ std::string caption(const std::vector<Pivot>& pivots, const std::string& differe
   out += ".";
   if (!counters) return out;
   std::vector<std::string> meanings;
-  for (const ReportedCounter& c : reported_counters())
-    meanings.push_back(fmt::format("{}: {}", c.heading, c.meaning));
+  for (const ReportedCounter& c : reported_counters()) {
+    const auto shows = [&](const Pivot& p) {
+      return std::any_of(p.counters.begin(), p.counters.end(),
+                         [&](const auto& row) { return row.contains(c.name); });
+    };
+    if (std::any_of(pivots.begin(), pivots.end(), shows))
+      meanings.push_back(fmt::format("{}: {}", c.heading, c.meaning));
+  }
+  if (meanings.empty()) return out;
   out += " " + join(meanings, "; ") + ".";
   if (has_ranges(pivots)) out += " From–to where a row has several methods or histories.";
   return out;

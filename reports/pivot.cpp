@@ -472,6 +472,16 @@ bool Pivot::has_counters() const {
   return std::any_of(counters.begin(), counters.end(), [](const auto& c) { return !c.empty(); });
 }
 
+std::vector<ReportedCounter> Pivot::shown_counters() const {
+  std::vector<ReportedCounter> out;
+  std::copy_if(reported_counters().begin(), reported_counters().end(), std::back_inserter(out),
+               [&](const ReportedCounter& counter) {
+                 return std::any_of(counters.begin(), counters.end(),
+                                    [&](const auto& row) { return row.contains(counter.name); });
+               });
+  return out;
+}
+
 std::string Pivot::counter_text(std::size_t row, const std::string& name) const {
   const auto found = counters[row].find(name);
   if (found == counters[row].end()) return "";

@@ -13,6 +13,13 @@
 
 namespace turnbench {
 
+/// A counter that reports show.
+struct ReportedCounter {
+  const char *name, *heading, *meaning;
+  int digits;  ///< after the decimal point
+};
+const std::vector<ReportedCounter>& reported_counters();
+
 /// A table to print: labels of rows and columns, and an estimate for each entry with results.
 struct Pivot {
   std::string title;
@@ -55,6 +62,8 @@ struct Pivot {
   bool has_differences() const;
   bool has_equivalence() const;
   bool has_counters() const;  ///< false if all rows are probes
+  /// Those that some row has: turns whose answers are forced decode nothing.
+  std::vector<ReportedCounter> shown_counters() const;
   /// A counter of a row: "1378", or "256–512" if it depends on the method; "" if nothing was
   /// counted.
   std::string counter_text(std::size_t row, const std::string& name) const;
@@ -72,12 +81,5 @@ struct NeededOfEntry {
 /// For every entry with a difference, how many dialogues tell one of `points` apart.
 std::vector<NeededOfEntry> needed_dialogues(const Results& results, const TableSpec& spec,
                                             double points);
-
-/// A counter that reports show.
-struct ReportedCounter {
-  const char *name, *heading, *meaning;
-  int digits;  ///< after the decimal point
-};
-const std::vector<ReportedCounter>& reported_counters();
 
 }  // namespace turnbench

@@ -10,9 +10,9 @@
 #include "common/error.h"
 #include "common/json.h"
 #include "common/text.h"
+#include "harness/run/fidelity.h"
 #include "harness/store/cell.h"
 #include "harness/store/method_settings.h"
-#include "harness/unit/fidelity.h"
 #include "reports/judgements.h"
 #include "reports/pivot.h"
 

@@ -9,7 +9,7 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/thread_pool.h"
-#include "harness/unit/prompt.h"
+#include "harness/run/prompt.h"
 #include "metrics/metric.h"
 #include "metrics/postprocess.h"
 #include "runners/runner.h"

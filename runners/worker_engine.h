@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "harness/experiment/experiment.h"
-#include "inference/engine.h"
+#include "inference/engine/engine.h"
 #include "runners/runner.h"
 
 namespace turnbench {

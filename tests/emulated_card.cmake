@@ -106,8 +106,8 @@ endif()
 
 # Whole dialogues: what they need beside the methods' tests.
 add_library(turnbench_answers_test_objects OBJECT
-  backends/answers_test.cpp ${PROJECT_SOURCE_DIR}/harness/unit/labelled_text.cpp
-  ${PROJECT_SOURCE_DIR}/harness/unit/prompt.cpp)
+  backends/answers_test.cpp ${PROJECT_SOURCE_DIR}/harness/run/labelled_text.cpp
+  ${PROJECT_SOURCE_DIR}/harness/run/prompt.cpp)
 turnbench_test_program(turnbench_answers_test_objects turnbench_methods turnbench_datasets)
 target_link_libraries(turnbench_methods_on_cuda_tests PRIVATE
   turnbench_answers_test_objects turnbench_datasets)

@@ -11,7 +11,7 @@
 #include "common/random.h"
 #include "harness/bench/numbers.h"
 #include "harness/bench/planted_layer.h"
-#include "inference/sampler.h"
+#include "inference/engine/sampler.h"
 
 namespace turnbench {
 namespace {

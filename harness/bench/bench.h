@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "inference/engine.h"
+#include "inference/engine/engine.h"
 #include "methods/method.h"
 
 namespace turnbench {

@@ -6,7 +6,7 @@
 #include "harness/bench/bench.h"
 #include "harness/bench/numbers.h"
 #include "harness/bench/planted_kv.h"
-#include "methods/selection_recall.h"
+#include "methods/parts/selection_recall.h"
 
 namespace turnbench {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "inference/engine.h"
+#include "inference/engine/engine.h"
 
 namespace turnbench {
 

@@ -3,9 +3,9 @@
 #include <memory>
 #include <vector>
 
-#include "inference/backend.h"
-#include "inference/engine.h"
-#include "inference/policy.h"
+#include "inference/backend/backend.h"
+#include "inference/engine/engine.h"
+#include "inference/policy/policy.h"
 
 namespace turnbench {
 

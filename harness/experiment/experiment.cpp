@@ -13,8 +13,8 @@
 #include "datasets/catalog.h"
 #include "datasets/dialogue_io.h"
 #include "harness/experiment/published.h"
-#include "inference/checkpoint_tokenizer.h"
-#include "inference/policy_checks.h"
+#include "inference/engine/checkpoint_tokenizer.h"
+#include "inference/policy/policy_checks.h"
 #include "methods/model_check.h"
 #include "metrics/postprocess.h"
 

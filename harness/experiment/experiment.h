@@ -9,14 +9,14 @@
 #include "datasets/dialogue.h"
 #include "harness/experiment/locations.h"
 #include "harness/experiment/manifest.h"
+#include "harness/run/conversation.h"
+#include "harness/run/prompt.h"
 #include "harness/store/store.h"
-#include "harness/unit/conversation.h"
-#include "harness/unit/prompt.h"
-#include "inference/model.h"
-#include "inference/tokenizer/chat_template.h"
-#include "inference/tokenizer/tokenizer.h"
+#include "inference/engine/model.h"
 #include "metrics/metric.h"
 #include "metrics/segmenter.h"
+#include "text/tokenizer/chat_template.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace turnbench {
 

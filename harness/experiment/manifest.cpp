@@ -8,7 +8,7 @@
 #include "common/error.h"
 #include "common/file.h"
 #include "common/text.h"
-#include "harness/unit/fidelity.h"
+#include "harness/run/fidelity.h"
 #include "metrics/metric.h"
 
 namespace turnbench {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "datasets/dialogue.h"
-#include "harness/unit/conversation.h"
-#include "inference/dtype.h"
+#include "harness/run/conversation.h"
+#include "inference/model/dtype.h"
 #include "methods/method.h"
 #include "probes/probe.h"
 

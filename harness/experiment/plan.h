@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "harness/experiment/experiment.h"
+#include "harness/run/probe_unit.h"
+#include "harness/run/unit.h"
 #include "harness/store/store.h"
-#include "harness/unit/probe_unit.h"
-#include "harness/unit/unit.h"
 #include "inference/devices/devices.h"
 
 namespace turnbench {

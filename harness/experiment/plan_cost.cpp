@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "harness/unit/active_unit.h"
+#include "harness/run/active_unit.h"
 
 namespace turnbench {
 namespace {

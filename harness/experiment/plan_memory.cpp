@@ -12,10 +12,10 @@
 #include <utility>
 
 #include "common/thread_pool.h"
-#include "harness/unit/active_unit.h"
-#include "harness/unit/fidelity.h"
-#include "inference/engine.h"
-#include "inference/memory_estimate.h"
+#include "harness/run/active_unit.h"
+#include "harness/run/fidelity.h"
+#include "inference/engine/engine.h"
+#include "inference/engine/memory_estimate.h"
 
 namespace turnbench {
 namespace {

@@ -11,7 +11,7 @@
 #include "harness/experiment/plan.h"
 #include "harness/experiment/prompt_lengths.h"
 #include "harness/store/timed_dialogue.h"
-#include "inference/backend.h"
+#include "inference/backend/backend.h"
 
 namespace turnbench {
 

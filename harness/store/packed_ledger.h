@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "inference/ledger.h"
+#include "inference/kv/ledger.h"
 
 namespace turnbench {
 

@@ -20,7 +20,7 @@
 #include "harness/store/sqlite.h"
 #include "harness/store/timed_dialogue.h"
 #include "harness/store/truncation.h"
-#include "inference/ledger.h"
+#include "inference/kv/ledger.h"
 
 namespace turnbench {
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "common/thread_pool.h"
-#include "inference/backend.h"
+#include "inference/backend/backend.h"
 #include "inference/cpu/attention_state.h"
-#include "inference/memory.h"
+#include "inference/model/memory.h"
 
 namespace turnbench::cpu {
 

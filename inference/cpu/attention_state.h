@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <limits>
 
-#include "inference/kv_cache.h"
-#include "inference/matrix_view.h"
+#include "inference/kv/kv_cache.h"
+#include "inference/model/matrix_view.h"
 
 namespace turnbench::cpu {
 

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "common/thread_pool.h"
-#include "inference/backend.h"
-#include "inference/memory.h"
+#include "inference/backend/backend.h"
+#include "inference/model/memory.h"
 
 namespace turnbench::cpu {
 

@@ -5,7 +5,7 @@
 #include <iterator>
 
 #include "common/thread_pool.h"
-#include "inference/backend.h"
+#include "inference/backend/backend.h"
 #include "inference/cpu/attention.h"
 #include "inference/cpu/ceilings.h"
 #include "inference/cpu/elementwise.h"

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "inference/matrix_view.h"
+#include "inference/model/matrix_view.h"
 
 namespace turnbench::cpu {
 

@@ -4,9 +4,9 @@
 #include <cstdint>
 
 #include "common/thread_pool.h"
-#include "inference/dtype.h"
-#include "inference/matrix_view.h"
-#include "inference/memory.h"
+#include "inference/model/dtype.h"
+#include "inference/model/matrix_view.h"
+#include "inference/model/memory.h"
 
 namespace turnbench::cpu {
 

@@ -3,7 +3,7 @@
 #include <span>
 
 #include "common/thread_pool.h"
-#include "inference/backend.h"
+#include "inference/backend/backend.h"
 
 namespace turnbench::cpu {
 

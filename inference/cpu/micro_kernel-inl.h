@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "inference/matrix_view.h"
+#include "inference/model/matrix_view.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace turnbench::cpu::HWY_NAMESPACE {

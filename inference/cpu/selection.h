@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "common/thread_pool.h"
+#include "inference/backend/selection_jobs.h"
 #include "inference/cpu/attention.h"
-#include "inference/selection_jobs.h"
 
 namespace turnbench::cpu {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "inference/backend.h"
+#include "inference/backend/backend.h"
 #include "inference/cuda/context.h"
 
 namespace turnbench::cuda {

@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "inference/backend.h"
+#include "inference/backend/backend.h"
 
 namespace turnbench::cuda {
 

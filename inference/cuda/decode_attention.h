@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "inference/backend.h"
+#include "inference/backend/backend.h"
 #include "inference/cuda/context.h"
 
 namespace turnbench::cuda {

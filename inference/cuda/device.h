@@ -4,7 +4,7 @@
 
 #include "inference/cuda/intrinsics.h"
 #include "inference/cuda/set_view.h"
-#include "inference/dtype.h"
+#include "inference/model/dtype.h"
 
 namespace turnbench::cuda {
 

@@ -2,9 +2,9 @@
 
 #include <span>
 
-#include "inference/backend.h"
+#include "inference/backend/backend.h"
 #include "inference/cuda/context.h"
-#include "inference/memory.h"
+#include "inference/model/memory.h"
 
 namespace turnbench::cuda {
 

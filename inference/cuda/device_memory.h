@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "inference/cuda/context.h"
-#include "inference/memory.h"
+#include "inference/model/memory.h"
 
 namespace turnbench::cuda {
 

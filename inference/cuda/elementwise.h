@@ -5,7 +5,7 @@
 
 #include "inference/cuda/context.h"
 #include "inference/cuda/linear.h"
-#include "inference/matrix_view.h"
+#include "inference/model/matrix_view.h"
 
 namespace turnbench::cuda {
 

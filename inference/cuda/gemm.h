@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "inference/cuda/context.h"
-#include "inference/dtype.h"
+#include "inference/model/dtype.h"
 
 namespace turnbench::cuda {
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "inference/backend.h"
+#include "inference/backend/backend.h"
 #include "inference/cuda/context.h"
 
 namespace turnbench::cuda {

@@ -5,8 +5,8 @@
 
 #include "inference/cuda/context.h"
 #include "inference/cuda/gemm.h"
-#include "inference/dtype.h"
-#include "inference/matrix_view.h"
+#include "inference/model/dtype.h"
+#include "inference/model/matrix_view.h"
 
 namespace turnbench::cuda {
 

@@ -2,8 +2,8 @@
 
 #include <span>
 
+#include "inference/backend/selection_jobs.h"
 #include "inference/cuda/context.h"
-#include "inference/selection_jobs.h"
 
 namespace turnbench::cuda {
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "inference/kv_cache.h"
+#include "inference/kv/kv_cache.h"
 
 namespace turnbench::cuda {
 

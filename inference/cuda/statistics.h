@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "inference/backend.h"
+#include "inference/backend/backend.h"
 #include "inference/cuda/context.h"
 
 namespace turnbench::cuda {

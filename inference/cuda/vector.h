@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "inference/cuda/device.h"
-#include "inference/matrix_view.h"
+#include "inference/model/matrix_view.h"
 
 namespace turnbench::cuda {
 

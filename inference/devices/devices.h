@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "inference/backend.h"
+#include "inference/backend/backend.h"
 
 namespace turnbench {
 

@@ -8,10 +8,10 @@
 #include <iostream>
 
 #include "datasets/tiny_qa.h"
-#include "harness/unit/prompt.h"
-#include "inference/embedded_model.h"
-#include "inference/engine.h"
-#include "inference/sampler.h"
+#include "harness/run/prompt.h"
+#include "inference/engine/engine.h"
+#include "inference/engine/sampler.h"
+#include "inference/model/embedded_model.h"
 #include "tests/backends/backend.h"
 #include "tests/methods/settings.h"
 #include "tests/parameter_name.h"

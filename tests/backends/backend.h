@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "inference/backend.h"
+#include "inference/backend/backend.h"
 
 namespace turnbench::test {
 

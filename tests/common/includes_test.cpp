@@ -76,8 +76,8 @@ TEST(Includes, GoDownTheFloorsOfTheReadme) {
   const Floors floors = floors_of(read_file(root / "README.md"));
   ASSERT_GE(floors.size(), 17u);
   std::size_t files = 0;
-  for (const char* top : {"common", "datasets", "harness", "inference", "judges", "methods",
-                          "metrics", "probes", "reports", "runners"}) {
+  for (const char* top : {"cli", "common", "datasets", "harness", "inference", "judges", "methods",
+                          "metrics", "probes", "reports", "runners", "text"}) {
     for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
       const std::string extension = entry.path().extension();
       if (extension != ".cpp" && extension != ".h" && extension != ".cu") continue;
@@ -88,6 +88,18 @@ TEST(Includes, GoDownTheFloorsOfTheReadme) {
     }
   }
   EXPECT_GT(files, 300u);
+}
+
+// The folder methods/ is one floor: shared parts know no method.
+TEST(Includes, PartsOfMethodsIncludeNoMethod) {
+  const fs::path root = TURNBENCH_SOURCE_DIR;
+  for (const auto& entry : fs::directory_iterator(root / "methods/parts")) {
+    for (const std::string& include : includes_of(read_file(entry.path()))) {
+      EXPECT_FALSE(include.starts_with("methods/") && include.find("/parts/") == include.npos &&
+                   include != "methods/method.h")
+          << entry.path().filename() << " includes " << include;
+    }
+  }
 }
 
 TEST(Includes, OneThatGoesUpOrSidewaysIsFound) {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "inference/cuda/context.h"
-#include "inference/dtype.h"
+#include "inference/model/dtype.h"
 #include "tests/cuda/orders.h"
 
 namespace turnbench::test {

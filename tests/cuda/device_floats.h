@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "inference/cuda/context.h"
-#include "inference/kv_cache.h"
-#include "inference/memory.h"
+#include "inference/kv/kv_cache.h"
+#include "inference/model/memory.h"
 
 namespace turnbench::test {
 

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "inference/cuda/cuda_backend.h"
-#include "inference/engine.h"
+#include "inference/engine/engine.h"
 #include "tests/cuda/orders.h"
 #ifdef TURNBENCH_EMULATED
 #include "tests/cuda/emulation/counters.h"

@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-#include "tests/harness/cli/program.h"
+#include "tests/cli/program.h"
 
 namespace turnbench {
 namespace {

@@ -7,8 +7,8 @@
 #include <set>
 
 #include "harness/store/sqlite.h"
+#include "tests/cli/program.h"
 #include "tests/experiments/experiment_files.h"
-#include "tests/harness/cli/program.h"
 #include "tests/parameter_name.h"
 
 namespace turnbench::test {

@@ -1,8 +1,8 @@
 // Chat templates.  The first line is a JSON object of variables, the rest the template.
 #include <nlohmann/json.hpp>
 
-#include "inference/jinja/template.h"
 #include "tests/fuzz/fuzz.h"
+#include "text/jinja/template.h"
 
 namespace turnbench::fuzz {
 namespace {

@@ -1,4 +1,4 @@
-"""Seeded texts over all planes of Unicode, which tests/inference/tokenizer_fuzz.h makes too.
+"""Seeded texts over all planes of Unicode, which tests/text/tokenizer_fuzz.h makes too.
 
 A text is a few pieces; a piece is a few members of one pool.  The pools go to the tests as
 tests/data/tokenizers/fuzz.json.  Code points are drawn from those assigned in Unicode 14, because

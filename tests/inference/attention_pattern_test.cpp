@@ -1,4 +1,4 @@
-#include "inference/attention_pattern.h"
+#include "inference/attention/attention_pattern.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "inference/attention_stats.h"
+#include "inference/policy/attention_stats.h"
 
 #include <gtest/gtest.h>
 

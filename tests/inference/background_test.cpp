@@ -1,4 +1,4 @@
-#include "inference/background.h"
+#include "inference/policy/background.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "inference/layer_memo.h"
+#include "inference/policy/layer_memo.h"
 
 namespace turnbench {
 namespace {

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "common/error.h"
-#include "inference/engine.h"
+#include "inference/engine/engine.h"
 #include "tests/backends/backend.h"
 
 namespace turnbench {

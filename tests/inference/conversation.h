@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "inference/engine.h"
+#include "inference/engine/engine.h"
 #include "tests/backends/backend.h"
 #include "tests/inference/set_rows.h"
 

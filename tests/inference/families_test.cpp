@@ -10,8 +10,8 @@
 
 #include "common/file.h"
 #include "common/json.h"
-#include "inference/engine.h"
-#include "inference/sampler.h"
+#include "inference/engine/engine.h"
+#include "inference/engine/sampler.h"
 #include "tests/backends/backend.h"
 #include "tests/parameter_name.h"
 

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "common/error.h"
-#include "inference/backend.h"
+#include "inference/backend/backend.h"
 
 namespace turnbench::test {
 

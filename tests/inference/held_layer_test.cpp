@@ -1,6 +1,6 @@
 // What a layer holds of its tokens in host memory, row by row.
 
-#include "inference/held_layer.h"
+#include "inference/engine/held_layer.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "inference/joined_lists.h"
+#include "inference/engine/joined_lists.h"
 
 #include <gtest/gtest.h>
 

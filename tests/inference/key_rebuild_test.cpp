@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "inference/rope.h"
+#include "inference/model/rope.h"
 #include "tests/backends/backend.h"
 #include "tests/inference/selection.h"
 #include "tests/inference/set_rows.h"

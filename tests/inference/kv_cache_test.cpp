@@ -1,4 +1,4 @@
-#include "inference/kv_cache.h"
+#include "inference/kv/kv_cache.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "inference/link.h"
+#include "inference/kv/link.h"
 
 #include <gtest/gtest.h>
 

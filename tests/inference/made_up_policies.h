@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "inference/policy.h"
+#include "inference/policy/policy.h"
 
 namespace turnbench::test {
 

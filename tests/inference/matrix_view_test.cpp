@@ -1,4 +1,4 @@
-#include "inference/matrix_view.h"
+#include "inference/model/matrix_view.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include "common/file.h"
 #include "common/json.h"
 #include "conversation.h"
-#include "inference/memory_estimate.h"
+#include "inference/engine/memory_estimate.h"
 #include "tests/backends/backend.h"
 #include "tests/temporary_directory.h"
 

@@ -10,7 +10,7 @@
 #include <tuple>
 
 #include "common/error.h"
-#include "inference/engine.h"
+#include "inference/engine/engine.h"
 #include "tests/inference/conversation.h"
 #include "tests/inference/made_up_policies.h"
 #include "tests/message_of.h"

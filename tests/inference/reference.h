@@ -8,8 +8,8 @@
 #include <random>
 #include <vector>
 
-#include "inference/attention_pattern.h"
-#include "inference/kv_cache.h"
+#include "inference/attention/attention_pattern.h"
+#include "inference/kv/kv_cache.h"
 
 namespace turnbench::test {
 

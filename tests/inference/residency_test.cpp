@@ -1,4 +1,4 @@
-#include "inference/residency.h"
+#include "inference/kv/residency.h"
 
 #include <gtest/gtest.h>
 

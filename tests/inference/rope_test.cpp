@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "common/json.h"
-#include "inference/model_config.h"
-#include "inference/rope.h"
+#include "inference/model/model_config.h"
+#include "inference/model/rope.h"
 
 namespace turnbench {
 namespace {

@@ -1,4 +1,4 @@
-#include "inference/sampler.h"
+#include "inference/engine/sampler.h"
 
 #include <gtest/gtest.h>
 

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "inference/backend.h"
+#include "inference/backend/backend.h"
 #include "tests/inference/reference.h"
 
 namespace turnbench::test {

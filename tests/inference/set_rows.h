@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "inference/kv_cache.h"
+#include "inference/kv/kv_cache.h"
 
 namespace turnbench::test {
 

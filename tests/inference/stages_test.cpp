@@ -8,8 +8,8 @@
 
 #include "conversation.h"
 #include "guarded_backend.h"
-#include "inference/memory_estimate.h"
-#include "inference/sampler.h"
+#include "inference/engine/memory_estimate.h"
+#include "inference/engine/sampler.h"
 #include "made_up_policies.h"
 #include "tests/message_of.h"
 #include "tests/parameter_name.h"

@@ -7,8 +7,8 @@
 
 #include "common/file.h"
 #include "common/json.h"
-#include "inference/engine.h"
-#include "inference/sampler.h"
+#include "inference/engine/engine.h"
+#include "inference/engine/sampler.h"
 
 namespace turnbench {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "common/clock.h"
 #include "common/text.h"
-#include "tests/harness/cli/small_store.h"
+#include "tests/cli/small_store.h"
 #include "tests/harness/store/store_dump.h"
 #include "tests/judges/server.h"
 

@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "methods/scores.h"
+#include "methods/parts/scores.h"
 #include "prefill_reference.h"
 
 namespace turnbench {

@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "inference/backend.h"
-#include "inference/policy.h"
-#include "methods/cached_keys.h"
-#include "methods/scores.h"
+#include "inference/backend/backend.h"
+#include "inference/policy/policy.h"
+#include "methods/parts/cached_keys.h"
+#include "methods/parts/scores.h"
 
 namespace turnbench::test {
 

@@ -1,6 +1,6 @@
 // Budgets that the layers share, and the compensated ones of PQCache's baselines.
 
-#include "methods/budget_parameters.h"
+#include "methods/parts/budget_parameters.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Shares of budgets: worked examples, and their invariants.
 
-#include "methods/budget_sharing.h"
+#include "methods/parts/budget_sharing.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "methods/cluster_costs.h"
+#include "methods/parts/cluster_costs.h"
 
 #include <gtest/gtest.h>
 

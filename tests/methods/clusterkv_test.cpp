@@ -6,9 +6,9 @@
 #include <set>
 
 #include "common/error.h"
-#include "methods/key_clusters.h"
-#include "methods/kmeans.h"
 #include "methods/method.h"
+#include "methods/parts/key_clusters.h"
+#include "methods/parts/kmeans.h"
 #include "tests/inference/conversation.h"
 #include "tests/inference/set_rows.h"
 #include "tests/methods/layer.h"

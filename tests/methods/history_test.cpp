@@ -6,7 +6,7 @@
 #include <cmath>
 #include <map>
 
-#include "inference/engine.h"
+#include "inference/engine/engine.h"
 #include "methods/method.h"
 #include "tests/backends/backend.h"
 #include "tests/inference/conversation.h"

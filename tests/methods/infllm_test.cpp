@@ -14,7 +14,7 @@
 #include "common/file.h"
 #include "common/json.h"
 #include "common/random.h"
-#include "inference/rope.h"
+#include "inference/model/rope.h"
 #include "methods/method.h"
 #include "tests/inference/conversation.h"
 #include "tests/methods/plain_decoder.h"

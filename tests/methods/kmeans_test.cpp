@@ -1,4 +1,4 @@
-#include "methods/kmeans.h"
+#include "methods/parts/kmeans.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 #include "common/file.h"
 #include "common/json.h"
-#include "methods/nearest_centroid.h"
+#include "methods/parts/nearest_centroid.h"
 #include "tests/cpu/simd_levels.h"
 #include "tests/message_of.h"
 

@@ -8,9 +8,9 @@
 
 #include "common/file.h"
 #include "common/json.h"
-#include "inference/engine.h"
-#include "methods/budget_sharing.h"
+#include "inference/engine/engine.h"
 #include "methods/method.h"
+#include "methods/parts/budget_sharing.h"
 #include "tests/backends/backend.h"
 
 namespace turnbench {

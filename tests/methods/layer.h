@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "common/random.h"
-#include "inference/backend.h"
-#include "inference/policy.h"
+#include "inference/backend/backend.h"
+#include "inference/policy/policy.h"
 #include "tests/backends/backend.h"
 #include "tests/inference/set_rows.h"
 

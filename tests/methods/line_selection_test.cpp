@@ -1,4 +1,4 @@
-#include "methods/line_selection.h"
+#include "methods/parts/line_selection.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-#include "inference/engine.h"
-#include "methods/line_selection.h"
+#include "inference/engine/engine.h"
+#include "methods/parts/line_selection.h"
 #include "prefill_reference.h"
 #include "tests/backends/backend.h"
 

@@ -6,7 +6,7 @@
 
 #include <cstdio>
 
-#include "inference/engine.h"
+#include "inference/engine/engine.h"
 #include "methods/method.h"
 #include "tests/backends/backend.h"
 #include "tests/temporary_directory.h"

@@ -9,7 +9,7 @@
 
 #include "common/file.h"
 #include "common/json.h"
-#include "methods/pattern_search.h"
+#include "methods/prefill/pattern_search.h"
 #include "prefill_reference.h"
 #include "tests/temporary_directory.h"
 

@@ -1,6 +1,6 @@
 // The search for MInference's patterns.
 
-#include "methods/pattern_search.h"
+#include "methods/prefill/pattern_search.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "methods/placement_thresholds.h"
+#include "methods/parts/placement_thresholds.h"
 
 namespace turnbench {
 namespace {

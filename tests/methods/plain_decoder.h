@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "inference/model.h"
-#include "inference/rope.h"
+#include "inference/engine/model.h"
+#include "inference/model/rope.h"
 
 namespace turnbench::test {
 

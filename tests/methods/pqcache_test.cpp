@@ -6,9 +6,9 @@
 #include <tuple>
 
 #include "common/error.h"
-#include "methods/layer_codes.h"
 #include "methods/method.h"
-#include "methods/scores.h"
+#include "methods/parts/layer_codes.h"
+#include "methods/parts/scores.h"
 #include "tests/inference/set_rows.h"
 #include "tests/methods/layer.h"
 

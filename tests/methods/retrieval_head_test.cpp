@@ -17,7 +17,7 @@
 #include "common/error.h"
 #include "common/file.h"
 #include "methods/method.h"
-#include "methods/retrieval_head.h"
+#include "methods/parts/retrieval_head.h"
 #include "tests/backends/backend.h"
 #include "tests/message_of.h"
 #include "tests/temporary_directory.h"

@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "common/error.h"
-#include "methods/dialogue_rounds.h"
 #include "methods/method.h"
-#include "methods/round_choice.h"
+#include "methods/parts/dialogue_rounds.h"
+#include "methods/parts/round_choice.h"
 #include "tests/inference/conversation.h"
 #include "tests/methods/plain_decoder.h"
 

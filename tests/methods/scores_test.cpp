@@ -1,4 +1,4 @@
-#include "methods/scores.h"
+#include "methods/parts/scores.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Segments, and SABlock, which cuts the prompt where its text says so.
 
-#include "methods/segments.h"
+#include "methods/parts/segments.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -20,8 +20,8 @@
 #include "common/file.h"
 #include "common/json.h"
 #include "common/random.h"
-#include "inference/residency.h"
-#include "methods/scores.h"
+#include "inference/kv/residency.h"
+#include "methods/parts/scores.h"
 #include "tests/inference/set_rows.h"
 #include "tests/methods/steps.h"
 

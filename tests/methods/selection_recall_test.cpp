@@ -1,4 +1,4 @@
-#include "methods/selection_recall.h"
+#include "methods/parts/selection_recall.h"
 
 #include <gtest/gtest.h>
 

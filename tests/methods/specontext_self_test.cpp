@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "common/error.h"
-#include "methods/scores.h"
+#include "methods/parts/scores.h"
 #include "tests/inference/conversation.h"
 #include "tests/methods/prescribed.h"
 #include "tests/methods/shared_tokens.h"

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "common/error.h"
-#include "methods/placement_thresholds.h"
-#include "methods/retrieval_head.h"
-#include "methods/step_tokens.h"
+#include "methods/parts/placement_thresholds.h"
+#include "methods/parts/retrieval_head.h"
+#include "methods/parts/step_tokens.h"
 #include "tests/inference/conversation.h"
 #include "tests/message_of.h"
 #include "tests/methods/shared_tokens.h"

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "common/error.h"
-#include "methods/budget_sharing.h"
+#include "methods/parts/budget_sharing.h"
 #include "prescribed.h"
 
 namespace turnbench {

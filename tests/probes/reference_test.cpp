@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "methods/segments.h"
+#include "methods/parts/segments.h"
 #include "observe.h"
 
 namespace turnbench {

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/error.h"
-#include "methods/sablock.h"
+#include "methods/eviction/sablock.h"
 #include "observe.h"
 
 namespace turnbench {

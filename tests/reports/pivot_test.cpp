@@ -372,6 +372,21 @@ TEST(Counters, DoNotDependOnTheColumns) {
     EXPECT_EQ(make_pivot(results, table).counter_text(0, "kv_tokens"), "20");
 }
 
+// Forced answers are not decoded, so their tables have no tokens that a step attends to.
+TEST(Counters, WithoutAValueHaveNoColumn) {
+  HandMadeStore hand(R"({"name": "hand", "models": ["tiny"], "datasets": ["tiny-fact", "tiny-hop"],
+    "positions": ["begin"], "methods": ["full"], "tables": [{"rows": ["method"]}]})",
+                     "", {"full"});
+  hand.add(HandMadeStore::key("tiny-fact", "begin", "full"), "a", 1, 0, 30);
+  const Results results(hand.store(), "hand");
+  for (const std::string& text : {render_markdown(results), render_html(results)}) {
+    EXPECT_NE(text.find("kept: tokens cached"), std::string::npos) << text;
+    EXPECT_EQ(text.find("read: tokens"), std::string::npos) << text;
+  }
+  EXPECT_NE(render_markdown(results).find("| kept |"), std::string::npos);
+  EXPECT_EQ(render_markdown(results).find("| read |"), std::string::npos);
+}
+
 TEST_F(Tables, NothingIsClaimedOfACompleteRun) {
   HandMadeStore complete;
   for (const Cell& cell : complete.store().cells("hand")) {

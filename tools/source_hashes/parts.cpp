@@ -24,16 +24,17 @@ struct Rule {
 };
 const std::array kRules = {
     Rule{"engine",
-         {"inference/*.h", "inference/*.cpp", "inference/cpu/*", "inference/devices/*",
-          "harness/unit/active_unit.h", "harness/unit/conversation.*", "harness/unit/fidelity.*",
-          "harness/unit/history.h", "harness/unit/memoized_prefill.h",
-          "harness/unit/prefill_groups.*", "harness/unit/probe_unit.*", "harness/unit/unit.*",
-          "harness/unit/unit_runner.*", "common/mean.h", "common/random.h"}},
+         {"inference/attention/*", "inference/backend/*", "inference/cpu/*", "inference/devices/*",
+          "inference/engine/*", "inference/kv/*", "inference/model/*", "inference/policy/*",
+          "harness/run/active_unit.h", "harness/run/conversation.*", "harness/run/fidelity.*",
+          "harness/run/history.h", "harness/run/memoized_prefill.h", "harness/run/prefill_groups.*",
+          "harness/run/probe_unit.*", "harness/run/unit.*", "harness/run/unit_runner.*",
+          "common/mean.h", "common/random.h"}},
     Rule{"cuda", {"inference/cuda/*"}},
     Rule{"prompts",
-         {"harness/unit/prompt.*", "harness/unit/labelled_text.*", "inference/tokenizer/*.h",
-          "inference/tokenizer/*.cpp", "inference/jinja/*.h", "inference/jinja/*.cpp",
-          "common/json*", "common/python_text.*", "common/special_casing.*", "common/text.*"}},
+         {"harness/run/prompt.*", "harness/run/labelled_text.*", "text/tokenizer/*.h",
+          "text/tokenizer/*.cpp", "text/jinja/*.h", "text/jinja/*.cpp", "common/json*",
+          "common/python_text.*", "common/special_casing.*", "common/text.*"}},
     Rule{"datasets",
          {"datasets/*.h", "datasets/*.cpp", "common/file.*", "common/json*", "common/python_text.*",
           "common/random.h", "common/special_casing.*", "common/text.*", "common/zip.*"}},
@@ -150,10 +151,12 @@ std::vector<SourcePart> source_parts(const fs::path& project) {
     for (const std::string_view pattern : rule.patterns) files.merge(sources.matching(pattern));
     out.push_back(sources.part(std::string(rule.part), files));
   }
-  for (const char* folder : {"methods/", "probes/"}) {
+  for (const char* folder :
+       {"methods/", "methods/eviction/", "methods/prefill/", "methods/selection/", "probes/"}) {
+    const std::string kind(folder, std::string_view(folder).find('/') + 1);
     for (const std::string& file : sources.matching(folder + std::string("*.cpp"))) {
       for (const std::string& name : described_in(sources.tokens(file)))
-        out.push_back(sources.part(folder + name, sources.closure(file)));
+        out.push_back(sources.part(kind + name, sources.closure(file)));
     }
   }
   return out;

@@ -2,7 +2,7 @@
 
 // Half-precision values as CUDA's header of this name has them: conversions alone.
 
-#include "inference/dtype.h"
+#include "inference/model/dtype.h"
 #include "vector_types.h"
 
 struct __half {

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "inference/dtype.h"
+#include "inference/model/dtype.h"
 
 namespace emulation {
 

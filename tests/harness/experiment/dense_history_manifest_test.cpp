@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/harness/cli/program.h"
+#include "tests/cli/program.h"
 
 namespace turnbench::test {
 namespace {

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "common/file.h"
-#include "tests/harness/cli/program.h"
+#include "tests/cli/program.h"
 #include "tests/harness/store/store_dump.h"
 
 namespace turnbench::test {

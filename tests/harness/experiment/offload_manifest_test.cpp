@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "common/text.h"
-#include "tests/harness/cli/program.h"
+#include "tests/cli/program.h"
 #include "tests/harness/store/store_dump.h"
 
 namespace turnbench::test {

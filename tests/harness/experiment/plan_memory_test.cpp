@@ -4,7 +4,7 @@
 
 #include "common/error.h"
 #include "harness/experiment/plan_cost.h"
-#include "tests/harness/cli/program.h"
+#include "tests/cli/program.h"
 
 namespace turnbench::test {
 namespace {

@@ -7,8 +7,8 @@
 #include "common/clock.h"
 #include "common/text.h"
 #include "harness/experiment/plan_cost.h"
-#include "tests/harness/cli/program.h"
-#include "tests/harness/cli/small_store.h"
+#include "tests/cli/program.h"
+#include "tests/cli/small_store.h"
 
 namespace turnbench::test {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "common/file.h"
 #include "harness/experiment/manifest.h"
-#include "tests/harness/cli/program.h"
+#include "tests/cli/program.h"
 #include "tests/harness/store/store_dump.h"
 #include "tests/parameter_name.h"
 

@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "common/text.h"
-#include "tests/harness/cli/program.h"
-#include "tests/harness/cli/small_store.h"
+#include "tests/cli/program.h"
+#include "tests/cli/small_store.h"
 #include "tests/harness/store/store_dump.h"
 
 namespace turnbench::test {

@@ -11,7 +11,7 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "reports/render.h"
-#include "tests/harness/cli/small_store.h"
+#include "tests/cli/small_store.h"
 #include "tests/harness/store/store_dump.h"
 #include "tests/message_of.h"
 

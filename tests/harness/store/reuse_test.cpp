@@ -11,7 +11,7 @@
 #include "common/text.h"
 #include "harness/store/stale.h"
 #include "methods/method.h"
-#include "tests/harness/cli/small_store.h"
+#include "tests/cli/small_store.h"
 #include "tests/harness/store/store_dump.h"
 
 namespace turnbench::test {

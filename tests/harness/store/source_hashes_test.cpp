@@ -12,7 +12,7 @@
 #include "common/text.h"
 #include "methods/method.h"
 #include "probes/probe.h"
-#include "tests/harness/cli/program.h"
+#include "tests/cli/program.h"
 
 namespace turnbench::test {
 namespace {
@@ -41,19 +41,19 @@ class SourceTree : public testing::Test {
  protected:
   SourceTree() {
     for (const char* file :
-         {"inference/engine.cpp", "inference/cpu/gemm.cpp", "inference/cuda/gemm.cu",
-          "inference/tokenizer/bpe.cpp", "harness/unit/unit.cpp", "harness/unit/prompt.cpp",
-          "datasets/a.cpp", "metrics/f1.cpp", "methods/scores.cpp", "probes/mean.h",
+         {"inference/engine/engine.cpp", "inference/cpu/gemm.cpp", "inference/cuda/gemm.cu",
+          "text/tokenizer/bpe.cpp", "harness/run/unit.cpp", "harness/run/prompt.cpp",
+          "datasets/a.cpp", "metrics/f1.cpp", "methods/parts/scores.cpp", "probes/mean.h",
           "common/text.cpp", "common/random.h", "common/thread_pool.cpp"})
       directory_.write(file, "\n");
-    directory_.write("methods/scores.h", "#include \"methods/budget_sharing.h\"\n");
-    directory_.write("methods/budget_sharing.h", "\n");
-    directory_.write("methods/snapkv.cpp",
-                     "#include \"methods/scores.h\"\nMethodInfo snapkv() {\n}\n");
-    directory_.write("methods/a_shape.cpp",
+    directory_.write("methods/parts/scores.h", "#include \"methods/parts/budget_sharing.h\"\n");
+    directory_.write("methods/parts/budget_sharing.h", "\n");
+    directory_.write("methods/eviction/snapkv.cpp",
+                     "#include \"methods/parts/scores.h\"\nMethodInfo snapkv() {\n}\n");
+    directory_.write("methods/prefill/a_shape.cpp",
                      "MethodInfo a_shape() {\n}\nMethodInfo tri_shape() {\n}\n");
     directory_.write("probes/coverage.cpp",
-                     "#include \"probes/mean.h\"\n#include \"methods/budget_sharing.h\"\n"
+                     "#include \"probes/mean.h\"\n#include \"methods/parts/budget_sharing.h\"\n"
                      "ProbeInfo coverage() {\n}\n");
   }
 
@@ -83,29 +83,32 @@ class SourceTree : public testing::Test {
 TEST_F(SourceTree, EachFileTouchesWhatItDecides) {
   using Parts = std::vector<std::string>;
   EXPECT_EQ(hashes().size(), 9u);
-  EXPECT_EQ(changed_by("inference/engine.cpp"), Parts{"engine"});
+  EXPECT_EQ(changed_by("inference/engine/engine.cpp"), Parts{"engine"});
   EXPECT_EQ(changed_by("inference/cpu/gemm.cpp"), Parts{"engine"});
-  EXPECT_EQ(changed_by("harness/unit/unit.cpp"), Parts{"engine"});
+  EXPECT_EQ(changed_by("harness/run/unit.cpp"), Parts{"engine"});
   EXPECT_EQ(changed_by("inference/cuda/gemm.cu"), Parts{"cuda"});
-  EXPECT_EQ(changed_by("inference/tokenizer/bpe.cpp"), Parts{"prompts"});
-  EXPECT_EQ(changed_by("harness/unit/prompt.cpp"), Parts{"prompts"});
+  EXPECT_EQ(changed_by("text/tokenizer/bpe.cpp"), Parts{"prompts"});
+  EXPECT_EQ(changed_by("harness/run/prompt.cpp"), Parts{"prompts"});
   EXPECT_EQ(changed_by("datasets/a.cpp"), Parts{"datasets"});
   EXPECT_EQ(changed_by("metrics/f1.cpp"), Parts{"metrics"});
   EXPECT_EQ(changed_by("common/text.cpp"), (Parts{"datasets", "metrics", "prompts"}));
   EXPECT_EQ(changed_by("common/random.h"), (Parts{"datasets", "engine"}));
   EXPECT_EQ(changed_by("common/thread_pool.cpp"), Parts{});
-  EXPECT_EQ(changed_by("methods/snapkv.cpp"), Parts{"methods/snapkv"});
-  EXPECT_EQ(changed_by("methods/scores.cpp"), Parts{"methods/snapkv"});
-  EXPECT_EQ(changed_by("methods/a_shape.cpp"), (Parts{"methods/a-shape", "methods/tri-shape"}));
-  EXPECT_EQ(changed_by("methods/budget_sharing.h"), (Parts{"methods/snapkv", "probes/coverage"}));
+  EXPECT_EQ(changed_by("methods/eviction/snapkv.cpp"), Parts{"methods/snapkv"});
+  EXPECT_EQ(changed_by("methods/parts/scores.cpp"), Parts{"methods/snapkv"});
+  EXPECT_EQ(changed_by("methods/prefill/a_shape.cpp"),
+            (Parts{"methods/a-shape", "methods/tri-shape"}));
+  EXPECT_EQ(changed_by("methods/parts/budget_sharing.h"),
+            (Parts{"methods/snapkv", "probes/coverage"}));
   EXPECT_EQ(changed_by("probes/mean.h"), Parts{"probes/coverage"});
 }
 
 TEST_F(SourceTree, CommentsAndWhiteSpaceChangeNoPart) {
   const std::string comments = "\n// changed\n/* twice */   \n";
-  for (const char* file : {"inference/engine.cpp", "inference/cuda/gemm.cu",
-                           "harness/unit/prompt.cpp", "datasets/a.cpp", "metrics/f1.cpp",
-                           "methods/snapkv.cpp", "methods/budget_sharing.h", "probes/mean.h"})
+  for (const char* file :
+       {"inference/engine/engine.cpp", "inference/cuda/gemm.cu", "harness/run/prompt.cpp",
+        "datasets/a.cpp", "metrics/f1.cpp", "methods/eviction/snapkv.cpp",
+        "methods/parts/budget_sharing.h", "probes/mean.h"})
     EXPECT_EQ(changed_by(file, comments), std::vector<std::string>{}) << file;
 }
 
@@ -199,10 +202,11 @@ TEST_F(Sources, OfMethodsAndProbesAreAllThatTheyInclude) {
 
 TEST_F(Sources, OneThatIsLeftOutIsFound) {
   Part p = part("methods/pyramidkv");
-  ASSERT_EQ(p.files.erase("methods/snapkv.cpp"), 1u);
-  EXPECT_EQ(missing_in(p), std::set<std::string>{"methods/snapkv.cpp"});
-  ASSERT_EQ(p.files.erase("methods/scores.h"), 1u);
-  EXPECT_EQ(missing_in(p), (std::set<std::string>{"methods/scores.h", "methods/snapkv.cpp"}));
+  ASSERT_EQ(p.files.erase("methods/eviction/snapkv.cpp"), 1u);
+  EXPECT_EQ(missing_in(p), std::set<std::string>{"methods/eviction/snapkv.cpp"});
+  ASSERT_EQ(p.files.erase("methods/parts/scores.h"), 1u);
+  EXPECT_EQ(missing_in(p),
+            (std::set<std::string>{"methods/parts/scores.h", "methods/eviction/snapkv.cpp"}));
 }
 
 TEST_F(Sources, OfEachFolderAreInSomePart) {
@@ -211,13 +215,13 @@ TEST_F(Sources, OfEachFolderAreInSomePart) {
   std::set<std::string> known = {"methods/registry.cpp",
                                  "methods/model_check.h",
                                  "methods/model_check.cpp",
-                                 "methods/pattern_search.h",
-                                 "methods/pattern_search.cpp",
+                                 "methods/prefill/pattern_search.h",
+                                 "methods/prefill/pattern_search.cpp",
                                  "probes/registry.cpp",
                                  "probes/watershed.h",
                                  "probes/watershed.cpp",
-                                 "harness/unit/round_attention.h",
-                                 "harness/unit/round_attention.cpp"};
+                                 "harness/run/round_attention.h",
+                                 "harness/run/round_attention.cpp"};
   for (const Part& p : parts_) known.insert(p.files.begin(), p.files.end());
   const fs::path root = TURNBENCH_SOURCE_DIR;
   for (const char* folder :
@@ -266,7 +270,7 @@ class EditedSources : public testing::Test {
 
 TEST_F(EditedSources, OnlyChangedTokensOfAnInterfaceMakeResultsStale) {
   using Parts = std::set<std::string>;
-  const std::string file = "inference/policy.h";
+  const std::string file = "inference/policy/policy.h";
   EXPECT_EQ(changed_by(file, "\n", "\n// A comment.\n"), Parts{});
   EXPECT_EQ(changed_by(file, "// ", "// Another comment: "), Parts{});
   EXPECT_EQ(changed_by(file, " = 0;", "\n    = 0;"), Parts{});
@@ -275,12 +279,13 @@ TEST_F(EditedSources, OnlyChangedTokensOfAnInterfaceMakeResultsStale) {
 }
 
 TEST_F(EditedSources, AChangedNumberMakesTheMethodsStaleThatUseIt) {
-  const auto changed = changed_by("methods/snapkv.cpp", "\"[0-9]+\"", "\"9999\"");
+  const auto changed = changed_by("methods/eviction/snapkv.cpp", "\"[0-9]+\"", "\"9999\"");
   EXPECT_TRUE(changed.contains("methods/snapkv"));
   EXPECT_TRUE(changed.contains("methods/pyramidkv"));
   EXPECT_FALSE(changed.contains("engine"));
   EXPECT_FALSE(changed.contains("methods/h2o"));
-  EXPECT_EQ(changed_by("methods/snapkv.cpp", "class ", "class  "), std::set<std::string>{});
+  EXPECT_EQ(changed_by("methods/eviction/snapkv.cpp", "class ", "class  "),
+            std::set<std::string>{});
 }
 
 }  // namespace

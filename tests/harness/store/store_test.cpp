@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "common/error.h"
-#include "tests/harness/cli/program.h"
+#include "tests/cli/program.h"
 #include "tests/harness/store/store_dump.h"
 #include "tests/message_of.h"
 

@@ -5,10 +5,10 @@
 #include <gtest/gtest.h>
 
 #include "common/text.h"
-#include "tests/harness/cli/program.h"
-#include "tests/harness/cli/small_store.h"
+#include "tests/cli/program.h"
+#include "tests/cli/small_store.h"
+#include "tests/harness/run/small_world.h"
 #include "tests/harness/store/store_dump.h"
-#include "tests/harness/unit/small_world.h"
 
 namespace turnbench::test {
 namespace {

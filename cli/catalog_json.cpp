@@ -1,0 +1,74 @@
+#include "cli/catalog_json.h"
+
+#include <nlohmann/json.hpp>
+
+namespace turnbench {
+namespace {
+
+std::string_view kind_name(ParameterInfo::Kind kind) {
+  switch (kind) {
+    case ParameterInfo::Kind::kBudget:
+      return "budget";
+    case ParameterInfo::Kind::kInteger:
+      return "integer";
+    case ParameterInfo::Kind::kNumber:
+      return "number";
+    case ParameterInfo::Kind::kFlag:
+      return "flag";
+    case ParameterInfo::Kind::kChoice:
+      return "choice";
+    case ParameterInfo::Kind::kFile:
+      return "file";
+    case ParameterInfo::Kind::kDirectory:
+      return "directory";
+    case ParameterInfo::Kind::kLayers:
+      return "layers";
+    case ParameterInfo::Kind::kMethod:
+      return "method";
+  }
+  return "";
+}
+
+OrderedJson to_json(const ParameterInfo& p) {
+  OrderedJson out = {{"name", p.name},
+                     {"kind", kind_name(p.kind)},
+                     {"default", p.fallback},
+                     {"unit", p.unit},
+                     {"description", p.description}};
+  if (!p.only_with.empty()) out["only_with"] = p.only_with;
+  return out;
+}
+
+}  // namespace
+
+std::string_view name_of(ProbeInfo::Input input) {
+  switch (input) {
+    case ProbeInfo::Input::kText:
+      return "the prompt's text";
+    case ProbeInfo::Input::kPrompt:
+      return "attention over the prompt";
+    case ProbeInfo::Input::kAnswer:
+      return "attention over the prompt and of the answer";
+  }
+  return "";
+}
+
+OrderedJson to_json(const MethodInfo& m) {
+  OrderedJson out = {{"name", m.name},           {"summary", m.summary},
+                     {"paper", m.paper},         {"budget", m.budget_unit},
+                     {"deviates", m.deviations}, {"parameters", OrderedJson::array()}};
+  for (const ParameterInfo& p : m.parameters) out["parameters"].push_back(to_json(p));
+  return out;
+}
+
+OrderedJson to_json(const ProbeInfo& p) {
+  OrderedJson out = {{"name", p.name},           {"summary", p.summary},
+                     {"paper", p.paper},         {"metric", p.metric},
+                     {"sees", name_of(p.input)}, {"compares_dialogues", p.compares_dialogues},
+                     {"deviates", p.deviations}, {"parameters", OrderedJson::array()}};
+  for (const ParameterInfo& parameter : p.parameters)
+    out["parameters"].push_back(to_json(parameter));
+  return out;
+}
+
+}  // namespace turnbench

@@ -1,0 +1,83 @@
+#include "cli/cli.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <new>
+
+#include "common/error.h"
+#include "common/text.h"
+#include "harness/store/provenance.h"
+
+namespace turnbench {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  turnbench run experiments/quickstart.json --db results.db
+  turnbench report results.db --format html -o results.html
+  turnbench generate --model tiny --chat --prompt question.txt --method snapkv:budget=256
+  turnbench describe method loopserve
+Exit codes: 0 done, 1 something failed at run time, 2 bad usage or bad input.)";
+
+int fail(const std::string& message, int code) {
+  // Not by a function that throws: stderr may be a terminal that is gone.
+  std::fputs(fmt::format("turnbench: {}\n", printable(replace_all(message, "\n", " "))).c_str(),
+             stderr);
+  return code;
+}
+
+}  // namespace
+
+int run_cli(int argc, char** argv) {
+  CLI::App app(
+      "turnbench: KV-cache and sparse-attention methods on multi-turn long-context dialogues, "
+      "through one core.");
+  app.footer(kExamples);
+  app.require_subcommand(1);
+  app.set_version_flag("--version", build_description());
+  CommonOptions common;
+  int exit_code = 0;
+  add_run_command(app, common, exit_code);
+  add_plan_command(app, common);
+  add_status_command(app, common, exit_code);
+  add_report_command(app, common);
+  add_diff_command(app, common, exit_code);
+  add_answers_command(app, common);
+  add_ledger_command(app, common);
+  add_forget_command(app, common);
+  add_list_command(app, common);
+  add_describe_command(app, common);
+  add_generate_command(app, common, exit_code);
+  add_logits_command(app);
+  add_render_command(app);
+  add_tokenize_command(app, common);
+  add_score_command(app, common, exit_code);
+  add_import_command(app, common);
+  add_judge_command(app, common, exit_code);
+  add_dialogues_command(app, common);
+  add_bench_command(app, common);
+  add_calibrate_command(app, common);
+  add_fit_costs_command(app, common);
+  add_watershed_command(app, common);
+  add_doctor_command(app, common);
+  for (CLI::App* command : app.get_subcommands({})) common.add_to(*command);
+  try {
+    app.parse(argc, argv);
+    if (std::fflush(stdout) != 0) return fail("stdout: cannot be written", 1);
+    return exit_code;
+  } catch (const CLI::ParseError& e) {
+    const bool asked = e.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success);
+    const bool unknown = app.get_subcommands().empty() && !app.remaining().empty();
+    if (asked && !unknown) return app.exit(e);  // --help, --version
+    return fail(usage_error(app, e).what(), 2);
+  } catch (const Error& e) {
+    return fail(e.what(), e.kind() == ErrorKind::kInput ? 2 : 1);
+  } catch (const std::bad_alloc&) {
+    return fail("out of memory", 1);
+  } catch (const std::exception& e) {
+    if (std::ferror(stdout) != 0) return fail("stdout: cannot be written", 1);
+    return fail(e.what(), 1);
+  }
+}
+
+}  // namespace turnbench

@@ -1,0 +1,117 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cli/catalog_json.h"
+#include "cli/cli.h"
+#include "common/text.h"
+
+namespace turnbench {
+namespace {
+
+/// A label and a text of several lines beside it.
+void print_paragraph(std::string_view label, std::string_view text) {
+  constexpr std::size_t kWidth = 86;
+  std::string line;
+  for (const std::string& word : split(text, " ")) {
+    if (!line.empty() && line.size() + 1 + word.size() > kWidth) {
+      fmt::print("  {:<9} {}\n", label, line);
+      label = "";
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+  }
+  fmt::print("  {:<9} {}\n", label, line);
+}
+
+void describe_parameters(const char* title, const std::vector<ParameterInfo>& parameters) {
+  if (parameters.empty()) return;
+  fmt::print("\n  {}\n", title);
+  std::size_t name = 0, value = 0, unit = 0;
+  const auto value_of = [](const ParameterInfo& p) {
+    return p.fallback.empty() ? std::string_view("(required)") : p.fallback;
+  };
+  for (const ParameterInfo& p : parameters) {
+    name = std::max(name, p.name.size());
+    value = std::max(value, value_of(p).size());
+    unit = std::max(unit, p.unit.size());
+  }
+  for (const ParameterInfo& p : parameters) {
+    fmt::print("    {:<{}}  {:<{}}  {:<{}}  {}{}\n", p.name, name, value_of(p), value, p.unit, unit,
+               p.description,
+               p.only_with.empty() ? "" : fmt::format(" (with {} only)", p.only_with));
+  }
+  const bool has_budget =
+      std::any_of(parameters.begin(), parameters.end(),
+                  [](const ParameterInfo& p) { return p.kind == ParameterInfo::Kind::kBudget; });
+  if (has_budget) {
+    fmt::print(
+        "    (whole numbers are tokens; with a decimal point, a slash or a % it is a share of the "
+        "prompt: 0.2, 1/5, 20%.\n"
+        "    1.0 is as many tokens as the prompt has: tokens of the answer are on top where it "
+        "says "
+        "so above, else they\n"
+        "    take the place of others)\n");
+  }
+}
+
+constexpr const char* kParameters = "parameters: name, default, unit or choices";
+
+void describe(const MethodInfo& m) {
+  fmt::print("{}\n  {}\n\n", m.name, m.summary);
+  print_paragraph("paper", m.paper);
+  print_paragraph("budget", m.budget_unit);
+  if (!m.deviations.empty()) print_paragraph("decided", m.deviations);
+  describe_parameters(kParameters, m.parameters);
+  std::vector<ParameterInfo> placement = placement_parameters();
+  for (ParameterInfo& p : placement) {
+    const auto own = m.placement.find(std::string(p.name));
+    if (own != m.placement.end()) p.fallback = own->second;
+  }
+  describe_parameters("placement, as for every method", placement);
+}
+
+void describe(const ProbeInfo& p) {
+  fmt::print("{}\n  {}\n\n", p.name, p.summary);
+  print_paragraph("paper", p.paper);
+  print_paragraph("metric", p.metric);
+  print_paragraph("sees", fmt::format("{}{}", name_of(p.input),
+                                      p.compares_dialogues ? ", of all dialogues" : ""));
+  if (!p.deviations.empty()) print_paragraph("decided", p.deviations);
+  describe_parameters(kParameters, p.parameters);
+}
+
+}  // namespace
+
+void add_describe_command(CLI::App& app, const CommonOptions& common) {
+  struct Options {
+    std::string what, name;
+  };
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "describe", "A method or probe in full: parameters, defaults, units, paper");
+  command->footer("Example: turnbench describe method snapkv");
+  command->add_option("what", o->what, "method or probe")
+      ->required()
+      ->check(one_of({"method", "probe"}));
+  command->add_option("name", o->name, "which; see list methods")->required();
+  command->callback([o, &common] {
+    const auto print = [&](const auto& info) {
+      if (common.json) {
+        fmt::print("{}\n", to_json(info).dump(1));
+      } else {
+        describe(info);
+      }
+    };
+    // Settings that follow the name are those of a run.
+    const std::string name = o->name.substr(0, o->name.find_first_of(":@"));
+    if (o->what == "probe") {
+      print(find_probe(name, "describe"));
+    } else {
+      print(find_method(name, "describe"));
+    }
+  });
+}
+
+}  // namespace turnbench

@@ -1,0 +1,176 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+#include "cli/cli.h"
+#include "cli/input_output.h"
+#include "cli/planned_run.h"
+#include "cli/shared_options.h"
+#include "common/error.h"
+#include "common/file.h"
+#include "common/process_memory.h"
+#include "common/text.h"
+#include "runners/pilot.h"
+
+namespace turnbench {
+namespace {
+
+constexpr std::size_t kStoreBytes = std::size_t{3} << 20;  // SQLite's cache of pages, and more
+
+struct PlanOptions {
+  std::vector<std::string> manifests;
+  std::string db;
+  std::optional<double> power;
+  bool no_measure = false;
+  ManifestOptions from;
+};
+
+/// Plans manifests one after the other, as they would be run.
+class Planning {
+ public:
+  explicit Planning(const PlanOptions& options)
+      : options_(options), run_(options.from.sweep.run_options()) {
+    if (!options.db.empty() && path_exists(options.db)) store_.emplace(Store::open(options.db));
+    if (store_) stored_ = store_->timed_dialogues(environment_card(run_.devices));
+  }
+
+  PlannedRun plan(const Manifest& manifest) {
+    Plan plan = make_plan(
+        resolve_experiment(manifest, options_.from.sweep.locations(), options_.from.limit));
+    PlannedRun out;
+    out.name = manifest.name;
+    std::vector<Store::ResultCopy> reused;
+    if (store_) reused = drop_stored_work(plan, *store_);
+    if (options_.power) {  // by the manifest as it is now, whatever the store has planned
+      Store store = store_->copy_in_memory();
+      store.add_experiment(stored_experiment(plan, run_.devices));
+      store.copy_results(reused);
+      out.power.emplace(Results(store, manifest.name), *options_.power);
+    }
+    drop_planned_work(plan, planned_);
+    std::vector<int> workers;
+    for (std::size_t m = 0; m < plan.experiment.models.size(); ++m)
+      workers.push_back(assign_workers(plan, m, run_).workers);
+    PlannedLengths lengths(plan);
+    out.cost = estimate_cost(plan, run_.devices, lengths, workers);
+    const std::size_t process = resident_bytes() + kStoreBytes;  // before anything is run
+    const Speeds speeds = speeds_for(plan, lengths, out);
+    out.time = estimate_time(plan, speeds, lengths, workers, [&] {
+      return make_backend(run_.devices.front(), run_.threads)->measure_ceilings();
+    });
+    expect_answers(plan, speeds, lengths, workers, out.cost);
+    out.memory = PlannedMemory(plan, out.cost, workers, process);
+    return out;
+  }
+
+ private:
+  Speeds speeds_for(const Plan& plan, PlannedLengths& lengths, PlannedRun& out) const {
+    Speeds speeds;
+    const auto add = [&](const TimedDialogue& timed) {
+      for (const ResolvedModel& model : plan.experiment.models) {
+        if (model.hash != timed.model_hash || timed.isolated != plan.experiment.manifest.isolated)
+          continue;
+        speeds.add(model.checkpoint.config, timed);
+        return true;
+      }
+      return false;
+    };
+    for (const TimedDialogue& timed : stored_) out.stored += add(timed);
+    if (options_.no_measure) return speeds;
+    for (std::size_t m = 0; m < plan.experiment.models.size(); ++m) {
+      const Pilot pilot = run_pilot(plan, m, speeds, lengths, run_);
+      for (const TimedDialogue& timed : pilot.times) add(timed);
+      out.piloted += pilot.units;
+    }
+    return speeds;
+  }
+
+  /// What workers hold with answers of the lengths that were seen.
+  void expect_answers(const Plan& plan, const Speeds& speeds, const PlannedLengths& lengths,
+                      const std::vector<int>& workers, PlanCost& cost) const {
+    if (plan.experiment.manifest.isolated) return;  // they have their length
+    PlannedLengths expected = lengths.with_answers([&](std::size_t model, std::int64_t limit) {
+      const MethodSpeed* seen = speeds.of_model(plan.experiment.models[model].hash);
+      if (seen == nullptr || limit <= kPageTokens) return limit;
+      const auto tokens = static_cast<std::int64_t>(seen->expected_answer(limit));
+      return std::clamp<std::int64_t>(tokens, kPageTokens, limit);
+    });
+    for (std::size_t m = 0; m < cost.memory.size(); ++m) {
+      cost.memory[m].worker.if_answers_agree =
+          worker_bytes(plan, m, run_.devices, expected, workers[m]).if_answers_agree;
+    }
+  }
+
+  const PlanOptions& options_;
+  RunOptions run_;
+  std::optional<Store> store_;
+  std::vector<TimedDialogue> stored_;
+  std::set<std::pair<std::string, std::string>> planned_;
+};
+
+void check(const PlanOptions& o) {
+  const bool there = !o.db.empty() && path_exists(o.db);
+  if (o.power && !there) {
+    throw input_error("--power: found {}, expected a store with results, which say what varies",
+                      o.db.empty() ? "no --db" : printable(o.db) + " not there");
+  }
+  if (o.power && o.manifests.size() > 1)
+    throw input_error("--power: found {} manifests, expected one", o.manifests.size());
+}
+
+void plan(const PlanOptions& o, const CommonOptions& common) {
+  check(o);
+  const std::vector<Manifest> manifests = o.from.load(o.manifests);
+  if (!o.db.empty() && !path_exists(o.db) && !common.quiet) {
+    fmt::print(stderr, "{}: not there yet: a plan for an empty store\n", printable(o.db));
+  }
+  Planning planning(o);
+  PlannedRun total;
+  OrderedJson each = OrderedJson::array();
+  for (const Manifest& manifest : manifests) {
+    const PlannedRun planned = planning.plan(manifest);
+    if (!common.json) print(planned);
+    each.push_back(to_json(planned));
+    total += planned;
+  }
+  if (common.json) {
+    OrderedJson all = to_json(total);
+    all["manifests"] = std::move(each);
+    fmt::print("{}\n", dump(all));
+  } else if (manifests.size() > 1) {
+    total.name = fmt::format("all {} manifests", manifests.size());
+    print(total);
+  }
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& app, const CommonOptions& common) {
+  auto o = std::make_shared<PlanOptions>();
+  CLI::App* command = app.add_subcommand(
+      "plan", "What manifests would run: cells, units, tokens, time, memory; stores nothing");
+  command->footer(
+      "Examples:\n  turnbench plan experiments/quickstart.json\n"
+      "  turnbench plan experiments/*.json --db results.db    # with a total\n"
+      "  turnbench plan experiments/quickstart.json --db pilot.db --power 2    # 2 of 100 points\n"
+      "The time follows from what dialogues took that the store has, on machines such as this "
+      "one,\n"
+      "and from a few units that are run now. What it cannot know: how long other answers are, "
+      "how\n"
+      "busy the machine will be, and how long the model takes to load.");
+  command->add_option("manifest", o->manifests, "experiment files")->required();
+  command->add_option("--db", o->db, "count only what this store lacks");
+  command->add_flag("--no-measure", o->no_measure, "run nothing to measure its time");
+  command
+      ->add_option("--power", o->power,
+                   "with --db: how many dialogues tell a difference of so many points to a table's "
+                   "baseline apart, with a probability of 80%, if differences vary as the stored "
+                   "ones do")
+      ->check(score_points());
+  o->from.add_to(*command);
+  command->callback([o, &common] { plan(*o, common); });
+}
+
+}  // namespace turnbench

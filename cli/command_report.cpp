@@ -1,0 +1,170 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <optional>
+
+#include "cli/cli.h"
+#include "common/error.h"
+#include "common/text.h"
+#include "reports/notes.h"
+#include "reports/render.h"
+#include "reports/report_file.h"
+#include "reports/tables.h"
+
+namespace turnbench {
+
+namespace {
+
+struct ReportOptions {
+  std::string db, experiment, output, table, adjust = "maxt";
+  ScoreChoice choice;
+  RenderOptions render;
+  std::optional<double> margin;  ///< points
+  bool force = false, no_formula_guard = false;
+};
+
+/// How differences are tested.
+Comparison comparison_of(const ReportOptions& o) {
+  if (o.adjust != "maxt" && o.adjust != "holm")
+    throw input_error("--adjust: found \"{}\", expected maxt or holm", printable(o.adjust));
+  return {o.adjust == "holm" ? Adjustment::kHolm : Adjustment::kMaxT, o.margin.value_or(0)};
+}
+
+/// The format that a file's name ends with; empty for other endings.
+std::string format_of(const std::string& file) {
+  const std::string ending = std::filesystem::path(file).extension().string();
+  for (const char* format : kReportFormats) {
+    if (ending == std::string(".") + format) return format;
+  }
+  return "";
+}
+
+/// The format that is asked for, or that the file's name ends with; md for names without an ending.
+std::string chosen_format(const std::string& asked, const std::string& file) {
+  const std::string of_file = format_of(file);
+  if (asked.empty()) {
+    const std::string ending = std::filesystem::path(file).extension().string();
+    if (of_file.empty() && !ending.empty()) {
+      throw input_error(
+          "--output: found the ending \"{}\", expected one of: .{}; or --format", printable(ending),
+          join(std::vector<std::string>(std::begin(kReportFormats), std::end(kReportFormats)),
+               ", ."));
+    }
+    return of_file.empty() ? "md" : of_file;
+  }
+  const bool known = std::find(std::begin(kReportFormats), std::end(kReportFormats), asked) !=
+                     std::end(kReportFormats);
+  if (known && !of_file.empty() && of_file != asked) {
+    throw input_error(
+        "--output: found a name that ends with .{} beside the format {}, expected .{}", of_file,
+        asked, asked);
+  }
+  return asked;
+}
+
+void check_output(const ReportOptions& o) {
+  std::error_code ignored;
+  if (!o.output.empty() && std::filesystem::equivalent(o.output, o.db, ignored))
+    throw input_error("--output: found the store {}, expected another file", printable(o.output));
+}
+
+void check_table(const ReportOptions& o) {
+  if (o.table.empty()) return;
+  if (o.render.long_csv)
+    throw input_error("--table: found --long beside it, expected only one of them");
+  if (o.render.format == "svg")
+    throw input_error("--table: found the format svg, expected one that has tables");
+}
+
+/// On stderr, because a CSV has no place for it.
+void print_warnings(const Results& results) {
+  for (const std::string& line : warnings(results))
+    fmt::print(stderr, "{}: {}\n", results.manifest().name, printable(line));
+}
+
+void report(ReportOptions& o, bool quiet) {
+  if (o.render.long_csv && o.render.format != "csv") {
+    throw input_error("--long: found the format {}, expected --format csv",
+                      printable(o.render.format));
+  }
+  check_table(o);
+  o.render.comparison = comparison_of(o);
+  if (!o.choice.postprocess.empty() && o.choice.metric.empty())
+    throw input_error("--postprocess: found no --metric, expected it beside");
+  const Store store = Store::open(o.db);
+  const std::vector<std::string> all = store.experiments();
+  if (all.empty()) throw input_error("{}: found no experiment, expected at least one", o.db);
+  Results results(store, o.experiment.empty() ? all.back() : o.experiment, o.choice);
+  if (!o.table.empty()) results.keep_table(find_table(results.tables(), o.table));
+  const std::string text = render_report(results, o.render);
+  if (o.render.format == "csv" && !quiet) print_warnings(results);
+  if (o.output.empty()) {
+    fmt::print("{}", text);
+  } else {
+    write_report(o.output, text, o.force);
+  }
+}
+
+}  // namespace
+
+void add_report_command(CLI::App& app, const CommonOptions& common) {
+  auto o = std::make_shared<ReportOptions>();
+  CLI::App* command =
+      app.add_subcommand("report", "The tables of an experiment, from the store alone");
+  command->footer(
+      "Examples:\n  turnbench report results.db --format html -o results.html\n"
+      "  turnbench report results.db --table 2 -o results.csv\n"
+      "  turnbench report results.db --metric judge:round-attention\n"
+      "  turnbench report results.db --margin 2    # which methods are as good as the baseline?");
+  command->add_option("db", o->db, "store")->required();
+  command->add_option("--experiment", o->experiment, "the latest, unless named");
+  command->add_option("--metric", o->choice.metric,
+                      "scores by another metric, that score or judge stored");
+  command->add_option("--postprocess", o->choice.postprocess,
+                      "of these scores: how answers were cut, or which judge judged them");
+  const CLI::Option* format =
+      command->add_option("--format", o->render.format,
+                          "md, csv, tex, html, json; svg: the figure; "
+                          "otherwise by the ending of -o, or md. csv is one "
+                          "table after RFC 4180, with LF; its notes go to "
+                          "stderr");
+  command->add_option("--table", o->table,
+                      "only this one, by its number from 1 or its title; csv is one table");
+  command->add_flag("--long", o->render.long_csv, "csv of all cells, one a line");
+  command->add_flag(
+      "--no-formula-guard", o->no_formula_guard,
+      "csv: names as they are; otherwise those that a spreadsheet would compute, such as -2+3, get "
+      "an apostrophe in front");
+  command->add_option("--adjust", o->adjust,
+                      "how p accounts for a table's other differences: maxt (step-down), holm");
+  command
+      ->add_option("--margin", o->margin,
+                   "points within which methods are equivalent: adds the p of two one-sided tests "
+                   "to every difference of scores")
+      ->check(score_points());
+  command->add_option(
+      "-o,--output", o->output,
+      "file; otherwise stdout. Replaces what report wrote, and no other file: html, "
+      "tex and svg are known by their first lines, md by the caption under its "
+      "tables, csv by its columns, json by its keys");
+  command->add_flag("--force", o->force, "with -o: replace any file");
+  command->callback([o, format, &common] {
+    if (common.json && format->count() > 0 && o->render.format != "json") {
+      throw input_error("--json: found --format {} beside it, expected only one of them",
+                        printable(o->render.format));
+    }
+    check_output(*o);
+    const std::string asked = format->count() > 0 ? o->render.format : common.json ? "json" : "";
+    o->render.format = chosen_format(asked, o->output);
+    if (o->no_formula_guard && o->render.format != "csv") {
+      throw input_error("--no-formula-guard: found the format {}, expected --format csv",
+                        printable(o->render.format));
+    }
+    o->render.guard_formulas = !o->no_formula_guard;
+    report(*o, common.quiet);
+  });
+}
+
+}  // namespace turnbench

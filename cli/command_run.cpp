@@ -1,0 +1,196 @@
+#include "cli/command_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cli/cli.h"
+#include "cli/input_output.h"
+#include "cli/interrupts.h"
+#include "cli/shared_options.h"
+#include "common/error.h"
+#include "common/file.h"
+#include "common/json.h"
+#include "common/process_memory.h"
+#include "common/text.h"
+#include "harness/scoring/rescore.h"
+#include "harness/store/cell_names.h"
+#include "harness/store/inactive_methods.h"
+#include "harness/store/stale.h"
+#include "reports/render.h"
+#include "runners/progress.h"
+
+namespace turnbench {
+namespace {
+
+/// Scores anew what other metrics' sources scored, and says what else is not of this program.
+void renew_scores(Store& store, const std::string& experiment, const Locations& locations) {
+  const std::vector<StaleCell> stale = stale_cells(store, experiment);
+  if (stale.empty()) return;
+  fmt::print(stderr, "{}: {}; what this run covers of them is computed anew\n", experiment,
+             describe(stale));
+  if (std::none_of(stale.begin(), stale.end(),
+                   [](const StaleCell& s) { return s.changed.contains("metrics"); }))
+    return;
+  std::vector<std::string> different;
+  for (const CellScores& scores : rescore(store, experiment, {"", "", true, locations})) {
+    different.insert(different.end(), scores.different.begin(), scores.different.end());
+    different.insert(different.end(), scores.refused.begin(), scores.refused.end());
+  }
+  print_problems("scored anew", different, "more");
+}
+
+std::string report_on(const Store& store, const std::string& experiment,
+                      const CommonOptions& common) {
+  return render_report(Results(store, experiment), {common.json ? "json" : "md", false});
+}
+
+/// A manifest of which a store that cannot be written holds everything: its tables.
+/// @throws Error (runtime) if something is left to do.
+std::string report_read_only(Plan plan, const std::string& db, const CommonOptions& common) {
+  const Store store = Store::open(db);
+  const std::string& name = plan.experiment.manifest.name;
+  const std::vector<std::string> known = store.experiments();
+  const bool is_planned = std::find(known.begin(), known.end(), name) != known.end() &&
+                          store.manifest(name) == plan.experiment.manifest.text;
+  const bool copies = !drop_stored_work(plan, store).empty();
+  if (!is_planned || copies || plan.unit_count() > 0 || !stale_cells(store, name).empty()) {
+    throw runtime_error("{}: cannot be written, and {} units of {} are left to run", db,
+                        plan.unit_count(), name);
+  }
+  if (!common.quiet) fmt::print(stderr, "{}: nothing is left to run\n", name);
+  return report_on(store, name, common);
+}
+
+/// Says which records failed, and how they are run again.  `earlier`: before this run.
+void print_failures(const Store& store, const std::string& experiment, std::size_t earlier) {
+  std::vector<std::string> failed;
+  const std::map<std::string, std::string> names = cell_names(store, experiment);
+  for (const Store::Failure& f : store.failures(experiment)) {
+    failed.push_back(
+        fmt::format("{}: {}, turn {}: {}", names.at(f.cell), f.dialogue, f.turn + 1, f.error));
+  }
+  print_problems("failed", failed, "more; see status");
+  std::string of_earlier;
+  if (earlier > 0)
+    of_earlier = fmt::format(", {} of them in earlier runs", std::min(earlier, failed.size()));
+  fmt::print(stderr,
+             "{}: {} records failed{}; `run --retry` or `turnbench status {} retry` runs them "
+             "again\n",
+             experiment, failed.size(), of_earlier, printable(store.path()));
+}
+
+/// What an experiment's numbers do not show: prompts and answers that were cut, and methods that
+/// did nothing.
+std::vector<std::string> notes_of(const Store& store, const std::string& experiment) {
+  const std::vector<Cell> cells = store.cells(experiment);
+  const std::map<std::string, CellUsage> usages = store.usages(experiment);
+  std::vector<std::string> out = {describe(total(cells, store.truncations(experiment))),
+                                  describe_limited(cells, usages)};
+  for (std::string& line : inactive_methods(cells, usages)) out.push_back(std::move(line));
+  std::erase(out, "");
+  return out;
+}
+
+struct ManifestRun {
+  std::string tables;
+  bool device_lost;
+};
+
+/// Runs what the store lacks of a manifest.  Its tables are JSON if `common` says so.  Sets
+/// `exit_code` to 1 if units failed.
+ManifestRun run_manifest(const Manifest& manifest, const SweepTarget& target,
+                         const CommonOptions& common, int& exit_code) {
+  const SweepOptions& options = target.options;
+  const RunOptions run = options.run_options();
+  Plan plan = make_plan(resolve_experiment(manifest, options.locations(), target.limit));
+  for (const ResolvedModel& model : plan.experiment.models)
+    model.checkpoint.stages(run.devices.size());
+  if (path_exists(target.db) && !Store::is_writable(target.db))
+    return {report_read_only(std::move(plan), target.db, common), false};
+  Store store = Store::create(target.db);
+  store.add_experiment(stored_experiment(plan, run.devices));
+  if (target.retry) {
+    const int forgotten = store.forget_failed(manifest.name);
+    if (!common.quiet)
+      fmt::print(stderr, "{}: {} failed records forgotten\n", manifest.name, forgotten);
+  }
+  renew_scores(store, manifest.name, options.locations());
+  store.copy_results(drop_stored_work(plan, store));
+  const std::size_t failed_earlier = store.failures(manifest.name).size();
+  RunSummary summary;
+  {
+    const Interrupts interrupts;
+    ProgressLine line(common.quiet);
+    summary = run_plan(
+        plan, store, run, [&] { return interrupts.any(); },
+        [&](const Progress& p) { line.show(p); });
+  }
+  const Progress& p = summary.progress;
+  if (!common.quiet) {
+    fmt::print(
+        stderr, "{}: {} units done in {:.1f} s, {} tokens/s, peak memory {:.0f} MiB\n",
+        manifest.name, p.units_done, p.seconds,
+        p.seconds > 0 ? static_cast<std::int64_t>(static_cast<double>(p.tokens) / p.seconds) : 0,
+        static_cast<double>(peak_resident_bytes()) / (1 << 20));
+  }
+  for (const std::string& note : notes_of(store, manifest.name)) {
+    if (!common.quiet) fmt::print(stderr, "{}: {}\n", manifest.name, note);
+  }
+  if (!summary.lost_device.empty()) {
+    exit_code = 1;
+    fmt::print(stderr, "{}: stopped with {} of {} units done: {}; a new run goes on\n",
+               manifest.name, p.units_done, p.units, summary.lost_device);
+  } else if (summary.stopped) {
+    throw runtime_error("{}: stopped with {} of {} units done; run it again to go on",
+                        manifest.name, p.units_done, p.units);
+  }
+  if (!store.failures(manifest.name).empty()) {
+    exit_code = 1;
+    print_failures(store, manifest.name, failed_earlier);
+  }
+  return {report_on(store, manifest.name, common), !summary.lost_device.empty()};
+}
+
+}  // namespace
+
+void run_manifests(const std::vector<Manifest>& manifests, const SweepTarget& target,
+                   const CommonOptions& common, int& exit_code) {
+  std::vector<std::string> documents;
+  for (const Manifest& manifest : manifests) {
+    ManifestRun run = run_manifest(manifest, target, common, exit_code);
+    if (!common.json) {
+      fmt::print("{}", run.tables);
+    } else {
+      documents.push_back(std::move(run.tables));
+    }
+    if (run.device_lost) break;
+  }
+  if (common.json) print_documents(std::move(documents));
+}
+
+void add_run_command(CLI::App& app, const CommonOptions& common, int& exit_code) {
+  struct Options {
+    std::vector<std::string> manifests;
+    std::string db;
+    bool retry = false;
+    ManifestOptions from;
+  };
+  auto o = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("run", "Run what the store lacks of a manifest, and print its table");
+  command->footer(
+      "Examples:\n  turnbench run experiments/quickstart.json --db results.db\n"
+      "  turnbench run experiments/sablock/table2.json --smoke --db smoke.db");
+  command->add_option("manifest", o->manifests, "experiment files")->required();
+  command->add_option("--db", o->db, "store (SQLite), made if it is not there")->required();
+  command->add_flag("--retry", o->retry, "run failed records again, too");
+  o->from.add_to(*command);
+  command->callback([o, &common, &exit_code] {
+    run_manifests(o->from.load(o->manifests), {o->db, o->from.sweep, o->from.limit, o->retry},
+                  common, exit_code);
+  });
+}
+
+}  // namespace turnbench

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "cli/shared_options.h"
+
+namespace turnbench {
+
+/// Where and how manifests are run.
+struct SweepTarget {
+  std::string db;
+  const SweepOptions& options;
+  std::size_t limit = 0;  ///< dialogues of each dataset; 0: all
+  bool retry = false;     ///< failed records are forgotten first
+};
+
+/// Runs what the store lacks of each manifest and prints its table; as JSON an array with a report
+/// for each.  Sets `exit_code` to 1 if units failed.
+void run_manifests(const std::vector<Manifest>& manifests, const SweepTarget& target,
+                   const CommonOptions& common, int& exit_code);
+
+}  // namespace turnbench

@@ -1,0 +1,142 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/cli.h"
+#include "cli/command_run.h"
+#include "cli/input_output.h"
+#include "cli/shared_options.h"
+#include "common/json.h"
+#include "common/text.h"
+#include "harness/store/cell.h"
+#include "harness/store/cell_names.h"
+#include "harness/store/cell_progress.h"
+#include "harness/store/inactive_methods.h"
+#include "harness/store/stale.h"
+
+namespace turnbench {
+namespace {
+
+/// The state of one experiment: dialogues done, failed and pending in all its cells, and what
+/// failed.
+OrderedJson status_of(const Store& store, const std::string& experiment) {
+  CellProgress sum;              // of what run computes
+  std::size_t not_imported = 0;  // dialogues that imported predictions lack
+  const auto progress = cell_progress(store, experiment);
+  const std::vector<Cell> cells = store.cells(experiment);
+  const std::map<std::string, CellUsage> usages = store.usages(experiment);
+  for (const Cell& cell : cells) {
+    const CellProgress& of_cell = progress.at(cell.key);
+    sum.run += of_cell.run;
+    sum.failed += of_cell.failed;
+    sum.total += is_imported(cell) ? of_cell.run : of_cell.total;
+    if (is_imported(cell)) not_imported += of_cell.pending();
+  }
+  const std::map<std::string, std::string> names = cell_names(store, experiment);
+  const auto failures = store.failures(experiment);
+  const std::vector<StaleCell> stale = stale_cells(store, experiment);
+  OrderedJson out = {{"experiment", experiment},
+                     {"done", sum.done()},
+                     {"failed_dialogues", sum.failed},
+                     {"pending", sum.pending()},
+                     {"not_imported", not_imported},
+                     {"failed", failures.size()},
+                     {"failures", OrderedJson::array()},
+                     {"length_limit", describe_limited(cells, usages)},
+                     {"inactive", inactive_methods(cells, usages)},
+                     {"stale", describe(stale)},
+                     {"stale_cells", OrderedJson::array()}};
+  for (const StaleCell& s : stale) {
+    out["stale_cells"].push_back({{"model", s.cell.model},
+                                  {"dataset", s.cell.dataset},
+                                  {"position", s.cell.position},
+                                  {"method", s.cell.method},
+                                  {"dialogues", s.dialogues},
+                                  {"changed", s.changed}});
+  }
+  for (const auto& f : failures) {
+    out["failures"].push_back({{"cell", names.at(f.cell)},
+                               {"dialogue", f.dialogue},
+                               {"turn", f.turn + 1},
+                               {"error", f.error}});
+  }
+  return out;
+}
+
+void print_status(const std::string& db, const std::vector<OrderedJson>& states) {
+  for (const OrderedJson& s : states) {
+    fmt::print("{}: {} dialogues done, {} failed, {} pending\n", s["experiment"].get<std::string>(),
+               s["done"].get<std::size_t>(), s["failed_dialogues"].get<std::size_t>(),
+               s["pending"].get<std::size_t>());
+    if (s["not_imported"] > 0) {
+      fmt::print("  {} dialogues without an imported prediction\n",
+                 s["not_imported"].get<std::size_t>());
+    }
+    const std::string limited = s["length_limit"].get<std::string>();
+    if (!limited.empty()) fmt::print("  {}\n", limited);
+    for (const OrderedJson& line : s["inactive"]) fmt::print("  {}\n", line.get<std::string>());
+    const std::string stale = s["stale"].get<std::string>();
+    if (!stale.empty()) fmt::print("  stale: {}; run computes them anew\n", stale);
+    if (s["failed"] > 0) {
+      fmt::print("  {} records failed; `turnbench status {} retry` runs them again\n",
+                 s["failed"].get<std::size_t>(), db);
+    }
+    for (const OrderedJson& f : s["failures"]) {
+      fmt::print("  {}: {}, turn {}: {}\n", f["cell"].get<std::string>(),
+                 f["dialogue"].get<std::string>(), f["turn"].get<int>(),
+                 f["error"].get<std::string>());
+    }
+  }
+}
+
+/// Runs the experiments without their failed records, which are forgotten.
+void retry(const Store& store, const std::vector<std::string>& experiments,
+           const SweepOptions& options, const CommonOptions& common, int& exit_code) {
+  std::vector<Manifest> manifests;
+  for (const std::string& name : experiments) {
+    const std::filesystem::path folder = store.directory(name);
+    manifests.push_back(parse_manifest(store.manifest(name), store.path() + ": manifest of " + name,
+                                       ManifestUse::kRun, folder));
+    manifests.back().path = folder / (name + ".json");
+  }
+  options.check_names(manifests);
+  run_manifests(manifests, {store.path(), options, 0, /*retry=*/true}, common, exit_code);
+}
+
+}  // namespace
+
+void add_status_command(CLI::App& app, const CommonOptions& common, int& exit_code) {
+  struct Options {
+    std::string db, action;
+    std::vector<std::string> experiment;
+    SweepOptions sweep;
+  };
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "status", "What is done, failed and pending; `status DB retry` runs failed records again");
+  command->footer(
+      "Examples:\n  turnbench status results.db\n  turnbench status results.db retry\n"
+      "Exit codes: 0 all dialogues of all cells are done, 1 some failed or are pending; dialogues "
+      "that imported predictions lack are neither.");
+  command->add_option("db", o->db, "store")->required();
+  command->add_option("action", o->action, "retry")->check(one_of({"retry"}));
+  command->add_option("--experiment", o->experiment, "only this one")->expected(1);
+  o->sweep.add_to(*command);
+  command->callback([o, &common, &exit_code] {
+    const Store store = Store::open(o->db);
+    const std::vector<std::string> experiments = select_experiments(store, o->experiment);
+    if (o->action == "retry") return retry(store, experiments, o->sweep, common, exit_code);
+    std::vector<OrderedJson> states;
+    for (const std::string& name : experiments) {
+      states.push_back(status_of(store, name));
+      if (states.back()["failed"] > 0 || states.back()["pending"] > 0) exit_code = 1;
+    }
+    if (common.json) {
+      fmt::print("{}\n", dump(OrderedJson(states)));
+    } else {
+      print_status(printable(o->db), states);
+    }
+  });
+}
+
+}  // namespace turnbench

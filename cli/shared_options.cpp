@@ -1,0 +1,192 @@
+#include "cli/shared_options.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "cli/command_line.h"
+#include "common/error.h"
+#include "common/file.h"
+#include "common/json.h"
+#include "common/text.h"
+#include "harness/experiment/smoke.h"
+#include "inference/engine/checkpoint_tokenizer.h"
+
+namespace turnbench {
+namespace {
+
+constexpr std::int64_t kMaxMemoryLimit = std::int64_t{1} << 30;  // MiB
+constexpr const char* kDeviceHelp =
+    "auto (the CPU), cpu, cuda[:N]; cuda:N,M,...: the layers shared out among these cards";
+
+DType parse_dtype(const std::string& name, const char* option) {
+  for (DType t : {DType::kF32, DType::kF16, DType::kBF16}) {
+    if (name_of(t) == name) return t;
+  }
+  throw input_error("{}: found \"{}\", expected f32, f16 or bf16", option, printable(name));
+}
+
+/// Refuses names among `given` that are not among `known`.
+void check_known(const std::map<std::string, std::string>& given,
+                 const std::set<std::string>& known, const char* option, const char* what) {
+  for (const auto& [name, path] : given) {
+    if (known.contains(name)) continue;
+    throw input_error("{}: found {}, expected {}: {}", option, printable(name), what,
+                      known.empty() ? "none of them reads files"
+                                    : nearest_or_all(name, {known.begin(), known.end()}));
+  }
+}
+
+}  // namespace
+
+void CommonOptions::add_to(CLI::App& command) {
+  command.add_flag("--json", json, "stdout is JSON");
+  command.add_flag("--quiet", quiet, "no progress on stderr");
+}
+
+void ModelOptions::add_to(CLI::App& command) {
+  command
+      .add_option("--model", model,
+                  "Hugging Face directory, its name below $TURNBENCH_MODELS or models/, tiny, or "
+                  "random:CONFIG.json[:seed]")
+      ->required();
+  command.add_option("--dtype", dtype, "weights: auto (as stored), f32, f16, bf16");
+  command.add_option("--kv-dtype", kv_dtype, "keys and values: f32, f16, bf16");
+  command.add_option("--threads", threads, "0: all processors")->transform(whole_number(0, 1024));
+  command.add_option("--device", device, kDeviceHelp);
+  command.add_option("--memory-limit", memory_limit_mib, "MiB; 0: none")
+      ->transform(whole_number(0, kMaxMemoryLimit));
+}
+
+DType ModelOptions::kv_type() const {
+  return parse_dtype(kv_dtype, "--kv-dtype");
+}
+
+LoadedModel load_model(const ModelOptions& options) {
+  const std::vector<Device> devices = parse_devices(options.device, "--device");
+  Engine::Options engine;
+  engine.kv_dtype = options.kv_type();
+  DType dtype{};
+  if (options.dtype != "auto") dtype = parse_dtype(options.dtype, "--dtype");
+  LoadedModel out;
+  out.checkpoint = Checkpoint::open(locate_model(options.model));
+  out.backends = make_backends(devices, options.threads);
+  const std::vector<Backend*> backends = pointers_to(out.backends);
+  if (options.dtype == "auto") dtype = out.checkpoint.stored_dtype();
+  engine.memory_limit = options.memory_limit_mib << 20;
+  out.model = std::make_unique<Model>(out.checkpoint, backends, dtype);
+  out.engine = std::make_unique<Engine>(*out.model, backends, engine);
+  return out;
+}
+
+CLI::Option* ConversationOptions::add_template_to(CLI::App& command) {
+  return command.add_option("--template", chat_template,
+                            "chat template: one of " + join(chat_template_names(), ", ") +
+                                ", or a Jinja file; otherwise the model's own");
+}
+
+CLI::Option* ConversationOptions::add_system_to(CLI::App& command) {
+  return command.add_option("--system", system, "system prompt");
+}
+
+ChatTemplate ConversationOptions::open(const Tokenizer& tokenizer, const std::string& model) const {
+  return open_chat_template(chat_template, place, folder, tokenizer, model);
+}
+
+Tokenizer open_model_tokenizer(const std::string& model) {
+  return model == "tiny" ? open_tokenizer(Checkpoint::open("tiny"))
+                         : Tokenizer::open(locate_model(model));
+}
+
+std::map<std::string, std::string> parse_name_values(const std::vector<std::string>& given,
+                                                     const char* option) {
+  std::map<std::string, std::string> out;
+  for (const std::string& text : given) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+      throw input_error("{}: found \"{}\", expected NAME=DIR", option, printable(text));
+    }
+    if (!out.emplace(text.substr(0, equals), text.substr(equals + 1)).second) {
+      throw input_error("{}: found \"{}\" twice, expected it once", option,
+                        printable(text.substr(0, equals)));
+    }
+  }
+  return out;
+}
+
+void SweepOptions::add_to(CLI::App& command) {
+  // One value each, so that a manifest may follow.
+  command.add_option("--model", models, "NAME=DIR: where a model of the manifest lies")
+      ->allow_extra_args(false);
+  command.add_option("--data", data, "NAME=DIR: where a dataset or collection (longbench) lies")
+      ->allow_extra_args(false);
+  command.add_option("--workers", workers, "units at the same time; 0: by the model's size")
+      ->transform(whole_number(0, 1024));
+  command.add_option("--threads", threads, "of each worker; 0: the processors shared out")
+      ->transform(whole_number(0, 1024));
+  command.add_option("--device", device, kDeviceHelp);
+  command.add_option("--memory-limit", memory_limit_mib, "MiB of each worker; 0: none")
+      ->transform(whole_number(0, kMaxMemoryLimit));
+}
+
+Locations SweepOptions::locations() const {
+  return {parse_name_values(models, "--model"), parse_name_values(data, "--data")};
+}
+
+void SweepOptions::check_names(std::span<const Manifest> manifests) const {
+  std::set<std::string> model_names, names_of_data;
+  for (const Manifest& manifest : manifests) {
+    for (const ModelEntry& model : manifest.models) model_names.insert(model.name);
+    for (std::string& name : data_names(manifest)) names_of_data.insert(std::move(name));
+  }
+  const Locations given = locations();
+  check_known(given.models, model_names, "--model", "a model of the manifest");
+  check_known(given.data, names_of_data, "--data", "a dataset or collection of the manifest");
+}
+
+RunOptions SweepOptions::run_options() const {
+  return {workers, threads, parse_devices(device, "--device"), memory_limit_mib << 20};
+}
+
+void ManifestOptions::add_to(CLI::App& command) {
+  command.add_option("--limit", limit, "dialogues of each dataset; 0: all")
+      ->transform(whole_number(0, 1'000'000'000));
+  sweep.add_to(command);
+  command
+      .add_flag("--smoke", smoke,
+                "the same on stand-ins, in seconds: model tiny, short prompts, made-up data where "
+                "--data gives none; stored as NAME.smoke")
+      ->excludes("--model");
+}
+
+std::vector<Manifest> ManifestOptions::load(const std::vector<std::string>& paths) const {
+  std::vector<Manifest> out;
+  for (const std::string& path : paths) out.push_back(load_manifest(path));
+  sweep.check_names(out);  // before smoke runs take other datasets
+  if (smoke) {
+    for (Manifest& manifest : out) manifest = smoke_manifest(manifest, sweep.locations());
+  }
+  return out;
+}
+
+std::vector<std::string> select_experiments(const Store& store,
+                                            const std::vector<std::string>& named) {
+  for (const std::string& name : named) store.manifest(name);  // refuses an unknown name
+  return named.empty() ? store.experiments() : named;
+}
+
+std::vector<int> number_list(const std::string& text, const char* option, int min) {
+  std::vector<int> out;
+  for (const std::string& part : split(text, ",")) {
+    const std::string number = trim(part);
+    if (number.empty() || number.size() > 7 ||
+        number.find_first_not_of("0123456789") != std::string::npos || std::stoi(number) < min) {
+      throw input_error("{}: found \"{}\", expected whole numbers from {} on, separated by commas",
+                        option, printable(shorten(number, 40)), min);
+    }
+    out.push_back(std::stoi(number));
+  }
+  return out;
+}
+
+}  // namespace turnbench

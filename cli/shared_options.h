@@ -1,0 +1,100 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "harness/experiment/locations.h"
+#include "harness/store/store.h"
+#include "inference/engine/engine.h"
+#include "runners/runner.h"
+#include "text/tokenizer/chat_template.h"
+
+namespace turnbench {
+
+/// What --model takes where only a tokenizer is read.
+constexpr const char* kTokenizerModelHelp =
+    "Hugging Face directory, its name below $TURNBENCH_MODELS or models/, or tiny; needs no "
+    "weights";
+
+/// --json, --quiet: options of all commands.
+struct CommonOptions {
+  bool json = false, quiet = false;
+  void add_to(CLI::App& command);
+};
+
+/// --model, --dtype, --kv-dtype, --threads, --device, --memory-limit: how one model is loaded.
+struct ModelOptions {
+  std::string model, dtype = "auto", kv_dtype = "f32", device = "auto";
+  int threads = 0;
+  std::size_t memory_limit_mib = 0;
+  void add_to(CLI::App& command);
+  DType kv_type() const;
+};
+
+struct LoadedModel {
+  Checkpoint checkpoint;
+  std::vector<std::unique_ptr<Backend>> backends;  ///< one for each stage of the model
+  std::unique_ptr<Model> model;
+  std::unique_ptr<Engine> engine;
+};
+LoadedModel load_model(const ModelOptions& options);
+
+/// --template, --system: how a conversation becomes a prompt.
+struct ConversationOptions {
+  std::string chat_template = "auto", system;
+  std::string place = "--template";  ///< of `chat_template`, in messages
+  std::filesystem::path folder;      ///< that its file may be relative to
+  CLI::Option* add_template_to(CLI::App& command);
+  CLI::Option* add_system_to(CLI::App& command);
+  /// The template that --template says: a known name, a file, or the model's own.
+  ChatTemplate open(const Tokenizer& tokenizer, const std::string& model) const;
+};
+
+/// "512,2048" as numbers from `min` on.
+/// @throws Error (input) naming the option.
+std::vector<int> number_list(const std::string& text, const char* option, int min);
+
+/// The tokenizer of --model, whose weights may be missing.
+Tokenizer open_model_tokenizer(const std::string& model);
+
+/// Parses the values NAME=DIR of an option.
+/// @throws Error (input) for values of another form and repeated names.
+std::map<std::string, std::string> parse_name_values(const std::vector<std::string>& given,
+                                                     const char* option);
+
+/// --model NAME=DIR, --data NAME=DIR, --workers, --threads, --device, --memory-limit: how a sweep
+/// runs.
+struct SweepOptions {
+  std::vector<std::string> models, data;
+  std::string device = "auto";
+  int workers = 0, threads = 0;
+  std::size_t memory_limit_mib = 0;
+  void add_to(CLI::App& command);
+  Locations locations() const;
+  /// @throws Error (input) if --model or --data names what none of the manifests has.
+  void check_names(std::span<const Manifest> manifests) const;
+  RunOptions run_options() const;
+};
+
+/// --limit, --smoke and SweepOptions: how a manifest file is run.
+struct ManifestOptions {
+  std::size_t limit = 0;  ///< dialogues of each dataset; 0: all
+  bool smoke = false;
+  SweepOptions sweep;
+  void add_to(CLI::App& command);
+  /// Loads manifests; with --smoke, returns their smoke runs.
+  /// @throws Error (input) as SweepOptions::check_names.
+  std::vector<Manifest> load(const std::vector<std::string>& paths) const;
+};
+
+/// The named experiments, or all if none is named.
+/// @throws Error (input) for a name that the store does not have.
+std::vector<std::string> select_experiments(const Store& store,
+                                            const std::vector<std::string>& named);
+
+}  // namespace turnbench

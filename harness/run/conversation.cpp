@@ -1,0 +1,98 @@
+#include "harness/run/conversation.h"
+
+#include <algorithm>
+
+#include "common/error.h"
+#include "common/file.h"
+#include "common/random.h"
+#include "common/text.h"
+
+namespace turnbench {
+
+int answer_limit(const Decoding& decoding, const Turn& turn) {
+  return decoding.max_new_tokens > 0 ? decoding.max_new_tokens : turn.max_new_tokens;
+}
+
+int turn_limit(const Decoding& decoding, const Dialogue& dialogue) {
+  return std::max(1, decoding.max_prompt_tokens / static_cast<int>(dialogue.turns.size()));
+}
+
+std::uint64_t policy_seed(const Decoding& decoding, const Dialogue& dialogue) {
+  return Random::from({decoding.seed, seed_of(dialogue.id)}).next();
+}
+
+namespace {
+
+std::vector<RenderedTurn> render_all(const PromptRenderer& renderer, const Decoding& decoding,
+                                     const Dialogue& dialogue) {
+  const int turns = static_cast<int>(dialogue.turns.size()), limit = turn_limit(decoding, dialogue);
+  // Without contexts there is nothing to share out: only the whole has a limit.
+  const bool has_contexts = std::any_of(dialogue.turns.begin(), dialogue.turns.end(),
+                                        [](const Turn& t) { return !t.contexts.empty(); });
+  std::vector<RenderedTurn> out;
+  std::size_t tokens = 0;
+  for (int t = 0; t < turns; ++t) {
+    const RenderedTurn& turn = out.emplace_back(renderer.render(dialogue, t, limit));
+    tokens += turn.tokens.size();
+    const bool whole_fits = tokens <= static_cast<std::size_t>(decoding.max_prompt_tokens);
+    if (turn.excess_tokens > 0 && (has_contexts || !whole_fits)) {
+      throw input_error(
+          "found {} tokens of instruction, question and markup in turn {} of {}, expected at most "
+          "{}: max_prompt_tokens of {} for {} turns",
+          limit + turn.excess_tokens, t + 1, printable(dialogue.id), limit,
+          decoding.max_prompt_tokens, turns);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+void Conversation::begin_turn(const PromptRenderer& renderer, const Decoding& decoding,
+                              Answers answers, int turn) {
+  const std::vector<Turn>& turns = dialogue->turns;
+  const auto at = static_cast<std::size_t>(turn);
+  if (turn > 0) {
+    prompt.add_answer(
+        turn - 1, answers == Answers::kGold ? renderer.gold_answer_tokens(turns[at - 1]) : answer);
+  }
+  if (turn == 0) rendered_ = render_all(renderer, decoding, *dialogue);
+  const RenderedTurn rendered = std::move(rendered_[at]);
+  history_tokens = prompt.tokens.size();
+  prompt.add_turn(rendered);
+  answer.clear();
+  stopped = finished = false;
+  limit_ = static_cast<std::size_t>(answer_limit(decoding, turns[at]));
+  sampler_ =
+      Sampler(decoding.temperature,
+              Random::from({decoding.seed, seed_of(dialogue->id), static_cast<std::uint64_t>(turn)})
+                  .next());
+  record = {};
+  record.dialogue = dialogue->id;
+  record.turn = turn;
+  record.prompt_tokens = static_cast<int>(prompt.tokens.size());
+  record.truncated_tokens = rendered.truncated_tokens;
+  record.prompt_hash = hash_bytes(std::as_bytes(std::span(prompt.tokens)));
+}
+
+void Conversation::sample_token(std::span<const float> logits, const std::vector<int>& stops) {
+  const int token = sampler_.sample(logits);
+  stopped = std::find(stops.begin(), stops.end(), token) != stops.end();
+  last_token_ = token;
+  if (!stopped) answer.push_back(token);
+  finished = stopped || answer.size() >= limit_;
+}
+
+std::vector<int> Conversation::ended_answer() const {
+  std::vector<int> out = answer;
+  if (stopped) out.push_back(last_token_);
+  return out;
+}
+
+void Conversation::write_answer(const PromptRenderer& renderer, Record& to) const {
+  to.answer_tokens = answer;
+  to.answer = renderer.answer_text(answer);
+  to.stopped = stopped;
+}
+
+}  // namespace turnbench

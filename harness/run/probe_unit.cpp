@@ -1,0 +1,314 @@
+#include "harness/run/probe_unit.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <new>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/error.h"
+#include "probes/layer_sums.h"
+
+namespace turnbench {
+namespace {
+
+/// Shows each layer of a prefill to the probes, all rows at once, and leaves attention dense.
+class Observer : public PrefillPolicy {
+ public:
+  explicit Observer(std::function<void(LayerSums&)> show) : show_(std::move(show)) {}
+  std::unique_ptr<PrefillPolicy> clone() const override {
+    return std::make_unique<Observer>(*this);
+  }
+  std::vector<HeadPattern> plan(const LayerView& view) override {
+    LayerSums sums(view);
+    show_(sums);
+    return {};
+  }
+
+ private:
+  std::function<void(LayerSums&)> show_;
+};
+
+/// Recent query rows whose attention observers of a step ask for.
+constexpr int kObservedRows = 1;
+
+/// Shows what a method selects, and what its attention gives, to the probes of some cells.
+class MethodObserver : public LayerObserver {
+ public:
+  MethodObserver(const std::vector<std::unique_ptr<Probe>>& probes,
+                 const std::vector<std::size_t>& cells, int layers)
+      : probes_(probes), cells_(cells), layers_(layers) {}
+
+  /// What is observed from now on are steps of an answer, or rows of a prompt.
+  void begin_pass(Pass::Kind kind) { decodes_ = kind == Pass::Kind::kDecode; }
+
+  void selection(const LayerView& view, const Selection& selection) override {
+    for (std::size_t c : cells_) probes_[c]->observe_selection(view, selection);
+  }
+  void outputs(const AttentionOutputs& outputs) override {
+    for (std::size_t c : cells_) probes_[c]->observe_outputs({outputs, layers_, decodes_});
+  }
+
+ private:
+  const std::vector<std::unique_ptr<Probe>>& probes_;
+  const std::vector<std::size_t>& cells_;
+  int layers_;
+  bool decodes_ = false;
+};
+
+class ProbeRun {
+ public:
+  ProbeRun(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
+           const ProbeUnit& unit)
+      : engine_(engine),
+        renderer_(renderer),
+        decoding_(decoding),
+        unit_(unit),
+        input_(required_input(unit.cells)) {
+    for (const Dialogue* dialogue : unit.dialogues)
+      conversations_.emplace_back().dialogue = dialogue;
+    for (std::size_t c = 0; c < unit.cells.size(); ++c) {
+      const std::optional<Method>& method = unit.cells[c].probe->method();
+      if (method) watchers_[method->canonical()].push_back(c);
+    }
+  }
+
+  UnitResult run() {
+    for (std::size_t turn = 0;; ++turn) {
+      std::vector<Conversation*> active;
+      for (Conversation& conversation : conversations_) {
+        if (turn < conversation.dialogue->turns.size()) active.push_back(&conversation);
+      }
+      if (active.empty()) return std::move(result_);
+      const auto start = Clock::now();
+      probes_.clear();
+      for (const ProbeCell& cell : unit_.cells) probes_.push_back(cell.probe->make());
+      for (Conversation* conversation : active) {
+        conversation->begin_turn(renderer_, decoding_, unit_.answers, static_cast<int>(turn));
+        measure(*conversation, static_cast<int>(turn));
+      }
+      finish_turn(active,
+                  seconds_since(start) / static_cast<double>(active.size() * probes_.size()));
+    }
+  }
+
+ private:
+  /// A method that follows full attention.
+  struct Follower {
+    Sequence method;
+    std::optional<Sequence> full;  ///< of its own, which no probe sees, if it divides prompts
+    MethodObserver observer;
+  };
+
+  /// Full attention on a prompt and its answer, and the methods that follow it.
+  struct Run {
+    Sequence full;
+    std::vector<Follower> followers;
+    const DialogueView& view;
+    DialogueView seeded = view;  ///< as methods see it
+  };
+
+  void measure(Conversation& conversation, int turn) {
+    const bool attends = input_ != ProbeInfo::Input::kText,
+               answers = input_ == ProbeInfo::Input::kAnswer,
+               goes_on = static_cast<std::size_t>(turn) + 1 < conversation.dialogue->turns.size() &&
+                         unit_.answers == Answers::kOwn;
+    if (conversation.prompt.tokens.size() < 2)
+      throw input_error("found a prompt of {} tokens, expected at least 2",
+                        conversation.prompt.tokens.size());
+    const DialogueView view{
+        conversation.prompt.tokens,
+        conversation.prompt.spans,
+        turn,
+        0,
+        [this](int token) { return renderer_.token_text(token); },
+        answer_limit(decoding_, conversation.dialogue->turns[static_cast<std::size_t>(turn)])};
+    for (const auto& probe : probes_) probe->begin(view);
+    if (attends || goes_on) {
+      bool in_answer = false;
+      Run run{start(attends,
+                    [&](LayerSums& layer) {
+                      for (const auto& probe : probes_)
+                        in_answer ? probe->observe_answer(layer) : probe->observe_prompt(layer);
+                    }),
+              {},
+              view};
+      run.seeded.seed = policy_seed(decoding_, *conversation.dialogue);
+      for (const auto& [canonical, method] : methods_beside(unit_.cells)) {
+        run.followers.push_back({engine_.make_sequence(method->make(), kObservedRows),
+                                 {},
+                                 {probes_, watchers_.at(canonical), engine_.shape().layers}});
+        if (divides_prompts(*method)) run.followers.back().full = engine_.make_sequence({});
+      }
+      std::vector<float> logits = read(run, conversation.prompt.tokens, Pass::Kind::kPrefill);
+      if (answers || goes_on) decode(conversation, run, std::move(logits));
+      in_answer = true;
+      if (answers && !conversation.answer.empty()) observe_answer(conversation, run);
+    }
+    for (const auto& probe : probes_) probe->end();
+  }
+
+  Sequence start(bool observed, const std::function<void(LayerSums&)>& show) const {
+    Policies policies;
+    if (observed) policies.prefill = std::make_unique<Observer>(show);
+    int window = 0;
+    for (const auto& probe : probes_) window = std::max(window, probe->window());
+    return engine_.make_sequence(std::move(policies), window);
+  }
+
+  /// Full attention reads tokens, and so does every method, from its hidden states.
+  std::vector<float> read(Run& run, std::span<const int> tokens, Pass::Kind kind) {
+    const bool decodes = kind == Pass::Kind::kDecode;
+    (decodes ? result_.decoded_tokens : result_.prefilled_tokens) += std::ssize(tokens);
+    std::vector<Pass> passes = {{.sequence = &run.full,
+                                 .tokens = tokens,
+                                 .kind = kind,
+                                 .dialogue = &run.view,
+                                 .prompt_end = !decodes}};
+    for (Follower& follower : run.followers) {
+      if (!follower.full) passes.push_back(following(run, follower, passes.front()));
+    }
+    // Chunks of one sequence are not those of another.
+    const bool whole = decodes || passes.size() > 1;
+    std::vector<float> logits = whole ? engine_.forward(passes)[0] : engine_.prefill(passes)[0];
+    for (Follower& follower : run.followers) {
+      if (follower.full) read_in_parts(run, follower, passes.front());
+    }
+    return logits;
+  }
+
+  /// The same tokens for a method, behind full attention.
+  static Pass following(const Run& run, Follower& follower, Pass pass) {
+    pass.sequence = &follower.method;
+    pass.dialogue = &run.seeded;
+    pass.follows = 0;
+    follower.observer.begin_pass(pass.kind);
+    pass.observer = &follower.observer;
+    return pass;
+  }
+
+  /// A method that decides between the parts of a prompt, and full attention beside it.
+  void read_in_parts(const Run& run, Follower& follower, Pass pass) {
+    const bool ends = pass.prompt_end;
+    pass.sequence = &*follower.full;
+    for (std::span<const int> left = pass.tokens; !left.empty();) {
+      const auto rows = static_cast<std::size_t>(follower.method.policies.selection->pass_rows(
+          run.seeded, follower.method.next_position, static_cast<int>(left.size())));
+      pass.tokens = left.first(std::clamp<std::size_t>(rows, 1, left.size()));
+      left = left.subspan(pass.tokens.size());
+      pass.prompt_end = ends && left.empty();
+      engine_.forward(std::vector<Pass>{pass, following(run, follower, pass)});
+    }
+  }
+
+  /// What `full` answers.
+  void decode(Conversation& conversation, Run& run, std::vector<float> logits) {
+    for (;;) {
+      conversation.sample_token(logits, renderer_.stop_tokens());
+      if (conversation.finished) return;
+      logits = read(run, std::span(conversation.answer).last(1), Pass::Kind::kDecode);
+    }
+  }
+
+  /// The answer's rows in one pass.  The prompt's last row comes along: a pass of one row would not
+  /// be shown.
+  void observe_answer(const Conversation& conversation, Run& run) {
+    std::vector<int> rows = {conversation.prompt.tokens.back()};
+    rows.insert(rows.end(), conversation.answer.begin(), conversation.answer.end());
+    run.full.truncate(static_cast<std::int32_t>(conversation.prompt.tokens.size()) - 1);
+    run.followers.clear();
+    read(run, rows, Pass::Kind::kPrefill);
+  }
+
+  void finish_turn(const std::vector<Conversation*>& active, double seconds) {
+    for (std::size_t c = 0; c < probes_.size(); ++c) {
+      const ProbeCell& cell = unit_.cells[c];
+      const std::vector<ProbeResult> results = probes_[c]->results();
+      for (std::size_t i = 0; i < active.size(); ++i) {
+        const Conversation& conversation = *active[i];
+        Record r = conversation.record;
+        r.cell = cell.key;
+        if (cell.probe->info().input == ProbeInfo::Input::kAnswer)
+          conversation.write_answer(renderer_, r);
+        r.timings = {{"probe_share", seconds}};
+        if (results[i].missing.empty()) {
+          result_.scores.push_back({r.cell, r.dialogue, r.turn,
+                                    std::string(cell.probe->info().metric), "none",
+                                    results[i].value});
+        } else {
+          r.status = Record::Status::kNoValue;
+          r.error = results[i].missing;
+        }
+        result_.records.push_back(std::move(r));
+      }
+    }
+  }
+
+  Engine& engine_;
+  const PromptRenderer& renderer_;
+  const Decoding& decoding_;
+  const ProbeUnit& unit_;
+  ProbeInfo::Input input_;
+  std::vector<Conversation> conversations_;
+  /// The cells whose probes watch a method, by its canonical text.
+  std::map<std::string, std::vector<std::size_t>> watchers_;
+  std::vector<std::unique_ptr<Probe>> probes_;  ///< of this turn, one for each cell
+  UnitResult result_;
+};
+
+UnitResult failed(const ProbeUnit& unit, const Error& error) {
+  UnitResult out;
+  for (const ProbeCell& cell : unit.cells) {
+    for (const Dialogue* dialogue : unit.dialogues) {
+      for (Record& r : failed_records(cell.key, *dialogue, error))
+        out.records.push_back(std::move(r));
+    }
+  }
+  if (error.kind() == ErrorKind::kDevice) out.lost_device = error.what();
+  return out;
+}
+
+}  // namespace
+
+ProbeInfo::Input required_input(const std::vector<ProbeCell>& cells) {
+  auto input = ProbeInfo::Input::kText;
+  for (const ProbeCell& cell : cells) input = std::max(input, cell.probe->info().input);
+  return input;
+}
+
+std::map<std::string, const Method*> methods_beside(const std::vector<ProbeCell>& cells) {
+  std::map<std::string, const Method*> out;
+  for (const ProbeCell& cell : cells) {
+    if (const auto& method = cell.probe->method()) out.emplace(method->canonical(), &*method);
+  }
+  return out;
+}
+
+bool divides_prompts(const Method& method) {
+  return method.make().selects_in_prefill();
+}
+
+UnitResult run_probes(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
+                      const ProbeUnit& unit) {
+  const bool alone = unit.cells.size() == 1;
+  try {
+    return ProbeRun(engine, renderer, decoding, unit).run();
+  } catch (const Error& error) {
+    if (alone || error.kind() == ErrorKind::kDevice) return failed(unit, error);
+  } catch (const std::bad_alloc&) {
+    if (alone) return failed(unit, memory_error("the system gave no more memory"));
+  }
+  UnitResult out;
+  for (const ProbeCell& cell : unit.cells) {  // what fails fails alone
+    if (out.lost_device.empty())
+      out.add(run_probes(engine, renderer, decoding, {unit.dialogues, {cell}, unit.answers}));
+  }
+  return out;
+}
+
+}  // namespace turnbench

@@ -1,0 +1,63 @@
+#include "harness/run/round_attention.h"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "probes/watershed.h"
+
+namespace turnbench {
+namespace {
+
+/// Shows each layer's attention of one pass, which stays dense.
+class RoundObserver : public PrefillPolicy {
+ public:
+  explicit RoundObserver(std::function<void(const LayerView&)> show) : show_(std::move(show)) {}
+  std::unique_ptr<PrefillPolicy> clone() const override {
+    return std::make_unique<RoundObserver>(*this);
+  }
+  bool reuses_cached_prompt() const override { return true; }
+  std::vector<HeadPattern> plan(const LayerView& view) override {
+    show_(view);
+    return {};
+  }
+
+ private:
+  std::function<void(const LayerView&)> show_;
+};
+
+}  // namespace
+
+RoundAttention measure_round_attention(Engine& engine, const Prompt& dialogue,
+                                       std::size_t history_tokens, std::size_t prompt_tokens) {
+  const int turn = dialogue.spans.back().turn;
+  const std::vector<PositionRange> rounds = earlier_rounds(dialogue.spans, turn);
+  const auto begin = static_cast<std::int32_t>(history_tokens),
+             answer = static_cast<std::int32_t>(prompt_tokens),
+             end = static_cast<std::int32_t>(dialogue.tokens.size());
+  RoundAttention out;
+  Policies policies;
+  policies.prefill = std::make_unique<RoundObserver>([&](const LayerView& view) {
+    LayerSums sums(view);
+    out.question.push_back(round_shares(sums, {begin, answer}, rounds));
+    out.last.push_back(round_shares(sums, {answer - 1, answer}, rounds));
+    if (end > answer) out.answer.push_back(round_shares(sums, {answer, end}, rounds));
+  });
+  const DialogueView view{dialogue.tokens, dialogue.spans, turn, 0, {}};
+  const std::span<const int> tokens = dialogue.tokens;
+  Sequence before = engine.make_sequence({});
+  const Pass earlier{
+      .sequence = &before, .tokens = tokens.first(history_tokens), .dialogue = &view};
+  engine.prefill({&earlier, 1});
+  Sequence sequence = before.fork_as(std::move(policies));
+  const Pass pass{.sequence = &sequence,
+                  .tokens = tokens.subspan(history_tokens),
+                  .dialogue = &view,
+                  .prompt_end = true};
+  engine.prefill({&pass, 1});
+  return out;
+}
+
+}  // namespace turnbench

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "harness/run/conversation.h"
+#include "harness/store/record.h"
+#include "inference/engine/engine.h"
+#include "methods/method.h"
+
+namespace turnbench {
+
+/// A cell, as part of a work unit.
+struct UnitCell {
+  std::string key;
+  const Method* method = nullptr;
+  History history = History::kReprefill;
+  Answers answers = Answers::kOwn;
+};
+
+/// One dialogue, at one position, in all cells that may share its computation.
+struct WorkUnit {
+  const Dialogue* dialogue = nullptr;
+  std::vector<UnitCell> cells;
+};
+
+/// Records for all turns of a dialogue that failed in a cell.
+std::vector<Record> failed_records(const std::string& cell, const Dialogue& dialogue,
+                                   const Error& error);
+
+/// The results and the cost of a unit.
+struct UnitResult {
+  std::vector<Record> records;
+  std::vector<ScoreValue> scores;  ///< the values of probes and of fidelity, for ok records
+  std::int64_t prefilled_tokens = 0, decoded_tokens = 0;
+  std::string lost_device;  ///< why the engine's device does nothing more; empty if it works
+
+  void add(UnitResult part);
+};
+
+/// Limits on units that run at the same time.  More units make larger decode batches; fewer units
+/// need less memory and lose less in a crash.
+constexpr std::size_t kMaxConcurrentUnits = 4;
+constexpr std::int64_t kMaxConcurrentTokens = 32768;  ///< as `estimate_context_tokens`
+
+/// Runs units on one engine, several at the same time.  Calls `next` for each unit until it returns
+/// nullopt, and `done` as soon as a unit has ended, while others may still run.  Cells with the
+/// same prefill share it; the branches of all units decode as one batch.  Sharing changes cost,
+/// never results.  If a cell fails, its error is recorded and the others go on.  If the device is
+/// lost, all cells that ran together are recorded as failed, and no further unit runs.  Exceptions
+/// of `next` and `done` are passed on.
+void run_units(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
+               const std::function<std::optional<WorkUnit>()>& next,
+               const std::function<void(const WorkUnit&, UnitResult)>& done);
+
+/// The same for a list of units.  The results are in the order in which the units ended.
+UnitResult run_units(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,
+                     const std::vector<WorkUnit>& units);
+
+/// A rough estimate of the tokens in a dialogue, for kMaxConcurrentTokens.
+std::int64_t estimate_context_tokens(const Dialogue& dialogue);
+
+}  // namespace turnbench

@@ -1,0 +1,15 @@
+#pragma once
+
+#include "inference/engine/model.h"
+#include "text/tokenizer/tokenizer.h"
+
+namespace turnbench {
+
+/// Opens the tokenizer of a checkpoint: the embedded one for `tiny`, else that of its directory.
+/// @throws Error (input) if it is missing, invalid, or has more tokens than the model.
+Tokenizer open_tokenizer(const Checkpoint& checkpoint);
+/// True if the checkpoint has a tokenizer.  Random weights and some directories have none; they
+/// take token ids only.
+bool has_tokenizer(const Checkpoint& checkpoint);
+
+}  // namespace turnbench

@@ -1,0 +1,98 @@
+// The part of the engine that does what eviction policies decide: which tokens stay cached, and at
+// which positions.
+
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "common/error.h"
+#include "inference/engine/engine.h"
+#include "inference/policy/policy_checks.h"
+
+namespace turnbench {
+
+/// Accumulates column masses over chunks, and in a shared prefix over turns.
+void Engine::count_columns(int layer, const Pass& pass, AttentionStats& stats,
+                           const LayerView& view) const {
+  std::vector<const Sequence*> forks(pass.forks.begin(), pass.forks.end());
+  if (forks.empty()) forks.push_back(pass.sequence);
+  for (const Sequence* fork : forks) {
+    if (!fork->policies.eviction) continue;
+    for (const ColumnRule& rule : fork->policies.eviction->columns()) {
+      const ColumnMass& mass = stats.column_mass(rule);
+      if (!pass.forks.empty() && mass.rows != view.first_position + view.rows) {
+        throw runtime_error(
+            "layer {}: found the column masses of {} rows, expected {}: a shared prefix must know "
+            "its forks from its first pass",
+            layer, mass.rows, view.first_position + view.rows);
+      }
+    }
+  }
+}
+
+void Engine::keep(Sequence& sequence, int layer, const KeepSets& kept,
+                  std::span<const KvHeadCache> from) {
+  auto& sets = sequence.cache.layer(layer);
+  const PolicyCheck check{sequence.policies.method, layer, shape_.heads};
+  check.keep(kept, from,
+             sequence.policies.eviction && sequence.policies.eviction->keeps_unequal_sets());
+  if (!kept.keep_all()) {
+    const std::shared_ptr<KvPool>& pool = sequence.cache.pool(layer);
+    std::vector<KvHeadCache> next;
+    for (std::size_t i = 0; i < kept.slots.size(); ++i) {
+      const KvHeadCache& source = from[i * from.size() / kept.slots.size()];
+      if (kept.slots.size() == sets.size() &&
+          sets[i].layout().pre_rope_keys == pool->layout().pre_rope_keys) {
+        next.push_back(sets[i]);  // shares the unchanged prefix
+        next.back().keep(kept.slots[i]);
+      } else {
+        next.push_back(source.gathered(kept.slots[i], pool));
+      }
+    }
+    sets = std::move(next);
+  }
+  if (sequence.policies.shifts_positions()) {
+    check.shifted(sets, sequence.cache.layer(0)[0].size());
+    for (KvHeadCache& set : sets) shift_positions(stage_of(layer), set);
+  }
+}
+
+void Engine::shift_positions(Stage& stage, KvHeadCache& set) {
+  int first = 0;  // from here on, no slot is at its position
+  while (first < set.size() && set.position(first) == first) ++first;
+  const std::int64_t count = set.size() - first, head_dim = shape_.head_dim;
+  if (count == 0) return;
+  std::vector<std::int32_t> positions(count);
+  std::iota(positions.begin(), positions.end(), first);
+  float* memory = stage.rotated_keys.get(2 * count * head_dim);
+  const MatrixView keys(memory, count, head_dim);
+  const MatrixView cos(memory + count * head_dim, count, head_dim / 2);
+  const MatrixView sin(cos.row(count), count, head_dim / 2);
+  compute_rope(stage, positions, cos.data, sin.data);
+  const bool is_readable = can_read(stage.backend, set);
+  std::vector<float> host;  // the keys of a set that the backend cannot read
+  if (is_readable) {
+    const ReadRowsJob reading{&set, first, KvRow::kPreRopeKey, keys};
+    stage.backend.read_rows({&reading, 1});
+  } else {
+    host.resize(static_cast<std::size_t>(count * head_dim));
+    for (std::int64_t i = 0; i < count; ++i)
+      set.read_pre_rope_key(first + static_cast<int>(i), host.data() + i * head_dim);
+    stage.memory->copy_floats(host.data(), keys.data, host.size());
+  }
+  stage.backend.apply_rope(keys, cos, sin);
+  set.renumber_positions(first);
+  if (is_readable) {
+    const AppendJob job{&set, first, keys};
+    stage.backend.append({&job, 1});
+    return;
+  }
+  stage.memory->copy_floats(keys.data, host.data(), host.size());
+  for (std::int64_t i = 0; i < count; ++i)
+    set.write(first + static_cast<int>(i), host.data() + i * head_dim, nullptr, nullptr);
+}
+
+}  // namespace turnbench

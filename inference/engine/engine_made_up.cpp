@@ -1,0 +1,139 @@
+// The part of the engine that measures attention on made-up keys and values.
+
+#include <algorithm>
+#include <numeric>
+
+#include "common/clock.h"
+#include "common/random.h"
+#include "inference/engine/engine.h"
+
+namespace turnbench {
+namespace {
+
+constexpr std::int32_t kFilledAtOnce = 64 * kPageTokens;
+
+/// Numbers uniform in [-1, 1), drawn in the order in which they are asked for.
+class RandomKv : public KvSource {
+ public:
+  RandomKv(Backend& backend, std::uint64_t seed) : backend_(backend), random_(seed) {}
+
+  void keys_and_values(int, int, std::int32_t, MatrixView<float> rows) override { draw(rows); }
+  void queries(int, std::int32_t, MatrixView<float> rows) override { draw(rows); }
+
+ private:
+  void draw(MatrixView<float> rows) {
+    backend_.parallel_for(static_cast<std::size_t>(rows.rows), [&](std::size_t r) {
+      Random own = random_;
+      own.skip(r * static_cast<std::size_t>(rows.columns));
+      float* row = rows.row(static_cast<std::int64_t>(r));
+      for (std::int64_t i = 0; i < rows.columns; ++i)
+        row[i] = static_cast<float>(2 * own.uniform() - 1);
+    });
+    random_.skip(static_cast<std::uint64_t>(rows.rows * rows.columns));
+  }
+
+  Backend& backend_;
+  Random random_;
+};
+
+}  // namespace
+
+void Engine::fill_random_kv(Sequence& sequence, std::span<const int> tokens,
+                            const DialogueView& dialogue, std::uint64_t seed) {
+  RandomKv source(stages_.front().backend, seed);
+  fill_kv(sequence, tokens, dialogue, source, seed);
+}
+
+void Engine::fill_kv(Sequence& sequence, std::span<const int> tokens, const DialogueView& dialogue,
+                     KvSource& source, std::uint64_t seed) {
+  const auto n = static_cast<std::int32_t>(tokens.size());
+  const std::int64_t head_dim = shape_.head_dim, width = head_dim * shape_.heads;
+  const std::int32_t rows = std::clamp(sequence.tail_rows(), 1, n);
+  std::vector<float> block, queries(rows * width);
+  std::vector<std::int32_t> positions(static_cast<std::size_t>(rows));
+  std::iota(positions.begin(), positions.end(), n - rows);
+  sequence.tokens.assign(tokens.begin(), tokens.end());
+  DialogueView view = dialogue;
+  view.tokens = sequence.tokens;
+  const Pass pass{.sequence = &sequence, .tokens = tokens, .prompt_end = true};
+  count_resources({&pass, 1});
+  begin_ledgers(pass);
+  for (int l = 0; l < shape_.layers; ++l) {
+    Stage& stage = stage_of(l);
+    auto& sets = sequence.cache.layer(l);
+    for (std::size_t s = 0; s < sets.size(); ++s) {
+      KvHeadCache& set = sets[s];
+      for (std::int32_t first = 0; first < n; first += kFilledAtOnce) {
+        const int count = std::min(kFilledAtOnce, n - first);
+        std::vector<std::int32_t> at(static_cast<std::size_t>(count));
+        std::iota(at.begin(), at.end(), first);
+        block.resize(at.size() * 2 * head_dim);
+        source.keys_and_values(l, static_cast<int>(s), first, {block.data(), count, 2 * head_dim});
+        stage.k.make_room(count, 2 * head_dim);
+        stage.memory->copy_floats(block.data(), stage.k.data(), block.size());
+        set.extend(at);
+        const MatrixView<const float> keys = stage.k.view.columns_at(0, head_dim);
+        const AppendJob job{&set, first, keys, stage.k.view.columns_at(head_dim, head_dim),
+                            set.layout().pre_rope_keys ? keys : MatrixView<const float>()};
+        stage.backend.append({&job, 1});
+      }
+    }
+    source.queries(l, n - rows, {queries.data(), rows, width});
+    stage.q.make_room(rows, width);
+    stage.memory->copy_floats(queries.data(), stage.q.data(), queries.size());
+    QueryTail& tail = sequence.tails[static_cast<std::size_t>(l)];
+    for (std::int32_t r = 0; r < rows; ++r) tail.push(queries.data() + r * width, n - rows + r);
+    AttentionStats stats(stage.backend, shape_, scale_,
+                         model_.config().sliding_window[static_cast<std::size_t>(l)], sets,
+                         {stage.q.view, positions.data()}, &tail,
+                         &sequence.columns[static_cast<std::size_t>(l)], seed);
+    LayerView filled{l, shape_, sets, stats, view, n - rows, rows, n, 0};
+    add_tools(filled, stage.q.view);
+    after_attention(l, pass, stats, filled);
+  }
+  begin_retrievers({&pass, 1}, {});
+  sequence.prompt_tokens = n;
+  sequence.next_position =
+      sequence.policies.shifts_positions() ? sequence.cache.layer(0)[0].size() : n;
+}
+
+std::vector<double> Engine::attend_made_up(const Pass& pass, KvSource& source) {
+  Layout layout = begin({&pass, 1});
+  const auto began = Clock::now();
+  begin_steps({&pass, 1}, layout);
+  const double before = seconds_since(began);
+  for (Stage& stage : stages_) make_room(stage, layout);
+  const std::int64_t head_dim = shape_.head_dim, rows = layout.rows;
+  std::vector<float> queries(rows * layout.q_width), of_set(rows * 2 * head_dim),
+      keys(rows * layout.kv_width), values(rows * layout.kv_width);
+  std::vector<double> seconds;
+  for (int l = 0; l < shape_.layers; ++l) {
+    Stage& stage = stage_of(l);
+    const std::int32_t position = layout.positions[0];
+    source.queries(l, position, {queries.data(), rows, layout.q_width});
+    for (int s = 0; s < shape_.kv_heads; ++s) {
+      source.keys_and_values(l, s, position, {of_set.data(), rows, 2 * head_dim});
+      for (std::int64_t r = 0; r < rows; ++r) {
+        const auto from = of_set.begin() + r * 2 * head_dim;
+        const std::int64_t at = r * layout.kv_width + s * head_dim;
+        std::copy_n(from, head_dim, keys.begin() + at);
+        std::copy_n(from + head_dim, head_dim, values.begin() + at);
+      }
+    }
+    stage.memory->copy_floats(queries.data(), stage.q.data(), queries.size());
+    stage.memory->copy_floats(keys.data(), stage.k.data(), keys.size());
+    stage.memory->copy_floats(values.data(), stage.v.data(), values.size());
+    if (layout.pre_rope_keys)
+      stage.memory->copy_floats(keys.data(), stage.pre_rope_k.data(), keys.size());
+    const auto start = Clock::now();
+    append_keys(l, {&pass, 1}, layout);
+    attention_layer(l, {&pass, 1}, layout);
+    stage.memory->synchronize();
+    seconds.push_back(seconds_since(start));
+  }
+  seconds.front() += before;
+  end({&pass, 1});
+  return seconds;
+}
+
+}  // namespace turnbench

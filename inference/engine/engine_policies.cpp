@@ -1,0 +1,408 @@
+// The part of the engine that calls policies, and the counters of what they decide.
+
+#include <algorithm>
+
+#include "common/clock.h"
+#include "common/error.h"
+#include "common/random.h"
+#include "inference/engine/engine.h"
+#include "inference/policy/policy_checks.h"
+
+namespace turnbench {
+namespace {
+
+/// The number of slots in at least one of the lists.
+std::size_t union_size(std::span<const std::vector<std::int32_t>> lists) {
+  if (lists.size() == 1) return lists[0].size();
+  std::vector<std::int32_t> all;
+  for (const auto& list : lists) all.insert(all.end(), list.begin(), list.end());
+  std::sort(all.begin(), all.end());
+  return static_cast<std::size_t>(std::unique(all.begin(), all.end()) - all.begin());
+}
+
+/// The lists of each set as one; none if there are not several, or more than can be joined.
+std::vector<JoinedList> joined_lists(Backend& backend, const Selection& selection,
+                                     std::span<const std::vector<std::int32_t>> working_slots,
+                                     std::span<const KvHeadCache> sets, int heads) {
+  const std::size_t lists = selection.slots.size();
+  if (lists <= sets.size() || heads > kMostJoinedHeads * static_cast<int>(sets.size())) return {};
+  std::vector<std::int32_t> tokens;
+  for (const KvHeadCache& set : sets) tokens.push_back(set.size());
+  return join_lists(backend, selection.slots, working_slots, tokens,
+                    heads / static_cast<int>(lists));
+}
+
+}  // namespace
+
+/// Stores the last queries of a pass in the sequence's QueryTail; of a step only if anything may
+/// read them there, because the copy waits for the device.  row: the pass's first row.
+void Engine::remember_queries(int layer, const Pass& pass, std::int64_t row, const Layout& layout) {
+  QueryTail& tail = pass.sequence->tails[static_cast<std::size_t>(layer)];
+  if (pass.kind == Pass::Kind::kPrefill) {
+    if (pass.sequence->answered) tail.clear();  // whether or not the answer's queries are stored
+  } else if (pass.observer == nullptr && !pass.sequence->policies.read_window_in_answers()) {
+    return;
+  }
+  const std::int64_t rows = std::ssize(pass.tokens),
+                     count = std::min<std::int64_t>(rows, tail.capacity());
+  if (count == 0) return;
+  const std::int64_t first = row + rows - count;
+  float* queries = staging_.get(count * layout.q_width);
+  const Stage& stage = stage_of(layer);
+  stage.memory->copy_floats(stage.q.view.row(first), queries, count * layout.q_width);
+  for (std::int64_t r = 0; r < count; ++r)
+    tail.push(queries + r * layout.q_width, layout.positions[first + r]);
+}
+
+/// What selection policies work with.  queries: of the view's pass, [rows, heads * head_dim].
+void Engine::add_tools(LayerView& view, MatrixView<const float> queries) {
+  view.backend = &stage_of(view.layer).backend;
+  view.queries = queries;
+  view.scale = scale_;
+  view.sliding_window = model_.config().sliding_window[static_cast<std::size_t>(view.layer)];
+  view.background = &background_;
+  view.scratch = &stage_of(view.layer).selection_scratch;
+}
+
+Engine::LayerDecisions Engine::ask_policies(int layer, std::span<const Pass> passes,
+                                            const Layout& layout) {
+  Stage& stage = stage_of(layer);
+  const auto l = static_cast<std::size_t>(layer);
+  LayerDecisions out(passes.size());
+  std::int64_t far_rows = 0;
+  for (const Pass& pass : passes) {
+    const auto& selection = pass.sequence->policies.selection;
+    if (selection && selection->max_distance() > 0 && pass.kind == Pass::Kind::kDecode) ++far_rows;
+  }
+  if (far_rows > 0) {
+    stage.far_q.make_room(far_rows, layout.q_width);
+    stage.far_attended.make_room(far_rows, layout.q_width);
+    stage.far_lse.make_room(far_rows, shape_.heads);
+    far_rows = 0;
+  }
+  for (std::size_t i = 0; i < passes.size(); ++i) {
+    const Pass& pass = passes[i];
+    Sequence& s = *pass.sequence;
+    const int rows = static_cast<int>(pass.tokens.size());
+    const std::int64_t row = layout.first_row[i];
+    remember_queries(layer, pass, row, layout);
+    const auto& sets = s.cache.layer(layer);
+    const bool decodes = pass.kind == Pass::Kind::kDecode;
+    const DialogueView& dialogue = layout.dialogues[i];
+    const std::uint64_t noise_seed =
+        Random::from({dialogue.seed, static_cast<std::uint64_t>(layer)}).next();
+    out.stats.emplace_back(
+        stage.backend, shape_, scale_, model_.config().sliding_window[l], sets,
+        QueryRows{stage.q.view.rows_at(row, rows), layout.positions.data() + row}, &s.tails[l],
+        decodes ? nullptr : &s.columns[l], noise_seed);
+    const int prompt_tokens = decodes ? s.prompt_tokens : static_cast<int>(s.tokens.size());
+    out.views.push_back(LayerView{layer, shape_, sets, out.stats.back(), dialogue,
+                                  layout.positions[row], rows, prompt_tokens,
+                                  decodes ? s.generated : 0});
+    LayerView& view = out.views.back();
+    add_tools(view, stage.q.view.rows_at(row, rows));
+    OffloadedLayer* offloaded = s.offloaded[l].get();
+    if (offloaded != nullptr) {
+      if (s.policies.placement.host) view.index_path = index_path(s, layer);
+    }
+    const Layout::Ahead* ahead = layout.ahead_of(i, layer);
+    if (offloaded != nullptr && ahead == nullptr)
+      offloaded->settle();  // policies may read the host's keys
+    const auto start = Clock::now();
+    const PolicyCheck check{s.policies.method, layer, shape_.heads};
+    // Who is asked may read keys: prefill policies in prompts, selection policies in steps unless
+    // they have decided ahead, observers of these.
+    const bool asks = decodes
+                          ? s.policies.selection && (ahead == nullptr || pass.observer != nullptr)
+                          : s.policies.prefill || s.policies.selection;
+    if (asks) stage.memory->synchronize();
+    if (!decodes && s.policies.prefill && rows > 1) {
+      out.patterns[i] = s.policies.prefill->plan(view);
+      check.patterns(out.patterns[i], {layout.positions[row], rows});
+      s.counters.policy_seconds += seconds_since(start);
+    } else if (ahead != nullptr) {
+      out.selections[i] = ahead->selection;
+    } else if (decodes && s.policies.selection) {
+      if (const int distance = s.policies.selection->max_distance(); distance > 0) {
+        out.far[i].row = far_rows++;
+        view.far_queries =
+            turn_queries(stage, view.queries, view.first_position, distance, out.far[i].row);
+      }
+      out.selections[i] = s.policies.selection->select(view);
+      check.selection(out.selections[i], sets);
+      s.counters.policy_seconds += seconds_since(start);
+    }
+    if (decodes && s.policies.selection && pass.observer != nullptr) {
+      if (offloaded != nullptr) offloaded->settle();
+      if (s.held[l] != nullptr) s.held[l]->settle();
+      pass.observer->selection(view, out.selections[i]);
+    }
+    if (offloaded != nullptr) {
+      out.working_slots[i] =
+          ahead != nullptr ? ahead->working_slots : fetch(s, view, out.selections[i]);
+      offloaded->await_fetch();
+    } else if (decodes && s.policies.moves_in_answers()) {
+      s.last_read[l] = out.selections[i];
+    }
+    if (view.far_queries.data != nullptr && !out.selections[i].all()) {
+      auto divided =
+          divide_by_distance(sets, out.selections[i],
+                             offloaded != nullptr ? out.working_slots[i] : out.selections[i].slots,
+                             view.first_position, s.policies.selection->max_distance());
+      divided.row = out.far[i].row;
+      out.far[i] = std::move(divided);
+    } else {
+      out.joined[i] =
+          joined_lists(stage.backend, out.selections[i], out.working_slots[i], sets, shape_.heads);
+    }
+  }
+  return out;
+}
+
+std::vector<AttentionJob> Engine::attention_jobs(int layer, std::span<const Pass> passes,
+                                                 const Layout& layout,
+                                                 const LayerDecisions& decisions) {
+  Stage& stage = stage_of(layer);
+  std::vector<AttentionJob> jobs;
+  for (std::size_t i = 0; i < passes.size(); ++i) {
+    if (selects_for_prompt(passes[i])) continue;
+    const LayerDecisions::Far& divided = decisions.far[i];
+    const Selection& selection = decisions.selections[i];
+    const auto& patterns = decisions.patterns[i];
+    Sequence& sequence = *passes[i].sequence;
+    const OffloadedLayer* offloaded = sequence.offloaded[static_cast<std::size_t>(layer)].get();
+    const HeldLayer* held = sequence.held[static_cast<std::size_t>(layer)].get();
+    const std::span<const KvHeadCache> sets = held != nullptr        ? held->sets()
+                                              : offloaded != nullptr ? offloaded->sets()
+                                                                     : sequence.cache.layer(layer);
+    // Of a layer that holds what is read, all is.
+    const std::vector<std::vector<std::int32_t>>& slots =
+        held != nullptr || offloaded != nullptr ? decisions.working_slots[i] : selection.slots;
+    const std::vector<JoinedList>& joined = decisions.joined[i];
+    const std::int64_t lists =
+        slots.empty() || !joined.empty() ? std::ssize(sets) : std::ssize(slots);
+    const std::int64_t heads = shape_.heads / lists, row = layout.first_row[i],
+                       rows = std::ssize(passes[i].tokens);
+    for (std::int64_t j = 0; j < lists; ++j) {
+      const std::int64_t head = j * heads;
+      const auto own = [&](MatrixView<float> all, std::int64_t of_head) {
+        return all.rows_at(row, rows).columns_at(head * of_head, heads * of_head);
+      };
+      AttentionJob& job = jobs.emplace_back();
+      job.keys = &sets[j * std::ssize(sets) / lists];
+      job.q = own(stage.q.view, shape_.head_dim);
+      job.positions = layout.positions.data() + row;
+      job.out = own(stage.attended.view, shape_.head_dim);
+      job.lse = own(stage.lse.view, 1);
+      job.sliding_window = model_.config().sliding_window[static_cast<std::size_t>(layer)];
+      if (!joined.empty()) {
+        job.slots = &joined[j].slots;
+        job.slot_heads = &joined[j].heads;
+      } else if (!slots.empty()) {
+        job.slots = &slots[j];
+      }
+      if (!patterns.empty()) job.patterns = patterns.data() + head;
+      job.pass = {layout.positions[row], job.rows()};
+      if (divided.near.empty()) continue;
+      job.slots = &divided.near[j];
+      AttentionJob far = job;
+      const auto own_far = [&](const Stage::Rows& all, std::int64_t of_head) {
+        return all.view.rows_at(divided.row, 1).columns_at(head * of_head, heads * of_head);
+      };
+      far.q = own_far(stage.far_q, shape_.head_dim);
+      far.out = own_far(stage.far_attended, shape_.head_dim);
+      far.lse = own_far(stage.far_lse, 1);
+      far.slots = &divided.far[j];
+      far.pre_rope = true;
+      jobs.push_back(far);
+    }
+  }
+  return jobs;
+}
+
+void Engine::blend_attention(int layer, const Layout& layout, const LayerDecisions& decisions) {
+  Stage& stage = stage_of(layer);
+  std::vector<BlendJob> jobs;
+  for (std::size_t i = 0; i < decisions.selections.size(); ++i) {
+    const Blend& blend = decisions.selections[i].blend;
+    if (blend.weights == nullptr) continue;
+    const MatrixView<float> out(stage.attended.view.row(layout.first_row[i]), shape_.heads,
+                                shape_.head_dim);
+    const std::int64_t heads = shape_.heads / blend.vectors.rows;
+    for (std::int64_t s = 0; s < blend.vectors.rows; ++s) {
+      jobs.push_back(
+          {out.rows_at(s * heads, heads), blend.weights + s * heads, blend.vectors.row(s)});
+    }
+  }
+  if (!jobs.empty()) stage.backend.blend(jobs);
+}
+
+/// Updates the counters of computed pairs and of tokens read by a layer's attention.  Pairs with
+/// evicted tokens are not computed; where a pattern meets an evicted cache the smaller count holds.
+void Engine::count_attention(int layer, const Pass& pass, std::int32_t first_position,
+                             const Selection& selection, std::span<const JoinedList> joined,
+                             std::span<const HeadPattern> patterns) const {
+  Sequence& s = *pass.sequence;
+  if (pass.kind == Pass::Kind::kDecode) {
+    count_reads(s, layer, selection, joined);
+    return;
+  }
+  const PatternPass range{first_position, static_cast<int>(pass.tokens.size())};
+  // Where it selects, tokens are at their positions, and there may be more of them behind the pass.
+  const bool selects = selects_for_prompt(pass);
+  const double tokens =
+      selects ? first_position + range.rows : static_cast<double>(s.tokens.size());
+  s.counters.prefill_pairs_dense += shape_.heads * causal_pairs(range.rows, tokens);
+  if (selects) return;
+  const auto& sets = s.cache.layer(layer);
+  for (std::size_t head = 0; head < static_cast<std::size_t>(shape_.heads); ++head) {
+    const KvHeadCache& set = sets[head * sets.size() / static_cast<std::size_t>(shape_.heads)];
+    double pairs = causal_pairs(range.rows, set.size());
+    if (!patterns.empty())
+      pairs = std::min(pairs, static_cast<double>(pattern_pairs(patterns[head], range)));
+    s.counters.prefill_pairs += pairs;
+  }
+}
+
+void Engine::attention_layer(int layer, std::span<const Pass> passes, Layout& layout) {
+  Stage& stage = stage_of(layer);
+  LayerDecisions decisions = ask_policies(layer, passes, layout);
+  fetch_ahead(layer, passes, layout);
+  const std::vector<AttentionJob> jobs = attention_jobs(layer, passes, layout, decisions);
+  for (std::size_t i = 0; i < passes.size(); ++i) {
+    count_attention(layer, passes[i], layout.positions[layout.first_row[i]],
+                    decisions.selections[i], decisions.joined[i], decisions.patterns[i]);
+  }
+  stage.backend.attend(scale_, jobs);
+  merge_far(layer, layout, decisions);
+  blend_attention(layer, layout, decisions);
+  for (std::size_t i = 0; i < passes.size(); ++i) {
+    AttentionStats& stats = decisions.stats[i];
+    const bool in_blocks = selects_for_prompt(passes[i]);
+    if (in_blocks) {
+      attend_in_blocks(layer, passes[i], i, layout, decisions.views[i]);
+    } else if (Sequence& s = *passes[i].sequence; s.policies.selects_in_prefill()) {
+      const auto start = Clock::now();
+      s.policies.selection->attended(decisions.views[i],
+                                     stage.lse.view.rows_at(layout.first_row[i], 1));
+      s.counters.policy_seconds += seconds_since(start);
+    }
+    if (!in_blocks && decisions.patterns[i].empty() && decisions.selections[i].all()) {
+      stats.set_log_sum_exp(
+          stage.lse.view.rows_at(layout.first_row[i], std::ssize(passes[i].tokens)));
+    }
+    Sequence& s = *passes[i].sequence;
+    if (OffloadedLayer* offloaded = s.offloaded[static_cast<std::size_t>(layer)].get())
+      offloaded->end_step(s.cache.layer(layer), ledger_of(s, layer));
+    if (layout.layer_ends) after_attention(layer, passes[i], stats, decisions.views[i]);
+  }
+  follow_outputs(layer, passes, layout);
+}
+
+void Engine::follow_outputs(int layer, std::span<const Pass> passes, const Layout& layout) {
+  Stage& stage = stage_of(layer);
+  for (std::size_t i = 0; i < passes.size(); ++i) {
+    if (passes[i].follows < 0) continue;
+    const auto outputs = [&](std::size_t pass) {
+      return stage.attended.view.rows_at(layout.first_row[pass], std::ssize(passes[i].tokens));
+    };
+    const MatrixView<float> own = outputs(i),
+                            followed = outputs(static_cast<std::size_t>(passes[i].follows));
+    if (passes[i].observer != nullptr) {
+      const std::int64_t count = own.rows * own.columns;
+      float* copies = staging_.get(2 * count);
+      stage.memory->copy_floats(own.data, copies, count);
+      stage.memory->copy_floats(followed.data, copies + count, count);
+      passes[i].observer->outputs(
+          {layer, {copies, own.rows, own.columns}, {copies + count, own.rows, own.columns}});
+    }
+    stage.backend.copy_rows(followed, own);
+  }
+}
+
+void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
+                             const LayerView& view) {
+  Memory& memory = *stage_of(layer).memory;
+  Sequence& s = *pass.sequence;
+  const auto start = Clock::now();
+  if (pass.kind == Pass::Kind::kDecode) {
+    if (s.policies.evict_in_answers() && pass.evict) {
+      if (OffloadedLayer* offloaded = s.offloaded[static_cast<std::size_t>(layer)].get())
+        offloaded->settle();  // it may read the host's keys
+      memory.synchronize();
+      const KeepSets kept = s.policies.eviction->after_decode(view);
+      keep(s, layer, kept, view.sets);
+      // What the device has of a layer on the host stays, as long as slots and keys do.
+      if (!kept.keep_all() || s.policies.shifts_positions()) forget_evicted(s, layer);
+      s.counters.policy_seconds += seconds_since(start);
+    }
+    return;
+  }
+  if (pass.evict) count_columns(layer, pass, stats, view);
+  if (!pass.prompt_end) {
+    // A layer that would stay on the device for an answer goes nowhere between the parts of a
+    // prompt either: what is moved does not depend on them.
+    const SelectionPolicy* selection = s.policies.selection.get();
+    const bool holds = selection != nullptr && selection->reads_pinned_only();
+    if (holds || !selection || !selection->expected_needs(prompt_size(view)).everything)
+      move_to_host(s, layer, holds ? &view : nullptr, selection);
+    return;
+  }
+  // The sequence itself if there are no forks, else each fork, from the cache of the shared prefix.
+  std::vector<Sequence*> forks = pass.forks;
+  if (forks.empty()) forks.push_back(&s);
+  memory.synchronize();
+  const auto l = static_cast<std::size_t>(layer);
+  LayerMemo memo;
+  for (Sequence* fork : forks) {
+    const auto began = Clock::now();
+    const KeepSets kept = fork->policies.eviction && pass.evict
+                              ? fork->policies.eviction->after_prefill(view)
+                              : KeepSets{};
+    if (fork != &s) {
+      fork->tails[l] = s.tails[l];
+      fork->cache.layer(layer).assign(view.sets.begin(), view.sets.end());
+    }
+    keep(*fork, layer, kept, view.sets);
+    if (!kept.keep_all() || fork->policies.shifts_positions()) fork->host_copies[l].clear();
+    SelectionPolicy* selection =  // else the fork gets a clone when all layers are done
+        (s.policies.selects_in_prefill() ? s : *fork).policies.selection.get();
+    if (selection != nullptr || fork->policies.placement.host) {
+      memory.synchronize();
+      const auto& left = fork->cache.layer(layer);
+      AttentionStats own_stats = stats.for_sets(left);
+      LayerView own{view.layer, view.shape,         left,
+                    own_stats,  view.dialogue,      view.first_position,
+                    view.rows,  view.prompt_tokens, view.generated};
+      add_tools(own, view.queries);
+      LayerMemo evicted_memo;  // its tokens are its own
+      own.memo = kept.keep_all() ? &memo : &evicted_memo;
+      own.goes_to_host = fork->policies.placement.host;
+      if (selection != nullptr) selection->after_prefill(own);
+      move_to_host(*fork, layer, &own, selection);
+    }
+    if (fork->policies.eviction || fork->policies.selection) {
+      fork->counters.policy_seconds += seconds_since(began);
+    }
+    if (fork->policies.eviction && !fork->policies.eviction->columns().empty()) {
+      fork->counters.policy_seconds += s.columns[l].seconds;
+    }
+  }
+  s.columns[l].seconds = 0;
+  if (pass.forks.empty()) s.columns[l].by_rule.clear();  // its slots are others now
+}
+
+void Engine::count_reads(Sequence& s, int layer, const Selection& selection,
+                         std::span<const JoinedList> joined) const {
+  const auto& sets = s.cache.layer(layer);
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    const std::size_t per_set = selection.all() ? 0 : selection.slots.size() / sets.size();
+    const std::span lists = std::span(selection.slots).subspan(i * per_set, per_set);
+    s.counters.attended_tokens += static_cast<double>(selection.all()  ? sets[i].size()
+                                                      : joined.empty() ? union_size(lists)
+                                                                       : joined[i].slots.size());
+    ++s.counters.attentions;
+  }
+}
+
+}  // namespace turnbench

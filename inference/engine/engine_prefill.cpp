@@ -1,0 +1,133 @@
+// The part of the engine that takes prompts of any length through the decoder: in chunks, or layer
+// by layer.
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "common/error.h"
+#include "inference/engine/engine.h"
+
+namespace turnbench {
+
+std::vector<std::vector<float>> Engine::prefill(std::span<const Pass> passes) {
+  std::vector<std::vector<float>> logits(passes.size());
+  std::vector<std::int64_t> done(passes.size(), 0);
+  for (;;) {
+    std::vector<Pass> chunk;
+    std::vector<std::size_t> of;
+    std::int64_t rows = 0;
+    bool by_layers = false;
+    for (std::size_t i = 0; i < passes.size() && !by_layers; ++i) {
+      const std::int64_t left = std::ssize(passes[i].tokens) - done[i];
+      if (left == 0) continue;
+      const std::int64_t take = rows_together(passes[i], left);
+      const SelectionPolicy* selection = passes[i].sequence->policies.selection.get();
+      by_layers = take > options_.prefill_chunk && selection != nullptr &&
+                  selection->selects_in_prefill() && selection->divides_anywhere();
+      if (!chunk.empty() && (by_layers || rows + take > options_.max_rows)) {
+        by_layers = false;
+        continue;
+      }
+      Pass part = passes[i];
+      part.tokens = part.tokens.subspan(done[i], take);
+      part.prompt_end = passes[i].prompt_end && take == left;
+      chunk.push_back(std::move(part));
+      of.push_back(i);
+      rows += take;
+      done[i] += take;
+    }
+    if (chunk.empty()) return logits;
+    std::vector<std::vector<float>> part;
+    if (by_layers) {
+      part.push_back(forward_by_layers(chunk.front()));
+    } else {
+      part = forward(chunk);
+    }
+    for (std::size_t i = 0; i < of.size(); ++i) {
+      auto& out = logits[of[i]];
+      if (chunk[i].all_logits) {
+        out.insert(out.end(), part[i].begin(), part[i].end());
+      } else {
+        out = std::move(part[i]);
+      }
+    }
+  }
+}
+
+std::int64_t Engine::rows_together(const Pass& pass, std::int64_t left) const {
+  const Policies& policies = pass.sequence->policies;
+  if (policies.selects_in_prefill()) {
+    const DialogueView dialogue = pass.dialogue != nullptr ? *pass.dialogue : DialogueView{};
+    const int rows = policies.selection->pass_rows(dialogue, pass.sequence->next_position,
+                                                   static_cast<int>(left));
+    return std::clamp<std::int64_t>(rows, 1, left);
+  }
+  if (policies.prefill) return left;
+  return std::min<std::int64_t>(left, options_.prefill_chunk);
+}
+
+std::vector<float> Engine::forward_by_layers(const Pass& pass) {
+  const auto has_retriever = [](const Sequence* s) { return s->retriever != nullptr; };
+  if (has_retriever(pass.sequence) ||
+      std::any_of(pass.forks.begin(), pass.forks.end(), has_retriever)) {
+    throw runtime_error(
+        "engine: found a method with a retriever whose prompts go through the model layer by "
+        "layer, "
+        "expected one of the two");
+  }
+  const std::int64_t at_once = options_.prefill_chunk;
+  const Layout whole = begin({&pass, 1}, at_once);
+  std::vector<Pass> parts;
+  std::vector<Layout> layouts;
+  for (std::int64_t first = 0; first < whole.rows; first += at_once) {
+    const std::int64_t rows = std::min(at_once, whole.rows - first);
+    Pass& part = parts.emplace_back(pass);
+    part.tokens =
+        pass.tokens.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(rows));
+    Layout& layout = layouts.emplace_back(whole);
+    layout.positions.assign(whole.positions.begin() + first,
+                            whole.positions.begin() + first + rows);
+    layout.rows = rows;
+    layout.block = std::min(rows, whole.block);
+    layout.layer_ends = first + rows == whole.rows;
+    part.prompt_end = pass.prompt_end && layout.layer_ends;
+  }
+  const Stages& stages = model_.stages();
+  for (std::size_t s = 0; s < stages.count(); ++s) {
+    Stage& stage = stages_[s];
+    make_room(stage, layouts.front());
+    for (Stage::Rows* rows : {&stage.cos, &stage.sin})
+      rows->make_room(whole.rows, shape_.head_dim / 2);
+    stage.hidden.make_room(whole.rows, whole.hidden);
+    if (s == 0) {
+      embed({&pass, 1}, whole);
+    } else {
+      copy_to_next_stage(stages_[s - 1], stage, whole);
+    }
+    const MatrixView<float> hidden = stage.hidden.view, cos = stage.cos.view, sin = stage.sin.view;
+    for (int l = stages.first_layer(s); l < stages.first_layer(s + 1); ++l) {
+      std::int64_t first = 0;
+      for (std::size_t i = 0; i < parts.size(); ++i) {
+        const std::int64_t rows = layouts[i].rows;
+        stage.hidden.view = hidden.rows_at(first, rows);
+        stage.cos.view = cos.rows_at(first, rows);
+        stage.sin.view = sin.rows_at(first, rows);
+        qkv_rope(l, layouts[i]);
+        append_keys(l, {&parts[i], 1}, layouts[i]);
+        attention_layer(l, {&parts[i], 1}, layouts[i]);
+        output_and_ffn(l, layouts[i]);
+        first += rows;
+      }
+    }
+    stage.hidden.view = hidden;
+    stage.cos.view = cos;
+    stage.sin.view = sin;
+  }
+  end({&pass, 1});
+  stages_.back().normed.make_room(whole.block, whole.hidden);
+  return read_logits({&pass, 1}, whole).front();
+}
+
+}  // namespace turnbench

@@ -1,0 +1,243 @@
+// Selections in prompts, whose rows are attended in blocks, and attention to tokens at a greatest
+// distance.
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <utility>
+
+#include "common/clock.h"
+#include "inference/engine/engine.h"
+#include "inference/model/rope.h"
+#include "inference/policy/policy_checks.h"
+
+namespace turnbench {
+namespace {
+
+/// Copies of rows of a set, as they are or with pre-RoPE keys, in one set.
+class Gathering {
+ public:
+  Gathering(const std::shared_ptr<KvPool>& pool, std::span<const std::int32_t> slots)
+      : set_(KvHeadCache::working_set(pool, static_cast<int>(slots.size()))) {
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      if (runs_.empty() || runs_.back().end != slots[i]) runs_.push_back({slots[i], slots[i]});
+      ++runs_.back().end;
+    }
+  }
+  const KvHeadCache& set() const { return set_; }
+  void take(const KvHeadCache& from, std::vector<Copy>& copies) {
+    take_runs([&](int at, const SlotRange& run) {
+      set_.place(at, from, run.begin, run.end - run.begin, copies);
+    });
+  }
+  void take_pre_rope(const KvHeadCache& from, std::int32_t shift, std::vector<Copy>& copies) {
+    take_runs([&](int at, const SlotRange& run) {
+      set_.place_pre_rope(at, from, run.begin, run.end - run.begin, shift, copies);
+    });
+  }
+
+ private:
+  template <typename Take>
+  void take_runs(const Take& take) {
+    int at = 0;
+    for (const SlotRange& run : runs_) {
+      take(at, run);
+      at += run.end - run.begin;
+    }
+  }
+
+  KvHeadCache set_;
+  std::vector<SlotRange> runs_;
+};
+
+}  // namespace
+
+bool Engine::selects_for_prompt(const Pass& pass) {
+  return pass.kind == Pass::Kind::kPrefill && pass.sequence->policies.selects_in_prefill();
+}
+
+double Engine::causal_pairs(double rows, double tokens) {
+  return rows * (tokens - rows) + 0.5 * rows * (rows + 1);
+}
+
+MatrixView<float> Engine::turn_queries(Stage& stage, MatrixView<const float> q, std::int32_t first,
+                                       int distance, std::int64_t row) {
+  const std::int64_t rows = q.rows, half = shape_.head_dim / 2, count = rows * half;
+  std::vector<std::int32_t> positions(static_cast<std::size_t>(rows));
+  std::iota(positions.begin(), positions.end(), first);
+  // Their own factor is that of the queries; the keys' is in the tables.
+  float* angles = staging_.get(2 * count);
+  turning_tables(model_.rope_frequencies(), model_.config().rope.attention_factor, positions,
+                 distance, angles, angles + count);
+  stage.turns.make_room(2 * rows, half);
+  float* tables = stage.turns.view.data;
+  stage.memory->copy(std::array{copy_of(angles, tables, 2 * count)});
+  const MatrixView<float> out = stage.far_q.view.rows_at(row, rows);
+  stage.backend.copy_rows(q, out);
+  stage.backend.apply_rope(out, {tables, rows, half}, {tables + count, rows, half});
+  return out;
+}
+
+Engine::LayerDecisions::Far Engine::divide_by_distance(
+    std::span<const KvHeadCache> sets, const Selection& selection,
+    std::span<const std::vector<std::int32_t>> slots, std::int32_t position, int distance) {
+  LayerDecisions::Far out;
+  for (std::size_t j = 0; j < slots.size(); ++j) {
+    const auto& list = selection.slots[j];
+    const KvHeadCache& set = sets[j * sets.size() / slots.size()];
+    const auto near = std::partition_point(list.begin(), list.end(), [&](std::int32_t slot) {
+      return set.position(slot) < position - distance;
+    });
+    const auto middle = slots[j].begin() + (near - list.begin());
+    out.far.emplace_back(slots[j].begin(), middle);
+    out.near.emplace_back(middle, slots[j].end());
+  }
+  return out;
+}
+
+void Engine::merge_far(int layer, const Layout& layout, const LayerDecisions& decisions) {
+  Stage& stage = stage_of(layer);
+  std::vector<MergeJob> jobs;
+  for (std::size_t i = 0; i < decisions.far.size(); ++i) {
+    const LayerDecisions::Far& far = decisions.far[i];
+    if (far.near.empty()) continue;
+    const std::int64_t row = layout.first_row[i];
+    jobs.push_back({stage.attended.view.rows_at(row, 1), stage.lse.view.rows_at(row, 1),
+                    stage.far_attended.view.rows_at(far.row, 1),
+                    stage.far_lse.view.rows_at(far.row, 1)});
+  }
+  if (!jobs.empty()) stage.backend.merge(jobs);
+}
+
+void Engine::attend_in_blocks(int layer, const Pass& pass, std::size_t index, const Layout& layout,
+                              const LayerView& view) {
+  Stage& stage = stage_of(layer);
+  Sequence& s = *pass.sequence;
+  SelectionPolicy& policy = *s.policies.selection;
+  const std::int64_t row = layout.first_row[index];
+  const auto timed = [&](const auto& ask) {
+    const auto start = Clock::now();
+    auto out = ask();
+    s.counters.policy_seconds += seconds_since(start);
+    return out;
+  };
+  const PolicyCheck check{s.policies.method, layer, shape_.heads};
+  LayerView block = view;
+  const auto rows_of_next = [&](int first) {
+    block.first_position = view.first_position + first;
+    block.rows = view.rows - first;
+    block.queries = view.queries.rows_at(first, block.rows);
+    block.sets = view.sets;
+    return timed([&] { return std::clamp(policy.prefill_rows(block), 1, block.rows); });
+  };
+  int rows = rows_of_next(0);  // also decides what a held layer pins
+  HeldLayer* held = s.held[static_cast<std::size_t>(layer)].get();
+  if (held != nullptr) {
+    const auto positions = std::span(layout.positions).subspan(row, view.rows);
+    std::vector<AppendJob> jobs;
+    add_append_jobs(layer, index, layout, held->sets(), hold(s, layer, positions), jobs);
+    stage.backend.append(jobs);
+    held->write_back(s.cache.layer(layer), view.rows, ledger_of(s, layer));
+  }
+  for (int first = 0; first < view.rows; first += rows) {
+    if (first > 0) rows = rows_of_next(first);
+    block.rows = rows;
+    block.queries = view.queries.rows_at(first, rows);
+    const int distance = policy.max_distance();
+    if (distance > 0) {
+      stage.far_q.make_room(rows, layout.q_width);
+      stage.far_attended.make_room(rows, layout.q_width);
+      stage.far_lse.make_room(rows, shape_.heads);
+      block.far_queries = turn_queries(stage, block.queries, block.first_position, distance, 0);
+    }
+    const std::int32_t end = block.first_position + block.rows;
+    const Selection selection = timed([&] { return policy.select(block); });
+    check.selection(selection, view.sets, end);
+    if (held != nullptr) {
+      attend_block(block, held->sets(), {}, distance, row + first, layout);
+    } else {
+      attend_block(block, view.sets, selection, distance, row + first, layout);
+    }
+    const std::size_t lists = selection.all() ? 1 : selection.slots.size();
+    for (std::size_t j = 0; j < lists; ++j) {
+      const double tokens = selection.all() ? end : static_cast<double>(selection.slots[j].size());
+      s.counters.prefill_pairs +=
+          causal_pairs(block.rows, tokens) * shape_.heads / static_cast<double>(lists);
+    }
+    if (held != nullptr) block.sets = held->sets();
+    timed([&] {
+      policy.attended(block, stage.lse.view.rows_at(row + first, block.rows));
+      return 0;
+    });
+  }
+}
+
+void Engine::attend_block(const LayerView& block, std::span<const KvHeadCache> sets,
+                          const Selection& selection, int max_distance, std::int64_t row,
+                          const Layout& layout) {
+  Stage& stage = stage_of(block.layer);
+  const std::int32_t last = block.first_position + block.rows - 1;
+  const int limit = max_distance,
+            window = model_.config().sliding_window[static_cast<std::size_t>(block.layer)];
+  const auto& lists = selection.slots;
+  const auto count = selection.all() ? std::ssize(sets) : std::ssize(lists),
+             heads = shape_.heads / count;
+  std::vector<Gathering> gathered;
+  gathered.reserve(2 * lists.size());
+  std::vector<Copy> copies;
+  std::vector<AttentionJob> jobs;
+  std::vector<MergeJob> merges;
+  for (std::int64_t j = 0; j < count; ++j) {
+    const KvHeadCache& set = sets[static_cast<std::size_t>(j * std::ssize(sets) / count)];
+    const auto own = [&](MatrixView<float> rows, std::int64_t first, std::int64_t of_head) {
+      return rows.rows_at(first, block.rows).columns_at(j * heads * of_head, heads * of_head);
+    };
+    const auto add_job = [&](const KvHeadCache& keys, const MatrixView<float>& q,
+                             const MatrixView<float>& out,
+                             const MatrixView<float>& lse) -> AttentionJob& {
+      AttentionJob& job = jobs.emplace_back();
+      job.keys = &keys;
+      job.q = q;
+      job.positions = layout.positions.data() + row;
+      job.out = out;
+      job.lse = lse;
+      job.pass = {block.first_position, block.rows};
+      return job;
+    };
+    const MatrixView<float> out = own(stage.attended.view, row, shape_.head_dim),
+                            lse = own(stage.lse.view, row, 1);
+    if (selection.all()) {
+      add_job(set, own(stage.q.view, row, shape_.head_dim), out, lse).sliding_window = window;
+      continue;
+    }
+    const std::span<const std::int32_t> list = lists[static_cast<std::size_t>(j)];
+    // What is near to some row, and what is far from some row.
+    const auto below = [&](std::int32_t position) {
+      return static_cast<std::size_t>(std::lower_bound(list.begin(), list.end(), position) -
+                                      list.begin());
+    };
+    const std::size_t first_near = limit > 0 ? below(block.first_position - limit) : 0;
+    const std::size_t end_far = limit > 0 ? below(last - limit) : 0;
+    gathered.emplace_back(stage.gathered_pool, list.subspan(first_near)).take(set, copies);
+    AttentionJob& near =
+        add_job(gathered.back().set(), own(stage.q.view, row, shape_.head_dim), out, lse);
+    near.sliding_window = limit == 0    ? window
+                          : window == 0 ? limit + 1
+                                        : std::min(window, limit + 1);
+    if (end_far == 0 || (window > 0 && window <= limit + 1)) continue;
+    // With these positions, a row sees what is far from it.
+    gathered.emplace_back(stage.gathered_pool, list.first(end_far))
+        .take_pre_rope(set, limit + 1, copies);
+    const MatrixView<float> far_out = own(stage.far_attended.view, 0, shape_.head_dim),
+                            far_lse = own(stage.far_lse.view, 0, 1);
+    AttentionJob& far =
+        add_job(gathered.back().set(), own(stage.far_q.view, 0, shape_.head_dim), far_out, far_lse);
+    far.sliding_window = window == 0 ? 0 : window - (limit + 1);
+    merges.push_back({out, lse, far_out, far_lse});
+  }
+  stage.memory->copy(copies);
+  stage.backend.attend(scale_, jobs);
+  if (!merges.empty()) stage.backend.merge(merges);
+}
+
+}  // namespace turnbench

@@ -1,0 +1,53 @@
+#include "inference/engine/memory_estimate.h"
+
+#include <algorithm>
+
+#include "common/error.h"
+
+namespace turnbench {
+
+std::size_t kv_bytes_of(const PageLayout& layout, int layers, int sets, std::int64_t tokens) {
+  const std::int64_t pages = (tokens + kPageTokens - 1) / kPageTokens;
+  return pages * sets * layers * layout.bytes();
+}
+
+AnswerNeeds answer_needs(const Policies& policies, const ModelShape& shape,
+                         const PageLayout& layout, int sets, std::int32_t tokens,
+                         int prompt_tokens) {
+  AnswerNeeds out;
+  const SelectionPolicy* selection = policies.selection.get();
+  const bool host = policies.placement.host, rebuilds = selection && selection->rebuilds_keys();
+  PromptSize size{shape, layout.dtype, 0, sets, tokens, prompt_tokens};
+  for (size.layer = 0; size.layer < shape.layers; ++size.layer) {
+    if (selection) out.index += selection->expected_index_bytes(size);
+    if (!host && !rebuilds) continue;
+    const DeviceNeeds needs =
+        selection ? selection->expected_needs(size) : reading_everything(tokens);
+    if (needs.everything) continue;
+    out.offloaded_layers += host;
+    if (selection != nullptr && selection->reads_pinned_only()) {
+      out.working_sets += kv_bytes_of(layout, 1, sets, needs.pinned_tokens);
+      continue;
+    }
+    const Residency::Options options = with_error_prefix(policies.method, [&] {
+      return working_set_options(policies.placement, needs, sets, tokens);
+    });
+    const std::int32_t slots = Residency::make(options)->device_slots();
+    out.working_sets += kv_bytes_of(layout, 1, sets, slots);
+  }
+  return out;
+}
+
+std::size_t workspace_bytes_of(const ModelConfig& c, const PassSize& pass, std::size_t scratch,
+                               std::size_t stages) {
+  const std::int64_t q = c.heads * c.head_dim, kv = c.kv_heads * c.head_dim, hidden = c.hidden,
+                     ffn = c.ffn, wide = std::max({q + 2 * kv, 3 * ffn, hidden}),
+                     block = std::min(pass.rows, kLinearBlockRows);
+  const std::int64_t activations =
+      pass.rows * (hidden + 2 * q + (pass.pre_rope_keys ? 3 : 2) * kv + c.head_dim + c.heads) +
+      block * (hidden + wide);
+  const std::int64_t logits = 2 * pass.sequences * c.vocab;  // as a matrix, and one by one
+  return stages * (activations * sizeof(float) + scratch) + logits * sizeof(float);
+}
+
+}  // namespace turnbench

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "inference/backend/pass_size.h"
+#include "inference/kv/kv_cache.h"
+#include "inference/model/model_config.h"
+#include "inference/policy/policy.h"
+
+namespace turnbench {
+
+/// Bytes of whole pages for `tokens` tokens in each of `sets` KV sets per layer.
+std::size_t kv_bytes_of(const PageLayout& layout, int layers, int sets, std::int64_t tokens);
+
+/// What the steps of an answer hold beside the pages of the tokens.
+struct AnswerNeeds {
+  int offloaded_layers = 0;      ///< whose tokens are in host memory
+  std::size_t working_sets = 0;  ///< bytes, on the device
+  std::size_t index = 0;         ///< bytes, also while it is built
+};
+/// After a prompt of `prompt_tokens` tokens of which each of the layer's `sets` KV sets has
+/// `tokens`. layout: of the pages.
+AnswerNeeds answer_needs(const Policies& policies, const ModelShape& shape,
+                         const PageLayout& layout, int sets, std::int32_t tokens,
+                         int prompt_tokens);
+
+/// Bytes of activations and scratch of a pass, summed over `stages` stages.  scratch: bytes of one
+/// stage, see Backend::scratch_bytes.
+std::size_t workspace_bytes_of(const ModelConfig& config, const PassSize& pass, std::size_t scratch,
+                               std::size_t stages = 1);
+
+}  // namespace turnbench

@@ -1,0 +1,313 @@
+#include "inference/engine/model.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "common/error.h"
+#include "common/file.h"
+#include "common/random.h"
+#include "common/text.h"
+#include "inference/model/embedded_model.h"
+#include "inference/model/rope.h"
+
+namespace turnbench {
+namespace {
+
+constexpr float kRandomScale = 0.02f;  // standard deviation of made-up weights
+
+/// The answer ends with any token that one of the two files calls an end.
+void read_generation_config(Checkpoint& c, std::string_view text, const std::string& source) {
+  c.generation_config = text;
+  const Json json = parse_json(text, source);
+  std::vector<int>& eos = c.config.eos_tokens;
+  for (int token : parse_token_ids(JsonView(json, source), "eos_token_id")) {
+    if (std::find(eos.begin(), eos.end(), token) == eos.end()) eos.push_back(token);
+  }
+}
+
+Checkpoint open_tiny() {
+  Checkpoint c;
+  c.name = "tiny";
+  c.config = parse_model_config(
+      JsonView(parse_json(embedded::config(), "tiny/config.json"), "tiny/config.json"));
+  read_generation_config(c, embedded::generation_config(), "tiny/generation_config.json");
+  c.tensors = Safetensors::from_memory(embedded::weights(), "tiny/model.safetensors");
+  return c;
+}
+
+Checkpoint open_random(const std::string& spec) {
+  std::string path = spec.substr(7);
+  Checkpoint c;
+  const std::size_t colon = path.rfind(':');
+  if (colon != std::string::npos && colon + 1 < path.size() && path.size() - colon <= 19 &&
+      path.find_first_not_of("0123456789", colon + 1) == std::string::npos) {
+    c.seed = std::stoull(path.substr(colon + 1));
+    path.resize(colon);
+  }
+  c.name = spec;
+  if (path.empty()) {
+    throw input_error("{}: found no file name, expected random:CONFIG.json[:seed]", spec);
+  }
+  const Json json = parse_json(read_file(path), path);
+  c.config = parse_model_config(JsonView(json, path));
+  return c;
+}
+
+Checkpoint open_directory(const std::string& spec) {
+  Checkpoint c;
+  c.name = spec;
+  c.directory = spec;
+  if (!directory_exists(c.directory)) {
+    throw input_error(
+        "{}: found no such directory, expected a model directory, tiny, or "
+        "random:CONFIG.json[:seed]",
+        printable(spec));
+  }
+  const std::string config = (c.directory / "config.json").string();
+  const Json json = parse_json(read_file(config), config);
+  c.config = parse_model_config(JsonView(json, config));
+  const std::filesystem::path generation = c.directory / "generation_config.json";
+  if (path_exists(generation))
+    read_generation_config(c, read_file(generation), generation.string());
+  c.tensors = Safetensors::open(c.directory);
+  return c;
+}
+
+/// Refuses weights that this machine's own memory is too small for, before it takes any.
+void check_fits(const Checkpoint& c, DType dtype) {
+  double weights = static_cast<double>(c.config.parameter_count());
+  if (c.tensors) {
+    weights = 0;
+    for (const auto& [name, tensor] : c.tensors->all()) {
+      const std::size_t elements = tensor.bytes.size() / size_of(tensor.dtype);
+      weights += static_cast<double>(elements);
+    }
+  }
+  const double need = weights * static_cast<double>(size_of(dtype)),
+               have = static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
+                      static_cast<double>(sysconf(_SC_PAGESIZE));
+  if (need > have) {
+    throw memory_error(
+        "{}: found weights of {:.1f} GiB, expected at most this machine's {:.1f} GiB", c.name,
+        need / (1 << 30), have / (1 << 30));
+  }
+}
+
+constexpr std::size_t kBlockBytes = std::size_t{16} << 20;  // of a matrix that are put at a time
+
+/// Where the weights of a matrix or vector come from: the checkpoint, or the generator.
+class Source {
+ public:
+  Source(const Checkpoint& c, Backend& backend, DType dtype)
+      : c_(c), backend_(backend), dtype_(dtype) {}
+
+  /// Rows [first, first + rows) of `m`.  What the file holds is checked first: only then is a
+  /// matrix of `total` rows made, so that its size is never just what config.json claims.
+  void load_rows(std::unique_ptr<WeightMatrix>& m, std::int64_t total, std::int64_t first,
+                 const std::string& name, std::int64_t rows, std::int64_t columns) const {
+    const TensorView* t = c_.tensors ? &c_.tensors->at(name, {rows, columns}) : nullptr;
+    if (m == nullptr) m = backend_.make_matrix(total, columns, dtype_);
+    // In blocks, so that a file and its packed copy are not there at once.
+    const DType type = t != nullptr ? t->dtype : dtype_;
+    const std::size_t row_bytes = columns * size_of(type);
+    const std::int64_t block = std::max<std::size_t>(1, kBlockBytes / row_bytes);
+    std::vector<std::byte> made_up;
+    for (std::int64_t r = 0; r < rows; r += block) {
+      const std::int64_t count = std::min(block, rows - r);
+      if (t != nullptr) {
+        const auto part = t->bytes.subspan(r * row_bytes, count * row_bytes);
+        m->set_rows(first + r, part.data(), type, count);
+        c_.tensors->release_pages(part);
+      } else {
+        made_up.resize(count * row_bytes);
+        draw_rows(name, r, count, columns, made_up.data());
+        m->set_rows(first + r, made_up.data(), type, count);
+      }
+    }
+  }
+
+  /// In the backend's memory.
+  WeightVector weight_vector(const std::string& name, std::int64_t size, float made_up) const {
+    return weight_vector(vector(name, size, made_up));
+  }
+  WeightVector weight_vector(const std::vector<float>& values) const {
+    return WeightVector(values, backend_.memory());
+  }
+
+  std::vector<float> vector(const std::string& name, std::int64_t size, float made_up) const {
+    std::vector<float> out(static_cast<std::size_t>(size), made_up);
+    if (c_.tensors) {
+      const TensorView& t = c_.tensors->at(name, {size});
+      read(t, 0, out.size(), out.data());
+    } else if (made_up == 0) {
+      Random random = stream(name);
+      for (float& x : out) x = draw(random);
+    }
+    return out;
+  }
+
+ private:
+  /// Rows [first, first + count) of a made-up matrix, as the model's dtype.
+  void draw_rows(const std::string& name, std::int64_t first, std::int64_t count,
+                 std::int64_t columns, std::byte* out) const {
+    backend_.parallel_for(count, [&](std::size_t r) {
+      Random random = stream(name);
+      random.skip((first + r) * columns);
+      for (std::int64_t i = 0; i < columns; ++i)
+        store_element(out, dtype_, r * columns + i, draw(random));
+    });
+  }
+  Random stream(const std::string& name) const { return Random::from({c_.seed, seed_of(name)}); }
+  static float draw(Random& random) {
+    return static_cast<float>((random.uniform() - 0.5) * std::sqrt(12.0)) * kRandomScale;
+  }
+  static void read(const TensorView& t, std::size_t first, std::size_t count, float* out) {
+    const std::size_t size = size_of(t.dtype);
+    for (std::size_t i = 0; i < count; ++i) {
+      alignas(4) std::byte element[4];
+      std::memcpy(element, t.bytes.data() + (first + i) * size, size);
+      out[i] = load_element(element, t.dtype, 0);
+    }
+  }
+
+  const Checkpoint& c_;
+  Backend& backend_;
+  DType dtype_;
+};
+
+}  // namespace
+
+Checkpoint Checkpoint::open(const std::string& spec) {
+  if (spec == "tiny") return open_tiny();
+  if (spec.starts_with("random:")) return open_random(spec);
+  return open_directory(spec);
+}
+
+DType Checkpoint::stored_dtype() const {
+  if (!tensors) return DType::kF32;
+  std::array<std::size_t, 3> bytes = {};
+  for (const auto& [name, tensor] : tensors->all()) {
+    bytes[static_cast<std::size_t>(tensor.dtype)] += tensor.bytes.size();
+  }
+  return static_cast<DType>(std::max_element(bytes.begin(), bytes.end()) - bytes.begin());
+}
+
+std::string Checkpoint::content_hash() const {
+  std::string text = generation_config;
+  if (tensors) {
+    for (const auto& [name, tensor] : tensors->all()) {
+      text += name + hash_bytes(tensor.bytes);
+      tensors->release_pages(tensor.bytes);
+    }
+  } else {
+    text += fmt::format("random {}", seed);
+  }
+  const ModelConfig& m = config;
+  text += fmt::format("|{} {} {} {} {} {} {} {} {}", m.family, m.hidden, m.layers, m.heads,
+                      m.kv_heads, m.head_dim, m.ffn, m.vocab, m.norm_eps);
+  for (float f : rope_frequencies(m.rope, m.head_dim)) text += fmt::format(" {}", f);
+  return hash_text(text);
+}
+
+Stages Checkpoint::stages(std::size_t count) const {
+  const auto layers = static_cast<std::size_t>(config.layers);
+  if (count > layers) {
+    throw input_error(
+        "{}: found {} layers to spread over {} devices, expected one for each at least", name,
+        layers, count);
+  }
+  const std::int64_t table = static_cast<std::int64_t>(config.vocab) * config.hidden;
+  std::vector<std::int64_t> weights(layers, config.layer_parameter_count());
+  weights.front() += table;
+  weights.back() += table;
+  return Stages(weights, count);
+}
+
+Model::Model(const Checkpoint& checkpoint, Backend& backend, DType dtype)
+    : Model(checkpoint, std::array{&backend}, dtype) {}
+
+Model::Model(const Checkpoint& checkpoint, std::span<Backend* const> backends, DType dtype)
+    : config_(checkpoint.config), stages_(checkpoint.stages(backends.size())), dtype_(dtype) {
+  const ModelConfig& c = config_;
+  if (backends[0]->memory()->is_host()) check_fits(checkpoint, dtype);
+  std::vector<Source> sources;
+  for (Backend* backend : backends) sources.emplace_back(checkpoint, *backend, dtype);
+  const std::int64_t hidden = c.hidden, ffn = c.ffn, head_dim = c.head_dim;
+  const std::int64_t q_size = c.heads * head_dim, kv_size = c.kv_heads * head_dim;
+  for (int l = 0; l < c.layers; ++l) {
+    const Source& source = sources[stages_.stage_of(l)];
+    const std::string at = fmt::format("model.layers.{}.", l);
+    LayerWeights w;
+    w.attention_norm = source.weight_vector(at + "input_layernorm.weight", hidden, 1);
+    w.ffn_norm = source.weight_vector(at + "post_attention_layernorm.weight", hidden, 1);
+    std::int64_t first = 0;
+    std::vector<float> biases;
+    for (const auto& [name, rows] :
+         {std::pair("q", q_size), std::pair("k", kv_size), std::pair("v", kv_size)}) {
+      const std::string tensor = at + "self_attn." + name + "_proj";
+      source.load_rows(w.qkv, q_size + 2 * kv_size, first, tensor + ".weight", rows, hidden);
+      if (c.qkv_bias) {
+        const std::vector<float> bias = source.vector(tensor + ".bias", rows, 0);
+        biases.insert(biases.end(), bias.begin(), bias.end());
+      }
+      first += rows;
+    }
+    w.qkv_bias = source.weight_vector(biases);
+    source.load_rows(w.attention_out, hidden, 0, at + "self_attn.o_proj.weight", hidden, q_size);
+    if (c.out_bias)
+      w.attention_out_bias = source.weight_vector(at + "self_attn.o_proj.bias", hidden, 0);
+    if (c.qk_norm) {
+      w.q_norm = source.weight_vector(at + "self_attn.q_norm.weight", head_dim, 1);
+      w.k_norm = source.weight_vector(at + "self_attn.k_norm.weight", head_dim, 1);
+    }
+    source.load_rows(w.gate_up, 2 * ffn, 0, at + "mlp.gate_proj.weight", ffn, hidden);
+    source.load_rows(w.gate_up, 2 * ffn, ffn, at + "mlp.up_proj.weight", ffn, hidden);
+    source.load_rows(w.down, hidden, 0, at + "mlp.down_proj.weight", hidden, ffn);
+    if (c.mlp_bias) {
+      std::vector<float> bias = source.vector(at + "mlp.gate_proj.bias", ffn, 0);
+      const std::vector<float> up = source.vector(at + "mlp.up_proj.bias", ffn, 0);
+      bias.insert(bias.end(), up.begin(), up.end());
+      w.gate_up_bias = source.weight_vector(bias);
+      w.down_bias = source.weight_vector(at + "mlp.down_proj.bias", hidden, 0);
+    }
+    layers_.push_back(std::move(w));
+  }
+  const Source &first = sources.front(), &last = sources.back();
+  final_norm_ = last.weight_vector("model.norm.weight", hidden, 1);
+  const std::string embedding = "model.embed_tokens.weight";
+  last.load_rows(lm_head_, c.vocab, 0, c.tied_embeddings ? embedding : "lm_head.weight", c.vocab,
+                 hidden);
+  if (!c.tied_embeddings || stages_.count() > 1)
+    first.load_rows(embedding_, c.vocab, 0, embedding, c.vocab, hidden);
+  // Other backends use the weights, in streams that wait for nothing of these.
+  for (Backend* backend : backends) backend->memory()->synchronize();
+  rope_frequencies_ = turnbench::rope_frequencies(c.rope, c.head_dim);
+}
+
+std::size_t Model::weight_bytes() const {
+  std::size_t total = 0;
+  for (std::size_t s = 0; s < stages_.count(); ++s) total += stage_weight_bytes(s);
+  return total;
+}
+
+std::size_t Model::stage_weight_bytes(std::size_t stage) const {
+  std::size_t total = 0;
+  if (stage == 0 && embedding_) total += embedding_->bytes();
+  if (stage + 1 == stages_.count()) total += lm_head_->bytes() + final_norm_.bytes();
+  for (int l = stages_.first_layer(stage); l < stages_.first_layer(stage + 1); ++l) {
+    const LayerWeights& w = layer(l);
+    total += w.qkv->bytes() + w.attention_out->bytes() + w.gate_up->bytes() + w.down->bytes();
+    for (const auto* v : {&w.attention_norm, &w.ffn_norm, &w.q_norm, &w.k_norm, &w.qkv_bias,
+                          &w.attention_out_bias, &w.gate_up_bias, &w.down_bias}) {
+      total += v->bytes();
+    }
+  }
+  return total;
+}
+
+}  // namespace turnbench

@@ -1,0 +1,266 @@
+#include "inference/engine/offloaded_layer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/error.h"
+
+namespace turnbench {
+namespace {
+
+/// Copies that the link is given together: it copies these while the next ones are looked up.
+constexpr std::size_t kCopiesAtOnce = 2048;
+/// How far ahead of what is looked up memory is asked for what will be.
+constexpr std::size_t kCopiesAhead = 12;
+
+/// The most tokens that lists which share device slots select together, or an upper bound of at
+/// most `room`.
+std::int64_t most_selected(std::span<const std::vector<std::int32_t>> lists,
+                           const Residency::Options& options, std::int64_t room) {
+  const auto together = static_cast<std::size_t>(options.per_list ? 1 : options.lists_per_set);
+  std::int64_t most = 0;
+  std::vector<std::int32_t> all;
+  for (std::size_t first = 0; first < lists.size(); first += together) {
+    const auto group = lists.subspan(first, together);
+    std::int64_t tokens = 0;
+    for (const auto& list : group) tokens += std::ssize(list);
+    if (together > 1 && tokens > room) {
+      all.clear();
+      for (const auto& list : group) all.insert(all.end(), list.begin(), list.end());
+      std::sort(all.begin(), all.end());
+      tokens = std::unique(all.begin(), all.end()) - all.begin();
+    }
+    most = std::max(most, tokens);
+  }
+  return most;
+}
+
+bool has_step_buffer(const Residency::Options& options) {
+  return options.rule == Residency::Rule::kLru || options.rule == Residency::Rule::kLfu;
+}
+
+/// The most tokens of a set that are pinned.
+std::int64_t most_pinned(std::span<const KvHeadCache> sets, const OffloadedLayer::Pinned& pinned) {
+  std::int64_t most = 0;
+  for (std::size_t s = 0; s < sets.size(); ++s) {
+    std::int64_t tokens = 0;
+    for (const SlotRange& r : pinned(static_cast<int>(s), sets[s].size()))
+      tokens += r.end - r.begin;
+    most = std::max(most, tokens);
+  }
+  return most;
+}
+
+}  // namespace
+
+OffloadedLayer::OffloadedLayer(const Residency::Options& options, const DeviceNeeds& needs,
+                               const std::shared_ptr<KvPool>& device, std::shared_ptr<Link> link)
+    : residency_(Residency::make(options)),
+      needs_(needs),
+      first_slots_(residency_->device_slots()),
+      link_(std::move(link)) {
+  for (int s = 0; s < options.sets; ++s)
+    sets_.push_back(KvHeadCache::working_set(device, residency_->device_slots()));
+}
+
+OffloadedLayer::OffloadedLayer(const OffloadedLayer& other)
+    : residency_(other.residency_->clone()),
+      needs_(other.needs_),
+      first_slots_(other.first_slots_),
+      sets_((other.link_->wait(other.last_), other.sets_)),
+      link_(other.link_) {}
+
+OffloadedLayer::~OffloadedLayer() {
+  try {
+    settle();
+  } catch (...) {  // whoever reads what was to be copied is told
+  }
+}
+
+void OffloadedLayer::start(std::span<const KvHeadCache> sets, const Pinned& pinned) {
+  std::vector<Copy> copies;
+  for (std::size_t s = 0; s < sets_.size(); ++s) {
+    for (const SlotCopy& c :
+         residency_->pin(static_cast<int>(s), pinned(static_cast<int>(s), sets[s].size())))
+      sets_[s].place(c.device, sets[s], c.host, c.count, copies);
+  }
+  sets_.front().pool()->memory().copy(copies);
+}
+
+void OffloadedLayer::take_in(std::span<const KvHeadCache> sets,
+                             std::span<const std::vector<std::int32_t>> lists) {
+  std::vector<std::int32_t> tokens;
+  for (const KvHeadCache& set : sets) tokens.push_back(set.size());
+  std::vector<Copy> copies;
+  for (const SlotCopy& c : residency_->step(lists, tokens).loads) {
+    const auto s = static_cast<std::size_t>(c.set);
+    sets_[s].place(c.device, sets[s], c.host, c.count, copies, needs_.keys);
+  }
+  sets_.front().pool()->memory().copy(copies);
+}
+
+void OffloadedLayer::settle() {
+  link_->wait(last_);
+}
+
+std::int64_t OffloadedLayer::added_slots() const {
+  return std::int64_t{residency_->device_slots() - first_slots_} * std::ssize(sets_);
+}
+
+std::vector<std::int32_t> OffloadedLayer::begin_step(std::span<const KvHeadCache> host,
+                                                     const Pinned& pinned, int answer,
+                                                     LedgerEntry& ledger) {
+  settle();
+  not_on_host_ = 1;
+  if (const std::int64_t most = most_pinned(host, pinned); most > options().pinned_tokens) {
+    if (most > std::int64_t{needs_.pinned_tokens} + answer) {
+      throw runtime_error(
+          "found {} pinned tokens of a KV set, expected at most the {} of DeviceNeeds and {} of "
+          "the "
+          "answer",
+          most, needs_.pinned_tokens, answer);
+    }
+    Residency::Options roomier = options();
+    roomier.pinned_tokens = static_cast<std::int32_t>(2 * most);
+    renew(roomier, host, 1, pinned, ledger);
+    settle();
+  }
+  std::vector<std::int32_t> slots;
+  std::vector<SlotCopy> loads;
+  for (std::size_t s = 0; s < sets_.size(); ++s) {
+    const std::int32_t newest = host[s].size() - 1;
+    for (SlotCopy copy :
+         residency_->pin(static_cast<int>(s), pinned(static_cast<int>(s), host[s].size()))) {
+      if (copy.host + copy.count > newest) {  // the new token's rows come from this step
+        slots.push_back(copy.device + (newest - copy.host));
+        sets_[s].set_position(slots.back(), host[s].position(newest));
+        --copy.count;
+      }
+      if (copy.count > 0) loads.push_back(copy);
+    }
+  }
+  load(host, loads, KeyRows::kAll, LinkUse::kKvFetch, ledger.kv_fetch_bytes);
+  return slots;
+}
+
+void OffloadedLayer::write_back(std::span<KvHeadCache> host, std::span<const std::int32_t> slots,
+                                LedgerEntry& ledger) {
+  std::vector<Copy> copies;
+  for (std::size_t s = 0; s < sets_.size(); ++s)
+    host[s].place(host[s].size() - 1, sets_[s], slots[s], 1, copies);
+  last_ =
+      link_->submit(copies, LinkDirection::kToHost, LinkUse::kWriteback, &ledger.writeback_bytes);
+  not_on_host_ = 0;
+}
+
+std::vector<std::vector<std::int32_t>> OffloadedLayer::fetch(
+    std::span<const KvHeadCache> host, std::span<const std::vector<std::int32_t>> lists,
+    LedgerEntry& ledger, const Rebuild& rebuild, const ForEach& for_each) {
+  std::vector<std::int32_t> tokens;
+  for (const KvHeadCache& set : host) tokens.push_back(set.size() - not_on_host_);
+  Residency::Step step = residency_->step(lists, tokens, for_each);
+  fills_ = std::move(step.fills);
+  ledger.hits += step.hits;
+  ledger.misses += step.misses;
+  ledger.evictions += step.evictions;
+  load(host, step.loads, rebuild ? KeyRows::kNone : needs_.keys, LinkUse::kKvFetch,
+       ledger.kv_fetch_bytes);
+  if (rebuild && !step.loads.empty()) rebuild(step.loads);  // while values come over the link
+  fetched_ = last_;
+  return step.slots;
+}
+
+void OffloadedLayer::await_fetch() {
+  link_->wait(fetched_);
+}
+
+void OffloadedLayer::make_room(std::span<const KvHeadCache> host,
+                               std::span<const std::vector<std::int32_t>> lists,
+                               const Pinned& pinned, int answer, LedgerEntry& ledger) {
+  Residency::Options roomier = options();
+  // Of a cache whose blocks are not those that steps read, each token may take a block.
+  const std::int64_t slots_each = needs_.block > 0 ? 1 : roomier.block;
+  const std::int64_t promised =
+      needs_.step_tokens / (roomier.per_list ? roomier.lists_per_set : 1) + needs_.pinned_tokens;
+  const std::int64_t room =
+      roomier.pinned_tokens +
+      (has_step_buffer(roomier) ? roomier.step_tokens : roomier.cache_tokens / slots_each);
+  const std::int64_t most = most_selected(lists, roomier, std::min(room, promised));
+  if (most > promised + answer) {
+    throw runtime_error(
+        "found {} selected tokens of a KV set, expected at most the {} of DeviceNeeds and {} of "
+        "the "
+        "answer",
+        most, promised, answer);
+  }
+  if (most <= room) return;
+  settle();
+  if (has_step_buffer(roomier)) {
+    roomier.step_tokens = static_cast<std::int32_t>(2 * most);
+  } else {
+    roomier.cache_tokens = static_cast<std::int32_t>(2 * most * slots_each);
+  }
+  renew(roomier, host, 0, pinned, ledger);
+}
+
+void OffloadedLayer::renew(const Residency::Options& options, std::span<const KvHeadCache> host,
+                           int newest, const Pinned& pinned, LedgerEntry& ledger) {
+  residency_ = Residency::make(options);
+  std::vector<Copy> copies;
+  for (std::size_t s = 0; s < sets_.size(); ++s) {
+    sets_[s] = KvHeadCache::working_set(sets_[s].pool(), residency_->device_slots());
+    for (const SlotCopy& c :
+         residency_->pin(static_cast<int>(s), pinned(static_cast<int>(s), host[s].size() - newest)))
+      sets_[s].place(c.device, host[s], c.host, c.count, copies);
+  }
+  last_ =
+      link_->submit(copies, LinkDirection::kToDevice, LinkUse::kKvFetch, &ledger.kv_fetch_bytes);
+}
+
+void OffloadedLayer::end_step(std::span<const KvHeadCache> host, LedgerEntry& ledger) {
+  load(host, std::exchange(fills_, {}), needs_.keys, LinkUse::kCacheFill, ledger.cache_fill_bytes);
+}
+
+void OffloadedLayer::truncate(std::span<const std::int32_t> tokens) {
+  settle();
+  residency_->truncate(tokens);
+}
+
+void OffloadedLayer::load(std::span<const KvHeadCache> host, std::span<const SlotCopy> tokens,
+                          KeyRows keys, LinkUse use, std::int64_t& account) {
+  std::vector<Copy> copies;
+  const auto submit = [&] {
+    if (copies.empty()) return;
+    last_ = link_->submit(copies, LinkDirection::kToDevice, use, &account);
+    copies.clear();
+  };
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const SlotCopy& t = tokens[i];
+    const auto s = static_cast<std::size_t>(t.set);
+    if (i + kCopiesAhead < tokens.size()) {
+      const SlotCopy& later = tokens[i + kCopiesAhead];
+      host[static_cast<std::size_t>(later.set)].prefetch_position(later.host);
+    }
+    sets_[s].place(t.device, host[s], t.host, t.count, copies, keys);
+    if (copies.size() >= kCopiesAtOnce) submit();
+  }
+  submit();
+}
+
+void append_over(Link& link, LinkDirection direction, LinkUse use,
+                 std::span<const KvHeadCache> from, std::span<KvHeadCache> to,
+                 std::int64_t& account) {
+  std::vector<Copy> copies;
+  for (std::size_t s = 0; s < from.size(); ++s) {
+    const int first = to[s].size(), count = from[s].size() - first;
+    std::vector<std::int32_t> positions;
+    for (int slot = first; slot < from[s].size(); ++slot)
+      positions.push_back(from[s].position(slot));
+    to[s].extend(positions);
+    to[s].place(first, from[s], first, count, copies);
+  }
+  link.submit(copies, direction, use, &account);
+  link.synchronize();
+}
+
+}  // namespace turnbench

@@ -1,0 +1,365 @@
+#include "inference/kv/kv_cache.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <numeric>
+
+#include "common/error.h"
+
+namespace turnbench {
+namespace {
+
+constexpr std::size_t kPageAlignment = 64, kLargestSlab = std::size_t{8} << 20;
+
+void read_row(const PageLayout& layout, const std::byte* row, float* out) {
+  for (int d = 0; d < layout.head_dim; ++d) {
+    out[d] = load_element(row, layout.dtype, static_cast<std::size_t>(d));
+  }
+}
+
+void write_row(const PageLayout& layout, std::byte* row, const float* in) {
+  if (layout.dtype == DType::kF32) {
+    std::memcpy(row, in, layout.row_bytes());
+    return;
+  }
+  for (int d = 0; d < layout.head_dim; ++d) {
+    store_element(row, layout.dtype, static_cast<std::size_t>(d), in[d]);
+  }
+}
+
+}  // namespace
+
+/// Cuts pages from large slabs, which are backed by huge pages, so that reading a long cache causes
+/// few TLB misses.
+std::byte* KvPool::cut_page() {
+  const std::size_t bytes =
+      (layout_.bytes() + kPageAlignment - 1) / kPageAlignment * kPageAlignment;
+  if (slab_left_ < bytes) {
+    // A new slab doubles the memory, so that small caches stay small.
+    std::size_t held = 0;
+    for (const Buffer& slab : slabs_) held += slab.size();
+    const std::size_t pages = std::clamp(held, bytes, std::max(bytes, kLargestSlab)) / bytes;
+    slabs_.emplace_back(pages * bytes, memory_);
+    slab_left_ = slabs_.back().size();
+  }
+  std::byte* out = slabs_.back().data() + slabs_.back().size() - slab_left_;
+  slab_left_ -= bytes;
+  if (memory_->is_host()) std::memset(out, 0, bytes);  // its kernels read whole pages
+  return out;
+}
+
+KvPool::Page KvPool::acquire() {
+  std::unique_ptr<KvPage> page;
+  {
+    std::lock_guard lock(mutex_);
+    if (limit_ > 0 && live_ + layout_.bytes() > limit_) {
+      throw memory_error("keys and values need more than the limit of {} KiB", limit_ >> 10);
+    }
+    if (!free_.empty()) {
+      page = std::move(free_.back());
+      free_.pop_back();
+    } else {
+      page = std::make_unique<KvPage>();
+      page->data = cut_page();
+    }
+    live_ += layout_.bytes();
+    peak_ = std::max(peak_, live_);
+  }
+  if (page->positions == nullptr) {
+    if (memory_->is_host()) {
+      page->positions = reinterpret_cast<std::int32_t*>(page->data + layout_.position_offset());
+    } else {
+      page->host_positions.resize(kPageTokens);
+      page->positions = page->host_positions.data();
+    }
+  }
+  return Page(page.release(), [pool = shared_from_this()](KvPage* p) { pool->release(p); });
+}
+
+void KvPool::release(KvPage* page) {
+  std::lock_guard lock(mutex_);
+  free_.emplace_back(page);
+  live_ -= layout_.bytes();
+}
+
+void KvPool::set_limit(std::size_t bytes) {
+  std::lock_guard lock(mutex_);
+  limit_ = bytes;
+}
+
+std::size_t KvPool::live_bytes() const {
+  std::lock_guard lock(mutex_);
+  return live_;
+}
+
+std::size_t KvPool::peak_bytes() const {
+  std::lock_guard lock(mutex_);
+  return peak_;
+}
+
+void KvPool::reset_peak() {
+  std::lock_guard lock(mutex_);
+  peak_ = live_;
+}
+
+std::int32_t KvHeadCache::position(int slot) const {
+  assert(slot >= 0 && slot < size_);
+  return page_of(slot).positions[slot % kPageTokens];
+}
+
+void KvHeadCache::read(KvRow row, int slot, float* out) const {
+  assert(row != KvRow::kPreRopeKey || layout().pre_rope_keys);
+  read_row(
+      layout(),
+      page_of(slot).data + layout().offset_of(row) + (slot % kPageTokens) * layout().row_bytes(),
+      out);
+}
+
+void KvHeadCache::read_host(KvRow row, int slot, float* out) const {
+  if (!pool_->memory().is_host())
+    throw runtime_error("reading a KV set: found it in device memory, expected host memory");
+  read(row, slot, out);
+}
+
+KvPage& KvHeadCache::writable_page(int slot) {
+  const auto index = static_cast<std::size_t>(slot / kPageTokens);
+  if (index == pages_.size()) {
+    pages_.push_back(pool_->acquire());
+    page_data_.push_back(pages_.back()->data);
+  } else if (pages_[index].use_count() > 1) {  // shared with a fork: copy before the write
+    KvPool::Page page = pool_->acquire();
+    const Copy copy{page->data, pages_[index]->data, layout().bytes()};
+    pool_->memory().copy({&copy, 1});
+    page->host_positions = pages_[index]->host_positions;
+    if (!page->host_positions.empty()) page->positions = page->host_positions.data();
+    page_data_[index] = page->data;
+    pages_[index] = std::move(page);
+  }
+  return *pages_[index];
+}
+
+void KvHeadCache::extend(std::span<const std::int32_t> positions) {
+  for (std::int32_t position : positions) {
+    assert(size_ == 0 || this->position(size_ - 1) < position);
+    writable_page(size_).positions[size_ % kPageTokens] = position;
+    ++size_;
+  }
+}
+
+void KvHeadCache::renumber_positions(int first) {
+  for (int slot = first; slot < size_; ++slot)
+    writable_page(slot).positions[slot % kPageTokens] = slot;
+}
+
+void KvHeadCache::append(const float* key, const float* value, const float* pre_rope_key,
+                         std::int32_t position) {
+  extend({&position, 1});
+  write(size_ - 1, key, value, pre_rope_key);
+}
+
+void KvHeadCache::write(int slot, const float* key, const float* value, const float* pre_rope_key) {
+  const PageLayout& l = layout();
+  KvPage& page = writable_page(slot);
+  const std::size_t in_page = static_cast<std::size_t>(slot % kPageTokens),
+                    row = in_page * l.row_bytes();
+  write_row(l, page.data + row, key);
+  if (value != nullptr) write_row(l, page.data + l.value_offset() + row, value);
+  if (pre_rope_key != nullptr && l.pre_rope_keys)
+    write_row(l, page.data + l.pre_rope_key_offset() + row, pre_rope_key);
+  std::memcpy(page.data + l.position_offset() + in_page * sizeof(std::int32_t),
+              page.positions + in_page, sizeof(std::int32_t));
+}
+
+KvHeadCache KvHeadCache::working_set(std::shared_ptr<KvPool> pool, int slots) {
+  KvHeadCache out(std::move(pool));
+  for (int first = 0; first < slots; first += kPageTokens) out.writable_page(first);
+  out.size_ = slots;
+  return out;
+}
+
+void KvHeadCache::set_position(int slot, std::int32_t position) {
+  writable_page(slot).positions[slot % kPageTokens] = position;
+}
+
+void KvHeadCache::place(int first, const KvHeadCache& from, int from_slot, int count,
+                        std::vector<Copy>& copies, KeyRows keys) {
+  const PageLayout &l = layout(), &f = from.layout();
+  assert(l.dtype == f.dtype && l.head_dim == f.head_dim && l.pre_rope_keys <= f.pre_rope_keys);
+  assert(first + count <= size_ && from_slot + count <= from.size_);
+  const std::size_t row = l.row_bytes();
+  const bool in_pages = from.pool_->memory().is_host();  // where the positions of `from` are
+  while (count > 0) {
+    const int to = first % kPageTokens, at = from_slot % kPageTokens;
+    const int run = std::min({count, kPageTokens - to, kPageTokens - at});  // in one page of each
+    KvPage& page = writable_page(first);
+    // Not by way of the page, which is in no cache.
+    const std::byte* source = from.page_data_[static_cast<std::size_t>(from_slot / kPageTokens)];
+    const auto copy_rows = [&](std::size_t to_offset, std::size_t from_offset, std::size_t bytes) {
+      const auto u = [](int i) { return static_cast<std::size_t>(i); };
+      copies.push_back({page.data + to_offset + u(to) * bytes, source + from_offset + u(at) * bytes,
+                        u(run) * bytes});
+    };
+    if (keys == KeyRows::kAll) copy_rows(0, 0, row);
+    copy_rows(l.value_offset(), f.value_offset(), row);
+    if (l.pre_rope_keys && keys != KeyRows::kNone)
+      copy_rows(l.pre_rope_key_offset(), f.pre_rope_key_offset(), row);
+    if (!pool_->memory().is_host())
+      copy_rows(l.position_offset(), f.position_offset(), sizeof(std::int32_t));
+    const auto* positions =
+        in_pages ? reinterpret_cast<const std::int32_t*>(source + f.position_offset())
+                 : from.page_of(from_slot).positions;
+    std::copy_n(positions + at, run, page.positions + to);
+    first += run;
+    from_slot += run;
+    count -= run;
+  }
+}
+
+void KvHeadCache::place_pre_rope(int first, const KvHeadCache& from, int from_slot, int count,
+                                 std::int32_t shift, std::vector<Copy>& copies) {
+  const PageLayout &l = layout(), &f = from.layout();
+  assert(l.dtype == f.dtype && l.head_dim == f.head_dim && f.pre_rope_keys && !l.pre_rope_keys);
+  assert(first + count <= size_ && from_slot + count <= from.size_);
+  const std::size_t row = l.row_bytes();
+  while (count > 0) {
+    const int to = first % kPageTokens, at = from_slot % kPageTokens;
+    const int run = std::min({count, kPageTokens - to, kPageTokens - at});  // in one page of each
+    KvPage& page = writable_page(first);
+    const KvPage& source = from.page_of(from_slot);
+    const auto u = [](int i) { return static_cast<std::size_t>(i); };
+    copies.push_back({page.data + u(to) * row, source.data + f.pre_rope_key_offset() + u(at) * row,
+                      u(run) * row});
+    copies.push_back({page.data + l.value_offset() + u(to) * row,
+                      source.data + f.value_offset() + u(at) * row, u(run) * row});
+    for (int i = 0; i < run; ++i) page.positions[to + i] = source.positions[at + i] + shift;
+    if (!pool_->memory().is_host()) {
+      constexpr std::size_t kBytes = sizeof(std::int32_t);
+      copies.push_back({page.data + l.position_offset() + u(to) * kBytes,
+                        reinterpret_cast<const std::byte*>(page.positions + to), u(run) * kBytes});
+    }
+    first += run;
+    from_slot += run;
+    count -= run;
+  }
+}
+
+void KvHeadCache::truncate(int size) {
+  assert(size >= 0 && size <= size_);
+  size_ = size;
+  pages_.resize(static_cast<std::size_t>((size + kPageTokens - 1) / kPageTokens));
+  page_data_.resize(pages_.size());
+}
+
+void KvHeadCache::append_slots(const KvHeadCache& from, std::span<const std::int32_t> slots) {
+  const PageLayout &to_layout = layout(), &from_layout = from.layout();
+  const std::size_t bytes = to_layout.row_bytes();
+  std::vector<Copy> copies;
+  for (std::int32_t slot : slots) {
+    KvPage& page = writable_page(size_);
+    const std::byte* source = from.page_of(slot).data;
+    const std::size_t to = (size_ % kPageTokens) * bytes, at = (slot % kPageTokens) * bytes;
+    copies.push_back({page.data + to, source + at, bytes});
+    copies.push_back({page.data + to_layout.value_offset() + to,
+                      source + from_layout.value_offset() + at, bytes});
+    if (to_layout.pre_rope_keys) {
+      copies.push_back({page.data + to_layout.pre_rope_key_offset() + to,
+                        source + from_layout.pre_rope_key_offset() + at, bytes});
+    }
+    constexpr std::size_t kBytes = sizeof(std::int32_t);
+    copies.push_back({page.data + to_layout.position_offset() + (size_ % kPageTokens) * kBytes,
+                      source + from_layout.position_offset() + (slot % kPageTokens) * kBytes,
+                      kBytes});
+    page.positions[size_ % kPageTokens] = from.position(slot);
+    ++size_;
+  }
+  pool_->memory().copy(copies);
+}
+
+KvHeadCache KvHeadCache::gathered(std::span<const std::int32_t> slots,
+                                  std::shared_ptr<KvPool> pool) const {
+  KvHeadCache out(std::move(pool));
+  assert(out.layout().dtype == layout().dtype &&
+         (!out.layout().pre_rope_keys || layout().pre_rope_keys));
+  out.append_slots(*this, slots);
+  return out;
+}
+
+void KvHeadCache::keep(std::span<const std::int32_t> slots) {
+  std::size_t same = 0;  // an unchanged prefix needs no copy
+  while (same < slots.size() && slots[same] == static_cast<std::int32_t>(same)) ++same;
+  if (static_cast<int>(same) == size_) return;
+  const KvHeadCache old = *this;
+  truncate(static_cast<int>(same));
+  append_slots(old, slots.subspan(same));
+}
+
+int KvHeadCache::lower_bound(std::int32_t wanted) const {
+  int low = 0, high = size_;
+  while (low < high) {
+    const int middle = low + (high - low) / 2;
+    if (position(middle) < wanted) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+KvCache::KvCache(int kv_heads, std::vector<std::shared_ptr<KvPool>> pools)
+    : pools_(std::move(pools)), kv_heads_(kv_heads) {
+  for (const auto& pool : pools_)
+    sets_.emplace_back(static_cast<std::size_t>(kv_heads), KvHeadCache(pool));
+}
+
+KvCache::KvCache(int layers, int kv_heads, const std::shared_ptr<KvPool>& pool)
+    : KvCache(kv_heads, std::vector(static_cast<std::size_t>(layers), pool)) {}
+
+bool KvCache::pre_rope_keys() const {
+  return std::any_of(sets_.begin(), sets_.end(), [](const std::vector<KvHeadCache>& sets) {
+    return std::any_of(sets.begin(), sets.end(),
+                       [](const KvHeadCache& set) { return set.layout().pre_rope_keys; });
+  });
+}
+
+void KvCache::truncate_to_position(std::int32_t position) {
+  for (auto& sets : sets_) {
+    for (KvHeadCache& set : sets) set.truncate(set.lower_bound(position));
+  }
+}
+
+std::size_t KvCache::bytes() const {
+  std::size_t total = 0;
+  for (const auto& sets : sets_) {
+    for (const KvHeadCache& set : sets) total += set.bytes();
+  }
+  return total;
+}
+
+double KvCache::mean_tokens() const {
+  double tokens = 0, count = 0;
+  for (const auto& sets : sets_) {
+    for (const KvHeadCache& set : sets) {
+      tokens += set.size();
+      ++count;
+    }
+  }
+  return count == 0 ? 0 : tokens / count;
+}
+
+std::size_t KvCache::logical_bytes(std::size_t rows) const {
+  std::size_t tokens = 0;
+  for (const auto& sets : sets_) {
+    for (const KvHeadCache& set : sets) tokens += static_cast<std::size_t>(set.size());
+  }
+  return tokens * rows * pools_.front()->layout().row_bytes();
+}
+
+std::vector<std::int32_t> all_slots(int n) {
+  std::vector<std::int32_t> out(static_cast<std::size_t>(n));
+  std::iota(out.begin(), out.end(), 0);
+  return out;
+}
+
+}  // namespace turnbench

@@ -1,0 +1,207 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "inference/model/dtype.h"
+#include "inference/model/memory.h"
+
+namespace turnbench {
+
+constexpr int kPageTokens = 64;  ///< tokens per page, and keys per tile of every attention kernel
+
+/// The keys that are copied beside values: all, those before RoPE, or none.
+enum class KeyRows { kAll, kPreRope, kNone };
+
+/// One kind of the rows that a slot has: [head_dim] each.
+enum class KvRow { kKey, kPreRopeKey, kValue };
+
+/// The layout of a page of 64 tokens: keys [64, head_dim], values [64, head_dim], optionally
+/// pre-RoPE keys [64, head_dim], and int32 positions [64].  Offsets and sizes are in bytes.
+struct PageLayout {
+  int head_dim = 0;
+  DType dtype = DType::kF32;
+  bool pre_rope_keys = false;
+
+  constexpr std::size_t row_bytes() const {
+    return static_cast<std::size_t>(head_dim) * size_of(dtype);
+  }
+  constexpr std::size_t value_offset() const { return kPageTokens * row_bytes(); }
+  constexpr std::size_t pre_rope_key_offset() const { return 2 * kPageTokens * row_bytes(); }
+  constexpr std::size_t offset_of(KvRow row) const {
+    return row == KvRow::kKey ? 0 : row == KvRow::kValue ? value_offset() : pre_rope_key_offset();
+  }
+  constexpr std::size_t position_offset() const {
+    return (pre_rope_keys ? 3 : 2) * kPageTokens * row_bytes();
+  }
+  constexpr std::size_t bytes() const {
+    return position_offset() + kPageTokens * sizeof(std::int32_t);
+  }
+  bool operator==(const PageLayout&) const = default;
+};
+
+/// A page in a backend's memory.  `positions` [64] are in host memory: the page's own if that is
+/// host memory, else a copy in `host_positions`.
+struct KvPage {
+  std::byte* data = nullptr;
+  std::int32_t* positions = nullptr;
+  std::vector<std::int32_t> host_positions;
+};
+
+/// Allocates pages of one layout, reuses released ones, counts the bytes of those in use, and
+/// refuses more than its limit.
+class KvPool : public std::enable_shared_from_this<KvPool> {
+ public:
+  using Page = std::shared_ptr<KvPage>;
+
+  explicit KvPool(PageLayout layout, std::shared_ptr<Memory> memory = host_memory())
+      : layout_(layout), memory_(std::move(memory)) {}
+  const PageLayout& layout() const { return layout_; }
+  Memory& memory() const { return *memory_; }
+  /// @throws Error (memory) above the limit.
+  Page acquire();
+  /// Bytes of pages in use at once; 0: no limit.
+  void set_limit(std::size_t bytes);
+  std::size_t live_bytes() const;
+  std::size_t peak_bytes() const;
+  void reset_peak();
+
+ private:
+  std::byte* cut_page();
+  void release(KvPage* page);
+
+  PageLayout layout_;
+  std::shared_ptr<Memory> memory_;
+  mutable std::mutex mutex_;
+  std::vector<std::unique_ptr<KvPage>> free_;
+  std::vector<Buffer> slabs_;  // pages are cut from these
+  std::size_t slab_left_ = 0;  // unused bytes of the last slab
+  std::size_t live_ = 0, peak_ = 0, limit_ = 0;
+};
+
+/// A KV set: the cached tokens of one KV head, or of one query head if a method keeps a set for
+/// each.  Slots 0, 1, ... are in ascending order of position, except in a working set.  Copies
+/// share pages until one side writes (copy-on-write).  A backend uses `pages`.
+class KvHeadCache {
+ public:
+  explicit KvHeadCache(std::shared_ptr<KvPool> pool) : pool_(std::move(pool)) {}
+
+  /// A set of `slots` slots without tokens, which `place` fills in any order.
+  static KvHeadCache working_set(std::shared_ptr<KvPool> pool, int slots);
+
+  int size() const { return size_; }
+  const PageLayout& layout() const { return pool_->layout(); }
+  const std::shared_ptr<KvPool>& pool() const { return pool_; }
+  std::int32_t position(int slot) const;
+  /// Reads a row of slot `slot` of a set in host memory as float32.  out: [head_dim].  Rows in the
+  /// memory of a device are read by its backend (Backend::rows_on_host).
+  /// @throws Error (runtime) if the set is not in host memory.
+  void read_key(int slot, float* out) const { read_host(KvRow::kKey, slot, out); }
+  void read_pre_rope_key(int slot, float* out) const { read_host(KvRow::kPreRopeKey, slot, out); }
+  void read_value(int slot, float* out) const { read_host(KvRow::kValue, slot, out); }
+  /// The same without the check, for the backend that owns the memory.
+  void read(KvRow row, int slot, float* out) const;
+
+  /// Appends slots at ascending positions.  A backend must then write their rows (AppendJob).
+  void extend(std::span<const std::int32_t> positions);
+  /// Sets the positions of the slots from `first` on to first, first + 1, ...  A backend must then
+  /// write their keys again.
+  void renumber_positions(int first);
+  /// Appends one token.  key, value, pre_rope_key: [head_dim]; the last is needed only if the
+  /// layout has pre-RoPE keys.
+  void append(const float* key, const float* value, const float* pre_rope_key,
+              std::int32_t position);
+  /// Writes the rows of a slot.  Null: the value or pre-RoPE key is not written.  The memory must
+  /// be the host's, or the caller its backend.
+  void write(int slot, const float* key, const float* value, const float* pre_rope_key);
+  /// Gives a slot of a working set a new token, whose rows a backend must then write (AppendJob).
+  void set_position(int slot, std::int32_t position);
+  /// Prefetches what `place` will look up of a slot in host memory that it takes a token from.
+  void prefetch_position(int slot) const {
+    const std::byte* page = page_data_[static_cast<std::size_t>(slot / kPageTokens)];
+    __builtin_prefetch(page + layout().position_offset() +
+                       static_cast<std::size_t>(slot % kPageTokens) * sizeof(std::int32_t));
+  }
+  /// Gives slots [first, first + count) the tokens of the slots of `from` from `from_slot` on.
+  /// Appends to `copies` the copies of their rows, which the caller has to do before the slots are
+  /// read.  The layout of `from` may have pre-RoPE keys that this set lacks.
+  void place(int first, const KvHeadCache& from, int from_slot, int count,
+             std::vector<Copy>& copies, KeyRows keys = KeyRows::kAll);
+  /// Gives slots [first, first + count) the values of those of `from` from `from_slot` on and, as
+  /// their keys, the pre-RoPE keys of those.  Their positions are greater by `shift`.  Copies are
+  /// as in `place`.
+  void place_pre_rope(int first, const KvHeadCache& from, int from_slot, int count,
+                      std::int32_t shift, std::vector<Copy>& copies);
+  /// Removes all slots from `size` on.
+  void truncate(int size);
+  /// Keeps the listed slots (ascending) and removes the others.
+  void keep(std::span<const std::int32_t> slots);
+  /// Copies the listed slots into a new set of `pool`, whose layout may lack pre-RoPE keys.
+  KvHeadCache gathered(std::span<const std::int32_t> slots, std::shared_ptr<KvPool> pool) const;
+
+  /// The first slot whose position is at least `position`; size() if there is none.
+  int lower_bound(std::int32_t position) const;
+  /// True if every slot i has position i.
+  bool is_contiguous() const {
+    return size_ == 0 || (position(0) == 0 && position(size_ - 1) == size_ - 1);
+  }
+
+  std::span<const KvPool::Page> pages() const { return pages_; }
+  /// The addresses of the pages' bytes, as one array for kernels.
+  std::span<const std::byte* const> page_data() const { return page_data_; }
+  std::size_t bytes() const { return pages_.size() * layout().bytes(); }
+
+ private:
+  KvPage& writable_page(int slot);
+  void read_host(KvRow row, int slot, float* out) const;
+  const KvPage& page_of(int slot) const {
+    return *pages_[static_cast<std::size_t>(slot / kPageTokens)];
+  }
+  void append_slots(const KvHeadCache& from, std::span<const std::int32_t> slots);
+
+  std::shared_ptr<KvPool> pool_;
+  std::vector<KvPool::Page> pages_;
+  std::vector<const std::byte*> page_data_;  ///< pages_[i]->data
+  int size_ = 0;
+};
+
+/// The KV cache of one sequence.  Layers may differ in their number of sets, and sets in their
+/// number of tokens.
+class KvCache {
+ public:
+  /// pools: one for each layer, all of the same layout.
+  KvCache(int kv_heads, std::vector<std::shared_ptr<KvPool>> pools);
+  KvCache(int layers, int kv_heads, const std::shared_ptr<KvPool>& pool);
+
+  int layers() const { return static_cast<int>(sets_.size()); }
+  int kv_heads() const { return kv_heads_; }
+  std::vector<KvHeadCache>& layer(int l) { return sets_[static_cast<std::size_t>(l)]; }
+  const std::vector<KvHeadCache>& layer(int l) const { return sets_[static_cast<std::size_t>(l)]; }
+  const std::vector<std::shared_ptr<KvPool>>& pools() const { return pools_; }
+  const std::shared_ptr<KvPool>& pool(int l) const { return pools_[static_cast<std::size_t>(l)]; }
+  /// True if some set stores pre-RoPE keys, because of its pool's layout or because it shares pages
+  /// with a cache that stores them.
+  bool pre_rope_keys() const;
+
+  /// Removes all tokens at or after `position`.  Only valid if nothing was evicted after
+  /// `position`, or if positions do not shift.
+  void truncate_to_position(std::int32_t position);
+
+  std::size_t bytes() const;   ///< of all its pages, including shared ones
+  double mean_tokens() const;  ///< cached tokens per set, over layers and sets
+  /// rows * head_dim * element size * cached tokens of all sets.
+  std::size_t logical_bytes(std::size_t rows = 2) const;
+
+ private:
+  std::vector<std::shared_ptr<KvPool>> pools_;
+  int kv_heads_;
+  std::vector<std::vector<KvHeadCache>> sets_;
+};
+
+/// The slots 0, 1, ..., n - 1.
+std::vector<std::int32_t> all_slots(int n);
+
+}  // namespace turnbench

@@ -1,0 +1,77 @@
+#include "inference/policy/policy.h"
+
+#include "common/error.h"
+
+namespace turnbench {
+namespace {
+
+constexpr std::int32_t kRoom = 1024;  // tokens of an answer, before there is a new working set
+
+}  // namespace
+
+PromptSize prompt_size(const LayerView& view) {
+  return {.shape = view.shape,
+          .dtype = view.sets.front().layout().dtype,
+          .layer = view.layer,
+          .sets = static_cast<int>(view.sets.size()),
+          .tokens = longest_set(view),
+          .prompt_tokens = view.prompt_tokens};
+}
+
+DeviceNeeds reading_everything(std::int32_t tokens) {
+  return {.step_tokens = (tokens / kRoom + 2) * kRoom};
+}
+
+std::int32_t longest_set(const LayerView& view) {
+  std::int32_t out = 0;
+  for (const KvHeadCache& set : view.sets) out = std::max(out, set.size());
+  return out;
+}
+
+std::vector<SlotRange> sinks_and_window(int sinks, int window, int tokens) {
+  if (window <= sinks) return {{0, tokens}};
+  return {{0, sinks}, {window, tokens}};
+}
+
+Residency::Options working_set_options(const Placement& placement, const DeviceNeeds& needs,
+                                       int sets, std::int32_t longest) {
+  using Rule = Residency::Rule;
+  constexpr std::int32_t kAnswer = 4096;  // tokens
+  const std::int32_t useful = longest + kAnswer;
+  Residency::Options out;
+  out.rule = placement.rule;
+  out.sets = sets;
+  out.lists_per_set = needs.lists_per_set;
+  out.block = std::min(needs.block > 0 ? needs.block : placement.cache_block, useful);
+  out.first = needs.first;
+  const std::int32_t blocks = (useful + out.block - 1) / out.block,
+                     step_tokens = std::min(needs.step_tokens, useful * needs.lists_per_set);
+  out.cache_tokens = std::min(placement.cache_tokens, blocks * out.block);
+  out.pinned_tokens = std::min(needs.pinned_tokens, useful);
+  out.insert_blocks = placement.insert_blocks;
+  if (out.rule == Rule::kLru || out.rule == Rule::kLfu) {
+    out.step_tokens = step_tokens;
+  } else if (needs.block > 0) {  // the cache is what a step reads: whole blocks
+    out.cache_tokens = std::max(out.cache_tokens, step_tokens);
+  } else {  // each token may be in a block of its own, which with demand is loaded for all sets
+    const bool demand = out.rule != Rule::kPrevious;
+    const std::int64_t read = std::int64_t{step_tokens} * (demand ? sets : 1);
+    const auto room_among = [&](std::int32_t of_blocks) {
+      return static_cast<std::int32_t>(std::min<std::int64_t>(read, of_blocks)) * out.block;
+    };
+    const std::int32_t first_step = room_among((longest + out.block) / out.block);
+    if (demand && placement.cache_tokens > 0 && placement.cache_tokens < first_step) {
+      throw input_error(
+          "cache_tokens: found {} with a cache_rule that first loads all that a step reads, "
+          "expected 0 (as many as that takes) or at least {}",
+          placement.cache_tokens, first_step);
+    }
+    out.cache_tokens = std::max(out.cache_tokens, room_among(blocks));
+  }
+  out.per_list = needs.per_list && out.rule == Rule::kPrevious;
+  if (out.per_list)
+    out.cache_tokens = (out.cache_tokens + out.lists_per_set - 1) / out.lists_per_set;
+  return out;
+}
+
+}  // namespace turnbench

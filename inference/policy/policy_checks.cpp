@@ -1,0 +1,175 @@
+#include "inference/policy/policy_checks.h"
+
+#include "common/error.h"
+
+namespace turnbench {
+namespace {
+
+/// Whether values ascend without repeats from 0 to below `end`.  Asked at every decode step: the
+/// loop has no exit, so that it runs on vectors.
+bool ascends(std::span<const std::int32_t> values, std::int32_t end) {
+  int wrong = 0;
+  for (std::size_t i = 1; i < values.size(); ++i) wrong |= values[i - 1] >= values[i] ? 1 : 0;
+  return values.empty() || (wrong == 0 && values.front() >= 0 && values.back() < end);
+}
+
+/// Refuses values that do not; `what` they are, where() the place, which costs nothing unless it is
+/// needed.
+template <typename Where>
+void check_ascending(std::span<const std::int32_t> values, std::int32_t end, const char* what,
+                     const Where& where) {
+  if (ascends(values, end)) return;
+  std::int32_t last = -1;
+  for (std::int32_t x : values) {
+    if (x <= last || x >= end) {
+      throw runtime_error("{}: found {} {}{}, expected ascending {}s from 0 to {}", where(), what,
+                          x, last < 0 ? "" : fmt::format(" behind {}", last), what, end - 1);
+    }
+    last = x;
+  }
+}
+
+template <typename Where>
+void check_pattern(const HeadPattern& p, const PatternPass& pass, const Where& where) {
+  const std::int32_t end = pass.first_position + pass.rows;
+  switch (p.kind) {
+    case HeadPattern::Kind::kDense:
+      return;
+    case HeadPattern::Kind::kBand:
+      if (p.sinks < 0 || p.local < 0 || p.dense_rows < 0) {
+        throw runtime_error(
+            "{}: found a band of {} sinks, {} local keys and {} dense rows, expected none below 0",
+            where(), p.sinks, p.local, p.dense_rows);
+      }
+      return;
+    case HeadPattern::Kind::kVerticalSlash:
+      check_ascending(p.columns, end, "column", where);
+      check_ascending(p.offsets, end, "offset", where);
+      return;
+    case HeadPattern::Kind::kBlocks: {
+      if (p.block_size < 1 || p.block_rows < kPatternBlock || p.block_rows % kPatternBlock != 0) {
+        throw runtime_error(
+            "{}: found blocks of {} keys and {} rows, expected at least 1 key and a multiple of {} "
+            "rows",
+            where(), p.block_size, p.block_rows, kPatternBlock);
+      }
+      const auto lists = static_cast<std::size_t>((pass.rows + p.block_rows - 1) / p.block_rows);
+      if (p.blocks.size() != lists) {
+        throw runtime_error("{}: found {} lists of key blocks, expected {} for {} rows", where(),
+                            p.blocks.size(), lists, pass.rows);
+      }
+      const std::int32_t blocks =
+          BlockGrid(p.block_size, pass.first_position).block_of(end - 1) + 1;
+      for (std::size_t i = 0; i < lists; ++i) {
+        check_ascending(p.blocks[i], blocks, "key block",
+                        [&] { return fmt::format("{}, list {}", where(), i); });
+      }
+      return;
+    }
+  }
+}
+
+}  // namespace
+
+void check_cache_rule(const SelectionPolicy& selection, Residency::Rule rule,
+                      const std::string& method) {
+  if (!selection.rebuilds_keys() || rule == Residency::Rule::kPrevious) return;
+  throw input_error(
+      "{}: found a cache_rule other than previous, expected cache_rule=previous: keys that a step "
+      "computes stay for the next one",
+      method);
+}
+
+void check_eviction(const Policies& policies, bool evicts_in_answers) {
+  if (!policies.selection || !policies.eviction) return;
+  if (policies.selection->needs_equal_sets() && policies.eviction->keeps_unequal_sets()) {
+    throw input_error(
+        "{}: found an eviction whose heads keep unequal numbers of tokens, expected equally many "
+        "in all KV sets of a layer, which the selection needs",
+        policies.method);
+  }
+  if (policies.selection->needs_whole_answers() && policies.eviction->evicts_in_answers() &&
+      evicts_in_answers) {
+    throw input_error(
+        "{}: found an eviction while decoding, expected none, or history compress_once: the "
+        "selection needs whole answers",
+        policies.method);
+  }
+}
+
+std::string PolicyCheck::where(const char* decides) const {
+  return fmt::format("{}: {} at layer {}", method.empty() ? "policy" : method, decides, layer);
+}
+
+void PolicyCheck::lists(const std::vector<std::vector<std::int32_t>>& lists,
+                        std::span<const KvHeadCache> sets, const char* decides) const {
+  if (lists.size() != sets.size() && lists.size() != static_cast<std::size_t>(heads)) {
+    throw runtime_error(
+        "{}: found {} lists of slots, expected one for each of {} sets or of {} query heads",
+        where(decides), lists.size(), sets.size(), heads);
+  }
+  for (std::size_t i = 0; i < lists.size(); ++i) {
+    check_ascending(lists[i], sets[i * sets.size() / lists.size()].size(), "slot",
+                    [&] { return fmt::format("{}, list {}", where(decides), i); });
+  }
+}
+
+void PolicyCheck::keep(const KeepSets& kept, std::span<const KvHeadCache> sets,
+                       bool may_be_unequal) const {
+  if (kept.keep_all()) return;
+  lists(kept.slots, sets, "eviction");
+  if (may_be_unequal) return;
+  for (const auto& list : kept.slots) {
+    if (list.size() == kept.slots.front().size()) continue;
+    throw runtime_error(
+        "{}: found sets of {} and {} tokens, expected equally many, as keeps_unequal_sets says",
+        where("eviction"), kept.slots.front().size(), list.size());
+  }
+}
+
+void PolicyCheck::selection(const Selection& selection, std::span<const KvHeadCache> sets,
+                            std::optional<std::int32_t> end) const {
+  const MatrixView<const float>& vectors = selection.blend.vectors;
+  if (selection.blend.weights != nullptr &&
+      (vectors.data == nullptr || vectors.rows != std::ssize(sets) ||
+       vectors.columns != sets.front().layout().head_dim)) {
+    throw runtime_error("{}: found {} vectors of {} elements to blend with, expected {} of {}",
+                        where("selection"), vectors.data == nullptr ? 0 : vectors.rows,
+                        vectors.columns, sets.size(), sets.front().layout().head_dim);
+  }
+  if (selection.all()) return;
+  lists(selection.slots, sets, "selection");
+  for (std::size_t i = 0; i < selection.slots.size(); ++i) {
+    const auto& list = selection.slots[i];
+    const int current = end.value_or(sets[i * sets.size() / selection.slots.size()].size()) - 1;
+    if (!list.empty() && list.back() == current) continue;
+    throw runtime_error("{}, list {}: found {} last, expected the current token's slot {}",
+                        where("selection"), i,
+                        list.empty() ? "no slot" : fmt::format("slot {}", list.back()), current);
+  }
+}
+
+void PolicyCheck::patterns(const std::vector<HeadPattern>& patterns,
+                           const PatternPass& pass) const {
+  if (patterns.empty()) return;
+  if (patterns.size() != static_cast<std::size_t>(heads)) {
+    throw runtime_error("{}: found {} patterns, expected one for each of {} query heads",
+                        where("prefill"), patterns.size(), heads);
+  }
+  for (std::size_t h = 0; h < patterns.size(); ++h) {
+    check_pattern(patterns[h], pass,
+                  [&] { return fmt::format("{}, head {}", where("prefill"), h); });
+  }
+}
+
+void PolicyCheck::shifted(std::span<const KvHeadCache> sets, int tokens) const {
+  for (const KvHeadCache& set : sets) {
+    if (set.size() == tokens) continue;
+    throw runtime_error(
+        "{}: found a set of {} tokens, expected {} as in every other set of every layer, because "
+        "positions shift",
+        where("eviction"), set.size(), tokens);
+  }
+}
+
+}  // namespace turnbench

@@ -1,0 +1,84 @@
+#include "common/error.h"
+#include "methods/parts/heavy_hitters.h"
+
+namespace turnbench {
+namespace {
+
+/// Dense, but each prompt is one pass from its first token on: rows that see ahead cannot be summed
+/// before all that they see is cached.
+class WholePrompt : public PrefillPolicy {
+ public:
+  std::unique_ptr<PrefillPolicy> clone() const override {
+    return std::make_unique<WholePrompt>(*this);
+  }
+  std::vector<HeadPattern> plan(const LayerView&) override { return {}; }
+};
+
+}  // namespace
+
+/// Heavy hitters (heavy_hitters.cpp): attention of all rows so far, summed per token -> summed over
+/// the heads that share a set -> top-k between the sinks and the most recent tokens, which are
+/// always kept.
+/// mode=dynamic goes on so after each decode step (Zhang et al., 2023); mode=prefill does it once,
+/// after the prompt (KVCache-Factory).
+MethodInfo h2o() {
+  using Kind = ParameterInfo::Kind;
+  return {
+      .name = "h2o",
+      .summary = "keeps the most attended tokens so far (heavy hitters) and the most recent ones",
+      .paper =
+          "Zhang et al., H2O: Heavy-Hitter Oracle for Efficient Generative Inference of Large "
+          "Language Models, 2023",
+      .budget_unit =
+          "tokens kept per set, recent ones included, and of a number the sinks; mode=dynamic "
+          "holds "
+          "it while decoding, mode=prefill lets generated tokens come on top",
+      .deviations =
+          "one kept set per KV head by default (sums over its query heads), where official code "
+          "has one per query head; the step that exceeds the budget attends before it evicts; "
+          "mode=prefill is KVCache-Factory's variant, and mask=corner what that one did until June "
+          "2026: it takes each prompt as a whole and composes with no prefill method; the official "
+          "default is budget=0.2; comp as in snapkv; sinks as PQCache's code adds them to it: "
+          "sinks=32,comp=index is its H2O(C)",
+      .parameters = and_also(
+          {{"budget", Kind::kBudget, "1024", "tokens or share", "tokens kept per set"},
+           {"mode", Kind::kChoice, "dynamic", "dynamic|prefill",
+            "evict while decoding, too, or only after the prompt"},
+           {"sinks", Kind::kInteger, "0", "tokens",
+            "first tokens, always kept; with them a share is one of the other tokens, rounded down "
+            "to an even number, and they come on top"},
+           {"recent", Kind::kBudget, "0.5", "tokens, or share of the budget",
+            "most recent tokens, always kept", 0, 1e9, "mode=dynamic"},
+           {"window", Kind::kInteger, "8", "tokens",
+            "last tokens of the prompt: always kept (mode=prefill), causal rows (mask=corner)", 1,
+            4096, "mode=prefill|mask=corner"},
+           {"mask", Kind::kChoice, "causal", "causal|corner",
+            "what the scores' rows see; corner: all but the window's rows see the whole prompt"},
+           {"norm", Kind::kFlag, "false", "", "divide sums by the rows that could see the token"},
+           {"gran", Kind::kChoice, "kv_head", "kv_head|query_head",
+            "what has a kept set of its own"},
+           layers_parameter()},
+          compensation_parameters()),
+      .make = [](const Parameters& p) {
+        const bool dynamic = p.choice("mode") == "dynamic";
+        LayerBudget budget = layer_budget("h2o", p);
+        budget.sinks = p.integer("sinks");
+        const Budget recent =
+            dynamic ? p.budget("recent") : Budget{false, static_cast<double>(p.integer("window"))};
+        const bool sees_ahead = p.choice("mask") == "corner";
+        if (sees_ahead && p.flag("norm"))
+          throw input_error("h2o: found norm=true and mask=corner, expected one of them");
+        Policies out;
+        if (sees_ahead) out.prefill = std::make_unique<WholePrompt>();
+        out.eviction = std::make_unique<HeavyHitters>(
+            HeavyHitters::Settings{.budget = budget,
+                                   .recent = recent,
+                                   .dynamic = dynamic,
+                                   .divide_by_rows = p.flag("norm"),
+                                   .per_query_head = p.choice("gran") == "query_head",
+                                   .causal_rows = sees_ahead ? p.integer("window") : 0});
+        return out;
+      }};
+}
+
+}  // namespace turnbench

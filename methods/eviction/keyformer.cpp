@@ -1,0 +1,54 @@
+#include "methods/parts/heavy_hitters.h"
+
+namespace turnbench {
+
+/// H2O (heavy_hitters.cpp) whose rows count as softmax((logit + g) / tau): g is drawn from
+/// Gumbel(0, 1), and tau rises linearly from tau_init to tau_end over the first t_max decode steps;
+/// the official runners divide the rise by the answer's length limit.
+/// The noise decides what stays, never what attention computes.
+MethodInfo keyformer() {
+  using Kind = ParameterInfo::Kind;
+  return {
+      .name = "keyformer",
+      .summary = "keeps recent tokens and key tokens, scored with Gumbel noise",
+      .paper =
+          "Adnan et al., Keyformer: KV Cache Reduction through Key Tokens Selection for Efficient "
+          "Generative Inference, 2024",
+      .budget_unit =
+          "tokens read per set and decode step, recent ones and the step's own included; one less "
+          "stays behind it",
+      .deviations =
+          "sums over the query heads of a KV head, where the official code knows multi-head "
+          "attention only; the noise is a function of dialogue, layer, head, row and key; the "
+          "token just before the recent ones can be a key token, where the official code passes "
+          "over it",
+      .parameters = {{"budget", Kind::kBudget, "0.6", "tokens or share", "tokens read per set"},
+                     {"recent", Kind::kBudget, "0.3", "tokens, or share of the budget",
+                      "most recent tokens, always read"},
+                     {"noise", Kind::kFlag, "true", "", "Gumbel noise on the scores"},
+                     {"tau_init", Kind::kNumber, "1", "", "temperature of the prompt's rows", 0.01,
+                      100},
+                     {"tau_end", Kind::kNumber, "2", "", "temperature after t_max tokens", 0.01,
+                      100},
+                     {"t_max", Kind::kInteger, "0", "tokens",
+                      "answer tokens until tau_end; 0: the answer's length limit, as in the "
+                      "official runners"},
+                     {"gran", Kind::kChoice, "kv_head", "kv_head|query_head",
+                      "what has a kept set of its own"},
+                     layers_parameter()},
+      .make = [](const Parameters& p) {
+        Policies out;
+        out.eviction = std::make_unique<HeavyHitters>(
+            HeavyHitters::Settings{.budget = layer_budget("keyformer", p),
+                                   .recent = p.budget("recent"),
+                                   .counts_current = true,
+                                   .per_query_head = p.choice("gran") == "query_head",
+                                   .gumbel_noise = p.flag("noise"),
+                                   .first_temperature = p.number("tau_init"),
+                                   .last_temperature = p.number("tau_end"),
+                                   .temperature_steps = p.integer("t_max")});
+        return out;
+      }};
+}
+
+}  // namespace turnbench

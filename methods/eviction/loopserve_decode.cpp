@@ -1,0 +1,157 @@
+#include "methods/eviction/loopserve_decode.h"
+
+#include <algorithm>
+
+#include "common/error.h"
+#include "methods/parts/kept_sets.h"
+#include "methods/parts/scores.h"
+
+namespace turnbench {
+namespace {
+
+class LoopServeDecode : public SelectionPolicy {
+ public:
+  struct Settings {
+    Budget budget;
+    int interval;  ///< n_d: tokens of the observation window, and between two selections
+    int first;     ///< answer tokens before the first selection
+    bool force_observed, per_query_head;
+  };
+  explicit LoopServeDecode(const Settings& s) : s_(s) {}
+
+  std::unique_ptr<SelectionPolicy> clone() const override {
+    return std::make_unique<LoopServeDecode>(*this);
+  }
+  int window() const override { return s_.interval; }
+
+  /// Steps that read everything have as many lists as those that select.
+  DeviceNeeds expected_needs(const PromptSize& size) const override {
+    DeviceNeeds out = reading_everything(size.tokens);
+    if (s_.per_query_head) out.lists_per_set = size.heads_per_set();
+    return out;
+  }
+
+  void after_prefill(const LayerView& view) override {
+    active_.resize(static_cast<std::size_t>(view.shape.layers));
+    Lists& active = active_[static_cast<std::size_t>(view.layer)];
+    active.clear();
+    if (s_.first == 0) active = choose(view);
+  }
+
+  /// Dense at first; then a selection every n_d tokens, to which each step's token is added.
+  Selection select(const LayerView& view) override {
+    Lists& active = active_[static_cast<std::size_t>(view.layer)];
+    if (view.generated < s_.first) return {};
+    if ((view.generated - s_.first) % s_.interval == 0 || has_moved(active, view)) {
+      active = choose(view);
+    } else {
+      for (std::size_t i = 0; i < active.size(); ++i)
+        active[i].push_back(cache_of(active, i, view).size() - 1);
+    }
+    return {active};
+  }
+
+ private:
+  using Lists = std::vector<std::vector<std::int32_t>>;  // [sets or query heads][slots]; none: all
+
+  static const KvHeadCache& cache_of(const Lists& lists, std::size_t i, const LayerView& view) {
+    return view.sets[i * view.sets.size() / lists.size()];
+  }
+
+  /// Whether tokens were evicted since the last step, whose own token ends each list.  If so, the
+  /// slots in the lists mean other tokens now.
+  static bool has_moved(const Lists& lists, const LayerView& view) {
+    for (std::size_t i = 0; i < lists.size(); ++i) {
+      if (lists[i].back() + 2 != cache_of(lists, i, view).size()) return true;
+    }
+    return false;
+  }
+
+  Lists choose(const LayerView& view) const {
+    const std::vector<KeptSet> sets = kept_sets(view, s_.per_query_head);
+    const int budget = s_.budget.tokens(view.prompt_tokens);
+    if (std::all_of(sets.begin(), sets.end(),
+                    [&](const KeptSet& set) { return set.tokens <= budget; }))
+      return {};
+    Lists out;
+    for (const KeptSet& set : sets) out.push_back(choose(view, set));
+    return out;
+  }
+
+  /// Attention of the observed tokens' rows, summed -> summed over the heads of the set -> top-k of
+  /// the tokens before the observed ones, and these (Equation 7).
+  std::vector<std::int32_t> choose(const LayerView& view, const KeptSet& set) const {
+    const int n = set.tokens, budget = s_.budget.tokens(view.prompt_tokens);
+    if (n <= budget) return all_slots(n);
+    // The current token is read in any case.
+    const int forced = s_.force_observed ? view.stats.window_rows(s_.interval) : 1;
+    if (budget <= forced) {
+      throw input_error(
+          "loopserve-decode: found a budget of {} tokens of {}, expected more than the {} that are "
+          "always read",
+          budget, n, forced);
+    }
+    const int candidates = n - forced;
+    // [query heads, n]: softmax(q k / sqrt(d)), summed over the last n_d rows.
+    const HeadScores& attention = view.stats.window_mass(s_.interval);
+    const std::vector<float> scores =  // [candidates]
+        group_scores(attention, set.first_head, set.heads, candidates, GroupRule::kSum);
+    return with_tail(top_k(scores, budget - forced), candidates, n);  // [budget]
+  }
+
+  Settings s_;
+  std::vector<Lists> active_;  // [layers]: what is read since the last selection
+};
+
+}  // namespace
+
+/// Progressive decoding: dense at first, then attention to a budget of tokens that the last n_d
+/// tokens attend to, chosen anew every n_d tokens from the whole cache (LoopServe, section 5.3,
+/// Algorithm 3).
+MethodInfo loopserve_decode() {
+  using Kind = ParameterInfo::Kind;
+  return {
+      .name = "loopserve-decode",
+      .summary = "decodes on tokens chosen again and again by the most recent answer tokens",
+      .paper =
+          "Li et al., LoopServe: An Adaptive Dual-phase LLM Inference Acceleration System for "
+          "Multi-Turn Dialogues, 2025",
+      .budget_unit =
+          "tokens read per query head (or KV head: gran) right after a selection, the observed "
+          "ones "
+          "included; up to n_d - 1 more until the next; the record counts what at least one head "
+          "of a KV head reads",
+      .deviations =
+          "the complete cache stays resident, as Equation 7 selects from all of it; observed "
+          "tokens are always read (force_obs=false: only the current one); steps before the 16th "
+          "token are dense, so short answers equal full attention (first=0 selects from the "
+          "prompt's last tokens before the first step, as the printed trigger does for n_d = 16); "
+          "gran=kv_head, one list for a group by its summed scores, is not the paper's; beside a "
+          "method that evicts while decoding, each step that has lost tokens selects anew",
+      .parameters = {{"budget", Kind::kBudget, "1024", "tokens or share",
+                      "tokens read per query head, or KV head"},
+                     {"n_d", Kind::kInteger, "16", "tokens",
+                      "observation window and interval between selections", 1, 4096},
+                     {"first", Kind::kInteger, "16", "tokens",
+                      "answer tokens before the first selection"},
+                     {"force_obs", Kind::kFlag, "true", "", "the observed tokens are always read"},
+                     {"gran", Kind::kChoice, "query_head", "query_head|kv_head",
+                      "what has a selection of its own"}},
+      .make = [](const Parameters& p) {
+        const Budget budget = p.budget("budget");
+        const int forced = p.flag("force_obs") ? p.integer("n_d") : 1;
+        if (!budget.is_ratio && budget.value <= forced) {
+          throw input_error(
+              "loopserve-decode: found a budget of {} tokens, of which {} are always read, "
+              "expected a larger budget",
+              budget.value, forced);
+        }
+        Policies out;
+        out.selection = std::make_unique<LoopServeDecode>(
+            LoopServeDecode::Settings{budget, p.integer("n_d"), p.integer("first"),
+                                      p.flag("force_obs"), p.choice("gran") == "query_head"});
+        return out;
+      }};
+}
+
+}  // namespace turnbench

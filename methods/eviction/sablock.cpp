@@ -1,0 +1,266 @@
+#include "methods/eviction/sablock.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <numeric>
+#include <optional>
+
+#include "methods/parts/segments.h"
+#include "methods/parts/window_settings.h"
+
+namespace turnbench {
+namespace {
+
+constexpr double kEpsilon = 1e-8;
+
+class SaBlock : public EvictionPolicy {
+ public:
+  enum class Blocks { kAll, kOdd, kFixed };
+  enum class Guide { kMultiply, kMix, kPower };
+  struct Settings {
+    double lambda, gamma, tau;
+    int block_max;
+    Blocks blocks;
+    Guide guide;
+    bool add_diversity, normalize_entropy;
+    std::optional<Cut> cut;  ///< nothing: the prompt is one segment
+  };
+  SaBlock(const WindowSettings& window, const Settings& s) : w_(window), s_(s) {}
+  std::unique_ptr<EvictionPolicy> clone() const override {
+    return std::make_unique<SaBlock>(*this);
+  }
+  int window() const override { return w_.window; }
+
+  KeepSets after_prefill(const LayerView& view) override {
+    cut_segments(view);
+    const int n = view.sets[0].size(), candidates = n - w_.window;  // all sets hold the same tokens
+    const int k = w_.choices(view);  // tokens chosen before the window
+    if (k >= candidates) return in_every_set(view, all_slots(n));
+    std::vector<std::int32_t> chosen;  // [k]
+    for (const SegmentBlocks& segment : choose(view, candidates, k))
+      chosen.insert(chosen.end(), segment.slots.begin(), segment.slots.end());
+    return in_every_set(view, with_tail(std::move(chosen), candidates, n));  // [k + window]
+  }
+
+  /// The segments of a layer with what each keeps, whatever the budget.
+  std::vector<SegmentBlocks> blocks(const LayerView& view) {
+    cut_segments(view);
+    const int candidates = view.sets[0].size() - w_.window;
+    if (candidates <= 0) return {};
+    return choose(view, candidates, std::min(w_.choices(view), candidates));
+  }
+
+ private:
+  using Members = std::vector<std::int32_t>;  // slots of one segment, ascending
+
+  /// The segment of each token of the dialogue, once per prompt (section III-A).
+  void cut_segments(const LayerView& view) {
+    if (view.layer > 0) return;
+    segment_of_ = s_.cut ? segments(view.dialogue, *s_.cut, "sablock")
+                         : std::vector<int>(view.dialogue.tokens.size(), 0);
+  }
+
+  /// Token scores -> segment weights -> guided scores -> top-k, which gives each segment its budget
+  /// -> the largest faithful blocks of each segment.
+  std::vector<SegmentBlocks> choose(const LayerView& view, int candidates, int k) const {
+    const std::vector<Members> segments = members(view.sets[0], candidates);  // [segments]
+    // Equations 3 and 4: mean over the heads, sum over the window's rows (here in the other order).
+    const HeadScores& attention = view.stats.window_mass(w_.window);  // [query heads, n]
+    const std::vector<float> scores =                                 // [candidates]
+        group_scores(attention, 0, view.shape.heads, candidates, GroupRule::kMean);
+    std::vector<double> weights;  // [segments]: equations 5 to 7
+    for (const Members& segment : segments) weights.push_back(segment_weight(scores, segment));
+    const std::vector<float> guided = guide(scores, segments, weights);  // [candidates]: equation 8
+    const std::vector<int> budgets =                                     // [segments]: equation 10
+        budgets_of(segments, top_k(guided, k));
+    std::vector<SegmentBlocks> out;  // [segments]: equations 11 to 13
+    for (std::size_t i = 0; i < segments.size(); ++i)
+      out.push_back(largest_faithful_blocks(guided, segments[i], budgets[i]));
+    return out;
+  }
+
+  /// The slots of each segment that has cached tokens before the window.
+  std::vector<Members> members(const KvHeadCache& set, int candidates) const {
+    const std::vector<int> of = slot_segments(segment_of_, set, candidates);  // [candidates]
+    std::vector<Members> out;
+    for (int j = 0; j < candidates; ++j) {
+      const auto at = static_cast<std::size_t>(j);
+      if (j == 0 || of[at] != of[at - 1]) out.emplace_back();
+      out.back().push_back(j);
+    }
+    return out;
+  }
+
+  /// F from the mean score I of a segment's tokens, and the entropy D of how they share their sum.
+  double segment_weight(const std::vector<float>& scores, const Members& segment) const {
+    double sum = 0, entropy = 0;
+    for (std::int32_t j : segment) sum += scores[static_cast<std::size_t>(j)];
+    for (std::int32_t j : segment) {
+      const double p = scores[static_cast<std::size_t>(j)] / (sum + kEpsilon);
+      entropy -= p * std::log(p + kEpsilon);
+    }
+    const auto size = static_cast<double>(segment.size());
+    if (segment.size() == 1) entropy = 0;
+    if (segment.size() > 1 && s_.normalize_entropy) entropy /= std::log(size);
+    const double mean = sum / size;
+    return s_.add_diversity ? mean + s_.gamma * entropy : mean * (1 + s_.gamma * entropy);
+  }
+
+  /// Token scores raised by the weight of their segment.
+  std::vector<float> guide(std::vector<float> scores, const std::vector<Members>& segments,
+                           const std::vector<double>& weights) const {
+    const double largest = *std::max_element(weights.begin(), weights.end());
+    for (std::size_t i = 0; i < segments.size(); ++i) {
+      const double relative = largest > 0 ? weights[i] / largest : 0;
+      for (std::int32_t j : segments[i]) {
+        float& s = scores[static_cast<std::size_t>(j)];
+        s = guided(s, weights[i], relative);
+      }
+    }
+    return scores;
+  }
+
+  float guided(float score, double weight, double relative_weight) const {
+    switch (s_.guide) {
+      case Guide::kMultiply:
+        return static_cast<float>(score * (1 + s_.lambda * relative_weight));
+      case Guide::kMix:
+        return static_cast<float>((1 - s_.lambda) * score + s_.lambda * weight);
+      case Guide::kPower:
+        return static_cast<float>(score * std::pow(relative_weight, s_.lambda));
+    }
+    return score;
+  }
+
+  /// How many of the `chosen` slots (ascending) are each segment's.
+  static std::vector<int> budgets_of(const std::vector<Members>& segments,
+                                     const std::vector<std::int32_t>& chosen) {
+    std::vector<int> out(segments.size(), 0);
+    std::size_t i = 0;
+    for (std::int32_t j : chosen) {
+      while (segments[i].back() < j) ++i;
+      ++out[i];
+    }
+    return out;
+  }
+
+  /// `budget` tokens of a segment in the largest blocks that keep more than tau of the score of its
+  /// `budget` best tokens, or else one by one (Algorithm 2).
+  SegmentBlocks largest_faithful_blocks(const std::vector<float>& scores, const Members& segment,
+                                        int budget) const {
+    SegmentBlocks out;
+    if (budget == 0) return out;
+    std::vector<float> own;  // [tokens of the segment]
+    for (std::int32_t j : segment) own.push_back(scores[static_cast<std::size_t>(j)]);
+    const double best = sum_of(own, top_k(own, budget));
+    const bool fixed = s_.blocks == Blocks::kFixed;
+    std::vector<std::int32_t> chosen;  // [budget]: indices into `own`
+    for (int block = fixed ? s_.block_max : std::min(s_.block_max, budget); block >= 1; --block) {
+      if (s_.blocks == Blocks::kOdd && block % 2 == 0) continue;
+      chosen = in_blocks(own, block, budget);
+      out.block = block;
+      if (fixed || sum_of(own, chosen) > s_.tau * best) break;
+    }
+    for (std::int32_t i : chosen) out.slots.push_back(segment[static_cast<std::size_t>(i)]);
+    return out;
+  }
+
+  static double sum_of(const std::vector<float>& scores, const std::vector<std::int32_t>& chosen) {
+    double sum = 0;
+    for (std::int32_t i : chosen) sum += scores[static_cast<std::size_t>(i)];
+    return sum;
+  }
+
+  WindowSettings w_;
+  Settings s_;
+  std::vector<int> segment_of_;  // of each token of the dialogue
+};
+
+SaBlock::Settings sablock_settings(const Parameters& p) {
+  const std::string &blocks = p.choice("blocks"), &guide = p.choice("guide"),
+                    &segment = p.choice("segment");
+  return {.lambda = p.number("lambda"),
+          .gamma = p.number("gamma"),
+          .tau = p.number("tau"),
+          .block_max = p.integer("block_max"),
+          .blocks = blocks == "odd"     ? SaBlock::Blocks::kOdd
+                    : blocks == "fixed" ? SaBlock::Blocks::kFixed
+                                        : SaBlock::Blocks::kAll,
+          .guide = guide == "mix"   ? SaBlock::Guide::kMix
+                   : guide == "pow" ? SaBlock::Guide::kPower
+                                    : SaBlock::Guide::kMultiply,
+          .add_diversity = p.choice("weight") == "add",
+          .normalize_entropy = p.flag("ent_norm"),
+          .cut = segment == "clause"     ? std::optional(Cut::kClause)
+                 : segment == "sentence" ? std::optional(Cut::kSentence)
+                                         : std::nullopt};
+}
+
+}  // namespace
+
+std::vector<std::int32_t> in_blocks(std::span<const float> scores, int block, int count) {
+  std::vector<std::int32_t> out;
+  for (std::int32_t b : ranking(block_sums(scores, block))) {
+    const auto begin = static_cast<std::size_t>(b) * static_cast<std::size_t>(block);
+    const std::size_t size = std::min(static_cast<std::size_t>(block), scores.size() - begin);
+    const int left = count - static_cast<int>(out.size());
+    for (std::int32_t i : top_k(scores.subspan(begin, size), left))
+      out.push_back(static_cast<std::int32_t>(begin) + i);
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+std::function<std::vector<SegmentBlocks>(const LayerView&)> sablock_blocks(const Parameters& p) {
+  auto method =
+      std::make_shared<SaBlock>(budget_and_window_settings("sablock", p), sablock_settings(p));
+  return [method](const LayerView& view) { return method->blocks(view); };
+}
+
+/// Punctuation cuts the prompt into segments; the weight of its segment raises a token's score; a
+/// top-k over all segments gives each its budget, which it spends in the largest blocks that keep a
+/// share above tau of the score (SABlock, section III, Algorithms 1 and 2, reconstructed).
+MethodInfo sablock() {
+  using Kind = ParameterInfo::Kind;
+  return {
+      .name = "sablock",
+      .summary = "keeps blocks of adaptive size inside segments that punctuation delimits",
+      .paper =
+          "SABlock: Semantic-Aware KV Cache Eviction with Adaptive Compression Block Size, 2025",
+      .budget_unit = "prompt tokens kept per KV head, the window included; generated tokens on top",
+      .deviations =
+          "a reconstruction: the equations of segment weights and guided scores, the delimiters, "
+          "lambda, gamma, tau, the largest block and the window are inferred from the paper's "
+          "prose, tables and neighbours; one kept set per layer, from scores averaged over all "
+          "heads. Its ablations: lambda=0 (no guidance); block_max=1 (no adaptive blocks); token "
+          "level: both; fixed blocks of 5 or 10: block_max=5,blocks=fixed, over the whole prompt "
+          "with segment=none",
+      .parameters = and_also(
+          budget_and_window_parameters("1024", "8"),
+          {layers_parameter(),
+           {"lambda", Kind::kNumber, "0.5", "", "strength of the segments' guidance; 0: none", 0,
+            10},
+           {"gamma", Kind::kNumber, "0.5", "", "weight of a segment's diversity (entropy)", 0, 10},
+           {"tau", Kind::kNumber, "0.8", "share",
+            "part of the best tokens' score that a block size must exceed", 0, 1},
+           {"block_max", Kind::kInteger, "10", "tokens", "largest block", 1, 1024},
+           {"blocks", Kind::kChoice, "all", "all|odd|fixed",
+            "block sizes that are tried; fixed: block_max, whatever tau and the segment's budget "
+            "say"},
+           {"guide", Kind::kChoice, "mul", "mul|mix|pow",
+            "guided score: s (1 + lambda F), (1 - lambda) s + lambda F, or s F^lambda"},
+           {"weight", Kind::kChoice, "mul", "mul|add",
+            "segment weight F from mean I and diversity D: I (1 + gamma D), or I + gamma D"},
+           {"ent_norm", Kind::kFlag, "true", "", "entropy divided by its maximum"},
+           {"segment", Kind::kChoice, "clause", "clause|sentence|none",
+            "where the prompt is cut; none: it is one segment"}}),
+      .make = [](const Parameters& p) {
+        Policies out;
+        out.eviction = std::make_unique<SaBlock>(budget_and_window_settings("sablock", p),
+                                                 sablock_settings(p));
+        return out;
+      }};
+}
+
+}  // namespace turnbench

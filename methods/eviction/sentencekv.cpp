@@ -1,0 +1,229 @@
+#include <algorithm>
+#include <climits>
+#include <numeric>
+#include <utility>
+
+#include "common/error.h"
+#include "methods/eviction/snapkv.h"
+#include "methods/parts/cached_keys.h"
+#include "methods/parts/segments.h"
+
+namespace turnbench {
+namespace {
+
+// The official code's rows have room for twice the pool's mean sentence and a margin.
+constexpr int kLeastRow = 100, kRowMargin = 50;  // tokens
+
+class SentenceSelection : public SelectionPolicy {
+ public:
+  struct Settings {
+    Budget budget;           ///< tokens read
+    double semantic_factor;  ///< tokens cached per token read
+    int sinks, recent, length_threshold;
+    bool cuts_long;  ///< sentences, as the official code does
+  };
+  explicit SentenceSelection(const Settings& s) : s_(s) {}
+  std::unique_ptr<SelectionPolicy> clone() const override {
+    return std::make_unique<SentenceSelection>(*this);
+  }
+
+  /// Cuts what stayed of the prompt (the pool) into sentences, each with its mean key.  The
+  /// official code indexes them in rows of one length.
+  int window() const override { return 0; }
+  void after_prefill(const LayerView& view) override {
+    layers_.resize(static_cast<std::size_t>(view.shape.layers));
+    if (view.layer == 0) sentence_of_ = segments(view.dialogue, Cut::kSentence, "sentencekv");
+    Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
+    layer = {};
+    const int sentences = sentence_of_.back() + 1;
+    for (const KvHeadCache& set : view.sets) {
+      const int n = set.size();
+      const auto head_dim = static_cast<std::size_t>(view.shape.head_dim);
+      Pool& pool = layer.pools.emplace_back();
+      pool.query_sum.assign(head_dim, 0.0f);
+      if (s_.cuts_long) pool.longest = std::max(kLeastRow, 2 * (n / sentences) + kRowMargin);
+      pool.budget = budget(view.prompt_tokens, n);
+      const std::vector<int> of = slot_segments(sentence_of_, set, n);  // [n]
+      const std::vector<float> keys = keys_on_host(*view.backend, set, 0, n);
+      for (int j = 1; j <= n; ++j) {
+        const auto at = static_cast<std::size_t>(j);
+        if (j == n || of[at] != of[at - 1])
+          add_sentence(std::span(keys).first(at * head_dim), j, pool.longest, pool);
+      }
+    }
+  }
+
+  /// Queries of the sentence that is being written, summed -> dot products with the mean keys ->
+  /// the nearest sentences, up to the budget.
+  Selection select(const LayerView& view) override {
+    Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
+    add_query(view, layer);
+    // As in the official code, a sentence ends before its last step selects: that step has a
+    // sentence of no tokens, the next one of one token.
+    const int token = view.dialogue.tokens.back();
+    if (ends_segment(view.dialogue.token_text(token), Cut::kSentence)) end_sentence(view, layer);
+    Selection out;
+    for (std::size_t i = 0; i < view.sets.size(); ++i) {
+      const Pool& pool = layer.pools[i];
+      const int n = view.sets[i].size();
+      const bool whole = layer.length <= s_.length_threshold || n <= pool.budget;
+      out.slots.push_back(whole ? all_slots(n) : nearest_sentences(pool, n));
+    }
+    return out;
+  }
+
+ private:
+  struct Sentence {
+    int begin, end;               // slots
+    int retrieved_end;            // of those that can be retrieved
+    std::vector<float> mean_key;  // [head_dim], after RoPE
+  };
+  /// The sentences of one set, and the one that is being written behind them.
+  struct Pool {
+    int budget = 0;                   // tokens read per step
+    int longest = INT_MAX;            // tokens of a sentence that can be retrieved
+    std::vector<Sentence> sentences;  // in order, without gaps
+    std::vector<float> query_sum;     // [head_dim]: of the sentence being written, all heads
+    int end() const { return sentences.empty() ? 0 : sentences.back().end; }
+  };
+  struct Layer {
+    std::vector<Pool> pools;  // [sets]
+    int length = 0;           // tokens of the sentence that is being written
+  };
+
+  /// B for a dialogue of so many prompt tokens, of which `pool` are still cached.
+  int budget(int prompt_tokens, int pool) const {
+    const int out = s_.budget.tokens(prompt_tokens);
+    if (out < s_.sinks + s_.recent && out < pool) {
+      throw input_error(
+          "sentencekv: found a budget of {} tokens, expected at least sinks + recent "
+          "= {}",
+          out, s_.sinks + s_.recent);
+    }
+    return out;
+  }
+
+  /// The slots after the last sentence, up to `end`, as a sentence with their mean key.  The first
+  /// `retrieved` of them can be retrieved.  keys: [slots, head_dim], those of the slots at the end.
+  static void add_sentence(std::span<const float> keys, int end, int retrieved, Pool& pool) {
+    const int begin = pool.end();
+    const std::size_t head_dim = pool.query_sum.size(),
+                      floats = static_cast<std::size_t>(end - begin) * head_dim;
+    std::vector<float> mean(head_dim, 0.0f);
+    for (const float* key = keys.data() + keys.size() - floats; key != keys.data() + keys.size();
+         key += head_dim) {
+      for (std::size_t d = 0; d < head_dim; ++d) mean[d] += key[d];
+    }
+    for (float& x : mean) x /= static_cast<float>(end - begin);
+    pool.sentences.push_back(
+        {begin, end, begin + std::min(end - begin, retrieved), std::move(mean)});
+  }
+
+  /// Adds the step's queries to the sums of their sets.  Sums rank sentences as means do.
+  static void add_query(const LayerView& view, Layer& layer) {
+    ++layer.length;
+    for (int h = 0; h < view.shape.heads; ++h) {
+      Pool& pool = layer.pools[static_cast<std::size_t>(h / view.heads_per_set())];
+      const std::vector<float> q = view.stats.queries(h, 0, 1);  // [head_dim]
+      for (std::size_t d = 0; d < q.size(); ++d) pool.query_sum[d] += q[d];
+    }
+  }
+
+  /// From now on the sentence that was being written can be retrieved, unless it is too long for
+  /// the official code's index.
+  static void end_sentence(const LayerView& view, Layer& layer) {
+    layer.length = 0;
+    for (std::size_t i = 0; i < layer.pools.size(); ++i) {
+      Pool& pool = layer.pools[i];
+      const int end = view.sets[i].size();
+      add_sentence(keys_on_host(*view.backend, view.sets[i], pool.end(), end), end,
+                   end - pool.end() > pool.longest ? 0 : pool.longest, pool);
+      std::fill(pool.query_sum.begin(), pool.query_sum.end(), 0.0f);
+    }
+  }
+
+  /// The first and the last tokens, and between them those of the nearest sentences, until the
+  /// budget is full.  A share of a short prompt may be less than the first and last tokens, which
+  /// may overlap.
+  std::vector<std::int32_t> nearest_sentences(const Pool& pool, int n) const {
+    const int sinks = std::min(s_.sinks, n), recent_begin = std::max(sinks, n - s_.recent);
+    std::vector<float> nearness;  // [sentences]
+    for (const Sentence& sentence : pool.sentences) {
+      nearness.push_back(std::inner_product(pool.query_sum.begin(), pool.query_sum.end(),
+                                            sentence.mean_key.begin(), 0.0f));
+    }
+    std::vector<std::int32_t> out = all_slots(sinks);
+    int room = pool.budget - s_.sinks - s_.recent;  // tokens left to retrieve
+    for (std::int32_t k : ranking(nearness)) {
+      const Sentence& sentence = pool.sentences[static_cast<std::size_t>(k)];
+      // The official code compares strictly: the slot behind the first tokens is not retrieved.
+      const int begin = std::max(sentence.begin, sinks + 1);
+      for (int j = begin; j < std::min(sentence.retrieved_end, recent_begin) && room > 0; ++j) {
+        out.push_back(j);
+        --room;
+      }
+    }
+    std::sort(out.begin(), out.end());
+    return with_tail(std::move(out), recent_begin, n);
+  }
+
+  Settings s_;
+  std::vector<int> sentence_of_;  // of each token of the dialogue
+  std::vector<Layer> layers_;
+};
+
+}  // namespace
+
+/// SnapKV (snapkv.cpp) keeps a pool of semantic_factor times the budget; each decode step reads of
+/// it the first and the last tokens, and the sentences whose mean key has the largest dot product
+/// with the mean query of the sentence that is being written (Zhu et al., 2025; details of the
+/// official code).
+MethodInfo sentencekv() {
+  using Kind = ParameterInfo::Kind;
+  std::vector<ParameterInfo> pool = window_parameters("1024", "32", "7");
+  pool.front().description = "tokens read per set and step; semantic_factor times as many are kept";
+  return {
+      .name = "sentencekv",
+      .summary = "keeps a pool of the prompt and reads the sentences nearest to what is written",
+      .paper =
+          "Zhu et al., SentenceKV: Efficient LLM Inference via Sentence-Level Semantic KV Caching, "
+          "2025",
+      .budget_unit =
+          "tokens read per set and step, first and recent ones included; semantic_factor times as "
+          "many prompt tokens stay cached, generated ones on top",
+      .deviations =
+          "a sentence ends behind any token whose text ends in . ! ? or an empty line, merged "
+          "tokens included; sets per KV head rank by the mean query of their heads "
+          "(gran=query_head is the official code's); of a sentence longer than a row of the "
+          "official code's index only the tokens in the row can be retrieved, of a generated one "
+          "none, which is no rule of the paper's (long=whole: all can)",
+      .parameters = and_also(
+          std::move(pool),
+          {{"semantic_factor", Kind::kNumber, "3", "", "cached tokens per token read", 1, 1000},
+           {"sinks", Kind::kInteger, "32", "tokens", "first tokens that are always read"},
+           {"recent", Kind::kInteger, "32", "tokens", "most recent tokens that are always read", 1},
+           {"length_threshold", Kind::kInteger, "1", "tokens",
+            "a sentence so short reads the whole pool"},
+           {"long", Kind::kChoice, "cut", "cut|whole",
+            "what can be retrieved of a sentence of more than max(100, 2 (pool / sentences) + 50) "
+            "tokens: so many of its first ones and nothing of a generated one, or all"}}),
+      .make = [](const Parameters& p) {
+        WindowSettings pool = window_settings("sentencekv", p);
+        const SentenceSelection::Settings settings{
+            p.budget("budget"),  p.number("semantic_factor"),   p.integer("sinks"),
+            p.integer("recent"), p.integer("length_threshold"), p.choice("long") == "cut"};
+        if (!settings.budget.is_ratio && settings.budget.value < settings.sinks + settings.recent) {
+          throw input_error(
+              "sentencekv: found a budget of {}, {} first and {} recent tokens, expected a larger "
+              "budget",
+              settings.budget.value, settings.sinks, settings.recent);
+        }
+        pool.budget.mean.value *= settings.semantic_factor;
+        Policies out;
+        out.eviction = make_snapkv(pool);
+        out.selection = std::make_unique<SentenceSelection>(settings);
+        return out;
+      }};
+}
+
+}  // namespace turnbench

@@ -1,0 +1,83 @@
+#include "common/error.h"
+#include "methods/parts/budget_parameters.h"
+#include "methods/parts/scores.h"
+
+namespace turnbench {
+namespace {
+
+class StreamingLlm : public EvictionPolicy {
+ public:
+  StreamingLlm(LayerBudget budget, int sinks, bool shift, bool rolling)
+      : budget_(std::move(budget)), sinks_(sinks), shift_(shift), rolling_(rolling) {}
+
+  std::unique_ptr<EvictionPolicy> clone() const override {
+    return std::make_unique<StreamingLlm>(*this);
+  }
+  bool shifts_positions() const override { return shift_; }
+
+  KeepSets after_prefill(const LayerView& view) override {
+    const int n = view.prompt_tokens, budget = budget_.tokens(n);
+    if (budget <= sinks_) {
+      throw input_error(
+          "streamingllm: found a budget of {} tokens of {}, expected more than the {} sinks",
+          budget, n, sinks_);
+    }
+    recent_.resize(static_cast<std::size_t>(view.shape.layers));
+    recent_[static_cast<std::size_t>(view.layer)] = budget_.choices(view, sinks_);
+    return drop_middle(view);
+  }
+
+  bool evicts_in_answers() const override { return rolling_; }
+  KeepSets after_decode(const LayerView& view) override {
+    return recent_.empty() ? KeepSets{} : drop_middle(view);
+  }
+
+ private:
+  /// The sinks and the layer's most recent tokens: the same in every set.
+  KeepSets drop_middle(const LayerView& view) const {
+    const int n = view.sets[0].size(), recent = recent_[static_cast<std::size_t>(view.layer)];
+    if (n <= sinks_ + recent) return {};
+    return in_every_set(view, with_tail(all_slots(sinks_), n - recent, n));  // [sinks + recent]
+  }
+
+  LayerBudget budget_;
+  int sinks_;
+  bool shift_, rolling_;
+  std::vector<int> recent_;  // [layers]: tokens, decided at the end of a prompt
+};
+
+}  // namespace
+
+/// Keeps the first tokens (attention sinks) and the most recent ones, budget - sinks of them; what
+/// lies between is lost.  After each step the oldest token behind the sinks leaves (Xiao et al.,
+/// 2023).
+MethodInfo streamingllm() {
+  using Kind = ParameterInfo::Kind;
+  return {.name = "streamingllm",
+          .summary = "keeps the first tokens (attention sinks) and the most recent ones",
+          .paper = "Xiao et al., Efficient Streaming Language Models with Attention Sinks, 2023",
+          .budget_unit =
+              "tokens kept per KV head, sinks included; with rolling=true also while decoding",
+          .deviations =
+              "prefill attention is dense; a decode step attends before the oldest token leaves; a "
+              "later turn is prefilled before it evicts, where the official demo makes room first; "
+              "positions are kept by default, where that demo shifts them (pos=shift)",
+          .parameters = {{"budget", Kind::kBudget, "1024", "tokens or share",
+                          "tokens kept per KV head"},
+                         {"sinks", Kind::kInteger, "4", "tokens", "first tokens that never leave"},
+                         {"pos", Kind::kChoice, "keep", "keep|shift",
+                          "positions of kept tokens: their own, or their place in the cache"},
+                         {"rolling", Kind::kFlag, "true", "", "the window moves on while decoding"},
+                         layers_parameter()},
+          .make = [](const Parameters& p) {
+            Policies out;
+            const LayerBudget budget = layer_budget("streamingllm", p);
+            const int sinks = p.integer("sinks");
+            check_room("streamingllm", budget.mean, sinks, fmt::format("{} sinks", sinks));
+            out.eviction = std::make_unique<StreamingLlm>(budget, sinks, p.choice("pos") == "shift",
+                                                          p.flag("rolling"));
+            return out;
+          }};
+}
+
+}  // namespace turnbench

@@ -1,0 +1,65 @@
+#include <algorithm>
+
+#include "methods/parts/budget_parameters.h"
+#include "methods/parts/scores.h"
+
+namespace turnbench {
+namespace {
+
+class Tova : public EvictionPolicy {
+ public:
+  Tova(LayerBudget budget, bool protect_last)
+      : budget_(std::move(budget)), protect_last_(protect_last) {}
+  std::unique_ptr<EvictionPolicy> clone() const override { return std::make_unique<Tova>(*this); }
+  int window() const override { return 1; }
+
+  KeepSets after_prefill(const LayerView& view) override {
+    budgets_.resize(static_cast<std::size_t>(view.shape.layers));
+    budgets_[static_cast<std::size_t>(view.layer)] = 1 + std::max(0, budget_.choices(view, 1));
+    return evict(view);
+  }
+  bool evicts_in_answers() const override { return true; }
+  KeepSets after_decode(const LayerView& view) override {
+    return budgets_.empty() ? KeepSets{} : evict(view);
+  }
+
+ private:
+  /// Attention of the last row -> mean over all query heads -> top-k: the same tokens in every set.
+  KeepSets evict(const LayerView& view) const {
+    const int n = view.sets[0].size(), budget = budgets_[static_cast<std::size_t>(view.layer)];
+    if (n <= budget) return {};
+    const int always = protect_last_ ? 1 : 0, candidates = n - always;
+    const HeadScores& attention = view.stats.window_mass(1);  // [query heads, n]
+    const std::vector<float> mean =                           // [candidates]
+        group_scores(attention, 0, view.shape.heads, candidates, GroupRule::kMean);
+    return in_every_set(view, with_tail(top_k(mean, budget - always), candidates, n));  // [budget]
+  }
+
+  LayerBudget budget_;
+  bool protect_last_;
+  std::vector<int> budgets_;  // [layers]: tokens, decided at the end of a prompt
+};
+
+}  // namespace
+
+/// A cache of fixed size: after the prompt and after each step it keeps the tokens that the last
+/// query attends to most, by the mean over all query heads of the layer (Oren et al., 2024).
+MethodInfo tova() {
+  using Kind = ParameterInfo::Kind;
+  return {.name = "tova",
+          .summary = "drops, at every step, the token that the last one attends to least",
+          .paper = "Oren et al., Transformers are Multi-State RNNs, 2024",
+          .budget_unit = "tokens kept per KV head, held while decoding",
+          .deviations = "a decode step attends before the token leaves",
+          .parameters = {{"budget", Kind::kBudget, "1024", "tokens or share",
+                          "tokens kept per KV head"},
+                         {"protect_last", Kind::kFlag, "false", "", "the last token never leaves"},
+                         layers_parameter()},
+          .make = [](const Parameters& p) {
+            Policies out;
+            out.eviction = std::make_unique<Tova>(layer_budget("tova", p), p.flag("protect_last"));
+            return out;
+          }};
+}
+
+}  // namespace turnbench

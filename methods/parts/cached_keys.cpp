@@ -1,0 +1,68 @@
+#include "methods/parts/cached_keys.h"
+
+#include <algorithm>
+#include <array>
+
+namespace turnbench {
+namespace {
+
+/// Reads the rows of a job from a set in host memory.
+void read_host_rows(const ReadRowsJob& job, MatrixView<float> out) {
+  for (std::int64_t r = 0; r < out.rows; ++r) {
+    const int slot = job.first + static_cast<int>(r);
+    job.set->read(job.row, slot, out.row(r));
+  }
+}
+
+}  // namespace
+
+void read_keys_of_any_set(Backend& backend, std::span<const ReadRowsJob> jobs) {
+  std::vector<ReadRowsJob> readable;
+  for (const ReadRowsJob& job : jobs) {
+    if (can_read(backend, *job.set)) {
+      readable.push_back(job);
+      continue;
+    }
+    std::vector<float> rows(static_cast<std::size_t>(job.out.rows * job.out.columns));
+    const MatrixView<float> host(rows.data(), job.out.rows, job.out.columns);
+    read_host_rows(job, host);
+    std::vector<Copy> copies;
+    for (std::int64_t r = 0; r < job.out.rows; ++r)
+      copies.push_back(
+          copy_of(host.row(r), job.out.row(r), static_cast<std::size_t>(job.out.columns)));
+    backend.memory()->copy(copies);
+  }
+  if (!readable.empty()) backend.read_rows(readable);
+}
+
+std::vector<float> keys_on_host(Backend& backend, const KvHeadCache& set, int first, int end) {
+  if (can_read(backend, set)) return backend.rows_on_host(set, KvRow::kKey, first, end);
+  const std::int64_t rows = end - first, head_dim = set.layout().head_dim;
+  std::vector<float> out(static_cast<std::size_t>(rows * head_dim));
+  const ReadRowsJob job{&set, first, KvRow::kKey, MatrixView(out.data(), rows, head_dim)};
+  read_host_rows(job, job.out);
+  return out;
+}
+
+std::vector<float> layer_keys_on_host(const LayerView& view, int first, int end, KvRow row) {
+  constexpr int kAtOnce = 4096;  // slots in the memory of a device
+  const std::int64_t head_dim = view.shape.head_dim, width = std::ssize(view.sets) * head_dim;
+  Memory& memory = *view.backend->memory();
+  std::vector<float> out(static_cast<std::size_t>((end - first) * width));
+  for (int begin = first; begin < end; begin += kAtOnce) {
+    const int count = std::min(kAtOnce, end - begin);
+    const std::size_t floats = static_cast<std::size_t>(count) * static_cast<std::size_t>(width);
+    float* to = out.data() + (begin - first) * width;
+    const MatrixView<float> rows(memory.is_host() ? to : view.scratch->get(floats), count, width);
+    std::vector<ReadRowsJob> jobs;
+    for (std::size_t s = 0; s < view.sets.size(); ++s) {
+      jobs.push_back({&view.sets[s], begin, row,
+                      rows.columns_at(static_cast<std::int64_t>(s) * head_dim, head_dim)});
+    }
+    view.backend->read_rows(jobs);
+    if (!memory.is_host()) memory.copy_floats(rows.data, to, floats);
+  }
+  return out;
+}
+
+}  // namespace turnbench

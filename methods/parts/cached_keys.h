@@ -1,0 +1,23 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "inference/backend/backend.h"
+#include "inference/policy/policy.h"
+
+namespace turnbench {
+
+/// Backend::read_rows of sets that the backend can read, and of sets in host memory, whose rows are
+/// copied to the backend's memory.
+void read_keys_of_any_set(Backend& backend, std::span<const ReadRowsJob> jobs);
+
+/// A copy of the keys of slots [first, end) of a set as float32: [end - first, head_dim], in host
+/// memory.  The set may be in host memory.
+std::vector<float> keys_on_host(Backend& backend, const KvHeadCache& set, int first, int end);
+
+/// The same of all sets of a layer that its backend can read, side by side:
+/// [end - first, sets * head_dim].
+std::vector<float> layer_keys_on_host(const LayerView& view, int first, int end, KvRow row);
+
+}  // namespace turnbench

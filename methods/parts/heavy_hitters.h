@@ -1,0 +1,61 @@
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "methods/parts/budget_parameters.h"
+#include "methods/parts/kept_sets.h"
+
+namespace turnbench {
+
+/// What H2O and Keyformer share.  A token's mass F_j is the sum of the attention that all query
+/// rows so far gave it.  Each set keeps its sinks, its most recent tokens and, of the tokens
+/// between them, those with the largest mass (the heavy hitters).
+class HeavyHitters : public EvictionPolicy {
+ public:
+  struct Settings {
+    LayerBudget budget;  ///< tokens kept per set
+    Budget recent;       ///< how many of them are the most recent: a number, or a share of the mean
+                         ///< without its sinks
+    bool counts_current = false;  ///< the token of a decode step counts as one of the recent ones
+    bool dynamic = true;  ///< evicts after decode steps too; masses live as long as their tokens
+    bool divide_by_rows = false;  ///< a token scores its mass per row that could see it
+    bool per_query_head = false;  ///< a kept set for each query head, else for each KV head
+    int causal_rows = 0;          ///< as in ColumnRule
+    bool gumbel_noise = false;    ///< on the logits, as in ColumnRule
+    double first_temperature = 1, last_temperature = 1;  ///< of the softmax
+    /// Decode steps from the first temperature to the last; 0: as many as the answer may have.
+    int temperature_steps = 1;
+  };
+  /// Refuses a number of recent tokens that is more than the budget's number.
+  explicit HeavyHitters(const Settings& s);
+
+  std::unique_ptr<EvictionPolicy> clone() const override {
+    return std::make_unique<HeavyHitters>(*this);
+  }
+  std::vector<ColumnRule> columns() const override { return {rule(0, {})}; }
+  KeepSets after_prefill(const LayerView& view) override;
+  bool evicts_in_answers() const override { return s_.dynamic; }
+  KeepSets after_decode(const LayerView& view) override;
+
+ private:
+  /// How a set's budget is divided, in tokens.
+  struct Split {
+    int recent = 0, hitters = 0;
+  };
+  struct Layer {
+    std::vector<std::vector<float>> mass;  // [sets][n]: F
+    int rows = 0;                          // summed in `mass`
+    Split split;                           // decided at the end of a prompt
+  };
+
+  ColumnRule rule(int step, const DialogueView& dialogue) const;
+  Split split(const LayerView& view) const;
+  KeepSets evict(const LayerView& view, const ColumnMass& attention, Layer& layer) const;
+  std::vector<float> scores(const KeptSet& set, std::span<const float> mass, int rows) const;
+
+  Settings s_;
+  std::vector<Layer> layers_;
+};
+
+}  // namespace turnbench

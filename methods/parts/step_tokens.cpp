@@ -1,0 +1,91 @@
+#include "methods/parts/step_tokens.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "common/error.h"
+#include "methods/parts/budget_parameters.h"
+#include "methods/parts/scores.h"
+
+namespace turnbench {
+namespace {
+
+/// The slots of the positions that a set has.
+std::vector<std::int32_t> slots_of(const KvHeadCache& set,
+                                   const std::vector<std::int32_t>& positions) {
+  const int n = set.size();
+  if (set.position(n - 1) == n - 1) return positions;  // nothing was evicted
+  std::vector<std::int32_t> out;
+  out.reserve(positions.size());
+  for (const std::int32_t position : positions) {
+    const int slot = set.lower_bound(position);
+    if (slot < n && set.position(slot) == position) out.push_back(slot);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::vector<std::int32_t>> best_tokens(Backend& backend,
+                                                   std::span<const std::span<const float>> rows,
+                                                   int budget, int sinks) {
+  std::vector<std::vector<std::int32_t>> best(rows.size()), out;
+  std::vector<TopKJob> choosing;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto current = static_cast<std::int32_t>(rows[i].size()) - 1,
+               first = std::min(sinks, current);
+    choosing.push_back({rows[i].subspan(static_cast<std::size_t>(first),
+                                        static_cast<std::size_t>(current - first)),
+                        budget - first - 1, &best[i]});
+  }
+  backend.top_k(choosing);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto current = static_cast<std::int32_t>(rows[i].size()) - 1,
+               first = std::min(sinks, current);
+    std::vector<std::int32_t>& list = out.emplace_back(all_slots(first));
+    for (const std::int32_t at : best[i]) list.push_back(first + at);
+    list.push_back(current);
+  }
+  return out;
+}
+
+Selection read_in_layer(const LayerView& view, const StepTokens& tokens, int budget) {
+  if (longest_set(view) <= budget) return {};
+  if (tokens.current != view.first_position) {
+    throw runtime_error("layer {}: found tokens chosen for position {}, expected {}", view.layer,
+                        tokens.current, view.first_position);
+  }
+  const std::size_t sets = view.sets.size(), chosen = tokens.positions.size(),
+                    lists = std::max(sets, chosen);
+  Selection out;
+  for (std::size_t i = 0; i < lists; ++i) {
+    out.slots.push_back(
+        slots_of(view.sets[i * sets / lists], tokens.positions[i * chosen / lists]));
+  }
+  return out;
+}
+
+DeviceNeeds needs_of_steps(const PromptSize& prompt, int budget, int lists_per_set) {
+  // One more than the others of a step, so that its own token stays for the next one.
+  return {.everything = prompt.tokens <= budget,
+          .step_tokens = lists_per_set * budget,
+          .lists_per_set = lists_per_set};
+}
+
+int step_budget(int tokens, int sinks) {
+  return std::max(sinks + 1, tokens);
+}
+
+ParameterInfo sinks_parameter() {
+  return {"sinks", ParameterInfo::Kind::kInteger, "0", "tokens",
+          "first tokens that are always read, in the budget"};
+}
+
+int sinks_of_steps(std::string_view method, const Parameters& parameters) {
+  const int sinks = parameters.integer("sinks");
+  check_room(method, parameters.budget("budget"), sinks, fmt::format("{} sinks", sinks));
+  return sinks;
+}
+
+}  // namespace turnbench

@@ -1,0 +1,58 @@
+#include "methods/parts/window_settings.h"
+
+#include <algorithm>
+
+#include "common/error.h"
+
+namespace turnbench {
+
+int WindowSettings::choices(const LayerView& view) const {
+  const int n = view.prompt_tokens, tokens = budget.tokens(n);
+  if (n > tokens && n > window + 1 && tokens <= window) {
+    throw input_error("{}: found a budget of {} tokens of {}, expected more than the window of {}",
+                      budget.method, tokens, n, window);
+  }
+  const int chosen = budget.choices(view, window);
+  const bool fits = n <= tokens || n <= window + 1;
+  return fits ? std::max(0, n - window) : chosen;
+}
+
+std::vector<ParameterInfo> budget_and_window_parameters(std::string_view budget,
+                                                        std::string_view window) {
+  using Kind = ParameterInfo::Kind;
+  return {{"budget", Kind::kBudget, budget, "tokens or share", "prompt tokens kept per set"},
+          {"window", Kind::kInteger, window, "tokens",
+           "last tokens of the prompt, which are always kept", 1, 4096}};
+}
+
+std::vector<ParameterInfo> window_parameters(std::string_view budget, std::string_view window,
+                                             std::string_view kernel) {
+  using Kind = ParameterInfo::Kind;
+  return and_also(
+      budget_and_window_parameters(budget, window),
+      {{"kernel", Kind::kInteger, kernel, "tokens", "width of the pooling, odd", 1, 255},
+       {"pool", Kind::kChoice, "max", "max|avg|none", "pooling of the scores"},
+       {"gran", Kind::kChoice, "kv_head", "kv_head|query_head", "what has a kept set of its own"},
+       {"gqa_agg", Kind::kChoice, "mean", "mean|max|sum",
+        "reduction over the query heads of a KV head"}});
+}
+
+WindowSettings budget_and_window_settings(std::string_view method, const Parameters& p) {
+  WindowSettings out{.budget = layer_budget(method, p), .window = p.integer("window")};
+  check_room(method, out.budget.mean, out.window, fmt::format("a window of {}", out.window));
+  return out;
+}
+
+WindowSettings window_settings(std::string_view method, const Parameters& p) {
+  WindowSettings out = budget_and_window_settings(method, p);
+  out.kernel = p.integer("kernel");
+  out.pooling = parse_pooling(p.choice("pool"));
+  out.group = parse_group_rule(p.choice("gqa_agg"));
+  out.per_query_head = p.choice("gran") == "query_head";
+  if (out.kernel % 2 == 0) {
+    throw input_error("{}: kernel: found {}, expected an odd number", method, out.kernel);
+  }
+  return out;
+}
+
+}  // namespace turnbench

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "methods/parts/budget_parameters.h"
+#include "methods/parts/scores.h"
+
+namespace turnbench {
+
+/// Settings of the methods that keep the last tokens of a prompt (the window) and, of the tokens
+/// before it, those that the window attends to most.
+struct WindowSettings {
+  LayerBudget budget;  ///< tokens kept per set, the window included
+  int window = 0;      ///< tokens
+  int kernel = 1;      ///< of the pooling, in tokens
+  Pooling pooling = Pooling::kNone;
+  GroupRule group = GroupRule::kMean;
+  bool per_query_head = false;  ///< a kept set for each query head, else for each KV head
+
+  /// Tokens that the view's layer chooses per set before the window: its budget less the window, or
+  /// all of them where the prompt fits.  Refuses a budget that the window fills.
+  int choices(const LayerView& view) const;
+};
+
+/// Parameters "budget" and "window" with their defaults.
+std::vector<ParameterInfo> budget_and_window_parameters(std::string_view budget,
+                                                        std::string_view window);
+/// The same, then "kernel", "pool", "gran" and "gqa_agg".
+std::vector<ParameterInfo> window_parameters(std::string_view budget, std::string_view window,
+                                             std::string_view kernel);
+/// Settings from the values of `budget_and_window_parameters`; refuses a budget that the window
+/// fills.
+WindowSettings budget_and_window_settings(std::string_view method, const Parameters& parameters);
+/// Settings from the values of `window_parameters`; refuses an even kernel, too.
+WindowSettings window_settings(std::string_view method, const Parameters& parameters);
+
+}  // namespace turnbench

@@ -1,0 +1,177 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "common/error.h"
+#include "methods/method.h"
+#include "methods/parts/block_pool.h"
+#include "methods/parts/scores.h"
+
+namespace turnbench {
+namespace {
+
+constexpr float kPreviousLayerShare = 0.25f;  // of a fused score
+
+class CritiPrefill : public PrefillPolicy {
+ public:
+  struct Settings {
+    Budget budget;       ///< keys of a segment in front of it
+    int segment, block;  ///< rows, keys
+    int threshold;       ///< position from which on rows are sparse
+    int skipped_layers;
+    bool fusion, sparse_followup;
+  };
+  explicit CritiPrefill(const Settings& s) : s_(s) {}
+
+  std::unique_ptr<PrefillPolicy> clone() const override {
+    return std::make_unique<CritiPrefill>(*this);
+  }
+
+  std::vector<HeadPattern> plan(const LayerView& view) override {
+    if (view.layer < s_.skipped_layers || (view.first_position > 0 && !s_.sparse_followup))
+      return {};
+    const int heads = view.heads_per_set();
+    // What a layer hands on is used from layer 2 on, and only within one pass.
+    const bool fuse = s_.fusion && view.layer >= 2 && view.layer > s_.skipped_layers &&
+                      previous_.size() == view.sets.size();
+    if (!fuse) previous_.assign(view.sets.size(), {});
+    std::vector<HeadPattern> out(static_cast<std::size_t>(view.shape.heads));
+    view.stats.for_each_head([&](int head) {
+      if (head % heads != 0) return;
+      SegmentScores& previous = previous_[static_cast<std::size_t>(head / heads)];
+      std::fill_n(out.begin() + head, heads, pattern(view, head, fuse, previous));
+    });
+    return out;
+  }
+
+ private:
+  using SegmentScores = std::vector<std::vector<float>>;  // [segments][key blocks before it]
+
+  /// Bounds of queries per segment, bounds of keys per block -> criticality of each block for each
+  /// segment -> fused with the layer before -> top-k blocks before the segment, and its own.  The
+  /// query heads that share a set share the pattern.  `previous` holds the scores of the layer
+  /// before and takes those of this one.
+  HeadPattern pattern(const LayerView& view, int first_head, bool fuse,
+                      SegmentScores& previous) const {
+    const BlockGrid grid(s_.block, view.first_position);
+    const BlockPool keys = pool_keys(*view.backend, cache_of_head(view, first_head), grid,
+                                     view.first_position + view.rows);  // [key blocks]
+    std::vector<BlockPool> queries;                                     // [heads][segments]
+    for (int h = first_head; h < first_head + view.heads_per_set(); ++h)
+      queries.push_back(pool_queries(view, h, s_.segment));
+    const int segments = queries[0].blocks(), first = grid.block_of(view.first_position);
+    const int segment_blocks = s_.segment / s_.block;  // key blocks on a segment's diagonal
+    const int k = s_.budget.tokens(view.first_position + view.rows) / s_.block;
+    HeadPattern p;
+    p.kind = HeadPattern::Kind::kBlocks;
+    p.block_size = s_.block;
+    p.block_rows = s_.segment;
+    previous.resize(static_cast<std::size_t>(segments));
+    for (int i = 0; i < segments; ++i) {
+      const int before = first + i * segment_blocks;  // key blocks in front of the segment
+      const int end = std::min(before + segment_blocks, keys.blocks());
+      std::vector<float> scores = criticality(queries, i, keys, before);  // [before]
+      std::vector<float>& last = previous[static_cast<std::size_t>(i)];
+      if (fuse) {
+        for (std::size_t c = 0; c < scores.size(); ++c)
+          scores[c] = kPreviousLayerShare * last[c] + (1 - kPreviousLayerShare) * scores[c];
+      }
+      const bool sparse = view.first_position + i * s_.segment >= s_.threshold && i < segments - 1;
+      p.blocks.push_back(with_tail(sparse ? top_k(scores, k) : all_slots(before), before, end));
+      last = std::move(scores);
+    }
+    return p;
+  }
+
+  /// softmax over the first `before` key blocks of the bound on their attention, which is the mean
+  /// over the heads: [before].
+  static std::vector<float> criticality(const std::vector<BlockPool>& queries, int segment,
+                                        const BlockPool& keys, int before) {
+    std::vector<float> scores(static_cast<std::size_t>(before), 0.0f);
+    for (const BlockPool& head : queries) {
+      const std::vector<float> middle = middle_of(head.min(segment), head.max(segment));
+      for (int c = 0; c < before; ++c) {
+        float& score = scores[static_cast<std::size_t>(c)];
+        if (keys.count(c) == 0) {  // all evicted
+          score = -std::numeric_limits<float>::infinity();
+          continue;
+        }
+        // The mean of both query bounds against either key bound: the larger product.
+        const double bound = std::max(dot(middle, keys.max(c)), dot(middle, keys.min(c)));
+        score += static_cast<float>(bound) / static_cast<float>(queries.size());
+      }
+    }
+    return softmax_of_blocks(std::move(scores));
+  }
+
+  /// (low + high) / 2: [head_dim].
+  static std::vector<float> middle_of(std::span<const float> low, std::span<const float> high) {
+    std::vector<float> out;
+    for (std::size_t d = 0; d < low.size(); ++d) out.push_back((low[d] + high[d]) / 2);
+    return out;
+  }
+
+  /// All 0 where every block was evicted.
+  static std::vector<float> softmax_of_blocks(std::vector<float> scores) {
+    const float top = scores.empty() ? 0 : *std::max_element(scores.begin(), scores.end());
+    if (std::isinf(top)) return std::vector<float>(scores.size());
+    double sum = 0;
+    for (float& x : scores) sum += x = std::exp(x - top);
+    for (float& x : scores) x /= static_cast<float>(sum);
+    return scores;
+  }
+
+  Settings s_;
+  std::vector<SegmentScores> previous_;  // [sets]: of the layer before
+};
+
+}  // namespace
+
+/// Segments of rows share the key blocks that have the highest bounds on their attention
+/// (CritiPrefill, section 3; sizes and the fusion of layers as in the official code).
+MethodInfo critiprefill() {
+  using Kind = ParameterInfo::Kind;
+  return {
+      .name = "critiprefill",
+      .summary = "sparse prefill on the key blocks that matter most to each segment of rows",
+      .paper =
+          "Lv et al., CritiPrefill: A Segment-wise Criticality-based Approach for Prefilling "
+          "Acceleration in LLMs, 2024",
+      .budget_unit = "keys per prefill row in front of its segment; every token is kept",
+      .deviations =
+          "threshold is the official API's (its command line has 1024); later turns on a kept "
+          "cache are cut into segments and key blocks from the turn's first row on, and their "
+          "last segment is dense (followup=dense: all of them)",
+      .parameters = {{"budget", Kind::kBudget, "2048", "tokens or share",
+                      "keys of a segment in front of it, in whole blocks"},
+                     {"segment", Kind::kInteger, "512", "rows",
+                      "rows that share their keys, a multiple of 64 and of block", 64, 65536},
+                     {"block", Kind::kInteger, "32", "tokens", "keys chosen together", 1, 65536},
+                     {"threshold", Kind::kInteger, "4096", "tokens",
+                      "rows in front of this position are dense"},
+                     {"layer_skip", Kind::kInteger, "1", "layers", "first layers that are dense"},
+                     {"layer_fusion", Kind::kFlag, "true", "",
+                      "a quarter of each score comes from the layer before"},
+                     {"followup", Kind::kChoice, "sparse", "sparse|dense",
+                      "later turns' rows on a kept cache"}},
+      .make = [](const Parameters& p) {
+        const CritiPrefill::Settings s{p.budget("budget"),
+                                       p.integer("segment"),
+                                       p.integer("block"),
+                                       p.integer("threshold"),
+                                       p.integer("layer_skip"),
+                                       p.flag("layer_fusion"),
+                                       p.choice("followup") == "sparse"};
+        if (s.segment % kPatternBlock != 0 || s.segment % s.block != 0) {
+          throw input_error(
+              "critiprefill: segment: found {}, expected a multiple of 64 and of the block of {}",
+              s.segment, s.block);
+        }
+        Policies out;
+        out.prefill = std::make_unique<CritiPrefill>(s);
+        return out;
+      }};
+}
+
+}  // namespace turnbench

@@ -1,0 +1,222 @@
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "common/error.h"
+#include "inference/engine/memory_estimate.h"
+#include "methods/method.h"
+#include "methods/parts/placement_thresholds.h"
+#include "methods/parts/retrieval_head.h"
+#include "methods/parts/step_tokens.h"
+
+namespace turnbench {
+namespace {
+
+class SpeContext : public SelectionPolicy {
+ public:
+  struct Settings {
+    Budget budget;
+    int sinks;   ///< first tokens that are always read
+    bool batch;  ///< one set of tokens for all KV heads
+    RetrievalHeadSettings head;
+    double memory;  ///< bytes for keys and values; 0: all layers are in host memory
+    int requests;   ///< at once, that share them
+    PlacementMemory::Formula formula;
+    bool ahead;  ///< all layers' copies begin before the first layer
+  };
+  explicit SpeContext(Settings s) : s_(std::move(s)) {}
+
+  std::unique_ptr<SelectionPolicy> clone() const override {
+    return std::make_unique<SpeContext>(*this);
+  }
+  int window() const override { return 0; }
+  std::optional<int> selects_ahead(const ModelShape&) const override {
+    return s_.ahead ? std::optional(-1) : std::nullopt;
+  }
+
+  /// Hidden states of all tokens.
+  bool needs_every_pass() const override { return s_.head.previous_features; }
+  std::unique_ptr<Retriever> make_retriever() const override {
+    return make_retrieval_head(s_.head);
+  }
+  MethodResource resource(const ModelConfig& config, DType weights) const override {
+    return {s_.head.key(), head_bytes(s_.head, config, weights)};
+  }
+
+  DeviceNeeds expected_needs(const PromptSize& size) const override {
+    return needs_at(size, size.tokens);
+  }
+  /// Algorithm 2 counts a step's token before it tests.
+  DeviceNeeds needs_in_answer(const PromptSize& size) const override {
+    return s_.memory > 0 ? needs_at(size, size.tokens + 1) : DeviceNeeds{.everything = true};
+  }
+  bool moves_in_answers() const override { return s_.memory > 0; }
+
+  /// The head's keys, in pages that have room for values too.
+  std::size_t expected_index_bytes(const PromptSize& size) const override {
+    if (size.layer > 0) return 0;
+    const auto& own = s_.head.checkpoint;
+    const int sets = own ? own->shape().kv_heads : size.shape.kv_heads,
+              dim = own ? own->shape().head_dim : size.shape.head_dim;
+    return kv_bytes_of({dim, size.dtype, false}, 1, sets, size.prompt_tokens);
+  }
+
+  /// The head's weights, the greatest of those that belong to a KV head -> the best tokens, for all
+  /// layers.
+  void begin_step(const StepView& step) override {
+    const auto tokens = static_cast<int>(step.pass.tokens.size());
+    if (step.position != tokens - 1) {
+      throw input_error(
+          "specontext: found it with a method that shifts positions, expected one that keeps them");
+    }
+    const int most = budget(step.prompt_tokens);
+    if (tokens <= most) return;
+    if (s_.memory > 0) check_memory(step.pass, most);
+    const MatrixView<const float> weights =
+        step.retriever.weights(step.pass, s_.batch ? 1 : step.pass.config.kv_heads);
+    std::vector<std::span<const float>> rows;
+    for (std::int64_t i = 0; i < weights.rows; ++i)
+      rows.emplace_back(weights.row(i), static_cast<std::size_t>(weights.columns));
+    step_ = {step.position, best_tokens(step.pass.backend, rows, most, s_.sinks)};
+  }
+
+  Selection select(const LayerView& view) override {
+    return read_in_layer(view, step_, budget(view.prompt_tokens));
+  }
+
+ private:
+  /// With a memory to fit in, the last layers are in host memory, as many as it takes at sequence
+  /// length `length` (S of algorithm 2).
+  DeviceNeeds needs_at(const PromptSize& size, std::int64_t length) const {
+    const int most = budget(size.prompt_tokens);
+    DeviceNeeds out = needs_of_steps(size, most);
+    if (s_.memory > 0) {
+      const int on_host = layers_on_host(thresholds(size.shape, size.dtype, most), length);
+      out.everything |= size.layer < size.shape.layers - on_host;
+    }
+    return out;
+  }
+
+  std::vector<std::int64_t> thresholds(const ModelShape& shape, DType dtype, int most) const {
+    return placement_thresholds({.bytes = s_.memory,
+                                 .layers = shape.layers,
+                                 .kv_heads = shape.kv_heads,
+                                 .head_dim = shape.head_dim,
+                                 .group = shape.group(),
+                                 .requests = s_.requests,
+                                 .budget = most,
+                                 .element = static_cast<int>(size_of(dtype)),
+                                 .formula = s_.formula});
+  }
+
+  /// Refuses a step whose tokens do not fit even with all layers in host memory.
+  void check_memory(const RetrieverPass& pass, int most) const {
+    const ModelConfig& c = pass.config;
+    const std::int64_t last =
+        thresholds({c.layers, c.heads, c.kv_heads, c.head_dim}, pass.key_dtype, most).back();
+    const std::int64_t before = std::ssize(pass.tokens) - 1;
+    if (before < last) return;
+    throw memory_error(
+        "specontext: found {} tokens before a step, expected fewer than {}: with all layers in "
+        "host memory they need more than {} GB",
+        before, last, s_.memory / 1e9);
+  }
+
+  int budget(int prompt_tokens) const {
+    return step_budget(s_.budget.tokens(prompt_tokens), s_.sinks);
+  }
+
+  Settings s_;
+  StepTokens step_;  ///< of the current step
+};
+
+}  // namespace
+
+/// SpeContext (Xu et al., 2025): the queries and keys of a draft model's layer choose, before each
+/// step, the tokens that all layers read (sections 4 and 5.2); what changed since the last step is
+/// loaded.
+MethodInfo specontext() {
+  using Kind = ParameterInfo::Kind;
+  return {
+      .name = "specontext",
+      .summary =
+          "a draft model's attention chooses, before a step, the tokens that all layers read",
+      .paper =
+          "Xu et al., SpeContext: Enabling Efficient Long-context Reasoning with Speculative "
+          "Context Sparsity in LLMs, 2025",
+      .budget_unit =
+          "tokens read per KV head and step, the current token and generated ones included",
+      .deviations =
+          "no code was published: everything follows the paper; what the head reads beside the "
+          "embedding is not said there: feat=none leaves out the columns of the draft's hidden "
+          "states, which the draft was not trained for, feat=prev gives each token's row the "
+          "feature that the draft computes of the model's hidden states of the token before, "
+          "votes for the row's own token and always reads the first one, which counts in the "
+          "budget; YaRN's betas are 32 and 1, its factor is n_max over what the draft was trained "
+          "on, at least 1; a KV head takes the greatest of its share of the draft's heads, or the "
+          "one that is its if there are fewer; the current token counts in the budget; memory=0 "
+          "has all layers in host memory, else they move there one by one, the last first, when "
+          "the prompt, or the tokens of a step with its own, are as many as their threshold says, "
+          "and formula=printed is algorithm 1 as the paper prints it, whose budget term "
+          "lacks a factor of 4; the memory is that for keys and values, since the paper's 1.3 "
+          "times the weights is the same at every step; while a prompt is computed all of its "
+          "layers' tokens go through the device; after a prompt a step loads all that it reads, "
+          "as the first one does; with placement=device none of this holds; beside an eviction a "
+          "layer reads what it has kept of the tokens chosen; head=random is no retriever but the "
+          "control: made-up weights of the model's own sizes, for feat=prev of layers 0, the "
+          "middle one and the last where a model has fewer than seven; equal weights: the earlier "
+          "token",
+      .parameters =
+          {{"budget", Kind::kBudget, "2048", "tokens or share", "tokens read per step"},
+           {"head", Kind::kDirectory, "random", "random",
+            "the checkpoint of an EAGLE-3 draft of the model, or random: made-up weights, a "
+            "control"},
+           {"feat", Kind::kChoice, "none", "none|prev",
+            "hidden states that the head reads beside embeddings: none, or the previous token's"},
+           {"level", Kind::kChoice, "head", "head|batch",
+            "whether each KV head has tokens of its own, or all have the same"},
+           {"n_max", Kind::kInteger, "32768", "tokens", "that the head's positions are extended to",
+            1},
+           {"n_orig", Kind::kInteger, "2048", "tokens", "that the draft was trained on", 1},
+           {"memory", Kind::kNumber, "0", "1e9 bytes",
+            "of the device for keys and values: its own less 1.3 times the weights of model and "
+            "head; the last layers leave it when tokens no longer fit; 0: all layers do"},
+           {"requests", Kind::kInteger, "1", "sequences", "that share this memory", 1},
+           sinks_parameter(),
+           {"ahead", Kind::kFlag, "true", "",
+            "begin the copies of all layers before the first one, else each when its turn comes"},
+           {"formula", Kind::kChoice, "corrected", "corrected|printed|exact",
+            "of the tokens at which layers leave: the paper's with its missing factor, as it is "
+            "printed, or with what the head and the buffer for a group's keys really take"}},
+      .make =
+          [](const Parameters& p) {
+            using Formula = PlacementMemory::Formula;
+            SpeContext::Settings s{.budget = p.budget("budget"),
+                                   .sinks = sinks_of_steps("specontext", p),
+                                   .batch = p.choice("level") == "batch",
+                                   .head = {},
+                                   .memory = 1e9 * p.number("memory"),
+                                   .requests = p.integer("requests"),
+                                   .formula = p.choice("formula") == "printed" ? Formula::kPrinted
+                                              : p.choice("formula") == "exact"
+                                                  ? Formula::kExact
+                                                  : Formula::kCorrected,
+                                   .ahead = p.flag("ahead")};
+            if (const auto directory = p.directory("head")) {
+              s.head.checkpoint =
+                  std::make_shared<const DraftCheckpoint>(DraftCheckpoint::open(*directory));
+            }
+            s.head.name = p.values().find("head")->second;
+            s.head.previous_features = p.choice("feat") == "prev";
+            s.head.longest = p.integer("n_max");
+            s.head.original = p.integer("n_orig");
+            Policies out;
+            out.selection = std::make_unique<SpeContext>(std::move(s));
+            return out;
+          },
+      .placement = {{"placement", "host"}, {"cache_block", "1"}, {"cache_rule", "previous"}}};
+}
+
+}  // namespace turnbench

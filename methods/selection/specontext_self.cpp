@@ -1,0 +1,206 @@
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "common/error.h"
+#include "inference/backend/backend.h"
+#include "inference/kv/slot_set.h"
+#include "methods/method.h"
+#include "methods/parts/scores.h"
+#include "methods/parts/step_tokens.h"
+
+namespace turnbench {
+namespace {
+
+class SpeContextSelf : public SelectionPolicy {
+ public:
+  struct Settings {
+    Budget budget;
+    int sinks;   ///< first tokens that are always read
+    int layer;   ///< that chooses; -1: a quarter of the layers, rounded up
+    bool batch;  ///< one set of tokens for all KV heads
+  };
+  explicit SpeContextSelf(const Settings& s) : s_(s) {}
+
+  std::unique_ptr<SelectionPolicy> clone() const override {
+    return std::make_unique<SpeContextSelf>(*this);
+  }
+  int window() const override { return 0; }
+  std::optional<int> selects_ahead(const ModelShape& shape) const override {
+    return chooser(shape);
+  }
+
+  void after_prefill(const LayerView& view) override {
+    if (view.layer == chooser(view.shape)) lists_ = s_.batch ? 1 : view.sets.size();
+  }
+
+  DeviceNeeds device_needs(const LayerView& view) const override {
+    const PromptSize size = prompt_size(view);
+    DeviceNeeds out = expected_needs(size);
+    if (out.everything || lists_ <= view.sets.size()) return out;
+    return needs_of_steps(size, budget(size.prompt_tokens),
+                          static_cast<int>(lists_ / view.sets.size()));
+  }
+
+  /// All keys of the layer that chooses are read in each step, and all tokens of those before it.
+  DeviceNeeds expected_needs(const PromptSize& size) const override {
+    DeviceNeeds out = needs_of_steps(size, budget(size.prompt_tokens));
+    out.everything |= size.layer <= chooser(size.shape);
+    return out;
+  }
+
+  /// In the layer that chooses: attention of each query head -> its greatest in a KV head -> the
+  /// best tokens.  Later layers read the same.
+  Selection select(const LayerView& view) override {
+    const int first = chooser(view.shape), tokens = budget(view.prompt_tokens);
+    if (view.layer < first) return {};
+    if (view.layer == first) step_ = {view.first_position, choose(view, tokens)};
+    return read_in_layer(view, step_, tokens);
+  }
+
+ private:
+  int chooser(const ModelShape& shape) const {
+    if (s_.layer >= shape.layers) {
+      throw input_error("specontext-self: d: found {}, expected a layer of the model, 0 to {}",
+                        s_.layer, shape.layers - 1);
+    }
+    return s_.layer >= 0 ? s_.layer : std::min((shape.layers + 3) / 4, shape.layers - 1);
+  }
+
+  int budget(int prompt_tokens) const {
+    return step_budget(s_.budget.tokens(prompt_tokens), s_.sinks);
+  }
+
+  /// What is weighed of the layer that chooses.
+  struct Candidates {
+    /// Ascending, of all sets together; empty where each set's own slots are weighed.
+    std::vector<std::int32_t> positions;
+    /// [sets][candidates]: their slots, -1 where a query does not see one; empty where all slots
+    /// are candidates.
+    std::vector<std::vector<std::int32_t>> slots;
+  };
+
+  Candidates candidates(const LayerView& view) const {
+    Candidates out;
+    const auto complete = [&](const KvHeadCache& set) {
+      return set.size() == view.first_position + 1;
+    };
+    if (s_.batch && !std::all_of(view.sets.begin(), view.sets.end(), complete)) {
+      SlotSet kept(view.first_position + 1);
+      for (const KvHeadCache& set : view.sets) {
+        for (int j = 0; j < set.size(); ++j) kept.add(set.position(j));
+      }
+      kept.append_to(out.positions);
+    }
+    for (const KvHeadCache& set : view.sets) {
+      std::vector<std::int32_t>& slots = out.slots.emplace_back(slots_in_window(view, set));
+      if (out.positions.empty()) continue;
+      const std::vector<std::int32_t> seen = std::exchange(slots, {});
+      int slot = 0;
+      for (const std::int32_t position : out.positions) {
+        const bool has = slot < set.size() && set.position(slot) == position;
+        const bool sees = has && (seen.empty() || seen[static_cast<std::size_t>(slot)] >= 0);
+        slots.push_back(sees ? slot : -1);
+        slot += has ? 1 : 0;
+      }
+    }
+    return out;
+  }
+
+  /// Positions of the tokens to which a query head of a KV head or, for one list, of any gives the
+  /// greatest probabilities: [lists].
+  std::vector<std::vector<std::int32_t>> choose(const LayerView& view, int tokens) const {
+    const Candidates from = candidates(view);
+    const auto count = [&](std::size_t set) {
+      return from.positions.empty() ? view.sets[set].size() : std::ssize(from.positions);
+    };
+    const std::int64_t heads = view.heads_per_set(), per_list = s_.batch ? view.shape.heads : heads;
+    std::int64_t floats = 0;
+    for (std::size_t s = 0; s < view.sets.size(); ++s) floats += (heads + 1) * count(s);
+    float* memory = view.scratch->get(static_cast<std::size_t>(floats));
+    std::vector<KeyScoreJob> scoring;
+    std::vector<ReduceHeadsJob> reducing;
+    const MatrixView q(view.queries.data, view.shape.heads, view.shape.head_dim);
+    for (std::size_t s = 0; s < view.sets.size(); ++s) {
+      const std::int64_t n = count(s), first_head = static_cast<std::int64_t>(s) * heads;
+      const MatrixView<float> scores(memory, per_list, n);  // of one list: behind another's
+      scoring.push_back(
+          {&view.sets[s], q.rows_at(first_head, heads), from.slots[s], scores.rows_at(0, heads)});
+      if (!s_.batch || s == 0)
+        reducing.push_back({scores, HeadReduction::kMaxOfLogSoftmax, {nullptr, 1, n}});
+      memory += heads * n;
+    }
+    std::vector<std::span<const float>> weights;
+    for (ReduceHeadsJob& job : reducing) {
+      job.out.data = memory;
+      memory += job.out.columns;
+      weights.emplace_back(job.out.data, static_cast<std::size_t>(job.out.columns));
+    }
+    view.backend->score_keys(view.scale, scoring);
+    view.backend->reduce_heads(reducing);
+    std::vector<std::vector<std::int32_t>> out =
+        best_tokens(*view.backend, weights, tokens, s_.sinks);
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const KvHeadCache& set = view.sets[i];
+      if (from.positions.empty() && set.is_contiguous()) continue;
+      for (std::int32_t& at : out[i]) {
+        at = from.positions.empty() ? set.position(at)
+                                    : from.positions[static_cast<std::size_t>(at)];
+      }
+    }
+    return out;
+  }
+
+  Settings s_;
+  std::size_t lists_ = 1;  ///< of tokens that are chosen
+  StepTokens step_;        ///< of the current step
+};
+
+}  // namespace
+
+/// SpeContext's sharing without its retrieval head: one layer of the model itself chooses the
+/// tokens that all layers from there on read.
+MethodInfo specontext_self() {
+  using Kind = ParameterInfo::Kind;
+  return {
+      .name = "specontext-self",
+      .summary = "one layer's attention chooses the tokens that all later layers read",
+      .paper =
+          "no paper's: what Xu et al., SpeContext: Enabling Efficient Long-context Reasoning with "
+          "Speculative Context Sparsity in LLMs, 2025, can be without a retrieval head",
+      .budget_unit =
+          "tokens read per KV head and step from layer d on, the current token and generated ones "
+          "included",
+      .deviations =
+          "not SpeContext, whose tokens a retrieval head chooses before the first layer, but its "
+          "sharing of tokens between layers, its budget and its loading of what changed, for "
+          "models without such a head: layer d, after which the others follow, is decided here, "
+          "and layers up to it stay on the device; beside an eviction a layer reads what it has "
+          "kept of the tokens chosen; equal weights: the earlier token",
+      .parameters = {{"budget", Kind::kBudget, "2048", "tokens or share",
+                      "tokens read per step from layer d on"},
+                     {"d", Kind::kInteger, "-1", "layer",
+                      "that chooses, and before which everything is read; -1: a quarter of the "
+                      "layers, rounded up",
+                      -1},
+                     {"level", Kind::kChoice, "head", "head|batch",
+                      "whether each KV head has tokens of its own, or all have the same"},
+                     sinks_parameter()},
+      .make =
+          [](const Parameters& p) {
+            Policies out;
+            out.selection = std::make_unique<SpeContextSelf>(
+                SpeContextSelf::Settings{.budget = p.budget("budget"),
+                                         .sinks = sinks_of_steps("specontext-self", p),
+                                         .layer = p.integer("d"),
+                                         .batch = p.choice("level") == "batch"});
+            return out;
+          },
+      .placement = {{"placement", "host"}, {"cache_block", "1"}, {"cache_rule", "previous"}},
+      .compared_as = {{"d", "dense_layers"}}};
+}
+
+}  // namespace turnbench

@@ -1,0 +1,160 @@
+// What bench measures and prints.  Times are a machine's own; what they are times of is not.
+
+#include <gtest/gtest.h>
+
+#include "tests/cli/program.h"
+
+namespace turnbench::test {
+namespace {
+
+Json bench(Arguments arguments) {
+  arguments.insert(arguments.begin(), "bench");
+  for (const char* more : {"--model", "tiny", "--threads", "1", "--repeats", "2", "--json"})
+    arguments.push_back(more);
+  const Finished run = run_program(arguments);
+  EXPECT_EQ(run.code, 0) << run.err;
+  return run.json();
+}
+
+TEST(Bench, PrefillTimesEveryLengthBatchAndMethod) {
+  const Json json = bench({"prefill", "--tokens", "64,200", "--batch", "1,3", "--method", "full",
+                           "--method", "a-shape:n_init=64,n_local=64"});
+  EXPECT_GT(json["peak_flops"], 1e8);
+  EXPECT_GT(json["read_bytes_per_s"], 1e8);
+  ASSERT_EQ(json["rows"].size(), 8u);
+  for (const Json& row : json["rows"]) {
+    const double seconds = row["seconds"]["median"], batch = row["batch"], tokens = row["tokens"];
+    EXPECT_NEAR(row["tokens_per_s"]["median"], tokens * batch / seconds, 1e-6 / seconds);
+    EXPECT_GT(row["of_ceiling"], 0);
+    EXPECT_LT(row["of_ceiling"], 10)
+        << "a share, of a ceiling that may have been measured in noise";
+    const bool dense = row["method"] == "full";
+    EXPECT_EQ(row["of_dense"].is_null(), dense);
+    if (dense) {
+      EXPECT_EQ(row["pairs"], 1);
+    }
+  }
+  EXPECT_LT(json["rows"][5]["pairs"], 1) << "of 200 tokens a sink and a band";
+}
+
+// The bytes that a step must read at least decide its share of the bandwidth.
+TEST(Bench, DecodeReadsWhatTheMethodLeaves) {
+  const Json json = bench({"decode", "--depth", "0,512", "--batch", "2", "--method", "full",
+                           "--method", "snapkv:budget=64"});
+  ASSERT_EQ(json["rows"].size(), 4u);
+  for (const Json& row : json["rows"]) {
+    EXPECT_EQ(row["batch"], 2);
+    EXPECT_GT(row["of_ceiling"], 0);
+    EXPECT_TRUE(row["of_dense"].is_null());
+  }
+  EXPECT_EQ(json["rows"][3]["depth"], 512);
+}
+
+TEST(Bench, AttentionAndStatisticsStandBesideDense) {
+  const Json attention =
+      bench({"attention", "--tokens", "512", "--method", "full", "--method", "loopserve-prefill"});
+  ASSERT_EQ(attention["rows"].size(), 2u);
+  EXPECT_TRUE(attention["rows"][0]["of_dense"].is_null());
+  EXPECT_GT(attention["rows"][1]["of_dense"], 0);
+  EXPECT_LT(attention["rows"][1]["pairs"], 1);
+  const Json statistics = bench({"statistics", "--tokens", "256", "--method", "h2o:budget=64"});
+  ASSERT_EQ(statistics["rows"].size(), 1u);
+  EXPECT_GT(statistics["rows"][0]["of_dense"], 0);
+}
+
+// Of 600 rows each reads at most a window of 64, sinks, blocks on their way, and 2 * 16 tokens.
+TEST(Bench, AttentionShowsWhatIsSelectedInPrompts) {
+  const Json json = bench({"attention", "--tokens", "600", "--method",
+                           "infllm:init=16,block=16,local=64,topk=2,exc=32"});
+  ASSERT_EQ(json["rows"].size(), 1u);
+  EXPECT_GT(json["rows"][0]["of_dense"], 0);
+  EXPECT_GT(json["rows"][0]["pairs"], 64 * 500 / (0.5 * 600 * 601));
+  EXPECT_LT(json["rows"][0]["pairs"], 176 * 600 / (0.5 * 600 * 601));
+}
+
+TEST(Bench, SelectionStandsBesideFullAttention) {
+  const Json json =
+      bench({"selection", "--depth", "600", "--method", "pqcache:budget=100", "--method",
+             "oracle:budget=100,sinks=0,local=0,gran=query_head", "--method", "snapkv:budget=64"});
+  ASSERT_EQ(json["rows"].size(), 4u);
+  const Json &full = json["rows"][0], &pqcache = json["rows"][1], &oracle = json["rows"][2],
+             &snapkv = json["rows"][3];
+  EXPECT_EQ(full["method"], "full");
+  EXPECT_EQ(full["of_full"], 1);
+  EXPECT_EQ(full["recall"], 1);
+  const double all = full["bytes_read"];
+  for (const Json& row : json["rows"]) {
+    EXPECT_EQ(row["depth"], 600);
+    EXPECT_GT(row["attention_ms"], 0);
+    EXPECT_GT(row["of_full"], 0);
+    EXPECT_LE(row["bytes_read"], all);
+  }
+  // Of 600 tokens: 32 sinks, 34 + 34, the current one.
+  EXPECT_NEAR(pqcache["bytes_read"].get<double>() / all, 101.0 / 600, 1e-3);
+  EXPECT_GT(pqcache["recall"], 0.1);
+  EXPECT_LT(pqcache["recall"], 1);
+  EXPECT_GT(pqcache["bytes_moved"], 0);
+  EXPECT_GE(oracle["recall"], 0.99) << "but for the current token, which is always read";
+  EXPECT_EQ(oracle["bytes_moved"], 0);
+  EXPECT_NEAR(snapkv["bytes_read"].get<double>() / all, 64.0 / 600, 0.02);
+}
+
+// Of four layers the first reads all tokens and the others 100; of one that is measured alone, and
+// then stands for all, 100 are read.
+TEST(Bench, SelectionMeasuresAllLayersOrSome) {
+  const auto read = [](const Arguments& more, int measured) {
+    Arguments arguments = {"selection", "--depth", "600", "--method", "specontext-self:budget=100"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Json json = bench(arguments);
+    EXPECT_EQ(json["layers"], 4);
+    EXPECT_EQ(json["layers_measured"], measured);
+    const Json &full = json["rows"][0], &method = json["rows"][1];
+    return method["bytes_read"].get<double>() / full["bytes_read"].get<double>();
+  };
+  EXPECT_NEAR(read({}, 4), (1 + 3 * 100.0 / 600) / 4, 0.01);
+  EXPECT_NEAR(read({"--layers", "1"}, 1), 100.0 / 600, 0.01);
+}
+
+// Tokens of the answers over all the time, and without the prefill and the tokens that it gives.
+TEST(Bench, ThroughputCountsAnswersOfAllRequests) {
+  const Json json =
+      bench({"throughput", "--tokens", "48", "--new-tokens", "5", "--batch", "1,3", "--method",
+             "full", "--method", "oracle:budget=16,sinks=0,placement=host"});
+  ASSERT_EQ(json["rows"].size(), 4u);
+  int best = 0;
+  for (const Json& row : json["rows"]) {
+    const double seconds = row["seconds"]["median"], batch = row["batch"],
+                 rate = row["tokens_per_s"]["median"];
+    EXPECT_EQ(row["new_tokens"], 5);
+    EXPECT_NEAR(rate * seconds, 5 * batch, 1e-6);
+    // The four steps took part of the time in which there were five tokens.
+    EXPECT_GT(row["decode_tokens_per_s"], 4 * batch / seconds);
+    best += row["best"].get<bool>();
+  }
+  EXPECT_EQ(best, 2) << "one batch of each method";
+}
+
+TEST(Bench, ThroughputShowsBatchesThatDoNotFit) {
+  const Json json = bench({"throughput", "--tokens", "64", "--new-tokens", "2", "--batch", "1,64",
+                           "--memory-limit", "16"});
+  ASSERT_EQ(json["rows"].size(), 2u);
+  EXPECT_TRUE(json["rows"][0]["best"]);
+  EXPECT_NE(json["rows"][1]["error"].get<std::string>().find("more than the limit of 16 MiB"),
+            std::string::npos);
+  EXPECT_EQ(run_program({"bench", "decode", "--model", "tiny", "--new-tokens", "4"}).err,
+            "turnbench: --new-tokens: found it with decode, expected it with throughput\n");
+}
+
+TEST(Bench, PrintsATable) {
+  const Finished run = run_program(
+      {"bench", "decode", "--model", "tiny", "--depth", "32", "--repeats", "1", "--threads", "1"});
+  EXPECT_EQ(run.code, 0);
+  const auto lines = run.lines();
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_NE(lines[0].find("GB/s read"), std::string::npos);
+  EXPECT_NE(lines[1].find("of bandwidth"), std::string::npos);
+  EXPECT_NE(lines[2].find("full"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace turnbench::test

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+
+#include "tests/cli/program.h"
+
+namespace turnbench::test {
+
+/// The text of a manifest that runs in a moment: eight cells' dialogues on the embedded model.
+std::string small_manifest();
+
+/// The bytes of the store that it fills; made once.
+const std::string& small_store();
+
+/// Runs SQL on a database file, which is made if it is not there.
+void execute(const std::string& file, const std::string& sql);
+
+}  // namespace turnbench::test

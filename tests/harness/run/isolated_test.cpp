@@ -1,0 +1,74 @@
+// Units that run alone, to be measured.
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/harness/run/small_world.h"
+
+namespace turnbench::test {
+namespace {
+
+Dialogue dialogue_of(int length, std::uint64_t seed = 3) {
+  return make_tiny_dialogues(TinyTask::kFact,
+                             {.turns = 2, .length = length, .count = 1, .seed = seed})[0];
+}
+
+/// Records of a unit by turn.
+std::map<int, Result> by_turn(const UnitResult& result, const std::string& dialogue) {
+  std::map<int, Result> out;
+  for (const auto& [key, value] : by_key(result.records)) {
+    if (std::get<1>(key) == dialogue) out.emplace(std::get<2>(key), value);
+  }
+  return out;
+}
+
+// What a cell takes does not depend on what ran before it on the same engine, nor on chance.
+TEST(Isolated, PeaksAreTheCellsOwn) {
+  const SmallWorld world;
+  const Dialogue small = dialogue_of(120), large = dialogue_of(900, 5);
+  const Decoding decoding{.max_prompt_tokens = 4000, .max_new_tokens = 4, .isolated = true};
+  const Method full = Method::parse("full"),
+               others[] = {Method::parse("minference"), Method::parse("h2o:budget=64"),
+                           Method::parse("pqcache:budget=64")};
+  for (const char* spec : {"full", "quest:budget=32,placement=host", "pqcache:budget=64"}) {
+    const Method method = Method::parse(spec);
+    for (const int threads : {1, 2}) {
+      const WorkUnit measured{&small, {{spec, &method}}};
+      std::vector<WorkUnit> behind;
+      for (const Method& other : others) behind.push_back({&large, {{"before", &other}}});
+      behind.push_back({&large, {{"before", &full}}});
+      behind.push_back(measured);
+      const auto alone = by_turn(world.run({measured}, decoding, threads), small.id),
+                 after = by_turn(world.run(behind, decoding, threads), small.id);
+      ASSERT_EQ(alone.size(), 2u);
+      for (const auto& [turn, want] : alone) {
+        EXPECT_EQ(want.error, "");
+        for (const char* peak : {"peak_bytes", "decode_peak_bytes"})
+          EXPECT_EQ(after.at(turn).counters.at(peak), want.counters.at(peak))
+              << spec << " " << peak;
+      }
+    }
+  }
+}
+
+// An answer that needs more than its prompt let expect is counted.
+TEST(Isolated, LongAnswersAddToWhatIsResident) {
+  const SmallWorld world;
+  const Dialogue dialogue = dialogue_of(120);
+  const Method method = Method::parse("full:placement=host");
+  const auto resident = [&](int answer) {
+    const Decoding decoding{.max_prompt_tokens = 4000, .max_new_tokens = answer, .isolated = true};
+    return by_turn(world.run({{&dialogue, {{"full", &method}}}}, decoding), dialogue.id)
+        .at(0)
+        .counters.at("resident_kv_bytes");
+  };
+  const double promised = resident(4);
+  EXPECT_EQ(resident(900), promised) << "there was room for that";
+  EXPECT_GT(resident(2100), promised);
+}
+
+}  // namespace
+}  // namespace turnbench::test

@@ -1,0 +1,133 @@
+// What a turn becomes: text, labels, tokens, and what ends its answer.
+
+#include "harness/run/prompt.h"
+
+#include <gtest/gtest.h>
+
+#include "common/file.h"
+#include "inference/model/embedded_model.h"
+#include "tests/message_of.h"
+
+namespace turnbench {
+namespace {
+
+/// Byte-level, with <|begin_of_text|> and <|eot_id|>.
+Tokenizer small_tokenizer() {
+  const std::string path = TURNBENCH_SOURCE_DIR "/tests/data/tokenizers/llama3.json";
+  return Tokenizer::from_json(read_file(path), R"({"eos_token": "<|eot_id|>"})", path);
+}
+
+ChatTemplate template_of(const std::string& text) {
+  return {.name = "own", .source = "chat", .text = text};
+}
+
+Turn turn_in_pieces() {
+  Turn out;
+  out.instruction = "  Read.";
+  out.contexts = {{"a", "One 😀."}, {"b", "Two."}};
+  out.question = "Which? ";
+  out.position = Position::kMiddle;
+  out.gold = "Both.";
+  return out;
+}
+
+/// "kind[text]" of each part.
+std::string labels(const LabelledText& text) {
+  std::string out;
+  std::size_t begin = 0;
+  for (const auto& [kind, turn, end] : text.parts) {
+    out += std::string(name_of(kind)) + "[" + text.text.substr(begin, end - begin) + "]";
+    begin = end;
+  }
+  return out;
+}
+
+/// The same of the tokens' spans.
+std::string labels(const Tokenizer& tokenizer, const RenderedTurn& turn) {
+  std::string out;
+  for (const Span& s : turn.spans) {
+    const auto tokens =
+        std::span(turn.tokens)
+            .subspan(static_cast<std::size_t>(s.begin), static_cast<std::size_t>(s.end - s.begin));
+    out += std::string(name_of(s.kind)) + "[" + tokenizer.decode(tokens, false) + "]";
+  }
+  return out;
+}
+
+TEST(Prompt, LabelsSayWhereATemplatePutsThePieces) {
+  const Tokenizer tokenizer = small_tokenizer();
+  const auto text = [&](const std::string& jinja, int turn, const std::string& system = "") {
+    const ChatTemplate chat = template_of(jinja);
+    return labels(PromptRenderer(tokenizer, chat, system, {}).text(turn_in_pieces(), turn));
+  };
+  const std::string plain = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}<a>";
+  EXPECT_EQ(text(plain, 0),
+            "markup[<user>]instruction[  Read.]context[\n\n]context[One 😀.]"
+            "question[\n\nWhich? ]context[\n\n]context[Two.]cue[<a>]");
+  EXPECT_EQ(text(plain, 1, "Be brief."), text(plain, 2));
+  EXPECT_EQ(text(plain, 0, "Be brief.").substr(0, 38), "markup[<system>Be brief.<user>]instruc");
+  // Trimmed, and cut.
+  EXPECT_EQ(text("{% for m in messages %}({{ m.content.strip()[:8] }}){% endfor %}", 1),
+            "markup[)(]instruction[Read.]context[\n\n]context[O]cue[)]");
+  // Replaced: what stands for a piece's end belongs to the next one.
+  EXPECT_EQ(text("{% for m in messages %}<{{ m.content | replace('One', '1') }}>{% endfor %}", 1),
+            "markup[><]instruction[  Read.]context[\n\n]context[1 😀.]question[\n\nWhich? ]"
+            "context[\n\n]context[Two.]cue[>]");
+}
+
+// As Mistral's templates do.
+TEST(Prompt, ASystemPromptThatMovesServesOneTurn) {
+  const Tokenizer tokenizer = small_tokenizer();
+  const ChatTemplate chat = template_of(
+      "{% set system = messages[0].content + ': ' %}{% for m in messages[1:] %}"
+      "[{{ system if loop.last }}{{ m.content }}]{% endfor %}");
+  const PromptRenderer renderer(tokenizer, chat, "Be brief", {});
+  Turn turn;
+  turn.question = "Which?";
+  EXPECT_EQ(labels(renderer.text(turn, 0)), "markup[[Be brief: ]question[Which?]cue[]]");
+  EXPECT_EQ(test::message_of([&] { renderer.text(turn, 1); }).substr(0, 76),
+            "chat: found that turn 2 changes what stands before it (with a system prompt)");
+}
+
+TEST(Prompt, SpansAreTheLabelsOfTokens) {
+  const Tokenizer tokenizer = small_tokenizer();
+  const ChatTemplate chat =
+      template_of("{% for m in messages %}<|begin_of_text|>{{ m.content }}<|eot_id|>{% endfor %}");
+  const PromptRenderer renderer(tokenizer, chat, "", {});
+  Turn turn = turn_in_pieces();  // no punctuation, which tokens join with line ends
+  turn.instruction = "Read";
+  turn.contexts = {{"a", "One"}, {"b", "Two"}};
+  turn.question = "😀Which";  // begins with tokens that are parts of a character
+  Dialogue dialogue;
+  dialogue.turns = {turn, turn};
+  for (int t : {0, 1}) {
+    const RenderedTurn rendered = renderer.render(dialogue, t, 0);
+    EXPECT_EQ(tokenizer.decode(rendered.tokens, false), renderer.text(turn, t).text);
+    EXPECT_EQ(labels(tokenizer, rendered), labels(renderer.text(turn, t)));
+    for (const Span& span : rendered.spans) EXPECT_EQ(span.turn, t);
+  }
+  EXPECT_EQ(tokenizer.decode(renderer.gold_answer_tokens(turn), false),
+            "<|begin_of_text|>Both.");  // which no cue begins
+}
+
+TEST(Prompt, AnswersEndAtWhatATemplateWritesBehindThem) {
+  const Tokenizer tiny =
+      Tokenizer::from_json(embedded::tokenizer(), embedded::tokenizer_config(), "tiny");
+  const Tokenizer small = small_tokenizer();
+  const auto stops = [](const Tokenizer& tokenizer, const ChatTemplate& chat,
+                        const std::vector<int>& more) {
+    return PromptRenderer(tokenizer, chat, "", more).stop_tokens();
+  };
+  const int eos = tiny.id_of("<eos>").value(), eot = small.id_of("<|eot_id|>").value(),
+            begin = small.id_of("<|begin_of_text|>").value();
+  EXPECT_EQ(stops(tiny, find_chat_template("tiny"), {eos, 7}), (std::vector<int>{eos, 7}));
+  // The template's own are not there; the tokenizer's EOS is.
+  EXPECT_EQ(stops(tiny, find_chat_template("qwen3"), {}), std::vector<int>{eos});
+  const std::string each = "{% for m in messages %}{{ m.content }}";
+  EXPECT_EQ(stops(small, template_of(each + " <|begin_of_text|>{% endfor %}"), {}),
+            (std::vector<int>{begin, eot}));
+  EXPECT_EQ(stops(small, template_of(each + "\n<end>{% endfor %}"), {}), std::vector<int>{eot});
+}
+
+}  // namespace
+}  // namespace turnbench

@@ -1,0 +1,82 @@
+#pragma once
+
+// The embedded model with its tokenizer and short dialogues: units as the driver runs them.
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "datasets/tiny_qa.h"
+#include "harness/experiment/plan.h"
+#include "harness/run/unit.h"
+#include "inference/engine/engine.h"
+#include "methods/method.h"
+
+namespace turnbench::test {
+
+struct SmallWorld {
+  SmallWorld()
+      : planned(resolve_model({.name = "tiny", .path = "tiny"}, {}, "")),
+        loader(make_cpu_backend(1)),
+        model(planned.checkpoint, *loader, DType::kF32),
+        renderer(planned.tokenizer, planned.chat_template, "", {}) {}
+
+  UnitResult run(const std::vector<WorkUnit>& units, const Decoding& decoding, int threads = 1,
+                 Engine::Options options = {}) const {
+    const auto backend = make_cpu_backend(threads);
+    Engine engine(model, *backend, options);
+    return run_units(engine, renderer, decoding, units);
+  }
+
+  ResolvedModel planned;
+  std::unique_ptr<Backend> loader;
+  Model model;
+  PromptRenderer renderer;
+};
+
+/// A record's place, and all of it but its timings.
+using RecordKey = std::tuple<std::string, std::string, int>;
+struct Result {
+  Record::Status status;
+  std::string error, prompt_hash, answer;
+  int prompt_tokens, truncated_tokens;
+  std::vector<int> answer_tokens;
+  bool stopped;
+  std::map<std::string, double> counters;
+  bool operator==(const Result&) const = default;
+};
+
+inline std::map<RecordKey, Result> by_key(const std::vector<Record>& records) {
+  std::map<RecordKey, Result> out;
+  for (const Record& r : records) {
+    Result result{r.status,           r.error,         r.prompt_hash, r.answer, r.prompt_tokens,
+                  r.truncated_tokens, r.answer_tokens, r.stopped,     {}};
+    for (const auto& [name, value] : r.counters) result.counters[name] = value;
+    out.emplace(RecordKey{r.cell, r.dialogue, r.turn}, std::move(result));
+  }
+  return out;
+}
+
+/// Methods that outlive their cells, each under every history and answers mode.
+class Cells {
+ public:
+  void add(const std::string& spec) {
+    const Method& method = methods_.emplace_back(Method::parse(spec));
+    for (History history : {History::kReprefill, History::kCompressOnce, History::kRecompress}) {
+      for (Answers answers : {Answers::kOwn, Answers::kGold}) {
+        cells.push_back(
+            {spec + " " + std::string(name_of(history)) + " " + std::string(name_of(answers)),
+             &method, history, answers});
+      }
+    }
+  }
+  std::vector<UnitCell> cells;
+
+ private:
+  std::deque<Method> methods_;
+};
+
+}  // namespace turnbench::test

@@ -1,0 +1,387 @@
+// Sharing changes cost, never results: a cell alone, and the same cell among all others.
+
+#include "harness/run/unit.h"
+
+#include <gtest/gtest.h>
+
+#include "common/error.h"
+#include "tests/harness/run/small_world.h"
+#include "tests/methods/settings.h"
+
+namespace turnbench {
+namespace {
+
+using namespace test;
+
+std::vector<Dialogue> short_dialogues(std::size_t count, int length = 130, int turns = 3) {
+  std::vector<Dialogue> out = make_tiny_dialogues(
+      TinyTask::kList, {.turns = turns, .length = length, .count = count, .seed = 3});
+  for (std::size_t i = 0; i < out.size(); ++i)
+    out[i] = with_questions_at(out[i], i % 2 == 0 ? Position::kBegin : Position::kEnd);
+  return out;
+}
+
+void add_all_methods(Cells& cells) {
+  for (const MethodInfo& info : all_methods()) cells.add(spec_of(info, small_values(info)));
+}
+
+/// What every cell gives when it runs by itself, one dialogue at a time; adds to the `prefilled`
+/// tokens.
+std::map<RecordKey, Result> run_alone(const SmallWorld& world,
+                                      const std::vector<Dialogue>& dialogues, const Cells& cells,
+                                      const Decoding& decoding, std::int64_t* prefilled) {
+  std::map<RecordKey, Result> out;
+  for (const Dialogue& dialogue : dialogues) {
+    for (const UnitCell& cell : cells.cells) {
+      const UnitResult one = world.run({{&dialogue, {cell}}}, decoding);
+      out.merge(by_key(one.records));
+      *prefilled += one.prefilled_tokens;
+    }
+  }
+  return out;
+}
+
+void expect_equal(const std::map<RecordKey, Result>& got, const std::map<RecordKey, Result>& want) {
+  ASSERT_EQ(got.size(), want.size());
+  for (const auto& [key, result] : want) {
+    const auto& [cell, dialogue, turn] = key;
+    SCOPED_TRACE(cell + ", " + dialogue + ", turn " + std::to_string(turn));
+    ASSERT_TRUE(got.contains(key));
+    const Result& other = got.at(key);
+    EXPECT_EQ(other.error, result.error);
+    EXPECT_EQ(other.prompt_hash, result.prompt_hash);
+    EXPECT_EQ(other.answer_tokens, result.answer_tokens);
+    EXPECT_EQ(other.counters, result.counters);
+    EXPECT_TRUE(other == result);
+  }
+}
+
+TEST(Sharing, NeverChangesAResult) {
+  const SmallWorld world;
+  const std::vector<Dialogue> dialogues = short_dialogues(2, 70, 0);
+  Cells cells;
+  add_all_methods(cells);
+  // A window longer than everyone else's, positions that shift, a host tier.
+  cells.add("snapkv:budget=80,window=64");
+  cells.add("streamingllm:budget=24,pos=shift");
+  cells.add("oracle:budget=24,sinks=2,placement=host,cache_tokens=32,cache_block=8");
+  // At a high temperature every bit of the logits moves the draws; greedy answers would hide much.
+  const Decoding decoding{
+      .max_prompt_tokens = 4000, .max_new_tokens = 5, .temperature = 4, .seed = 4};
+  std::int64_t alone = 0;
+  std::map<RecordKey, Result> want;  // of every cell, in one of the dialogues
+  for (std::size_t d = 0; d < dialogues.size(); ++d) {
+    Cells some;
+    for (std::size_t c = d; c < cells.cells.size(); c += dialogues.size())
+      some.cells.push_back(cells.cells[c]);
+    want.merge(run_alone(world, {dialogues[d]}, some, decoding, &alone));
+  }
+  std::size_t answered = 0;
+  for (const auto& [key, result] : want) {
+    EXPECT_EQ(result.status, Record::Status::kOk) << std::get<0>(key) << ": " << result.error;
+    answered += !result.answer_tokens.empty();
+  }
+  EXPECT_GT(answered, want.size() / 2) << "answers that are empty would prove nothing";
+
+  std::vector<WorkUnit> units;
+  for (const Dialogue& d : dialogues) units.push_back({&d, cells.cells});
+  const UnitResult shared = world.run(units, decoding, 4);
+  const auto all = by_key(shared.records);
+  EXPECT_EQ(all.size(), want.size() * dialogues.size());
+  auto compared = all;
+  std::erase_if(compared, [&](const auto& entry) { return !want.contains(entry.first); });
+  expect_equal(compared, want);
+  EXPECT_LT(shared.prefilled_tokens, alone * 4 / 3) << "an error made every cell run alone";
+  // In another order, one dialogue at a time, in small chunks.
+  std::map<RecordKey, Result> reversed;
+  for (WorkUnit& unit : units) {
+    std::reverse(unit.cells.begin(), unit.cells.end());
+    reversed.merge(by_key(world.run({unit}, decoding, 2, {.prefill_chunk = 50}).records));
+  }
+  expect_equal(reversed, all);
+}
+
+// A cell that runs by itself for its times prefills the whole dialogue at each turn, and yet plans
+// the turn's own rows alone: the earlier ones keep what their turns planned.
+TEST(Sharing, CellsThatAreTimedGiveTheSame) {
+  const SmallWorld world;
+  const std::vector<Dialogue> dialogues = short_dialogues(2);
+  Cells all;
+  const std::string lines = "loopserve-prefill:alpha=0.8,samples=16,mask=line";
+  for (const char* spec :
+       {"full", "loopserve:alpha=0.8,budget=24,n_d=4", "a-shape:n_init=2,n_local=16", "minference",
+        "infllm:budget=24,init=2,block=4", "round:lw=1,granularity=token,strategy=mean"})
+    all.add(spec);
+  for (const char* with : {"", "+h2o:budget=24"}) all.add(lines + with);
+  // An answer that would end is cut in a shared run, and goes on in a timed one; gold answers keep
+  // the dialogues the same.
+  std::vector<UnitCell> cells;
+  for (const UnitCell& c : all.cells) {
+    if (c.answers == Answers::kGold && c.history == History::kReprefill) cells.push_back(c);
+  }
+  Decoding decoding{.max_prompt_tokens = 4000, .max_new_tokens = 6, .temperature = 4, .seed = 4};
+  const auto shared =
+      by_key(world.run({{&dialogues[0], cells}, {&dialogues[1], cells}}, decoding).records);
+  decoding.isolated = true;
+  for (const Dialogue& dialogue : dialogues) {
+    for (const UnitCell& cell : cells) {
+      const UnitResult timed = world.run({{&dialogue, {cell}}}, decoding);
+      std::int64_t prompts = 0;
+      for (const auto& [key, got] : by_key(timed.records)) {
+        SCOPED_TRACE(cell.key + ", " + dialogue.id + ", turn " + std::to_string(std::get<2>(key)));
+        const Result& want = shared.at(key);
+        EXPECT_EQ(got.error, "");
+        EXPECT_EQ(got.prompt_hash, want.prompt_hash);
+        ASSERT_LE(want.answer_tokens.size(), got.answer_tokens.size());
+        EXPECT_EQ(std::vector(got.answer_tokens.begin(),
+                              got.answer_tokens.begin() + std::ssize(want.answer_tokens)),
+                  want.answer_tokens);
+        EXPECT_EQ(got.counters.at("prefill_pairs_share"), want.counters.at("prefill_pairs_share"));
+        EXPECT_EQ(got.counters.at("kv_tokens"), want.counters.at("kv_tokens"));
+        if (cell.key.starts_with(lines)) {
+          EXPECT_LT(want.counters.at("prefill_pairs_share"), 0.9);
+        }
+        prompts += got.prompt_tokens;
+      }
+      EXPECT_EQ(timed.prefilled_tokens, prompts) << cell.key << ": from the first token each time";
+    }
+  }
+}
+
+// Ten methods cost one prefill, and gold answers let later turns go on from it.
+TEST(Sharing, SavesWhatItPromises) {
+  const SmallWorld world;
+  const std::vector<Dialogue> dialogues = short_dialogues(1);
+  Cells cells;
+  for (const char* spec : {"full", "snapkv:budget=24,window=4", "streamingllm:budget=24", "oracle"})
+    cells.add(spec);
+  std::vector<UnitCell> gold;
+  for (const UnitCell& c : cells.cells) {
+    if (c.answers == Answers::kGold && c.history == History::kReprefill) gold.push_back(c);
+  }
+  const Decoding decoding{.max_prompt_tokens = 4000, .max_new_tokens = 4};
+  const UnitResult shared = world.run({{&dialogues[0], gold}}, decoding);
+  EXPECT_EQ(shared.records.size(), 12u);
+  // Every token of the dialogue is computed once.
+  EXPECT_EQ(shared.prefilled_tokens, shared.records.back().prompt_tokens);
+}
+
+/// Two turns of exactly so many tokens under the plain template; their gold answers are empty.
+Dialogue dialogue_of(const PromptRenderer& renderer, int first, int second) {
+  const auto turn_of = [](int marks) {
+    Turn turn;
+    turn.question = std::string(static_cast<std::size_t>(marks), '?');
+    return turn;
+  };
+  Dialogue d;
+  d.id = "worked";
+  d.turns = {turn_of(1), turn_of(1)};
+  const auto grow = [&](std::size_t turn, int tokens) {
+    for (int marks = 1; marks < 20; ++marks) {
+      d.turns[turn] = turn_of(marks);
+      if (static_cast<int>(renderer.render(d, static_cast<int>(turn), 0).tokens.size()) == tokens)
+        return true;
+    }
+    return false;
+  };
+  EXPECT_TRUE(grow(0, first));
+  EXPECT_TRUE(grow(1, second));
+  EXPECT_TRUE(renderer.gold_answer_tokens(d.turns[0]).empty());
+  return d;
+}
+
+// SnapKV with B = 4 and w = 1; a first turn of 6 tokens, a second one that brings 3.  reprefill
+// keeps 4 of 9, compress_once holds 7, recompress keeps 4 of 7; the dialogue is 9 tokens long in
+// all three.
+TEST(Unit, WorkedExampleOfTheHistories) {
+  const SmallWorld world;
+  const ChatTemplate none = find_chat_template("none");
+  const PromptRenderer plain(world.planned.tokenizer, none, "", {});
+  const Dialogue dialogue = dialogue_of(plain, 6, 3);
+  Cells cells;
+  cells.add("snapkv:budget=4,window=1");
+  const auto backend = make_cpu_backend(1);
+  Engine engine(world.model, *backend, {});
+  const auto records =
+      by_key(run_units(engine, plain, {.max_prompt_tokens = 100, .max_new_tokens = 1},
+                       {{&dialogue, cells.cells}})
+                 .records);
+  for (const UnitCell& cell : cells.cells) {
+    if (cell.answers != Answers::kGold) continue;
+    const Result &first = records.at({cell.key, "worked", 0}),
+                 &second = records.at({cell.key, "worked", 1});
+    EXPECT_EQ(first.prompt_tokens, 6);
+    EXPECT_EQ(second.prompt_tokens, 9);
+    EXPECT_EQ(first.counters.at("kv_tokens"), 4) << cell.key;
+    EXPECT_EQ(second.counters.at("kv_tokens"), cell.history == History::kCompressOnce ? 7 : 4)
+        << cell.key;
+    // Three rows to 4 cached tokens and themselves: 12 + 6 pairs, of 18 + 6 in the whole dialogue.
+    EXPECT_EQ(first.counters.at("prefill_pairs_share"), 1) << cell.key;
+    EXPECT_EQ(second.counters.at("prefill_pairs_share"),
+              cell.history == History::kReprefill ? 1 : 18. / 24)
+        << cell.key;
+  }
+}
+
+// The official runners let Keyformer's temperature rise until the answer's length limit.
+TEST(Unit, KeyformersTemperatureRisesUntilTheAnswersLimit) {
+  const SmallWorld world;
+  const std::vector<Dialogue> dialogues = short_dialogues(2);
+  Cells cells;
+  for (const char* t_max : {"", ",t_max=12", ",t_max=1"})
+    cells.add(std::string("keyformer:budget=24,recent=6,noise=false,tau_end=30") + t_max);
+  std::vector<WorkUnit> units;
+  for (const Dialogue& d : dialogues) units.push_back({&d, cells.cells});
+  const auto records = by_key(
+      world
+          .run(units,
+               {.max_prompt_tokens = 4000, .max_new_tokens = 12, .temperature = 4, .seed = 4})
+          .records);
+  std::size_t of_another = 0;
+  for (std::size_t c = 0; c < cells.cells.size() / 3; ++c) {
+    for (const Dialogue& d : dialogues) {
+      for (int turn = 0; turn < static_cast<int>(d.turns.size()); ++turn) {
+        const auto result = [&](std::size_t spec) {
+          return records.at({cells.cells[spec * cells.cells.size() / 3 + c].key, d.id, turn});
+        };
+        EXPECT_EQ(result(0).status, Record::Status::kOk);
+        EXPECT_EQ(result(0).answer_tokens, result(1).answer_tokens);
+        of_another += result(0).answer_tokens != result(2).answer_tokens;
+      }
+    }
+  }
+  EXPECT_GT(of_another, 0u) << "the temperature changes nothing here";
+}
+
+// Units that run at the same time end one after the other, so that each can be stored at its end.
+TEST(Unit, EachIsHandedOverWhenItEnds) {
+  const SmallWorld world;
+  const std::vector<Dialogue> dialogues = short_dialogues(12);
+  Cells cells;
+  cells.add("full");
+  const auto backend = make_cpu_backend(1);
+  Engine engine(world.model, *backend, {});
+  std::size_t begun = 0, ended = 0, at_once = 0;
+  std::vector<std::size_t> begun_at_end;
+  std::vector<Record> records;
+  run_units(
+      engine, world.renderer, {.max_prompt_tokens = 4000, .max_new_tokens = 8},
+      [&]() -> std::optional<WorkUnit> {
+        at_once = std::max(at_once, begun - ended);
+        if (begun == dialogues.size()) return std::nullopt;
+        return WorkUnit{&dialogues[begun++], cells.cells};
+      },
+      [&](const WorkUnit& unit, UnitResult result) {
+        ++ended;
+        begun_at_end.push_back(begun);
+        for (const Record& r : result.records) EXPECT_EQ(r.dialogue, unit.dialogue->id);
+        EXPECT_EQ(result.records.size(), cells.cells.size() * unit.dialogue->turns.size());
+        records.insert(records.end(), result.records.begin(), result.records.end());
+      });
+  ASSERT_EQ(begun_at_end.size(), dialogues.size());
+  EXPECT_LE(begun_at_end[0], kMaxConcurrentUnits + 1) << "one more is known, and waits";
+  EXPECT_LT(begun_at_end[3], dialogues.size()) << "not all at the end";
+  EXPECT_GE(at_once, 2u) << "several fill the decode steps";
+  EXPECT_LE(at_once, kMaxConcurrentUnits + 1);
+  std::vector<WorkUnit> units;
+  for (const Dialogue& dialogue : dialogues) units.push_back({&dialogue, cells.cells});
+  expect_equal(by_key(records),
+               by_key(world.run(units, {.max_prompt_tokens = 4000, .max_new_tokens = 8}).records));
+}
+
+// Under compress_once nothing leaves after the first prompt, also by methods that evict while they
+// decode: all that came since is there.
+TEST(Unit, CompressOnceEvictsOnce) {
+  const SmallWorld world;
+  const std::vector<Dialogue> dialogues = short_dialogues(2);
+  Cells cells;
+  for (const char* spec : {"streamingllm:budget=24", "streamingllm:budget=24,pos=shift",
+                           "h2o:budget=24", "tova:budget=24", "keyformer:budget=24"})
+    cells.add(spec);
+  const auto got = by_key(world
+                              .run({{&dialogues[0], cells.cells}, {&dialogues[1], cells.cells}},
+                                   {.max_prompt_tokens = 4000, .max_new_tokens = 6})
+                              .records);
+  std::size_t answered = 0;
+  for (const UnitCell& cell : cells.cells) {
+    if (cell.history != History::kCompressOnce) continue;
+    for (const Dialogue& dialogue : dialogues) {
+      const Result& first = got.at({cell.key, dialogue.id, 0});
+      EXPECT_EQ(first.error, "");
+      EXPECT_LE(first.counters.at("kv_tokens"), 24) << cell.key;
+      for (int turn : {1, 2}) {
+        const Result& later = got.at({cell.key, dialogue.id, turn});
+        EXPECT_EQ(later.counters.at("kv_tokens"),
+                  first.counters.at("kv_tokens") + later.prompt_tokens - first.prompt_tokens)
+            << cell.key << ", turn " << turn;
+      }
+      answered += first.answer_tokens.size() > 1;
+    }
+  }
+  EXPECT_GT(answered, 10u) << "answers of one token would prove nothing";
+}
+
+// A cell that fails is recorded with its reason, in all its turns; the others are what they were.
+TEST(Unit, FailuresStandAlone) {
+  const SmallWorld world;
+  const std::vector<Dialogue> dialogues = short_dialogues(2);
+  Cells good, all;
+  for (Cells* cells : {&good, &all}) {
+    cells->add("full");
+    if (cells == &all)
+      cells->add("snapkv:budget=0.01,window=8");  // a share of 1%: below the window
+    cells->add("snapkv:budget=24,window=4");
+  }
+  const Decoding decoding{.max_prompt_tokens = 4000, .max_new_tokens = 4};
+  std::int64_t prefilled = 0;
+  const auto want = run_alone(world, dialogues, good, decoding, &prefilled);
+  const auto got =
+      by_key(world.run({{&dialogues[0], all.cells}, {&dialogues[1], all.cells}}, decoding).records);
+  EXPECT_EQ(got.size(), want.size() * 3 / 2);
+  std::map<RecordKey, Result> others;
+  for (const auto& [key, result] : got) {
+    if (!std::get<0>(key).starts_with("snapkv:budget=0.01")) {
+      others.emplace(key, result);
+      continue;
+    }
+    EXPECT_EQ(result.status, Record::Status::kError);
+    EXPECT_NE(result.error.find("expected more than the window of 8"), std::string::npos)
+        << result.error;
+    EXPECT_TRUE(result.answer_tokens.empty());
+  }
+  expect_equal(others, want);
+}
+
+// What does not fit is recorded as out of memory; a shorter dialogue beside it runs.
+TEST(Unit, MemoryIsRefusedCellByCell) {
+  const SmallWorld world;
+  std::vector<Dialogue> dialogues = short_dialogues(1, 60);
+  dialogues.push_back(short_dialogues(2, 1500)[1]);
+  Cells cells;
+  cells.add("full");
+  cells.add("full-eager");
+  const Decoding decoding{.max_prompt_tokens = 8000, .max_new_tokens = 2};
+  const auto backend = make_cpu_backend(1);
+  Engine::Options options;
+  options.memory_limit = world.model.weight_bytes() + (24u << 20);
+  Engine engine(world.model, *backend, options);
+  const auto got = by_key(run_units(engine, world.renderer, decoding,
+                                    {{&dialogues[0], cells.cells}, {&dialogues[1], cells.cells}})
+                              .records);
+  EXPECT_EQ(got.size(), 2u * 12 * 3);
+  for (const auto& [key, result] : got) {
+    const bool eager = std::get<0>(key).starts_with("full-eager"),
+               large = std::get<1>(key) == dialogues[1].id;
+    if (large && eager) {
+      EXPECT_EQ(result.status, Record::Status::kOutOfMemory) << std::get<0>(key);
+      EXPECT_NE(result.error.find("limit"), std::string::npos) << result.error;
+    }
+    if (!large || !eager) {
+      EXPECT_EQ(result.status, Record::Status::kOk) << std::get<0>(key) << result.error;
+    }
+  }
+  EXPECT_EQ(engine.kv_bytes(), 0u) << "nothing is left behind";
+}
+
+}  // namespace
+}  // namespace turnbench

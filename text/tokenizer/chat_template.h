@@ -1,0 +1,67 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/json.h"
+#include "text/jinja/template.h"
+#include "text/tokenizer/tokenizer.h"
+
+namespace turnbench {
+
+/// A chat template: a model's own text, or one that has a name here.
+struct ChatTemplate {
+  std::string name{};                           ///< a known one's, else "own"
+  std::string source{};                         ///< names it in messages
+  std::string text{};                           ///< in Jinja
+  std::map<std::string, std::string> tokens{};  ///< variables of the text: bos_token, ...
+  std::vector<std::string> stops{};  ///< what ends answers beside what stands behind a given one
+
+  /// A user message consists of paragraphs and a question.  These texts precede each of them; the
+  /// first piece of a message only if `prefixes_first_piece`.
+  std::string paragraph_prefix = "\n\n";
+  std::string question_begin = "\n\n";  ///< {n}: the number of the turn
+  bool prefixes_first_piece = false;
+
+  std::string question_prefix(int turn) const;
+};
+
+std::vector<std::string> chat_template_names();
+
+/// @throws Error (input) for an unknown name, with the list of known names.
+ChatTemplate find_chat_template(std::string_view name);
+
+/// The template that `text` is, or names.  `source` is where it stands: "DIR: chat_template".
+/// @throws Error (input) for no text, with the list of known names.
+ChatTemplate chat_template_of(std::string_view text, const Tokenizer& tokenizer,
+                              std::string source);
+
+/// The template that `given` says: `auto` for the model's own, a known name, or a Jinja file, whose
+/// path may be relative to `folder`.  Messages name the place of `given` and the model.
+/// @throws Error (input) for anything else.
+ChatTemplate open_chat_template(const std::string& given, const std::string& place,
+                                const std::filesystem::path& folder, const Tokenizer& tokenizer,
+                                const std::string& model);
+
+/// Renders conversations as `apply_chat_template` of transformers does, without tools and
+/// documents.  The date is always 26 Jul 2024, the fallback of Llama's templates, so that results
+/// are reproducible.
+class ChatRenderer {
+ public:
+  /// @throws Error (input) if the template's text is no template.
+  explicit ChatRenderer(const ChatTemplate& chat);
+
+  /// `messages`: [{"role", "content"}], whose strings the rendering's origins name
+  /// ("/messages/0/content").  With `generation_prompt` the text ends where the answer begins.
+  /// @throws Error (input) for what the template refuses, with its words.
+  jinja::Rendering render(const OrderedJson& messages, bool generation_prompt) const;
+
+ private:
+  std::map<std::string, std::string> tokens_;
+  jinja::Template template_;
+};
+
+}  // namespace turnbench
