@@ -158,7 +158,7 @@ void generate(const GenerateOptions& o, const CommonOptions& common, int& exit_c
   const Pass first{
       .sequence = &sequence, .tokens = prompt.ids, .dialogue = &dialogue, .prompt_end = true};
   std::vector<float> logits = engine.prefill({&first, 1})[0];
-  const double kv_tokens = sequence.cache.mean_tokens();
+  const double kv_tokens = sequence.mean_tokens();
   bool stopped = false;
   while (static_cast<int>(ids.size()) < o.max_tokens && !interrupts.any()) {
     const int token = sampler.sample(logits);

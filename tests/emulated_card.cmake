@@ -19,7 +19,7 @@ string(CONCAT inference_on_cuda_filter "RmsNormHeads.*:*LogitsAndGreedyTokens*:*
   "ScoreVectors.*:*/KeyScores.*:*/PageScores.*:ScoreCodes.*:*/DimensionScores.*:ReduceHeads.*:TopK.*:"
   "AssignNearest.*:ReadKeys.*:RebuildKeys.*:SlotMass.*:AddValues.*:BlendRows.*:Merge.*:"
   "PreRopeKeys.*:Selection.*:"
-  "*Offload.BitsDoNot*:*Offload.ForksShare*:HeldLayerTest.*")
+  "*Offload.BitsDoNot*:*Offload.ForksShare*:PinnedLayerTest.*")
 if(NOT TURNBENCH_SANITIZE)
   # Stages are those of the CPU, one of each kind is enough; and whose the pages are does not differ
   # with heads.

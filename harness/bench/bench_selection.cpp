@@ -117,8 +117,7 @@ class SelectionBench {
     if (policies.selection == nullptr) {
       Sequence sequence = filled(std::move(policies));
       for (std::size_t l = 0; l < measured(); ++l) {
-        for (const KvHeadCache& set : sequence.cache.layer(static_cast<int>(l)))
-          tokens[l] += set.size();
+        for (const KvHeadCache& set : sequence.sets(static_cast<int>(l))) tokens[l] += set.size();
       }
       out.recall.reset();  // of what it evicted it knows nothing
     } else {

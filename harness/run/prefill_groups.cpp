@@ -19,7 +19,7 @@ int shared_window(const ActiveUnit& unit) {
 /// Scores come from the turn's rows alone, and so do counters.
 void forget_earlier_rows(Sequence& s) {
   s.counters = {};
-  for (QueryTail& tail : s.tails) tail.clear();
+  for (LayerState& layer : s.layers) layer.tail.clear();
 }
 
 /// A sequence with the previous turn's prompt of this branch, and the tokens that remain to be
@@ -78,7 +78,7 @@ std::vector<int> continue_sequence(Branch& b) {
   if (s.policies.prefill && s.policies.prefill->recomputes_answer() && !s.policies.eviction)
     s.truncate(s.prompt_tokens);
   if (s.policies.eviction) {  // scores come from this turn's rows alone
-    for (QueryTail& tail : s.tails) tail.clear();
+    for (LayerState& layer : s.layers) layer.tail.clear();
   }
   const std::vector<int>& prompt = b.prompt.tokens;
   return {prompt.begin() + static_cast<std::ptrdiff_t>(s.tokens.size()), prompt.end()};

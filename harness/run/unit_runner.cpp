@@ -313,7 +313,7 @@ void UnitRunner::measure_fidelity(ActiveUnit& unit) {
 }
 
 void UnitRunner::write_cache_counters(Branch& b) const {
-  b.record.counters.push_back({"kv_tokens", b.sequence->cache.mean_tokens()});
+  b.record.counters.push_back({"kv_tokens", b.sequence->mean_tokens()});
   b.record.counters.push_back({"kv_bytes", static_cast<double>(b.sequence->kv_bytes())});
   b.record.counters.push_back(
       {"resident_kv_bytes", static_cast<double>(b.sequence->resident_kv_bytes())});

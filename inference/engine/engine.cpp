@@ -25,15 +25,16 @@ Engine::Stage::Stage(Backend& backend, int head_dim, const Options& options)
   const auto make_pool = [&](bool pre_rope_keys, const std::shared_ptr<Memory>& of) {
     return std::make_shared<KvPool>(PageLayout{head_dim, options.kv_dtype, pre_rope_keys}, of);
   };
-  pool = make_pool(false, memory);
-  pre_rope_pool = make_pool(true, memory);
-  pool->set_limit(options.kv_limit);
-  pre_rope_pool->set_limit(options.kv_limit);
-  host_pool = make_pool(false, host_memory());
-  host_pre_rope_pool = make_pool(true, host_memory());
+  const auto device = make_pool(false, memory), pre_rope_device = make_pool(true, memory),
+             host = make_pool(false, host_memory()), pre_rope_host = make_pool(true, host_memory());
+  device->set_limit(options.kv_limit);
+  pre_rope_device->set_limit(options.kv_limit);
   gathered_pool = make_pool(false, memory);
-  link = make_link(memory, options.link_gbps);
-  within = std::make_shared<OrderedLink>(memory);
+  const std::shared_ptr<Link> link = make_link(memory, options.link_gbps),
+                              within = std::make_shared<OrderedLink>(memory);
+  storage = std::make_shared<KvStorage>(KvStorage{device, host, pre_rope_host, link, within});
+  pre_rope_storage =
+      std::make_shared<KvStorage>(KvStorage{pre_rope_device, pre_rope_host, host, link, within});
 }
 
 Engine::Engine(const Model& model, Backend& backend, Options options)
@@ -53,12 +54,12 @@ Engine::Engine(const Model& model, std::span<Backend* const> backends, Options o
 
 Sequence Engine::make_sequence(Policies policies, int tail_rows, bool pre_rope_keys) const {
   const bool raw = pre_rope_keys || policies.pre_rope_keys();
-  std::vector<std::shared_ptr<KvPool>> pools;
+  std::vector<std::shared_ptr<const KvStorage>> storage;
   for (int l = 0; l < shape_.layers; ++l) {
     const Stage& stage = stages_[model_.stages().stage_of(l)];
-    pools.push_back(raw ? stage.pre_rope_pool : stage.pool);
+    storage.push_back(raw ? stage.pre_rope_storage : stage.storage);
   }
-  return Sequence(shape_, std::move(policies), std::move(pools), tail_rows);
+  return Sequence(shape_, std::move(policies), storage, tail_rows);
 }
 
 std::vector<std::vector<float>> Engine::forward(std::span<const Pass> passes) {
@@ -119,7 +120,7 @@ Engine::Layout Engine::begin(std::span<const Pass> passes, std::int64_t at_once)
     }
     check_policies(pass);
     layout.rows += std::ssize(pass.tokens);
-    layout.pre_rope_keys |= pass.sequence->cache.pre_rope_keys();
+    layout.pre_rope_keys |= pass.sequence->stores_pre_rope_keys();
     layout.decodes &= pass.kind == Pass::Kind::kDecode;
     const std::int64_t context = pass.sequence->next_position + std::ssize(pass.tokens);
     size.total_context += context;
@@ -241,12 +242,10 @@ void Engine::output_and_ffn(int layer, const Layout& layout) {
 void Engine::end(std::span<const Pass> passes) {
   for (const Pass& pass : passes) {
     Sequence& s = *pass.sequence;
-    for (const auto& held : s.held) {
-      if (held) held->settle();  // rows on their way to the host
-    }
+    for (LayerState& layer : s.layers) layer.kv.settle_pinned();  // rows on their way to the host
     const bool shifted =
         s.policies.shifts_positions() && (pass.kind == Pass::Kind::kDecode || pass.prompt_end);
-    s.next_position = shifted ? s.cache.layer(0)[0].size()
+    s.next_position = shifted ? s.sets(0)[0].size()
                               : s.next_position + static_cast<std::int32_t>(pass.tokens.size());
     s.answered = pass.kind == Pass::Kind::kDecode;
     if (!pass.prompt_end) continue;
@@ -256,8 +255,7 @@ void Engine::end(std::span<const Pass> passes) {
       if (s.policies.selects_in_prefill()) f->policies.selection = s.policies.selection->clone();
       give_retriever(s, *f);
       f->tokens = s.tokens;
-      f->next_position =
-          f->policies.shifts_positions() ? f->cache.layer(0)[0].size() : s.next_position;
+      f->next_position = f->policies.shifts_positions() ? f->sets(0)[0].size() : s.next_position;
       f->prompt_tokens = s.prompt_tokens;
       f->generated = 0;
       f->answered = false;
@@ -322,12 +320,12 @@ std::size_t Engine::offload_bytes(std::span<const Pass> passes) const {
     const auto tokens =
         static_cast<std::int32_t>(pass.sequence->next_position + std::ssize(pass.tokens));
     if (pass.kind == Pass::Kind::kPrefill && pass.sequence->policies.placement.host) {
-      const PageLayout& layout = pass.sequence->cache.pool(0)->layout();
+      const PageLayout& layout = pass.sequence->at(0).kv.pool()->layout();
       out += kv_bytes_of(layout, 1, shape_.kv_heads, tokens);  // of one layer at a time
     }
     if (!pass.prompt_end) continue;
     const auto needs = [&](const Sequence& s) {
-      return answer_needs(s.policies, shape_, s.cache.pool(0)->layout(), shape_.kv_heads, tokens,
+      return answer_needs(s.policies, shape_, s.at(0).kv.pool()->layout(), shape_.kv_heads, tokens,
                           static_cast<int>(pass.sequence->tokens.size() + pass.tokens.size()));
     };
     if (pass.forks.empty()) {
@@ -338,7 +336,7 @@ std::size_t Engine::offload_bytes(std::span<const Pass> passes) const {
     std::map<bool, std::size_t> copies;  // with keys before RoPE and without
     for (const Sequence* fork : pass.forks) {
       const AnswerNeeds own = needs(*fork);
-      const PageLayout& layout = fork->cache.pool(0)->layout();
+      const PageLayout& layout = fork->at(0).kv.pool()->layout();
       out += own.working_sets + own.index;
       if (!stages_.front().memory->is_host() || fork->policies.eviction) continue;
       std::size_t& most = copies[layout.pre_rope_keys];
@@ -363,8 +361,8 @@ void Engine::check_memory(const PassSize& pass, std::span<const Pass> passes,
   const Stage& any = stages_.front();
   const std::size_t need =
       model_.weight_bytes() + kv_bytes() + (any.memory->is_host() ? host_kv_bytes() : 0) +
-      kv_bytes_of((pass.pre_rope_keys ? any.pre_rope_pool : any.pool)->layout(), shape_.layers,
-                  shape_.kv_heads, pass.rows) +
+      kv_bytes_of((pass.pre_rope_keys ? any.pre_rope_storage : any.storage)->device->layout(),
+                  shape_.layers, shape_.kv_heads, pass.rows) +
       workspace_bytes_of(model_.config(), active,
                          any.backend.scratch_bytes(model_.config(), active), stages_.size()) +
       std::accumulate(resource_bytes_.begin(), resource_bytes_.end(), std::size_t{0},
@@ -379,7 +377,8 @@ void Engine::check_memory(const PassSize& pass, std::span<const Pass> passes,
 
 std::size_t Engine::kv_bytes() const {
   std::size_t total = 0;
-  for (const Stage& s : stages_) total += s.pool->live_bytes() + s.pre_rope_pool->live_bytes();
+  for (const Stage& s : stages_)
+    total += s.storage->device->live_bytes() + s.pre_rope_storage->device->live_bytes();
   for (const auto& [head_dim, pool] : retriever_pools_) total += pool->live_bytes();
   return total;
 }
@@ -387,21 +386,22 @@ std::size_t Engine::kv_bytes() const {
 std::size_t Engine::host_kv_bytes() const {
   std::size_t total = 0;
   for (const Stage& s : stages_)
-    total += s.host_pool->live_bytes() + s.host_pre_rope_pool->live_bytes();
+    total += s.storage->host->live_bytes() + s.pre_rope_storage->host->live_bytes();
   return total;
 }
 
 std::size_t Engine::peak_kv_bytes() const {
   std::size_t total = 0;
-  for (const Stage& s : stages_) total += s.pool->peak_bytes() + s.pre_rope_pool->peak_bytes();
+  for (const Stage& s : stages_)
+    total += s.storage->device->peak_bytes() + s.pre_rope_storage->device->peak_bytes();
   for (const auto& [head_dim, pool] : retriever_pools_) total += pool->peak_bytes();
   return total;
 }
 
 void Engine::reset_peak() {
   for (Stage& s : stages_) {
-    s.pool->reset_peak();
-    s.pre_rope_pool->reset_peak();
+    s.storage->device->reset_peak();
+    s.pre_rope_storage->device->reset_peak();
   }
   for (const auto& [head_dim, pool] : retriever_pools_) pool->reset_peak();
 }

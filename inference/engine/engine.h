@@ -142,13 +142,6 @@ class Engine {
   /// Consecutive layers on one backend, with their page pools and activations in its memory.
   struct Stage {
     Stage(Backend& backend, int head_dim, const Options& options);
-    /// The pool in host memory with the layout of one on the device.
-    const std::shared_ptr<KvPool>& host_pool_like(const KvPool& device) const {
-      return device.layout().pre_rope_keys ? host_pre_rope_pool : host_pool;
-    }
-    bool is_on_host(const KvHeadCache& set) const {
-      return set.pool() == host_pool || set.pool() == host_pre_rope_pool;
-    }
     /// A matrix of activations that grows as needed.
     struct Rows : Scratch {
       using Scratch::Scratch;
@@ -175,11 +168,8 @@ class Engine {
     Backend& backend;
     std::shared_ptr<Memory> memory;
     std::unique_ptr<Replay> replay;
-    std::shared_ptr<KvPool> pool, pre_rope_pool;            // on the device
-    std::shared_ptr<KvPool> host_pool, host_pre_rope_pool;  // in host memory
-    std::shared_ptr<KvPool> gathered_pool;                  // of what blocks of a prompt read
-    std::shared_ptr<Link> link;
-    std::shared_ptr<Link> within;                   ///< from device to device
+    std::shared_ptr<const KvStorage> storage, pre_rope_storage;  ///< of keys and values
+    std::shared_ptr<KvPool> gathered_pool;          ///< of what blocks of a prompt read
     Rows hidden{memory};                            ///< [rows, hidden]
     Rows cos{memory}, sin{memory};                  ///< [rows, head_dim / 2]
     Rows q{memory}, attended{memory};               ///< [rows, heads * head_dim]
@@ -212,9 +202,9 @@ class Engine {
     bool layer_ends = true;  // no more rows of these passes go through the layer
     /// A layer of a decode step that was asked for before its turn.
     struct Ahead {
-      std::vector<std::int32_t> new_slots;  // of the step's token in the working sets
+      AppendPlan row;  // of the step's token
       Selection selection;
-      std::vector<std::vector<std::int32_t>> working_slots;  // [lists]
+      Readable readable;
     };
     /// [passes][layers], or none of a pass; null where a layer is asked in its turn.
     std::vector<std::vector<std::shared_ptr<const Ahead>>> ahead;
@@ -232,7 +222,7 @@ class Engine {
   /// The patterns and selections of a layer's attention, by pass.
   struct LayerDecisions {
     explicit LayerDecisions(std::size_t passes)
-        : patterns(passes), selections(passes), working_slots(passes), joined(passes), far(passes) {
+        : patterns(passes), selections(passes), readable(passes), joined(passes), far(passes) {
       stats.reserve(passes);  // views refer to its elements
       views.reserve(passes);
     }
@@ -240,8 +230,7 @@ class Engine {
     std::vector<LayerView> views;
     std::vector<std::vector<HeadPattern>> patterns;  // empty: dense
     std::vector<Selection> selections;
-    /// Of passes whose layer is offloaded: the slots of its working sets, [passes][lists].
-    std::vector<std::vector<std::vector<std::int32_t>>> working_slots;
+    std::vector<Readable> readable;  // [passes]
     /// The lists of each set as one, if there are several and all is attended to alike:
     /// [passes][sets].
     std::vector<std::vector<JoinedList>> joined;
@@ -274,9 +263,8 @@ class Engine {
   /// Computes queries, keys and values of all rows, with RoPE.
   void qkv_rope(int layer, const Layout& layout);
   void append_keys(int layer, std::span<const Pass> passes, const Layout& layout);
-  /// The jobs that write the rows of pass `pass` to slots of `sets`, from first[s] on in set s.
-  void add_append_jobs(int layer, std::size_t pass, const Layout& layout,
-                       std::span<KvHeadCache> sets, std::span<const std::int32_t> first,
+  /// The jobs that write the rows of pass `pass`.
+  void add_append_jobs(int layer, std::size_t pass, const Layout& layout, const AppendPlan& plan,
                        std::vector<AppendJob>& jobs);
   void add_tools(LayerView& view, MatrixView<const float> queries);
   LayerDecisions ask_policies(int layer, std::span<const Pass> passes, const Layout& layout);
@@ -334,7 +322,7 @@ class Engine {
                         const LayerView& view);
   /// Attention of one such block to what it selected of `sets`.
   void attend_block(const LayerView& block, std::span<const KvHeadCache> sets,
-                    const Selection& selection, int max_distance, std::int64_t row,
+                    const SlotLists& lists, int max_distance, std::int64_t row,
                     const Layout& layout);
 
   // Of sequences whose policies have a retriever (engine_retrievers.cpp):
@@ -353,42 +341,34 @@ class Engine {
 
   // Of sequences whose keys and values are in host memory (engine_offload.cpp):
   static void begin_ledgers(const Pass& pass);
-  /// Copies the tokens of an offloaded layer to the device, for a prefill pass.
-  void bring_back(Sequence& sequence, int layer);
   IndexPath index_path(Sequence& sequence, int layer);
-  /// Begins the step of an offloaded layer that has been extended by one token.  Returns the
-  /// token's slot in each working set.
-  std::vector<std::int32_t> begin_offloaded_step(Sequence& sequence, int layer);
+  /// Appends the token of a decode step, whose rows are then to be written.
+  AppendPlan append_step(Sequence& sequence, int layer, std::span<const std::int32_t> position);
   /// Moves layers of an answer to host memory whose method no longer needs all of them.
   void move_in_answers(std::span<const Pass> passes);
   /// Asks policies that select ahead once layer `after` was asked (-1: the step has begun) for the
   /// offloaded layers behind it, and starts to bring those to the device.
   void fetch_ahead(int after, std::span<const Pass> passes, Layout& layout);
-  /// Starts to bring what a decode step reads of an offloaded layer to the device.  Returns the
-  /// slots of the working sets, [lists][tokens].
-  std::vector<std::vector<std::int32_t>> fetch(Sequence& sequence, const LayerView& view,
-                                               const Selection& selection);
+  /// Starts to bring what a decode step reads to the device, if it is not there.
+  Readable fetch(Sequence& sequence, const LayerView& view, const Selection& selection);
   /// The RoPE of positions [0, positions) at least, in the stage's memory until the next call.
   RopeTable rope_table(Stage& stage, std::int64_t positions);
   /// What a step of a layer moves over the link; of a layer on the device, what counts nowhere.
   LedgerEntry& ledger_of(Sequence& sequence, int layer);
-  /// Makes room in a layer that holds pinned tokens for those of a pass at `positions`, and brings
-  /// there what else the pass reads and is not held yet.  Returns the first slot of the new ones in
-  /// each set.
-  std::vector<std::int32_t> hold(Sequence& sequence, int layer,
-                                 std::span<const std::int32_t> positions);
-  /// Replaces what the layers from `layer` on hold before a pass from host slot `first` to `end`.
-  void replace_held(Sequence& sequence, int layer, std::int32_t first, std::int32_t end);
+  /// Where the rows of a pass are to be written in a layer of which only pinned tokens are read.
+  /// Brings there what else the pass reads and is not there yet.
+  AppendPlan pinned_rows(Sequence& sequence, int layer, std::span<const std::int32_t> positions);
+  /// Replaces what the layers from `layer` on have pinned before a pass from host slot `first` to
+  /// `end`.
+  void repin(Sequence& sequence, int layer, std::int32_t first, std::int32_t end);
   /// Moves a layer to host memory after a prefill pass, if its method wants it there.  view: at the
   /// end of a prompt, else null, unless the layer is to hold what is pinned.  selection: that
   /// decides for the sequence; may be null.
   void move_to_host(Sequence& sequence, int layer, const LayerView* view,
                     const SelectionPolicy* selection);
-  /// A new working set of a layer whose tokens are on the device, with the pinned ones.
-  void make_working_set(Sequence& sequence, int layer, const DeviceNeeds& needs,
-                        const SelectionPolicy* selection);
-  /// Tells what knows slots of a layer that the sequence's eviction policy was there.
-  void forget_evicted(Sequence& sequence, int layer);
+  /// The working set of a layer of the sequence.
+  static Residency::Options working_set_of(const Sequence& sequence, int layer,
+                                           const DeviceNeeds& needs);
   /// Bytes beside the cached tokens where keys and values move to host memory, or a method has an
   /// index: the layer that a prefill has on the device and, of prompts that end with the passes,
   /// shared copies of tokens, working sets, indices.

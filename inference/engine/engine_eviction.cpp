@@ -35,12 +35,12 @@ void Engine::count_columns(int layer, const Pass& pass, AttentionStats& stats,
 
 void Engine::keep(Sequence& sequence, int layer, const KeepSets& kept,
                   std::span<const KvHeadCache> from) {
-  auto& sets = sequence.cache.layer(layer);
+  auto& sets = sequence.sets(layer);
   const PolicyCheck check{sequence.policies.method, layer, shape_.heads};
   check.keep(kept, from,
              sequence.policies.eviction && sequence.policies.eviction->keeps_unequal_sets());
   if (!kept.keep_all()) {
-    const std::shared_ptr<KvPool>& pool = sequence.cache.pool(layer);
+    const std::shared_ptr<KvPool>& pool = sequence.at(layer).kv.pool();
     std::vector<KvHeadCache> next;
     for (std::size_t i = 0; i < kept.slots.size(); ++i) {
       const KvHeadCache& source = from[i * from.size() / kept.slots.size()];
@@ -55,7 +55,7 @@ void Engine::keep(Sequence& sequence, int layer, const KeepSets& kept,
     sets = std::move(next);
   }
   if (sequence.policies.shifts_positions()) {
-    check.shifted(sets, sequence.cache.layer(0)[0].size());
+    check.shifted(sets, sequence.sets(0)[0].size());
     for (KvHeadCache& set : sets) shift_positions(stage_of(layer), set);
   }
 }

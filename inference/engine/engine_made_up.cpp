@@ -60,7 +60,7 @@ void Engine::fill_kv(Sequence& sequence, std::span<const int> tokens, const Dial
   begin_ledgers(pass);
   for (int l = 0; l < shape_.layers; ++l) {
     Stage& stage = stage_of(l);
-    auto& sets = sequence.cache.layer(l);
+    auto& sets = sequence.sets(l);
     for (std::size_t s = 0; s < sets.size(); ++s) {
       KvHeadCache& set = sets[s];
       for (std::int32_t first = 0; first < n; first += kFilledAtOnce) {
@@ -81,20 +81,18 @@ void Engine::fill_kv(Sequence& sequence, std::span<const int> tokens, const Dial
     source.queries(l, n - rows, {queries.data(), rows, width});
     stage.q.make_room(rows, width);
     stage.memory->copy_floats(queries.data(), stage.q.data(), queries.size());
-    QueryTail& tail = sequence.tails[static_cast<std::size_t>(l)];
+    QueryTail& tail = sequence.at(l).tail;
     for (std::int32_t r = 0; r < rows; ++r) tail.push(queries.data() + r * width, n - rows + r);
     AttentionStats stats(stage.backend, shape_, scale_,
                          model_.config().sliding_window[static_cast<std::size_t>(l)], sets,
-                         {stage.q.view, positions.data()}, &tail,
-                         &sequence.columns[static_cast<std::size_t>(l)], seed);
+                         {stage.q.view, positions.data()}, &tail, &sequence.at(l).columns, seed);
     LayerView filled{l, shape_, sets, stats, view, n - rows, rows, n, 0};
     add_tools(filled, stage.q.view);
     after_attention(l, pass, stats, filled);
   }
   begin_retrievers({&pass, 1}, {});
   sequence.prompt_tokens = n;
-  sequence.next_position =
-      sequence.policies.shifts_positions() ? sequence.cache.layer(0)[0].size() : n;
+  sequence.next_position = sequence.policies.shifts_positions() ? sequence.sets(0)[0].size() : n;
 }
 
 std::vector<double> Engine::attend_made_up(const Pass& pass, KvSource& source) {

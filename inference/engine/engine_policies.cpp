@@ -37,7 +37,7 @@ std::vector<JoinedList> joined_lists(Backend& backend, const Selection& selectio
 /// Stores the last queries of a pass in the sequence's QueryTail; of a step only if anything may
 /// read them there, because the copy waits for the device.  row: the pass's first row.
 void Engine::remember_queries(int layer, const Pass& pass, std::int64_t row, const Layout& layout) {
-  QueryTail& tail = pass.sequence->tails[static_cast<std::size_t>(layer)];
+  QueryTail& tail = pass.sequence->at(layer).tail;
   if (pass.kind == Pass::Kind::kPrefill) {
     if (pass.sequence->answered) tail.clear();  // whether or not the answer's queries are stored
   } else if (pass.observer == nullptr && !pass.sequence->policies.read_window_in_answers()) {
@@ -86,28 +86,25 @@ Engine::LayerDecisions Engine::ask_policies(int layer, std::span<const Pass> pas
     const int rows = static_cast<int>(pass.tokens.size());
     const std::int64_t row = layout.first_row[i];
     remember_queries(layer, pass, row, layout);
-    const auto& sets = s.cache.layer(layer);
+    LayerState& state = s.at(layer);
+    const auto& sets = state.kv.sets();
     const bool decodes = pass.kind == Pass::Kind::kDecode;
     const DialogueView& dialogue = layout.dialogues[i];
     const std::uint64_t noise_seed =
         Random::from({dialogue.seed, static_cast<std::uint64_t>(layer)}).next();
     out.stats.emplace_back(
         stage.backend, shape_, scale_, model_.config().sliding_window[l], sets,
-        QueryRows{stage.q.view.rows_at(row, rows), layout.positions.data() + row}, &s.tails[l],
-        decodes ? nullptr : &s.columns[l], noise_seed);
+        QueryRows{stage.q.view.rows_at(row, rows), layout.positions.data() + row}, &state.tail,
+        decodes ? nullptr : &state.columns, noise_seed);
     const int prompt_tokens = decodes ? s.prompt_tokens : static_cast<int>(s.tokens.size());
     out.views.push_back(LayerView{layer, shape_, sets, out.stats.back(), dialogue,
                                   layout.positions[row], rows, prompt_tokens,
                                   decodes ? s.generated : 0});
     LayerView& view = out.views.back();
     add_tools(view, stage.q.view.rows_at(row, rows));
-    OffloadedLayer* offloaded = s.offloaded[l].get();
-    if (offloaded != nullptr) {
-      if (s.policies.placement.host) view.index_path = index_path(s, layer);
-    }
+    view.index_path = index_path(s, layer);
     const Layout::Ahead* ahead = layout.ahead_of(i, layer);
-    if (offloaded != nullptr && ahead == nullptr)
-      offloaded->settle();  // policies may read the host's keys
+    if (ahead == nullptr) state.kv.settle();  // policies may read the host's keys
     const auto start = Clock::now();
     const PolicyCheck check{s.policies.method, layer, shape_.heads};
     // Who is asked may read keys: prefill policies in prompts, selection policies in steps unless
@@ -133,27 +130,24 @@ Engine::LayerDecisions Engine::ask_policies(int layer, std::span<const Pass> pas
       s.counters.policy_seconds += seconds_since(start);
     }
     if (decodes && s.policies.selection && pass.observer != nullptr) {
-      if (offloaded != nullptr) offloaded->settle();
-      if (s.held[l] != nullptr) s.held[l]->settle();
+      state.kv.settle();
+      state.kv.settle_pinned();
       pass.observer->selection(view, out.selections[i]);
     }
-    if (offloaded != nullptr) {
-      out.working_slots[i] =
-          ahead != nullptr ? ahead->working_slots : fetch(s, view, out.selections[i]);
-      offloaded->await_fetch();
-    } else if (decodes && s.policies.moves_in_answers()) {
-      s.last_read[l] = out.selections[i];
-    }
+    out.readable[i] = ahead != nullptr ? ahead->readable
+                      : decodes        ? fetch(s, view, out.selections[i])
+                                       : state.kv.readable();
+    state.kv.await_fetch();
+    if (decodes && s.policies.moves_in_answers()) state.kv.remember_read(out.selections[i].slots);
     if (view.far_queries.data != nullptr && !out.selections[i].all()) {
-      auto divided =
-          divide_by_distance(sets, out.selections[i],
-                             offloaded != nullptr ? out.working_slots[i] : out.selections[i].slots,
-                             view.first_position, s.policies.selection->max_distance());
+      auto divided = divide_by_distance(sets, out.selections[i],
+                                        out.readable[i].lists(out.selections[i].slots),
+                                        view.first_position, s.policies.selection->max_distance());
       divided.row = out.far[i].row;
       out.far[i] = std::move(divided);
     } else {
       out.joined[i] =
-          joined_lists(stage.backend, out.selections[i], out.working_slots[i], sets, shape_.heads);
+          joined_lists(stage.backend, out.selections[i], out.readable[i].slots, sets, shape_.heads);
     }
   }
   return out;
@@ -169,15 +163,8 @@ std::vector<AttentionJob> Engine::attention_jobs(int layer, std::span<const Pass
     const LayerDecisions::Far& divided = decisions.far[i];
     const Selection& selection = decisions.selections[i];
     const auto& patterns = decisions.patterns[i];
-    Sequence& sequence = *passes[i].sequence;
-    const OffloadedLayer* offloaded = sequence.offloaded[static_cast<std::size_t>(layer)].get();
-    const HeldLayer* held = sequence.held[static_cast<std::size_t>(layer)].get();
-    const std::span<const KvHeadCache> sets = held != nullptr        ? held->sets()
-                                              : offloaded != nullptr ? offloaded->sets()
-                                                                     : sequence.cache.layer(layer);
-    // Of a layer that holds what is read, all is.
-    const std::vector<std::vector<std::int32_t>>& slots =
-        held != nullptr || offloaded != nullptr ? decisions.working_slots[i] : selection.slots;
+    const std::span<const KvHeadCache> sets = decisions.readable[i].sets;
+    const SlotLists& slots = decisions.readable[i].lists(selection.slots);
     const std::vector<JoinedList>& joined = decisions.joined[i];
     const std::int64_t lists =
         slots.empty() || !joined.empty() ? std::ssize(sets) : std::ssize(slots);
@@ -254,7 +241,7 @@ void Engine::count_attention(int layer, const Pass& pass, std::int32_t first_pos
       selects ? first_position + range.rows : static_cast<double>(s.tokens.size());
   s.counters.prefill_pairs_dense += shape_.heads * causal_pairs(range.rows, tokens);
   if (selects) return;
-  const auto& sets = s.cache.layer(layer);
+  const auto& sets = s.sets(layer);
   for (std::size_t head = 0; head < static_cast<std::size_t>(shape_.heads); ++head) {
     const KvHeadCache& set = sets[head * sets.size() / static_cast<std::size_t>(shape_.heads)];
     double pairs = causal_pairs(range.rows, set.size());
@@ -292,8 +279,7 @@ void Engine::attention_layer(int layer, std::span<const Pass> passes, Layout& la
           stage.lse.view.rows_at(layout.first_row[i], std::ssize(passes[i].tokens)));
     }
     Sequence& s = *passes[i].sequence;
-    if (OffloadedLayer* offloaded = s.offloaded[static_cast<std::size_t>(layer)].get())
-      offloaded->end_step(s.cache.layer(layer), ledger_of(s, layer));
+    s.at(layer).kv.end_step(ledger_of(s, layer));
     if (layout.layer_ends) after_attention(layer, passes[i], stats, decisions.views[i]);
   }
   follow_outputs(layer, passes, layout);
@@ -327,13 +313,12 @@ void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
   const auto start = Clock::now();
   if (pass.kind == Pass::Kind::kDecode) {
     if (s.policies.evict_in_answers() && pass.evict) {
-      if (OffloadedLayer* offloaded = s.offloaded[static_cast<std::size_t>(layer)].get())
-        offloaded->settle();  // it may read the host's keys
+      s.at(layer).kv.settle();  // it may read the host's keys
       memory.synchronize();
       const KeepSets kept = s.policies.eviction->after_decode(view);
       keep(s, layer, kept, view.sets);
       // What the device has of a layer on the host stays, as long as slots and keys do.
-      if (!kept.keep_all() || s.policies.shifts_positions()) forget_evicted(s, layer);
+      if (!kept.keep_all() || s.policies.shifts_positions()) s.at(layer).kv.forget_slots();
       s.counters.policy_seconds += seconds_since(start);
     }
     return;
@@ -352,7 +337,7 @@ void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
   std::vector<Sequence*> forks = pass.forks;
   if (forks.empty()) forks.push_back(&s);
   memory.synchronize();
-  const auto l = static_cast<std::size_t>(layer);
+  LayerState& state = s.at(layer);
   LayerMemo memo;
   for (Sequence* fork : forks) {
     const auto began = Clock::now();
@@ -360,16 +345,16 @@ void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
                               ? fork->policies.eviction->after_prefill(view)
                               : KeepSets{};
     if (fork != &s) {
-      fork->tails[l] = s.tails[l];
-      fork->cache.layer(layer).assign(view.sets.begin(), view.sets.end());
+      fork->at(layer).tail = state.tail;
+      fork->at(layer).kv.assign(view.sets);
     }
     keep(*fork, layer, kept, view.sets);
-    if (!kept.keep_all() || fork->policies.shifts_positions()) fork->host_copies[l].clear();
+    if (!kept.keep_all() || fork->policies.shifts_positions()) fork->at(layer).kv.forget_slots();
     SelectionPolicy* selection =  // else the fork gets a clone when all layers are done
         (s.policies.selects_in_prefill() ? s : *fork).policies.selection.get();
     if (selection != nullptr || fork->policies.placement.host) {
       memory.synchronize();
-      const auto& left = fork->cache.layer(layer);
+      const auto& left = fork->sets(layer);
       AttentionStats own_stats = stats.for_sets(left);
       LayerView own{view.layer, view.shape,         left,
                     own_stats,  view.dialogue,      view.first_position,
@@ -385,16 +370,16 @@ void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
       fork->counters.policy_seconds += seconds_since(began);
     }
     if (fork->policies.eviction && !fork->policies.eviction->columns().empty()) {
-      fork->counters.policy_seconds += s.columns[l].seconds;
+      fork->counters.policy_seconds += state.columns.seconds;
     }
   }
-  s.columns[l].seconds = 0;
-  if (pass.forks.empty()) s.columns[l].by_rule.clear();  // its slots are others now
+  state.columns.seconds = 0;
+  if (pass.forks.empty()) state.columns.by_rule.clear();  // its slots are others now
 }
 
 void Engine::count_reads(Sequence& s, int layer, const Selection& selection,
                          std::span<const JoinedList> joined) const {
-  const auto& sets = s.cache.layer(layer);
+  const auto& sets = s.sets(layer);
   for (std::size_t i = 0; i < sets.size(); ++i) {
     const std::size_t per_set = selection.all() ? 0 : selection.slots.size() / sets.size();
     const std::span lists = std::span(selection.slots).subspan(i * per_set, per_set);

@@ -130,15 +130,15 @@ void Engine::attend_in_blocks(int layer, const Pass& pass, std::size_t index, co
     block.sets = view.sets;
     return timed([&] { return std::clamp(policy.prefill_rows(block), 1, block.rows); });
   };
-  int rows = rows_of_next(0);  // also decides what a held layer pins
-  HeldLayer* held = s.held[static_cast<std::size_t>(layer)].get();
-  if (held != nullptr) {
-    const auto positions = std::span(layout.positions).subspan(row, view.rows);
-    std::vector<AppendJob> jobs;
-    add_append_jobs(layer, index, layout, held->sets(), hold(s, layer, positions), jobs);
-    stage.backend.append(jobs);
-    held->write_back(s.cache.layer(layer), view.rows, ledger_of(s, layer));
-  }
+  int rows = rows_of_next(0);  // also decides what is pinned
+  LayerKv& kv = s.at(layer).kv;
+  const AppendPlan plan =
+      pinned_rows(s, layer, std::span(layout.positions).subspan(row, view.rows));
+  std::vector<AppendJob> jobs;
+  add_append_jobs(layer, index, layout, plan, jobs);
+  if (!jobs.empty()) stage.backend.append(jobs);
+  kv.written(plan, view.rows, ledger_of(s, layer));
+  const Readable readable = kv.readable();
   for (int first = 0; first < view.rows; first += rows) {
     if (first > 0) rows = rows_of_next(first);
     block.rows = rows;
@@ -153,18 +153,15 @@ void Engine::attend_in_blocks(int layer, const Pass& pass, std::size_t index, co
     const std::int32_t end = block.first_position + block.rows;
     const Selection selection = timed([&] { return policy.select(block); });
     check.selection(selection, view.sets, end);
-    if (held != nullptr) {
-      attend_block(block, held->sets(), {}, distance, row + first, layout);
-    } else {
-      attend_block(block, view.sets, selection, distance, row + first, layout);
-    }
+    attend_block(block, readable.sets, readable.lists(selection.slots), distance, row + first,
+                 layout);
     const std::size_t lists = selection.all() ? 1 : selection.slots.size();
     for (std::size_t j = 0; j < lists; ++j) {
       const double tokens = selection.all() ? end : static_cast<double>(selection.slots[j].size());
       s.counters.prefill_pairs +=
           causal_pairs(block.rows, tokens) * shape_.heads / static_cast<double>(lists);
     }
-    if (held != nullptr) block.sets = held->sets();
+    block.sets = readable.sets;
     timed([&] {
       policy.attended(block, stage.lse.view.rows_at(row + first, block.rows));
       return 0;
@@ -173,15 +170,14 @@ void Engine::attend_in_blocks(int layer, const Pass& pass, std::size_t index, co
 }
 
 void Engine::attend_block(const LayerView& block, std::span<const KvHeadCache> sets,
-                          const Selection& selection, int max_distance, std::int64_t row,
+                          const SlotLists& lists, int max_distance, std::int64_t row,
                           const Layout& layout) {
   Stage& stage = stage_of(block.layer);
   const std::int32_t last = block.first_position + block.rows - 1;
   const int limit = max_distance,
             window = model_.config().sliding_window[static_cast<std::size_t>(block.layer)];
-  const auto& lists = selection.slots;
-  const auto count = selection.all() ? std::ssize(sets) : std::ssize(lists),
-             heads = shape_.heads / count;
+  const bool all = lists.empty();
+  const auto count = all ? std::ssize(sets) : std::ssize(lists), heads = shape_.heads / count;
   std::vector<Gathering> gathered;
   gathered.reserve(2 * lists.size());
   std::vector<Copy> copies;
@@ -206,7 +202,7 @@ void Engine::attend_block(const LayerView& block, std::span<const KvHeadCache> s
     };
     const MatrixView<float> out = own(stage.attended.view, row, shape_.head_dim),
                             lse = own(stage.lse.view, row, 1);
-    if (selection.all()) {
+    if (all) {
       add_job(set, own(stage.q.view, row, shape_.head_dim), out, lse).sliding_window = window;
       continue;
     }

@@ -7,30 +7,15 @@
 #include <utility>
 
 namespace turnbench {
-namespace {
-
-/// The tokens, or slots of working sets, of all sets together.
-std::size_t slots_of(std::span<const KvHeadCache> sets) {
-  std::size_t out = 0;
-  for (const KvHeadCache& set : sets) out += static_cast<std::size_t>(set.size());
-  return out;
-}
-
-}  // namespace
 
 Sequence::Sequence(const ModelShape& shape, Policies policies,
-                   std::vector<std::shared_ptr<KvPool>> pools, int tail_rows)
-    : cache(shape.kv_heads, std::move(pools)),
-      policies(std::move(policies)),
+                   std::span<const std::shared_ptr<const KvStorage>> storage, int tail_rows)
+    : policies(std::move(policies)),
       shape_(shape),
       tail_rows_(std::max(tail_rows, this->policies.window())) {
-  tails.assign(static_cast<std::size_t>(shape.layers),
-               QueryTail(tail_rows_, shape.heads * shape.head_dim));
-  columns.resize(tails.size());
-  offloaded.resize(tails.size());
-  held.resize(tails.size());
-  host_copies.resize(tails.size());
-  last_read.resize(tails.size());
+  const QueryTail tail(tail_rows_, shape.heads * shape.head_dim);
+  layers.reserve(storage.size());
+  for (const auto& of_layer : storage) layers.push_back({LayerKv(shape.kv_heads, of_layer), tail});
   if (this->policies.selection) retriever = this->policies.selection->make_retriever();
 }
 
@@ -39,25 +24,18 @@ Sequence Sequence::fork() const {
 }
 
 Sequence Sequence::fork_as(Policies other) const {
-  Sequence out(shape_, std::move(other), cache.pools(), tail_rows_);
+  Sequence out(shape_, std::move(other), {}, tail_rows_);
   out.tokens = tokens;
   out.next_position = next_position;
   out.prompt_tokens = prompt_tokens;
   out.generated = generated;
   out.answered = answered;
-  out.cache = cache;
-  out.tails = tails;
-  out.columns = columns;
-  for (std::size_t l = 0; l < offloaded.size(); ++l) {
-    if (offloaded[l]) out.offloaded[l] = std::make_unique<OffloadedLayer>(*offloaded[l]);
-    if (held[l]) out.held[l] = std::make_unique<HeldLayer>(*held[l]);
-  }
+  out.layers = std::vector<LayerState>(layers);
   if (out.retriever) {
     if (const Retriever* known = find_retriever(out.retriever->key()))
       out.retriever = known->clone();
   }
   for (const auto& of_forks : fork_retrievers) out.fork_retrievers.push_back(of_forks->clone());
-  out.last_read = last_read;
   out.counters = counters;
   return out;
 }
@@ -69,26 +47,47 @@ const Retriever* Sequence::find_retriever(const std::string& key) const {
   return found == fork_retrievers.end() ? nullptr : found->get();
 }
 
+bool Sequence::stores_pre_rope_keys() const {
+  bool out = false;
+  for_each_set([&](const KvHeadCache& set) { out |= set.layout().pre_rope_keys; });
+  return out;
+}
+
+double Sequence::mean_tokens() const {
+  double tokens = 0, count = 0;
+  for_each_set([&](const KvHeadCache& set) {
+    tokens += set.size();
+    ++count;
+  });
+  return count == 0 ? 0 : tokens / count;
+}
+
+std::size_t Sequence::page_bytes() const {
+  std::size_t out = 0;
+  for_each_set([&](const KvHeadCache& set) { out += set.bytes(); });
+  return out;
+}
+
+std::size_t Sequence::logical_bytes(std::size_t rows) const {
+  std::size_t tokens = 0;
+  for_each_set([&](const KvHeadCache& set) { tokens += static_cast<std::size_t>(set.size()); });
+  return tokens * rows * row_bytes();
+}
+
 std::size_t Sequence::kv_bytes() const {
-  return cache.logical_bytes(rows_per_token()) + policy_key_bytes();
+  return logical_bytes(rows_per_token()) + policy_key_bytes();
 }
 
 std::size_t Sequence::resident_kv_bytes() const {
-  std::size_t slots = 0;
-  for (int l = 0; l < shape_.layers; ++l) {
-    const auto& layer = offloaded[static_cast<std::size_t>(l)];
-    const auto& own = held[static_cast<std::size_t>(l)];
-    if (layer) slots += slots_of(std::as_const(*layer).sets());
-    if (own) slots += slots_of(std::as_const(*own).sets());
-    if (!own && (!layer || !policies.placement.host)) slots += slots_of(cache.layer(l));
-  }
-  return slots * rows_per_token() * cache.pool(0)->layout().row_bytes() + policy_key_bytes();
+  std::int64_t slots = 0;
+  for (const LayerState& layer : layers) slots += layer.kv.resident_slots();
+  return static_cast<std::size_t>(slots) * rows_per_token() * row_bytes() + policy_key_bytes();
 }
 
 std::size_t Sequence::added_kv_bytes() const {
   std::int64_t slots = 0;
-  for (const auto& layer : offloaded) slots += layer ? layer->added_slots() : 0;
-  return static_cast<std::size_t>(slots) * rows_per_token() * cache.pool(0)->layout().row_bytes();
+  for (const LayerState& layer : layers) slots += layer.kv.added_slots();
+  return static_cast<std::size_t>(slots) * rows_per_token() * row_bytes();
 }
 
 std::size_t Sequence::policy_key_bytes() const {
@@ -102,18 +101,12 @@ void Sequence::truncate(std::int32_t position) {
   tokens.resize(static_cast<std::size_t>(position));
   next_position = position;
   if (position <= prompt_tokens) answered = false;
-  cache.truncate_to_position(position);
-  last_read.assign(tails.size(), {});
+  for (LayerState& layer : layers) {
+    layer.kv.truncate(position);
+    layer.tail.truncate_to_position(position);
+  }
   if (retriever) retriever->truncate(position);
   for (const auto& of_forks : fork_retrievers) of_forks->truncate(position);
-  for (QueryTail& tail : tails) tail.truncate_to_position(position);
-  for (std::size_t l = 0; l < offloaded.size(); ++l) {
-    if (held[l]) held[l]->truncate(position);
-    if (!offloaded[l]) continue;
-    std::vector<std::int32_t> left;
-    for (const KvHeadCache& set : cache.layer(static_cast<int>(l))) left.push_back(set.size());
-    offloaded[l]->truncate(left);
-  }
 }
 
 }  // namespace turnbench

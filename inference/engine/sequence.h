@@ -4,12 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "inference/engine/held_layer.h"
-#include "inference/engine/offloaded_layer.h"
-#include "inference/kv/kv_cache.h"
+#include "inference/kv/layer_kv.h"
 #include "inference/kv/ledger.h"
 #include "inference/policy/attention_stats.h"
 #include "inference/policy/policy.h"
@@ -32,15 +31,24 @@ struct Counters {
   }
 };
 
-/// The state of one dialogue with one method: tokens, KV cache, policies.  Move-only.  A fork
-/// shares cached pages until one side writes.
+/// The state of one layer of a sequence.
+struct LayerState {
+  LayerKv kv;
+  /// Rows of an answer are stored if steps read them, or their observers may.  A prompt that
+  /// follows an answer begins with none, so that its window is the same in either case.
+  QueryTail tail;
+  ColumnMasses columns = {};  ///< of the rows prefilled so far
+};
+
+/// The state of one dialogue with one method: tokens, layers, policies.  Move-only.  A fork shares
+/// cached pages until one side writes.
 class Sequence {
  public:
-  /// pools: one for each layer; they determine the KV dtype and whether pre-RoPE keys are stored.
+  /// storage: of each layer; it determines the KV dtype and whether pre-RoPE keys are stored.
   /// tail_rows: recent query rows to store per layer, or as many as the policies need if that is
   /// more.
-  Sequence(const ModelShape& shape, Policies policies, std::vector<std::shared_ptr<KvPool>> pools,
-           int tail_rows);
+  Sequence(const ModelShape& shape, Policies policies,
+           std::span<const std::shared_ptr<const KvStorage>> storage, int tail_rows);
 
   Sequence fork() const;
   /// Forks with other policies.
@@ -49,12 +57,24 @@ class Sequence {
   /// no fork uses column masses.
   void truncate(std::int32_t position);
 
-  /// Whether steps read a layer's working set, or what it holds.
+  /// The cached tokens of a layer, one set for each KV head or for each query head.
+  std::vector<KvHeadCache>& sets(int layer) { return at(layer).kv.sets(); }
+  const std::vector<KvHeadCache>& sets(int layer) const { return at(layer).kv.sets(); }
+  LayerState& at(int layer) { return layers[static_cast<std::size_t>(layer)]; }
+  const LayerState& at(int layer) const { return layers[static_cast<std::size_t>(layer)]; }
+
+  /// Whether steps of some layer read copies on the device.
   bool is_offloaded() const {
-    const auto is_there = [](const auto& l) { return l != nullptr; };
-    return std::any_of(offloaded.begin(), offloaded.end(), is_there) ||
-           std::any_of(held.begin(), held.end(), is_there);
+    return std::any_of(layers.begin(), layers.end(),
+                       [](const LayerState& l) { return l.kv.is_offloaded(); });
   }
+  /// True if some set stores pre-RoPE keys, because of its pool's layout or because it shares pages
+  /// with a sequence that stores them.
+  bool stores_pre_rope_keys() const;
+  double mean_tokens() const;      ///< cached tokens per set, over layers and sets
+  std::size_t page_bytes() const;  ///< of the pages of all sets, including shared ones
+  /// rows * head_dim * element size * cached tokens of all sets.
+  std::size_t logical_bytes(std::size_t rows = 2) const;
 
   // Bytes without what pages round up to, the same for a sequence whose pages others share or not:
   /// Of the cached tokens' keys and values wherever they are, also of keys before RoPE if the
@@ -78,24 +98,11 @@ class Sequence {
   int prompt_tokens = 0;           ///< tokens processed when the last prompt ended
   int generated = 0;               ///< tokens since then
   bool answered = false;           ///< the last pass was a step of an answer
-  KvCache cache;
+  std::vector<LayerState> layers;
   Policies policies;
-  /// Per layer.  Rows of an answer are stored if steps read them, or their observers may.  A prompt
-  /// that follows an answer begins with none, so that its window is the same in either case.
-  std::vector<QueryTail> tails;
-  std::vector<ColumnMasses> columns;     ///< per layer, of the rows prefilled so far
   std::unique_ptr<Retriever> retriever;  ///< of the selection policy; may be null
   /// Of sequences that share this one's prefill, as far as it has none like theirs.
   std::vector<std::unique_ptr<Retriever>> fork_retrievers;
-  /// Per layer; null if the layer is on the device.  Else `cache` has its tokens in host memory.
-  std::vector<std::unique_ptr<OffloadedLayer>> offloaded;
-  /// The same of layers that hold nothing but what is pinned; null in all others.
-  std::vector<std::unique_ptr<HeldLayer>> held;
-  /// Per layer; of those on the device whose method has a host placement, what the last step read.
-  std::vector<Selection> last_read;
-  /// Per layer; while a prefill pass has its tokens on the device, those before the pass in host
-  /// memory.
-  std::vector<std::vector<KvHeadCache>> host_copies;
   Counters counters;
 
  private:
@@ -103,6 +110,14 @@ class Sequence {
   std::size_t rows_per_token() const { return policies.pre_rope_keys() ? 3 : 2; }
   /// Bytes of keys that the policy keeps in another form, and of its retriever's.
   std::size_t policy_key_bytes() const;
+  /// Of one key or value.
+  std::size_t row_bytes() const { return layers.front().kv.pool()->layout().row_bytes(); }
+  template <typename Visit>
+  void for_each_set(const Visit& visit) const {
+    for (const LayerState& layer : layers) {
+      for (const KvHeadCache& set : layer.kv.sets()) visit(set);
+    }
+  }
 
   ModelShape shape_;
   int tail_rows_;

@@ -307,55 +307,6 @@ int KvHeadCache::lower_bound(std::int32_t wanted) const {
   return low;
 }
 
-KvCache::KvCache(int kv_heads, std::vector<std::shared_ptr<KvPool>> pools)
-    : pools_(std::move(pools)), kv_heads_(kv_heads) {
-  for (const auto& pool : pools_)
-    sets_.emplace_back(static_cast<std::size_t>(kv_heads), KvHeadCache(pool));
-}
-
-KvCache::KvCache(int layers, int kv_heads, const std::shared_ptr<KvPool>& pool)
-    : KvCache(kv_heads, std::vector(static_cast<std::size_t>(layers), pool)) {}
-
-bool KvCache::pre_rope_keys() const {
-  return std::any_of(sets_.begin(), sets_.end(), [](const std::vector<KvHeadCache>& sets) {
-    return std::any_of(sets.begin(), sets.end(),
-                       [](const KvHeadCache& set) { return set.layout().pre_rope_keys; });
-  });
-}
-
-void KvCache::truncate_to_position(std::int32_t position) {
-  for (auto& sets : sets_) {
-    for (KvHeadCache& set : sets) set.truncate(set.lower_bound(position));
-  }
-}
-
-std::size_t KvCache::bytes() const {
-  std::size_t total = 0;
-  for (const auto& sets : sets_) {
-    for (const KvHeadCache& set : sets) total += set.bytes();
-  }
-  return total;
-}
-
-double KvCache::mean_tokens() const {
-  double tokens = 0, count = 0;
-  for (const auto& sets : sets_) {
-    for (const KvHeadCache& set : sets) {
-      tokens += set.size();
-      ++count;
-    }
-  }
-  return count == 0 ? 0 : tokens / count;
-}
-
-std::size_t KvCache::logical_bytes(std::size_t rows) const {
-  std::size_t tokens = 0;
-  for (const auto& sets : sets_) {
-    for (const KvHeadCache& set : sets) tokens += static_cast<std::size_t>(set.size());
-  }
-  return tokens * rows * pools_.front()->layout().row_bytes();
-}
-
 std::vector<std::int32_t> all_slots(int n) {
   std::vector<std::int32_t> out(static_cast<std::size_t>(n));
   std::iota(out.begin(), out.end(), 0);

@@ -168,39 +168,6 @@ class KvHeadCache {
   int size_ = 0;
 };
 
-/// The KV cache of one sequence.  Layers may differ in their number of sets, and sets in their
-/// number of tokens.
-class KvCache {
- public:
-  /// pools: one for each layer, all of the same layout.
-  KvCache(int kv_heads, std::vector<std::shared_ptr<KvPool>> pools);
-  KvCache(int layers, int kv_heads, const std::shared_ptr<KvPool>& pool);
-
-  int layers() const { return static_cast<int>(sets_.size()); }
-  int kv_heads() const { return kv_heads_; }
-  std::vector<KvHeadCache>& layer(int l) { return sets_[static_cast<std::size_t>(l)]; }
-  const std::vector<KvHeadCache>& layer(int l) const { return sets_[static_cast<std::size_t>(l)]; }
-  const std::vector<std::shared_ptr<KvPool>>& pools() const { return pools_; }
-  const std::shared_ptr<KvPool>& pool(int l) const { return pools_[static_cast<std::size_t>(l)]; }
-  /// True if some set stores pre-RoPE keys, because of its pool's layout or because it shares pages
-  /// with a cache that stores them.
-  bool pre_rope_keys() const;
-
-  /// Removes all tokens at or after `position`.  Only valid if nothing was evicted after
-  /// `position`, or if positions do not shift.
-  void truncate_to_position(std::int32_t position);
-
-  std::size_t bytes() const;   ///< of all its pages, including shared ones
-  double mean_tokens() const;  ///< cached tokens per set, over layers and sets
-  /// rows * head_dim * element size * cached tokens of all sets.
-  std::size_t logical_bytes(std::size_t rows = 2) const;
-
- private:
-  std::vector<std::shared_ptr<KvPool>> pools_;
-  int kv_heads_;
-  std::vector<std::vector<KvHeadCache>> sets_;
-};
-
 /// The slots 0, 1, ..., n - 1.
 std::vector<std::int32_t> all_slots(int n);
 

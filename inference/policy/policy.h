@@ -12,6 +12,7 @@
 
 #include "inference/attention/attention_pattern.h"
 #include "inference/backend/selection_jobs.h"
+#include "inference/kv/device_needs.h"
 #include "inference/kv/kv_cache.h"
 #include "inference/kv/ledger.h"
 #include "inference/kv/link.h"
@@ -156,29 +157,6 @@ class EvictionPolicy {
   virtual bool keeps_unequal_sets() const { return false; }
   virtual KeepSets after_prefill(const LayerView& view) = 0;
   virtual KeepSets after_decode(const LayerView&) { return {}; }
-};
-
-/// What the decode steps of a turn need on the device if keys and values are in host memory.
-struct DeviceNeeds {
-  bool everything = false;  ///< all tokens: nothing is offloaded until the next prompt
-  /// Tokens of each set that a step has pinned; tokens of the answer may be pinned on top, in a new
-  /// working set.
-  std::int32_t pinned_tokens = 1;
-  /// Most other tokens that the lists of a set select together.  The engine refuses a step that
-  /// reads more than that, the pinned tokens and the tokens of the answer so far.
-  std::int32_t step_tokens = 0;
-  /// Slot of the first token that blocks of the device cache are counted from.
-  std::int32_t first = 0;
-  /// Tokens of these blocks, where steps read whole blocks; 0: as the placement says.  Of a cache
-  /// that must have all that a step reads (rules kDemandLru, kDemandMass, kPrevious) each of
-  /// `step_tokens` may then be in a block of its own: it has room for `step_tokens` blocks.
-  int block = 0;
-  int lists_per_set = 1;
-  /// Rule kPrevious: each list has device slots of its own, for its part of `step_tokens`.
-  bool per_list = false;
-  /// The keys of tokens that are not pinned.  kPreRope: what lists select of them is beyond the
-  /// greatest distance.
-  KeyRows keys = KeyRows::kAll;
 };
 
 /// A layer at the end of a prompt, as far as it is known before the prompt is computed.

@@ -116,7 +116,7 @@ void expect_the_same_bits(DType dtype, std::span<Backend* const> backends) {
     *launches += is_new ? 0 : 3 + backends.size();
     EXPECT_EQ(graph_launches(), launches) << "step " << step;
   }
-  EXPECT_EQ(repeated.sequences[2].cache.layer(0)[0].size(), 20) << "nothing was dropped";
+  EXPECT_EQ(repeated.sequences[2].sets(0)[0].size(), 20) << "nothing was dropped";
 }
 
 TEST(RepeatedDecoding, HasTheSameBits) {

@@ -113,10 +113,10 @@ TEST_P(WindowMass, EqualsDoublePrecision) {
         ASSERT_EQ(notes.size(), static_cast<std::size_t>(shape.layers));
         for (const Recorder::Note& note : notes) {
           ASSERT_EQ(note.rows, std::min(window, rows_known));
-          const QueryTail& tail = c.sequence.tails[static_cast<std::size_t>(note.layer)];
+          const QueryTail& tail = c.sequence.at(note.layer).tail;
           for (int h = 0; h < shape.heads; ++h) {
-            const KvHeadCache& set = before_eviction.cache.layer(
-                note.layer)[static_cast<std::size_t>(h / shape.group())];
+            const KvHeadCache& set =
+                before_eviction.sets(note.layer)[static_cast<std::size_t>(h / shape.group())];
             std::vector<double> want(static_cast<std::size_t>(set.size()), 0.0);
             for (int r = tail.rows() - note.rows; r < tail.rows(); ++r) {
               const auto row = reference_row(set, tail.row(r) + h * shape.head_dim, shape.head_dim,
@@ -150,7 +150,7 @@ TEST_P(WindowMass, EqualsDoublePrecision) {
       c.turn(question);
       check(155, c.sequence);
       // The same after the rows of earlier turns were forgotten.
-      for (QueryTail& tail : c.sequence.tails) tail.clear();
+      for (LayerState& layer : c.sequence.layers) layer.tail.clear();
       c.turn(question);
       check(5, c.sequence);
     }
@@ -168,8 +168,8 @@ TEST(WindowMass, TailsAreTheLastQueries) {
     Engine engine(machine.model, *machine.backend, {.prefill_chunk = chunk});
     Conversation some(engine, {}, 16);
     some.turn(prompt);
-    for (std::size_t l = 0; l < all.sequence.tails.size(); ++l) {
-      const QueryTail &a = all.sequence.tails[l], &b = some.sequence.tails[l];
+    for (std::size_t l = 0; l < all.sequence.layers.size(); ++l) {
+      const QueryTail &a = all.sequence.layers[l].tail, &b = some.sequence.layers[l].tail;
       ASSERT_EQ(a.rows(), 150);
       ASSERT_EQ(b.rows(), 16);
       for (int r = 0; r < 16; ++r) {

@@ -140,7 +140,7 @@ TEST_F(GatheredMass, ATrunkCountsEveryTurn) {
   Sequence prefix = machine.engine.make_sequence({});
   Sequence early = machine.engine.make_sequence(recording(true));
   prefill(machine.engine, prefix, std::span(prompt).first(90), {&early});
-  EXPECT_EQ(early.cache.layer(0)[0].size(), 45);
+  EXPECT_EQ(early.sets(0)[0].size(), 45);
   Sequence next = prefix.fork(), late = machine.engine.make_sequence(recording(true));
   prefill(machine.engine, next, std::span(prompt).subspan(90), {&late});
   EXPECT_EQ(notes_->mass, want);

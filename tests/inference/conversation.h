@@ -165,9 +165,9 @@ class Conversation {
 /// Cached tokens of every set, layer by layer.
 inline std::vector<std::vector<int>> kept_sizes(const Sequence& s) {
   std::vector<std::vector<int>> out;
-  for (int l = 0; l < s.cache.layers(); ++l) {
+  for (int l = 0; l < s.shape().layers; ++l) {
     out.emplace_back();
-    for (const KvHeadCache& set : s.cache.layer(l)) out.back().push_back(set.size());
+    for (const KvHeadCache& set : s.sets(l)) out.back().push_back(set.size());
   }
   return out;
 }
@@ -176,8 +176,8 @@ inline std::vector<std::vector<int>> kept_sizes(const Sequence& s) {
 inline std::vector<float> cached_rows(const Sequence& s) {
   std::vector<float> out;
   std::vector<float> row(static_cast<std::size_t>(s.shape().head_dim));
-  for (int l = 0; l < s.cache.layers(); ++l) {
-    for (const KvHeadCache& set : s.cache.layer(l)) {
+  for (int l = 0; l < s.shape().layers; ++l) {
+    for (const KvHeadCache& set : s.sets(l)) {
       for (int j = 0; j < set.size(); ++j) {
         out.push_back(static_cast<float>(set.position(j)));
         test::read_row(set, KvRow::kKey, j, row.data());

@@ -41,7 +41,7 @@ TEST(EngineFill, LooksLikeAPrompt) {
   EXPECT_EQ(filled.next_position, 100);
   EXPECT_EQ(filled.prompt_tokens, 100);
   for (int l = 0; l < machine.engine.shape().layers; ++l) {
-    for (const KvHeadCache& set : filled.cache.layer(l)) {
+    for (const KvHeadCache& set : filled.sets(l)) {
       EXPECT_EQ(set.size(), 100);
       EXPECT_TRUE(set.is_contiguous());
     }
@@ -61,7 +61,7 @@ TEST(EngineFill, PoliciesDoWhatTheyDoAtAPromptsEnd) {
   policies.eviction = std::make_unique<KeepLast>(10);
   Sequence sequence = machine.engine.make_sequence(std::move(policies));
   machine.engine.fill_random_kv(sequence, made_up_tokens(100, 1), {}, 7);
-  EXPECT_EQ(sequence.cache.mean_tokens(), 10);
+  EXPECT_EQ(sequence.mean_tokens(), 10);
   decode(machine.engine, sequence);
   EXPECT_EQ(sequence.counters.mean_attended(), 11);
 }

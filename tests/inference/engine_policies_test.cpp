@@ -46,7 +46,7 @@ void expect_same_state(const Sequence& a, const Sequence& b, std::size_t who) {
   EXPECT_EQ(a.next_position, b.next_position) << who;
   EXPECT_EQ(a.prompt_tokens, b.prompt_tokens) << who;
   EXPECT_EQ(a.generated, b.generated) << who;
-  EXPECT_EQ(a.cache.logical_bytes(), b.cache.logical_bytes()) << who;
+  EXPECT_EQ(a.logical_bytes(), b.logical_bytes()) << who;
   EXPECT_EQ(a.counters.attended_tokens, b.counters.attended_tokens) << who;
   EXPECT_EQ(a.counters.attentions, b.counters.attentions) << who;
   EXPECT_EQ(a.counters.prefill_pairs, b.counters.prefill_pairs) << who;
@@ -161,10 +161,10 @@ TEST_P(EnginePolicies, SetsPerQueryHead) {
       per_query(machine_.engine, evicting<KeepList>(kept, false, group));
   per_kv.turn(prompt_);
   per_query.turn(prompt_);
-  EXPECT_EQ(per_query.sequence.cache.layer(0).size(),
+  EXPECT_EQ(per_query.sequence.sets(0).size(),
             static_cast<std::size_t>(machine_.engine.shape().heads));
-  EXPECT_EQ(per_query.sequence.cache.logical_bytes(),
-            per_kv.sequence.cache.logical_bytes() * static_cast<std::size_t>(group));
+  EXPECT_EQ(per_query.sequence.logical_bytes(),
+            per_kv.sequence.logical_bytes() * static_cast<std::size_t>(group));
   for (int token : answer_)
     EXPECT_LE(distance(per_query.answer(token), per_kv.answer(token)), 1e-5);
   const Logits a = per_kv.turn(question_, false), b = per_query.turn(question_, false);
@@ -386,7 +386,7 @@ TEST_P(EnginePolicies, ShiftedPositionsEqualAFreshCache) {
   for (int l = 0; l < c.layers; ++l) {
     for (std::size_t s = 0; s < static_cast<std::size_t>(c.kv_heads); ++s) {
       for (int j = 0; j < 7; ++j) {
-        const KvHeadCache& from = whole.sequence.cache.layer(l)[s];
+        const KvHeadCache& from = whole.sequence.sets(l)[s];
         test::read_row(from, KvRow::kPreRopeKey, kept[static_cast<std::size_t>(j)], raw.data());
         test::read_row(from, KvRow::kValue, kept[static_cast<std::size_t>(j)], value.data());
         for (int d = 0; d < half; ++d) {
@@ -397,7 +397,7 @@ TEST_P(EnginePolicies, ShiftedPositionsEqualAFreshCache) {
           key[i] = static_cast<float>(raw[i] * cos - raw[k] * sin);
           key[k] = static_cast<float>(raw[k] * cos + raw[i] * sin);
         }
-        append_row(fresh.sequence.cache.layer(l)[s], key.data(), value.data(), nullptr, j);
+        append_row(fresh.sequence.sets(l)[s], key.data(), value.data(), nullptr, j);
       }
     }
   }

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <random>
 
+#include "inference/engine/sequence.h"
+
 namespace turnbench {
 namespace {
 
@@ -175,34 +177,36 @@ TEST(KvHeadCache, FindsPositions) {
 }
 
 // Bytes are those of the kept sets: exact for the tokens, whole pages for what is allocated.
-TEST(KvCache, CountsItsBytes) {
+TEST(SequenceBytes, AreThoseOfTokensAndOfPages) {
   for (DType dtype : {DType::kF32, DType::kBF16}) {
     const auto pool = make_pool(dtype);
     const std::size_t token = 2 * kHeadDim * size_of(dtype);
-    KvCache cache(2, 2, pool);
+    const auto storage =
+        std::make_shared<const KvStorage>(KvStorage{pool, pool, pool, nullptr, nullptr});
+    Sequence sequence({2, 2, 2, kHeadDim}, {}, std::vector(2, storage), 0);
     std::size_t tokens = 0, pages = 0;
     const int sizes[2][2] = {{64, 10}, {65, 0}};
     for (int l = 0; l < 2; ++l) {
       for (int s = 0; s < 2; ++s) {
         for (int i = 0; i < sizes[l][s]; ++i) {
           const Token t = make_token(i);
-          cache.layer(l)[static_cast<std::size_t>(s)].append(t.key.data(), t.value.data(), nullptr,
-                                                             i);
+          sequence.sets(l)[s].append(t.key.data(), t.value.data(), nullptr, i);
         }
         tokens += static_cast<std::size_t>(sizes[l][s]);
         pages += static_cast<std::size_t>((sizes[l][s] + kPageTokens - 1) / kPageTokens);
       }
     }
-    EXPECT_EQ(cache.logical_bytes(), tokens * token);
-    EXPECT_EQ(cache.bytes(), pages * pool->layout().bytes());
-    EXPECT_EQ(pool->live_bytes(), cache.bytes());
-    EXPECT_EQ(cache.mean_tokens(), static_cast<double>(tokens) / 4);
+    EXPECT_EQ(sequence.logical_bytes(), tokens * token);
+    EXPECT_EQ(sequence.page_bytes(), pages * pool->layout().bytes());
+    EXPECT_EQ(pool->live_bytes(), sequence.page_bytes());
+    EXPECT_EQ(sequence.mean_tokens(), static_cast<double>(tokens) / 4);
     EXPECT_EQ(pool->layout().bytes(), kPageTokens * (token + sizeof(std::int32_t)));
-    const KvCache copy = cache;
-    EXPECT_EQ(pool->live_bytes(), cache.bytes());
-    cache.truncate_to_position(10);
-    EXPECT_EQ(cache.logical_bytes(), 30 * token);
-    EXPECT_EQ(copy.logical_bytes(), tokens * token);
+    const Sequence fork = sequence.fork();
+    EXPECT_EQ(pool->live_bytes(), sequence.page_bytes());
+    sequence.tokens.resize(65);
+    sequence.truncate(10);
+    EXPECT_EQ(sequence.logical_bytes(), 30 * token);
+    EXPECT_EQ(fork.logical_bytes(), tokens * token);
   }
 }
 

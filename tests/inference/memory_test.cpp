@@ -66,7 +66,7 @@ TEST_P(MemoryOfStages, OfAPassIsSaidBefore) {
       }
       std::size_t kv = 0;
       for (int n : lengths)
-        kv += kv_bytes_of(sequences[0].cache.pool(0)->layout(), c.layers, c.kv_heads, n);
+        kv += kv_bytes_of(sequences[0].at(0).kv.pool()->layout(), c.layers, c.kv_heads, n);
       EXPECT_EQ(kv, engine.kv_bytes());
     }
   }

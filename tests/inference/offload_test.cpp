@@ -164,7 +164,7 @@ TEST_P(Offload, LedgerIsWhatHasToBeMoved) {
   two_turns(c);
   const ModelShape& shape = machine.engine.shape();
   const std::int64_t row =
-      2 * static_cast<std::int64_t>(c.sequence.cache.layer(0)[0].layout().row_bytes());
+      2 * static_cast<std::int64_t>(c.sequence.sets(0)[0].layout().row_bytes());
   const std::int64_t sets = shape.kv_heads;
   const Ledger& ledger = c.sequence.counters.ledger;
   // Prefill of both turns, and 18 steps.
@@ -253,7 +253,7 @@ TEST_P(Offload, WhatIsPinnedMayGrow) {
   for (const Placement& placement :
        {Placement{true, Rule::kLfu, 32, 8}, Placement{true, Rule::kPrevious, 0, 1}}) {
     Conversation whole = begun({}), offloaded = begun(placement);
-    const auto& layer = *offloaded.sequence.offloaded[0];
+    const auto& layer = *offloaded.sequence.at(0).kv.working_set();
     EXPECT_EQ(layer.options().per_list, placement.rule == Rule::kPrevious);
     if (layer.options().per_list) {
       EXPECT_EQ(layer.options().cache_tokens, 20);
@@ -265,7 +265,7 @@ TEST_P(Offload, WhatIsPinnedMayGrow) {
       ASSERT_TRUE(fork.answer(token) == want);
     }
     const int pinned = ReadDrawn::kSinks + ReadDrawn::kLocal + 1 + steps;
-    EXPECT_GE(offloaded.sequence.offloaded[0]->options().pinned_tokens, pinned);
+    EXPECT_GE(offloaded.sequence.at(0).kv.working_set()->options().pinned_tokens, pinned);
     EXPECT_TRUE(cached_rows(offloaded.sequence) == cached_rows(whole.sequence));
   }
 }
@@ -285,8 +285,8 @@ TEST_P(Offload, ForksShareTheHostCopy) {
     const std::vector<int> prompt = made_up_tokens(90, 1), answer = made_up_tokens(5, 2);
     prefix.turn_with_forks(prompt, pointers);
     std::size_t bytes = 0;  // of one copy
-    for (int l = 0; l < prefix.sequence.cache.layers(); ++l) {
-      for (const KvHeadCache& set : prefix.sequence.cache.layer(l)) bytes += set.bytes();
+    for (int l = 0; l < prefix.sequence.shape().layers; ++l) {
+      for (const KvHeadCache& set : prefix.sequence.sets(l)) bytes += set.bytes();
     }
     if (pre_rope_keys) {
       EXPECT_LT(machine.engine.host_kv_bytes(), bytes);

@@ -270,13 +270,13 @@ TEST_P(StagesOf, HoldWhatIsTheirs) {
       Conversation c(p.engine, {}, 0, pre_rope_keys);
       c.turn(made_up_tokens(100, 1));
       for (int l = 0; l < p.model.config().layers; ++l) {
-        for (const KvHeadCache& set : c.sequence.cache.layer(l)) {
+        for (const KvHeadCache& set : c.sequence.sets(l)) {
           EXPECT_EQ(set.layout().pre_rope_keys, pre_rope_keys);
           for (const std::byte* page : set.page_data())
             EXPECT_EQ(p.territories->owner_of(page), static_cast<int>(stages.stage_of(l)));
         }
       }
-      EXPECT_EQ(p.engine.kv_bytes(), c.sequence.cache.bytes());
+      EXPECT_EQ(p.engine.kv_bytes(), c.sequence.page_bytes());
     }
     EXPECT_EQ(p.engine.kv_bytes(), 0u);
   }

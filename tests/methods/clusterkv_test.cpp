@@ -347,7 +347,7 @@ std::vector<test::Logits> answer_of(test::Conversation& c, int prompt, int steps
 }
 
 // Each query head keeps the tokens of its last step on the device, and fetches the others.
-TEST(ClusterKv, OffloadedLayersFetchWhatTheStepBeforeDidNotRead) {
+TEST(ClusterKv, WorkingSetsFetchWhatTheStepBeforeDidNotRead) {
   test::Machine machine("llama3");
   const ModelShape& shape = machine.engine.shape();
   const int steps = test::is_emulated() ? 3 : 20;
@@ -356,14 +356,13 @@ TEST(ClusterKv, OffloadedLayersFetchWhatTheStepBeforeDidNotRead) {
       device(machine.engine, Method::parse(spec + ",placement=device").make());
   EXPECT_TRUE(answer_of(host, 200, steps) == answer_of(device, 200, steps));
   EXPECT_EQ(device.sequence.counters.ledger.total().bytes(), 0);
-  EXPECT_EQ(host.sequence.offloaded[0], nullptr);
+  EXPECT_EQ(host.sequence.at(0).kv.working_set(), nullptr);
   const Ledger& ledger = host.sequence.counters.ledger;
   const std::int64_t row =
-      2 * static_cast<std::int64_t>(host.sequence.cache.layer(1)[0].layout().row_bytes());
+      2 * static_cast<std::int64_t>(host.sequence.sets(1)[0].layout().row_bytes());
   ASSERT_EQ(ledger.steps(), static_cast<std::size_t>(steps + 1));
   for (int l = 1; l < shape.layers; ++l) {
-    const Residency::Options& options =
-        host.sequence.offloaded[static_cast<std::size_t>(l)]->options();
+    const Residency::Options& options = host.sequence.at(l).kv.working_set()->options();
     EXPECT_TRUE(options.per_list);
     EXPECT_EQ(options.cache_tokens, 40 - kSinks);
     EXPECT_EQ(options.pinned_tokens, kSinks + 8);
@@ -391,7 +390,7 @@ TEST(ClusterKv, AnswersGrowOnTheDevice) {
   test::Conversation host(machine.engine, Method::parse(spec).make()),
       device(machine.engine, Method::parse(spec + ",placement=device").make());
   EXPECT_TRUE(answer_of(host, 100, 1100) == answer_of(device, 100, 1100));
-  EXPECT_GE(host.sequence.offloaded[0]->options().pinned_tokens, kSinks + 1100);
+  EXPECT_GE(host.sequence.at(0).kv.working_set()->options().pinned_tokens, kSinks + 1100);
 }
 
 TEST(ClusterKv, GoesWithEvictionAtThePromptsEnd) {

@@ -44,7 +44,7 @@ class Composition : public testing::Test {
   };
   Run run(const std::string& text) {
     Conversation c(machine_.engine, Method::parse(text).make());
-    Run out{{c.turn(prompt_)}, c.sequence.cache.mean_tokens()};
+    Run out{{c.turn(prompt_)}, c.sequence.mean_tokens()};
     for (int token : answer_) out.logits.push_back(c.answer(token));
     return out;
   }

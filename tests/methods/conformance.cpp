@@ -275,9 +275,9 @@ void ConformanceChecks::later_turns(const Candidate& candidate) {
       for (int token : answer)
         require(all_finite(c.answer(token, recompress)), "found logits that are not finite");
     };
-    const double first = c.sequence.cache.mean_tokens();
+    const double first = c.sequence.mean_tokens();
     answered();
-    const double before = c.sequence.cache.mean_tokens();
+    const double before = c.sequence.mean_tokens();
     require(recompress || before == first + static_cast<double>(answer.size()),
             "compress_once: found {} tokens after an answer of {} to {}", before, answer.size(),
             first);
@@ -285,7 +285,7 @@ void ConformanceChecks::later_turns(const Candidate& candidate) {
       require(all_finite(c.turn(question_, recompress)), "found logits that are not finite");
       answered();
     }
-    const double after = c.sequence.cache.mean_tokens(),
+    const double after = c.sequence.mean_tokens(),
                  all = before + 2.0 * static_cast<double>(question_.size() + answer.size());
     require(recompress && evicts ? after < all : after == all,
             "{}: found {} tokens after two more turns, whose tokens make {}",

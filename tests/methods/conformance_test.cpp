@@ -235,11 +235,10 @@ TEST_P(Conformance, AchievesItsBudget) {
       if (policies.eviction) {
         double tolerance = rounds(values) ? 1 : 1e-9;  // a token of each set
         if (keeps_sinks_on_top(info_)) tolerance += sinks;
-        EXPECT_NEAR(c.sequence.cache.mean_tokens(), std::min<double>(kept, prompt_tokens_),
-                    tolerance)
+        EXPECT_NEAR(c.sequence.mean_tokens(), std::min<double>(kept, prompt_tokens_), tolerance)
             << spec;
       } else {
-        EXPECT_EQ(c.sequence.cache.mean_tokens(), prompt_tokens_) << spec << " evicts nothing";
+        EXPECT_EQ(c.sequence.mean_tokens(), prompt_tokens_) << spec << " evicts nothing";
       }
       if (policies.has_sparse_prefill()) {
         EXPECT_LE(c.sequence.counters.prefill_pairs, c.sequence.counters.prefill_pairs_dense);
@@ -309,8 +308,7 @@ TEST_P(Conformance, ShortPromptsAtAnyBudget) {
           ASSERT_TRUE(all_finite(c.turn(prompt_.first(length))));
           if (budget != "1") {
             const bool makes_room = budget == "100%" && counts_the_current(info_);
-            EXPECT_EQ(c.sequence.cache.mean_tokens(),
-                      static_cast<double>(length - (makes_room ? 1 : 0)));
+            EXPECT_EQ(c.sequence.mean_tokens(), static_cast<double>(length - (makes_room ? 1 : 0)));
           }
           for (int token : answer_.first(is_emulated() ? 1 : 8))
             ASSERT_TRUE(all_finite(c.answer(token)));

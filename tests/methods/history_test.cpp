@@ -56,14 +56,14 @@ TEST_F(History, ThreeModes) {
   for (const bool evict : {false, true}) {
     Sequence s = sequence("snapkv:budget=4,window=1");
     prefill(s, 6);
-    EXPECT_EQ(s.cache.mean_tokens(), 4);
+    EXPECT_EQ(s.mean_tokens(), 4);
     prefill(s, 3, evict);
-    EXPECT_EQ(s.cache.mean_tokens(), evict ? 4 : 7);
+    EXPECT_EQ(s.mean_tokens(), evict ? 4 : 7);
     EXPECT_EQ(s.next_position, 9);
   }
   Sequence again = sequence("snapkv:budget=4,window=1");
   prefill(again, 9);
-  EXPECT_EQ(again.cache.mean_tokens(), 4);
+  EXPECT_EQ(again.mean_tokens(), 4);
   EXPECT_EQ(again.next_position, 9);
 }
 
@@ -78,9 +78,9 @@ TEST_F(History, BytesAreThoseOfTheKeptSets) {
     prefill(s, 60);
     double tokens = 0;
     for (int l = 0; l < 3; ++l) {
-      for (const KvHeadCache& set : s.cache.layer(l)) tokens += set.size();
+      for (const KvHeadCache& set : s.sets(l)) tokens += set.size();
     }
-    bytes[spec] = static_cast<double>(s.cache.logical_bytes());
+    bytes[spec] = static_cast<double>(s.logical_bytes());
     EXPECT_EQ(bytes[spec], tokens * token) << spec;
   }
   const double one_layer = 24 * token * engine_.shape().kv_heads;
@@ -98,7 +98,7 @@ TEST_F(History, RaggedSetsAreRecompressed) {
   for (int turn = 0; turn < 4; ++turn) {
     prefill(s, turn == 0 ? 120 : 30);
     for (int l = 0; l < 3; ++l) {
-      const auto& sets = s.cache.layer(l);
+      const auto& sets = s.sets(l);
       EXPECT_EQ(sets[0].size() + sets[1].size(), 48);
       ragged |= sets[0].size() != sets[1].size();
       for (const KvHeadCache& set : sets)
@@ -117,11 +117,11 @@ TEST_F(History, DynamicMethodsHoldTheirBudget) {
     for (int turn = 0; turn < 2; ++turn) {
       prefill(s, 50);
       for (int step = 0; step < 10; ++step) {
-        EXPECT_EQ(s.cache.mean_tokens(), 24) << spec;
+        EXPECT_EQ(s.mean_tokens(), 24) << spec;
         decode(s);
         EXPECT_EQ(s.counters.mean_attended(), 25) << spec;
       }
-      EXPECT_EQ(s.cache.mean_tokens(), 24) << spec;
+      EXPECT_EQ(s.mean_tokens(), 24) << spec;
     }
     EXPECT_EQ(s.next_position, 120) << spec;
   }
@@ -133,7 +133,7 @@ TEST_F(History, ShiftedPositions) {
   prefill(shifted, 60);
   std::vector<int> places;
   for (int i = 0; i < 24; ++i) places.push_back(i);
-  for (int l = 0; l < 3; ++l) EXPECT_EQ(positions(shifted.cache.layer(l)[1]), places);
+  for (int l = 0; l < 3; ++l) EXPECT_EQ(positions(shifted.sets(l)[1]), places);
   EXPECT_EQ(shifted.next_position, 24);
   Sequence roomy = sequence("streamingllm:budget=100,pos=shift"),
            kept = sequence("streamingllm:budget=100");

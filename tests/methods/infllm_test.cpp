@@ -374,7 +374,7 @@ std::vector<Logits> two_turns(Conversation& c, int prompt, int steps) {
 }
 
 // What a step reads is there, wherever it came from; what it lacks comes in whole blocks.
-TEST(InfLlm, OffloadedLayersFetchBlocks) {
+TEST(InfLlm, WorkingSetsFetchBlocks) {
   Machine machine("llama3");
   const int steps = is_emulated() ? 3 : 30;
   for (const bool by_head : {false, true}) {
@@ -388,7 +388,7 @@ TEST(InfLlm, OffloadedLayersFetchBlocks) {
       Conversation host(machine.engine, Method::parse(spec + ",cache_tokens=" + cache).make());
       EXPECT_TRUE(two_turns(host, 150, steps) == want) << cache;
       EXPECT_EQ(host.sequence.counters.attended_tokens, device.sequence.counters.attended_tokens);
-      const Residency::Options& options = host.sequence.offloaded[0]->options();
+      const Residency::Options& options = host.sequence.at(0).kv.working_set()->options();
       EXPECT_EQ(options.rule, Residency::Rule::kDemandLru);
       EXPECT_EQ(options.block, 8);
       EXPECT_EQ(options.first, 3);
@@ -399,7 +399,7 @@ TEST(InfLlm, OffloadedLayersFetchBlocks) {
       EXPECT_EQ(total.index_bytes, 0);
       EXPECT_EQ(total.misses % 8, 0);
       if (by_head) continue;  // a block comes for all sets, whichever of them reads it
-      const PageLayout& layout = host.sequence.cache.layer(0)[0].layout();
+      const PageLayout& layout = host.sequence.sets(0)[0].layout();
       const std::size_t position = machine.backend->memory()->is_host() ? 0 : 4;
       EXPECT_EQ(total.kv_fetch_bytes,
                 total.misses * static_cast<std::int64_t>(2 * layout.row_bytes() + position))

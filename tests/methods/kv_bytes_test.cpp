@@ -54,7 +54,7 @@ TEST_F(KvBytes, OnTheDeviceAreWorkingSetsAndWholeLayers) {
   }
   const Conversation host =
       after_prompt("oracle:budget=40,sinks=2,placement=host,cache_tokens=32,cache_block=8");
-  const Residency::Options& o = host.sequence.offloaded[0]->options();
+  const Residency::Options& o = host.sequence.at(0).kv.working_set()->options();
   EXPECT_EQ(host.sequence.kv_bytes(), layers() * layer(kPrompt));
   EXPECT_EQ(host.sequence.resident_kv_bytes(),
             layers() * layer(static_cast<std::size_t>(o.pinned_tokens + 32 + o.step_tokens)));
@@ -64,10 +64,11 @@ TEST_F(KvBytes, OnTheDeviceAreWorkingSetsAndWholeLayers) {
   EXPECT_EQ(small.sequence.resident_kv_bytes(), layers() * layer(kPrompt));
   // A dense layer, and what the steps of the others have room for.
   const Conversation some = after_prompt("quest:budget=48,dense_layers=1,placement=host");
-  EXPECT_EQ(some.sequence.offloaded[0], nullptr);
+  EXPECT_EQ(some.sequence.at(0).kv.working_set(), nullptr);
   std::size_t slots = 0;
   for (std::size_t l = 1; l < layers(); ++l)
-    slots += static_cast<std::size_t>(std::as_const(*some.sequence.offloaded[l]).sets()[0].size());
+    slots += static_cast<std::size_t>(
+        std::as_const(*some.sequence.at(l).kv.working_set()).sets()[0].size());
   EXPECT_EQ(some.sequence.resident_kv_bytes(), layer(kPrompt + slots));
 }
 
@@ -75,13 +76,13 @@ TEST_F(KvBytes, OnTheDeviceAreWorkingSetsAndWholeLayers) {
 TEST_F(KvBytes, OfThePreviousStepAreItsTokens) {
   const std::string spec = "oracle:budget=40,sinks=2,placement=host,cache_rule=previous";
   const Conversation host = after_prompt(spec);
-  const Residency::Options& o = host.sequence.offloaded[0]->options();
+  const Residency::Options& o = host.sequence.at(0).kv.working_set()->options();
   EXPECT_EQ(o.block, 1);
   EXPECT_EQ(o.cache_tokens + o.pinned_tokens, 40 + 1);  // and the current token
   EXPECT_EQ(host.sequence.resident_kv_bytes(), layers() * layer(40 + 1));
   EXPECT_EQ(Method::parse(spec).canonical(), Method::parse(spec + ",cache_block=1").canonical());
   const Conversation blocks = after_prompt(spec + ",cache_block=16");
-  EXPECT_EQ(blocks.sequence.offloaded[0]->options().block, 16);
+  EXPECT_EQ(blocks.sequence.at(0).kv.working_set()->options().block, 16);
 }
 
 // The least limit under which a prompt is not refused has room for the layer that is on the device

@@ -41,8 +41,8 @@ TEST(Kvpress, KeptPositions) {
     Sequence sequence = engine.make_sequence(Method::parse(spec).make());
     const Pass pass{.sequence = &sequence, .tokens = ids, .prompt_end = true};
     engine.prefill({&pass, 1});
-    for (int l = 0; l < sequence.cache.layers(); ++l) {
-      const auto& sets = sequence.cache.layer(l);
+    for (int l = 0; l < sequence.shape().layers; ++l) {
+      const auto& sets = sequence.sets(l);
       for (std::size_t h = 0; h < sets.size(); ++h) {
         std::vector<int> got;
         for (int slot = 0; slot < sets[h].size(); ++slot) got.push_back(sets[h].position(slot));

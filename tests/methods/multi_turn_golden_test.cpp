@@ -63,9 +63,9 @@ using Positions = std::vector<std::vector<Slots>>;
 
 Positions positions(const Sequence& s) {
   Positions out;
-  for (int l = 0; l < s.cache.layers(); ++l) {
+  for (int l = 0; l < s.shape().layers; ++l) {
     out.emplace_back();
-    for (const KvHeadCache& set : s.cache.layer(l)) {
+    for (const KvHeadCache& set : s.sets(l)) {
       out.back().emplace_back();
       for (int slot = 0; slot < set.size(); ++slot) out.back().back().push_back(set.position(slot));
     }
@@ -102,7 +102,7 @@ class MultiTurn : public testing::Test {
           dialogue.clear();
         }
         dialogue.insert(dialogue.end(), prompt.begin(), prompt.end());
-        for (QueryTail& tail : c->sequence.tails) tail.clear();  // scores are this turn's
+        for (LayerState& layer : c->sequence.layers) layer.tail.clear();  // scores are this turn's
         const bool evict = turn == 0 || history != KeptHistory::kCompressOnce,
                    rolls = history != KeptHistory::kCompressOnce;
         expect_alike(c->turn(prompt, evict), plain->prompt(prompt, evict));

@@ -445,8 +445,8 @@ TEST(Round, CountsWhatItReads) {
 /// memory of its own, also of their positions.
 std::int64_t upper_bytes(const Sequence& s, int lower, double tokens, bool to_device) {
   const ModelShape& shape = s.shape();
-  const PageLayout& layout = s.cache.layer(0)[0].layout();
-  const bool moves_positions = to_device && !s.cache.pool(0)->memory().is_host();
+  const PageLayout& layout = s.sets(0)[0].layout();
+  const bool moves_positions = to_device && !s.at(0).kv.pool()->memory().is_host();
   const auto row = static_cast<std::int64_t>(2 * layout.row_bytes() +
                                              (moves_positions ? sizeof(std::int32_t) : 0));
   return row * shape.kv_heads * (shape.layers - lower) * static_cast<std::int64_t>(tokens);
@@ -482,11 +482,11 @@ void expect_host_as_device(Machine& machine, int lw, const std::string& settings
     EXPECT_EQ(total.prefill_bytes, upper_bytes(host.sequence, lower, chosen, true));
     EXPECT_EQ(total.bytes(), total.writeback_bytes + total.prefill_bytes) << "no other";
     for (int l = 0; l < lower; ++l) {
-      EXPECT_EQ(host.sequence.held[static_cast<std::size_t>(l)], nullptr);
+      EXPECT_EQ(host.sequence.at(l).kv.pinned_layer(), nullptr);
       for (std::size_t step = 0; step < ledger.steps(); ++step)
         EXPECT_EQ(ledger.at(step, l).bytes(), 0);
     }
-    const auto& top = *host.sequence.held[static_cast<std::size_t>(layers - 1)];
+    const auto& top = *host.sequence.at(layers - 1).kv.pinned_layer();
     EXPECT_EQ(top.sets()[0].size(), read + answered);
     // Equation 2 of the paper, by tokens.
     const double all = static_cast<double>(host.sequence.tokens.size()),
@@ -584,8 +584,8 @@ TEST(Round, DropsWhatNoTurnHasChosen) {
     EXPECT_EQ(counters[0].second, std::min(turns, 2));
     EXPECT_EQ(counters[1].second, std::min(turns, 1));
     const int own = static_cast<int>(turn.question.size() + turn.answer.size()),
-              below = host.sequence.held[0]->sets()[0].size(),
-              above = host.sequence.held[static_cast<std::size_t>(layers - 1)]->sets()[0].size();
+              below = host.sequence.at(0).kv.pinned_layer()->sets()[0].size(),
+              above = host.sequence.at(layers - 1).kv.pinned_layer()->sets()[0].size();
     EXPECT_EQ(above, counters[2].second + static_cast<double>(turn.answer.size()));
     EXPECT_GE(below, above);
     const int all = static_cast<int>(host.sequence.tokens.size());

@@ -60,7 +60,7 @@ class Watched : public LayerObserver {
 /// Bytes of a token that a layer in host memory brings to one of its working sets: a key, a value,
 /// and where that is a card's, the position.
 inline std::int64_t fetched_row(const Sequence& sequence, int layer) {
-  const OffloadedLayer& offloaded = *sequence.offloaded[static_cast<std::size_t>(layer)];
+  const WorkingSet& offloaded = *sequence.at(layer).kv.working_set();
   const KvPool& pool = *offloaded.sets().front().pool();
   return 2 * static_cast<std::int64_t>(pool.layout().row_bytes()) +
          (pool.memory().is_host() ? 0 : static_cast<std::int64_t>(sizeof(std::int32_t)));
@@ -75,11 +75,11 @@ inline void expect_elastic_loads(const Watched& host, int first, std::int64_t bu
   ASSERT_EQ(ledger.steps(), static_cast<std::size_t>(steps + 1));
   for (int l = first; l < sequence.shape().layers; ++l) {
     const auto at = static_cast<std::size_t>(l);
-    ASSERT_NE(sequence.offloaded[at], nullptr);
+    ASSERT_NE(sequence.at(at).kv.working_set(), nullptr);
     const std::int64_t row = fetched_row(sequence, l);
     // The prompt's last token stays when the others go to the host.
     const std::int32_t answered = host.read[0][at][0].back();
-    Lists last(sequence.cache.layer(l).size(), Ints{answered - 1});
+    Lists last(sequence.sets(l).size(), Ints{answered - 1});
     const std::int64_t all = std::ssize(last) * (budget - 1);
     for (int s = 1; s <= steps; ++s) {
       const Lists& now = host.read[static_cast<std::size_t>(s - 1)][at];

@@ -187,7 +187,7 @@ TEST(SpeContextSelf, LoadsWhatThePreviousStepDidNotRead) {
   const auto logits = host.run(kSelfPrompt, steps);
   EXPECT_TRUE(logits == test::answers(machine, "specontext-self:budget=24,d=0,placement=device",
                                       kSelfPrompt, steps));
-  EXPECT_EQ(host.talk->sequence.offloaded[0], nullptr);
+  EXPECT_EQ(host.talk->sequence.at(0).kv.working_set(), nullptr);
   test::expect_elastic_loads(host, 1, 24);
 }
 

@@ -233,7 +233,8 @@ TEST(SpeContext, LayersLeaveTheDeviceAsTokensGrow) {
   std::vector<test::Logits> logits = {c.talk->turn(test::made_up_tokens(prompt, 1))};
   const auto on_host = [&] {
     std::vector<bool> out;
-    for (const auto& layer : c.talk->sequence.offloaded) out.push_back(layer != nullptr);
+    for (const LayerState& layer : c.talk->sequence.layers)
+      out.push_back(layer.kv.working_set() != nullptr);
     return out;
   };
   EXPECT_EQ(on_host(), std::vector<bool>(static_cast<std::size_t>(shape.layers)));
@@ -245,7 +246,7 @@ TEST(SpeContext, LayersLeaveTheDeviceAsTokensGrow) {
       const auto at = static_cast<std::size_t>(l);
       ASSERT_EQ(on_host()[at], l >= shape.layers - left) << s << " " << l;
       const std::int64_t row =
-          2 * static_cast<std::int64_t>(c.talk->sequence.cache.layer(l)[0].layout().row_bytes());
+          2 * static_cast<std::int64_t>(c.talk->sequence.sets(l)[0].layout().row_bytes());
       const LedgerEntry& e =
           c.talk->sequence.counters.ledger.at(static_cast<std::size_t>(s + 1), l);
       const int left_before = s == 0 ? 0 : layers_on_host(thresholds, prompt + s);
@@ -274,8 +275,8 @@ TEST(SpeContext, LayersLeaveTheDeviceAsTokensGrow) {
   // A prompt that is longer than that begins with them in host memory.
   Watched later(machine, fmt::format("{},memory={}", spec, memory.bytes / 1e9));
   later.talk->turn(test::made_up_tokens(static_cast<int>(thresholds[1]), 1));
-  EXPECT_EQ(later.talk->sequence.offloaded[0], nullptr);
-  EXPECT_NE(later.talk->sequence.offloaded[1], nullptr);
+  EXPECT_EQ(later.talk->sequence.at(0).kv.working_set(), nullptr);
+  EXPECT_NE(later.talk->sequence.at(1).kv.working_set(), nullptr);
   EXPECT_NE(test::message_of([&] { test::answers(machine, spec + ",memory=0.00001", prompt, 1); },
                              ErrorKind::kMemory)
                 .find("specontext: found 100 tokens before a step, expected fewer than 0"),

@@ -1,12 +1,12 @@
-#include "inference/engine/held_layer.h"
+#include "inference/kv/pinned_layer.h"
 
 #include <algorithm>
 #include <utility>
 
 namespace turnbench {
 
-HeldLayer::HeldLayer(const std::shared_ptr<KvPool>& device, std::span<const KvHeadCache> sets,
-                     std::span<const SlotRange> pinned, std::shared_ptr<Link> link)
+PinnedLayer::PinnedLayer(const std::shared_ptr<KvPool>& device, std::span<const KvHeadCache> sets,
+                         std::span<const SlotRange> pinned, std::shared_ptr<Link> link)
     : link_(std::move(link)) {
   const bool holds_all =
       pinned.size() == 1 && pinned[0].begin == 0 && pinned[0].end == sets.front().size();
@@ -21,19 +21,19 @@ HeldLayer::HeldLayer(const std::shared_ptr<KvPool>& device, std::span<const KvHe
   device->memory().copy(copies);
 }
 
-HeldLayer::HeldLayer(const HeldLayer& other)
+PinnedLayer::PinnedLayer(const PinnedLayer& other)
     : sets_((other.link_->wait(other.last_), other.sets_)),
       ranges_(other.ranges_),
       link_(other.link_) {}
 
-HeldLayer::~HeldLayer() {
+PinnedLayer::~PinnedLayer() {
   try {
     settle();
   } catch (...) {  // whoever reads what was to be copied is told
   }
 }
 
-bool HeldLayer::goes_on_with(std::span<const SlotRange> pinned) const {
+bool PinnedLayer::goes_on_with(std::span<const SlotRange> pinned) const {
   if (pinned.size() != ranges_.size()) return false;
   for (std::size_t i = 0; i < pinned.size(); ++i) {
     const bool is_last = i + 1 == pinned.size();
@@ -43,7 +43,7 @@ bool HeldLayer::goes_on_with(std::span<const SlotRange> pinned) const {
   return true;
 }
 
-std::size_t HeldLayer::let_go(std::span<const SlotRange> pinned) {
+std::size_t PinnedLayer::let_go(std::span<const SlotRange> pinned) {
   settle();
   const SlotRange &first = pinned.front(), &held = ranges_.front();
   const bool stays = pinned.size() > 1 && first.begin == held.begin && first.end <= held.end;
@@ -53,8 +53,8 @@ std::size_t HeldLayer::let_go(std::span<const SlotRange> pinned) {
   return ranges_.size();
 }
 
-void HeldLayer::add_range(const SlotRange& range, std::int32_t end,
-                          std::span<const KvHeadCache> host, std::vector<Copy>& copies) {
+void PinnedLayer::add_range(const SlotRange& range, std::int32_t end,
+                            std::span<const KvHeadCache> host, std::vector<Copy>& copies) {
   const std::int32_t count = std::max(0, std::min(range.end, end) - range.begin);
   ranges_.push_back({range.begin, range.begin + count});
   for (std::size_t s = 0; s < sets_.size(); ++s) {
@@ -67,7 +67,7 @@ void HeldLayer::add_range(const SlotRange& range, std::int32_t end,
   }
 }
 
-std::vector<std::int32_t> HeldLayer::extend(std::span<const std::int32_t> positions) {
+std::vector<std::int32_t> PinnedLayer::extend(std::span<const std::int32_t> positions) {
   std::vector<std::int32_t> first;
   for (KvHeadCache& set : sets_) {
     first.push_back(set.size());
@@ -77,7 +77,7 @@ std::vector<std::int32_t> HeldLayer::extend(std::span<const std::int32_t> positi
   return first;
 }
 
-void HeldLayer::write_back(std::span<KvHeadCache> host, int rows, LedgerEntry& ledger) {
+void PinnedLayer::write_back(std::span<KvHeadCache> host, int rows, LedgerEntry& ledger) {
   std::vector<Copy> copies;
   for (std::size_t s = 0; s < sets_.size(); ++s)
     host[s].place(host[s].size() - rows, sets_[s], sets_[s].size() - rows, rows, copies);
@@ -85,11 +85,11 @@ void HeldLayer::write_back(std::span<KvHeadCache> host, int rows, LedgerEntry& l
       link_->submit(copies, LinkDirection::kToHost, LinkUse::kWriteback, &ledger.writeback_bytes);
 }
 
-void HeldLayer::settle() {
+void PinnedLayer::settle() {
   link_->wait(last_);
 }
 
-void HeldLayer::truncate(std::int32_t tokens) {
+void PinnedLayer::truncate(std::int32_t tokens) {
   settle();
   while (ranges_.size() > 1 && ranges_.back().begin >= tokens) ranges_.pop_back();
   ranges_.back().end = std::min(ranges_.back().end, tokens);

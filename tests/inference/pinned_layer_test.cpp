@@ -1,6 +1,6 @@
 // What a layer holds of its tokens in host memory, row by row.
 
-#include "inference/engine/held_layer.h"
+#include "inference/kv/pinned_layer.h"
 
 #include <gtest/gtest.h>
 
@@ -18,9 +18,9 @@ namespace {
 constexpr int kDim = 8, kSets = 2;
 using Ranges = std::vector<SlotRange>;
 
-class HeldLayerTest : public testing::Test {
+class PinnedLayerTest : public testing::Test {
  protected:
-  HeldLayerTest() {
+  PinnedLayerTest() {
     std::mt19937 random(1);
     for (int s = 0; s < kSets; ++s) {
       KvHeadCache set(host_);
@@ -45,7 +45,7 @@ class HeldLayerTest : public testing::Test {
   }
 
   /// Makes the layer hold other ranges; returns the bytes that crossed the link.
-  std::int64_t change(HeldLayer& layer, const Ranges& ranges) {
+  std::int64_t change(PinnedLayer& layer, const Ranges& ranges) {
     std::int64_t bytes = 0;
     for (std::size_t r = layer.let_go(ranges); r < ranges.size(); ++r) {
       std::vector<Copy> copies;
@@ -56,7 +56,7 @@ class HeldLayerTest : public testing::Test {
     return bytes;
   }
 
-  void expect_rows(const HeldLayer& layer, const Ranges& ranges) {
+  void expect_rows(const PinnedLayer& layer, const Ranges& ranges) {
     backend_->memory()->synchronize();
     std::vector<float> got(kDim), want(kDim);
     for (std::size_t s = 0; s < kSets; ++s) {
@@ -86,9 +86,9 @@ class HeldLayerTest : public testing::Test {
   std::vector<KvHeadCache> all_;  // on the host
 };
 
-TEST_F(HeldLayerTest, BeginsWithWhatTheDeviceHas) {
+TEST_F(PinnedLayerTest, BeginsWithWhatTheDeviceHas) {
   for (const Ranges& ranges : {Ranges{{0, 200}}, Ranges{{0, 3}, {60, 70}, {128, 200}}}) {
-    const HeldLayer layer(device_, first(200), ranges, link_);
+    const PinnedLayer layer(device_, first(200), ranges, link_);
     expect_rows(layer, ranges);
     EXPECT_TRUE(layer.goes_on_with(ranges));
   }
@@ -96,10 +96,10 @@ TEST_F(HeldLayerTest, BeginsWithWhatTheDeviceHas) {
 }
 
 // The first range stays; the others come again, even if some of them were there.
-TEST_F(HeldLayerTest, ChangesWhatItHolds) {
+TEST_F(PinnedLayerTest, ChangesWhatItHolds) {
   const std::int64_t token =
       kSets * (2 * kDim + (backend_->memory()->is_host() ? 0 : 1)) * std::int64_t{sizeof(float)};
-  HeldLayer layer(device_, first(200), Ranges{{0, 200}}, link_);
+  PinnedLayer layer(device_, first(200), Ranges{{0, 200}}, link_);
   EXPECT_TRUE(layer.goes_on_with(Ranges{{0, 230}}));
   EXPECT_FALSE(layer.goes_on_with(Ranges{{0, 190}}));
   const Ranges next = {{0, 5}, {50, 150}, {200, 210}};
@@ -118,10 +118,10 @@ TEST_F(HeldLayerTest, ChangesWhatItHolds) {
   expect_rows(layer, other);
 }
 
-TEST_F(HeldLayerTest, ForksAndTruncationsAreItsOwn) {
+TEST_F(PinnedLayerTest, ForksAndTruncationsAreItsOwn) {
   const Ranges ranges = {{0, 3}, {60, 70}, {128, 200}};
-  HeldLayer layer(device_, first(200), ranges, link_);
-  HeldLayer fork(layer);
+  PinnedLayer layer(device_, first(200), ranges, link_);
+  PinnedLayer fork(layer);
   change(fork, {{0, 3}, {70, 80}});
   expect_rows(layer, ranges);
   layer.truncate(150);
@@ -131,8 +131,8 @@ TEST_F(HeldLayerTest, ForksAndTruncationsAreItsOwn) {
   expect_rows(fork, {{0, 3}, {70, 80}});
 }
 
-TEST_F(HeldLayerTest, WritesNewRowsBack) {
-  HeldLayer layer(device_, first(200), Ranges{{0, 3}, {60, 200}}, link_);
+TEST_F(PinnedLayerTest, WritesNewRowsBack) {
+  PinnedLayer layer(device_, first(200), Ranges{{0, 3}, {60, 200}}, link_);
   std::vector<KvHeadCache> host(kSets, KvHeadCache(host_));
   std::vector<std::int32_t> positions = {197, 198, 199};
   for (KvHeadCache& set : host) set.extend(positions);

@@ -6,11 +6,11 @@
 #include <span>
 #include <vector>
 
+#include "inference/kv/device_needs.h"
 #include "inference/kv/kv_cache.h"
 #include "inference/kv/ledger.h"
 #include "inference/kv/link.h"
 #include "inference/kv/residency.h"
-#include "inference/policy/policy.h"
 
 namespace turnbench {
 
@@ -20,21 +20,18 @@ namespace turnbench {
 /// (`stage`, `retire`).  While an answer is decoded, it is a working set of fixed size, which a
 /// Residency fills.  The copies of a step go over the link: the new token's row to the host, what
 /// the step reads and does not find to the device, then what later steps may find there.
-class OffloadedLayer {
+class WorkingSet {
  public:
-  /// Which tokens of KV set `set`, which has so many tokens, are pinned.
-  using Pinned = std::function<std::vector<SlotRange>(int set, int tokens)>;
-
   /// Makes the working set in pages of the pool `device`.  needs: what the policy promises.
-  OffloadedLayer(const Residency::Options& options, const DeviceNeeds& needs,
-                 const std::shared_ptr<KvPool>& device, std::shared_ptr<Link> link);
+  WorkingSet(const Residency::Options& options, const DeviceNeeds& needs,
+             const std::shared_ptr<KvPool>& device, std::shared_ptr<Link> link);
   /// For a fork.  Waits for copies in flight; pages are shared until one side writes.
-  OffloadedLayer(const OffloadedLayer& other);
-  OffloadedLayer& operator=(const OffloadedLayer&) = delete;
-  ~OffloadedLayer();
+  WorkingSet(const WorkingSet& other);
+  WorkingSet& operator=(const WorkingSet&) = delete;
+  ~WorkingSet();
 
   /// Pins tokens of a prompt that the device still has in `sets`.
-  void start(std::span<const KvHeadCache> sets, const Pinned& pinned);
+  void start(std::span<const KvHeadCache> sets, const PinnedSlots& pinned);
 
   /// Takes in what a step has read of them, too.  After `start`.
   void take_in(std::span<const KvHeadCache> sets, std::span<const std::vector<std::int32_t>> lists);
@@ -53,7 +50,7 @@ class OffloadedLayer {
   /// written.  Makes a new working set if more tokens are pinned than this one has room for.
   /// @throws Error (runtime) if these are more than the policy promised and the `answer` tokens of
   /// the answer.
-  std::vector<std::int32_t> begin_step(std::span<const KvHeadCache> host, const Pinned& pinned,
+  std::vector<std::int32_t> begin_step(std::span<const KvHeadCache> host, const PinnedSlots& pinned,
                                        int answer, LedgerEntry& ledger);
   /// Copies the rows of the new token to the host, after they were written on the device.
   void write_back(std::span<KvHeadCache> host, std::span<const std::int32_t> slots,
@@ -62,10 +59,10 @@ class OffloadedLayer {
   /// find no room in this one.
   /// @throws Error (runtime) as `begin_step`.
   void make_room(std::span<const KvHeadCache> host,
-                 std::span<const std::vector<std::int32_t>> lists, const Pinned& pinned, int answer,
-                 LedgerEntry& ledger);
+                 std::span<const std::vector<std::int32_t>> lists, const PinnedSlots& pinned,
+                 int answer, LedgerEntry& ledger);
   /// Writes the keys of tokens whose values are being brought to the device.
-  using Rebuild = std::function<void(std::span<const SlotCopy>)>;
+  using Rebuild = std::function<void(std::span<KvHeadCache> sets, std::span<const SlotCopy>)>;
   /// Starts to bring the tokens of `lists` (Residency::step, with `for_each`) to the device.
   /// Returns their slots in the working sets, in the same order.  If there is `rebuild`, only their
   /// values come from the host.  Before `write_back`, blocks come without the new token.
@@ -85,7 +82,7 @@ class OffloadedLayer {
   /// Makes a new working set, with nothing but what is pinned of the tokens but the `newest` of
   /// each set.  Starts its copies.
   void renew(const Residency::Options& options, std::span<const KvHeadCache> host, int newest,
-             const Pinned& pinned, LedgerEntry& ledger);
+             const PinnedSlots& pinned, LedgerEntry& ledger);
   /// Starts the copies of the rows of `tokens` into the working sets.
   void load(std::span<const KvHeadCache> host, std::span<const SlotCopy> tokens, KeyRows keys,
             LinkUse use, std::int64_t& account);
@@ -99,10 +96,5 @@ class OffloadedLayer {
   std::vector<SlotCopy> fills_;   // of the current step
   std::int32_t not_on_host_ = 0;  // newest tokens whose rows the host does not have yet
 };
-
-/// Appends to each KV set of `to` the tokens that it lacks of that of `from`, over the link.
-void append_over(Link& link, LinkDirection direction, LinkUse use,
-                 std::span<const KvHeadCache> from, std::span<KvHeadCache> to,
-                 std::int64_t& account);
 
 }  // namespace turnbench

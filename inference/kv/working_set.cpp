@@ -1,4 +1,4 @@
-#include "inference/engine/offloaded_layer.h"
+#include "inference/kv/working_set.h"
 
 #include <algorithm>
 #include <utility>
@@ -40,7 +40,7 @@ bool has_step_buffer(const Residency::Options& options) {
 }
 
 /// The most tokens of a set that are pinned.
-std::int64_t most_pinned(std::span<const KvHeadCache> sets, const OffloadedLayer::Pinned& pinned) {
+std::int64_t most_pinned(std::span<const KvHeadCache> sets, const PinnedSlots& pinned) {
   std::int64_t most = 0;
   for (std::size_t s = 0; s < sets.size(); ++s) {
     std::int64_t tokens = 0;
@@ -53,8 +53,8 @@ std::int64_t most_pinned(std::span<const KvHeadCache> sets, const OffloadedLayer
 
 }  // namespace
 
-OffloadedLayer::OffloadedLayer(const Residency::Options& options, const DeviceNeeds& needs,
-                               const std::shared_ptr<KvPool>& device, std::shared_ptr<Link> link)
+WorkingSet::WorkingSet(const Residency::Options& options, const DeviceNeeds& needs,
+                       const std::shared_ptr<KvPool>& device, std::shared_ptr<Link> link)
     : residency_(Residency::make(options)),
       needs_(needs),
       first_slots_(residency_->device_slots()),
@@ -63,21 +63,21 @@ OffloadedLayer::OffloadedLayer(const Residency::Options& options, const DeviceNe
     sets_.push_back(KvHeadCache::working_set(device, residency_->device_slots()));
 }
 
-OffloadedLayer::OffloadedLayer(const OffloadedLayer& other)
+WorkingSet::WorkingSet(const WorkingSet& other)
     : residency_(other.residency_->clone()),
       needs_(other.needs_),
       first_slots_(other.first_slots_),
       sets_((other.link_->wait(other.last_), other.sets_)),
       link_(other.link_) {}
 
-OffloadedLayer::~OffloadedLayer() {
+WorkingSet::~WorkingSet() {
   try {
     settle();
   } catch (...) {  // whoever reads what was to be copied is told
   }
 }
 
-void OffloadedLayer::start(std::span<const KvHeadCache> sets, const Pinned& pinned) {
+void WorkingSet::start(std::span<const KvHeadCache> sets, const PinnedSlots& pinned) {
   std::vector<Copy> copies;
   for (std::size_t s = 0; s < sets_.size(); ++s) {
     for (const SlotCopy& c :
@@ -87,8 +87,8 @@ void OffloadedLayer::start(std::span<const KvHeadCache> sets, const Pinned& pinn
   sets_.front().pool()->memory().copy(copies);
 }
 
-void OffloadedLayer::take_in(std::span<const KvHeadCache> sets,
-                             std::span<const std::vector<std::int32_t>> lists) {
+void WorkingSet::take_in(std::span<const KvHeadCache> sets,
+                         std::span<const std::vector<std::int32_t>> lists) {
   std::vector<std::int32_t> tokens;
   for (const KvHeadCache& set : sets) tokens.push_back(set.size());
   std::vector<Copy> copies;
@@ -99,17 +99,17 @@ void OffloadedLayer::take_in(std::span<const KvHeadCache> sets,
   sets_.front().pool()->memory().copy(copies);
 }
 
-void OffloadedLayer::settle() {
+void WorkingSet::settle() {
   link_->wait(last_);
 }
 
-std::int64_t OffloadedLayer::added_slots() const {
+std::int64_t WorkingSet::added_slots() const {
   return std::int64_t{residency_->device_slots() - first_slots_} * std::ssize(sets_);
 }
 
-std::vector<std::int32_t> OffloadedLayer::begin_step(std::span<const KvHeadCache> host,
-                                                     const Pinned& pinned, int answer,
-                                                     LedgerEntry& ledger) {
+std::vector<std::int32_t> WorkingSet::begin_step(std::span<const KvHeadCache> host,
+                                                 const PinnedSlots& pinned, int answer,
+                                                 LedgerEntry& ledger) {
   settle();
   not_on_host_ = 1;
   if (const std::int64_t most = most_pinned(host, pinned); most > options().pinned_tokens) {
@@ -143,8 +143,8 @@ std::vector<std::int32_t> OffloadedLayer::begin_step(std::span<const KvHeadCache
   return slots;
 }
 
-void OffloadedLayer::write_back(std::span<KvHeadCache> host, std::span<const std::int32_t> slots,
-                                LedgerEntry& ledger) {
+void WorkingSet::write_back(std::span<KvHeadCache> host, std::span<const std::int32_t> slots,
+                            LedgerEntry& ledger) {
   std::vector<Copy> copies;
   for (std::size_t s = 0; s < sets_.size(); ++s)
     host[s].place(host[s].size() - 1, sets_[s], slots[s], 1, copies);
@@ -153,7 +153,7 @@ void OffloadedLayer::write_back(std::span<KvHeadCache> host, std::span<const std
   not_on_host_ = 0;
 }
 
-std::vector<std::vector<std::int32_t>> OffloadedLayer::fetch(
+std::vector<std::vector<std::int32_t>> WorkingSet::fetch(
     std::span<const KvHeadCache> host, std::span<const std::vector<std::int32_t>> lists,
     LedgerEntry& ledger, const Rebuild& rebuild, const ForEach& for_each) {
   std::vector<std::int32_t> tokens;
@@ -165,18 +165,19 @@ std::vector<std::vector<std::int32_t>> OffloadedLayer::fetch(
   ledger.evictions += step.evictions;
   load(host, step.loads, rebuild ? KeyRows::kNone : needs_.keys, LinkUse::kKvFetch,
        ledger.kv_fetch_bytes);
-  if (rebuild && !step.loads.empty()) rebuild(step.loads);  // while values come over the link
+  if (rebuild && !step.loads.empty())
+    rebuild(sets_, step.loads);  // while values come over the link
   fetched_ = last_;
   return step.slots;
 }
 
-void OffloadedLayer::await_fetch() {
+void WorkingSet::await_fetch() {
   link_->wait(fetched_);
 }
 
-void OffloadedLayer::make_room(std::span<const KvHeadCache> host,
-                               std::span<const std::vector<std::int32_t>> lists,
-                               const Pinned& pinned, int answer, LedgerEntry& ledger) {
+void WorkingSet::make_room(std::span<const KvHeadCache> host,
+                           std::span<const std::vector<std::int32_t>> lists,
+                           const PinnedSlots& pinned, int answer, LedgerEntry& ledger) {
   Residency::Options roomier = options();
   // Of a cache whose blocks are not those that steps read, each token may take a block.
   const std::int64_t slots_each = needs_.block > 0 ? 1 : roomier.block;
@@ -203,8 +204,8 @@ void OffloadedLayer::make_room(std::span<const KvHeadCache> host,
   renew(roomier, host, 0, pinned, ledger);
 }
 
-void OffloadedLayer::renew(const Residency::Options& options, std::span<const KvHeadCache> host,
-                           int newest, const Pinned& pinned, LedgerEntry& ledger) {
+void WorkingSet::renew(const Residency::Options& options, std::span<const KvHeadCache> host,
+                       int newest, const PinnedSlots& pinned, LedgerEntry& ledger) {
   residency_ = Residency::make(options);
   std::vector<Copy> copies;
   for (std::size_t s = 0; s < sets_.size(); ++s) {
@@ -217,17 +218,17 @@ void OffloadedLayer::renew(const Residency::Options& options, std::span<const Kv
       link_->submit(copies, LinkDirection::kToDevice, LinkUse::kKvFetch, &ledger.kv_fetch_bytes);
 }
 
-void OffloadedLayer::end_step(std::span<const KvHeadCache> host, LedgerEntry& ledger) {
+void WorkingSet::end_step(std::span<const KvHeadCache> host, LedgerEntry& ledger) {
   load(host, std::exchange(fills_, {}), needs_.keys, LinkUse::kCacheFill, ledger.cache_fill_bytes);
 }
 
-void OffloadedLayer::truncate(std::span<const std::int32_t> tokens) {
+void WorkingSet::truncate(std::span<const std::int32_t> tokens) {
   settle();
   residency_->truncate(tokens);
 }
 
-void OffloadedLayer::load(std::span<const KvHeadCache> host, std::span<const SlotCopy> tokens,
-                          KeyRows keys, LinkUse use, std::int64_t& account) {
+void WorkingSet::load(std::span<const KvHeadCache> host, std::span<const SlotCopy> tokens,
+                      KeyRows keys, LinkUse use, std::int64_t& account) {
   std::vector<Copy> copies;
   const auto submit = [&] {
     if (copies.empty()) return;
@@ -245,22 +246,6 @@ void OffloadedLayer::load(std::span<const KvHeadCache> host, std::span<const Slo
     if (copies.size() >= kCopiesAtOnce) submit();
   }
   submit();
-}
-
-void append_over(Link& link, LinkDirection direction, LinkUse use,
-                 std::span<const KvHeadCache> from, std::span<KvHeadCache> to,
-                 std::int64_t& account) {
-  std::vector<Copy> copies;
-  for (std::size_t s = 0; s < from.size(); ++s) {
-    const int first = to[s].size(), count = from[s].size() - first;
-    std::vector<std::int32_t> positions;
-    for (int slot = first; slot < from[s].size(); ++slot)
-      positions.push_back(from[s].position(slot));
-    to[s].extend(positions);
-    to[s].place(first, from[s], first, count, copies);
-  }
-  link.submit(copies, direction, use, &account);
-  link.synchronize();
 }
 
 }  // namespace turnbench

@@ -18,15 +18,15 @@ namespace turnbench {
 /// steps read the pinned tokens and no others (SelectionPolicy::reads_pinned_only): exactly these
 /// tokens, in their order.  The last range grows by the rows that are computed; the other ranges
 /// come from the host, all but the first one together, when the policy changes them.
-class HeldLayer {
+class PinnedLayer {
  public:
   /// The tokens `pinned` of a layer that the device still has in `sets`, in pages of `device`.
-  HeldLayer(const std::shared_ptr<KvPool>& device, std::span<const KvHeadCache> sets,
-            std::span<const SlotRange> pinned, std::shared_ptr<Link> link);
+  PinnedLayer(const std::shared_ptr<KvPool>& device, std::span<const KvHeadCache> sets,
+              std::span<const SlotRange> pinned, std::shared_ptr<Link> link);
   /// For a fork.  Waits for copies in flight; pages are shared until one side writes.
-  HeldLayer(const HeldLayer& other);
-  HeldLayer& operator=(const HeldLayer&) = delete;
-  ~HeldLayer();
+  PinnedLayer(const PinnedLayer& other);
+  PinnedLayer& operator=(const PinnedLayer&) = delete;
+  ~PinnedLayer();
 
   /// What attention reads, for each KV set.
   std::span<const KvHeadCache> sets() const { return sets_; }

@@ -1,0 +1,202 @@
+#include "inference/kv/layer_kv.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace turnbench {
+namespace {
+
+/// Appends to each KV set of `to` the tokens that it lacks of that of `from`, over the link.
+void append_over(Link& link, LinkDirection direction, LinkUse use,
+                 std::span<const KvHeadCache> from, std::span<KvHeadCache> to,
+                 std::int64_t& account) {
+  std::vector<Copy> copies;
+  for (std::size_t s = 0; s < from.size(); ++s) {
+    const int first = to[s].size(), count = from[s].size() - first;
+    std::vector<std::int32_t> positions;
+    for (int slot = first; slot < from[s].size(); ++slot)
+      positions.push_back(from[s].position(slot));
+    to[s].extend(positions);
+    to[s].place(first, from[s], first, count, copies);
+  }
+  link.submit(copies, direction, use, &account);
+  link.synchronize();
+}
+
+std::int64_t slots_of(std::span<const KvHeadCache> sets) {
+  std::int64_t out = 0;
+  for (const KvHeadCache& set : sets) out += set.size();
+  return out;
+}
+
+}  // namespace
+
+LayerKv::LayerKv(int kv_heads, std::shared_ptr<const KvStorage> storage)
+    : storage_(std::move(storage)),
+      sets_(static_cast<std::size_t>(kv_heads), KvHeadCache(storage_->device)) {}
+
+std::int32_t LayerKv::longest_set() const {
+  std::int32_t out = 0;
+  for (const KvHeadCache& set : sets_) out = std::max(out, set.size());
+  return out;
+}
+
+std::shared_ptr<Link> LayerKv::index_link() const {
+  return in<WorkingSet>() != nullptr && from_host_ ? storage_->link : nullptr;
+}
+
+void LayerKv::begin_prompt(LedgerEntry& ledger) {
+  if (in<PinnedLayer>() != nullptr) return;
+  if (in<WorkingSet>() != nullptr) where_.emplace<OnDevice>();
+  const std::shared_ptr<KvPool>& pool = sets_.front().pool();
+  if (pool != storage_->host && pool != storage_->other_host) return;
+  std::vector<KvHeadCache>& host = in<OnDevice>()->host;
+  host = std::move(sets_);
+  sets_.assign(host.size(), KvHeadCache(storage_->device));
+  append_over(*storage_->link, LinkDirection::kToDevice, LinkUse::kPrefill, host, sets_,
+              ledger.prefill_bytes);
+}
+
+void LayerKv::extend(std::span<const std::int32_t> positions) {
+  if (auto* pinned = in<PinnedLayer>()) pinned->settle();
+  for (KvHeadCache& set : sets_) set.extend(positions);
+}
+
+AppendPlan LayerKv::prompt_rows(int rows) {
+  if (in<PinnedLayer>() != nullptr) return {};
+  AppendPlan out{.sets = sets_};
+  for (const KvHeadCache& set : sets_) out.first.push_back(set.size() - rows);
+  return out;
+}
+
+AppendPlan LayerKv::step_row(const PinnedSlots& pinned, int answer, LedgerEntry& ledger) {
+  if (auto* working = in<WorkingSet>())
+    return {working->sets(), working->begin_step(sets_, pinned, answer, ledger), true};
+  return prompt_rows(1);
+}
+
+AppendPlan LayerKv::pinned_rows(std::span<const std::int32_t> positions) {
+  auto* pinned = in<PinnedLayer>();
+  if (pinned == nullptr) return {};
+  pinned->settle();
+  std::vector<std::int32_t> first = pinned->extend(positions);
+  return {pinned->sets(), std::move(first), true};
+}
+
+void LayerKv::written(const AppendPlan& plan, int rows, LedgerEntry& ledger) {
+  if (!plan.writes_back) return;
+  if (auto* pinned = in<PinnedLayer>()) return pinned->write_back(sets_, rows, ledger);
+  in<WorkingSet>()->write_back(sets_, plan.first, ledger);
+}
+
+void LayerKv::settle() {
+  if (auto* working = in<WorkingSet>()) working->settle();
+}
+
+void LayerKv::settle_pinned() {
+  if (auto* pinned = in<PinnedLayer>()) pinned->settle();
+}
+
+Readable LayerKv::readable() {
+  if (auto* pinned = in<PinnedLayer>()) return {.sets = pinned->sets(), .is_copy = true};
+  return {.sets = sets_};
+}
+
+Readable LayerKv::fetch(const SlotLists& selected, bool all, const PinnedSlots& pinned, int answer,
+                        LedgerEntry& ledger, const WorkingSet::Rebuild& rebuild,
+                        const ForEach& for_each) {
+  auto* working = in<WorkingSet>();
+  if (working == nullptr) return readable();
+  SlotLists every;
+  for (std::size_t s = 0; all && s < sets_.size(); ++s) {
+    every.insert(every.end(), static_cast<std::size_t>(working->options().lists_per_set),
+                 all_slots(sets_[s].size()));
+  }
+  const SlotLists& lists = all ? every : selected;
+  working->make_room(sets_, lists, pinned, answer, ledger);
+  SlotLists slots = working->fetch(sets_, lists, ledger, rebuild, for_each);
+  return {std::as_const(*working).sets(), true, std::move(slots)};
+}
+
+void LayerKv::await_fetch() {
+  if (auto* working = in<WorkingSet>()) working->await_fetch();
+}
+
+void LayerKv::end_step(LedgerEntry& ledger) {
+  if (auto* working = in<WorkingSet>()) working->end_step(sets_, ledger);
+}
+
+PinnedLayer* LayerKv::to_repin(std::span<const SlotRange> pinned) {
+  auto* layer = in<PinnedLayer>();
+  return layer == nullptr || layer->goes_on_with(pinned) ? nullptr : layer;
+}
+
+std::shared_ptr<HostCopy> LayerKv::copy_to_host() {
+  auto out = std::make_shared<HostCopy>();
+  if (auto* device = in<OnDevice>()) out->sets = std::exchange(device->host, {});
+  if (out->sets.empty()) out->sets.assign(sets_.size(), KvHeadCache(storage_->host));
+  append_over(*storage_->link, LinkDirection::kToHost, LinkUse::kWriteback, sets_, out->sets,
+              out->bytes);
+  return out;
+}
+
+void LayerKv::stay_on_device() {
+  where_.emplace<OnDevice>();
+}
+
+void LayerKv::use_working_set(const Residency::Options& options, const DeviceNeeds& needs,
+                              const PinnedSlots& pinned, bool from_host) {
+  auto& working = where_.emplace<WorkingSet>(options, needs, storage_->device,
+                                             from_host ? storage_->link : storage_->within);
+  from_host_ = from_host;
+  working.start(sets_, pinned);
+}
+
+void LayerKv::use_pinned(std::span<const SlotRange> pinned) {
+  where_.emplace<PinnedLayer>(storage_->device, sets_, pinned, storage_->link);
+}
+
+void LayerKv::remember_read(const SlotLists& selected) {
+  if (auto* device = in<OnDevice>()) device->last_read = selected;
+}
+
+void LayerKv::move_in_answer(const Residency::Options& options, const DeviceNeeds& needs,
+                             const PinnedSlots& pinned, LedgerEntry& ledger) {
+  const SlotLists last = std::move(in<OnDevice>()->last_read);
+  use_working_set(options, needs, pinned, true);
+  if (!last.empty()) in<WorkingSet>()->take_in(sets_, last);
+  const std::shared_ptr<HostCopy> host = copy_to_host();
+  ledger.writeback_bytes += host->bytes;
+  move_to(*host);
+}
+
+void LayerKv::forget_slots() {
+  if (auto* device = in<OnDevice>()) *device = {};
+  if (auto* working = in<WorkingSet>())
+    working->truncate(std::vector<std::int32_t>(sets_.size(), 0));
+}
+
+void LayerKv::truncate(std::int32_t position) {
+  for (KvHeadCache& set : sets_) set.truncate(set.lower_bound(position));
+  if (auto* device = in<OnDevice>()) device->last_read.clear();
+  if (auto* pinned = in<PinnedLayer>()) pinned->truncate(position);
+  if (auto* working = in<WorkingSet>()) {
+    std::vector<std::int32_t> left;
+    for (const KvHeadCache& set : sets_) left.push_back(set.size());
+    working->truncate(left);
+  }
+}
+
+std::int64_t LayerKv::resident_slots() const {
+  if (const auto* pinned = in<PinnedLayer>()) return slots_of(pinned->sets());
+  const auto* working = in<WorkingSet>();
+  return (working != nullptr ? slots_of(working->sets()) : 0) +
+         (working == nullptr || !from_host_ ? slots_of(sets_) : 0);
+}
+
+std::int64_t LayerKv::added_slots() const {
+  const auto* working = in<WorkingSet>();
+  return working != nullptr ? working->added_slots() : 0;
+}
+
+}  // namespace turnbench
