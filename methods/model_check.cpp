@@ -44,7 +44,8 @@ void check_model(const Method& method, const ModelConfig& config) {
       }
       if (part.info->check_model) part.info->check_model(part.parameters, config);
       const Policies policies = part.info->make(part.parameters);
-      if (policies.selection) policies.selection->resource(config, DType::kF32);  // of this model?
+      if (const auto* retrieval = capability<StepRetrieval>(policies.selection.get()))
+        retrieval->resource(config, DType::kF32);  // of this model?
     });
   }
 }

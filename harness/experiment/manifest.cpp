@@ -265,13 +265,13 @@ void check_histories(const JsonView& json, const Manifest& m) {
     const Policies policies = method.make();
     const bool dense =
         std::find(m.histories.begin(), m.histories.end(), History::kDense) != m.histories.end();
-    if (dense && policies.selection && policies.selection->needs_every_pass()) {
+    if (dense && policies.traits().needs_every_pass) {
       throw input_error(
           "{}: /history: found dense with the method {}, expected another history: the method must "
           "see every token of a dialogue as it is computed",
           json.source(), printable(method.label()));
     }
-    const auto keeps = policies.selection ? policies.selection->keeps_cache() : std::nullopt;
+    const auto keeps = policies.traits().keeps_cache;
     if (!keeps) continue;
     for (const History history : m.histories) {
       if (*keeps == keeps_cache(history)) continue;

@@ -79,8 +79,9 @@ class Batch {
   void add_bytes(std::size_t bytes) { held_.rest += bytes; }
   /// What a method has beside the model, once for all sequences.
   void add_resource(const Policies& policies) {
-    if (!policies.selection) return;
-    const MethodResource resource = policies.selection->resource(config_, weights_);
+    const auto* retrieval = capability<StepRetrieval>(policies.selection.get());
+    if (retrieval == nullptr) return;
+    const MethodResource resource = retrieval->resource(config_, weights_);
     if (!resource.key.empty() && resources_.insert(resource.key).second) add_bytes(resource.bytes);
   }
   /// A sequence with pages of its own, which remembers `window` rows of queries, in room for twice

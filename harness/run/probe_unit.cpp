@@ -197,8 +197,9 @@ class ProbeRun {
     const bool ends = pass.prompt_end;
     pass.sequence = &*follower.full;
     for (std::span<const int> left = pass.tokens; !left.empty();) {
-      const auto rows = static_cast<std::size_t>(follower.method.policies.selection->pass_rows(
-          run.seeded, follower.method.next_position, static_cast<int>(left.size())));
+      const auto rows =
+          static_cast<std::size_t>(follower.method.policies.prompt_selection()->segment_rows(
+              run.seeded, follower.method.next_position, static_cast<int>(left.size())));
       pass.tokens = left.first(std::clamp<std::size_t>(rows, 1, left.size()));
       left = left.subspan(pass.tokens.size());
       pass.prompt_end = ends && left.empty();

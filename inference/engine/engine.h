@@ -77,7 +77,7 @@ class Engine {
   struct Options {
     DType kv_dtype = DType::kF32;
     /// Most rows of one sequence per forward pass of `prefill` (chunked prefill).  Sequences with a
-    /// sparse prefill are not chunked, or layer by layer (SelectionPolicy::divides_anywhere).
+    /// sparse prefill are not chunked, or layer by layer (PromptSelection::chunkable).
     int prefill_chunk = 2048;
     int max_rows = 8192;           ///< most rows of all sequences per forward pass of `prefill`
     std::size_t memory_limit = 0;  ///< bytes of all stages together; 0: no limit

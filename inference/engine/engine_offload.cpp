@@ -17,7 +17,7 @@ namespace {
 PinnedSlots pinned_of(const SelectionPolicy* selection, int layer) {
   return [selection, layer](int set, int tokens) -> std::vector<SlotRange> {
     if (selection == nullptr) return {{tokens - 1, tokens}};
-    return selection->pinned_of_set(layer, set, tokens);
+    return selection->pinned(layer, set, tokens);
   };
 }
 
@@ -60,7 +60,9 @@ AppendPlan Engine::append_step(Sequence& s, int layer, std::span<const std::int3
   kv.extend(position);
   const auto prefetch = [&](int l) {
     const IndexPath path = index_path(s, l);
-    if (path.link != nullptr && s.policies.selection) s.policies.selection->prefetch(l, path);
+    if (path.link == nullptr) return;
+    if (auto* index = capability<IndexTransfer>(s.policies.selection.get()))
+      index->prefetch(l, path);
   };
   if (layer == 0) prefetch(0);
   if (layer + 1 < shape_.layers && index_path(s, layer).link != nullptr) prefetch(layer + 1);
@@ -92,10 +94,10 @@ RopeTable Engine::rope_table(Stage& stage, std::int64_t positions) {
 Readable Engine::fetch(Sequence& s, const LayerView& view, const Selection& selection) {
   const int layer = view.layer;
   WorkingSet::Rebuild rebuild;
-  if (s.policies.selection && s.policies.selection->rebuilds_keys()) {
-    rebuild = [&](std::span<KvHeadCache> sets, std::span<const SlotCopy> tokens) {
+  if (auto* rebuilder = capability<KeyRebuilder>(s.policies.selection.get())) {
+    rebuild = [&, rebuilder](std::span<KvHeadCache> sets, std::span<const SlotCopy> tokens) {
       const RopeTable rope = rope_table(stage_of(layer), view.first_position + view.rows);
-      s.policies.selection->rebuild_keys(view, {sets, tokens, rope});
+      rebuilder->rebuild_keys(view, {sets, tokens, rope});
     };
   }
   return with_error_prefix(selection_at(s, layer), [&] {
@@ -111,7 +113,7 @@ AppendPlan Engine::pinned_rows(Sequence& s, int layer, std::span<const std::int3
   const std::int32_t end = kv.sets().front().size(),
                      first = end - static_cast<std::int32_t>(positions.size());
   if (kv.pinned_layer() != nullptr &&
-      kv.to_repin(s.policies.selection->pinned(layer, end)) != nullptr)
+      kv.to_repin(s.policies.selection->pinned(layer, 0, end)) != nullptr)
     repin(s, layer, first, end);
   return kv.pinned_rows(positions);
 }
@@ -130,7 +132,7 @@ void Engine::repin(Sequence& s, int layer, std::int32_t first, std::int32_t end)
   for (int l = layer; l < stages.first_layer(stages.stage_of(layer) + 1); ++l) {
     LayerKv& kv = s.at(l).kv;
     if (kv.pinned_layer() == nullptr) continue;
-    std::vector<SlotRange> pinned = selection.pinned(l, end);
+    std::vector<SlotRange> pinned = selection.pinned(l, 0, end);
     PinnedLayer* held = kv.to_repin(pinned);
     if (held == nullptr) continue;
     most = std::max(most, pinned.size());
@@ -147,7 +149,7 @@ void Engine::repin(Sequence& s, int layer, std::int32_t first, std::int32_t end)
   const auto add = [&](Change& change, std::size_t range) {
     change.held.add_range(change.pinned[range], first, s.sets(change.layer), copies);
   };
-  if (selection.loads_by_layer()) {
+  if (selection.traits().loads_by_layer) {
     for (Change& change : changes) {
       for (std::size_t r = change.stay; r < change.pinned.size(); ++r) {
         add(change, r);
@@ -177,7 +179,8 @@ void Engine::move_in_answers(std::span<const Pass> passes) {
   for (const Pass& pass : passes) {
     Sequence& s = *pass.sequence;
     const SelectionPolicy* selection = s.policies.selection.get();
-    if (pass.kind != Pass::Kind::kDecode || !s.policies.moves_in_answers()) continue;
+    const OffloadsDuringDecode* offloads = s.policies.offloads_during_decode();
+    if (pass.kind != Pass::Kind::kDecode || offloads == nullptr) continue;
     for (int l = 0; l < shape_.layers; ++l) {
       LayerKv& kv = s.at(l).kv;
       if (kv.is_offloaded()) continue;
@@ -187,7 +190,7 @@ void Engine::move_in_answers(std::span<const Pass> passes) {
                             static_cast<int>(kv.sets().size()),
                             kv.longest_set(),
                             s.prompt_tokens};
-      const DeviceNeeds needs = selection->needs_in_answer(size);
+      const DeviceNeeds needs = offloads->demand_while_decoding(size);
       if (needs.everything) continue;
       const Residency::Options options = working_set_of(s, l, needs);
       with_error_prefix(selection_at(s, l), [&] {
@@ -201,8 +204,9 @@ void Engine::fetch_ahead(int after, std::span<const Pass> passes, Layout& layout
   layout.ahead.resize(passes.size());
   for (std::size_t i = 0; i < passes.size(); ++i) {
     Sequence& s = *passes[i].sequence;
+    const auto* ahead_of_layers = capability<SelectsAhead>(s.policies.selection.get());
     if (passes[i].kind != Pass::Kind::kDecode || !s.policies.placement.host ||
-        !s.policies.selection || s.policies.selection->selects_ahead(shape_) != after)
+        ahead_of_layers == nullptr || ahead_of_layers->deciding_layer(shape_) != after)
       continue;
     layout.ahead[i].resize(static_cast<std::size_t>(shape_.layers));
     const std::int64_t row = layout.first_row[i];
@@ -234,7 +238,7 @@ void Engine::move_to_host(Sequence& s, int layer, const LayerView* view,
                           const SelectionPolicy* selection) {
   LayerKv& kv = s.at(layer).kv;
   const bool on_host = s.policies.placement.host,
-             rebuilds = view != nullptr && selection != nullptr && selection->rebuilds_keys();
+             rebuilds = view != nullptr && capability<KeyRebuilder>(selection) != nullptr;
   if (!on_host && !rebuilds) return;
   if (kv.pinned_layer() != nullptr) return;  // its new rows are on the host
   if (rebuilds) check_cache_rule(*selection, s.policies.placement.rule, s.policies.method);
@@ -245,7 +249,7 @@ void Engine::move_to_host(Sequence& s, int layer, const LayerView* view,
     return;
   }
   const DeviceNeeds needs =
-      selection ? selection->device_needs(*view) : reading_everything(longest_set(*view));
+      selection ? demand_at(*selection, *view) : reading_everything(longest_set(*view));
   if (needs.everything) return kv.stay_on_device();
   std::shared_ptr<const HostCopy> host;
   if (on_host) {
@@ -254,8 +258,8 @@ void Engine::move_to_host(Sequence& s, int layer, const LayerView* view,
     const auto copy = [&] { return kv.copy_to_host(); };
     host = view->memo != nullptr ? view->memo->get<HostCopy>(key, copy) : copy();
   }
-  if (on_host && selection != nullptr && selection->reads_pinned_only()) {
-    kv.use_pinned(selection->pinned(layer, longest_set(*view)));
+  if (on_host && selection != nullptr && selection->traits().reads_pinned_only) {
+    kv.use_pinned(selection->pinned(layer, 0, longest_set(*view)));
   } else {
     const Residency::Options options = working_set_of(s, layer, needs);
     with_error_prefix(selection_at(s, layer), [&] {

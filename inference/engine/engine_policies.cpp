@@ -71,8 +71,8 @@ Engine::LayerDecisions Engine::ask_policies(int layer, std::span<const Pass> pas
   LayerDecisions out(passes.size());
   std::int64_t far_rows = 0;
   for (const Pass& pass : passes) {
-    const auto& selection = pass.sequence->policies.selection;
-    if (selection && selection->max_distance() > 0 && pass.kind == Pass::Kind::kDecode) ++far_rows;
+    if (pass.sequence->policies.traits().max_distance > 0 && pass.kind == Pass::Kind::kDecode)
+      ++far_rows;
   }
   if (far_rows > 0) {
     stage.far_q.make_room(far_rows, layout.q_width);
@@ -120,7 +120,7 @@ Engine::LayerDecisions Engine::ask_policies(int layer, std::span<const Pass> pas
     } else if (ahead != nullptr) {
       out.selections[i] = ahead->selection;
     } else if (decodes && s.policies.selection) {
-      if (const int distance = s.policies.selection->max_distance(); distance > 0) {
+      if (const int distance = s.policies.traits().max_distance; distance > 0) {
         out.far[i].row = far_rows++;
         view.far_queries =
             turn_queries(stage, view.queries, view.first_position, distance, out.far[i].row);
@@ -138,11 +138,12 @@ Engine::LayerDecisions Engine::ask_policies(int layer, std::span<const Pass> pas
                       : decodes        ? fetch(s, view, out.selections[i])
                                        : state.kv.readable();
     state.kv.await_fetch();
-    if (decodes && s.policies.moves_in_answers()) state.kv.remember_read(out.selections[i].slots);
+    if (decodes && s.policies.offloads_during_decode() != nullptr)
+      state.kv.remember_read(out.selections[i].slots);
     if (view.far_queries.data != nullptr && !out.selections[i].all()) {
       auto divided = divide_by_distance(sets, out.selections[i],
                                         out.readable[i].lists(out.selections[i].slots),
-                                        view.first_position, s.policies.selection->max_distance());
+                                        view.first_position, s.policies.traits().max_distance);
       divided.row = out.far[i].row;
       out.far[i] = std::move(divided);
     } else {
@@ -265,20 +266,19 @@ void Engine::attention_layer(int layer, std::span<const Pass> passes, Layout& la
   blend_attention(layer, layout, decisions);
   for (std::size_t i = 0; i < passes.size(); ++i) {
     AttentionStats& stats = decisions.stats[i];
+    Sequence& s = *passes[i].sequence;
     const bool in_blocks = selects_for_prompt(passes[i]);
     if (in_blocks) {
       attend_in_blocks(layer, passes[i], i, layout, decisions.views[i]);
-    } else if (Sequence& s = *passes[i].sequence; s.policies.selects_in_prefill()) {
+    } else if (PromptSelection* prompts = s.policies.prompt_selection()) {
       const auto start = Clock::now();
-      s.policies.selection->attended(decisions.views[i],
-                                     stage.lse.view.rows_at(layout.first_row[i], 1));
+      prompts->after_attention(decisions.views[i], stage.lse.view.rows_at(layout.first_row[i], 1));
       s.counters.policy_seconds += seconds_since(start);
     }
     if (!in_blocks && decisions.patterns[i].empty() && decisions.selections[i].all()) {
       stats.set_log_sum_exp(
           stage.lse.view.rows_at(layout.first_row[i], std::ssize(passes[i].tokens)));
     }
-    Sequence& s = *passes[i].sequence;
     s.at(layer).kv.end_step(ledger_of(s, layer));
     if (layout.layer_ends) after_attention(layer, passes[i], stats, decisions.views[i]);
   }
@@ -328,8 +328,8 @@ void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
     // A layer that would stay on the device for an answer goes nowhere between the parts of a
     // prompt either: what is moved does not depend on them.
     const SelectionPolicy* selection = s.policies.selection.get();
-    const bool holds = selection != nullptr && selection->reads_pinned_only();
-    if (holds || !selection || !selection->expected_needs(prompt_size(view)).everything)
+    const bool holds = s.policies.traits().reads_pinned_only;
+    if (holds || !selection || !selection->demand(prompt_size(view), nullptr).everything)
       move_to_host(s, layer, holds ? &view : nullptr, selection);
     return;
   }

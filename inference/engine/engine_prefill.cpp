@@ -23,9 +23,8 @@ std::vector<std::vector<float>> Engine::prefill(std::span<const Pass> passes) {
       const std::int64_t left = std::ssize(passes[i].tokens) - done[i];
       if (left == 0) continue;
       const std::int64_t take = rows_together(passes[i], left);
-      const SelectionPolicy* selection = passes[i].sequence->policies.selection.get();
-      by_layers = take > options_.prefill_chunk && selection != nullptr &&
-                  selection->selects_in_prefill() && selection->divides_anywhere();
+      const PromptSelection* prompts = passes[i].sequence->policies.prompt_selection();
+      by_layers = take > options_.prefill_chunk && prompts != nullptr && prompts->chunkable();
       if (!chunk.empty() && (by_layers || rows + take > options_.max_rows)) {
         by_layers = false;
         continue;
@@ -58,10 +57,10 @@ std::vector<std::vector<float>> Engine::prefill(std::span<const Pass> passes) {
 
 std::int64_t Engine::rows_together(const Pass& pass, std::int64_t left) const {
   const Policies& policies = pass.sequence->policies;
-  if (policies.selects_in_prefill()) {
+  if (PromptSelection* prompts = policies.prompt_selection()) {
     const DialogueView dialogue = pass.dialogue != nullptr ? *pass.dialogue : DialogueView{};
-    const int rows = policies.selection->pass_rows(dialogue, pass.sequence->next_position,
-                                                   static_cast<int>(left));
+    const int rows =
+        prompts->segment_rows(dialogue, pass.sequence->next_position, static_cast<int>(left));
     return std::clamp<std::int64_t>(rows, 1, left);
   }
   if (policies.prefill) return left;

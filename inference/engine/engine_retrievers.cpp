@@ -45,8 +45,9 @@ std::vector<Retriever*> Engine::retrievers_of(const Pass& pass) {
 
 void Engine::count_resources(std::span<const Pass> passes) {
   const auto count = [&](const Sequence& s) {
-    if (!s.policies.selection) return;
-    const MethodResource resource = s.policies.selection->resource(model_.config(), model_.dtype());
+    const auto* retrieval = capability<StepRetrieval>(s.policies.selection.get());
+    if (retrieval == nullptr) return;
+    const MethodResource resource = retrieval->resource(model_.config(), model_.dtype());
     if (!resource.key.empty()) resource_bytes_[resource.key] = resource.bytes;
   };
   for (const Pass& pass : passes) {
@@ -62,7 +63,8 @@ void Engine::begin_retrievers(std::span<const Pass> passes, const Layout& layout
     Sequence& s = *pass.sequence;
     for (const Sequence* fork : pass.forks) {
       if (fork->retriever && s.find_retriever(fork->retriever->key()) == nullptr)
-        s.fork_retrievers.push_back(fork->policies.selection->make_retriever());
+        s.fork_retrievers.push_back(
+            capability<StepRetrieval>(fork->policies.selection.get())->make_retriever());
     }
     const std::vector<Retriever*> retrievers = retrievers_of(pass);
     if (retrievers.empty()) continue;
@@ -70,8 +72,9 @@ void Engine::begin_retrievers(std::span<const Pass> passes, const Layout& layout
     const RetrieverPass view = retriever_pass(pass);
     for (Retriever* retriever : retrievers) retriever->begin_pass(view);
     if (pass.kind == Pass::Kind::kDecode) {
-      s.policies.selection->begin_step(
-          {view, *s.retriever, layout.positions[layout.first_row[i]], s.prompt_tokens});
+      capability<StepRetrieval>(s.policies.selection.get())
+          ->begin_step(
+              {view, *s.retriever, layout.positions[layout.first_row[i]], s.prompt_tokens});
     }
     s.counters.policy_seconds += seconds_since(start);
   }

@@ -114,6 +114,7 @@ void Engine::attend_in_blocks(int layer, const Pass& pass, std::size_t index, co
   Stage& stage = stage_of(layer);
   Sequence& s = *pass.sequence;
   SelectionPolicy& policy = *s.policies.selection;
+  PromptSelection& prompts = *s.policies.prompt_selection();
   const std::int64_t row = layout.first_row[index];
   const auto timed = [&](const auto& ask) {
     const auto start = Clock::now();
@@ -128,7 +129,7 @@ void Engine::attend_in_blocks(int layer, const Pass& pass, std::size_t index, co
     block.rows = view.rows - first;
     block.queries = view.queries.rows_at(first, block.rows);
     block.sets = view.sets;
-    return timed([&] { return std::clamp(policy.prefill_rows(block), 1, block.rows); });
+    return timed([&] { return std::clamp(prompts.query_block_rows(block), 1, block.rows); });
   };
   int rows = rows_of_next(0);  // also decides what is pinned
   LayerKv& kv = s.at(layer).kv;
@@ -143,7 +144,7 @@ void Engine::attend_in_blocks(int layer, const Pass& pass, std::size_t index, co
     if (first > 0) rows = rows_of_next(first);
     block.rows = rows;
     block.queries = view.queries.rows_at(first, rows);
-    const int distance = policy.max_distance();
+    const int distance = policy.traits().max_distance;
     if (distance > 0) {
       stage.far_q.make_room(rows, layout.q_width);
       stage.far_attended.make_room(rows, layout.q_width);
@@ -163,7 +164,7 @@ void Engine::attend_in_blocks(int layer, const Pass& pass, std::size_t index, co
     }
     block.sets = readable.sets;
     timed([&] {
-      policy.attended(block, stage.lse.view.rows_at(row + first, block.rows));
+      prompts.after_attention(block, stage.lse.view.rows_at(row + first, block.rows));
       return 0;
     });
   }

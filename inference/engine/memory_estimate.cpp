@@ -16,16 +16,17 @@ AnswerNeeds answer_needs(const Policies& policies, const ModelShape& shape,
                          int prompt_tokens) {
   AnswerNeeds out;
   const SelectionPolicy* selection = policies.selection.get();
-  const bool host = policies.placement.host, rebuilds = selection && selection->rebuilds_keys();
+  const bool host = policies.placement.host,
+             rebuilds = capability<KeyRebuilder>(selection) != nullptr;
   PromptSize size{shape, layout.dtype, 0, sets, tokens, prompt_tokens};
   for (size.layer = 0; size.layer < shape.layers; ++size.layer) {
-    if (selection) out.index += selection->expected_index_bytes(size);
-    if (!host && !rebuilds) continue;
     const DeviceNeeds needs =
-        selection ? selection->expected_needs(size) : reading_everything(tokens);
+        selection ? selection->demand(size, nullptr) : reading_everything(tokens);
+    out.index += needs.index_bytes;
+    if (!host && !rebuilds) continue;
     if (needs.everything) continue;
     out.offloaded_layers += host;
-    if (selection != nullptr && selection->reads_pinned_only()) {
+    if (policies.traits().reads_pinned_only) {
       out.working_sets += kv_bytes_of(layout, 1, sets, needs.pinned_tokens);
       continue;
     }

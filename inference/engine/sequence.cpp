@@ -16,7 +16,8 @@ Sequence::Sequence(const ModelShape& shape, Policies policies,
   const QueryTail tail(tail_rows_, shape.heads * shape.head_dim);
   layers.reserve(storage.size());
   for (const auto& of_layer : storage) layers.push_back({LayerKv(shape.kv_heads, of_layer), tail});
-  if (this->policies.selection) retriever = this->policies.selection->make_retriever();
+  if (const auto* retrieval = capability<StepRetrieval>(this->policies.selection.get()))
+    retriever = retrieval->make_retriever();
 }
 
 Sequence Sequence::fork() const {
@@ -92,8 +93,8 @@ std::size_t Sequence::added_kv_bytes() const {
 
 std::size_t Sequence::policy_key_bytes() const {
   std::size_t out = retriever ? retriever->key_bytes() : 0;
-  for (int l = 0; policies.selection && l < shape_.layers; ++l)
-    out += policies.selection->key_bytes(l);
+  const auto* rebuilder = capability<KeyRebuilder>(policies.selection.get());
+  for (int l = 0; rebuilder != nullptr && l < shape_.layers; ++l) out += rebuilder->key_bytes(l);
   return out;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -30,10 +31,15 @@ struct DeviceNeeds {
   /// The keys of tokens that are not pinned.  kPreRope: what lists select of them is beyond the
   /// greatest distance.
   KeyRows keys = KeyRows::kAll;
+  /// Bytes at most of the index of the layer, beside the cache, while it is built or after that.
+  std::size_t index_bytes = 0;
 };
 
 /// The tokens of KV set `set`, which has `tokens` tokens, that are on the device in any case:
 /// ascending and disjoint ranges, the last of which ends with the newest token.
 using PinnedSlots = std::function<std::vector<SlotRange>(int set, int tokens)>;
+
+/// What steps need that may read all of `tokens` cached tokens.
+DeviceNeeds reading_everything(std::int32_t tokens);
 
 }  // namespace turnbench

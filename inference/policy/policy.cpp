@@ -18,6 +18,14 @@ PromptSize prompt_size(const LayerView& view) {
           .prompt_tokens = view.prompt_tokens};
 }
 
+DeviceNeeds SelectionPolicy::demand(const PromptSize& prompt, const LayerView*) const {
+  return reading_everything(prompt.tokens);
+}
+
+std::vector<SlotRange> SelectionPolicy::pinned(int, int, int tokens) const {
+  return {{tokens - 1, tokens}};
+}
+
 DeviceNeeds reading_everything(std::int32_t tokens) {
   return {.step_tokens = (tokens / kRoom + 2) * kRoom};
 }

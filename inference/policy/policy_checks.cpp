@@ -73,7 +73,7 @@ void check_pattern(const HeadPattern& p, const PatternPass& pass, const Where& w
 
 void check_cache_rule(const SelectionPolicy& selection, Residency::Rule rule,
                       const std::string& method) {
-  if (!selection.rebuilds_keys() || rule == Residency::Rule::kPrevious) return;
+  if (capability<KeyRebuilder>(&selection) == nullptr || rule == Residency::Rule::kPrevious) return;
   throw input_error(
       "{}: found a cache_rule other than previous, expected cache_rule=previous: keys that a step "
       "computes stay for the next one",
@@ -82,13 +82,13 @@ void check_cache_rule(const SelectionPolicy& selection, Residency::Rule rule,
 
 void check_eviction(const Policies& policies, bool evicts_in_answers) {
   if (!policies.selection || !policies.eviction) return;
-  if (policies.selection->needs_equal_sets() && policies.eviction->keeps_unequal_sets()) {
+  if (policies.traits().needs_equal_sets && policies.eviction->keeps_unequal_sets()) {
     throw input_error(
         "{}: found an eviction whose heads keep unequal numbers of tokens, expected equally many "
         "in all KV sets of a layer, which the selection needs",
         policies.method);
   }
-  if (policies.selection->needs_whole_answers() && policies.eviction->evicts_in_answers() &&
+  if (policies.traits().needs_whole_answers && policies.eviction->evicts_in_answers() &&
       evicts_in_answers) {
     throw input_error(
         "{}: found an eviction while decoding, expected none, or history compress_once: the "

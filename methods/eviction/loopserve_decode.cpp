@@ -22,10 +22,10 @@ class LoopServeDecode : public SelectionPolicy {
   std::unique_ptr<SelectionPolicy> clone() const override {
     return std::make_unique<LoopServeDecode>(*this);
   }
-  int window() const override { return s_.interval; }
+  SelectionTraits traits() const override { return {.window = s_.interval}; }
 
   /// Steps that read everything have as many lists as those that select.
-  DeviceNeeds expected_needs(const PromptSize& size) const override {
+  DeviceNeeds demand(const PromptSize& size, const LayerView*) const override {
     DeviceNeeds out = reading_everything(size.tokens);
     if (s_.per_query_head) out.lists_per_set = size.heads_per_set();
     return out;

@@ -29,7 +29,6 @@ class SentenceSelection : public SelectionPolicy {
 
   /// Cuts what stayed of the prompt (the pool) into sentences, each with its mean key.  The
   /// official code indexes them in rows of one length.
-  int window() const override { return 0; }
   void after_prefill(const LayerView& view) override {
     layers_.resize(static_cast<std::size_t>(view.shape.layers));
     if (view.layer == 0) sentence_of_ = segments(view.dialogue, Cut::kSentence, "sentencekv");

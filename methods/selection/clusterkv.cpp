@@ -67,8 +67,7 @@ class ClusterKv : public SelectionPolicy {
   std::unique_ptr<SelectionPolicy> clone() const override {
     return std::make_unique<ClusterKv>(*this);
   }
-  int window() const override { return 0; }
-  bool needs_whole_answers() const override { return true; }
+  SelectionTraits traits() const override { return {.needs_whole_answers = true}; }
 
   /// What the prompt added is one batch of clusters, in which the last answer gets new ones.
   void after_prefill(const LayerView& view) override {
@@ -86,34 +85,31 @@ class ClusterKv : public SelectionPolicy {
     if (!fits(layer, 0)) add_prompt(view, layer);
   }
 
-  DeviceNeeds device_needs(const LayerView& view) const override {
-    const Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
-    const auto [least, most] = std::minmax_element(layer.prompt.begin(), layer.prompt.end());
-    DeviceNeeds out = expected_needs(prompt_size(view));
-    if (s_.window == 0) out.pinned_tokens += *most - *least;
+  /// The index: the copy of the keys that is clustered, and the centroids on host and device.
+  DeviceNeeds demand(const PromptSize& size, const LayerView* known) const override {
+    if (size.layer < s_.dense_layers) return {.everything = true};
+    const int chosen = chosen_of(size.prompt_tokens);
+    const std::int64_t clusters =
+        s_.first_clusters > 0 ? s_.first_clusters : clusters_of(size.tokens);
+    DeviceNeeds out = {
+        .everything = size.tokens - s_.sinks <= chosen,
+        .pinned_tokens = s_.sinks + (s_.window > 0 ? s_.window : kAnswerRoom),
+        .step_tokens = size.heads_per_set() * chosen,
+        .first = s_.sinks,
+        .lists_per_set = size.heads_per_set(),
+        .per_list = true,
+        .index_bytes = size.key_elements(size.tokens + 2 * clusters) * sizeof(float)};
+    if (known != nullptr && s_.window == 0) {
+      const std::vector<std::int32_t>& prompt =
+          layers_[static_cast<std::size_t>(size.layer)].prompt;
+      const auto [least, most] = std::minmax_element(prompt.begin(), prompt.end());
+      out.pinned_tokens += *most - *least;
+    }
     return out;
   }
 
-  DeviceNeeds expected_needs(const PromptSize& size) const override {
-    const int chosen = chosen_of(size.prompt_tokens);
-    return {.everything = size.layer < s_.dense_layers || size.tokens - s_.sinks <= chosen,
-            .pinned_tokens = s_.sinks + (s_.window > 0 ? s_.window : kAnswerRoom),
-            .step_tokens = size.heads_per_set() * chosen,
-            .first = s_.sinks,
-            .lists_per_set = size.heads_per_set(),
-            .per_list = true};
-  }
-
-  /// The copy of the keys that is clustered, and the centroids on the host and on the device.
-  std::size_t expected_index_bytes(const PromptSize& size) const override {
-    if (size.layer < s_.dense_layers) return 0;
-    const std::int64_t clusters =
-        s_.first_clusters > 0 ? s_.first_clusters : clusters_of(size.tokens);
-    return size.key_elements(size.tokens + 2 * clusters) * sizeof(float);
-  }
-
   /// Sinks, and the last tokens of the answer: all that are in no cluster are among them.
-  std::vector<SlotRange> pinned(int layer, int tokens) const override {
+  std::vector<SlotRange> pinned(int layer, int /*set*/, int tokens) const override {
     const std::vector<std::int32_t>& prompt = layers_[static_cast<std::size_t>(layer)].prompt;
     std::int32_t begin = *std::min_element(prompt.begin(), prompt.end());
     if (s_.window > 0) begin = std::max(begin, tokens - s_.window);

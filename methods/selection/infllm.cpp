@@ -46,7 +46,7 @@ class SharedFloats {
   std::shared_ptr<Buffer> floats_;
 };
 
-class InfLlm : public SelectionPolicy {
+class InfLlm : public SelectionPolicy, public PromptSelection {
  public:
   struct Settings {
     Budget budget;
@@ -58,21 +58,19 @@ class InfLlm : public SelectionPolicy {
   std::unique_ptr<SelectionPolicy> clone() const override {
     return std::make_unique<InfLlm>(*this);
   }
-  int window() const override { return 0; }
-  bool pre_rope_keys() const override { return true; }
-  bool selects_in_prefill() const override { return true; }
-  bool needs_every_pass() const override { return true; }
+  SelectionTraits traits() const override {
+    return {.pre_rope_keys = true, .needs_every_pass = true, .max_distance = sizes_.local - 1};
+  }
 
   /// The sizes and the blocks of rows of a new prompt are its own.
   bool reuses_cached_prompt() const override { return false; }
 
   /// The last row of a prompt chooses by itself, as those of an answer do.
-  int prefill_rows(const LayerView& view) override {
+  int query_block_rows(const LayerView& view) override {
     Layer& layer = ready(view);
     add_pending(view, layer);
     return view.rows > 1 ? std::min(sizes_.rows, view.rows - 1) : 1;
   }
-  int max_distance() const override { return sizes_.local - 1; }
 
   /// A cache that was not filled by a prefill of its own has blocks without masses.
   void after_prefill(const LayerView& view) override {
@@ -83,7 +81,9 @@ class InfLlm : public SelectionPolicy {
     }
   }
 
-  DeviceNeeds expected_needs(const PromptSize& size) const override {
+  /// The index: representatives with room for as many again, masses, and the keys and values of a
+  /// window.
+  DeviceNeeds demand(const PromptSize& size, const LayerView*) const override {
     // Later turns have those of the first one.
     const Sizes sizes = sizes_.local > 0 ? sizes_ : sizes_for(size.prompt_tokens);
     // A block is cached for all sets of a layer, whichever of them read it.
@@ -101,21 +101,12 @@ class InfLlm : public SelectionPolicy {
             .first = s_.sinks,
             .block = s_.block,
             .lists_per_set = s_.by_head ? size.heads_per_set() : 1,
-            .keys = KeyRows::kPreRope};
-  }
-
-  /// Representatives with room for as many again, masses, and the keys and values of a window.
-  std::size_t expected_index_bytes(const PromptSize& size) const override {
-    const Sizes sizes = sizes_for(size.prompt_tokens);
-    const std::int64_t window = sizes.local + sizes.rows + s_.block, heads = size.shape.heads;
-    const auto vectors = static_cast<std::size_t>(2 * size.tokens / s_.block * heads *
-                                                  size.shape.head_dim),
-               masses = static_cast<std::size_t>(2 * heads * window);
-    return (vectors + masses) * sizeof(float) + 2 * size.key_elements(window) * size_of(size.dtype);
+            .keys = KeyRows::kPreRope,
+            .index_bytes = index_bytes(size)};
   }
 
   /// Sinks, and all that is in no block.
-  std::vector<SlotRange> pinned(int layer, int tokens) const override {
+  std::vector<SlotRange> pinned(int layer, int /*set*/, int tokens) const override {
     const Layer& l = layers_[static_cast<std::size_t>(layer)];
     if (l.blocks == 0) return {{0, tokens}};
     if (l.sinks == 0) return {{l.first_loose(s_.block), tokens}};
@@ -143,7 +134,7 @@ class InfLlm : public SelectionPolicy {
     return out;
   }
 
-  void attended(const LayerView& view, MatrixView<const float> lse) override {
+  void after_attention(const LayerView& view, MatrixView<const float> lse) override {
     Layer& layer = ready(view);
     const std::int32_t tokens = view.first_position + view.rows;
     layer.grow(tokens, view.shape.heads);
@@ -158,6 +149,15 @@ class InfLlm : public SelectionPolicy {
   }
 
  private:
+  std::size_t index_bytes(const PromptSize& size) const {
+    const Sizes sizes = sizes_for(size.prompt_tokens);
+    const std::int64_t window = sizes.local + sizes.rows + s_.block, heads = size.shape.heads;
+    const auto vectors = static_cast<std::size_t>(2 * size.tokens / s_.block * heads *
+                                                  size.shape.head_dim),
+               masses = static_cast<std::size_t>(2 * heads * window);
+    return (vectors + masses) * sizeof(float) + 2 * size.key_elements(window) * size_of(size.dtype);
+  }
+
   /// What follows from the budget at the first prompt of a cache.
   struct Sizes {
     int local = 0, topk = 0, rows = 0;

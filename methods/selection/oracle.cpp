@@ -31,13 +31,12 @@ class Oracle : public SelectionPolicy {
   std::unique_ptr<SelectionPolicy> clone() const override {
     return std::make_unique<Oracle>(*this);
   }
-  int window() const override { return 0; }
 
   void after_prefill(const LayerView& view) override {
     local_ = segments(view.prompt_tokens).local;
   }
 
-  DeviceNeeds expected_needs(const PromptSize& size) const override {
+  DeviceNeeds demand(const PromptSize& size, const LayerView*) const override {
     const auto [budget, local, chosen] = segments(size.prompt_tokens);
     const int lists = s_.per_query_head ? size.heads_per_set() : 1;
     return {.everything = size.tokens <= s_.sinks + budget,
@@ -47,7 +46,7 @@ class Oracle : public SelectionPolicy {
             .lists_per_set = lists};
   }
 
-  std::vector<SlotRange> pinned(int /*layer*/, int tokens) const override {
+  std::vector<SlotRange> pinned(int /*layer*/, int /*set*/, int tokens) const override {
     return sinks_and_window(s_.sinks, tokens - 1 - local_, tokens);
   }
 

@@ -32,7 +32,7 @@ LaterTurns parse_later_turns(const std::string& name) {
                                : LaterTurns::kRebuild;
 }
 
-class PqCache : public SelectionPolicy {
+class PqCache : public SelectionPolicy, public IndexTransfer {
  public:
   struct Settings {
     Budget budget;
@@ -47,10 +47,9 @@ class PqCache : public SelectionPolicy {
   std::unique_ptr<SelectionPolicy> clone() const override {
     return std::make_unique<PqCache>(*this);
   }
-  int window() const override { return 0; }
-  std::optional<bool> keeps_cache() const override {
-    if (s_.later_turns == LaterTurns::kRebuild) return std::nullopt;
-    return s_.later_turns != LaterTurns::kReprefill;
+  SelectionTraits traits() const override {
+    if (s_.later_turns == LaterTurns::kRebuild) return {};
+    return {.keeps_cache = s_.later_turns != LaterTurns::kReprefill};
   }
 
   void after_prefill(const LayerView& view) override {
@@ -76,31 +75,22 @@ class PqCache : public SelectionPolicy {
     layer.codes.add_book(view, s_.costs ? s_.costs->iterations(rows) : s_.codes.iterations, first);
   }
 
-  DeviceNeeds device_needs(const LayerView& view) const override {
-    const Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
-    DeviceNeeds out = expected_needs(prompt_size(view));
-    out.everything =
-        layer.codes.empty() || longest_set(view) <= s_.sinks + layer.local + layer.chosen;
-    return out;
-  }
-
-  DeviceNeeds expected_needs(const PromptSize& size) const override {
+  /// The index: the copy of the keys that is clustered, and their codes on host and device.
+  DeviceNeeds demand(const PromptSize& size, const LayerView* known) const override {
     const auto [local, chosen] = local_and_chosen(size.prompt_tokens);
-    return {.everything = size.tokens - s_.sinks <= s_.codes.count() ||
-                          size.tokens <= s_.sinks + local + chosen,
-            .pinned_tokens = s_.sinks + local + 1,
-            .step_tokens = chosen,
-            .first = s_.sinks};
-  }
-
-  /// The copy of the keys that is clustered, and their codes on the host and on the device.
-  std::size_t expected_index_bytes(const PromptSize& size) const override {
     const auto codes = static_cast<std::size_t>(s_.codes.parts) *
                        static_cast<std::size_t>(size.sets) * static_cast<std::size_t>(size.tokens);
-    return size.key_elements(size.tokens) * sizeof(float) + 2 * codes;
+    const bool has_codes = known != nullptr
+                               ? !layers_[static_cast<std::size_t>(size.layer)].codes.empty()
+                               : size.tokens - s_.sinks > s_.codes.count();
+    return {.everything = !has_codes || size.tokens <= s_.sinks + local + chosen,
+            .pinned_tokens = s_.sinks + local + 1,
+            .step_tokens = chosen,
+            .first = s_.sinks,
+            .index_bytes = size.key_elements(size.tokens) * sizeof(float) + 2 * codes};
   }
 
-  std::vector<SlotRange> pinned(int layer, int tokens) const override {
+  std::vector<SlotRange> pinned(int layer, int /*set*/, int tokens) const override {
     return sinks_and_window(s_.sinks, tokens - 1 - layers_[static_cast<std::size_t>(layer)].local,
                             tokens);
   }

@@ -82,7 +82,6 @@ class Quest : public SelectionPolicy {
   explicit Quest(const Settings& s) : s_(s) {}
 
   std::unique_ptr<SelectionPolicy> clone() const override { return std::make_unique<Quest>(*this); }
-  int window() const override { return 0; }
 
   void after_prefill(const LayerView& view) override {
     layers_.resize(static_cast<std::size_t>(view.shape.layers));
@@ -94,22 +93,19 @@ class Quest : public SelectionPolicy {
     });
   }
 
-  DeviceNeeds expected_needs(const PromptSize& size) const override {
+  /// The index: two rows for each page.
+  DeviceNeeds demand(const PromptSize& size, const LayerView*) const override {
     if (size.layer < s_.dense_layers) return {.everything = true};
     const int budget = s_.budget.tokens(size.prompt_tokens), group = size.heads_per_set();
-    if (size.tokens <= budget) return {.everything = true};
+    const std::int64_t pages = (size.tokens + s_.page - 1) / s_.page + kMorePages;
+    const std::size_t index_bytes = 2 * size.key_elements(pages) * size_of(size.dtype);
+    if (size.tokens <= budget) return {.everything = true, .index_bytes = index_bytes};
     const std::int64_t list = std::max<std::int64_t>(budget, s_.page * most_pages(budget)) +
                               (s_.reads_generated ? kReadAnswer : 0);
     const std::int64_t all = reading_everything(size.tokens).step_tokens;
     return {.step_tokens = static_cast<std::int32_t>(std::min(group * list, all)),
-            .lists_per_set = group};
-  }
-
-  /// Two rows for each page.
-  std::size_t expected_index_bytes(const PromptSize& size) const override {
-    if (size.layer < s_.dense_layers) return 0;
-    const std::int64_t pages = (size.tokens + s_.page - 1) / s_.page + kMorePages;
-    return 2 * size.key_elements(pages) * size_of(size.dtype);
+            .lists_per_set = group,
+            .index_bytes = index_bytes};
   }
 
   /// Bounds of the pages -> upper bounds of their scores -> best pages of each query head.

@@ -34,7 +34,7 @@ constexpr Watershed kWatersheds[] = {{24, 14, 2, 11},  // Qwen2.5 0.5B
 /// read all earlier rounds; the question's attention in the last one of them chooses those that the
 /// upper layers read, in the question and in its answer.  Rounds that no turn has chosen for long
 /// may be dropped: then no layer reads them.
-class RoundAttention : public SelectionPolicy {
+class RoundAttention : public SelectionPolicy, public PromptSelection {
  public:
   struct Settings {
     RoundChoice choice;
@@ -50,18 +50,22 @@ class RoundAttention : public SelectionPolicy {
   std::unique_ptr<SelectionPolicy> clone() const override {
     return std::make_unique<RoundAttention>(*this);
   }
-  int window() const override { return 0; }
-  bool selects_in_prefill() const override { return true; }
-
-  /// The lower layers stay on the device, unless they lose rounds there.
-  DeviceNeeds expected_needs(const PromptSize& size) const override {
-    const bool stays = !s_.cold && s_.drop_after == 0;
-    return {.everything = stays && size.layer < lower(size.shape), .pinned_tokens = size.tokens};
+  SelectionTraits traits() const override {
+    return {.reads_pinned_only = true, .loads_by_layer = s_.overlaps};
   }
-  bool reads_pinned_only() const override { return true; }
-  bool loads_by_layer() const override { return s_.overlaps; }
+
+  /// The lower layers stay on the device, unless they lose rounds there.  The index: what the
+  /// question gives to each token of a head.
+  DeviceNeeds demand(const PromptSize& size, const LayerView*) const override {
+    const bool stays = !s_.cold && s_.drop_after == 0,
+               chooses = size.layer == lower(size.shape) - 1;
+    const auto heads = static_cast<std::size_t>(chooses ? size.shape.heads : 0);
+    return {.everything = stays && size.layer < lower(size.shape),
+            .pinned_tokens = size.tokens,
+            .index_bytes = heads * static_cast<std::size_t>(size.tokens) * sizeof(float)};
+  }
   /// Until a turn has chosen, the upper layers go on with what the turn before has chosen.
-  std::vector<SlotRange> pinned(int layer, int tokens) const override {
+  std::vector<SlotRange> pinned(int layer, int /*set*/, int tokens) const override {
     const Held& held = layer < lower_ ? lower_held_ : upper_held_;
     std::vector<SlotRange> out = held.earlier;
     out.push_back({held.begin, tokens});
@@ -69,13 +73,13 @@ class RoundAttention : public SelectionPolicy {
   }
 
   /// A question goes before its answer, and both before the next round.
-  int pass_rows(const DialogueView& dialogue, std::int32_t first, int rows) override {
+  int segment_rows(const DialogueView& dialogue, std::int32_t first, int rows) override {
     const std::int32_t end = next_part(dialogue.spans, first);
     return end < 0 ? rows : std::min(rows, end - first);
   }
 
-  bool divides_anywhere() const override { return true; }
-  int prefill_rows(const LayerView& view) override {
+  bool chunkable() const override { return true; }
+  int query_block_rows(const LayerView& view) override {
     follow(view);
     return view.rows;
   }
@@ -94,7 +98,7 @@ class RoundAttention : public SelectionPolicy {
     turn_.prompt_end = view.first_position + view.rows;
   }
 
-  void attended(const LayerView& view, MatrixView<const float> lse) override {
+  void after_attention(const LayerView& view, MatrixView<const float> lse) override {
     if (view.generated > 0 || !scores(view)) return;
     int first = 0, rows = view.rows;
     if (s_.last_row) {
@@ -122,13 +126,6 @@ class RoundAttention : public SelectionPolicy {
     return {{"rounds", static_cast<double>(turn_.rounds.size())},
             {"rounds_read", static_cast<double>(turn_.rounds_read)},
             {"upper_tokens", read}};
-  }
-
-  /// What the question gives to each token of a head.
-  std::size_t expected_index_bytes(const PromptSize& size) const override {
-    if (size.layer != lower(size.shape) - 1) return 0;
-    return static_cast<std::size_t>(size.shape.heads) * static_cast<std::size_t>(size.tokens) *
-           sizeof(float);
   }
 
  private:

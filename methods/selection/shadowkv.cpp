@@ -17,7 +17,7 @@ constexpr int kAnswerRoomPinned = 1024;  // tokens, before there is a new workin
 // Of its offloading code: chunks come in eights, and so many outliers for each 1024 tokens read.
 constexpr int kChunksTogether = 8, kOutliersPerPart = 24, kPartTokens = 1024;
 
-class ShadowKv : public SelectionPolicy {
+class ShadowKv : public SelectionPolicy, public KeyRebuilder {
  public:
   struct Settings {
     Budget budget;
@@ -33,11 +33,9 @@ class ShadowKv : public SelectionPolicy {
   std::unique_ptr<SelectionPolicy> clone() const override {
     return std::make_unique<ShadowKv>(*this);
   }
-  int window() const override { return 0; }
-  bool pre_rope_keys() const override { return true; }
-  bool rebuilds_keys() const override { return true; }
-  bool needs_equal_sets() const override { return true; }
-  bool needs_whole_answers() const override { return true; }
+  SelectionTraits traits() const override {
+    return {.pre_rope_keys = true, .needs_equal_sets = true, .needs_whole_answers = true};
+  }
 
   void after_prefill(const LayerView& view) override {
     layers_.resize(static_cast<std::size_t>(view.shape.layers));
@@ -54,39 +52,27 @@ class ShadowKv : public SelectionPolicy {
     extend(view, layer, chunks, outliers_of(budget));
   }
 
-  DeviceNeeds device_needs(const LayerView& view) const override {
-    const Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
-    DeviceNeeds out = expected_needs(prompt_size(view));
+  /// The index: the copy of the keys that is factorised, what comes of it twice, and landmarks.
+  DeviceNeeds demand(const PromptSize& size, const LayerView* known) const override {
+    const int budget = s_.budget.tokens(size.prompt_tokens), chunks = chunks_of(size.tokens),
+              tail = size.tokens - chunks * s_.chunk;
+    DeviceNeeds out = {.everything = reads_all(size.tokens, budget),
+                       .pinned_tokens = outliers_of(budget) * s_.chunk + tail + kAnswerRoomPinned,
+                       .step_tokens = budget / s_.chunk * s_.chunk,
+                       .block = s_.chunk,
+                       .index_bytes = index_bytes(size)};
+    if (known == nullptr) return out;
+    const Layer& layer = layers_[static_cast<std::size_t>(size.layer)];
     out.everything = layer.reads_all;
     std::size_t outliers = 0;  // of all parts of the index
     for (const auto& part : layer.landmarks) outliers += part->outliers(0).size();
-    const int tail = layer.prompt - layer.chunks() * s_.chunk;
-    out.pinned_tokens = static_cast<std::int32_t>(outliers) * s_.chunk + tail + kAnswerRoomPinned;
+    out.pinned_tokens = static_cast<std::int32_t>(outliers) * s_.chunk + layer.prompt -
+                        layer.chunks() * s_.chunk + kAnswerRoomPinned;
     return out;
   }
 
-  DeviceNeeds expected_needs(const PromptSize& size) const override {
-    const int budget = s_.budget.tokens(size.prompt_tokens), chunks = chunks_of(size.tokens),
-              tail = size.tokens - chunks * s_.chunk;
-    return {.everything = reads_all(size.tokens, budget),
-            .pinned_tokens = outliers_of(budget) * s_.chunk + tail + kAnswerRoomPinned,
-            .step_tokens = budget / s_.chunk * s_.chunk,
-            .block = s_.chunk};
-  }
-
-  /// The copy of the keys that is factorised, what comes of it twice, and landmarks.
-  std::size_t expected_index_bytes(const PromptSize& size) const override {
-    const std::int64_t width = std::int64_t{size.sets} * size.shape.head_dim,
-                       rank = std::min<std::int64_t>({s_.rank, size.tokens, width});
-    const auto coefficients = static_cast<std::size_t>(size.tokens * rank),
-               basis = static_cast<std::size_t>(rank * width);
-    return size.key_elements(size.tokens) * sizeof(float) +
-           coefficients * (sizeof(float) + 2 * size_of(size.dtype)) + basis * sizeof(float) +
-           size.key_elements(chunks_of(size.tokens)) * size_of(size.dtype);
-  }
-
   /// Outliers, the newest tokens of the prompt, and the answer.
-  std::vector<SlotRange> pinned_of_set(int layer, int set, int tokens) const override {
+  std::vector<SlotRange> pinned(int layer, int set, int tokens) const override {
     const Layer& own = layers_[static_cast<std::size_t>(layer)];
     std::vector<SlotRange> out;
     for (const auto& part : own.landmarks) {
@@ -157,6 +143,16 @@ class ShadowKv : public SelectionPolicy {
   }
 
  private:
+  std::size_t index_bytes(const PromptSize& size) const {
+    const std::int64_t width = std::int64_t{size.sets} * size.shape.head_dim,
+                       rank = std::min<std::int64_t>({s_.rank, size.tokens, width});
+    const auto coefficients = static_cast<std::size_t>(size.tokens * rank),
+               basis = static_cast<std::size_t>(rank * width);
+    return size.key_elements(size.tokens) * sizeof(float) +
+           coefficients * (sizeof(float) + 2 * size_of(size.dtype)) + basis * sizeof(float) +
+           size.key_elements(chunks_of(size.tokens)) * size_of(size.dtype);
+  }
+
   struct Layer {
     bool reads_all = true;
     int prompt = 0;  ///< tokens of each set

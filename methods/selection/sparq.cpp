@@ -133,7 +133,6 @@ class SparQ : public SelectionPolicy {
   explicit SparQ(const Settings& s) : s_(s) {}
 
   std::unique_ptr<SelectionPolicy> clone() const override { return std::make_unique<SparQ>(*this); }
-  int window() const override { return 0; }
 
   void after_prefill(const LayerView& view) override {
     layers_.resize(static_cast<std::size_t>(view.shape.layers));
@@ -149,16 +148,14 @@ class SparQ : public SelectionPolicy {
     }
   }
 
-  DeviceNeeds expected_needs(const PromptSize& size) const override {
+  /// The index: keys once more, transposed.
+  DeviceNeeds demand(const PromptSize& size, const LayerView*) const override {
     const auto [local, chosen] = local_and_chosen(size.prompt_tokens);
     // Sinks and window are gathered with the others: nothing stays on the device.
     const int tokens = s_.sinks + local + chosen;
-    return {.everything = size.tokens <= tokens, .step_tokens = tokens};
-  }
-
-  /// Keys once more, transposed.
-  std::size_t expected_index_bytes(const PromptSize& size) const override {
-    return size.key_elements(size.tokens) * size_of(size.dtype);
+    return {.everything = size.tokens <= tokens,
+            .step_tokens = tokens,
+            .index_bytes = size.key_elements(size.tokens) * size_of(size.dtype)};
   }
 
   /// The largest dimensions of the queries of a set -> scores from these, summed over the heads ->

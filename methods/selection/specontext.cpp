@@ -14,7 +14,10 @@
 namespace turnbench {
 namespace {
 
-class SpeContext : public SelectionPolicy {
+class SpeContext : public SelectionPolicy,
+                   public StepRetrieval,
+                   public SelectsAhead,
+                   public OffloadsDuringDecode {
  public:
   struct Settings {
     Budget budget;
@@ -31,13 +34,13 @@ class SpeContext : public SelectionPolicy {
   std::unique_ptr<SelectionPolicy> clone() const override {
     return std::make_unique<SpeContext>(*this);
   }
-  int window() const override { return 0; }
-  std::optional<int> selects_ahead(const ModelShape&) const override {
+  /// Hidden states of all tokens.
+  SelectionTraits traits() const override {
+    return {.needs_every_pass = s_.head.previous_features};
+  }
+  std::optional<int> deciding_layer(const ModelShape&) const override {
     return s_.ahead ? std::optional(-1) : std::nullopt;
   }
-
-  /// Hidden states of all tokens.
-  bool needs_every_pass() const override { return s_.head.previous_features; }
   std::unique_ptr<Retriever> make_retriever() const override {
     return make_retrieval_head(s_.head);
   }
@@ -45,23 +48,16 @@ class SpeContext : public SelectionPolicy {
     return {s_.head.key(), head_bytes(s_.head, config, weights)};
   }
 
-  DeviceNeeds expected_needs(const PromptSize& size) const override {
-    return needs_at(size, size.tokens);
+  DeviceNeeds demand(const PromptSize& size, const LayerView*) const override {
+    DeviceNeeds out = needs_at(size, size.tokens);
+    out.index_bytes = index_bytes(size);
+    return out;
   }
   /// Algorithm 2 counts a step's token before it tests.
-  DeviceNeeds needs_in_answer(const PromptSize& size) const override {
-    return s_.memory > 0 ? needs_at(size, size.tokens + 1) : DeviceNeeds{.everything = true};
+  DeviceNeeds demand_while_decoding(const PromptSize& size) const override {
+    return needs_at(size, size.tokens + 1);
   }
-  bool moves_in_answers() const override { return s_.memory > 0; }
-
-  /// The head's keys, in pages that have room for values too.
-  std::size_t expected_index_bytes(const PromptSize& size) const override {
-    if (size.layer > 0) return 0;
-    const auto& own = s_.head.checkpoint;
-    const int sets = own ? own->shape().kv_heads : size.shape.kv_heads,
-              dim = own ? own->shape().head_dim : size.shape.head_dim;
-    return kv_bytes_of({dim, size.dtype, false}, 1, sets, size.prompt_tokens);
-  }
+  bool may_offload() const override { return s_.memory > 0; }
 
   /// The head's weights, the greatest of those that belong to a KV head -> the best tokens, for all
   /// layers.
@@ -87,6 +83,15 @@ class SpeContext : public SelectionPolicy {
   }
 
  private:
+  /// The head's keys, in pages that have room for values too.
+  std::size_t index_bytes(const PromptSize& size) const {
+    if (size.layer > 0) return 0;
+    const auto& own = s_.head.checkpoint;
+    const int sets = own ? own->shape().kv_heads : size.shape.kv_heads,
+              dim = own ? own->shape().head_dim : size.shape.head_dim;
+    return kv_bytes_of({dim, size.dtype, false}, 1, sets, size.prompt_tokens);
+  }
+
   /// With a memory to fit in, the last layers are in host memory, as many as it takes at sequence
   /// length `length` (S of algorithm 2).
   DeviceNeeds needs_at(const PromptSize& size, std::int64_t length) const {

@@ -15,7 +15,7 @@
 namespace turnbench {
 namespace {
 
-class SpeContextSelf : public SelectionPolicy {
+class SpeContextSelf : public SelectionPolicy, public SelectsAhead {
  public:
   struct Settings {
     Budget budget;
@@ -28,8 +28,7 @@ class SpeContextSelf : public SelectionPolicy {
   std::unique_ptr<SelectionPolicy> clone() const override {
     return std::make_unique<SpeContextSelf>(*this);
   }
-  int window() const override { return 0; }
-  std::optional<int> selects_ahead(const ModelShape& shape) const override {
+  std::optional<int> deciding_layer(const ModelShape& shape) const override {
     return chooser(shape);
   }
 
@@ -37,19 +36,13 @@ class SpeContextSelf : public SelectionPolicy {
     if (view.layer == chooser(view.shape)) lists_ = s_.batch ? 1 : view.sets.size();
   }
 
-  DeviceNeeds device_needs(const LayerView& view) const override {
-    const PromptSize size = prompt_size(view);
-    DeviceNeeds out = expected_needs(size);
-    if (out.everything || lists_ <= view.sets.size()) return out;
-    return needs_of_steps(size, budget(size.prompt_tokens),
-                          static_cast<int>(lists_ / view.sets.size()));
-  }
-
   /// All keys of the layer that chooses are read in each step, and all tokens of those before it.
-  DeviceNeeds expected_needs(const PromptSize& size) const override {
+  DeviceNeeds demand(const PromptSize& size, const LayerView* known) const override {
     DeviceNeeds out = needs_of_steps(size, budget(size.prompt_tokens));
     out.everything |= size.layer <= chooser(size.shape);
-    return out;
+    if (known == nullptr || out.everything || lists_ <= known->sets.size()) return out;
+    return needs_of_steps(size, budget(size.prompt_tokens),
+                          static_cast<int>(lists_ / known->sets.size()));
   }
 
   /// In the layer that chooses: attention of each query head -> its greatest in a KV head -> the

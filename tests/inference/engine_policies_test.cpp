@@ -238,23 +238,24 @@ Ints sparse_list(int first, int end, int step) {
 }
 
 /// Reads such a list, in blocks of a prompt too.
-struct ReadInBlocks : SelectionPolicy {
+struct ReadInBlocks : SelectionPolicy, PromptSelection {
   ReadInBlocks(int step, int at_once, int distance = 0, bool in_prefill = true)
       : step(step), at_once(at_once), distance(distance), in_prefill(in_prefill) {}
   std::unique_ptr<SelectionPolicy> clone() const override {
     return std::make_unique<ReadInBlocks>(*this);
   }
-  bool pre_rope_keys() const override { return distance > 0; }
+  SelectionTraits traits() const override {
+    return {.pre_rope_keys = distance > 0, .max_distance = distance};
+  }
   bool selects_in_prefill() const override { return in_prefill; }
-  int prefill_rows(const LayerView&) override { return at_once; }
-  int max_distance() const override { return distance; }
+  int query_block_rows(const LayerView&) override { return at_once; }
   Selection select(const LayerView& view) override {
     EXPECT_EQ(view.far_queries.data != nullptr, distance > 0);
     EXPECT_LE(view.rows, at_once);
     return {std::vector<Ints>(
         view.sets.size(), sparse_list(view.first_position, view.first_position + view.rows, step))};
   }
-  void attended(const LayerView& view, MatrixView<const float> lse) override {
+  void after_attention(const LayerView& view, MatrixView<const float> lse) override {
     EXPECT_EQ(lse.rows, view.rows);
     EXPECT_EQ(lse.columns, view.shape.heads);
     seen.resize(static_cast<std::size_t>(view.shape.layers));

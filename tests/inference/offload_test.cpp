@@ -25,13 +25,13 @@ struct ReadDrawn : SelectionPolicy {
   std::unique_ptr<SelectionPolicy> clone() const override {
     return std::make_unique<ReadDrawn>(*this);
   }
-  DeviceNeeds device_needs(const LayerView&) const override {
+  DeviceNeeds demand(const PromptSize&, const LayerView*) const override {
     return {.pinned_tokens = kSinks + kLocal + 1,
             .step_tokens = lists_per_set * chosen,
             .first = kSinks,
             .lists_per_set = lists_per_set};
   }
-  std::vector<SlotRange> pinned(int, int tokens) const override {
+  std::vector<SlotRange> pinned(int, int, int tokens) const override {
     return {{0, kSinks}, {tokens - kLocal - 1, tokens}};
   }
   Selection select(const LayerView& view) override {
@@ -123,13 +123,13 @@ TEST_P(Offload, RefusesMoreThanWasPromised) {
     std::unique_ptr<SelectionPolicy> clone() const override {
       return std::make_unique<Promises>(*this);
     }
-    DeviceNeeds device_needs(const LayerView& view) const override {
-      DeviceNeeds out = ReadDrawn::device_needs(view);
+    DeviceNeeds demand(const PromptSize& size, const LayerView* known) const override {
+      DeviceNeeds out = ReadDrawn::demand(size, known);
       out.step_tokens = step;
       return out;
     }
-    std::vector<SlotRange> pinned(int layer, int tokens) const override {
-      std::vector<SlotRange> out = ReadDrawn::pinned(layer, tokens);
+    std::vector<SlotRange> pinned(int layer, int set, int tokens) const override {
+      std::vector<SlotRange> out = ReadDrawn::pinned(layer, set, tokens);
       if (tokens > 90) out.back().begin -= pin;  // in steps
       return out;
     }
@@ -227,12 +227,12 @@ struct PinAnswers : ReadDrawn {
     return std::make_unique<PinAnswers>(*this);
   }
   void after_prefill(const LayerView& view) override { prompt = view.sets[0].size(); }
-  DeviceNeeds device_needs(const LayerView& view) const override {
-    DeviceNeeds out = ReadDrawn::device_needs(view);
+  DeviceNeeds demand(const PromptSize& size, const LayerView* known) const override {
+    DeviceNeeds out = ReadDrawn::demand(size, known);
     out.per_list = true;
     return out;
   }
-  std::vector<SlotRange> pinned(int, int tokens) const override {
+  std::vector<SlotRange> pinned(int, int, int tokens) const override {
     return {{0, kSinks}, {prompt - kLocal - 1, tokens}};
   }
   int prompt = 0;

@@ -126,8 +126,9 @@ TEST_F(PolicyChecks, EvictionsThatASelectionDoesNotBear) {
     std::unique_ptr<SelectionPolicy> clone() const override {
       return std::make_unique<NeedsMuch>(*this);
     }
-    bool needs_equal_sets() const override { return equal; }
-    bool needs_whole_answers() const override { return whole; }
+    SelectionTraits traits() const override {
+      return {.needs_equal_sets = equal, .needs_whole_answers = whole};
+    }
     bool equal, whole;
   };
   const auto together = [](bool equal, bool whole, bool decoding) {

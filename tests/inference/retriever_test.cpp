@@ -81,7 +81,7 @@ struct Spy : Retriever {
 
 /// Reads, with the current token, those before it that its retriever gives more than half of the
 /// greatest weight.
-struct ReadHeavy : SelectionPolicy {
+struct ReadHeavy : SelectionPolicy, StepRetrieval {
   std::unique_ptr<SelectionPolicy> clone() const override {
     return std::make_unique<ReadHeavy>(*this);
   }
@@ -105,7 +105,7 @@ struct ReadHeavy : SelectionPolicy {
 };
 
 /// The same, from which layers behind `after` can be asked for ahead.  Counts how many were.
-struct ReadAhead : ReadHeavy {
+struct ReadAhead : ReadHeavy, SelectsAhead {
   explicit ReadAhead(int after) : after(after) {}
   std::unique_ptr<SelectionPolicy> clone() const override {
     return std::make_unique<ReadAhead>(*this);
@@ -115,7 +115,7 @@ struct ReadAhead : ReadHeavy {
     out->asked = asked;
     return out;
   }
-  std::optional<int> selects_ahead(const ModelShape&) const override { return after; }
+  std::optional<int> deciding_layer(const ModelShape&) const override { return after; }
   Selection select(const LayerView& view) override {
     ++*asked;
     return ReadHeavy::select(view);
@@ -125,9 +125,8 @@ struct ReadAhead : ReadHeavy {
 };
 
 /// The same with prompts that go through each layer in chunks.
-struct ReadByLayers : ReadHeavy {
-  bool selects_in_prefill() const override { return true; }
-  bool divides_anywhere() const override { return true; }
+struct ReadByLayers : ReadHeavy, PromptSelection {
+  bool chunkable() const override { return true; }
 };
 
 Policies spied() {

@@ -36,17 +36,16 @@ class BlockTopK : public SelectionPolicy {
   std::unique_ptr<SelectionPolicy> clone() const override {
     return std::make_unique<BlockTopK>(*this);
   }
-  int window() const override { return 0; }
-  bool needs_whole_answers() const override { return true; }
+  SelectionTraits traits() const override { return {.needs_whole_answers = true}; }
 
-  DeviceNeeds expected_needs(const PromptSize& size) const override {
+  DeviceNeeds demand(const PromptSize& size, const LayerView*) const override {
     return {.everything = size.tokens <= kSinks + kBlocks * kBlock + kLocal + kBlock,
             .pinned_tokens = fault_ == Fault::kTooFewPinned ? 2 : kSinks + kLocal + kBlock + 1,
             .step_tokens = fault_ == Fault::kTooFewStepTokens ? 1 : kBlocks * kBlock,
             .first = kSinks};
   }
 
-  std::vector<SlotRange> pinned(int /*layer*/, int tokens) const override {
+  std::vector<SlotRange> pinned(int /*layer*/, int /*set*/, int tokens) const override {
     const int window = window_begin(tokens);
     if (fault_ == Fault::kPinsTheCurrentOnly) return {{tokens - 1, tokens}};
     if (fault_ == Fault::kGapInPinned && window + 2 < tokens)

@@ -249,7 +249,7 @@ TEST(ClusterKv, ClustersAnswersAndLaterTurns) {
       clustered += kWindow;
     }
     check(p.selection->select(layer.at(n, step)), all, clustered, n);
-    const auto pinned = p.selection->pinned(kLayer, n);
+    const auto pinned = p.selection->pinned(kLayer, 0, n);
     ASSERT_EQ(pinned.size(), 2u);
     EXPECT_LE(pinned[1].begin, clustered);
     EXPECT_GE(pinned[1].begin, n - kWindow);

@@ -312,7 +312,7 @@ void ConformanceChecks::placements_agree(const Candidate& candidate) {
   own.host = true;
   std::vector<std::pair<std::string, Placement>> on_host = {{"its own rule", own}};
   using Rule = Residency::Rule;
-  if (!is_emulated() && (!policies.selection || !policies.selection->rebuilds_keys())) {
+  if (!is_emulated() && capability<KeyRebuilder>(policies.selection.get()) == nullptr) {
     on_host.push_back({"cache_rule=lru", {true, Rule::kLru, 48, 8, 2}});
     on_host.push_back({"cache_rule=demand-lru", {true, Rule::kDemandLru, 0, 8}});
     on_host.push_back({"cache_rule=previous", {true, Rule::kPrevious, 0, 16}});

@@ -173,8 +173,8 @@ TEST(Quest, FirstLayersReadEverything) {
   two->after_prefill(layer.view(2));
   layer.step();
   for (int l = 0; l < 4; ++l) EXPECT_EQ(two->select(layer.view(l)).all(), l < 2) << l;
-  EXPECT_TRUE(two->device_needs(layer.view(1)).everything);
-  EXPECT_FALSE(two->device_needs(layer.view(2)).everything);
+  EXPECT_TRUE(demand_at(*two, layer.view(1)).everything);
+  EXPECT_FALSE(demand_at(*two, layer.view(2)).everything);
 }
 
 // Bounds of the prompt are computed once for all budgets; a fork computes those of its answer.

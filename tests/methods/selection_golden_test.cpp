@@ -177,7 +177,7 @@ TEST(SelectionGolden, PqCache) {
         "pqcache:budget={},sinks={},m={},b={},max_iter={}", c["budget"].get<double>(),
         c["sinks"].get<int>(), c["m"].get<int>(), c["b"].get<int>(), c["max_iter"].get<int>()));
     const auto sets = static_cast<int>(layer.sets.size());
-    const DeviceNeeds needs = policy->device_needs(layer.view(3));
+    const DeviceNeeds needs = demand_at(*policy, layer.view(3));
     const auto residency = Residency::make({.rule = Residency::Rule::kLfu,
                                             .sets = sets,
                                             .block = c["block"],
@@ -191,7 +191,7 @@ TEST(SelectionGolden, PqCache) {
       SCOPED_TRACE(fmt::format("seed {}, step {}", c["seed"].dump(), step));
       layer.step();
       const Selection got = policy->select(layer.view(3));
-      const std::vector<SlotRange> pinned = policy->pinned(3, layer.n);
+      const std::vector<SlotRange> pinned = policy->pinned(3, 0, layer.n);
       ASSERT_EQ(pinned.size(), 2u);
       for (int s = 0; s < sets; ++s) {
         Ints want = all_slots(pinned[0].end);

@@ -229,7 +229,7 @@ TEST(ShadowKv, LaterTurnsHaveOutliersInProportion) {
       EXPECT_EQ(got.slots[static_cast<std::size_t>(s)],
                 slots_of(chosen_of(layer, s, 80, outliers, 5), outliers, 640, layer.n))
           << rebuild;
-      std::vector<SlotRange> pinned = p.pinned_of_set(0, s, layer.n);
+      std::vector<SlotRange> pinned = p.pinned(0, s, layer.n);
       ASSERT_EQ(pinned.size(), outliers.size() + 1);
       for (std::size_t i = 0; i < outliers.size(); ++i) {
         EXPECT_EQ(pinned[i].begin, outliers[i] * kChunk);
@@ -246,8 +246,8 @@ TEST(ShadowKv, CountsChunksAndTails) {
   const auto tail_of = [&](const std::string& spec) {
     const auto policies = Method::parse("shadowkv:budget=64,rank=4" + spec).make();
     policies.selection->after_prefill(layer.at(1003));
-    EXPECT_FALSE(policies.selection->device_needs(layer.at(1003)).everything);
-    const std::vector<SlotRange> pinned = policies.selection->pinned_of_set(0, 0, 1003);
+    EXPECT_FALSE(demand_at(*policies.selection, layer.at(1003)).everything);
+    const std::vector<SlotRange> pinned = policies.selection->pinned(0, 0, 1003);
     return std::pair(pinned.back().begin / kChunk, pinned.back().end - pinned.back().begin);
   };
   EXPECT_EQ(tail_of(""), std::pair(121, 35));
@@ -260,7 +260,7 @@ TEST(ShadowKv, OutliersOfItsClasses) {
   const auto outliers = [&](const std::string& spec) {
     const auto policies = Method::parse("shadowkv:rank=4," + spec).make();
     policies.selection->after_prefill(layer.at(3000));
-    return policies.selection->pinned_of_set(0, 0, 3000).size() - 1;
+    return policies.selection->pinned(0, 0, 3000).size() - 1;
   };
   EXPECT_EQ(outliers("budget=512"), 48u);
   EXPECT_EQ(outliers("budget=2048"), 48u);
@@ -288,7 +288,7 @@ TEST(ShadowKv, ReadsEverythingOfShortPrompts) {
   const auto everything = [&](const std::string& spec, int n) {
     const auto policies = Method::parse("shadowkv:rank=4," + spec).make();
     policies.selection->after_prefill(layer.at(n));
-    const bool out = policies.selection->device_needs(layer.at(n)).everything;
+    const bool out = demand_at(*policies.selection, layer.at(n)).everything;
     if (out) {
       EXPECT_TRUE(policies.selection->select(layer.at(n + 1, 1)).all());
     }
@@ -391,7 +391,7 @@ std::vector<float> attend(RopeLayer& layer, SelectionPolicy& policy, const Selec
     working.push_back(KvHeadCache::working_set(layer.cached[s].pool(), layer.n));
     Ints device(static_cast<std::size_t>(layer.n), -1);
     int at = 3;
-    for (const SlotRange& r : policy.pinned_of_set(0, static_cast<int>(s), layer.n)) {
+    for (const SlotRange& r : policy.pinned(0, static_cast<int>(s), layer.n)) {
       working[s].place(at, layer.sets[s], r.begin, r.end - r.begin, copies);
       for (int j = r.begin; j < r.end; ++j) device[static_cast<std::size_t>(j)] = at++;
     }
@@ -407,7 +407,7 @@ std::vector<float> attend(RopeLayer& layer, SelectionPolicy& policy, const Selec
   }
   layer.backend->memory()->copy(copies);
   EXPECT_EQ(rebuilt.size(), sets * missing);
-  policy.rebuild_keys(layer.view(), {working, rebuilt, layer.table()});
+  capability<KeyRebuilder>(&policy)->rebuild_keys(layer.view(), {working, rebuilt, layer.table()});
   const std::int32_t position = layer.n - 1;
   const std::int64_t width = layer.shape.group() * layer.shape.head_dim;
   return layer.attend(sets * static_cast<std::size_t>(width), [&](float* to) {

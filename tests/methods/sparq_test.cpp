@@ -198,7 +198,7 @@ TEST(SparQ, CountsAsPqCacheDoes) {
   EXPECT_EQ(s.slots[0][31], 31);
   EXPECT_EQ(s.slots[0][2033 - 1001], 9000);
   EXPECT_EQ(s.blend.weights, nullptr);
-  const DeviceNeeds needs = policy->device_needs(layer.view(3));
+  const DeviceNeeds needs = demand_at(*policy, layer.view(3));
   EXPECT_EQ(needs.pinned_tokens, 1);
   EXPECT_EQ(needs.step_tokens, 2032);
 }

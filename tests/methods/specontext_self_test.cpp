@@ -104,11 +104,12 @@ TEST(SpeContextSelf, LayersUpToTheOneThatChoosesStayOnTheDevice) {
   const auto everything = [](int layers, int layer, const std::string& settings) {
     const Policies p = Method::parse("specontext-self:budget=64" + settings).make();
     return p.selection
-        ->expected_needs({.shape = {layers, 8, 2, 16},
-                          .layer = layer,
-                          .sets = 2,
-                          .tokens = 500,
-                          .prompt_tokens = 500})
+        ->demand({.shape = {layers, 8, 2, 16},
+                  .layer = layer,
+                  .sets = 2,
+                  .tokens = 500,
+                  .prompt_tokens = 500},
+                 nullptr)
         .everything;
   };
   for (int layer = 0; layer < 9; ++layer) {

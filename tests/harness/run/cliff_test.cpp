@@ -95,7 +95,7 @@ class SkipsParagraphs : public SelectionPolicy {
   std::unique_ptr<SelectionPolicy> clone() const override {
     return std::make_unique<SkipsParagraphs>(*this);
   }
-  DeviceNeeds expected_needs(const PromptSize& size) const override {
+  DeviceNeeds demand(const PromptSize& size, const LayerView*) const override {
     return {.step_tokens = size.tokens};
   }
   void after_prefill(const LayerView& view) override { kept_ = kept_positions(view, dropped_); }

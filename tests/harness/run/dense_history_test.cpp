@@ -124,8 +124,7 @@ TEST(DenseHistory, CompanyChangesNothing) {
   for (const MethodInfo& info : all_methods()) {
     const std::string spec = spec_of(info, small_values(info));
     const Policies policies = Method::parse(spec).make();
-    if (!policies.selection || !policies.selection->needs_every_pass())
-      cells.add(spec, History::kDense);
+    if (!policies.traits().needs_every_pass) cells.add(spec, History::kDense);
   }
   EXPECT_LT(cells.cells.size(), all_methods().size()) << "some must see every token";
   cells.add("pqcache:budget=24,sinks=2,placement=host", History::kDense);
@@ -160,7 +159,7 @@ TEST(DenseHistory, FailsForMethodsThatMustSeeEveryToken) {
       {"specontext:budget=24,feat=prev",
        "tokens whose hidden states are not known, expected none"}};
   for (const auto& [spec, message] : refusals) {
-    EXPECT_TRUE(Method::parse(spec).make().selection->needs_every_pass());
+    EXPECT_TRUE(Method::parse(spec).make().traits().needs_every_pass);
     GoldCells cells;
     cells.add(spec, History::kDense);
     const auto records = by_key(world.run({{&dialogue, cells.cells}}, kShort).records);

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+
+namespace turnbench {
+
+/// The kind of a span of the prompt.
+enum class SpanKind { kHistory, kInstruction, kContext, kQuestion, kCue, kMarkup, kAnswer };
+
+/// A labelled range [begin, end) of token positions.
+struct Span {
+  SpanKind kind = SpanKind::kContext;
+  int turn = 0;
+  std::int32_t begin = 0, end = 0;
+};
+
+/// What a policy may know about its dialogue.
+struct DialogueView {
+  std::span<const int> tokens;  ///< up to the end of this pass; set by the engine
+  std::span<const Span> spans;
+  int turn = 0;
+  std::uint64_t seed = 0;  ///< depends on dialogue and turn, not on the method
+  std::function<std::string(int token)> token_text;
+  int answer_limit = 0;  ///< most tokens of the turn's answer; 0: not known
+};
+
+}  // namespace turnbench

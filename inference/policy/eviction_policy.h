@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "inference/policy/layer_view.h"
+
+namespace turnbench {
+
+/// The slots to keep in a layer: [lists][slots].  No lists: everything is kept.  There is one list
+/// for each set of the LayerView, or one for each query head, which then gets a set of its own;
+/// list i refers to set i * sets / lists.  Slots ascend without repeats and are below the set's
+/// size.  Lists may differ in length, unless positions shift.  The engine checks this
+/// (policy_checks.h), as well as Selection and HeadPattern.
+struct KeepSets {
+  std::vector<std::vector<std::int32_t>> slots;
+  bool keep_all() const { return slots.empty(); }
+};
+
+/// Decides which tokens stay in the cache after the prefill attention of a layer and, for methods
+/// that also evict while decoding, after each decode step.
+class EvictionPolicy {
+ public:
+  virtual ~EvictionPolicy() = default;
+  virtual std::unique_ptr<EvictionPolicy> clone() const = 0;
+  /// The number of recent query rows whose `window_mass` this policy uses: rows of the turn's
+  /// prompt, and of its answer if the policy evicts there.
+  virtual int window() const { return 0; }
+  /// The column masses over all rows of the prompt that `after_prefill` uses.
+  virtual std::vector<ColumnRule> columns() const { return {}; }
+  /// True if kept tokens get the new positions 0, 1, ...  The engine then stores pre-RoPE keys, and
+  /// all sets of all layers must keep equally many tokens.
+  virtual bool shifts_positions() const { return false; }
+  /// True if `after_decode` evicts.  If not, it is not called.
+  virtual bool evicts_in_answers() const { return false; }
+  /// True if the sets of a layer may keep unequal numbers of tokens.
+  virtual bool keeps_unequal_sets() const { return false; }
+  virtual KeepSets after_prefill(const LayerView& view) = 0;
+  virtual KeepSets after_decode(const LayerView&) { return {}; }
+};
+
+}  // namespace turnbench

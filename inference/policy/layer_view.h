@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "inference/kv/kv_cache.h"
+#include "inference/kv/ledger.h"
+#include "inference/kv/link.h"
+#include "inference/kv/residency.h"
+#include "inference/policy/attention_stats.h"
+#include "inference/policy/background.h"
+#include "inference/policy/dialogue_view.h"
+#include "inference/policy/layer_memo.h"
+
+namespace turnbench {
+
+/// The way from host to device of a layer whose keys and values are in host memory.
+struct IndexPath {
+  std::shared_ptr<Link> link;      ///< null: the layer is on the device
+  std::shared_ptr<Memory> memory;  ///< of the device
+  LedgerEntry* ledger = nullptr;
+
+  /// Starts copies of the data by which tokens are selected.  bits: what these data need at least.
+  Link::Ticket submit(std::span<const Copy> copies, std::int64_t bits) const {
+    ledger->index_bits += bits;
+    return link->submit(copies, LinkDirection::kToDevice, LinkUse::kIndex, &ledger->index_bytes);
+  }
+};
+
+/// One layer of one sequence, when a policy is called.
+struct LayerView {
+  int layer = 0;
+  ModelShape shape;
+  /// The cached tokens, including this pass.  In a decode step of a layer in host memory these are
+  /// the host's sets, which the backend may not be able to read (`can_read`): see RowsOnDevice and
+  /// read_keys_of_any_set in methods/.
+  std::span<const KvHeadCache> sets;
+  AttentionStats& stats;
+  const DialogueView& dialogue;
+  std::int32_t first_position = 0;  ///< of the pass's first row; rows have consecutive positions
+  int rows = 0;
+  /// Tokens of the dialogue up to the end of the turn's prompt (during prefill, of this pass),
+  /// including evicted ones.  A budget that is a share refers to this number.
+  int prompt_tokens = 0;
+  int generated = 0;  ///< tokens of this turn's answer, including this pass; 0 during prefill
+
+  // For selection policies:
+  Backend* backend = nullptr;            ///< that has this layer
+  MatrixView<const float> queries = {};  ///< of the pass, after RoPE: [rows, heads * head_dim]
+  /// The same as far from all keys as `max_distance` of the policy says; null if it says nothing.
+  /// Their scores are those with keys before RoPE.
+  MatrixView<const float> far_queries = {};
+  float scale = 1;         ///< of attention scores
+  int sliding_window = 0;  ///< of the layer, in positions; 0: none
+  /// At the end of a prompt: shared by all sequences that go on from the same cached tokens.
+  LayerMemo* memo = nullptr;
+  /// At the end of a prompt: the layer goes to host memory, unless `demand` keeps it on the device.
+  bool goes_to_host = false;
+  BackgroundTasks* background = nullptr;
+  Scratch* scratch = nullptr;  ///< of the backend's memory, until the policy returns
+  IndexPath index_path = {};
+
+  /// Number of query heads that read one set.
+  int heads_per_set() const { return shape.heads / static_cast<int>(sets.size()); }
+};
+
+/// A layer at the end of a prompt, as far as it is known before the prompt is computed.
+struct PromptSize {
+  ModelShape shape;
+  DType dtype = DType::kF32;  ///< of keys and values
+  int layer = 0;
+  int sets = 1;             ///< KV sets
+  std::int32_t tokens = 0;  ///< of the largest set
+  int prompt_tokens = 0;    ///< as in LayerView
+
+  int heads_per_set() const { return shape.heads / sets; }
+  /// Elements of the keys of so many tokens in each set.
+  std::size_t key_elements(std::int64_t of_tokens) const {
+    return static_cast<std::size_t>(of_tokens * sets * shape.head_dim);
+  }
+};
+PromptSize prompt_size(const LayerView& view);
+
+/// The tokens of the layer's largest set.
+std::int32_t longest_set(const LayerView& view);
+/// The first `sinks` of `tokens` tokens and those from `window` on, as pinned tokens.
+std::vector<SlotRange> sinks_and_window(int sinks, int window, int tokens);
+
+}  // namespace turnbench
