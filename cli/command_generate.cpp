@@ -142,7 +142,7 @@ void generate(const GenerateOptions& o, const CommonOptions& common, int& exit_c
   const GivenPrompt prompt = make_prompt(o, loaded.checkpoint, tokenizer);
   warn_of_positions(loaded.checkpoint, prompt.ids.size(), o.max_tokens);
   Engine& engine = *loaded.engine;
-  check_eviction(method.make(), /*evicts_in_answers=*/true);
+  check_eviction(method.policies(), /*evicts_in_answers=*/true);
   Sequence sequence = engine.make_sequence(method.make());
   DialogueView dialogue;
   dialogue.tokens = prompt.ids;

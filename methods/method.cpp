@@ -437,6 +437,7 @@ void Method::finish(std::string label, const std::string& where) {
     canonical_ += "@" + placement_text_.substr(0, comma);
     if (placement_.host) canonical_ += ":" + placement_text_.substr(comma + 1);
   }
+  policies_ = std::make_shared<const Policies>(make());
 }
 
 Spec Spec::parse(const std::string& text, const std::string& where) {

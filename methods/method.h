@@ -153,6 +153,8 @@ class Method {
   /// The part of `canonical` that decides the prefill: methods with the same key can share one.
   const std::string& prefill_key() const { return prefill_key_; }
   Policies make() const;
+  /// Policies of this method, made once, to read their traits.
+  const Policies& policies() const { return *policies_; }
   /// Whether attention counts as materialised scores, which add to the memory that a run needs.
   bool eager() const { return eager_; }
 
@@ -180,6 +182,7 @@ class Method {
   std::string placement_text_;  ///< if it is not that of the method
   std::string label_, name_, canonical_, prefill_key_;
   bool eager_ = false;
+  std::shared_ptr<const Policies> policies_;
 };
 
 /// All methods, in the order in which `list methods` prints them.

@@ -81,7 +81,7 @@ void check_methods(const Manifest& manifest) {
                                              [](History h) { return h != History::kCompressOnce; });
   for (std::size_t i = 0; i < manifest.methods.size(); ++i) {
     with_error_prefix(fmt::format("{}: /methods/{}", manifest.path.string(), i),
-                      [&] { check_eviction(manifest.methods[i].make(), evicts_in_answers); });
+                      [&] { check_eviction(manifest.methods[i].policies(), evicts_in_answers); });
   }
 }
 

@@ -262,7 +262,7 @@ void parse_decoding(const JsonView& json, Manifest& m, ManifestUse use) {
 /// Refuses methods whose own way through later turns is not the manifest's.
 void check_histories(const JsonView& json, const Manifest& m) {
   for (const Method& method : m.methods) {
-    const Policies policies = method.make();
+    const Policies& policies = method.policies();
     const bool dense =
         std::find(m.histories.begin(), m.histories.end(), History::kDense) != m.histories.end();
     if (dense && policies.traits().needs_every_pass) {

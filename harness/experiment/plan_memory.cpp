@@ -163,7 +163,7 @@ class UnitMemory {
 
   void add(const WorkUnit& unit) {
     for (const UnitCell& cell : unit.cells) {
-      const Policies p = cell.method->make();
+      const Policies& p = cell.method->policies();
       window_ = std::max(window_, p.window());
       pre_rope_keys_ |= p.pre_rope_keys();
     }
@@ -219,7 +219,7 @@ class UnitMemory {
   /// A branch that forks from a shared prefix.  Pages are the prefix's until they are written;
   /// eviction copies what stays.
   void add_fork(const UnitCell& cell) {
-    const Policies p = cell.method->make();
+    const Policies& p = cell.method->policies();
     const std::string& key = cell.method->prefill_key();
     const bool apart = continues_apart(cell);
     if (continues(p)) first_prompts_.insert(key);
@@ -261,12 +261,12 @@ class UnitMemory {
     if (full_.insert(key).second)
       out_.add(answer_ + kPageTokens, config_.kv_heads, pre_rope_keys_, window_);
     if (is_exact(*cell.method)) return;
-    add_branch(cell, cell.method->make(), answer_ + kPageTokens, window_);
+    add_branch(cell, cell.method->policies(), answer_ + kPageTokens, window_);
   }
 
   /// A branch with a prefill of its own.
   void add_own(const UnitCell& cell) {
-    const Policies p = cell.method->make();
+    const Policies& p = cell.method->policies();
     const bool fresh = turn_ == 0 || cell.history == History::kReprefill;
     const std::int64_t evicted = cell.history == History::kCompressOnce ? first_ : before_;
     std::int64_t own = answer_;
@@ -292,7 +292,7 @@ class UnitMemory {
 
   /// A branch whose pages up to the turn are those of the dense history.
   void add_behind_dense_history(const UnitCell& cell) {
-    const Policies p = cell.method->make();
+    const Policies& p = cell.method->policies();
     if (prefills_)
       out_.add_prefill(prompt_ - before_, prompt_, p.has_sparse_prefill(), p.pre_rope_keys());
     out_.add_columns(columns_of(p).size(), prompt_);
@@ -371,7 +371,7 @@ class LargestBatch {
       bool pre_rope_keys = false;
       batch.add(all, heads, false, 1);
       for (const auto& [canonical, method] : beside) {
-        const Policies p = method->make();
+        const Policies& p = method->policies();
         pre_rope_keys |= p.pre_rope_keys();
         batch.add(all, heads, p.pre_rope_keys(), p.window());  // whole, before it evicts
         batch.add_columns(p.eviction ? p.eviction->columns().size() : 0, prompt);

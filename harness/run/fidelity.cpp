@@ -24,7 +24,7 @@ double log_sum_exp(std::span<const float> logits) {
 }  // namespace
 
 bool is_exact(const Method& method) {
-  const Policies p = method.make();
+  const Policies& p = method.policies();
   return !p.prefill && !p.eviction && !p.selection;
 }
 

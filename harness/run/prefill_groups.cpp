@@ -12,7 +12,8 @@ namespace {
 /// The rows that sequences must remember from which branches of all cells can go on.
 int shared_window(const ActiveUnit& unit) {
   int out = 0;
-  for (const UnitCell& cell : unit.unit.cells) out = std::max(out, cell.method->make().window());
+  for (const UnitCell& cell : unit.unit.cells)
+    out = std::max(out, cell.method->policies().window());
   return out;
 }
 
@@ -28,7 +29,7 @@ std::pair<Sequence, std::vector<int>> start_prefix(Engine& engine, const ActiveU
                                                    const Branch& b, const PrefixKey& key) {
   const auto& [prefill_key, prompt] = key;
   Policies policies;
-  if (prefill_key != kDensePrefill) policies = b.cell->method->make().prefill_part();
+  if (prefill_key != kDensePrefill) policies = b.cell->method->policies().prefill_part();
   policies.method = b.cell->method->name();
   if (unit.turn > 0 && policies.reuses_cached_prompt()) {
     const auto fresh =
@@ -38,7 +39,8 @@ std::pair<Sequence, std::vector<int>> start_prefix(Engine& engine, const ActiveU
     return {std::move(next), std::vector<int>(fresh, prompt.end())};
   }
   bool pre_rope_keys = false;
-  for (const UnitCell& cell : unit.unit.cells) pre_rope_keys |= cell.method->make().pre_rope_keys();
+  for (const UnitCell& cell : unit.unit.cells)
+    pre_rope_keys |= cell.method->policies().pre_rope_keys();
   return {engine.make_sequence(std::move(policies), shared_window(unit), pre_rope_keys), prompt};
 }
 
@@ -110,7 +112,7 @@ void add_own_prefill(Engine& engine, ActiveUnit& unit, Branch& b, std::vector<Pr
 void prefill_dense_histories(Engine& engine, const Decoding& decoding, ActiveUnit& unit) {
   for (const Branch& b : unit.branches) {
     if (!b.follows_dense_history()) continue;
-    const Policies method = b.cell->method->make();
+    const Policies& method = b.cell->method->policies();
     const bool pre_rope_keys = method.pre_rope_keys();
     if (unit.dense_histories.contains(pre_rope_keys)) continue;
     Policies policies;

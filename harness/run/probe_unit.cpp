@@ -291,7 +291,7 @@ std::map<std::string, const Method*> methods_beside(const std::vector<ProbeCell>
 }
 
 bool divides_prompts(const Method& method) {
-  return method.make().selects_in_prefill();
+  return method.policies().selects_in_prefill();
 }
 
 UnitResult run_probes(Engine& engine, const PromptRenderer& renderer, const Decoding& decoding,

@@ -14,13 +14,13 @@
 namespace turnbench {
 namespace {
 
-constexpr int kLeastWindow = 2;             // tokens
-constexpr int kPendingRows = 128;           // of an answer, whose masses are added together
-constexpr std::int32_t kReadAnswer = 1024;  // tokens, for which the device cache has room
-constexpr std::int64_t kLeastBlocks = 16;   // that the buffer of representatives has room for
-constexpr std::int64_t kMadeAtOnce = 16;    // blocks whose keys are read together
-constexpr int kUsualCache = 32;             // blocks
-constexpr double kLargeCache = 1ll << 30;   // bytes of further blocks if a step reads more
+constexpr int kLeastWindow = 2;               // tokens
+constexpr int kPendingRows = 128;             // of an answer, whose masses are added together
+constexpr std::int32_t kCachedAnswer = 1024;  // tokens, for which the device cache has room
+constexpr std::int64_t kLeastBlocks = 16;     // that the buffer of representatives has room for
+constexpr std::int64_t kMadeAtOnce = 16;      // blocks whose keys are read together
+constexpr int kUsualCache = 32;               // blocks
+constexpr double kLargeCache = 1ll << 30;     // bytes of further blocks if a step reads more
 
 /// Floats in a backend's memory that copies of their owner share until one of them writes.
 class SharedFloats {
@@ -88,7 +88,7 @@ class InfLlm : public SelectionPolicy, public PromptSelection {
     const Sizes sizes = sizes_.local > 0 ? sizes_ : sizes_for(size.prompt_tokens);
     // A block is cached for all sets of a layer, whichever of them read it.
     const int lists = s_.by_head ? size.shape.heads : 1;
-    const std::int64_t all = (size.prompt_tokens + kReadAnswer) / s_.block + 1,
+    const std::int64_t all = (size.prompt_tokens + kCachedAnswer) / s_.block + 1,
                        read = std::int64_t{lists} * sizes.topk;
     std::int64_t blocks = read;
     if (sizes.topk > kUsualCache) {
