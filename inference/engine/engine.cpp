@@ -12,6 +12,9 @@ namespace turnbench {
 Engine::Engine(const Model& model, Backend& backend, Options options)
     : Engine(model, std::array{&backend}, options) {}
 
+Engine::Engine(const Model& model, std::span<Backend* const> backends, Options options)
+    : core_(model, backends, options) {}
+
 Sequence Engine::make_sequence(Policies policies, int tail_rows, bool pre_rope_keys) const {
   const bool raw = pre_rope_keys || policies.pre_rope_keys();
   std::vector<std::shared_ptr<const KvStorage>> storage;
