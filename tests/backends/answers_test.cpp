@@ -193,14 +193,17 @@ std::vector<std::string> all_names() {
   return out;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, GreedyAnswers,
-    testing::Combine(testing::ValuesIn(all_names()),
-                     testing::Values(DType::kF32, DType::kF16, DType::kBF16)),
-    [](const auto& info) {
-      const auto& [name, dtype] = info.param;
-      return test::parameter_name({name, info.index}) + "_" + std::string(name_of(dtype));
-    });
+using MethodAndType = testing::TestParamInfo<std::tuple<std::string, DType>>;
+
+std::string name_of_case(const MethodAndType& info) {
+  const auto& [method, dtype] = info.param;
+  return test::parameter_name({method, info.index}) + "_" + std::string(name_of(dtype));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GreedyAnswers,
+                         testing::Combine(testing::ValuesIn(all_names()),
+                                          testing::Values(DType::kF32, DType::kF16, DType::kBF16)),
+                         name_of_case);
 
 }  // namespace
 }  // namespace turnbench
