@@ -350,7 +350,7 @@ TEST_F(PageRanges, AreFreeAtTheEnd) {
     {
       auto there = std::make_shared<KvPool>(kLayout, own);
       const auto pages = acquire(*there, 100);
-      memory().copy(std::array{Copy{pages[0]->data, pages[1]->data, 100}});
+      own->copy(std::array{Copy{pages[0]->data, pages[1]->data, 100}});
       if (is_lost) {
         emulation::fail_launch(1);
         own->copy(std::array{Copy{pages[0]->data, pages[1]->data, 100}});
