@@ -17,7 +17,7 @@ constexpr int kSideTokens = 32;  // of a tile that is transposed, and as many di
 
 /// Slots [first, end) of a set.
 struct SlotRange {
-  const std::byte* const* pages;  ///< from the page of slot `first` on
+  PageTable pages;  ///< from the page of slot `first` on
   PageLayout layout;
   int first, end;
 
@@ -257,15 +257,15 @@ std::vector<SlotRange> slot_ranges(Context& context, std::span<const Job> jobs,
   for (const Job& job : jobs) {
     const int first = first_of(job), end = std::max(first, end_of(job));
     check_on_device(*job.set);
-    const auto pages = job.set->page_data();
+    const auto pages = job.set->page_indices();
     const std::size_t from = std::min(pages.size(), static_cast<std::size_t>(first / kPageTokens)),
                       to = static_cast<std::size_t>(end + kPageTokens - 1) / kPageTokens;
     tables.push_back(std::as_bytes(pages.subspan(from, std::max(from, to) - from)));
-    out.push_back({nullptr, job.set->layout(), first, end});
+    out.push_back({PageTable::of(*job.set, nullptr), job.set->layout(), first, end});
   }
   const std::byte* at = context.upload_pieces(tables);
   for (std::size_t i = 0; i < out.size(); ++i) {
-    out[i].pages = reinterpret_cast<const std::byte* const*>(at);
+    out[i].pages.indices = reinterpret_cast<const std::uint32_t*>(at);
     at += tables[i].size();
   }
   return out;

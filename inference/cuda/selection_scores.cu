@@ -86,7 +86,7 @@ struct BoundRows {
 template <typename T>
 struct PagedKeys {
   ScoredHeads heads;
-  const std::byte* const* pages;
+  PageTable pages;
   const std::int32_t* slots;  ///< null: row i is slot i
 
   struct Row {
@@ -273,7 +273,7 @@ void score_keys(Context& context, float scale, std::span<const KeyScoreJob> jobs
   std::vector<std::span<const std::byte>> tables;  // the pages of all jobs, then their slots
   for (const KeyScoreJob& job : jobs) {
     check_on_device(*job.set);
-    tables.push_back(std::as_bytes(job.set->page_data()));
+    tables.push_back(std::as_bytes(job.set->page_indices()));
   }
   for (const KeyScoreJob& job : jobs) tables.push_back(std::as_bytes(job.slots));
   std::vector<const std::byte*> at = {context.upload_pieces(tables)};
@@ -285,7 +285,7 @@ void score_keys(Context& context, float scale, std::span<const KeyScoreJob> jobs
         const KeyScoreJob& job = jobs[i];
         if (job.set->layout().dtype != dtype) continue;
         rows.push_back({{job.q, job.out},
-                        reinterpret_cast<const std::byte* const*>(at[i]),
+                        PageTable::of(*job.set, reinterpret_cast<const std::uint32_t*>(at[i])),
                         job.slots.empty()
                             ? nullptr
                             : reinterpret_cast<const std::int32_t*>(at[jobs.size() + i])});

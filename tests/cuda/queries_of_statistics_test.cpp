@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "inference/backend/selection_jobs.h"
 #include "inference/cuda/cuda_backend.h"
-#include "inference/selection_jobs.h"
 #include "tests/cuda/device_floats.h"
 #include "tests/inference/reference.h"
 
