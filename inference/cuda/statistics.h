@@ -13,7 +13,7 @@ namespace turnbench::cuda {
 // (attention_rows.cu); that of a single row, a step of an answer, does not (decode_attention.cu).
 // Scores that methods choose by use the queries of the attention that they stand for: statistics
 // those rounded if `attended_rows` is more than 1; `row_probabilities`, which are of prompts,
-// always; selections for single rows (selection_scores.cu) float32 ones.
+// always; selections for single rows (key_scores.cu, vector_scores.cu) float32 ones.
 
 /// Whether the rows of statistics have attended with rounded queries.
 inline bool rounds_queries(const StatisticRows& rows) {
