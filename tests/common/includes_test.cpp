@@ -1,4 +1,5 @@
-// The floors of README's table: no file includes from its own floor's neighbours or from above.
+// The floors in the table of docs/architecture.md: no file includes from its own floor's neighbours
+// or from above.
 
 #include <gtest/gtest.h>
 
@@ -18,10 +19,10 @@ namespace fs = std::filesystem;
 /// Folder (with its slash) -> floor.
 using Floors = std::map<std::string, int>;
 
-Floors floors_of(const std::string& readme) {
+Floors floors_of(const std::string& page) {
   Floors out;
   const std::regex row("^\\| (-?[0-9]+) \\| (`[a-z/`, ]+`) \\|"), name("`([a-z/]+)`");
-  for (const std::string& line : split(readme, "\n")) {
+  for (const std::string& line : split(page, "\n")) {
     std::smatch found;
     if (!std::regex_search(line, found, row)) continue;
     const std::string folders = found[2];
@@ -56,14 +57,14 @@ std::vector<std::string> includes_of(const std::string& text) {
 std::vector<std::string> faults_of(const Floors& floors, const std::string& file,
                                    const std::string& text) {
   const auto room = room_of(floors, file);
-  if (room == floors.end()) return {file + ": in no folder of README's table"};
+  if (room == floors.end()) return {file + ": in no folder of the table"};
   std::vector<std::string> out;
   for (const std::string& include : includes_of(text)) {
     if (include.find('/') == std::string::npos)
       continue;  // of the emulation that tests compile it with
     const auto other = room_of(floors, include);
     if (other == floors.end()) {
-      out.push_back(file + ": includes " + include + ", which no folder of README's table holds");
+      out.push_back(file + ": includes " + include + ", which is in no folder of the table");
     } else if (other != room && other->second >= room->second) {
       out.push_back(file + ": includes " + include + ", of a floor that is not below its own");
     }
@@ -71,9 +72,9 @@ std::vector<std::string> faults_of(const Floors& floors, const std::string& file
   return out;
 }
 
-TEST(Includes, GoDownTheFloorsOfTheReadme) {
+TEST(Includes, GoDownTheFloorsOfTheArchitecturePage) {
   const fs::path root = TURNBENCH_SOURCE_DIR;
-  const Floors floors = floors_of(read_file(root / "README.md"));
+  const Floors floors = floors_of(read_file(root / "docs/architecture.md"));
   ASSERT_GE(floors.size(), 17u);
   std::size_t files = 0;
   for (const char* top : {"cli", "common", "datasets", "harness", "inference", "judges", "methods",

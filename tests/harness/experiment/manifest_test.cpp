@@ -55,15 +55,20 @@ TEST(Manifest, ProjectManifestsLoad) {
   EXPECT_GT(count, 0);
 }
 
-// The examples in docs/manifest.md are what they say.
-TEST(Manifest, DocumentationExamplesParse) {
-  const std::string path = TURNBENCH_SOURCE_DIR "/docs/manifest.md";
+/// The manifests in the blocks ```json of a document.
+std::vector<Manifest> examples_of(const std::string& path) {
   const std::vector<std::string> parts = split(read_file(path), "```");
   std::vector<Manifest> examples;
   for (std::size_t i = 1; i < parts.size(); i += 2) {
     if (!parts[i].starts_with("json\n")) continue;
     examples.push_back(parse_manifest(std::string_view(parts[i]).substr(5), path));
   }
+  return examples;
+}
+
+// The examples in docs/manifest.md parse to the documented values.
+TEST(Manifest, DocumentationExamplesParse) {
+  const std::vector<Manifest> examples = examples_of(TURNBENCH_SOURCE_DIR "/docs/manifest.md");
   ASSERT_EQ(examples.size(), 7u);
   EXPECT_EQ(examples[0].name, "first");
   EXPECT_EQ(examples[1].methods.size(), 4u);
@@ -77,6 +82,15 @@ TEST(Manifest, DocumentationExamplesParse) {
   EXPECT_EQ(examples[5].probes[1].label(), "line-overlap:eta=0.2");
   EXPECT_EQ(examples[6].fidelity, Along::kFull);
   EXPECT_EQ(examples[6].tables[1].value, "kl");
+}
+
+TEST(Manifest, CookbookExamplesParse) {
+  const std::vector<Manifest> examples = examples_of(TURNBENCH_SOURCE_DIR "/docs/cookbook.md");
+  ASSERT_EQ(examples.size(), 5u);
+  EXPECT_EQ(examples[1].tables[0].rows, std::vector<std::string>{"method.variant"});
+  EXPECT_EQ(examples[2].histories.size(), 3u);
+  EXPECT_EQ(examples[3].probes.size(), 5u);
+  EXPECT_TRUE(examples[4].isolated);
 }
 
 // docs/manifest.md describes every key that is accepted.
