@@ -10,8 +10,7 @@
 #include "common/error.h"
 #include "common/thread_pool.h"
 #include "harness/run/prompt.h"
-#include "metrics/metric.h"
-#include "metrics/postprocess.h"
+#include "harness/scoring/score_answer.h"
 #include "runners/runner.h"
 #include "runners/worker_engine.h"
 
@@ -26,19 +25,16 @@ constexpr std::int64_t kSmallModel = 100'000'000;
 std::vector<ScoreValue> score_records(const Plan& plan, const Plan::Unit& unit,
                                       std::vector<Record>& records) {
   const ResolvedDataset& dataset = plan.experiment.datasets[unit.dataset];
-  const Metric& metric = find_metric(dataset.metric, dataset.entry.label);
-  const Postprocess& postprocess = find_postprocess(dataset.postprocess, dataset.entry.label);
+  const Scorer scorer{&find_metric(dataset.metric, dataset.entry.label),
+                      &find_postprocess(dataset.postprocess, dataset.entry.label),
+                      plan.experiment.segmenter.get()};
   std::vector<ScoreValue> out;
   for (Record& r : records) {
     if (r.status != Record::Status::kOk) continue;
     const Turn& turn = unit.dialogue->turns[static_cast<std::size_t>(r.turn)];
-    const std::string answer = postprocess.apply(r.answer);
     try {
-      const std::optional<double> score = score_of(
-          metric, {answer, turn.references, turn.classes, plan.experiment.segmenter.get()});
-      if (score) {
+      if (const std::optional<double> score = score_answer(scorer, turn, r.answer))
         out.push_back({r.cell, r.dialogue, r.turn, dataset.metric, dataset.postprocess, *score});
-      }
     } catch (const Error& error) {
       r.status = Record::Status::kError;
       r.error = error.what();

@@ -17,6 +17,10 @@ namespace turnbench {
 
 /// The work of an experiment: its cells, and the units in which cells share computation.
 struct Plan {
+  Plan() = default;
+  Plan(Plan&&) = default;  // a copy's units would refer to the original's methods
+  Plan& operator=(Plan&&) = default;
+
   Experiment experiment;
   std::vector<Cell> cells;  ///< in table order; repeated if two labels have the same content
 

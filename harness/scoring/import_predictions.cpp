@@ -13,6 +13,7 @@
 #include "datasets/catalog.h"
 #include "datasets/jsonl.h"
 #include "harness/experiment/published.h"
+#include "harness/scoring/score_answer.h"
 #include "harness/store/provenance.h"
 #include "metrics/metric.h"
 #include "metrics/postprocess.h"
@@ -293,8 +294,8 @@ ImportedPredictions read_predictions(const ImportRequest& request, const ImportT
   environment["imported"] = {{"file", printable(std::filesystem::absolute(request.file).string())},
                              {"hash", hash}};
   out.experiment.environment = environment.dump(1);
-  const Metric& metric = find_metric(target.cell.metric, target.cell.dataset);
-  const Postprocess& postprocess = find_postprocess(target.cell.postprocess, target.cell.dataset);
+  const Scorer scorer{&find_metric(target.cell.metric, target.cell.dataset),
+                      &find_postprocess(target.cell.postprocess, target.cell.dataset), segmenter};
   std::map<Position, std::string> keys;
   for (const Prediction& p : predictions) {
     if (!keys.contains(p.position)) {
@@ -309,12 +310,9 @@ ImportedPredictions read_predictions(const ImportRequest& request, const ImportT
     record.dialogue = dialogue.id;
     record.turn = p.turn;
     record.answer = p.answer;
-    const std::string answer = postprocess.apply(p.answer);
     try {
       check_position(dialogue, p.position);
-      const std::optional<double> score =
-          score_of(metric, {answer, turn.references, turn.classes, segmenter});
-      if (score) {
+      if (const std::optional<double> score = score_answer(scorer, turn, p.answer)) {
         out.scores.push_back({record.cell, record.dialogue, record.turn, target.cell.metric,
                               target.cell.postprocess, *score});
       }

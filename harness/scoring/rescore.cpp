@@ -8,18 +8,12 @@
 #include "common/error.h"
 #include "common/text.h"
 #include "harness/experiment/experiment.h"
+#include "harness/scoring/score_answer.h"
 #include "metrics/metric.h"
 #include "metrics/postprocess.h"
 
 namespace turnbench {
 namespace {
-
-/// What scores one cell.
-struct Scorer {
-  const Metric* metric;
-  const Postprocess* postprocess;
-  std::shared_ptr<const Segmenter> segmenter;
-};
 
 std::string place_of(const CellScores& scores, const std::string& dialogue, int turn) {
   return fmt::format("{}, {}, {}, {}: {}, turn {}", scores.cell.model, scores.cell.dataset,
@@ -43,7 +37,8 @@ std::vector<CellScores> rescore(Store& store, const std::string& experiment,
     const Metric& metric = find_metric(scores.metric, "--metric");
     auto& segmenter = segmenters[scores.metric];
     if (!segmenter) segmenter = open_segmenter(metric, request.locations);
-    scorers.push_back({&metric, &find_postprocess(scores.postprocess, "--postprocess"), segmenter});
+    scorers.push_back(
+        {&metric, &find_postprocess(scores.postprocess, "--postprocess"), segmenter.get()});
   }
   store.for_each_answered_dialogue(
       experiment, [&](const StoredDialogue& stored, const std::vector<Store::Answer>& answers) {
@@ -56,10 +51,8 @@ std::vector<CellScores> rescore(Store& store, const std::string& experiment,
           CellScores& scores = out[found->second];
           const Scorer& scorer = scorers[found->second];
           const Turn& turn = dialogue.turns[static_cast<std::size_t>(answer.turn)];
-          const std::string cut = scorer.postprocess->apply(answer.text);
           try {
-            const std::optional<double> value = score_of(
-                *scorer.metric, {cut, turn.references, turn.classes, scorer.segmenter.get()});
+            const std::optional<double> value = score_answer(scorer, turn, answer.text);
             ScoreValue score{answer.cell,   stored.id,          answer.turn,
                              scores.metric, scores.postprocess, value.value_or(0)};
             if (!value) {
