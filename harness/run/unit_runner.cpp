@@ -52,7 +52,7 @@ bool UnitRunner::has_room(const WorkUnit& next) const {
 }
 
 void UnitRunner::add(WorkUnit unit) {
-  if (decoding_.isolated) engine_.release_workspace();  // what it takes is measured
+  if (decoding_.isolated) engine_.memory().release_workspace();  // what it takes is measured
   ActiveUnit& active = active_.emplace_back();
   active.unit = std::move(unit);
   active.tokens = estimate_context_tokens(*active.unit.dialogue);
@@ -144,7 +144,7 @@ void UnitRunner::prefill(const std::vector<ActiveUnit*>& starting) {
   for (ActiveUnit* unit : starting) prefill_dense_histories(engine_, decoding_, *unit);
   const auto start = Clock::now();
   if (decoding_.isolated) {
-    engine_.reset_peak();
+    engine_.memory().reset_peak();
     link_before_ = engine_.link_traffic();
   }
   std::vector<Prefill> work;
@@ -160,8 +160,8 @@ void UnitRunner::prefill(const std::vector<ActiveUnit*>& starting) {
   }
   const std::vector<std::vector<float>> logits = engine_.prefill(passes);
   if (decoding_.isolated) {
-    prefill_peak_bytes_ = engine_.peak_kv_bytes();
-    engine_.reset_peak();
+    prefill_peak_bytes_ = engine_.memory().peak_kv_bytes();
+    engine_.memory().reset_peak();
   }
   std::size_t branches = 0;
   for (ActiveUnit* unit : starting) unit->full_logits.clear();
@@ -347,8 +347,8 @@ void UnitRunner::write_isolated(Branch& b) const {
     r.timings.push_back(
         {"link_throttled", link.throttled_seconds - link_before_.throttled_seconds});
   }
-  const auto fixed = engine_.model().weight_bytes() + engine_.workspace_bytes();
-  const std::size_t decode = engine_.peak_kv_bytes();  // since the prefill
+  const auto fixed = engine_.model().weight_bytes() + engine_.memory().workspace_bytes();
+  const std::size_t decode = engine_.memory().peak_kv_bytes();  // since the prefill
   r.counters.push_back(
       {"peak_bytes", static_cast<double>(fixed + std::max(prefill_peak_bytes_, decode))});
   r.counters.push_back({"decode_peak_bytes", static_cast<double>(fixed + decode)});

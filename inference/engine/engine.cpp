@@ -83,7 +83,7 @@ ForwardBatch Engine::begin(std::span<const Pass> passes, std::int64_t at_once) {
   size.rows = batch.rows;
   size.pre_rope_keys = batch.pre_rope_keys;
   retrieval_.count_resources(passes);
-  check_memory(size, passes, at_once);
+  memory_.check(size, passes, at_once);
   for (const Pass& pass : passes) {  // from here on nothing is refused
     if (pass.kind == Pass::Kind::kDecode) ++pass.sequence->generated;
     transfers_.begin_ledgers(pass);
@@ -133,6 +133,12 @@ void Engine::end(std::span<const Pass> passes) {
       f->counters.prefill_pairs_dense = s.counters.prefill_pairs_dense;
     }
   }
+}
+
+LinkTraffic Engine::link_traffic() const {
+  LinkTraffic out;
+  for (const Stage& s : core_.stages) out += s.storage->link->traffic();
+  return out;
 }
 
 }  // namespace turnbench

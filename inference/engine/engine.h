@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "inference/engine/decoder.h"
+#include "inference/engine/engine_memory.h"
 #include "inference/engine/kv_transfers.h"
 #include "inference/engine/layer_attention.h"
-#include "inference/engine/memory_estimate.h"
 #include "inference/engine/retrieval.h"
 
 namespace turnbench {
@@ -66,17 +66,10 @@ class Engine {
   /// include what they take before it.
   std::vector<double> attend_made_up(const Pass& pass, KvSource& source);
 
-  std::size_t kv_bytes() const;       ///< of the pages in use by all sequences, on all devices
-  std::size_t host_kv_bytes() const;  ///< of those that are offloaded to host memory
-  std::size_t peak_kv_bytes() const;
-  void reset_peak();
   /// What crossed the links of all stages so far, and how long that took.
   LinkTraffic link_traffic() const;
-  /// Bytes of activations and scratch held now.  They have grown to the need of the largest pass
-  /// since `release_workspace`.
-  std::size_t workspace_bytes() const;
-  /// Between passes.
-  void release_workspace();
+  EngineMemory& memory() { return memory_; }
+  const EngineMemory& memory() const { return memory_; }
 
  private:
   /// How many of the `left` rows of a prompt that are left `prefill` takes into one forward pass.
@@ -92,17 +85,12 @@ class Engine {
   /// What steps do before their first layer.
   void begin_steps(std::span<const Pass> passes, ForwardBatch& batch);
   void end(std::span<const Pass> passes);
-  /// Bytes beside the cached tokens where keys and values move to host memory, or a method has an
-  /// index: the layer that a prefill has on the device and, of prompts that end with the passes,
-  /// shared copies of tokens, working sets, indices.
-  std::size_t offload_bytes(std::span<const Pass> passes) const;
-  void check_memory(const PassSize& pass, std::span<const Pass> passes, std::int64_t at_once) const;
-
   EngineCore core_;
   Decoder decoder_{core_};
   KvTransfers transfers_{core_};
   Retrieval retrieval_{core_};
   LayerAttention attention_{core_, transfers_};
+  EngineMemory memory_{core_, retrieval_};
 };
 
 }  // namespace turnbench

@@ -1,15 +1,14 @@
-// What an engine takes of memory, and what it refuses.
+#include "inference/engine/engine_memory.h"
 
 #include <algorithm>
 #include <map>
 #include <numeric>
 
 #include "common/error.h"
-#include "inference/engine/engine.h"
 
 namespace turnbench {
 
-std::size_t Engine::offload_bytes(std::span<const Pass> passes) const {
+std::size_t EngineMemory::offload_bytes(std::span<const Pass> passes) const {
   std::size_t out = 0;
   for (const Pass& pass : passes) {
     const auto tokens =
@@ -36,15 +35,16 @@ std::size_t Engine::offload_bytes(std::span<const Pass> passes) const {
       out += own.working_sets + own.index;
       if (!core_.stages.front().memory->is_host() || fork->policies.eviction) continue;
       std::size_t& most = copies[layout.pre_rope_keys];
-      most = std::max(most, kv_bytes_of(layout, own.offloaded_layers, core_.shape.kv_heads, tokens));
+      most =
+          std::max(most, kv_bytes_of(layout, own.offloaded_layers, core_.shape.kv_heads, tokens));
     }
     for (const auto& [raw, bytes] : copies) out += bytes;
   }
   return out;
 }
 
-void Engine::check_memory(const PassSize& pass, std::span<const Pass> passes,
-                          std::int64_t at_once) const {
+void EngineMemory::check(const PassSize& pass, std::span<const Pass> passes,
+                         std::int64_t at_once) const {
   if (core_.options.memory_limit == 0) return;
   PassSize active = pass;  // rows whose activations there are together
   std::size_t waiting = 0;
@@ -73,13 +73,7 @@ void Engine::check_memory(const PassSize& pass, std::span<const Pass> passes,
   }
 }
 
-LinkTraffic Engine::link_traffic() const {
-  LinkTraffic out;
-  for (const Stage& s : core_.stages) out += s.storage->link->traffic();
-  return out;
-}
-
-std::size_t Engine::kv_bytes() const {
+std::size_t EngineMemory::kv_bytes() const {
   std::size_t total = 0;
   for (const Stage& s : core_.stages)
     total += s.storage->device->live_bytes() + s.pre_rope_storage->device->live_bytes();
@@ -87,14 +81,14 @@ std::size_t Engine::kv_bytes() const {
   return total;
 }
 
-std::size_t Engine::host_kv_bytes() const {
+std::size_t EngineMemory::host_kv_bytes() const {
   std::size_t total = 0;
   for (const Stage& s : core_.stages)
     total += s.storage->host->live_bytes() + s.pre_rope_storage->host->live_bytes();
   return total;
 }
 
-std::size_t Engine::peak_kv_bytes() const {
+std::size_t EngineMemory::peak_kv_bytes() const {
   std::size_t total = 0;
   for (const Stage& s : core_.stages)
     total += s.storage->device->peak_bytes() + s.pre_rope_storage->device->peak_bytes();
@@ -102,7 +96,7 @@ std::size_t Engine::peak_kv_bytes() const {
   return total;
 }
 
-void Engine::reset_peak() {
+void EngineMemory::reset_peak() {
   for (Stage& s : core_.stages) {
     s.storage->device->reset_peak();
     s.pre_rope_storage->device->reset_peak();
@@ -110,7 +104,7 @@ void Engine::reset_peak() {
   for (const auto& [head_dim, pool] : retrieval_.pools()) pool->reset_peak();
 }
 
-std::size_t Engine::workspace_bytes() const {
+std::size_t EngineMemory::workspace_bytes() const {
   std::size_t total = core_.staging.bytes();
   for (const Stage& s : core_.stages) {
     total += s.backend.workspace_bytes();
@@ -119,7 +113,7 @@ std::size_t Engine::workspace_bytes() const {
   return total;
 }
 
-void Engine::release_workspace() {
+void EngineMemory::release_workspace() {
   core_.staging.release();
   for (Stage& s : core_.stages) {
     s.memory->synchronize();

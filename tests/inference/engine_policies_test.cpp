@@ -469,7 +469,7 @@ TEST(Engine, RefusesWhatDoesNotFit) {
     EXPECT_NE(std::string(e.what()).find("limit"), std::string::npos);
   }
   EXPECT_TRUE(refused.sequence.tokens.empty());
-  EXPECT_EQ(small.kv_bytes(), 0u);
+  EXPECT_EQ(small.memory().kv_bytes(), 0u);
   EXPECT_TRUE(Conversation(engine, {}).turn(prompt) == first);
 }
 

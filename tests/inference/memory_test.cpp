@@ -57,7 +57,7 @@ TEST_P(MemoryOfStages, OfAPassIsSaidBefore) {
           size.sequences * static_cast<std::size_t>(c.vocab) * sizeof(float);
       const double said = static_cast<double>(workspace_bytes_of(
                        c, size, backends[0]->scratch_bytes(c, size), stage_count)),
-                   found = static_cast<double>(engine.workspace_bytes() + returned);
+                   found = static_cast<double>(engine.memory().workspace_bytes() + returned);
       EXPECT_LT(found, 1.1 * said) << lengths.size() << " of " << lengths[0];
       // A card says an upper bound, and single rows need less than what is said for the strips of a
       // prefill.
@@ -67,7 +67,7 @@ TEST_P(MemoryOfStages, OfAPassIsSaidBefore) {
       std::size_t kv = 0;
       for (int n : lengths)
         kv += kv_bytes_of(sequences[0].at(0).kv.pool()->layout(), c.layers, c.kv_heads, n);
-      EXPECT_EQ(kv, engine.kv_bytes());
+      EXPECT_EQ(kv, engine.memory().kv_bytes());
     }
   }
 }

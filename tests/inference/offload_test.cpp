@@ -289,9 +289,9 @@ TEST_P(Offload, ForksShareTheHostCopy) {
       for (const KvHeadCache& set : prefix.sequence.sets(l)) bytes += set.bytes();
     }
     if (pre_rope_keys) {
-      EXPECT_LT(machine.engine.host_kv_bytes(), bytes);
+      EXPECT_LT(machine.engine.memory().host_kv_bytes(), bytes);
     } else {
-      EXPECT_EQ(machine.engine.host_kv_bytes(), bytes);
+      EXPECT_EQ(machine.engine.memory().host_kv_bytes(), bytes);
     }
     for (std::size_t i = 0; i < all.size(); ++i) {
       Conversation fork(machine.engine, std::move(forks[i]));
@@ -327,9 +327,9 @@ TEST_P(Offload, StaysWithinTheDevice) {
   const std::vector<int> tokens = made_up_tokens(prompt, 1);
   EXPECT_TRUE(c.turn(tokens) == whole.turn(tokens));
   for (int token : made_up_tokens(20, 2)) EXPECT_TRUE(c.answer(token) == whole.answer(token));
-  EXPECT_LE(engine.peak_kv_bytes(), options.kv_limit);
-  EXPECT_LE(engine.kv_bytes(), layers * pages(working) * page);
-  EXPECT_GE(engine.host_kv_bytes(), layers * pages(prompt) * page);
+  EXPECT_LE(engine.memory().peak_kv_bytes(), options.kv_limit);
+  EXPECT_LE(engine.memory().kv_bytes(), layers * pages(working) * page);
+  EXPECT_GE(engine.memory().host_kv_bytes(), layers * pages(prompt) * page);
 
   options.kv_limit -= layers * pages(working) * page + page;
   Engine small(machine.model, *machine.backend, options);
@@ -360,11 +360,11 @@ TEST(OffloadAtLength, SixtyFourThousandTokensStayWithinTheDevice) {
   };
   Conversation c = filled(engine, {true, Rule::kLfu, kCached, 128}),
                whole = filled(machine.engine, {});
-  EXPECT_EQ(engine.kv_bytes(), layers * working * page);
+  EXPECT_EQ(engine.memory().kv_bytes(), layers * working * page);
   for (int token : made_up_tokens(6, 2)) EXPECT_TRUE(c.answer(token) == whole.answer(token));
-  EXPECT_EQ(engine.kv_bytes(), layers * working * page);
-  EXPECT_LE(engine.peak_kv_bytes(), options.kv_limit);
-  EXPECT_GE(engine.host_kv_bytes(), layers * prompt * page);
+  EXPECT_EQ(engine.memory().kv_bytes(), layers * working * page);
+  EXPECT_LE(engine.memory().peak_kv_bytes(), options.kv_limit);
+  EXPECT_GE(engine.memory().host_kv_bytes(), layers * prompt * page);
 
   options.kv_limit -= page;  // one page of each set less
   Engine small(machine.model, *machine.backend, options);

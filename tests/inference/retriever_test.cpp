@@ -312,8 +312,8 @@ TEST(Retriever, CountsInMemory) {
   c.turn(kShownPrompt);
   other.turn(kShownPrompt);
   const std::size_t pages = 2 * PageLayout{8, DType::kF32, false}.bytes();
-  EXPECT_EQ(machine.engine.kv_bytes() - plain.engine.kv_bytes(), pages);
-  EXPECT_EQ(machine.engine.peak_kv_bytes() - plain.engine.peak_kv_bytes(), pages);
+  EXPECT_EQ(machine.engine.memory().kv_bytes() - plain.engine.memory().kv_bytes(), pages);
+  EXPECT_EQ(machine.engine.memory().peak_kv_bytes() - plain.engine.memory().peak_kv_bytes(), pages);
   EXPECT_EQ(c.sequence.kv_bytes() - other.sequence.kv_bytes(), pages);
   // What is beside the model counts against the limit.
   const std::size_t limit = machine.model.weight_bytes() + (std::size_t{24} << 20);

@@ -224,7 +224,7 @@ class StagesOf : public testing::TestWithParam<std::string> {
       SCOPED_TRACE(fmt::format("{} stages", stages));
       Pipeline pipeline(GetParam(), stages, options);
       expect_equal(run(pipeline.engine), want);
-      EXPECT_EQ(pipeline.engine.kv_bytes(), whole.engine.kv_bytes());
+      EXPECT_EQ(pipeline.engine.memory().kv_bytes(), whole.engine.memory().kv_bytes());
     }
   }
 };
@@ -276,9 +276,9 @@ TEST_P(StagesOf, HoldWhatIsTheirs) {
             EXPECT_EQ(p.territories->owner_of(page), static_cast<int>(stages.stage_of(l)));
         }
       }
-      EXPECT_EQ(p.engine.kv_bytes(), c.sequence.page_bytes());
+      EXPECT_EQ(p.engine.memory().kv_bytes(), c.sequence.page_bytes());
     }
-    EXPECT_EQ(p.engine.kv_bytes(), 0u);
+    EXPECT_EQ(p.engine.memory().kv_bytes(), 0u);
   }
 }
 

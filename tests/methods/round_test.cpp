@@ -673,8 +673,9 @@ TEST(Round, ADialogueOfFortyRoundsStaysWithinTheDevice) {
   Conversation host(engine, Method::parse(spec).make()),
       device(machine.engine, Method::parse(spec + ",placement=device").make());
   EXPECT_TRUE(talk(host) == talk(device));
-  EXPECT_LE(engine.peak_kv_bytes(), options.kv_limit);
-  EXPECT_GE(engine.host_kv_bytes(), bytes(shape.layers - kLower, kRounds * (kQuestion + kAnswer)));
+  EXPECT_LE(engine.memory().peak_kv_bytes(), options.kv_limit);
+  EXPECT_GE(engine.memory().host_kv_bytes(),
+            bytes(shape.layers - kLower, kRounds * (kQuestion + kAnswer)));
   Conversation refused(engine, Method::parse("full").make());
   EXPECT_THROW(talk(refused), Error);
 }

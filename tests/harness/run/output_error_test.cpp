@@ -38,7 +38,7 @@ std::map<std::pair<std::string, int>, double> output_errors(
   const auto backend = make_cpu_backend(threads);
   Engine engine(world.model, *backend, options);
   const UnitResult result = run_probes(engine, world.renderer, kShortAnswers, unit);
-  EXPECT_EQ(engine.kv_bytes(), 0u) << "nothing is left behind";
+  EXPECT_EQ(engine.memory().kv_bytes(), 0u) << "nothing is left behind";
   std::map<std::pair<std::string, int>, double> out;
   for (const Record& r : result.records) EXPECT_EQ(r.error, "") << r.cell;
   for (const ScoreValue& s : result.scores) {

@@ -62,7 +62,7 @@ UnitResult run(const SmallWorld& world, const ProbeUnit& unit, int threads = 1,
   const auto backend = make_cpu_backend(threads);
   Engine engine(world.model, *backend, options);
   UnitResult out = run_probes(engine, world.renderer, decoding, unit);
-  EXPECT_EQ(engine.kv_bytes(), 0u) << "nothing is left behind";
+  EXPECT_EQ(engine.memory().kv_bytes(), 0u) << "nothing is left behind";
   return out;
 }
 

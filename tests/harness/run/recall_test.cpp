@@ -32,8 +32,8 @@ TEST(Recall, OfWhatMethodsSelect) {
   Engine engine(world.model, *backend, {});
   const UnitResult result =
       run_probes(engine, world.renderer, {.max_prompt_tokens = 4000, .max_new_tokens = 6}, unit);
-  EXPECT_EQ(engine.kv_bytes(), 0u) << "nothing is left behind";
-  EXPECT_EQ(engine.host_kv_bytes(), 0u);
+  EXPECT_EQ(engine.memory().kv_bytes(), 0u) << "nothing is left behind";
+  EXPECT_EQ(engine.memory().host_kv_bytes(), 0u);
   std::map<std::string, std::vector<double>> values;
   for (const ScoreValue& s : result.scores) {
     EXPECT_EQ(s.metric, "recall");

@@ -380,7 +380,7 @@ TEST(Unit, MemoryIsRefusedCellByCell) {
       EXPECT_EQ(result.status, Record::Status::kOk) << std::get<0>(key) << result.error;
     }
   }
-  EXPECT_EQ(engine.kv_bytes(), 0u) << "nothing is left behind";
+  EXPECT_EQ(engine.memory().kv_bytes(), 0u) << "nothing is left behind";
 }
 
 }  // namespace
