@@ -67,6 +67,16 @@ struct AttentionJob : CausalRows {
   PatternPass pass;
 };
 
+/// Rows whose attention statistics are computed.
+struct StatisticRows : CausalRows {
+  /// The rows of the attention that these rows took part in; 0: they alone.  A backend may round
+  /// the queries of several rows that attend together, but not a single row's; statistics use the
+  /// queries that attention used.
+  int pass_rows = 0;
+
+  int attended_rows() const { return pass_rows > 0 ? pass_rows : rows(); }
+};
+
 /// Gumbel noise and temperature of the rows of a ColumnJob (Adnan et al., Keyformer, 2024).
 struct RowNoise {
   MatrixView<const std::uint64_t> seeds;  ///< [rows, heads]; null: no noise
@@ -74,7 +84,7 @@ struct RowNoise {
 };
 
 /// Column sums of dense attention: for every slot, the sum over the rows of its probabilities.
-struct ColumnJob : CausalRows {
+struct ColumnJob : StatisticRows {
   MatrixView<const float> lse;  ///< [rows, heads], as AttentionJob leaves it
   /// If not null, the probabilities of a row are softmax((logit + g) / temperature).  g is drawn
   /// from Gumbel(0, 1) and depends only on the row's seed and the key's position.
@@ -84,7 +94,7 @@ struct ColumnJob : CausalRows {
 
 /// Sums of dense attention probabilities along vertical and slash lines, row by row in order.  `q`
 /// may also be in host memory.
-struct LineMassJob : CausalRows {
+struct LineMassJob : StatisticRows {
   MatrixView<float> vertical;  ///< [heads, slots], in host memory; the job adds to it
   /// [greatest distance + 1], in host memory: by position of the row - position of the key.  The
   /// job adds to it.  Only for one head; may be null.

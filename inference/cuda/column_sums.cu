@@ -23,6 +23,7 @@ struct Task {
   const float* q;
   std::size_t q_stride;
   int heads, rows, window;
+  bool rounded;  ///< queries, to the keys' type
   const std::int32_t* positions;
   const float* lse;
   std::size_t lse_stride;
@@ -108,8 +109,8 @@ struct Block {
       next.norm = task.norms[h * static_cast<std::size_t>(task.rows) + at];
     }
   }
-  __device__ void store_rows() {
-    scores.store_queries();
+  __device__ void store_rows(bool rounded) {
+    scores.store_queries(rounded);
     if (threadIdx.x < kScoreRows) rows[threadIdx.x] = next;
   }
 
@@ -160,7 +161,7 @@ __global__ void __launch_bounds__(kScoreThreads, Block<Scores, kNoisy>::kResiden
   float* sums = task.sums + static_cast<std::size_t>(head) * task.keys.size + first;
   float sum = column < count ? sums[column] : 0;
   for (int r0 = begin; r0 < end; r0 += kScoreRows) {
-    block.store_rows();
+    block.store_rows(task.rounded);
     block.scores.wait_for_keys();
     __syncthreads();  // loads are there, and the sums have read the cells before
     const int behind = end - r0 - kScoreRows;
@@ -230,7 +231,7 @@ __global__ void __launch_bounds__(kScoreThreads, Block<Scores, true>::kResident)
   const Noise noise(task);
   Block<Scores, true> block(task.keys.layout.head_dim);
   block.load_rows(task, head, r0, rows);
-  block.store_rows();
+  block.store_rows(task.rounded);
   const int end = task.keys.lower_bound(task.positions[r0 + rows - 1] + 1);
   int begin = 0;
   if (window > 0) {
@@ -284,7 +285,8 @@ __global__ void __launch_bounds__(kScoreThreads, Block<Scores, true>::kResident)
       merge_norms<Scores::kThreadsPerRow>(parts + r * Scores::kThreadsPerRow);
 }
 
-/// Tasks of one dtype and head_dim, all with noise or all without.
+/// Tasks of one dtype and head_dim, all with noise or all without, all with rounded queries or
+/// none.
 template <class Scores>
 void add(Context& context, float scale, const std::vector<Task>& tasks, bool noisy) {
   using Tile = Block<Scores, true>;
@@ -318,6 +320,7 @@ Task make_task(Context& context, const ColumnJob& job) {
   task.heads = job.heads();
   task.rows = job.rows();
   task.window = job.sliding_window;
+  task.rounded = rounds_queries(job);
   task.positions = context.upload(std::span(job.positions, rows));
   task.lse = job.lse.data;
   task.lse_stride = job.lse.stride;
@@ -352,19 +355,19 @@ void copy_sums(Context& context, const ColumnJob& job, const Task& task, bool ba
 
 void add_column_sums(Context& context, float scale, std::span<const ColumnJob> jobs) {
   context.begin();
-  std::map<std::tuple<DType, int, bool>, std::vector<Task>> groups;
+  std::map<std::tuple<DType, int, bool, bool>, std::vector<Task>> groups;
   std::vector<std::pair<const ColumnJob*, Task>> all;
   for (const ColumnJob& job : jobs) {
     if (job.q.rows == 0 || job.q.columns == 0 || job.keys->size() == 0) continue;
     const Task task = make_task(context, job);
     copy_sums(context, job, task, false);
     const PageLayout& layout = job.keys->layout();
-    groups[{layout.dtype, layout.head_dim, job.noise != nullptr}].push_back(task);
+    groups[{layout.dtype, layout.head_dim, task.rounded, job.noise != nullptr}].push_back(task);
     all.emplace_back(&job, task);
   }
   for (const auto& group : groups) {
-    const auto& [dtype, head_dim, has_noise] = group.first;
-    with_scores(dtype, head_dim,
+    const auto& [dtype, head_dim, rounded, has_noise] = group.first;
+    with_scores(dtype, head_dim, rounded,
                 [&, with_noise = has_noise]<class Scores>(std::type_identity<Scores>) {
                   add<Scores>(context, scale, group.second, with_noise);
                 });

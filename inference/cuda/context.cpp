@@ -47,8 +47,18 @@ bool is_device_memory(const void* data) {
   return found.type == cudaMemoryTypeDevice;
 }
 
+bool has_free_memory(int device, std::size_t bytes) {
+  return bytes <= free_memory(device).usable;
+}
+
+Error out_of_memory(int device, std::size_t bytes, const char* what) {
+  const FreeMemory free = free_memory(device);
+  return memory_error("cuda:{}: {} need {} MiB, of {} MiB there are {} free (1/{} is kept free)",
+                      device, what, mib(bytes), mib(free.total), mib(free.usable), kReservedShare);
+}
+
 std::byte* try_allocate_device(int device, std::size_t bytes) {
-  if (bytes > free_memory(device).usable) return nullptr;
+  if (!has_free_memory(device, bytes)) return nullptr;
   void* data = nullptr;
   const cudaError_t status = cudaMalloc(&data, bytes);
   if (status == cudaErrorMemoryAllocation) {  // in pieces, or taken by another program meanwhile
@@ -61,9 +71,7 @@ std::byte* try_allocate_device(int device, std::size_t bytes) {
 
 std::byte* allocate_device(int device, std::size_t bytes, const char* what) {
   if (std::byte* out = try_allocate_device(device, bytes)) return out;
-  const FreeMemory free = free_memory(device);
-  throw memory_error("cuda:{}: {} need {} MiB, of {} MiB there are {} free (1/{} is kept free)",
-                     device, what, mib(bytes), mib(free.total), mib(free.usable), kReservedShare);
+  throw out_of_memory(device, bytes, what);
 }
 
 Arena::~Arena() {
@@ -181,7 +189,8 @@ void check_on_device(const KvHeadCache& set) {
 
 SetView Context::view(const KvHeadCache& set) {
   check_on_device(set);
-  return {upload(set.page_data()), set.layout(), set.size(), set.is_contiguous()};
+  return {PageTable::of(set, upload(set.page_indices())), set.layout(), set.size(),
+          set.is_contiguous()};
 }
 
 void Context::copy_from_host(void* to, std::span<const std::byte> from) {

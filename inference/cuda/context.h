@@ -22,6 +22,11 @@ void check(cudaError_t status, const char* what);
 /// True for the address of device memory, whatever the device.
 bool is_device_memory(const void* data);
 
+/// True if `bytes` bytes of device memory are free beside the reserve (see allocate_device).
+bool has_free_memory(int device, std::size_t bytes);
+/// The error (memory) of an allocation that does not fit.  what: what the memory is for.
+Error out_of_memory(int device, std::size_t bytes, const char* what);
+
 /// Allocates device memory, of which a reserve stays free: a program that takes all of it can stop
 /// the device for others.  what: what the memory is for, in the message.
 /// @throws Error (memory) if it does not fit.

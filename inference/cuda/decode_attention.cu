@@ -31,7 +31,7 @@ struct Stats {
 struct Arguments {
   const DecodeJob* jobs;
   const DecodeTask* tasks;
-  const std::byte* const* pages;
+  const std::uint32_t* pages;
   const std::int32_t* slots;
   const std::uint32_t* slot_heads;
   Stats* stats;
@@ -177,7 +177,7 @@ struct Segment {
   __device__ void find_rows() {
     for (int j = thread(); j < count; j += kDecodeThreads) {
       const int slot = job.slots < 0 ? begin + j : a.slots[job.slots + begin + j];
-      rows[j] = a.pages[job.pages + slot / kPageTokens] +
+      rows[j] = job.base + std::uint64_t{a.pages[job.pages + slot / kPageTokens]} * job.stride +
                 static_cast<std::size_t>(slot % kPageTokens) * a.row_bytes;
     }
     for (int i = thread(); i < kHeads * kWidth; i += kDecodeThreads) {
@@ -309,16 +309,17 @@ __global__ void __launch_bounds__(kMergeThreads) merge_kernel(Arguments a) {
   const auto at = [&](int s) { return job.partial + s * job.heads + head; };
   auto* shared = reinterpret_cast<float*>(shared_memory());
 
+  const int segments = job.segments();
   float m = kMasked, l = 0;  // every warp computes both
-  for (int s = thread % kWarp; s < job.segments; s += kWarp) m = fmaxf(m, a.stats[at(s)].m);
+  for (int s = thread % kWarp; s < segments; s += kWarp) m = fmaxf(m, a.stats[at(s)].m);
   m = warp_max(m);
-  for (int s = thread % kWarp; s < job.segments; s += kWarp)
+  for (int s = thread % kWarp; s < segments; s += kWarp)
     l = fmaf(a.stats[at(s)].l, exp2f(a.stats[at(s)].m - m), l);
   l = warp_sum(l);
 
   if (group < groups) {
     float sum[4] = {};
-    for (int s = group; s < job.segments; s += groups) {
+    for (int s = group; s < segments; s += groups) {
       const float w = exp2f(a.stats[at(s)].m - m);
       float x[4];
       load_four(a.sums + static_cast<std::size_t>(at(s)) * a.head_dim + quad * 4, x);
@@ -405,7 +406,7 @@ void attend_group(Context& context, float scale, std::span<const AttentionJob* c
   const DecodePlan plan = plan_decode(jobs, shape.heads);
   UploadBatch batch;
   const std::size_t jobs_at = batch.add(plan.jobs), tasks_at = batch.add(plan.tasks);
-  const std::size_t pages_at = batch.add<const std::byte*>(plan.tables),
+  const std::size_t pages_at = batch.add<std::uint32_t>(plan.tables),
                     slots_at = batch.add<std::int32_t>(plan.lists),
                     heads_at = batch.add<std::uint32_t>(plan.heads);
 
@@ -421,7 +422,7 @@ void attend_group(Context& context, float scale, std::span<const AttentionJob* c
   const PageLayout layout{shape.head_dim, shape.dtype};
   const Arguments arguments = {reinterpret_cast<const DecodeJob*>(uploaded + jobs_at),
                                reinterpret_cast<const DecodeTask*>(uploaded + tasks_at),
-                               reinterpret_cast<const std::byte* const*>(uploaded + pages_at),
+                               reinterpret_cast<const std::uint32_t*>(uploaded + pages_at),
                                reinterpret_cast<const std::int32_t*>(uploaded + slots_at),
                                reinterpret_cast<const std::uint32_t*>(uploaded + heads_at),
                                context.scratch<Stats>(partials),

@@ -56,7 +56,7 @@ DecodePlan plan_decode(std::span<const AttentionJob* const> jobs, int heads_per_
     check_on_device(*job->keys);
     const auto [table, is_new] = tables.try_emplace(job->keys, all_pages);
     if (is_new) {
-      plan.tables.push_back(job->keys->page_data());
+      plan.tables.push_back(job->keys->page_indices());
       all_pages += static_cast<int>(plan.tables.back().size());
     }
     Range range = visible(*job);
@@ -74,15 +74,16 @@ DecodePlan plan_decode(std::span<const AttentionJob* const> jobs, int heads_per_
       all_slots += range.end;
     }
     const int heads = job->heads(), keys = range.end - range.begin, segment = segment_keys(keys);
-    const int segments = (keys + segment - 1) / segment;
-    const int parts = segments * ((heads + heads_per_block - 1) / heads_per_block);
     const int index = static_cast<int>(plan.jobs.size());
+    const PageTable pages = PageTable::of(*job->keys, nullptr);
+    const std::size_t key_offset = job->pre_rope ? job->keys->layout().pre_rope_key_offset() : 0;
+    const DecodeJob& added = plan.jobs.emplace_back(
+        DecodeJob{job->q.data, job->out.data, job->lse.data, pages.base, pages.stride,
+                  static_cast<std::uint32_t>(key_offset), table->second, slots, slot_heads,
+                  range.begin, keys, segment, heads, plan.partials});
+    const int parts = added.segments() * ((heads + heads_per_block - 1) / heads_per_block);
     for (int part = 0; part < parts; ++part) plan.tasks.push_back({index, part});
-    plan.jobs.push_back({job->q.data, job->out.data, job->lse.data,
-                         job->pre_rope ? job->keys->layout().pre_rope_key_offset() : 0,
-                         table->second, slots, slot_heads, range.begin, keys, segment, segments,
-                         heads, plan.partials});
-    plan.partials += segments * heads;
+    plan.partials += added.segments() * heads;
     plan.longest_segment = std::max(plan.longest_segment, segment);
     plan.max_heads = std::max(plan.max_heads, heads);
   }

@@ -16,12 +16,15 @@ constexpr int kLongestSegment = 512;  ///< in keys
 struct DecodeJob {
   const float* q;
   float *out, *lse;
-  std::size_t key_offset;  // of the keys in a page
-  int pages, slots;        // begin of its page table and its list in the plan's; slots < 0: no list
-  int slot_heads;          // begin of its list of heads; < 0: all heads attend to all slots
+  const std::byte* base;             // of the range of its set's pages
+  std::uint32_t stride, key_offset;  // of that range; of the keys in a page; in bytes
+  int pages, slots;  // begin of its page table and its list in the plan's; slots < 0: no list
+  int slot_heads;    // begin of its list of heads; < 0: all heads attend to all slots
   int first, keys;
-  int segment, segments;  // keys per segment; number of segments
-  int heads, partial;     // the result of segment s and head h has index partial + s * heads + h
+  int segment;         // keys per segment
+  int heads, partial;  // the result of segment s and head h has index partial + s * heads + h
+
+  constexpr int segments() const { return (keys + segment - 1) / segment; }
 };
 
 /// The work of one block.  With g groups of kHeads heads, part p is segment p / g for the heads
@@ -34,12 +37,12 @@ struct DecodeTask {
 struct DecodePlan {
   std::vector<DecodeJob> jobs;
   std::vector<DecodeTask> tasks;
-  std::vector<std::span<const std::byte* const>> tables;  // page tables, to be concatenated
-  std::vector<std::span<const std::int32_t>> lists;       // lists of slots, to be concatenated
-  std::vector<std::span<const std::uint32_t>> heads;      // of those slots, to be concatenated
-  int partials = 0;                                       // number of partial results
-  int longest_segment = 0;                                // in keys
-  int max_heads = 0;                                      // of a job
+  std::vector<std::span<const std::uint32_t>> tables;  // indices of pages, to be concatenated
+  std::vector<std::span<const std::int32_t>> lists;    // lists of slots, to be concatenated
+  std::vector<std::span<const std::uint32_t>> heads;   // of those slots, to be concatenated
+  int partials = 0;                                    // number of partial results
+  int longest_segment = 0;                             // in keys
+  int max_heads = 0;                                   // of a job
 };
 
 /// Makes the plan for jobs with a single row each.  A block computes `heads_per_block` heads.  A

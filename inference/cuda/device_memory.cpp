@@ -11,6 +11,14 @@ namespace {
 constexpr std::size_t kLargestSlab = std::size_t{64} << 20, kAlignment = 256;
 constexpr std::size_t kLargest = std::size_t{1} << 20;     // that is cut from a slab
 constexpr std::size_t kTransfer = std::size_t{256} << 10;  // from here on, not staged in one piece
+constexpr std::size_t kLargestGrowth = std::size_t{8} << 20;  // of a range of pages, at once
+
+/// The last of `map` whose key is at most `key`; null if there is none.
+template <typename Map>
+auto last_up_to(Map& map, const typename Map::key_type& key) {
+  auto after = map.upper_bound(key);
+  return after == map.begin() ? nullptr : &*--after;
+}
 
 }  // namespace
 
@@ -19,6 +27,30 @@ std::size_t size_class(std::size_t bytes) {
                     step = std::max(octave / 8, kAlignment);
   return (std::max<std::size_t>(bytes, 1) + step - 1) / step * step;
 }
+
+/// What a pool has of a range.
+class DeviceMemory::Pages : public PageRange {
+ public:
+  Pages(DeviceMemory& memory, Range& range)
+      : PageRange(range.memory.data(), range.stride), memory_(memory), range_(range) {}
+  ~Pages() override {
+    std::lock_guard lock(memory_.mutex_);
+    range_.is_released = true;
+    range_.used = 0;
+  }
+  void grow() override {
+    std::lock_guard lock(memory_.mutex_);
+    memory_.grow(range_);
+    size_ = range_.used / stride();
+  }
+
+ private:
+  DeviceMemory& memory_;
+  Range& range_;
+};
+
+DeviceMemory::DeviceMemory(std::shared_ptr<Context> context)
+    : context_(std::move(context)), virtual_memory_(context_->device()) {}
 
 DeviceMemory::~DeviceMemory() {
   cudaSetDevice(context_->device());
@@ -34,9 +66,44 @@ std::byte* DeviceMemory::allocate_block(std::size_t bytes) {
   return out;
 }
 
-/// Gives released blocks that are not of a slab back to CUDA.  False if there are none.
+std::unique_ptr<PageRange> DeviceMemory::reserve_pages(std::size_t stride) {
+  std::lock_guard lock(mutex_);
+  for (auto& [data, range] : ranges_) {
+    if (!range.is_released || range.stride != stride) continue;
+    range.is_released = false;
+    return std::make_unique<Pages>(*this, range);
+  }
+  MappedRange memory(virtual_memory_, context_->properties().totalGlobalMem);
+  const std::byte* data = memory.data();
+  Range& range = ranges_.emplace(data, Range{std::move(memory), stride}).first->second;
+  return std::make_unique<Pages>(*this, range);
+}
+
+/// Doubles what may be used of a range, so that small caches stay small.  Memory that was mapped
+/// for an earlier user comes first.
+void DeviceMemory::grow(Range& range) {
+  const std::size_t most = std::max(range.stride, kLargestGrowth),
+                    piece = virtual_memory_.whole(std::clamp(range.used, range.stride, most));
+  if (range.memory.mapped() < range.used + range.stride && !range.memory.extend(piece) &&
+      !(give_back_released() && range.memory.extend(piece))) {
+    throw out_of_memory(context_->device(), piece, "keys and values");
+  }
+  range.used = std::min(range.memory.mapped(), range.used + piece) / range.stride * range.stride;
+}
+
+/// Gives back to CUDA: released blocks that are not of a slab, released ranges, and what is mapped
+/// in others for later growth.  False if there is nothing.
 bool DeviceMemory::give_back_released() {
   bool any = false;
+  for (auto it = ranges_.begin(); it != ranges_.end();) {
+    Range& range = it->second;
+    if (range.memory.has_beyond(range.used)) {
+      if (!any) context_->synchronize();  // operations may still use them
+      any = true;
+      range.memory.shrink(range.used);
+    }
+    it = range.is_released ? ranges_.erase(it) : std::next(it);
+  }
   for (auto& [size, list] : free_) {
     if (size <= kLargest || list.empty()) continue;
     if (!any) context_->synchronize();  // operations may still use them
@@ -77,10 +144,10 @@ void DeviceMemory::release(std::byte* data, std::size_t bytes) noexcept {
 
 bool DeviceMemory::owns(const std::byte* data) const {
   std::lock_guard lock(mutex_);
-  auto after = blocks_.upper_bound(data);
-  if (after == blocks_.begin()) return false;
-  --after;
-  return data < after->first + after->second;
+  const auto* range = last_up_to(ranges_, data);
+  if (range != nullptr && data < range->first + range->second.memory.mapped()) return true;
+  const auto* block = last_up_to(blocks_, data);
+  return block != nullptr && data < block->first + block->second;
 }
 
 void DeviceMemory::copy(std::span<const Copy> copies) {
@@ -116,6 +183,7 @@ std::size_t DeviceMemory::bytes() const {
   std::lock_guard lock(mutex_);
   std::size_t total = 0;
   for (const auto& [data, bytes] : blocks_) total += bytes;
+  for (const auto& [data, range] : ranges_) total += range.memory.mapped();
   return total;
 }
 

@@ -22,6 +22,7 @@ struct Strip {
   std::size_t q_stride;
   const std::int32_t* positions;
   int rows, window;
+  bool rounded;                  ///< queries, to the keys' type
   std::int32_t least, greatest;  ///< of the positions
   int seen;                      ///< slots at or before `greatest`
   float* cells;                  ///< [rows][ld]: scores, then probabilities
@@ -45,7 +46,7 @@ __global__ void __launch_bounds__(kScoreThreads) strip_scores(const Strip* strip
   Scores scores(shared_memory(), strip.keys.layout.head_dim);
   scores.load_keys(strip.keys, first);
   scores.load_queries(strip.q, strip.q_stride, strip.rows);
-  scores.store_queries();
+  scores.store_queries(strip.rounded);
   __syncthreads();
   scores.compute();
 #pragma unroll
@@ -212,6 +213,7 @@ Mass make_mass(Context& context, const LineMassJob& job) {
   Strip& strip = mass.strip;
   strip.keys = context.view(keys);
   strip.window = job.sliding_window;
+  strip.rounded = rounds_queries(job);
   strip.positions = context.upload(std::span(job.positions, job.q.rows));
   strip.greatest = job.positions[job.q.rows - 1];
   mass.seen = keys.lower_bound(strip.greatest + 1);
@@ -293,6 +295,7 @@ void row_probabilities(Context& context, float scale, const KvHeadCache& keys,
       Strip strip = {};
       strip.keys = view;
       strip.window = sliding_window;
+      strip.rounded = true;
       strip.q = queries.row(r);
       strip.q_stride = queries.stride;
       strip.cells = cells.row(r);

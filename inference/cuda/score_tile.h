@@ -11,9 +11,12 @@
 //                           tile
 //   kThreadsPerRow, part()  the threads that have a row's scores; this one is number part() of them
 //   load_keys(set, first)   starts loading keys [first, first + kKeys) of a set, zeros beyond its
-//   end load_queries(q, stride, rows)
+//                           end
+//   load_queries(q, stride, rows)
 //                           loads rows of float32 queries, 16-byte aligned, into registers, zeros
-//                           for further rows; store_queries() writes them to shared memory
+//                           for further rows
+//   store_queries(rounded)  writes them to shared memory, `rounded` to the keys' type or not; see
+//                           statistics.h.  TensorScores always rounds
 //   wait_for_keys()         waits for this thread's loads; compute() needs a barrier after it
 //   compute()               computes the scores
 //   store(row, x)           row[key(j)] = x[j]
@@ -109,12 +112,14 @@ class FloatScores {
   __device__ void load_keys(const SetView& set, int first) {
     RowsInFlight<kMaxHeadDim> rows;
     rows.load(set.size - first, head_dim_, [&](int r) { return set.key<T>(first + r); });
-    store_rows(rows, keys_);
+    store_rows(rows, keys_, [](float x) { return x; });
   }
   __device__ void load_queries(const float* q, std::size_t stride, int rows) {
     next_.load(rows, head_dim_, [&](int r) { return q + static_cast<std::size_t>(r) * stride; });
   }
-  __device__ void store_queries() { store_rows(next_, queries_); }
+  __device__ void store_queries(bool rounded) {
+    store_rows(next_, queries_, [=](float x) { return rounded ? to_float(from_float<T>(x)) : x; });
+  }
   __device__ void wait_for_keys() const {}
 
   __device__ void compute() {
@@ -152,9 +157,13 @@ class FloatScores {
   __host__ __device__ static constexpr int pitch_of(int head_dim) {
     return head_dim / 4 % 2 == 0 ? head_dim + 4 : head_dim;
   }
-  __device__ void store_rows(const RowsInFlight<kMaxHeadDim>& rows, float* to) const {
+  /// as_stored(x): what is stored of an element.
+  template <typename AsStored>
+  __device__ void store_rows(const RowsInFlight<kMaxHeadDim>& rows, float* to,
+                             const AsStored& as_stored) const {
     rows.store(head_dim_, [&](int r, int d, const Pack<float>& x) {
-      *reinterpret_cast<Pack<float>*>(to + r * pitch_ + d) = x;
+      *reinterpret_cast<Pack<float>*>(to + r * pitch_ + d) = {
+          {as_stored(x.x[0]), as_stored(x.x[1]), as_stored(x.x[2]), as_stored(x.x[3])}};
     });
   }
 
@@ -164,11 +173,11 @@ class FloatScores {
   RowsInFlight<kMaxHeadDim> next_;
 };
 
-/// Scores by tensor cores, for 16-bit keys and a head_dim that is a multiple of 16.  A query
-/// element is the sum of two 16-bit numbers: its rounded value and the rounded remainder.  Warp w
-/// has 16 rows from 16 (w % 4) on and half w / 4 of the keys, in the layout of `mma`.  Shared
-/// memory: keys [kKeys][pitch], queries [64][pitch], remainders [64][pitch].  The pitch is an odd
-/// number of 16-byte units, so that the 8 rows of a matrix are in different banks.
+/// Scores by tensor cores, for 16-bit keys and a head_dim that is a multiple of 16, of queries
+/// rounded to T: their products are exact, the sums float32.  Warp w has 16 rows from 16 (w % 4) on
+/// and half w / 4 of the keys, in the layout of `mma`.  Shared memory: keys [kKeys][pitch], queries
+/// [64][pitch].  The pitch is an odd number of 16-byte units, so that the 8 rows of a matrix are in
+/// different banks.
 template <typename T, int kHeadDimLimit>
 class TensorScores {
  public:
@@ -177,15 +186,14 @@ class TensorScores {
                        kRowsPerThread = 2, kKeysPerThread = kKeys / 8, kThreadsPerRow = 8;
 
   __host__ __device__ static constexpr std::size_t shared_bytes(int head_dim) {
-    return (kKeys + 2 * kScoreRows) * static_cast<std::size_t>(pitch_of(head_dim)) * sizeof(T);
+    return (kKeys + kScoreRows) * static_cast<std::size_t>(pitch_of(head_dim)) * sizeof(T);
   }
 
   __device__ TensorScores(std::byte* shared, int head_dim)
       : head_dim_(head_dim),
         pitch_(pitch_of(head_dim)),
         keys_(reinterpret_cast<T*>(shared)),
-        queries_(keys_ + kKeys * pitch_),
-        remainders_(queries_ + kScoreRows * pitch_) {}
+        queries_(keys_ + kKeys * pitch_) {}
 
   __device__ int row(int i) const { return first_row() + lane() / 4 + 8 * i; }
   __device__ int key(int j) const { return first_key() + 8 * (j / 2) + 2 * (lane() % 4) + j % 2; }
@@ -206,16 +214,12 @@ class TensorScores {
   __device__ void load_queries(const float* q, std::size_t stride, int rows) {
     next_.load(rows, head_dim_, [&](int r) { return q + static_cast<std::size_t>(r) * stride; });
   }
-  __device__ void store_queries() {
+  __device__ void store_queries(bool) {
     next_.store(head_dim_, [&](int r, int d, const Pack<float>& x) {
-      Pack<T> near, rest;
+      Pack<T> out;
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        near.x[e] = from_float<T>(x.x[e]);
-        rest.x[e] = from_float<T>(x.x[e] - to_float(near.x[e]));
-      }
-      *reinterpret_cast<Pack<T>*>(queries_ + r * pitch_ + d) = near;
-      *reinterpret_cast<Pack<T>*>(remainders_ + r * pitch_ + d) = rest;
+      for (int e = 0; e < 4; ++e) out.x[e] = from_float<T>(x.x[e]);
+      *reinterpret_cast<Pack<T>*>(queries_ + r * pitch_ + d) = out;
     });
   }
   __device__ void wait_for_keys() const {
@@ -234,18 +238,15 @@ class TensorScores {
     const int q_at = (first_row() + matrix % 2 * 8 + line) * pitch_ + matrix / 2 * 8;
     const T* k = keys_ + (first_key() + matrix / 2 * 8 + line) * pitch_ + matrix % 2 * 8;
     for (int d = 0; d < head_dim_; d += 16) {
-      std::uint32_t near[4], rest[4];
-      load_matrices(near, queries_ + q_at + d);
-      load_matrices(rest, remainders_ + q_at + d);
+      std::uint32_t a[4];
+      load_matrices(a, queries_ + q_at + d);
 #pragma unroll
       for (int n = 0; n < kKeysPerThread / 2; n += 2) {
         std::uint32_t b[4];
         load_matrices(b, k + 8 * n * pitch_ + d);
         const std::uint32_t even[2] = {b[0], b[1]}, odd[2] = {b[2], b[3]};
-        mma(scores_[n], near, even, T{});
-        mma(scores_[n + 1], near, odd, T{});
-        mma(scores_[n], rest, even, T{});
-        mma(scores_[n + 1], rest, odd, T{});
+        mma(scores_[n], a, even, T{});
+        mma(scores_[n + 1], a, odd, T{});
       }
     }
   }
@@ -274,7 +275,7 @@ class TensorScores {
   }
 
   int head_dim_, pitch_;
-  T *keys_, *queries_, *remainders_;
+  T *keys_, *queries_;
   float scores_[kKeysPerThread / 2][4];
   RowsInFlight<kMaxHeadDim> next_;
 };
@@ -296,10 +297,10 @@ void with_float_scores(DType dtype, int head_dim, const Body& body) {
   });
 }
 
-/// The same with TensorScores if they support dtype and head_dim.
+/// The same with TensorScores if they support dtype and head_dim, and queries are `rounded`.
 template <typename Body>
-void with_scores(DType dtype, int head_dim, const Body& body) {
-  if (dtype == DType::kF32 || head_dim % 16 != 0 || head_dim > 256)
+void with_scores(DType dtype, int head_dim, bool rounded, const Body& body) {
+  if (dtype == DType::kF32 || !rounded || head_dim % 16 != 0 || head_dim > 256)
     return with_float_scores(dtype, head_dim, body);
   with_type(dtype, [&]<typename T>(T) {
     if constexpr (!std::is_same_v<T, float>) {

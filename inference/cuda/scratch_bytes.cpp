@@ -24,7 +24,7 @@ std::size_t scratch_bytes(const ModelConfig& c, const PassSize& pass) {
       std::max<std::int64_t>(rounded, sizeof(float) * std::max(in_parts, in_segments));
   // What the host says of an attention's jobs: tables of pages, positions, jobs, tasks.
   const std::size_t uploads =
-      (pass.total_context / kPageTokens + pass.sequences) * kv * sizeof(void*) +
+      (pass.total_context / kPageTokens + pass.sequences) * kv * sizeof(std::uint32_t) +
       pass.rows * sizeof(std::int32_t) + pass.sequences * kv * (parts + 1) * sizeof(RowsJob) +
       (pass.rows / 16 + pass.sequences) * heads * parts * sizeof(RowsTask);
   // Memory grows by doubling; uploads stand in pinned memory too, which keeps several.

@@ -12,9 +12,25 @@ namespace turnbench::cuda {
 /// @throws Error (runtime) if the pages of a KV set are in host memory, which kernels do not read.
 void check_on_device(const KvHeadCache& set);
 
+/// The pages of a set for kernels: pages of the range that begins at `base`, by their indices.
+struct PageTable {
+  const std::byte* base = nullptr;
+  const std::uint32_t* indices = nullptr;
+  std::uint32_t stride = 0;  ///< of the range, in bytes
+
+  /// @param indices those of the set, or from one of them on, in device memory.
+  static PageTable of(const KvHeadCache& set, const std::uint32_t* indices) {
+    return {set.pool()->base(), indices, static_cast<std::uint32_t>(set.pool()->stride())};
+  }
+
+  __device__ const std::byte* operator[](int i) const {
+    return base + std::uint64_t{indices[i]} * stride;
+  }
+};
+
 /// A KV set for kernels.  Everything that it points to is in device memory.
 struct SetView {
-  const std::byte* const* pages = nullptr;  ///< page table
+  PageTable pages;
   PageLayout layout;
   int size = 0;
   bool contiguous = false;  ///< slot i holds position i, for all slots

@@ -24,8 +24,8 @@ std::vector<std::vector<float>> Engine::prefill(std::span<const Pass> passes) {
       if (left == 0) continue;
       const std::int64_t take = rows_together(passes[i], left);
       const PromptSelection* prompts = passes[i].sequence->policies.prompt_selection();
-      by_layers = take > options_.prefill_chunk && prompts != nullptr && prompts->chunkable();
-      if (!chunk.empty() && (by_layers || rows + take > options_.max_rows)) {
+      by_layers = take > core_.options.prefill_chunk && prompts != nullptr && prompts->chunkable();
+      if (!chunk.empty() && (by_layers || rows + take > core_.options.max_rows)) {
         by_layers = false;
         continue;
       }
@@ -64,7 +64,7 @@ std::int64_t Engine::rows_together(const Pass& pass, std::int64_t left) const {
     return std::clamp<std::int64_t>(rows, 1, left);
   }
   if (policies.prefill) return left;
-  return std::min<std::int64_t>(left, options_.prefill_chunk);
+  return std::min<std::int64_t>(left, core_.options.prefill_chunk);
 }
 
 std::vector<float> Engine::forward_by_layers(const Pass& pass) {
@@ -76,34 +76,33 @@ std::vector<float> Engine::forward_by_layers(const Pass& pass) {
         "layer, "
         "expected one of the two");
   }
-  const std::int64_t at_once = options_.prefill_chunk;
-  const Layout whole = begin({&pass, 1}, at_once);
+  const std::int64_t at_once = core_.options.prefill_chunk;
+  const ForwardBatch whole = begin({&pass, 1}, at_once);
   std::vector<Pass> parts;
-  std::vector<Layout> layouts;
+  std::vector<ForwardBatch> layouts;
   for (std::int64_t first = 0; first < whole.rows; first += at_once) {
     const std::int64_t rows = std::min(at_once, whole.rows - first);
     Pass& part = parts.emplace_back(pass);
     part.tokens =
         pass.tokens.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(rows));
-    Layout& layout = layouts.emplace_back(whole);
-    layout.positions.assign(whole.positions.begin() + first,
-                            whole.positions.begin() + first + rows);
-    layout.rows = rows;
-    layout.block = std::min(rows, whole.block);
-    layout.layer_ends = first + rows == whole.rows;
-    part.prompt_end = pass.prompt_end && layout.layer_ends;
+    ForwardBatch& batch = layouts.emplace_back(whole);
+    batch.positions.assign(whole.positions.begin() + first, whole.positions.begin() + first + rows);
+    batch.rows = rows;
+    batch.block = std::min(rows, whole.block);
+    batch.layer_ends = first + rows == whole.rows;
+    part.prompt_end = pass.prompt_end && batch.layer_ends;
   }
-  const Stages& stages = model_.stages();
+  const Stages& stages = core_.model.stages();
   for (std::size_t s = 0; s < stages.count(); ++s) {
-    Stage& stage = stages_[s];
-    make_room(stage, layouts.front());
+    Stage& stage = core_.stages[s];
+    decoder_.make_room(stage, layouts.front());
     for (Stage::Rows* rows : {&stage.cos, &stage.sin})
-      rows->make_room(whole.rows, shape_.head_dim / 2);
+      rows->make_room(whole.rows, core_.shape.head_dim / 2);
     stage.hidden.make_room(whole.rows, whole.hidden);
     if (s == 0) {
-      embed({&pass, 1}, whole);
+      decoder_.embed({&pass, 1}, whole);
     } else {
-      copy_to_next_stage(stages_[s - 1], stage, whole);
+      decoder_.copy_to_next_stage(core_.stages[s - 1], stage, whole);
     }
     const MatrixView<float> hidden = stage.hidden.view, cos = stage.cos.view, sin = stage.sin.view;
     for (int l = stages.first_layer(s); l < stages.first_layer(s + 1); ++l) {
@@ -113,10 +112,10 @@ std::vector<float> Engine::forward_by_layers(const Pass& pass) {
         stage.hidden.view = hidden.rows_at(first, rows);
         stage.cos.view = cos.rows_at(first, rows);
         stage.sin.view = sin.rows_at(first, rows);
-        qkv_rope(l, layouts[i]);
-        append_keys(l, {&parts[i], 1}, layouts[i]);
-        attention_layer(l, {&parts[i], 1}, layouts[i]);
-        output_and_ffn(l, layouts[i]);
+        decoder_.qkv_rope(l, layouts[i]);
+        transfers_.append_keys(l, {&parts[i], 1}, layouts[i]);
+        attention_.run(l, {&parts[i], 1}, layouts[i]);
+        decoder_.output_and_ffn(l, layouts[i]);
         first += rows;
       }
     }
@@ -125,8 +124,8 @@ std::vector<float> Engine::forward_by_layers(const Pass& pass) {
     stage.sin.view = sin;
   }
   end({&pass, 1});
-  stages_.back().normed.make_room(whole.block, whole.hidden);
-  return read_logits({&pass, 1}, whole).front();
+  core_.stages.back().normed.make_room(whole.block, whole.hidden);
+  return decoder_.read_logits({&pass, 1}, whole).front();
 }
 
 }  // namespace turnbench

@@ -30,11 +30,31 @@ void write_row(const PageLayout& layout, std::byte* row, const float* in) {
 
 }  // namespace
 
+std::size_t KvPool::stride() const {
+  return (layout_.bytes() + kPageAlignment - 1) / kPageAlignment * kPageAlignment;
+}
+
+const std::byte* KvPool::base() const {
+  std::lock_guard lock(mutex_);
+  return range_ == nullptr ? nullptr : range_->base();
+}
+
+void KvPool::allocate(KvPage& page) {
+  if (range_ == nullptr && slabs_.empty()) range_ = memory_->reserve_pages(stride());
+  if (range_ == nullptr) {
+    page.data = cut_page();
+  } else {
+    if (pages_ == range_->size()) range_->grow();
+    page.index = static_cast<std::uint32_t>(pages_);
+    page.data = range_->page(pages_);
+  }
+  ++pages_;
+}
+
 /// Cuts pages from large slabs, which are backed by huge pages, so that reading a long cache causes
 /// few TLB misses.
 std::byte* KvPool::cut_page() {
-  const std::size_t bytes =
-      (layout_.bytes() + kPageAlignment - 1) / kPageAlignment * kPageAlignment;
+  const std::size_t bytes = stride();
   if (slab_left_ < bytes) {
     // A new slab doubles the memory, so that small caches stay small.
     std::size_t held = 0;
@@ -61,7 +81,7 @@ KvPool::Page KvPool::acquire() {
       free_.pop_back();
     } else {
       page = std::make_unique<KvPage>();
-      page->data = cut_page();
+      allocate(*page);
     }
     live_ += layout_.bytes();
     peak_ = std::max(peak_, live_);
@@ -127,6 +147,7 @@ KvPage& KvHeadCache::writable_page(int slot) {
   if (index == pages_.size()) {
     pages_.push_back(pool_->acquire());
     page_data_.push_back(pages_.back()->data);
+    page_indices_.push_back(pages_.back()->index);
   } else if (pages_[index].use_count() > 1) {  // shared with a fork: copy before the write
     KvPool::Page page = pool_->acquire();
     const Copy copy{page->data, pages_[index]->data, layout().bytes()};
@@ -134,6 +155,7 @@ KvPage& KvHeadCache::writable_page(int slot) {
     page->host_positions = pages_[index]->host_positions;
     if (!page->host_positions.empty()) page->positions = page->host_positions.data();
     page_data_[index] = page->data;
+    page_indices_[index] = page->index;
     pages_[index] = std::move(page);
   }
   return *pages_[index];
@@ -249,6 +271,7 @@ void KvHeadCache::truncate(int size) {
   size_ = size;
   pages_.resize(static_cast<std::size_t>((size + kPageTokens - 1) / kPageTokens));
   page_data_.resize(pages_.size());
+  page_indices_.resize(pages_.size());
 }
 
 void KvHeadCache::append_slots(const KvHeadCache& from, std::span<const std::int32_t> slots) {

@@ -47,6 +47,7 @@ struct PageLayout {
 /// host memory, else a copy in `host_positions`.
 struct KvPage {
   std::byte* data = nullptr;
+  std::uint32_t index = 0;  ///< in the pool's range of pages, if it has one
   std::int32_t* positions = nullptr;
   std::vector<std::int32_t> host_positions;
 };
@@ -61,6 +62,11 @@ class KvPool : public std::enable_shared_from_this<KvPool> {
       : layout_(layout), memory_(std::move(memory)) {}
   const PageLayout& layout() const { return layout_; }
   Memory& memory() const { return *memory_; }
+  /// The distance of consecutive pages in bytes.
+  std::size_t stride() const;
+  /// The begin of the range in which pages are addressed by index; null before the first page, and
+  /// where pages are addressed by pointer.
+  const std::byte* base() const;
   /// @throws Error (memory) above the limit.
   Page acquire();
   /// Bytes of pages in use at once; 0: no limit.
@@ -70,6 +76,7 @@ class KvPool : public std::enable_shared_from_this<KvPool> {
   void reset_peak();
 
  private:
+  void allocate(KvPage& page);
   std::byte* cut_page();
   void release(KvPage* page);
 
@@ -77,8 +84,10 @@ class KvPool : public std::enable_shared_from_this<KvPool> {
   std::shared_ptr<Memory> memory_;
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<KvPage>> free_;
-  std::vector<Buffer> slabs_;  // pages are cut from these
-  std::size_t slab_left_ = 0;  // unused bytes of the last slab
+  std::unique_ptr<PageRange> range_;  // of all pages, or null:
+  std::vector<Buffer> slabs_;         // pages are cut from these
+  std::size_t slab_left_ = 0;         // unused bytes of the last slab
+  std::size_t pages_ = 0;             // allocated so far
   std::size_t live_ = 0, peak_ = 0, limit_ = 0;
 };
 
@@ -150,8 +159,10 @@ class KvHeadCache {
   }
 
   std::span<const KvPool::Page> pages() const { return pages_; }
-  /// The addresses of the pages' bytes, as one array for kernels.
+  /// The addresses of the pages' bytes, as one array.
   std::span<const std::byte* const> page_data() const { return page_data_; }
+  /// The indices of the pages in their pool's range, if it has one, as one array for kernels.
+  std::span<const std::uint32_t> page_indices() const { return page_indices_; }
   std::size_t bytes() const { return pages_.size() * layout().bytes(); }
 
  private:
@@ -165,6 +176,7 @@ class KvHeadCache {
   std::shared_ptr<KvPool> pool_;
   std::vector<KvPool::Page> pages_;
   std::vector<const std::byte*> page_data_;  ///< pages_[i]->data
+  std::vector<std::uint32_t> page_indices_;  ///< pages_[i]->index
   int size_ = 0;
 };
 

@@ -19,6 +19,30 @@ inline Copy copy_of(const float* from, float* to, std::size_t count) {
           count * sizeof(float)};
 }
 
+/// Pages of one size at equal distances in a Memory: page i begins at base() + i * stride().
+class PageRange {
+ public:
+  virtual ~PageRange() = default;
+  PageRange(const PageRange&) = delete;
+  PageRange& operator=(const PageRange&) = delete;
+
+  std::byte* base() const { return base_; }
+  std::size_t stride() const { return stride_; }  ///< in bytes
+  std::size_t size() const { return size_; }      ///< pages that may be used
+  std::byte* page(std::size_t i) const { return base_ + i * stride_; }
+  /// Makes further pages usable; their contents are undefined.
+  /// @throws Error (memory) if none fits.
+  virtual void grow() = 0;
+
+ protected:
+  PageRange(std::byte* base, std::size_t stride) : base_(base), stride_(stride) {}
+  std::size_t size_ = 0;
+
+ private:
+  std::byte* base_;
+  std::size_t stride_;
+};
+
 /// The memory that a backend's operations work on.  The host may access host memory through its
 /// pointers after `synchronize` has returned since the last operation on it, and device memory only
 /// by `copy`.
@@ -28,6 +52,10 @@ class Memory {
   /// Allocates `bytes` bytes at a 64-byte boundary; the contents are undefined.
   virtual std::byte* allocate(std::size_t bytes) = 0;
   virtual void release(std::byte* data, std::size_t bytes) noexcept = 0;
+  /// A range of pages, of which none is usable before it grows, for operations that address pages
+  /// by index.  stride: in bytes, a multiple of 64 below 4 GiB.  The memory must outlive the range.
+  /// Null if operations address pages by pointer; they are then parts of blocks of `allocate`.
+  virtual std::unique_ptr<PageRange> reserve_pages(std::size_t /*stride*/) { return nullptr; }
   /// Copies within this memory, or between it and host memory, in the order of the backend's
   /// operations.  Copies must not overlap.  Sources in host memory may change after the call;
   /// destinations in host memory are complete when `synchronize` has returned.  Sources may also be

@@ -132,6 +132,7 @@ const HeadScores& AttentionStats::window_mass(int rows) {
     job.keys = &set;
     job.q = queries.columns_at(head * head_dim, group * head_dim);
     job.positions = tail_->positions() + first;
+    job.pass_rows = pass_.rows();
     job.sliding_window = sliding_window_;
     job.vertical = scores.rows(shape_.heads).rows_at(head, group);
     head += group;
@@ -199,6 +200,7 @@ LineMass AttentionStats::line_mass(int head, int first, int rows) const {
   job.keys = &set;
   job.q = queries_of(head).rows_at(first, rows);
   job.positions = pass_.positions + first;
+  job.pass_rows = pass_.rows();
   job.sliding_window = sliding_window_;
   job.vertical = MatrixView(mass.vertical.data(), 1, std::ssize(mass.vertical));
   job.slash = mass.slash.data();

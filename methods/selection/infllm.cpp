@@ -139,7 +139,7 @@ class InfLlm : public SelectionPolicy, public PromptSelection {
     const std::int32_t tokens = view.first_position + view.rows;
     layer.grow(tokens, view.shape.heads);
     if (view.generated == 0) {
-      add_masses(view, layer, view.queries, lse, view.first_position);
+      add_masses(view, layer, view.queries, lse, view.first_position, view.rows);
     } else {
       remember(view, layer, lse);
       const bool leaves = tokens - layer.first_loose(s_.block) - s_.block >= sizes_.local;
@@ -294,13 +294,15 @@ class InfLlm : public SelectionPolicy, public PromptSelection {
     if (layer.pending == 0) return;
     const std::int64_t width = std::int64_t{view.shape.heads} * view.shape.head_dim;
     add_masses(view, layer, {layer.queries.data(), layer.pending, width},
-               {layer.lse.data(), layer.pending, view.shape.heads}, layer.tokens - layer.pending);
+               {layer.lse.data(), layer.pending, view.shape.heads}, layer.tokens - layer.pending,
+               1);
     layer.pending = 0;
   }
 
   /// Adds what rows at positions first, first + 1, ... give to the tokens within their windows.
+  /// pass_rows: the number of rows that attended together.
   void add_masses(const LayerView& view, Layer& layer, MatrixView<const float> q,
-                  MatrixView<const float> lse, std::int32_t first) {
+                  MatrixView<const float> lse, std::int32_t first, int pass_rows) {
     const std::int32_t loose = layer.first_loose(s_.block),
                        begin = std::max(loose, first - sizes_.local + 1),
                        end = first + static_cast<std::int32_t>(q.rows);
@@ -325,6 +327,7 @@ class InfLlm : public SelectionPolicy, public PromptSelection {
       job.keys = &keys.back();
       job.q = q.columns_at(head * dim, heads * dim);
       job.positions = positions.data();
+      job.pass_rows = pass_rows;
       job.sliding_window = sizes_.local;
       job.lse = lse.columns_at(head, heads);
       job.sums = masses.rows_at(head, heads);

@@ -265,6 +265,7 @@ class RoundAttention : public SelectionPolicy, public PromptSelection {
       job.keys = &earlier.back();
       job.q = view.queries.rows_at(first, rows).columns_at(head * dim, heads * dim);
       job.positions = positions.data();
+      job.pass_rows = view.rows;
       job.sliding_window = view.sliding_window;
       job.lse = lse.rows_at(first, rows).columns_at(head, heads);
       job.sums = sums.rows_at(head, heads);

@@ -12,7 +12,7 @@ namespace {
 TEST(FitCosts, WritesWhatPqcacheReads) {
   const TemporaryDirectory d;
   const std::string file = d.path("costs.json");
-  const Finished run = run_program({"fit-costs", "--model", "tiny", "--tokens", "64,150,300",
+  const Finished run = run_program({"fit-costs", "--model", "tiny", "--tokens", "64,600,2400",
                                     "--repeats", "1", "-o", file, "--json"});
   ASSERT_EQ(run.code, 0) << run.err;
   const Json json = run.json();

@@ -1,7 +1,7 @@
 # Follows the steps of CONTRIBUTING.md to the letter, in a directory of its own:
 #   cmake -DSOURCE=<project> -DTARGET=<directory> -P extract.cmake
-# Each block ```lang title=PATH becomes TARGET/PATH, but for the registry's, which is one line more
-# in a copy of the registry.
+# Each block ```lang title=PATH becomes TARGET/PATH, but for those of the registry, which are further
+# lines in a copy of the registry.
 file(READ ${SOURCE}/CONTRIBUTING.md text)
 # A list separates at semicolons and minds brackets and backslashes: none may be left in the text.
 string(REPLACE ";" "@SEMICOLON@" text "${text}")
@@ -10,6 +10,7 @@ string(REPLACE "]" "@CLOSE@" text "${text}")
 string(REPLACE "\\" "@BACKSLASH@" text "${text}")
 string(REPLACE "\n" ";" lines "${text}")
 set(path "")
+set(lines_of_registry "")
 foreach(line IN LISTS lines)
   string(REPLACE "@SEMICOLON@" ";" line "${line}")
   string(REPLACE "@OPEN@" "[" line "${line}")
@@ -20,13 +21,14 @@ foreach(line IN LISTS lines)
     set(content "")
   elseif(line STREQUAL "```" AND path)
     if(path STREQUAL "methods/registry.cpp")
+      string(APPEND lines_of_registry "${content}")
       file(READ ${SOURCE}/${path} registry)
       set(table "#define TURNBENCH_METHODS(X) \\\n")
       string(FIND "${registry}" "${table}" at)
       if(at EQUAL -1)
         message(FATAL_ERROR "${path}: found no table of methods")
       endif()
-      string(REPLACE "${table}" "${table}${content}" content "${registry}")
+      string(REPLACE "${table}" "${table}${lines_of_registry}" content "${registry}")
     endif()
     file(WRITE ${TARGET}/${path} "${content}")
     set(path "")

@@ -10,5 +10,7 @@ expect() { grep -q -- "$1" output || { echo "found no \"$1\" in:"; cat output; e
 expect '^evenly .*keeps tokens at even distances'
 "$program" describe method evenly > output
 expect 'budget'
+"$program" list methods > output
+expect "^block-mean .*mean keys"
 "$program" run experiments/evenly.json --db evenly.db --quiet > output
 expect '^| evenly:budget=64 | .* | 64 |'

@@ -19,10 +19,11 @@ struct Shape {
   DType dtype = DType::kF32;
   bool holes = false;
   int window = 0;
+  bool answers = false;  ///< rows that attended one by one, as those of answers do
   friend std::ostream& operator<<(std::ostream& out, const Shape& s) {
     return out << s.keys << " keys, " << s.rows << " rows, " << s.heads << " heads, head_dim "
                << s.head_dim << ", " << name_of(s.dtype) << (s.holes ? ", holes" : "")
-               << ", window " << s.window;
+               << ", window " << s.window << (s.answers ? ", answers" : "");
   }
 };
 
@@ -30,13 +31,16 @@ constexpr float kScale = 0.11F;
 
 /// The last rows of a sequence over a set on host and device, and what a double-precision
 /// implementation makes of them.  With holes some rows see nothing, some have no key of their own.
+/// The device gets float32 queries; the host and the references get those that attention on the
+/// device uses: rounded to the keys' type, unless rows attend one by one.
 struct Rows {
   explicit Rows(const Shape& shape, std::uint64_t seed = 1)
       : shape(shape),
         host(std::make_shared<KvPool>(PageLayout{shape.head_dim, shape.dtype, false})),
         device(host),
-        q(random_floats(static_cast<std::size_t>(shape.rows * stride()), seed + 100)),
-        device_q(q),
+        float_q(random_floats(static_cast<std::size_t>(shape.rows * stride()), seed + 100)),
+        q(shape.answers ? float_q : rounded_to(shape.dtype, float_q)),
+        device_q(float_q),
         device_lse(std::size_t{0}) {
     const auto width = static_cast<std::size_t>(shape.head_dim);
     const auto keys = random_floats(static_cast<std::size_t>(shape.keys) * width, seed, 1.5F);
@@ -77,9 +81,13 @@ struct Rows {
   int stride() const { return (shape.heads + 1) * shape.head_dim; }
   int lse_stride() const { return shape.heads + 2; }
   const float* query(int h, int r) const { return q.data() + r * stride() + h * shape.head_dim; }
-  /// Of heads [first, first + heads), [rows, heads * head_dim], on the host and on the device.
+  /// Of heads [first, first + heads), [rows, heads * head_dim]: as attention uses them, and float32
+  /// on the host and on the device.
   MatrixView<const float> queries(int first, int heads) const {
     return {query(first, 0), shape.rows, heads * shape.head_dim, stride()};
+  }
+  MatrixView<const float> float_queries(int first, int heads) const {
+    return {float_q.data() + first * shape.head_dim, shape.rows, heads * shape.head_dim, stride()};
   }
   MatrixView<const float> device_queries(int first, int heads) const {
     return {device_q.data() + first * shape.head_dim, shape.rows, heads * shape.head_dim, stride()};
@@ -112,18 +120,19 @@ struct Rows {
     return out;
   }
   /// Rows [first, first + rows) over `host` or `device`, with queries in the same memory.
-  void fill(CausalRows& job, const KvHeadCache& keys, int first = 0, int rows = -1) const {
+  void fill(StatisticRows& job, const KvHeadCache& keys, int first = 0, int rows = -1) const {
     job.keys = &keys;
     const MatrixView<const float> all =
         is_host(keys) ? queries(0, shape.heads) : device_queries(0, shape.heads);
     job.q = all.rows_at(first, rows < 0 ? shape.rows - first : rows);
     job.positions = positions.data() + first;
+    if (shape.answers) job.pass_rows = 1;
     job.sliding_window = shape.window;
   }
 
   Shape shape;
   KvHeadCache host, device;
-  std::vector<float> q, lse;
+  std::vector<float> float_q, q, lse;
   DeviceFloats device_q, device_lse;
   std::vector<std::int32_t> positions;
   std::vector<std::vector<double>> probabilities;  // head by head, row by row
@@ -142,6 +151,14 @@ inline const std::vector<Shape>& shapes() {
       {.keys = 300, .rows = 100, .heads = 1, .head_dim = 80, .dtype = DType::kF16, .holes = true},
       {.keys = 1000, .rows = 70, .heads = 1, .head_dim = 128, .dtype = DType::kBF16},
       {.keys = 1000, .rows = 80, .heads = 1, .head_dim = 64, .window = 70},
+  };
+  return all;
+}
+
+inline const std::vector<Shape>& shapes_of_answers() {
+  static const std::vector<Shape> all = {
+      {.keys = 70, .rows = 1, .heads = 4, .head_dim = 128, .dtype = DType::kBF16, .answers = true},
+      {.keys = 200, .rows = 9, .heads = 1, .head_dim = 64, .dtype = DType::kF16, .answers = true},
   };
   return all;
 }

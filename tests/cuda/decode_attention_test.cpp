@@ -366,8 +366,8 @@ TEST(CudaDecodePlan, ListsATableOnceAndCutsByTheJobsOwnLength) {
   EXPECT_EQ(plan.jobs[0].pages, 0);
   EXPECT_EQ(plan.jobs[1].pages, 4);
   EXPECT_EQ(plan.jobs[2].pages, 0);
-  EXPECT_EQ(plan.jobs[0].segments, 4);
-  EXPECT_EQ(plan.jobs[1].segments, 2);
+  EXPECT_EQ(plan.jobs[0].segments(), 4);
+  EXPECT_EQ(plan.jobs[1].segments(), 2);
   EXPECT_EQ(plan.tasks.size(), 4u + 2 * 2u + 4u);  // nine heads take two blocks
   EXPECT_EQ(plan.partials, 4 * 4 + 2 * 9 + 4 * 4);
 }

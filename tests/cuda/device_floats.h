@@ -4,10 +4,26 @@
 #include <vector>
 
 #include "inference/cuda/context.h"
+#include "inference/cuda/mapped_range.h"
 #include "inference/kv/kv_cache.h"
 #include "inference/model/memory.h"
 
 namespace turnbench::test {
+
+/// A range of up to 1 GiB of pages, which waits for everything before it is released.
+class PlainPages : public PageRange {
+ public:
+  PlainPages(std::unique_ptr<cuda::MappedRange> range, std::size_t stride)
+      : PageRange(range->data(), stride), range_(std::move(range)) {}
+  ~PlainPages() override { cudaDeviceSynchronize(); }
+  void grow() override {
+    if (!range_->extend(std::size_t{2} << 20)) throw runtime_error("found no memory for pages");
+    size_ = range_->mapped() / stride();
+  }
+
+ private:
+  std::unique_ptr<cuda::MappedRange> range_;
+};
 
 /// Device memory whose copies wait for everything.
 class PlainDeviceMemory : public Memory {
@@ -18,6 +34,10 @@ class PlainDeviceMemory : public Memory {
     return static_cast<std::byte*>(data);
   }
   void release(std::byte* data, std::size_t) noexcept override { cudaFree(data); }
+  std::unique_ptr<PageRange> reserve_pages(std::size_t stride) override {
+    return std::make_unique<PlainPages>(
+        std::make_unique<cuda::MappedRange>(virtual_memory_, std::size_t{1} << 30), stride);
+  }
   void copy(std::span<const Copy> copies) override {
     synchronize();
     for (const Copy& c : copies)
@@ -25,6 +45,9 @@ class PlainDeviceMemory : public Memory {
   }
   void synchronize() override { cuda::check(cudaDeviceSynchronize(), "waiting for the device"); }
   bool is_host() const override { return false; }
+
+ private:
+  cuda::VirtualMemory virtual_memory_{0};
 };
 
 inline const std::shared_ptr<Memory>& plain_device_memory() {

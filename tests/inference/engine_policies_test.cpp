@@ -181,6 +181,7 @@ struct NoteMasses : SelectionPolicy {
   std::unique_ptr<SelectionPolicy> clone() const override {
     return std::make_unique<NoteMasses>(*this);
   }
+  SelectionTraits traits() const override { return {.window = 1}; }
   void after_prefill(const LayerView& view) override {
     for (std::size_t i = 0; i < view.sets.size(); ++i) {
       const int n = view.sets[i].size(), head = static_cast<int>(i) * view.heads_per_set();

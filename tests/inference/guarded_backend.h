@@ -64,6 +64,27 @@ class Territories {
   std::map<int, bool> busy_;
 };
 
+/// The pages of a range as territory.
+class GuardedPages : public PageRange {
+ public:
+  GuardedPages(std::unique_ptr<PageRange> inner, std::shared_ptr<Territories> all, int owner)
+      : PageRange(inner->base(), inner->stride()),
+        inner_(std::move(inner)),
+        all_(std::move(all)),
+        owner_(owner) {}
+  ~GuardedPages() override { all_->leave(base()); }
+  void grow() override {
+    inner_->grow();
+    size_ = inner_->size();
+    all_->claim(owner_, base(), size_ * stride());
+  }
+
+ private:
+  std::unique_ptr<PageRange> inner_;
+  std::shared_ptr<Territories> all_;
+  int owner_;
+};
+
 /// Copies from another's memory only when that one has finished.
 /// is_device: it passes for the memory of a device, which is not the host's.
 class GuardedMemory : public Memory {
@@ -81,6 +102,11 @@ class GuardedMemory : public Memory {
   void release(std::byte* data, std::size_t bytes) noexcept override {
     all_->leave(data);
     inner_->release(data, bytes);
+  }
+  std::unique_ptr<PageRange> reserve_pages(std::size_t stride) override {
+    auto inner = inner_->reserve_pages(stride);
+    if (inner == nullptr) return nullptr;
+    return std::make_unique<GuardedPages>(std::move(inner), all_, owner_);
   }
   void copy(std::span<const Copy> copies) override {
     for (const Copy& c : copies) {

@@ -144,6 +144,7 @@ struct GreatestOfGroup : SelectionPolicy {
   std::unique_ptr<SelectionPolicy> clone() const override {
     return std::make_unique<GreatestOfGroup>(*this);
   }
+  SelectionTraits traits() const override { return {.window = 1}; }
   Selection select(const LayerView& view) override {
     const HeadScores& attention = view.stats.window_mass(1);
     const int heads = view.heads_per_set();

@@ -17,6 +17,7 @@
 #include "counters.h"
 #include "cuda_runtime.h"
 #include "device_range.h"
+#include "mapped_memory.h"
 
 namespace emulation {
 
@@ -57,6 +58,7 @@ struct Allocation {
   std::size_t bytes;
   MemoryKind kind;
   int device;
+  bool is_mapped = false;  ///< by cuMemMap; what touches in a range is one
 };
 
 /// See faults.h.
@@ -72,6 +74,7 @@ struct Device {
 
   std::recursive_mutex mutex;
   DeviceRange range;
+  MappedMemory mapped;
   std::map<std::uintptr_t, Allocation> allocations;  ///< by address
   std::size_t memory_bytes = kMemoryBytes;           ///< of each device
   std::size_t used[kDevices] = {};
@@ -116,8 +119,14 @@ using Lock = std::lock_guard<std::recursive_mutex>;
 /// Device memory is accessible while one lives, under the device's mutex.
 class Opened {
  public:
-  Opened() { device().range.open(); }
-  ~Opened() { device().range.close(); }
+  Opened() {
+    device().range.open();
+    device().mapped.open();
+  }
+  ~Opened() {
+    device().mapped.close();
+    device().range.close();
+  }
   Opened(const Opened&) = delete;
   Opened& operator=(const Opened&) = delete;
 };

@@ -27,7 +27,10 @@ bool is_pageable(std::uintptr_t address) {
   // Numbers and pairs of numbers are smaller than what user space maps by itself.
   if (address < std::uintptr_t{1} << 44 || address >= std::uintptr_t{1} << 47) return false;
   const void* data = reinterpret_cast<const void*>(address);
-  if (device().range.contains(data) || allocation_of(data) != nullptr) return false;
+  if (device().range.contains(data) || device().mapped.is_reserved(data) ||
+      allocation_of(data) != nullptr) {
+    return false;
+  }
   constexpr std::uintptr_t kPage = 4096;
   unsigned char resident = 0;
   return mincore(reinterpret_cast<void*>(address / kPage * kPage), 1, &resident) == 0;

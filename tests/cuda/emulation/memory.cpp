@@ -23,6 +23,7 @@ bool is_valid(const void* data, std::size_t bytes, cudaMemcpyKind kind, bool on_
   std::uintptr_t begin = 0;
   const Allocation* found = allocation_of(data, &begin);
   if (found != nullptr && address(data) - begin + bytes > found->bytes) return false;
+  if (found == nullptr && device().mapped.is_reserved(data)) return false;
   if (kind == cudaMemcpyDefault) return true;
   if (on_device) return found != nullptr;
   return found == nullptr || found->kind != Kind::kDevice;
@@ -63,7 +64,8 @@ cudaError_t release(void* data, bool pinned) {
   if (const auto error = emulation::refuse_in_captures(); error != cudaSuccess) return error;
   emulation::drain_all();
   const auto it = device().allocations.find(address(data));
-  if (it == device().allocations.end() || (it->second.kind == Kind::kPinned) != pinned) {
+  if (it == device().allocations.end() || it->second.is_mapped ||
+      (it->second.kind == Kind::kPinned) != pinned) {
     return cudaErrorInvalidValue;
   }
   if (pinned) {

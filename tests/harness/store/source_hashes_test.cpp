@@ -225,7 +225,7 @@ TEST_F(Sources, OfEachFolderAreInSomePart) {
   for (const Part& p : parts_) known.insert(p.files.begin(), p.files.end());
   const fs::path root = TURNBENCH_SOURCE_DIR;
   for (const char* folder :
-       {"datasets", "harness/unit", "inference", "methods", "metrics", "probes"}) {
+       {"datasets", "harness/run", "inference", "methods", "metrics", "probes", "text"}) {
     for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
       const std::string file = fs::relative(entry.path(), root);
       EXPECT_TRUE(entry.is_directory() || known.contains(file)) << file;

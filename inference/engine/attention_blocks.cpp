@@ -7,11 +7,12 @@
 #include <utility>
 
 #include "common/clock.h"
-#include "inference/engine/engine.h"
+#include "inference/engine/layer_attention.h"
 #include "inference/model/rope.h"
 #include "inference/policy/policy_checks.h"
 
 namespace turnbench {
+
 namespace {
 
 /// Copies of rows of a set, as they are or with pre-RoPE keys, in one set.
@@ -52,23 +53,23 @@ class Gathering {
 
 }  // namespace
 
-bool Engine::selects_for_prompt(const Pass& pass) {
+bool selects_for_prompt(const Pass& pass) {
   return pass.kind == Pass::Kind::kPrefill && pass.sequence->policies.selects_in_prefill();
 }
 
-double Engine::causal_pairs(double rows, double tokens) {
+double causal_pairs(double rows, double tokens) {
   return rows * (tokens - rows) + 0.5 * rows * (rows + 1);
 }
 
-MatrixView<float> Engine::turn_queries(Stage& stage, MatrixView<const float> q, std::int32_t first,
-                                       int distance, std::int64_t row) {
-  const std::int64_t rows = q.rows, half = shape_.head_dim / 2, count = rows * half;
+MatrixView<float> LayerAttention::turn_queries(Stage& stage, MatrixView<const float> q,
+                                               std::int32_t first, int distance, std::int64_t row) {
+  const std::int64_t rows = q.rows, half = core_.shape.head_dim / 2, count = rows * half;
   std::vector<std::int32_t> positions(static_cast<std::size_t>(rows));
   std::iota(positions.begin(), positions.end(), first);
   // Their own factor is that of the queries; the keys' is in the tables.
-  float* angles = staging_.get(2 * count);
-  turning_tables(model_.rope_frequencies(), model_.config().rope.attention_factor, positions,
-                 distance, angles, angles + count);
+  float* angles = core_.staging.get(2 * count);
+  turning_tables(core_.model.rope_frequencies(), core_.model.config().rope.attention_factor,
+                 positions, distance, angles, angles + count);
   stage.turns.make_room(2 * rows, half);
   float* tables = stage.turns.view.data;
   stage.memory->copy(std::array{copy_of(angles, tables, 2 * count)});
@@ -78,7 +79,7 @@ MatrixView<float> Engine::turn_queries(Stage& stage, MatrixView<const float> q, 
   return out;
 }
 
-Engine::LayerDecisions::Far Engine::divide_by_distance(
+LayerDecisions::Far LayerAttention::divide_by_distance(
     std::span<const KvHeadCache> sets, const Selection& selection,
     std::span<const std::vector<std::int32_t>> slots, std::int32_t position, int distance) {
   LayerDecisions::Far out;
@@ -95,13 +96,14 @@ Engine::LayerDecisions::Far Engine::divide_by_distance(
   return out;
 }
 
-void Engine::merge_far(int layer, const Layout& layout, const LayerDecisions& decisions) {
-  Stage& stage = stage_of(layer);
+void LayerAttention::merge_far(int layer, const ForwardBatch& batch,
+                               const LayerDecisions& decisions) {
+  Stage& stage = core_.stage_of(layer);
   std::vector<MergeJob> jobs;
   for (std::size_t i = 0; i < decisions.far.size(); ++i) {
     const LayerDecisions::Far& far = decisions.far[i];
     if (far.near.empty()) continue;
-    const std::int64_t row = layout.first_row[i];
+    const std::int64_t row = batch.first_row[i];
     jobs.push_back({stage.attended.view.rows_at(row, 1), stage.lse.view.rows_at(row, 1),
                     stage.far_attended.view.rows_at(far.row, 1),
                     stage.far_lse.view.rows_at(far.row, 1)});
@@ -109,20 +111,20 @@ void Engine::merge_far(int layer, const Layout& layout, const LayerDecisions& de
   if (!jobs.empty()) stage.backend.merge(jobs);
 }
 
-void Engine::attend_in_blocks(int layer, const Pass& pass, std::size_t index, const Layout& layout,
-                              const LayerView& view) {
-  Stage& stage = stage_of(layer);
+void LayerAttention::attend_in_blocks(int layer, const Pass& pass, std::size_t index,
+                                      const ForwardBatch& batch, const LayerView& view) {
+  Stage& stage = core_.stage_of(layer);
   Sequence& s = *pass.sequence;
   SelectionPolicy& policy = *s.policies.selection;
   PromptSelection& prompts = *s.policies.prompt_selection();
-  const std::int64_t row = layout.first_row[index];
+  const std::int64_t row = batch.first_row[index];
   const auto timed = [&](const auto& ask) {
     const auto start = Clock::now();
     auto out = ask();
     s.counters.policy_seconds += seconds_since(start);
     return out;
   };
-  const PolicyCheck check{s.policies.method, layer, shape_.heads};
+  const PolicyCheck check{s.policies.method, layer, core_.shape.heads};
   LayerView block = view;
   const auto rows_of_next = [&](int first) {
     block.first_position = view.first_position + first;
@@ -134,11 +136,11 @@ void Engine::attend_in_blocks(int layer, const Pass& pass, std::size_t index, co
   int rows = rows_of_next(0);  // also decides what is pinned
   LayerKv& kv = s.at(layer).kv;
   const AppendPlan plan =
-      pinned_rows(s, layer, std::span(layout.positions).subspan(row, view.rows));
+      transfers_.pinned_rows(s, layer, std::span(batch.positions).subspan(row, view.rows));
   std::vector<AppendJob> jobs;
-  add_append_jobs(layer, index, layout, plan, jobs);
+  transfers_.add_append_jobs(layer, index, batch, plan, jobs);
   if (!jobs.empty()) stage.backend.append(jobs);
-  kv.written(plan, view.rows, ledger_of(s, layer));
+  kv.written(plan, view.rows, transfers_.ledger_of(s, layer));
   const Readable readable = kv.readable();
   for (int first = 0; first < view.rows; first += rows) {
     if (first > 0) rows = rows_of_next(first);
@@ -146,21 +148,21 @@ void Engine::attend_in_blocks(int layer, const Pass& pass, std::size_t index, co
     block.queries = view.queries.rows_at(first, rows);
     const int distance = policy.traits().max_distance;
     if (distance > 0) {
-      stage.far_q.make_room(rows, layout.q_width);
-      stage.far_attended.make_room(rows, layout.q_width);
-      stage.far_lse.make_room(rows, shape_.heads);
+      stage.far_q.make_room(rows, batch.q_width);
+      stage.far_attended.make_room(rows, batch.q_width);
+      stage.far_lse.make_room(rows, core_.shape.heads);
       block.far_queries = turn_queries(stage, block.queries, block.first_position, distance, 0);
     }
     const std::int32_t end = block.first_position + block.rows;
     const Selection selection = timed([&] { return policy.select(block); });
     check.selection(selection, view.sets, end);
     attend_block(block, readable.sets, readable.lists(selection.slots), distance, row + first,
-                 layout);
+                 batch);
     const std::size_t lists = selection.all() ? 1 : selection.slots.size();
     for (std::size_t j = 0; j < lists; ++j) {
       const double tokens = selection.all() ? end : static_cast<double>(selection.slots[j].size());
       s.counters.prefill_pairs +=
-          causal_pairs(block.rows, tokens) * shape_.heads / static_cast<double>(lists);
+          causal_pairs(block.rows, tokens) * core_.shape.heads / static_cast<double>(lists);
     }
     block.sets = readable.sets;
     timed([&] {
@@ -170,15 +172,15 @@ void Engine::attend_in_blocks(int layer, const Pass& pass, std::size_t index, co
   }
 }
 
-void Engine::attend_block(const LayerView& block, std::span<const KvHeadCache> sets,
-                          const SlotLists& lists, int max_distance, std::int64_t row,
-                          const Layout& layout) {
-  Stage& stage = stage_of(block.layer);
+void LayerAttention::attend_block(const LayerView& block, std::span<const KvHeadCache> sets,
+                                  const SlotLists& lists, int max_distance, std::int64_t row,
+                                  const ForwardBatch& batch) {
+  Stage& stage = core_.stage_of(block.layer);
   const std::int32_t last = block.first_position + block.rows - 1;
   const int limit = max_distance,
-            window = model_.config().sliding_window[static_cast<std::size_t>(block.layer)];
+            window = core_.model.config().sliding_window[static_cast<std::size_t>(block.layer)];
   const bool all = lists.empty();
-  const auto count = all ? std::ssize(sets) : std::ssize(lists), heads = shape_.heads / count;
+  const auto count = all ? std::ssize(sets) : std::ssize(lists), heads = core_.shape.heads / count;
   std::vector<Gathering> gathered;
   gathered.reserve(2 * lists.size());
   std::vector<Copy> copies;
@@ -195,16 +197,16 @@ void Engine::attend_block(const LayerView& block, std::span<const KvHeadCache> s
       AttentionJob& job = jobs.emplace_back();
       job.keys = &keys;
       job.q = q;
-      job.positions = layout.positions.data() + row;
+      job.positions = batch.positions.data() + row;
       job.out = out;
       job.lse = lse;
       job.pass = {block.first_position, block.rows};
       return job;
     };
-    const MatrixView<float> out = own(stage.attended.view, row, shape_.head_dim),
+    const MatrixView<float> out = own(stage.attended.view, row, core_.shape.head_dim),
                             lse = own(stage.lse.view, row, 1);
     if (all) {
-      add_job(set, own(stage.q.view, row, shape_.head_dim), out, lse).sliding_window = window;
+      add_job(set, own(stage.q.view, row, core_.shape.head_dim), out, lse).sliding_window = window;
       continue;
     }
     const std::span<const std::int32_t> list = lists[static_cast<std::size_t>(j)];
@@ -217,7 +219,7 @@ void Engine::attend_block(const LayerView& block, std::span<const KvHeadCache> s
     const std::size_t end_far = limit > 0 ? below(last - limit) : 0;
     gathered.emplace_back(stage.gathered_pool, list.subspan(first_near)).take(set, copies);
     AttentionJob& near =
-        add_job(gathered.back().set(), own(stage.q.view, row, shape_.head_dim), out, lse);
+        add_job(gathered.back().set(), own(stage.q.view, row, core_.shape.head_dim), out, lse);
     near.sliding_window = limit == 0    ? window
                           : window == 0 ? limit + 1
                                         : std::min(window, limit + 1);
@@ -225,15 +227,15 @@ void Engine::attend_block(const LayerView& block, std::span<const KvHeadCache> s
     // With these positions, a row sees what is far from it.
     gathered.emplace_back(stage.gathered_pool, list.first(end_far))
         .take_pre_rope(set, limit + 1, copies);
-    const MatrixView<float> far_out = own(stage.far_attended.view, 0, shape_.head_dim),
+    const MatrixView<float> far_out = own(stage.far_attended.view, 0, core_.shape.head_dim),
                             far_lse = own(stage.far_lse.view, 0, 1);
-    AttentionJob& far =
-        add_job(gathered.back().set(), own(stage.far_q.view, 0, shape_.head_dim), far_out, far_lse);
+    AttentionJob& far = add_job(gathered.back().set(),
+                                own(stage.far_q.view, 0, core_.shape.head_dim), far_out, far_lse);
     far.sliding_window = window == 0 ? 0 : window - (limit + 1);
     merges.push_back({out, lse, far_out, far_lse});
   }
   stage.memory->copy(copies);
-  stage.backend.attend(scale_, jobs);
+  stage.backend.attend(core_.scale, jobs);
   if (!merges.empty()) stage.backend.merge(merges);
 }
 

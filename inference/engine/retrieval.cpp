@@ -1,41 +1,36 @@
-// The part of the engine that takes retrievers along: models beside the model, of methods that
-// choose tokens before a step's first layer.
+#include "inference/engine/retrieval.h"
 
 #include <array>
-#include <memory>
-#include <span>
-#include <vector>
 
 #include "common/clock.h"
-#include "inference/engine/engine.h"
 
 namespace turnbench {
 
-RetrieverPass Engine::retriever_pass(const Pass& pass) {
-  Stage& stage = stages_.front();
-  return {.config = model_.config(),
-          .weight_dtype = model_.dtype(),
-          .key_dtype = options_.kv_dtype,
+RetrieverPass Retrieval::retriever_pass(const Pass& pass) {
+  Stage& stage = core_.stages.front();
+  return {.config = core_.model.config(),
+          .weight_dtype = core_.model.dtype(),
+          .key_dtype = core_.options.kv_dtype,
           .tokens = pass.sequence->tokens,
           .rows = static_cast<int>(pass.tokens.size()),
           .backend = stage.backend,
-          .embedding = model_.embedding(),
+          .embedding = core_.model.embedding(),
           .resources = resources_,
           .scratch = stage.selection_scratch,
           .key_pool = [this](int head_dim) { return retriever_pool(head_dim); }};
 }
 
-const std::shared_ptr<KvPool>& Engine::retriever_pool(int head_dim) {
+const std::shared_ptr<KvPool>& Retrieval::retriever_pool(int head_dim) {
   std::shared_ptr<KvPool>& pool = retriever_pools_[head_dim];
   if (pool == nullptr) {
-    pool = std::make_shared<KvPool>(PageLayout{head_dim, options_.kv_dtype, false},
-                                    stages_.front().memory);
-    pool->set_limit(options_.kv_limit);
+    pool = std::make_shared<KvPool>(PageLayout{head_dim, core_.options.kv_dtype, false},
+                                    core_.stages.front().memory);
+    pool->set_limit(core_.options.kv_limit);
   }
   return pool;
 }
 
-std::vector<Retriever*> Engine::retrievers_of(const Pass& pass) {
+std::vector<Retriever*> Retrieval::retrievers_of(const Pass& pass) {
   std::vector<Retriever*> out;
   if (pass.sequence->retriever) out.push_back(pass.sequence->retriever.get());
   if (pass.kind == Pass::Kind::kDecode) return out;  // what forks of prompts need
@@ -43,11 +38,11 @@ std::vector<Retriever*> Engine::retrievers_of(const Pass& pass) {
   return out;
 }
 
-void Engine::count_resources(std::span<const Pass> passes) {
+void Retrieval::count_resources(std::span<const Pass> passes) {
   const auto count = [&](const Sequence& s) {
     const auto* retrieval = capability<StepRetrieval>(s.policies.selection.get());
     if (retrieval == nullptr) return;
-    const MethodResource resource = retrieval->resource(model_.config(), model_.dtype());
+    const MethodResource resource = retrieval->resource(core_.model.config(), core_.model.dtype());
     if (!resource.key.empty()) resource_bytes_[resource.key] = resource.bytes;
   };
   for (const Pass& pass : passes) {
@@ -57,7 +52,7 @@ void Engine::count_resources(std::span<const Pass> passes) {
   }
 }
 
-void Engine::begin_retrievers(std::span<const Pass> passes, const Layout& layout) {
+void Retrieval::begin_retrievers(std::span<const Pass> passes, const ForwardBatch& batch) {
   for (std::size_t i = 0; i < passes.size(); ++i) {
     const Pass& pass = passes[i];
     Sequence& s = *pass.sequence;
@@ -73,24 +68,23 @@ void Engine::begin_retrievers(std::span<const Pass> passes, const Layout& layout
     for (Retriever* retriever : retrievers) retriever->begin_pass(view);
     if (pass.kind == Pass::Kind::kDecode) {
       capability<StepRetrieval>(s.policies.selection.get())
-          ->begin_step(
-              {view, *s.retriever, layout.positions[layout.first_row[i]], s.prompt_tokens});
+          ->begin_step({view, *s.retriever, batch.positions[batch.first_row[i]], s.prompt_tokens});
     }
     s.counters.policy_seconds += seconds_since(start);
   }
 }
 
-void Engine::show_hidden(int layer, std::span<const Pass> passes, const Layout& layout) {
+void Retrieval::show_hidden(int layer, std::span<const Pass> passes, const ForwardBatch& batch) {
   for (std::size_t i = 0; i < passes.size(); ++i) {
     for (Retriever* retriever : retrievers_of(passes[i])) {
-      if (!retriever->reads_layer(model_.config(), layer)) continue;
-      Stage &from = stage_of(layer), &to = stages_.front();
+      if (!retriever->reads_layer(core_.model.config(), layer)) continue;
+      Stage &from = core_.stage_of(layer), &to = core_.stages.front();
       const std::int64_t rows = std::ssize(passes[i].tokens);
-      MatrixView<const float> hidden = from.hidden.view.rows_at(layout.first_row[i], rows);
+      MatrixView<const float> hidden = from.hidden.view.rows_at(batch.first_row[i], rows);
       if (&from != &to) {
-        to.shown.make_room(rows, layout.hidden);
+        to.shown.make_room(rows, batch.hidden);
         from.memory->synchronize();
-        to.memory->copy(std::array{copy_of(hidden.data, to.shown.data(), rows * layout.hidden)});
+        to.memory->copy(std::array{copy_of(hidden.data, to.shown.data(), rows * batch.hidden)});
         to.memory->synchronize();
         hidden = to.shown.view;
       }
@@ -101,7 +95,7 @@ void Engine::show_hidden(int layer, std::span<const Pass> passes, const Layout& 
   }
 }
 
-void Engine::give_retriever(const Sequence& from, Sequence& fork) {
+void Retrieval::give_retriever(const Sequence& from, Sequence& fork) {
   if (!fork.retriever) return;
   if (const Retriever* known = from.find_retriever(fork.retriever->key()))
     fork.retriever = known->clone();

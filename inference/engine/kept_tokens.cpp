@@ -1,5 +1,4 @@
-// The part of the engine that does what eviction policies decide: which tokens stay cached, and at
-// which positions.
+// Which tokens stay cached after an eviction, and at which positions.
 
 #include <cstdint>
 #include <memory>
@@ -9,14 +8,14 @@
 #include <vector>
 
 #include "common/error.h"
-#include "inference/engine/engine.h"
+#include "inference/engine/layer_attention.h"
 #include "inference/policy/policy_checks.h"
 
 namespace turnbench {
 
 /// Accumulates column masses over chunks, and in a shared prefix over turns.
-void Engine::count_columns(int layer, const Pass& pass, AttentionStats& stats,
-                           const LayerView& view) const {
+void LayerAttention::count_columns(int layer, const Pass& pass, AttentionStats& stats,
+                                   const LayerView& view) const {
   std::vector<const Sequence*> forks(pass.forks.begin(), pass.forks.end());
   if (forks.empty()) forks.push_back(pass.sequence);
   for (const Sequence* fork : forks) {
@@ -33,10 +32,10 @@ void Engine::count_columns(int layer, const Pass& pass, AttentionStats& stats,
   }
 }
 
-void Engine::keep(Sequence& sequence, int layer, const KeepSets& kept,
-                  std::span<const KvHeadCache> from) {
+void LayerAttention::keep(Sequence& sequence, int layer, const KeepSets& kept,
+                          std::span<const KvHeadCache> from) {
   auto& sets = sequence.sets(layer);
-  const PolicyCheck check{sequence.policies.method, layer, shape_.heads};
+  const PolicyCheck check{sequence.policies.method, layer, core_.shape.heads};
   check.keep(kept, from,
              sequence.policies.eviction && sequence.policies.eviction->keeps_unequal_sets());
   if (!kept.keep_all()) {
@@ -56,14 +55,14 @@ void Engine::keep(Sequence& sequence, int layer, const KeepSets& kept,
   }
   if (sequence.policies.shifts_positions()) {
     check.shifted(sets, sequence.sets(0)[0].size());
-    for (KvHeadCache& set : sets) shift_positions(stage_of(layer), set);
+    for (KvHeadCache& set : sets) shift_positions(core_.stage_of(layer), set);
   }
 }
 
-void Engine::shift_positions(Stage& stage, KvHeadCache& set) {
+void LayerAttention::shift_positions(Stage& stage, KvHeadCache& set) {
   int first = 0;  // from here on, no slot is at its position
   while (first < set.size() && set.position(first) == first) ++first;
-  const std::int64_t count = set.size() - first, head_dim = shape_.head_dim;
+  const std::int64_t count = set.size() - first, head_dim = core_.shape.head_dim;
   if (count == 0) return;
   std::vector<std::int32_t> positions(count);
   std::iota(positions.begin(), positions.end(), first);
@@ -71,7 +70,7 @@ void Engine::shift_positions(Stage& stage, KvHeadCache& set) {
   const MatrixView keys(memory, count, head_dim);
   const MatrixView cos(memory + count * head_dim, count, head_dim / 2);
   const MatrixView sin(cos.row(count), count, head_dim / 2);
-  compute_rope(stage, positions, cos.data, sin.data);
+  core_.compute_rope(stage, positions, cos.data, sin.data);
   const bool is_readable = can_read(stage.backend, set);
   std::vector<float> host;  // the keys of a set that the backend cannot read
   if (is_readable) {

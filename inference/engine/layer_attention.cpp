@@ -1,14 +1,14 @@
-// The part of the engine that calls policies, and the counters of what they decide.
+#include "inference/engine/layer_attention.h"
 
 #include <algorithm>
 
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/random.h"
-#include "inference/engine/engine.h"
 #include "inference/policy/policy_checks.h"
 
 namespace turnbench {
+
 namespace {
 
 /// The number of slots in at least one of the lists.
@@ -36,7 +36,8 @@ std::vector<JoinedList> joined_lists(Backend& backend, const Selection& selectio
 
 /// Stores the last queries of a pass in the sequence's QueryTail; of a step only if anything may
 /// read them there, because the copy waits for the device.  row: the pass's first row.
-void Engine::remember_queries(int layer, const Pass& pass, std::int64_t row, const Layout& layout) {
+void LayerAttention::remember_queries(int layer, const Pass& pass, std::int64_t row,
+                                      const ForwardBatch& batch) {
   QueryTail& tail = pass.sequence->at(layer).tail;
   if (pass.kind == Pass::Kind::kPrefill) {
     if (pass.sequence->answered) tail.clear();  // whether or not the answer's queries are stored
@@ -47,26 +48,16 @@ void Engine::remember_queries(int layer, const Pass& pass, std::int64_t row, con
                      count = std::min<std::int64_t>(rows, tail.capacity());
   if (count == 0) return;
   const std::int64_t first = row + rows - count;
-  float* queries = staging_.get(count * layout.q_width);
-  const Stage& stage = stage_of(layer);
-  stage.memory->copy_floats(stage.q.view.row(first), queries, count * layout.q_width);
+  float* queries = core_.staging.get(count * batch.q_width);
+  const Stage& stage = core_.stage_of(layer);
+  stage.memory->copy_floats(stage.q.view.row(first), queries, count * batch.q_width);
   for (std::int64_t r = 0; r < count; ++r)
-    tail.push(queries + r * layout.q_width, layout.positions[first + r]);
+    tail.push(queries + r * batch.q_width, batch.positions[first + r]);
 }
 
-/// What selection policies work with.  queries: of the view's pass, [rows, heads * head_dim].
-void Engine::add_tools(LayerView& view, MatrixView<const float> queries) {
-  view.backend = &stage_of(view.layer).backend;
-  view.queries = queries;
-  view.scale = scale_;
-  view.sliding_window = model_.config().sliding_window[static_cast<std::size_t>(view.layer)];
-  view.background = &background_;
-  view.scratch = &stage_of(view.layer).selection_scratch;
-}
-
-Engine::LayerDecisions Engine::ask_policies(int layer, std::span<const Pass> passes,
-                                            const Layout& layout) {
-  Stage& stage = stage_of(layer);
+LayerDecisions LayerAttention::ask_policies(int layer, std::span<const Pass> passes,
+                                            const ForwardBatch& batch) {
+  Stage& stage = core_.stage_of(layer);
   const auto l = static_cast<std::size_t>(layer);
   LayerDecisions out(passes.size());
   std::int64_t far_rows = 0;
@@ -75,38 +66,38 @@ Engine::LayerDecisions Engine::ask_policies(int layer, std::span<const Pass> pas
       ++far_rows;
   }
   if (far_rows > 0) {
-    stage.far_q.make_room(far_rows, layout.q_width);
-    stage.far_attended.make_room(far_rows, layout.q_width);
-    stage.far_lse.make_room(far_rows, shape_.heads);
+    stage.far_q.make_room(far_rows, batch.q_width);
+    stage.far_attended.make_room(far_rows, batch.q_width);
+    stage.far_lse.make_room(far_rows, core_.shape.heads);
     far_rows = 0;
   }
   for (std::size_t i = 0; i < passes.size(); ++i) {
     const Pass& pass = passes[i];
     Sequence& s = *pass.sequence;
     const int rows = static_cast<int>(pass.tokens.size());
-    const std::int64_t row = layout.first_row[i];
-    remember_queries(layer, pass, row, layout);
+    const std::int64_t row = batch.first_row[i];
+    remember_queries(layer, pass, row, batch);
     LayerState& state = s.at(layer);
     const auto& sets = state.kv.sets();
     const bool decodes = pass.kind == Pass::Kind::kDecode;
-    const DialogueView& dialogue = layout.dialogues[i];
+    const DialogueView& dialogue = batch.dialogues[i];
     const std::uint64_t noise_seed =
         Random::from({dialogue.seed, static_cast<std::uint64_t>(layer)}).next();
-    out.stats.emplace_back(
-        stage.backend, shape_, scale_, model_.config().sliding_window[l], sets,
-        QueryRows{stage.q.view.rows_at(row, rows), layout.positions.data() + row}, &state.tail,
-        decodes ? nullptr : &state.columns, noise_seed);
+    out.stats.emplace_back(stage.backend, core_.shape, core_.scale,
+                           core_.model.config().sliding_window[l], sets,
+                           QueryRows{stage.q.view.rows_at(row, rows), batch.positions.data() + row},
+                           &state.tail, decodes ? nullptr : &state.columns, noise_seed);
     const int prompt_tokens = decodes ? s.prompt_tokens : static_cast<int>(s.tokens.size());
-    out.views.push_back(LayerView{layer, shape_, sets, out.stats.back(), dialogue,
-                                  layout.positions[row], rows, prompt_tokens,
+    out.views.push_back(LayerView{layer, core_.shape, sets, out.stats.back(), dialogue,
+                                  batch.positions[row], rows, prompt_tokens,
                                   decodes ? s.generated : 0});
     LayerView& view = out.views.back();
-    add_tools(view, stage.q.view.rows_at(row, rows));
-    view.index_path = index_path(s, layer);
-    const Layout::Ahead* ahead = layout.ahead_of(i, layer);
+    core_.add_tools(view, stage.q.view.rows_at(row, rows));
+    view.index_path = transfers_.index_path(s, layer);
+    const ForwardBatch::Ahead* ahead = batch.ahead_of(i, layer);
     if (ahead == nullptr) state.kv.settle();  // policies may read the host's keys
     const auto start = Clock::now();
-    const PolicyCheck check{s.policies.method, layer, shape_.heads};
+    const PolicyCheck check{s.policies.method, layer, core_.shape.heads};
     // Who is asked may read keys: prefill policies in prompts, selection policies in steps unless
     // they have decided ahead, observers of these.
     const bool asks = decodes
@@ -115,7 +106,7 @@ Engine::LayerDecisions Engine::ask_policies(int layer, std::span<const Pass> pas
     if (asks) stage.memory->synchronize();
     if (!decodes && s.policies.prefill && rows > 1) {
       out.patterns[i] = s.policies.prefill->plan(view);
-      check.patterns(out.patterns[i], {layout.positions[row], rows});
+      check.patterns(out.patterns[i], {batch.positions[row], rows});
       s.counters.policy_seconds += seconds_since(start);
     } else if (ahead != nullptr) {
       out.selections[i] = ahead->selection;
@@ -135,7 +126,7 @@ Engine::LayerDecisions Engine::ask_policies(int layer, std::span<const Pass> pas
       pass.observer->selection(view, out.selections[i]);
     }
     out.readable[i] = ahead != nullptr ? ahead->readable
-                      : decodes        ? fetch(s, view, out.selections[i])
+                      : decodes        ? transfers_.fetch(s, view, out.selections[i])
                                        : state.kv.readable();
     state.kv.await_fetch();
     if (decodes && s.policies.offloads_during_decode() != nullptr)
@@ -147,17 +138,17 @@ Engine::LayerDecisions Engine::ask_policies(int layer, std::span<const Pass> pas
       divided.row = out.far[i].row;
       out.far[i] = std::move(divided);
     } else {
-      out.joined[i] =
-          joined_lists(stage.backend, out.selections[i], out.readable[i].slots, sets, shape_.heads);
+      out.joined[i] = joined_lists(stage.backend, out.selections[i], out.readable[i].slots, sets,
+                                   core_.shape.heads);
     }
   }
   return out;
 }
 
-std::vector<AttentionJob> Engine::attention_jobs(int layer, std::span<const Pass> passes,
-                                                 const Layout& layout,
-                                                 const LayerDecisions& decisions) {
-  Stage& stage = stage_of(layer);
+std::vector<AttentionJob> LayerAttention::attention_jobs(int layer, std::span<const Pass> passes,
+                                                         const ForwardBatch& batch,
+                                                         const LayerDecisions& decisions) {
+  Stage& stage = core_.stage_of(layer);
   std::vector<AttentionJob> jobs;
   for (std::size_t i = 0; i < passes.size(); ++i) {
     if (selects_for_prompt(passes[i])) continue;
@@ -169,7 +160,7 @@ std::vector<AttentionJob> Engine::attention_jobs(int layer, std::span<const Pass
     const std::vector<JoinedList>& joined = decisions.joined[i];
     const std::int64_t lists =
         slots.empty() || !joined.empty() ? std::ssize(sets) : std::ssize(slots);
-    const std::int64_t heads = shape_.heads / lists, row = layout.first_row[i],
+    const std::int64_t heads = core_.shape.heads / lists, row = batch.first_row[i],
                        rows = std::ssize(passes[i].tokens);
     for (std::int64_t j = 0; j < lists; ++j) {
       const std::int64_t head = j * heads;
@@ -178,11 +169,11 @@ std::vector<AttentionJob> Engine::attention_jobs(int layer, std::span<const Pass
       };
       AttentionJob& job = jobs.emplace_back();
       job.keys = &sets[j * std::ssize(sets) / lists];
-      job.q = own(stage.q.view, shape_.head_dim);
-      job.positions = layout.positions.data() + row;
-      job.out = own(stage.attended.view, shape_.head_dim);
+      job.q = own(stage.q.view, core_.shape.head_dim);
+      job.positions = batch.positions.data() + row;
+      job.out = own(stage.attended.view, core_.shape.head_dim);
       job.lse = own(stage.lse.view, 1);
-      job.sliding_window = model_.config().sliding_window[static_cast<std::size_t>(layer)];
+      job.sliding_window = core_.model.config().sliding_window[static_cast<std::size_t>(layer)];
       if (!joined.empty()) {
         job.slots = &joined[j].slots;
         job.slot_heads = &joined[j].heads;
@@ -190,15 +181,15 @@ std::vector<AttentionJob> Engine::attention_jobs(int layer, std::span<const Pass
         job.slots = &slots[j];
       }
       if (!patterns.empty()) job.patterns = patterns.data() + head;
-      job.pass = {layout.positions[row], job.rows()};
+      job.pass = {batch.positions[row], job.rows()};
       if (divided.near.empty()) continue;
       job.slots = &divided.near[j];
       AttentionJob far = job;
       const auto own_far = [&](const Stage::Rows& all, std::int64_t of_head) {
         return all.view.rows_at(divided.row, 1).columns_at(head * of_head, heads * of_head);
       };
-      far.q = own_far(stage.far_q, shape_.head_dim);
-      far.out = own_far(stage.far_attended, shape_.head_dim);
+      far.q = own_far(stage.far_q, core_.shape.head_dim);
+      far.out = own_far(stage.far_attended, core_.shape.head_dim);
       far.lse = own_far(stage.far_lse, 1);
       far.slots = &divided.far[j];
       far.pre_rope = true;
@@ -208,15 +199,16 @@ std::vector<AttentionJob> Engine::attention_jobs(int layer, std::span<const Pass
   return jobs;
 }
 
-void Engine::blend_attention(int layer, const Layout& layout, const LayerDecisions& decisions) {
-  Stage& stage = stage_of(layer);
+void LayerAttention::blend_attention(int layer, const ForwardBatch& batch,
+                                     const LayerDecisions& decisions) {
+  Stage& stage = core_.stage_of(layer);
   std::vector<BlendJob> jobs;
   for (std::size_t i = 0; i < decisions.selections.size(); ++i) {
     const Blend& blend = decisions.selections[i].blend;
     if (blend.weights == nullptr) continue;
-    const MatrixView<float> out(stage.attended.view.row(layout.first_row[i]), shape_.heads,
-                                shape_.head_dim);
-    const std::int64_t heads = shape_.heads / blend.vectors.rows;
+    const MatrixView<float> out(stage.attended.view.row(batch.first_row[i]), core_.shape.heads,
+                                core_.shape.head_dim);
+    const std::int64_t heads = core_.shape.heads / blend.vectors.rows;
     for (std::int64_t s = 0; s < blend.vectors.rows; ++s) {
       jobs.push_back(
           {out.rows_at(s * heads, heads), blend.weights + s * heads, blend.vectors.row(s)});
@@ -227,9 +219,9 @@ void Engine::blend_attention(int layer, const Layout& layout, const LayerDecisio
 
 /// Updates the counters of computed pairs and of tokens read by a layer's attention.  Pairs with
 /// evicted tokens are not computed; where a pattern meets an evicted cache the smaller count holds.
-void Engine::count_attention(int layer, const Pass& pass, std::int32_t first_position,
-                             const Selection& selection, std::span<const JoinedList> joined,
-                             std::span<const HeadPattern> patterns) const {
+void LayerAttention::count_attention(int layer, const Pass& pass, std::int32_t first_position,
+                                     const Selection& selection, std::span<const JoinedList> joined,
+                                     std::span<const HeadPattern> patterns) const {
   Sequence& s = *pass.sequence;
   if (pass.kind == Pass::Kind::kDecode) {
     count_reads(s, layer, selection, joined);
@@ -240,11 +232,11 @@ void Engine::count_attention(int layer, const Pass& pass, std::int32_t first_pos
   const bool selects = selects_for_prompt(pass);
   const double tokens =
       selects ? first_position + range.rows : static_cast<double>(s.tokens.size());
-  s.counters.prefill_pairs_dense += shape_.heads * causal_pairs(range.rows, tokens);
+  s.counters.prefill_pairs_dense += core_.shape.heads * causal_pairs(range.rows, tokens);
   if (selects) return;
   const auto& sets = s.sets(layer);
-  for (std::size_t head = 0; head < static_cast<std::size_t>(shape_.heads); ++head) {
-    const KvHeadCache& set = sets[head * sets.size() / static_cast<std::size_t>(shape_.heads)];
+  for (std::size_t head = 0; head < static_cast<std::size_t>(core_.shape.heads); ++head) {
+    const KvHeadCache& set = sets[head * sets.size() / static_cast<std::size_t>(core_.shape.heads)];
     double pairs = causal_pairs(range.rows, set.size());
     if (!patterns.empty())
       pairs = std::min(pairs, static_cast<double>(pattern_pairs(patterns[head], range)));
@@ -252,51 +244,52 @@ void Engine::count_attention(int layer, const Pass& pass, std::int32_t first_pos
   }
 }
 
-void Engine::attention_layer(int layer, std::span<const Pass> passes, Layout& layout) {
-  Stage& stage = stage_of(layer);
-  LayerDecisions decisions = ask_policies(layer, passes, layout);
-  fetch_ahead(layer, passes, layout);
-  const std::vector<AttentionJob> jobs = attention_jobs(layer, passes, layout, decisions);
+void LayerAttention::run(int layer, std::span<const Pass> passes, ForwardBatch& batch) {
+  Stage& stage = core_.stage_of(layer);
+  LayerDecisions decisions = ask_policies(layer, passes, batch);
+  transfers_.fetch_ahead(layer, passes, batch);
+  const std::vector<AttentionJob> jobs = attention_jobs(layer, passes, batch, decisions);
   for (std::size_t i = 0; i < passes.size(); ++i) {
-    count_attention(layer, passes[i], layout.positions[layout.first_row[i]],
-                    decisions.selections[i], decisions.joined[i], decisions.patterns[i]);
+    count_attention(layer, passes[i], batch.positions[batch.first_row[i]], decisions.selections[i],
+                    decisions.joined[i], decisions.patterns[i]);
   }
-  stage.backend.attend(scale_, jobs);
-  merge_far(layer, layout, decisions);
-  blend_attention(layer, layout, decisions);
+  stage.backend.attend(core_.scale, jobs);
+  merge_far(layer, batch, decisions);
+  blend_attention(layer, batch, decisions);
   for (std::size_t i = 0; i < passes.size(); ++i) {
     AttentionStats& stats = decisions.stats[i];
     Sequence& s = *passes[i].sequence;
     const bool in_blocks = selects_for_prompt(passes[i]);
     if (in_blocks) {
-      attend_in_blocks(layer, passes[i], i, layout, decisions.views[i]);
+      attend_in_blocks(layer, passes[i], i, batch, decisions.views[i]);
     } else if (PromptSelection* prompts = s.policies.prompt_selection()) {
       const auto start = Clock::now();
-      prompts->after_attention(decisions.views[i], stage.lse.view.rows_at(layout.first_row[i], 1));
+      prompts->after_attention(decisions.views[i], stage.lse.view.rows_at(batch.first_row[i], 1));
       s.counters.policy_seconds += seconds_since(start);
     }
     if (!in_blocks && decisions.patterns[i].empty() && decisions.selections[i].all()) {
       stats.set_log_sum_exp(
-          stage.lse.view.rows_at(layout.first_row[i], std::ssize(passes[i].tokens)));
+          stage.lse.view.rows_at(batch.first_row[i], std::ssize(passes[i].tokens)));
     }
-    s.at(layer).kv.end_step(ledger_of(s, layer));
-    if (layout.layer_ends) after_attention(layer, passes[i], stats, decisions.views[i]);
+    s.at(layer).kv.end_step(transfers_.ledger_of(s, layer));
+    if (batch.layer_ends) after_attention(layer, passes[i], stats, decisions.views[i]);
   }
-  follow_outputs(layer, passes, layout);
+  follow_outputs(layer, passes, batch);
 }
 
-void Engine::follow_outputs(int layer, std::span<const Pass> passes, const Layout& layout) {
-  Stage& stage = stage_of(layer);
+void LayerAttention::follow_outputs(int layer, std::span<const Pass> passes,
+                                    const ForwardBatch& batch) {
+  Stage& stage = core_.stage_of(layer);
   for (std::size_t i = 0; i < passes.size(); ++i) {
     if (passes[i].follows < 0) continue;
     const auto outputs = [&](std::size_t pass) {
-      return stage.attended.view.rows_at(layout.first_row[pass], std::ssize(passes[i].tokens));
+      return stage.attended.view.rows_at(batch.first_row[pass], std::ssize(passes[i].tokens));
     };
     const MatrixView<float> own = outputs(i),
                             followed = outputs(static_cast<std::size_t>(passes[i].follows));
     if (passes[i].observer != nullptr) {
       const std::int64_t count = own.rows * own.columns;
-      float* copies = staging_.get(2 * count);
+      float* copies = core_.staging.get(2 * count);
       stage.memory->copy_floats(own.data, copies, count);
       stage.memory->copy_floats(followed.data, copies + count, count);
       passes[i].observer->outputs(
@@ -306,9 +299,9 @@ void Engine::follow_outputs(int layer, std::span<const Pass> passes, const Layou
   }
 }
 
-void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
-                             const LayerView& view) {
-  Memory& memory = *stage_of(layer).memory;
+void LayerAttention::after_attention(int layer, const Pass& pass, AttentionStats& stats,
+                                     const LayerView& view) {
+  Memory& memory = *core_.stage_of(layer).memory;
   Sequence& s = *pass.sequence;
   const auto start = Clock::now();
   if (pass.kind == Pass::Kind::kDecode) {
@@ -330,7 +323,7 @@ void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
     const SelectionPolicy* selection = s.policies.selection.get();
     const bool holds = s.policies.traits().reads_pinned_only;
     if (holds || !selection || !selection->demand(prompt_size(view), nullptr).everything)
-      move_to_host(s, layer, holds ? &view : nullptr, selection);
+      transfers_.move_to_host(s, layer, holds ? &view : nullptr, selection);
     return;
   }
   // The sequence itself if there are no forks, else each fork, from the cache of the shared prefix.
@@ -359,12 +352,12 @@ void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
       LayerView own{view.layer, view.shape,         left,
                     own_stats,  view.dialogue,      view.first_position,
                     view.rows,  view.prompt_tokens, view.generated};
-      add_tools(own, view.queries);
+      core_.add_tools(own, view.queries);
       LayerMemo evicted_memo;  // its tokens are its own
       own.memo = kept.keep_all() ? &memo : &evicted_memo;
       own.goes_to_host = fork->policies.placement.host;
       if (selection != nullptr) selection->after_prefill(own);
-      move_to_host(*fork, layer, &own, selection);
+      transfers_.move_to_host(*fork, layer, &own, selection);
     }
     if (fork->policies.eviction || fork->policies.selection) {
       fork->counters.policy_seconds += seconds_since(began);
@@ -377,8 +370,8 @@ void Engine::after_attention(int layer, const Pass& pass, AttentionStats& stats,
   if (pass.forks.empty()) state.columns.by_rule.clear();  // its slots are others now
 }
 
-void Engine::count_reads(Sequence& s, int layer, const Selection& selection,
-                         std::span<const JoinedList> joined) const {
+void LayerAttention::count_reads(Sequence& s, int layer, const Selection& selection,
+                                 std::span<const JoinedList> joined) const {
   const auto& sets = s.sets(layer);
   for (std::size_t i = 0; i < sets.size(); ++i) {
     const std::size_t per_set = selection.all() ? 0 : selection.slots.size() / sets.size();

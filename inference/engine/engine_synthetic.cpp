@@ -8,6 +8,7 @@
 #include "inference/engine/engine.h"
 
 namespace turnbench {
+
 namespace {
 
 constexpr std::int32_t kFilledAtOnce = 64 * kPageTokens;
@@ -40,14 +41,14 @@ class RandomKv : public KvSource {
 
 void Engine::fill_random_kv(Sequence& sequence, std::span<const int> tokens,
                             const DialogueView& dialogue, std::uint64_t seed) {
-  RandomKv source(stages_.front().backend, seed);
+  RandomKv source(core_.stages.front().backend, seed);
   fill_kv(sequence, tokens, dialogue, source, seed);
 }
 
 void Engine::fill_kv(Sequence& sequence, std::span<const int> tokens, const DialogueView& dialogue,
                      KvSource& source, std::uint64_t seed) {
   const auto n = static_cast<std::int32_t>(tokens.size());
-  const std::int64_t head_dim = shape_.head_dim, width = head_dim * shape_.heads;
+  const std::int64_t head_dim = core_.shape.head_dim, width = head_dim * core_.shape.heads;
   const std::int32_t rows = std::clamp(sequence.tail_rows(), 1, n);
   std::vector<float> block, queries(rows * width);
   std::vector<std::int32_t> positions(static_cast<std::size_t>(rows));
@@ -56,10 +57,10 @@ void Engine::fill_kv(Sequence& sequence, std::span<const int> tokens, const Dial
   DialogueView view = dialogue;
   view.tokens = sequence.tokens;
   const Pass pass{.sequence = &sequence, .tokens = tokens, .prompt_end = true};
-  count_resources({&pass, 1});
-  begin_ledgers(pass);
-  for (int l = 0; l < shape_.layers; ++l) {
-    Stage& stage = stage_of(l);
+  retrieval_.count_resources({&pass, 1});
+  transfers_.begin_ledgers(pass);
+  for (int l = 0; l < core_.shape.layers; ++l) {
+    Stage& stage = core_.stage_of(l);
     auto& sets = sequence.sets(l);
     for (std::size_t s = 0; s < sets.size(); ++s) {
       KvHeadCache& set = sets[s];
@@ -83,37 +84,37 @@ void Engine::fill_kv(Sequence& sequence, std::span<const int> tokens, const Dial
     stage.memory->copy_floats(queries.data(), stage.q.data(), queries.size());
     QueryTail& tail = sequence.at(l).tail;
     for (std::int32_t r = 0; r < rows; ++r) tail.push(queries.data() + r * width, n - rows + r);
-    AttentionStats stats(stage.backend, shape_, scale_,
-                         model_.config().sliding_window[static_cast<std::size_t>(l)], sets,
+    AttentionStats stats(stage.backend, core_.shape, core_.scale,
+                         core_.model.config().sliding_window[static_cast<std::size_t>(l)], sets,
                          {stage.q.view, positions.data()}, &tail, &sequence.at(l).columns, seed);
-    LayerView filled{l, shape_, sets, stats, view, n - rows, rows, n, 0};
-    add_tools(filled, stage.q.view);
-    after_attention(l, pass, stats, filled);
+    LayerView filled{l, core_.shape, sets, stats, view, n - rows, rows, n, 0};
+    core_.add_tools(filled, stage.q.view);
+    attention_.after_attention(l, pass, stats, filled);
   }
-  begin_retrievers({&pass, 1}, {});
+  retrieval_.begin_retrievers({&pass, 1}, {});
   sequence.prompt_tokens = n;
   sequence.next_position = sequence.policies.shifts_positions() ? sequence.sets(0)[0].size() : n;
 }
 
 std::vector<double> Engine::attend_made_up(const Pass& pass, KvSource& source) {
-  Layout layout = begin({&pass, 1});
+  ForwardBatch batch = begin({&pass, 1});
   const auto began = Clock::now();
-  begin_steps({&pass, 1}, layout);
+  begin_steps({&pass, 1}, batch);
   const double before = seconds_since(began);
-  for (Stage& stage : stages_) make_room(stage, layout);
-  const std::int64_t head_dim = shape_.head_dim, rows = layout.rows;
-  std::vector<float> queries(rows * layout.q_width), of_set(rows * 2 * head_dim),
-      keys(rows * layout.kv_width), values(rows * layout.kv_width);
+  for (Stage& stage : core_.stages) decoder_.make_room(stage, batch);
+  const std::int64_t head_dim = core_.shape.head_dim, rows = batch.rows;
+  std::vector<float> queries(rows * batch.q_width), of_set(rows * 2 * head_dim),
+      keys(rows * batch.kv_width), values(rows * batch.kv_width);
   std::vector<double> seconds;
-  for (int l = 0; l < shape_.layers; ++l) {
-    Stage& stage = stage_of(l);
-    const std::int32_t position = layout.positions[0];
-    source.queries(l, position, {queries.data(), rows, layout.q_width});
-    for (int s = 0; s < shape_.kv_heads; ++s) {
+  for (int l = 0; l < core_.shape.layers; ++l) {
+    Stage& stage = core_.stage_of(l);
+    const std::int32_t position = batch.positions[0];
+    source.queries(l, position, {queries.data(), rows, batch.q_width});
+    for (int s = 0; s < core_.shape.kv_heads; ++s) {
       source.keys_and_values(l, s, position, {of_set.data(), rows, 2 * head_dim});
       for (std::int64_t r = 0; r < rows; ++r) {
         const auto from = of_set.begin() + r * 2 * head_dim;
-        const std::int64_t at = r * layout.kv_width + s * head_dim;
+        const std::int64_t at = r * batch.kv_width + s * head_dim;
         std::copy_n(from, head_dim, keys.begin() + at);
         std::copy_n(from + head_dim, head_dim, values.begin() + at);
       }
@@ -121,11 +122,11 @@ std::vector<double> Engine::attend_made_up(const Pass& pass, KvSource& source) {
     stage.memory->copy_floats(queries.data(), stage.q.data(), queries.size());
     stage.memory->copy_floats(keys.data(), stage.k.data(), keys.size());
     stage.memory->copy_floats(values.data(), stage.v.data(), values.size());
-    if (layout.pre_rope_keys)
+    if (batch.pre_rope_keys)
       stage.memory->copy_floats(keys.data(), stage.pre_rope_k.data(), keys.size());
     const auto start = Clock::now();
-    append_keys(l, {&pass, 1}, layout);
-    attention_layer(l, {&pass, 1}, layout);
+    transfers_.append_keys(l, {&pass, 1}, batch);
+    attention_.run(l, {&pass, 1}, batch);
     stage.memory->synchronize();
     seconds.push_back(seconds_since(start));
   }

@@ -1,17 +1,15 @@
-// The part of the engine that moves keys and values between host and device memory.
+#include "inference/engine/kv_transfers.h"
 
-#include <algorithm>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <utility>
 
 #include "common/clock.h"
 #include "common/error.h"
-#include "inference/engine/engine.h"
 #include "inference/policy/policy_checks.h"
 
 namespace turnbench {
+
 namespace {
 
 PinnedSlots pinned_of(const SelectionPolicy* selection, int layer) {
@@ -28,15 +26,7 @@ std::string selection_at(const Sequence& s, int layer) {
 
 }  // namespace
 
-LinkTraffic Engine::link_traffic() const {
-  LinkTraffic out;
-  for (const Stage& s : stages_) out += s.storage->link->traffic();
-  return out;
-}
-
-/// A step of the ledgers of what is offloaded: each decode step is one, and all of a turn's
-/// prefill.
-void Engine::begin_ledgers(const Pass& pass) {
+void KvTransfers::begin_ledgers(const Pass& pass) {
   const auto begin = [](Sequence& s) {
     if (s.policies.placement.host) s.counters.ledger.begin_step(s.shape().layers);
   };
@@ -49,13 +39,14 @@ void Engine::begin_ledgers(const Pass& pass) {
   }
 }
 
-IndexPath Engine::index_path(Sequence& s, int layer) {
+IndexPath KvTransfers::index_path(Sequence& s, int layer) {
   const std::shared_ptr<Link> link = s.at(layer).kv.index_link();
   if (link == nullptr) return {};
-  return {link, stage_of(layer).memory, &s.counters.ledger.now(layer)};
+  return {link, core_.stage_of(layer).memory, &s.counters.ledger.now(layer)};
 }
 
-AppendPlan Engine::append_step(Sequence& s, int layer, std::span<const std::int32_t> position) {
+AppendPlan KvTransfers::append_step(Sequence& s, int layer,
+                                    std::span<const std::int32_t> position) {
   LayerKv& kv = s.at(layer).kv;
   kv.extend(position);
   const auto prefetch = [&](int l) {
@@ -65,7 +56,7 @@ AppendPlan Engine::append_step(Sequence& s, int layer, std::span<const std::int3
       index->prefetch(l, path);
   };
   if (layer == 0) prefetch(0);
-  if (layer + 1 < shape_.layers && index_path(s, layer).link != nullptr) prefetch(layer + 1);
+  if (layer + 1 < core_.shape.layers && index_path(s, layer).link != nullptr) prefetch(layer + 1);
   AppendPlan pinned = pinned_rows(s, layer, position);
   if (!pinned.sets.empty()) return pinned;
   return with_error_prefix(selection_at(s, layer), [&] {
@@ -74,29 +65,17 @@ AppendPlan Engine::append_step(Sequence& s, int layer, std::span<const std::int3
   });
 }
 
-LedgerEntry& Engine::ledger_of(Sequence& s, int layer) {
+LedgerEntry& KvTransfers::ledger_of(Sequence& s, int layer) {
   return s.policies.placement.host ? s.counters.ledger.now(layer) : uncounted_;
 }
 
-RopeTable Engine::rope_table(Stage& stage, std::int64_t positions) {
-  constexpr std::int64_t kMore = 1024;
-  if (stage.table_cos.view.rows < positions) {
-    const std::int64_t rows = (positions / kMore + 1) * kMore;
-    stage.table_cos.make_room(rows, shape_.head_dim / 2);
-    stage.table_sin.make_room(rows, shape_.head_dim / 2);
-    std::vector<std::int32_t> all(static_cast<std::size_t>(rows));
-    std::iota(all.begin(), all.end(), 0);
-    compute_rope(stage, all, stage.table_cos.data(), stage.table_sin.data());
-  }
-  return {stage.table_cos.view, stage.table_sin.view};
-}
-
-Readable Engine::fetch(Sequence& s, const LayerView& view, const Selection& selection) {
+Readable KvTransfers::fetch(Sequence& s, const LayerView& view, const Selection& selection) {
   const int layer = view.layer;
   WorkingSet::Rebuild rebuild;
   if (auto* rebuilder = capability<KeyRebuilder>(s.policies.selection.get())) {
     rebuild = [&, rebuilder](std::span<KvHeadCache> sets, std::span<const SlotCopy> tokens) {
-      const RopeTable rope = rope_table(stage_of(layer), view.first_position + view.rows);
+      const RopeTable rope =
+          core_.rope_table(core_.stage_of(layer), view.first_position + view.rows);
       rebuilder->rebuild_keys(view, {sets, tokens, rope});
     };
   }
@@ -108,7 +87,8 @@ Readable Engine::fetch(Sequence& s, const LayerView& view, const Selection& sele
   });
 }
 
-AppendPlan Engine::pinned_rows(Sequence& s, int layer, std::span<const std::int32_t> positions) {
+AppendPlan KvTransfers::pinned_rows(Sequence& s, int layer,
+                                    std::span<const std::int32_t> positions) {
   LayerKv& kv = s.at(layer).kv;
   const std::int32_t end = kv.sets().front().size(),
                      first = end - static_cast<std::int32_t>(positions.size());
@@ -118,9 +98,9 @@ AppendPlan Engine::pinned_rows(Sequence& s, int layer, std::span<const std::int3
   return kv.pinned_rows(positions);
 }
 
-void Engine::repin(Sequence& s, int layer, std::int32_t first, std::int32_t end) {
+void KvTransfers::repin(Sequence& s, int layer, std::int32_t first, std::int32_t end) {
   const SelectionPolicy& selection = *s.policies.selection;
-  const Stages& stages = model_.stages();
+  const Stages& stages = core_.model.stages();
   struct Change {
     int layer;
     PinnedLayer& held;
@@ -142,9 +122,9 @@ void Engine::repin(Sequence& s, int layer, std::int32_t first, std::int32_t end)
   std::vector<Copy> copies;
   const auto submit = [&](int l) -> Link::Ticket {
     if (copies.empty()) return 0;
-    return stage_of(l).storage->link->submit(std::exchange(copies, {}), LinkDirection::kToDevice,
-                                             LinkUse::kPrefill,
-                                             &s.counters.ledger.now(l).prefill_bytes);
+    return core_.stage_of(l).storage->link->submit(std::exchange(copies, {}),
+                                                   LinkDirection::kToDevice, LinkUse::kPrefill,
+                                                   &s.counters.ledger.now(l).prefill_bytes);
   };
   const auto add = [&](Change& change, std::size_t range) {
     change.held.add_range(change.pinned[range], first, s.sets(change.layer), copies);
@@ -167,7 +147,8 @@ void Engine::repin(Sequence& s, int layer, std::int32_t first, std::int32_t end)
   }
 }
 
-Residency::Options Engine::working_set_of(const Sequence& s, int layer, const DeviceNeeds& needs) {
+Residency::Options KvTransfers::working_set_of(const Sequence& s, int layer,
+                                               const DeviceNeeds& needs) {
   const LayerKv& kv = s.at(layer).kv;
   return with_error_prefix(s.policies.method, [&] {
     return working_set_options(s.policies.placement, needs, static_cast<int>(kv.sets().size()),
@@ -175,16 +156,16 @@ Residency::Options Engine::working_set_of(const Sequence& s, int layer, const De
   });
 }
 
-void Engine::move_in_answers(std::span<const Pass> passes) {
+void KvTransfers::move_in_answers(std::span<const Pass> passes) {
   for (const Pass& pass : passes) {
     Sequence& s = *pass.sequence;
     const SelectionPolicy* selection = s.policies.selection.get();
     const OffloadsDuringDecode* offloads = s.policies.offloads_during_decode();
     if (pass.kind != Pass::Kind::kDecode || offloads == nullptr) continue;
-    for (int l = 0; l < shape_.layers; ++l) {
+    for (int l = 0; l < core_.shape.layers; ++l) {
       LayerKv& kv = s.at(l).kv;
       if (kv.is_offloaded()) continue;
-      const PromptSize size{shape_,
+      const PromptSize size{core_.shape,
                             kv.sets().front().layout().dtype,
                             l,
                             static_cast<int>(kv.sets().size()),
@@ -200,42 +181,42 @@ void Engine::move_in_answers(std::span<const Pass> passes) {
   }
 }
 
-void Engine::fetch_ahead(int after, std::span<const Pass> passes, Layout& layout) {
-  layout.ahead.resize(passes.size());
+void KvTransfers::fetch_ahead(int after, std::span<const Pass> passes, ForwardBatch& batch) {
+  batch.ahead.resize(passes.size());
   for (std::size_t i = 0; i < passes.size(); ++i) {
     Sequence& s = *passes[i].sequence;
     const auto* ahead_of_layers = capability<SelectsAhead>(s.policies.selection.get());
     if (passes[i].kind != Pass::Kind::kDecode || !s.policies.placement.host ||
-        ahead_of_layers == nullptr || ahead_of_layers->deciding_layer(shape_) != after)
+        ahead_of_layers == nullptr || ahead_of_layers->deciding_layer(core_.shape) != after)
       continue;
-    layout.ahead[i].resize(static_cast<std::size_t>(shape_.layers));
-    const std::int64_t row = layout.first_row[i];
-    for (int l = after + 1; l < shape_.layers; ++l) {
+    batch.ahead[i].resize(static_cast<std::size_t>(core_.shape.layers));
+    const std::int64_t row = batch.first_row[i];
+    for (int l = after + 1; l < core_.shape.layers; ++l) {
       LayerState& state = s.at(l);
       if (state.kv.working_set() == nullptr) continue;
-      const Stage& stage = stage_of(l);
-      auto ahead = std::make_shared<Layout::Ahead>();
-      ahead->row = append_step(s, l, std::span(layout.positions).subspan(row, 1));
+      const Stage& stage = core_.stage_of(l);
+      auto ahead = std::make_shared<ForwardBatch::Ahead>();
+      ahead->row = append_step(s, l, std::span(batch.positions).subspan(row, 1));
       const auto& sets = state.kv.sets();
-      AttentionStats stats(stage.backend, shape_, scale_,
-                           model_.config().sliding_window[static_cast<std::size_t>(l)], sets, {},
-                           &state.tail);
-      LayerView view{
-          l, shape_,          sets,       stats, layout.dialogues[i], layout.positions[row],
-          1, s.prompt_tokens, s.generated};
-      add_tools(view, {});
+      AttentionStats stats(stage.backend, core_.shape, core_.scale,
+                           core_.model.config().sliding_window[static_cast<std::size_t>(l)], sets,
+                           {}, &state.tail);
+      LayerView view{l,     core_.shape,        sets,
+                     stats, batch.dialogues[i], batch.positions[row],
+                     1,     s.prompt_tokens,    s.generated};
+      core_.add_tools(view, {});
       const auto start = Clock::now();
       ahead->selection = s.policies.selection->select(view);
-      PolicyCheck{s.policies.method, l, shape_.heads}.selection(ahead->selection, sets);
+      PolicyCheck{s.policies.method, l, core_.shape.heads}.selection(ahead->selection, sets);
       s.counters.policy_seconds += seconds_since(start);
       ahead->readable = fetch(s, view, ahead->selection);
-      layout.ahead[i][static_cast<std::size_t>(l)] = std::move(ahead);
+      batch.ahead[i][static_cast<std::size_t>(l)] = std::move(ahead);
     }
   }
 }
 
-void Engine::move_to_host(Sequence& s, int layer, const LayerView* view,
-                          const SelectionPolicy* selection) {
+void KvTransfers::move_to_host(Sequence& s, int layer, const LayerView* view,
+                               const SelectionPolicy* selection) {
   LayerKv& kv = s.at(layer).kv;
   const bool on_host = s.policies.placement.host,
              rebuilds = view != nullptr && capability<KeyRebuilder>(selection) != nullptr;
@@ -269,6 +250,53 @@ void Engine::move_to_host(Sequence& s, int layer, const LayerView* view,
   if (host == nullptr) return;
   s.counters.ledger.now(layer).writeback_bytes += host->bytes;
   kv.move_to(*host);
+}
+
+void KvTransfers::add_append_jobs(int layer, std::size_t pass, const ForwardBatch& batch,
+                                  const AppendPlan& plan, std::vector<AppendJob>& jobs) {
+  Stage& stage = core_.stage_of(layer);
+  const auto raw = batch.pre_rope_keys ? stage.pre_rope_k.view : MatrixView<float>();
+  const std::int64_t row = batch.first_row[pass], rows = batch.rows_of(pass);
+  for (std::size_t s = 0; s < plan.sets.size(); ++s) {
+    const std::int64_t kv_head =
+        static_cast<std::int64_t>(s) * core_.shape.kv_heads / std::ssize(plan.sets);
+    const auto own = [&](MatrixView<const float> all) {
+      return all.rows_at(row, rows).columns_at(kv_head * core_.shape.head_dim,
+                                               core_.shape.head_dim);
+    };
+    AppendJob& job = jobs.emplace_back();
+    job.set = &plan.sets[s];
+    job.first = plan.first[s];
+    job.k = own(stage.k.view);
+    job.v = own(stage.v.view);
+    if (job.set->layout().pre_rope_keys) job.pre_rope_k = own(raw);
+  }
+}
+
+void KvTransfers::append_keys(int layer, std::span<const Pass> passes, const ForwardBatch& batch) {
+  std::vector<AppendJob> jobs;
+  std::vector<AppendPlan> plans;
+  for (std::size_t i = 0; i < passes.size(); ++i) {
+    Sequence& s = *passes[i].sequence;
+    LayerKv& kv = s.at(layer).kv;
+    const std::int64_t rows = std::ssize(passes[i].tokens);
+    const auto positions = std::span(batch.positions).subspan(batch.first_row[i], rows);
+    if (passes[i].kind == Pass::Kind::kPrefill) {
+      kv.begin_prompt(ledger_of(s, layer));
+      kv.extend(positions);
+      plans.push_back(kv.prompt_rows(static_cast<int>(rows)));
+    } else {
+      const ForwardBatch::Ahead* ahead = batch.ahead_of(i, layer);
+      plans.push_back(ahead != nullptr ? ahead->row : append_step(s, layer, positions));
+    }
+    add_append_jobs(layer, i, batch, plans.back(), jobs);
+  }
+  core_.stage_of(layer).backend.append(jobs);
+  for (std::size_t i = 0; i < passes.size(); ++i) {
+    Sequence& s = *passes[i].sequence;
+    s.at(layer).kv.written(plans[i], static_cast<int>(passes[i].tokens.size()),
+                           ledger_of(s, layer));
+  }
 }
 
 }  // namespace turnbench

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <vector>
+
+namespace turnbench::cuda {
+
+/// CUDA's virtual memory management on one device.  It is part of the driver, whose functions are
+/// looked up when the program runs: no library of the driver is linked, and a program without a
+/// driver starts.
+class VirtualMemory {
+ public:
+  /// @throws Error (runtime) if the device or its driver has no virtual memory management.
+  explicit VirtualMemory(int device);
+
+  int device() const { return device_; }
+  /// Of memory that is mapped, in bytes.
+  std::size_t granularity() const { return granularity_; }
+  /// The least multiple of the granularity that is at least `bytes`.
+  std::size_t whole(std::size_t bytes) const {
+    return (bytes + granularity_ - 1) / granularity_ * granularity_;
+  }
+
+  CUdeviceptr reserve(std::size_t bytes) const;
+  /// Maps memory to reserved addresses and makes it accessible to the device.  False if it does not
+  /// fit.
+  bool map(CUdeviceptr address, std::size_t bytes) const;
+  /// Unmaps all that one call of `map` mapped, and frees the memory.
+  CUresult unmap(CUdeviceptr address, std::size_t bytes) const;
+  CUresult free(CUdeviceptr address, std::size_t bytes) const;
+
+ private:
+  bool is_supported();
+  CUmemAllocationProp properties() const;
+
+  int device_;
+  std::size_t granularity_ = 0;
+  decltype(&cuDeviceGet) get_device_ = nullptr;
+  decltype(&cuDeviceGetAttribute) get_attribute_ = nullptr;
+  decltype(&cuMemGetAllocationGranularity) get_granularity_ = nullptr;
+  decltype(&cuMemAddressReserve) reserve_ = nullptr;
+  decltype(&cuMemAddressFree) free_ = nullptr;
+  decltype(&cuMemCreate) create_ = nullptr;
+  decltype(&cuMemRelease) release_ = nullptr;
+  decltype(&cuMemMap) map_ = nullptr;
+  decltype(&cuMemSetAccess) set_access_ = nullptr;
+  decltype(&cuMemUnmap) unmap_ = nullptr;
+};
+
+/// A range of device addresses, to the front of which memory is mapped piece by piece.
+class MappedRange {
+ public:
+  /// Reserves addresses for `bytes` bytes.  memory: must outlive the range.
+  MappedRange(const VirtualMemory& memory, std::size_t bytes);
+  /// Unmaps everything.  No operation may use it any more.
+  ~MappedRange();
+  MappedRange(MappedRange&& other) noexcept;
+  MappedRange& operator=(MappedRange&&) = delete;
+
+  std::byte* data() const { return reinterpret_cast<std::byte*>(address_); }
+  std::size_t mapped() const { return mapped_; }  ///< bytes
+
+  /// Maps `bytes` bytes, a multiple of the granularity, behind those that are mapped.  False if
+  /// they do not fit: into the range, or into the device's memory beside its reserve (see
+  /// allocate_device).
+  bool extend(std::size_t bytes);
+  /// True if a piece begins at byte `bytes` or later.
+  bool has_beyond(std::size_t bytes) const;
+  /// Unmaps the pieces that begin at byte `bytes` or later.  No operation may use them any more.
+  void shrink(std::size_t bytes);
+
+ private:
+  const VirtualMemory& memory_;
+  CUdeviceptr address_;
+  std::size_t reserved_, mapped_ = 0;
+  std::vector<std::size_t> pieces_;  // their sizes
+};
+
+}  // namespace turnbench::cuda

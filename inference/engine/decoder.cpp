@@ -1,0 +1,151 @@
+#include "inference/engine/decoder.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace turnbench {
+
+namespace {
+
+/// Decode steps of at most this many rows are replayed: in larger ones, launching operations one by
+/// one takes a small part of the time.
+constexpr std::int64_t kMaxReplayedRows = 64;
+
+}  // namespace
+
+void Decoder::run_replayable(Stage& stage, const ForwardBatch& batch, int part,
+                             const std::function<void()>& work) const {
+  if (!batch.decodes || batch.rows > kMaxReplayedRows) return work();
+  stage.replay->run({batch.rows,
+                     {stage.hidden.data(), stage.normed.data(), stage.wide.data(), stage.cos.data(),
+                      stage.sin.data(), stage.q.data(), stage.k.data(),
+                      batch.pre_rope_keys ? stage.pre_rope_k.data() : nullptr, stage.v.data(),
+                      stage.attended.data()}},
+                    part, work);
+}
+
+void Decoder::make_room(Stage& stage, const ForwardBatch& batch) const {
+  const std::int64_t rows = batch.rows, block = batch.block;
+  stage.hidden.make_room(rows, batch.hidden);
+  stage.cos.make_room(rows, core_.shape.head_dim / 2);
+  stage.sin.make_room(rows, core_.shape.head_dim / 2);
+  stage.normed.make_room(block, batch.hidden);
+  stage.wide.make_room(block,
+                       std::max({batch.q_width + 2 * batch.kv_width, 3 * batch.ffn, batch.hidden}));
+  stage.q.make_room(rows, batch.q_width);
+  stage.k.make_room(rows, batch.kv_width);
+  stage.v.make_room(rows, batch.kv_width);
+  if (batch.pre_rope_keys) stage.pre_rope_k.make_room(rows, batch.kv_width);
+  stage.attended.make_room(rows, batch.q_width);
+  stage.lse.make_room(rows, core_.shape.heads);
+}
+
+void Decoder::embed(std::span<const Pass> passes, const ForwardBatch& batch) {
+  Stage& stage = core_.stages.front();
+  std::vector<int> tokens;
+  for (const Pass& pass : passes)
+    tokens.insert(tokens.end(), pass.tokens.begin(), pass.tokens.end());
+  stage.backend.embed(core_.model.embedding(), tokens, stage.hidden.data());
+  core_.compute_rope(stage, batch.positions, stage.cos.data(), stage.sin.data());
+}
+
+void Decoder::copy_to_next_stage(Stage& from, Stage& to, const ForwardBatch& batch) const {
+  const std::int64_t angles = batch.rows * (core_.shape.head_dim / 2);
+  from.memory->synchronize();
+  to.memory->copy(
+      std::array{copy_of(from.hidden.data(), to.hidden.data(), batch.rows * batch.hidden),
+                 copy_of(from.cos.data(), to.cos.data(), angles),
+                 copy_of(from.sin.data(), to.sin.data(), angles)});
+}
+
+void Decoder::qkv_rope(int layer, const ForwardBatch& batch) {
+  Stage& stage = core_.stage_of(layer);
+  Backend& backend = stage.backend;
+  const ModelConfig& c = core_.model.config();
+  const LayerWeights& w = core_.model.layer(layer);
+  const std::int64_t q_width = batch.q_width, kv_width = batch.kv_width;
+  for (std::int64_t r = 0; r < batch.rows; r += batch.block) {
+    const std::int64_t n = std::min(batch.block, batch.rows - r);
+    const auto rows = [r, n](const Stage::Rows& all) { return all.view.rows_at(r, n); };
+    const MatrixView<float> normed = stage.normed.view.rows_at(0, n);
+    const MatrixView<float> qkv(stage.wide.data(), n, q_width + 2 * kv_width);
+    const MatrixView<float> k = qkv.columns_at(q_width, kv_width);
+    backend.rms_norm(rows(stage.hidden), w.attention_norm.data(), c.norm_eps, normed);
+    backend.linear(normed, *w.qkv, w.qkv_bias.data(), qkv);
+    if (c.qk_norm) {
+      backend.rms_norm_heads(qkv.columns_at(0, q_width + kv_width), c.head_dim, c.heads,
+                             w.q_norm.data(), w.k_norm.data(), c.norm_eps);
+    }
+    if (batch.pre_rope_keys) backend.copy_rows(k, rows(stage.pre_rope_k));
+    // Queries and keys are adjacent columns, so one call rotates both.
+    backend.apply_rope(qkv.columns_at(0, q_width + kv_width), rows(stage.cos), rows(stage.sin));
+    backend.copy_rows(qkv.columns_at(0, q_width), rows(stage.q));
+    backend.copy_rows(k, rows(stage.k));
+    backend.copy_rows(qkv.columns_at(q_width + kv_width, kv_width), rows(stage.v));
+  }
+}
+
+void Decoder::output_and_ffn(int layer, const ForwardBatch& batch) {
+  Stage& stage = core_.stage_of(layer);
+  Backend& backend = stage.backend;
+  const LayerWeights& w = core_.model.layer(layer);
+  const std::int64_t ffn = batch.ffn;
+  for (std::int64_t r = 0; r < batch.rows; r += batch.block) {
+    const std::int64_t n = std::min(batch.block, batch.rows - r);
+    const MatrixView<float> x = stage.hidden.view.rows_at(r, n);
+    const MatrixView<float> normed = stage.normed.view.rows_at(0, n);
+    const MatrixView<float> gate_up(stage.wide.data(), n, 2 * ffn);
+    const MatrixView<float> product(stage.wide.data() + batch.block * 2 * ffn, n, ffn);
+    backend.linear(stage.attended.view.rows_at(r, n), *w.attention_out, w.attention_out_bias.data(),
+                   normed);
+    backend.add(x.data, normed.data, n * batch.hidden);
+    backend.rms_norm(x, w.ffn_norm.data(), core_.model.config().norm_eps, normed);
+    backend.linear(normed, *w.gate_up, w.gate_up_bias.data(), gate_up);
+    backend.silu_multiply(gate_up, product);
+    backend.linear(product, *w.down, w.down_bias.data(), normed);
+    backend.add(x.data, normed.data, n * batch.hidden);
+  }
+}
+
+/// Computes the logits of the rows that passes ask for, block by block.
+std::vector<std::vector<float>> Decoder::read_logits(std::span<const Pass> passes,
+                                                     const ForwardBatch& batch) {
+  Stage& stage = core_.stages.back();
+  const ModelConfig& c = core_.model.config();
+  const std::int64_t vocab = c.vocab;
+  std::vector<std::vector<float>> out(passes.size());
+  std::vector<std::int64_t> wanted;
+  for (std::size_t i = 0; i < passes.size(); ++i) {
+    const std::int64_t n = std::ssize(passes[i].tokens);
+    for (std::int64_t r = passes[i].all_logits ? 0 : n - 1; r < n; ++r)
+      wanted.push_back(batch.first_row[i] + r);
+  }
+  const MatrixView<float> hidden = stage.hidden.view, normed = stage.normed.view;
+  std::size_t pass = 0;
+  std::int64_t taken = 0;
+  for (auto next = wanted.begin(); next != wanted.end();) {
+    const std::int64_t n = std::min(batch.block, wanted.end() - next);
+    for (std::int64_t i = 0; i < n; ++i) {
+      stage.backend.rms_norm(hidden.rows_at(*next++, 1), core_.model.final_norm().data(),
+                             c.norm_eps, normed.rows_at(i, 1));
+    }
+    stage.logits.make_room(n, vocab);
+    stage.backend.linear(normed.rows_at(0, n), core_.model.lm_head(), nullptr, stage.logits.view);
+    std::vector<Copy> copies;
+    for (std::int64_t i = 0; i < n; ++i) {
+      const std::int64_t all = passes[pass].all_logits ? std::ssize(passes[pass].tokens) : 1;
+      if (taken == 0) out[pass].resize(all * vocab);
+      copies.push_back(copy_of(stage.logits.view.row(i), out[pass].data() + taken * vocab, vocab));
+      if (++taken == all) {
+        ++pass;
+        taken = 0;
+      }
+    }
+    stage.memory->copy(copies);
+    stage.memory->synchronize();
+  }
+  return out;
+}
+
+}  // namespace turnbench

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "inference/engine/model.h"
+#include "inference/engine/stage.h"
+#include "inference/policy/background.h"
+
+namespace turnbench {
+
+/// What the parts of an engine share.
+struct EngineCore {
+  EngineCore(const Model& model, std::span<Backend* const> backends, const EngineOptions& options);
+
+  Stage& stage_of(int layer) { return stages[model.stages().stage_of(layer)]; }
+  /// Writes the RoPE tables of the positions to the stage's memory.  cos, sin: [positions,
+  /// head_dim / 2].
+  void compute_rope(Stage& stage, std::span<const std::int32_t> positions, float* cos, float* sin);
+  /// The RoPE of positions [0, positions) at least, in the stage's memory until the next call.
+  RopeTable rope_table(Stage& stage, std::int64_t positions);
+  /// Sets what selection policies work with.  queries: of the view's pass, [rows, heads *
+  /// head_dim].
+  void add_tools(LayerView& view, MatrixView<const float> queries);
+
+  const Model& model;
+  EngineOptions options;
+  ModelShape shape;
+  float scale;  ///< of attention scores
+  std::vector<Stage> stages;
+  BackgroundTasks background;
+  Scratch staging;  ///< host memory for rows copied from or to a backend's memory
+};
+
+}  // namespace turnbench

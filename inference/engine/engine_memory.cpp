@@ -1,0 +1,131 @@
+// What an engine takes of memory, and what it refuses.
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "common/error.h"
+#include "inference/engine/engine.h"
+
+namespace turnbench {
+
+std::size_t Engine::offload_bytes(std::span<const Pass> passes) const {
+  std::size_t out = 0;
+  for (const Pass& pass : passes) {
+    const auto tokens =
+        static_cast<std::int32_t>(pass.sequence->next_position + std::ssize(pass.tokens));
+    if (pass.kind == Pass::Kind::kPrefill && pass.sequence->policies.placement.host) {
+      const PageLayout& layout = pass.sequence->at(0).kv.pool()->layout();
+      out += kv_bytes_of(layout, 1, core_.shape.kv_heads, tokens);  // of one layer at a time
+    }
+    if (!pass.prompt_end) continue;
+    const auto needs = [&](const Sequence& s) {
+      return answer_needs(s.policies, core_.shape, s.at(0).kv.pool()->layout(),
+                          core_.shape.kv_heads, tokens,
+                          static_cast<int>(pass.sequence->tokens.size() + pass.tokens.size()));
+    };
+    if (pass.forks.empty()) {
+      const AnswerNeeds own = needs(*pass.sequence);
+      out += own.working_sets + own.index;
+      continue;
+    }
+    std::map<bool, std::size_t> copies;  // with keys before RoPE and without
+    for (const Sequence* fork : pass.forks) {
+      const AnswerNeeds own = needs(*fork);
+      const PageLayout& layout = fork->at(0).kv.pool()->layout();
+      out += own.working_sets + own.index;
+      if (!core_.stages.front().memory->is_host() || fork->policies.eviction) continue;
+      std::size_t& most = copies[layout.pre_rope_keys];
+      most = std::max(most, kv_bytes_of(layout, own.offloaded_layers, core_.shape.kv_heads, tokens));
+    }
+    for (const auto& [raw, bytes] : copies) out += bytes;
+  }
+  return out;
+}
+
+void Engine::check_memory(const PassSize& pass, std::span<const Pass> passes,
+                          std::int64_t at_once) const {
+  if (core_.options.memory_limit == 0) return;
+  PassSize active = pass;  // rows whose activations there are together
+  std::size_t waiting = 0;
+  if (at_once > 0 && at_once < pass.rows) {
+    active.rows = at_once;
+    waiting = static_cast<std::size_t>((pass.rows - at_once) *
+                                       (core_.model.config().hidden + core_.shape.head_dim)) *
+              sizeof(float) * core_.stages.size();
+  }
+  const Stage& any = core_.stages.front();
+  const std::size_t need =
+      core_.model.weight_bytes() + kv_bytes() + (any.memory->is_host() ? host_kv_bytes() : 0) +
+      kv_bytes_of((pass.pre_rope_keys ? any.pre_rope_storage : any.storage)->device->layout(),
+                  core_.shape.layers, core_.shape.kv_heads, pass.rows) +
+      workspace_bytes_of(core_.model.config(), active,
+                         any.backend.scratch_bytes(core_.model.config(), active),
+                         core_.stages.size()) +
+      std::accumulate(retrieval_.resource_bytes().begin(), retrieval_.resource_bytes().end(),
+                      std::size_t{0},
+                      [](std::size_t sum, const auto& r) { return sum + r.second; }) +
+      waiting + offload_bytes(passes);
+  if (need > core_.options.memory_limit) {
+    throw memory_error(
+        "needs {} MiB for {} rows on {} cached tokens, more than the limit of {} MiB", need >> 20,
+        pass.rows, pass.longest_context, core_.options.memory_limit >> 20);
+  }
+}
+
+LinkTraffic Engine::link_traffic() const {
+  LinkTraffic out;
+  for (const Stage& s : core_.stages) out += s.storage->link->traffic();
+  return out;
+}
+
+std::size_t Engine::kv_bytes() const {
+  std::size_t total = 0;
+  for (const Stage& s : core_.stages)
+    total += s.storage->device->live_bytes() + s.pre_rope_storage->device->live_bytes();
+  for (const auto& [head_dim, pool] : retrieval_.pools()) total += pool->live_bytes();
+  return total;
+}
+
+std::size_t Engine::host_kv_bytes() const {
+  std::size_t total = 0;
+  for (const Stage& s : core_.stages)
+    total += s.storage->host->live_bytes() + s.pre_rope_storage->host->live_bytes();
+  return total;
+}
+
+std::size_t Engine::peak_kv_bytes() const {
+  std::size_t total = 0;
+  for (const Stage& s : core_.stages)
+    total += s.storage->device->peak_bytes() + s.pre_rope_storage->device->peak_bytes();
+  for (const auto& [head_dim, pool] : retrieval_.pools()) total += pool->peak_bytes();
+  return total;
+}
+
+void Engine::reset_peak() {
+  for (Stage& s : core_.stages) {
+    s.storage->device->reset_peak();
+    s.pre_rope_storage->device->reset_peak();
+  }
+  for (const auto& [head_dim, pool] : retrieval_.pools()) pool->reset_peak();
+}
+
+std::size_t Engine::workspace_bytes() const {
+  std::size_t total = core_.staging.bytes();
+  for (const Stage& s : core_.stages) {
+    total += s.backend.workspace_bytes();
+    Stage::for_each_scratch(s, [&](const Scratch& array) { total += array.bytes(); });
+  }
+  return total;
+}
+
+void Engine::release_workspace() {
+  core_.staging.release();
+  for (Stage& s : core_.stages) {
+    s.memory->synchronize();
+    s.backend.release_workspace();
+    Stage::for_each_scratch(s, [](auto& array) { array.release(); });
+  }
+}
+
+}  // namespace turnbench

@@ -1,0 +1,112 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "inference/backend/backend.h"
+#include "inference/engine/pass.h"
+#include "inference/kv/layer_kv.h"
+#include "inference/kv/link.h"
+
+namespace turnbench {
+
+/// Settings of an engine.
+struct EngineOptions {
+  DType kv_dtype = DType::kF32;
+  /// Most rows of one sequence per forward pass of `prefill` (chunked prefill).  Sequences with a
+  /// sparse prefill are not chunked, or layer by layer (PromptSelection::chunkable).
+  int prefill_chunk = 2048;
+  int max_rows = 8192;           ///< most rows of all sequences per forward pass of `prefill`
+  std::size_t memory_limit = 0;  ///< bytes of all stages together; 0: no limit
+  /// Most bytes of keys and values on each stage's device, enforced by its allocator; 0: no
+  /// limit.
+  std::size_t kv_limit = 0;
+  /// Bandwidth in 1e9 bytes/s of the link between host and device, which is slowed down to it; 0:
+  /// as it is.
+  double link_gbps = 0;
+  int background_threads = 1;  ///< that build the indices of selection policies
+};
+
+/// Consecutive layers on one backend, with their page pools and activations in its memory.
+struct Stage {
+  Stage(Backend& backend, int head_dim, const EngineOptions& options);
+  /// A matrix of activations that grows as needed.
+  struct Rows : Scratch {
+    using Scratch::Scratch;
+    void make_room(std::int64_t rows, std::int64_t columns) {
+      view = {get(rows * columns), rows, columns};
+    }
+    void release() {
+      Scratch::release();
+      view = {};
+    }
+    MatrixView<float> view;
+  };
+  /// Calls visit(array) for all arrays of activations and scratch of a stage.
+  template <typename Self, typename Visit>
+  static void for_each_scratch(Self& stage, const Visit& visit) {
+    std::apply(
+        [&](auto&... array) { (visit(array), ...); },
+        std::tie(stage.hidden, stage.cos, stage.sin, stage.q, stage.attended, stage.k, stage.v,
+                 stage.pre_rope_k, stage.lse, stage.far_q, stage.far_attended, stage.far_lse,
+                 stage.turns, stage.shown, stage.normed, stage.wide, stage.logits,
+                 stage.rotated_keys, stage.table_cos, stage.table_sin, stage.selection_scratch));
+  }
+
+  Backend& backend;
+  std::shared_ptr<Memory> memory;
+  std::unique_ptr<Replay> replay;
+  std::shared_ptr<const KvStorage> storage, pre_rope_storage;  ///< of keys and values
+  std::shared_ptr<KvPool> gathered_pool;                       ///< of what blocks of a prompt read
+  Rows hidden{memory};                                         ///< [rows, hidden]
+  Rows cos{memory}, sin{memory};                               ///< [rows, head_dim / 2]
+  Rows q{memory}, attended{memory};                            ///< [rows, heads * head_dim]
+  Rows k{memory}, v{memory}, pre_rope_k{memory};               ///< [rows, kv_heads * head_dim]
+  Rows lse{memory};                                            ///< [rows, heads]
+  /// Of rows that attend to tokens at a greatest distance (SelectionPolicy::max_distance): their
+  /// queries, what attention to those tokens gives, and the tables that turn them.
+  Rows far_q{memory}, far_attended{memory}, far_lse{memory}, turns{memory};
+  Rows shown{memory};   ///< [rows, hidden]: a later stage's, for what the first one has beside it
+  Rows normed{memory};  ///< [block, hidden]
+  /// Scratch of a block: queries, keys and values [block, qkv width], or gate and up
+  /// [block, 2 * ffn] and their product [block, ffn].
+  Rows wide{memory};
+  Rows logits{memory};  ///< [rows of a block whose logits are returned, vocab]
+  Scratch rotated_keys{memory};
+  Rows table_cos{memory}, table_sin{memory};  ///< of positions 0, 1, ...: [positions, head_dim / 2]
+  Scratch selection_scratch{memory};
+};
+
+/// The rows of all passes in the activations, pass after pass.
+struct ForwardBatch {
+  std::vector<std::int64_t> first_row;  // of each pass
+  std::vector<std::int32_t> positions;  // of each row
+  std::vector<DialogueView> dialogues;  // of each pass, including its own tokens
+  std::int64_t rows = 0;
+  std::int64_t block = 0;  // rows per block of the linear layers
+  bool pre_rope_keys = false;
+  bool decodes = true;     // all passes are decode steps
+  bool layer_ends = true;  // no more rows of these passes go through the layer
+  /// A layer of a decode step that was asked for before its turn.
+  struct Ahead {
+    AppendPlan row;  // of the step's token
+    Selection selection;
+    Readable readable;
+  };
+  /// [passes][layers], or none of a pass; null where a layer is asked in its turn.
+  std::vector<std::vector<std::shared_ptr<const Ahead>>> ahead;
+  const Ahead* ahead_of(std::size_t pass, int layer) const {
+    return pass < ahead.size() && !ahead[pass].empty()
+               ? ahead[pass][static_cast<std::size_t>(layer)].get()
+               : nullptr;
+  }
+  std::int64_t hidden = 0, q_width = 0, kv_width = 0, ffn = 0;
+  std::int64_t rows_of(std::size_t pass) const {
+    return (pass + 1 < first_row.size() ? first_row[pass + 1] : rows) - first_row[pass];
+  }
+};
+
+}  // namespace turnbench

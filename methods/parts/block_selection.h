@@ -1,0 +1,65 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "methods/method.h"
+
+namespace turnbench {
+
+/// Selects blocks of consecutive tokens by one vector for each block.  A step reads sinks, a local
+/// window, and the blocks between them whose vectors have the largest products with the queries of
+/// the step, summed over the query heads of a KV set.  Works in any placement.  The vectors of a
+/// prompt are shared by all sequences that continue from it; those of generated tokens are added as
+/// blocks become complete.  A method derives from it and says what the vector of a block is.
+class BlockSelection : public SelectionPolicy {
+ public:
+  struct Settings {
+    Budget budget;   ///< tokens that a step reads, in whole blocks, beside sinks and window
+    int block = 16;  ///< tokens
+    int sinks = 4;   ///< first tokens, always read
+    int local = 64;  ///< latest tokens, always read, and those of the block that is not complete
+  };
+
+  SelectionTraits traits() const override { return {.needs_whole_answers = true}; }
+  DeviceNeeds demand(const PromptSize& size, const LayerView* known) const override;
+  std::vector<SlotRange> pinned(int layer, int set, int tokens) const override;
+  void after_prefill(const LayerView& view) override;
+  Selection select(const LayerView& view) override;
+
+ protected:
+  explicit BlockSelection(const Settings& s) : s_(s) {}
+  BlockSelection(const BlockSelection&) = default;
+
+  /// The vector of a block.  keys: [block, head_dim], after RoPE.  out: [head_dim].
+  virtual void vector_of(MatrixView<const float> keys, std::span<float> out) const = 0;
+  /// Names the kind of vectors and every setting of theirs.
+  virtual std::string vectors() const = 0;
+
+ private:
+  /// Vectors of consecutive blocks of a KV set, in the backend's memory: [blocks, head_dim].
+  struct Vectors {
+    std::shared_ptr<const Buffer> floats;
+    int blocks = 0;
+  };
+  using LayerVectors = std::vector<Vectors>;  ///< [sets]
+  struct Layer {
+    std::shared_ptr<const LayerVectors> prompt;
+    LayerVectors own;  ///< of the blocks after the prompt's
+  };
+
+  int chosen_blocks(int prompt_tokens) const;
+  /// The blocks that are complete before the local window of a set.
+  int blocks_before_window(int tokens) const;
+  int begin_of(int block) const { return s_.sinks + block * s_.block; }
+  /// `known`, and the vectors of blocks [first + known.blocks, end).
+  Vectors extended(const LayerView& view, const KvHeadCache& set, const Vectors& known, int first,
+                   int end) const;
+
+  Settings s_;
+  std::vector<Layer> layers_;
+};
+
+}  // namespace turnbench
