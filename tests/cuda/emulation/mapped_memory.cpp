@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -37,10 +38,15 @@ auto entry_at(const Map& map, std::uintptr_t address) {
 }  // namespace
 
 MappedMemory::~MappedMemory() {
-  for (const auto& [address, bytes] : reserved_) {
-    ASAN_UNPOISON_MEMORY_REGION(reinterpret_cast<void*>(address), bytes);
-    munmap(reinterpret_cast<void*>(address), bytes);
+  for (const auto& [address, bytes] : reserved_) give_back(address, bytes);
+}
+
+void MappedMemory::give_back(std::uintptr_t address, std::size_t bytes) {
+  if (const auto touched = touched_.find(address); touched != touched_.end()) {
+    ASAN_UNPOISON_MEMORY_REGION(reinterpret_cast<void*>(address), touched->second);
+    touched_.erase(touched);
   }
+  munmap(reinterpret_cast<void*>(address), bytes);
 }
 
 std::uintptr_t MappedMemory::reserve(std::size_t bytes) {
@@ -60,8 +66,7 @@ bool MappedMemory::free(std::uintptr_t address, std::size_t bytes) {
   const auto found = reserved_.find(address);
   if (found == reserved_.end() || found->second != bytes || !is_unmapped(address, bytes))
     return false;
-  ASAN_UNPOISON_MEMORY_REGION(reinterpret_cast<void*>(address), bytes);
-  munmap(reinterpret_cast<void*>(address), bytes);
+  give_back(address, bytes);
   reserved_.erase(found);
   return true;
 }
@@ -80,6 +85,9 @@ bool MappedMemory::is_unmapped(std::uintptr_t address, std::size_t bytes) const 
 
 void MappedMemory::make_accessible(std::uintptr_t address, Mapping& mapping) {
   mapping.is_accessible = true;
+  const std::uintptr_t range = range_of(address);
+  std::size_t& touched = touched_[range];
+  touched = std::max(touched, address + mapping.bytes - range);
   void* data = reinterpret_cast<void*>(address);
   madvise(data, mapping.bytes, MADV_HUGEPAGE);  // fewer entries to change at each open and close
   protect_range(address, mapping.bytes, true);

@@ -60,7 +60,12 @@ class MappedMemory {
  private:
   void protect(bool accessible) const;
 
+  /// Unmaps a reserved range from the process.  Unpoisons only what was ever mapped there: the
+  /// sanitizer's shadow of a whole range takes gigabytes.
+  void give_back(std::uintptr_t address, std::size_t bytes);
+
   std::map<std::uintptr_t, std::size_t> reserved_;  // bytes by address
+  std::map<std::uintptr_t, std::size_t> touched_;   // by address of a range: bytes that were mapped
   int open_ = 0;
 };
 
