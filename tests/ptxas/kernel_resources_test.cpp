@@ -25,7 +25,6 @@ const std::vector<LocalMemoryAllowance> kAllowed = {
     {"attend_rows_16<__nv_bfloat16, 128, ", 64},
     {"attend_rows_32<1, true>", 80},
     {"segment_kernel<", 16},
-    {"column_sums<TensorScores<", 8},
     {"row_norms<FloatScores<", 64},
     {"choose_greatest", 48},
 };
