@@ -90,8 +90,7 @@ std::string table(const Pivot& p) {
     for (const std::string& value : p.rows[r])
       out += "<td class=\"label\">" + escape_markup(value) + "</td>";
     for (const auto& e : p.entries[r]) out += entry_cell(e, *p.value);
-    for (const ReportedCounter& c : counters)
-      out += "<td>" + p.counter_text(r, c.name) + "</td>";
+    for (const ReportedCounter& c : counters) out += "<td>" + p.counter_text(r, c.name) + "</td>";
     out += "</tr>\n";
   }
   return out + "</tbody></table></div>\n";

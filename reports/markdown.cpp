@@ -67,8 +67,7 @@ std::string markdown_table(const Pivot& p, const std::string& warning) {
     for (const std::string& value : p.rows[r]) fields.push_back(escape_markdown(value));
     for (const auto& e : p.entries[r]) fields.push_back(e ? entry_text(*e, p.value->digits) : "");
     if (counted) {
-      for (const ReportedCounter& c : shown)
-        fields.push_back(p.counter_text(r, c.name));
+      for (const ReportedCounter& c : shown) fields.push_back(p.counter_text(r, c.name));
     }
     out += markdown_row(fields);
   }

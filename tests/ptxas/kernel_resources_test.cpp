@@ -21,12 +21,9 @@ using Lines = std::vector<std::string>;
 /// that are live across the loop over the keys, because their launch bounds keep one more block
 /// resident; in the others small arrays that are not kept in registers.
 const std::vector<LocalMemoryAllowance> kAllowed = {
-    {"attend_rows_16<__half, 128, ", 64},
-    {"attend_rows_16<__nv_bfloat16, 128, ", 64},
-    {"attend_rows_32<1, true>", 80},
-    {"segment_kernel<", 16},
-    {"row_norms<FloatScores<", 64},
-    {"choose_greatest", 48},
+    {"attend_rows_16<__half, 128, ", 64}, {"attend_rows_16<__nv_bfloat16, 128, ", 64},
+    {"attend_rows_32<1, true>", 80},      {"segment_kernel<", 16},
+    {"row_norms<FloatScores<", 64},       {"choose_greatest", 48},
 };
 
 const char* const kSample = R"(object /build/sample.o
