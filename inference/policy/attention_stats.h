@@ -53,14 +53,14 @@ struct HeadScores {
   }
 };
 
-/// How attention probabilities are summed over rows. With `gumbel` or a temperature, the
+/// How attention probabilities are summed over rows.  With `gumbel` or a temperature, the
 /// probabilities are softmax((logit + g) / temperature) with g drawn from Gumbel(0, 1) (Adnan et
 /// al., Keyformer, 2024).
 struct ColumnRule {
   bool gumbel = false;
   double temperature = 1;
-  /// If not 0, only this many last rows of the prompt are causal. Earlier rows see all keys that
-  /// are cached at the end of the prompt, even outside their sliding window. The prompt must then
+  /// If not 0, only this many last rows of the prompt are causal.  Earlier rows see all keys that
+  /// are cached at the end of the prompt, even outside their sliding window.  The prompt must then
   /// be one pass.
   int causal_rows = 0;
   auto operator<=>(const ColumnRule&) const = default;
@@ -92,10 +92,10 @@ struct LineMass {
   std::vector<float> vertical, slash;
 };
 
-/// Attention statistics of one layer of one sequence. They are computed on demand; window and
-/// column masses are computed once for all policies. No n x n matrix is stored. All statistics are
-/// those of dense causal attention over the cached keys, even if the layer's own attention is
-/// sparse. Window and column masses are also available if the sets are in host memory: the layer's
+/// Attention statistics of one layer of one sequence.  They are computed on demand; window and
+/// column masses are computed once for all policies.  No n x n matrix is stored.  All statistics
+/// are those of dense causal attention over the cached keys, even if the layer's own attention is
+/// sparse.  Window and column masses are also available if the sets are in host memory: the layer's
 /// keys are then copied to the device.
 class AttentionStats {
  public:
@@ -108,7 +108,7 @@ class AttentionStats {
   AttentionStats for_sets(std::span<const KvHeadCache> sets) const;
 
   /// Sets the log-sum-exp of this pass's rows, [rows, heads], if their attention was dense, to
-  /// avoid recomputing it for column masses. It must outlive this object.
+  /// avoid recomputing it for column masses.  It must outlive this object.
   void set_log_sum_exp(MatrixView<const float> lse) { lse_ = lse; }
 
   /// For each query head and slot, the sum of the probabilities of the last `rows` query rows, or
@@ -142,7 +142,7 @@ class AttentionStats {
   /// Sums of one query head's probabilities along columns and diagonals over the last `rows` rows
   /// of this pass, or all if there are fewer.  Several threads may call it at once.
   LineMass line_mass(int head, int rows) const;
-  /// The same sums over rows [first, first + rows) of this pass. O(slots) memory.
+  /// The same sums over rows [first, first + rows) of this pass.  O(slots) memory.
   LineMass line_mass(int head, int first, int rows) const;
 
   /// Calls task(head) for every query head on the backend's host threads.

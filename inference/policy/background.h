@@ -13,20 +13,20 @@
 
 namespace turnbench {
 
-/// Independent tasks that run concurrently with the caller. They must own all data that they read
+/// Independent tasks that run concurrently with the caller.  They must own all data that they read
 /// and write, because the caller does not wait for them.
 class BackgroundJob {
  public:
   /// `task` is called once with each number below `count`.
   BackgroundJob(std::size_t count, std::function<void(std::size_t)> task);
 
-  /// Returns when all tasks have ended. The waiting thread runs pending tasks itself. Rethrows the
-  /// first exception of a task. May be called by any thread at any time.
+  /// Returns when all tasks have ended.  The waiting thread runs pending tasks itself.  Rethrows
+  /// the first exception of a task.  May be called by any thread at any time.
   void wait();
 
  private:
   friend class BackgroundTasks;
-  /// Runs one pending task. Returns false if none is left.
+  /// Runs one pending task.  Returns false if none is left.
   bool run_one();
 
   const std::size_t count_;
@@ -39,7 +39,7 @@ class BackgroundJob {
 };
 
 /// Threads for work that overlaps with the engine's: for example, a method builds its index while
-/// later layers are prefilled. The result of a job must not depend on when it runs.
+/// later layers are prefilled.  The result of a job must not depend on when it runs.
 class BackgroundTasks {
  public:
   /// threads: may be 0; jobs then run in `wait`.
@@ -49,9 +49,9 @@ class BackgroundTasks {
   BackgroundTasks(const BackgroundTasks&) = delete;
   BackgroundTasks& operator=(const BackgroundTasks&) = delete;
 
-  /// Starts task(0) to task(count - 1). Jobs begin in the order of `start`; a job without remaining
-  /// owners is skipped. If more than a few jobs are unfinished, this waits for the oldest one,
-  /// which bounds the memory that jobs use.
+  /// Starts task(0) to task(count - 1).  Jobs begin in the order of `start`; a job without
+  /// remaining owners is skipped.  If more than a few jobs are unfinished, this waits for the
+  /// oldest one, which bounds the memory that jobs use.
   std::shared_ptr<BackgroundJob> start(std::size_t count, std::function<void(std::size_t)> task);
 
  private:

@@ -8,10 +8,10 @@
 
 namespace turnbench {
 
-/// The slots to keep in a layer: [lists][slots]. No lists: all slots are kept. There is one list
+/// The slots to keep in a layer: [lists][slots].  No lists: all slots are kept.  There is one list
 /// per set of the LayerView, or one per query head, which then gets its own set; list i refers to
-/// set i * sets / lists. Slots ascend strictly and are below the set's size. Lists may differ in
-/// length unless positions shift. The engine checks these rules, and those of Selection and
+/// set i * sets / lists.  Slots ascend strictly and are below the set's size.  Lists may differ in
+/// length unless positions shift.  The engine checks these rules, and those of Selection and
 /// HeadPattern (policy_checks.h).
 struct KeepSets {
   std::vector<std::vector<std::int32_t>> slots;
@@ -29,7 +29,7 @@ class EvictionPolicy {
   virtual int window() const { return 0; }
   /// The column masses over all rows of the prompt that `after_prefill` uses.
   virtual std::vector<ColumnRule> columns() const { return {}; }
-  /// True if kept tokens are renumbered to positions 0, 1, ... The engine then stores pre-RoPE
+  /// True if kept tokens are renumbered to positions 0, 1, ...  The engine then stores pre-RoPE
   /// keys, and all sets of all layers must keep equally many tokens.
   virtual bool shifts_positions() const { return false; }
   /// True if `after_decode` evicts; otherwise it is not called.

@@ -9,10 +9,10 @@
 namespace turnbench {
 
 /// Cache of computations on the cached tokens of a layer at the end of a prompt, shared by methods
-/// with the same key. Results have shared ownership.
+/// with the same key.  Results have shared ownership.
 class LayerMemo {
  public:
-  /// The result of `build()`, a T. `build` is called only for the first request with this `key`,
+  /// The result of `build()`, a T.  `build` is called only for the first request with this `key`,
   /// which names the computation and all settings that it depends on.
   template <typename T, typename Build>
   std::shared_ptr<const T> get(const std::string& key, const Build& build) {

@@ -23,7 +23,7 @@ struct IndexPath {
   std::shared_ptr<Memory> memory;  ///< of the device
   LedgerEntry* ledger = nullptr;
 
-  /// Starts copies of index data. bits: their minimal size in bits, for example 6 per 6-bit code.
+  /// Starts copies of index data.  bits: their minimal size in bits, for example 6 per 6-bit code.
   Link::Ticket submit(std::span<const Copy> copies, std::int64_t bits) const {
     ledger->index_bits += bits;
     return link->submit(copies, LinkDirection::kToDevice, LinkUse::kIndex, &ledger->index_bytes);
@@ -34,7 +34,7 @@ struct IndexPath {
 struct LayerView {
   int layer = 0;
   ModelShape shape;
-  /// The cached tokens, including those of this pass. In a decode step of an offloaded layer, the
+  /// The cached tokens, including those of this pass.  In a decode step of an offloaded layer, the
   /// sets are in host memory, which the backend may be unable to read (`can_read`): see
   /// RowsOnDevice and read_keys_of_any_set in methods/.
   std::span<const KvHeadCache> sets;
@@ -43,7 +43,7 @@ struct LayerView {
   std::int32_t first_position = 0;  ///< of the pass's first row; rows have consecutive positions
   int rows = 0;
   /// Tokens of the dialogue up to the end of the turn's prompt (during prefill: to the end of this
-  /// pass), including evicted ones. Ratio budgets refer to this number.
+  /// pass), including evicted ones.  Ratio budgets refer to this number.
   int prompt_tokens = 0;
   int generated = 0;  ///< tokens of this turn's answer, including this pass; 0 during prefill
 

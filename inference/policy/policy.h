@@ -26,9 +26,9 @@ struct Placement {
   int insert_blocks = 32;  ///< kLru, kLfu: blocks that enter the cache after a step
 };
 
-/// The options of a layer's working set. sets: KV sets of the layer; longest: tokens of the largest
-/// one. Capacities are clamped to what a step can use; an answer that needs more gets a new working
-/// set.
+/// The options of a layer's working set.  sets: KV sets of the layer; longest: tokens of the
+/// largest one.  Capacities are clamped to what a step can use; an answer that needs more gets a
+/// new working set.
 /// @throws Error (input) if the placement's device cache is too small for what a step loads under
 /// its rule.
 Residency::Options working_set_options(const Placement& placement, const DeviceNeeds& needs,

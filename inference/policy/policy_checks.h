@@ -19,9 +19,9 @@ void check_cache_rule(const SelectionPolicy& selection, Residency::Rule rule,
 void check_eviction(const Policies& policies, bool evicts_in_answers);
 
 /// Checks the results of policies where they enter the engine, because caches and kernels rely on
-/// them. All checks take linear time.
+/// them.  All checks take linear time.
 /// @throws Error (runtime) if a result violates the rules of its type (KeepSets, Selection,
-/// HeadPattern). The message names the method, the layer, the list, the value found and the value
+/// HeadPattern).  The message names the method, the layer, the list, the value found and the value
 /// expected.
 struct PolicyCheck {
   const std::string& method;  ///< name of the method; may be empty

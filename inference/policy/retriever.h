@@ -34,8 +34,8 @@ struct RetrieverPass {
 };
 
 /// An auxiliary (draft) model that scores all tokens of a sequence once per decode step, before
-/// layer 0. It processes every token, optionally with hidden states of the model (`reads_layer`),
-/// and stores one key per token. A shared prefill also runs the retrievers of its forks.
+/// layer 0.  It processes every token, optionally with hidden states of the model (`reads_layer`),
+/// and stores one key per token.  A shared prefill also runs the retrievers of its forks.
 class Retriever {
  public:
   virtual ~Retriever() = default;
@@ -47,12 +47,12 @@ class Retriever {
   /// Called for every pass before its first layer.
   /// @throws Error (input) if it cannot continue from the tokens processed so far.
   virtual void begin_pass(const RetrieverPass& pass) = 0;
-  /// Called for each layer with `reads_layer`, in order. hidden: [rows, hidden] of the pass, in the
-  /// backend's memory.
+  /// Called for each layer with `reads_layer`, in order.  hidden: [rows, hidden] of the pass, in
+  /// the backend's memory.
   virtual void enter_layer(const RetrieverPass&, int /*layer*/, MatrixView<const float>) {}
   /// Scores of all tokens for the step of the last token; the step reads the tokens with the
-  /// highest scores. Returns [lists, tokens] in the pass's scratch. lists: the model's KV heads,
-  /// each with its own scores, or 1 for all heads together. Called between `begin_pass` and the
+  /// highest scores.  Returns [lists, tokens] in the pass's scratch.  lists: the model's KV heads,
+  /// each with its own scores, or 1 for all heads together.  Called between `begin_pass` and the
   /// first layer.
   virtual MatrixView<const float> weights(const RetrieverPass& pass, int lists) = 0;
   /// Removes all tokens from index `tokens` on.

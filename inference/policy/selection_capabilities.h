@@ -12,8 +12,8 @@
 
 namespace turnbench {
 
-// Optional interfaces of selection policies. A policy inherits those that it implements; the engine
-// finds them with `capability`.
+// Optional interfaces of selection policies.  A policy inherits those that it implements; the
+// engine finds them with `capability`.
 
 /// The policy as an optional interface; null if the policy does not implement it.
 template <typename Capability>
@@ -25,8 +25,8 @@ const Capability* capability(const SelectionPolicy* policy) {
   return dynamic_cast<const Capability*>(policy);
 }
 
-/// Selects during the prefill, too (infllm, round). Slots equal positions, so nothing may be
-/// evicted. Sequences that share such a prefill continue with clones of its policy.
+/// Selects during the prefill, too (infllm, round).  Slots equal positions, so nothing may be
+/// evicted.  Sequences that share such a prefill continue with clones of its policy.
 class PromptSelection {
  public:
   virtual ~PromptSelection() = default;
@@ -36,18 +36,18 @@ class PromptSelection {
   virtual bool reuses_cached_prompt() const { return true; }
   /// The size of the next segment of a prompt whose `rows` remaining rows start at position
   /// `first`: its rows pass through all layers before later rows do, so that their selections are
-  /// known by then. At least one row.
+  /// known by then.  At least one row.
   virtual int segment_rows(const DialogueView& /*dialogue*/, std::int32_t /*first*/, int rows) {
     return rows;
   }
-  /// True if a prompt may be split at any row. Such a prompt is computed layer by layer: all of its
-  /// chunks pass through a layer before the next layer starts.
+  /// True if a prompt may be split at any row.  Such a prompt is computed layer by layer: all of
+  /// its chunks pass through a layer before the next layer starts.
   virtual bool chunkable() const { return false; }
-  /// The number of rows in the next query block; `select` is called once per block. Called for each
-  /// layer before each block. view: of the pass, from the block's first row on.
+  /// The number of rows in the next query block; `select` is called once per block.  Called for
+  /// each layer before each block.  view: of the pass, from the block's first row on.
   virtual int query_block_rows(const LayerView& view) { return view.rows; }
-  /// Called after the attention of a query block with the view that `select` received. If the
-  /// device has only the pinned tokens, the sets of the view are those on the device. lse:
+  /// Called after the attention of a query block with the view that `select` received.  If the
+  /// device has only the pinned tokens, the sets of the view are those on the device.  lse:
   /// log-sum-exp over all keys that the rows read, [rows, heads].
   virtual void after_attention(const LayerView&, MatrixView<const float> /*lse*/) {}
 };
@@ -78,9 +78,9 @@ class SelectsAhead {
  public:
   virtual ~SelectsAhead() = default;
   /// Index of the layer whose selection all deeper layers reuse; -1: decided before layer 0;
-  /// nullopt: every layer selects for itself. `select` of deeper layers reads neither queries nor
-  /// keys. Their selections are prefetched, and the transfers of offloaded layers start, as soon as
-  /// this layer has selected.
+  /// nullopt: every layer selects for itself.  `select` of deeper layers reads neither queries nor
+  /// keys.  Their selections are prefetched, and the transfers of offloaded layers start, as soon
+  /// as this layer has selected.
   virtual std::optional<int> deciding_layer(const ModelShape&) const = 0;
 };
 
@@ -88,7 +88,7 @@ class SelectsAhead {
 class OffloadsDuringDecode {
  public:
   virtual ~OffloadsDuringDecode() = default;
-  /// Called before each step; `size.tokens` excludes the step's token. Unless the result needs
+  /// Called before each step; `size.tokens` excludes the step's token.  Unless the result needs
   /// everything, the layer is offloaded; the tokens that the previous step read stay on the device.
   virtual DeviceNeeds demand_while_decoding(const PromptSize& size) const = 0;
   /// True if layers may be offloaded during decoding.
@@ -104,12 +104,12 @@ struct MissingKeys {
 };
 
 /// Attention reads rebuilt keys instead of the cached ones for all tokens that are not pinned
-/// (shadowkv). Steps then read a working set with rule kPrevious, even if the cache is on the
+/// (shadowkv).  Steps then read a working set with rule kPrevious, even if the cache is on the
 /// device.
 class KeyRebuilder {
  public:
   virtual ~KeyRebuilder() = default;
-  /// Writes the missing keys. Called in each step after `select`.
+  /// Writes the missing keys.  Called in each step after `select`.
   virtual void rebuild_keys(const LayerView&, const MissingKeys&) = 0;
   /// Bytes of the data from which the keys of a layer are rebuilt.
   virtual std::size_t key_bytes(int layer) const = 0;

@@ -26,33 +26,33 @@ struct SelectionTraits {
   /// Designed for dialogues whose cache persists over turns (true) or is prefilled anew in each
   /// turn (false); nullopt: both.
   std::optional<bool> keeps_cache = {};
-  /// Prefill and decode steps read only the pinned tokens. Offloaded tokens are transferred when
+  /// Prefill and decode steps read only the pinned tokens.  Offloaded tokens are transferred when
   /// the pinned set changes: for all layers at once, or layer by layer (`loads_by_layer`).
   bool reads_pinned_only = false, loads_by_layer = false;
   /// If not 0: relative distances are clamped to this value (as in InfLLM) where `select` returns
-  /// lists. Requires `pre_rope_keys`.
+  /// lists.  Requires `pre_rope_keys`.
   int max_distance = 0;
 };
 
-/// Decides which cached tokens decode attention reads. Nothing is evicted. Methods that do more
+/// Decides which cached tokens decode attention reads.  Nothing is evicted.  Methods that do more
 /// also implement interfaces of selection_capabilities.h.
 class SelectionPolicy {
  public:
   virtual ~SelectionPolicy() = default;
   virtual std::unique_ptr<SelectionPolicy> clone() const = 0;
   virtual SelectionTraits traits() const { return {}; }
-  /// What the decode steps of a turn need of a layer on the device. known: the layer at the end of
+  /// What the decode steps of a turn need of a layer on the device.  known: the layer at the end of
   /// the prompt, after `after_prefill`; null for memory estimates, which are upper bounds.
   virtual DeviceNeeds demand(const PromptSize& prompt, const LayerView* known) const;
   /// The pinned tokens of a set of `tokens` tokens: they stay on the device from the end of the
-  /// prompt on. Ascending, disjoint ranges; the last one ends with the newest token.
+  /// prompt on.  Ascending, disjoint ranges; the last one ends with the newest token.
   virtual std::vector<SlotRange> pinned(int layer, int set, int tokens) const;
   /// Builds the index of a layer at the end of a turn's prefill.  Sets and statistics are those
   /// after eviction.
   virtual void after_prefill(const LayerView&) {}
   /// The slots that a decode step reads of a layer.
   virtual Selection select(const LayerView& view) = 0;
-  /// Named numbers for the record of a turn. They must be reproducible.
+  /// Named numbers for the record of a turn.  They must be reproducible.
   virtual std::vector<std::pair<std::string, double>> counters() const { return {}; }
 };
 
