@@ -148,10 +148,8 @@ class Method {
   /// A method that need not be in the registry, with its default settings.  `info` must outlive it.
   static Method of(const MethodInfo& info);
 
-  const std::string& label() const {
-    return label_;
-  }  ///< label for tables; by default the method as written
-  const std::string& name() const { return name_; }  ///< names of its entries, joined by +
+  const std::string& label() const { return label_; }  ///< for tables; default: as written
+  const std::string& name() const { return name_; }    ///< names of its entries, joined by +
   /// Names, and all parameters with their values; equal if and only if the methods are equal.
   const std::string& canonical() const { return canonical_; }
   /// The part of `canonical` that determines the prefill.  Methods with equal keys can share a

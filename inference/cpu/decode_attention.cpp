@@ -278,8 +278,7 @@ void attend_single_rows(ThreadPool& pool, float scale, std::span<const Attention
   };
   const auto team = static_cast<std::size_t>(pool.size());
   pool.parallel_for(tasks.size(), [&](std::size_t t, int worker) {
-    const bool more =
-        t + team < tasks.size();  // this worker's next task if all workers are equally fast
+    const bool more = t + team < tasks.size();  // this worker's next task if all are equally fast
     HWY_DYNAMIC_DISPATCH(attend_segment)
     (jobs[tasks[t].job], scale, tasks[t].segment, more ? &jobs[tasks[t + team].job] : nullptr,
      more ? tasks[t + team].segment : 0, scratch_of(worker), states[t]);

@@ -25,8 +25,7 @@ void add_line_mass(float scale, const LineMassJob& job) {
     const int count = std::min(per_block, job.rows() - first);
     queries.clear();
     positions.clear();
-    for (int r = first; r < first + count;
-         ++r) {  // all heads together, so that keys are packed once
+    for (int r = first; r < first + count; ++r) {  // all heads together: keys are packed once
       queries.insert(queries.end(), job.q.row(r), job.q.row(r) + heads * head_dim);
       positions.insert(positions.end(), heads, job.positions[r]);
     }

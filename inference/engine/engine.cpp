@@ -112,8 +112,7 @@ void Engine::begin_steps(std::span<const Pass> passes, ForwardBatch& batch) {
 void Engine::end(std::span<const Pass> passes) {
   for (const Pass& pass : passes) {
     Sequence& s = *pass.sequence;
-    for (LayerState& layer : s.layers)
-      layer.kv.settle_pinned();  // wait for rows in transfer to the host
+    for (LayerState& layer : s.layers) layer.kv.settle_pinned();  // waits for rows in transfer
     const bool shifted =
         s.policies.shifts_positions() && (pass.kind == Pass::Kind::kDecode || pass.prompt_end);
     s.next_position = shifted ? s.sets(0)[0].size()

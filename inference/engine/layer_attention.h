@@ -27,9 +27,8 @@ struct LayerDecisions {
   /// Clamped attention of a decode step: the tokens that it reads at the maximal distance (far),
   /// and the nearer ones.
   struct Far {
-    std::int64_t row = 0;  // row in the stage's far_* matrices
-    std::vector<std::vector<std::int32_t>> near,
-        far;  // [lists], slots of the sets that attention reads
+    std::int64_t row = 0;                              // row in the stage's far_* matrices
+    std::vector<std::vector<std::int32_t>> near, far;  // [lists], slots of the sets to read
   };
   std::vector<Far> far;  // [passes]
 };

@@ -98,8 +98,7 @@ void check_fits(const Checkpoint& c, DType dtype) {
   }
 }
 
-constexpr std::size_t kBlockBytes = std::size_t{16}
-                                    << 20;  // bytes of a matrix that are loaded at a time
+constexpr std::size_t kBlockBytes = std::size_t{16} << 20;  // of a matrix, loaded at a time
 
 /// The source of weights: a checkpoint, or the random generator.
 class Source {

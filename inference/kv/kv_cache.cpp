@@ -210,12 +210,10 @@ void KvHeadCache::place(int first, const KvHeadCache& from, int from_slot, int c
   assert(l.dtype == f.dtype && l.head_dim == f.head_dim && l.pre_rope_keys <= f.pre_rope_keys);
   assert(first + count <= size_ && from_slot + count <= from.size_);
   const std::size_t row = l.row_bytes();
-  const bool in_pages =
-      from.pool_->memory().is_host();  // whether the positions of `from` are in the pages
+  const bool in_pages = from.pool_->memory().is_host();  // the positions of `from`
   while (count > 0) {
     const int to = first % kPageTokens, at = from_slot % kPageTokens;
-    const int run =
-        std::min({count, kPageTokens - to, kPageTokens - at});  // within one page of each set
+    const int run = std::min({count, kPageTokens - to, kPageTokens - at});  // within a page of each
     KvPage& page = writable_page(first);
     // Avoids reading the KvPage object, which is not in the CPU cache.
     const std::byte* source = from.page_data_[static_cast<std::size_t>(from_slot / kPageTokens)];
@@ -248,8 +246,7 @@ void KvHeadCache::place_pre_rope(int first, const KvHeadCache& from, int from_sl
   const std::size_t row = l.row_bytes();
   while (count > 0) {
     const int to = first % kPageTokens, at = from_slot % kPageTokens;
-    const int run =
-        std::min({count, kPageTokens - to, kPageTokens - at});  // within one page of each set
+    const int run = std::min({count, kPageTokens - to, kPageTokens - at});  // within a page of each
     KvPage& page = writable_page(first);
     const KvPage& source = from.page_of(from_slot);
     const auto u = [](int i) { return static_cast<std::size_t>(i); };

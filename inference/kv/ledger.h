@@ -9,13 +9,12 @@ namespace turnbench {
 /// The transfers of one layer of a sequence between host and device in one step, and the hits and
 /// misses of its selections.  Bytes are those that the Link counted.
 struct LedgerEntry {
-  std::int64_t index_bytes = 0;     ///< index data for the selection
-  std::int64_t index_bits = 0;      ///< minimal size of these data in bits: 6 for a 6-bit code
-  std::int64_t kv_fetch_bytes = 0;  ///< keys and values that the step reads
-  std::int64_t cache_fill_bytes =
-      0;                           ///< keys and values loaded into the device cache for later steps
-  std::int64_t prefill_bytes = 0;  ///< keys and values of earlier tokens that a prefill reads
-  std::int64_t writeback_bytes = 0;  ///< keys and values of new tokens, to the host
+  std::int64_t index_bytes = 0;       ///< index data for the selection
+  std::int64_t index_bits = 0;        ///< minimal size of these data in bits: 6 for a 6-bit code
+  std::int64_t kv_fetch_bytes = 0;    ///< keys and values that the step reads
+  std::int64_t cache_fill_bytes = 0;  ///< keys and values for the device cache, for later steps
+  std::int64_t prefill_bytes = 0;     ///< keys and values of earlier tokens that a prefill reads
+  std::int64_t writeback_bytes = 0;   ///< keys and values of new tokens, to the host
   /// Selected tokens that were on the device before the step (hits) or were not (misses), counted
   /// once for all lists that share a device slot.  Pinned tokens are neither.
   std::int64_t hits = 0, misses = 0;

@@ -131,8 +131,7 @@ class HostLink : public Link {
 
   Options options_;
   std::shared_ptr<Memory> memory_;
-  Clock::time_point
-      free_at_{};  // when the simulated link completes its last job; used by the copy thread
+  Clock::time_point free_at_{};  // when the simulated link becomes idle; of the copy thread
   std::mutex mutex_;
   std::condition_variable wake_, done_;
   std::deque<Job> jobs_;

@@ -10,9 +10,8 @@
 namespace turnbench {
 namespace {
 
-constexpr double kMassDecay = 0.1;  // as in InfLLM's official implementation
-constexpr std::size_t kWorthDividing =
-    16384;  // selected tokens of all lists from which parallel work pays off
+constexpr double kMassDecay = 0.1;             // as in InfLLM's official implementation
+constexpr std::size_t kWorthDividing = 16384;  // selected tokens, of all lists
 
 /// Called in every decode step: the loop has no early exit, so that it is vectorised.
 bool ascends(std::span<const std::int32_t> slots) {
@@ -357,8 +356,7 @@ class PreviousBlocks : public Residency {
   void place(std::span<Wanted> wanted, std::span<const std::int32_t> tokens,
              const ForEach& for_each, const Placed& placed, Step& out) override {
     for (const Wanted& w : wanted) {
-      if (std::ssize(w.tokens) <= block_capacity())
-        continue;  // there are at most as many blocks as tokens
+      if (std::ssize(w.tokens) <= block_capacity()) continue;  // blocks <= tokens
       const std::size_t blocks = blocks_of(w.tokens).size();
       if (blocks <= static_cast<std::size_t>(block_capacity())) continue;
       throw runtime_error(

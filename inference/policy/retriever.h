@@ -25,8 +25,7 @@ struct RetrieverPass {
   std::span<const int> tokens;    ///< of the sequence, up to the end of the pass
   int rows = 0;                   ///< of the pass: the last of these tokens
   Backend& backend;               ///< the backend of the model's first layer
-  const WeightMatrix&
-      embedding;         ///< token embeddings of the model, [vocab, hidden], on this backend
+  const WeightMatrix& embedding;  ///< of the model's tokens, [vocab, hidden], on this backend
   LayerMemo& resources;  ///< of the engine: data that the retrievers of its sequences share
   Scratch& scratch;      ///< in the backend's memory, valid until the call returns
   /// The engine's pool of pages for keys of this size, in the backend's memory.

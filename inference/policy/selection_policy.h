@@ -15,9 +15,8 @@ namespace turnbench {
 
 /// Constants of a selection method.
 struct SelectionTraits {
-  int window = 0;  ///< recent query rows whose `window_mass` the policy reads
-  bool pre_rope_keys =
-      false;  ///< the policy reads keys before RoPE, which the engine then stores too
+  int window = 0;              ///< recent query rows whose `window_mass` the policy reads
+  bool pre_rope_keys = false;  ///< reads keys before RoPE, which the engine then stores
   /// The policy must process every pass: it cannot continue from tokens that were prefilled with
   /// full attention.
   bool needs_every_pass = false;

@@ -18,10 +18,8 @@ class HeavyHitters : public EvictionPolicy {
     Budget recent;  ///< recent tokens among them: a number, or a share of the mean budget without
                     ///< its sinks
     bool counts_current = false;  ///< the token of a decode step counts as one of the recent ones
-    bool dynamic =
-        true;  ///< also evicts after decode steps; masses are kept as long as their tokens
-    bool divide_by_rows =
-        false;  ///< a token's score is its mass divided by the number of rows that see it
+    bool dynamic = true;  ///< also evicts after decode steps; masses are kept with their tokens
+    bool divide_by_rows = false;  ///< divides a mass by the number of rows that see the token
     bool per_query_head = false;  ///< a kept set per query head instead of per KV head
     int causal_rows = 0;          ///< as in ColumnRule
     bool gumbel_noise = false;    ///< on the logits, as in ColumnRule

@@ -16,8 +16,7 @@ class MInferenceConfig {
   enum class Kind { kVerticalSlash, kStream, kBlockSparse };
   struct Head {
     Kind kind = Kind::kVerticalSlash;
-    int vertical = 1000,
-        slash = 6096;  ///< numbers of lines; for a stream head, tokens of sinks and window
+    int vertical = 1000, slash = 6096;  ///< lines; for a stream head: tokens of sinks and window
   };
 
   /// All heads are vertical-slash, with sizes multiplied by `ratio` and rounded down.
