@@ -39,7 +39,7 @@ struct ParameterInfo {
   };
   std::string_view name;
   Kind kind;
-  std::string_view fallback;  ///< as text; "" means it must be given
+  std::string_view fallback;  ///< default value as text; "": the parameter is required
   /// tokens, share, ...; for a choice, its values separated by |; for a directory, the word that
   /// means "no directory"
   std::string_view unit;

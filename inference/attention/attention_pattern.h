@@ -11,7 +11,7 @@ namespace turnbench {
 constexpr int kPatternBlock = 64;
 
 /// The (query, key) pairs that one query head computes in a prefill pass.  Rows i and keys j are
-/// given by their positions in the dialogue.  The causal condition j <= i always holds in addition.
+/// given by their positions in the dialogue.  The causal condition j <= i always applies, too.
 struct HeadPattern {
   enum class Kind {
     kDense,

@@ -26,7 +26,7 @@ namespace turnbench {
 // positions and slots count tokens.
 
 /// Writes new rows of one KV set to slots [first, first + rows), by which the set has already been
-/// extended. k, v, pre_rope_k (keys before RoPE): [rows, head_dim]; they are rounded to the set's
+/// extended.  k, v, pre_rope_k (keys before RoPE): [rows, head_dim]; they are rounded to the set's
 /// dtype.
 struct AppendJob {
   KvHeadCache* set = nullptr;

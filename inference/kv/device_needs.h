@@ -29,7 +29,7 @@ struct DeviceNeeds {
   int lists_per_set = 1;
   /// Rule kPrevious: each list has separate device slots for its share of `step_tokens`.
   bool per_list = false;
-  /// The keys that are transferred for tokens that are not pinned. kPreRope: selected tokens that
+  /// The keys that are transferred for tokens that are not pinned.  kPreRope: selected tokens that
   /// are not pinned are beyond the maximal distance (SelectionTraits::max_distance).
   KeyRows keys = KeyRows::kAll;
   /// Upper bound of the bytes of the layer's index, both while it is built and afterwards.

@@ -84,8 +84,8 @@ class KvPool : public std::enable_shared_from_this<KvPool> {
   std::shared_ptr<Memory> memory_;
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<KvPage>> free_;
-  std::unique_ptr<PageRange> range_;  // holds all pages; if null,
-  std::vector<Buffer> slabs_;         // pages are cut from these
+  std::unique_ptr<PageRange> range_;  // of all pages; if null, slabs_ are used
+  std::vector<Buffer> slabs_;         // pages are parts of these
   std::size_t slab_left_ = 0;         // unused bytes of the last slab
   std::size_t pages_ = 0;             // allocated so far
   std::size_t live_ = 0, peak_ = 0, limit_ = 0;

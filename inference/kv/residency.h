@@ -56,7 +56,7 @@ class Residency {
     /// Blocks that all KV sets of the layer share.  Tokens that are not cached are read from the
     /// step buffer.  After the step, the `insert_blocks` blocks with the most selected tokens,
     /// counted over all sets, are inserted in ascending order of this count (ties: higher block
-    /// first). kLru replaces the least recently inserted block, kLfu the least often inserted one
+    /// first).  kLru replaces the least recently inserted block, kLfu the least often inserted one
     /// (ties: least recently inserted).  As in PQCache (https://arxiv.org/abs/2407.12820), with LFU
     /// as in its official implementation.
     kLru,

@@ -171,7 +171,7 @@ MethodInfo adakv() {
           .make = [](const Parameters& p) { return make_ada("adakv", p); }};
 }
 
-/// Ada-KV within layers whose budgets are PyramidKV's (pyramid_budgets in budgets.cpp).
+/// Ada-KV with the layer budgets of PyramidKV (pyramid_budgets in budget_sharing.cpp).
 MethodInfo ada_pyramidkv() {
   return {
       .name = "ada-pyramidkv",

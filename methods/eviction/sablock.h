@@ -22,7 +22,7 @@ std::function<std::vector<SegmentBlocks>(const LayerView&)> sablock_blocks(
     const Parameters& parameters);
 
 /// Indices of `count` scores, ascending: the blocks of `block` neighbours with the highest sums,
-/// the last of them cut to its best scores.
+/// the last block reduced to its best scores.
 std::vector<std::int32_t> in_blocks(std::span<const float> scores, int block, int count);
 
 }  // namespace turnbench

@@ -238,7 +238,7 @@ class RetrievalHead : public Retriever {
   static constexpr float kAlways = 2;  // more than any log-probability
 
   int rows() const { return keys_.front().size(); }
-  /// The token whose embedding a row has.
+  /// The index of the token whose embedding a row uses.
   int token_of(int row) const { return weights_->reads_features() ? row + 1 : row; }
 
   /// Normed inputs of rows [first, first + count): [count, input], in the scratch memory, followed

@@ -225,7 +225,7 @@ class ClusterKv : public SelectionPolicy {
                                          static_cast<std::uint64_t>(first)})};
   }
 
-  /// Starts to cluster the tokens between those that are clustered and the end of the prompt.
+  /// Starts to cluster the tokens from the last clustered one to the end of the prompt.
   void add_prompt(const LayerView& view, Layer& layer) const {
     const bool is_first = layer.batches.empty();
     std::vector<KeyClusters::Part> parts;

@@ -149,7 +149,7 @@ class Oracle : public SelectionPolicy {
 }  // namespace
 
 /// Exact top-k attention: the upper bound of methods that select tokens while decoding.  The
-/// segments are those of PQCache: sinks, the top-k of the middle, a local window. sinks=0, local=0
+/// segments are those of PQCache: sinks, the top-k of the middle, a local window.  sinks=0, local=0
 /// is pure top-k.
 MethodInfo oracle() {
   using Kind = ParameterInfo::Kind;
