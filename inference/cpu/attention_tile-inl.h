@@ -122,7 +122,7 @@ Tile pack_tile_typed(const KvHeadCache& set, const std::int32_t* slots, int firs
   transpose_keys(keys, layout.head_dim, kt);
   Tile tile{kt, {v, count, padded(layout.head_dim)}, positions, count};
   if constexpr (std::is_same_v<T, float>) {
-    if (slots == nullptr && layout.head_dim % 16 == 0) {  // the page itself serves
+    if (slots == nullptr && layout.head_dim % 16 == 0) {  // the page itself is used
       tile.v.data = values[0];
       return tile;
     }

@@ -15,8 +15,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace turnbench::cpu::HWY_NAMESPACE {
 
-constexpr std::int64_t kChunk = 4096;  ///< slots; two passes over them stay in the first cache
-constexpr int kAtOnce = 4;             ///< vectors, to hide latencies
+constexpr std::int64_t kChunk =
+    4096;                   ///< slots; two passes over them stay in the first-level cache
+constexpr int kAtOnce = 4;  ///< vectors, to hide latencies
 
 /// The intermediate softmax of a job, in `memory`.
 struct Softmax {

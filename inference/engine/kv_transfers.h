@@ -30,12 +30,13 @@ class KvTransfers {
   /// of a step), selects for the offloaded layers after it and starts their transfers to the
   /// device.
   void fetch_ahead(int after, std::span<const Pass> passes, ForwardBatch& batch);
-  /// Starts the transfer of missing tokens that a decode step reads to the device.
+  /// Starts the transfer to the device of the tokens that a decode step reads and that are missing
+  /// there.
   Readable fetch(Sequence& sequence, const LayerView& view, const Selection& selection);
   /// The ledger entry of a layer in the current step; a dummy entry for layers on the device.
   LedgerEntry& ledger_of(Sequence& sequence, int layer);
   /// Where the rows of a pass must be written in a layer of which only pinned tokens are read.
-  /// Also transfers the other tokens that the pass reads to the device, if they are missing.
+  /// Also transfers to the device all missing tokens that the pass reads.
   AppendPlan pinned_rows(Sequence& sequence, int layer, std::span<const std::int32_t> positions);
   /// Updates the pinned tokens of the layers from `layer` on before a pass with host slots [first,
   /// end).

@@ -49,7 +49,7 @@ struct Pass {
   bool all_logits = false;  ///< return the logits of all rows, not only of the last
   /// Index of an earlier pass of the same batch with as many rows that this pass follows.  After
   /// each layer, the attention output of this pass is replaced by that of the followed pass, so
-  /// that both see identical hidden states (teacher forcing per layer). -1: none.
+  /// that both see identical hidden states (teacher forcing per layer).  -1: none.
   int follows = -1;
   LayerObserver* observer = nullptr;  ///< may be null
 };

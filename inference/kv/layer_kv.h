@@ -88,7 +88,8 @@ class LayerKv {
   /// @throws Error (runtime) if more tokens are pinned than the policy declared
   /// (WorkingSet::begin_step).
   AppendPlan step_row(const PinnedSlots& pinned, int answer, LedgerEntry& ledger);
-  /// Appends tokens at `positions` to a layer of which only pinned tokens are read.
+  /// The same if only pinned tokens are read: appends the tokens at `positions` to the pinned
+  /// layer.
   AppendPlan pinned_rows(std::span<const std::int32_t> positions);
   /// Must be called after the rows were written.
   void written(const AppendPlan& plan, int rows, LedgerEntry& ledger);
