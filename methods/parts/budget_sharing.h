@@ -22,10 +22,10 @@ struct LayerRule {
 /// a cap.  The sum is smaller only if all caps are reached.
 std::vector<int> apportion(std::span<const double> targets, std::span<const int> caps, int total);
 
-/// Tokens that each layer chooses among `candidates`: [layers].  They decrease linearly from 2 base
-/// - base / beta to base / beta with mean `base` (PyramidKV, section 3.2), and less steeply if
-/// there are fewer candidates.  `exact` makes the sum layers * base; otherwise the step is floored
-/// to an integer as in the official implementation, whose sum is larger.
+/// Tokens chosen per layer among `candidates`: [layers].  They decrease linearly from
+/// 2 base - base / beta to base / beta with mean `base` (PyramidKV, section 3.2), and less steeply
+/// if there are fewer candidates.  `exact` makes the sum layers * base; otherwise the step is
+/// floored to an integer as in the official implementation, whose sum is larger.
 std::vector<int> pyramid_budgets(int layers, int base, int beta, int candidates, bool exact);
 
 /// Tokens per layer in proportion to `weights`: [layers], none above `candidates`.  The sum is

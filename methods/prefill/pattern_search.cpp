@@ -17,7 +17,7 @@ using HeadKind = MInferenceConfig::Kind;
 using Head = MInferenceConfig::Head;
 
 constexpr int kSearchRows = 64;
-constexpr int kForcedLines = 30;   // columns and diagonals, as in the official search
+constexpr int kForcedLines = 30;   // per direction; of the official search, not its prefill
 constexpr int kBlock = 32;         // rows and keys of a block
 constexpr int kBlockShare = 8;     // one of this many key blocks is kept
 constexpr float kVisible = 5e-3f;  // difference of outputs above which an element is counted
