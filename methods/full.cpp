@@ -13,7 +13,7 @@ MethodInfo full() {
           .make = [](const Parameters&) { return Policies{}; }};
 }
 
-/// The same answers, with the memory of an attention that materialises its scores.
+/// The same answers; memory estimates include materialised attention scores.
 MethodInfo full_eager() {
   return {
       .name = "full-eager",

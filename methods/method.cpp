@@ -92,8 +92,8 @@ std::string layers_text(const LayerRule& rule) {
   return fmt::format("{}", fmt::join(rule.weights, "/"));
 }
 
-/// PATH#HASH, with the first digits of what hash(path) says, or the word for no path.  Refuses
-/// another hash than the text has.
+/// PATH#HASH with the first digits of hash(path), or the word for "no path".  Refuses a text with
+/// another hash.
 template <typename Hash>
 std::string pinned_path(const std::string& text, std::string_view none, const std::string& where,
                         const Hash& hash) {
@@ -106,7 +106,7 @@ std::string pinned_path(const std::string& text, std::string_view none, const st
   return pinned;
 }
 
-/// The value as the canonical text writes it; refuses what does not fit the declaration.
+/// The value in canonical form; refuses values that do not fit the declaration.
 std::string check_value(const ParameterInfo& p, const std::string& text, const std::string& where,
                         const std::filesystem::path& folder) {
   switch (p.kind) {
@@ -154,7 +154,7 @@ std::string check_value(const ParameterInfo& p, const std::string& text, const s
   return text;
 }
 
-/// Refuses a value, other than the default, that does nothing.
+/// Refuses a non-default value that has no effect.
 void require_effect(const Parameters& values, const ParameterInfo& p, const std::string& where) {
   if (has_effect(p, values.values())) return;
   std::vector<std::string> found;
@@ -179,7 +179,7 @@ std::string value_text(const JsonView& value) {
   value.fail("a string, a number, true or false");
 }
 
-/// Weights of the layers, as their parameter spells them in a string.
+/// Weights of the layers in the text form of their parameter.
 std::string weights_text(const JsonView& value) {
   if (!value.is_array()) return value_text(value);
   std::string out;
@@ -200,7 +200,7 @@ const MethodInfo& find_method(const std::string& name, const std::string& where)
 }
 
 int Budget::tokens(int n) const {
-  // 0.29 * 100 falls short of 29 by a rounding.
+  // 0.29 * 100 is slightly below 29 due to rounding.
   return is_ratio ? static_cast<int>(std::floor(value * n + 1e-9)) : static_cast<int>(value);
 }
 
@@ -339,7 +339,7 @@ void Method::add(const MethodInfo& info, const Spec& spec, const std::string& wh
   for (const auto& item : spec.given) (is_placement(item.first) ? placed : own).insert(item);
   const std::string place = where + ": " + spec.name;
   parts_.push_back({&info, Parameters::check(info.parameters, own, place, folder), {}});
-  // Settings of all parts together, over the defaults of all parts.
+  // The settings of all parts override the defaults of all parts.
   for (const auto& [name, value] : placed) {
     const auto [known, is_new] = given_placement_.emplace(name, value);
     if (!is_new && known->second != value) {
@@ -352,7 +352,7 @@ void Method::add(const MethodInfo& info, const Spec& spec, const std::string& wh
   placed = given_placement_;
   placed.insert(default_placement_.begin(), default_placement_.end());
   if (placed.empty()) return;
-  // What the previous step read is kept token by token, unless blocks are asked for.
+  // Rule kPrevious keeps single tokens unless blocks are requested.
   const auto rule = placed.find("cache_rule");
   if (rule != placed.end() && rule->second == "previous") placed.emplace("cache_block", "1");
   const auto& declared = placement_parameters();
@@ -393,7 +393,7 @@ void Method::require_useful_parts(const std::string& where) const {
 void Method::finish(std::string label, const std::string& where) {
   label_ = std::move(label);
   require_useful_parts(where);
-  std::string_view prefill, eviction, selection;  // the methods that decide these
+  std::string_view prefill, eviction, selection;  // the methods that supply these policies
   const auto decide = [&](std::string_view& by, std::string_view name, const char* what) {
     if (!by.empty()) {
       throw input_error("{}: found {} and {} in \"{}\", which both decide {}, expected one of them",

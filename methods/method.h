@@ -15,11 +15,12 @@
 
 namespace turnbench {
 
-/// A number of tokens, or a share of the tokens that are there.
+/// A number of tokens, or a share of the available tokens.
 struct Budget {
   bool is_ratio = false;
   double value = 0;  ///< tokens, or the share
-  /// Tokens out of `n`: the number itself, or floor(share * n), where 0.29 of 100 are 29.
+  /// The number of tokens for `n` available ones: the number itself, or floor(share * n), computed
+  /// so that 0.29 of 100 is 29.
   int tokens(int n) const;
 };
 
@@ -38,23 +39,23 @@ struct ParameterInfo {
   };
   std::string_view name;
   Kind kind;
-  std::string_view fallback;  ///< as text; "" means it must be given
-  /// tokens, share, ...; for a choice its values, separated by |; for a directory the word that
-  /// stands for none
+  std::string_view fallback;  ///< default value as text; "": the parameter is required
+  /// tokens, share, ...; for a choice, its values separated by |; for a directory, the word that
+  /// means "no directory"
   std::string_view unit;
   std::string_view description;
   double min = 0, max = 1e9;
-  /// "strategy=fixed": what another parameter must be, since this one does nothing otherwise.
+  /// "strategy=fixed": the value of another parameter without which this one has no effect.
   /// Alternatives are separated by |.
   std::string_view only_with = "";
 };
 
 using ParameterValues = std::map<std::string, std::string, std::less<>>;
 
-/// False if the parameter does nothing beside these values of the method's parameters.
+/// False if the parameter has no effect given these values of the method's parameters.
 bool has_effect(const ParameterInfo& p, const ParameterValues& values);
 
-/// A list with more at its end.
+/// `list` followed by `more`.
 std::vector<ParameterInfo> and_also(std::vector<ParameterInfo> list,
                                     const std::vector<ParameterInfo>& more);
 
@@ -69,19 +70,19 @@ class Parameters {
   bool flag(std::string_view name) const;
   const std::string& choice(std::string_view name) const;
   LayerRule layers(std::string_view name) const;
-  /// The path, or nothing where the value is "none".
+  /// The path; nullopt if the value is "none".
   std::optional<std::filesystem::path> file(std::string_view name) const;
-  /// The path, or nothing where the value is a word that stands for none.
+  /// The path; nullopt if the value is the parameter's word for "no directory".
   std::optional<std::filesystem::path> directory(std::string_view name) const;
 
-  /// "name=value,..." in the order of declaration, defaults included.  A file or a
-  /// directory is written as PATH#HASH, the hash of its content.  One that is given so is refused
-  /// if its content has another hash.
+  /// "name=value,..." in the order of declaration, defaults included.  A file or directory is
+  /// written as PATH#HASH with the hash of its content; a given PATH#HASH is refused if the hash
+  /// differs.
   const std::string& canonical() const { return canonical_; }
   const ParameterValues& values() const { return values_; }
 
-  /// Checks `given` against the declarations; `where` names the method in messages, relative paths
-  /// of files start in `folder`.
+  /// Checks `given` against the declarations; `where` names the method in messages; relative paths
+  /// are resolved against `folder`.
   static Parameters check(const std::vector<ParameterInfo>& declared,
                           const std::map<std::string, std::string>& given, const std::string& where,
                           const std::filesystem::path& folder = {});
@@ -93,73 +94,75 @@ class Parameters {
   std::string canonical_;
 };
 
-/// The parameter of a probe whose value is a method with settings of its own.  It stands last: all
-/// that follows it is the method.
+/// The parameter of a probe whose value is a method with its own settings.  It is the last one: all
+/// text after it belongs to the method.
 constexpr std::string_view kMethodParameter = "method";
 
-/// A name and its settings, as a command line or a manifest writes them.
+/// A name and its settings, as written on a command line or in a manifest.
 struct Spec {
   std::string name;
   std::map<std::string, std::string> given;
 
   /// "snapkv:budget=1024"; `where` names the place in messages.
   static Spec parse(const std::string& text, const std::string& where);
-  /// {"name": "snapkv", "budget": 1024}; `what` names in messages what was expected.
+  /// {"name": "snapkv", "budget": 1024}; `what` names the expected thing in messages.
   static Spec parse(const JsonView& object, const std::string& what);
-  /// As `parse` reads it, with the settings in alphabetical order, but for a method.
+  /// Text that `parse` accepts, with settings in alphabetical order; a method parameter is last.
   std::string text() const;
 };
 
 struct ModelConfig;
 
-/// One acceleration method: what it is, what can be set, and how its policies are made.
+/// One acceleration method: its description, its parameters, and the factory of its policies.
 struct MethodInfo {
   std::string_view name;
   std::string_view summary;      ///< one line
   std::string_view paper;        ///< authors, title, year
-  std::string_view budget_unit;  ///< what its budget counts
-  std::string_view deviations;   ///< what is reconstructed or decided here, or ""
+  std::string_view budget_unit;  ///< the quantity that its budget limits
+  std::string_view deviations;   ///< reconstructed details and own decisions, or ""
   std::vector<ParameterInfo> parameters;
-  /// Refuses combinations that make no sense with an Error.
+  /// Makes the policies.  @throws Error (input) for invalid combinations of values.
   std::function<Policies(const Parameters&)> make;
-  /// Where its keys and values live, if not on the device: values of placement_parameters().
+  /// Default placement of keys and values if not on the device: values of placement_parameters().
   std::map<std::string, std::string> placement = {};
-  /// Refuses settings that do not fit a model with an Error; null: there are none but those that
-  /// `check_model` knows by their units.
+  /// Throws an Error for settings that do not fit a model; null: `check_model` derives all checks
+  /// from the units of the parameters.
   std::function<void(const Parameters&, const ModelConfig&)> check_model = nullptr;
-  /// Parameters that tables compare under another name than their own, since other methods have
-  /// the same thing under that name; "" if the name means something else elsewhere.
+  /// Parameters that tables compare under another name, because other methods use that name for the
+  /// same quantity; "" if the parameter's name has another meaning in other methods.
   std::map<std::string, std::string> compared_as = {};
 };
 
 /// A method as an experiment uses it: one entry of the registry, or several composed.
 class Method {
  public:
-  /// "snapkv:budget=1024", "minference+snapkv:budget=512".  Relative paths of files start in
-  /// `folder`; they do not get into its names.
+  /// "snapkv:budget=1024", "minference+snapkv:budget=512".  Relative paths of files are resolved
+  /// against `folder`, which does not become part of names.
   static Method parse(const std::string& spec, const std::string& where = "method",
                       const std::filesystem::path& folder = {});
-  /// A string of this form, an object {"name": ..., parameter: value, ...}, an array of such
-  /// objects to compose, or any of these with a name for tables: {"label": ..., "method": ...}.
+  /// Accepts a string of this form, an object {"name": ..., parameter: value, ...}, an array of
+  /// such objects to compose, or any of these with a label for tables: {"label": ..., "method":
+  /// ...}.
   static Method parse(const JsonView& json, const std::filesystem::path& folder = {});
 
   /// A method that need not be in the registry, with its default settings.  `info` must outlive it.
   static Method of(const MethodInfo& info);
 
-  const std::string& label() const { return label_; }  ///< as given for tables, or as written
-  const std::string& name() const { return name_; }    ///< of its entries, joined by +
-  /// Names and every parameter with its value: equal if and only if the methods are.
+  const std::string& label() const { return label_; }  ///< for tables; default: as written
+  const std::string& name() const { return name_; }    ///< names of its entries, joined by +
+  /// Names, and all parameters with their values; equal if and only if the methods are equal.
   const std::string& canonical() const { return canonical_; }
-  /// The part of `canonical` that decides the prefill: methods with the same key can share one.
+  /// The part of `canonical` that determines the prefill.  Methods with equal keys can share a
+  /// prefill.
   const std::string& prefill_key() const { return prefill_key_; }
   Policies make() const;
   /// Policies of this method, made once, to read their traits.
   const Policies& policies() const { return *policies_; }
-  /// Whether attention counts as materialised scores, which add to the memory that a run needs.
+  /// Whether memory estimates include materialised attention scores.
   bool eager() const { return eager_; }
 
-  /// One entry of the registry with its settings.  `placement` is empty if none was given: then
-  /// its own holds.
+  /// One entry of the registry with its settings.  `placement` is empty if none was given; the
+  /// entry's default placement then applies.
   struct Part {
     const MethodInfo* info;
     Parameters parameters, placement;
@@ -173,13 +176,13 @@ class Method {
   void add(const MethodInfo& info, const Spec& spec, const std::string& where,
            const std::filesystem::path& folder);
   void finish(std::string label, const std::string& where);
-  /// Refuses parts, and settings of the placement other than the defaults, that would do nothing.
+  /// Refuses parts, and non-default placement settings, that would have no effect.
   void require_useful_parts(const std::string& where) const;
 
   std::vector<Part> parts_;
   Placement placement_;
   std::map<std::string, std::string> given_placement_, default_placement_;  ///< of all parts
-  std::string placement_text_;  ///< if it is not that of the method
+  std::string placement_text_;  ///< only if it differs from the method's default
   std::string label_, name_, canonical_, prefill_key_;
   bool eager_ = false;
   std::shared_ptr<const Policies> policies_;
@@ -187,17 +190,18 @@ class Method {
 
 /// All methods, in the order in which `list methods` prints them.
 const std::vector<MethodInfo>& all_methods();
-/// Refuses an unknown name with the nearest known one; `where` names the place in messages.
+/// The method with this name.  @throws Error (input) for an unknown name, suggesting the nearest
+/// known one; `where` names the place in messages.
 const MethodInfo& find_method(const std::string& name, const std::string& where);
-/// Parameters that every method takes: where keys and values live.
+/// Parameters that every method accepts: the placement of keys and values.
 const std::vector<ParameterInfo>& placement_parameters();
 
-/// The canonical text of the method that a probe's canonical text ends with; empty if with none.
+/// The canonical text of the method at the end of a probe's canonical text; empty if there is none.
 std::string_view method_in(std::string_view canonical);
 
-/// The value of a setting in a canonical text, from the first method in it that has the setting.
-/// "name" gives the names of the methods, joined by +.  The text may be old: its methods need not
-/// exist.
+/// The value of a setting in a canonical text, from its first method with this setting. "name"
+/// gives the names of the methods, joined by +.  The text may be from an older version: its methods
+/// need not exist.
 std::optional<std::string> setting_in(std::string_view canonical, std::string_view name);
 
 }  // namespace turnbench

@@ -14,7 +14,7 @@ void check_weights(const ParameterInfo& p, const Parameters& values, const Model
                     config.layers);
 }
 
-/// Numbers that count what a model has so many of.
+/// Checks numbers whose unit is limited by the model.
 void check_number(const ParameterInfo& p, const Parameters& values, const ModelConfig& config) {
   const int value = values.integer(p.name);
   if (p.unit == "layer" && value >= config.layers) {
@@ -45,7 +45,7 @@ void check_model(const Method& method, const ModelConfig& config) {
       if (part.info->check_model) part.info->check_model(part.parameters, config);
       const Policies policies = part.info->make(part.parameters);
       if (const auto* retrieval = capability<StepRetrieval>(policies.selection.get()))
-        retrieval->resource(config, DType::kF32);  // of this model?
+        retrieval->resource(config, DType::kF32);  // throws if sizes do not fit
     });
   }
 }

@@ -1,6 +1,7 @@
 #include "methods/method.h"
 
-// One line per method: the function that describes it, defined in the file of the same name.
+// One line per method: the function that describes the method, defined in the file of the same
+// name.
 #define TURNBENCH_METHODS(X) \
   X(full)                    \
   X(full_eager)              \

@@ -17,8 +17,8 @@ bool contains(const std::vector<std::int32_t>& sorted, std::int32_t x) {
 
 /// The key runs that the slash lines claim for the row block that ends before `end`, as
 /// MInference's index kernel forms them: offset o claims the 64 keys before max(end - o, 64), which
-/// hold the block's part of the diagonal; a claim that touches or overlaps the last run extends it
-/// by 64.
+/// contain the block's part of the diagonal; a claim that touches or overlaps the last run extends
+/// it by 64.
 void slash_runs(const HeadPattern& p, std::int32_t end, std::vector<Run>& out) {
   out.clear();
   const std::int32_t block = kPatternBlock;
@@ -65,7 +65,7 @@ void add_range(std::int32_t begin, std::int32_t end, std::vector<std::int32_t>& 
   for (std::int32_t key = begin; key < end; ++key) out.push_back(key);
 }
 
-/// Adds the keys of ascending runs and the columns beside them, below `end`, each once.
+/// Adds the keys of ascending runs and the columns outside them, below `end`, each once.
 void add_runs_and_columns(std::span<const Run> runs, std::span<const std::int32_t> columns,
                           std::int32_t end, std::vector<std::int32_t>& out) {
   std::size_t c = 0;
@@ -78,7 +78,7 @@ void add_runs_and_columns(std::span<const Run> runs, std::span<const std::int32_
   for (; c < columns.size() && columns[c] < end; ++c) out.push_back(columns[c]);
 }
 
-/// What the diagonals of single lines read in rows [first, end): ascending runs.
+/// Ascending runs of keys on the diagonals in rows [first, end), with Granularity::kLine.
 std::vector<Run> diagonal_runs(const HeadPattern& p, std::int32_t first, std::int32_t end) {
   std::vector<Run> runs;
   for (auto o = p.offsets.rbegin(); o != p.offsets.rend(); ++o) {
@@ -172,8 +172,8 @@ bool PatternMask::contains(std::int32_t row, std::int32_t key) const {
 
 namespace {
 
-/// Each pair of a column and an offset meets in one row, so that the cells of the lines can be
-/// counted without looking at any.
+/// Each pair of a column and an offset intersects in one row, so the cells of the lines can be
+/// counted without enumerating them.
 std::int64_t line_pairs(const HeadPattern& p, const PatternPass& pass) {
   const std::int32_t begin = pass.first_position, end = pass.first_position + pass.rows;
   const auto count = [](const std::vector<std::int32_t>& sorted, std::int32_t from,
@@ -213,7 +213,7 @@ std::int64_t pattern_pairs(const HeadPattern& p, const PatternPass& pass) {
     const std::int32_t first = pass.first_position + block * kPatternBlock;
     const std::int32_t end = std::min(first + kPatternBlock, pass.first_position + pass.rows);
     pattern_keys(p, pass, block, keys);
-    // Keys at or before the first row count for every row, the few others for some.
+    // Keys at or before the first row are seen by every row, the few others by some rows.
     const auto split = std::upper_bound(keys.begin(), keys.end(), first);
     pairs += (end - first) * (split - keys.begin());
     for (auto k = split; k != keys.end(); ++k) pairs += end - *k;

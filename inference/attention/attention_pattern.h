@@ -11,7 +11,7 @@ namespace turnbench {
 constexpr int kPatternBlock = 64;
 
 /// The (query, key) pairs that one query head computes in a prefill pass.  Rows i and keys j are
-/// given by their positions in the dialogue.  The causal condition j <= i always holds in addition.
+/// given by their positions in the dialogue.  The causal condition j <= i always applies, too.
 struct HeadPattern {
   enum class Kind {
     kDense,
@@ -58,7 +58,7 @@ bool pattern_contains(const HeadPattern& pattern, const PatternPass& pass, std::
 
 /// Finds the keys of row block `block`, the rows at positions first_position + 64 * block and
 /// following.  `out` receives the ascending positions of all keys that some row of the block reads.
-/// Returns true if not all causal pairs of these rows and keys are computed; PatternMask knows
+/// Returns true if some causal pairs of these rows and keys are not computed; PatternMask tells
 /// which.
 bool pattern_keys(const HeadPattern& pattern, const PatternPass& pass, std::int32_t block,
                   std::vector<std::int32_t>& out);
@@ -69,7 +69,7 @@ class PatternMask {
   PatternMask(const HeadPattern& pattern, const PatternPass& pass, std::int32_t block);
   /// True if all causal pairs of the block's rows with the keys in [lowest, highest] are computed.
   bool contains_all(std::int32_t lowest, std::int32_t highest) const;
-  /// True if a row of the block computes its pair with a key that `pattern_keys` gives.
+  /// True if a row of the block computes its pair with a key that `pattern_keys` returned.
   bool contains(std::int32_t row, std::int32_t key) const;
 
  private:

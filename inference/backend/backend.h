@@ -25,9 +25,9 @@ namespace turnbench {
 // [a, b] is a row-major matrix of float32 unless a comment says otherwise.  Sizes count elements;
 // positions and slots count tokens.
 
-/// Writes new rows of one KV set: slots [first, first + rows), which the set has already been
-/// extended by.  k, v, pre_rope_k (keys before RoPE): [rows, head_dim]; they are rounded to the
-/// set's dtype.
+/// Writes new rows of one KV set to slots [first, first + rows), by which the set has already been
+/// extended.  k, v, pre_rope_k (keys before RoPE): [rows, head_dim]; they are rounded to the set's
+/// dtype.
 struct AppendJob {
   KvHeadCache* set = nullptr;
   int first = 0;
@@ -39,8 +39,8 @@ struct AppendJob {
 };
 
 /// Query rows of one sequence and the KV set that they attend to, for the query heads that read
-/// this set.  A row sees the keys at or before its position, and if `sliding_window` is not 0 only
-/// those less than `sliding_window` positions behind it.
+/// this set.  A row sees the keys at or before its position; if `sliding_window` is not 0, only
+/// those less than `sliding_window` positions before it.
 struct CausalRows {
   const KvHeadCache* keys = nullptr;
   MatrixView<const float> q;                ///< [rows, heads * head_dim]
@@ -57,10 +57,10 @@ struct AttentionJob : CausalRows {
   MatrixView<float> lse;  ///< log-sum-exp of the scaled scores, [rows, heads]; may be null
   /// Only for a single row: it attends to these slots (ascending) and to no others.
   const std::vector<std::int32_t>* slots = nullptr;
-  /// With `slots`: bit h of an element says whether query head h attends to the slot.  Every head
-  /// attends to one slot at least.  Null: all heads attend to all.
+  /// With `slots`: query head h attends to a slot if bit h of the slot's element is set.  Every
+  /// head attends to at least one slot.  Null: all heads attend to all slots.
   const std::vector<std::uint32_t>* slot_heads = nullptr;
-  /// Only with `slots`: scores are those with the keys before RoPE, which the set must store.
+  /// Only with `slots`: scores use the keys before RoPE, which the set must store.
   bool pre_rope = false;
   /// One pattern per query head; null: dense attention.
   const HeadPattern* patterns = nullptr;
@@ -69,9 +69,9 @@ struct AttentionJob : CausalRows {
 
 /// Rows whose attention statistics are computed.
 struct StatisticRows : CausalRows {
-  /// The rows of the attention that these rows took part in; 0: they alone.  A backend may round
-  /// the queries of several rows that attend together, but not a single row's; statistics use the
-  /// queries that attention used.
+  /// The number of rows in the attention call that included these rows; 0: only these rows.  A
+  /// backend may round the queries if a call has several rows, but not those of a single row;
+  /// statistics use the same queries as attention.
   int pass_rows = 0;
 
   int attended_rows() const { return pass_rows > 0 ? pass_rows : rows(); }
@@ -96,8 +96,8 @@ struct ColumnJob : StatisticRows {
 /// may also be in host memory.
 struct LineMassJob : StatisticRows {
   MatrixView<float> vertical;  ///< [heads, slots], in host memory; the job adds to it
-  /// [greatest distance + 1], in host memory: by position of the row - position of the key.  The
-  /// job adds to it.  Only for one head; may be null.
+  /// [maximal distance + 1], in host memory, indexed by position of the row minus position of the
+  /// key.  The job adds to it.  Only for one head; may be null.
   float* slash = nullptr;
 };
 
@@ -122,7 +122,7 @@ class WeightMatrix {
   virtual void read_row(std::int64_t o, float* out) const = 0;
 };
 
-/// What the recorded operations of a pass depend on.
+/// Identifies the recorded operations of a pass.
 struct ReplayKey {
   std::int64_t rows = 0;
   std::vector<const float*> memory = {};  ///< addresses of the activations
@@ -130,8 +130,8 @@ struct ReplayKey {
   bool operator==(const ReplayKey&) const = default;
 };
 
-/// Operations that repeat in every decode step, which a backend may record and launch again at once
-/// (CUDA graphs).  It must not outlive the backend.
+/// Operations that repeat in every decode step.  A backend may record them and launch them again as
+/// a whole (CUDA graphs).  Must not outlive the backend.
 class Replay {
  public:
   virtual ~Replay() = default;
@@ -139,7 +139,7 @@ class Replay {
   /// must call the same operations of the backend with the same arguments.  The operations must not
   /// read host memory and must not wait.  The contents of the backend's memory may change between
   /// calls.
-  /// @throws Error (runtime) if a backend that records finds such an operation.
+  /// @throws Error (runtime) if a recording backend encounters such an operation.
   virtual void run(const ReplayKey& key, int part, const std::function<void()>& work) = 0;
 };
 
@@ -151,9 +151,9 @@ class Backend {
   virtual ~Backend() = default;
   virtual std::string description() const = 0;
   virtual int threads() const = 0;
-  /// True if a row's bits do not depend on the other rows of an operation.  Then results do not
-  /// depend on the split into chunks, passes or batches.  If false, equal operations still give
-  /// equal bits.
+  /// True if operations are batch-invariant: the bits of a row do not depend on the other rows of
+  /// an operation, so results do not depend on the split into chunks, passes or batches.  If false,
+  /// equal operations still give equal bits.
   virtual bool rows_are_independent() const = 0;
 
   /// The memory of activations, keys and values.
@@ -172,8 +172,9 @@ class Backend {
   /// out may be x.
   virtual void rms_norm(MatrixView<const float> x, const float* weight, float eps,
                         MatrixView<float> out) = 0;
-  /// rms_norm of every head of every row, in place: of the first `heads` heads with `weight`, of
-  /// the others with `other_weight`.  x: [rows, all heads * head_dim]; weights: [head_dim].
+  /// Applies rms_norm to every head of every row in place: to the first `heads` heads with
+  /// `weight`, to the others with `other_weight`.  x: [rows, all heads * head_dim]; weights:
+  /// [head_dim].
   virtual void rms_norm_heads(MatrixView<float> x, int head_dim, int heads, const float* weight,
                               const float* other_weight, float eps) = 0;
   /// Applies RoPE in place: rotates the pairs (d, d + head_dim / 2) of every head of row r by the
@@ -188,7 +189,7 @@ class Backend {
   virtual void add(float* x, const float* y, std::int64_t n) = 0;
   /// to[r] = from[r].  from, to: [rows, width]; they must not overlap.
   virtual void copy_rows(MatrixView<const float> from, MatrixView<float> to) = 0;
-  // Operations on KV sets need sets that the backend `can_read`.
+  // Operations on KV sets require that the backend `can_read` them.
   virtual void append(std::span<const AppendJob> jobs) = 0;
   /// Reads rows as float32; see ReadRowsJob.
   virtual void read_rows(std::span<const ReadRowsJob> jobs) = 0;
@@ -196,7 +197,7 @@ class Backend {
   /// Several threads may call it at once, including tasks of parallel_for.
   virtual std::vector<float> rows_on_host(const KvHeadCache& set, KvRow row, int first,
                                           int end) = 0;
-  /// The same of some rows of activations: [rows, from.columns].
+  /// A copy in host memory of some rows of activations: [rows, from.columns].
   virtual std::vector<float> rows_on_host(MatrixView<const float> from,
                                           std::span<const int> rows) = 0;
   /// Computes the attention of all jobs; see AttentionJob.  Scores are scale * q k^T.
@@ -212,12 +213,12 @@ class Backend {
   virtual void row_probabilities(float scale, const KvHeadCache& keys, MatrixView<const float> q,
                                  const std::int32_t* positions, int sliding_window,
                                  MatrixView<float> out) = 0;
-  /// Adds such probabilities along lines; see LineMassJob.  Several threads may call it at once,
-  /// including tasks of parallel_for.
+  /// Adds dense attention probabilities along lines; see LineMassJob.  Several threads may call it
+  /// at once, including tasks of parallel_for.
   virtual void add_line_mass(float scale, std::span<const LineMassJob> jobs) = 0;
 
-  // What decode steps choose tokens by; see selection_jobs.h.  Jobs of one call may be of different
-  // sets and sizes; none may write what another reads.
+  // Operations by which decode steps select tokens; see selection_jobs.h.  Jobs of one call may
+  // have different sets and sizes; no job may write data that another one reads.
   virtual void score_vectors(float scale, std::span<const VectorScoreJob> jobs) = 0;
   virtual void score_keys(float scale, std::span<const KeyScoreJob> jobs) = 0;
   virtual void update_page_bounds(std::span<const PageBoundsJob> jobs) = 0;
@@ -231,11 +232,11 @@ class Backend {
   virtual void top_k(std::span<const TopKJob> jobs) = 0;
   virtual void assign_nearest(std::span<const NearestJob> jobs) = 0;
   virtual void add_values(std::span<const AddValuesJob> jobs) = 0;
-  /// Writes the keys of some slots again; see RebuildKeysJob.
+  /// Rebuilds the keys of some slots; see RebuildKeysJob.
   virtual void rebuild_keys(std::span<const RebuildKeysJob> jobs) = 0;
-  /// Blends what attention has left in `out`; see BlendJob.
+  /// Blends attention outputs with a vector; see BlendJob.
   virtual void blend(std::span<const BlendJob> jobs) = 0;
-  /// Joins attention to different keys; see MergeJob.
+  /// Merges two attention results over different keys; see MergeJob.
   virtual void merge(std::span<const MergeJob> jobs) = 0;
 
   /// Calls task(i) for i in [0, count) on the backend's host threads.
@@ -248,8 +249,8 @@ class Backend {
 
   /// Upper bound of the scratch memory that linear layers and attention of a pass need, in bytes.
   virtual std::size_t scratch_bytes(const ModelConfig& config, const PassSize& pass) const = 0;
-  /// Scratch memory that the backend holds now, in bytes.  It has grown to the need of the largest
-  /// operation since `release_workspace`, whatever threads took which part of it.
+  /// Scratch memory that the backend currently holds, in bytes: what the largest operation since
+  /// `release_workspace` needed, regardless of how threads shared the work.
   virtual std::size_t workspace_bytes() const = 0;
   virtual void release_workspace() = 0;
 };
@@ -269,7 +270,7 @@ inline std::vector<Backend*> pointers_to(std::span<const std::unique_ptr<Backend
 /// `Backend::scratch_bytes` of a CPU backend with `threads` threads.
 std::size_t cpu_scratch_bytes(const ModelConfig& config, const PassSize& pass, int threads);
 
-/// The CPU backend with `threads` threads; 0: as many as processors are available to this process.
+/// Makes the CPU backend with `threads` threads; 0: one per processor available to this process.
 std::unique_ptr<Backend> make_cpu_backend(int threads);
 
 }  // namespace turnbench

@@ -10,11 +10,11 @@
 
 namespace turnbench {
 
-// What a decode step does to choose the tokens that it reads.  As for all operations of a Backend,
-// data are in the backend's memory unless a comment says otherwise.  `q` are the query heads that
-// read one KV set; scores are scaled by the operation's `scale`, which is positive.
+// Operations by which a decode step selects the tokens that it reads.  As for all operations of a
+// Backend, data are in the backend's memory unless a comment says otherwise.  `q` are the query
+// heads that read one KV set; scores are scaled by the operation's `scale`, which is positive.
 
-/// Scores of queries against vectors that stand for several tokens each (centroids, landmarks,
+/// Scores of queries against vectors that represent several tokens each (centroids, landmarks,
 /// representatives): out[h, i] = scale * q[h] . vectors[i].
 struct VectorScoreJob {
   MatrixView<const float> q;        ///< [heads, dim]
@@ -31,26 +31,26 @@ struct KeyScoreJob {
   MatrixView<float> out;                ///< [heads, n]
 };
 
-/// The least and greatest elements of the keys of each page of `page_tokens` slots, in the dtype of
-/// the keys and thus exact: page p has slots [p * page_tokens, (p + 1) * page_tokens).  Any
-/// `page_tokens` will do; it need not be that of the cache.
+/// Element-wise minima and maxima of the keys in each page of `page_tokens` slots, in the dtype of
+/// the keys and thus exact.  Page p has slots [p * page_tokens, (p + 1) * page_tokens).  Any
+/// `page_tokens` is valid; it may differ from the cache's page size.
 struct PageBounds {
   std::byte *low = nullptr, *high = nullptr;  ///< [pages, head_dim] each, without gaps
   int page_tokens = 16;
 };
 
-/// Computes the bounds of all pages with slots in [first, size of the set).  A partial last page
-/// counts the slots that it has.
+/// Computes the bounds of all pages with slots in [first, size of the set).  The bounds of a
+/// partial last page cover the slots that it has.
 struct PageBoundsJob {
   const KvHeadCache* set = nullptr;
   int first = 0;
   PageBounds bounds;
-  int first_page = 0;  ///< the page of the first row of `bounds`; at most that of slot `first`
+  int first_page = 0;  ///< the page in the first row of `bounds`; at most the page of slot `first`
 };
 
-/// Upper bounds of the scores of the tokens of pages (Tang et al., Quest, 2024):
-/// out[h, p] = scale * sum_d max(q[h, d] * low[p, d], q[h, d] * high[p, d]).  `low` may be `high`:
-/// the scores of vectors in a dtype.
+/// Upper bounds of the scores of the tokens in each page (Tang et al., Quest, 2024): out[h, p] =
+/// scale * sum_d max(q[h, d] * low[p, d], q[h, d] * high[p, d]).  If `low` equals `high`, these are
+/// the exact scores of vectors stored in `dtype`.
 struct PageScoreJob {
   MatrixView<const float> q;  ///< [heads, head_dim]
   PageBounds bounds;
@@ -69,8 +69,8 @@ struct CodeScoreJob {
   MatrixView<float> out;  ///< [heads, n]
 };
 
-/// Scores from some dimensions of the keys (Ribar et al., SparQ, 2024):
-/// out[h, j] = scale * factor[h] * sum_i q[h, dims[i]] * columns[dims[i], j].
+/// Approximate scores from some dimensions of the keys (Ribar et al., SparQ, 2024): out[h, j] =
+/// scale * factor[h] * sum_i q[h, dims[i]] * columns[dims[i], j].
 struct DimensionScoreJob {
   MatrixView<const float> q;           ///< [heads, head_dim]
   std::span<const int> dims;           ///< in host memory
@@ -90,50 +90,50 @@ struct TransposeKeysJob {
   int first_column = 0;  ///< the slot of the first column; at most `first`
 };
 
-/// How the scores of the query heads of a set become one score.  The maximum is that of the
-/// logarithms: it gives the order of the probabilities, of which most are too small for a float.
+/// How the scores of a set's query heads are reduced to one score.  The maximum is taken over
+/// log-probabilities: their order is that of the probabilities, most of which underflow in float32.
 enum class HeadReduction { kSum, kSumOfSoftmax, kMaxOfLogSoftmax };
 
-/// out[j] = reduction over the heads of scores[h, j], of softmax(scores[h]) at j or of its
-/// logarithm.  A head whose scores are all -inf adds nothing to a sum of softmax and is less than
-/// all others in a maximum; one with NaN or +inf makes both NaN.
+/// out[j] = reduction over the heads of scores[h, j], of softmax(scores[h])[j], or of its
+/// logarithm.  A head whose scores are all -inf adds nothing to a sum of softmax and ranks below
+/// all others in a maximum; a head with a NaN or +inf makes both NaN.
 struct ReduceHeadsJob {
   MatrixView<const float> scores;  ///< [heads, n]
   HeadReduction reduction = HeadReduction::kSum;
   MatrixView<float> out;  ///< [1, n]
 };
 
-/// What a head gives to some slots together: out[h] = sum of softmax(scores[h]) at `slots`, 0 if
-/// all scores are -inf, and NaN if one is NaN or +inf.
+/// Attention mass of a group of slots: out[h] = sum of softmax(scores[h]) over `slots`; 0 if all
+/// scores are -inf, NaN if one is NaN or +inf.
 struct SlotMassJob {
   MatrixView<const float> scores;       ///< [heads, n]
   std::span<const std::int32_t> slots;  ///< ascending, in host memory
   float* out = nullptr;                 ///< [heads]
 };
 
-/// The k greatest of n scores, all if k >= n; of equal ones the lower index is the greater.  -inf
-/// is a score like others; NaN is an error.
+/// The k highest of n scores, or all if k >= n.  Ties go to the lower index.  -inf is a valid
+/// score; NaN is an error.
 struct TopKJob {
   std::span<const float> scores;  ///< [n]
   int k = 0;
   std::vector<std::int32_t>* out = nullptr;  ///< ascending indices, in host memory
 };
 
-/// out[r] = index of the centroid nearest to vectors[r] by Euclidean distance; of equally near ones
-/// the lowest.  At most 256 centroids.
+/// out[r] = index of the centroid nearest to vectors[r] by Euclidean distance; ties go to the
+/// lowest index.  At most 256 centroids.
 struct NearestJob {
   MatrixView<const float> vectors;    ///< [rows, dim]
   MatrixView<const float> centroids;  ///< [count, dim]
   std::uint8_t* out = nullptr;        ///< [rows]
 };
 
-/// Adds the values of slots [first, size of the set) to `sums`, one after the other: whether they
-/// come at once or one by one, the bits are the same.
+/// Adds the values of slots [first, size of the set) to `sums`, slot by slot, so that the bits do
+/// not depend on how slots are split into jobs.
 struct AddValuesJob {
   const KvHeadCache* set = nullptr;
   int first = 0;
   double* sums = nullptr;   ///< [head_dim]
-  std::int64_t tokens = 1;  ///< that the sums have then
+  std::int64_t tokens = 1;  ///< tokens in the sums afterwards
   float* mean = nullptr;    ///< [head_dim]: sums / tokens; may be null
 };
 
@@ -144,8 +144,9 @@ struct BlendJob {
   const float* vector = nullptr;   ///< [dim]
 };
 
-/// Makes one softmax of two: `out` and `lse` are the attention of some rows to some keys and its
-/// log-sum-exp, the others that to other keys.  Leaves in `out` and `lse` those over all keys.
+/// Merges two attention results of the same rows over disjoint sets of keys into one softmax:
+/// (`out`, `lse`) and (`other_out`, `other_lse`), each an output and its log-sum-exp.  Writes the
+/// result over all keys to `out` and `lse`.
 struct MergeJob {
   MatrixView<float> out;              ///< [rows, heads * dim]
   MatrixView<float> lse;              ///< [rows, heads]; -inf where a row saw no key
@@ -153,12 +154,12 @@ struct MergeJob {
   MatrixView<const float> other_lse;  ///< [rows, heads]
 };
 
-/// Cosines and sines of RoPE, of positions 0, 1, ...: [positions, head_dim / 2].
+/// Cosines and sines of RoPE for positions 0, 1, ...: [positions, head_dim / 2].
 struct RopeTable {
   MatrixView<const float> cos, sin;
 };
 
-/// Writes keys that are known as products: that of row r, before RoPE, is coefficients[r] . basis.
+/// Rebuilds keys from low-rank factors: the key of row r before RoPE is coefficients[r] . basis.
 /// It is rotated to the position of its slot and rounded to the set's dtype.
 struct RebuildKeysJob {
   /// Rows row, row + 1, ... go to slots slot, slot + 1, ...
@@ -172,7 +173,7 @@ struct RebuildKeysJob {
   RopeTable rope;
 };
 
-/// Rows of slots [first, first + out.rows) as float32.
+/// Reads the rows of slots [first, first + out.rows) as float32.
 struct ReadRowsJob {
   const KvHeadCache* set = nullptr;
   int first = 0;

@@ -24,13 +24,13 @@ void pack_shared(const KvHeadCache& set, const PackedSet& packed, int t) {
             packed.kt + i * head_dim, packed.v + i * padded(head_dim), packed.positions + i);
 }
 
-/// What one block of a job works on: `rows` rows from `first` of one head.
+/// The queries of one block of a job: `rows` rows from `first` on, of one head.
 MatrixView<const float> queries_of(const CausalRows& job, int first, int rows, int head) {
   const int head_dim = job.keys->layout().head_dim;
   return job.q.rows_at(first, rows).columns_at(head * head_dim, head_dim);
 }
 
-/// Writes their results, which the state has from row `at` on.
+/// Writes the results of a block, which are in the state from row `at` on.
 void write_block(const SoftmaxState& state, std::int64_t at, const AttentionJob& job, int first,
                  int rows, int head) {
   const int head_dim = job.keys->layout().head_dim;
@@ -38,7 +38,7 @@ void write_block(const SoftmaxState& state, std::int64_t at, const AttentionJob&
              job.lse.rows_at(first, rows).columns_at(head, 1));
 }
 
-/// The block of rows from `first` of a dense job, all its heads, over its packed tiles.
+/// The block of rows from `first` on of a dense job, for all heads, over its packed tiles.
 void dense_block(const AttentionJob& job, float scale, const PackedSet& packed, int first,
                  float* scratch) {
   const int width = padded(job.keys->layout().head_dim), heads = job.heads();
@@ -71,8 +71,8 @@ void dense_block(const AttentionJob& job, float scale, const PackedSet& packed, 
   for (int h = 0; h < heads; ++h) write_block(total, h * kStripRows, job, first, rows, h);
 }
 
-/// One row block of one head under its pattern.  Packed tiles that it reads whole serve as they
-/// are; its other keys are gathered into tiles of their own.
+/// One row block of one head under its pattern.  Packed tiles that it reads entirely are used
+/// directly; other keys are gathered into separate tiles.
 void pattern_block(const AttentionJob& job, float scale, const PackedSet& packed, int head,
                    int block, float* scratch) {
   const KvHeadCache& keys = *job.keys;
@@ -91,7 +91,7 @@ void pattern_block(const AttentionJob& job, float scale, const PackedSet& packed
     slots.resize(kept);
   }
   std::vector<int> whole;
-  std::size_t loose = 0;  // slots[0, loose) are not in whole tiles
+  std::size_t loose = 0;  // slots[0, loose) are outside of whole tiles
   for (std::size_t i = 0, next = 0; i < slots.size(); i = next) {
     const int t = slots[i] / kTile, count = std::min(kTile, keys.size() - t * kTile);
     while (next < slots.size() && slots[next] / kTile == t) ++next;
@@ -119,7 +119,7 @@ void pattern_block(const AttentionJob& job, float scale, const PackedSet& packed
   const int from_set = static_cast<int>(whole.size()), gathered = static_cast<int>(loose);
   const int tiles = from_set + tiles_of(gathered);
   for (int begin = 0; begin < tiles; begin += kSegmentTiles) {
-    const SoftmaxState& part = begin == 0 ? total : state;  // the first needs no merging
+    const SoftmaxState& part = begin == 0 ? total : state;  // the first segment needs no merging
     if (begin > 0) state.clear();
     for (int t = begin; t < std::min(begin + kSegmentTiles, tiles); ++t) {
       const int at = (t - from_set) * kTile;
@@ -153,8 +153,8 @@ struct Task {
   int head, block;
 };
 
-/// Jobs of more than one row: every row block goes through the packed keys, all heads together
-/// where attention is dense.
+/// Jobs with several rows: every row block processes the packed keys, with all heads together if
+/// attention is dense.
 void attend_rows(ThreadPool& pool, float scale, std::span<const AttentionJob> jobs,
                  std::span<const std::size_t> chosen, AttentionWorkspace& workspace) {
   std::vector<const KvHeadCache*> sets;

@@ -12,20 +12,22 @@
 
 namespace turnbench::cpu {
 
-/// Scratch memory that calls reuse: one per worker thread, and some that a call's threads share.
+/// Scratch memory that calls reuse: one area per worker thread, and one that a call's threads
+/// share.
 struct AttentionWorkspace {
   explicit AttentionWorkspace(int workers) : worker(static_cast<std::size_t>(workers)) {}
   std::vector<Scratch> worker;
   Scratch packed, partial;
-  /// Each worker counts as the one with the most: which of them took the largest task is chance.
+  /// Counts the largest worker area for every worker, because the assignment of tasks to workers is
+  /// not deterministic.
   std::size_t bytes() const;
 };
 
 /// Computes the attention of all jobs with an online softmax (Dao et al., FlashAttention, 2022);
 /// see AttentionJob.  Memory is linear in the number of keys.  A row's result depends only on its
 /// query and the keys that it reads, not on other rows, threads or chunks: a score is one chain of
-/// multiply-adds over head_dim, and keys are taken in order, in tiles of 64 and segments of 1024
-/// slots.
+/// multiply-adds over head_dim, and keys are processed in order, in tiles of 64 and segments of
+/// 1024 slots.
 void attend(ThreadPool& pool, float scale, std::span<const AttentionJob> jobs,
             AttentionWorkspace& workspace);
 

@@ -17,9 +17,9 @@ constexpr int kTile = kPageTokens;
 constexpr int kSegmentTiles = 16;             ///< tiles per segment; segments are merged in order
 constexpr int kStripRows = 64;                ///< query rows that are computed together
 constexpr int kNoisyRows = 48;                ///< rows with Gumbel noise that are computed together
-constexpr int kNoisyFloats = kNoisyRows + 3;  ///< floats of scratch per slot for them
-/// Most floats of packed keys and values at a time, unless one set alone needs more.  Chosen for
-/// the outer caches.
+constexpr int kNoisyFloats = kNoisyRows + 3;  ///< floats of scratch per slot for these rows
+/// Maximal number of floats of packed keys and values at a time, unless a single set needs more.
+/// Chosen to fit the outer caches.
 constexpr std::int64_t kPackedFloats = 8 << 20;
 constexpr float kMasked = -std::numeric_limits<float>::infinity();
 

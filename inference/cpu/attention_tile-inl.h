@@ -122,7 +122,7 @@ Tile pack_tile_typed(const KvHeadCache& set, const std::int32_t* slots, int firs
   transpose_keys(keys, layout.head_dim, kt);
   Tile tile{kt, {v, count, padded(layout.head_dim)}, positions, count};
   if constexpr (std::is_same_v<T, float>) {
-    if (slots == nullptr && layout.head_dim % 16 == 0) {  // the page itself serves
+    if (slots == nullptr && layout.head_dim % 16 == 0) {  // the page itself is used
       tile.v.data = values[0];
       return tile;
     }
@@ -209,8 +209,8 @@ HWY_INLINE void softmax_row(float scale, float next, float* HWY_RESTRICT s, floa
 }
 
 /// Adds the attention of a strip to one tile to rows [first_row, first_row + strip.q.rows) of the
-/// state.  Causality and the window always hold; if `ask`, visible(position of row, position of
-/// key) decides about the other pairs.  s: scratch [rows, 64].
+/// state.  Causality and the window always apply; if `ask` is true, visible(position of row,
+/// position of key) decides about the remaining pairs.  s: scratch [rows, 64].
 template <typename Visible>
 HWY_INLINE void attend_tile(const Strip& strip, const Tile& tile, float scale, int sliding_window,
                             bool ask, const Visible& visible, float* s, const SoftmaxState& state,
@@ -222,7 +222,7 @@ HWY_INLINE void attend_tile(const Strip& strip, const Tile& tile, float scale, i
   for (std::int64_t r = 0; r < rows; ++r) {  // all maxima first: each is a long chain
     float* row = s + r * kTile;
     const std::int32_t at = strip.positions[r];
-    std::int64_t first = 0, last = tile.count;  // what causality and the window leave
+    std::int64_t first = 0, last = tile.count;  // keys left by causality and the window
     if (end[-1] > at) last = std::upper_bound(tile.positions, end, at) - tile.positions;
     if (sliding_window > 0 && tile.positions[0] <= at - sliding_window)
       first = std::upper_bound(tile.positions, end, at - sliding_window) - tile.positions;

@@ -16,8 +16,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr int kChains = 12;  // enough to hide the latency of two multiply-adds per cycle
 
-/// `rounds` of one multiply-add on each of 12 vectors; writes something that depends on them, and
-/// returns the floating-point operations done.
+/// `rounds` rounds of one multiply-add on each of 12 vectors.  Writes a value that depends on all
+/// of them and returns the number of floating-point operations.
 double multiply_adds(std::size_t rounds, float* out) {
   const hn::ScalableTag<float> d;
   hn::Vec<decltype(d)> x[kChains];

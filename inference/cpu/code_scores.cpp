@@ -1,5 +1,5 @@
-// Scores of product-quantised keys: a table holds what every code adds to the scores of four heads
-// side by side, so that a key takes one load per part.
+// Scores of product-quantised keys.  A table has the contribution of every code to the scores of
+// four heads in adjacent elements, so that a key takes one load per part.
 
 #include <algorithm>
 
@@ -61,7 +61,7 @@ void score_codes_of(const CodeScoreJob& job, const Piece& piece, const float* HW
       x2 = hn::Add(x2, hn::LoadU(d, rows + codes[2] * kQuad));
       x3 = hn::Add(x3, hn::LoadU(d, rows + codes[3] * kQuad));
     }
-    // Of four keys with four heads to four heads with four keys.
+    // Transposes four keys by four heads to four heads by four keys.
     const V a = hn::InterleaveLower(d, x0, x2), b = hn::InterleaveLower(d, x1, x3);
     hn::StoreU(hn::InterleaveLower(d, a, b), d, out.row(0) + j);
     if constexpr (kHeads > 1) hn::StoreU(hn::InterleaveUpper(d, a, b), d, out.row(1) + j);

@@ -31,8 +31,8 @@ HWY_INLINE void add_rows(float scale, const float* HWY_RESTRICT s, MatrixView<co
   }
 }
 
-/// Leaves in `s` [rows, 64] the scores of head h's rows from `first` and a tile's keys; -inf where
-/// a row does not see a key.  Not inlined: beside other work the product would run out of
+/// Writes to `s` [rows, 64] the scores of head h's rows from `first` on for a tile's keys; -inf if
+/// a row does not see a key.  Not inlined: inside other code the product would run out of
 /// registers.
 HWY_NOINLINE void tile_scores(const ColumnJob& job, int first, int h, const Tile& tile,
                               MatrixView<float> s) {
@@ -58,7 +58,7 @@ HWY_NOINLINE void tile_scores(const ColumnJob& job, int first, int h, const Tile
   }
 }
 
-/// Whether rows [first, first + rows) see nothing of a tile, because it lies behind them or before
+/// Whether rows [first, first + rows) see no key of a tile, because it is after them or before
 /// their window.
 bool sees_nothing(const ColumnJob& job, int first, int rows, const Tile& tile) {
   const std::int32_t* positions = job.positions + first;
@@ -67,7 +67,7 @@ bool sees_nothing(const ColumnJob& job, int first, int rows, const Tile& tile) {
           tile.positions[tile.count - 1] <= positions[0] - job.sliding_window);
 }
 
-/// Hashes of the keys' positions, each `n` apart from the other: `first` any, `second` even.
+/// Two hashes of each key's position, stored `n` apart: `first` is arbitrary, `second` even.
 struct KeyHashes {
   std::uint32_t *first, *second;
 
@@ -89,10 +89,9 @@ struct KeyHashes {
   }
 };
 
-/// A variate of the exponential distribution for each of the keys from `key`: -ln u, with u in
-/// (0, 1) from the upper bits of a product.  Each factor has a key's hash and half of the row's
-/// seed, so that neither two rows nor two keys differ by a constant; one is odd, so that no bit is
-/// lost.
+/// An exponential variate for each key from `key` on: -ln u, with u in (0, 1) from the upper bits
+/// of a product.  Each factor combines a hash of the key with half of the row's seed, so that
+/// neither two rows nor two keys differ by a constant; one factor is odd, so that no bit is lost.
 HWY_INLINE FloatVec exponential_variate(FloatTag d, std::uint64_t seed, const KeyHashes& keys,
                                         std::size_t key) {
   const hn::RebindToUnsigned<FloatTag> du;
@@ -106,9 +105,9 @@ HWY_INLINE FloatVec exponential_variate(FloatTag d, std::uint64_t seed, const Ke
   return negative_log_ps(d, u);
 }
 
-/// Scores [64] of one row and the keys from `key` become what counts: with Gumbel noise g = -ln E,
-/// E exponential, and at temperature 1 the weight e^x / E itself, x being the log-probability, and
-/// `sums` [16] takes the weights; else the logit (x + g) / temperature.
+/// Converts the scores [64] of one row for the keys from `key` on. x is the log-probability; Gumbel
+/// noise is g = -ln E with E exponential.  At temperature 1 the result is the weight e^x / E, which
+/// is also added to `sums` [16]; otherwise it is the logit (x + g) / temperature.
 template <bool kWeighs, bool kGumbel>
 void add_noise(float scale, float lse, std::uint64_t seed, float inverse_temperature,
                const KeyHashes& keys, std::size_t key, float* HWY_RESTRICT s,
@@ -138,7 +137,7 @@ void add_noise(float scale, float lse, std::uint64_t seed, float inverse_tempera
   }
 }
 
-/// Makes weights of the logits s [n], n a multiple of 64, and adds them to `sums` [16].
+/// Converts the logits s [n], n a multiple of 64, to weights and adds them to `sums` [16].
 HWY_INLINE void weigh(float* HWY_RESTRICT s, std::size_t n, float* HWY_RESTRICT sums) {
   const hn::CappedTag<float, 16> d;
   const std::size_t lanes = hn::Lanes(d);
@@ -181,9 +180,9 @@ HWY_INLINE void add_scaled_rows(MatrixView<const float> weights, const float* HW
   }
 }
 
-/// One head's rows under noise.  A row has to be divided by its sum before any column can be
-/// summed: a strip's weights over all keys stay at hand, [kNoisyRows, ld],
-/// and behind them the column sums [ld] and the keys' hashes [2 * ld]: kNoisyFloats * ld floats.
+/// One head's rows with noise.  A row must be divided by its sum before its columns are added, so
+/// the scratch memory has a strip's weights over all keys [kNoisyRows, ld], then the column sums
+/// [ld] and the keys' hashes [2 * ld]: kNoisyFloats * ld floats.
 void sum_noisy_columns(const ColumnJob& job, float scale, const PackedSet& packed, int h,
                        float* scratch) {
   const KvHeadCache& keys = *job.keys;
@@ -228,7 +227,7 @@ void sum_noisy_columns(const ColumnJob& job, float scale, const PackedSet& packe
   std::copy_n(sums, keys.size(), column);
 }
 
-/// Tiles [begin, end) of the job's keys: every row that sees some of them, all heads.
+/// Tiles [begin, end) of the job's keys, for all heads and every row that sees some of these keys.
 void sum_columns(const ColumnJob& job, float scale, int begin, int end, float* scratch) {
   const KvHeadCache& keys = *job.keys;
   const int head_dim = keys.layout().head_dim, tiles = end - begin, heads = job.heads();
@@ -274,18 +273,18 @@ HWY_EXPORT(sum_noisy_columns);
 
 namespace {
 
-// Tiles of keys that one task takes every row through: with 8, they stay in the second cache and
-// the rows' queries are read from memory once for 512 keys.
+// Tiles of keys per task, which processes all rows: with 8, the tiles stay in the second-level
+// cache, and the rows' queries are read from memory once per 512 keys.
 constexpr int kBlockTiles = 8;
 
-/// Floats of scratch that `sum_columns` takes for kBlockTiles tiles.
+/// Floats of scratch that `sum_columns` needs for kBlockTiles tiles.
 std::int64_t block_floats(const ColumnJob& job) {
   const int head_dim = job.keys->layout().head_dim;
   return kTile * (kStripRows + padded(head_dim) + kBlockTiles * (job.heads() + head_dim + 1)) +
          16 * 8;
 }
 
-/// Jobs with noise; a task is one head, whose rows go in order.
+/// Jobs with noise; a task is one head, whose rows are processed in order.
 void add_noisy_sums(ThreadPool& pool, float scale, std::span<const ColumnJob* const> jobs,
                     AttentionWorkspace& workspace) {
   std::vector<const KvHeadCache*> sets;

@@ -45,7 +45,7 @@ class CpuMatrix : public WeightMatrix {
   cpu::PackedMatrix packed_;
 };
 
-/// Calls of functions: there is nothing to gain.
+/// Calls the operations again: on a CPU, recording gains nothing.
 class PlainReplay : public Replay {
  public:
   void run(const ReplayKey&, int, const std::function<void()>& work) override { work(); }
@@ -227,7 +227,7 @@ class CpuBackend : public Backend {
   // Work below which a fork-join costs more than it saves, in floats.
   static constexpr std::int64_t kGrain = 1 << 15;
 
-  /// body(first, count) for all of `rows` rows, each of which takes `width` floats' work.
+  /// Calls body(first, count) for parts of `rows` rows with `width` floats of work each.
   template <typename Body>
   void by_rows(std::int64_t rows, std::int64_t width, const Body& body) {
     const std::int64_t per_task =
@@ -240,7 +240,7 @@ class CpuBackend : public Backend {
 
   ThreadPool pool_;
   cpu::AttentionWorkspace workspace_;
-  Buffer stream_;  // what measure_ceilings reads
+  Buffer stream_;  // read by measure_ceilings
 };
 
 }  // namespace

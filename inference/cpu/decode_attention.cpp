@@ -1,5 +1,5 @@
-// Attention of single rows, that is of decode steps: each key and value is read once from its page,
-// for all query heads of its group.
+// Attention of single rows, as in decode steps: each key and value is read once from its page for
+// all query heads of its group.
 
 #include <algorithm>
 #include <cstddef>
@@ -22,7 +22,8 @@ inline int slots_of(const AttentionJob& job) {
   return job.slots == nullptr ? job.keys->size() : static_cast<int>(job.slots->size());
 }
 
-/// True if causality and the window hide none of a job's slots: positions ascend.
+/// True if causality and the window hide none of a job's slots.  Checks only the ends, because
+/// positions ascend.
 inline bool sees_all(const AttentionJob& job) {
   const int count = slots_of(job);
   if (count == 0) return true;
@@ -33,18 +34,18 @@ inline bool sees_all(const AttentionJob& job) {
          (job.sliding_window == 0 || position(0) > job.positions[0] - job.sliding_window);
 }
 
-/// The addresses of a tile's rows.  Rows beyond `count` are the last one.
+/// The addresses of a tile's rows.  Rows beyond `count` repeat the last one.
 template <typename T>
 struct TileRows {
   const T *keys[kTile], *values[kTile];
   const std::int32_t* positions;  ///< null: all are seen
   std::int32_t gathered[kTile];
-  std::uint32_t heads[kTile];  ///< which attend to a row, if the job says so
+  std::uint32_t heads[kTile];  ///< heads that attend to a row, if the job has slot_heads
   int count = 0;
 
-  /// Finds the tile that begins with slot `first`, a multiple of 64; if the job lists slots, with
-  /// the `first`-th of them.  The tile is empty if there is no such slot.  all_seen: what
-  /// `sees_all` says.
+  /// Finds the tile that begins with slot `first`, a multiple of 64, or with the `first`-th listed
+  /// slot if the job lists slots.  The tile is empty if there is no such slot.  all_seen: result of
+  /// `sees_all`.
   void find(const AttentionJob& job, int first, bool all_seen) {
     const PageLayout& layout = job.keys->layout();
     const auto pages = job.keys->page_data();
@@ -89,8 +90,8 @@ class Prefetcher {
   Prefetcher(const TileRows<T>& rows, int head_dim)
       : rows_(rows), bytes_(static_cast<std::size_t>(head_dim) * sizeof(T)) {}
 
-  /// To be called head_dim times for the product with keys and as often, at least, for that with
-  /// values: 2 * 64 rows of head_dim elements are then sizeof(T) lines at a time.
+  /// Must be called head_dim times during the product with keys, and at least as often during that
+  /// with values: 2 * 64 rows of head_dim elements then take sizeof(T) lines per call.
   HWY_INLINE void step() {
 #pragma GCC unroll 4
     for (std::size_t i = 0; i < sizeof(T); ++i) {
@@ -131,7 +132,7 @@ HWY_INLINE void mask_head(const std::uint32_t* HWY_RESTRICT heads, std::int64_t 
 template <typename T>
 HWY_INLINE void tile_weights(const AttentionJob& job, float scale, const TileRows<T>& tile,
                              float* s, float* maximum, const SoftmaxState& out) {
-  std::ptrdiff_t from = 0, to = tile.count;  // what is seen
+  std::ptrdiff_t from = 0, to = tile.count;  // visible keys
   if (tile.positions != nullptr) {
     const std::int32_t position = job.positions[0];
     const std::int32_t *begin = tile.positions, *end = begin + tile.count;
@@ -153,7 +154,7 @@ HWY_INLINE void tile_weights(const AttentionJob& job, float scale, const TileRow
 }
 
 /// Attention of a single row to one segment, for all heads of the set, into `out`.  `later` and
-/// `later_segment` are what this thread probably computes next, to be prefetched; may be null.
+/// `later_segment`: the likely next work of this thread, to be prefetched; `later` may be null.
 template <typename T>
 void segment_typed(const AttentionJob& job, float scale, int segment, const AttentionJob* later,
                    int later_segment, float* scratch, const SoftmaxState& out) {
@@ -167,7 +168,7 @@ void segment_typed(const AttentionJob& job, float scale, int segment, const Atte
   float* maximum = bump.floats(heads);
   const int count = slots_of(job), end = std::min((segment + 1) * kSegmentSlots, count);
   int at = segment * kSegmentSlots;
-  if (job.sliding_window > 0 && job.slots == nullptr) {  // tiles that the window has left behind
+  if (job.sliding_window > 0 && job.slots == nullptr) {  // skip tiles before the window
     const std::int32_t hidden = job.positions[0] - job.sliding_window;
     while (at < end && keys.position(std::min(at + kTile, count) - 1) <= hidden) at += kTile;
   }
@@ -277,7 +278,7 @@ void attend_single_rows(ThreadPool& pool, float scale, std::span<const Attention
   };
   const auto team = static_cast<std::size_t>(pool.size());
   pool.parallel_for(tasks.size(), [&](std::size_t t, int worker) {
-    const bool more = t + team < tasks.size();  // what this worker will get if all are equally fast
+    const bool more = t + team < tasks.size();  // this worker's next task if all are equally fast
     HWY_DYNAMIC_DISPATCH(attend_segment)
     (jobs[tasks[t].job], scale, tasks[t].segment, more ? &jobs[tasks[t + team].job] : nullptr,
      more ? tasks[t + team].segment : 0, scratch_of(worker), states[t]);

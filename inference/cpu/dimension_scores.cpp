@@ -1,5 +1,6 @@
-// Scores from some dimensions of transposed keys: rows of all keys, each read once for all heads of
-// a group, a few rows at a time and each a good way along, as memory likes it.
+// Scores from some dimensions of transposed keys.  Each row (one dimension of all keys) is read
+// once for all heads of a group; a few rows at a time are read in long sequential runs, for memory
+// bandwidth.
 
 #include <algorithm>
 #include <span>
@@ -17,7 +18,7 @@ HWY_BEFORE_NAMESPACE();
 namespace turnbench::cpu::HWY_NAMESPACE {
 
 constexpr std::int64_t kRowsAtOnce = 16;
-constexpr std::int64_t kBlockKeys = 1024;  // whose scores stay in the innermost cache
+constexpr std::int64_t kBlockKeys = 1024;  // their scores stay in the first-level cache
 
 /// Prefetches 64 keys of some rows, a row in each step.
 template <typename T>

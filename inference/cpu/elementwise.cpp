@@ -32,7 +32,7 @@ void rms_norm_rows(MatrixView<const float> x, const float* weight, float eps,
   }
 }
 
-/// The heads of one row, x [heads, head_dim], by cos, sin [head_dim / 2].
+/// Rotates the heads of one row, x [heads, head_dim], by cos, sin [head_dim / 2].
 HWY_INLINE void rotate_heads(MatrixView<float> heads, const float* cos, const float* sin) {
   const Tag d;
   const std::int64_t lanes = hn::Lanes(d), half = heads.columns / 2;

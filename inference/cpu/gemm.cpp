@@ -15,10 +15,10 @@ HWY_BEFORE_NAMESPACE();
 namespace turnbench::cpu::HWY_NAMESPACE {
 
 // The depth of a block of the inner dimension (a 6-row tile of x in the first-level cache, a panel
-// in the second), and the least number of rows for which widening a 16-bit panel once pays.
+// in the second), and the minimal number of rows for which widening a 16-bit panel once pays off.
 constexpr std::int64_t kDepth = 896, kWidenRows = 24;
-// How many bytes ahead of a single row's product each of its streams is fetched: on its own, a
-// processor fetches too little of four streams (67 to 85% of the bandwidth instead of 89 to 98%).
+// Prefetch distance in bytes of each stream of a single row's product: hardware prefetching alone
+// reaches only 67 to 85% of the bandwidth with four streams, instead of 89 to 98%.
 constexpr std::size_t kFetchAhead = 2048;
 
 std::size_t panel_width() {
@@ -26,8 +26,8 @@ std::size_t panel_width() {
 }
 
 /// One row times kPanels whole panels at once: enough independent chains to hide the latency of the
-/// multiply-add and to keep several memory streams open.  Towards their end, the panels from `next`
-/// on are fetched.
+/// multiply-add and to keep several memory streams open.  Near their end, the panels from `next` on
+/// are prefetched.
 template <int kPanels, typename Weight>
 HWY_INLINE void one_row(std::size_t in, const float* x, const Weight* w, const Weight* next,
                         float* y) {
@@ -91,7 +91,7 @@ void multiply_typed(const LinearTask& t) {
                         t.y.data + first * w.panel);
     }
   }
-  // A few rows fit the cache at full depth; more are taken in blocks that do.
+  // A few rows fit into the cache at full depth; more rows are processed in blocks that fit.
   const std::int64_t block = rows <= 2 * kTileRows ? w.in : kDepth;
   for (std::int64_t k0 = 0; k0 < w.in; k0 += block) {
     const std::int64_t depth = std::min(block, w.in - k0);
@@ -99,7 +99,7 @@ void multiply_typed(const LinearTask& t) {
     for (std::int64_t p = first; p < t.last_panel; ++p) {
       const Weight* b = weights + (p * w.in + k0) * w.panel;
       const std::int64_t columns = std::min(w.panel, w.out - p * w.panel);
-      // The last panel's padding has no room in y: it goes through a buffer.
+      // y has no room for the padding of the last panel, so the last panel uses a buffer.
       const bool whole = columns == w.panel;
       const MatrixView<float> y = t.y.columns_at(p * w.panel, columns);
       float* c = whole ? y.data : partial;
@@ -189,7 +189,8 @@ void linear(ThreadPool& pool, MatrixView<const float> x, const PackedMatrix& w, 
   assert(x.columns == w.in && y.columns == w.out && x.rows == y.rows);
   if (x.rows == 0 || w.out == 0) return;
   const std::int64_t row_blocks = (x.rows + kRowBlock - 1) / kRowBlock, panels = w.panels();
-  // About four tasks a thread even the load out; a group of panels stays large enough to stream.
+  // About four tasks per thread balance the load; a group of panels stays large enough for
+  // streaming.
   const std::int64_t wanted = std::max<std::int64_t>(1, 4 * pool.size() / row_blocks);
   std::int64_t group =
       std::max<std::int64_t>(pool.size() == 1 ? panels : kStreams, (panels + wanted - 1) / wanted);

@@ -40,10 +40,11 @@ void pack_rows(PackedMatrix& matrix, std::int64_t first, const void* source, DTy
 void linear(ThreadPool& pool, MatrixView<const float> x, const PackedMatrix& w, const float* bias,
             MatrixView<float> y);
 
-/// Most rows of a task; a multiple of the rows of every register tile.  With more rows, panels are
-/// read and widened less often, but their part of x has to fit into a second-level cache of 1 MiB.
+/// Maximal rows per task; a multiple of the rows of every register tile.  With more rows, panels
+/// are read and widened less often, but their part of x has to fit into a second-level cache of 1
+/// MiB.
 constexpr std::int64_t kRowBlock = 258;
-/// Panels that a single row is multiplied with at the same time, as separate streams of memory.
+/// Panels by which a single row is multiplied at the same time, as separate memory streams.
 constexpr int kStreams = 4;
 
 /// One thread's share of a product: at most kRowBlock rows, panels [first_panel, last_panel).

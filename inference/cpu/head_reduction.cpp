@@ -1,5 +1,5 @@
-// One score of the scores of several heads.  A softmax is made of chunks: the exponentials of each
-// are relative to its own maximum until all maxima are known.
+// Reduces the scores of several heads to one.  A softmax is computed in chunks: the exponentials of
+// each chunk are relative to its own maximum until all maxima are known.
 
 #include <algorithm>
 #include <cmath>
@@ -15,16 +15,17 @@
 HWY_BEFORE_NAMESPACE();
 namespace turnbench::cpu::HWY_NAMESPACE {
 
-constexpr std::int64_t kChunk = 4096;  ///< slots; two passes over them stay in the first cache
-constexpr int kAtOnce = 4;             ///< vectors, to hide latencies
+constexpr std::int64_t kChunk =
+    4096;                   ///< slots; two passes over them stay in the first-level cache
+constexpr int kAtOnce = 4;  ///< vectors, to hide latencies
 
-/// The softmax of a job on its way, in `memory`.
+/// The intermediate softmax of a job, in `memory`.
 struct Softmax {
-  MatrixView<float> weights;  ///< [heads, n]: exponentials, relative to their chunk's maximum; of
-                              ///< logarithms [1, n], which no one reads
+  MatrixView<float> weights;  ///< [heads, n]: exponentials relative to the maximum of their chunk;
+                              ///< for logarithms [1, n], unused
   MatrixView<float> tops;     ///< [heads, chunks]
-  MatrixView<float> factors;  ///< [heads, chunks]: sums, then what the exponentials are multiplied
-                              ///< by, or what is taken from the scores of a logarithm
+  MatrixView<float> factors;  ///< [heads, chunks]: sums, then the factors of the exponentials or,
+                              ///< for logarithms, the values subtracted from the scores
 
   static std::int64_t kept(const ReduceHeadsJob& job) {
     return job.reduction == HeadReduction::kMaxOfLogSoftmax ? 1 : job.scores.rows;
@@ -45,7 +46,7 @@ struct Softmax {
   }
 };
 
-/// The greatest of x [n]; NaN if there is one.
+/// The maximum of x [n]; NaN if x contains one.
 HWY_INLINE float maximum_of(const float* HWY_RESTRICT x, std::int64_t n) {
   const FloatTag d;
   const std::int64_t lanes = hn::Lanes(d);
@@ -103,7 +104,7 @@ HWY_INLINE float exponentials_of(const float* HWY_RESTRICT x, std::int64_t n, fl
   return sum16(partial);
 }
 
-/// Leaves the exponentials of one chunk in the softmax, with their maximum and sum.
+/// Writes the exponentials of one chunk, their maximum and their sum to the softmax.
 void exponentiate_chunk(const ReduceHeadsJob& job, const Piece& piece, float* memory) {
   const Softmax softmax = Softmax::in(memory, job);
   const std::int64_t chunk = piece.first / kChunk;
@@ -123,7 +124,7 @@ void exponentiate_chunk(const ReduceHeadsJob& job, const Piece& piece, float* me
   }
 }
 
-/// Makes the factors of the sums of all chunks.
+/// Converts the sums of all chunks to factors.
 void merge_chunks(const ReduceHeadsJob& job, float* memory) {
   const Softmax softmax = Softmax::in(memory, job);
   for (std::int64_t h = 0; h < job.scores.rows; ++h) {
@@ -188,7 +189,7 @@ void reduce_piece(const ReduceHeadsJob& job, const Piece& piece, float* memory) 
   const Softmax softmax = Softmax::in(memory, job);
   const float* factors = softmax.factors.data + piece.first / kChunk;
   const std::int64_t stride = softmax.factors.stride;
-  for (std::int64_t h = 0; h < job.scores.rows; ++h) {  // which a maximum would not show
+  for (std::int64_t h = 0; h < job.scores.rows; ++h) {  // a maximum would hide these
     if (!std::isnan(factors[h * stride])) continue;
     std::fill_n(out, piece.count, NAN);
     return;
@@ -200,7 +201,7 @@ void reduce_piece(const ReduceHeadsJob& job, const Piece& piece, float* memory) 
   }
 }
 
-/// The whole of a job; memory: its softmax, unless it sums scores.
+/// A whole job.  memory: its softmax, unless it sums scores.
 void reduce_job(const ReduceHeadsJob& job, float* memory) {
   const std::int64_t n = job.out.columns;
   const auto for_each_chunk = [n](const auto& body) {
@@ -213,8 +214,8 @@ void reduce_job(const ReduceHeadsJob& job, float* memory) {
   for_each_chunk([&](const Piece& piece) { reduce_piece(job, piece, memory); });
 }
 
-/// Leaves the maximum of a chunk of one head's scores and the sum of their exponentials in parts
-/// [heads * chunks, 2].  chunk: counts those of all heads; memory: scratch [kChunk].
+/// Writes the maximum of a chunk of one head's scores and the sum of their exponentials to parts
+/// [heads * chunks, 2].  chunk: index over the chunks of all heads; memory: scratch [kChunk].
 void sum_chunk(const SlotMassJob& job, std::int64_t chunk, float* memory, float* parts) {
   const std::int64_t n = job.scores.columns, chunks = Softmax::chunks(n),
                      first = chunk % chunks * kChunk, count = std::min(kChunk, n - first);
@@ -226,7 +227,7 @@ void sum_chunk(const SlotMassJob& job, std::int64_t chunk, float* memory, float*
                                             : NAN;
 }
 
-/// What each head gives to the slots of a job.
+/// The mass of a job's slots for each head.
 void merge_masses(const SlotMassJob& job, const float* parts) {
   const std::int64_t chunks = Softmax::chunks(job.scores.columns);
   const auto weight = [](float x, float top) { return x == kMasked ? 0.0f : exp_one(x - top); };

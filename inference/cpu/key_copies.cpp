@@ -1,4 +1,4 @@
-// Keys out of the pages of a set: transposed, or as floats.
+// Copies keys from the pages of a set: transposed, or as floats.
 
 #include <algorithm>
 
@@ -13,10 +13,10 @@
 HWY_BEFORE_NAMESPACE();
 namespace turnbench::cpu::HWY_NAMESPACE {
 
-/// T: the type of the same size that is moved.
+/// T: an integer type of the element size.
 template <typename T>
 void transpose_page_typed(const TransposeKeysJob& job, const Piece& piece, float* memory) {
-  constexpr std::int64_t kFew = 8;  // slots whose page is not worth transposing
+  constexpr std::int64_t kFew = 8;  // with fewer slots, transposing a page does not pay off
   const KvHeadCache& set = *job.set;
   const std::int64_t dim = set.layout().head_dim, first = piece.first % kTile;
   const T* keys = reinterpret_cast<const T*>(set.pages()[piece.first / kTile]->data) + first * dim;

@@ -1,4 +1,4 @@
-// Keys out of a factorisation: products with a basis, RoPE, and rounding.
+// Rebuilds keys from a factorisation: products with a basis, RoPE, and rounding.
 
 #include <algorithm>
 #include <vector>
@@ -77,7 +77,7 @@ void rebuild_typed(const RebuildKeysJob& job, std::span<const RebuiltKey> keys, 
   for (std::size_t first = 0; first < keys.size(); first += kRebuiltTogether) {
     const auto some =
         keys.subspan(first, std::min<std::size_t>(kRebuiltTogether, keys.size() - first));
-    for (std::size_t i = 0; i < kRebuiltTogether; ++i) {  // the last one again for those that lack
+    for (std::size_t i = 0; i < kRebuiltTogether; ++i) {  // repeat the last row if there are fewer
       const std::int64_t row = some[std::min(i, some.size() - 1)].row;
       const T* from = reinterpret_cast<const T*>(job.coefficients) + row * rank;
       float* to = scratch + static_cast<std::int64_t>(i) * rank;

@@ -20,7 +20,7 @@ namespace turnbench::cpu::HWY_NAMESPACE {
 /// The keys of a tile: of columns [at, at + count) of a job.
 template <typename T>
 struct KeyTile {
-  std::array<const T*, kTile> rows;  ///< those beyond `count`, and of no slot, are of some key
+  std::array<const T*, kTile> rows;  ///< rows beyond `count`, or without a slot, point to any key
   int count = 0;
 
   KeyTile(const KeyScoreJob& job, std::int64_t at, std::int64_t end)
@@ -40,7 +40,7 @@ struct KeyTile {
   }
 };
 
-/// The page that begins with column `at`, as far as it is before `end`.
+/// The part before `end` of the page that begins with column `at`.
 template <typename T>
 RowsAhead<T> page_ahead(const KeyScoreJob& job, std::int64_t at, std::int64_t end) {
   if (!job.slots.empty() || at >= end) return {};

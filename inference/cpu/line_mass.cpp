@@ -9,7 +9,7 @@
 namespace turnbench::cpu {
 namespace {
 
-constexpr int kRowsPerBlock = 128;  // rows of all heads whose probabilities are held at a time
+constexpr int kRowsPerBlock = 128;  // rows of all heads whose probabilities are in memory at a time
 
 void add_line_mass(float scale, const LineMassJob& job) {
   const KvHeadCache& keys = *job.keys;
@@ -25,7 +25,7 @@ void add_line_mass(float scale, const LineMassJob& job) {
     const int count = std::min(per_block, job.rows() - first);
     queries.clear();
     positions.clear();
-    for (int r = first; r < first + count; ++r) {  // the heads together: keys are packed once
+    for (int r = first; r < first + count; ++r) {  // all heads together: keys are packed once
       queries.insert(queries.end(), job.q.row(r), job.q.row(r) + heads * head_dim);
       positions.insert(positions.end(), heads, job.positions[r]);
     }

@@ -7,8 +7,8 @@
 
 namespace turnbench::cpu {
 
-/// Adds attention mass along lines; see LineMassJob.  Tasks of the pool may call it too; then it
-/// runs on their thread alone.
+/// Adds attention mass along lines; see LineMassJob.  If called from a task of the pool, it runs on
+/// the calling thread only.
 void add_line_mass(ThreadPool& pool, float scale, std::span<const LineMassJob> jobs);
 
 }  // namespace turnbench::cpu

@@ -47,7 +47,7 @@ HWY_INLINE FloatVec load_wide(FloatTag d, const hwy::float16_t* p) {
   return hn::PromoteTo(d, hn::LoadU(half, p));
 }
 
-/// Rows of a matrix, one after the other: at a distance of `stride` elements.
+/// Rows of a matrix at a distance of `stride` elements.
 template <typename T>
 struct StridedRows {
   const T* row;
@@ -61,7 +61,7 @@ struct StridedRows {
   }
 };
 
-/// The same, wherever they are.
+/// Rows at arbitrary addresses.
 template <typename T>
 struct GatheredRows {
   const T* const* row;
@@ -88,7 +88,7 @@ HWY_INLINE void micro_kernel(std::size_t k, const float* HWY_RESTRICT a, std::si
   }
   for (std::size_t i = 0; i < k; ++i) {
     const auto* HWY_RESTRICT row = b.next();
-    if constexpr (kRows < kVecs) {  // the shorter of A's column and B's row is held in registers
+    if constexpr (kRows < kVecs) {  // keep the shorter of A's column and B's row in registers
       FloatVec x[kRows];
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) x[r] = hn::Set(d, a[r * lda + i]);
@@ -193,8 +193,8 @@ HWY_INLINE void group_rows(MatrixView<const float> a, Rows b, MatrixView<float> 
                                                 c.stride, start_from_c);
     v += decltype(count)::value;
   };
-  // A tile of one vector would wait for its own sums: four vectors are taken as two and two, not as
-  // three and one.
+  // A tile of one vector would stall on its own sums, so four vectors are split into two and two,
+  // not three and one.
   while (vecs - v >= kVecs && (kVecs != 3 || vecs - v != 4)) {
     take(std::integral_constant<int, kVecs>());
   }
@@ -213,8 +213,8 @@ HWY_INLINE void with_constant(int n, const Body& body) {
 }
 
 /// `product` for the query heads of one group, with the same chains.  The rows of `a` are divided
-/// evenly among register tiles that have enough sums to hide the latency of a multiply-add.
-/// b: [a.columns, c.columns], as StridedRows or GatheredRows; each row is read once, or more often.
+/// evenly among register tiles that have enough sums to hide the latency of a multiply-add.  b:
+/// [a.columns, c.columns], as StridedRows or GatheredRows; rows may be read more than once.
 template <typename Rows>
 HWY_INLINE void group_product(MatrixView<const float> a, Rows b, MatrixView<float> c,
                               bool start_from_c) {

@@ -1,4 +1,4 @@
-// Nearest centroids: of all c, v . c - |c|^2 / 2 is greatest for the one nearest to v.
+// Nearest centroids: v . c - |c|^2 / 2 is maximal for the centroid c nearest to v.
 
 #include <algorithm>
 
@@ -13,7 +13,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace turnbench::cpu::HWY_NAMESPACE {
 
-/// The index of the first of the greatest of x [n], n a multiple of 16; 0 if there is none.
+/// The first index of the maximum of x [n], n a multiple of 16; 0 if there is none.
 HWY_INLINE std::int64_t first_greatest(const float* HWY_RESTRICT x, std::int64_t n) {
   const FloatTag d;
   const std::int64_t lanes = hn::Lanes(d);

@@ -21,7 +21,7 @@ HWY_INLINE V ordered(D d, V bits) {
   return hn::Xor(bits, hn::AndNot(hn::Set(d, kSign), hn::BroadcastSignBit(bits)));
 }
 
-/// Least and greatest of `rows` rows for the elements [at, at + lanes).
+/// Minimum and maximum over `rows` rows of the elements [at, at + lanes).
 template <class D, typename T>
 HWY_INLINE void bounds_of(D d, const T* const* rows, int count, std::int64_t at, T* low, T* high) {
   auto least = ordered(d, hn::LoadU(d, rows[0] + at)), greatest = least;
@@ -34,7 +34,7 @@ HWY_INLINE void bounds_of(D d, const T* const* rows, int count, std::int64_t at,
   hn::StoreU(ordered(d, greatest), d, high + at);
 }
 
-/// T: the integers as wide as the elements.
+/// T: an integer type of the element size.
 template <typename T>
 void bound_pages_typed(const PageBoundsJob& job, const Piece& piece) {
   const KvHeadCache& set = *job.set;

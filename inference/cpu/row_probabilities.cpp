@@ -16,14 +16,14 @@ namespace turnbench::cpu::HWY_NAMESPACE {
 void probabilities(float scale, const KvHeadCache& keys, MatrixView<const float> q,
                    const std::int32_t* positions, int sliding_window, MatrixView<float> out) {
   const int head_dim = keys.layout().head_dim, rows = static_cast<int>(q.rows);
-  // Slots that some row sees: what lies behind them costs nothing.
+  // Slots that some row sees; later slots cost nothing.
   const int n = keys.lower_bound(*std::max_element(positions, positions + rows) + 1);
   std::vector<float> kt(kTile * head_dim), v(kTile * padded(head_dim));
   std::vector<std::int32_t> at(tiles_of(n) * kTile);
   for (int first = 0; first < n; first += kTile) {
     const Tile tile = pack_tile(keys, nullptr, first, std::min(kTile, n - first), kt.data(),
                                 v.data(), at.data() + first);
-    int blind = 0;  // leading rows that see nothing of this tile
+    int blind = 0;  // leading rows that see no key of this tile
     while (blind < rows && positions[blind] < tile.positions[0]) ++blind;
     product(q.rows_at(blind, rows - blind), {tile.kt, head_dim, kTile},
             out.rows_at(blind, rows - blind).columns_at(first, kTile), false);
@@ -41,7 +41,7 @@ void probabilities(float scale, const KvHeadCache& keys, MatrixView<const float>
       first = static_cast<int>(
           std::upper_bound(at.begin(), at.begin() + n, position - sliding_window) - at.begin());
     }
-    // The tiles that the row sees something of.
+    // The tiles with keys that the row sees.
     const int begin = first / kTile * kTile, end = tiles_of(last) * kTile;
     std::fill(row, row + begin, 0.0f);
     std::fill(row + end, row + out.columns, 0.0f);

@@ -1,5 +1,5 @@
-// Tiles of 64 rows of keys or other vectors, whose elements are read from where they are:
-// transposed, and multiplied by the queries of a group.  Included once per instruction set.
+// Tiles of 64 rows of keys or other vectors, read in place, transposed, and multiplied by the
+// queries of a group.  Included once per instruction set.
 
 #if defined(TURNBENCH_ROW_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TURNBENCH_ROW_TILE_INL_H_
@@ -20,7 +20,7 @@ HWY_BEFORE_NAMESPACE();
 namespace turnbench::cpu::HWY_NAMESPACE {
 
 // If false, elements are widened before the products, because the instruction set has few registers
-// or no conversion of f16.
+// or no f16 conversion.
 constexpr bool kWidensInProducts = HWY_TARGET <= HWY_AVX2 || HWY_TARGET == HWY_NEON;
 
 /// The element type that the products read.
@@ -61,7 +61,7 @@ void transpose_halves(const T* const* rows, std::size_t head_dim, std::uint16_t*
         a[i] = load(from[i] + c);
 #endif
       }
-      interleave(a, b);  // three times exchange the three bits of the row and of the column
+      interleave(a, b);  // three interleaves exchange the three bits of the row and of the column
       interleave(b, a);
       interleave(a, b);
 #pragma GCC unroll 8
@@ -92,13 +92,13 @@ inline const Transposed<T>* transpose_rows(const T* const* rows, std::size_t hea
 
 constexpr std::size_t kLineBytes = 64;
 
-/// Prefetches rows of memory that will be needed, into the second cache.
+/// Prefetches rows of memory into the second-level cache.
 HWY_INLINE void prefetch_line(const char* at) {
   __builtin_prefetch(at, 0, 2);
 }
 
-/// Rows of a product's second matrix, of which reading one is a step of a prefetcher.  A few lines
-/// at a time, while products are computed, keep the memory busy and let nothing wait for it.
+/// Rows of a product's second matrix that advance a prefetcher by one step per row read.
+/// Prefetching a few lines at a time during the products keeps the memory busy without stalls.
 template <typename Rows, typename Prefetcher>
 struct PrefetchingRows {
   Rows rows;
@@ -131,7 +131,7 @@ class RowsAhead {
 
 /// s[h, j] = a[h] . rows[j], or if `add` s[h, j] += that: one chain of multiply-adds over the
 /// elements in order.  s: [heads, padded number of rows]; rows: 64; memory: scratch [a.columns,
-/// 64]; ahead: what is prefetched meanwhile.
+/// 64]; ahead: rows to prefetch meanwhile.
 template <typename T>
 HWY_NOINLINE void row_products(MatrixView<const float> a, const T* const* rows, float* memory,
                                MatrixView<float> s, bool add, RowsAhead<T> ahead = {}) {

@@ -11,8 +11,8 @@
 
 namespace turnbench::cpu {
 
-// The operations of Backend that choose tokens; see selection_jobs.h.  Threads share the jobs and
-// the pieces of each; results depend on neither.
+// The operations of Backend that select tokens; see selection_jobs.h.  Jobs are divided into pieces
+// that threads share; results do not depend on this division.
 
 void score_vectors(ThreadPool& pool, float scale, std::span<const VectorScoreJob> jobs,
                    AttentionWorkspace& workspace);
@@ -40,19 +40,19 @@ void rebuild_keys(ThreadPool& pool, std::span<const RebuildKeysJob> jobs,
 void blend(std::span<const BlendJob> jobs);
 void merge(ThreadPool& pool, std::span<const MergeJob> jobs);
 
-/// A key that is rebuilt: where it comes from, and where it goes.
+/// A rebuilt key: its source and its destination.
 struct RebuiltKey {
   std::int32_t row, slot;
 };
 constexpr int kRebuiltTogether = 4;
 
-/// What a task computes: items [first, first + count) of a job.
+/// The work of a task: items [first, first + count) of a job.
 struct Piece {
   std::size_t job;
   std::int64_t first, count;
 };
 
-/// Divides the items [first_of(job), end_of(job)) of every job where a multiple of `grain` stands.
+/// Divides the items [first_of(job), end_of(job)) of every job at multiples of `grain`.
 template <typename Jobs, typename First, typename End>
 std::vector<Piece> pieces_of(const Jobs& jobs, std::int64_t grain, const First& first_of,
                              const End& end_of) {
@@ -73,7 +73,7 @@ std::vector<Piece> pieces_of(const Jobs& jobs, std::int64_t grain, const End& en
       jobs, grain, [](const auto&) { return 0; }, end_of);
 }
 
-/// The most that need(job) is, in floats of scratch.
+/// The maximum of need(job) over all jobs, in floats of scratch.
 template <typename Jobs, typename Need>
 std::int64_t most_floats(const Jobs& jobs, const Need& need) {
   std::int64_t out = 0;

@@ -17,7 +17,7 @@ std::vector<std::string> simd_levels() {
 void limit_simd(const std::string& level) {
   for (std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
     if (level != hwy::TargetName(target)) continue;
-    hwy::DisableTargets(target - 1);  // better ones have lower bits
+    hwy::DisableTargets(target - 1);  // better targets have lower bits
     return;
   }
   throw input_error("--simd: found \"{}\", expected one of {}", printable(shorten(level, 40)),

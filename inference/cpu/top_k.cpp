@@ -1,5 +1,5 @@
-// The k greatest of many scores without sorting them: the k-th greatest maximum of groups is a
-// bound that few scores reach, and among these a radix selection finds the k-th.
+// Selects the k highest of many scores without sorting: the k-th highest maximum of groups is a
+// lower bound that few scores reach, and a radix selection among these finds the k-th.
 
 #include <algorithm>
 #include <array>
@@ -22,7 +22,7 @@ namespace turnbench::cpu::HWY_NAMESPACE {
 
 constexpr std::uint32_t kSignBit = 0x80000000;
 
-/// A number in the order of the scores; -0 and 0 are one.
+/// An integer key in the order of the scores; -0 equals 0.
 HWY_INLINE std::uint32_t key_of(float x) {
   const auto bits = std::bit_cast<std::uint32_t>(x + 0.0f);
   return (bits & kSignBit) != 0 ? ~bits : bits | kSignBit;
@@ -31,17 +31,17 @@ HWY_INLINE float score_of(std::uint32_t key) {
   return std::bit_cast<float>((key & kSignBit) != 0 ? key ^ kSignBit : ~key);
 }
 
-/// The k-th greatest key, and how many of its equals are among the k greatest.
+/// The k-th highest key, and the number of keys equal to it among the k highest.
 struct KthKey {
   std::uint32_t key;
   std::int64_t equals;
 };
 
-/// By radix selection, kBits of the keys at a time.  Overwrites the keys; 0 < k <= n.
+/// Finds it by radix selection, kBits bits of the keys at a time.  Overwrites the keys; 0 < k <= n.
 template <int kBits>
 KthKey kth_by_digits(std::uint32_t* keys, std::int64_t n, std::int64_t k) {
   constexpr std::uint32_t kDigits = 1U << kBits;
-  for (int above = 32; above > 0; above -= kBits) {  // the bits that remain
+  for (int above = 32; above > 0; above -= kBits) {  // remaining bits
     const int shift = std::max(above - kBits, 0);
     const std::uint32_t mask = (1U << (above - shift)) - 1;
     std::array<std::int32_t, kDigits> counts{};
@@ -59,7 +59,7 @@ KthKey kth_by_digits(std::uint32_t* keys, std::int64_t n, std::int64_t k) {
   return {keys[0], k};
 }
 
-/// The same; few keys are not worth many counts.
+/// The same with a number of bits that suits n: few keys do not justify many counters.
 KthKey kth_greatest(std::uint32_t* keys, std::int64_t n, std::int64_t k) {
   return n < 1024 ? kth_by_digits<8>(keys, n, k) : kth_by_digits<11>(keys, n, k);
 }
@@ -75,9 +75,9 @@ HWY_INLINE bool any_nan(const float* HWY_RESTRICT x, std::int64_t n) {
   return out;
 }
 
-/// A score that at least k scores reach, and not many more: the k-th greatest of the maxima of
-/// groups.  Group i has the scores i, i + width, i + 2 width, ..., `rows` of them: neighbours,
-/// which are often great together, are in different groups.  keys: scratch [width].
+/// A bound that at least k scores reach, and not many more: the k-th highest of the maxima of
+/// groups.  Group i has the `rows` scores i, i + width, i + 2 width, ..., so that neighbours, which
+/// are often high together, are in different groups.  keys: scratch [width].
 HWY_INLINE float bound_of(const float* HWY_RESTRICT scores, std::int64_t rows, std::int64_t width,
                           std::int64_t k, std::uint32_t* HWY_RESTRICT keys) {
   const FloatTag d;
@@ -120,8 +120,8 @@ HWY_INLINE std::int64_t reaching(const float* HWY_RESTRICT scores, std::int64_t 
   return count;
 }
 
-/// Leaves the indices of the k greatest of n scores in out [k], ascending, 0 <= k <= n; false if
-/// there is a NaN.  memory: scratch [3 n + 64].
+/// Writes the indices of the k highest of n scores to out [k], ascending, 0 <= k <= n.  Returns
+/// false if a score is NaN.  memory: scratch [3 n + 64].
 bool select_greatest(const float* scores, std::int64_t n, std::int64_t k, std::int32_t* out,
                      float* memory) {
   if (any_nan(scores, n)) return false;
@@ -161,7 +161,7 @@ HWY_EXPORT(select_greatest);
 
 namespace {
 
-/// Scores that a task takes, unless so many are wanted that there is nothing to gain.
+/// Scores per task, unless k is so large that splitting gains nothing.
 constexpr std::int64_t kPieceScores = 1 << 16;
 
 std::int64_t wanted(const TopKJob& job) {

@@ -1,4 +1,4 @@
-// Mean values, attention that is blended with them, and attention that is merged.
+// Mean values, blending of attention with a vector, and merging of attention results.
 
 #include <algorithm>
 #include <cmath>
@@ -14,7 +14,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace turnbench::cpu::HWY_NAMESPACE {
 
-constexpr std::int64_t kSummed = 64;  ///< dimensions at once
+constexpr std::int64_t kSummed = 64;  ///< dimensions at a time
 
 /// Dimensions [piece.first, piece.first + piece.count) of a job.
 template <typename T>

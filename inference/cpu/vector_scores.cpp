@@ -1,5 +1,5 @@
-// Scores of the queries of a group against vectors that stand for several tokens, and against the
-// bounds of pages: each is read once for all heads.
+// Scores of the queries of a group against vectors that represent several tokens, and against page
+// bounds; each is read once for all heads.
 
 #include <algorithm>
 
@@ -14,8 +14,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace turnbench::cpu::HWY_NAMESPACE {
 
-/// Calls scores(first of 64, how many of them there are, s) for tiles of a piece, and copies what
-/// this leaves in s [heads, 64] to `out`.
+/// Calls scores(first, count, s) for the tiles of a piece, each with at most 64 vectors from
+/// `first` on, and copies the results s [heads, 64] to `out`.
 template <typename Scores>
 HWY_INLINE void by_tiles(const Piece& piece, float* s_memory, MatrixView<float> out,
                          const Scores& scores) {
@@ -28,7 +28,7 @@ HWY_INLINE void by_tiles(const Piece& piece, float* s_memory, MatrixView<float> 
   }
 }
 
-/// The rows that come after the 64 from `at` on, 64 at most and before `end`.
+/// The next at most 64 rows after the 64 from `at` on, before `end`.
 template <typename T>
 RowsAhead<T> rows_after(const T* first, std::int64_t stride, std::int64_t at, std::int64_t end) {
   const std::int64_t from = std::min(at + kTile, end), to = std::min(from + kTile, end);
@@ -53,8 +53,8 @@ void score_vector_piece(const VectorScoreJob& job, float scale, const Piece& pie
   });
 }
 
-/// max(q low, q high) is q high where q is positive, else q low: two products, or one of bounds
-/// that coincide.
+/// max(q low, q high) is q high if q is positive, otherwise q low: two products, or one if the
+/// bounds are equal.
 template <typename T>
 void score_page_piece_typed(const PageScoreJob& job, float scale, const Piece& piece,
                             float* scratch) {

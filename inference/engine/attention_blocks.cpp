@@ -1,5 +1,5 @@
-// Selections in prompts, whose rows are attended in blocks, and attention to tokens at a greatest
-// distance.
+// Selection during prefill, in blocks of query rows, and clamped attention to tokens beyond the
+// maximal distance.
 
 #include <algorithm>
 #include <array>
@@ -15,7 +15,7 @@ namespace turnbench {
 
 namespace {
 
-/// Copies of rows of a set, as they are or with pre-RoPE keys, in one set.
+/// Gathers copies of rows of a set, unchanged or with pre-RoPE keys as keys, in a new set.
 class Gathering {
  public:
   Gathering(const std::shared_ptr<KvPool>& pool, std::span<const std::int32_t> slots)
@@ -66,7 +66,7 @@ MatrixView<float> LayerAttention::turn_queries(Stage& stage, MatrixView<const fl
   const std::int64_t rows = q.rows, half = core_.shape.head_dim / 2, count = rows * half;
   std::vector<std::int32_t> positions(static_cast<std::size_t>(rows));
   std::iota(positions.begin(), positions.end(), first);
-  // Their own factor is that of the queries; the keys' is in the tables.
+  // The queries already have their attention factor; the tables supply that of the keys.
   float* angles = core_.staging.get(2 * count);
   turning_tables(core_.model.rope_frequencies(), core_.model.config().rope.attention_factor,
                  positions, distance, angles, angles + count);
@@ -133,7 +133,7 @@ void LayerAttention::attend_in_blocks(int layer, const Pass& pass, std::size_t i
     block.sets = view.sets;
     return timed([&] { return std::clamp(prompts.query_block_rows(block), 1, block.rows); });
   };
-  int rows = rows_of_next(0);  // also decides what is pinned
+  int rows = rows_of_next(0);  // also determines the pinned tokens
   LayerKv& kv = s.at(layer).kv;
   const AppendPlan plan =
       transfers_.pinned_rows(s, layer, std::span(batch.positions).subspan(row, view.rows));
@@ -210,7 +210,7 @@ void LayerAttention::attend_block(const LayerView& block, std::span<const KvHead
       continue;
     }
     const std::span<const std::int32_t> list = lists[static_cast<std::size_t>(j)];
-    // What is near to some row, and what is far from some row.
+    // Tokens near to some row, and tokens far from some row.
     const auto below = [&](std::int32_t position) {
       return static_cast<std::size_t>(std::lower_bound(list.begin(), list.end(), position) -
                                       list.begin());
@@ -224,7 +224,8 @@ void LayerAttention::attend_block(const LayerView& block, std::span<const KvHead
                           : window == 0 ? limit + 1
                                         : std::min(window, limit + 1);
     if (end_far == 0 || (window > 0 && window <= limit + 1)) continue;
-    // With these positions, a row sees what is far from it.
+    // With these shifted positions, causality shows each row exactly the tokens that are far from
+    // it.
     gathered.emplace_back(stage.gathered_pool, list.first(end_far))
         .take_pre_rope(set, limit + 1, copies);
     const MatrixView<float> far_out = own(stage.far_attended.view, 0, core_.shape.head_dim),

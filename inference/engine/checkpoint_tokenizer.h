@@ -5,11 +5,12 @@
 
 namespace turnbench {
 
-/// Opens the tokenizer of a checkpoint: the embedded one for `tiny`, else that of its directory.
+/// Opens the tokenizer of a checkpoint: the embedded one for `tiny`, otherwise the one in its
+/// directory.
 /// @throws Error (input) if it is missing, invalid, or has more tokens than the model.
 Tokenizer open_tokenizer(const Checkpoint& checkpoint);
-/// True if the checkpoint has a tokenizer.  Random weights and some directories have none; they
-/// take token ids only.
+/// True if the checkpoint has a tokenizer.  Random weights and some directories have none; such
+/// models accept only token ids.
 bool has_tokenizer(const Checkpoint& checkpoint);
 
 }  // namespace turnbench

@@ -8,8 +8,8 @@ namespace turnbench {
 
 namespace {
 
-/// Decode steps of at most this many rows are replayed: in larger ones, launching operations one by
-/// one takes a small part of the time.
+/// Decode steps of at most this many rows are replayed: in larger ones, the launch overhead is a
+/// small part of the time.
 constexpr std::int64_t kMaxReplayedRows = 64;
 
 }  // namespace
@@ -108,7 +108,7 @@ void Decoder::output_and_ffn(int layer, const ForwardBatch& batch) {
   }
 }
 
-/// Computes the logits of the rows that passes ask for, block by block.
+/// Computes the logits of the rows that the passes request, block by block.
 std::vector<std::vector<float>> Decoder::read_logits(std::span<const Pass> passes,
                                                      const ForwardBatch& batch) {
   Stage& stage = core_.stages.back();

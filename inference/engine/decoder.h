@@ -10,12 +10,12 @@
 namespace turnbench {
 
 /// The transformer without its attention: embeddings, projections, feed-forward networks, logits.
-/// It knows neither policies nor caches.
+/// It does not depend on policies or caches.
 class Decoder {
  public:
   explicit Decoder(EngineCore& core) : core_(core) {}
 
-  /// Allocates the stage's activations, except logits.
+  /// Allocates the stage's activations except logits.
   void make_room(Stage& stage, const ForwardBatch& batch) const;
   void embed(std::span<const Pass> passes, const ForwardBatch& batch);
   /// Copies the hidden states and the RoPE tables from one stage to the next.
@@ -28,7 +28,7 @@ class Decoder {
   /// The operations of `work` must depend only on the sizes in `batch` and the stage's memory.
   void run_replayable(Stage& stage, const ForwardBatch& batch, int part,
                       const std::function<void()>& work) const;
-  /// The logits of the rows that passes ask for.
+  /// The logits of the rows that the passes request.
   std::vector<std::vector<float>> read_logits(std::span<const Pass> passes,
                                               const ForwardBatch& batch);
 

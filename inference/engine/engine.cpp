@@ -84,7 +84,7 @@ ForwardBatch Engine::begin(std::span<const Pass> passes, std::int64_t at_once) {
   size.pre_rope_keys = batch.pre_rope_keys;
   retrieval_.count_resources(passes);
   memory_.check(size, passes, at_once);
-  for (const Pass& pass : passes) {  // from here on nothing is refused
+  for (const Pass& pass : passes) {  // no errors for invalid input from here on
     if (pass.kind == Pass::Kind::kDecode) ++pass.sequence->generated;
     transfers_.begin_ledgers(pass);
     pass.sequence->tokens.insert(pass.sequence->tokens.end(), pass.tokens.begin(),
@@ -112,7 +112,7 @@ void Engine::begin_steps(std::span<const Pass> passes, ForwardBatch& batch) {
 void Engine::end(std::span<const Pass> passes) {
   for (const Pass& pass : passes) {
     Sequence& s = *pass.sequence;
-    for (LayerState& layer : s.layers) layer.kv.settle_pinned();  // rows on their way to the host
+    for (LayerState& layer : s.layers) layer.kv.settle_pinned();  // waits for rows in transfer
     const bool shifted =
         s.policies.shifts_positions() && (pass.kind == Pass::Kind::kDecode || pass.prompt_end);
     s.next_position = shifted ? s.sets(0)[0].size()

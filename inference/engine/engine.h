@@ -13,7 +13,7 @@
 
 namespace turnbench {
 
-/// Where the keys, values and queries of a made-up prompt come from.
+/// The source of synthetic keys, values and queries for a prompt.
 class KvSource {
  public:
   virtual ~KvSource() = default;
@@ -31,9 +31,9 @@ class Engine {
   using Options = EngineOptions;
 
   /// `model` and `backend` must outlive the engine.  Several engines may share a model if each has
-  /// a backend of its own.
+  /// its own backend.
   Engine(const Model& model, Backend& backend, Options options);
-  /// The same with one backend for each stage of the model, on the device that holds its weights.
+  /// The same with one backend per stage of the model, on the device that holds its weights.
   Engine(const Model& model, std::span<Backend* const> backends, Options options);
 
   const Model& model() const { return core_.model; }
@@ -41,12 +41,13 @@ class Engine {
   const Options& options() const { return core_.options; }
 
   /// Makes an empty sequence.  tail_rows: as in Sequence.  pre_rope_keys: store pre-RoPE keys even
-  /// if `policies` do not need them, for forks that do.
+  /// if `policies` do not need them, for forks that need them.
   Sequence make_sequence(Policies policies, int tail_rows = 0, bool pre_rope_keys = false) const;
 
   /// Computes all passes as one batch.  Returns the logits of each pass: [vocab] of its last row,
-  /// or [rows, vocab] with `all_logits`.  Any split into passes, batches or chunks gives the same
-  /// bits (for sequences without a prefill policy, see Backend::rows_are_independent).
+  /// or [rows, vocab] with `all_logits`.  For sequences without a prefill policy, results are
+  /// bit-identical for any split into passes, batches or chunks on backends with
+  /// Backend::rows_are_independent.
   /// @throws Error (input) for invalid token ids, Error (memory) above the memory limit.
   std::vector<std::vector<float>> forward(std::span<const Pass> passes);
 
@@ -54,35 +55,37 @@ class Engine {
   std::vector<std::vector<float>> prefill(std::span<const Pass> passes);
 
   /// Fills an empty sequence with keys and values for the prompt `tokens`, then calls the policies
-  /// as at the end of a prompt.  For measuring decode steps at any depth without a prefill.  Column
-  /// masses include only the rows of the sequence's QueryTail.  seed: of their noise.
+  /// as at the end of a prompt, to measure decode steps at any context length without a prefill.
+  /// Column masses include only the rows of the sequence's QueryTail.  seed: of the noise of column
+  /// masses.
   void fill_kv(Sequence& sequence, std::span<const int> tokens, const DialogueView& dialogue,
                KvSource& source, std::uint64_t seed);
-  /// The same with random numbers.
+  /// The same with random keys, values and queries.
   void fill_random_kv(Sequence& sequence, std::span<const int> tokens, const DialogueView& dialogue,
                       std::uint64_t seed);
-  /// Runs the attention of a pass alone, with the queries, keys and values of `source` for its
-  /// tokens.  Returns the seconds of each layer, including what its policies take; the first one's
-  /// include what they take before it.
+  /// Runs only the attention of a pass, with synthetic queries, keys and values from `source`.
+  /// Returns the seconds per layer, including those of its policies; the first layer's include
+  /// policy work before the first layer.
   std::vector<double> attend_made_up(const Pass& pass, KvSource& source);
 
-  /// What crossed the links of all stages so far, and how long that took.
+  /// Transfers over the links of all stages so far, with their times.
   LinkTraffic link_traffic() const;
   EngineMemory& memory() { return memory_; }
   const EngineMemory& memory() const { return memory_; }
 
  private:
-  /// How many of the `left` rows of a prompt that are left `prefill` takes into one forward pass.
+  /// Number of rows of the remaining prompt (`left` rows) that `prefill` processes in the next
+  /// forward pass.
   std::int64_t rows_together(const Pass& pass, std::int64_t left) const;
-  /// Checks the passes and adds their tokens to the sequences.
-  /// `at_once`: most rows whose activations there are together, but for hidden states; 0: all.
+  /// Checks the passes and adds their tokens to the sequences.  at_once: maximal number of rows
+  /// with activations at the same time, except hidden states; 0: all.
   ForwardBatch begin(std::span<const Pass> passes, std::int64_t at_once = 0);
-  /// The same as `forward` for a prefill pass of any length: all of it goes through a layer, in
-  /// chunks, before the next one.
+  /// Like `forward` for a prefill pass of any length, layer by layer: all chunks pass through a
+  /// layer before the next layer starts.
   std::vector<float> forward_by_layers(const Pass& pass);
-  /// Refuses a pass in which policies of a sequence do not go together.
+  /// Refuses a pass whose sequence has incompatible policies.
   static void check_policies(const Pass& pass);
-  /// What steps do before their first layer.
+  /// The work of decode steps before their first layer.
   void begin_steps(std::span<const Pass> passes, ForwardBatch& batch);
   void end(std::span<const Pass> passes);
   EngineCore core_;

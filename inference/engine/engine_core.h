@@ -10,7 +10,7 @@
 
 namespace turnbench {
 
-/// What the parts of an engine share.
+/// The state that the parts of an engine share.
 struct EngineCore {
   EngineCore(const Model& model, std::span<Backend* const> backends, const EngineOptions& options);
 
@@ -18,10 +18,11 @@ struct EngineCore {
   /// Writes the RoPE tables of the positions to the stage's memory.  cos, sin: [positions,
   /// head_dim / 2].
   void compute_rope(Stage& stage, std::span<const std::int32_t> positions, float* cos, float* sin);
-  /// The RoPE of positions [0, positions) at least, in the stage's memory until the next call.
+  /// The RoPE table of at least positions [0, positions), in the stage's memory and valid until the
+  /// next call.
   RopeTable rope_table(Stage& stage, std::int64_t positions);
-  /// Sets what selection policies work with.  queries: of the view's pass, [rows, heads *
-  /// head_dim].
+  /// Sets the fields of a view that selection policies need.  queries: of the view's pass, [rows,
+  /// heads * head_dim].
   void add_tools(LayerView& view, MatrixView<const float> queries);
 
   const Model& model;

@@ -15,7 +15,7 @@ std::size_t EngineMemory::offload_bytes(std::span<const Pass> passes) const {
         static_cast<std::int32_t>(pass.sequence->next_position + std::ssize(pass.tokens));
     if (pass.kind == Pass::Kind::kPrefill && pass.sequence->policies.placement.host) {
       const PageLayout& layout = pass.sequence->at(0).kv.pool()->layout();
-      out += kv_bytes_of(layout, 1, core_.shape.kv_heads, tokens);  // of one layer at a time
+      out += kv_bytes_of(layout, 1, core_.shape.kv_heads, tokens);  // one layer at a time
     }
     if (!pass.prompt_end) continue;
     const auto needs = [&](const Sequence& s) {
@@ -46,7 +46,7 @@ std::size_t EngineMemory::offload_bytes(std::span<const Pass> passes) const {
 void EngineMemory::check(const PassSize& pass, std::span<const Pass> passes,
                          std::int64_t at_once) const {
   if (core_.options.memory_limit == 0) return;
-  PassSize active = pass;  // rows whose activations there are together
+  PassSize active = pass;  // rows with activations at the same time
   std::size_t waiting = 0;
   if (at_once > 0 && at_once < pass.rows) {
     active.rows = at_once;

@@ -9,28 +9,28 @@
 
 namespace turnbench {
 
-/// What an engine takes of memory, and what it refuses.
+/// Accounts for the memory of an engine and enforces its limit.
 class EngineMemory {
  public:
   EngineMemory(EngineCore& core, const Retrieval& retrieval) : core_(core), retrieval_(retrieval) {}
 
   std::size_t kv_bytes() const;       ///< of the pages in use by all sequences, on all devices
-  std::size_t host_kv_bytes() const;  ///< of those that are offloaded to host memory
+  std::size_t host_kv_bytes() const;  ///< of the pages in host memory (offloaded)
   std::size_t peak_kv_bytes() const;
   void reset_peak();
-  /// Bytes of activations and scratch held now.  They have grown to the need of the largest pass
-  /// since `release_workspace`.
+  /// Bytes of activations and scratch currently held: what the largest pass since
+  /// `release_workspace` needed.
   std::size_t workspace_bytes() const;
-  /// Between passes.
+  /// Must be called between passes.
   void release_workspace();
   /// Refuses passes that need more than the engine's memory limit.
   /// @throws Error (memory)
   void check(const PassSize& pass, std::span<const Pass> passes, std::int64_t at_once) const;
 
  private:
-  /// Bytes beside the cached tokens where keys and values move to host memory, or a method has an
-  /// index: the layer that a prefill has on the device and, of prompts that end with the passes,
-  /// shared copies of tokens, working sets, indices.
+  /// Bytes in addition to the cached tokens if layers are offloaded or a method has an index: the
+  /// layer that a prefill has on the device and, for prompts that end with these passes, shared
+  /// copies of tokens, working sets and indices.
   std::size_t offload_bytes(std::span<const Pass> passes) const;
 
   EngineCore& core_;

@@ -1,5 +1,4 @@
-// The part of the engine that takes prompts of any length through the decoder: in chunks, or layer
-// by layer.
+// The part of the engine that prefills prompts of any length: in chunks, or layer by layer.
 
 #include <algorithm>
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The part of the engine that measures attention on made-up keys and values.
+// The part of the engine that measures attention on synthetic keys and values.
 
 #include <algorithm>
 #include <numeric>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int32_t kFilledAtOnce = 64 * kPageTokens;
 
-/// Numbers uniform in [-1, 1), drawn in the order in which they are asked for.
+/// Uniform random numbers in [-1, 1), drawn in the order of the requests.
 class RandomKv : public KvSource {
  public:
   RandomKv(Backend& backend, std::uint64_t seed) : backend_(backend), random_(seed) {}

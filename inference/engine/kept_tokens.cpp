@@ -1,4 +1,4 @@
-// Which tokens stay cached after an eviction, and at which positions.
+// Applies evictions: the tokens that stay cached, and their positions.
 
 #include <cstdint>
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace turnbench {
 
-/// Accumulates column masses over chunks, and in a shared prefix over turns.
+/// Accumulates column masses over chunks and, in a shared prefix, over turns.
 void LayerAttention::count_columns(int layer, const Pass& pass, AttentionStats& stats,
                                    const LayerView& view) const {
   std::vector<const Sequence*> forks(pass.forks.begin(), pass.forks.end());
@@ -60,7 +60,7 @@ void LayerAttention::keep(Sequence& sequence, int layer, const KeepSets& kept,
 }
 
 void LayerAttention::shift_positions(Stage& stage, KvHeadCache& set) {
-  int first = 0;  // from here on, no slot is at its position
+  int first = 0;  // from this slot on, positions differ from slots
   while (first < set.size() && set.position(first) == first) ++first;
   const std::int64_t count = set.size() - first, head_dim = core_.shape.head_dim;
   if (count == 0) return;

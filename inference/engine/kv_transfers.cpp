@@ -19,7 +19,7 @@ PinnedSlots pinned_of(const SelectionPolicy* selection, int layer) {
   };
 }
 
-/// Where a sequence's selection policy breaks a promise, for messages.
+/// Names the selection policy of a sequence and the layer, for messages.
 std::string selection_at(const Sequence& s, int layer) {
   return PolicyCheck{s.policies.method, layer, s.shape().heads}.where("selection");
 }
@@ -138,7 +138,7 @@ void KvTransfers::repin(Sequence& s, int layer, std::int32_t first, std::int32_t
     }
     return;
   }
-  for (std::size_t r = 0; r < most; ++r) {  // one submission each, of all layers
+  for (std::size_t r = 0; r < most; ++r) {  // one submission per range, for all layers
     for (Change& change : changes) {
       if (r >= change.stay && r < change.pinned.size()) add(change, r);
     }
@@ -221,7 +221,7 @@ void KvTransfers::move_to_host(Sequence& s, int layer, const LayerView* view,
   const bool on_host = s.policies.placement.host,
              rebuilds = view != nullptr && capability<KeyRebuilder>(selection) != nullptr;
   if (!on_host && !rebuilds) return;
-  if (kv.pinned_layer() != nullptr) return;  // its new rows are on the host
+  if (kv.pinned_layer() != nullptr) return;  // its new rows are already on the host
   if (rebuilds) check_cache_rule(*selection, s.policies.placement.rule, s.policies.method);
   if (view == nullptr) {
     const std::shared_ptr<HostCopy> host = kv.copy_to_host();
@@ -234,7 +234,7 @@ void KvTransfers::move_to_host(Sequence& s, int layer, const LayerView* view,
   if (needs.everything) return kv.stay_on_device();
   std::shared_ptr<const HostCopy> host;
   if (on_host) {
-    // All that go on from the same tokens share one copy.
+    // All sequences that continue from the same tokens share one copy.
     const char* key = kv.pool()->layout().pre_rope_keys ? "with pre-RoPE keys" : "without";
     const auto copy = [&] { return kv.copy_to_host(); };
     host = view->memo != nullptr ? view->memo->get<HostCopy>(key, copy) : copy();

@@ -20,7 +20,8 @@ std::size_t union_size(std::span<const std::vector<std::int32_t>> lists) {
   return static_cast<std::size_t>(std::unique(all.begin(), all.end()) - all.begin());
 }
 
-/// The lists of each set as one; none if there are not several, or more than can be joined.
+/// The merged lists of each set; empty if sets have only one list, or too many query heads to
+/// merge.
 std::vector<JoinedList> joined_lists(Backend& backend, const Selection& selection,
                                      std::span<const std::vector<std::int32_t>> working_slots,
                                      std::span<const KvHeadCache> sets, int heads) {
@@ -34,13 +35,13 @@ std::vector<JoinedList> joined_lists(Backend& backend, const Selection& selectio
 
 }  // namespace
 
-/// Stores the last queries of a pass in the sequence's QueryTail; of a step only if anything may
-/// read them there, because the copy waits for the device.  row: the pass's first row.
+/// Stores the last queries of a pass in the sequence's QueryTail; for steps only if a policy or an
+/// observer may read them, because the copy waits for the device.  row: the pass's first row.
 void LayerAttention::remember_queries(int layer, const Pass& pass, std::int64_t row,
                                       const ForwardBatch& batch) {
   QueryTail& tail = pass.sequence->at(layer).tail;
   if (pass.kind == Pass::Kind::kPrefill) {
-    if (pass.sequence->answered) tail.clear();  // whether or not the answer's queries are stored
+    if (pass.sequence->answered) tail.clear();  // even if the answer's queries were not stored
   } else if (pass.observer == nullptr && !pass.sequence->policies.read_window_in_answers()) {
     return;
   }
@@ -98,8 +99,8 @@ LayerDecisions LayerAttention::ask_policies(int layer, std::span<const Pass> pas
     if (ahead == nullptr) state.kv.settle();  // policies may read the host's keys
     const auto start = Clock::now();
     const PolicyCheck check{s.policies.method, layer, core_.shape.heads};
-    // Who is asked may read keys: prefill policies in prompts, selection policies in steps unless
-    // they have decided ahead, observers of these.
+    // Policies and observers may read keys: prefill policies in prompts, selection policies in
+    // steps (unless their selection was prefetched), and observers of selections.
     const bool asks = decodes
                           ? s.policies.selection && (ahead == nullptr || pass.observer != nullptr)
                           : s.policies.prefill || s.policies.selection;
@@ -218,7 +219,8 @@ void LayerAttention::blend_attention(int layer, const ForwardBatch& batch,
 }
 
 /// Updates the counters of computed pairs and of tokens read by a layer's attention.  Pairs with
-/// evicted tokens are not computed; where a pattern meets an evicted cache the smaller count holds.
+/// evicted tokens are not computed; if a pattern applies to a cache with evictions, the smaller
+/// count is used.
 void LayerAttention::count_attention(int layer, const Pass& pass, std::int32_t first_position,
                                      const Selection& selection, std::span<const JoinedList> joined,
                                      std::span<const HeadPattern> patterns) const {
@@ -228,7 +230,7 @@ void LayerAttention::count_attention(int layer, const Pass& pass, std::int32_t f
     return;
   }
   const PatternPass range{first_position, static_cast<int>(pass.tokens.size())};
-  // Where it selects, tokens are at their positions, and there may be more of them behind the pass.
+  // With selection, slots equal positions, and there may be tokens after those of the pass.
   const bool selects = selects_for_prompt(pass);
   const double tokens =
       selects ? first_position + range.rows : static_cast<double>(s.tokens.size());
@@ -306,11 +308,11 @@ void LayerAttention::after_attention(int layer, const Pass& pass, AttentionStats
   const auto start = Clock::now();
   if (pass.kind == Pass::Kind::kDecode) {
     if (s.policies.evict_in_answers() && pass.evict) {
-      s.at(layer).kv.settle();  // it may read the host's keys
+      s.at(layer).kv.settle();  // the policy may read the host's keys
       memory.synchronize();
       const KeepSets kept = s.policies.eviction->after_decode(view);
       keep(s, layer, kept, view.sets);
-      // What the device has of a layer on the host stays, as long as slots and keys do.
+      // Device copies of an offloaded layer stay valid as long as slots and keys do not change.
       if (!kept.keep_all() || s.policies.shifts_positions()) s.at(layer).kv.forget_slots();
       s.counters.policy_seconds += seconds_since(start);
     }
@@ -318,15 +320,16 @@ void LayerAttention::after_attention(int layer, const Pass& pass, AttentionStats
   }
   if (pass.evict) count_columns(layer, pass, stats, view);
   if (!pass.prompt_end) {
-    // A layer that would stay on the device for an answer goes nowhere between the parts of a
-    // prompt either: what is moved does not depend on them.
+    // A layer that stays on the device for the answer is not offloaded between the chunks of a
+    // prompt either, so that transfers do not depend on the chunking.
     const SelectionPolicy* selection = s.policies.selection.get();
     const bool holds = s.policies.traits().reads_pinned_only;
     if (holds || !selection || !selection->demand(prompt_size(view), nullptr).everything)
       transfers_.move_to_host(s, layer, holds ? &view : nullptr, selection);
     return;
   }
-  // The sequence itself if there are no forks, else each fork, from the cache of the shared prefix.
+  // The sequence itself if there are no forks; otherwise each fork, from the cache of the shared
+  // prefix.
   std::vector<Sequence*> forks = pass.forks;
   if (forks.empty()) forks.push_back(&s);
   memory.synchronize();
@@ -343,7 +346,7 @@ void LayerAttention::after_attention(int layer, const Pass& pass, AttentionStats
     }
     keep(*fork, layer, kept, view.sets);
     if (!kept.keep_all() || fork->policies.shifts_positions()) fork->at(layer).kv.forget_slots();
-    SelectionPolicy* selection =  // else the fork gets a clone when all layers are done
+    SelectionPolicy* selection =  // otherwise the fork gets a clone after the last layer
         (s.policies.selects_in_prefill() ? s : *fork).policies.selection.get();
     if (selection != nullptr || fork->policies.placement.host) {
       memory.synchronize();
@@ -353,7 +356,7 @@ void LayerAttention::after_attention(int layer, const Pass& pass, AttentionStats
                     own_stats,  view.dialogue,      view.first_position,
                     view.rows,  view.prompt_tokens, view.generated};
       core_.add_tools(own, view.queries);
-      LayerMemo evicted_memo;  // its tokens are its own
+      LayerMemo evicted_memo;  // evicted caches are not shared
       own.memo = kept.keep_all() ? &memo : &evicted_memo;
       own.goes_to_host = fork->policies.placement.host;
       if (selection != nullptr) selection->after_prefill(own);
@@ -367,7 +370,7 @@ void LayerAttention::after_attention(int layer, const Pass& pass, AttentionStats
     }
   }
   state.columns.seconds = 0;
-  if (pass.forks.empty()) state.columns.by_rule.clear();  // its slots are others now
+  if (pass.forks.empty()) state.columns.by_rule.clear();  // slots have been reassigned
 }
 
 void LayerAttention::count_reads(Sequence& s, int layer, const Selection& selection,

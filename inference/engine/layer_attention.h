@@ -21,20 +21,21 @@ struct LayerDecisions {
   std::vector<std::vector<HeadPattern>> patterns;  // empty: dense
   std::vector<Selection> selections;
   std::vector<Readable> readable;  // [passes]
-  /// The lists of each set as one, if there are several and all is attended to alike:
-  /// [passes][sets].
+  /// The merged lists of each set, [passes][sets]; only if a set has several lists and no distance
+  /// is clamped.
   std::vector<std::vector<JoinedList>> joined;
-  /// What decode steps read at their greatest distance, and what they read beside it.
+  /// Clamped attention of a decode step: the tokens that it reads at the maximal distance (far),
+  /// and the nearer ones.
   struct Far {
-    std::int64_t row = 0;                              // in the stage's matrices for such rows
-    std::vector<std::vector<std::int32_t>> near, far;  // [lists], slots of the sets attended to
+    std::int64_t row = 0;                              // row in the stage's far_* matrices
+    std::vector<std::vector<std::int32_t>> near, far;  // [lists], slots of the sets to read
   };
   std::vector<Far> far;  // [passes]
 };
 
-/// Whether a selection policy decides what the rows of the pass attend to, block by block.
+/// Whether a selection policy selects for the rows of this prefill pass, block by block.
 bool selects_for_prompt(const Pass& pass);
-/// The pairs of the last `rows` of `tokens` tokens and the tokens at or before them.
+/// The number of causal pairs of the last `rows` of `tokens` tokens.
 double causal_pairs(double rows, double tokens);
 
 /// The attention of one layer of a batch.
@@ -42,23 +43,24 @@ class LayerAttention {
  public:
   LayerAttention(EngineCore& core, KvTransfers& transfers) : core_(core), transfers_(transfers) {}
 
-  /// Attention of layer `layer` of all passes, with what their policies decide before and after.
+  /// Runs the attention of a layer for all passes, and their policies before and after it.
   void run(int layer, std::span<const Pass> passes, ForwardBatch& batch);
-  /// What policies do with a layer after its attention.
+  /// Calls the policies of a pass after the attention of a layer.
   void after_attention(int layer, const Pass& pass, AttentionStats& stats, const LayerView& view);
 
  private:
   LayerDecisions ask_policies(int layer, std::span<const Pass> passes, const ForwardBatch& batch);
-  /// One job for each KV set of a pass, or for each list of its selection if lists are not joined.
+  /// One job per KV set of a pass, or per list of its selection if lists are not merged.
   std::vector<AttentionJob> attention_jobs(int layer, std::span<const Pass> passes,
                                            const ForwardBatch& batch,
                                            const LayerDecisions& decisions);
-  /// Blends the attention outputs of decode steps with what their selections say.
+  /// Blends the attention outputs of decode steps as their selections require (Selection::blend).
   void blend_attention(int layer, const ForwardBatch& batch, const LayerDecisions& decisions);
   void count_attention(int layer, const Pass& pass, std::int32_t first_position,
                        const Selection& selection, std::span<const JoinedList> joined,
                        std::span<const HeadPattern> patterns) const;
-  /// Gives each pass that follows another one the attention outputs of that one.
+  /// Replaces the attention outputs of each pass with `follows` by those of the pass that it
+  /// follows.
   void follow_outputs(int layer, std::span<const Pass> passes, const ForwardBatch& batch);
   void remember_queries(int layer, const Pass& pass, std::int64_t row, const ForwardBatch& batch);
   void count_columns(int layer, const Pass& pass, AttentionStats& stats,
@@ -68,22 +70,22 @@ class LayerAttention {
   void count_reads(Sequence& sequence, int layer, const Selection& selection,
                    std::span<const JoinedList> joined) const;
 
-  /// Leaves in row `row` and those behind it of the stage's far queries the queries `q` of a
-  /// sequence, rotated to positions first, first + 1, ..., turned to position `distance`.
+  /// Rotates queries to position `distance` and writes them to the stage's far queries from row
+  /// `row` on.  q: queries of a sequence, rotated to positions first, first + 1, ...
   MatrixView<float> turn_queries(Stage& stage, MatrixView<const float> q, std::int32_t first,
                                  int distance, std::int64_t row);
-  /// Divides what a decode step reads into what is nearer and what is farther than the greatest
-  /// distance of its policy.
+  /// Splits the tokens that a decode step reads into those nearer than the maximal distance of its
+  /// policy and the others.
   static LayerDecisions::Far divide_by_distance(std::span<const KvHeadCache> sets,
                                                 const Selection& selection,
                                                 std::span<const std::vector<std::int32_t>> slots,
                                                 std::int32_t position, int distance);
-  /// Merges what decode steps read at their greatest distance into their attention.
+  /// Merges the attention to tokens at the maximal distance into the attention of decode steps.
   void merge_far(int layer, const ForwardBatch& batch, const LayerDecisions& decisions);
-  /// Attention of prefill pass `index`, whose sequence selects there, block by block.
+  /// Attention of prefill pass `index` with selection, block by block.
   void attend_in_blocks(int layer, const Pass& pass, std::size_t index, const ForwardBatch& batch,
                         const LayerView& view);
-  /// Attention of one such block to what it selected of `sets`.
+  /// Attention of one such block to the selected tokens of `sets`.
   void attend_block(const LayerView& block, std::span<const KvHeadCache> sets,
                     const SlotLists& lists, int max_distance, std::int64_t row,
                     const ForwardBatch& batch);

@@ -13,14 +13,14 @@ namespace turnbench {
 /// Bytes of whole pages for `tokens` tokens in each of `sets` KV sets per layer.
 std::size_t kv_bytes_of(const PageLayout& layout, int layers, int sets, std::int64_t tokens);
 
-/// What the steps of an answer hold beside the pages of the tokens.
+/// Memory of decode steps in addition to the pages of the cached tokens.
 struct AnswerNeeds {
-  int offloaded_layers = 0;      ///< whose tokens are in host memory
+  int offloaded_layers = 0;      ///< layers whose tokens are in host memory
   std::size_t working_sets = 0;  ///< bytes, on the device
-  std::size_t index = 0;         ///< bytes, also while it is built
+  std::size_t index = 0;         ///< bytes, including those needed to build it
 };
-/// After a prompt of `prompt_tokens` tokens of which each of the layer's `sets` KV sets has
-/// `tokens`. layout: of the pages.
+/// Estimates the needs after a prompt of `prompt_tokens` tokens, of which each of the `sets` KV
+/// sets per layer has `tokens`.  layout: of the pages.
 AnswerNeeds answer_needs(const Policies& policies, const ModelShape& shape,
                          const PageLayout& layout, int sets, std::int32_t tokens,
                          int prompt_tokens);

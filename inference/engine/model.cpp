@@ -18,9 +18,9 @@
 namespace turnbench {
 namespace {
 
-constexpr float kRandomScale = 0.02f;  // standard deviation of made-up weights
+constexpr float kRandomScale = 0.02f;  // standard deviation of random weights
 
-/// The answer ends with any token that one of the two files calls an end.
+/// Adds the file's end tokens: an answer ends with any end token of either file.
 void read_generation_config(Checkpoint& c, std::string_view text, const std::string& source) {
   c.generation_config = text;
   const Json json = parse_json(text, source);
@@ -78,7 +78,7 @@ Checkpoint open_directory(const std::string& spec) {
   return c;
 }
 
-/// Refuses weights that this machine's own memory is too small for, before it takes any.
+/// Refuses weights that do not fit into the host memory of this machine, before allocating any.
 void check_fits(const Checkpoint& c, DType dtype) {
   double weights = static_cast<double>(c.config.parameter_count());
   if (c.tensors) {
@@ -98,21 +98,21 @@ void check_fits(const Checkpoint& c, DType dtype) {
   }
 }
 
-constexpr std::size_t kBlockBytes = std::size_t{16} << 20;  // of a matrix that are put at a time
+constexpr std::size_t kBlockBytes = std::size_t{16} << 20;  // of a matrix, loaded at a time
 
-/// Where the weights of a matrix or vector come from: the checkpoint, or the generator.
+/// The source of weights: a checkpoint, or the random generator.
 class Source {
  public:
   Source(const Checkpoint& c, Backend& backend, DType dtype)
       : c_(c), backend_(backend), dtype_(dtype) {}
 
-  /// Rows [first, first + rows) of `m`.  What the file holds is checked first: only then is a
-  /// matrix of `total` rows made, so that its size is never just what config.json claims.
+  /// Loads rows [first, first + rows) of `m`.  The tensor in the file is checked before the matrix
+  /// of `total` rows is allocated, so that config.json alone cannot cause a large allocation.
   void load_rows(std::unique_ptr<WeightMatrix>& m, std::int64_t total, std::int64_t first,
                  const std::string& name, std::int64_t rows, std::int64_t columns) const {
     const TensorView* t = c_.tensors ? &c_.tensors->at(name, {rows, columns}) : nullptr;
     if (m == nullptr) m = backend_.make_matrix(total, columns, dtype_);
-    // In blocks, so that a file and its packed copy are not there at once.
+    // In blocks, so that the file and its packed copy are not in memory at the same time.
     const DType type = t != nullptr ? t->dtype : dtype_;
     const std::size_t row_bytes = columns * size_of(type);
     const std::int64_t block = std::max<std::size_t>(1, kBlockBytes / row_bytes);
@@ -131,7 +131,7 @@ class Source {
     }
   }
 
-  /// In the backend's memory.
+  /// A vector of weights in the backend's memory.
   WeightVector weight_vector(const std::string& name, std::int64_t size, float made_up) const {
     return weight_vector(vector(name, size, made_up));
   }
@@ -152,7 +152,7 @@ class Source {
   }
 
  private:
-  /// Rows [first, first + count) of a made-up matrix, as the model's dtype.
+  /// Draws rows [first, first + count) of a random matrix in the model's dtype.
   void draw_rows(const std::string& name, std::int64_t first, std::int64_t count,
                  std::int64_t columns, std::byte* out) const {
     backend_.parallel_for(count, [&](std::size_t r) {
@@ -284,7 +284,7 @@ Model::Model(const Checkpoint& checkpoint, std::span<Backend* const> backends, D
                  hidden);
   if (!c.tied_embeddings || stages_.count() > 1)
     first.load_rows(embedding_, c.vocab, 0, embedding, c.vocab, hidden);
-  // Other backends use the weights, in streams that wait for nothing of these.
+  // Other backends read the weights in streams that do not wait for these backends.
   for (Backend* backend : backends) backend->memory()->synchronize();
   rope_frequencies_ = turnbench::rope_frequencies(c.rope, c.head_dim);
 }

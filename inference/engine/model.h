@@ -30,7 +30,7 @@ struct Checkpoint {
   DType stored_dtype() const;
   /// A hash of everything that determines the logits: shape, RoPE frequencies, weights.
   std::string content_hash() const;
-  /// Cuts the layers into `count` stages.  The first stage also has the embedding, the last the
+  /// Splits the layers into `count` stages.  The first stage also has the embedding, the last the
   /// output head.
   /// @throws Error (input) if there are more stages than layers.
   Stages stages(std::size_t count) const;
@@ -45,7 +45,7 @@ struct LayerWeights {
 /// A loaded decoder: its configuration, and its weights in the layout of its backends.
 class Model {
  public:
-  /// Loads the weights and converts them to `dtype`.  Other backends on the same kind of device may
+  /// Loads the weights and converts them to `dtype`.  Other backends on the same kind of device can
   /// use them.
   /// @throws Error (memory) if they do not fit into host memory.
   Model(const Checkpoint& checkpoint, Backend& backend, DType dtype);

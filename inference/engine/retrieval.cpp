@@ -33,7 +33,7 @@ const std::shared_ptr<KvPool>& Retrieval::retriever_pool(int head_dim) {
 std::vector<Retriever*> Retrieval::retrievers_of(const Pass& pass) {
   std::vector<Retriever*> out;
   if (pass.sequence->retriever) out.push_back(pass.sequence->retriever.get());
-  if (pass.kind == Pass::Kind::kDecode) return out;  // what forks of prompts need
+  if (pass.kind == Pass::Kind::kDecode) return out;  // the rest is for forks of prompts
   for (const auto& retriever : pass.sequence->fork_retrievers) out.push_back(retriever.get());
   return out;
 }
@@ -46,7 +46,7 @@ void Retrieval::count_resources(std::span<const Pass> passes) {
     if (!resource.key.empty()) resource_bytes_[resource.key] = resource.bytes;
   };
   for (const Pass& pass : passes) {
-    if (pass.kind == Pass::Kind::kDecode) continue;  // known since its prompt
+    if (pass.kind == Pass::Kind::kDecode) continue;  // already counted with its prompt
     count(*pass.sequence);
     for (const Sequence* fork : pass.forks) count(*fork);
   }

@@ -8,8 +8,8 @@ namespace turnbench {
 /// The index of the largest logit; on ties the lowest.
 int argmax(std::span<const float> logits);
 
-/// Samples tokens greedily or at a temperature.  It has a random stream of its own: the i-th draw
-/// depends only on the seed.
+/// Samples tokens greedily or at a temperature.  Its random stream is private: the i-th draw
+/// depends only on the seed and i.
 class Sampler {
  public:
   /// temperature: 0 is greedy.

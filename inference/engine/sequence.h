@@ -19,11 +19,11 @@ namespace turnbench {
 struct Counters {
   /// Tokens read by decode attention, summed over steps, layers and sets.
   double attended_tokens = 0;
-  std::int64_t attentions = 0;  ///< number of terms of this sum
+  std::int64_t attentions = 0;  ///< number of terms in `attended_tokens`
   double prefill_pairs = 0;  ///< (query, key) pairs computed by prefill attention, all query heads
-  double prefill_pairs_dense = 0;  ///< what dense causal attention would compute
+  double prefill_pairs_dense = 0;  ///< pairs that dense causal attention would compute
   double policy_seconds = 0;       ///< time in policies and their statistics
-  /// What crossed the link between host and device in this turn; empty if all is on the device.
+  /// Transfers between host and device in this turn; empty if nothing is offloaded.
   Ledger ledger;
 
   double mean_attended() const {
@@ -34,8 +34,8 @@ struct Counters {
 /// The state of one layer of a sequence.
 struct LayerState {
   LayerKv kv;
-  /// Rows of an answer are stored if steps read them, or their observers may.  A prompt that
-  /// follows an answer begins with none, so that its window is the same in either case.
+  /// Rows of an answer are stored if steps or observers may read them.  A prompt that follows an
+  /// answer starts with an empty tail, so that its window does not depend on this.
   QueryTail tail;
   ColumnMasses columns = {};  ///< of the rows prefilled so far
 };
@@ -45,15 +45,14 @@ struct LayerState {
 class Sequence {
  public:
   /// storage: of each layer; it determines the KV dtype and whether pre-RoPE keys are stored.
-  /// tail_rows: recent query rows to store per layer, or as many as the policies need if that is
-  /// more.
+  /// tail_rows: recent query rows to store per layer, at least; the policies may need more.
   Sequence(const ModelShape& shape, Policies policies,
            std::span<const std::shared_ptr<const KvStorage>> storage, int tail_rows);
 
   Sequence fork() const;
-  /// Forks with other policies.
+  /// Forks the sequence with other policies.
   Sequence fork_as(Policies policies) const;
-  /// Returns to the state after the first `position` tokens.  Only valid if nothing was evicted and
+  /// Restores the state after the first `position` tokens.  Only valid if nothing was evicted and
   /// no fork uses column masses.
   void truncate(std::int32_t position);
 
@@ -63,12 +62,12 @@ class Sequence {
   LayerState& at(int layer) { return layers[static_cast<std::size_t>(layer)]; }
   const LayerState& at(int layer) const { return layers[static_cast<std::size_t>(layer)]; }
 
-  /// Whether steps of some layer read copies on the device.
+  /// Whether any layer is offloaded (LayerKv::is_offloaded).
   bool is_offloaded() const {
     return std::any_of(layers.begin(), layers.end(),
                        [](const LayerState& l) { return l.kv.is_offloaded(); });
   }
-  /// True if some set stores pre-RoPE keys, because of its pool's layout or because it shares pages
+  /// True if any set stores pre-RoPE keys, because of its pool's layout or because it shares pages
   /// with a sequence that stores them.
   bool stores_pre_rope_keys() const;
   double mean_tokens() const;      ///< cached tokens per set, over layers and sets
@@ -76,15 +75,15 @@ class Sequence {
   /// rows * head_dim * element size * cached tokens of all sets.
   std::size_t logical_bytes(std::size_t rows = 2) const;
 
-  // Bytes without what pages round up to, the same for a sequence whose pages others share or not:
-  /// Of the cached tokens' keys and values wherever they are, also of keys before RoPE if the
-  /// policies need them, of keys that a policy keeps in another form, and of a retriever's.
+  // Bytes without the rounding to whole pages, regardless of whether pages are shared:
+  /// Keys and values of the cached tokens in either memory, keys before RoPE if the policies need
+  /// them, keys that a policy stores in another form, and keys of a retriever.
   std::size_t kv_bytes() const;
-  /// Of these what is on the device: layers that are there whole, working sets with all their slots
-  /// of those in host memory.  Working sets beside layers on the device come on top.
+  /// The part on the device: whole layers, and all slots of the working sets of offloaded layers.
+  /// Working sets of layers on the device (with rebuilt keys) are added.
   std::size_t resident_kv_bytes() const;
-  /// Of these, slots of working sets that were added because an answer needed more than was
-  /// promised at the end of its prompt.
+  /// The part of `resident_kv_bytes` in working-set slots that were added because an answer needed
+  /// more than the policy declared at the end of the prompt.
   std::size_t added_kv_bytes() const;
 
   /// The retriever with this key; null if there is none.
@@ -97,20 +96,20 @@ class Sequence {
   std::int32_t next_position = 0;  ///< of the next token; tokens.size() unless positions shift
   int prompt_tokens = 0;           ///< tokens processed when the last prompt ended
   int generated = 0;               ///< tokens since then
-  bool answered = false;           ///< the last pass was a step of an answer
+  bool answered = false;           ///< the last pass was a decode step
   std::vector<LayerState> layers;
   Policies policies;
   std::unique_ptr<Retriever> retriever;  ///< of the selection policy; may be null
-  /// Of sequences that share this one's prefill, as far as it has none like theirs.
+  /// Retrievers of sequences that share this prefill, unless this sequence has the same retriever.
   std::vector<std::unique_ptr<Retriever>> fork_retrievers;
   Counters counters;
 
  private:
-  /// A key and a value, and a key before RoPE if the policies need it.
+  /// Rows per token: a key and a value, and a key before RoPE if the policies need it.
   std::size_t rows_per_token() const { return policies.pre_rope_keys() ? 3 : 2; }
-  /// Bytes of keys that the policy keeps in another form, and of its retriever's.
+  /// Bytes of keys that the policy stores in another form, and of the keys of its retriever.
   std::size_t policy_key_bytes() const;
-  /// Of one key or value.
+  /// Bytes of one key or value.
   std::size_t row_bytes() const { return layers.front().kv.pool()->layout().row_bytes(); }
   template <typename Visit>
   void for_each_set(const Visit& visit) const {

@@ -16,18 +16,18 @@ namespace turnbench {
 /// Settings of an engine.
 struct EngineOptions {
   DType kv_dtype = DType::kF32;
-  /// Most rows of one sequence per forward pass of `prefill` (chunked prefill).  Sequences with a
-  /// sparse prefill are not chunked, or layer by layer (PromptSelection::chunkable).
+  /// Maximal rows of one sequence per forward pass of `prefill` (chunked prefill).  Sequences with
+  /// a sparse prefill are not chunked, or are chunked layer by layer (PromptSelection::chunkable).
   int prefill_chunk = 2048;
-  int max_rows = 8192;           ///< most rows of all sequences per forward pass of `prefill`
+  int max_rows = 8192;           ///< maximal rows of all sequences per forward pass of `prefill`
   std::size_t memory_limit = 0;  ///< bytes of all stages together; 0: no limit
-  /// Most bytes of keys and values on each stage's device, enforced by its allocator; 0: no
+  /// Maximal bytes of keys and values on each stage's device, enforced by its allocator; 0: no
   /// limit.
   std::size_t kv_limit = 0;
-  /// Bandwidth in 1e9 bytes/s of the link between host and device, which is slowed down to it; 0:
-  /// as it is.
+  /// Bandwidth in 1e9 bytes/s to which the link between host and device is throttled; 0: no
+  /// throttling.
   double link_gbps = 0;
-  int background_threads = 1;  ///< that build the indices of selection policies
+  int background_threads = 1;  ///< threads that build the indices of selection policies
 };
 
 /// Consecutive layers on one backend, with their page pools and activations in its memory.
@@ -60,16 +60,17 @@ struct Stage {
   std::shared_ptr<Memory> memory;
   std::unique_ptr<Replay> replay;
   std::shared_ptr<const KvStorage> storage, pre_rope_storage;  ///< of keys and values
-  std::shared_ptr<KvPool> gathered_pool;                       ///< of what blocks of a prompt read
-  Rows hidden{memory};                                         ///< [rows, hidden]
-  Rows cos{memory}, sin{memory};                               ///< [rows, head_dim / 2]
-  Rows q{memory}, attended{memory};                            ///< [rows, heads * head_dim]
-  Rows k{memory}, v{memory}, pre_rope_k{memory};               ///< [rows, kv_heads * head_dim]
-  Rows lse{memory};                                            ///< [rows, heads]
-  /// Of rows that attend to tokens at a greatest distance (SelectionPolicy::max_distance): their
-  /// queries, what attention to those tokens gives, and the tables that turn them.
+  std::shared_ptr<KvPool> gathered_pool;  ///< for the tokens that query blocks of a prompt read
+  Rows hidden{memory};                    ///< [rows, hidden]
+  Rows cos{memory}, sin{memory};          ///< [rows, head_dim / 2]
+  Rows q{memory}, attended{memory};       ///< [rows, heads * head_dim]
+  Rows k{memory}, v{memory}, pre_rope_k{memory};  ///< [rows, kv_heads * head_dim]
+  Rows lse{memory};                               ///< [rows, heads]
+  /// For rows with clamped attention (SelectionTraits::max_distance): their rotated queries, the
+  /// attention to tokens at the maximal distance, and the tables for the rotation.
   Rows far_q{memory}, far_attended{memory}, far_lse{memory}, turns{memory};
-  Rows shown{memory};   ///< [rows, hidden]: a later stage's, for what the first one has beside it
+  Rows shown{memory};   ///< [rows, hidden]: hidden states of a later stage, for a retriever on the
+                        ///< first stage
   Rows normed{memory};  ///< [block, hidden]
   /// Scratch of a block: queries, keys and values [block, qkv width], or gate and up
   /// [block, 2 * ffn] and their product [block, ffn].
@@ -89,14 +90,15 @@ struct ForwardBatch {
   std::int64_t block = 0;  // rows per block of the linear layers
   bool pre_rope_keys = false;
   bool decodes = true;     // all passes are decode steps
-  bool layer_ends = true;  // no more rows of these passes go through the layer
-  /// A layer of a decode step that was asked for before its turn.
+  bool layer_ends = true;  // no further rows of these passes will go through the layer
+  /// A prefetched selection of a layer in a decode step.
   struct Ahead {
-    AppendPlan row;  // of the step's token
+    AppendPlan row;  // where the rows of the step's token are written
     Selection selection;
     Readable readable;
   };
-  /// [passes][layers], or none of a pass; null where a layer is asked in its turn.
+  /// [passes][layers], or empty for a pass without prefetching; null for layers that select when
+  /// they run.
   std::vector<std::vector<std::shared_ptr<const Ahead>>> ahead;
   const Ahead* ahead_of(std::size_t pass, int layer) const {
     return pass < ahead.size() && !ahead[pass].empty()

@@ -10,8 +10,9 @@ namespace turnbench {
 Stages::Stages(std::span<const std::int64_t> weights, std::size_t count) {
   const std::size_t layers = weights.size();
   assert(1 <= count && count <= layers);
-  // best[n][end]: the best cut of the first `end` layers into n stages: its heaviest stage, the sum
-  // of the squares (of two such cuts the evener has less), and where the last stage begins.
+  // best[n][end]: the best split of the first `end` layers into n stages: the weight of its
+  // heaviest stage, the sum of squared weights (as tie-breaker, it prefers balanced splits), and
+  // the first layer of the last stage.
   using Cut = std::tuple<std::int64_t, double, std::size_t>;
   constexpr Cut kNone{std::numeric_limits<std::int64_t>::max(), 0, 0};
   std::vector<std::vector<Cut>> best(count + 1, std::vector<Cut>(layers + 1, kNone));

@@ -7,12 +7,11 @@
 
 namespace turnbench {
 
-/// The pipeline stages of a model: each has consecutive layers, which one backend holds and
-/// computes.
+/// The pipeline stages of a model: each consists of consecutive layers on one backend.
 class Stages {
  public:
-  /// Cuts layers into `count` stages of at least one layer each, so that the largest sum of weights
-  /// is as small as possible.  weights: of each layer.  count: from 1 to the number of layers.
+  /// Splits layers into `count` stages of at least one layer each, so that the largest sum of
+  /// weights is minimal.  weights: of each layer.  count: from 1 to the number of layers.
   Stages(std::span<const std::int64_t> weights, std::size_t count);
 
   std::size_t count() const { return first_.size() - 1; }

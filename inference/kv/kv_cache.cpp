@@ -51,12 +51,12 @@ void KvPool::allocate(KvPage& page) {
   ++pages_;
 }
 
-/// Cuts pages from large slabs, which are backed by huge pages, so that reading a long cache causes
-/// few TLB misses.
+/// Allocates pages from large slabs backed by huge pages, so that reading a long cache causes few
+/// TLB misses.
 std::byte* KvPool::cut_page() {
   const std::size_t bytes = stride();
   if (slab_left_ < bytes) {
-    // A new slab doubles the memory, so that small caches stay small.
+    // Each new slab doubles the memory, so that small caches stay small.
     std::size_t held = 0;
     for (const Buffer& slab : slabs_) held += slab.size();
     const std::size_t pages = std::clamp(held, bytes, std::max(bytes, kLargestSlab)) / bytes;
@@ -65,7 +65,7 @@ std::byte* KvPool::cut_page() {
   }
   std::byte* out = slabs_.back().data() + slabs_.back().size() - slab_left_;
   slab_left_ -= bytes;
-  if (memory_->is_host()) std::memset(out, 0, bytes);  // its kernels read whole pages
+  if (memory_->is_host()) std::memset(out, 0, bytes);  // CPU kernels read whole pages
   return out;
 }
 
@@ -210,12 +210,12 @@ void KvHeadCache::place(int first, const KvHeadCache& from, int from_slot, int c
   assert(l.dtype == f.dtype && l.head_dim == f.head_dim && l.pre_rope_keys <= f.pre_rope_keys);
   assert(first + count <= size_ && from_slot + count <= from.size_);
   const std::size_t row = l.row_bytes();
-  const bool in_pages = from.pool_->memory().is_host();  // where the positions of `from` are
+  const bool in_pages = from.pool_->memory().is_host();  // the positions of `from`
   while (count > 0) {
     const int to = first % kPageTokens, at = from_slot % kPageTokens;
-    const int run = std::min({count, kPageTokens - to, kPageTokens - at});  // in one page of each
+    const int run = std::min({count, kPageTokens - to, kPageTokens - at});  // within a page of each
     KvPage& page = writable_page(first);
-    // Not by way of the page, which is in no cache.
+    // Avoids reading the KvPage object, which is not in the CPU cache.
     const std::byte* source = from.page_data_[static_cast<std::size_t>(from_slot / kPageTokens)];
     const auto copy_rows = [&](std::size_t to_offset, std::size_t from_offset, std::size_t bytes) {
       const auto u = [](int i) { return static_cast<std::size_t>(i); };
@@ -246,7 +246,7 @@ void KvHeadCache::place_pre_rope(int first, const KvHeadCache& from, int from_sl
   const std::size_t row = l.row_bytes();
   while (count > 0) {
     const int to = first % kPageTokens, at = from_slot % kPageTokens;
-    const int run = std::min({count, kPageTokens - to, kPageTokens - at});  // in one page of each
+    const int run = std::min({count, kPageTokens - to, kPageTokens - at});  // within a page of each
     KvPage& page = writable_page(first);
     const KvPage& source = from.page_of(from_slot);
     const auto u = [](int i) { return static_cast<std::size_t>(i); };

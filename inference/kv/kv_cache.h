@@ -13,7 +13,7 @@ namespace turnbench {
 
 constexpr int kPageTokens = 64;  ///< tokens per page, and keys per tile of every attention kernel
 
-/// The keys that are copied beside values: all, those before RoPE, or none.
+/// The keys that are copied together with values: all, only those before RoPE, or none.
 enum class KeyRows { kAll, kPreRope, kNone };
 
 /// One kind of the rows that a slot has: [head_dim] each.
@@ -47,7 +47,7 @@ struct PageLayout {
 /// host memory, else a copy in `host_positions`.
 struct KvPage {
   std::byte* data = nullptr;
-  std::uint32_t index = 0;  ///< in the pool's range of pages, if it has one
+  std::uint32_t index = 0;  ///< in the pool's page range, if it has one
   std::int32_t* positions = nullptr;
   std::vector<std::int32_t> host_positions;
 };
@@ -64,12 +64,12 @@ class KvPool : public std::enable_shared_from_this<KvPool> {
   Memory& memory() const { return *memory_; }
   /// The distance of consecutive pages in bytes.
   std::size_t stride() const;
-  /// The begin of the range in which pages are addressed by index; null before the first page, and
-  /// where pages are addressed by pointer.
+  /// Start of the range in which pages are addressed by index; null before the first page, or if
+  /// pages are addressed by pointer.
   const std::byte* base() const;
   /// @throws Error (memory) above the limit.
   Page acquire();
-  /// Bytes of pages in use at once; 0: no limit.
+  /// bytes: limit for the pages in use at the same time; 0: no limit.
   void set_limit(std::size_t bytes);
   std::size_t live_bytes() const;
   std::size_t peak_bytes() const;
@@ -84,16 +84,16 @@ class KvPool : public std::enable_shared_from_this<KvPool> {
   std::shared_ptr<Memory> memory_;
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<KvPage>> free_;
-  std::unique_ptr<PageRange> range_;  // of all pages, or null:
-  std::vector<Buffer> slabs_;         // pages are cut from these
+  std::unique_ptr<PageRange> range_;  // of all pages; if null, slabs_ are used
+  std::vector<Buffer> slabs_;         // pages are parts of these
   std::size_t slab_left_ = 0;         // unused bytes of the last slab
   std::size_t pages_ = 0;             // allocated so far
   std::size_t live_ = 0, peak_ = 0, limit_ = 0;
 };
 
-/// A KV set: the cached tokens of one KV head, or of one query head if a method keeps a set for
-/// each.  Slots 0, 1, ... are in ascending order of position, except in a working set.  Copies
-/// share pages until one side writes (copy-on-write).  A backend uses `pages`.
+/// A KV set: the cached tokens of one KV head, or of one query head if a method keeps one set per
+/// query head.  Slots 0, 1, ... are in ascending order of position, except in a working set.
+/// Copies share pages until one side writes (copy-on-write).  A backend uses `pages`.
 class KvHeadCache {
  public:
   explicit KvHeadCache(std::shared_ptr<KvPool> pool) : pool_(std::move(pool)) {}
@@ -105,8 +105,8 @@ class KvHeadCache {
   const PageLayout& layout() const { return pool_->layout(); }
   const std::shared_ptr<KvPool>& pool() const { return pool_; }
   std::int32_t position(int slot) const;
-  /// Reads a row of slot `slot` of a set in host memory as float32.  out: [head_dim].  Rows in the
-  /// memory of a device are read by its backend (Backend::rows_on_host).
+  /// Reads a row of slot `slot` of a set in host memory as float32.  out: [head_dim].  The backend
+  /// reads rows in device memory (Backend::rows_on_host).
   /// @throws Error (runtime) if the set is not in host memory.
   void read_key(int slot, float* out) const { read_host(KvRow::kKey, slot, out); }
   void read_pre_rope_key(int slot, float* out) const { read_host(KvRow::kPreRopeKey, slot, out); }
@@ -123,25 +123,25 @@ class KvHeadCache {
   /// layout has pre-RoPE keys.
   void append(const float* key, const float* value, const float* pre_rope_key,
               std::int32_t position);
-  /// Writes the rows of a slot.  Null: the value or pre-RoPE key is not written.  The memory must
-  /// be the host's, or the caller its backend.
+  /// Writes the rows of a slot.  Null: the value or pre-RoPE key is not written.  The set must be
+  /// in host memory, or the caller must be the backend that owns its memory.
   void write(int slot, const float* key, const float* value, const float* pre_rope_key);
-  /// Gives a slot of a working set a new token, whose rows a backend must then write (AppendJob).
+  /// Assigns a new token to a slot of a working set.  A backend must then write its rows
+  /// (AppendJob).
   void set_position(int slot, std::int32_t position);
-  /// Prefetches what `place` will look up of a slot in host memory that it takes a token from.
+  /// Prefetches the position of a source slot in host memory into the CPU cache, for `place`.
   void prefetch_position(int slot) const {
     const std::byte* page = page_data_[static_cast<std::size_t>(slot / kPageTokens)];
     __builtin_prefetch(page + layout().position_offset() +
                        static_cast<std::size_t>(slot % kPageTokens) * sizeof(std::int32_t));
   }
-  /// Gives slots [first, first + count) the tokens of the slots of `from` from `from_slot` on.
-  /// Appends to `copies` the copies of their rows, which the caller has to do before the slots are
-  /// read.  The layout of `from` may have pre-RoPE keys that this set lacks.
+  /// Assigns to slots [first, first + count) the tokens of `from` in slots from_slot, from_slot +
+  /// 1, ...  Appends the copies of their rows to `copies`; the caller must run these before the
+  /// slots are read.  The layout of `from` may have pre-RoPE keys that this set lacks.
   void place(int first, const KvHeadCache& from, int from_slot, int count,
              std::vector<Copy>& copies, KeyRows keys = KeyRows::kAll);
-  /// Gives slots [first, first + count) the values of those of `from` from `from_slot` on and, as
-  /// their keys, the pre-RoPE keys of those.  Their positions are greater by `shift`.  Copies are
-  /// as in `place`.
+  /// Like `place`, but the keys are the pre-RoPE keys of `from`, and positions are increased by
+  /// `shift`.
   void place_pre_rope(int first, const KvHeadCache& from, int from_slot, int count,
                       std::int32_t shift, std::vector<Copy>& copies);
   /// Removes all slots from `size` on.
@@ -159,9 +159,9 @@ class KvHeadCache {
   }
 
   std::span<const KvPool::Page> pages() const { return pages_; }
-  /// The addresses of the pages' bytes, as one array.
+  /// The addresses of the pages as one array, for kernels.
   std::span<const std::byte* const> page_data() const { return page_data_; }
-  /// The indices of the pages in their pool's range, if it has one, as one array for kernels.
+  /// The indices of the pages in the pool's page range, if it has one, as one array for kernels.
   std::span<const std::uint32_t> page_indices() const { return page_indices_; }
   std::size_t bytes() const { return pages_.size() * layout().bytes(); }
 

@@ -6,7 +6,7 @@
 namespace turnbench {
 namespace {
 
-/// Appends to each KV set of `to` the tokens that it lacks of that of `from`, over the link.
+/// Appends to each KV set of `to` the tokens of `from` that it lacks, over the link.
 void append_over(Link& link, LinkDirection direction, LinkUse use,
                  std::span<const KvHeadCache> from, std::span<KvHeadCache> to,
                  std::int64_t& account) {

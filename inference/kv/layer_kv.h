@@ -17,11 +17,11 @@
 
 namespace turnbench {
 
-/// Where the pages of layers are allocated, and how they move.  The layers of a stage share it.
+/// The page pools of layers, and the links between them.  The layers of a stage share one.
 struct KvStorage {
   std::shared_ptr<KvPool> device;  ///< in the memory of the stage's backend
   std::shared_ptr<KvPool> host;    ///< in host memory, of the same layout
-  /// In host memory, with pre-RoPE keys or without them: that which `host` is not.
+  /// In host memory, with pre-RoPE keys if `host` has none, and without them otherwise.
   std::shared_ptr<KvPool> other_host;
   std::shared_ptr<Link> link;    ///< between host and device
   std::shared_ptr<Link> within;  ///< from device to device
@@ -30,114 +30,118 @@ struct KvStorage {
 /// Lists of slots: [lists][slots].
 using SlotLists = std::vector<std::vector<std::int32_t>>;
 
-/// What attention reads of a layer.
+/// The sets and slots of a layer that attention reads.
 struct Readable {
   std::span<const KvHeadCache> sets;
-  bool is_copy = false;  ///< `sets` are copies on the device of what was selected
-  SlotLists slots = {};  ///< of such copies, [lists]; none: all slots
+  bool is_copy = false;  ///< `sets` are device copies of the selected tokens
+  SlotLists slots = {};  ///< slots of these copies, [lists]; none: all slots
 
-  /// The slots of `sets` to read for a selection of slots of the layer; none: all.
+  /// The slots of `sets` to read.  selected: slots of the layer.  No lists: all slots.
   const SlotLists& lists(const SlotLists& selected) const { return is_copy ? slots : selected; }
 };
 
-/// Where the rows of new tokens are to be written.
+/// Where the rows of new tokens must be written.
 struct AppendPlan {
-  std::span<KvHeadCache> sets;           ///< none: not known before the policy has pinned tokens
+  std::span<KvHeadCache> sets;           ///< empty: unknown until the policy has pinned tokens
   std::vector<std::int32_t> first = {};  ///< the slot of the first new token in each
-  bool writes_back = false;              ///< the rows are then copied to the host
+  bool writes_back = false;              ///< the rows must then be copied to the host
 };
 
-/// A layer's sets in host memory, and the bytes that were copied there.
+/// A layer's sets in host memory, and the bytes copied to create them.
 struct HostCopy {
   std::vector<KvHeadCache> sets;
   std::int64_t bytes = 0;
 };
 
-/// The keys and values of one layer of one sequence, wherever they are:
-///   - on the device, during a prompt perhaps with a copy of earlier tokens in host memory;
+/// The keys and values of one layer of one sequence, in one of these states:
+///   - on the device; during a prompt, possibly with a copy of earlier tokens in host memory;
 ///   - in host memory, with a working set on the device (`WorkingSet`); or on the device, with a
-///     working set of tokens whose keys are rebuilt;
+///     working set for tokens whose keys are rebuilt;
 ///   - in host memory, with the pinned tokens on the device (`PinnedLayer`).
-/// A copy is a fork: it shares pages until one side writes, after copies in flight have arrived.
+/// Copying an object forks it: it waits for transfers in flight, and pages are shared until one
+/// side writes.
 class LayerKv {
  public:
   LayerKv(int kv_heads, std::shared_ptr<const KvStorage> storage);
 
-  /// Every cached token: what policies see.  Slots of selections refer to these sets.
+  /// All cached tokens, as policies see them.  Slots of selections refer to these sets.
   const std::vector<KvHeadCache>& sets() const { return sets_; }
   std::vector<KvHeadCache>& sets() { return sets_; }
   const std::shared_ptr<KvPool>& pool() const { return storage_->device; }
   std::int32_t longest_set() const;
-  /// Whether steps read copies on the device: a working set, or the pinned tokens alone.
+  /// Whether steps read copies on the device: a working set, or only the pinned tokens.
   bool is_offloaded() const { return !std::holds_alternative<OnDevice>(where_); }
   const WorkingSet* working_set() const { return in<WorkingSet>(); }     ///< null: none
   const PinnedLayer* pinned_layer() const { return in<PinnedLayer>(); }  ///< null: none
-  /// The link over which a step's index comes to the device; null if the step reads the layer
-  /// there.
+  /// The link that transfers the index to the device; null if steps read the layer on the device.
   std::shared_ptr<Link> index_link() const;
 
-  // A pass, in this order:
-  /// Before a prefill pass: its earlier tokens are on the device, unless only pinned ones are read.
+  // The calls of a pass, in this order:
+  /// Before a prefill pass: transfers the earlier tokens to the device, unless only pinned ones are
+  /// read.
   void begin_prompt(LedgerEntry& ledger);
-  /// Appends tokens, whose rows are to be written next.
+  /// Appends tokens.  Their rows must be written next.
   void extend(std::span<const std::int32_t> positions);
-  /// Where the rows of the last `rows` tokens are to be written in a prompt.
+  /// Where the rows of the last `rows` tokens of a prompt must be written.
   AppendPlan prompt_rows(int rows);
-  /// The same for the token of a decode step.  answer: tokens of the answer so far.
-  /// @throws Error (runtime) if more is pinned than was promised (WorkingSet::begin_step).
+  /// The same for the token of a decode step.  answer: number of tokens of the answer so far.
+  /// @throws Error (runtime) if more tokens are pinned than the policy declared
+  /// (WorkingSet::begin_step).
   AppendPlan step_row(const PinnedSlots& pinned, int answer, LedgerEntry& ledger);
-  /// Where the rows of the last `rows` tokens are to be written if only pinned tokens are read.
+  /// The same if only pinned tokens are read: appends the tokens at `positions` to the pinned
+  /// layer.
   AppendPlan pinned_rows(std::span<const std::int32_t> positions);
-  /// After the rows were written.
+  /// Must be called after the rows were written.
   void written(const AppendPlan& plan, int rows, LedgerEntry& ledger);
-  /// Waits until the host has all rows that steps of a working set have written.
+  /// Waits until the host has all rows that steps wrote to a working set.
   void settle();
-  /// The same of a layer of which only pinned tokens are read.
+  /// The same for a layer of which only pinned tokens are read.
   void settle_pinned();
-  /// What the rows of a prompt, or of a step that selects nothing, read.
+  /// What the rows of a prompt read, or those of a step without a selection.
   Readable readable();
-  /// Starts to bring what a step selected to the device.  all: the step reads every token.
-  /// @throws Error (runtime) if that is more than was promised (WorkingSet::make_room).
+  /// Starts the transfer of selected tokens to the device.  all: the step reads every token.
+  /// @throws Error (runtime) if the step selects more than the policy declared
+  /// (WorkingSet::make_room).
   Readable fetch(const SlotLists& selected, bool all, const PinnedSlots& pinned, int answer,
                  LedgerEntry& ledger, const WorkingSet::Rebuild& rebuild, const ForEach& for_each);
-  /// Waits for what `fetch` has started.
+  /// Waits for the transfers that `fetch` started.
   void await_fetch();
-  /// After a step's attention.
+  /// Called after a step's attention.
   void end_step(LedgerEntry& ledger);
 
-  // What is pinned, where only pinned tokens are read:
-  /// The pinned layer if it holds other ranges than these; null if it holds them, or there is none.
+  // For layers of which only pinned tokens are read:
+  /// The pinned layer if its ranges differ from `pinned`; null if they are equal, or there is none.
   PinnedLayer* to_repin(std::span<const SlotRange> pinned);
 
-  // Where tokens are after a prompt:
-  /// A copy of all tokens in host memory; only those that are not there yet are copied.
+  // Placement of the tokens after a prompt:
+  /// A copy of all tokens in host memory.  Only tokens that are not yet there are transferred.
   std::shared_ptr<HostCopy> copy_to_host();
-  /// From now on the host's tokens are the layer's.
+  /// Replaces the sets by those in host memory.
   void move_to(const HostCopy& host) { sets_ = host.sets; }
-  /// Steps read the device; a copy in host memory is dropped.
+  /// Steps will read the device; a copy in host memory is dropped.
   void stay_on_device();
-  /// Steps read a working set, which begins with the pinned ones of these tokens.
-  /// from_host: the tokens will be in host memory.
+  /// Steps will read a working set that starts with the pinned tokens.  from_host: the layer's
+  /// tokens will be in host memory.
   void use_working_set(const Residency::Options& options, const DeviceNeeds& needs,
                        const PinnedSlots& pinned, bool from_host);
-  /// Prompts and steps read the pinned tokens.
+  /// Prompts and steps will read only the pinned tokens.
   void use_pinned(std::span<const SlotRange> pinned);
-  /// While an answer is decoded: what the last step read of a layer on the device, which a working
-  /// set takes over (`move_in_answer`).
+  /// During decoding: stores what the last step read of a layer on the device, for the working set
+  /// that `move_in_answer` creates.
   void remember_read(const SlotLists& selected);
-  /// Moves a layer to host memory between two steps.
+  /// Offloads a layer between two decode steps.
   void move_in_answer(const Residency::Options& options, const DeviceNeeds& needs,
                       const PinnedSlots& pinned, LedgerEntry& ledger);
 
-  /// Takes over other sets, as those of a prefix that is shared.
+  /// Replaces the sets, for example by those of a shared prefix.
   void assign(std::span<const KvHeadCache> sets) { sets_.assign(sets.begin(), sets.end()); }
-  /// After an eviction: slots are those of other tokens now.
+  /// Must be called after an eviction, which reassigns slots.
   void forget_slots();
   /// Removes all tokens at or after `position`.
   void truncate(std::int32_t position);
 
-  std::int64_t resident_slots() const;  ///< of all sets, on the device
-  std::int64_t added_slots() const;     ///< of working sets, beyond what was promised
+  std::int64_t resident_slots() const;  ///< of all sets on the device
+  std::int64_t added_slots() const;     ///< of working sets, beyond what the policy declared
 
  private:
   struct OnDevice {

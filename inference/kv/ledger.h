@@ -6,17 +6,17 @@
 
 namespace turnbench {
 
-/// What one layer of a sequence moved between host and device in one step, and what its selections
-/// found there.  Bytes are those that the Link counted.
+/// The transfers of one layer of a sequence between host and device in one step, and the hits and
+/// misses of its selections.  Bytes are those that the Link counted.
 struct LedgerEntry {
-  std::int64_t index_bytes = 0;       ///< data by which tokens are selected
-  std::int64_t index_bits = 0;        ///< what these data need at least: a 6-bit code has 6
+  std::int64_t index_bytes = 0;       ///< index data for the selection
+  std::int64_t index_bits = 0;        ///< minimal size of these data in bits: 6 for a 6-bit code
   std::int64_t kv_fetch_bytes = 0;    ///< keys and values that the step reads
-  std::int64_t cache_fill_bytes = 0;  ///< keys and values that later steps may find on the device
+  std::int64_t cache_fill_bytes = 0;  ///< keys and values for the device cache, for later steps
   std::int64_t prefill_bytes = 0;     ///< keys and values of earlier tokens that a prefill reads
   std::int64_t writeback_bytes = 0;   ///< keys and values of new tokens, to the host
-  /// Selected tokens, counted once for all lists that share a device slot, by whether they were on
-  /// the device before the step.  Tokens that always are on the device are neither.
+  /// Selected tokens that were on the device before the step (hits) or were not (misses), counted
+  /// once for all lists that share a device slot.  Pinned tokens are neither.
   std::int64_t hits = 0, misses = 0;
   std::int64_t evictions = 0;  ///< blocks that left the device cache
 
@@ -27,7 +27,7 @@ struct LedgerEntry {
   bool operator==(const LedgerEntry&) const = default;
 };
 
-/// The numbers of an entry with their names in stores and tables.
+/// A number of an entry and its name in stores and tables.
 struct LedgerField {
   const char* name;
   std::int64_t LedgerEntry::*value;
@@ -43,16 +43,16 @@ inline constexpr LedgerField kLedgerFields[] = {
     {"misses", &LedgerEntry::misses},
     {"evictions", &LedgerEntry::evictions}};
 
-/// The entries of all decode steps of a turn, and of its prefill: [1 + steps][layers].
+/// The entries of the prefill of a turn and of all its decode steps: [1 + steps][layers].
 class Ledger {
  public:
-  /// Begins a new step of a model with so many layers.  The first is the prefill.
+  /// Begins a new step of a model with `layers` layers.  The first one is the prefill.
   void begin_step(int layers) {
     layers_ = static_cast<std::size_t>(layers);
     entries_.resize(entries_.size() + layers_);
   }
   std::size_t steps() const { return layers_ == 0 ? 0 : entries_.size() / layers_; }
-  /// An entry of the step that was begun last.
+  /// The entry of a layer in the current step.
   LedgerEntry& now(int layer) {
     return entries_[entries_.size() - layers_ + static_cast<std::size_t>(layer)];
   }

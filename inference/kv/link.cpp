@@ -145,7 +145,8 @@ void HostLink::run(const Job& job) {
     for (const Copy& c : job.copies) bytes += static_cast<double>(c.bytes);
     const auto takes = std::chrono::duration_cast<Clock::duration>(
         std::chrono::duration<double>(bytes / (options_.gbps * 1e9)));
-    // From the end of the previous job, not from now: the thread may have slept longer than asked.
+    // Starts at the end of the previous job, not at the current time: the thread may have slept
+    // longer than requested.
     free_at_ = std::max(std::max(free_at_, job.submitted) + takes, end);
     if (free_at_ > end) {
       std::unique_lock lock(mutex_);

@@ -17,10 +17,10 @@
 
 namespace turnbench {
 
-/// What crosses the link between host and device, for the counts of bytes.
+/// The purpose of a transfer over the link, by which bytes are counted.
 enum class LinkUse {
-  kIndex,      ///< data by which tokens are selected
-  kKvFetch,    ///< keys and values that the coming attention reads
+  kIndex,      ///< index data for the selection
+  kKvFetch,    ///< keys and values that the next attention reads
   kCacheFill,  ///< keys and values for the device cache of later steps
   kPrefill,    ///< keys and values of earlier turns that a prefill reads
   kWriteback,  ///< keys and values of new tokens
@@ -28,7 +28,7 @@ enum class LinkUse {
 constexpr std::size_t kLinkUses = 5;
 enum class LinkDirection { kToDevice, kToHost };
 
-/// What crossed a link so far.
+/// The transfers over a link so far.
 struct LinkTraffic {
   std::array<std::int64_t, kLinkUses> to_device_bytes = {}, to_host_bytes = {};  ///< by LinkUse
   double measured_seconds = 0;   ///< time in which copies ran
@@ -41,51 +41,51 @@ struct LinkTraffic {
   std::int64_t to_host(LinkUse use) const { return to_host_bytes[static_cast<std::size_t>(use)]; }
 };
 
-/// Copies between host and device memory beside the computation.  The one place where their bytes
-/// are counted.  Copies run in the order of `submit`.  Several threads may call at once.
+/// Runs copies between host and device memory concurrently with the computation, and counts their
+/// bytes; they are counted nowhere else.  Copies run in the order of `submit`.  Thread-safe.
 class Link {
  public:
-  /// A submission, in ascending order from 1.
+  /// Number of a submission, ascending from 1.
   using Ticket = std::uint64_t;
 
   virtual ~Link() = default;
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
-  /// Starts copies, after all operations that the backend was given so far.  Memory must stay
+  /// Starts copies, ordered after all operations issued to the backend so far.  Memory must stay
   /// valid, sources unchanged and destinations untouched until `wait` has returned for the ticket.
-  /// Copies of one submission must not overlap.  Their bytes are counted here, so that the counts
-  /// do not depend on time; they are also added to `account` if it is not null.
+  /// Copies of one submission must not overlap.  Their bytes are counted on submission, so the
+  /// counts do not depend on timing; they are also added to `account` if it is not null.
   /// @throws Error (runtime) for a null address.
   Ticket submit(std::span<const Copy> copies, LinkDirection direction, LinkUse use,
                 std::int64_t* account = nullptr);
 
-  /// Returns when operations that the backend is given from now on see the copies of `ticket` and
-  /// of all earlier ones.  Ticket 0: at once.
-  /// @throws Error (runtime) for a ticket that was never given, and the error of the first copies
-  /// that failed, if they are among these.  Once copies have failed, later ones do not run.
+  /// Returns when later operations of the backend are guaranteed to see the copies of `ticket` and
+  /// of all earlier tickets.  Ticket 0: immediately.
+  /// @throws Error (runtime) for an unknown ticket.  Rethrows the error of the first failed
+  /// submission if it is among these.  After a failure, later copies do not run.
   virtual void wait(Ticket ticket) = 0;
-  /// Returns when all copies so far are complete for the host.  @throws as `wait`.
+  /// Returns when the host sees the results of all copies so far.  @throws as `wait`.
   virtual void synchronize() = 0;
 
-  /// Bytes of all submissions so far; times of the copies that have ended.
+  /// Bytes of all submissions so far, and times of the completed copies.
   LinkTraffic traffic() const;
 
  protected:
   Link() = default;
-  /// Starts copies.  Called in the order of tickets, by one thread at a time.
+  /// Starts copies.  Called in ticket order, by one thread at a time.
   virtual void start(Ticket ticket, std::vector<Copy> copies) = 0;
-  /// Counts the time of copies that have ended.
+  /// Adds the time of completed copies.
   void add_seconds(double measured, double throttled);
 
  private:
-  std::mutex order_;  // held from giving a ticket until its copies are started
+  std::mutex order_;  // locked from the creation of a ticket until its copies have started
   mutable std::mutex traffic_mutex_;
   Ticket given_ = 0;
   LinkTraffic traffic_;
 };
 
-/// A Link whose copies run between the operations of a backend, in their order.
+/// A Link whose copies run in order with the operations of a backend.
 class OrderedLink : public Link {
  public:
   explicit OrderedLink(std::shared_ptr<Memory> memory) : memory_(std::move(memory)) {}
@@ -98,22 +98,21 @@ class OrderedLink : public Link {
   std::shared_ptr<Memory> memory_;
 };
 
-/// A Link for a backend in host memory: one thread that copies.
+/// A Link for a backend in host memory, with one copy thread.
 class HostLink : public Link {
  public:
   struct Options {
-    /// Bandwidth of the link in 1e9 bytes/s, 0: that of the memory.  Copies that were faster end
-    /// later, when that link would have ended them.  It carries one submission after the other,
-    /// each from when it is submitted or the previous one has ended.
+    /// Bandwidth of the simulated link in 1e9 bytes/s; 0: no simulation.  Faster copies are delayed
+    /// until the simulated link would have completed them.  It transfers one submission at a time,
+    /// starting when it is submitted or when the previous one has ended, whichever is later.
     double gbps = 0;
   };
 
-  /// The copies are those of `memory`.
+  /// memory: performs the copies.
   /// @throws Error (input) for a bandwidth below 0.001 that is not 0.
   explicit HostLink(Options options, std::shared_ptr<Memory> memory = host_memory());
   HostLink() : HostLink(Options{}) {}
-  /// Runs the copies that were submitted, without the time of a slower link.  Their errors are
-  /// lost.
+  /// Runs the remaining copies without delays.  Their errors are lost.
   ~HostLink() override;
 
   void wait(Ticket ticket) override;
@@ -127,17 +126,17 @@ class HostLink : public Link {
 
   void start(Ticket ticket, std::vector<Copy> copies) override;
   void work();
-  /// Copies, and waits as long as a slower link would take.
+  /// Runs the copies, then waits as long as the simulated link would take.
   void run(const Job& job);
 
   Options options_;
   std::shared_ptr<Memory> memory_;
-  Clock::time_point free_at_{};  // of the copy thread: when a slower link has ended its last job
+  Clock::time_point free_at_{};  // when the simulated link becomes idle; of the copy thread
   std::mutex mutex_;
   std::condition_variable wake_, done_;
   std::deque<Job> jobs_;
   Ticket submitted_ = 0, ended_ = 0;
-  Ticket failed_ = 0;  // the first whose copies failed; 0: none
+  Ticket failed_ = 0;  // first submission whose copies failed; 0: none
   std::exception_ptr error_;
   bool stop_ = false;
   std::thread thread_;

@@ -29,7 +29,7 @@ PinnedLayer::PinnedLayer(const PinnedLayer& other)
 PinnedLayer::~PinnedLayer() {
   try {
     settle();
-  } catch (...) {  // whoever reads what was to be copied is told
+  } catch (...) {  // later readers of the failed copies get the error
   }
 }
 

@@ -10,17 +10,17 @@
 namespace turnbench {
 namespace {
 
-constexpr double kMassDecay = 0.1;             // of InfLLM's code
+constexpr double kMassDecay = 0.1;             // as in InfLLM's official implementation
 constexpr std::size_t kWorthDividing = 16384;  // selected tokens, of all lists
 
-/// Asked at every decode step: the loop has no exit, so that it runs on vectors.
+/// Called in every decode step: the loop has no early exit, so that it is vectorised.
 bool ascends(std::span<const std::int32_t> slots) {
   int wrong = 0;
   for (std::size_t i = 1; i < slots.size(); ++i) wrong |= slots[i - 1] >= slots[i] ? 1 : 0;
   return wrong == 0;
 }
 
-/// Adds a copy, joined with the last one if it goes on where that ends.
+/// Adds a copy, merged with the last one if it continues it.
 void add_copy(std::vector<SlotCopy>& copies, const SlotCopy& copy) {
   if (copy.count == 0) return;
   if (!copies.empty()) {
@@ -34,8 +34,8 @@ void add_copy(std::vector<SlotCopy>& copies, const SlotCopy& copy) {
   copies.push_back(copy);
 }
 
-/// The blocks of all KV sets of a layer on the device: entry e has the device slots from
-/// first_slot(e) on in every set.
+/// Cached blocks that all KV sets of a layer share: entry e has the device slots from first_slot(e)
+/// on in every set.
 class LayerBlocks : public Residency {
  protected:
   struct Entry {
@@ -51,7 +51,7 @@ class LayerBlocks : public Residency {
         entries_(static_cast<std::size_t>(block_capacity())),
         rows_(entries_.size() * static_cast<std::size_t>(options.sets)) {}
 
-  /// The entry that has the block; -1 if none has.
+  /// The entry of a block; -1 if it is not cached.
   std::int32_t entry_of(std::int32_t block) const {
     const auto b = static_cast<std::size_t>(block);
     return b < entry_of_.size() ? entry_of_[b] : -1;
@@ -61,7 +61,7 @@ class LayerBlocks : public Residency {
   std::int32_t first_slot(std::int32_t e) const {
     return options().pinned_tokens + e * options().block;
   }
-  /// The rows of an entry that were copied, of one set.
+  /// The number of copied rows of an entry in one set.
   std::int32_t& rows(std::int32_t e, int set) {
     return rows_[static_cast<std::size_t>(e) * static_cast<std::size_t>(options().sets) +
                  static_cast<std::size_t>(set)];
@@ -174,7 +174,7 @@ class InsertedBlocks : public LayerBlocks {
     }
   }
 
-  /// The blocks that enter the cache, in this order.
+  /// The blocks to insert into the cache, in this order.
   std::vector<std::int32_t> most_selected(std::vector<Count> counts) const {
     std::sort(counts.begin(), counts.end(),
               [](const Count& a, const Count& b) { return a.block < b.block; });
@@ -356,7 +356,7 @@ class PreviousBlocks : public Residency {
   void place(std::span<Wanted> wanted, std::span<const std::int32_t> tokens,
              const ForEach& for_each, const Placed& placed, Step& out) override {
     for (const Wanted& w : wanted) {
-      if (std::ssize(w.tokens) <= block_capacity()) continue;  // no more blocks than tokens
+      if (std::ssize(w.tokens) <= block_capacity()) continue;  // blocks <= tokens
       const std::size_t blocks = blocks_of(w.tokens).size();
       if (blocks <= static_cast<std::size_t>(block_capacity())) continue;
       throw runtime_error(
@@ -389,8 +389,7 @@ class PreviousBlocks : public Residency {
     return out;
   }
 
-  /// Makes `selected` (ascending) the blocks of a cache: those it lacks take the slots of those
-  /// that leave.
+  /// Makes `selected` (ascending) the blocks of a cache: new blocks get the slots of evicted ones.
   static void replace(Cache& cache, std::span<const std::int32_t> selected, Step& out) {
     std::vector<Resident> next;
     next.reserve(selected.size());
@@ -417,8 +416,8 @@ class PreviousBlocks : public Residency {
     cache.blocks = std::move(next);
   }
 
-  /// Finds the slots of the wanted tokens, all of whose blocks are in the cache, and loads what
-  /// they lack.
+  /// Finds the slots of the wanted tokens, all of whose blocks are in the cache, and loads missing
+  /// rows.
   void find(Cache& cache, Wanted& w, std::int32_t available, Step& out) const {
     auto resident = cache.blocks.begin();
     std::int32_t before = resident == cache.blocks.end() ? 0 : resident->rows;
@@ -606,7 +605,7 @@ Residency::Step Residency::step(std::span<const std::vector<std::int32_t>> lists
     throw runtime_error("found {} lists and sizes of {} KV sets, expected {} and {}", lists.size(),
                         tokens.size(), sets * per_set, sets);
   }
-  const std::size_t lists_each = options_.per_list ? 1 : per_set;  // that share device slots
+  const std::size_t lists_each = options_.per_list ? 1 : per_set;  // lists that share device slots
   std::size_t selected = 0;
   for (const auto& list : lists) selected += list.size();
   const ForEach in_order = for_each_in_order;

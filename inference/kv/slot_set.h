@@ -9,15 +9,15 @@
 
 namespace turnbench {
 
-/// Slots of a KV set, as a bit each.
+/// Slots of a KV set as a bit set.
 class SlotSet {
  public:
-  /// slots: of the KV set.
+  /// slots: the number of slots of the KV set.
   explicit SlotSet(std::int32_t slots)
       : words_(static_cast<std::size_t>((slots + kWordBits - 1) / kWordBits)) {}
 
   void add(std::int32_t slot) { words_[word_of(slot)] |= bit_of(slot); }
-  /// The same for several, of which neighbours are best in one word.
+  /// Adds several slots; fastest if neighbours are in the same word.
   void add(std::span<const std::int32_t> slots) {
     for (std::size_t i = 0; i < slots.size();) {
       const std::size_t word = word_of(slots[i]);
@@ -41,7 +41,7 @@ class SlotSet {
     return out;
   }
 
-  /// Appends them in ascending order.
+  /// Appends the slots to `out` in ascending order.
   void append_to(std::vector<std::int32_t>& out) const {
     for (std::size_t i = 0; i < words_.size(); ++i) {
       for (std::uint64_t left = words_[i]; left != 0; left &= left - 1)
@@ -67,7 +67,7 @@ class SlotSet {
   }
 };
 
-/// Slots of a KV set that stay the same, and the rank of each among them.
+/// An immutable set of slots with the rank of each slot among them.
 class RankedSlots : private SlotSet {
  public:
   RankedSlots() : SlotSet(0) {}
@@ -80,7 +80,7 @@ class RankedSlots : private SlotSet {
   }
 
   std::size_t size() const { return count_; }
-  /// How many of the slots are lower.
+  /// The number of slots in the set that are lower than `slot`.
   std::size_t rank(std::int32_t slot) const {
     const std::size_t word = word_of(slot);
     return before_[word] +
@@ -94,7 +94,7 @@ class RankedSlots : private SlotSet {
   }
 
  private:
-  std::vector<std::uint32_t> before_;  ///< slots in the words before
+  std::vector<std::uint32_t> before_;  ///< number of slots in the preceding words
   std::uint32_t count_ = 0;
 };
 

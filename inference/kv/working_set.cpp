@@ -8,13 +8,13 @@
 namespace turnbench {
 namespace {
 
-/// Copies that the link is given together: it copies these while the next ones are looked up.
+/// Copies per submission: the link runs these while the next ones are looked up.
 constexpr std::size_t kCopiesAtOnce = 2048;
-/// How far ahead of what is looked up memory is asked for what will be.
+/// Prefetch distance of the look-up, in copies.
 constexpr std::size_t kCopiesAhead = 12;
 
-/// The most tokens that lists which share device slots select together, or an upper bound of at
-/// most `room`.
+/// The maximal number of tokens selected by lists that share device slots, or an upper bound of it
+/// that is at most `room`.
 std::int64_t most_selected(std::span<const std::vector<std::int32_t>> lists,
                            const Residency::Options& options, std::int64_t room) {
   const auto together = static_cast<std::size_t>(options.per_list ? 1 : options.lists_per_set);
@@ -39,7 +39,7 @@ bool has_step_buffer(const Residency::Options& options) {
   return options.rule == Residency::Rule::kLru || options.rule == Residency::Rule::kLfu;
 }
 
-/// The most tokens of a set that are pinned.
+/// The maximal number of pinned tokens per set.
 std::int64_t most_pinned(std::span<const KvHeadCache> sets, const PinnedSlots& pinned) {
   std::int64_t most = 0;
   for (std::size_t s = 0; s < sets.size(); ++s) {
@@ -73,7 +73,7 @@ WorkingSet::WorkingSet(const WorkingSet& other)
 WorkingSet::~WorkingSet() {
   try {
     settle();
-  } catch (...) {  // whoever reads what was to be copied is told
+  } catch (...) {  // later readers of the failed copies get the error
   }
 }
 
@@ -131,7 +131,7 @@ std::vector<std::int32_t> WorkingSet::begin_step(std::span<const KvHeadCache> ho
     const std::int32_t newest = host[s].size() - 1;
     for (SlotCopy copy :
          residency_->pin(static_cast<int>(s), pinned(static_cast<int>(s), host[s].size()))) {
-      if (copy.host + copy.count > newest) {  // the new token's rows come from this step
+      if (copy.host + copy.count > newest) {  // the new token's rows are computed in this step
         slots.push_back(copy.device + (newest - copy.host));
         sets_[s].set_position(slots.back(), host[s].position(newest));
         --copy.count;
@@ -165,8 +165,7 @@ std::vector<std::vector<std::int32_t>> WorkingSet::fetch(
   ledger.evictions += step.evictions;
   load(host, step.loads, rebuild ? KeyRows::kNone : needs_.keys, LinkUse::kKvFetch,
        ledger.kv_fetch_bytes);
-  if (rebuild && !step.loads.empty())
-    rebuild(sets_, step.loads);  // while values come over the link
+  if (rebuild && !step.loads.empty()) rebuild(sets_, step.loads);  // while values are transferred
   fetched_ = last_;
   return step.slots;
 }
@@ -179,7 +178,7 @@ void WorkingSet::make_room(std::span<const KvHeadCache> host,
                            std::span<const std::vector<std::int32_t>> lists,
                            const PinnedSlots& pinned, int answer, LedgerEntry& ledger) {
   Residency::Options roomier = options();
-  // Of a cache whose blocks are not those that steps read, each token may take a block.
+  // If cache blocks differ from the blocks that steps read, each token may need a separate block.
   const std::int64_t slots_each = needs_.block > 0 ? 1 : roomier.block;
   const std::int64_t promised =
       needs_.step_tokens / (roomier.per_list ? roomier.lists_per_set : 1) + needs_.pinned_tokens;

@@ -14,82 +14,82 @@
 
 namespace turnbench {
 
-/// The part on the device of one layer whose keys and values are in host memory.
+/// The device part of an offloaded layer during decoding.
 ///
-/// While a prompt is prefilled, that is a copy of the whole layer, which ends with the layer's pass
-/// (`stage`, `retire`).  While an answer is decoded, it is a working set of fixed size, which a
-/// Residency fills.  The copies of a step go over the link: the new token's row to the host, what
-/// the step reads and does not find to the device, then what later steps may find there.
+/// A working set has a fixed number of slots, which a Residency assigns.  A step transfers over the
+/// link: the new token's row to the host, missing tokens that it reads to the device, and finally
+/// tokens that the device cache keeps for later steps.
 class WorkingSet {
  public:
-  /// Makes the working set in pages of the pool `device`.  needs: what the policy promises.
+  /// Makes the working set in pages of the pool `device`.  needs: the limits that the policy
+  /// declares.
   WorkingSet(const Residency::Options& options, const DeviceNeeds& needs,
              const std::shared_ptr<KvPool>& device, std::shared_ptr<Link> link);
-  /// For a fork.  Waits for copies in flight; pages are shared until one side writes.
+  /// Forks the working set: waits for transfers in flight; pages are shared until one side writes.
   WorkingSet(const WorkingSet& other);
   WorkingSet& operator=(const WorkingSet&) = delete;
   ~WorkingSet();
 
-  /// Pins tokens of a prompt that the device still has in `sets`.
+  /// Pins tokens of a prompt, copied from `sets`, which are still on the device.
   void start(std::span<const KvHeadCache> sets, const PinnedSlots& pinned);
 
-  /// Takes in what a step has read of them, too.  After `start`.
+  /// Also adds the tokens of `sets` that the last step read.  Called after `start`.
   void take_in(std::span<const KvHeadCache> sets, std::span<const std::vector<std::int32_t>> lists);
 
   /// The working set of each KV set.
   std::span<const KvHeadCache> sets() const { return sets_; }
   std::span<KvHeadCache> sets() { return sets_; }
   const Residency::Options& options() const { return residency_->options(); }
-  /// Slots of all working sets together that were added because an answer needed them.
+  /// The number of slots, over all working sets, that were added because an answer needed them.
   std::int64_t added_slots() const;
 
-  /// Waits for the copies of earlier steps.
+  /// Waits for the transfers of earlier steps.
   void settle();
-  /// Begins a step with one new token, which all KV sets of the host, `host`, already have as their
-  /// last and which is pinned.  Returns its slot in each working set, where its rows are to be
-  /// written.  Makes a new working set if more tokens are pinned than this one has room for.
-  /// @throws Error (runtime) if these are more than the policy promised and the `answer` tokens of
-  /// the answer.
+  /// Begins a step with one new token, which is pinned and already the last one of all sets in
+  /// `host`.  Returns its slot in each working set, where its rows must be written.  Makes a new
+  /// working set if more tokens are pinned than fit into this one.
+  /// @throws Error (runtime) if more tokens are pinned than the policy declared plus the `answer`
+  /// tokens of the answer so far.
   std::vector<std::int32_t> begin_step(std::span<const KvHeadCache> host, const PinnedSlots& pinned,
                                        int answer, LedgerEntry& ledger);
-  /// Copies the rows of the new token to the host, after they were written on the device.
+  /// Copies the rows of the new token to the host.  Called after they were written on the device.
   void write_back(std::span<KvHeadCache> host, std::span<const std::int32_t> slots,
                   LedgerEntry& ledger);
-  /// Makes a new working set, with nothing but the pinned tokens, if a step that reads `lists` may
-  /// find no room in this one.
+  /// Makes a new working set with only the pinned tokens if a step that reads `lists` may not fit
+  /// into this one.
   /// @throws Error (runtime) as `begin_step`.
   void make_room(std::span<const KvHeadCache> host,
                  std::span<const std::vector<std::int32_t>> lists, const PinnedSlots& pinned,
                  int answer, LedgerEntry& ledger);
-  /// Writes the keys of tokens whose values are being brought to the device.
+  /// Writes the keys of tokens whose values are being transferred to the device.
   using Rebuild = std::function<void(std::span<KvHeadCache> sets, std::span<const SlotCopy>)>;
-  /// Starts to bring the tokens of `lists` (Residency::step, with `for_each`) to the device.
-  /// Returns their slots in the working sets, in the same order.  If there is `rebuild`, only their
-  /// values come from the host.  Before `write_back`, blocks come without the new token.
+  /// Starts the transfer of the tokens of `lists` to the device (Residency::step, with `for_each`).
+  /// Returns their slots in the working sets, in the same order.  With `rebuild`, only their values
+  /// are transferred.  If called before `write_back`, blocks are transferred without the new token.
   std::vector<std::vector<std::int32_t>> fetch(std::span<const KvHeadCache> host,
                                                std::span<const std::vector<std::int32_t>> lists,
                                                LedgerEntry& ledger, const Rebuild& rebuild = {},
                                                const ForEach& for_each = for_each_in_order);
-  /// Waits for what `fetch` has started.
+  /// Waits for the transfers that `fetch` started.
   void await_fetch();
-  /// Starts the copies of the step that later steps may profit from.  After its attention.
+  /// Starts the transfers that fill the cache for later steps.  Called after the step's attention.
   void end_step(std::span<const KvHeadCache> host, LedgerEntry& ledger);
 
-  /// Forgets tokens: those of each set i from tokens[i] on.
+  /// Removes the tokens of each set i from host slot tokens[i] on.
   void truncate(std::span<const std::int32_t> tokens);
 
  private:
-  /// Makes a new working set, with nothing but what is pinned of the tokens but the `newest` of
-  /// each set.  Starts its copies.
+  /// Makes a new working set with only the pinned tokens, except the `newest` last tokens of each
+  /// set.  Starts its transfers.
   void renew(const Residency::Options& options, std::span<const KvHeadCache> host, int newest,
              const PinnedSlots& pinned, LedgerEntry& ledger);
-  /// Starts the copies of the rows of `tokens` into the working sets.
+  /// Starts the transfer of the rows of `tokens` into the working sets.
   void load(std::span<const KvHeadCache> host, std::span<const SlotCopy> tokens, KeyRows keys,
             LinkUse use, std::int64_t& account);
 
   std::unique_ptr<Residency> residency_;
   DeviceNeeds needs_;
-  std::int32_t first_slots_;  // of each working set as it was made
+  std::int32_t first_slots_;  // initial slots of each working set
   std::vector<KvHeadCache> sets_;
   std::shared_ptr<Link> link_;
   Link::Ticket last_ = 0, fetched_ = 0;

@@ -10,7 +10,7 @@
 namespace turnbench {
 namespace {
 
-constexpr std::int64_t kMaxSize = 1 << 22;  // no real width or vocabulary is near it
+constexpr std::int64_t kMaxSize = 1 << 22;  // far above any real width or vocabulary
 constexpr std::int64_t kMaxLayers = 4096;
 
 int size_of_key(const JsonView& config, const std::string& key) {
@@ -107,7 +107,7 @@ double ModelConfig::linear_flops_per_token() const {
 }
 
 double ModelConfig::longest_prompt() const {
-  // Some files tell the positions before they are scaled.
+  // Some files give the number of positions before scaling.
   return std::max(static_cast<double>(max_positions),
                   rope.factor * static_cast<double>(rope.original_max_positions));
 }

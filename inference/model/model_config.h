@@ -25,13 +25,13 @@ struct ModelConfig {
   int bos_token = -1;
 
   int group() const { return heads / kv_heads; }
-  /// Number of weights that `stages` stages hold.  Tied embeddings count twice if there are several
-  /// stages, because the first and the last hold them.
+  /// Number of weights with `stages` stages.  Tied embeddings count twice if there are several
+  /// stages, because both the first and the last stage store them.
   std::int64_t parameter_count(std::size_t stages = 1) const;
   std::int64_t layer_parameter_count() const;
   /// Operations of all linear layers except the output head, for one token; 2 per multiply-add.
   double linear_flops_per_token() const;
-  /// Tokens that the model reads, with RoPE scaled as configured; 0 if the file does not say.
+  /// Maximal context length in tokens, with RoPE scaled as configured; 0 if unknown.
   double longest_prompt() const;
 };
 

@@ -10,7 +10,7 @@ std::vector<float> rope_frequencies(const RopeConfig& rope, int head_dim) {
   const int half = head_dim / 2;
   std::vector<float> out(static_cast<std::size_t>(half));
   const double original = static_cast<double>(rope.original_max_positions);
-  // YaRN: the pair whose angle makes `turns` full turns over the original context.
+  // YaRN: the pair whose angle makes `turns` full rotations over the original context.
   const auto pair_of = [&](double turns) {
     return head_dim * std::log(original / (turns * 2 * std::numbers::pi)) /
            (2 * std::log(rope.theta));

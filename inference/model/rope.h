@@ -30,7 +30,7 @@ std::vector<float> rope_frequencies(const RopeConfig& rope, int head_dim);
 void rope_tables(std::span<const float> frequencies, double attention_factor,
                  std::span<const std::int32_t> positions, float* cos, float* sin);
 
-/// The same for rotations that turn what is rotated to `positions` to position `to`.
+/// The same for rotations that move vectors already rotated to `positions` to position `to`.
 void turning_tables(std::span<const float> frequencies, double attention_factor,
                     std::span<const std::int32_t> positions, std::int32_t to, float* cos,
                     float* sin);

@@ -12,7 +12,7 @@
 namespace turnbench {
 namespace {
 
-constexpr std::uint64_t kMaxHeader = 100'000'000;  // the format's own limit
+constexpr std::uint64_t kMaxHeader = 100'000'000;  // limit of the format
 
 DType parse_dtype(const JsonView& value) {
   const std::string name = value.as_string();
@@ -28,7 +28,7 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return "[" + join(parts, ", ") + "]";
 }
 
-/// What a file's header says of a tensor, whose bytes lie in `data`.
+/// Parses the header entry of a tensor, whose bytes are in `data`.
 TensorView parse_tensor(const JsonView& entry, std::span<const std::byte> data) {
   constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 50;
   TensorView tensor;
@@ -141,7 +141,7 @@ Safetensors Safetensors::open(const std::filesystem::path& directory,
   std::set<std::string> shards;
   for (const std::string& name : map.keys()) {
     const std::string shard = map.at(name).as_string();
-    // A path ends at a NUL: what follows it would name nothing.
+    // A path ends at a NUL; text after it would be ignored.
     if (shard.empty() || shard.find_first_of(std::string_view("/\0", 2)) != std::string::npos ||
         shard == "..") {
       map.at(name).fail("the name of a file in the same directory");

@@ -27,8 +27,8 @@ struct TensorView {
 class Safetensors {
  public:
   /// Opens model.safetensors in `directory`, or model.safetensors.index.json and its shards.
+  /// wanted: names of the tensors to be read; others may have any type.  Empty: all tensors.
   /// @throws Error (input) if the files are missing or invalid.
-  /// wanted: names of tensors that are read; others may be of any type.  Empty: all are.
   static Safetensors open(const std::filesystem::path& directory,
                           std::function<bool(const std::string& name)> wanted = {});
   /// Reads a safetensors file in memory, which must outlive the object.  `source` names it in

@@ -13,7 +13,7 @@
 namespace turnbench {
 namespace {
 
-constexpr int kRowsPerBlock = 64;  // rows whose probabilities are held at a time
+constexpr int kRowsPerBlock = 64;  // rows whose probabilities are in memory at a time
 
 std::int64_t padded_slots(int slots) {
   return (slots + kPageTokens - 1) / kPageTokens * kPageTokens;
@@ -157,7 +157,7 @@ std::vector<float> AttentionStats::queries(int head, int first, int rows) const 
 std::size_t AttentionStats::probabilities(int head, std::span<const int> rows,
                                           std::vector<float>& out) const {
   const KvHeadCache& set = set_of(head);
-  // Rows a multiple of 4 KiB apart would share few cache sets when they are read down a column.
+  // Rows that are a multiple of 4 KiB apart would map to few cache sets when read by columns.
   const std::int64_t slots = padded_slots(set.size()), count = std::ssize(rows);
   const std::int64_t ld = slots % 1024 == 0 ? slots + kPageTokens : slots;
   const std::vector<float> queries = backend_.rows_on_host(queries_of(head), rows);

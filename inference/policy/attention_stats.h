@@ -53,14 +53,15 @@ struct HeadScores {
   }
 };
 
-/// How attention probabilities are summed over rows.  With `gumbel` or a temperature they are
-/// softmax((logit + g) / temperature), g drawn from Gumbel(0, 1) (Adnan et al., Keyformer, 2024).
+/// How attention probabilities are summed over rows.  With `gumbel` or a temperature, the
+/// probabilities are softmax((logit + g) / temperature) with g drawn from Gumbel(0, 1) (Adnan et
+/// al., Keyformer, 2024).
 struct ColumnRule {
   bool gumbel = false;
   double temperature = 1;
   /// If not 0, only this many last rows of the prompt are causal.  Earlier rows see all keys that
-  /// are cached at the end of the prompt, also those outside their sliding window.  The prompt must
-  /// then be one pass.
+  /// are cached at the end of the prompt, even outside their sliding window.  The prompt must then
+  /// be one pass.
   int causal_rows = 0;
   auto operator<=>(const ColumnRule&) const = default;
 };
@@ -85,17 +86,17 @@ struct QueryRows {
   int rows() const { return static_cast<int>(q.rows); }
 };
 
-/// Sums of attention probabilities along lines: `vertical` [slots], `slash` by position of the row
-/// - position of the key, [last row's position + 1].
+/// Sums of attention probabilities along lines: `vertical` [slots] along columns; `slash` [last
+/// row's position + 1] along diagonals, indexed by position of the row minus position of the key.
 struct LineMass {
   std::vector<float> vertical, slash;
 };
 
-/// Attention statistics of one layer of one sequence.  They are computed on demand, window and
-/// column masses once for all policies.  No n x n matrix is stored.  All are statistics of dense
-/// causal attention over the cached keys, also if the layer's own attention is sparse.  Window and
-/// column masses may be asked for where the sets are in host memory; on a device they then copy the
-/// layer's keys there.
+/// Attention statistics of one layer of one sequence.  They are computed on demand; window and
+/// column masses are computed once for all policies.  No n x n matrix is stored.  All statistics
+/// are those of dense causal attention over the cached keys, even if the layer's own attention is
+/// sparse.  Window and column masses are also available if the sets are in host memory: the layer's
+/// keys are then copied to the device.
 class AttentionStats {
  public:
   AttentionStats(Backend& backend, const ModelShape& shape, float scale, int sliding_window,
@@ -106,8 +107,8 @@ class AttentionStats {
   /// earlier passes.  `sets` must outlive them.
   AttentionStats for_sets(std::span<const KvHeadCache> sets) const;
 
-  /// Sets the log-sum-exp of this pass's rows, [rows, heads], if their attention was dense, so that
-  /// column masses need not compute it again.  It must outlive this object.
+  /// Sets the log-sum-exp of this pass's rows, [rows, heads], if their attention was dense, to
+  /// avoid recomputing it for column masses.  It must outlive this object.
   void set_log_sum_exp(MatrixView<const float> lse) { lse_ = lse; }
 
   /// For each query head and slot, the sum of the probabilities of the last `rows` query rows, or
@@ -141,19 +142,19 @@ class AttentionStats {
   /// Sums of one query head's probabilities along columns and diagonals over the last `rows` rows
   /// of this pass, or all if there are fewer.  Several threads may call it at once.
   LineMass line_mass(int head, int rows) const;
-  /// The same over rows [first, first + rows) of this pass.  O(slots) memory.
+  /// The same sums over rows [first, first + rows) of this pass.  O(slots) memory.
   LineMass line_mass(int head, int first, int rows) const;
 
   /// Calls task(head) for every query head on the backend's host threads.
   void for_each_head(const std::function<void(int head)>& task) const;
 
-  /// The number of multiply-adds that these statistics have taken so far.
+  /// The number of multiply-adds spent on these statistics so far.
   double multiply_adds() const { return multiply_adds_; }
 
  private:
   const KvHeadCache& set_of(int head) const;
   MatrixView<const float> queries_of(int head) const;  ///< [rows of the pass, head_dim]
-  /// Copies sets in host memory to the backend's, unless it can read them.
+  /// Copies sets to the backend's memory unless the backend can read them.
   void make_readable();
   /// Consecutive rows of this pass, and the last position that each of them sees.
   struct MassRows {

@@ -24,7 +24,7 @@ bool BackgroundJob::run_one() {
   const std::lock_guard lock(mutex_);
   if (error && !error_) error_ = error;
   if (++ended_ == count_) {
-    task_ = nullptr;  // with all that it holds
+    task_ = nullptr;  // releases its captures
     done_.notify_all();
   }
   return true;
@@ -75,7 +75,7 @@ void BackgroundTasks::work() {
     wake_.wait(lock, [this] { return stop_ || !jobs_.empty(); });
     if (stop_) return;
     const std::shared_ptr<BackgroundJob> job = jobs_.front();
-    // Two owners are this thread and the queue: nobody will ask for the result.
+    // The only owners are this thread and the queue, so the result is not needed.
     const bool dropped = job.use_count() == 2;
     lock.unlock();
     const bool ran = !dropped && job->run_one();

@@ -13,20 +13,20 @@
 
 namespace turnbench {
 
-/// Independent tasks that run beside the caller.  They must own all that they read and write: the
-/// caller goes on.
+/// Independent tasks that run concurrently with the caller.  They must own all data that they read
+/// and write, because the caller does not wait for them.
 class BackgroundJob {
  public:
   /// `task` is called once with each number below `count`.
   BackgroundJob(std::size_t count, std::function<void(std::size_t)> task);
 
-  /// Returns when all tasks have ended.  Takes part: a thread that waits runs tasks that nobody has
-  /// begun.  Rethrows the first exception of a task.  Any thread may call it, at any time.
+  /// Returns when all tasks have ended.  The waiting thread runs pending tasks itself.  Rethrows
+  /// the first exception of a task.  May be called by any thread at any time.
   void wait();
 
  private:
   friend class BackgroundTasks;
-  /// Runs a task that nobody has begun.  False if there is none.
+  /// Runs one pending task.  Returns false if none is left.
   bool run_one();
 
   const std::size_t count_;
@@ -38,20 +38,20 @@ class BackgroundJob {
   std::exception_ptr error_;
 };
 
-/// Threads for work beside the engine's: a method's index is built while later layers are
-/// prefilled.  What a job computes must not depend on when it runs.
+/// Threads for work that overlaps with the engine's: for example, a method builds its index while
+/// later layers are prefilled.  The result of a job must not depend on when it runs.
 class BackgroundTasks {
  public:
-  /// No threads: jobs run when they are waited for.
+  /// threads: may be 0; jobs then run in `wait`.
   explicit BackgroundTasks(int threads) : size_(static_cast<std::size_t>(threads)) {}
-  /// Drops tasks that nobody has begun.
+  /// Drops pending tasks.
   ~BackgroundTasks();
   BackgroundTasks(const BackgroundTasks&) = delete;
   BackgroundTasks& operator=(const BackgroundTasks&) = delete;
 
-  /// Starts task(0) to task(count - 1).  Jobs begin in the order of `start`; one that everybody has
-  /// dropped meanwhile does not begin.  If more than a few are not yet done, this waits for the
-  /// oldest: what they hold in memory stays bounded.
+  /// Starts task(0) to task(count - 1).  Jobs begin in the order of `start`; a job without
+  /// remaining owners is skipped.  If more than a few jobs are unfinished, this waits for the
+  /// oldest one, which bounds the memory that jobs use.
   std::shared_ptr<BackgroundJob> start(std::size_t count, std::function<void(std::size_t)> task);
 
  private:
@@ -59,7 +59,7 @@ class BackgroundTasks {
 
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::deque<std::shared_ptr<BackgroundJob>> jobs_;  // those with tasks that nobody has begun
+  std::deque<std::shared_ptr<BackgroundJob>> jobs_;  // jobs with pending tasks
   bool stop_ = false;
   std::size_t size_;
   std::vector<std::thread> threads_;  // started with the first job

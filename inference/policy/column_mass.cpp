@@ -1,5 +1,5 @@
 // Column sums of the attention matrix over all rows of a prefill: the product of queries and keys
-// is computed again, tile by tile, and normalised by the log-sum-exp of the attention before.
+// is recomputed tile by tile and normalised by the log-sum-exp of the preceding attention.
 
 #include <algorithm>
 #include <iterator>
@@ -12,7 +12,7 @@
 namespace turnbench {
 namespace {
 
-/// Makes room for `slots` slots per head; keeps the scores.
+/// Grows to `slots` slots per head and keeps the scores.
 void grow(HeadScores& scores, int heads, std::int64_t slots) {
   if (scores.stride >= slots) return;
   HeadScores wider;
@@ -30,7 +30,7 @@ void AttentionStats::add_column_masses(const ColumnRule& rule, HeadScores& score
     return add_column_masses(rule, {0, pass_.rows(), pass_.positions, sliding_window_, lse_},
                              scores);
   const int causal = std::min(rule.causal_rows, pass_.rows()), others = pass_.rows() - causal;
-  // Rows see the keys at or before their position; these rows get the position of the end.
+  // Rows see the keys at or before their position, so rows that see all keys get the last position.
   const std::vector<std::int32_t> end(static_cast<std::size_t>(others),
                                       pass_.positions[pass_.rows() - 1]);
   if (others > 0)
@@ -54,7 +54,7 @@ void AttentionStats::add_column_masses(const ColumnRule& rule, const MassRows& p
   const MatrixView<const std::uint64_t> all_seeds(rule.gumbel ? seeds.data() : nullptr, rows,
                                                   heads);
   std::vector<RowNoise> noises;
-  noises.reserve(sets_.size());  // which jobs refer to
+  noises.reserve(sets_.size());  // jobs refer to the elements
   MatrixView<const float> lse = part.lse;
   MatrixView<float> new_lse, out;
   if (lse.data == nullptr) {

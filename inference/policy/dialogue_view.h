@@ -17,14 +17,14 @@ struct Span {
   std::int32_t begin = 0, end = 0;
 };
 
-/// What a policy may know about its dialogue.
+/// The information about a dialogue that policies may use.
 struct DialogueView {
-  std::span<const int> tokens;  ///< up to the end of this pass; set by the engine
+  std::span<const int> tokens;  ///< all tokens up to the end of this pass; set by the engine
   std::span<const Span> spans;
   int turn = 0;
   std::uint64_t seed = 0;  ///< depends on dialogue and turn, not on the method
   std::function<std::string(int token)> token_text;
-  int answer_limit = 0;  ///< most tokens of the turn's answer; 0: not known
+  int answer_limit = 0;  ///< maximal length of the turn's answer in tokens; 0: unknown
 };
 
 }  // namespace turnbench

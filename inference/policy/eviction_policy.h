@@ -8,11 +8,11 @@
 
 namespace turnbench {
 
-/// The slots to keep in a layer: [lists][slots].  No lists: everything is kept.  There is one list
-/// for each set of the LayerView, or one for each query head, which then gets a set of its own;
-/// list i refers to set i * sets / lists.  Slots ascend without repeats and are below the set's
-/// size.  Lists may differ in length, unless positions shift.  The engine checks this
-/// (policy_checks.h), as well as Selection and HeadPattern.
+/// The slots to keep in a layer: [lists][slots].  No lists: all slots are kept.  There is one list
+/// per set of the LayerView, or one per query head, which then gets its own set; list i refers to
+/// set i * sets / lists.  Slots ascend strictly and are below the set's size.  Lists may differ in
+/// length unless positions shift.  The engine checks these rules, and those of Selection and
+/// HeadPattern (policy_checks.h).
 struct KeepSets {
   std::vector<std::vector<std::int32_t>> slots;
   bool keep_all() const { return slots.empty(); }
@@ -25,14 +25,14 @@ class EvictionPolicy {
   virtual ~EvictionPolicy() = default;
   virtual std::unique_ptr<EvictionPolicy> clone() const = 0;
   /// The number of recent query rows whose `window_mass` this policy uses: rows of the turn's
-  /// prompt, and of its answer if the policy evicts there.
+  /// prompt, and of its answer if the policy evicts while decoding.
   virtual int window() const { return 0; }
   /// The column masses over all rows of the prompt that `after_prefill` uses.
   virtual std::vector<ColumnRule> columns() const { return {}; }
-  /// True if kept tokens get the new positions 0, 1, ...  The engine then stores pre-RoPE keys, and
-  /// all sets of all layers must keep equally many tokens.
+  /// True if kept tokens are renumbered to positions 0, 1, ...  The engine then stores pre-RoPE
+  /// keys, and all sets of all layers must keep equally many tokens.
   virtual bool shifts_positions() const { return false; }
-  /// True if `after_decode` evicts.  If not, it is not called.
+  /// True if `after_decode` evicts; otherwise it is not called.
   virtual bool evicts_in_answers() const { return false; }
   /// True if the sets of a layer may keep unequal numbers of tokens.
   virtual bool keeps_unequal_sets() const { return false; }

@@ -8,12 +8,12 @@
 
 namespace turnbench {
 
-/// What methods computed from the cached tokens of a layer at the end of a prompt, for all that
-/// would compute the same.  Whoever asks owns the result with the others.
+/// Cache of computations on the cached tokens of a layer at the end of a prompt, shared by methods
+/// with the same key.  Results have shared ownership.
 class LayerMemo {
  public:
-  /// The result of `build()`, a T, which is called only if nobody asked for `key` before.  The key
-  /// names the method's computation and every setting that it depends on.
+  /// The result of `build()`, a T.  `build` is called only for the first request with this `key`,
+  /// which names the computation and all settings that it depends on.
   template <typename T, typename Build>
   std::shared_ptr<const T> get(const std::string& key, const Build& build) {
     std::shared_ptr<const void>& entry = entries_[{typeid(T).name(), key}];

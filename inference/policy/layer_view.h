@@ -17,57 +17,57 @@
 
 namespace turnbench {
 
-/// The way from host to device of a layer whose keys and values are in host memory.
+/// Host-to-device transfer channel for the index of an offloaded layer.
 struct IndexPath {
   std::shared_ptr<Link> link;      ///< null: the layer is on the device
   std::shared_ptr<Memory> memory;  ///< of the device
   LedgerEntry* ledger = nullptr;
 
-  /// Starts copies of the data by which tokens are selected.  bits: what these data need at least.
+  /// Starts copies of index data.  bits: their minimal size in bits, for example 6 per 6-bit code.
   Link::Ticket submit(std::span<const Copy> copies, std::int64_t bits) const {
     ledger->index_bits += bits;
     return link->submit(copies, LinkDirection::kToDevice, LinkUse::kIndex, &ledger->index_bytes);
   }
 };
 
-/// One layer of one sequence, when a policy is called.
+/// One layer of one sequence, as a policy receives it.
 struct LayerView {
   int layer = 0;
   ModelShape shape;
-  /// The cached tokens, including this pass.  In a decode step of a layer in host memory these are
-  /// the host's sets, which the backend may not be able to read (`can_read`): see RowsOnDevice and
-  /// read_keys_of_any_set in methods/.
+  /// The cached tokens, including those of this pass.  In a decode step of an offloaded layer, the
+  /// sets are in host memory, which the backend may be unable to read (`can_read`): see
+  /// RowsOnDevice and read_keys_of_any_set in methods/.
   std::span<const KvHeadCache> sets;
   AttentionStats& stats;
   const DialogueView& dialogue;
   std::int32_t first_position = 0;  ///< of the pass's first row; rows have consecutive positions
   int rows = 0;
-  /// Tokens of the dialogue up to the end of the turn's prompt (during prefill, of this pass),
-  /// including evicted ones.  A budget that is a share refers to this number.
+  /// Tokens of the dialogue up to the end of the turn's prompt (during prefill: to the end of this
+  /// pass), including evicted ones.  Ratio budgets refer to this number.
   int prompt_tokens = 0;
   int generated = 0;  ///< tokens of this turn's answer, including this pass; 0 during prefill
 
   // For selection policies:
-  Backend* backend = nullptr;            ///< that has this layer
+  Backend* backend = nullptr;            ///< the backend of this layer
   MatrixView<const float> queries = {};  ///< of the pass, after RoPE: [rows, heads * head_dim]
-  /// The same as far from all keys as `max_distance` of the policy says; null if it says nothing.
-  /// Their scores are those with keys before RoPE.
+  /// The queries rotated to relative distance `max_distance` (clamped RoPE), to be scored against
+  /// keys before RoPE; null if the policy sets no `max_distance`.
   MatrixView<const float> far_queries = {};
   float scale = 1;         ///< of attention scores
   int sliding_window = 0;  ///< of the layer, in positions; 0: none
-  /// At the end of a prompt: shared by all sequences that go on from the same cached tokens.
+  /// At the end of a prompt: shared by all sequences that continue from the same cached tokens.
   LayerMemo* memo = nullptr;
-  /// At the end of a prompt: the layer goes to host memory, unless `demand` keeps it on the device.
+  /// At the end of a prompt: the layer is offloaded unless `demand` keeps it on the device.
   bool goes_to_host = false;
   BackgroundTasks* background = nullptr;
-  Scratch* scratch = nullptr;  ///< of the backend's memory, until the policy returns
+  Scratch* scratch = nullptr;  ///< in the backend's memory, valid until the policy returns
   IndexPath index_path = {};
 
   /// Number of query heads that read one set.
   int heads_per_set() const { return shape.heads / static_cast<int>(sets.size()); }
 };
 
-/// A layer at the end of a prompt, as far as it is known before the prompt is computed.
+/// The size of a layer at the end of a prompt, as known before the prompt is computed.
 struct PromptSize {
   ModelShape shape;
   DType dtype = DType::kF32;  ///< of keys and values
@@ -77,16 +77,17 @@ struct PromptSize {
   int prompt_tokens = 0;    ///< as in LayerView
 
   int heads_per_set() const { return shape.heads / sets; }
-  /// Elements of the keys of so many tokens in each set.
+  /// Elements of the keys of `of_tokens` tokens in each set.
   std::size_t key_elements(std::int64_t of_tokens) const {
     return static_cast<std::size_t>(of_tokens * sets * shape.head_dim);
   }
 };
 PromptSize prompt_size(const LayerView& view);
 
-/// The tokens of the layer's largest set.
+/// The number of tokens in the layer's largest set.
 std::int32_t longest_set(const LayerView& view);
-/// The first `sinks` of `tokens` tokens and those from `window` on, as pinned tokens.
+/// Pinned ranges for a set of `tokens` tokens: the first `sinks` tokens and all tokens from
+/// `window` on.
 std::vector<SlotRange> sinks_and_window(int sinks, int window, int tokens);
 
 }  // namespace turnbench

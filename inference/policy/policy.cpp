@@ -5,7 +5,7 @@
 namespace turnbench {
 namespace {
 
-constexpr std::int32_t kRoom = 1024;  // tokens of an answer, before there is a new working set
+constexpr std::int32_t kRoom = 1024;  // answer tokens before a new working set is needed
 
 }  // namespace
 
@@ -59,9 +59,9 @@ Residency::Options working_set_options(const Placement& placement, const DeviceN
   out.insert_blocks = placement.insert_blocks;
   if (out.rule == Rule::kLru || out.rule == Rule::kLfu) {
     out.step_tokens = step_tokens;
-  } else if (needs.block > 0) {  // the cache is what a step reads: whole blocks
+  } else if (needs.block > 0) {  // the cache has exactly what a step reads: whole blocks
     out.cache_tokens = std::max(out.cache_tokens, step_tokens);
-  } else {  // each token may be in a block of its own, which with demand is loaded for all sets
+  } else {  // each token may be in a separate block, which kDemand rules load for all sets
     const bool demand = out.rule != Rule::kPrevious;
     const std::int64_t read = std::int64_t{step_tokens} * (demand ? sets : 1);
     const auto room_among = [&](std::int32_t of_blocks) {

@@ -12,7 +12,7 @@
 
 namespace turnbench {
 
-/// What a selection needs of a layer at the end of a prompt.
+/// What a selection policy needs on the device for a layer at the end of a prompt.
 inline DeviceNeeds demand_at(const SelectionPolicy& selection, const LayerView& view) {
   return selection.demand(prompt_size(view), &view);
 }
@@ -21,15 +21,16 @@ inline DeviceNeeds demand_at(const SelectionPolicy& selection, const LayerView& 
 struct Placement {
   bool host = false;  ///< in host memory; the device has a working set of fixed size
   Residency::Rule rule = Residency::Rule::kLru;
-  int cache_tokens = 0;  ///< of each KV set and layer, beside what a step needs
+  int cache_tokens = 0;  ///< per KV set and layer, in addition to what a step needs
   int cache_block = 128;
   int insert_blocks = 32;  ///< kLru, kLfu: blocks that enter the cache after a step
 };
 
-/// The working set of a layer with so many KV sets.  longest: tokens of the largest one.  There is
-/// no more room than could be of use, whatever the settings say: an answer that needs more gets a
+/// The options of a layer's working set.  sets: KV sets of the layer; longest: tokens of the
+/// largest one.  Capacities are clamped to what a step can use; an answer that needs more gets a
 /// new working set.
-/// @throws Error (input) if the placement's device cache cannot hold what a step of its rule loads.
+/// @throws Error (input) if the placement's device cache is too small for what a step loads under
+/// its rule.
 Residency::Options working_set_options(const Placement& placement, const DeviceNeeds& needs,
                                        int sets, std::int32_t longest);
 
@@ -45,35 +46,35 @@ struct Policies {
     return {prefill ? prefill->clone() : nullptr, eviction ? eviction->clone() : nullptr,
             selection ? selection->clone() : nullptr, placement, method};
   }
-  /// Of the selection policy.
+  /// Traits of the selection policy.
   SelectionTraits traits() const { return selection ? selection->traits() : SelectionTraits{}; }
-  /// Null unless the selection policy decides what the rows of prompts attend to.
+  /// Null unless the selection policy also selects during the prefill.
   PromptSelection* prompt_selection() const {
     auto* prompts = capability<PromptSelection>(selection.get());
     return prompts != nullptr && prompts->selects_in_prefill() ? prompts : nullptr;
   }
   /// The number of recent query rows that the policies need.
   int window() const { return std::max(eviction ? eviction->window() : 0, traits().window); }
-  /// Whether steps of an answer may use `window_mass`.
+  /// Whether decode steps may use `window_mass`.
   bool read_window_in_answers() const {
     return (evict_in_answers() && eviction->window() > 0) || traits().window > 0;
   }
   bool evict_in_answers() const { return eviction && eviction->evicts_in_answers(); }
   bool shifts_positions() const { return eviction && eviction->shifts_positions(); }
   bool selects_in_prefill() const { return prompt_selection() != nullptr; }
-  /// Null unless layers that an answer has on the device may leave it.
+  /// Null unless layers may be offloaded while an answer is decoded.
   const OffloadsDuringDecode* offloads_during_decode() const {
     const auto* offloads = capability<OffloadsDuringDecode>(selection.get());
     return placement.host && offloads != nullptr && offloads->may_offload() ? offloads : nullptr;
   }
-  /// Whether a prefill is not dense.
+  /// Whether the prefill is sparse.
   bool has_sparse_prefill() const { return prefill != nullptr || selects_in_prefill(); }
-  /// As PrefillPolicy says; a dense prefill does.
+  /// As PrefillPolicy::reuses_cached_prompt; true for a dense prefill.
   bool reuses_cached_prompt() const {
     if (const PromptSelection* prompts = prompt_selection()) return prompts->reuses_cached_prompt();
     return !prefill || prefill->reuses_cached_prompt();
   }
-  /// Without what does not matter before the end of a prompt.
+  /// Only the policies that affect the prefill.
   Policies prefill_part() const {
     Policies out;
     if (prefill) out.prefill = prefill->clone();

@@ -5,16 +5,15 @@
 namespace turnbench {
 namespace {
 
-/// Whether values ascend without repeats from 0 to below `end`.  Asked at every decode step: the
-/// loop has no exit, so that it runs on vectors.
+/// Whether values ascend strictly and are in [0, end).  Called in every decode step: the loop has
+/// no early exit, so that it is vectorised.
 bool ascends(std::span<const std::int32_t> values, std::int32_t end) {
   int wrong = 0;
   for (std::size_t i = 1; i < values.size(); ++i) wrong |= values[i - 1] >= values[i] ? 1 : 0;
   return values.empty() || (wrong == 0 && values.front() >= 0 && values.back() < end);
 }
 
-/// Refuses values that do not; `what` they are, where() the place, which costs nothing unless it is
-/// needed.
+/// Refuses other values.  what: name of the values; where(): the place, computed only on failure.
 template <typename Where>
 void check_ascending(std::span<const std::int32_t> values, std::int32_t end, const char* what,
                      const Where& where) {

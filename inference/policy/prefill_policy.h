@@ -14,14 +14,14 @@ class PrefillPolicy {
   virtual ~PrefillPolicy() = default;
   virtual std::unique_ptr<PrefillPolicy> clone() const = 0;
   /// True if a later turn's prefill continues from the cached tokens of earlier turns.  If false,
-  /// each turn's prompt is prefilled from its first token, because the method would compute its
-  /// rows differently.
+  /// each turn's prompt is prefilled from its first token, because the method would compute the
+  /// rows of earlier turns differently.
   virtual bool reuses_cached_prompt() const { return false; }
-  /// True if a turn's prefill includes the previous answer although its tokens are cached.
+  /// True if a turn's prefill recomputes the previous answer although its tokens are cached.
   virtual bool recomputes_answer() const { return false; }
   /// Returns one pattern per query head, or none for dense attention.  Columns and offsets ascend
-  /// without repeats, from 0 to at most the position of the pass's last row.  kBlocks has one list
-  /// for every `block_rows` rows, of ascending blocks of the BlockGrid.
+  /// strictly, from 0 to at most the position of the pass's last row.  kBlocks has one list of
+  /// ascending blocks of the BlockGrid for every `block_rows` rows.
   virtual std::vector<HeadPattern> plan(const LayerView& view) = 0;
 };
 

@@ -18,51 +18,51 @@
 
 namespace turnbench {
 
-/// A pass of one sequence, as a Retriever meets it.
+/// A pass of one sequence, as a Retriever receives it.
 struct RetrieverPass {
   const ModelConfig& config;
   DType weight_dtype, key_dtype;  ///< of the model's weights, and of cached keys
   std::span<const int> tokens;    ///< of the sequence, up to the end of the pass
   int rows = 0;                   ///< of the pass: the last of these tokens
-  Backend& backend;               ///< that has the model's first layer
-  const WeightMatrix& embedding;  ///< of the model's tokens, [vocab, hidden], there
-  LayerMemo& resources;           ///< of the engine: what its sequences' retrievers share
-  Scratch& scratch;               ///< of the backend's memory, until the call returns
-  /// The engine's pool of pages with keys of this size, in the backend's memory.
+  Backend& backend;               ///< the backend of the model's first layer
+  const WeightMatrix& embedding;  ///< of the model's tokens, [vocab, hidden], on this backend
+  LayerMemo& resources;  ///< of the engine: data that the retrievers of its sequences share
+  Scratch& scratch;      ///< in the backend's memory, valid until the call returns
+  /// The engine's pool of pages for keys of this size, in the backend's memory.
   std::function<std::shared_ptr<KvPool>(int head_dim)> key_pool;
 };
 
-/// A small model beside the model, which weighs a sequence's tokens before a step's first layer.
-/// It reads every token and, if it asks for them, hidden states of the model; of each token it
-/// keeps a key.  A shared prefill takes along the retrievers of its forks.
+/// An auxiliary (draft) model that scores all tokens of a sequence once per decode step, before
+/// layer 0.  It processes every token, optionally with hidden states of the model (`reads_layer`),
+/// and stores one key per token.  A shared prefill also runs the retrievers of its forks.
 class Retriever {
  public:
   virtual ~Retriever() = default;
   virtual std::unique_ptr<Retriever> clone() const = 0;
-  /// Equal keys: the same state after the same tokens.
+  /// Retrievers with equal keys have the same state after the same tokens.
   virtual const std::string& key() const = 0;
-  /// Whether it reads the hidden states that enter a layer.
+  /// Whether the retriever reads the hidden states that enter a layer.
   virtual bool reads_layer(const ModelConfig&, int /*layer*/) const { return false; }
   /// Called for every pass before its first layer.
-  /// @throws Error (input) if it cannot go on from what it has seen.
+  /// @throws Error (input) if it cannot continue from the tokens processed so far.
   virtual void begin_pass(const RetrieverPass& pass) = 0;
-  /// Called for the layers that it reads, in order.  hidden: [rows, hidden] of the pass, in the
-  /// backend's memory.
+  /// Called for each layer with `reads_layer`, in order.  hidden: [rows, hidden] of the pass, in
+  /// the backend's memory.
   virtual void enter_layer(const RetrieverPass&, int /*layer*/, MatrixView<const float>) {}
-  /// Scores of all tokens for the last token's step, of which a step reads the largest: [lists,
-  /// tokens], in the pass's scratch.  lists: KV heads of the model, each with scores of its own, or
-  /// 1 for all of them.
-  /// Called between `begin_pass` and the first layer.
+  /// Scores of all tokens for the step of the last token; the step reads the tokens with the
+  /// highest scores.  Returns [lists, tokens] in the pass's scratch.  lists: the model's KV heads,
+  /// each with its own scores, or 1 for all heads together.  Called between `begin_pass` and the
+  /// first layer.
   virtual MatrixView<const float> weights(const RetrieverPass& pass, int lists) = 0;
-  /// Forgets all tokens from `tokens` on.
+  /// Removes all tokens from index `tokens` on.
   virtual void truncate(std::int32_t tokens) = 0;
-  /// Bytes of the keys that it has.
+  /// Bytes of the stored keys.
   virtual std::size_t key_bytes() const = 0;
 };
 
-/// What a method has beside the model, once for all sequences.
+/// Data of a method that all sequences share, such as the weights of an auxiliary model.
 struct MethodResource {
-  std::string key;  ///< equal for the same; empty: nothing
+  std::string key;  ///< equal if and only if the data are the same; empty: no data
   std::size_t bytes = 0;
 };
 

@@ -7,16 +7,16 @@
 
 namespace turnbench {
 
-/// What attention of a step is blended with: weight * attention + (1 - weight) * vector.  The data
-/// are in the backend's memory and stay until the policy is asked for the same layer again.
+/// Blends a step's attention with a vector: weight * attention + (1 - weight) * vector.  The data
+/// are in the backend's memory and stay valid until the next `select` of the same layer.
 struct Blend {
-  const float* weights = nullptr;        ///< [query heads]; null: attention stays what it is
+  const float* weights = nullptr;        ///< [query heads]; null: no blending
   MatrixView<const float> vectors = {};  ///< [sets, head_dim]
 };
 
-/// The slots that attention of a layer reads: [lists][slots].  No lists: everything is read.  Lists
-/// and slots are as in KeepSets.  The last slot of every list must be that of the last row that the
-/// selection is made for: in decode steps that of the current token, the last one of its set.
+/// The slots that attention of a layer reads: [lists][slots].  No lists: all slots are read.  Lists
+/// and slots are as in KeepSets.  The last slot of every list must be the slot of the last query
+/// row; in a decode step, this is the current token, which has the last slot of its set.
 struct Selection {
   std::vector<std::vector<std::int32_t>> slots;
   Blend blend = {};

@@ -12,10 +12,10 @@
 
 namespace turnbench {
 
-// What some selection policies do beside choosing tokens.  A policy inherits the interfaces that it
-// needs; the engine finds them with `capability`.
+// Optional interfaces of selection policies.  A policy inherits those that it implements; the
+// engine finds them with `capability`.
 
-/// The policy as another interface; null if it does not implement that.
+/// The policy as an optional interface; null if the policy does not implement it.
 template <typename Capability>
 Capability* capability(SelectionPolicy* policy) {
   return dynamic_cast<Capability*>(policy);
@@ -25,50 +25,51 @@ const Capability* capability(const SelectionPolicy* policy) {
   return dynamic_cast<const Capability*>(policy);
 }
 
-/// Selects in prompts too (infllm, round).  Slots are positions: nothing may be evicted.  Sequences
-/// that share such a prefill continue with clones of its policy.
+/// Selects during the prefill, too (infllm, round).  Slots equal positions, so nothing may be
+/// evicted.  Sequences that share such a prefill continue with clones of its policy.
 class PromptSelection {
  public:
   virtual ~PromptSelection() = default;
-  /// Whether it really does.
+  /// Whether the policy selects during the prefill with its settings.
   virtual bool selects_in_prefill() const { return true; }
   /// As PrefillPolicy::reuses_cached_prompt.
   virtual bool reuses_cached_prompt() const { return true; }
-  /// How many of the `rows` rows of a prompt from position `first` on go through all layers before
-  /// the others do, so that what is chosen for them is known before.  At least one.
+  /// The size of the next segment of a prompt whose `rows` remaining rows start at position
+  /// `first`: its rows pass through all layers before later rows do, so that their selections are
+  /// known by then.  At least one row.
   virtual int segment_rows(const DialogueView& /*dialogue*/, std::int32_t /*first*/, int rows) {
     return rows;
   }
-  /// True if rows of a prompt may be divided anywhere.  Such a prompt goes through each layer in
-  /// chunks, and through a whole layer before the next one.
+  /// True if a prompt may be split at any row.  Such a prompt is computed layer by layer: all of
+  /// its chunks pass through a layer before the next layer starts.
   virtual bool chunkable() const { return false; }
-  /// The number of rows that are attended together next: `select` is called for each such block.
-  /// Called for each layer before each block.  view: of the pass from the block's first row on.
+  /// The number of rows in the next query block; `select` is called once per block.  Called for
+  /// each layer before each block.  view: of the pass, from the block's first row on.
   virtual int query_block_rows(const LayerView& view) { return view.rows; }
-  /// Called after the attention of what `select` was called for, with the same view; its sets are
-  /// those on the device, where that has the pinned tokens alone.  lse: of all that the rows read,
-  /// [rows, heads].
+  /// Called after the attention of a query block with the view that `select` received.  If the
+  /// device has only the pinned tokens, the sets of the view are those on the device.  lse:
+  /// log-sum-exp over all keys that the rows read, [rows, heads].
   virtual void after_attention(const LayerView&, MatrixView<const float> /*lse*/) {}
 };
 
 /// A step of one sequence before its first layer.
 struct StepView {
   const RetrieverPass& pass;
-  Retriever& retriever;       ///< which has seen the step's token
-  std::int32_t position = 0;  ///< of that token
+  Retriever& retriever;       ///< has already processed the step's token
+  std::int32_t position = 0;  ///< position of that token
   int prompt_tokens = 0;      ///< as in LayerView
 };
 
-/// Chooses with an auxiliary model that scores all tokens once per decode step, before layer 0
-/// (specontext).
+/// Selects with an auxiliary (draft) model that scores all tokens once per decode step, before
+/// layer 0 (specontext).
 class StepRetrieval {
  public:
   virtual ~StepRetrieval() = default;
-  /// The retriever of a sequence.
+  /// Makes the retriever of a sequence.
   virtual std::unique_ptr<Retriever> make_retriever() const = 0;
-  /// What all of them share.
+  /// The data that all retrievers of the method share.
   virtual MethodResource resource(const ModelConfig&, DType /*weights*/) const { return {}; }
-  /// Called once in a step, before the first layer.
+  /// Called once per decode step, before the first layer.
   virtual void begin_step(const StepView&) {}
 };
 
@@ -76,39 +77,41 @@ class StepRetrieval {
 class SelectsAhead {
  public:
   virtual ~SelectsAhead() = default;
-  /// The layer that decides, after which `select` reads neither queries nor keys; -1: before layer
-  /// 0; none: every layer decides for itself.  Offloaded layers after it are asked, and their
-  /// transfers begin, as soon as it has decided.
+  /// Index of the layer whose selection all deeper layers reuse; -1: decided before layer 0;
+  /// nullopt: every layer selects for itself.  `select` of deeper layers reads neither queries nor
+  /// keys.  Their selections are prefetched, and the transfers of offloaded layers start, as soon
+  /// as this layer has selected.
   virtual std::optional<int> deciding_layer(const ModelShape&) const = 0;
 };
 
-/// Offloads layers while an answer is decoded that `demand` kept on the device (specontext).
+/// Offloads layers during decoding that `demand` kept on the device at first (specontext).
 class OffloadsDuringDecode {
  public:
   virtual ~OffloadsDuringDecode() = default;
-  /// Called before each step; `size.tokens` are those before it.  If not everything is needed, the
-  /// layer goes to host memory, and what the previous step read of it stays on the device.
+  /// Called before each step; `size.tokens` excludes the step's token.  Unless the result needs
+  /// everything, the layer is offloaded; the tokens that the previous step read stay on the device.
   virtual DeviceNeeds demand_while_decoding(const PromptSize& size) const = 0;
-  /// Whether that is ever less than everything.
+  /// True if layers may be offloaded during decoding.
   virtual bool may_offload() const { return true; }
 };
 
-/// Tokens that a step reads and whose keys are to be written.
+/// Tokens that a step reads and whose keys must be rebuilt.
 struct MissingKeys {
   std::span<KvHeadCache> sets;  ///< working sets of the layer, in the backend's memory
-  /// From slots of the view's sets (`host`) to those of the working sets (`device`).
+  /// From slots of the view's sets (`host`) to slots of the working sets (`device`).
   std::span<const SlotCopy> tokens;
-  RopeTable rope;  ///< of all their positions
+  RopeTable rope;  ///< covers the positions of all tokens
 };
 
-/// Attention reads other keys than the cached ones, for all tokens that are not pinned (shadowkv).
-/// Steps then read a working set with rule kPrevious, also where keys and values are on the device.
+/// Attention reads rebuilt keys instead of the cached ones for all tokens that are not pinned
+/// (shadowkv).  Steps then read a working set with rule kPrevious, even if the cache is on the
+/// device.
 class KeyRebuilder {
  public:
   virtual ~KeyRebuilder() = default;
-  /// Writes keys.  Called in a step after `select`.
+  /// Writes the missing keys.  Called in each step after `select`.
   virtual void rebuild_keys(const LayerView&, const MissingKeys&) = 0;
-  /// Bytes of what the keys of a layer are rebuilt from.
+  /// Bytes of the data from which the keys of a layer are rebuilt.
   virtual std::size_t key_bytes(int layer) const = 0;
 };
 
@@ -116,7 +119,7 @@ class KeyRebuilder {
 class IndexTransfer {
  public:
   virtual ~IndexTransfer() = default;
-  /// Called for each offloaded layer of a step before the attention of the layer before it.
+  /// Called in each step for each offloaded layer, before the attention of the previous layer.
   virtual void prefetch(int layer, const IndexPath&) = 0;
 };
 

@@ -8,7 +8,7 @@
 namespace turnbench {
 namespace {
 
-/// What the tokens before the window are scored by.
+/// The scores of the tokens before the window.
 enum class Scorer {
   kSnapKv,    ///< attention of the window's rows, pooled
   kH2o,       ///< attention of all rows
@@ -34,7 +34,7 @@ class AdaKv : public EvictionPolicy {
   AdaKv(const WindowSettings& window, const Settings& settings) : w_(window), s_(settings) {}
   std::unique_ptr<EvictionPolicy> clone() const override { return std::make_unique<AdaKv>(*this); }
 
-  /// Last rows that the scorer sums; 0: it sums all rows.
+  /// Number of last rows that the scorer sums; 0: all rows.
   int window() const override {
     return s_.scorer == Scorer::kSnapKv ? w_.window : s_.scorer == Scorer::kTova ? 1 : 0;
   }
@@ -47,7 +47,7 @@ class AdaKv : public EvictionPolicy {
 
   KeepSets after_prefill(const LayerView& view) override {
     const std::vector<KeptSet> sets = kept_sets(view, w_.per_query_head);
-    const int base = w_.choices(view);  // tokens that a set chooses in the mean
+    const int base = w_.choices(view);  // mean number of tokens that a set chooses
     std::vector<int> candidates;        // [sets]: tokens before the window
     for (const KeptSet& set : sets) candidates.push_back(std::max(0, set.tokens - w_.window));
     KeepSets out;
@@ -74,8 +74,8 @@ class AdaKv : public EvictionPolicy {
  private:
   static int sum_of(const std::vector<int>& x) { return std::accumulate(x.begin(), x.end(), 0); }
 
-  /// Attention of the scorer's rows, summed -> reduced over the heads of the set -> pooled if the
-  /// scorer is SnapKV's: [candidates].
+  /// Attention of the scorer's rows, summed -> reduced over the heads of the set -> pooled (SnapKV
+  /// only): [candidates].
   std::vector<float> scores(const LayerView& view, const KeptSet& set, int candidates) const {
     const HeadScores& attention =  // [query heads, n]
         window() > 0 ? view.stats.window_mass(window())
@@ -85,7 +85,7 @@ class AdaKv : public EvictionPolicy {
     return s_.scorer == Scorer::kSnapKv ? pool1d(reduced, w_.kernel, w_.pooling) : reduced;
   }
 
-  /// Multiplies the scores of a set by the share of their sum that its `base` best tokens hold.
+  /// Multiplies the scores of a set by the share of its `base` best tokens in their sum.
   static void weigh_by_concentration(std::vector<std::vector<float>>& scores, int base) {
     for (std::vector<float>& own : scores) {
       double best = 0;
@@ -96,7 +96,7 @@ class AdaKv : public EvictionPolicy {
     }
   }
 
-  /// How many of the `total` best scores of all sets together are each set's: [sets].
+  /// The number of scores of each set among the `total` best scores of all sets: [sets].
   static std::vector<int> joint_counts(const std::vector<std::vector<float>>& scores, int total) {
     std::vector<float> joint;  // [sets * candidates]
     std::vector<std::size_t> set_of;
@@ -148,10 +148,10 @@ constexpr std::string_view kPaper =
 
 }  // namespace
 
-/// SnapKV, or the scores of H2O, TOVA or Keyformer, whose budget goes within a layer to the heads
-/// whose tokens score best (Ada-KV, Algorithm 1): scores of each head -> joint top-k of all heads
-/// -> its counts per head, never below floor_alpha of the mean -> top-k of each head, and the
-/// window.
+/// Scores of SnapKV, H2O, TOVA or Keyformer, with a budget that is shared within a layer in favour
+/// of the heads with the best tokens (Ada-KV, Algorithm 1): scores of each head -> joint top-k of
+/// all heads -> its counts per head, never below floor_alpha of the mean -> top-k of each head, and
+/// the window.
 MethodInfo adakv() {
   return {.name = "adakv",
           .summary =
@@ -171,7 +171,7 @@ MethodInfo adakv() {
           .make = [](const Parameters& p) { return make_ada("adakv", p); }};
 }
 
-/// Ada-KV within layers whose budgets are PyramidKV's (pyramid_budgets in budgets.cpp).
+/// Ada-KV with the layer budgets of PyramidKV (pyramid_budgets in budget_sharing.cpp).
 MethodInfo ada_pyramidkv() {
   return {
       .name = "ada-pyramidkv",

@@ -44,7 +44,8 @@ class ChunkKv : public EvictionPolicy {
     return out;
   }
 
-  /// The first `k` tokens of `chunks` in their order, the last chunk cut to fit: [k], ascending.
+  /// The first `k` tokens of `chunks` in this order, with the last chunk truncated to fit: [k],
+  /// ascending.
   std::vector<std::int32_t> tokens_of(std::span<const std::int32_t> chunks, int candidates,
                                       int k) const {
     std::vector<std::int32_t> out;
@@ -59,15 +60,14 @@ class ChunkKv : public EvictionPolicy {
 
   WindowSettings s_;
   int chunk_, reuse_;
-  std::vector<std::int32_t> chosen_;  // slots, by the first of `reuse_` layers for all of them
+  std::vector<std::int32_t> chosen_;  // slots, shared by `reuse_` layers
 };
 
 }  // namespace
 
 /// Keeps whole chunks of neighbouring tokens, the same for all heads of a layer: attention of the
 /// window's rows, summed -> mean over all heads -> mean over each chunk -> best chunks, and the
-/// window.  With reuse=N, one layer in N chooses for the N - 1 layers behind it too (Liu et al.,
-/// 2025).
+/// window.  With reuse=N, the first of every N layers chooses for all of them (Liu et al., 2025).
 MethodInfo chunkkv() {
   using Kind = ParameterInfo::Kind;
   return {

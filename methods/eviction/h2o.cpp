@@ -4,8 +4,8 @@
 namespace turnbench {
 namespace {
 
-/// Dense, but each prompt is one pass from its first token on: rows that see ahead cannot be summed
-/// before all that they see is cached.
+/// Dense, but each prompt is prefilled in one pass from its first token on, because rows that see
+/// later keys can be summed only once all of these are cached.
 class WholePrompt : public PrefillPolicy {
  public:
   std::unique_ptr<PrefillPolicy> clone() const override {
@@ -18,9 +18,8 @@ class WholePrompt : public PrefillPolicy {
 
 /// Heavy hitters (heavy_hitters.cpp): attention of all rows so far, summed per token -> summed over
 /// the heads that share a set -> top-k between the sinks and the most recent tokens, which are
-/// always kept.
-/// mode=dynamic goes on so after each decode step (Zhang et al., 2023); mode=prefill does it once,
-/// after the prompt (KVCache-Factory).
+/// always kept.  mode=dynamic also evicts after each decode step (Zhang et al., 2023); mode=prefill
+/// evicts once, after the prompt (KVCache-Factory).
 MethodInfo h2o() {
   using Kind = ParameterInfo::Kind;
   return {

@@ -2,10 +2,10 @@
 
 namespace turnbench {
 
-/// H2O (heavy_hitters.cpp) whose rows count as softmax((logit + g) / tau): g is drawn from
-/// Gumbel(0, 1), and tau rises linearly from tau_init to tau_end over the first t_max decode steps;
-/// the official runners divide the rise by the answer's length limit.
-/// The noise decides what stays, never what attention computes.
+/// H2O (heavy_hitters.cpp) with row weights softmax((logit + g) / tau): g is drawn from Gumbel(0,
+/// 1), and tau increases linearly from tau_init to tau_end over the first t_max decode steps; the
+/// official runners set t_max to the answer's length limit.  The noise affects only which tokens
+/// are kept, not the attention outputs.
 MethodInfo keyformer() {
   using Kind = ParameterInfo::Kind;
   return {

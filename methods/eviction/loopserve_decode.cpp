@@ -13,7 +13,7 @@ class LoopServeDecode : public SelectionPolicy {
  public:
   struct Settings {
     Budget budget;
-    int interval;  ///< n_d: tokens of the observation window, and between two selections
+    int interval;  ///< n_d: tokens of the observation window, and steps between two selections
     int first;     ///< answer tokens before the first selection
     bool force_observed, per_query_head;
   };
@@ -24,7 +24,7 @@ class LoopServeDecode : public SelectionPolicy {
   }
   SelectionTraits traits() const override { return {.window = s_.interval}; }
 
-  /// Steps that read everything have as many lists as those that select.
+  /// Steps that read everything also return lists, as many as those that select.
   DeviceNeeds demand(const PromptSize& size, const LayerView*) const override {
     DeviceNeeds out = reading_everything(size.tokens);
     if (s_.per_query_head) out.lists_per_set = size.heads_per_set();
@@ -38,7 +38,8 @@ class LoopServeDecode : public SelectionPolicy {
     if (s_.first == 0) active = choose(view);
   }
 
-  /// Dense at first; then a selection every n_d tokens, to which each step's token is added.
+  /// Dense at first; then a selection every n_d tokens.  Each step adds its own token to the
+  /// selection.
   Selection select(const LayerView& view) override {
     Lists& active = active_[static_cast<std::size_t>(view.layer)];
     if (view.generated < s_.first) return {};
@@ -59,7 +60,7 @@ class LoopServeDecode : public SelectionPolicy {
   }
 
   /// Whether tokens were evicted since the last step, whose own token ends each list.  If so, the
-  /// slots in the lists mean other tokens now.
+  /// slots in the lists refer to other tokens.
   static bool has_moved(const Lists& lists, const LayerView& view) {
     for (std::size_t i = 0; i < lists.size(); ++i) {
       if (lists[i].back() + 2 != cache_of(lists, i, view).size()) return true;
@@ -79,11 +80,11 @@ class LoopServeDecode : public SelectionPolicy {
   }
 
   /// Attention of the observed tokens' rows, summed -> summed over the heads of the set -> top-k of
-  /// the tokens before the observed ones, and these (Equation 7).
+  /// the tokens before the observed ones, plus the observed ones (Equation 7).
   std::vector<std::int32_t> choose(const LayerView& view, const KeptSet& set) const {
     const int n = set.tokens, budget = s_.budget.tokens(view.prompt_tokens);
     if (n <= budget) return all_slots(n);
-    // The current token is read in any case.
+    // The current token is always read.
     const int forced = s_.force_observed ? view.stats.window_rows(s_.interval) : 1;
     if (budget <= forced) {
       throw input_error(
@@ -100,13 +101,13 @@ class LoopServeDecode : public SelectionPolicy {
   }
 
   Settings s_;
-  std::vector<Lists> active_;  // [layers]: what is read since the last selection
+  std::vector<Lists> active_;  // [layers]: lists read since the last selection
 };
 
 }  // namespace
 
-/// Progressive decoding: dense at first, then attention to a budget of tokens that the last n_d
-/// tokens attend to, chosen anew every n_d tokens from the whole cache (LoopServe, section 5.3,
+/// Progressive decoding: dense at first, then attention to a budget of tokens to which the last n_d
+/// tokens attend most, re-selected every n_d tokens from the whole cache (LoopServe, section 5.3,
 /// Algorithm 3).
 MethodInfo loopserve_decode() {
   using Kind = ParameterInfo::Kind;

@@ -2,8 +2,8 @@
 
 namespace turnbench {
 
-/// SnapKV (snapkv.cpp) whose budgets fall linearly from the first layer to the last
-/// (pyramid_budgets in budgets.cpp; PyramidKV, section 3.2).
+/// SnapKV (snapkv.cpp) with budgets that decrease linearly from the first layer to the last
+/// (pyramid_budgets in budget_sharing.cpp; PyramidKV, section 3.2).
 MethodInfo pyramidkv() {
   return {
       .name = "pyramidkv",

@@ -24,7 +24,7 @@ class SaBlock : public EvictionPolicy {
     Blocks blocks;
     Guide guide;
     bool add_diversity, normalize_entropy;
-    std::optional<Cut> cut;  ///< nothing: the prompt is one segment
+    std::optional<Cut> cut;  ///< nullopt: the prompt is one segment
   };
   SaBlock(const WindowSettings& window, const Settings& s) : w_(window), s_(s) {}
   std::unique_ptr<EvictionPolicy> clone() const override {
@@ -43,7 +43,7 @@ class SaBlock : public EvictionPolicy {
     return in_every_set(view, with_tail(std::move(chosen), candidates, n));  // [k + window]
   }
 
-  /// The segments of a layer with what each keeps, whatever the budget.
+  /// The segments of a layer with the kept blocks, even if the budget suffices for all tokens.
   std::vector<SegmentBlocks> blocks(const LayerView& view) {
     cut_segments(view);
     const int candidates = view.sets[0].size() - w_.window;
@@ -54,15 +54,15 @@ class SaBlock : public EvictionPolicy {
  private:
   using Members = std::vector<std::int32_t>;  // slots of one segment, ascending
 
-  /// The segment of each token of the dialogue, once per prompt (section III-A).
+  /// Determines the segment of each token of the dialogue, once per prompt (section III-A).
   void cut_segments(const LayerView& view) {
     if (view.layer > 0) return;
     segment_of_ = s_.cut ? segments(view.dialogue, *s_.cut, "sablock")
                          : std::vector<int>(view.dialogue.tokens.size(), 0);
   }
 
-  /// Token scores -> segment weights -> guided scores -> top-k, which gives each segment its budget
-  /// -> the largest faithful blocks of each segment.
+  /// Token scores -> segment weights -> guided scores -> top-k, which determines the budget of each
+  /// segment -> the largest faithful blocks of each segment.
   std::vector<SegmentBlocks> choose(const LayerView& view, int candidates, int k) const {
     const std::vector<Members> segments = members(view.sets[0], candidates);  // [segments]
     // Equations 3 and 4: mean over the heads, sum over the window's rows (here in the other order).
@@ -92,7 +92,7 @@ class SaBlock : public EvictionPolicy {
     return out;
   }
 
-  /// F from the mean score I of a segment's tokens, and the entropy D of how they share their sum.
+  /// F, from the mean score I of a segment's tokens and the entropy D of their normalised scores.
   double segment_weight(const std::vector<float>& scores, const Members& segment) const {
     double sum = 0, entropy = 0;
     for (std::int32_t j : segment) sum += scores[static_cast<std::size_t>(j)];
@@ -107,7 +107,7 @@ class SaBlock : public EvictionPolicy {
     return s_.add_diversity ? mean + s_.gamma * entropy : mean * (1 + s_.gamma * entropy);
   }
 
-  /// Token scores raised by the weight of their segment.
+  /// Token scores increased by the weight of their segment.
   std::vector<float> guide(std::vector<float> scores, const std::vector<Members>& segments,
                            const std::vector<double>& weights) const {
     const double largest = *std::max_element(weights.begin(), weights.end());
@@ -133,7 +133,7 @@ class SaBlock : public EvictionPolicy {
     return score;
   }
 
-  /// How many of the `chosen` slots (ascending) are each segment's.
+  /// The number of `chosen` slots (ascending) in each segment.
   static std::vector<int> budgets_of(const std::vector<Members>& segments,
                                      const std::vector<std::int32_t>& chosen) {
     std::vector<int> out(segments.size(), 0);
@@ -145,8 +145,8 @@ class SaBlock : public EvictionPolicy {
     return out;
   }
 
-  /// `budget` tokens of a segment in the largest blocks that keep more than tau of the score of its
-  /// `budget` best tokens, or else one by one (Algorithm 2).
+  /// `budget` tokens of a segment, in the largest blocks whose score exceeds tau times that of its
+  /// `budget` best tokens, or single tokens if there are none (Algorithm 2).
   SegmentBlocks largest_faithful_blocks(const std::vector<float>& scores, const Members& segment,
                                         int budget) const {
     SegmentBlocks out;
@@ -218,9 +218,10 @@ std::function<std::vector<SegmentBlocks>(const LayerView&)> sablock_blocks(const
   return [method](const LayerView& view) { return method->blocks(view); };
 }
 
-/// Punctuation cuts the prompt into segments; the weight of its segment raises a token's score; a
-/// top-k over all segments gives each its budget, which it spends in the largest blocks that keep a
-/// share above tau of the score (SABlock, section III, Algorithms 1 and 2, reconstructed).
+/// The prompt is split into segments at punctuation; the score of a token is increased by the
+/// weight of its segment; a top-k over all segments determines the budget of each segment, which
+/// keeps the largest blocks that retain a share above tau of the score (SABlock, section III,
+/// Algorithms 1 and 2, reconstructed).
 MethodInfo sablock() {
   using Kind = ParameterInfo::Kind;
   return {

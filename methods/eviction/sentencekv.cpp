@@ -11,7 +11,8 @@
 namespace turnbench {
 namespace {
 
-// The official code's rows have room for twice the pool's mean sentence and a margin.
+// Rows of the official implementation have room for twice the pool's mean sentence length plus a
+// margin.
 constexpr int kLeastRow = 100, kRowMargin = 50;  // tokens
 
 class SentenceSelection : public SelectionPolicy {
@@ -20,15 +21,15 @@ class SentenceSelection : public SelectionPolicy {
     Budget budget;           ///< tokens read
     double semantic_factor;  ///< tokens cached per token read
     int sinks, recent, length_threshold;
-    bool cuts_long;  ///< sentences, as the official code does
+    bool cuts_long;  ///< truncates sentences, as in the official implementation
   };
   explicit SentenceSelection(const Settings& s) : s_(s) {}
   std::unique_ptr<SelectionPolicy> clone() const override {
     return std::make_unique<SentenceSelection>(*this);
   }
 
-  /// Cuts what stayed of the prompt (the pool) into sentences, each with its mean key.  The
-  /// official code indexes them in rows of one length.
+  /// Splits the kept tokens of the prompt (the pool) into sentences, each with its mean key.  The
+  /// official implementation indexes them in rows of equal length.
   void after_prefill(const LayerView& view) override {
     layers_.resize(static_cast<std::size_t>(view.shape.layers));
     if (view.layer == 0) sentence_of_ = segments(view.dialogue, Cut::kSentence, "sentencekv");
@@ -52,13 +53,13 @@ class SentenceSelection : public SelectionPolicy {
     }
   }
 
-  /// Queries of the sentence that is being written, summed -> dot products with the mean keys ->
+  /// Queries of the current sentence of the answer, summed -> dot products with the mean keys ->
   /// the nearest sentences, up to the budget.
   Selection select(const LayerView& view) override {
     Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
     add_query(view, layer);
-    // As in the official code, a sentence ends before its last step selects: that step has a
-    // sentence of no tokens, the next one of one token.
+    // As in the official implementation, a sentence ends before its last step selects: in this step
+    // the current sentence has no tokens, in the next one it has one token.
     const int token = view.dialogue.tokens.back();
     if (ends_segment(view.dialogue.token_text(token), Cut::kSentence)) end_sentence(view, layer);
     Selection out;
@@ -74,23 +75,23 @@ class SentenceSelection : public SelectionPolicy {
  private:
   struct Sentence {
     int begin, end;               // slots
-    int retrieved_end;            // of those that can be retrieved
+    int retrieved_end;            // end of the slots that can be retrieved
     std::vector<float> mean_key;  // [head_dim], after RoPE
   };
-  /// The sentences of one set, and the one that is being written behind them.
+  /// The sentences of one set, and the current sentence after them.
   struct Pool {
     int budget = 0;                   // tokens read per step
-    int longest = INT_MAX;            // tokens of a sentence that can be retrieved
+    int longest = INT_MAX;            // tokens of a retrievable sentence, at most
     std::vector<Sentence> sentences;  // in order, without gaps
-    std::vector<float> query_sum;     // [head_dim]: of the sentence being written, all heads
+    std::vector<float> query_sum;     // [head_dim]: of the current sentence, all heads
     int end() const { return sentences.empty() ? 0 : sentences.back().end; }
   };
   struct Layer {
     std::vector<Pool> pools;  // [sets]
-    int length = 0;           // tokens of the sentence that is being written
+    int length = 0;           // tokens of the current sentence
   };
 
-  /// B for a dialogue of so many prompt tokens, of which `pool` are still cached.
+  /// B for a dialogue with `prompt_tokens` prompt tokens, of which `pool` are still cached.
   int budget(int prompt_tokens, int pool) const {
     const int out = s_.budget.tokens(prompt_tokens);
     if (out < s_.sinks + s_.recent && out < pool) {
@@ -102,8 +103,9 @@ class SentenceSelection : public SelectionPolicy {
     return out;
   }
 
-  /// The slots after the last sentence, up to `end`, as a sentence with their mean key.  The first
-  /// `retrieved` of them can be retrieved.  keys: [slots, head_dim], those of the slots at the end.
+  /// Adds the slots after the last sentence, up to `end`, as a sentence with their mean key.  Its
+  /// first `retrieved` slots can be retrieved.  keys: [slots, head_dim], whose last rows are those
+  /// of these slots.
   static void add_sentence(std::span<const float> keys, int end, int retrieved, Pool& pool) {
     const int begin = pool.end();
     const std::size_t head_dim = pool.query_sum.size(),
@@ -118,7 +120,8 @@ class SentenceSelection : public SelectionPolicy {
         {begin, end, begin + std::min(end - begin, retrieved), std::move(mean)});
   }
 
-  /// Adds the step's queries to the sums of their sets.  Sums rank sentences as means do.
+  /// Adds the step's queries to the sums of their sets.  Sums rank sentences in the same order as
+  /// means.
   static void add_query(const LayerView& view, Layer& layer) {
     ++layer.length;
     for (int h = 0; h < view.shape.heads; ++h) {
@@ -128,8 +131,8 @@ class SentenceSelection : public SelectionPolicy {
     }
   }
 
-  /// From now on the sentence that was being written can be retrieved, unless it is too long for
-  /// the official code's index.
+  /// Makes the current sentence retrievable, unless it is too long for the index of the official
+  /// implementation.
   static void end_sentence(const LayerView& view, Layer& layer) {
     layer.length = 0;
     for (std::size_t i = 0; i < layer.pools.size(); ++i) {
@@ -142,8 +145,8 @@ class SentenceSelection : public SelectionPolicy {
   }
 
   /// The first and the last tokens, and between them those of the nearest sentences, until the
-  /// budget is full.  A share of a short prompt may be less than the first and last tokens, which
-  /// may overlap.
+  /// budget is full.  A ratio budget of a short prompt may be smaller than the first and last
+  /// tokens together, which may overlap.
   std::vector<std::int32_t> nearest_sentences(const Pool& pool, int n) const {
     const int sinks = std::min(s_.sinks, n), recent_begin = std::max(sinks, n - s_.recent);
     std::vector<float> nearness;  // [sentences]
@@ -155,7 +158,8 @@ class SentenceSelection : public SelectionPolicy {
     int room = pool.budget - s_.sinks - s_.recent;  // tokens left to retrieve
     for (std::int32_t k : ranking(nearness)) {
       const Sentence& sentence = pool.sentences[static_cast<std::size_t>(k)];
-      // The official code compares strictly: the slot behind the first tokens is not retrieved.
+      // The official implementation compares strictly: the slot right after the first tokens is not
+      // retrieved.
       const int begin = std::max(sentence.begin, sinks + 1);
       for (int j = begin; j < std::min(sentence.retrieved_end, recent_begin) && room > 0; ++j) {
         out.push_back(j);
@@ -173,10 +177,10 @@ class SentenceSelection : public SelectionPolicy {
 
 }  // namespace
 
-/// SnapKV (snapkv.cpp) keeps a pool of semantic_factor times the budget; each decode step reads of
-/// it the first and the last tokens, and the sentences whose mean key has the largest dot product
-/// with the mean query of the sentence that is being written (Zhu et al., 2025; details of the
-/// official code).
+/// SnapKV (snapkv.cpp) keeps a pool of semantic_factor times the budget.  From this pool, each
+/// decode step reads the first and the last tokens, and the sentences whose mean key has the
+/// largest dot product with the mean query of the current sentence (Zhu et al., 2025; details as in
+/// the official implementation).
 MethodInfo sentencekv() {
   using Kind = ParameterInfo::Kind;
   std::vector<ParameterInfo> pool = window_parameters("1024", "32", "7");

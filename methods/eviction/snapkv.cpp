@@ -40,9 +40,10 @@ std::unique_ptr<EvictionPolicy> make_snapkv(const WindowSettings& settings) {
   return std::make_unique<SnapKv>(settings);
 }
 
-/// Keeps the last w tokens of the prompt (the window) and what they attend to most: attention of
-/// the window's rows, summed -> reduced over the heads that share a set -> pooled along the
-/// sequence -> top-k (Li et al., 2024; order of reduction and pooling as in the code of Ada-KV).
+/// Keeps the last w tokens of the prompt (the window) and the tokens to which they attend most:
+/// attention of the window's rows, summed -> reduced over the heads that share a set -> pooled
+/// along the sequence -> top-k (Li et al., 2024; order of reduction and pooling as in Ada-KV's
+/// official implementation).
 MethodInfo snapkv() {
   return {
       .name = "snapkv",

@@ -43,14 +43,13 @@ class StreamingLlm : public EvictionPolicy {
   LayerBudget budget_;
   int sinks_;
   bool shift_, rolling_;
-  std::vector<int> recent_;  // [layers]: tokens, decided at the end of a prompt
+  std::vector<int> recent_;  // [layers]: tokens, determined at the end of a prompt
 };
 
 }  // namespace
 
-/// Keeps the first tokens (attention sinks) and the most recent ones, budget - sinks of them; what
-/// lies between is lost.  After each step the oldest token behind the sinks leaves (Xiao et al.,
-/// 2023).
+/// Keeps the first tokens (attention sinks) and the budget - sinks most recent ones; all others are
+/// evicted.  After each step the oldest token after the sinks is evicted (Xiao et al., 2023).
 MethodInfo streamingllm() {
   using Kind = ParameterInfo::Kind;
   return {.name = "streamingllm",

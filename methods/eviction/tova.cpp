@@ -37,13 +37,13 @@ class Tova : public EvictionPolicy {
 
   LayerBudget budget_;
   bool protect_last_;
-  std::vector<int> budgets_;  // [layers]: tokens, decided at the end of a prompt
+  std::vector<int> budgets_;  // [layers]: tokens, determined at the end of a prompt
 };
 
 }  // namespace
 
-/// A cache of fixed size: after the prompt and after each step it keeps the tokens that the last
-/// query attends to most, by the mean over all query heads of the layer (Oren et al., 2024).
+/// A cache of fixed size: after the prompt and after each step it keeps the tokens to which the
+/// last query attends most, by the mean over all query heads of the layer (Oren et al., 2024).
 MethodInfo tova() {
   using Kind = ParameterInfo::Kind;
   return {.name = "tova",

@@ -17,7 +17,8 @@ class BlockPool {
 
   int head_dim() const { return head_dim_; }
   int blocks() const { return static_cast<int>(count_.size()); }
-  /// Vectors of a block.  Where there are none (all evicted), the sum is 0 and the bounds infinite.
+  /// The number of vectors in a block.  If it is 0 (all evicted), the sum is 0 and the bounds are
+  /// infinite.
   int count(int block) const { return count_[static_cast<std::size_t>(block)]; }
   std::span<const float> sum(int block) const { return row(sum_, block); }
   std::span<const float> min(int block) const { return row(min_, block); }
@@ -34,11 +35,12 @@ class BlockPool {
   std::vector<float> sum_, min_, max_;  // [blocks][head_dim]
 };
 
-/// The cached keys of a set (after RoPE), in the blocks of `grid` up to position `end`.
+/// Pools the cached keys of a set (after RoPE) in the blocks of `grid` up to position `end`.
 BlockPool pool_keys(Backend& backend, const KvHeadCache& set, const BlockGrid& grid,
                     std::int32_t end);
 
-/// One head's queries of a pass (after RoPE), `size` rows a block from the pass's first row on.
+/// Pools one head's queries of a pass (after RoPE), `size` rows per block from the pass's first row
+/// on.
 BlockPool pool_queries(const LayerView& view, int head, int size);
 
 /// Dot product of two vectors [head_dim], summed in double precision.

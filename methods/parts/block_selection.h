@@ -9,18 +9,18 @@
 
 namespace turnbench {
 
-/// Selects blocks of consecutive tokens by one vector for each block.  A step reads sinks, a local
-/// window, and the blocks between them whose vectors have the largest products with the queries of
-/// the step, summed over the query heads of a KV set.  Works in any placement.  The vectors of a
-/// prompt are shared by all sequences that continue from it; those of generated tokens are added as
-/// blocks become complete.  A method derives from it and says what the vector of a block is.
+/// Selects blocks of consecutive tokens by one representative vector per block.  A step reads
+/// sinks, a local window, and the blocks between them whose vectors have the largest inner products
+/// with the step's queries, summed over the query heads of a KV set.  Works in any placement.  All
+/// sequences that continue from a prompt share its vectors; those of generated tokens are added as
+/// blocks are completed.  Methods derive from it and define the vector of a block.
 class BlockSelection : public SelectionPolicy {
  public:
   struct Settings {
-    Budget budget;   ///< tokens that a step reads, in whole blocks, beside sinks and window
+    Budget budget;   ///< tokens that a step reads, in whole blocks, in addition to sinks and window
     int block = 16;  ///< tokens
     int sinks = 4;   ///< first tokens, always read
-    int local = 64;  ///< latest tokens, always read, and those of the block that is not complete
+    int local = 64;  ///< latest tokens, always read, together with those of the incomplete block
   };
 
   SelectionTraits traits() const override { return {.needs_whole_answers = true}; }
@@ -33,9 +33,9 @@ class BlockSelection : public SelectionPolicy {
   explicit BlockSelection(const Settings& s) : s_(s) {}
   BlockSelection(const BlockSelection&) = default;
 
-  /// The vector of a block.  keys: [block, head_dim], after RoPE.  out: [head_dim].
+  /// Computes the vector of a block.  keys: [block, head_dim], after RoPE.  out: [head_dim].
   virtual void vector_of(MatrixView<const float> keys, std::span<float> out) const = 0;
-  /// Names the kind of vectors and every setting of theirs.
+  /// Identifies the kind of vectors, with all settings that they depend on.
   virtual std::string vectors() const = 0;
 
  private:
@@ -47,14 +47,14 @@ class BlockSelection : public SelectionPolicy {
   using LayerVectors = std::vector<Vectors>;  ///< [sets]
   struct Layer {
     std::shared_ptr<const LayerVectors> prompt;
-    LayerVectors own;  ///< of the blocks after the prompt's
+    LayerVectors own;  ///< vectors of the blocks after the prompt's
   };
 
   int chosen_blocks(int prompt_tokens) const;
-  /// The blocks that are complete before the local window of a set.
+  /// The number of complete blocks before the local window of a set.
   int blocks_before_window(int tokens) const;
   int begin_of(int block) const { return s_.sinks + block * s_.block; }
-  /// `known`, and the vectors of blocks [first + known.blocks, end).
+  /// `known`, extended by the vectors of blocks [first + known.blocks, end).
   Vectors extended(const LayerView& view, const KvHeadCache& set, const Vectors& known, int first,
                    int end) const;
 

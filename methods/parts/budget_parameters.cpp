@@ -8,7 +8,7 @@
 namespace turnbench {
 namespace {
 
-// PQCache reads 32 sinks, and half of the rest of its budget is the top-k that it fetches.
+// PQCache reads 32 sinks; half of the rest of its budget is the top-k that it transfers.
 constexpr int kPqSinks = 32;
 constexpr double kPqFetched = 0.5;
 
@@ -35,8 +35,8 @@ int LayerBudget::choices(const LayerView& view, int fixed) const {
   if (rule.kind == Kind::kList && rule.weights.size() != static_cast<std::size_t>(layers))
     throw input_error("{}: layers: found {} numbers, expected the model's {}", method,
                       rule.weights.size(), layers);
-  const int base = tokens(n) - fixed, candidates = n - fixed;  // base: chosen in the mean
-  // Prompts that fit are kept whole; KVCache-Factory has no pyramid for short ones either.
+  const int base = tokens(n) - fixed, candidates = n - fixed;  // base: mean over layers
+  // Prompts that fit are kept entirely; KVCache-Factory has no pyramid for short prompts either.
   if (rule.kind == Kind::kEqual || base <= 0 || base >= candidates) return base;
   if (rule.kind == Kind::kPyramid && rule.short_equal && n < 2 * base) return base;
   const std::vector<int> budgets =  // [layers]

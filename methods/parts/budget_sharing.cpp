@@ -8,7 +8,8 @@
 namespace turnbench {
 
 std::vector<int> apportion(std::span<const double> targets, std::span<const int> caps, int total) {
-  // Remainders that are equal but for rounding must tie: billionths, exactly.
+  // Remainders that differ only by rounding must tie, so they are compared as integers in
+  // billionths.
   constexpr std::int64_t kUnit = 1'000'000'000;
   std::vector<int> out, order(targets.size());
   std::vector<std::int64_t> remainder;

@@ -8,7 +8,7 @@
 
 namespace turnbench {
 
-/// Backend::read_rows of sets that the backend can read, and of sets in host memory, whose rows are
+/// Backend::read_rows for any sets: rows of sets in host memory that the backend cannot read are
 /// copied to the backend's memory.
 void read_keys_of_any_set(Backend& backend, std::span<const ReadRowsJob> jobs);
 
@@ -16,8 +16,8 @@ void read_keys_of_any_set(Backend& backend, std::span<const ReadRowsJob> jobs);
 /// memory.  The set may be in host memory.
 std::vector<float> keys_on_host(Backend& backend, const KvHeadCache& set, int first, int end);
 
-/// The same of all sets of a layer that its backend can read, side by side:
-/// [end - first, sets * head_dim].
+/// The same for all sets of a layer, which its backend must be able to read, concatenated along
+/// columns: [end - first, sets * head_dim].
 std::vector<float> layer_keys_on_host(const LayerView& view, int first, int end, KvRow row);
 
 }  // namespace turnbench

@@ -10,9 +10,9 @@
 namespace turnbench {
 namespace {
 
-constexpr double kLeastNorms = 1e-8;  // product, as torch's cosine_similarity has it
+constexpr double kLeastNorms = 1e-8;  // minimal product of norms, as in torch's cosine_similarity
 
-/// The mean of the rows of a chunk, and the least cosine of any of them with it.
+/// Computes the mean of a chunk's rows.  Returns the minimal cosine of a row with it.
 float landmark_of(MatrixView<const float> keys, float* mean) {
   std::vector<double> sum(static_cast<std::size_t>(keys.columns));
   for (std::int64_t j = 0; j < keys.rows; ++j) {
@@ -50,7 +50,7 @@ ChunkLandmarks::ChunkLandmarks(const LayerView& view, const Settings& settings)
   chunks_.resize(sets);
   std::vector<std::byte> packed(sets * static_cast<std::size_t>(left * row_bytes_));
   view.backend->memory()->synchronize();
-  // Set by set, so that only the keys of one are floats at once.
+  // Set by set, so that the keys of only one set are in memory as floats at a time.
   std::vector<float> means(static_cast<std::size_t>(chunks * head_dim)),
       strangeness(static_cast<std::size_t>(chunks));
   for (std::size_t s = 0; s < sets; ++s) {

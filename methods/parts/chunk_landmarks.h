@@ -9,9 +9,10 @@
 
 namespace turnbench {
 
-/// What stands for chunks of a layer's keys when a step chooses among them (Sun et al., ShadowKV,
-/// 2024): of each KV set the mean of a chunk's keys after RoPE (its landmark), but for those chunks
-/// in which some key points elsewhere, which are read in any case.  Sequences share it.
+/// Representatives of chunks of a layer's keys, by which steps select chunks (Sun et al., ShadowKV,
+/// 2024): for each KV set, the mean of a chunk's keys after RoPE (its landmark).  Outlier chunks,
+/// in which some key differs in direction, have no landmark and are always read.  Shared by
+/// sequences.
 class ChunkLandmarks {
  public:
   struct Settings {
@@ -23,19 +24,20 @@ class ChunkLandmarks {
   ChunkLandmarks(const LayerView& view, const Settings& settings);
 
   const Settings& settings() const { return settings_; }
-  /// Chunks of a set, ascending: those whose least cosine with the landmark is lowest.
+  /// Outlier chunks of a set, ascending: those with the lowest minimal cosine between a key and the
+  /// landmark.
   std::span<const std::int32_t> outliers(std::size_t set) const { return outliers_[set]; }
   /// The others, ascending.
   std::span<const std::int32_t> chunks(std::size_t set) const { return chunks_[set]; }
-  /// Of `chunks(set)`: [chunks, head_dim] in the dtype of the cache, in the backend's memory; as
-  /// bounds that coincide.
+  /// Landmarks of `chunks(set)`: [chunks, head_dim] in the dtype of the cache, in the backend's
+  /// memory, as page bounds with low = high.
   PageBounds landmarks(std::size_t set) const;
 
  private:
   Settings settings_;
   std::int64_t row_bytes_;
   std::vector<std::vector<std::int32_t>> outliers_, chunks_;
-  Buffer landmarks_;  ///< of all sets, which have equally many
+  Buffer landmarks_;  ///< of all sets, equally many per set
   std::byte* data_ = nullptr;
 };
 

@@ -11,7 +11,7 @@
 namespace turnbench {
 namespace {
 
-constexpr std::uint64_t kSeed = 4321;  // of PQCache's code
+constexpr std::uint64_t kSeed = 4321;  // as in PQCache's official implementation
 
 }  // namespace
 
@@ -40,7 +40,7 @@ CodeIndex::CodeIndex(const LayerView& view, const CodeSettings& settings,
     Problem& problem = work->problems[i];
     const std::int64_t rows = std::ssize(*problem.keys) / head_dim,
                        part = static_cast<std::int64_t>(i) % settings.parts;
-    // The same tokens for all problems of this length, as in the code.
+    // The same initial tokens for all problems of this length, as in the official implementation.
     Random random(kSeed);
     const std::vector<std::int32_t> initial = draw_rows(random, rows, settings.count());
     const MatrixView<const float> keys(problem.keys->data(), rows, head_dim);

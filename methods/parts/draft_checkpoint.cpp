@@ -13,17 +13,17 @@
 namespace turnbench {
 namespace {
 
-constexpr int kMostElements = 1 << 20;  // of a size in config.json
+constexpr int kMostElements = 1 << 20;  // upper bound of sizes in config.json
 
 constexpr const char *kQuery = "self_attn.q_proj", *kKey = "self_attn.k_proj";
-/// Of the layer, and beside it.
+/// Names of tensors inside and outside the layer.
 const std::vector<std::string> kOfLayer = {"input_layernorm.weight",  "hidden_norm.weight",
                                            "self_attn.q_proj.weight", "self_attn.k_proj.weight",
                                            "self_attn.q_proj.bias",   "self_attn.k_proj.bias",
                                            "self_attn.q_norm.weight", "self_attn.k_norm.weight"};
 const std::vector<std::string> kBeside = {"fc.weight", "embed_tokens.weight"};
 
-/// The name that `name` has in this program; empty if nothing that is read has it.
+/// Maps the name of a tensor to the name in this program; empty for tensors that are not read.
 std::string known_name(std::string name) {
   if (name.starts_with("model.")) name.erase(0, 6);
   if (std::find(kBeside.begin(), kBeside.end(), name) != kBeside.end()) return name;
@@ -51,7 +51,7 @@ std::vector<int> feature_layers(const JsonView& config) {
   return out;
 }
 
-/// What config.json says; head_dim stays 0 if it does not.
+/// The sizes in config.json; head_dim stays 0 if it is missing.
 DraftShape parse_shape(const JsonView& config) {
   DraftShape s;
   s.hidden = size_at(config, "hidden_size");
@@ -66,7 +66,7 @@ DraftShape parse_shape(const JsonView& config) {
   if (config.has("head_dim")) s.head_dim = size_at(config, "head_dim");
   s.norm_eps = static_cast<float>(config.get("rms_norm_eps", 1e-6));
   if (!(s.norm_eps >= 0 && s.norm_eps < 1)) config.at("rms_norm_eps").fail("a number from 0 to 1");
-  // Its positions are extended here: another scaling would come on top.
+  // Positions are extended here; a second scaling would be applied in addition.
   if (config.has("rope_scaling")) config.at("rope_scaling").fail("none");
   const bool newer = config.has("rope_parameters");
   const JsonView rope = newer ? config.at("rope_parameters") : config;
@@ -114,7 +114,7 @@ DraftCheckpoint DraftCheckpoint::open(const std::filesystem::path& directory) {
     }
   }
   DraftShape& s = out.shape_;
-  // The file's own name if there is one, for messages.
+  // Uses the name in the file, if there is one, in messages.
   const auto require = [&](const std::string& name, const std::vector<std::int64_t>& shape) {
     const auto found = out.names_.find(name);
     const bool beside = std::find(kBeside.begin(), kBeside.end(), name) != kBeside.end();

@@ -11,15 +11,16 @@
 
 namespace turnbench {
 
-/// The sizes of what a draft model's layer needs for its queries and keys.
+/// The sizes that determine the queries and keys of a draft model's layer.
 struct DraftShape {
-  int hidden = 0;         ///< of the draft, and of its embeddings
-  int target_hidden = 0;  ///< of the model
+  int hidden = 0;         ///< of the draft model and its embeddings
+  int target_hidden = 0;  ///< of the target model
   int heads = 0, kv_heads = 0, head_dim = 0;
   float norm_eps = 1e-6f;
   double rope_theta = 10000;
-  bool own_embedding = false;  ///< else it is the model's
-  /// The layers of the model whose input is its feature; none: 2, the middle one, the last but two.
+  bool own_embedding = false;  ///< otherwise the target model's embedding is used
+  /// The layers of the target model whose inputs are the draft's features; empty: layer 2, the
+  /// middle layer, and the third-last layer.
   std::vector<int> feature_layers;
 
   std::size_t features() const { return feature_layers.empty() ? 3 : feature_layers.size(); }
@@ -27,8 +28,8 @@ struct DraftShape {
 
 /// The checkpoint of an EAGLE-3 draft model (Li et al., EAGLE-3: Scaling up Inference Acceleration
 /// of Large Language Models via Training-Time Test, 2025): a directory with config.json and
-/// safetensors, named as its authors' (midlayer.*) or as vLLM's (layers.0.*), with or without
-/// "model." in front.  Only what queries and keys need is read.
+/// safetensors, with tensor names of the authors (midlayer.*) or of vLLM (layers.0.*), optionally
+/// with the prefix "model.".  Only tensors for queries and keys are read.
 class DraftCheckpoint {
  public:
   /// @throws Error (input) if files or tensors are missing or have other sizes than expected.
@@ -36,12 +37,12 @@ class DraftCheckpoint {
 
   const DraftShape& shape() const { return shape_; }
   const std::string& folder() const { return folder_; }
-  /// A tensor by its name in the layer ("self_attn.q_proj.weight") or beside it ("fc.weight",
-  /// "embed_tokens.weight"); null if it may be absent and is.
+  /// A tensor by its name inside the layer ("self_attn.q_proj.weight") or outside it ("fc.weight",
+  /// "embed_tokens.weight"); null if it is optional and absent.
   const TensorView* find(const std::string& name) const;
-  /// Releases what was read of a tensor.
+  /// Releases the resident pages of a tensor.
   void release(const TensorView& tensor) const { tensors_.release_pages(tensor.bytes); }
-  /// A hash of all that can decide what is chosen: config.json and the tensors above.
+  /// A hash of everything that can affect the selection: config.json and the tensors above.
   std::string content_hash() const;
 
  private:
@@ -49,7 +50,7 @@ class DraftCheckpoint {
   DraftShape shape_;
   std::string config_;
   Safetensors tensors_;
-  std::map<std::string, std::string> names_;  // in the file, by the names above
+  std::map<std::string, std::string> names_;  // names in the file by the names above
 };
 
 }  // namespace turnbench

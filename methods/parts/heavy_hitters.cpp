@@ -8,7 +8,7 @@
 namespace turnbench {
 namespace {
 
-/// mass[j] += more[j], where tokens that are new begin at 0.
+/// mass[j] += more[j]; new tokens start at 0.
 void accumulate(std::span<const float> more, std::vector<float>& mass) {
   mass.resize(more.size(), 0.0f);
   for (std::size_t j = 0; j < more.size(); ++j) mass[j] += more[j];
@@ -73,12 +73,12 @@ KeepSets HeavyHitters::evict(const LayerView& view, const ColumnMass& attention,
         this->scores(set, std::span(mass).first(static_cast<std::size_t>(end)), layer.rows);
     std::fill_n(scores.begin(), sinks, std::numeric_limits<float>::infinity());
     out.slots.push_back(with_tail(top_k(scores, sinks + hitters), end, n));
-    mass = gathered(mass, out.slots.back());  // evicted tokens lose their masses
+    mass = gathered(mass, out.slots.back());  // removes the masses of evicted tokens
   }
   return out;
 }
 
-/// The masses of a set's first tokens, as they are or divided by the rows that could see them.
+/// The masses of a set's first tokens, optionally divided by the number of rows that see them.
 std::vector<float> HeavyHitters::scores(const KeptSet& set, std::span<const float> mass,
                                         int rows) const {
   std::vector<float> out(mass.begin(), mass.end());
@@ -91,7 +91,7 @@ std::vector<float> HeavyHitters::scores(const KeptSet& set, std::span<const floa
   return out;
 }
 
-/// What a set may keep after a prompt and after each step.
+/// The division of a set's budget after a prompt and after each step.
 HeavyHitters::Split HeavyHitters::split(const LayerView& view) const {
   const int n = view.prompt_tokens, budget = s_.budget.tokens(n), sinks = s_.budget.sinks,
             wanted = s_.recent.tokens(std::max(0, budget - sinks));
@@ -105,7 +105,7 @@ HeavyHitters::Split HeavyHitters::split(const LayerView& view) const {
   return {recent, std::max(0, hitters)};
 }
 
-/// How the rows of a decode step count; step 0 is the prompt.
+/// The rule that weights the rows of a decode step; step 0 is the prompt.
 ColumnRule HeavyHitters::rule(int step, const DialogueView& dialogue) const {
   ColumnRule out{s_.gumbel_noise, s_.first_temperature, s_.causal_rows};
   if (step == 0) return out;

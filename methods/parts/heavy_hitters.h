@@ -8,26 +8,26 @@
 
 namespace turnbench {
 
-/// What H2O and Keyformer share.  A token's mass F_j is the sum of the attention that all query
-/// rows so far gave it.  Each set keeps its sinks, its most recent tokens and, of the tokens
-/// between them, those with the largest mass (the heavy hitters).
+/// Common base of H2O and Keyformer.  The mass F_j of a token is its attention, summed over all
+/// query rows so far.  Each set keeps its sinks, its most recent tokens and, of the tokens between
+/// them, those with the largest mass (the heavy hitters).
 class HeavyHitters : public EvictionPolicy {
  public:
   struct Settings {
     LayerBudget budget;  ///< tokens kept per set
-    Budget recent;       ///< how many of them are the most recent: a number, or a share of the mean
-                         ///< without its sinks
+    Budget recent;  ///< recent tokens among them: a number, or a share of the mean budget without
+                    ///< its sinks
     bool counts_current = false;  ///< the token of a decode step counts as one of the recent ones
-    bool dynamic = true;  ///< evicts after decode steps too; masses live as long as their tokens
-    bool divide_by_rows = false;  ///< a token scores its mass per row that could see it
-    bool per_query_head = false;  ///< a kept set for each query head, else for each KV head
+    bool dynamic = true;  ///< also evicts after decode steps; masses are kept with their tokens
+    bool divide_by_rows = false;  ///< divides a mass by the number of rows that see the token
+    bool per_query_head = false;  ///< a kept set per query head instead of per KV head
     int causal_rows = 0;          ///< as in ColumnRule
     bool gumbel_noise = false;    ///< on the logits, as in ColumnRule
     double first_temperature = 1, last_temperature = 1;  ///< of the softmax
-    /// Decode steps from the first temperature to the last; 0: as many as the answer may have.
+    /// Number of decode steps from the first temperature to the last; 0: the answer limit.
     int temperature_steps = 1;
   };
-  /// Refuses a number of recent tokens that is more than the budget's number.
+  /// Refuses more recent tokens than budget tokens, if both are numbers.
   explicit HeavyHitters(const Settings& s);
 
   std::unique_ptr<EvictionPolicy> clone() const override {
@@ -46,7 +46,7 @@ class HeavyHitters : public EvictionPolicy {
   struct Layer {
     std::vector<std::vector<float>> mass;  // [sets][n]: F
     int rows = 0;                          // summed in `mass`
-    Split split;                           // decided at the end of a prompt
+    Split split;                           // determined at the end of a prompt
   };
 
   ColumnRule rule(int step, const DialogueView& dialogue) const;

@@ -6,8 +6,8 @@
 
 namespace turnbench {
 
-/// One kept set of a layer (or one selection): the query heads that read it, and the cached tokens
-/// that it chooses from.
+/// One kept set of a layer (or one selection): the query heads that read it, and the number of
+/// cached tokens to choose from.
 struct KeptSet {
   int first_head = 0, heads = 1;  ///< query heads first_head .. first_head + heads - 1
   int tokens = 0;                 ///< n

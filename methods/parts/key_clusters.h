@@ -11,45 +11,47 @@
 
 namespace turnbench {
 
-/// Consecutive tokens of each KV set of a layer, clustered by the direction of their keys
-/// (cosine_k_means), which background tasks do.  Sequences may share one.
+/// Clusters of consecutive tokens of each KV set of a layer, by the direction of their keys
+/// (cosine_k_means).  Computed by background tasks; may be shared by sequences.
 class KeyClusters {
  public:
-  /// What becomes of one set: as many clusters as it has tokens at most, none if it has none.
+  /// The tokens of one set to cluster, and the number of clusters: at most one per token, 0 if
+  /// there are none.
   struct Part {
     SlotRange slots;
     std::int32_t clusters = 0;
   };
   struct Settings {
     int iterations = 20;
-    /// Draws the tokens that clusters begin with: the same for all sets of equally many tokens.
+    /// Draws the tokens that are the initial centroids: the same for all sets with equally many
+    /// tokens.
     Random random;
   };
 
-  /// Starts to cluster a part of each set of the view.  Reads their keys at once: the tasks own a
-  /// copy.
+  /// Starts to cluster a part of each set of the view.  Copies their keys immediately; the tasks
+  /// own the copy.
   KeyClusters(const LayerView& view, std::span<const Part> parts, const Settings& settings);
 
-  /// Waits until all is found.
+  /// Waits for the tasks.
   void wait() const { job_->wait(); }
 
   std::int32_t clusters(std::size_t set) const { return work_->sets[set].part.clusters; }
-  /// The clusters of the sets before `set`.
+  /// The number of clusters in the sets before `set`.
   std::int64_t clusters_before(std::size_t set) const { return work_->sets[set].before; }
   std::int64_t tokens(std::size_t set) const;
 
   // After `wait`:
-  /// Of all sets, one after the other: [clusters, head_dim], in host memory.
+  /// Centroids of all sets, set by set: [clusters, head_dim], in host memory.
   MatrixView<const float> centroids() const;
   /// Slots of a cluster's tokens, ascending.
   std::span<const std::int32_t> members(std::size_t set, std::int32_t cluster) const;
 
  private:
-  /// One set: what a task reads and what it finds.
+  /// One set: the input and output of a task.
   struct Set {
     Part part;
-    std::int64_t before = 0;            ///< clusters of the sets before it
-    std::vector<float> keys;            ///< [tokens, head_dim]; empty when it is done
+    std::int64_t before = 0;            ///< number of clusters in the sets before it
+    std::vector<float> keys;            ///< [tokens, head_dim]; empty when done
     std::vector<std::int32_t> slots;    ///< [tokens], cluster after cluster
     std::vector<std::int32_t> offsets;  ///< [clusters + 1], in `slots`
   };

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kShiftTolerance = 1e-4;
 
-/// Rows, their labels and the centroids that move.
+/// The state of k-means: rows, labels and centroids.
 class Lloyd {
  public:
   Lloyd(MatrixView<const float> rows, std::span<const std::int32_t> first)
@@ -31,7 +31,7 @@ class Lloyd {
 
   void label_by_distance() { label(as_floats(), Nearness::kDistance); }
 
-  /// A row's norm changes nothing about which cosine is its largest.
+  /// The norm of a row does not affect which cosine is the largest.
   void label_by_cosine() {
     std::vector<float> directions(centroids_.size());
     for (std::size_t c = 0; c < clusters_; ++c) {
@@ -47,14 +47,14 @@ class Lloyd {
 
   struct Move {
     double squares = 0;      ///< sum of the squared distances that centroids moved
-    bool relocated = false;  ///< a cluster without rows took a far row
+    bool relocated = false;  ///< an empty cluster was relocated
   };
 
-  /// Moves centroids to the mean of their rows; those without rows stay, or take a far row.
+  /// Moves centroids to the mean of their rows; those of empty clusters stay or are relocated.
   Move move_to_means(bool relocate) {
     Move out;
     std::vector<double> before(clusters_ * dim_);
-    before.swap(centroids_);  // which are sums until they are divided
+    before.swap(centroids_);  // sums until they are divided
     counts_.assign(clusters_, 0);
     for (std::size_t r = 0; r < labels_.size(); ++r) {
       const auto label = static_cast<std::size_t>(labels_[r]);
@@ -169,8 +169,8 @@ class Lloyd {
     nearest_centroids(rows_, CentroidTable(view), nearness, labels_);
   }
 
-  /// Each cluster without rows takes one of the rows that are farthest from their centroids. False:
-  /// there is none, or every row lies on its centroid.
+  /// Relocates each empty cluster to one of the rows farthest from their centroids.  Returns false
+  /// if there is no empty cluster, or every row lies on its centroid.
   bool relocate_empty(const std::vector<double>& before) {
     const auto empty = static_cast<std::size_t>(std::count(counts_.begin(), counts_.end(), 0));
     if (empty == 0) return false;

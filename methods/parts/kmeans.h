@@ -10,49 +10,49 @@
 namespace turnbench {
 
 struct Clusters {
-  std::vector<float> centroids;  ///< [clusters][dim]
-  std::vector<std::int32_t>
-      labels;  ///< [rows]: the nearest of these centroids, of several the lowest
-  /// Over all rows, to the centroid of their label: the sum of squared Euclidean distances, or of
-  /// 1 - cosine.
+  std::vector<float> centroids;      ///< [clusters][dim]
+  std::vector<std::int32_t> labels;  ///< [rows]: the nearest centroid; ties go to the lowest
+  /// Sum over all rows of the squared Euclidean distance, or of 1 - cosine, to the centroid of the
+  /// row's label.
   double inertia = 0;
-  int iterations = 0;  ///< that were done
+  int iterations = 0;  ///< iterations performed
 };
 
-// Lloyd's k-means over rows [n, dim], which may have gaps between them.  The first centroids are
-// the rows with the indices `first`, one for each cluster.  Labels are found in float
-// (nearest_centroids); centroids, shifts and inertia are sums in double, in the order of the rows.
-// Both run on the caller's thread alone: who has several problems runs them side by side.  The same
-// rows give the same bits whatever runs beside them, and on every machine.
-// Fewer rows than clusters, no cluster, or an index that is no row are input errors; a value that
-// is not finite is a runtime error.
+// Lloyd's k-means over rows [n, dim], which may have gaps between them.  The initial centroids are
+// the rows with the indices `first`, one per cluster.  Labels are computed in float
+// (nearest_centroids); centroids, shifts and inertia are sums in double, in row order.  Both
+// functions run on the caller's thread only; callers run several problems in parallel.  Results are
+// bit-identical on every machine and regardless of concurrent work.  @throws Error (input) for
+// fewer rows than clusters, no cluster, or an invalid row index; Error (runtime) for a value that
+// is not finite.
 
-/// Euclidean, as scikit-learn 1.9's KMeans(algorithm="lloyd", tol=1e-4, n_init=1) does it.  An
-/// iteration labels the rows, then moves each centroid to the mean of its rows.  The last one is
-/// that whose labels are those of the iteration before, whose centroids moved by a sum of squares
-/// of at most 1e-4 times the mean variance of the dimensions, or the `max_iterations`th; if its
-/// centroids moved, rows are labelled once more.  A cluster without rows takes one of those that
-/// are farthest from their centroids, which leaves its own: the lowest cluster takes the farthest
-/// row, of several the lowest.  If every row lies on its centroid, or all rows of a cluster left
-/// that way, a cluster without rows moves to the centroid of the largest one.
+/// Euclidean k-means, as in scikit-learn 1.9's KMeans(algorithm="lloyd", tol=1e-4, n_init=1).  An
+/// iteration labels the rows, then moves each centroid to the mean of its rows.  Iterations stop if
+/// the labels equal those of the previous iteration, if the squared centroid shifts sum to at most
+/// 1e-4 times the mean variance of the dimensions, or after `max_iterations`; if the centroids
+/// moved in the last iteration, rows are labelled once more.  An empty cluster is relocated to one
+/// of the rows farthest from their centroids, which leaves its previous cluster: the lowest empty
+/// cluster takes the farthest row, and ties go to the lowest row.  If every row lies on its
+/// centroid, or a cluster loses all of its rows in this way, an empty cluster moves to the centroid
+/// of the largest one.
 ///
-/// Differences from scikit-learn.  It labels in double, by products of rows that it centres on
-/// their mean to lose fewer digits; differences lose none.  It takes the farthest rows in no
-/// particular order.  It also stops where labels stand still while a cluster without rows took a
-/// far row, and then does not label again; here that is no end, so that as many clusters as
-/// different rows find each of them, down to the tolerance.
+/// Differences from scikit-learn: scikit-learn labels in double, by inner products of rows that are
+/// centred on their mean to reduce cancellation; differences, as used here, do not cancel.  It
+/// takes the farthest rows in unspecified order.  It also stops if the labels are unchanged
+/// although an empty cluster was relocated, and then does not label again; here iterations
+/// continue, so that with as many clusters as distinct rows each row gets its own cluster, down to
+/// the tolerance.
 Clusters k_means(MatrixView<const float> rows, std::span<const std::int32_t> first,
                  int max_iterations);
 
-/// By direction, as ClusterKV clusters keys: labels are those of the largest cosine, centroids the
-/// mean of their rows as they are, not of their directions.  Always `iterations` times, then rows
-/// are labelled once more.  A cluster without rows keeps its centroid.  The cosine with a vector of
-/// zeros is 0.
+/// k-means by direction, as in ClusterKV: labels maximise the cosine; centroids are means of the
+/// rows themselves, not of their directions.  Runs exactly `iterations` iterations, then labels the
+/// rows once more.  An empty cluster keeps its centroid.  The cosine with a zero vector is 0.
 Clusters cosine_k_means(MatrixView<const float> rows, std::span<const std::int32_t> first,
                         int iterations);
 
-/// Indices of `count` different rows out of `rows`, in the order in which they are drawn: what
-/// k-means may begin with.  More than there are is an input error.
+/// Draws `count` distinct indices below `rows`, in the order of the draws, as initial centroids for
+/// k-means.  @throws Error (input) if `count` exceeds `rows`.
 std::vector<std::int32_t> draw_rows(Random& random, std::int64_t rows, std::int64_t count);
 
 }  // namespace turnbench

@@ -11,7 +11,7 @@
 namespace turnbench {
 namespace {
 
-constexpr std::int64_t kRoom = 256;  // codes that a row of a buffer has more room for
+constexpr std::int64_t kRoom = 256;  // spare codes per row of a buffer
 
 std::byte* bytes_of(std::uint8_t* codes) {
   return reinterpret_cast<std::byte*>(codes);
@@ -59,7 +59,7 @@ int LayerCodes::iterations() const {
 MatrixView<const float> LayerCodes::centroids(Book& book, const LayerView& view, std::size_t set) {
   const MatrixView<const float> host = book.index->centroids(set);
   const std::int64_t floats = host.rows * host.columns;
-  if (book.centroids == nullptr) {  // those of the sets follow each other
+  if (book.centroids == nullptr) {  // stored set by set
     const std::size_t all = view.sets.size() * static_cast<std::size_t>(floats);
     auto buffer = std::make_shared<Buffer>(all * sizeof(float), view.backend->memory());
     view.backend->memory()->copy(
@@ -80,7 +80,7 @@ void LayerCodes::code_until(const LayerView& view, std::span<const int> end) {
   std::int64_t rows = 0;
   for (std::size_t s = 0; s < view.sets.size(); ++s) rows += missing_of(s);
   if (rows == 0) return;
-  // Keys, then codes.
+  // Scratch: keys, then codes.
   float* keys_at = view.scratch->get(static_cast<std::size_t>(rows * (dim + settings_.parts)));
   auto* codes_at = reinterpret_cast<std::uint8_t*>(keys_at + rows * dim);
   std::vector<ReadRowsJob> reads;
@@ -134,7 +134,7 @@ std::vector<Copy> LayerCodes::missing(CodeBuffer& buffer) const {
 void LayerCodes::move(CodeBuffer& buffer, const IndexPath& path) {
   read_books();
   make_room(buffer, path.memory);
-  std::fill(buffer.filled_.begin(), buffer.filled_.end(), 0);  // with another layer's
+  std::fill(buffer.filled_.begin(), buffer.filled_.end(), 0);  // contained codes of another layer
   const std::vector<Copy> copies = missing(buffer);
   std::int64_t codes = 0;
   for (const Copy& c : copies) codes += static_cast<std::int64_t>(c.bytes);

@@ -7,24 +7,23 @@
 namespace turnbench {
 namespace {
 
-constexpr double kTolerance = 1e-6;  // of the total: what rounding may leave uncovered
+constexpr double kTolerance = 1e-6;  // share of the total that may stay uncovered due to rounding
 
 /// The lines of one direction, by index: offsets, or keys.
 class Lines {
  public:
   explicit Lines(std::size_t n) : weight(n), cells(n + 1), taken(n) {}
 
-  std::vector<double> weight;  ///< probability mass that no taken line covers
-  std::vector<int> cells;      ///< cells that no taken line covers
+  std::vector<double> weight;  ///< probability mass not covered by chosen lines
+  std::vector<int> cells;      ///< cells not covered by chosen lines
   std::vector<char> taken;
 
-  /// One more cell on each of the lines [begin, end).  Until `finish`, `cells` holds differences.
+  /// Adds one cell to each of the lines [begin, end).  Until `finish`, `cells` holds differences.
   void add_cells(std::size_t begin, std::size_t end) {
     ++cells[begin];
     --cells[end];
   }
-  /// Counts the cells, and queues the lines by their whole weight: heaviest first, lower index
-  /// first on ties.
+  /// Counts the cells, and sorts the lines by total weight: heaviest first, ties by lower index.
   void finish() {
     std::partial_sum(cells.begin(), cells.end(), cells.begin());
     for (std::size_t i = 0; i < weight.size(); ++i) {
@@ -46,7 +45,8 @@ class Lines {
   std::vector<std::pair<double, std::int32_t>> queue_;  // weight, -index
 };
 
-/// The sampled cells summed along both directions.  A cell is on one slash and one vertical line.
+/// The sampled cells, summed along both directions.  Each cell is on one slash and one vertical
+/// line.
 struct ProbabilityMatrix {
   const SampledAttention& a;
   Lines slash, vertical;  // by offset; by index into a.keys
@@ -69,7 +69,8 @@ struct ProbabilityMatrix {
     vertical.finish();
   }
 
-  /// task(row, begin, end) for each row and each run of keys that it sees at consecutive positions.
+  /// Calls task(row, begin, end) for each row and each run of keys at consecutive positions that it
+  /// sees.
   template <typename Task>
   void for_each_run(const Task& task) const {
     std::vector<std::size_t> starts;
@@ -99,7 +100,7 @@ struct ProbabilityMatrix {
                : a.keys.size();
   }
 
-  /// Takes a line, whose cells the lines that cross it lose.  Returns the weight that it gains.
+  /// Chooses a line and removes its cells from the crossing lines.  Returns the gained weight.
   double take_slash(std::int32_t offset) {
     const auto o = static_cast<std::size_t>(offset);
     slash.taken[o] = 1;
@@ -133,12 +134,12 @@ LineSelection finished(LineSelection out, const SampledAttention& attention) {
   return out;
 }
 
-/// Mass to cover, less what rounding may leave uncovered.
+/// Mass to cover, minus the tolerance for rounding.
 double wanted(double total, double alpha) {
   return alpha * total - kTolerance * total;
 }
 
-/// Offset 0 is chosen before the others; it leaves the queue when it comes up.
+/// Offset 0 was chosen first; it is skipped in the queue.
 bool any_left(ProbabilityMatrix& m) {
   if (!m.slash.empty() && m.slash.next() == 0) m.slash.pop();
   return !m.slash.empty() || !m.vertical.empty();

@@ -14,10 +14,10 @@ namespace {
 using FloatRows = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using DoubleRows = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-constexpr std::int64_t kRowsAtOnce = 256;  // that are widened
+constexpr std::int64_t kRowsAtOnce = 256;  // rows widened at a time
 
-/// Singular values below this share of the greatest are rounding errors of eigenvalues, which are
-/// their squares.
+/// Singular values below this share of the largest one are rounding errors, because they are square
+/// roots of computed eigenvalues.
 constexpr double kLeastShare = 1e-7;
 
 auto rows_of(MatrixView<const float> x, std::int64_t first, std::int64_t count) {
@@ -39,7 +39,7 @@ RightFactors right_factors(MatrixView<const float> x, int rank) {
   RightFactors out;
   out.columns = width;
   for (std::int64_t i = 0; i < kept; ++i) {
-    const std::int64_t at = width - 1 - i;  // they ascend
+    const std::int64_t at = width - 1 - i;  // eigenvalues ascend
     out.values.push_back(std::sqrt(std::max(0.0, solved.eigenvalues()[at])));
     const double* vector = solved.eigenvectors().col(at).data();
     out.vectors.insert(out.vectors.end(), vector, vector + width);
@@ -55,7 +55,7 @@ std::vector<float> coefficients(MatrixView<const float> x, const RightFactors& f
     const double s = factors.values[static_cast<std::size_t>(i)];
     weighted.col(i) *= s > kLeastShare * factors.values.front() ? 1 / s : 0;
   }
-  // Its rounding errors become those of x, whatever 1 / s is.
+  // Its relative rounding error is that of x, regardless of 1 / s.
   const Eigen::MatrixXf in_floats = weighted.cast<float>();
   std::vector<float> out(static_cast<std::size_t>(x.rows * rank));
   for (std::int64_t r = 0; r < x.rows; r += kRowsAtOnce) {
@@ -99,7 +99,7 @@ LowRankKeys::LowRankKeys(const LayerView& view, std::shared_ptr<const LowRankKey
 
 void LowRankKeys::start(const LayerView& view, int rank) {
   work_->keys = layer_keys_on_host(view, first_, end_, KvRow::kPreRopeKey);
-  // The task holds nothing that is in the memory of a device.
+  // The task does not own any device memory.
   job_ = view.background->start(1, [work = work_, before = before_ ? before_->work_ : nullptr,
                                     before_job = before_ ? before_->job_ : nullptr,
                                     width = sets_ * head_dim_, dtype = dtype_, rank](std::size_t) {

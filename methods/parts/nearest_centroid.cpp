@@ -16,11 +16,12 @@ namespace hn = hwy::HWY_NAMESPACE;
 using CentroidTag = hn::CappedTag<float, 16>;
 using CentroidVec = hn::Vec<CentroidTag>;
 
-// Rows and vectors of centroids whose sums stay in registers.
+// Rows, and vectors of centroids, whose sums stay in registers.
 constexpr int kTileRows = 4, kTileVecs = 2;
 
 /// Sums of kRows rows over kTileVecs vectors of a panel's centroids, `at` being the first of them:
-/// squared distances, or negative products.  No fused multiply-add, which not every machine has.
+/// squared distances, or negative products.  Without fused multiply-adds, which not every machine
+/// has.
 template <Nearness kNearness, int kRows>
 HWY_INLINE void tile_sums(MatrixView<const float> rows, const float* at,
                           CentroidVec (&sums)[kRows][kTileVecs]) {
@@ -52,8 +53,8 @@ HWY_INLINE void tile_sums(MatrixView<const float> rows, const float* at,
   }
 }
 
-/// Labels of kRows rows.  Each lane keeps the first least sum of its centroids; of the lanes' least
-/// sums the lowest centroid wins.
+/// Labels of kRows rows.  Each lane keeps the first minimal sum of its centroids; ties between
+/// lanes go to the lowest centroid.
 template <Nearness kNearness, int kRows>
 HWY_INLINE void label_tile(MatrixView<const float> rows, const CentroidTable& table,
                            std::int32_t* labels) {

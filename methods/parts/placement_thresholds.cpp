@@ -7,7 +7,7 @@ namespace turnbench {
 
 std::vector<std::int64_t> placement_thresholds(const PlacementMemory& m) {
   using Formula = PlacementMemory::Formula;
-  // Of a key and a value of each head and request.
+  // Elements of a key and a value of all heads and requests.
   const double elements = static_cast<double>(m.requests) * m.kv_heads * m.head_dim,
                token = 2.0 * m.element * elements;
   const double beside = m.formula == Formula::kExact ? 0.5 + 0.5 * m.group : 1.0 + m.group;

@@ -5,29 +5,29 @@
 
 namespace turnbench {
 
-/// A device on which layers have all tokens until they no longer fit (Xu et al., SpeContext, 2025,
-/// equations 6 to 8).
+/// Memory model of a device that stores all tokens of all layers until they no longer fit (Xu et
+/// al., SpeContext, 2025, equations 6 to 8).
 struct PlacementMemory {
   /// kPrinted: algorithm 1 as printed, whose budget term lacks the bytes of a key and a value in
-  /// half precision (4).  kExact: the head beside the model stores keys alone, and so does the
-  /// buffer for what a KV head's queries read in common.
+  /// half precision (4).  kExact: the retrieval head stores only keys, and so does the buffer for
+  /// the tokens that the queries of a KV head read in common.
   enum class Formula { kCorrected, kPrinted, kExact };
 
-  double bytes = 0;  ///< for keys and values
+  double bytes = 0;  ///< available for keys and values
   int layers = 0, kv_heads = 0, head_dim = 0, group = 1;
   int requests = 1;  ///< sequences at once
-  int budget = 0;    ///< tokens that a layer in host memory has on the device
+  int budget = 0;    ///< tokens of an offloaded layer on the device
   int element = 2;   ///< bytes
   Formula formula = Formula::kCorrected;
 };
 
-/// S_i for i = 0 .. layers: with that many tokens a sequence no longer fits while i layers are in
-/// host memory.  Not below 0.
+/// S_i for i = 0 ..  layers: the number of tokens from which a sequence no longer fits with i
+/// layers offloaded.  Not below 0.
 std::vector<std::int64_t> placement_thresholds(const PlacementMemory& memory);
 
-/// The layers, the last ones, that are in host memory at sequence length `length` (S of algorithm
-/// 2: the prompt's length, and in a step that of all tokens with its own): as many as it takes, all
-/// at most.
+/// The number of offloaded layers, which are the last ones, at sequence length `length` (S of
+/// algorithm 2: the length of the prompt, or in a step the number of all tokens including the
+/// step's): as many as necessary, at most all.
 int layers_on_host(const std::vector<std::int64_t>& thresholds, std::int64_t length);
 
 }  // namespace turnbench

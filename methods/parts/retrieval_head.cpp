@@ -18,12 +18,12 @@ namespace {
 
 constexpr std::uint64_t kRandomSeed = 20251;
 
-/// Rows of a checkpoint's matrix, or made-up ones: columns [first, first + in).
+/// Rows of a checkpoint's matrix, or random rows: columns [first, first + in).
 std::unique_ptr<WeightMatrix> matrix(const RetrieverPass& pass, const DraftCheckpoint* checkpoint,
                                      const std::string& name, std::int64_t out, std::int64_t in,
                                      std::int64_t first = 0) {
   std::unique_ptr<WeightMatrix> m = pass.backend.make_matrix(out, in, pass.weight_dtype);
-  if (checkpoint == nullptr) {  // of variance 1 / in, so that sizes matter little
+  if (checkpoint == nullptr) {  // variance 1 / in keeps results at one scale
     std::vector<float> row(static_cast<std::size_t>(in));
     Random random = Random::from({kRandomSeed, seed_of(name), static_cast<std::uint64_t>(first)});
     const double scale = std::sqrt(12.0 / static_cast<double>(in));
@@ -45,7 +45,7 @@ std::unique_ptr<WeightMatrix> matrix(const RetrieverPass& pass, const DraftCheck
   return m;
 }
 
-/// A vector of a checkpoint; of ones if the weights are made up, empty if it may be absent and is.
+/// A vector of a checkpoint; all ones for random weights, empty if it is optional and absent.
 WeightVector vector(const RetrieverPass& pass, const DraftCheckpoint* checkpoint,
                     const std::string& name, int size, bool may_be_absent = false) {
   std::vector<float> values(static_cast<std::size_t>(size), 1.0f);
@@ -67,8 +67,8 @@ struct HeadWeights {
   DraftShape shape;
   std::unique_ptr<WeightMatrix> q, k;  ///< [heads * head_dim, input], [kv_heads * head_dim, input]
   WeightVector q_bias, k_bias, q_norm, k_norm, embedding_norm, feature_norm;
-  std::unique_ptr<WeightMatrix> embedding;             ///< null: the model's
-  std::vector<std::unique_ptr<WeightMatrix>> feature;  ///< of each layer read: [hidden, target]
+  std::unique_ptr<WeightMatrix> embedding;             ///< null: the target model's
+  std::vector<std::unique_ptr<WeightMatrix>> feature;  ///< per layer read: [hidden, target]
   std::vector<float> frequencies;
   double rope_factor = 1;  ///< of cosines and sines
 
@@ -82,8 +82,8 @@ HeadWeights::HeadWeights(const RetrievalHeadSettings& settings, const RetrieverP
     : shape(head_shape(settings, pass.config)) {
   const DraftCheckpoint* from = settings.checkpoint.get();
   const int hidden = shape.hidden;
-  // Without features, what is multiplied with them is left out: the first half of the columns
-  // belongs to the embedding.
+  // Without features, only the first half of the columns, which is multiplied by the embedding, is
+  // used.
   const std::int64_t width = (settings.previous_features ? 2 : 1) * std::int64_t{hidden};
   q = matrix(pass, from, "self_attn.q_proj.weight", q_width(), width);
   k = matrix(pass, from, "self_attn.k_proj.weight", k_width(), width);
@@ -176,7 +176,7 @@ class RetrievalHead : public Retriever {
       ++parts_;
     }
     if (parts_ < layers.size()) return;
-    // All but the last token's rows have the token that follows.
+    // All rows except the last token's use the following token.
     const int n = static_cast<int>(pass.tokens.size());
     append(pass, n - 1, features);
     auto last = std::make_shared<Buffer>(static_cast<std::size_t>(width) * sizeof(float),
@@ -208,7 +208,7 @@ class RetrievalHead : public Retriever {
       const MatrixView<float> out = step.weights.rows_at(t, 1);
       reducing.push_back({step.scores.rows_at(begin, end - begin), HeadReduction::kMaxOfLogSoftmax,
                           out.columns_at(first, rows)});
-      if (first == 1) always.push_back(copy_of(&kAlways, out.data, 1));  // no row votes for it
+      if (first == 1) always.push_back(copy_of(&kAlways, out.data, 1));  // has no row, so no score
     }
     const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(shape.head_dim)));
     pass.backend.score_keys(scale, scoring);
@@ -238,7 +238,7 @@ class RetrievalHead : public Retriever {
   static constexpr float kAlways = 2;  // more than any log-probability
 
   int rows() const { return keys_.front().size(); }
-  /// The token whose embedding a row has.
+  /// The index of the token whose embedding a row uses.
   int token_of(int row) const { return weights_->reads_features() ? row + 1 : row; }
 
   /// Normed inputs of rows [first, first + count): [count, input], in the scratch memory, followed
@@ -263,8 +263,8 @@ class RetrievalHead : public Retriever {
     return in;
   }
 
-  /// x = RoPE(norm(in . matrix)) at positions first, first + 1, ...  tables: [2 * rows, head_dim /
-  /// 2], scratch.
+  /// Computes x = RoPE(norm(in . matrix)) at positions first, first + 1, ...  tables: [2 * rows,
+  /// head_dim / 2], scratch.
   void project(const RetrieverPass& pass, MatrixView<const float> in, const WeightMatrix& m,
                const WeightVector& bias, const WeightVector& norm, int first, float* tables,
                MatrixView<float> x) const {
@@ -285,7 +285,7 @@ class RetrievalHead : public Retriever {
                             MatrixView<const float>(tables + angles, in.rows, half));
   }
 
-  /// Appends rows until there are `end`.  features: of the first missing row and those behind it.
+  /// Appends rows until there are `end`.  features: of the missing rows.
   void append(const RetrieverPass& pass, int end, const float* features) {
     const HeadWeights& w = *weights_;
     const std::int64_t dim = w.shape.head_dim;
@@ -309,13 +309,13 @@ class RetrievalHead : public Retriever {
     }
   }
 
-  /// What a step computes, in the scratch memory.
+  /// Intermediate results of a step, in the scratch memory.
   struct Step {
     MatrixView<float> q;        ///< [heads, head_dim]
     MatrixView<float> scores;   ///< [heads, rows]
     MatrixView<float> weights;  ///< [lists, tokens]
   };
-  /// A step of which the queries of the last row are known.
+  /// Prepares a step and computes the queries of the last row.
   Step last_query(const RetrieverPass& pass, std::int64_t lists) const {
     const HeadWeights& w = *weights_;
     const std::int64_t last = rows() - 1, heads = w.shape.heads, dim = w.shape.head_dim,
@@ -339,7 +339,7 @@ class RetrievalHead : public Retriever {
   int seen_ = 0;                      ///< tokens whose features were computed
   std::shared_ptr<Buffer> feature_;   ///< of the last one, [hidden]; null: unknown
   std::shared_ptr<Buffer> features_;  ///< of the current pass, [rows, hidden]
-  std::size_t parts_ = 0;             ///< layers that they are the sum of so far
+  std::size_t parts_ = 0;             ///< number of layers summed so far
 };
 
 }  // namespace

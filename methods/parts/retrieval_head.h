@@ -12,25 +12,26 @@ namespace turnbench {
 
 struct RetrievalHeadSettings {
   std::shared_ptr<const DraftCheckpoint> checkpoint;  ///< null: random weights
-  std::string name;  ///< of the weights, with the hash of what decides them
-  /// Whether a token's row has the feature of the token before it: what the draft computes from
-  /// the model's hidden states.
+  std::string name;  ///< name of the weights, with the hash of their source
+  /// Whether the row of a token uses the feature of the previous token, which the draft model
+  /// computes from hidden states of the target model.
   bool previous_features = false;
-  int longest = 0;   ///< tokens that positions are extended to
-  int original = 0;  ///< tokens that the draft was trained on
+  int longest = 0;   ///< number of tokens to which positions are extended
+  int original = 0;  ///< training length of the draft model in tokens
 
   std::string key() const;
 };
 
-/// The sizes of a head: those of its checkpoint, or of random weights beside a model.
+/// The sizes of a head: those of its checkpoint, or those of random weights for a model.
 DraftShape head_shape(const RetrievalHeadSettings& settings, const ModelConfig& config);
 
-/// Bytes of its weights in a type.
+/// Bytes of the head's weights in a dtype.
 std::size_t head_bytes(const RetrievalHeadSettings& settings, const ModelConfig& config,
                        DType weights);
 
-/// The queries and keys of a draft model's only layer: w = softmax(q . k / sqrt(head_dim)) over all
-/// tokens, for each of its query heads.  A list gets the greatest of the heads that are its.
+/// Scores tokens by the queries and keys of a draft model's only layer: w = softmax(q . k /
+/// sqrt(head_dim)) over all tokens, for each of its query heads.  The score of a list is the
+/// maximum over its heads.
 std::unique_ptr<Retriever> make_retrieval_head(const RetrievalHeadSettings& settings);
 
 /// The heads [begin, end) of `heads` that belong to list `list` of `lists`.

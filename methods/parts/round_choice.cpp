@@ -7,10 +7,10 @@
 namespace turnbench {
 namespace {
 
-constexpr double kDeviations = 3;    // above the mean, of kAdaptive
-constexpr double kRounding = 1e-12;  // of shares that are equal but for the last bits
+constexpr double kDeviations = 3;    // kAdaptive: standard deviations above the mean
+constexpr double kRounding = 1e-12;  // tolerance for shares that differ only by rounding
 
-/// The k greatest, ascending.
+/// Indices of the k largest values, ascending.
 std::vector<std::int32_t> greatest(std::span<const double> values, std::size_t k) {
   std::vector<std::int32_t> out(values.size());
   std::iota(out.begin(), out.end(), 0);
@@ -46,7 +46,7 @@ std::vector<std::int32_t> choose_rounds(std::span<const double> attention,
                                         const RoundChoice& choice) {
   if (attention.empty()) return {};
   if (choice.rule == RoundChoice::Rule::kTopK) {
-    // 0.1 of 30 are 3 and not 4.
+    // 0.1 of 30 is 3, not 4.
     const double wanted = std::ceil(choice.share * static_cast<double>(attention.size()) - 1e-9);
     const auto most = static_cast<double>(attention.size());
     return greatest(attention, static_cast<std::size_t>(std::clamp(wanted, 1.0, most)));

@@ -8,7 +8,7 @@
 
 namespace turnbench {
 
-/// How the scores of the query heads that share a kept set become one row.
+/// How the scores of the query heads that share a kept set are reduced to one row.
 enum class GroupRule { kMean, kMax, kSum };
 GroupRule parse_group_rule(const std::string& name);
 
@@ -23,31 +23,31 @@ enum class Pooling { kNone, kMax, kAvg };
 Pooling parse_pooling(const std::string& name);
 std::vector<float> pool1d(std::span<const float> scores, int kernel, Pooling pooling);
 
-/// Sums of blocks of `block` neighbouring scores, the last block shorter if need be:
-/// [n] -> [ceil(n / block)].
+/// Sums of blocks of `block` neighbouring scores, the last block possibly shorter: [n] -> [ceil(n /
+/// block)].
 std::vector<float> block_sums(std::span<const float> scores, int block);
 
 /// Indices of the k highest scores, ascending.  Ties go to the lower index; NaN is an error.
 std::vector<std::int32_t> top_k(std::span<const float> scores, int k);
 
-/// The same where the first `forced` scores count as infinite, so that they are chosen first.
+/// The same with the first `forced` scores set to infinity, so that they are chosen first.
 std::vector<std::int32_t> top_k_with_first(std::vector<float> scores, int forced, int k);
 
 /// All indices from the highest score to the lowest.  Ties go to the lower index; NaN is an error.
 std::vector<std::int32_t> ranking(std::span<const float> scores);
 
-/// How many scores, highest first, it takes until their sum exceeds `share`; one more than there
-/// are if it never does.
+/// The number of scores, highest first, whose sum exceeds `share`; one more than the number of
+/// scores if it never does.
 int cover_count(std::vector<float> scores, double share);
 
-/// The slots of a set, with -1 where the layer's window hides one from the step's query; none where
-/// it hides nothing.
+/// The slots of a set, with -1 for slots outside the layer's sliding window of the step's query;
+/// empty if all slots are inside.
 std::vector<std::int32_t> slots_in_window(const LayerView& view, const KvHeadCache& set);
 
 /// `chosen` (ascending, below `begin`) followed by begin .. end - 1.
 std::vector<std::int32_t> with_tail(std::vector<std::int32_t> chosen, int begin, int end);
 
-/// The same slots for every set of the layer, whose sets hold the same tokens.
+/// Keeps the same slots in every set of the layer.  All sets must hold the same tokens.
 KeepSets in_every_set(const LayerView& view, const std::vector<std::int32_t>& slots);
 
 /// The cached keys and values that a query head reads.

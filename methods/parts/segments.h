@@ -7,7 +7,7 @@
 
 namespace turnbench {
 
-/// What ends a segment of a text.
+/// The marks that end a segment of a text.
 enum class Cut {
   kClause,   ///< . , ; : ! ? and a newline, and their CJK forms
   kSentence  ///< . ! ? and an empty line, and their CJK forms

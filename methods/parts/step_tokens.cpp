@@ -11,7 +11,7 @@
 namespace turnbench {
 namespace {
 
-/// The slots of the positions that a set has.
+/// The slots of those positions that a set still has.
 std::vector<std::int32_t> slots_of(const KvHeadCache& set,
                                    const std::vector<std::int32_t>& positions) {
   const int n = set.size();
@@ -67,7 +67,7 @@ Selection read_in_layer(const LayerView& view, const StepTokens& tokens, int bud
 }
 
 DeviceNeeds needs_of_steps(const PromptSize& prompt, int budget, int lists_per_set) {
-  // One more than the others of a step, so that its own token stays for the next one.
+  // One more than a step selects, so that its own token stays on the device for the next step.
   return {.everything = prompt.tokens <= budget,
           .step_tokens = lists_per_set * budget,
           .lists_per_set = lists_per_set};

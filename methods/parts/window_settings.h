@@ -16,10 +16,10 @@ struct WindowSettings {
   int kernel = 1;      ///< of the pooling, in tokens
   Pooling pooling = Pooling::kNone;
   GroupRule group = GroupRule::kMean;
-  bool per_query_head = false;  ///< a kept set for each query head, else for each KV head
+  bool per_query_head = false;  ///< a kept set per query head instead of per KV head
 
-  /// Tokens that the view's layer chooses per set before the window: its budget less the window, or
-  /// all of them where the prompt fits.  Refuses a budget that the window fills.
+  /// Tokens that the view's layer chooses per set before the window: its budget minus the window,
+  /// or all of them if the prompt fits.  Refuses a budget that the window fills.
   int choices(const LayerView& view) const;
 };
 
@@ -32,7 +32,7 @@ std::vector<ParameterInfo> window_parameters(std::string_view budget, std::strin
 /// Settings from the values of `budget_and_window_parameters`; refuses a budget that the window
 /// fills.
 WindowSettings budget_and_window_settings(std::string_view method, const Parameters& parameters);
-/// Settings from the values of `window_parameters`; refuses an even kernel, too.
+/// Settings from the values of `window_parameters`; also refuses an even kernel.
 WindowSettings window_settings(std::string_view method, const Parameters& parameters);
 
 }  // namespace turnbench

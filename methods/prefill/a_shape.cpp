@@ -5,14 +5,14 @@ namespace {
 
 using ParameterKind = ParameterInfo::Kind;
 
-/// Row i sees key j <= i if i - j < local or j < sinks; the last `dense_rows` rows of the pass see
-/// everything.
+/// Row i sees key j <= i if i - j < local or j < sinks; the last `dense_rows` rows of the pass are
+/// dense.
 class BandPrefill : public PrefillPolicy {
  public:
   struct Settings {
     int sinks, local;  ///< tokens
     int dense_rows;
-    int first_layer;  ///< that is sparse
+    int first_layer;  ///< first sparse layer
     bool sparse_followup;
   };
   explicit BandPrefill(const Settings& s) : s_(s) {}
@@ -20,8 +20,8 @@ class BandPrefill : public PrefillPolicy {
   std::unique_ptr<PrefillPolicy> clone() const override {
     return std::make_unique<BandPrefill>(*this);
   }
-  /// The band stands at absolute positions, so that rows of earlier turns come out the same; the
-  /// dense rows do not.
+  /// The band depends only on absolute positions, so that rows of earlier turns are reproduced; the
+  /// dense rows depend on the pass.
   bool reuses_cached_prompt() const override { return s_.dense_rows == 0 && s_.sparse_followup; }
 
   std::vector<HeadPattern> plan(const LayerView& view) override {
@@ -58,7 +58,7 @@ Policies make_band(const Parameters& p, int dense_rows) {
 
 }  // namespace
 
-/// StreamingLLM's mask in the prefill alone: each row sees the first n_init tokens and the last
+/// StreamingLLM's mask, only in the prefill: each row sees the first n_init tokens and the last
 /// n_local ones, itself included.
 MethodInfo a_shape() {
   return {

@@ -16,9 +16,9 @@ constexpr float kPreviousLayerShare = 0.25f;  // of a fused score
 class CritiPrefill : public PrefillPolicy {
  public:
   struct Settings {
-    Budget budget;       ///< keys of a segment in front of it
+    Budget budget;       ///< keys before a segment
     int segment, block;  ///< rows, keys
-    int threshold;       ///< position from which on rows are sparse
+    int threshold;       ///< first position whose row is sparse
     int skipped_layers;
     bool fusion, sparse_followup;
   };
@@ -32,7 +32,7 @@ class CritiPrefill : public PrefillPolicy {
     if (view.layer < s_.skipped_layers || (view.first_position > 0 && !s_.sparse_followup))
       return {};
     const int heads = view.heads_per_set();
-    // What a layer hands on is used from layer 2 on, and only within one pass.
+    // Scores of the previous layer are used from layer 2 on, and only within one pass.
     const bool fuse = s_.fusion && view.layer >= 2 && view.layer > s_.skipped_layers &&
                       previous_.size() == view.sets.size();
     if (!fuse) previous_.assign(view.sets.size(), {});
@@ -49,9 +49,9 @@ class CritiPrefill : public PrefillPolicy {
   using SegmentScores = std::vector<std::vector<float>>;  // [segments][key blocks before it]
 
   /// Bounds of queries per segment, bounds of keys per block -> criticality of each block for each
-  /// segment -> fused with the layer before -> top-k blocks before the segment, and its own.  The
-  /// query heads that share a set share the pattern.  `previous` holds the scores of the layer
-  /// before and takes those of this one.
+  /// segment -> fused with the previous layer -> top-k blocks before the segment, and its own.  The
+  /// query heads that share a set share the pattern.  previous: in: the scores of the previous
+  /// layer; out: those of this layer.
   HeadPattern pattern(const LayerView& view, int first_head, bool fuse,
                       SegmentScores& previous) const {
     const BlockGrid grid(s_.block, view.first_position);
@@ -69,7 +69,7 @@ class CritiPrefill : public PrefillPolicy {
     p.block_rows = s_.segment;
     previous.resize(static_cast<std::size_t>(segments));
     for (int i = 0; i < segments; ++i) {
-      const int before = first + i * segment_blocks;  // key blocks in front of the segment
+      const int before = first + i * segment_blocks;  // key blocks before the segment
       const int end = std::min(before + segment_blocks, keys.blocks());
       std::vector<float> scores = criticality(queries, i, keys, before);  // [before]
       std::vector<float>& last = previous[static_cast<std::size_t>(i)];
@@ -84,8 +84,8 @@ class CritiPrefill : public PrefillPolicy {
     return p;
   }
 
-  /// softmax over the first `before` key blocks of the bound on their attention, which is the mean
-  /// over the heads: [before].
+  /// softmax over the first `before` key blocks of the bounds on their attention, averaged over the
+  /// heads: [before].
   static std::vector<float> criticality(const std::vector<BlockPool>& queries, int segment,
                                         const BlockPool& keys, int before) {
     std::vector<float> scores(static_cast<std::size_t>(before), 0.0f);
@@ -97,7 +97,7 @@ class CritiPrefill : public PrefillPolicy {
           score = -std::numeric_limits<float>::infinity();
           continue;
         }
-        // The mean of both query bounds against either key bound: the larger product.
+        // The larger product of the mean of both query bounds with either key bound.
         const double bound = std::max(dot(middle, keys.max(c)), dot(middle, keys.min(c)));
         score += static_cast<float>(bound) / static_cast<float>(queries.size());
       }
@@ -112,7 +112,7 @@ class CritiPrefill : public PrefillPolicy {
     return out;
   }
 
-  /// All 0 where every block was evicted.
+  /// All 0 if every block was evicted.
   static std::vector<float> softmax_of_blocks(std::vector<float> scores) {
     const float top = scores.empty() ? 0 : *std::max_element(scores.begin(), scores.end());
     if (std::isinf(top)) return std::vector<float>(scores.size());
@@ -123,13 +123,13 @@ class CritiPrefill : public PrefillPolicy {
   }
 
   Settings s_;
-  std::vector<SegmentScores> previous_;  // [sets]: of the layer before
+  std::vector<SegmentScores> previous_;  // [sets]: of the previous layer
 };
 
 }  // namespace
 
 /// Segments of rows share the key blocks that have the highest bounds on their attention
-/// (CritiPrefill, section 3; sizes and the fusion of layers as in the official code).
+/// (CritiPrefill, section 3; sizes and fusion of layers as in the official implementation).
 MethodInfo critiprefill() {
   using Kind = ParameterInfo::Kind;
   return {

@@ -31,23 +31,23 @@ double js_distance(const std::vector<double>& p, const std::vector<float>& q) {
   return std::sqrt(std::max(0.0, sum));
 }
 
-/// Which key blocks each block of rows of a pass computes: [row blocks][key blocks].
+/// The key blocks that each row block of a pass computes: [row blocks][key blocks].
 class ChosenBlocks {
  public:
-  /// `blocks` key blocks, of which number `first` is on the first row block's diagonal.
+  /// blocks: number of key blocks; first: the one on the first row block's diagonal.
   ChosenBlocks(int first, int blocks) : first_(first), blocks_(blocks) {
     chosen_.resize(index(blocks, 0));
   }
 
-  /// All row blocks that see key block `column`.
+  /// Adds key block `column` to all row blocks that see it.
   void add_column(int column) {
     for (int r = std::max(column, first_); r < blocks_; ++r) add(r, column);
   }
-  /// The key blocks `offset` blocks before the diagonal.
+  /// Adds the key blocks `offset` blocks before the diagonal.
   void add_diagonal(int offset) {
     for (int r = std::max(offset, first_); r < blocks_; ++r) add(r, r - offset);
   }
-  /// One cell.  Rows are counted as key blocks are.
+  /// Adds one cell.  Row blocks are numbered like key blocks.
   void add(int row, int column) { chosen_[index(row, column)] = 1; }
 
   /// Ascending key blocks of each row block.
@@ -75,7 +75,7 @@ class FlexPrefill : public PrefillPolicy {
  public:
   struct Settings {
     double gamma, tau;
-    int min_budget, max_budget;  ///< tokens; no maximum if 0
+    int min_budget, max_budget;  ///< tokens; max_budget 0: no maximum
     int block;                   ///< rows and keys
     bool sparse_followup;
   };
@@ -100,15 +100,16 @@ class FlexPrefill : public PrefillPolicy {
  private:
   int blocks_of(int tokens) const { return (tokens + s_.block - 1) / s_.block; }
 
-  /// Attention of the last rows along columns and diagonals -> budgets that cover gamma of it ->
-  /// pooled in blocks -> top-k columns and diagonals of blocks.  A head whose blockwise estimate is
-  /// close to the truth is query-aware: the estimate adds its heaviest blocks.
+  /// Attention of the last rows along columns and diagonals -> budgets that cover a share gamma of
+  /// it -> pooled in blocks -> top-k columns and diagonals of blocks.  A head whose blockwise
+  /// estimate is close to its actual attention is query-aware: the heaviest blocks of the estimate
+  /// are added.
   HeadPattern pattern(const LayerView& view, int head) const {
     const KvHeadCache& set = cache_of_head(view, head);
     const BlockGrid grid(s_.block, view.first_position);
     const std::int32_t n = view.first_position + view.rows;
     const int blocks = grid.block_of(n - 1) + 1;           // of keys
-    const int first = grid.block_of(view.first_position);  // the first block of rows on that grid
+    const int first = grid.block_of(view.first_position);  // the first row block on this grid
     const int rows = std::min(s_.block, view.rows);
 
     const LineMass attention = mean_over_rows(view.stats.line_mass(head, rows), rows);
@@ -140,7 +141,8 @@ class FlexPrefill : public PrefillPolicy {
     return mass;
   }
 
-  /// Blocks that stand for the lines that cover gamma of the mass, between the limits.
+  /// The number of blocks equivalent to the lines that cover a share gamma of the mass, within the
+  /// limits.
   int budget(const std::vector<float>& lines, int blocks) const {
     const int least = blocks_of(s_.min_budget);
     const int most = s_.max_budget == 0 ? blocks : std::min(blocks, blocks_of(s_.max_budget));
@@ -158,8 +160,8 @@ class FlexPrefill : public PrefillPolicy {
   }
 
   /// Sums of the diagonals of each block: [offsets] -> [blocks].  They are pooled from the farthest
-  /// offset on, as in the official code: where n is not a multiple of the block, the pools lie
-  /// askew to the diagonals of blocks that they choose.
+  /// offset on, as in the official implementation: if n is not a multiple of the block size, the
+  /// pools are not aligned with the block diagonals that they select.
   static std::vector<float> pool_diagonals(const std::vector<float>& slash, const BlockGrid& grid,
                                            int blocks) {
     const auto n = static_cast<std::int32_t>(slash.size());
@@ -181,7 +183,7 @@ class FlexPrefill : public PrefillPolicy {
   }
 
   /// softmax(q mean key / sqrt(d)) over the first `blocks` blocks.  Blocks without keys (all
-  /// evicted) weigh nothing.
+  /// evicted) have weight 0.
   static std::vector<double> attention_of(std::span<const float> query, const BlockPool& keys,
                                           int blocks) {
     std::vector<double> logits;
@@ -193,7 +195,8 @@ class FlexPrefill : public PrefillPolicy {
     return softmax(logits);
   }
 
-  /// Adds the cells of the blockwise attention map, heaviest first, that hold gamma of its mass.
+  /// Adds cells of the blockwise attention map, heaviest first, until they contain a share gamma of
+  /// its mass.
   void add_heaviest_blocks(const LayerView& view, int head, const BlockPool& keys, int first,
                            ChosenBlocks& chosen) const {
     const BlockPool queries = pool_queries(view, head, s_.block);  // [row blocks]
@@ -223,9 +226,9 @@ class FlexPrefill : public PrefillPolicy {
 
 }  // namespace
 
-/// The last rows choose pattern and budget of each head: vertical and slash blocks that cover a
-/// share of the attention, or, where a blockwise estimate is close to the truth, the heaviest
-/// blocks of that estimate (FlexPrefill, Algorithms 1 to 4).
+/// The last rows determine pattern and budget of each head: vertical and slash blocks that cover a
+/// share of the attention or, if a blockwise estimate is close to the actual attention, the
+/// heaviest blocks of this estimate (FlexPrefill, Algorithms 1 to 4).
 MethodInfo flexprefill() {
   using Kind = ParameterInfo::Kind;
   return {

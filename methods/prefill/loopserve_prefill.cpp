@@ -24,8 +24,8 @@ class LoopServePrefill : public PrefillPolicy {
     return std::make_unique<LoopServePrefill>(*this);
   }
 
-  /// Rows of earlier turns stay on the lines that were chosen for them then: what they cached is
-  /// what applying those lines to them again would give.
+  /// Rows of earlier turns keep the lines that were chosen in their turn; recomputing them with
+  /// these lines would give the cached values.
   bool reuses_cached_prompt() const override { return true; }
   bool recomputes_answer() const override { return s_.recompute_answer; }
 
@@ -35,7 +35,7 @@ class LoopServePrefill : public PrefillPolicy {
     const std::vector<int> rows = sampled_rows(view);  // of this pass
     std::vector<std::int32_t> row_positions;
     for (int r : rows) row_positions.push_back(view.first_position + r);
-    const int heads = s_.per_group ? view.heads_per_set() : 1;  // that share their lines
+    const int heads = s_.per_group ? view.heads_per_set() : 1;  // heads that share lines
     std::vector<HeadPattern> out(static_cast<std::size_t>(view.shape.heads));
     view.stats.for_each_head([&](int head) {
       if (head % heads != 0) return;
@@ -75,7 +75,7 @@ class LoopServePrefill : public PrefillPolicy {
     return ld;
   }
 
-  /// Rows of this pass, drawn uniformly without replacement, ascending.  They are the same for
+  /// Rows of this pass, drawn uniformly without replacement, ascending.  The same rows are used for
   /// every layer and head of a turn.
   std::vector<int> sampled_rows(const LayerView& view) const {
     std::vector<int> rows(static_cast<std::size_t>(view.rows));

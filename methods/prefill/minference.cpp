@@ -11,9 +11,9 @@ namespace turnbench {
 namespace {
 
 constexpr int kEstimationRows = 64;
-constexpr int kForcedColumns = 30, kForcedOffsets = 100;  // the first ones: always chosen
+constexpr int kForcedColumns = 30, kForcedOffsets = 100;  // the first ones, always chosen
 constexpr int kSparseBlock = 64;                          // rows and keys of a block
-constexpr int kSparseBlocksKept = 100;                    // key blocks for each block of rows
+constexpr int kSparseBlocksKept = 100;                    // key blocks per row block
 
 class MInference : public PrefillPolicy {
  public:
@@ -76,8 +76,8 @@ class MInference : public PrefillPolicy {
     return p;
   }
 
-  /// Mean queries of blocks of rows, mean keys of blocks of keys -> their dot products -> top-k for
-  /// each block of rows (Algorithm 3).  Places of a block that hold no token count as zeros.
+  /// Mean queries of row blocks, mean keys of key blocks -> their dot products -> top-k for each
+  /// row block (Algorithm 3).  Empty places of a partial block count as zeros.
   HeadPattern block_sparse(const LayerView& view, int head) const {
     const BlockGrid grid(kSparseBlock, view.first_position);
     const BlockPool keys = pool_keys(*view.backend, cache_of_head(view, head), grid,
@@ -103,10 +103,10 @@ class MInference : public PrefillPolicy {
 
 }  // namespace
 
-/// Each head has a pattern that was chosen offline: vertical and slash lines whose places are
-/// estimated on the last 64 rows, sinks with a local window, or blocks whose places are estimated
-/// on block means (MInference, section 3 and Algorithms 1 to 3; the official code where the paper
-/// is silent).
+/// Each head has a pattern that was chosen offline: vertical and slash lines estimated from the
+/// last 64 rows, sinks with a local window, or blocks estimated from block means (MInference,
+/// section 3 and Algorithms 1 to 3; details missing in the paper as in the official
+/// implementation).
 MethodInfo minference() {
   using Kind = ParameterInfo::Kind;
   return {

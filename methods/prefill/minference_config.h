@@ -9,17 +9,17 @@
 
 namespace turnbench {
 
-/// Which pattern each head has: one for all, or those of a file in MInference's own format, an
-/// array with one object per layer, {"head": [type, vertical_size, slash_size, score], ...}.
+/// The pattern of each head: one for all heads, or those of a file in MInference's format, an array
+/// with one object per layer, {"head": [type, vertical_size, slash_size, score], ...}.
 class MInferenceConfig {
  public:
   enum class Kind { kVerticalSlash, kStream, kBlockSparse };
   struct Head {
     Kind kind = Kind::kVerticalSlash;
-    int vertical = 1000, slash = 6096;  ///< lines; of a stream head: tokens of sinks and window
+    int vertical = 1000, slash = 6096;  ///< lines; for a stream head: tokens of sinks and window
   };
 
-  /// All heads vertical-slash; sizes times `ratio`, rounded down.
+  /// All heads are vertical-slash, with sizes multiplied by `ratio` and rounded down.
   MInferenceConfig(int vertical, int slash, double ratio);
   static MInferenceConfig load(const std::filesystem::path& path, double ratio);
 
@@ -38,7 +38,7 @@ class MInferenceConfig {
   std::vector<std::vector<Head>> layers_;  // empty: all heads are `other_`
 };
 
-/// A kind's name in such files: vertical_and_slash, stream_llm, block_sparse.
+/// The name of a kind in such files: vertical_and_slash, stream_llm, block_sparse.
 std::string_view name_of(MInferenceConfig::Kind kind);
 
 }  // namespace turnbench

@@ -17,10 +17,10 @@ using HeadKind = MInferenceConfig::Kind;
 using Head = MInferenceConfig::Head;
 
 constexpr int kSearchRows = 64;
-constexpr int kForcedLines = 30;  // columns and diagonals: the official search's, not the prefill's
-constexpr int kBlock = 32;        // rows and keys of a block
-constexpr int kBlockShare = 8;    // one key block in so many is kept
-constexpr float kVisible = 5e-3f;  // a difference of outputs that counts
+constexpr int kForcedLines = 30;   // per direction; of the official search, not its prefill
+constexpr int kBlock = 32;         // rows and keys of a block
+constexpr int kBlockShare = 8;     // one of this many key blocks is kept
+constexpr float kVisible = 5e-3f;  // difference of outputs above which an element is counted
 
 /// The keys that the rows of one head see under a candidate, exactly (no 64-key runs).
 class Mask {
@@ -30,7 +30,7 @@ class Mask {
     if (c_.kind == HeadKind::kBlockSparse) estimate_blocks(view, head);
   }
 
-  /// The keys that the row at position `row` sees, each once.
+  /// The keys that the row at position `row` sees, without repeats.
   void keys_of(std::int32_t row, std::vector<std::int32_t>& out) const {
     out.clear();
     switch (c_.kind) {
@@ -84,8 +84,8 @@ class Mask {
   std::vector<std::vector<std::int32_t>> blocks_;  // [row blocks][key blocks]
 };
 
-/// Attention output of one row that sees `keys` alone: its probabilities [n], normalised over the
-/// keys, times the values [n][head_dim]: [head_dim].
+/// Attention output of one row that sees only `keys`: its probabilities [n], normalised over these
+/// keys, times the values [n][head_dim].  Returns [head_dim].
 std::vector<float> output(std::span<const float> probabilities, std::span<const std::int32_t> keys,
                           const std::vector<float>& values, std::size_t head_dim) {
   std::vector<float> out(head_dim, 0.0f);
@@ -129,8 +129,8 @@ std::vector<HeadPattern> PatternSearch::plan(const LayerView& view) {
   return {};
 }
 
-/// Each row's attention -> what each candidate's mask retains of it, or changes in its output ->
-/// summed over the rows -> the best candidate.
+/// Each row's attention -> the share that each candidate's mask retains, or the changed output
+/// elements -> summed over the rows -> the best candidate.
 FoundPattern PatternSearch::best(const LayerView& view, int head) const {
   std::vector<Mask> masks;  // [candidates]
   for (const Head& c : s_.candidates) masks.emplace_back(view, head, c);
@@ -158,7 +158,7 @@ FoundPattern PatternSearch::best(const LayerView& view, int head) const {
   };
   const int rows = view.rows - s_.first_row;
   view.stats.for_each_row(head, s_.first_row, rows, judge);
-  if (recall) {  // means over the rows; sums that are equal but for rounding must tie
+  if (recall) {  // means over the rows; sums that differ only by rounding must tie
     for (double& s : scores) s = std::round(s / rows * 1e9) / 1e9;
   }
   const auto winner = recall ? std::max_element(scores.begin(), scores.end())

@@ -16,9 +16,9 @@
 namespace turnbench {
 namespace {
 
-constexpr int kAnswerRoom = 1024;  // tokens of an answer that is not clustered, before it grows
+constexpr int kAnswerRoom = 1024;  // pinned answer tokens before a new working set is needed
 
-/// Indices of scores from the highest on, of equal ones the lower first; takes them one by one.
+/// Iterates over the indices of scores from the highest score on; ties go to the lower index.
 class FromTheHighest {
  public:
   explicit FromTheHighest(std::span<const float> scores) : scores_(scores) {
@@ -53,13 +53,13 @@ class ClusterKv : public SelectionPolicy {
  public:
   struct Settings {
     Budget budget;
-    bool sinks_count;  ///< in the budget
+    bool sinks_count;  ///< sinks count towards the budget
     int sinks;         ///< tokens
     int dense_layers;
-    int first_clusters;  ///< of the first prompt; 0: by cluster_tokens
+    int first_clusters;  ///< clusters of the first prompt; 0: by cluster_tokens
     int cluster_tokens;
     int iterations;
-    int window;  ///< tokens of an answer that are clustered together; 0: none are
+    int window;  ///< tokens of an answer that are clustered together; 0: answers are not clustered
     int window_clusters;
   };
   explicit ClusterKv(const Settings& s) : s_(s) {}
@@ -69,7 +69,8 @@ class ClusterKv : public SelectionPolicy {
   }
   SelectionTraits traits() const override { return {.needs_whole_answers = true}; }
 
-  /// What the prompt added is one batch of clusters, in which the last answer gets new ones.
+  /// Clusters the new tokens of the prompt as one batch, in which the last answer is clustered
+  /// again.
   void after_prefill(const LayerView& view) override {
     layers_.resize(static_cast<std::size_t>(view.shape.layers));
     Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
@@ -78,7 +79,7 @@ class ClusterKv : public SelectionPolicy {
     for (const KvHeadCache& set : view.sets) layer.prompt.push_back(set.size());
     layer.chosen = chosen_of(view.prompt_tokens);
     if (view.layer < s_.dense_layers) return;
-    // Evicted tokens leave their slots to others.
+    // After evictions, slots refer to other tokens.
     const int least = *std::min_element(layer.prompt.begin(), layer.prompt.end());
     if (least < view.prompt_tokens || layer.clustered.size() != view.sets.size())
       layer.forget_all();
@@ -108,7 +109,7 @@ class ClusterKv : public SelectionPolicy {
     return out;
   }
 
-  /// Sinks, and the last tokens of the answer: all that are in no cluster are among them.
+  /// Sinks, and the last tokens of the answer; these include all tokens outside clusters.
   std::vector<SlotRange> pinned(int layer, int /*set*/, int tokens) const override {
     const std::vector<std::int32_t>& prompt = layers_[static_cast<std::size_t>(layer)].prompt;
     std::int32_t begin = *std::min_element(prompt.begin(), prompt.end());
@@ -117,12 +118,12 @@ class ClusterKv : public SelectionPolicy {
     return {{0, s_.sinks}, {begin, tokens}};
   }
 
-  /// Products with centroids -> the best clusters of each query head, the last one cut.
+  /// Products with centroids -> the best clusters of each query head, the last one truncated.
   Selection select(const LayerView& view) override {
     if (view.layer < s_.dense_layers) return {};
     Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
     if (fits(layer, full_windows(view))) return {};
-    if (layer.clustered != layer.prompt) add_prompt(view, layer);  // it did fit
+    if (layer.clustered != layer.prompt) add_prompt(view, layer);  // it fitted until now
     cluster_answer(view, layer);
     for (Batch& batch : layer.batches) batch.wait(view.backend->memory());
     const Scores scores = score(view, layer);
@@ -144,7 +145,7 @@ class ClusterKv : public SelectionPolicy {
     std::shared_ptr<const KeyClusters> clusters;
     std::shared_ptr<const Buffer> centroids = {};  ///< in the backend's memory
 
-    /// Waits for the clusters, whose centroids are then on the device.
+    /// Waits for the clusters and copies their centroids to the device.
     void wait(const std::shared_ptr<Memory>& memory) {
       if (centroids) return;
       clusters->wait();
@@ -157,9 +158,9 @@ class ClusterKv : public SelectionPolicy {
   };
 
   struct Layer {
-    int chosen = 0;                       ///< tokens of clusters that a head reads
+    int chosen = 0;                       ///< tokens of clusters that a query head reads
     std::vector<std::int32_t> prompt;     ///< [sets]: tokens at its end
-    std::vector<std::int32_t> clustered;  ///< [sets]: tokens that batches of prompts end with
+    std::vector<std::int32_t> clustered;  ///< [sets]: tokens up to the end of the last prompt batch
     std::vector<Batch> batches;           ///< of the prompts, then of the answer
     std::size_t prompt_batches = 0;
     std::int32_t clustered_answer = 0;  ///< tokens of each set
@@ -196,18 +197,19 @@ class ClusterKv : public SelectionPolicy {
     }
   };
 
-  /// Whether the prompt and `answered` tokens of the answer, once clustered, are all read.
+  /// Whether steps would read all tokens of the prompt and of `answered` clustered tokens of the
+  /// answer.
   bool fits(const Layer& layer, int answered) const {
     const int most = *std::max_element(layer.prompt.begin(), layer.prompt.end());
     return most - s_.sinks + answered <= layer.chosen;
   }
 
-  /// Tokens of the answer before the current one that are to be in clusters.
+  /// The number of answer tokens before the current one that must be in clusters.
   int full_windows(const LayerView& view) const {
     return s_.window == 0 ? 0 : (view.generated - 1) / s_.window * s_.window;
   }
 
-  /// Tokens of clusters that a head reads.
+  /// The number of tokens in clusters that a query head reads.
   int chosen_of(int prompt_tokens) const {
     return std::max(0, s_.budget.tokens(prompt_tokens) - (s_.sinks_count ? s_.sinks : 1));
   }
@@ -216,14 +218,14 @@ class ClusterKv : public SelectionPolicy {
     return (tokens + s_.cluster_tokens - 1) / s_.cluster_tokens;
   }
 
-  /// The same tokens for all heads of a layer.
+  /// Settings with the same random tokens for all heads of a layer.
   KeyClusters::Settings settings(const LayerView& view, std::int32_t first) const {
     return {s_.iterations, Random::from({view.dialogue.seed, seed_of("clusterkv"),
                                          static_cast<std::uint64_t>(view.layer),
                                          static_cast<std::uint64_t>(first)})};
   }
 
-  /// Starts to cluster the tokens between those that are clustered and the end of the prompt.
+  /// Starts to cluster the tokens from the last clustered one to the end of the prompt.
   void add_prompt(const LayerView& view, Layer& layer) const {
     const bool is_first = layer.batches.empty();
     std::vector<KeyClusters::Part> parts;
@@ -247,7 +249,7 @@ class ClusterKv : public SelectionPolicy {
     layer.clustered = layer.prompt;
   }
 
-  /// Clusters what an answer has beside the current token, `window` tokens at a time.
+  /// Clusters the answer tokens before the current one, `window` tokens at a time.
   void cluster_answer(const LayerView& view, Layer& layer) const {
     while (layer.clustered_answer < full_windows(view)) {
       std::vector<KeyClusters::Part> parts;
@@ -320,9 +322,9 @@ class ClusterKv : public SelectionPolicy {
 
 }  // namespace
 
-/// ClusterKV (Liu et al., 2024): the keys of a prompt are clustered by direction behind the
-/// prefill; each query head reads the clusters whose centroids have the largest product with its
-/// query (section III).
+/// ClusterKV (Liu et al., 2024): the keys of a prompt are clustered by direction in the background
+/// of the prefill; each query head reads the clusters whose centroids have the largest product with
+/// its query (section III).
 MethodInfo clusterkv() {
   using Kind = ParameterInfo::Kind;
   return {

@@ -15,21 +15,21 @@ namespace turnbench {
 namespace {
 
 constexpr int kLeastWindow = 2;               // tokens
-constexpr int kPendingRows = 128;             // of an answer, whose masses are added together
-constexpr std::int32_t kCachedAnswer = 1024;  // tokens, for which the device cache has room
-constexpr std::int64_t kLeastBlocks = 16;     // that the buffer of representatives has room for
+constexpr int kPendingRows = 128;             // rows of an answer whose masses are added together
+constexpr std::int32_t kCachedAnswer = 1024;  // answer tokens for which the device cache has room
+constexpr std::int64_t kLeastBlocks = 16;     // minimal capacity of the buffer of representatives
 constexpr std::int64_t kMadeAtOnce = 16;      // blocks whose keys are read together
 constexpr int kUsualCache = 32;               // blocks
-constexpr double kLargeCache = 1ll << 30;     // bytes of further blocks if a step reads more
+constexpr double kLargeCache = 1ll << 30;     // bytes of additional blocks if a step reads more
 
-/// Floats in a backend's memory that copies of their owner share until one of them writes.
+/// Copy-on-write array of floats in a backend's memory.
 class SharedFloats {
  public:
   float* data() const { return floats_ == nullptr ? nullptr : floats_->as<float>(); }
   std::int64_t size() const {
     return floats_ == nullptr ? 0 : static_cast<std::int64_t>(floats_->size() / sizeof(float));
   }
-  /// Makes it the only owner of at least `size` floats, of which it keeps the first `kept`.
+  /// Returns a private array of at least `size` floats, with the first `kept` ones preserved.
   float* own(std::int64_t size, std::int64_t kept, const std::shared_ptr<Memory>& memory) {
     if (floats_ == nullptr || floats_.use_count() > 1 || this->size() < size) {
       const auto larger = std::make_shared<Buffer>(
@@ -62,17 +62,17 @@ class InfLlm : public SelectionPolicy, public PromptSelection {
     return {.pre_rope_keys = true, .needs_every_pass = true, .max_distance = sizes_.local - 1};
   }
 
-  /// The sizes and the blocks of rows of a new prompt are its own.
+  /// Sizes and query blocks depend on the prompt.
   bool reuses_cached_prompt() const override { return false; }
 
-  /// The last row of a prompt chooses by itself, as those of an answer do.
+  /// The last row of a prompt is a block of its own, like the rows of an answer.
   int query_block_rows(const LayerView& view) override {
     Layer& layer = ready(view);
     add_pending(view, layer);
     return view.rows > 1 ? std::min(sizes_.rows, view.rows - 1) : 1;
   }
 
-  /// A cache that was not filled by a prefill of its own has blocks without masses.
+  /// For a cache that was filled without this policy's prefill: builds blocks without masses.
   void after_prefill(const LayerView& view) override {
     Layer& layer = ready(view);
     if (layer.tokens < view.sets.front().size()) {
@@ -81,12 +81,12 @@ class InfLlm : public SelectionPolicy, public PromptSelection {
     }
   }
 
-  /// The index: representatives with room for as many again, masses, and the keys and values of a
+  /// The index: representatives with room for twice as many, masses, and the keys and values of a
   /// window.
   DeviceNeeds demand(const PromptSize& size, const LayerView*) const override {
-    // Later turns have those of the first one.
+    // Later turns use the sizes of the first one.
     const Sizes sizes = sizes_.local > 0 ? sizes_ : sizes_for(size.prompt_tokens);
-    // A block is cached for all sets of a layer, whichever of them read it.
+    // A block is cached for all sets of a layer, regardless of which sets read it.
     const int lists = s_.by_head ? size.shape.heads : 1;
     const std::int64_t all = (size.prompt_tokens + kCachedAnswer) / s_.block + 1,
                        read = std::int64_t{lists} * sizes.topk;
@@ -105,7 +105,7 @@ class InfLlm : public SelectionPolicy, public PromptSelection {
             .index_bytes = index_bytes(size)};
   }
 
-  /// Sinks, and all that is in no block.
+  /// Sinks, and all tokens outside blocks.
   std::vector<SlotRange> pinned(int layer, int /*set*/, int tokens) const override {
     const Layer& l = layers_[static_cast<std::size_t>(layer)];
     if (l.blocks == 0) return {{0, tokens}};
@@ -158,33 +158,33 @@ class InfLlm : public SelectionPolicy, public PromptSelection {
     return (vectors + masses) * sizeof(float) + 2 * size.key_elements(window) * size_of(size.dtype);
   }
 
-  /// What follows from the budget at the first prompt of a cache.
+  /// Sizes derived from the budget at the first prompt of a cache.
   struct Sizes {
     int local = 0, topk = 0, rows = 0;
   };
 
   struct Layer {
-    std::int32_t tokens = 0;  ///< that it has seen
+    std::int32_t tokens = 0;  ///< processed so far
     std::int32_t sinks = 0;   ///< tokens
     std::int32_t blocks = 0;
-    /// Of the tokens that are in no block, what rows gave them within the window: [query heads,
-    /// tokens].
+    /// Accumulated attention of the tokens outside blocks, from rows whose window contains them:
+    /// [query heads, tokens].
     std::vector<float> masses;
-    std::int64_t mass_tokens = 0, mass_room = 0;  ///< the second one is their stride
+    std::int64_t mass_tokens = 0, mass_room = 0;  ///< mass_room is their stride
     SharedFloats representatives;                 ///< [blocks, query heads * head_dim]
     /// Rows of an answer whose masses are not added yet: queries and log-sum-exp.
     SharedFloats queries, lse;
     int pending = 0;
-    std::shared_ptr<KvPool> windows;  ///< of keys that masses are computed with
+    std::shared_ptr<KvPool> windows;  ///< pool of the keys for which masses are computed
 
     std::int32_t first_loose(int block) const { return sinks + blocks * block; }
     std::int32_t loose(int block) const { return tokens - first_loose(block); }
     MatrixView<float> mass_rows(int heads, std::int64_t count) {
       return {masses.data(), heads, count, mass_room};
     }
-    /// Makes room for the masses of new tokens, which are 0.
+    /// Appends masses of new tokens, which start at 0.
     void grow(std::int32_t new_tokens, int heads);
-    /// Forgets the masses of the first tokens.
+    /// Removes the masses of the first `count` tokens.
     void drop(std::int64_t count, std::int64_t kept, int heads) {
       for (int h = 0; h < heads; ++h) {
         float* row = masses.data() + h * mass_room;
@@ -201,7 +201,8 @@ class InfLlm : public SelectionPolicy, public PromptSelection {
     return layers_[static_cast<std::size_t>(view.layer)];
   }
 
-  /// As PQCache's code derives them for a prompt, when it has seen all but its last token.
+  /// The sizes for a prompt, derived as in PQCache's official implementation after all tokens
+  /// except the last one.
   Sizes sizes_for(int prompt_tokens) const {
     const int seen = s_.chunk > 0 ? std::min(s_.chunk, prompt_tokens - 1) : prompt_tokens - 1;
     const double tokens =
@@ -263,7 +264,7 @@ class InfLlm : public SelectionPolicy, public PromptSelection {
     view.backend->top_k(choosing);
   }
 
-  /// Writes the mean of the rows' far queries to the backend's memory.
+  /// Writes the mean of the rows' clamped queries to the backend's memory.
   static void put_mean(const LayerView& view, float* out) {
     const MatrixView<const float>& q = view.far_queries;
     const auto width = static_cast<std::size_t>(q.columns);
@@ -299,8 +300,8 @@ class InfLlm : public SelectionPolicy, public PromptSelection {
     layer.pending = 0;
   }
 
-  /// Adds what rows at positions first, first + 1, ... give to the tokens within their windows.
-  /// pass_rows: the number of rows that attended together.
+  /// Adds the attention of rows at positions first, first + 1, ... to the masses of the tokens
+  /// within their windows.  pass_rows: as in StatisticRows.
   void add_masses(const LayerView& view, Layer& layer, MatrixView<const float> q,
                   MatrixView<const float> lse, std::int32_t first, int pass_rows) {
     const std::int32_t loose = layer.first_loose(s_.block),
@@ -335,7 +336,7 @@ class InfLlm : public SelectionPolicy, public PromptSelection {
     view.backend->add_column_sums(view.scale, jobs);
   }
 
-  /// Moves tokens that have left the window to the sinks, then to blocks.
+  /// Moves tokens that are no longer in the window to the sinks, then to blocks.
   void take_blocks(const LayerView& view, Layer& layer) const {
     const int heads = view.shape.heads;
     if (layer.sinks < s_.sinks && layer.loose(s_.block) > sizes_.local) {
@@ -358,8 +359,8 @@ class InfLlm : public SelectionPolicy, public PromptSelection {
     layer.blocks += more;
   }
 
-  /// Writes the representatives of `count` new blocks, of which the first is the `first`-th: for
-  /// each query head the mean of the pre-RoPE keys that have got the most mass.
+  /// Writes the representatives of `count` new blocks from block `first` on: for each query head,
+  /// the mean of the pre-RoPE keys with the most mass.
   void represent(const LayerView& view, Layer& layer, std::int64_t first, std::int64_t count,
                  float* out) const {
     const std::int64_t heads = view.shape.heads, dim = view.shape.head_dim;
@@ -395,7 +396,7 @@ class InfLlm : public SelectionPolicy, public PromptSelection {
     view.backend->memory()->copy_floats(means.data(), out, means.size());
   }
 
-  /// Reads pre-RoPE keys: of tokens [n, query heads, chosen] those of each head's set.
+  /// Reads the pre-RoPE keys of tokens [n, query heads, chosen] from each head's set.
   static void read_keys(const LayerView& view, std::span<const std::int32_t> tokens, int chosen,
                         std::vector<float>& keys) {
     const std::int64_t dim = view.shape.head_dim;
@@ -404,7 +405,7 @@ class InfLlm : public SelectionPolicy, public PromptSelection {
                  head = i / static_cast<std::size_t>(chosen) % heads;
       return view.sets[head * view.sets.size() / heads];
     };
-    if (view.index_path.link) {  // they are on the host
+    if (view.index_path.link) {  // the keys are in host memory
       for (std::size_t i = 0; i < tokens.size(); ++i)
         set_of(i).read_pre_rope_key(tokens[i], keys.data() + i * static_cast<std::size_t>(dim));
       return;
@@ -439,8 +440,9 @@ void InfLlm::Layer::grow(std::int32_t new_tokens, int heads) {
 
 }  // namespace
 
-/// InfLLM (Xiao et al., 2024): a sliding window, and blocks of what has left it, found by the keys
-/// that got the most attention while they were in it (section 3 and its code).
+/// InfLLM (Xiao et al., 2024): a sliding window, and blocks of earlier tokens, retrieved by
+/// representative keys that received the most attention while they were in the window (section 3
+/// and the official implementation).
 MethodInfo infllm() {
   using Kind = ParameterInfo::Kind;
   return {

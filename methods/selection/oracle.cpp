@@ -23,7 +23,7 @@ class Oracle : public SelectionPolicy {
     Budget budget;
     int sinks;             ///< tokens
     double local;          ///< share of the budget
-    bool over_candidates;  ///< the heads' softmax is over these alone, not over all keys
+    bool over_candidates;  ///< the softmax of a head is over the candidates only, not over all keys
     bool per_query_head;
   };
   explicit Oracle(const Settings& s) : s_(s) {}
@@ -76,20 +76,21 @@ class Oracle : public SelectionPolicy {
     int budget = 0, local = 0, chosen = 0;  ///< tokens
   };
 
-  /// The prompt's length decides, not today's: segments are fixed when the turn's prefill ends.
+  /// The segments for a prompt length.  They do not depend on the current length: they are fixed at
+  /// the end of the turn's prefill.
   Segments segments(int prompt_tokens) const {
     const int prompt = std::max(0, prompt_tokens - s_.sinks);
     const int budget =
         s_.budget.is_ratio ? s_.budget.tokens(prompt) : std::max(0, s_.budget.tokens(0) - s_.sinks);
-    // Each part is rounded down by itself, as in PQCache.
+    // Each part is rounded down separately, as in PQCache.
     return {budget, Budget{true, s_.local}.tokens(budget),
             Budget{true, 1 - s_.local}.tokens(budget)};
   }
 
-  /// Whether a set of `n` tokens has no more than are read; the current one is read in any case.
+  /// Whether all tokens of a set of `n` tokens are read; the current one always is.
   bool reads_all(const Segments& parts, int n) const { return n - 1 <= s_.sinks + parts.budget; }
 
-  /// The best candidates of each set that has any, counted from the first one behind the sinks.
+  /// The best candidates of each set that has any, as indices from the first slot after the sinks.
   std::vector<std::vector<std::int32_t>> best_candidates(const LayerView& view,
                                                          const Segments& parts,
                                                          std::span<const KeptSet> sets) {
@@ -141,15 +142,15 @@ class Oracle : public SelectionPolicy {
   }
 
   Settings s_;
-  int local_ = 0;                   ///< tokens of the turn
-  std::shared_ptr<KvPool> copies_;  ///< of keys whose layer is in host memory
+  int local_ = 0;                   ///< local window of the turn, in tokens
+  std::shared_ptr<KvPool> copies_;  ///< for keys of offloaded layers
 };
 
 }  // namespace
 
-/// Exact top-k attention: the upper bound of methods that select tokens while decoding.  Segments
-/// are PQCache's: sinks, the top-k of the middle, a local window.  sinks=0, local=0 is the pure
-/// form.
+/// Exact top-k attention: the upper bound of methods that select tokens while decoding.  The
+/// segments are those of PQCache: sinks, the top-k of the middle, a local window.  sinks=0, local=0
+/// is pure top-k.
 MethodInfo oracle() {
   using Kind = ParameterInfo::Kind;
   return {

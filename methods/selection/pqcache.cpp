@@ -17,12 +17,12 @@
 namespace turnbench {
 namespace {
 
-/// What happens to the codes when a later turn's prompt comes (PQCache, section 5).
+/// Treatment of the codes in the prompts of later turns (PQCache, section 5).
 enum class LaterTurns {
-  kRebuild,    ///< all keys are clustered anew, whether they were computed anew or not
-  kReprefill,  ///< all keys are computed and clustered anew
-  kPerTurn,    ///< the new tokens get codebooks of their own
-  kExtend      ///< the new tokens get the codes of the nearest centroids
+  kRebuild,    ///< all keys are clustered again, whether or not they were recomputed
+  kReprefill,  ///< all keys are recomputed and clustered again
+  kPerTurn,    ///< the new tokens get separate codebooks
+  kExtend      ///< the new tokens get the codes of the nearest existing centroids
 };
 
 LaterTurns parse_later_turns(const std::string& name) {
@@ -38,7 +38,7 @@ class PqCache : public SelectionPolicy, public IndexTransfer {
     Budget budget;
     int sinks;           ///< tokens
     double local;        ///< share of the budget
-    CodeSettings codes;  ///< whose iterations are 0 if `costs` say them
+    CodeSettings codes;  ///< iterations is 0 if `costs` determines them
     std::optional<ClusterCosts> costs;
     LaterTurns later_turns;
   };
@@ -62,7 +62,7 @@ class PqCache : public SelectionPolicy, public IndexTransfer {
     }
     std::vector<int> first(view.sets.size(), s_.sinks);
     if (!layer.codes.empty()) {
-      first = layer.seen;  // all before the turn's prompt, with the last local window
+      first = layer.seen;  // all tokens before the turn's prompt, including the last local window
       layer.codes.code_until(view, first);
     }
     remember_sizes(layer, view);
@@ -70,7 +70,7 @@ class PqCache : public SelectionPolicy, public IndexTransfer {
     int rows = view.sets[0].size() - first[0];
     for (std::size_t s = 0; s < first.size(); ++s)
       rows = std::min(rows, view.sets[s].size() - first[s]);
-    // Too few for so many centroids: with no other book the layer reads everything.
+    // Too few rows for the centroids.  Without any codebook, the layer reads everything.
     if (rows <= s_.codes.count()) return;
     layer.codes.add_book(view, s_.costs ? s_.costs->iterations(rows) : s_.codes.iterations, first);
   }
@@ -95,7 +95,7 @@ class PqCache : public SelectionPolicy, public IndexTransfer {
                             tokens);
   }
 
-  /// Moves the codes of the layer, so that they are there when its queries are.
+  /// Transfers the codes of the layer before its queries are computed.
   void prefetch(int layer, const IndexPath& path) override {
     layers_[static_cast<std::size_t>(layer)].codes.move(moved_codes(layer), path);
   }
@@ -113,7 +113,7 @@ class PqCache : public SelectionPolicy, public IndexTransfer {
     remember_sizes(layer, view);
     if (layer.codes.empty()) return {};
     const std::size_t sets = view.sets.size();
-    std::vector<int> end;  // of the candidates, slots [sinks, end)
+    std::vector<int> end;  // ends of the candidates, slots [sinks, end)
     for (const KvHeadCache& set : view.sets)
       end.push_back(std::max(s_.sinks, set.size() - 1 - layer.local));
     layer.codes.code_until(view, end);
@@ -130,7 +130,7 @@ class PqCache : public SelectionPolicy, public IndexTransfer {
     std::vector<std::vector<std::int32_t>> chosen(sets);
     for (std::size_t s = 0; s < sets; ++s) {
       const std::int64_t n = end[s] - s_.sinks;
-      if (n <= layer.chosen) continue;  // all of them
+      if (n <= layer.chosen) continue;  // all candidates are read
       const MatrixView<float> estimates(memory, heads, n), summed(memory + heads * n, 1, n);
       memory += (heads + 1) * n;
       layer.codes.add_score_jobs(view, s,
@@ -158,7 +158,8 @@ class PqCache : public SelectionPolicy, public IndexTransfer {
   }
 
  private:
-  /// Of a turn, which its prompt's length decides.  Both parts are rounded down.
+  /// Sizes of the parts in a turn, which depend on the length of its prompt.  Both are rounded
+  /// down.
   std::pair<int, int> local_and_chosen(int prompt_tokens) const {
     const double tokens = s_.budget.is_ratio
                               ? std::max(0, prompt_tokens - s_.sinks) * s_.budget.value
@@ -173,9 +174,9 @@ class PqCache : public SelectionPolicy, public IndexTransfer {
   struct Layer {
     explicit Layer(const CodeSettings& settings) : codes(settings) {}
     int local = 0, chosen = 0;  ///< tokens
-    std::vector<int> seen;      ///< of each set, by the last call
+    std::vector<int> seen;      ///< tokens of each set at the last call
     LayerCodes codes;
-    CodeBuffer on_device;  ///< if the layer is there
+    CodeBuffer on_device;  ///< if the layer is on the device
   };
 
   static void remember_sizes(Layer& layer, const LayerView& view) {
@@ -183,13 +184,13 @@ class PqCache : public SelectionPolicy, public IndexTransfer {
     for (const KvHeadCache& set : view.sets) layer.seen.push_back(set.size());
   }
 
-  /// Two layers at a time have their codes on the device if the keys are in host memory.
+  /// With offloaded keys, the device has the codes of two layers at a time.
   CodeBuffer& moved_codes(int layer) { return moved_[static_cast<std::size_t>(layer) % 2]; }
 
   CodeBuffer& codes_on_device(const LayerView& view, Layer& layer) {
     CodeBuffer& buffer = view.index_path.link ? moved_codes(view.layer) : layer.on_device;
     buffer.wait();
-    layer.codes.copy_to(buffer, view.backend->memory());  // what was coded here
+    layer.codes.copy_to(buffer, view.backend->memory());  // codes computed by this sequence
     return buffer;
   }
 
@@ -200,9 +201,9 @@ class PqCache : public SelectionPolicy, public IndexTransfer {
 
 }  // namespace
 
-/// PQCache (Zhang et al., 2024): keys are product-quantised behind the prefill; each step estimates
-/// all scores from codes, and fetches the keys and values of the best tokens from host memory,
-/// beside a block cache on the device (section 3, algorithms 1 and 2).
+/// PQCache (Zhang et al., 2024): keys are product-quantised in the background of the prefill; each
+/// step estimates all scores from codes and transfers the keys and values of the best tokens from
+/// host memory, with a block cache on the device (section 3, algorithms 1 and 2).
 MethodInfo pqcache() {
   using Kind = ParameterInfo::Kind;
   return {

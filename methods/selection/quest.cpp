@@ -12,9 +12,9 @@
 namespace turnbench {
 namespace {
 
-constexpr int kLeastPages = 3;              // of its code
-constexpr std::int32_t kReadAnswer = 1024;  // tokens, before there is a new working set
-constexpr std::int64_t kMorePages = 8;      // of an answer, before their buffer grows
+constexpr int kLeastPages = 3;              // as in the official implementation
+constexpr std::int32_t kReadAnswer = 1024;  // answer tokens before a new working set is needed
+constexpr std::int64_t kMorePages = 8;      // pages of an answer before the buffer grows
 
 /// Bounds of consecutive pages of the sets of a layer, in a backend's memory.
 class BoundsBuffer {
@@ -29,7 +29,7 @@ class BoundsBuffer {
     data_ = bytes_.data();
   }
 
-  /// Of how many pages of each set there is room.
+  /// Capacity in pages per set.
   std::int64_t pages() const { return pages_; }
   PageBounds of_set(std::size_t set) const {
     std::byte* low = data_ + 2 * static_cast<std::int64_t>(set) * pages_ * page_bytes_;
@@ -67,7 +67,7 @@ struct OwnBounds {
   OwnBounds& operator=(const OwnBounds&) { return *this = OwnBounds(); }
 
   BoundsBuffer bounds;
-  std::vector<int> tokens;  ///< of each set that the bounds know
+  std::vector<int> tokens;  ///< of each set covered by the bounds
 };
 
 class Quest : public SelectionPolicy {
@@ -75,9 +75,9 @@ class Quest : public SelectionPolicy {
   struct Settings {
     Budget budget;
     int page;              ///< tokens
-    int dense_layers;      ///< first layers, which read everything
-    bool last_competes;    ///< the last page does as the others, else it is always read
-    bool reads_generated;  ///< all of them; only the prompt has pages
+    int dense_layers;      ///< number of first layers, which read everything
+    bool last_competes;    ///< the last page competes like the others; otherwise it is always read
+    bool reads_generated;  ///< all generated tokens are read; only the prompt has pages
   };
   explicit Quest(const Settings& s) : s_(s) {}
 
@@ -108,11 +108,11 @@ class Quest : public SelectionPolicy {
             .index_bytes = index_bytes};
   }
 
-  /// Bounds of the pages -> upper bounds of their scores -> best pages of each query head.
+  /// Bounds of the pages -> upper bounds of the scores -> best pages of each query head.
   Selection select(const LayerView& view) override {
     if (view.layer < s_.dense_layers) return {};
     Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
-    // Else an eviction policy has removed slots since, or the sequence was truncated.
+    // Otherwise an eviction policy has removed slots since, or the sequence was truncated.
     for (std::size_t s = 0; s < view.sets.size(); ++s)
       layer.stale |= view.sets[s].size() - layer.prompt[s] != view.generated;
     const std::vector<Pages> pages = pages_of(view, layer);
@@ -133,17 +133,17 @@ class Quest : public SelectionPolicy {
   struct Layer {
     std::shared_ptr<const PromptBounds> bounds;
     std::vector<int> prompt;  ///< tokens of each set at the end of the prompt
-    bool stale = false;       ///< they are no longer those: all bounds are computed in each step
+    bool stale = false;       ///< `prompt` is outdated: all bounds are recomputed in each step
     OwnBounds own;
   };
 
   /// The pages of a set, and how many of them a query head reads.
   struct Pages {
-    int tokens = 0;  ///< that have pages
+    int tokens = 0;  ///< tokens in pages
     int count = 0, read = 0;
     bool within_budget = false;
-    int of_prompt = 0;  ///< whose bounds are the prompt's
-    int scored = 0;     ///< the first ones, which compete
+    int of_prompt = 0;  ///< pages with bounds of the prompt
+    int scored = 0;     ///< number of first pages, which compete
 
     bool read_all() const { return within_budget || read >= count; }
     int chosen() const { return read - (count - scored); }
@@ -241,8 +241,8 @@ class Quest : public SelectionPolicy {
     return out;
   }
 
-  /// The slots of the best pages, of the last one if it is always read, of what has no pages, and
-  /// the current one.  n: the set's size.
+  /// The slots of the best pages, of the last page if it is always read, of tokens without pages,
+  /// and of the current token.  n: the set's size.
   std::vector<std::int32_t> slots_of(const Pages& pages, std::span<const std::int32_t> best,
                                      int n) const {
     std::vector<std::int32_t> out;
@@ -260,13 +260,13 @@ class Quest : public SelectionPolicy {
 
   Settings s_;
   std::vector<Layer> layers_;
-  std::shared_ptr<KvPool> copies_;  ///< of keys whose layer is offloaded
+  std::shared_ptr<KvPool> copies_;  ///< for keys of offloaded layers
 };
 
 }  // namespace
 
-/// Quest (Tang et al., 2024): pages of keys with their least and greatest elements; each step reads
-/// the pages whose bound of the score is highest (section 3.2, algorithm 1).
+/// Quest (Tang et al., 2024): pages of keys with their element-wise minima and maxima; each step
+/// reads the pages with the highest upper bounds of the scores (section 3.2, algorithm 1).
 MethodInfo quest() {
   using Kind = ParameterInfo::Kind;
   return {

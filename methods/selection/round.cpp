@@ -16,7 +16,7 @@
 namespace turnbench {
 namespace {
 
-/// Lower layers of the models of the paper's table 5, by their shape.
+/// Numbers of lower layers of the models in the paper's table 5, by model shape.
 struct Watershed {
   int layers, heads, kv_heads, lower;
 };
@@ -30,20 +30,21 @@ constexpr Watershed kWatersheds[] = {{24, 14, 2, 11},  // Qwen2.5 0.5B
                                      {16, 32, 8, 5},   // Llama 3.2 1B
                                      {28, 24, 8, 5}};  // Llama 3.2 3B
 
-/// Every layer reads the turn itself and what stands in front of the first round.  The lower layers
-/// read all earlier rounds; the question's attention in the last one of them chooses those that the
-/// upper layers read, in the question and in its answer.  Rounds that no turn has chosen for long
-/// may be dropped: then no layer reads them.
+/// Every layer reads the current turn and the preamble before the first round.  The lower layers
+/// read all earlier rounds; the question's attention in the last lower layer selects the rounds
+/// that the upper layers read, both for the question and for its answer.  Rounds that have not been
+/// selected for many turns may be dropped: then no layer reads them.
 class RoundAttention : public SelectionPolicy, public PromptSelection {
  public:
   struct Settings {
     RoundChoice choice;
-    int lower;       ///< layers; 0: as for the paper's models
-    bool by_token;   ///< chooses tokens, not rounds
-    bool last_row;   ///< only the question's last token chooses
-    bool overlaps;   ///< copies to the device run beside the layers before
-    int drop_after;  ///< turns in a row that do not choose a round, which is then dropped; 0: never
-    bool cold;       ///< the lower layers' earlier rounds come to the device in each turn
+    int lower;       ///< number of lower layers; 0: as for the paper's models
+    bool by_token;   ///< selects tokens instead of rounds
+    bool last_row;   ///< only the attention of the question's last token counts
+    bool overlaps;   ///< transfers overlap with the computation of earlier layers
+    int drop_after;  ///< a round is dropped after this many turns in a row without selection; 0:
+                     ///< never
+    bool cold;  ///< the lower layers' earlier rounds are transferred to the device in each turn
   };
   explicit RoundAttention(const Settings& s) : s_(s) {}
 
@@ -54,8 +55,8 @@ class RoundAttention : public SelectionPolicy, public PromptSelection {
     return {.reads_pinned_only = true, .loads_by_layer = s_.overlaps};
   }
 
-  /// The lower layers stay on the device, unless they lose rounds there.  The index: what the
-  /// question gives to each token of a head.
+  /// The lower layers stay on the device unless rounds are dropped.  The index: the question's
+  /// attention to each token, per head.
   DeviceNeeds demand(const PromptSize& size, const LayerView*) const override {
     const bool stays = !s_.cold && s_.drop_after == 0,
                chooses = size.layer == lower(size.shape) - 1;
@@ -64,7 +65,7 @@ class RoundAttention : public SelectionPolicy, public PromptSelection {
             .pinned_tokens = size.tokens,
             .index_bytes = heads * static_cast<std::size_t>(size.tokens) * sizeof(float)};
   }
-  /// Until a turn has chosen, the upper layers go on with what the turn before has chosen.
+  /// Until the turn has selected, the upper layers keep the selection of the previous turn.
   std::vector<SlotRange> pinned(int layer, int /*set*/, int tokens) const override {
     const Held& held = layer < lower_ ? lower_held_ : upper_held_;
     std::vector<SlotRange> out = held.earlier;
@@ -72,7 +73,7 @@ class RoundAttention : public SelectionPolicy, public PromptSelection {
     return out;
   }
 
-  /// A question goes before its answer, and both before the next round.
+  /// A question is computed before its answer, and both before the next round.
   int segment_rows(const DialogueView& dialogue, std::int32_t first, int rows) override {
     const std::int32_t end = next_part(dialogue.spans, first);
     return end < 0 ? rows : std::min(rows, end - first);
@@ -84,7 +85,8 @@ class RoundAttention : public SelectionPolicy, public PromptSelection {
     return view.rows;
   }
 
-  /// A cache that was not filled by a prefill has no choice yet: its last rows choose.
+  /// For a cache that was not filled by a prefill, which has no selection yet: its last rows
+  /// select.
   void after_prefill(const LayerView& view) override {
     follow(view);
     if (scores(view) && turn_.attention.empty()) {
@@ -130,23 +132,24 @@ class RoundAttention : public SelectionPolicy, public PromptSelection {
 
  private:
   struct Turn {
-    std::int32_t round = -1;           ///< its number; -1: before the first one
-    std::int32_t begin = 0;            ///< its first token
-    std::int32_t prompt_end = 0;       ///< behind the last token of its prompt
-    std::vector<SlotRange> rounds;     ///< the earlier ones that have tokens and are not dropped
-    std::vector<std::size_t> numbers;  ///< of these
-    /// What the lower layers read of the tokens before it, if rounds have been dropped.
+    std::int32_t round = -1;           ///< number of the round; -1: before the first one
+    std::int32_t begin = 0;            ///< first token of the round
+    std::int32_t prompt_end = 0;       ///< one past the last token of its prompt
+    std::vector<SlotRange> rounds;     ///< earlier rounds that have tokens and are not dropped
+    std::vector<std::size_t> numbers;  ///< numbers of these rounds
+    /// Ranges before the round that the lower layers read, if rounds have been dropped.
     std::vector<SlotRange> left;
-    std::int32_t preamble = 0;  ///< tokens in front of the first round
-    /// What its question gives to the tokens before it: [query heads, begin], until it has chosen.
+    std::int32_t preamble = 0;  ///< tokens before the first round
+    /// The question's attention to the tokens before the round: [query heads, begin], until it has
+    /// selected.
     std::vector<float> attention;
     bool has_chosen = false;
     bool reads_all = true;
-    std::size_t rounds_read = 0;  ///< as a whole or in part
-    std::vector<SlotRange> read;  ///< by the upper layers, of the tokens before it
+    std::size_t rounds_read = 0;  ///< entirely or in part
+    std::vector<SlotRange> read;  ///< ranges before the round that the upper layers read
   };
 
-  /// What layers hold on the device: earlier tokens, and all from `begin` on.
+  /// Tokens that layers have on the device: earlier tokens, and all tokens from `begin` on.
   struct Held {
     std::vector<SlotRange> earlier;
     std::int32_t begin = 0;
@@ -173,14 +176,14 @@ class RoundAttention : public SelectionPolicy, public PromptSelection {
     return (shape.layers + 2) / 3;  // the median of these shares
   }
 
-  /// Whether the layer's attention decides about earlier rounds.
+  /// Whether the attention of this layer selects the earlier rounds.
   bool scores(const LayerView& view) const {
     const int end = lower(view.shape);
     return view.layer == end - 1 && end < view.shape.layers && !turn_.has_chosen &&
            !turn_.rounds.empty();
   }
 
-  /// Begins a turn in its first layer, chooses in the first upper one.
+  /// Begins a turn in the first layer, and selects in the first upper layer.
   void follow(const LayerView& view) {
     if (view.layer == 0) begin(view);
     if (view.layer == lower(view.shape) && !turn_.has_chosen) choose(view.shape);
@@ -213,7 +216,7 @@ class RoundAttention : public SelectionPolicy, public PromptSelection {
     return s_.drop_after > 0 && unread_[round] >= s_.drop_after;
   }
 
-  /// Appends a range, to the last one if it goes on there.
+  /// Appends a range, merged with the last one if it continues it.
   static void join(const SlotRange& range, std::vector<SlotRange>& ranges) {
     if (ranges.back().end == range.begin) {
       ranges.back().end = range.end;
@@ -222,8 +225,8 @@ class RoundAttention : public SelectionPolicy, public PromptSelection {
     }
   }
 
-  /// Rounds stay where they are from turn to turn, if the lower layers are not cold: then all but
-  /// the preamble comes with each turn.
+  /// Sets the tokens of the lower layers on the device.  They stay from turn to turn unless the
+  /// lower layers are cold: then everything except the preamble is transferred in each turn.
   void hold_lower(std::vector<SlotRange> left) {
     lower_held_ = {};
     if (turn_.rounds.empty()) return;
@@ -241,7 +244,7 @@ class RoundAttention : public SelectionPolicy, public PromptSelection {
     lower_held_.earlier = std::move(left);
   }
 
-  /// Adds what rows [first, first + rows) give to the tokens before the turn.
+  /// Adds the attention of rows [first, first + rows) to the tokens before the turn.
   void add_attention(const LayerView& view, MatrixView<const float> lse, int first, int rows) {
     const std::int64_t heads = view.heads_per_set(), dim = view.shape.head_dim;
     const auto earlier_slots = [&](const KvHeadCache& set) {
@@ -280,7 +283,7 @@ class RoundAttention : public SelectionPolicy, public PromptSelection {
     }
   }
 
-  /// Of each token before the turn, summed over the query heads.
+  /// The attention to each token before the turn, summed over the query heads.
   std::vector<double> attention_of_tokens(int heads) const {
     std::vector<double> out(static_cast<std::size_t>(turn_.begin));
     for (std::size_t h = 0; h < static_cast<std::size_t>(heads); ++h) {
@@ -335,15 +338,15 @@ class RoundAttention : public SelectionPolicy, public PromptSelection {
 
   Settings s_;
   Turn turn_;
-  int lower_ = 0;            // layers, once a turn has begun
-  std::vector<int> unread_;  // by round: turns in a row, up to the last one, that did not choose it
+  int lower_ = 0;            // number of lower layers, once a turn has begun
+  std::vector<int> unread_;  // by round: number of latest turns in a row that did not select it
   Held lower_held_, upper_held_;
 };
 
 }  // namespace
 
-/// Round Attention (Tang et al., 2025): whole rounds of the dialogue are chosen once per turn, by
-/// the attention of the question at one layer, for all layers above it (section 3).
+/// Round Attention (Tang et al., 2025): whole rounds of the dialogue are selected once per turn, by
+/// the attention of the question in one layer, for all deeper layers (section 3).
 MethodInfo round() {
   using Kind = ParameterInfo::Kind;
   return {

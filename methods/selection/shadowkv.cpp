@@ -13,8 +13,9 @@
 namespace turnbench {
 namespace {
 
-constexpr int kAnswerRoomPinned = 1024;  // tokens, before there is a new working set
-// Of its offloading code: chunks come in eights, and so many outliers for each 1024 tokens read.
+constexpr int kAnswerRoomPinned = 1024;  // answer tokens before a new working set is needed
+// As in the official offloading implementation: chunks in multiples of eight, and a number of
+// outliers per 1024 tokens read.
 constexpr int kChunksTogether = 8, kOutliersPerPart = 24, kPartTokens = 1024;
 
 class ShadowKv : public SelectionPolicy, public KeyRebuilder {
@@ -22,11 +23,11 @@ class ShadowKv : public SelectionPolicy, public KeyRebuilder {
   struct Settings {
     Budget budget;
     int chunk;      ///< tokens
-    int rank;       ///< of the keys of all KV heads together
-    int local;      ///< newest whole chunks of a prompt that are always read
+    int rank;       ///< rank of the joint factorisation of all KV heads' keys
+    int local;      ///< newest complete chunks of a prompt, always read
     int outliers;   ///< chunks of each KV head
-    bool offloads;  ///< as its code for speed
-    bool rebuild;   ///< the index in each turn
+    bool offloads;  ///< as in the official implementation for speed
+    bool rebuild;   ///< rebuilds the index in each turn
   };
   explicit ShadowKv(const Settings& s) : s_(s) {}
 
@@ -45,14 +46,14 @@ class ShadowKv : public SelectionPolicy, public KeyRebuilder {
     layer.chosen = budget / s_.chunk;
     layer.reads_all = reads_all(layer.prompt, budget);
     if (layer.reads_all) return;
-    // Evicted tokens leave their slots to others.
+    // After evictions, slots refer to other tokens.
     const bool goes_on = !s_.rebuild && !layer.keys.empty() && layer.prompt == view.prompt_tokens &&
                          layer.keys.back()->end() <= layer.prompt;
     if (!goes_on) layer.forget();
     extend(view, layer, chunks, outliers_of(budget));
   }
 
-  /// The index: the copy of the keys that is factorised, what comes of it twice, and landmarks.
+  /// The index: the copy of the keys that is factorised, its factors (twice), and landmarks.
   DeviceNeeds demand(const PromptSize& size, const LayerView* known) const override {
     const int budget = s_.budget.tokens(size.prompt_tokens), chunks = chunks_of(size.tokens),
               tail = size.tokens - chunks * s_.chunk;
@@ -83,7 +84,8 @@ class ShadowKv : public SelectionPolicy, public KeyRebuilder {
     return out;
   }
 
-  /// Products with landmarks -> of each KV head the chunks that a query head of it wants most.
+  /// Products with landmarks -> for each KV head, the chunks with the highest scores of any of its
+  /// query heads.
   Selection select(const LayerView& view) override {
     const Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
     if (layer.reads_all) return {};
@@ -119,7 +121,7 @@ class ShadowKv : public SelectionPolicy, public KeyRebuilder {
   void rebuild_keys(const LayerView& view, const MissingKeys& missing) override {
     using Run = RebuildKeysJob::Run;
     const Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
-    // Of each set the runs of each part of the keys.
+    // For each set, the runs of each part of the keys.
     std::vector<std::vector<std::vector<Run>>> runs(
         missing.sets.size(), std::vector<std::vector<Run>>(layer.keys.size()));
     for (const SlotCopy& c : missing.tokens) {
@@ -156,7 +158,7 @@ class ShadowKv : public SelectionPolicy, public KeyRebuilder {
   struct Layer {
     bool reads_all = true;
     int prompt = 0;  ///< tokens of each set
-    int chosen = 0;  ///< chunks that a set's list has beside those that are always read
+    int chosen = 0;  ///< chunks in a set's list in addition to those that are always read
     std::vector<std::shared_ptr<const ChunkLandmarks>> landmarks;  ///< chunk after chunk
     std::vector<std::shared_ptr<const LowRankKeys>> keys;          ///< token after token
 
@@ -167,7 +169,7 @@ class ShadowKv : public SelectionPolicy, public KeyRebuilder {
     }
   };
 
-  /// The chunks of a prompt but for the newest ones.
+  /// The number of chunks of a prompt, without the newest ones.
   int chunks_of(int tokens) const {
     const int out = std::max(0, tokens / s_.chunk - s_.local);
     return s_.offloads ? out - out % kChunksTogether : out;
@@ -180,17 +182,17 @@ class ShadowKv : public SelectionPolicy, public KeyRebuilder {
     return s_.offloads ? kOutliersPerPart * (budget / kPartTokens) : s_.outliers;
   }
 
-  /// Adds to the index what the prompt has more.
+  /// Extends the index by the new tokens of the prompt.
   void extend(const LayerView& view, Layer& layer, int chunks, int outliers) const {
     const int known = layer.chunks(), end = layer.keys.empty() ? 0 : layer.keys.back()->end();
-    std::string history;  // of the index; what else it depends on are the tokens
+    std::string history;  // history of the index, which otherwise depends only on the tokens
     for (const auto& part : layer.landmarks) {
       history += fmt::format(" {}-{}/{}", part->settings().first, part->settings().end,
                              part->settings().outliers);
     }
     if (chunks > known) {
       ChunkLandmarks::Settings part{s_.chunk, known, chunks, outliers};
-      if (known > 0) {  // as many for each chunk as among the first ones
+      if (known > 0) {  // the same share of outliers as among the first chunks
         const ChunkLandmarks::Settings& first = layer.landmarks.front()->settings();
         part.outliers = static_cast<int>(std::int64_t{first.outliers} * (chunks - known) /
                                          (first.end - first.first));
@@ -242,7 +244,7 @@ class ShadowKv : public SelectionPolicy, public KeyRebuilder {
     view.backend->top_k(choosing);
     for (std::size_t s = 0; s < best.size(); ++s) {
       auto part = layer.landmarks.begin();
-      std::int32_t before = 0;  // chunks of the parts before
+      std::int32_t before = 0;  // chunks of the preceding parts
       for (const std::int32_t i : best[s]) {
         while (i - before >= std::ssize((*part)->chunks(s)))
           before += static_cast<std::int32_t>(std::ssize((*part++)->chunks(s)));
@@ -258,9 +260,9 @@ class ShadowKv : public SelectionPolicy, public KeyRebuilder {
 
 }  // namespace
 
-/// ShadowKV (Sun et al., 2024): keys before RoPE as a product of low rank, from which those of the
-/// chosen chunks are computed; values come from the host; chunks are chosen by the means of their
-/// keys (section 4, algorithms 1 and 2).
+/// ShadowKV (Sun et al., 2024): keys before RoPE are stored as low-rank factors, from which the
+/// keys of selected chunks are rebuilt; their values are transferred from the host; chunks are
+/// selected by the means of their keys (section 4, algorithms 1 and 2).
 MethodInfo shadowkv() {
   using Kind = ParameterInfo::Kind;
   return {

@@ -17,18 +17,18 @@
 namespace turnbench {
 namespace {
 
-constexpr std::int64_t kMoreColumns = 256;  // of an answer, before their buffer grows
+constexpr std::int64_t kMoreColumns = 256;  // columns of an answer before the buffer grows
 
-/// The least number of elements, `tokens` or more, whose bytes are an odd number of cache lines:
-/// rows at a distance of a power of two would leave most of a cache unused.
+/// The smallest number of elements, at least `tokens`, whose bytes are an odd number of cache
+/// lines: rows at a power-of-two distance would use only a small part of a CPU cache.
 constexpr std::int64_t row_elements(std::int64_t tokens, std::int64_t element) {
   constexpr std::int64_t kLine = 64;
   const std::int64_t lines = (tokens * element + kLine - 1) / kLine;
   return (lines | 1) * kLine / element;
 }
 
-/// Transposed keys of a layer, in a backend's memory or in the host's: for each set and dimension a
-/// row with an element for each token.
+/// Transposed keys of a layer, in a backend's or host memory: one row per set and dimension, with
+/// one element per token.
 class KeyColumns {
  public:
   KeyColumns() = default;
@@ -40,14 +40,14 @@ class KeyColumns {
         bytes_(static_cast<std::size_t>(sets_ * dims_ * tokens_ * element_), std::move(memory)),
         data_(bytes_.data()) {}
 
-  /// For how many tokens of each set there is room: the distance of rows in elements.
+  /// Capacity in tokens per set, which is also the distance of rows in elements.
   std::int64_t tokens() const { return tokens_; }
   std::int64_t element_bytes() const { return element_; }
   std::byte* row(std::size_t set, int dim) const {
     return data_ + (static_cast<std::int64_t>(set) * dims_ + dim) * tokens_ * element_;
   }
 
-  /// In host memory: writes the keys of slots [first, size of the set) to the columns from
+  /// In host memory only: writes the keys of slots [first, size of the set) to the columns from
   /// first - first_column on.
   void write_from_host(std::size_t s, const KvHeadCache& set, int first, int first_column) {
     const auto element = static_cast<std::size_t>(element_);
@@ -67,7 +67,7 @@ class KeyColumns {
   std::byte* data_ = nullptr;
 };
 
-/// The transposed keys of a prompt, in host memory if the layer goes there.
+/// The transposed keys of a prompt, in host memory if the layer is offloaded.
 struct PromptColumns {
   explicit PromptColumns(const LayerView& view) {
     const std::shared_ptr<Memory>& memory = view.backend->memory();
@@ -106,7 +106,7 @@ struct PromptSums {
   Buffer sums;
 };
 
-/// What a sequence adds to the prompt's.
+/// The part of a sequence after the shared prompt.
 struct OwnColumns {
   OwnColumns() = default;
   OwnColumns(const OwnColumns&) {}  // a fork computes its own
@@ -115,8 +115,8 @@ struct OwnColumns {
   OwnColumns& operator=(const OwnColumns&) { return *this = OwnColumns(); }
 
   KeyColumns columns;
-  Buffer sums, mean, weights;  ///< of values, doubles and floats; of the blend
-  std::vector<int> tokens;     ///< of each set that these know
+  Buffer sums, mean, weights;  ///< of values, in double and float; weights: of the blend
+  std::vector<int> tokens;     ///< of each set, covered by these
 };
 
 class SparQ : public SelectionPolicy {
@@ -126,7 +126,7 @@ class SparQ : public SelectionPolicy {
     Budget budget;
     int sinks;     ///< tokens
     double local;  ///< share of the budget
-    int dims;      ///< of a query that are read
+    int dims;      ///< dimensions of a query that are read
     bool of_softmax;
     MeanValue mean;
   };
@@ -148,21 +148,21 @@ class SparQ : public SelectionPolicy {
     }
   }
 
-  /// The index: keys once more, transposed.
+  /// The index: a transposed copy of the keys.
   DeviceNeeds demand(const PromptSize& size, const LayerView*) const override {
     const auto [local, chosen] = local_and_chosen(size.prompt_tokens);
-    // Sinks and window are gathered with the others: nothing stays on the device.
+    // Sinks and window are gathered like the others: no token stays on the device.
     const int tokens = s_.sinks + local + chosen;
     return {.everything = size.tokens <= tokens,
             .step_tokens = tokens,
             .index_bytes = size.key_elements(size.tokens) * size_of(size.dtype)};
   }
 
-  /// The largest dimensions of the queries of a set -> scores from these, summed over the heads ->
-  /// top-k between the sinks and the local window.
+  /// The largest dimensions of the queries of a set -> scores from these dimensions, summed over
+  /// the heads -> top-k between the sinks and the local window.
   Selection select(const LayerView& view) override {
     Layer& layer = layers_[static_cast<std::size_t>(view.layer)];
-    // Else an eviction policy has removed slots since, or the sequence was truncated.
+    // Otherwise an eviction policy has removed slots since, or the sequence was truncated.
     for (std::size_t s = 0; s < view.sets.size(); ++s)
       layer.stale |= view.sets[s].size() - layer.prompt[s] != view.generated;
     bool reads_all = true;
@@ -183,26 +183,26 @@ class SparQ : public SelectionPolicy {
     std::shared_ptr<const PromptColumns> columns;
     std::shared_ptr<const PromptSums> sums;
     std::vector<int> prompt;  ///< tokens of each set at the end of the prompt
-    bool stale = false;       ///< they are no longer those: each step begins from nothing
+    bool stale = false;       ///< `prompt` is outdated: each step recomputes everything
     OwnColumns own;
   };
 
-  /// What is read of the queries of a set: a row for each head, or one for their sum.
+  /// The dimensions of a set's queries that are read: one row per head, or one for their sum.
   struct Query {
     std::vector<int> dims;       ///< ascending
     std::vector<float> rows;     ///< [rows, width_of(view, *this)]
     std::vector<float> factors;  ///< [rows]; empty: all 1
   };
 
-  /// In the backend's memory, of each set.
+  /// Scratch memory of each set, on the backend.
   struct Scratches {
     std::vector<MatrixView<float>> scores;   ///< [rows of the query, tokens]
     std::vector<MatrixView<float>> summed;   ///< [1, tokens]; the scores if there is one row
     std::vector<MatrixView<float>> queries;  ///< [rows, width]
-    std::vector<std::byte*> columns;         ///< [dims, tokens], if the layer is on the host
+    std::vector<std::byte*> columns;         ///< [dims, tokens], if the layer is offloaded
   };
 
-  /// Of a turn, which its prompt's length decides.
+  /// Sizes of the parts in a turn, which depend on the length of its prompt.
   std::pair<int, int> local_and_chosen(int prompt_tokens) const {
     const double tokens = s_.budget.is_ratio ? prompt_tokens * s_.budget.value
                                              : std::max(0, s_.budget.tokens(0) - s_.sinks);
@@ -210,7 +210,7 @@ class SparQ : public SelectionPolicy {
     return {local, static_cast<int>(tokens) - local};
   }
 
-  /// Whether a set has no more tokens than are read.
+  /// Whether all tokens of a set are read.
   bool fits(const Layer& layer, const KvHeadCache& set) const {
     return set.size() - 1 <= s_.sinks + layer.local + layer.chosen;
   }
@@ -219,11 +219,11 @@ class SparQ : public SelectionPolicy {
     return s_.mean == MeanValue::kOn || (s_.mean == MeanValue::kAuto && view.heads_per_set() == 1);
   }
 
-  /// Whether scores are wanted summed over heads only: those of the sum of the queries.
+  /// Whether only scores summed over heads are needed: they equal the scores of the summed queries.
   bool sums_queries(const LayerView& view) const { return !s_.of_softmax && !blends(view); }
 
   static bool on_host(const LayerView& view) { return view.index_path.link != nullptr; }
-  /// Of the host's columns only the chosen dimensions come to the device.
+  /// Only the chosen dimensions of columns in host memory are transferred to the device.
   static std::size_t width_of(const LayerView& view, const Query& query) {
     return on_host(view) ? query.dims.size() : static_cast<std::size_t>(view.shape.head_dim);
   }
@@ -292,7 +292,7 @@ class SparQ : public SelectionPolicy {
   }
 
   /// Chooses the dimensions of each set: those with the largest sums of absolute values over its
-  /// heads.  The factor of a head makes up for what its query lacks in them.
+  /// heads.  The factor of a head compensates for the omitted part of its query.
   std::vector<Query> read_queries(const LayerView& view) const {
     const std::int64_t heads = view.heads_per_set(), dim = view.shape.head_dim;
     std::vector<float> all(static_cast<std::size_t>(view.shape.heads * dim));
@@ -313,7 +313,7 @@ class SparQ : public SelectionPolicy {
         double chosen = 0, whole = 0;
         for (const int d : query.dims) chosen += std::abs(q(h, d));
         for (std::int64_t d = 0; d < dim; ++d) whole += std::abs(q(h, d));
-        // A query that is zero there has scores of zero, whatever the factor.
+        // A query that is zero in these dimensions has zero scores for any factor.
         query.factors.push_back(chosen == 0 ? 1.0f : static_cast<float>(std::sqrt(whole / chosen)));
       }
       add_rows(view, q, query);
@@ -321,7 +321,7 @@ class SparQ : public SelectionPolicy {
     return out;
   }
 
-  /// The rows of the queries q [heads, head_dim] of a set, in the columns that are read.
+  /// Adds the rows of a set's queries q [heads, head_dim] in the columns that are read.
   void add_rows(const LayerView& view, MatrixView<const float> q, Query& query) const {
     const std::size_t width = width_of(view, query);
     const auto column = [&](std::size_t i) {
@@ -410,8 +410,8 @@ class SparQ : public SelectionPolicy {
     view.backend->reduce_heads(reducing);
   }
 
-  /// Moves the rows of the chosen dimensions to the device, and waits: they are known only when
-  /// the queries are.
+  /// Transfers the rows of the chosen dimensions to the device and waits: the dimensions are known
+  /// only with the queries.
   void bring_columns(const LayerView& view, const Layer& layer, std::span<const Query> queries,
                      const Scratches& memory) const {
     std::vector<Copy> copies;
@@ -457,8 +457,7 @@ class SparQ : public SelectionPolicy {
     return out;
   }
 
-  /// Weighs attention by the mass that its tokens have in the estimate; the mean value stands for
-  /// the others.
+  /// Weights attention by the estimated mass of its tokens; the mean value approximates the others.
   static Blend blend(const LayerView& view, Layer& layer, const Scratches& memory,
                      const Selection& selection) {
     std::vector<SlotMassJob> jobs;
@@ -474,7 +473,7 @@ class SparQ : public SelectionPolicy {
 
   Settings s_;
   std::vector<Layer> layers_;
-  std::shared_ptr<KvPool> copies_;  ///< of values whose layer is offloaded
+  std::shared_ptr<KvPool> copies_;  ///< for values of offloaded layers
 };
 
 }  // namespace

@@ -21,20 +21,20 @@ class SpeContext : public SelectionPolicy,
  public:
   struct Settings {
     Budget budget;
-    int sinks;   ///< first tokens that are always read
+    int sinks;   ///< first tokens, always read
     bool batch;  ///< one set of tokens for all KV heads
     RetrievalHeadSettings head;
     double memory;  ///< bytes for keys and values; 0: all layers are in host memory
-    int requests;   ///< at once, that share them
+    int requests;   ///< concurrent sequences that share the memory
     PlacementMemory::Formula formula;
-    bool ahead;  ///< all layers' copies begin before the first layer
+    bool ahead;  ///< the transfers of all layers start before the first layer
   };
   explicit SpeContext(Settings s) : s_(std::move(s)) {}
 
   std::unique_ptr<SelectionPolicy> clone() const override {
     return std::make_unique<SpeContext>(*this);
   }
-  /// Hidden states of all tokens.
+  /// With previous features, the head reads hidden states of all tokens.
   SelectionTraits traits() const override {
     return {.needs_every_pass = s_.head.previous_features};
   }
@@ -53,13 +53,13 @@ class SpeContext : public SelectionPolicy,
     out.index_bytes = index_bytes(size);
     return out;
   }
-  /// Algorithm 2 counts a step's token before it tests.
+  /// Algorithm 2 includes the step's token in the length that it tests.
   DeviceNeeds demand_while_decoding(const PromptSize& size) const override {
     return needs_at(size, size.tokens + 1);
   }
   bool may_offload() const override { return s_.memory > 0; }
 
-  /// The head's weights, the greatest of those that belong to a KV head -> the best tokens, for all
+  /// The head's weights, maximum over those that belong to a KV head -> the best tokens, for all
   /// layers.
   void begin_step(const StepView& step) override {
     const auto tokens = static_cast<int>(step.pass.tokens.size());
@@ -83,7 +83,7 @@ class SpeContext : public SelectionPolicy,
   }
 
  private:
-  /// The head's keys, in pages that have room for values too.
+  /// Bytes of the head's keys, whose pages also have room for values.
   std::size_t index_bytes(const PromptSize& size) const {
     if (size.layer > 0) return 0;
     const auto& own = s_.head.checkpoint;
@@ -92,8 +92,8 @@ class SpeContext : public SelectionPolicy,
     return kv_bytes_of({dim, size.dtype, false}, 1, sets, size.prompt_tokens);
   }
 
-  /// With a memory to fit in, the last layers are in host memory, as many as it takes at sequence
-  /// length `length` (S of algorithm 2).
+  /// With a memory limit, as many of the last layers as necessary are offloaded at sequence length
+  /// `length` (S of algorithm 2).
   DeviceNeeds needs_at(const PromptSize& size, std::int64_t length) const {
     const int most = budget(size.prompt_tokens);
     DeviceNeeds out = needs_of_steps(size, most);
@@ -139,9 +139,9 @@ class SpeContext : public SelectionPolicy,
 
 }  // namespace
 
-/// SpeContext (Xu et al., 2025): the queries and keys of a draft model's layer choose, before each
-/// step, the tokens that all layers read (sections 4 and 5.2); what changed since the last step is
-/// loaded.
+/// SpeContext (Xu et al., 2025): before each step, the queries and keys of a draft model's layer
+/// select the tokens that all layers read (sections 4 and 5.2); only tokens that the previous step
+/// did not read are transferred.
 MethodInfo specontext() {
   using Kind = ParameterInfo::Kind;
   return {

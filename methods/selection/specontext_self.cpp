@@ -19,8 +19,8 @@ class SpeContextSelf : public SelectionPolicy, public SelectsAhead {
  public:
   struct Settings {
     Budget budget;
-    int sinks;   ///< first tokens that are always read
-    int layer;   ///< that chooses; -1: a quarter of the layers, rounded up
+    int sinks;   ///< first tokens, always read
+    int layer;   ///< the selecting layer; -1: a quarter of the layers, rounded up
     bool batch;  ///< one set of tokens for all KV heads
   };
   explicit SpeContextSelf(const Settings& s) : s_(s) {}
@@ -36,7 +36,7 @@ class SpeContextSelf : public SelectionPolicy, public SelectsAhead {
     if (view.layer == chooser(view.shape)) lists_ = s_.batch ? 1 : view.sets.size();
   }
 
-  /// All keys of the layer that chooses are read in each step, and all tokens of those before it.
+  /// Each step reads all keys of the selecting layer, and all tokens of the layers before it.
   DeviceNeeds demand(const PromptSize& size, const LayerView* known) const override {
     DeviceNeeds out = needs_of_steps(size, budget(size.prompt_tokens));
     out.everything |= size.layer <= chooser(size.shape);
@@ -45,8 +45,8 @@ class SpeContextSelf : public SelectionPolicy, public SelectsAhead {
                           static_cast<int>(lists_ / known->sets.size()));
   }
 
-  /// In the layer that chooses: attention of each query head -> its greatest in a KV head -> the
-  /// best tokens.  Later layers read the same.
+  /// In the selecting layer: attention of each query head -> maximum over the heads of a KV head ->
+  /// the best tokens.  Later layers read the same tokens.
   Selection select(const LayerView& view) override {
     const int first = chooser(view.shape), tokens = budget(view.prompt_tokens);
     if (view.layer < first) return {};
@@ -67,12 +67,12 @@ class SpeContextSelf : public SelectionPolicy, public SelectsAhead {
     return step_budget(s_.budget.tokens(prompt_tokens), s_.sinks);
   }
 
-  /// What is weighed of the layer that chooses.
+  /// The candidates in the selecting layer.
   struct Candidates {
-    /// Ascending, of all sets together; empty where each set's own slots are weighed.
+    /// Ascending, of all sets together; empty if each set has its own candidates.
     std::vector<std::int32_t> positions;
-    /// [sets][candidates]: their slots, -1 where a query does not see one; empty where all slots
-    /// are candidates.
+    /// [sets][candidates]: slots of the candidates, -1 if the query does not see a candidate; empty
+    /// if all slots are candidates.
     std::vector<std::vector<std::int32_t>> slots;
   };
 
@@ -103,8 +103,8 @@ class SpeContextSelf : public SelectionPolicy, public SelectsAhead {
     return out;
   }
 
-  /// Positions of the tokens to which a query head of a KV head or, for one list, of any gives the
-  /// greatest probabilities: [lists].
+  /// Positions of the tokens with the highest probabilities of any query head of a KV head or, for
+  /// one list, of any query head: [lists].
   std::vector<std::vector<std::int32_t>> choose(const LayerView& view, int tokens) const {
     const Candidates from = candidates(view);
     const auto count = [&](std::size_t set) {
@@ -119,7 +119,7 @@ class SpeContextSelf : public SelectionPolicy, public SelectsAhead {
     const MatrixView q(view.queries.data, view.shape.heads, view.shape.head_dim);
     for (std::size_t s = 0; s < view.sets.size(); ++s) {
       const std::int64_t n = count(s), first_head = static_cast<std::int64_t>(s) * heads;
-      const MatrixView<float> scores(memory, per_list, n);  // of one list: behind another's
+      const MatrixView<float> scores(memory, per_list, n);  // of one list, list after list
       scoring.push_back(
           {&view.sets[s], q.rows_at(first_head, heads), from.slots[s], scores.rows_at(0, heads)});
       if (!s_.batch || s == 0)
@@ -148,14 +148,14 @@ class SpeContextSelf : public SelectionPolicy, public SelectsAhead {
   }
 
   Settings s_;
-  std::size_t lists_ = 1;  ///< of tokens that are chosen
+  std::size_t lists_ = 1;  ///< lists of selected tokens
   StepTokens step_;        ///< of the current step
 };
 
 }  // namespace
 
-/// SpeContext's sharing without its retrieval head: one layer of the model itself chooses the
-/// tokens that all layers from there on read.
+/// SpeContext's sharing without its retrieval head: one layer of the model itself selects the
+/// tokens that this layer and all deeper ones read.
 MethodInfo specontext_self() {
   using Kind = ParameterInfo::Kind;
   return {
