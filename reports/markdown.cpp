@@ -12,8 +12,7 @@
 namespace turnbench {
 namespace {
 
-/// "92.4 [88.1, 95.2]", with the difference to the baseline and to the published number where there
-/// are any.
+/// "92.4 [88.1, 95.2]", with the differences to the baseline and to the published number, if any.
 std::string entry_text(const Pivot::Entry& e, int digits) {
   const Estimate& x = e.estimate;
   if (!x.known) {
@@ -67,8 +66,7 @@ std::string markdown_table(const Pivot& p, const std::string& warning) {
     for (const std::string& value : p.rows[r]) fields.push_back(escape_markdown(value));
     for (const auto& e : p.entries[r]) fields.push_back(e ? entry_text(*e, p.value->digits) : "");
     if (counted) {
-      for (const ReportedCounter& c : shown)
-        fields.push_back(p.counter_text(r, c.name));
+      for (const ReportedCounter& c : shown) fields.push_back(p.counter_text(r, c.name));
     }
     out += markdown_row(fields);
   }
