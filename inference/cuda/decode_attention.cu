@@ -167,8 +167,8 @@ struct Segment {
   __device__ static int lane() { return thread() % kWarp; }
   __device__ static int warp() { return thread() / kWarp; }
 
-  /// Starts loading the group's kDecodeRows rows from `first` on: keys at `offset` job.key_offset,
-  /// or values at a.value_offset.
+  /// Starts loading the group's kDecodeRows rows from `first` on: keys if `offset` is
+  /// job.key_offset, values if it is a.value_offset.
   __device__ void load(int first, std::size_t offset) {
     next.load(rows, first, count, offset, column, a.head_dim);
   }
