@@ -107,7 +107,7 @@ std::filesystem::path followed(const std::filesystem::path& path) {
 template <typename ReadSome, typename Keep>
 void cut_lines(ReadSome read_some, Keep keep,
                const std::function<void(std::string_view, std::size_t)>& line) {
-  std::string buffer;  // [0, used) is text not yet passed to `visit`
+  std::string buffer;  // [0, used) is text not yet passed to `line`
   std::size_t used = 0, number = 0;
   for (;;) {
     buffer.resize(used + kBlock);

@@ -16,8 +16,8 @@ using OrderedJson = nlohmann::ordered_json;
 /// deeper than 256.
 Json parse_json(std::string_view text, const std::string& source);
 
-/// A value in a parsed document, with its path.  Every error names the file, the path, what was
-/// found and what was expected.  Cheap to copy.  The document must outlive the view.
+/// A value in a parsed document, with its path.  Every error names the file, the path, the found
+/// value and the expected one.  Cheap to copy.  The document must outlive the view.
 class JsonView {
  public:
   JsonView(const Json& value, std::string source, std::string path = "");

@@ -11,7 +11,7 @@ namespace turnbench {
 /// Maximum number of words and punctuation marks of a generated dataset, which is kept in memory.
 constexpr std::size_t kMaxGeneratedWords = 500'000'000;
 
-/// How the dialogues of a dataset are built or generated.
+/// Options for building or generating the dialogues of a dataset.
 struct BuildOptions {
   int turns = 0;  ///< 0: the dataset's default
   std::uint64_t seed = 0;

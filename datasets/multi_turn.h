@@ -21,7 +21,7 @@ namespace turnbench {
 ///   The examples are segmented and distributed over two turns; the second refines the answer.
 /// - Relevance: the answer of turn j comes from a subset of the contexts of turns 1..j, whose size
 ///   varies in {1, ..., j}.  A turn's context may be empty.
-/// - Position: the question stands at the beginning, at the end, or between two segments.
+/// - Position: the question is at the beginning, at the end, or between two segments.
 /// - 500 instances per dataset, 199 for few-shot learning (see `published_datasets`).
 ///
 /// Our choices where the paper gives no details:

@@ -52,7 +52,7 @@ class ListMaker {
   WordList common(std::size_t length) {
     // "12. quiet-river" is a number, two words and two marks.
     const std::size_t n = length / 5;
-    // Smallest share that provides enough words.
+    // Smallest frequency for which the list's share of the words suffices.
     const std::size_t needed = (n + share_ - 1) / share_;
     const std::size_t repeat = std::max<std::size_t>(n < 600 ? 1 : 3, needed);
     WordList out;

@@ -303,7 +303,7 @@ void compare_placements(const std::vector<Subject>& subjects, Remarks& remarks) 
     auto& cached_by = rule.values.emplace_back();
     if (!host) continue;
     const std::string &tokens = of.at("cache_tokens"), &with = of.at("cache_rule");
-    // Keeps at least the tokens of the previous step.
+    // The cache has at least the tokens that a step reads.
     const bool keeps_step = with != "lru" && with != "lfu";
     size = tokens != "0" ? tokens + " tokens" : keeps_step ? "what a step reads" : kNone;
     if (*size != kNone) cached_by = with;

@@ -327,9 +327,8 @@ class UnitMemory {
   std::map<std::string, SharedPrefix> shared_;
   std::set<std::string> first_prompts_;  // prefixes from which several sequences continue
   std::set<std::string> full_;           // shared prefixes of full attention for fidelity
-  // Shared by all methods with the same selection from the same prompt / Layers of shared prefixes
-  // that are copied to host memory, by whether they have pre-RoPE keys.
-  std::set<std::string> indices_;
+  std::set<std::string> indices_;        // shared by equal selections from the same prompt
+  /// Layers of shared prefixes that are copied to host memory, by whether they have pre-RoPE keys.
   std::map<std::pair<std::string, bool>, int> host_copies_;
 };
 

@@ -30,9 +30,8 @@ Store::RowCounts Store::row_counts(const std::string& cell) const {
 
 void Store::forget(const std::vector<std::string>& cells, const std::string& experiment) {
   Transaction transaction(*db_);
-  // And all rows that depend on it Imported cells are in no manifest: without their records they
-  // would be pending for ever.
-  Statement record = db_->prepare("DELETE FROM record WHERE cell = ?");
+  Statement record = db_->prepare("DELETE FROM record WHERE cell = ?");  // and dependent rows
+  // Imported cells are in no manifest: without their records they would be pending for ever.
   Statement imported = db_->prepare("DELETE FROM experiment_cell WHERE cell = ? AND ordinal >= ?");
   for (const std::string& cell : cells) {
     (record << cell).run();

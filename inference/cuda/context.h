@@ -25,7 +25,7 @@ bool is_device_memory(const void* data);
 /// True if `bytes` bytes of device memory are free in addition to the reserve (see
 /// allocate_device).
 bool has_free_memory(int device, std::size_t bytes);
-/// The error (memory) of an allocation that does not fit.  what: what the memory is for.
+/// The error (memory) for an allocation that does not fit. what: the purpose of the memory.
 Error out_of_memory(int device, std::size_t bytes, const char* what);
 
 /// Allocates device memory, except for a reserve that stays free: a program that uses all of it can

@@ -11,9 +11,10 @@ namespace turnbench::cuda {
 
 // Attention of several rows over 16-bit keys rounds queries to the keys' type, for the tensor cores
 // (attention_rows.cu); attention of a single row, a decode step, does not (decode_attention.cu).
-// Scores for selection and eviction use the same queries as the attention that they stand for:
+// Scores for selection and eviction use the same queries as the attention that they approximate:
 // statistics use rounded queries if `attended_rows` is more than 1; `row_probabilities`, which
 // belong to prompts, always do; selections for single rows (key_scores.cu, vector_scores.cu) use
+// float32.
 // float32.
 
 /// Whether the attention of these rows used rounded queries.

@@ -9,6 +9,7 @@
 namespace turnbench {
 
 /// A mean over strata, each with the same weight, decomposed by dialogue for intervals and tests.
+///
 /// For J strata, with T_j turns and the sum S_j of their values, the mean is M = 1/J sum_j S_j /
 /// T_j.  Dialogue i, with t_ij turns and the sum s_ij in stratum j, contributes d_i = sum_j s_ij /
 /// (J T_j), so that M = sum_i d_i.  Its residual is l_i = sum_j (s_ij - t_ij S_j / T_j) / (J T_j);

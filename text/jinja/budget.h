@@ -26,7 +26,7 @@ Complaint complaint(fmt::format_string<Args...> format, Args&&... args) {
 struct Limits {
   /// Evaluated nodes, replacements, and elements and 64-byte blocks that are read.
   std::int64_t steps = 20'000'000;
-  /// Of all texts and lists that are created, including intermediate ones.
+  /// Total size of the created texts and lists, including intermediate ones.
   std::int64_t bytes = 1'073'741'824;
   int depth = 600;  ///< nesting of expressions, statements and macro calls
 };

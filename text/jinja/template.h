@@ -37,10 +37,12 @@ struct Rendering {
 /// It either gives the same text as Jinja2, with Python's semantics of truth, numbers, texts and
 /// slices, or rejects the template: unsupported features, integers beyond 64 bits, and printing
 /// values that Python prints with a memory address or as a type (generators, views, functions).
+///
 /// Two rules are simpler than in Jinja2.  Until a block assigns a variable, the variable has its
 /// value from outside the block; Jinja2 in some cases determines in advance that it will be local.
 /// Errors and unsupported features are reported when they are evaluated; Jinja2 reports some of
 /// them when it parses the template.
+///
 /// For any template and variables, the result is a text or an input_error that names the template,
 /// the line and the expression; see Limits.
 class Template {

@@ -112,7 +112,7 @@ TurnText ChatTurns::turn(int turn, const std::string& message) const {
   if (!python::strip(message).empty())
     throw input_error(
         "{}: found the user's message changed or left out, expected its text as it is", source_);
-  // Templates may remove white space; the position is that of another message.
+  // A message of white space was removed; its position is that of another message.
   const std::size_t place = this->turn(turn, kQuestion).copies.front().begin;
   const std::size_t at = std::min(place, out.text.size());
   out.copies.push_back({.begin = at, .end = at});
